@@ -17,7 +17,7 @@ class Log:
         self.binary = binary
         self.path = path
         self.window = window
-        words = [binary, "show", path, "--counter", "*", "--from", utc(window[0]), "--to", utc(window[1])]
+        words = [binary, "show", path, "--counter", "*", "--from", format_utc(window[0]), "--to", format_utc(window[1])]
         told = json.loads(run([*words, "--json"], 120))["series"]
         self.series = {(one["counter"], one["instance"]): one for one in told}
         rows = list(csv.reader(io.StringIO(run([*words, "--as", "csv"], 120))))
@@ -37,15 +37,15 @@ class Log:
         if title not in self.titles:
             return []
         at = self.titles.index(title)
-        points = [(seconds_of(row[0]) - since, row[at]) for row in self.rows]
+        points = [(parse_time(row[0]) - since, row[at]) for row in self.rows]
         return [[round(x, 3), float(y)] for x, y in points if y]
 
 
-def utc(seconds):
+def format_utc(seconds):
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1000):03}Z"
 
 
-def seconds_of(text):
+def parse_time(text):
     whole, _, rest = text.rstrip("Z").partition(".")
     return calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) + (float("0." + rest) if rest else 0.0)
 
@@ -67,7 +67,7 @@ def summary(events, window):
             "p95_s": quantile(took, 0.95), "p99_s": quantile(took, 0.99), "max_s": took[-1] if took else None}
 
 
-def rate_course(events, window, step=1.0):
+def rate_curve(events, window, step=1.0):
     """Points of a curve: what ended in each step, a second."""
     counts = [0] * max(1, int((window[1] - window[0]) / step))
     for event in events:
@@ -77,7 +77,7 @@ def rate_course(events, window, step=1.0):
     return [[round((at + 0.5) * step, 3), count / step] for at, count in enumerate(counts)]
 
 
-def latency_course(events, window, share=0.95, step=1.0):
+def latency_curve(events, window, share=0.95, step=1.0):
     """Points of a curve: the latency that a share of each step's events did not exceed."""
     steps = [[] for _ in range(max(1, int((window[1] - window[0]) / step)))]
     for event in events:
@@ -90,7 +90,7 @@ def latency_course(events, window, share=0.95, step=1.0):
 # --- words -------------------------------------------------------------------
 
 
-def told_s(value):
+def format_seconds(value):
     if value is None:
         return "not measured"
     if value < 1e-3:
@@ -108,15 +108,15 @@ def digits(value):
     return f"{value:,.{places}f}"
 
 
-def told_share(value):
+def format_share(value):
     return "not measured" if value is None else f"{value * 100:.0f} %"
 
 
-def told_rate(value):
+def format_rate(value):
     return "not measured" if value is None else f"{digits(value)}/s"
 
 
-def verdict_words(verdict):
+def verdict_text(verdict):
     """`disk (loop0), confidence 93 %`."""
     instance = f" ({verdict['instance']})" if verdict.get("instance") else ""
     return f"{verdict['bottleneck']}{instance}, confidence {verdict['confidence'] * 100:.0f} %"

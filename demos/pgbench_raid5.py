@@ -3,9 +3,10 @@
 import os
 
 from demonstration import Demonstration
-from figures import bars, chart, digits, latency_course, rate_course, summary, table, told_rate, told_s, told_share
-from played import inside_section, kernel_section, made_section, verdict_section
-from postgres import Postgres, installing, throw_away_user  # noqa: F401, run asks for `installing`
+from figures import (bars, chart, digits, format_rate, format_seconds, format_share, latency_curve, rate_curve, summary,
+                     table)
+from played import inside_section, kernel_section, setup_section, verdict_section
+from postgres import Postgres, installing, temporary_user  # noqa: F401, run asks for `installing`
 from predict import prediction
 from stage import Side, run
 
@@ -29,7 +30,7 @@ class Demo(Demonstration):
 
     def prepare(self, keep, machine):
         """The database, made once in memory: both sides begin with the same bytes."""
-        self.user = throw_away_user(keep)
+        self.user = temporary_user(keep)
         self.image = os.path.join(keep.folder, "database.image")
         with open(self.image, "wb") as file:
             file.truncate(self.size_mib << 20)
@@ -66,22 +67,22 @@ class Demo(Demonstration):
         return {"title": conclusion(sides, said), "lead": [lead(side, one) for side, one in zip(sides, said)],
                 "names": [side.side.name for side in sides],
                 "sections": [self.application(sides, said), inside_section(sides), kernel, verdict_section(sides),
-                             prediction(binary, sides, self.size_mib), made_section(sides, self.facts())]}
+                             prediction(binary, sides, self.size_mib), setup_section(sides, self.facts())]}
 
     def application(self, sides, said):
         names = [side.side.name for side in sides]
         waited = [summary([(event[0], event[2]) for event in side.events], side.window) for side in sides]
-        rows = [["asked for", *(told_rate(self.rate) for _ in sides)],
-                ["transactions done", *(told_rate(one["per_s"]) for one in said)],
-                ["time of a transaction, mean", *(told_s(one["mean_s"]) for one in said)],
-                ["half of them within", *(told_s(one["p50_s"]) for one in said)],
-                ["95 % within", *(told_s(one["p95_s"]) for one in said)],
-                ["longest", *(told_s(one["max_s"]) for one in said)],
-                ["late before it began, mean", *(told_s(one["mean_s"]) for one in waited)]]
+        rows = [["asked for", *(format_rate(self.rate) for _ in sides)],
+                ["transactions done", *(format_rate(one["per_s"]) for one in said)],
+                ["time of a transaction, mean", *(format_seconds(one["mean_s"]) for one in said)],
+                ["half of them within", *(format_seconds(one["p50_s"]) for one in said)],
+                ["95 % within", *(format_seconds(one["p95_s"]) for one in said)],
+                ["longest", *(format_seconds(one["max_s"]) for one in said)],
+                ["late before it began, mean", *(format_seconds(one["mean_s"]) for one in waited)]]
         curves = [chart("Transactions a second", "per_s", "transactions a second",
-                        [(side.side.name, rate_course(side.events, side.window)) for side in sides]),
+                        [(side.side.name, rate_curve(side.events, side.window)) for side in sides]),
                   chart("95 % of the transactions of each second took at most", "s", "time of a transaction",
-                        [(side.side.name, latency_course(side.events, side.window)) for side in sides])]
+                        [(side.side.name, latency_curve(side.events, side.window)) for side in sides])]
         return {"title": "What the application saw", "charts": curves,
                 "bars": [bars("Transactions a second", "per_s", names, [["done", [one["per_s"] for one in said]]],
                               full=max([self.rate, *(one["per_s"] for one in said)])),
@@ -105,16 +106,18 @@ def conclusion(sides, said):
     more, quicker = after["per_s"] / before["per_s"], before["mean_s"] / after["mean_s"]
     rate = (f"{digits(more)} times the transactions of" if more > 1.05 else
             "as many transactions as" if more > 0.95 else f"only {digits(more)} of the transactions of")
-    time = (f"each in {told_s(after['mean_s'])} instead of {told_s(before['mean_s'])}" if abs(quicker - 1) > 0.05 else
-            f"each in {told_s(after['mean_s'])} as before")
+    times = f"each in {format_seconds(after['mean_s'])} instead of {format_seconds(before['mean_s'])}"
+    time = (times if abs(quicker - 1) > 0.05 else
+            f"each in {format_seconds(after['mean_s'])} as before")
     share, name = a.fullest_drive()
-    why = f"{name} of the {a.side.name} was busy {told_share(share)} of the time" if share is not None else ""
-    return (f"{b.side.name.capitalize()} carry {rate} {a.side.name} ({told_rate(after['per_s'])} and "
-            f"{told_rate(before['per_s'])}), {time}" + (f": {why}." if why else "."))
+    why = f"{name} of the {a.side.name} was busy {format_share(share)} of the time" if share is not None else ""
+    return (f"{b.side.name.capitalize()} carry {rate} {a.side.name} ({format_rate(after['per_s'])} and "
+            f"{format_rate(before['per_s'])}), {time}" + (f": {why}." if why else "."))
 
 
 def lead(side, said):
     share, name = side.fullest_drive()
-    return (f"{side.side.name.capitalize()}: {told_rate(said['per_s'])}, 95 % within {told_s(said['p95_s'])}; fullest "
-            f"drive {name}, {told_share(share)} busy; `why` says {side.why_inside['bottleneck']} of what went on "
+    return (f"{side.side.name.capitalize()}: {format_rate(said['per_s'])}, "
+            f"95 % within {format_seconds(said['p95_s'])}; fullest "
+            f"drive {name}, {format_share(share)} busy; `why` says {side.why_inside['bottleneck']} of what went on "
             f"inside and {side.why_outside['bottleneck']} of what the kernel saw.")

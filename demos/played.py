@@ -3,7 +3,8 @@
 import json
 import os
 
-from figures import Log, bars, digits, first_finding, table, told_rate, told_s, told_share, utc, verdict_words
+from figures import (Log, bars, digits, first_finding, format_rate, format_seconds, format_share, format_utc, table,
+                     verdict_text)
 from others import BUSY_SHARE
 from stage import run
 
@@ -31,7 +32,7 @@ class Played:
         """Reads the logs within a stretch of time and has them judged."""
         outside, inside = self.paths
         self.outside, self.inside = Log(self.binary, outside, window), Log(self.binary, inside, window)
-        self.why_outside, self.why_inside = why(self.binary, outside, window), why(self.binary, inside, window)
+        self.why_outside, self.why_inside = run_why(self.binary, outside, window), run_why(self.binary, inside, window)
 
     def kernel(self, counter):
         return self.outside.mean(f"physical_disk.{counter}", self.device)
@@ -45,7 +46,8 @@ class Played:
         outside = self.kernel("avg_s_per_transfer")
         if inside is None or outside is None or outside <= MOST_TIMES * inside + MOST_MORE_S:
             return None
-        return (f"{self.side.name}: a request took {told_s(outside)} as the kernel saw it and {told_s(inside)} inside: "
+        return (f"{self.side.name}: a request took {format_seconds(outside)} as the kernel saw it and "
+                f"{format_seconds(inside)} inside: "
                 "this machine was too busy")
 
     def drives(self):
@@ -64,8 +66,8 @@ class Played:
         return max(known, default=(None, "none"))
 
 
-def why(binary, log, window):
-    words = ["--from", utc(window[0]), "--to", utc(window[1]), "--json"]
+def run_why(binary, log, window):
+    words = ["--from", format_utc(window[0]), "--to", format_utc(window[1]), "--json"]
     return json.loads(run([binary, "why", log, *words], 120))
 
 
@@ -83,13 +85,13 @@ def inside_section(sides, words=(), charts=()):
 
 def kernel_section(sides, more=()):
     """What the kernel saw of each side's device."""
-    rows = [["requests", *(told_rate(side.kernel("transfers_per_s")) for side in sides)],
-            ["reads", *(told_rate(side.kernel("reads_per_s")) for side in sides)],
-            ["writes", *(told_rate(side.kernel("writes_per_s")) for side in sides)],
-            ["flushes", *(told_rate(side.kernel("flushes")) for side in sides)],
-            ["time of a request", *(told_s(side.kernel("avg_s_per_transfer")) for side in sides)],
+    rows = [["requests", *(format_rate(side.kernel("transfers_per_s")) for side in sides)],
+            ["reads", *(format_rate(side.kernel("reads_per_s")) for side in sides)],
+            ["writes", *(format_rate(side.kernel("writes_per_s")) for side in sides)],
+            ["flushes", *(format_rate(side.kernel("flushes")) for side in sides)],
+            ["time of a request", *(format_seconds(side.kernel("avg_s_per_transfer")) for side in sides)],
             ["requests under way", *(digits(side.kernel("avg_queue_length")) for side in sides)],
-            ["busy", *(told_share(side.kernel("busy")) for side in sides)],
+            ["busy", *(format_share(side.kernel("busy")) for side in sides)],
             ["write cache, as the kernel takes it", *(side.write_cache for side in sides)], *more]
     return table(["The block device", *(side.side.name for side in sides)], rows)
 
@@ -98,7 +100,7 @@ def verdict_section(sides):
     """What `why` says of both views, in words."""
     told = []
     for side in sides:
-        outside, inside = (f"{verdict_words(verdict)}. {first_finding(verdict)}."
+        outside, inside = (f"{verdict_text(verdict)}. {first_finding(verdict)}."
                            for verdict in (side.why_outside, side.why_inside))
         named = side.why_outside.get("instance")
         # what else goes on on this machine is part of what the kernel counts
@@ -110,7 +112,7 @@ def verdict_section(sides):
     return {"title": "The verdicts of why", "words": [*told, words]}
 
 
-def made_section(sides, facts):
+def setup_section(sides, facts):
     """How it was made, for who wants to do it again."""
     rows = [[side.side.name, side.side.command()] for side in sides]
     limits = "; ".join(sides[0].limits)
@@ -119,6 +121,6 @@ def made_section(sides, facts):
              "machine."]
     most = max((side.others for side in sides if side.others is not None), default=0)
     if most > BUSY_SHARE:
-        words.append(f"Others used up to {told_share(most)} of this machine's processors meanwhile: the requests and "
+        words.append(f"Others used up to {format_share(most)} of this machine's processors meanwhile: the requests and "
                      "the application waited for those too, and a quiet machine shows other figures.")
     return {"title": "How it was made", "words": [*facts, *words], "tables": [table(["Side", "Served by"], rows)]}

@@ -11,7 +11,7 @@ import shutil
 import time
 
 from machine import LabError, Unavailable
-from stage import ahead, run, tail
+from stage import with_priority, run, log_tail
 from undo import uninterrupted
 
 # A small server's: what the demonstration asks of the disk is that pages come from it.
@@ -65,13 +65,13 @@ class Postgres:
         self.socket = os.path.join(machine.folder, f"pg{machine.made}")
         os.mkdir(self.socket)
         os.chmod(machine.folder, 0o711)
-        own(self.socket, user)
+        give_to_user(self.socket, user)
         self.server = None
         self.version = run([os.path.join(self.bin, "postgres"), "--version"], 20).strip()
 
     def make(self, folder, scale):
         """A new cluster in the folder with pgbench's tables of this scale."""
-        own(folder, self.user)
+        give_to_user(folder, self.user)
         self.asked("initdb", "-D", folder, "--no-sync", "--auth=trust", "--locale=C", "--encoding=UTF8",
                    "-U", self.user)
         self.start(folder, {"fsync": "off", "full_page_writes": "off", "shared_buffers": "256MB",
@@ -83,8 +83,8 @@ class Postgres:
     def start(self, folder, changed=None):
         settings = SETTINGS | {"unix_socket_directories": self.socket} | (changed or {})
         words = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
-        self.server = self.machine.start(ahead([*as_user(self.user), os.path.join(self.bin, "postgres"), "-D", folder,
-                                                *words]))
+        argv = [*as_user(self.user), os.path.join(self.bin, "postgres"), "-D", folder, *words]
+        self.server = self.machine.start(with_priority(argv))
         # at once, without writing down what nobody will read; pg_ctl fails where it has ended already
         stop = [*as_user(self.user), os.path.join(self.bin, "pg_ctl"), "stop", "-D", folder, "-m", "immediate"]
         self.machine.undo.push("run", "sh", "-c", '"$@" || true', "sh", *stop)
@@ -107,14 +107,14 @@ class Postgres:
                 if left == 0:
                     raise
                 if self.server and self.server.poll() is not None:
-                    raise LabError(f"postgres ended: {tail(self.server)}") from None
+                    raise LabError(f"postgres ended: {log_tail(self.server)}") from None
                 time.sleep(0.1)
 
     def bench(self, seconds, clients, rate):
         """Starts pgbench with two lookups to an update, which is near NT Magazine 1998's 63 % of
         reads; its log of transactions lies in memory."""
         self.log = os.path.join(self.socket, "transactions")
-        return self.machine.start(ahead([
+        return self.machine.start(with_priority([
             *as_user(self.user), os.path.join(self.bin, "pgbench"), *self.where(), "--no-vacuum", "--builtin",
             "select-only@2", "--builtin", "simple-update@1", "--client", str(clients), "--jobs", "2",
             "--time", str(seconds), "--rate", str(rate), "--random-seed", "1", "--log",
@@ -140,12 +140,12 @@ def as_user(user):
     return ["setpriv", "--reuid", user, "--regid", user, "--clear-groups", "--"]
 
 
-def own(path, user):
+def give_to_user(path, user):
     run(["chown", f"{user}:{user}", path], 20)
     run(["chmod", "700", path], 20)
 
 
-def throw_away_user(machine):
+def temporary_user(machine):
     """A user without home, password or shell, gone again at the end."""
     name = f"dwdemo{os.getpid()}"
     with uninterrupted():

@@ -5,7 +5,7 @@ import json
 import os
 import tempfile
 
-from figures import digits, table, told_rate, told_s
+from figures import digits, table, format_rate, format_seconds
 from machine import LabError
 from stage import run
 
@@ -26,7 +26,7 @@ def prediction(binary, sides, area_mib):
     rows, notes = [], []
     for side in sides:
         try:
-            rows.append([side.side.name, *row(binary, side, area_mib)])
+            rows.append([side.side.name, *prediction_row(binary, side, area_mib)])
         except (LabError, KeyError, ValueError) as reason:
             notes.append(f"{side.side.name}: no prediction: {reason}")
     titles = ["Side", "Under way", "Requests predicted", "Watched", "Response predicted", "Watched"]
@@ -37,15 +37,15 @@ def prediction(binary, sides, area_mib):
             "tables": [table(titles, rows)] if rows else []}
 
 
-def row(binary, side, area_mib):
+def prediction_row(binary, side, area_mib):
     reads, writes = side.kernel("reads_per_s"), side.kernel("writes_per_s")
     queue = side.kernel("avg_queue_length")
     if not reads or not writes or not queue:
         raise ValueError("the kernel's counters tell no mix of reads and writes")
     users = max(1, round(queue))
     load = LOAD.format(users=users, read_share=reads / (reads + writes), area=area_mib,
-                       read_bytes=blocks(side.kernel("avg_bytes_per_read")),
-                       write_bytes=blocks(side.kernel("avg_bytes_per_write")))
+                       read_bytes=to_whole_blocks(side.kernel("avg_bytes_per_read")),
+                       write_bytes=to_whole_blocks(side.kernel("avg_bytes_per_write")))
     with open(side.side.file, encoding="utf-8") as file:
         described = file.read()
     with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8") as file:
@@ -53,11 +53,11 @@ def row(binary, side, area_mib):
         file.flush()
         answer = json.loads(run([binary, "simulate", os.path.abspath(file.name), *side.side.words(), "--json"], 120))
     told = answer["workloads"][0]
-    return [f"{digits(queue)} ({users} asked)", told_rate(told["requests_per_s"]),
-            told_rate(side.kernel("transfers_per_s")), told_s(told["response_s"]["mean"]),
-            told_s(side.kernel("avg_s_per_transfer"))]
+    return [f"{digits(queue)} ({users} asked)", format_rate(told["requests_per_s"]),
+            format_rate(side.kernel("transfers_per_s")), format_seconds(told["response_s"]["mean"]),
+            format_seconds(side.kernel("avg_s_per_transfer"))]
 
 
-def blocks(size):
+def to_whole_blocks(size):
     """To whole blocks of 512 bytes, as requests are."""
     return max(1, round(size / 512)) * 512

@@ -5,23 +5,24 @@ import sqlite3
 import sys
 
 from demonstration import Demonstration
-from figures import bars, chart, latency_course, rate_course, table, told_rate, told_s
-from stage import ahead
+from figures import bars, chart, latency_curve, rate_curve, table, format_rate, format_seconds
+from stage import with_priority
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIZE_MIB = 512  # of the filesystem
 NEEDS = ["chrt", "losetup", "mkfs.ext4"]
 
 
-def start(machine, folder, seconds):
+def start_commits(machine, folder, seconds):
     """One program that commits one record after the other. Returns it and where it notes each."""
     notes = os.path.join(machine.folder, "commits.txt")
-    load = machine.start(ahead([sys.executable, os.path.join(HERE, "commits.py"), os.path.join(folder, "demo.sqlite"),
-                                "--seconds", str(seconds), "--to", notes]))
+    database = os.path.join(folder, "demo.sqlite")
+    argv = [sys.executable, os.path.join(HERE, "commits.py"), database, "--seconds", str(seconds), "--to", notes]
+    load = machine.start(with_priority(argv))
     return load, notes
 
 
-def read(notes):
+def read_commits(notes):
     """The commits: when each was done and how long it took, seconds."""
     with open(notes, encoding="ascii") as file:
         whole = [line.split() for line in file if line.endswith("\n")]
@@ -35,28 +36,28 @@ class Commits(Demonstration):
         """Commits until the watching has ended. Returns the stretch watched and the commits."""
         _, uri = stage.serve()
         stage.attach(uri)
-        load, notes = start(machine, stage.format(SIZE_MIB), self.settle + self.seconds + 2)
+        load, notes = start_commits(machine, stage.format(SIZE_MIB), self.settle + self.seconds + 2)
         window = stage.watch(load, self.settle, self.seconds)
         stage.ends(load, 60)
-        return window, read(notes)
+        return window, read_commits(notes)
 
 
 def application(names, said, courses, more=()):
     """The section of what the application saw: names of the cases, their summaries,
     and each one's events with its window."""
-    rows = [["commits", *(told_rate(one["per_s"]) for one in said)],
-            ["time of a commit, mean", *(told_s(one["mean_s"]) for one in said)],
-            ["half of them within", *(told_s(one["p50_s"]) for one in said)],
-            ["95 % within", *(told_s(one["p95_s"]) for one in said)],
-            ["longest", *(told_s(one["max_s"]) for one in said)]]
+    rows = [["commits", *(format_rate(one["per_s"]) for one in said)],
+            ["time of a commit, mean", *(format_seconds(one["mean_s"]) for one in said)],
+            ["half of them within", *(format_seconds(one["p50_s"]) for one in said)],
+            ["95 % within", *(format_seconds(one["p95_s"]) for one in said)],
+            ["longest", *(format_seconds(one["max_s"]) for one in said)]]
     return {"title": "What the application saw",
             "bars": [bars("Commits a second", "per_s", names, [["commits", [one["per_s"] for one in said]]]),
                      bars("Time of a commit", "s", names, [["mean", [one["mean_s"] for one in said]],
                                                           ["95 %", [one["p95_s"] for one in said]]])],
             "charts": [chart("Commits a second", "per_s", "commits a second",
-                             [(name, rate_course(events, window)) for name, events, window in courses], log=True),
+                             [(name, rate_curve(events, window)) for name, events, window in courses], log=True),
                        chart("95 % of the commits of each second took at most", "s", "time of a commit",
-                             [(name, latency_course(events, window)) for name, events, window in courses], log=True)],
+                             [(name, latency_curve(events, window)) for name, events, window in courses], log=True)],
             "tables": [table(["SQLite", *names], rows + list(more))]}
 
 

@@ -4,9 +4,9 @@ import copy
 import os
 
 import sqlite
-from figures import Log, chart, latency_course, rate_course, told_rate, told_s, utc
+from figures import Log, chart, latency_curve, rate_curve, format_rate, format_seconds, format_utc
 from machine import LabError
-from played import inside_section, kernel_section, made_section, verdict_section
+from played import inside_section, kernel_section, setup_section, verdict_section
 from stage import Side, Stage
 
 MAKES = "SQLite commits on a cloud volume before and after its burst credits end"
@@ -34,7 +34,7 @@ class Demo(sqlite.Commits):
             stage = Stage(machine, SIDES[0], os.path.join(keep.folder, "trial"))
             _, uri = stage.serve()
             stage.attach(uri)
-            load, _ = sqlite.start(machine, stage.format(sqlite.SIZE_MIB), TRIAL + 4)
+            load, _ = sqlite.start_commits(machine, stage.format(sqlite.SIZE_MIB), TRIAL + 4)
             window = stage.watch(load, 2, TRIAL)
             seen = Log(machine.binary, stage.outside, window)
             asked = seen.mean("physical_disk.transfers_per_s", os.path.basename(stage.device)) or 0
@@ -59,7 +59,7 @@ class Demo(sqlite.Commits):
 
     def compared(self, sides):
         """The kernel's view, cut in two."""
-        return [self.whole.paths[0], "--at", utc(self.end)]
+        return [self.whole.paths[0], "--at", format_utc(self.end)]
 
     def page(self, binary, sides):
         said = self.summaries(sides)
@@ -68,18 +68,18 @@ class Demo(sqlite.Commits):
         application = sqlite.application(names, said, [])
         application["charts"] = [
             chart("Commits a second", "per_s", "commits a second",
-                  halves(rate_course(self.whole.events, self.whole.window), self.end - since)),
+                  split_curve(rate_curve(self.whole.events, self.whole.window), self.end - since)),
             chart("95 % of the commits of each second took at most", "s", "time of a commit",
-                  halves(latency_course(self.whole.events, self.whole.window), self.end - since), log=True)]
+                  split_curve(latency_curve(self.whole.events, self.whole.window), self.end - since), log=True)]
         application["words"] = [f"The credits ended {self.end - since:.0f} s into what was watched, as the described "
                                 "volume itself recorded."]
         course = self.whole.inside.course("physical_disk.transfers_per_s", "volume", since)
         served = chart("Operations a second of the volume", "per_s", "operations a second",
-                       halves(course, self.end - since))
+                       split_curve(course, self.end - since))
         inside = inside_section(sides, charts=[served])
         kernel = {"title": "What the kernel saw, outside", "tables": [kernel_section(sides)]}
         return {"title": conclusion(said), "lead": [lead(side) for side in sides], "names": names,
-                "sections": [application, inside, kernel, verdict_section(sides), made_section(sides, [
+                "sections": [application, inside, kernel, verdict_section(sides), setup_section(sides, [
                     sqlite.facts(self.seconds, self.settle), self.arithmetic(said)])]}
 
     def arithmetic(self, said):
@@ -111,7 +111,7 @@ def end_of_credits(side):
     return end
 
 
-def halves(points, end):
+def split_curve(points, end):
     """One curve as two, with the moment of the end between them."""
     return [(BEFORE, [point for point in points if point[0] <= end]),
             (AFTER, [point for point in points if point[0] > end])]
@@ -123,8 +123,9 @@ def conclusion(said):
     if not before["count"] or not after["count"]:
         return "Too few commits to compare."
     share = after["per_s"] / before["per_s"]
-    return (f"When the credits ended, commits fell from {told_rate(before['per_s'])} to {told_rate(after['per_s'])} "
-            f"({share:.0%}), and a commit took {told_s(after['mean_s'])} instead of {told_s(before['mean_s'])}.")
+    return (f"When the credits ended, commits fell from {format_rate(before['per_s'])} to "
+            f"{format_rate(after['per_s'])} ({share:.0%}), and a commit took {format_seconds(after['mean_s'])} instead of "
+            f"{format_seconds(before['mean_s'])}.")
 
 
 def lead(side):

@@ -1,8 +1,8 @@
 """SQLite commits on a drive without its write cache, with it, and behind a battery."""
 
 import sqlite
-from figures import summary, told_rate, told_s
-from played import inside_section, kernel_section, made_section, verdict_section
+from figures import summary, format_rate, format_seconds
+from played import inside_section, kernel_section, setup_section, verdict_section
 from stage import Side
 
 MAKES = "SQLite commits on a drive without its write cache, with it, and behind a cache with a battery"
@@ -29,7 +29,7 @@ class Demo(sqlite.Commits):
                                          [turns])
         return {"title": conclusion(sides, said), "lead": lead(sides, said), "names": names[:2],
                 "sections": [application, inside_section(sides), kernel, verdict_section(sides),
-                             made_section(sides, [sqlite.facts(self.seconds, self.settle)])]}
+                             setup_section(sides, [sqlite.facts(self.seconds, self.settle)])]}
 
 
 def flushes(sides):
@@ -48,7 +48,7 @@ def flushes(sides):
 
 def conclusion(sides, said):
     """One sentence, from the numbers alone."""
-    told = [f"{told_rate(one['per_s'])} with {side.side.name}" for side, one in zip(sides, said)]
+    told = [f"{format_rate(one['per_s'])} with {side.side.name}" for side, one in zip(sides, said)]
     plain, cached, battery = (one["per_s"] for one in said)
     if not plain or not cached or not battery:
         return f"Too few commits to compare: {', '.join(told)}."
@@ -60,8 +60,8 @@ def conclusion(sides, said):
 
 
 def lead(sides, said):
-    return [f"{side.side.name.capitalize()}: a commit takes {told_s(one['mean_s'])}, 95 % within "
-            f"{told_s(one['p95_s'])}; `why` says {side.why_inside['bottleneck']} inside and "
+    return [f"{side.side.name.capitalize()}: a commit takes {format_seconds(one['mean_s'])}, 95 % within "
+            f"{format_seconds(one['p95_s'])}; `why` says {side.why_inside['bottleneck']} inside and "
             f"{side.why_outside['bottleneck']} outside."
             for side, one in zip(sides, said)] + [
                 "A drive that reports flushes which it has not done would look like the one with the battery, until "

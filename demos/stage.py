@@ -117,7 +117,7 @@ class Stage:
 
     def lives(self, load):
         if load.poll() is not None:
-            raise LabError(f"the load ended early: {tail(load)}")
+            raise LabError(f"the load ended early: {log_tail(load)}")
 
     def ends(self, load, patience):
         """Waits for a load's own end."""
@@ -126,7 +126,7 @@ class Stage:
         except subprocess.TimeoutExpired:
             raise LabError(f"the load has not ended {patience} s after it should have") from None
         if load.returncode:
-            raise LabError(f"the load failed: {tail(load)}")
+            raise LabError(f"the load failed: {log_tail(load)}")
 
     def write_cache(self):
         """What the kernel believes of the device's cache: `write back` is flushed."""
@@ -138,7 +138,7 @@ class Stage:
         return os.path.join(self.machine.folder, f"side-{self.machine.made}.{ending}")
 
 
-def ahead(argv):
+def with_priority(argv):
     """A program that goes before what else runs here, as on a machine of its own.
 
     Where the kernel groups programs by session, a program's own niceness counts only
@@ -147,7 +147,7 @@ def ahead(argv):
     return ["sh", "-c", '{ echo -10 >/proc/self/autogroup; } 2>/dev/null; exec nice -n -10 "$@"', "sh", *argv]
 
 
-def tail(process):
+def log_tail(process):
     """The last words of a helper."""
     with open(process.log, encoding="utf-8", errors="replace") as file:
         return file.read()[-400:].strip()

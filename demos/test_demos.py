@@ -61,18 +61,18 @@ class Figures(unittest.TestCase):
         events = [(9.9, 5.0), (10.0, 0.1), (11.0, 0.2), (11.5, 0.3), (12.0, 9.0)]
         told = figures.summary(events, (10, 12))
         self.assertEqual((told["count"], told["per_s"], told["p50_s"], told["max_s"]), (3, 1.5, 0.2, 0.3))
-        self.assertEqual(figures.rate_course(events, (10, 12)), [[0.5, 1.0], [1.5, 2.0]])
-        self.assertEqual(figures.latency_course(events, (10, 12), share=1), [[0.5, 0.1], [1.5, 0.3]])
+        self.assertEqual(figures.rate_curve(events, (10, 12)), [[0.5, 1.0], [1.5, 2.0]])
+        self.assertEqual(figures.latency_curve(events, (10, 12), share=1), [[0.5, 0.1], [1.5, 0.3]])
 
     def test_nothing_done_is_not_zero_latency(self):
         told = figures.summary([], (0, 10))
         self.assertEqual((told["count"], told["mean_s"], told["p95_s"]), (0, None, None))
-        self.assertEqual(figures.told_s(None), "not measured")
+        self.assertEqual(figures.format_seconds(None), "not measured")
 
     def test_words(self):
-        self.assertEqual([figures.told_s(v) for v in (0.00002, 0.0123, 1.5)], ["20 us", "12.3 ms", "1.50 s"])
+        self.assertEqual([figures.format_seconds(v) for v in (0.00002, 0.0123, 1.5)], ["20 us", "12.3 ms", "1.50 s"])
         self.assertEqual([figures.digits(v) for v in (1234.5, 12.34, 0.05, 0)], ["1,234", "12.3", "0.0500", "0"])
-        self.assertEqual(figures.seconds_of(figures.utc(1_780_000_000.25)), 1_780_000_000.25)
+        self.assertEqual(figures.parse_time(figures.format_utc(1_780_000_000.25)), 1_780_000_000.25)
 
 
 class Sentences(unittest.TestCase):
@@ -140,7 +140,7 @@ class Programs(unittest.TestCase):
             database, notes = os.path.join(folder, "demo.sqlite"), os.path.join(folder, "notes")
             subprocess.run([sys.executable, os.path.join(HERE, "commits.py"), database, "--seconds", "0.3",
                             "--to", notes], check=True, timeout=60)
-            commits = sqlite.read(notes)
+            commits = sqlite.read_commits(notes)
             with sqlite3.connect(database) as opened:
                 count, = opened.execute("SELECT count(*) FROM record").fetchone()
             opened.close()
@@ -148,7 +148,7 @@ class Programs(unittest.TestCase):
         self.assertEqual(count, len(commits))
 
     def test_requests_are_whole_blocks(self):
-        self.assertEqual([predict.blocks(size) for size in (1, 8192, 8500)], [512, 8192, 8704])
+        self.assertEqual([predict.to_whole_blocks(size) for size in (1, 8192, 8500)], [512, 8192, 8704])
 
 
 if __name__ == "__main__":

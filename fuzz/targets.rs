@@ -1,6 +1,5 @@
-//! What is fuzzed: each function takes any bytes and must neither panic nor
-//! take memory without bound. cargo-fuzz runs them from `fuzz_targets/`, and
-//! `tests/fuzz.rs` runs them on mutated seeds in the ordinary tests.
+//! Fuzz targets: each function takes any bytes and must neither panic nor allocate memory without bound. cargo-fuzz
+//! runs them from `fuzz_targets/`, and `tests/fuzz.rs` runs them on mutated seeds in the ordinary tests.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -11,7 +10,7 @@ use diskwright_datastore::LogReader;
 use diskwright_diagnosis::Pack;
 use diskwright_logs::{FORMATS, FrameBatch, LogInput, LogOptions};
 
-/// Any bytes as a log's segment file: read to its end, whatever it says.
+/// Any bytes as a segment file of a log, read to its end.
 pub fn log_reader(data: &[u8]) {
     let path = std::env::temp_dir().join(format!("diskwright-fuzz-{}.dwlog", std::process::id()));
     let written = std::fs::File::create(&path).and_then(|mut f| f.write_all(data));
@@ -33,14 +32,14 @@ pub fn rule_loader(data: &[u8]) {
     }
 }
 
-/// Any text as a document's experiments.
+/// Any text as the experiments of a document.
 pub fn experiments(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
         let _ = diskwright_experiments::document::ExperimentDocument::read("fuzz.toml", text);
     }
 }
 
-/// Any bytes as each of the kernel's files.
+/// Any bytes as each file of the kernel that a source reads.
 pub fn proc_parsers(data: &[u8]) {
     for source in SOURCES {
         (source.parse_any)(data);
@@ -70,7 +69,7 @@ pub fn probe_result(data: &[u8]) {
     }
 }
 
-/// Any bytes as figures of an application beside logs.
+/// Any bytes as the application figures of `compare --beside`, shown on a page.
 pub fn beside(data: &[u8]) {
     if let Ok(beside) = diskwright_report::beside::parse(data) {
         let title = beside.title;
@@ -84,7 +83,7 @@ pub fn beside(data: &[u8]) {
     }
 }
 
-/// Any bytes as a request trace of each format, whatever they begin with.
+/// Any bytes as a request trace of each format, without recognition by content.
 pub fn request_traces(data: &[u8]) {
     for format in diskwright_traces::FORMATS {
         let Ok(input) = LogInput::from_bytes("fuzz", data.to_vec()) else { return };
@@ -103,8 +102,8 @@ pub fn request_traces(data: &[u8]) {
     }
 }
 
-/// Any bytes as pages of the kernel's ring buffer (and as descriptions of events), decoded, put in order,
-/// paired, summed up and written as blktrace does.
+/// Any bytes as pages of the ring buffer of the kernel, and as descriptions of events: decoded, sorted, paired,
+/// summarized and written in the format of blktrace.
 pub fn trace_pages(data: &[u8]) {
     use diskwright_blocktrace::dirty::{self, DirtyLayout};
     use diskwright_blocktrace::layout::{EventLayout, PageLayout};
@@ -135,8 +134,7 @@ pub fn trace_pages(data: &[u8]) {
     assert!(summary.worst().len() <= 20);
 }
 
-/// Any bytes as a drive of DiskSim, every file it draws in being the same; what
-/// is read serves a few requests.
+/// Any bytes as a drive of DiskSim, and as every file that it includes; a drive that can be read serves a few requests.
 pub fn drive_files(data: &[u8]) {
     use diskwright_simulator::{diskspecs, drive, io::Io};
     let text = String::from_utf8_lossy(data);
@@ -152,7 +150,7 @@ pub fn drive_files(data: &[u8]) {
     }
 }
 
-/// Any text as a description of a system, every file it names being empty.
+/// Any text as a description of a system whose other files are all empty.
 pub fn system_descriptions(data: &[u8]) {
     use diskwright_simulator::system::read::{Setting, read};
     let text = String::from_utf8_lossy(data);
@@ -160,21 +158,21 @@ pub fn system_descriptions(data: &[u8]) {
     let _ = read("fuzz.toml", &text, &settings[..data.len() % 2], &|_| Ok(String::new()));
 }
 
-/// Any text as a file of drives; what is read serves a few requests.
+/// Any text as a file of drives; drives that can be read serve a few requests.
 pub fn drive_catalogue(data: &[u8]) {
     use diskwright_simulator::catalogue::{self, measure};
     let Ok(text) = std::str::from_utf8(data) else { return };
     for entry in catalogue::read("fuzz.toml", text).unwrap_or_default().iter().take(4) {
         let Ok(device) = entry.device() else { continue };
-        for ask in measure::DrivePattern::ALL {
-            let _ = measure::measure(&device, ask, 8, 4, 20);
+        for pattern in measure::DrivePattern::ALL {
+            let _ = measure::measure(&device, pattern, 8, 4, 20);
         }
     }
 }
 
-/// Any bytes as a log of one foreign format, whatever they begin with. Options
-/// that a log might need are given, so that reading goes on.
-#[allow(dead_code, reason = "the formats bring their targets one by one")]
+/// Reads any bytes as a log of one foreign format, without recognition by content. Options that a log may need are
+/// given, so that reading does not stop early.
+#[allow(dead_code, reason = "each fuzz target uses one function of the file")]
 fn foreign(format: &str, data: &[u8]) {
     let Some(format) = FORMATS.iter().find(|f| f.id == format) else { panic!("no format {format}") };
     let Ok(mut input) = LogInput::from_bytes("fuzz", data.to_vec()) else { return };
@@ -186,8 +184,7 @@ fn foreign(format: &str, data: &[u8]) {
     let _ = batch.finish("fuzz");
 }
 
-/// Any bytes as a PCP archive: `.meta` and two volumes, each behind its length
-/// in two bytes.
+/// Any bytes as a PCP archive: `.meta` and two volumes, each after its length in two bytes.
 pub fn pcp_archive(data: &[u8]) {
     let mut rest = data;
     let parts = [(); 3].map(|()| {
@@ -208,7 +205,7 @@ pub fn perfmon_text(data: &[u8]) {
     foreign("perfmon-text", data);
 }
 
-/// Any bytes as one of sysstat's JSON documents; their length chooses which.
+/// Any bytes as one of the JSON documents of sysstat; their length chooses which.
 pub fn sysstat_json(data: &[u8]) {
     foreign(["sadf-json", "iostat-json", "mpstat-json"][data.len() % 3], data);
 }
@@ -223,29 +220,31 @@ pub fn sysstat_text(data: &[u8]) {
     foreign(["sar-text", "iostat-text", "sadf-rows", "vmstat-text"][data.len() % 4], data);
 }
 
-/// Any bytes as what dstat, nmon, collectl or atop write, or a dashboard; their length chooses which.
+/// Any bytes as output of dstat, nmon, collectl or atop, or as CSV of a dashboard; their length chooses which.
 pub fn tool_text(data: &[u8]) {
     foreign(["dstat-csv", "nmon", "collectl-table", "collectl-raw", "atop-text", "csv"][data.len() % 6], data);
 }
 
-/// Any bytes as what loops and other systems' tools print; their length chooses which.
+/// Any bytes as output of shell loops over /proc, of top, or of tools of other systems; their length chooses which.
 pub fn system_text(data: &[u8]) {
     const FORMATS: [&str; 4] = ["proc-loop", "top-text", "unix-iostat", "unix-sar"];
     foreign(FORMATS[data.len() % FORMATS.len()], data);
 }
 
-/// Any bytes as exposition pages.
+/// Any bytes as exposition pages of Prometheus.
 pub fn prometheus_text(data: &[u8]) {
     foreign("prometheus-text", data);
 }
 
-/// Any bytes as answers of a store.
+/// Any bytes as answers of a Prometheus store.
 pub fn prometheus_json(data: &[u8]) {
     use diskwright_remote::answer::{QueryGrid, matrix, names, series, usual_interval};
     let grid = QueryGrid { first_ms: 1_700_000_000_000, step_ms: 15_000, count: 100, shift_ms: 0 };
-    let most = 1 << 20;
-    let _ = matrix(data, most, &grid, &mut |_| Ok(()));
-    let _ = (names(data, most, &mut |_| Ok(())), series(data, most, &mut |_| Ok(())), usual_interval(data, most));
+    let max_bytes = 1 << 20;
+    let _ = matrix(data, max_bytes, &grid, &mut |_| Ok(()));
+    let _ = names(data, max_bytes, &mut |_| Ok(()));
+    let _ = series(data, max_bytes, &mut |_| Ok(()));
+    let _ = usual_interval(data, max_bytes);
 }
 
 /// Any bytes as a binary log of Windows Performance Monitor.
@@ -253,22 +252,22 @@ pub fn perfmon_blg(data: &[u8]) {
     foreign("perfmon-blg", data);
 }
 
-/// Any text as what a virtual disk's file says of its arrays.
+/// Any text as the ledger of the arrays in the file of a virtual disk.
 pub fn disk_ledger(data: &[u8]) {
     use diskwright_simulator::ArrayLevel;
     use diskwright_simulator::system::Set;
     let _ = diskwright_virtualdisk::content::check_ledger(data, &[Set::new("data", ArrayLevel::Raid5, vec![0, 1, 2])]);
 }
 
-/// Any text as a script for the probe: as each kind by its name, and by what it
-/// says; the files that it names say the same.
+/// Any text as a script for the probe: as each kind by its file name, and recognized by content; files that it names
+/// have the same content.
 pub fn probe_scripts(data: &[u8]) {
     use diskwright_probe::script::{Script, ScriptEnvironment, ScriptOptions};
     let Ok(text) = std::str::from_utf8(data) else { return };
     let read = |_: &std::path::Path| Ok(text.to_owned());
-    let around = ScriptEnvironment { read: &read, variable: &|_| Some("4k".to_owned()) };
+    let environment = ScriptEnvironment { read: &read, variable: &|_| Some("4k".to_owned()) };
     for name in ["a.fio", "a.sct", "a.scp", "a.scr", "a"] {
-        let Ok(script) = Script::parse(std::path::Path::new(name), text, &around) else { continue };
+        let Ok(script) = Script::parse(std::path::Path::new(name), text, &environment) else { continue };
         let _ = script.wanted(None);
         for job in script.jobs() {
             let pattern = job.on(1 << 30, &ScriptOptions::default());
@@ -280,25 +279,24 @@ pub fn probe_scripts(data: &[u8]) {
     }
 }
 
-/// Any bytes on both sides of the network block device's protocol; the first
-/// byte chooses the side, and in how large pieces they come.
+/// Any bytes on either side of the protocol of network block devices; the first byte chooses the side and the size of
+/// the pieces in which they arrive.
 pub fn nbd_protocol(data: &[u8]) {
     let Some((first, data)) = data.split_first() else { return };
     if first & 1 == 0 { nbd_server(usize::from(first >> 1) + 1, data) } else { nbd_client(data) }
 }
 
-/// A client's bytes: whatever they are, answers stay short, and what may be
-/// done lies within the export.
+/// Any bytes from a client: answers must stay short, and accepted requests must lie within the export.
 fn nbd_server(piece: usize, data: &[u8]) {
     use diskwright_virtualdisk::nbd::handshake::{Handshake, HandshakeState, NbdExport};
     use diskwright_virtualdisk::nbd::{Exports, reply, request, wire::REQUEST_BYTES};
     let exports = Exports { list: vec![NbdExport::new("a", 1 << 20), NbdExport::new("b", 4096)], default: Some(0) };
-    let (mut output, mut at, mut end) = (Vec::new(), 0, piece.min(data.len()));
+    let (mut output, mut position, mut end) = (Vec::new(), 0, piece.min(data.len()));
     let mut handshake = Handshake::start(&mut output);
     let session = loop {
-        let progress = handshake.feed(&exports, &data[at..end], &mut output);
-        at += progress.consumed;
-        assert!(at <= end && output.len() < 512 << 10);
+        let progress = handshake.feed(&exports, &data[position..end], &mut output);
+        position += progress.consumed;
+        assert!(position <= end && output.len() < 512 << 10);
         output.clear();
         match progress.state {
             HandshakeState::Ready(session) => break session,
@@ -307,8 +305,8 @@ fn nbd_server(piece: usize, data: &[u8]) {
         }
     };
     let export = &exports.list[session.export];
-    while let request::RequestParse::Request(request) = request::parse(data.get(at..).unwrap_or_default()) {
-        at += REQUEST_BYTES + request.payload() as usize;
+    while let request::RequestParse::Request(request) = request::parse(data.get(position..).unwrap_or_default()) {
+        position += REQUEST_BYTES + request.payload() as usize;
         match request::check(&request, export, &session) {
             request::RequestCheck::Do => assert!(request.offset + u64::from(request.length) <= export.bytes),
             request::RequestCheck::Refuse(error, because) => {
@@ -323,7 +321,7 @@ fn nbd_server(piece: usize, data: &[u8]) {
     }
 }
 
-/// A server's bytes: whatever they are, the client ends.
+/// Any bytes from a server: the client must end.
 fn nbd_client(data: &[u8]) {
     use diskwright_virtualdisk::nbd::client::{ClientOptions, ClientRequest, NbdClient, list};
     use diskwright_virtualdisk::nbd::wire::{CommandFlags, NbdCommand};
@@ -344,13 +342,13 @@ fn nbd_client(data: &[u8]) {
     let _ = list(Server(data));
     let Ok(mut client) = NbdClient::start(Server(data), "a", ClientOptions::default()) else { return };
     let status = ClientRequest::Other { command: NbdCommand::BlockStatus, offset: 0, length: 4096 };
-    for ask in [
+    for request in [
         ClientRequest::Read { offset: 512, length: 1024 },
         ClientRequest::Flush,
         status,
         ClientRequest::Read { offset: 0, length: 9 },
     ] {
-        let _ = client.send(ask, CommandFlags(0));
+        let _ = client.send(request, CommandFlags(0));
     }
     while client.in_flight() > 0 {
         let Ok(answer) = client.receive() else { return };
@@ -358,8 +356,8 @@ fn nbd_client(data: &[u8]) {
     }
 }
 
-/// Any bytes as the URI of an export, and as the kernel's answer to an order of
-/// `disk attach`; the first byte chooses which attribute is looked for.
+/// Any bytes as the URI of an export, and as the answer of the kernel to a netlink command of `disk attach`; the first
+/// byte chooses the attribute that is looked up.
 pub fn attach(data: &[u8]) {
     use diskwright_virtualdisk::attach::{export::ExportAddress, netlink};
     if let Ok(export) = ExportAddress::parse(&String::from_utf8_lossy(data)) {

@@ -32,7 +32,7 @@ class Judge:
     def why(self, words, patience=120, window=None):
         """The verdict; `window` is a pair of times, seconds since 1970."""
         if window:
-            words = [*words, "--from", utc(window[0]), "--to", utc(window[1])]
+            words = [*words, "--from", format_utc(window[0]), "--to", format_utc(window[1])]
         verdict = self._json(["why", *words, "--json"], patience)
         if "bottleneck" not in verdict:
             raise NoVerdict(f"why {' '.join(words)}: no bottleneck in the answer")
@@ -74,7 +74,7 @@ class Judge:
         return done.stdout
 
 
-def utc(seconds):
+def format_utc(seconds):
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1000):03}Z"
 
 
@@ -85,7 +85,7 @@ def same_device(told, truth):
     return str(told).rsplit("/", 1)[-1] == str(truth).rsplit("/", 1)[-1]
 
 
-def what_is_wrong(scenario, verdict, instance, traced=False):
+def missing_from_verdict(scenario, verdict, instance, traced=False):
     """What the verdict lacks of all that can be known from outside, from the kernel's counters; None if nothing."""
     wanted = scenarios.outside(scenario)
     if verdict["bottleneck"] != wanted:

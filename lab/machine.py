@@ -28,7 +28,7 @@ class LabError(Exception):
     """Something that ought to work here did not."""
 
 
-def tail_of(path):
+def log_tail(path):
     """The last words of a helper, for an error."""
     with open(path, encoding="utf-8", errors="replace") as file:
         return file.read()[-400:].strip()
@@ -42,7 +42,7 @@ def wait_for(condition, what, seconds=20, process=None):
             if condition():
                 return
         if process and process.poll() is not None:
-            raise LabError(f"waited for {what}, and its program ended: {tail_of(process.log)}")
+            raise LabError(f"waited for {what}, and its program ended: {log_tail(process.log)}")
         time.sleep(0.02)
     raise LabError(f"waited {seconds} s for {what}")
 
@@ -295,7 +295,7 @@ class Machine:
         """A load that died makes the truth a lie: say so instead of judging."""
         for process, argv in self.loads:
             if process.poll() is not None:
-                raise LabError(f"the load ended early ({' '.join(argv)[:80]}...): {tail_of(process.log)}")
+                raise LabError(f"the load ended early ({' '.join(argv)[:80]}...): {log_tail(process.log)}")
 
     def stop_loads(self):
         """Ends the loads before their logs are read, so that judging is not slowed."""

@@ -15,16 +15,16 @@ def verdicts(results):
     rows = [["scenario", "truth", "outside", "instance", "confidence", "inside", "right?", "remark"]]
     for result in results:
         rows.append([result["name"], result["truth"], result.get("verdict") or "-",
-                     short_instance(result), confidence(result), inside(result), outcome(result),
+                     short_instance(result), confidence(result), inside_verdict(result), outcome(result),
                      remark(result)])
     if any("traced" in result for result in results):
         rows[0].insert(-1, "with a trace")
         for row, result in zip(rows[1:], results):
-            row.insert(-1, traced(result))
+            row.insert(-1, traced_verdict(result))
     return aligned(rows)
 
 
-def traced(result):
+def traced_verdict(result):
     """The verdict with single requests, and the first rule that it stands on."""
     told = result.get("traced")
     if not told:
@@ -33,7 +33,7 @@ def traced(result):
     return f"{'right' if told['right'] else 'WRONG'}: {told['verdict']} ({rule})"
 
 
-def inside(result):
+def inside_verdict(result):
     """The verdict of what the served system recorded of itself, and the part that it names."""
     told = result.get("inside")
     if not told:
@@ -81,7 +81,7 @@ def remark(result):
     return "; ".join(remarks)
 
 
-def packs(results):
+def pack_table(results):
     """What each pack says of each recorded log; empty where nothing was recorded."""
     judged = [result for result in results if "packs" in result and "skipped" not in result]
     names = list(dict.fromkeys(name for result in judged for name in result["packs"]))

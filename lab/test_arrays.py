@@ -42,7 +42,7 @@ class Counting(unittest.TestCase):
 
     def test_an_emulated_clock_at_a_pace_of_its_own_changes_no_rate(self):
         readings = [reading(moment, 100 * moment, 0, 0) for moment in (0, 2, 4)]
-        timed, pace = emulated.by_this_clock(readings)
+        timed, pace = emulated.to_host_clock(readings)
         self.assertAlmostEqual(load.outcome("md0", timed, levels.Load(100))["iops"], 100)
         self.assertAlmostEqual(pace, 1.1)
 
@@ -94,12 +94,12 @@ class Levels(unittest.TestCase):
                 described = f"count = {level.members}\n" in file.read()
             self.assertTrue(described or f"disk.count={level.members}" in level.settings, level.name)
         rows = {"raid0": 256, "raid1": 64, "raid10": 128, "raid5-5": 256, "raid6": 256}
-        self.assertEqual({name: levels.row_kb(levels.named(name)) for name in rows}, rows)
+        self.assertEqual({name: levels.row_kb(levels.level_by_name(name)) for name in rows}, rows)
         for name in levels.TINY[0]:
-            self.assertIn(levels.named(name).by, ("md", "btrfs"))
+            self.assertIn(levels.level_by_name(name).by, ("md", "btrfs"))
 
     def test_a_state_is_told_to_the_description(self):
-        level = levels.named("raid5-3")
+        level = levels.level_by_name("raid5-3")
         self.assertEqual(level.without(1).described(), ["disk.count=3", "md.failed=[1]"])
         fresh = level.in_rebuild()
         self.assertEqual(fresh.drives, 4)
@@ -109,8 +109,8 @@ class Levels(unittest.TestCase):
     def test_how_fast_md_rebuilds_is_told_while_it_does(self):
         line = "9 0 md0\n      [==>.......]  recovery = 12.6% ({}/262144) finish=3.5min speed=1024K/sec\n"
         readings = [(10.0, line.format(2048)), (20.0, line.format(12288))]
-        self.assertEqual(emulated.rebuilt(readings), 1024 * 1024)
-        self.assertIsNone(emulated.rebuilt([*readings, (30.0, "9 0 md0\n")]))
+        self.assertEqual(emulated.rebuild_rate(readings), 1024 * 1024)
+        self.assertIsNone(emulated.rebuild_rate([*readings, (30.0, "9 0 md0\n")]))
 
 
 class Words(unittest.TestCase):

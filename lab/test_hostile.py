@@ -15,7 +15,7 @@ sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
 
 from hostile import damage, guard, links, recorder, results, sectors, servers, smaller, trial, words  # noqa: E402
-from hostile.logs import Read, counted, told_lost  # noqa: E402
+from hostile.logs import Read, sum_fields, reported_losses  # noqa: E402
 from hostile.trial import Broken, Done  # noqa: E402
 from packages import PACKAGE_OF  # noqa: E402
 
@@ -62,14 +62,15 @@ class Ticks(unittest.TestCase):
                 wrong.judged(self.WRITTEN)
 
     def test_losses_are_taken_from_the_document_and_else_from_words(self):
-        self.assertEqual(told_lost({"damage": [{"ticks_lost": 3}, {"ticks_lost": None}]}, "9 ticks lost"), (3, True))
-        self.assertEqual(told_lost({"damage": []}, "9 ticks lost"), (0, False))
-        self.assertEqual(told_lost({}, "x: 9 ticks lost\ny: how many ticks is not known"), (9, True))
+        damage = {"damage": [{"ticks_lost": 3}, {"ticks_lost": None}]}
+        self.assertEqual(reported_losses(damage, "9 ticks lost"), (3, True))
+        self.assertEqual(reported_losses({"damage": []}, "9 ticks lost"), (0, False))
+        self.assertEqual(reported_losses({}, "x: 9 ticks lost\ny: how many ticks is not known"), (9, True))
 
     def test_what_was_trimmed_is_found_wherever_it_stands(self):
-        self.assertEqual(counted({"ticks": 5, "ticks_trimmed": 7}, "trim"), 7)
-        self.assertEqual(counted({"log": {"trimmed": {"ticks": 7, "segments": 2}}}, "trim"), 7)
-        self.assertEqual(counted({"ticks": 5, "trimmed": None}, "trim"), 0)
+        self.assertEqual(sum_fields({"ticks": 5, "ticks_trimmed": 7}, "trim"), 7)
+        self.assertEqual(sum_fields({"log": {"trimmed": {"ticks": 7, "segments": 2}}}, "trim"), 7)
+        self.assertEqual(sum_fields({"ticks": 5, "trimmed": None}, "trim"), 0)
 
     def test_documents_one_behind_the_other(self):
         self.assertEqual(recorder.documents('{"ticks": 1}\n{"ticks":\n 2}\n'), [{"ticks": 1}, {"ticks": 2}])
@@ -99,7 +100,7 @@ class Damaging(unittest.TestCase):
 
 class Sectors(unittest.TestCase):
     def content(self, oracle, versions):
-        return b"".join(sectors.stamped(n, version) if version else bytes(512)
+        return b"".join(sectors.stamped_bytes(n, version) if version else bytes(512)
                         for n, version in enumerate(versions)) + bytes(512 * (len(oracle.acknowledged) - len(versions)))
 
     def test_old_new_and_torn(self):
@@ -112,9 +113,9 @@ class Sectors(unittest.TestCase):
         self.assertEqual(oracle.judge(self.content(oracle, [0, 1])), ([], [0]), "older than acknowledged")
         self.assertEqual(oracle.judge(self.content(oracle, [1, 3])), ([], [1]), "never sent")
         torn = bytearray(self.content(oracle, [1, 2]))
-        torn[512 + 100:1024] = sectors.stamped(1, 1)[100:]
+        torn[512 + 100:1024] = sectors.stamped_bytes(1, 1)[100:]
         self.assertEqual(oracle.judge(bytes(torn)), ([1], []))
-        moved = sectors.stamped(1, 1) + sectors.stamped(0, 1) + bytes(1024)
+        moved = sectors.stamped_bytes(1, 1) + sectors.stamped_bytes(0, 1) + bytes(1024)
         self.assertEqual(len(oracle.judge(moved)[0]), 2, "another sector's bytes")
 
     def test_a_life_ends_with_what_is_there(self):
@@ -126,7 +127,7 @@ class Sectors(unittest.TestCase):
     def test_no_two_writes_are_under_way_at_one_place(self):
         chance, under_way = random.Random(1), []
         for _ in range(8):
-            under_way.append((sectors.place(chance, 1024, under_way), 1024, 1))
+            under_way.append((sectors.free_place(chance, 1024, under_way), 1024, 1))
         spans = sorted((at, at + count) for at, count, _ in under_way)
         self.assertTrue(all(one[1] <= two[0] for one, two in zip(spans, spans[1:])))
 
@@ -150,8 +151,8 @@ class Words(unittest.TestCase):
         self.assertEqual(words.formulas(text), ["=cmd|x", "@SUM(1)", "-", "\t=1"])
 
     def test_what_is_shown_of_what_happened_is_harmless(self):
-        self.assertEqual(words.controls(trial.harmless(words.NASTY_LINES).encode()), [])
-        self.assertEqual(len(trial.harmless("a" * 500)), 160)
+        self.assertEqual(words.controls(trial.escape_controls(words.NASTY_LINES).encode()), [])
+        self.assertEqual(len(trial.escape_controls("a" * 500)), 160)
 
     def test_two_terminals(self):
         script = "import sys; sys.stdout.write(str(sys.stdout.isatty())); sys.stderr.write(str(sys.stderr.isatty()))"
@@ -166,7 +167,7 @@ class Files(unittest.TestCase):
             for change, told in (("", 0), ("bytes", 1), ("name", 1)):
                 with open(path, "wb") as file:
                     file.write(b"before")
-                kept = guard.Kept([path], [path])
+                kept = guard.Snapshot([path], [path])
                 if change == "bytes":
                     with open(path, "r+b") as file:
                         file.write(b"B")
@@ -177,9 +178,9 @@ class Files(unittest.TestCase):
                 self.assertEqual(len(kept.changed()), told, change)
 
     def test_a_refusal_is_no_attempt(self):
-        self.assertEqual(guard.wrong(Done(1, b"", b"is in use", 0)), [])
-        self.assertTrue(guard.wrong(Done(0, b"", b"", 0)))
-        self.assertTrue(guard.wrong(Done(1, b"", b"6 requests failed, the first with: Input/output error", 0)))
+        self.assertEqual(guard.refusal_faults(Done(1, b"", b"is in use", 0)), [])
+        self.assertTrue(guard.refusal_faults(Done(0, b"", b"", 0)))
+        self.assertTrue(guard.refusal_faults(Done(1, b"", b"6 requests failed, the first with: Input/output error", 0)))
 
     def test_what_others_can_read_is_found(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -20,7 +20,7 @@ sys.dont_write_bytecode = True
 
 import scenarios  # noqa: E402
 import table  # noqa: E402
-from judge import Judge, NoVerdict, is_right_inside, same_device, utc, what_is_wrong  # noqa: E402
+from judge import Judge, NoVerdict, is_right_inside, same_device, format_utc, missing_from_verdict  # noqa: E402
 from packages import PACKAGE_OF, programs_of  # noqa: E402
 from undo import Undo, kill, start_time_of, undo_step, uninterrupted  # noqa: E402
 from virtual import description  # noqa: E402
@@ -136,19 +136,19 @@ class Judging(unittest.TestCase):
         plain = scenarios.load("random-read-slow")
         member = scenarios.load("btrfs-raid0-slow-member")
         verdict = {"bottleneck": "disk", "instance": "loop1"}
-        self.assertIsNone(what_is_wrong(plain, verdict, "/dev/loop2"))
-        self.assertEqual(what_is_wrong(member, verdict, "/dev/loop2"), "blames another device")
-        self.assertIsNone(what_is_wrong(member, verdict, "/dev/loop1"))
+        self.assertIsNone(missing_from_verdict(plain, verdict, "/dev/loop2"))
+        self.assertEqual(missing_from_verdict(member, verdict, "/dev/loop2"), "blames another device")
+        self.assertIsNone(missing_from_verdict(member, verdict, "/dev/loop1"))
 
     def test_inside_the_part_counts_and_nothing_where_nothing_is_asked(self):
         channel = scenarios.load("channel-full")
         self.assertTrue(is_right_inside(channel, {"bottleneck": "channel", "instance": "scsi"}))
         self.assertFalse(is_right_inside(channel, {"bottleneck": "disk", "instance": "disk0"}))
-        self.assertIsNone(what_is_wrong(channel, {"bottleneck": "disk"}, None))
+        self.assertIsNone(missing_from_verdict(channel, {"bottleneck": "disk"}, None))
         self.assertIsNone(is_right_inside(scenarios.load("memory-paging"), {"bottleneck": "disk"}))
 
     def test_times_are_told_to_the_millisecond(self):
-        self.assertEqual(utc(86_400.25), "1970-01-02T00:00:00.250Z")
+        self.assertEqual(format_utc(86_400.25), "1970-01-02T00:00:00.250Z")
 
     def test_a_failing_binary_is_no_verdict(self):
         with self.assertRaisesRegex(NoVerdict, "exit 1"):
@@ -172,7 +172,7 @@ class Tables(unittest.TestCase):
         self.assertIn("no root", table.verdicts(results))
         self.assertIn("outside should be disk", table.verdicts(results))
         self.assertIn("inside should be channel scsi", table.verdicts(results))
-        self.assertIn("default", table.packs(results))
+        self.assertIn("default", table.pack_table(results))
 
 
 if __name__ == "__main__":

@@ -144,7 +144,7 @@ def retry(action, name):
 
 def kill(pid, started):
     """Ends a process and its group, if it is still the one that we started."""
-    reap(pid)
+    reap_child(pid)
     if started is None or start_time_of(pid) != started:
         return None
     for sign, patience in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
@@ -152,22 +152,22 @@ def kill(pid, started):
             os.killpg(pid, sign)
         except ProcessLookupError:
             return None
-        if gone(pid, started, patience):
+        if wait_until_gone(pid, started, patience):
             return None
     return f"process {pid} does not end"
 
 
-def gone(pid, started, seconds):
+def wait_until_gone(pid, started, seconds):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        reap(pid)
+        reap_child(pid)
         if start_time_of(pid) != started:
             return True
         time.sleep(0.05)
     return False
 
 
-def reap(pid):
+def reap_child(pid):
     """Takes a child's exit status, where it is a child of ours and has ended."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)

@@ -1,7 +1,6 @@
-//! Diskwright: says what holds a server back, with the evidence.
+//! Diskwright: reports the bottleneck of a server, with the evidence.
 //!
-//! Exit codes: 0 done, 1 failed, 2 wrong usage. A closed pipe on the output is
-//! success: whoever read it had enough.
+//! Exit codes: 0 done, 1 failed, 2 wrong usage. A closed output pipe is success: the reader has seen enough.
 
 mod commands;
 
@@ -19,16 +18,16 @@ fn main() -> ExitCode {
     ExitCode::from(commands::ended(commands::run(line.command)))
 }
 
-/// What clap says of a command line: help and version (0), or what is wrong with it (2).
-/// It repeats arguments, which may hold anything.
+/// Reports an error of clap and returns its exit code: 0 for help and version, 2 for a wrong command line. The message
+/// repeats arguments, which may hold anything.
 fn refused(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
-        // the arguments as they may be shown: clap takes away a part of what a terminal would act on
+        // clap removes part of what a terminal would act on, so the arguments are escaped here
         let words = std::env::args_os().map(|word| output::name(word.to_string_lossy()));
         let shown = commands::CommandLine::try_parse_from(words).err();
         output::aside(&shown.as_ref().unwrap_or(error).render().to_string());
     } else {
-        // a closed pipe has had enough
+        // a closed pipe is not an error
         let _ = error.print();
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))

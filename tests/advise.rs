@@ -1,4 +1,4 @@
-//! `advise` from the outside: a folder as another host, a log's facts, changes that are undone, exit codes.
+//! The command `advise`: another host given as a folder, host settings in a log, undone changes, exit codes.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ fn advise(state: &Path, arguments: &[&str]) -> Output {
     command.output().expect("the program runs")
 }
 
-/// A host with one disk whose statistics are off.
+/// Creates a folder that stands for a host with one disk whose statistics are off; returns its root.
 fn host(folder: &Path) -> std::path::PathBuf {
     let root = folder.join("host");
     let put = |path: &str, text: &str| {
@@ -43,7 +43,7 @@ fn a_folder_is_another_host_and_exit_codes_are_asked_for() {
     assert_eq!(advise(&bench, &["--root", text(&root), "--fail-on", "warning"]).status.code(), Some(1));
     assert_eq!(advise(&bench, &["--root", text(&root), "--fail-on", "critical"]).status.code(), Some(0));
     assert_eq!(advise(&bench, &["--root", text(&root), "--fail-on", "grave"]).status.code(), Some(2));
-    // what is ignored stays so until it is listed again
+    // an ignored item stays ignored until --unignore
     success(&advise(&bench, &["--root", text(&root), "--ignore", "queue.iostats", "--json"]));
     let ignored = success(&advise(&bench, &["--root", text(&root), "--json"]));
     assert_eq!((ignored["ignored"].as_u64(), ignored["items"].as_array().map(Vec::len)), (Some(1), Some(0)));
@@ -97,11 +97,11 @@ fn a_log_notes_how_its_host_is_set() {
     assert!(recorded.status.success(), "{}", said(&recorded));
     let document = success(&advise(&bench, &[text(&log), "--json"]));
     assert_eq!(document["from"], "the log");
-    // they were noted before this part of it, and hold there too
+    // the settings were noted before this window and still apply in it
     let end = success(&advise(&bench, &[text(&log), "--from", "-1s", "--json"]));
     assert_eq!((end["from"].as_str(), end["remarks"].as_array().map(Vec::len)), (Some("the log"), Some(0)), "{end}");
     assert!(document["well"].as_u64().is_some_and(|well| well > 3), "{document}");
-    // it is this host's own log, so that an item of it could be applied; this one is not among them
+    // the log is of this host, so that its items could be applied; this item is not among them
     let wrong = advise(&bench, &[text(&log), "--apply", "queue.iostats@nothing"]);
     assert!(!wrong.status.success() && said(&wrong).contains("queue.iostats@nothing"), "{}", said(&wrong));
 }
@@ -127,7 +127,7 @@ fn what_was_saved_is_compared_and_what_was_never_applied_is_not_undone() {
     assert!(undone.status.code() == Some(1) && said(&undone).contains("not applied"), "{}", said(&undone));
 }
 
-/// Model names and mount points are from outside, and so are files that somebody else damaged.
+/// Model names and mount points come from outside and may hold escape sequences.
 #[test]
 fn text_from_outside_is_never_raw() {
     let bench = folder("advise_hostile");
@@ -181,13 +181,13 @@ fn damaged_files_are_named_left_as_they_are_and_stop_only_what_needs_them() {
             assert!(said(&output).contains(file) && said(&output).contains("is damaged"), "{}", said(&output));
             assert_eq!(fs::read_to_string(state.join(file)).expect("still there"), broken);
         }
-        // who only asks gets an answer, which says what it lacks
+        // a command that only reads still answers, with a remark on the damaged file
         let document = success(&advise(&bench, &["--root", text(&root), "--json"]));
         assert_eq!(document["items"][0]["id"], "queue.iostats@sda");
         let here = success(&advise(&bench, &["--json"]));
         let remarks = |document: &serde_json::Value| document["remarks"].to_string();
         assert!(remarks(&document).contains("ignored.json"), "{document}");
-        // what was applied was applied to this host, not to the folder
+        // applied.json is about this host, so the answer on the folder does not mention it
         assert!(!remarks(&document).contains("applied.json") && remarks(&here).contains("applied.json"), "{here}");
     }
 }

@@ -1,4 +1,4 @@
-//! Alerts end to end: raised by a recorder, kept in its log, shown again, and everybody who asked hears of them.
+//! Alerts end to end: raised by a recorder, kept in its log, shown again, sent to commands and webhooks.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,7 +12,7 @@ use diskwright_base::{Schema, Series, Tick};
 use diskwright_datastore::{LogReader, LogWriter, WriterOptions};
 
 use crate::common::{command, diskwright, folder, interrupt, said, success, text, until};
-use crate::sweep::is_whole;
+use crate::sweep::is_full_sweep;
 
 const SECOND: i64 = 1_000_000_000;
 /// 2026-11-21 22:00:00 UTC.
@@ -38,16 +38,16 @@ explain = "test"
 alert = { hold = "1s" }
 "#;
 
-/// Default alerts without a hold time: tests beside these make errors of devices.
+/// Default alerts without a hold time. Other tests cause device errors at the same time, which would raise them.
 const AT_ONCE: &[&str] =
     &["disk.errors", "disk.reports-failure", "disk.throttled", "hardware.throttled", "memory.killed", "array.errors"];
 
-/// Leaves those out.
+/// Arguments that switch the instant alerts off.
 fn without_at_once() -> Vec<&'static str> {
     AT_ONCE.iter().flat_map(|id| ["--no-alert", id]).collect()
 }
 
-/// Takes one request; its body.
+/// Answers one HTTP request with 204 and returns its body.
 fn one_request(listener: &TcpListener) -> String {
     let (mut stream, _) = listener.accept().expect("a client comes");
     let mut reader = BufReader::new(stream.try_clone().expect("a second handle"));
@@ -75,8 +75,8 @@ fn a_recorder_raises_an_alert_keeps_it_and_calls_a_command_and_an_address() {
     let call = format!("echo \"$DISKWRIGHT_ALERT_STATE $DISKWRIGHT_ALERT_ID\" >> {}", text(&out));
     let alerts = format!("--alerts={}", text(&rules));
     let usual = ["record", text(&log), "--every", "200ms", "--for", "60s", &alerts];
-    let told = ["--on-alert", &call, "--alert-webhook", &url];
-    let words = [&usual[..], &told, without_at_once().as_slice()].concat();
+    let hooks = ["--on-alert", &call, "--alert-webhook", &url];
+    let words = [&usual[..], &hooks, without_at_once().as_slice()].concat();
     let recorder = command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs");
     until("the command has run and a request came", || out.exists() && hook.is_finished());
     interrupt(&recorder);
@@ -87,22 +87,22 @@ fn a_recorder_raises_an_alert_keeps_it_and_calls_a_command_and_an_address() {
     assert_eq!((sent["schema"].as_str(), sent["id"].as_str()), (Some("diskwright.alert/1"), Some("own.always")));
     let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
     assert_eq!((sent["state"].as_str(), sent["host"].as_str()), (Some("begin"), Some(host.trim())));
-    // the log has it, so that a replay shows it, whatever rules the viewer has
+    // the log holds the alert, so that a replay shows it whatever rules the viewer has
     let view = success(&diskwright(&["watch", text(&log), "--json"]));
     let ids: Vec<&str> = view["alerts"].as_array().expect("a list").iter().filter_map(|a| a["id"].as_str()).collect();
     assert!(ids.contains(&"own.always"), "{ids:?}");
-    // and the verdict on the log has no remark of it
+    // the verdict on the log does not repeat it as a remark
     let verdict = success(&diskwright(&["why", text(&log), "--json"]));
     let remarks = verdict["notes"].as_array().expect("a list");
     assert!(remarks.iter().all(|remark| remark["kind"] != "alert"), "{remarks:?}");
 }
 
-/// The short form of lab/healthy/run.
+/// Short form of `lab/healthy/run`.
 #[test]
 fn a_simulated_healthy_server_raises_no_alert() {
     let folder = folder("alerts-healthy");
     let system = concat!(env!("CARGO_MANIFEST_DIR"), "/lab/healthy/server.toml");
-    let seeds: &[&str] = if is_whole() { &["1", "2"] } else { &["1"] };
+    let seeds: &[&str] = if is_full_sweep() { &["1", "2"] } else { &["1"] };
     for &seed in seeds {
         let log = folder.join(seed);
         let words = ["simulate", system, "--seed", seed, "--duration", "600s", "--out", text(&log)];
@@ -132,8 +132,8 @@ fn the_users_own_panels_and_alerts_are_taken_from_the_configuration() {
     fs::write(own.join("watch.toml"), renamed.replacen("physical_disk.", "physical_dsk.", 1)).expect("a file");
     let wrong = run(&["watch", "--once"]);
     assert_eq!(wrong.status.code(), Some(2));
-    let told = said(&wrong);
-    assert!(told.contains("watch.toml:") && told.contains("did you mean `physical_disk."), "{told}");
+    let message = said(&wrong);
+    assert!(message.contains("watch.toml:") && message.contains("did you mean `physical_disk."), "{message}");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn an_alert_ends_a_watch_with_failure_where_that_was_asked() {
         let words = [&arguments, more, without_at_once().as_slice()].concat();
         command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs")
     };
-    // each watches for some seconds: side by side
+    // each watches for some seconds, so all run at once
     let [failed, passed, wrong, left_out] = [
         watch(&["--fail-on", "own.always"]),
         watch(&["--fail-on", "recorder.silent", "--json"]),
@@ -166,7 +166,7 @@ fn an_alert_ends_a_watch_with_failure_where_that_was_asked() {
     assert_eq!(left_out.status.code(), Some(0), "{}", said(&left_out));
 }
 
-/// A disk that is slow from the first second and queues from the sixtieth on.
+/// Writes a log of a disk that is slow from the first second and queues from the sixtieth on.
 fn slow_then_queueing(place: &Path) {
     let series = |name: &str| Series { counter: format!("physical_disk.{name}"), instance: "sda".into(), scale: 1.0 };
     let counters = ["reads", "read_bytes", "read_time_s", "busy_time_s", "weighted_time_s"];
@@ -205,23 +205,23 @@ fn a_rule_that_shares_the_alert_of_another_ends_a_watch_too() {
     assert_eq!(second.status.code(), Some(1), "{shown}{}", said(&second));
     let why = "--fail-on: alert own.second began; it shares alert own.first, which has the same cause";
     assert!(said(&second).contains(why), "{}", said(&second));
-    // one alert of both, and nobody is called for the second
+    // both rules share one alert, so the second rule notifies nobody
     let lines: Vec<&str> = shown.lines().collect();
     assert!(lines.len() == 2 && lines[0].contains("alert own.first sda begins: "), "{shown}");
     assert!(lines[1].ends_with("alert own.first sda has another symptom: own.second"), "{shown}");
     let json = watch(&["--fail-on", "own.second", "--json"]);
     let begun = String::from_utf8_lossy(&json.stdout).into_owned();
     assert_eq!((json.status.code(), begun.lines().count()), (Some(1), 1), "{begun}");
-    // whoever named the first of them is told at its own beginning
+    // --fail-on of the first rule fires when that rule begins
     let first = watch(&["--fail-on", "own.first"]);
     assert!(said(&first).contains("--fail-on: alert own.first began\n"), "{}", said(&first));
-    // without the first, the second has an alert of its own
+    // with the first rule switched off, the second one raises its own alert
     let alone = watch(&["--fail-on", "own.second", "--no-alert", "own.first"]);
     assert!(said(&alone).contains("--fail-on: alert own.second began\n"), "{}", said(&alone));
     assert_eq!(watch(&["--fail-on", "own.second", "--to", "-90s"]).status.code(), Some(0), "before it queues");
 }
 
-/// Watches a log while a recorder begins to add to it; it records until the watch ends.
+/// Watches a log while a recorder begins to append to it; the recorder runs until the watch ends.
 fn watched_before_it_is_recorded(log: &Path, more: &[&str]) -> Output {
     let rules = log.with_extension("toml");
     fs::write(&rules, OWN).expect("a file");
@@ -247,7 +247,7 @@ fn a_log_is_watched_from_its_first_tick_on() {
     assert_eq!(watched.status.code(), Some(1), "{}", said(&watched));
     assert!(said(&watched).contains("waiting for its first tick"), "{}", said(&watched));
     assert!(said(&watched).contains("--fail-on: alert own.always began"), "{}", said(&watched));
-    // where none comes, the time is over some time
+    // where no tick comes, --for still ends the watch
     let empty = folder("alerts-no-tick").join("log");
     LogWriter::create_or_append(&empty, WriterOptions::default()).expect("a log").close().expect("closed");
     let ended = diskwright(&["watch", text(&empty), "--no-screen", "--for", "500ms"]);
@@ -267,7 +267,7 @@ fn a_log_that_has_ended_is_watched_on_where_a_time_is_given() {
     assert!(!said(&watched).contains("the log ended"), "{}", said(&watched));
 }
 
-/// A recorder that has written its first tick.
+/// Starts a recorder and waits for its first tick.
 fn recorder(log: &Path, more: &[&str]) -> Child {
     let words = [&["record", text(log), "--every", "200ms"], more].concat();
     let child = command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program runs");
@@ -275,7 +275,7 @@ fn recorder(log: &Path, more: &[&str]) -> Child {
     child
 }
 
-/// What comes of watching a log, with what any machine may raise left out.
+/// Starts a watch of a log, with the alerts switched off that any machine may raise.
 fn watching(log: &Path, more: &[&str]) -> Child {
     let arguments = ["watch", text(log), "--no-screen", "--no-alert", "verdict.stable"];
     let words = [&arguments, more, without_at_once().as_slice()].concat();
@@ -290,7 +290,7 @@ fn a_log_that_its_recorder_ended_is_watched_to_its_end_and_no_longer() {
     // a recorder is silent after ten seconds
     let waited = watching(&log, &["--fail-on", "recorder.silent", "--for", "15s"]);
     assert!(recorder.wait().expect("an end").success());
-    // its last tick is as young as that of a log that is being recorded
+    // its last tick is as recent as that of a running recording, so the heading must not go by the age
     let screen = diskwright(&["watch", text(&log), "--once"]);
     let heading = String::from_utf8_lossy(&screen.stdout).lines().next().unwrap_or_default().to_owned();
     assert!(heading.contains("  log  "), "{heading}");
@@ -314,7 +314,7 @@ fn a_recorder_that_was_killed_is_silent_for_those_who_followed_its_log() {
     std::thread::park_timeout(Duration::from_secs(2));
     recorder.kill().expect("killed");
     recorder.wait().expect("an end");
-    // nobody holds its lock any more: for one who comes now it has ended
+    // the lock is free, so a watch that starts now takes the log as ended
     let done = watching(&log, &["--fail-on", "recorder.silent"]).wait_with_output().expect("an end");
     assert_eq!(done.status.code(), Some(0), "{}", said(&done));
     let done = followed.wait_with_output().expect("an end");
@@ -322,7 +322,7 @@ fn a_recorder_that_was_killed_is_silent_for_those_who_followed_its_log() {
     assert!(said(&done).contains("--fail-on: alert recorder.silent began"), "{}", said(&done));
 }
 
-/// The examples in TOML of a document.
+/// TOML examples of a document.
 fn examples(document: &str) -> Vec<&str> {
     let blocks = document.split("```toml\n").skip(1);
     blocks.map(|block| block.split_once("```").expect("its end").0).collect()
@@ -344,7 +344,7 @@ fn the_examples_of_the_documents_load_as_they_stand() {
     loads(alerts[0], &["watch", text(&log), "--no-screen", &format!("--alerts={}", text(&file))]);
     let why = ["why", text(&log), "--pack", text(&file)];
     loads(rules[0], &why);
-    // conditions, one a line
+    // the second example lists conditions, one a line
     let head = OWN.split("\n[[rule]]").next().expect("the head of a pack");
     for (number, line) in rules[1].lines().enumerate() {
         let condition = line.split('#').next().expect("a condition");

@@ -1,5 +1,5 @@
-//! The command `baseline` from the outside: contracts, what is saved, and what `why` says of a machine that has become
-//! slower. Speeds of this machine are not judged here.
+//! The command `baseline`: JSON fields, saving, and the remark of `why` on a machine that has become slower. The speed
+//! of the machine that runs the tests is not judged.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn diskwright(state: &Path, arguments: &[&str]) -> Output {
     command.args(arguments).env("DISKWRIGHT_STATE", state).output().expect("the program runs")
 }
 
-/// A baseline of a machine of two processors, at a speed.
+/// Baseline of a machine with two processors whose figures are scaled by `speed`.
 fn document(host: &str, measured: &str, speed: f64) -> BaselineDocument {
     let figure =
         |id: &str, threads: usize, value: f64| FigureResult::of(definition(id).expect("known"), threads, &[value; 5]);
@@ -49,7 +49,7 @@ fn a_part_is_measured_and_not_saved() {
     let ids: Vec<&str> = figures.iter().filter_map(|figure| figure["id"].as_str()).collect();
     assert_eq!(ids, ["processor.sha256", "kernel.system_call"]);
     for figure in figures {
-        // a busy machine may spread its values; it says so, and keeps them
+        // on a busy machine the values may scatter: the median is then refused with a reason, and the values are kept
         assert!(figure["values"].as_array().is_some_and(|values| values.len() >= 5), "{figure}");
         assert_eq!(figure["median"].is_null(), figure["refused"].is_string(), "{figure}");
     }
@@ -92,7 +92,7 @@ fn two_machines_are_compared() {
     let screen = diskwright(&folder, &["compare", text(&first), text(&second)]);
     let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
     assert!(screen.contains("The second is 50 % slower, one thread; 50 % slower, all threads."), "{screen}");
-    // a log, or a result of another kind, is no baseline
+    // a result of another kind is no baseline
     let other =
         write("c.json", &BaselineDocument { schema: "diskwright.probe/1".into(), ..BaselineDocument::default() });
     let output = diskwright(&folder, &["compare", text(&first), text(&other)]);
@@ -104,7 +104,7 @@ fn two_machines_are_compared() {
     }
 }
 
-/// A minute of an idle machine.
+/// Writes a log of one minute of an idle machine; returns its path.
 fn log(folder: &Path, host: &str) -> std::path::PathBuf {
     let path = folder.join(format!("log-{host}"));
     let mut writer = LogWriter::create_or_append(&path, WriterOptions::default()).expect("a log");
@@ -148,7 +148,7 @@ fn why_says_when_the_machine_of_a_log_has_become_slower() {
     assert_eq!(slow["machine"]["differences"][0], "processor: unknown -> Slow 9");
     let same = answer("same");
     assert!(same["machine"]["measured"].is_string() && same["machine"]["sentence"].is_null(), "{same}");
-    // three months after the window, and a machine without a baseline
+    // `later` was measured again three months after the window; `unknown` has no baseline
     assert!(answer("later")["machine"].is_null() && answer("unknown")["machine"].is_null());
     let page = state.join("page.html");
     let path = state.join("log-slow");

@@ -1,4 +1,4 @@
-//! A folder, tar or zip archive of logs, given as one.
+//! Bundles: a folder, tar or zip archive of logs, given as one log.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::{diskwright, folder, said, success};
 
-/// Every 5 s for five minutes: a disk that is overloaded.
+/// Text of iostat of an overloaded disk: a report every 5 s for five minutes.
 fn iostat(host: &str, day: u32, hour: u32) -> String {
     let mut text = format!("Linux 6.1.0-18-amd64 ({host}) \t11/{day}/2026 \t_x86_64_\t(2 CPU)\n");
     for tick in 0..=60 {
@@ -23,8 +23,8 @@ fn iostat(host: &str, day: u32, hour: u32) -> String {
     text
 }
 
-/// What a support archive looks like: two logs of one machine, much that is none, a packed log
-/// in an archive of its own.
+/// Writes a folder like a support archive: two logs of one machine, one of them in an inner tar archive, and files
+/// that are no logs.
 fn tree(top: &Path) {
     let write = |name: &str, bytes: &[u8]| {
         let path = top.join(name);
@@ -46,6 +46,7 @@ fn tree(top: &Path) {
     std::os::unix::fs::symlink("/etc/passwd", top.join("link")).unwrap();
 }
 
+/// Packs the folder as a compressed tar archive and as a zip archive; returns their paths.
 fn packed(top: &Path, to: &Path) -> [PathBuf; 2] {
     let tar_file = to.join("sos.tar.zst");
     let mut builder = tar::Builder::new(Vec::new());
@@ -73,13 +74,13 @@ fn all_that_is_a_log_is_read_and_the_rest_is_counted() {
     for bundle in [&top, &tar, &zip] {
         let bundle = bundle.to_str().unwrap();
         let done = diskwright(&["why", bundle, "--json"]);
-        let told = said(&done);
-        assert!(told.contains("reads 2 iostat-text; 3 other files are not logs"), "{told}");
-        assert!(!told.contains("diskwright-import-"), "a temporary name is nothing to people: {told}");
+        let message = said(&done);
+        assert!(message.contains("reads 2 iostat-text; 3 other files are not logs"), "{message}");
+        assert!(!message.contains("diskwright-import-"), "a temporary name is nothing to people: {message}");
         let verdict = success(&done);
         assert_eq!((&verdict["host"], &verdict["bottleneck"]), (&"db1".into(), &"disk".into()));
         let ticks = |verdict: &serde_json::Value| verdict["window"]["ticks"].as_u64().unwrap();
-        assert_eq!(ticks(&verdict), 2 * ticks(&alone), "{told}");
+        assert_eq!(ticks(&verdict), 2 * ticks(&alone), "{message}");
         let kept = folder.join("kept").join(Path::new(bundle).file_name().unwrap());
         let kept = kept.to_str().unwrap();
         let imported = success(&diskwright(&["import", bundle, "--to", kept, "--json"]));
@@ -103,7 +104,7 @@ fn one_machine_of_several_is_read_and_the_others_are_named() {
     assert!(said(&done).contains("db1 is read, web1 is not"), "{}", said(&done));
     assert_eq!(success(&done)["host"], "db1");
     assert_eq!(success(&diskwright(&["why", bundle, "--host", "web1", "--json"]))["host"], "web1");
-    // a log that was named by itself says which machine is meant
+    // a log that is given beside the bundle selects the machine
     let both = [folder.join("web1-0.txt").display().to_string(), bundle.to_owned()];
     let done = diskwright(&["why", &both[0], &both[1], "--json"]);
     assert_eq!(success(&done)["host"], "web1", "{}", said(&done));
@@ -116,12 +117,12 @@ fn what_is_broken_or_leads_outside_harms_nothing() {
     tree(&top);
     let [tar, _] = packed(&top, &folder);
     let whole = zstd::decode_all(File::open(&tar).unwrap()).unwrap();
-    // cut within the last file: what stands before is read
+    // cut within the last file: the files before it are read
     let cut = folder.join("cut.tar");
     fs::write(&cut, &whole[..whole.len() - 3000]).unwrap();
     let done = diskwright(&["why", cut.to_str().unwrap(), "--json"]);
     assert_eq!(success(&done)["bottleneck"], "disk");
-    // names that lead out of the folder
+    // a name that leads out of the folder
     let mut builder = tar::Builder::new(Vec::new());
     let text = iostat("db1", 21, 10);
     let mut header = tar::Header::new_gnu();
@@ -134,7 +135,7 @@ fn what_is_broken_or_leads_outside_harms_nothing() {
     fs::write(&escaping, builder.into_inner().unwrap()).unwrap();
     assert_eq!(success(&diskwright(&["why", escaping.to_str().unwrap(), "--json"]))["bottleneck"], "disk");
     assert!(!std::env::temp_dir().join("escaped.txt").exists() && !folder.join("escaped.txt").exists());
-    // nothing in it
+    // a folder without any log
     fs::create_dir(folder.join("nothing")).unwrap();
     fs::write(folder.join("nothing/readme"), "no log\n").unwrap();
     let none = diskwright(&["why", folder.join("nothing").to_str().unwrap()]);
@@ -142,7 +143,7 @@ fn what_is_broken_or_leads_outside_harms_nothing() {
     assert!(said(&none).contains("its only file is not a log"), "{}", said(&none));
 }
 
-/// A file from before 1970, and one that was packed again under its name.
+/// The two copies have times at the ends of the range of tar: the largest number that fits, and 1 s after 1970.
 #[test]
 fn a_file_of_any_time_is_read_and_one_that_is_packed_twice_counts_once() {
     let folder = folder("bundles-twice");
@@ -158,7 +159,7 @@ fn a_file_of_any_time_is_read_and_one_that_is_packed_twice_counts_once() {
         }
         builder.into_inner().unwrap()
     };
-    // a log as it is, a packed one, and one in an archive of its own
+    // a plain log, a compressed one, and one in an inner archive
     let text = iostat("db1", 21, 10);
     let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
     let inner = tar_of("later/iostat", text.as_bytes(), &[1]);

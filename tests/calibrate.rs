@@ -1,4 +1,4 @@
-//! `--calibrate`: from a real probe to a description that `plan`, `simulate` and `disk` take.
+//! `--calibrate`: from a real probe to a description that `plan`, `simulate` and `disk` accept.
 
 use std::fs;
 use std::path::Path;
@@ -14,24 +14,26 @@ fn run(folder: &Path, arguments: &[&str]) -> Output {
     command.output().expect("runs")
 }
 
+/// Standard output of a command that must succeed.
 fn done(folder: &Path, arguments: &[&str]) -> String {
     let output = run(folder, arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
 
+/// Expects exit code 2, no output, and these words on standard error.
 fn refused(folder: &Path, arguments: &[&str], says: &str) {
     let output = run(folder, arguments);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true), "{arguments:?}: {said}");
-    assert!(said.contains(says), "{arguments:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true), "{arguments:?}: {stderr}");
+    assert!(stderr.contains(says), "{arguments:?}: {stderr}");
 }
 
 const SYSTEM: &str = "[system]\nname = \"own\"\ncatalogue = \"own.toml\"\n[watch]\nduration = \"2s\"\n\
                       [[drive]]\nname = \"disk\"\nmodel = \"own\"\n\
                       [[workload]]\nname = \"load\"\nusers = 2\nread_share = \"70%\"\nsize = \"4KB\"\n";
 
-/// Writes `reads.json`: the same result with five of its reads, which are fitted in a fraction of the time.
+/// Writes `reads.json`: the result with five of its read runs only, which is fitted in a fraction of the time.
 fn keep_five_reads(folder: &Path) {
     let text = fs::read_to_string(folder.join("quick.json")).expect("written");
     let mut result: Value = serde_json::from_str(&text).expect("JSON");
@@ -52,7 +54,7 @@ fn a_probed_file_is_described_and_the_description_is_taken() {
     let fit = ["simulate", "--calibrate", "quick.json", "--drive-id", "own", "--description", "own.toml", "--json"];
     let answer: Value = serde_json::from_str(&done(&folder, &fit)).expect("JSON");
     assert_eq!(answer["schema"], "diskwright.calibration/1");
-    // how good it is depends on what else this machine does
+    // the size of the errors depends on what else this machine does, so only the fields are checked
     let aside = answer["aside"].as_array().expect("what was kept aside");
     assert!(!aside.is_empty() && answer["errors_aside"]["mean"].is_number(), "{answer}");
     let fields = ["run", "tries", "measured_per_s", "predicted_per_s", "measured_s", "predicted_s", "error"];
@@ -72,18 +74,18 @@ fn a_probed_file_is_described_and_the_description_is_taken() {
     let served = ["disk", "system.toml", "--socket", "disk.socket", "--for", "300ms"];
     assert!(done(&folder, &served).contains("serving disk"));
 
-    // one result has each setting once; the same twice tells what it varies by: here by nothing
+    // a result has each setting once; given twice, it shows the spread between repeats, which is zero here
     assert_eq!((answer["repeats"].is_null(), aside.len() + fitted.len()), (true, 15), "{answer}");
     keep_five_reads(&folder);
     assert!(done(&folder, &["plan", "--calibrate", "reads.json"]).contains("No setting was measured twice"));
     let twice = done(&folder, &["plan", "--calibrate", "reads.json", "reads.json"]);
-    let said = twice.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("The same setting measured twice differs by 0.0 % on average (5 settings"), "{twice}");
+    let words = twice.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("The same setting measured twice differs by 0.0 % on average (5 settings"), "{twice}");
     refused(&folder, &["plan", "--calibrate", "quick.json", "--log", "nowhere", "--log-device"], "");
     refused(&folder, &["plan", "--log", "x"], "--calibrate");
-    // before anything is read
+    // refused before any file is read
     refused(&folder, &["plan", "--calibrate", "not.json", "--drive-id", "My Drive"], "--drive-id: `My Drive`");
-    // what would do nothing
+    // options that would have no effect
     for command in ["plan", "simulate"] {
         refused(&folder, &[command, "--calibrate", "quick.json", "--svg", "not.svg"], "--calibrate describes a device");
     }

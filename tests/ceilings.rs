@@ -1,5 +1,5 @@
-//! Profiles from the outside: what `probe` keeps, `list` shows, `record` writes
-//! into logs and `why` and `report` judge by.
+//! Device profiles: `probe` saves them, `list` shows them, `record` writes their ceilings into logs, `why` and
+//! `report` judge by them.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -25,14 +25,14 @@ fn diskwright(state: &Path, arguments: &[&str]) -> Output {
     command.args(arguments).env("DISKWRIGHT_STATE", state).output().expect("the program runs")
 }
 
-/// A disk of a made-up machine, found under the name that it had when the log was made.
+/// Topology of a made-up machine with one disk, called `sdb` when the log was made.
 fn machine() -> Topology {
     let (model, serial) = (Some("M".into()), Some("X7".into()));
     let disk = Device { name: "sdb".into(), class: DeviceClass::Flash, model, serial, ..Device::default() };
     Topology { host: "made-up".into(), processors: 2, devices: vec![disk], ..Topology::default() }
 }
 
-/// A minute in which the disk does 1,900 reads a second of half a millisecond.
+/// Writes a log of a minute in which the disk serves 1,900 reads/s of 0.5 ms each; returns its path.
 fn log(folder: &Path, notes: &[Note]) -> PathBuf {
     let path = folder.join("log");
     let mut writer = LogWriter::create_or_append(&path, WriterOptions::default()).expect("a log");
@@ -67,6 +67,7 @@ fn log(folder: &Path, notes: &[Note]) -> PathBuf {
     path
 }
 
+/// Profile of a device called `sda`, with a ceiling of 2,000 reads/s.
 fn profile(key: &str) -> Profile {
     let figure = |figure: &str, value: f64, unit: &str| ProfileFigure {
         figure: figure.into(),
@@ -87,6 +88,7 @@ fn keep(state: &Path, profile: Profile) {
     store(&state.join("profiles"), profile, false).expect("kept");
 }
 
+/// Bottleneck of a verdict and the rule of its first finding.
 fn bottleneck(verdict: &Value) -> (&str, &str) {
     (verdict["bottleneck"].as_str().unwrap_or_default(), verdict["findings"][0]["rule"].as_str().unwrap_or_default())
 }
@@ -105,14 +107,14 @@ fn why_judges_by_the_profile_of_the_disk_whatever_it_was_called() {
     let ceiling = &verdict["ceilings"][0];
     assert_eq!((&ceiling["device"], &ceiling["key"]), (&"sdb".into(), &"serial:M:X7".into()));
     assert_eq!(ceiling["reads_per_s"], 2000.0);
-    let told = "1,900 of at most 2,000 reads/s, measured by probe on 2026-02-01";
-    assert_eq!(verdict["findings"][0]["limit_from"], told);
+    let limit = "1,900 of at most 2,000 reads/s, measured by probe on 2026-02-01";
+    assert_eq!(verdict["findings"][0]["limit_from"], limit);
     let screen = diskwright(&state, &["why", text(&log)]);
     let screen = String::from_utf8_lossy(&screen.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(screen.contains(told), "{screen}");
+    assert!(screen.contains(limit), "{screen}");
     let page = folder.join("page.html");
     assert!(diskwright(&state, &["report", text(&log), "-o", text(&page)]).status.success());
-    assert!(fs::read_to_string(page).expect("a page").contains(told));
+    assert!(fs::read_to_string(page).expect("a page").contains(limit));
 }
 
 #[test]
@@ -167,8 +169,8 @@ fn profiles_are_listed_and_damaged_ones_are_named() {
     assert!(entries[0]["file"].as_str().is_some_and(|f| Path::new(f).is_file()));
     let log = log(&folder, &[]);
     for done in [done, diskwright(&state, &["why", text(&log), "--json"])] {
-        let said = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success() && said.contains(text(&broken)) && said.contains("is ignored"), "{said}");
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success() && stderr.contains(text(&broken)) && stderr.contains("is ignored"), "{stderr}");
     }
     let table = diskwright(&state, &["list", "ceilings"]);
     assert!(String::from_utf8_lossy(&table.stdout).contains("serial:M:X7"));
@@ -194,7 +196,7 @@ fn probe_says_whether_it_remembers_and_can_begin_anew() {
         let usual = ["probe", "quick", text(&file), "--for", lasts, "--ramp", "0", "--size", "16MB", "--json"];
         json(&diskwright(&state, &[&usual[..], more].concat()))
     };
-    // each is sixteen runs, and where nothing is kept their figures do not matter
+    // each suite is sixteen runs; where no profile is saved their figures do not matter, so they are short
     let probe = |more: &[&str]| lasting("100ms", more);
     for option in ["--no-save", "--forget"] {
         assert_eq!(lasting("20ms", &[option])["profile"]["file"], Value::Null, "{option}");
@@ -220,19 +222,19 @@ fn probe_says_whether_it_remembers_and_can_begin_anew() {
     let path = kept["profile"]["file"].as_str().expect("a file");
     let stored = || -> Value { serde_json::from_str(&fs::read_to_string(path).unwrap()).expect("JSON") };
     assert!(stored()["figures"][0]["at_least"][0].as_str().is_some_and(|w| w.contains("through a file")));
-    // more than any disk does, and as firm as the next measurement
+    // a rate above that of any disk, measured as reliably as the next one: lower figures must not replace it unasked
     let mut huge: Profile = serde_json::from_value(stored()).expect("a profile");
     huge.figures.iter_mut().filter(|f| f.unit == "per_s").for_each(|f| f.value = 1e12);
     fs::write(path, serde_json::to_string(&huge).unwrap()).unwrap();
     let less = probe(&[]);
     let because: Vec<&str> = less["profile"]["because"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert!(because.iter().any(|said| said.contains(" is kept")), "{because:?}");
-    // each of these is said once, whatever they are of
+    // each reason stands once, however many figures it applies to
     for once in ["--replace-profile", "through a file"] {
         assert_eq!(because.iter().filter(|said| said.contains(once)).count(), 1, "{once}: {because:?}");
     }
     assert_eq!(stored()["figures"][0]["value"], 1e12);
-    // the option's older name does the same
+    // `--anew` is the older name of the option
     for option in ["--replace-profile", "--anew"] {
         fs::write(path, serde_json::to_string(&huge).unwrap()).unwrap();
         let replaced = probe(&[option]);
@@ -252,9 +254,9 @@ fn a_profile_is_taken_back() {
     let listed = || json(&diskwright(&state, &["list", "ceilings", "--json"]))["entries"].as_array().unwrap().len();
     let fails = |typed: &str, words: &[&str]| {
         let done = diskwright(&state, &["ceilings", "forget", typed]);
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert_eq!(done.status.code(), Some(1), "{said}");
-        words.iter().for_each(|word| assert!(said.contains(word), "{typed} does not say `{word}`: {said}"));
+        let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(1), "{stderr}");
+        words.iter().for_each(|word| assert!(stderr.contains(word), "{typed} does not say `{word}`: {stderr}"));
         assert_eq!(listed(), 3, "nothing is removed");
     };
     fails("sdyx", &["no saved profile of `sdyx`", "did you mean `sdyy`?", "list ceilings"]);
@@ -268,7 +270,7 @@ fn a_profile_is_taken_back() {
     let done = diskwright(&state, &["ceilings", "forget", "serial:M:X8"]);
     assert!(done.status.success() && String::from_utf8_lossy(&done.stdout).contains("Deleted the profile of sdzz"));
     assert_eq!(listed(), 1);
-    // what is left of that name is one device now
+    // only one device of that name is left
     assert!(diskwright(&state, &["ceilings", "forget", "sdzz"]).status.success());
     assert_eq!(listed(), 0);
 }

@@ -1,13 +1,14 @@
-//! Files of a crate, and of the program, use each other in one direction: a circle of many cannot be read in
-//! any order, tested alone or taken apart.
+//! Modules of a crate, and of the program, use each other in one direction: a large cycle cannot be read in any
+//! order, tested alone or taken apart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files that may need each other: a reader and its helper, two halves of one thing.
+/// Largest number of files that may use each other: a reader and its helpers, two halves of one thing.
 const LARGEST_CIRCLE: usize = 3;
 
+/// Collects the Rust files below a folder.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder").map(|e| e.expect("readable")) {
         let path = entry.path();
@@ -19,7 +20,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// `a::b` of `src/a/b.rs` and of `src/a/b/mod.rs`; empty for `src/lib.rs`.
+/// Module path of a file: `a::b` of `src/a/b.rs` and of `src/a/b/mod.rs`; empty for `src/lib.rs`.
 fn module(file: &Path, source: &Path) -> Vec<String> {
     let inside = file.strip_prefix(source).expect("below it").with_extension("");
     let mut path: Vec<String> = inside.iter().map(|part| part.to_string_lossy().into_owned()).collect();
@@ -29,7 +30,7 @@ fn module(file: &Path, source: &Path) -> Vec<String> {
     path
 }
 
-/// The paths that begin with `crate` or `super` in a file, its own tests left out; groups are spread.
+/// Paths of a file that begin with `crate` or `super`, without those of its unit tests; use trees are expanded.
 fn paths(text: &str) -> Vec<String> {
     let own = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let code: String = own.lines().map(|line| line.split("//").next().unwrap_or_default().to_owned() + "\n").collect();
@@ -44,7 +45,7 @@ fn paths(text: &str) -> Vec<String> {
     found
 }
 
-/// Puts down what a use tree names: `a::{b, c::d}` is `a::b` and `a::c::d`. Returns what follows it.
+/// Adds the paths of a use tree to `found`: `a::{b, c::d}` gives `a::b` and `a::c::d`. Returns the text behind it.
 fn spread<'a>(text: &'a str, before: &str, found: &mut Vec<String>) -> &'a str {
     let end = text.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':').unwrap_or(text.len());
     let (path, mut rest) = (format!("{before}{}", &text[..end]), &text[end..]);
@@ -55,13 +56,14 @@ fn spread<'a>(text: &'a str, before: &str, found: &mut Vec<String>) -> &'a str {
     rest = group.trim_start();
     while !rest.is_empty() && !rest.starts_with('}') {
         let after = spread(rest, &path, found);
-        // an `as` name, a comma; at the latest the next letter
+        // skips an `as` name, up to the next comma or the end of the group
         rest = after.find([',', '}']).map_or("", |index| after[index..].trim_start_matches(',').trim_start());
     }
     rest.get(1..).unwrap_or_default()
 }
 
-/// The module that a path of another names, as far as it is one.
+/// Module that a path in the module `from` leads to: the longest part of the path that is a module; `None` for `from`
+/// itself.
 fn target<'a>(path: &str, from: &[String], all: &'a BTreeMap<Vec<String>, String>) -> Option<&'a Vec<String>> {
     let mut place: Vec<String> = Vec::new();
     for (index, part) in path.split("::").filter(|part| !part.is_empty()).enumerate() {
@@ -78,20 +80,22 @@ fn target<'a>(path: &str, from: &[String], all: &'a BTreeMap<Vec<String>, String
     known.map(|(module, _)| module).filter(|module| module.as_slice() != from)
 }
 
+/// Modules that each module uses.
 type Uses = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
 
+/// Reads which modules of a source folder use which.
 fn uses(source: &Path) -> Uses {
     let mut found = Vec::new();
     files(source, &mut found);
     let text = |file: &PathBuf| fs::read_to_string(file).expect("readable");
     let all: BTreeMap<Vec<String>, String> = found.iter().map(|file| (module(file, source), text(file))).collect();
-    let of = |(from, text): (&Vec<String>, &String)| {
+    let used_by = |(from, text): (&Vec<String>, &String)| {
         (from.clone(), paths(text).iter().filter_map(|path| target(path, from, &all).cloned()).collect())
     };
-    all.iter().map(of).collect()
+    all.iter().map(used_by).collect()
 }
 
-/// All that can be reached from a module.
+/// All modules that a module uses, directly or through others.
 fn reached(uses: &Uses, from: &[String]) -> BTreeSet<Vec<String>> {
     let mut seen = BTreeSet::new();
     let mut pending = vec![from.to_vec()];
@@ -136,16 +140,16 @@ fn files_form_no_large_circle() {
         let uses = uses(&source);
         let reach: BTreeMap<&Vec<String>, BTreeSet<Vec<String>>> =
             uses.keys().map(|module| (module, reached(&uses, module))).collect();
-        let circle = |of: &Vec<String>| -> BTreeSet<&Vec<String>> {
+        let cycle_of = |module: &Vec<String>| -> BTreeSet<&Vec<String>> {
             reach
                 .iter()
-                .filter(|(other, back)| reach[of].contains(**other) && back.contains(of))
+                .filter(|(other, back)| reach[module].contains(**other) && back.contains(module))
                 .map(|(m, _)| *m)
                 .collect()
         };
-        let circles: BTreeSet<BTreeSet<&Vec<String>>> = uses.keys().map(circle).collect();
-        for circle in circles.iter().filter(|circle| circle.len() > LARGEST_CIRCLE) {
-            let names: Vec<String> = circle.iter().map(|module| module.join("::")).collect();
+        let cycles: BTreeSet<BTreeSet<&Vec<String>>> = uses.keys().map(cycle_of).collect();
+        for cycle in cycles.iter().filter(|cycle| cycle.len() > LARGEST_CIRCLE) {
+            let names: Vec<String> = cycle.iter().map(|module| module.join("::")).collect();
             wrong.push(format!("{}: {}", source.display(), names.join(", ")));
         }
     }

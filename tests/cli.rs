@@ -1,5 +1,4 @@
-//! The program as a user meets it: the real binary on the real machine, its
-//! contracts (JSON fields, exit codes) and what it says of bad input.
+//! The real binary on the real machine: JSON fields, exit codes, and messages about bad input.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::common::{command, diskwright, folder, interrupt, json, said, text, until};
 
-/// A log of about a second of this machine.
+/// Records a log of about a second of this machine; returns its path.
 fn recorded(test: &str) -> PathBuf {
     let log = folder(&format!("cli-{test}")).join("log");
     let done = diskwright(&["record", text(&log), "--every", "200ms", "--for", "1s", "--json"]);
@@ -84,6 +83,7 @@ fn a_log_is_recorded_marked_shown_judged_and_reported() {
     assert!(html.contains("<svg") && !html.contains("src=\"http"), "charts, and nothing from outside");
 }
 
+/// Waits until the folder of a log has more than one file.
 fn wait_for_log(log: &Path, recorder: &mut Child) {
     for _ in 0..200 {
         let ready = fs::read_dir(log).is_ok_and(|entries| entries.count() > 1);
@@ -139,11 +139,14 @@ fn options_of_this_machine_are_refused_beside_a_log() {
     ];
     for case in cases {
         let done = diskwright(case);
-        let told = said(&done);
-        assert_eq!(done.status.code(), Some(2), "{case:?}: {told}");
-        assert!(told.contains("goes with this machine") && told.contains("--from and --to"), "{case:?}: {told}");
+        let message = said(&done);
+        assert_eq!(done.status.code(), Some(2), "{case:?}: {message}");
+        assert!(
+            message.contains("goes with this machine") && message.contains("--from and --to"),
+            "{case:?}: {message}"
+        );
     }
-    // and what is about a log, where there is none
+    // options that need a log, without one
     let done = diskwright(&["watch", "--no-screen", "--for", "1s", "--from", "-5m"]);
     assert_eq!(done.status.code(), Some(2), "{}", said(&done));
     let nowhere = folder("cli-live-reading").join("log");
@@ -213,7 +216,7 @@ fn names_that_are_no_text_end_no_command() {
         assert!(json(&done)["file"].as_str().is_some_and(|told| told.contains('\u{fffd}')), "{words:?}");
         assert!(file(name).is_file(), "{words:?}");
     }
-    // whether this machine can be traced or not
+    // on machines that can be traced and on others
     let traced = command(&["trace", "--for", "200ms", "--out"]).arg(file(b"trace\xff")).output().expect("runs");
     assert!(matches!(traced.status.code(), Some(0 | 1)), "{}", said(&traced));
 }
@@ -225,7 +228,7 @@ fn a_folder_without_permission_is_one_clear_line() {
     fs::create_dir(&locked).expect("a folder");
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).expect("ours");
     let log = locked.join("log");
-    // root may enter anything, so it asks as nobody
+    // root may enter any folder, so the command runs as the user nobody
     let root = is_root();
     let arguments = ["record", text(&log), "--for", "1s"];
     let done = if root {
@@ -277,7 +280,7 @@ fn a_truncated_log_gives_what_it_has() {
     let whole = fs::read(&segment).expect("readable");
     fs::write(&segment, &whole[..whole.len() - 40]).expect("writable");
     let done = diskwright(&["why", text(&log), "--json"]);
-    // either something is left and is judged, or the answer is a clear error; never a panic
+    // either ticks are left and are judged, or the answer is an error; never a panic
     assert!(matches!(done.status.code(), Some(0 | 1)), "{}", said(&done));
     assert!(!said(&done).contains("panicked"));
 }

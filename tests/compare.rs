@@ -1,4 +1,4 @@
-//! `compare` and the trends of `why` as a user meets them, on logs made here.
+//! `compare` and the trends of `why`, on logs made here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ const SECOND: i64 = 1_000_000_000;
 /// 2026-01-05T00:00:00Z, a Monday.
 const START: i64 = 1_767_571_200 * SECOND;
 
-/// Numbers from -1 to 1 that look random and are the same in every run.
+/// Pseudo-random number from -1 to 1, the same in every run.
 fn noise(number: usize) -> f64 {
     let mut x = (number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -21,8 +21,8 @@ fn noise(number: usize) -> f64 {
     ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
 }
 
-/// A log of a disk that serves `load(tick)` reads a second in `each(tick)` seconds,
-/// and of memory of which `free(tick)` is available.
+/// Writes a log of a disk that serves `load(tick)` reads a second, each in `each(tick)` seconds, and of memory of which
+/// the share `free(tick)` is available; returns its path.
 fn log(
     place: &Path,
     ticks: usize,
@@ -113,10 +113,10 @@ fn an_applications_figures_stand_on_the_page() {
     let slow = log(&place.join("slow"), 120, 1, |_| 200.0, |_| 0.03, |_| 0.5);
     let fast = log(&place.join("fast"), 120, 1, |_| 200.0, |_| 0.002, |_| 0.5);
     let (beside, page) = (place.join("beside.json"), place.join("page.html"));
-    let told = r#"{"schema": "diskwright.beside/1", "title": "Ten disks carry more", "names": ["three", "ten <disks>"],
+    let file = r#"{"schema": "diskwright.beside/1", "title": "Ten disks carry more", "names": ["three", "ten <disks>"],
         "sections": [{"title": "Application", "bars": [{"title": "Rate", "unit": "per_s", "names": ["three", "ten"],
         "groups": [["done", [60.5, null]]]}]}]}"#;
-    fs::write(&beside, told).expect("a file");
+    fs::write(&beside, file).expect("a file");
     let compared = |more: &[&str]| diskwright(&[&["compare", text(&slow), text(&fast)], more].concat());
     let done = compared(&["-o", text(&page), "--beside", text(&beside)]);
     assert_eq!(done.status.code(), Some(0), "{}", said(&done));
@@ -124,7 +124,7 @@ fn an_applications_figures_stand_on_the_page() {
     for wanted in ["<h1>Ten disks carry more</h1>", "The change helped", "ten &lt;disks&gt;", "60.5/s"] {
         assert!(html.contains(wanted), "{wanted}");
     }
-    // without a page it has no place, and a mistake is told with its own
+    // --beside needs a page, and an error in its file is reported with file and line
     assert_eq!(compared(&["--beside", text(&beside)]).status.code(), Some(2));
     fs::write(&beside, "{\n\"schema\": 1}").expect("a file");
     let done = compared(&["-o", text(&page), "--beside", text(&beside)]);
@@ -143,7 +143,7 @@ fn one_log_is_cut_in_two() {
     let named = ["compare", text(&whole), "--to", change, "--against-from", change, "--json"];
     let windows = json(&diskwright(&named));
     assert_eq!((&windows["sentence"], &windows["before"]["window"]), (&cut["sentence"], &cut["before"]["window"]));
-    // the other way round
+    // the windows exchanged
     let back = ["compare", text(&whole), "--from", change, "--against-to", change, "--json"];
     assert_eq!(json(&diskwright(&back))["outcome"], "more_asked");
 }
@@ -174,7 +174,7 @@ fn wrong_comparisons_are_refused() {
 #[test]
 fn trends_are_told_of_long_logs_alone() {
     let place = folder("compare-trends");
-    // a week of five minutes; memory runs out by 6 % a day and crosses 5 % after ten days
+    // a week in ticks of five minutes; available memory falls by 6 % a day and crosses 5 % after ten days
     let day = |i: usize| i as f64 / 288.0;
     let free = |i: usize| 0.65 - 0.06 * day(i) + 0.005 * noise(i + 7);
     let leak = log(&place.join("leak"), 2016, 300, |_| 50.0, |i| if day(i) < 3.0 { 0.002 } else { 0.02 }, free);

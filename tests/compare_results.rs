@@ -1,4 +1,4 @@
-//! `compare` and `report` on results of `probe`, as a user meets them.
+//! `compare` and `report` on results of `probe`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,8 +20,7 @@ fn diskwright(folder: &Path, arguments: &[&str]) -> Output {
     command.output().expect("the program runs")
 }
 
-/// A folder with results whose run `depth-1` was made three times at about
-/// these rates.
+/// Creates a folder with results whose run `depth-1` was made three times, at about the given rates (per second).
 fn folder(test: &str, files: &[(&str, f64)]) -> PathBuf {
     let folder = common::folder(&format!("results-{test}"));
     for (name, rate) in files {
@@ -54,7 +53,7 @@ fn differences_are_told_from_noise() {
     assert!((rate["ratio"].as_f64().unwrap() - 1.5).abs() < 1e-9);
     let done = diskwright(&folder, &["compare", "a.json", "c.json"]);
     assert!(String::from_utf8_lossy(&done.stdout).contains("No difference beyond noise"));
-    // several a side
+    // several results on one side
     let done = diskwright(&folder, &["compare", "a.json", "c.json", "--", "b.json"]);
     assert!(done.status.success(), "{}", said(&done));
 }
@@ -73,7 +72,7 @@ fn a_pipeline_can_fail_on_what_is_worse() {
         assert_eq!(done.status.code(), Some(code), "{arguments:?}: {}", said(&done));
         assert_eq!(code == 1, said(&done).contains("is worse by"), "{}", said(&done));
     }
-    // single runs tell nothing of noise, so that nothing could ever fail
+    // single runs show no noise, so that --fail-if-worse could never fail
     let mut single: Value = serde_json::from_str(SAMPLE).expect("JSON");
     single["runs"].as_array_mut().expect("runs").truncate(2);
     fs::write(folder.join("single.json"), single.to_string()).expect("written");
@@ -114,7 +113,7 @@ fn what_does_not_go_together_is_refused() {
     }
 }
 
-/// JSON has no place for such a name, and a page that was written must not end in a panic.
+/// JSON cannot hold such a name; the command must not panic after the page was written.
 #[test]
 fn a_page_whose_name_is_no_text_is_reported() {
     let folder = folder("no-text", &[("a.json", 1.0)]);
@@ -140,7 +139,7 @@ fn pages_and_charts_are_written() {
     assert!(fs::read_to_string(folder.join("r.svg")).unwrap().starts_with("<svg xmlns="));
     assert!(diskwright(&folder, &["compare", "a.json", "b.json", "-o", "c.html"]).status.success());
     assert!(fs::read_to_string(folder.join("c.html")).unwrap().contains("Figure by figure"));
-    // on standard output a page stands alone, with --json too
+    // on standard output a page comes without other text, with --json too
     for more in [&[][..], &["--json"]] {
         let done = diskwright(&folder, &[&["compare", "a.json", "b.json", "-o", "-"][..], more].concat());
         let page = String::from_utf8_lossy(&done.stdout).into_owned();

@@ -1,6 +1,5 @@
-//! `disk attach` and `disk detach` on this machine's kernel: real reads and
-//! writes, and that nothing is left, whoever is killed. Takes root, nbdkit, FUSE
-//! and loop devices; says why it skips where there are none.
+//! `disk attach` and `disk detach` on the kernel of this machine: real reads and writes, and no leftovers whichever
+//! process is killed. Needs root, nbdkit, FUSE and loop devices; prints why it skips where they are missing.
 
 #![allow(clippy::disallowed_methods, reason = "a test waits for other processes")]
 
@@ -15,7 +14,7 @@ use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_diskwright");
 
-/// A server, and a journal of our own.
+/// A running nbdkit server and a journal for the attached devices of one test.
 struct Lab {
     bench: Bench,
     uri: String,
@@ -28,7 +27,7 @@ impl Lab {
         Lab::with(test, &[])
     }
 
-    /// With more options for nbdkit.
+    /// The same with more options for nbdkit.
     fn with(test: &str, options: &[&str]) -> Option<Lab> {
         let mut bench = Bench::new(&format!("attach-{test}"))?;
         tool("nbdkit", &["--version"])?;
@@ -60,7 +59,7 @@ impl Lab {
         serde_json::from_slice(&done.stdout).expect("JSON")
     }
 
-    /// It fails and says this.
+    /// Expects exit code 1 and these words on standard error.
     fn fails(&self, arguments: &[&str], words: &str) {
         let done = self.run(arguments);
         assert_eq!(done.status.code(), Some(1), "{arguments:?}: {}", said(&done));
@@ -72,7 +71,7 @@ impl Lab {
         assert!(done.status.success(), "{}", said(&done));
     }
 
-    /// What is left of all that was attached.
+    /// Journal entries, mounts, loop devices and processes that remain of attached devices.
     fn left(&self) -> Vec<String> {
         let mut left: Vec<String> = Vec::new();
         let names = |folder: &str| {
@@ -93,7 +92,7 @@ impl Lab {
     }
 
     fn nothing_is_left(&self) {
-        // a busy machine takes its time
+        // 40 s: on a busy machine the kernel takes long
         let gone = (0..4).any(|_| within(|| self.left().is_empty()).is_some());
         assert!(gone, "left: {:?}", self.left());
     }
@@ -107,12 +106,12 @@ fn keeper(attached: &Value) -> u32 {
     attached["pid"].as_u64().and_then(|id| id.try_into().ok()).expect("a process")
 }
 
-/// Kernels differ in whether they refuse to open a read-only device for writing, or to write.
+/// True if the device cannot be written: some kernels refuse to open it for writing, others refuse the write.
 fn refuses_writes(device: &str) -> bool {
     File::options().write(true).open(device).and_then(|file| file.write_at(&[1; 4096], 0)).is_err()
 }
 
-/// Direct writes that go on until they fail or are killed.
+/// Starts direct writes that go on until one fails or the process is killed; waits for the first.
 fn writing(device: &str) -> Child {
     let words = ["if=/dev/zero", &format!("of={device}"), "bs=64k", "oflag=direct", "conv=notrunc"];
     let dd = format!("dd {}", words.join(" "));
@@ -137,14 +136,14 @@ fn what_is_written_is_read_and_nothing_is_left() {
     assert_eq!((&made["connections"], &made["in_flight_at_most"]), (&4.into(), &128.into()));
     assert_eq!((&made["uri"], &made["read_only"]), (&lab.uri.as_str().into(), &false.into()));
     assert!(made["limits"].as_array().is_some_and(|limits| !limits.is_empty()));
-    // who goes through all files finds this one, and no error
+    // a program that walks all files finds this one, and no error
     let shown = fs::read_dir(format!("{}/1/mount", lab.journal)).expect("a folder");
     let shown: Vec<_> = shown.map(|entry| entry.expect("an entry").file_name()).collect();
     assert_eq!(shown, ["disk"]);
     let (first, last): (Vec<u8>, Vec<u8>) = ((0..100_000).map(|n| (n % 251) as u8).collect(), vec![7; 4096]);
     put(device(&made), 12_345, &first);
     put(device(&made), -4096, &last);
-    // another device of the same export sees what the first one wrote, and refuses to write
+    // a second, read-only device of the same export shows what the first one wrote
     let other = lab.attach(&["--read-only", "--connections", "2"]);
     assert_ne!(device(&made), device(&other));
     let mut read = vec![0; first.len()];
@@ -252,19 +251,19 @@ fn a_killed_keeper_is_cleaned_up_after() {
     let made = lab.attach(&[]);
     let mut writer = writing(device(&made));
     kill("-KILL", keeper(&made));
-    // the device works on, and is not taken from who uses it
+    // the device works on, and is not detached while it is in use
     let done = lab.run(&["attach", &lab.uri, "--by", "fuse"]);
     assert!(said(&done).contains("and is in use"), "{}", said(&done));
     let second = String::from_utf8_lossy(&done.stdout).trim().to_owned();
     put(&second, 0, b"written");
     writer.kill().and_then(|()| writer.wait()).expect("ends");
-    // the shell's last dd
+    // the last dd of the shell may still have it open
     within(|| {
         lab.run(&["detach", "--all"]);
         lab.left().is_empty()
     });
     lab.nothing_is_left();
-    // and by the next attach
+    // the next attach cleans up as well
     let third = lab.attach(&[]);
     kill("-KILL", keeper(&third));
     let done = lab.run(&["attach", &lab.uri, "--by", "fuse"]);

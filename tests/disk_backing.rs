@@ -1,5 +1,5 @@
-//! Files that `disk --backing` takes, and those that it leaves as they are: in use by
-//! anybody, or written by others. What takes root and loop devices says so.
+//! Files that `disk --backing` accepts, and those that it refuses and leaves unchanged: in use, or written by others.
+//! Tests that need root and loop devices are skipped without them.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -40,21 +40,22 @@ fn command(bench: &Bench, system: &str, backing: &str) -> Command {
     command
 }
 
+/// Expects that the file is accepted.
 fn serves(bench: &Bench, backing: &Path) {
     let done = command(bench, DRIVE, &backing.display().to_string()).output().expect("runs");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// It ends with 1, says all this, and the bytes stay.
+/// Expects exit code 1, all these words in the message, and an unchanged file.
 fn refused(bench: &Bench, backing: &Path, expected: &[&str]) {
     let backing = backing.display().to_string();
     let before = sum(&backing);
     for system in [DRIVE, MIRROR] {
         let done = command(bench, system, &backing).output().expect("runs");
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert_eq!(done.status.code(), Some(1), "{backing}: {said}");
+        let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(1), "{backing}: {stderr}");
         for words in expected.iter().chain([&backing.as_str()]) {
-            assert!(said.contains(words), "{backing} does not say `{words}`: {said}");
+            assert!(stderr.contains(words), "{backing} does not say `{words}`: {stderr}");
         }
     }
     assert_eq!(sum(&backing), before, "{backing} was changed");
@@ -86,7 +87,7 @@ fn a_file_in_use_is_no_backing() {
 #[test]
 fn a_file_that_others_wrote_is_no_backing() {
     let Some(bench) = Bench::new("backing-others") else { return };
-    // with holes alone it is as good as new, and its own from then on
+    // a file of holes only is taken as new, and from then on it is marked as a backing file
     let file = bench.exact_file("file", 16 << 20);
     serves(&bench, &file);
     put(&file.display().to_string(), 0, b"what a client wrote");
@@ -97,11 +98,11 @@ fn a_file_that_others_wrote_is_no_backing() {
         return skip("files have no attributes here, or no setfattr (package attr)");
     }
     let done = command(&bench, DRIVE, &copy.display().to_string()).output().expect("runs");
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert_eq!(done.status.code(), Some(1), "{said}");
-    assert!(said.contains("contains data and is not a backing file"), "{said}");
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("contains data and is not a backing file"), "{stderr}");
     assert_eq!(sum(&copy.display().to_string())[..32], sum(&file.display().to_string())[..32]);
-    let way = said.split("keep its data: ").nth(1).expect("a way out").trim();
+    let way = stderr.split("keep its data: ").nth(1).expect("a way out").trim();
     let words: Vec<&str> = way.split(' ').collect();
     tool(words[0], &words[1..]).expect("what it says to do");
     serves(&bench, &copy);
@@ -120,9 +121,9 @@ fn a_second_server_and_the_kernels_folders_are_told() {
     refused(&bench, &file, &["another virtual disk has it open"]);
     for path in ["/dev/no-such-file", "/proc/no-such-file", "/sys/no-such-file"] {
         let done = command(&bench, DRIVE, path).output().expect("runs");
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert_eq!(done.status.code(), Some(1), "{said}");
-        assert!(said.contains("no file is created in /dev, /proc or /sys"), "{said}");
+        let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains("no file is created in /dev, /proc or /sys"), "{stderr}");
         assert!(!Path::new(path).exists());
     }
 }
@@ -147,9 +148,9 @@ fn no_log_is_begun_in_the_kernels_folders() {
         ];
         for words in all {
             let done = Command::new(env!("CARGO_BIN_EXE_diskwright")).args(words).output().expect("runs");
-            let said = String::from_utf8_lossy(&done.stderr).into_owned();
-            assert_eq!(done.status.code(), Some(1), "{words:?}: {said}");
-            assert!(said.contains("no file is created in /dev, /proc or /sys"), "{words:?}: {said}");
+            let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+            assert_eq!(done.status.code(), Some(1), "{words:?}: {stderr}");
+            assert!(stderr.contains("no file is created in /dev, /proc or /sys"), "{words:?}: {stderr}");
             assert!(!Path::new(folder).exists(), "{words:?}");
         }
     }

@@ -1,6 +1,5 @@
-//! A backing disk that is really full: clients are told so, nothing that was
-//! acknowledged is lost, and writes go on when there is room again. Needs root
-//! and file systems' programs; what is not there is said.
+//! A backing file on a full filesystem: clients get "no space", no acknowledged write is lost, and writes succeed again
+//! when there is room. Needs root and the programs of the filesystems; prints what is missing.
 
 use crate::devices;
 
@@ -28,12 +27,12 @@ drives = "disk"
 stripe_unit = "64KB"
 "#;
 
-/// Written at a time, bytes: a row and a half.
+/// Size of a write: one and a half rows of the array.
 const PIECE: usize = 192 << 10;
-/// Frees so much when it is removed, MiB.
+/// Size of the file that is removed to make room.
 const BALLAST: u64 = 8;
 
-/// What is written as this piece: no two are alike, and no byte is zero.
+/// Content of a piece: no two pieces are alike, and no byte is zero.
 fn piece(number: usize) -> Vec<u8> {
     let mut bytes = vec![0; PIECE];
     // eight at a time: hundreds of pieces are made and compared without optimization
@@ -44,10 +43,12 @@ fn piece(number: usize) -> Vec<u8> {
     bytes
 }
 
+/// Offset of a piece in the export, bytes.
 fn place(number: usize) -> u64 {
     (number * PIECE) as u64 + 4096
 }
 
+/// Connects a client; `None` where nobody listens.
 fn greet(socket: &Path) -> Option<NbdClient<UnixStream>> {
     NbdClient::start(UnixStream::connect(socket).ok()?, "", ClientOptions::default()).ok()
 }
@@ -56,17 +57,18 @@ fn connect(socket: &Path) -> NbdClient<UnixStream> {
     greet(socket).expect("the server goes on")
 }
 
+/// Starts a server of the array and waits until it answers; returns its process id.
 fn serve(bench: &mut Bench, content: &Path, socket: &Path) -> u32 {
     let (system, content) = (bench.path("system.toml").display().to_string(), content.display().to_string());
     let path = socket.display().to_string();
     let server = bench.start(PROGRAM, &["disk", &system, "--socket", &path, "--backing", &content]).expect("started");
-    // before the file system goes
+    // undone before the filesystem is unmounted
     bench.later("sh", &["-c", &format!("kill -9 {server} 2>/dev/null || true")]);
     within(|| greet(socket).is_some()).expect("it serves");
     server
 }
 
-/// A file system with little room, and in it a file that can be removed.
+/// Mounts a small filesystem with a ballast file in it; returns the mount point and that file.
 fn small(bench: &mut Bench, kind: &str) -> Option<(PathBuf, PathBuf)> {
     let mount = if kind == "tmpfs" {
         let point = bench.path("small");
@@ -87,38 +89,40 @@ fn small(bench: &mut Bench, kind: &str) -> Option<(PathBuf, PathBuf)> {
     Some((mount, ballast))
 }
 
-/// Writes until there is no room: how many pieces were acknowledged.
+/// Writes pieces until there is no space; returns how many were acknowledged.
 fn fill(client: &mut NbdClient<UnixStream>) -> usize {
-    for path in 0.. {
-        match client.write(place(path), &piece(path), CommandFlags::FUA) {
-            Ok(()) => assert!(path < 2000, "the disk is never full"),
+    for number in 0.. {
+        match client.write(place(number), &piece(number), CommandFlags::FUA) {
+            Ok(()) => assert!(number < 2000, "the disk is never full"),
             Err(ClientError::Failed { error, .. }) => {
-                assert_eq!(error, ErrorCode::Nospc, "piece {path}");
-                return path;
+                assert_eq!(error, ErrorCode::Nospc, "piece {number}");
+                return number;
             }
-            Err(error) => panic!("piece {path}: {error}"),
+            Err(error) => panic!("piece {number}: {error}"),
         }
     }
     0
 }
 
-/// Everything acknowledged is there; of the piece that was refused, each byte is old or new.
+/// Verifies that all acknowledged pieces are there and that each byte of the refused piece is the old or the new one.
 fn is_there(client: &mut NbdClient<UnixStream>, pieces: usize) {
     let mut back = vec![0; PIECE];
-    for path in 0..pieces {
-        client.read(place(path), &mut back).expect("read");
-        assert!(back == piece(path), "piece {path} of {pieces}");
+    for number in 0..pieces {
+        client.read(place(number), &mut back).expect("read");
+        assert!(back == piece(number), "piece {number} of {pieces}");
     }
     client.read(place(pieces), &mut back).expect("read");
     assert!(back.iter().zip(piece(pieces)).all(|(byte, new)| *byte == 0 || *byte == new), "piece {pieces}");
 }
 
+/// Sends a command to the running server.
 fn order(socket: &Path, words: &[&str]) {
     let path = socket.display().to_string();
     tool(PROGRAM, &[&["disk"], words, &["--socket", &path]].concat()).expect("obeyed");
 }
 
-/// `degraded`: a member has failed before; otherwise one fails when the disk is full.
+/// Fills a backing file and checks what was acknowledged. With `degraded` a member fails at the start, otherwise after
+/// there is room again. `None` where this machine cannot run the case.
 fn full(kind: &str, degraded: bool) -> Option<()> {
     let mut bench = Bench::new(&format!("full-{kind}-{degraded}"))?;
     fs::write(bench.path("system.toml"), RAID5).expect("written");
@@ -134,7 +138,7 @@ fn full(kind: &str, degraded: bool) -> Option<()> {
     is_there(&mut client, pieces);
     let mut other = connect(&socket);
     is_there(&mut other, pieces);
-    // killed while it is full, and begun again
+    // the server is killed while the filesystem is full, and started again
     tool("kill", &["-9", &server.to_string()]).expect("killed");
     within(|| UnixStream::connect(&socket).is_err()).expect("it ends");
     serve(&mut bench, &content, &socket);
@@ -156,7 +160,8 @@ fn full(kind: &str, degraded: bool) -> Option<()> {
 
 #[test]
 fn a_full_backing_disk_is_told_and_loses_nothing() {
-    // a btrfs that is full takes no ledger either: with a member lost, a killed server's last row is torn there
+    // a full btrfs has no room for the ledger either: with a failed member, the last row of a killed server is torn
+    // there, so that case is left out
     let cases = [("ext4", false), ("ext4", true), ("btrfs", false), ("tmpfs", false), ("tmpfs", true)];
     for (kind, degraded) in cases {
         eprintln!("{kind}, {}", if degraded { "a member lost" } else { "all well" });
@@ -166,7 +171,7 @@ fn a_full_backing_disk_is_told_and_loses_nothing() {
     }
 }
 
-/// Whatever it holds: a device is no file to be made a disk of.
+/// A device is no backing file, whatever its content.
 #[test]
 fn a_device_is_refused_as_backing() {
     let Some(mut bench) = Bench::new("disk-backing-device") else { return };
@@ -184,8 +189,8 @@ fn a_device_is_refused_as_backing() {
         .args(["--backing", &device])
         .env("XDG_RUNTIME_DIR", bench.path("."));
     let done = command.output().expect("it runs");
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert_eq!(done.status.code(), Some(1), "{said}");
-    assert!(said.contains(&device) && said.contains("not a regular file"), "{said}");
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains(&device) && stderr.contains("not a regular file"), "{stderr}");
     assert_eq!(devices::sum(&device), before);
 }

@@ -1,5 +1,4 @@
-//! `disk` as its users start it: what it prints, what orders do to it, and that
-//! data survives a member.
+//! The command `disk`: its first line, the commands to a running server, and data that survives a failed member.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
@@ -14,7 +13,7 @@ fn diskwright() -> Command {
     Command::new(env!("CARGO_BIN_EXE_diskwright"))
 }
 
-/// A disk that is served until the test is over.
+/// A running server of a virtual disk; killed when it is dropped.
 struct Disk {
     child: Child,
     folder: tempfile::TempDir,
@@ -46,6 +45,7 @@ rebuild = { step = "1MB" }
 "#;
 
 impl Disk {
+    /// Starts a server and reads the first line of its output.
     fn serve(description: &str, more: &[&str]) -> Disk {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("system.toml");
@@ -72,13 +72,14 @@ impl Disk {
         command.output().expect("it runs")
     }
 
-    /// The status that an order answers with.
+    /// JSON answer of a command that must succeed.
     fn json(&self, words: &[&str]) -> Value {
         let output = self.order(&[words, &["--json"]].concat());
         assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).expect("a document")
     }
 
+    /// Message of a command that must exit with 1.
     fn refused(&self, words: &[&str]) -> String {
         let output = self.order(words);
         assert_eq!(output.status.code(), Some(1), "{words:?}");
@@ -91,6 +92,7 @@ impl Disk {
     }
 }
 
+/// States of the members of the first array.
 fn states(status: &Value) -> Vec<String> {
     let members = status["arrays"][0]["members"].as_array().expect("members");
     members.iter().map(|member| member["state"].as_str().unwrap_or("?").to_owned()).collect()
@@ -117,7 +119,7 @@ fn data_survives_a_member_and_its_rebuild() {
     assert!(back == data, "degraded");
     client.write(100_000, &data[..50_000], CommandFlags::default()).expect("written");
     disk.json(&["replace", "disk1"]);
-    // 64 MB in steps of 1 MB of 0.2 ms and more: wait until it says so
+    // 64 steps of 1 MB, each of at least 0.2 ms
     let mut tries = 0;
     while states(&disk.json(&["status"])) != ["well", "well", "well"] {
         tries += 1;
@@ -149,7 +151,7 @@ fn a_file_remembers_what_was_written_and_who_failed() {
 
 #[test]
 fn a_rebuild_that_ended_with_its_server_is_not_said_to_go_on() {
-    // after a step of 1 MB it waits for a quarter of an hour
+    // at 1 KB/s it pauses for a quarter of an hour after each step of 1 MB
     let slow = RAID5.replace("step = \"1MB\"", "step = \"1MB\", rate = \"1KB/s\"");
     let first = Disk::serve(&slow, &[]);
     let file = first.folder.path().join("content");
@@ -218,17 +220,17 @@ fn a_drive_by_itself_that_fails_answers_everything_with_an_error() {
 #[test]
 fn what_is_said_before_anything_is_served() {
     let disk = Disk::serve(RAID5, &["--json", "--size", "1MiB"]);
-    // a document of several lines: the rest is still in the pipe's other end
+    // only the first line of the JSON document was read
     assert!(disk.first.starts_with('{'), "{}", disk.first);
     let uri = format!("nbd+unix:///data?socket={}", disk.socket().display());
     assert_eq!(disk.json(&["status"])["exports"][0]["uri"], uri);
     assert_eq!(disk.json(&["status"])["exports"][0]["bytes"], 1 << 20);
     assert!(disk.order(&["stop"]).status.success());
 
-    let wrong = |arguments: &[&str], code: i32, said: &str| {
+    let wrong = |arguments: &[&str], code: i32, expected: &str| {
         let output = diskwright().arg("disk").args(arguments).output().expect("it runs");
         let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(code) && error.contains(said), "{arguments:?}: {error}");
+        assert!(output.status.code() == Some(code) && error.contains(expected), "{arguments:?}: {error}");
     };
     let file = disk.folder.path().join("system.toml").display().to_string();
     wrong(&[], 2, "Usage");
@@ -242,13 +244,13 @@ fn what_is_said_before_anything_is_served() {
     wrong(&[&file, "--socket", &path(&"s".repeat(99))], 1, "the limit of a socket is 107");
     let new = path("new");
     wrong(&[&file, "--memory", "1GB", "--backing", &new], 2, "--memory is for content in memory");
-    // what is refused leaves no file behind that a better try would stumble over
+    // a refused start creates no backing file, which would be in the way of the next start
     wrong(&[&file, "--socket", &path("t"), "--size", "1TB", "--backing", &new], 1, "`data` holds 127991808 bytes");
     wrong(&[&file, "--socket", &taken.display().to_string(), "--backing", &new], 1, "another file has that name");
     assert!(!Path::new(&new).exists());
 }
 
-/// `sudo diskwright disk attach` is to find what the same person serves without sudo.
+/// `sudo diskwright disk attach` finds what the same person serves without sudo.
 #[test]
 fn what_sudos_caller_serves_is_found() {
     let disk = Disk::serve(RAID5, &[]);
@@ -266,19 +268,19 @@ fn what_sudos_caller_serves_is_found() {
         command.env("TMPDIR", temporary).env("XDG_RUNTIME_DIR", temporary.join("mine")).env("SUDO_UID", caller);
         command.args(["disk", "status"]).output().expect("it runs")
     };
-    // where this user serves another disk at the same time, the answer is a list of both
+    // where this user serves another disk at the same time, the command fails with a list of both
     let ours = disk.socket().display().to_string();
     let finds = |caller: &str| {
-        let told = status(caller);
-        told.status.success() || String::from_utf8_lossy(&told.stderr).contains(&ours)
+        let text = status(caller);
+        text.status.success() || String::from_utf8_lossy(&text.stderr).contains(&ours)
     };
     assert!(finds("12345"), "{}", String::from_utf8_lossy(&status("12345").stderr));
     let other = status("12346");
-    let (told, error) = (String::from_utf8_lossy(&other.stdout), String::from_utf8_lossy(&other.stderr));
-    assert!(!told.contains(&ours) && !error.contains(&ours), "a third one's is not looked for: {told}{error}");
+    let (text, error) = (String::from_utf8_lossy(&other.stdout), String::from_utf8_lossy(&other.stderr));
+    assert!(!text.contains(&ours) && !error.contains(&ours), "a third one's is not looked for: {text}{error}");
 }
 
-/// Whoever takes the names in a folder of everybody stops nobody.
+/// Another user who creates the folder of sockets in /tmp first cannot keep the server from starting.
 #[test]
 fn a_name_that_is_taken_stops_no_server() {
     let mut first = Disk::serve(RAID5, &["--listen", "127.0.0.1:0"]);
@@ -287,7 +289,7 @@ fn a_name_that_is_taken_stops_no_server() {
     std::fs::create_dir_all(temporary.join(format!("diskwright-{user}"))).expect("somebody's folder");
     let file = first.folder.path().join("system.toml");
     let mine = |command: &mut Command| {
-        // nobody has a runtime folder here, and /tmp is a folder of this test
+        // no runtime folder, and a folder of this test as /tmp
         command.env("TMPDIR", &temporary).env_remove("XDG_RUNTIME_DIR");
     };
     let mut command = diskwright();
@@ -360,9 +362,9 @@ fn a_disk_whose_socket_is_called_control_is_found() {
 fn beyond_loopback_only_with_a_warning() {
     let mut disk = Disk::serve(RAID5, &["--listen", "0.0.0.0:0"]);
     let _ = disk.child.kill();
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut disk.child.stderr.take().expect("piped"), &mut said).expect("text");
-    assert!(said.contains("NBD has no password"), "{said}");
+    let mut stderr = String::new();
+    std::io::Read::read_to_string(&mut disk.child.stderr.take().expect("piped"), &mut stderr).expect("text");
+    assert!(stderr.contains("NBD has no password"), "{stderr}");
 }
 
 #[test]
@@ -384,7 +386,7 @@ fn its_counters_are_a_log() {
     assert!(verdict["bottleneck"].is_string());
 }
 
-/// Writes of the array that a log of the disk holds.
+/// Number of writes of the array according to a log of the disk.
 fn writes_in(log: &Path) -> f64 {
     let options = ["--as", "csv", "--counter", "physical_disk.writes", "--instance", "data"];
     let show = diskwright().arg("export").arg(log).args(options).output().expect("it runs");

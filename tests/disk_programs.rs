@@ -1,5 +1,5 @@
-//! Other programs at a served disk: fio's verification, libnbd's programs, and
-//! file systems whose client or server is killed. What is not there is said.
+//! Other programs as clients of a served disk: fio with verification, the programs of libnbd, and filesystems whose
+//! client or server is killed. Prints which programs are missing.
 
 #![allow(clippy::disallowed_methods, reason = "a test waits for other processes")]
 
@@ -29,7 +29,7 @@ drives = "disk"
 stripe_unit = "64KB"
 "#;
 
-/// A served array; its content is in a file.
+/// A served RAID 5, or another system, and the options of its server.
 struct Disk {
     bench: Bench,
     server: u32,
@@ -37,6 +37,7 @@ struct Disk {
 }
 
 impl Disk {
+    /// Serves the RAID 5; `FILE` in an option stands for the path of its backing file.
     fn serve(test: &str, more: &[&str]) -> Option<Disk> {
         Disk::serve_system(test, RAID5, more)
     }
@@ -67,6 +68,7 @@ impl Disk {
     }
 }
 
+/// Starts the server and waits until it listens; returns its process id.
 fn start(bench: &mut Bench, more: &[String]) -> Option<u32> {
     let (system, socket) = (bench.path("system.toml").display().to_string(), bench.path("s"));
     let path = socket.display().to_string();
@@ -78,16 +80,16 @@ fn start(bench: &mut Bench, more: &[String]) -> Option<u32> {
     Some(server)
 }
 
-/// What a program says; `None` only where it is not installed.
+/// Standard output of a program that must succeed; `None` where it is not installed.
 fn must(program: &str, arguments: &[&str]) -> Option<String> {
     let Ok(done) = Command::new(program).args(arguments).stdin(Stdio::null()).output() else {
         skip(&format!("{program} is not installed"));
         return None;
     };
-    let said = String::from_utf8_lossy(&done.stdout).into_owned();
-    let wrong = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{program} {}: {said}{wrong}", arguments.join(" "));
-    Some(said)
+    let stdout = String::from_utf8_lossy(&done.stdout).into_owned();
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{program} {}: {stdout}{stderr}", arguments.join(" "));
+    Some(stdout)
 }
 
 fn text(path: &Path) -> String {
@@ -100,7 +102,7 @@ fn fio_verifies_what_it_wrote() {
     for (mix, sizes) in [("--rw=randwrite", "--bs=4k"), ("--rw=randrw", "--bsrange=512-64k")] {
         let uri = format!("--uri={}", disk.uri());
         let words = ["--name=v", "--ioengine=nbd", &uri, mix, sizes, "--size=24m", "--iodepth=32"];
-        // what fio keeps of its place would lie wherever the test runs
+        // fio would write its state of verification into the current folder
         let verify = ["--verify=crc32c", "--verify_fatal=1", "--randrepeat=0", "--verify_state_save=0"];
         if must("fio", &[&words[..], &verify].concat()).is_none() {
             return;
@@ -112,7 +114,7 @@ fn fio_verifies_what_it_wrote() {
 fn nbdcopy_brings_back_what_it_took() {
     let Some(disk) = Disk::serve("nbdcopy", &[]) else { return };
     let (there, back) = (disk.path("there"), disk.path("back"));
-    // data with holes between, some of them not where blocks end; what is zero takes no time to write
+    // data with holes between, some of which do not end at blocks; zeros take no time to write
     let mut data = vec![0_u8; 480 << 20];
     let file = fs::File::create(&there).expect("a file");
     file.set_len(data.len() as u64).expect("its length");
@@ -177,7 +179,7 @@ for bad in (lambda: h.pread(512, h.get_size()), lambda: h.pwrite(b'x' * 512, h.g
     }
 }
 
-/// Makes, mounts and checks a file system.
+/// Commands that create and check a filesystem.
 struct Kind {
     name: &'static str,
     make: &'static [&'static str],
@@ -192,8 +194,8 @@ const KINDS: [Kind; 3] = [
 
 fn attach(disk: &Disk) -> Option<String> {
     let done = tool(PROGRAM, &["disk", "attach", &disk.uri(), "--by", "fuse", "--json", "--journal", &journal(disk)])?;
-    let told: serde_json::Value = serde_json::from_str(&done).expect("JSON");
-    Some(told["device"].as_str().expect("a device").to_owned())
+    let attached: serde_json::Value = serde_json::from_str(&done).expect("JSON");
+    Some(attached["device"].as_str().expect("a device").to_owned())
 }
 
 fn journal(disk: &Disk) -> String {
@@ -208,14 +210,14 @@ fn detach(disk: &Disk, force: bool) {
     assert!(done.is_some() || force, "it is detached");
 }
 
-/// Writes that a device has completed.
+/// Number of writes that a device has completed.
 fn writes(device: &str) -> u64 {
     let stat = fs::read_to_string(format!("/sys/block/{}/stat", device.trim_start_matches("/dev/")));
     stat.ok().and_then(|stat| stat.split_ascii_whitespace().nth(4)?.parse().ok()).unwrap_or(0)
 }
 
-/// Files that were synced have to be there afterwards.
-fn write_until_killed(disk: &mut Disk, device: &str, mount: &str, whom: impl FnOnce(&mut Disk)) {
+/// Writes a file, syncs it, and starts fio beside it; then `kill_process` kills the server or client.
+fn write_until_killed(disk: &mut Disk, device: &str, mount: &str, kill_process: impl FnOnce(&mut Disk)) {
     let kept = format!("{mount}/kept");
     fs::write(&kept, vec![0xA5; 3_000_000]).expect("written");
     fs::File::open(&kept).and_then(|file| file.sync_all()).expect("synced");
@@ -226,13 +228,13 @@ fn write_until_killed(disk: &mut Disk, device: &str, mount: &str, whom: impl FnO
     let enough = writes(device) + 300;
     let fio = disk.bench.start("fio", &[&words[..], &["--time_based", "--runtime=60", &log]].concat());
     let fio = fio.expect("fio");
-    // where others keep it busy, ten seconds are enough too
+    // where others keep the machine busy, the writes of ten seconds are enough too
     let _ = within(|| writes(device) > enough);
-    whom(disk);
+    kill_process(disk);
     kill("-KILL", fio);
 }
 
-/// After whoever is killed: the journal is replayed, the checker finds nothing, and what was synced is there.
+/// Verifies that the journal is replayed, the synced file is there, and the checker finds no error.
 fn is_sound(disk: &Disk, kind: &Kind, mount: &str) {
     let device = attach(disk).expect("attached");
     must("mount", &[&device, mount]);
@@ -244,7 +246,8 @@ fn is_sound(disk: &Disk, kind: &Kind, mount: &str) {
     detach(disk, false);
 }
 
-fn survives(kind: &Kind, more: &[&str], whom: impl FnOnce(&mut Disk)) -> Option<()> {
+/// Kills a process in the middle of writes and verifies the filesystem; `None` where this machine cannot.
+fn survives(kind: &Kind, more: &[&str], kill_process: impl FnOnce(&mut Disk)) -> Option<()> {
     for program in [kind.make[0], "fio"] {
         let there = Command::new(program).arg("--version").output();
         if there.is_err() {
@@ -260,9 +263,9 @@ fn survives(kind: &Kind, more: &[&str], whom: impl FnOnce(&mut Disk)) -> Option<
     let device = attach(&disk)?;
     tool(kind.make[0], &[&kind.make[1..], &[&device]].concat())?;
     tool("mount", &[&device, &mount])?;
-    // as a rule it is unmounted by then
+    // mostly it is unmounted by then
     disk.bench.later("sh", &["-c", &format!("umount -l {mount} 2>/dev/null || true")]);
-    write_until_killed(&mut disk, &device, &mount, whom);
+    write_until_killed(&mut disk, &device, &mount, kill_process);
     let _ = tool("umount", &["-l", &mount]);
     detach(&disk, true);
     if !more.is_empty() {
@@ -272,7 +275,7 @@ fn survives(kind: &Kind, more: &[&str], whom: impl FnOnce(&mut Disk)) -> Option<
     Some(())
 }
 
-/// The process of the device's file is killed in the middle of writes.
+/// Kills the FUSE process behind the device.
 fn kill_clients(disk: &mut Disk) {
     let ids = processes(&["diskwright-file", &text(&disk.path("s"))]);
     assert_eq!(ids.len(), 1);
@@ -293,7 +296,7 @@ fn file_systems_in_a_file_survive_the_death_of_the_server() {
     }
 }
 
-/// A hundred requests at once, on a disk that answers none of them: all have to reach the server.
+/// A hundred requests at once, on a disk that hangs: all must reach the server.
 #[test]
 fn an_attached_device_has_as_many_requests_under_way_as_are_asked_for() {
     if Command::new("fio").arg("--version").output().is_err() {
@@ -325,8 +328,8 @@ fn an_attached_device_has_as_many_requests_under_way_as_are_asked_for() {
     detach(&disk, false);
 }
 
-/// What `mkfs.ext4` does first: it discards all. A mechanical drive cannot forget, and to write 8.6 GB of zeroes
-/// takes ten minutes.
+/// `mkfs.ext4` first discards the whole device. A mechanical drive cannot discard, and writing 8.6 GB of zeros instead
+/// takes ten minutes, so its array must not offer it.
 #[test]
 fn a_raid_5_of_mechanical_drives_is_formatted_in_seconds() {
     let flash = r#"
@@ -356,11 +359,11 @@ model = "intel-s3700-800"
             return;
         }
         eprintln!("{name}: formatted in {:.1} s", began.elapsed().as_secs_f64());
-        // discards as writes took more than 600 s; the journal and tables that are really written take a few
+        // discards served as writes took more than 600 s; the journal and tables alone take a few seconds
         assert!(began.elapsed() < Duration::from_secs(90), "{name}: {:?}", began.elapsed());
         must("e2fsck", &["-f", "-n", &device]);
         if trims {
-            // 800 GB: 195 million entries of the map
+            // 800 GB: 195 million entries of the mapping table
             let began = Instant::now();
             must("blkdiscard", &[&device]);
             assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());

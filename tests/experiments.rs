@@ -1,4 +1,4 @@
-//! The command `experiments` keeps its contract.
+//! The command `experiments`: JSON fields, exit codes, and independence of the current folder.
 
 use std::process::{Command, Output};
 
@@ -43,7 +43,7 @@ fn rows_are_listed_and_unknown_ones_refused() {
     assert!(String::from_utf8_lossy(&text.stdout).contains("S9.records"));
 }
 
-/// A system's file of this name in the current folder once took the place of the one that is built in.
+/// A system file of this name in the current folder once replaced the built-in one.
 #[test]
 fn the_folder_in_which_it_is_started_changes_nothing() {
     let folder = crate::common::folder("experiments-elsewhere");

@@ -1,13 +1,15 @@
-//! `explain`, `list` and the values of flags as people type them.
+//! `explain`, `list` and the values of options as people type them, with typing errors.
 
 use crate::common::diskwright;
 
+/// Standard output of a command that must succeed.
 fn printed(arguments: &[&str]) -> String {
     let done = diskwright(arguments);
     assert_eq!(done.status.code(), Some(0), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
+/// Standard error of a command that must exit with this code and print nothing else.
 fn refused(arguments: &[&str], code: i32) -> String {
     let done = diskwright(arguments);
     assert_eq!(done.status.code(), Some(code), "{arguments:?}");
@@ -53,13 +55,13 @@ fn many_hits_are_a_list() {
 
 #[test]
 fn typing_errors_are_told_what_was_meant() {
-    let said = refused(&["explain", "iowiat"], 1);
-    assert!(said.contains("did you mean `iowait`"), "{said}");
-    let said = refused(&["why", "--role", "file-srever", "--for", "2s"], 2);
-    assert!(said.contains("did you mean `file-server`") && said.contains("workstation"), "{said}");
+    let message = refused(&["explain", "iowiat"], 1);
+    assert!(message.contains("did you mean `iowait`"), "{message}");
+    let message = refused(&["why", "--role", "file-srever", "--for", "2s"], 2);
+    assert!(message.contains("did you mean `file-server`") && message.contains("workstation"), "{message}");
     assert!(refused(&["why", "--role", "foo", "--for", "2s"], 2).contains("unknown role `foo`"));
-    let said = refused(&["why", "--pack", "defualt", "--for", "2s"], 2);
-    assert!(said.contains("did you mean `default`"), "{said}");
+    let message = refused(&["why", "--pack", "defualt", "--for", "2s"], 2);
+    assert!(message.contains("did you mean `default`"), "{message}");
     assert!(refused(&["list", "countres"], 2).contains("counters"));
 }
 
@@ -69,12 +71,12 @@ fn all_packs_is_refused_where_it_does_nothing() {
     let watch = ["watch", "a", "--once", "--all-packs"];
     let cases: [&[&str]; 4] = [&["compare", "a", "b", "--all-packs"], &watch, &["serve", "--all-packs"], &fleet];
     for case in cases {
-        let said = refused(case, 2);
-        assert!(said.contains("--all-packs"), "{case:?}: {said}");
+        let message = refused(case, 2);
+        assert!(message.contains("--all-packs"), "{case:?}: {message}");
     }
     for live in ["watch", "serve"] {
-        let said = refused(&[live, "--role", "file-server"], 2);
-        assert!(said.contains("without a role"), "{live}: {said}");
+        let message = refused(&[live, "--role", "file-server"], 2);
+        assert!(message.contains("without a role"), "{live}: {message}");
     }
 }
 

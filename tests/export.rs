@@ -1,4 +1,4 @@
-//! `export` as a user runs it: formats, choices, the JSON answer, exit codes.
+//! `export`: formats, selections, the JSON answer, exit codes.
 #![allow(clippy::expect_used)]
 
 use std::fs;
@@ -20,8 +20,7 @@ fn text(arguments: &[&str]) -> String {
     String::from_utf8(done.stdout).expect("text")
 }
 
-/// A log of six ticks: a disk with stored amounts, one foreign counter, a gap,
-/// and a second disk that comes late.
+/// Writes a log of six ticks: a disk, one foreign counter with a gap, and a second disk that appears at the fifth tick.
 fn log(name: &str) -> String {
     let place = folder(&format!("export-{name}")).join("log");
     let series =
@@ -61,7 +60,7 @@ fn catalogue_values_are_computed_and_foreign_ones_kept() {
     assert!(lines[0].ends_with(r#","foreign.\Thing(x)\Odd, of it""#), "{}", lines[0]);
     assert!(lines[3].ends_with(','), "a gap is an empty cell: {}", lines[3]);
     let long = text(&["export", &log, "--as", "csv", "--long", "--counter", "physical_disk.reads_per_s"]);
-    // a rate of the first tick, of which no length is known, is a gap
+    // a rate at the first tick is a gap, as its length is unknown
     assert!(long.contains("2023-11-14T22:13:20.000000Z,physical_disk.reads_per_s,sda,per_s,\r\n"), "{long}");
     assert!(long.contains("2023-11-14T22:13:23.000000Z,physical_disk.reads_per_s,sda,per_s,30\r\n"), "{long}");
     assert!(!long.contains("22:13:23.000000Z,physical_disk.reads_per_s,sdb"), "sdb is not there yet: {long}");
@@ -105,7 +104,7 @@ fn typing_errors_are_told_with_the_nearest_name() {
     let meant = "(did you mean `physical_disk.reads`?)";
     let cases: [(&[&str], i32, &str); 4] = [
         (&["--counter", wrong], 2, meant),
-        // a right one beside it makes a wrong one no better
+        // a right name beside it does not excuse a wrong one
         (&["--counter", "physical_disk.read_time_s", "--counter", wrong], 2, meant),
         (&["--counter", right, "--instance", "sdbb"], 1, "(did you mean `sdb`?); instances: sda, sdb"),
         (&["--counter", right, "--instance", "sda", "--instance", "sdbb"], 1, "no instance `sdbb` in the log"),
@@ -113,14 +112,14 @@ fn typing_errors_are_told_with_the_nearest_name() {
     for command in [&["export", &log, "--as", "csv"][..], &["show", &log]] {
         for (more, code, words) in cases {
             let done = diskwright(&[command, more].concat());
-            let said = String::from_utf8_lossy(&done.stderr).into_owned();
-            assert_eq!((done.status.code(), done.stdout.len()), (Some(code), 0), "{command:?} {more:?}: {said}");
-            assert!(said.contains(words), "{command:?} {more:?}: {said}");
+            let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+            assert_eq!((done.status.code(), done.stdout.len()), (Some(code), 0), "{command:?} {more:?}: {stderr}");
+            assert!(stderr.contains(words), "{command:?} {more:?}: {stderr}");
         }
     }
 }
 
-/// Latencies of single requests, which another device has.
+/// The log has latencies of single requests of `sda` only.
 #[test]
 fn a_device_that_was_not_traced_is_named() {
     let place = folder("export-traced").join("log");
@@ -144,9 +143,9 @@ fn a_device_that_was_not_traced_is_named() {
     ];
     for (devices, code) in cases {
         let done = diskwright(&[&["show", log, "--latency", "--json"], devices].concat());
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert_eq!(done.status.code(), Some(code), "{devices:?}: {said}");
-        assert_eq!(said.contains("no instance `sdb` in the log"), code == 1, "{devices:?}: {said}");
+        let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(code), "{devices:?}: {stderr}");
+        assert_eq!(stderr.contains("no instance `sdb` in the log"), code == 1, "{devices:?}: {stderr}");
     }
 }
 
@@ -206,7 +205,7 @@ fn wrong_usage_exits_with_2() {
     assert_eq!(done.status.code(), Some(1));
 }
 
-/// A log in which `dd` was busy at both looks, and `cron` at the first only.
+/// Writes a log with two process tables: `dd` was busy in both, `cron` in the first only.
 fn log_with_processes(name: &str) -> String {
     let log = log(name);
     let row = |pid: u32, name: &str, bytes: f64| ProcessRow {
@@ -232,17 +231,17 @@ fn processes_are_counters_where_they_are_asked_for() {
     let csv = text(&["export", &log, "--as", "csv", "--counter", "PROCESS.read_bytes_*"]);
     let lines: Vec<&str> = csv.lines().collect();
     assert!(lines[0].ends_with(",process.read_bytes_per_s{dd (7)},process.read_bytes_per_s{cron (9)}"), "{csv}");
-    let of_looks = &lines[1..];
-    assert_eq!(of_looks.len(), 2, "no row for a tick between two looks: {csv}");
+    let table_rows = &lines[1..];
+    assert_eq!(table_rows.len(), 2, "no row for a tick between two looks: {csv}");
     let rows = text(&["show", &log, "--as", "csv", "--counter", "process.read_bytes_per_s"]);
     assert_eq!(rows.lines().count(), 3, "{rows}");
-    assert!(of_looks[0].ends_with(",4000000,1000") && of_looks[1].ends_with(",6000000,"), "{csv}");
+    assert!(table_rows[0].ends_with(",4000000,1000") && table_rows[1].ends_with(",6000000,"), "{csv}");
     let shown = text(&["show", &log, "--counter", "process.*", "--json"]);
     let answer: Value = serde_json::from_str(&shown).expect("JSON");
     let series = answer["series"].as_array().expect("a list");
     let cron = series.iter().find(|s| s["instance"] == "cron (9)" && s["counter"] == "process.processor");
     assert_eq!(cron.expect("shown")["most"], 0.25);
-    // nobody asked: the export is as it was
+    // without the option the export has no process counters
     assert!(!text(&["export", &log, "--as", "csv"]).contains("process."));
     let page = folder("export-processes-page").join("page.html");
     text(&["report", &log, "-o", page.to_str().expect("plain")]);

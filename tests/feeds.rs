@@ -1,5 +1,4 @@
-//! What goes out and what is asked for over HTTP, by the real binary: stores and
-//! clients that misbehave, and passwords that nobody else sees.
+//! HTTP of the real binary in both directions: stores and clients that misbehave, and passwords that must stay secret.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +13,7 @@ use crate::common::{diskwright, folder, interrupt, said};
 use serde_json::Value;
 
 const SECRET: &str = "s3cr3t-passw0rd";
-/// What should take a second or two, on a busy machine.
+/// Limit for an exit that takes a second or two on an idle machine.
 const SOON: Duration = Duration::from_secs(15);
 
 fn command(arguments: &[&str]) -> Command {
@@ -23,8 +22,8 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// A store that answers every request with the same bytes (`None`: never), and
-/// what it was asked, without bodies.
+/// Starts a store that answers every request with the same bytes (`None`: never); returns its address and the heads of
+/// the requests it gets.
 fn store(answer: Option<&'static str>) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
@@ -39,6 +38,7 @@ fn store(answer: Option<&'static str>) -> (String, Arc<Mutex<Vec<String>>>) {
     (address, heads)
 }
 
+/// Reads a request, keeps its head and answers it; without an answer, waits until the client closes.
 fn serve(mut stream: TcpStream, answer: Option<&str>, list: &Mutex<Vec<String>>) -> Option<()> {
     let mut input = BufReader::new(stream.try_clone().ok()?);
     let (mut head, mut length) = (String::new(), 0);
@@ -66,6 +66,7 @@ fn record(more: &[&str]) -> Output {
     diskwright(&[&["record", "--every", "100ms", "--for", "500ms", "--json"], more].concat())
 }
 
+/// Summary of the remote write in the JSON answer.
 fn fed(output: &Output) -> Value {
     let text = String::from_utf8_lossy(&output.stdout);
     let document: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}{}", said(output)));
@@ -141,7 +142,7 @@ fn idle_clients_do_not_delay_a_scrape() {
     stream.write_all(b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n").expect("asks");
     stream.read_to_string(&mut page).expect("answers");
     assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
-    // not one of them was hung up on to make that possible
+    // none of the idle connections was closed for that
     for mut stream in idle {
         stream.set_nonblocking(true).expect("a socket");
         let got = stream.read(&mut [0]).map_err(|e| e.kind());
@@ -186,15 +187,15 @@ fn a_password_comes_from_a_file_or_the_environment() {
     // u:s3cr3t-passw0rd
     let basic = "authorization: basic dtpzm2nym3qtcgfzc3cwcmq=";
     let heads = heads.lock().expect("no panic");
-    // a command asks twice: for names, then for series
+    // a command sends two requests: for names, then for series
     let firsts = || heads.iter().filter(|head| head.starts_with("GET "));
     let with = |what: &str| firsts().filter(|head| head.to_lowercase().contains(what)).count();
     assert_eq!((with(basic), with(&format!("authorization: bearer {SECRET}"))), (3, 1), "{heads:?}");
     for wrong in [
         ["--password-file", "/nowhere", &url],
-        // a password for nobody
+        // a password without a user
         ["--password-file", file, &format!("http://{address}")],
-        // a password for nothing
+        // a password without an address
         ["--password-file", file, "a log"],
     ] {
         let address = if wrong[2].contains("://") { &["--prometheus", wrong[2]][..] } else { &[wrong[2]] };
@@ -245,6 +246,7 @@ fn an_address_to_listen_at_is_checked() {
     assert!(said(&done).contains("without a password, to everyone who can reach this machine"), "{}", said(&done));
 }
 
+/// Waits up to a minute for a condition.
 fn wait(what: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {

@@ -1,5 +1,5 @@
-//! What commands leave behind on a file system: output files, temporary imports, the
-//! same file imported twice; and what they refuse to read to the end.
+//! Files that commands write and leave behind: output files, temporary imports, files imported twice; and sparse files
+//! that they refuse to read to the end.
 
 use std::fs;
 use std::io::Write;
@@ -24,6 +24,7 @@ fn diskwright(folder: &Path, arguments: &[&str]) -> Output {
     program(folder).args(arguments).output().expect("runs")
 }
 
+/// Writes a log of Performance Monitor with a tick a second.
 fn perfmon(path: &Path, ticks: u32) {
     let mut text = String::from("\"(PDH-CSV 4.0) (UTC)(0)\",\"\\\\HOST\\PhysicalDisk(0 C:)\\Disk Read Bytes/sec\"\r\n");
     for tick in 0..ticks {
@@ -33,6 +34,7 @@ fn perfmon(path: &Path, ticks: u32) {
     fs::write(path, text).expect("written");
 }
 
+/// Temporary folders of imports.
 fn leftovers(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder.join("tmp")).expect("readable").map(|e| e.expect("an entry").path()).collect()
 }
@@ -61,7 +63,7 @@ fn output_files_are_no_links_and_no_devices_and_whole() {
     }
     assert_eq!(fs::read_to_string(folder.join("precious")).expect("there"), "precious");
     assert!(!folder.join("made.dat").exists(), "refused before anything is measured");
-    // an error half-way leaves what was there
+    // a failed export keeps the old file
     fs::write(folder.join("old.csv"), "old").expect("written");
     let output = diskwright(folder, &["export", "precious", "--as", "csv", "-o", "old.csv"]);
     assert_eq!(output.status.code(), Some(1));
@@ -76,8 +78,8 @@ fn output_files_are_no_links_and_no_devices_and_whole() {
     assert!(!fs::read_dir(folder).expect("readable").any(|e| hidden(&e.expect("an entry").file_name())));
 }
 
-/// A command that reads a log that does not end, once its folder is there.
-#[allow(clippy::zombie_processes, reason = "who asked for it waits")]
+/// Starts a command that reads a log without an end; returns it with its temporary folder, once that is there.
+#[allow(clippy::zombie_processes, reason = "the caller waits for it")]
 fn reading(folder: &Path) -> (Child, PathBuf) {
     let mut command = program(folder);
     let mut child =
@@ -95,7 +97,7 @@ fn reading(folder: &Path) -> (Child, PathBuf) {
     }
 }
 
-/// Whether a signal, by its place in the mask, is ignored by this process and its children.
+/// True if this process, and so its children, ignore the signal with this bit in the mask.
 fn is_ignored(bit: u32) -> bool {
     let status = fs::read_to_string("/proc/self/status").expect("readable");
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("told");
@@ -109,7 +111,7 @@ fn temporary_imports_are_private_and_go_away_with_their_command() {
     perfmon(&folder.join("a.csv"), 3000);
     for (signal, bit) in [("INT", 1), ("TERM", 14), ("HUP", 0)] {
         if is_ignored(bit) {
-            // as under nohup, which means it
+            // as under nohup, where a program has to keep it ignored
             eprintln!("skipped: SIG{signal} is ignored here");
             continue;
         }
@@ -138,7 +140,7 @@ fn a_log_in_a_pipe_is_read_from_its_beginning() {
         let mut command = program(folder);
         command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("runs");
-        // all of it fits into the pipe
+        // the whole log fits into the pipe
         child.stdin.take().expect("a pipe").write_all(&log).expect("taken");
         let done = child.wait_with_output().expect("ends");
         assert!(done.status.success(), "{words:?}: {}", said(&done));
@@ -233,7 +235,7 @@ fn every_bookmark_of_the_window_is_in_the_answer() {
     assert_eq!(notes.iter().filter(|n| n["kind"] == "bookmark").count(), 300);
 }
 
-/// Files that a command writes before they take their place.
+/// Number of output files that are not yet renamed to their final name.
 fn unfinished(folder: &Path) -> usize {
     let names = fs::read_dir(folder).expect("readable").map(|entry| entry.expect("an entry").file_name());
     names.filter(|name| name.to_string_lossy().starts_with(".diskwright-")).count()
@@ -248,11 +250,11 @@ fn an_interrupted_export_leaves_what_was_there() {
     assert_eq!(made.status.code(), Some(0), "{}", said(&made));
     for (name, signal, bit) in [("INT", Signal::INT, 1), ("HUP", Signal::HUP, 0), ("TERM", Signal::TERM, 14)] {
         if is_ignored(bit) {
-            // as under nohup, which means it
+            // as under nohup, where a program has to keep it ignored
             eprintln!("skipped: SIG{name} is ignored here");
             continue;
         }
-        // on a busy machine the export may be done before the signal comes, which shows nothing
+        // on a busy machine the export may end before the signal comes; then it is tried again
         let interrupted = (0..50).any(|_| is_interrupted(folder, signal));
         assert!(interrupted, "{signal:?} never came in time");
         assert_eq!(fs::read_to_string(folder.join("out.csv")).expect("there"), "before", "{signal:?}");
@@ -260,7 +262,7 @@ fn an_interrupted_export_leaves_what_was_there() {
     }
 }
 
-/// Exports over a file until a signal comes; false where the export was done before.
+/// Sends a signal during an export over a file; false if the export ended before.
 fn is_interrupted(folder: &Path, signal: Signal) -> bool {
     fs::write(folder.join("out.csv"), "before").expect("written");
     let mut export = program(folder);
@@ -272,7 +274,7 @@ fn is_interrupted(folder: &Path, signal: Signal) -> bool {
         }
         std::thread::yield_now();
     }
-    // not waited for yet, so the number is still the child's
+    // the child was not waited for yet, so that its process id cannot belong to another process
     kill_process(Pid::from_child(&export), signal).expect("a child");
     !export.wait().expect("ends").success()
 }
@@ -281,7 +283,7 @@ fn is_interrupted(folder: &Path, signal: Signal) -> bool {
 fn a_machine_with_thousands_of_disks_has_a_report() {
     let bench = tempfile::tempdir().expect("a folder");
     let folder = bench.path();
-    // the description of this machine in the log is longer than a note was allowed to be
+    // the topology in the log is longer than the former limit of a note
     let name = "disk-".to_owned() + &"volume".repeat(9);
     let system = format!(
         r#"system = {{ name = "many" }}

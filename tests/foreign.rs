@@ -1,4 +1,4 @@
-//! The program over other tools' logs, from the file to the answer.
+//! Logs of other tools, from the file to the answer.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use crate::common::{command, diskwright, folder, said, success, text, until};
 use crate::sweep::sweep;
 
-/// Twenty minutes of a server whose disk 0 has this many requests outstanding,
-/// each served in `seconds`, as Performance Monitor writes it.
+/// Writes a log of Performance Monitor of twenty minutes in which disk 0 has `queue` requests outstanding, each served
+/// in `seconds`; returns its path.
 fn perfmon(path: &Path, from_minute: u32, queue: f64, seconds: f64) -> String {
     let counters = [
         r"PhysicalDisk(0 C:)\Avg. Disk Queue Length",
@@ -30,7 +30,7 @@ fn perfmon(path: &Path, from_minute: u32, queue: f64, seconds: f64) -> String {
         let time = from_minute * 60 + tick * 15;
         let (hour, minute, second) = (10 + time / 3600, time / 60 % 60, time % 60);
         write!(text, "\r\n\"11/21/2026 {hour:02}:{minute:02}:{second:02}.000\"").unwrap();
-        // a little unrest, so that nothing is constant
+        // some variation, so that no counter is constant
         let wobble = 1.0 + 0.02 * f64::from(tick % 5);
         let rate = queue * wobble / seconds;
         let idle = if queue > 1.0 { 0.0 } else { 100.0 * (1.0 - queue) };
@@ -54,7 +54,7 @@ fn a_perfmon_log_is_judged_reported_and_kept() {
     assert_eq!(verdict["host"], "DB1");
     let limits = verdict["certainty_limits"].to_string();
     assert!(limits.contains("Windows tools"), "advice in Linux's words is said to be so: {limits}");
-    // what was missing is a part of the answer, in the words of the log's maker
+    // the answer says how to record what is missing, with the tool that made the log
     let how = verdict["missing"]["how"].as_array().expect("how to record").iter();
     assert!(how.clone().any(|line| line.as_str().is_some_and(|l| l.contains("typeperf"))), "{:#}", verdict["missing"]);
 
@@ -63,7 +63,7 @@ fn a_perfmon_log_is_judged_reported_and_kept() {
     assert_eq!(answer["schema"], "diskwright.import/1");
     assert_eq!(answer["format"], "perfmon-text");
     assert_eq!((&answer["ticks"], &answer["series"]), (&80.into(), &10.into()));
-    // the sum over disks and what nobody knows are kept, apart from the disks
+    // the total over disks and the unknown counter are kept as foreign series
     assert_eq!(answer["foreign_series"], 2);
     assert_eq!(answer["gaps"], 10);
     assert_eq!(answer["from"], "2026-11-21T09:00:00.000Z");
@@ -82,7 +82,7 @@ fn arrays_that_no_log_shows_are_said_by_hand() {
     let folder = folder("foreign-foreign-array");
     let few = perfmon(&folder.join("few.csv"), 0, 3.6, 0.012);
     let many = perfmon(&folder.join("many.csv"), 0, 7.2, 0.012);
-    // whether NT Magazine 1998's rule on queues by the disk held, and whether it could be judged
+    // did the rule of NT Magazine 1998 on the queue per disk fire, and could it be judged?
     let rule = |log: &str, arguments: &[&str]| {
         let mut all = vec!["why", log, "--pack", "ntmag-1998", "--json"];
         all.extend(arguments);
@@ -92,9 +92,9 @@ fn arrays_that_no_log_shows_are_said_by_hand() {
         };
         (has("findings"), !has("unjudged"))
     };
-    // nobody knows what stands behind the disk
+    // without an option the number of member disks is unknown
     assert_eq!(rule(&many, &[]), (false, false));
-    // six outstanding are what three disks take
+    // 3.6 requests on three disks are fewer than two per disk
     assert_eq!(rule(&few, &["--array", "PhysicalDisk(0)=raid5:3"]), (false, true));
     assert_eq!(rule(&many, &["--array", "PhysicalDisk(0)=raid5:3"]), (true, true));
     assert_eq!(rule(&many, &["--array", "*=raid10:8:rotational"]), (false, true));
@@ -102,7 +102,7 @@ fn arrays_that_no_log_shows_are_said_by_hand() {
     let file = folder.join("arrays.toml");
     fs::write(&file, "[[array]]\ndisk = \"0\"\nlevel = \"raid5\"\nmembers = 3\nstripe = \"64K\"\n").unwrap();
     assert_eq!(rule(&many, &["--topology", file.to_str().unwrap()]), (true, true));
-    // a disk that is not there is wrong usage, and says which are
+    // a disk that is not in the log is wrong usage; the message lists the disks
     let wrong = diskwright(&["why", &few, "--array", "9=single"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("0 C:"));
@@ -132,9 +132,9 @@ fn what_is_no_log_is_named_and_leaves_nothing() {
     fs::write(&text, "Dear server,\nplease be faster.\n").unwrap();
     let done = diskwright(&["why", text.to_str().unwrap()]);
     assert_eq!(done.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(said.contains("letter.txt") && said.contains("perfmon-text"), "{said}");
-    // a zone that the log does not name is asked for
+    let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(stderr.contains("letter.txt") && stderr.contains("perfmon-text"), "{stderr}");
+    // a log without a time zone needs --utc-offset
     let log = folder.join("no-zone.csv");
     let text = "\"(PDH-CSV 4.0)\",\"\\\\A\\Memory\\Pages/sec\"\n\"11/21/2026 10:00:00.000\",\"1\"\n";
     fs::write(&log, format!("{text}\"11/21/2026 10:00:15.000\",\"2\"\n")).unwrap();
@@ -152,7 +152,7 @@ fn what_is_no_log_is_named_and_leaves_nothing() {
     assert_eq!(answer["from"], "2026-11-21T08:00:00.000Z");
 }
 
-/// Text of iostat with a report a second.
+/// Text of iostat with a report every second.
 fn iostat(reports: u32) -> String {
     let report = |second: u32| {
         format!(
@@ -171,21 +171,21 @@ fn import_keeps_a_window_and_what_is_said_of_the_machine() {
     fs::write(&log, iostat(30)).expect("written");
     let (log, kept) = (log.to_str().unwrap(), folder.join("kept"));
     let window = ["--from", "2026-11-21T19:05:10Z", "--until", "2026-11-21T19:05:14Z"];
-    let said = ["--memory", "2GB", "--array", "sda=raid5:3"];
-    let import = [&["import", log, "--to", kept.to_str().unwrap()][..], &window, &said].concat();
+    let host_options = ["--memory", "2GB", "--array", "sda=raid5:3"];
+    let import = [&["import", log, "--to", kept.to_str().unwrap()][..], &window, &host_options].concat();
     let imported = diskwright(&import);
     assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
     let shown = success(&diskwright(&["show", kept.to_str().unwrap(), "--json"]));
     assert_eq!(shown["window"]["from"], "2026-11-21T19:05:10.000Z");
     assert_eq!(shown["window"]["to"], "2026-11-21T19:05:14.000Z");
-    // the same window by the names that the other commands have
+    // the same window by the option names of the other commands
     for end in ["--to", "--until"] {
         let arguments = ["show", log, "--json", "--from", "-19s", end, "2026-11-21T19:05:14Z"];
         assert_eq!(success(&diskwright(&arguments))["window"], shown["window"], "{end}");
     }
 }
 
-/// What a named pipe holds can be read once, and whoever writes into it must not be sent away before.
+/// A named pipe can be read only once, and its writer must not get a broken pipe.
 #[test]
 fn a_named_pipe_is_imported_like_a_file() {
     let folder = folder("foreign-named-pipe");
@@ -211,16 +211,16 @@ fn a_log_without_counters_of_ours_shows_what_it_has() {
     fs::write(&log, page(5, 1_700_000_000) + &page(9, 1_700_000_010) + &page(19, 1_700_000_020)).expect("written");
     let log = log.to_str().unwrap();
     let output = diskwright(&["show", log, "--json"]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("no counter of the catalogue"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(stderr.contains("no counter of the catalogue"), "{stderr}");
     let shown = success(&output);
     assert_eq!(shown["series"][0]["counter"], "foreign.app_jobs");
     assert_eq!(shown["series"][0]["most"], 10.0);
     let chosen = success(&diskwright(&["show", log, "--json", "--counter", "foreign.*"]));
     assert_eq!(chosen["series"], shown["series"]);
     let none = diskwright(&["show", log, "--counter", "physical_disk.busy"]);
-    let said = String::from_utf8_lossy(&none.stderr).into_owned();
-    assert!(!none.status.success() && said.contains("foreign.app_jobs"), "{said}");
+    let stderr = String::from_utf8_lossy(&none.stderr).into_owned();
+    assert!(!none.status.success() && stderr.contains("foreign.app_jobs"), "{stderr}");
 }
 
 #[test]
@@ -236,9 +236,9 @@ fn refusals_say_what_a_file_is_and_what_to_record() {
         let path = folder.join(name);
         fs::write(&path, bytes).expect("written");
         let output = diskwright(&["why", path.to_str().unwrap()]);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let is_told = parts.iter().all(|part| said.contains(part)) || said.contains("cannot be run here");
-        assert!(!output.status.success() && is_told, "{name}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_told = parts.iter().all(|part| stderr.contains(part)) || stderr.contains("cannot be run here");
+        assert!(!output.status.success() && is_told, "{name}: {stderr}");
     }
 }
 
@@ -251,7 +251,7 @@ fn formats_lists_logs_traces_and_compressions() {
     }
 }
 
-/// What `why` says of a log of ours and of the log of another tool that it was made of.
+/// Verdicts of `why` on a foreign log, streamed, and on the log imported from it; `None` if neither can be read.
 fn judged_both_ways(log: &Path, folder: &Path) -> Option<[String; 2]> {
     let kept = folder.join(format!("kept-{}", log.file_name()?.display()));
     let _ = fs::remove_dir_all(&kept);
@@ -271,7 +271,7 @@ fn a_log_is_judged_as_it_is_read_like_a_copy_of_it() {
     let folder = folder("foreign-streamed");
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/observe/logs/tests/fixtures");
     let mut logs: Vec<_> = fs::read_dir(fixtures).unwrap().map(|entry| entry.unwrap().path()).collect();
-    // those that sysstat's or atop's programs unpack need room for it
+    // those that programs of sysstat or atop unpack need a temporary folder
     let is_unpacked = |name: &str| ["sa-binary", "atop-raw"].iter().any(|format| name.starts_with(format));
     logs.retain(|path| path.is_file() && !is_unpacked(&path.file_name().unwrap().to_string_lossy()));
     logs.sort();
@@ -285,7 +285,7 @@ fn a_log_is_judged_as_it_is_read_like_a_copy_of_it() {
     assert!(compared * 2 > tried.len(), "only {compared} of {} fixtures were compared", tried.len());
 }
 
-/// The window of a large log is guessed from its ends; where the end misleads, it is read again.
+/// The window of a large log is guessed from its two ends; where the last line misleads, the log is read again.
 #[test]
 fn a_large_log_is_judged_whatever_its_end_says() {
     let folder = folder("foreign-streamed-large");
@@ -293,7 +293,7 @@ fn a_large_log_is_judged_whatever_its_end_says() {
     let mut lines = "\"(PDH-CSV 4.0) (Coordinated Universal Time)(0)\",\"\\\\A\\PhysicalDisk(0)\\% Idle Time\",\
                      \"\\\\A\\PhysicalDisk(0)\\Current Disk Queue Length\"\r\n"
         .to_owned();
-    // more than two megabytes, which its two ends are; long numbers make that of fewer ticks
+    // larger than its two ends together, 2 MiB; long numbers reach that with fewer ticks
     for tick in 0..32_000u32 {
         let (day, second) = (1 + tick / 5760, tick % 5760 * 15);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);

@@ -1,5 +1,5 @@
-//! The fuzz targets on mutated seeds, without a fuzzer: short, seeded, and the
-//! same on every machine. `cargo fuzz run TARGET` searches further.
+//! The fuzz targets on mutated seeds, without a fuzzer: short, seeded, and the same on every machine.
+//! `cargo fuzz run TARGET` searches further.
 
 #[path = "../fuzz/targets.rs"]
 mod targets;
@@ -12,42 +12,44 @@ use std::process::Command;
 
 use crate::sweep::sweep;
 
-/// Mutations of each seed in a whole sweep, and in a sample of it; `DISKWRIGHT_FUZZ_ROUNDS` asks for another number.
+/// Mutations of each seed in a full sweep, and in a sample of it; `DISKWRIGHT_FUZZ_ROUNDS` sets another number.
 const ROUNDS: (usize, usize) = (400, 20);
 
-/// A small generator (Marsaglia's xorshift), so that a failure can be repeated
-/// from its round number.
+/// Marsaglia's xorshift generator: the round number of a failure is enough to repeat it.
 struct Dice(u64);
 
 impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+    /// Next number below `limit`; 0 for a limit of 0.
+    fn roll(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        (self.0 % sides.max(1) as u64) as usize
+        (self.0 % limit.max(1) as u64) as usize
     }
 }
 
+/// The seed with one to four random changes: cuts, flipped bits, inserted bytes, removed ranges, a huge number.
 fn mutated(seed: &[u8], round: u64) -> Vec<u8> {
-    let mut dice = Dice(round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut rng = Dice(round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut data = seed.to_vec();
-    for _ in 0..=dice.roll(4) {
-        let position = dice.roll(data.len());
-        match dice.roll(5) {
+    for _ in 0..=rng.roll(4) {
+        let position = rng.roll(data.len());
+        match rng.roll(5) {
             0 => data.truncate(position),
-            1 if position < data.len() => data[position] ^= 1 << dice.roll(8),
-            2 => data.insert(position, b"\0\xff9-\"[\n"[dice.roll(7)]),
-            3 if position < data.len() => drop(data.drain(position..(position + dice.roll(30)).min(data.len()))),
+            1 if position < data.len() => data[position] ^= 1 << rng.roll(8),
+            2 => data.insert(position, b"\0\xff9-\"[\n"[rng.roll(7)]),
+            3 if position < data.len() => drop(data.drain(position..(position + rng.roll(30)).min(data.len()))),
             _ => data.splice(position..position, b"18446744073709551616".iter().copied()).for_each(drop),
         }
     }
     data
 }
 
+/// Feeds a target its seeds and mutations of them; a panic fails with the seed and the round.
 fn run(target: fn(&[u8]), seeds: &[Vec<u8>]) {
     assert!(!seeds.is_empty(), "no seed");
-    let asked = std::env::var("DISKWRIGHT_FUZZ_ROUNDS").ok().and_then(|n| n.parse().ok());
-    let rounds: Vec<usize> = asked.map_or_else(|| sweep(ROUNDS.0, ROUNDS.1), |rounds| (0..rounds).collect());
+    let requested = std::env::var("DISKWRIGHT_FUZZ_ROUNDS").ok().and_then(|n| n.parse().ok());
+    let rounds: Vec<usize> = requested.map_or_else(|| sweep(ROUNDS.0, ROUNDS.1), |rounds| (0..rounds).collect());
     for (number, seed) in seeds.iter().enumerate() {
         target(seed);
         for &round in &rounds {
@@ -80,7 +82,7 @@ fn attach_takes_anything() {
 fn rule_loader_takes_anything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/rules");
     let texts = fs::read_dir(folder).expect("rules").map(|e| fs::read(e.expect("entry").path()).expect("readable"));
-    // one rule is enough of each: the loader works rule by rule
+    // the first rules of each pack are enough: the loader works rule by rule
     let seeds: Vec<Vec<u8>> = texts.map(|t| t[..t.len().min(3000)].to_vec()).collect();
     run(targets::rule_loader, &seeds);
 }
@@ -125,7 +127,7 @@ fn trace_pages_take_anything() {
 fn request_traces_take_anything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/observe/traces/tests/fixtures");
     let files = fs::read_dir(folder).expect("fixtures").map(|e| fs::read(e.expect("entry").path()).expect("readable"));
-    // whole records of the binary ones, and enough lines of the others
+    // 40 whole records of 48 bytes of binary traces, and enough lines of text
     let seeds: Vec<Vec<u8>> = files.map(|f| f[..f.len().min(48 * 40)].to_vec()).collect();
     run(targets::request_traces, &seeds);
 }
@@ -209,7 +211,7 @@ fn system_descriptions_take_anything() {
     run(targets::system_descriptions, &files.collect::<Vec<_>>());
 }
 
-/// Our own small logs whose names begin with one of these.
+/// Fixtures of foreign logs whose file names begin with one of these formats.
 fn foreign_logs(formats: &[&str]) -> Vec<Vec<u8>> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/observe/logs/tests/fixtures");
     let files = fs::read_dir(folder).expect("fixtures").map(|e| e.expect("entry").path());
@@ -222,7 +224,7 @@ fn foreign_logs(formats: &[&str]) -> Vec<Vec<u8>> {
 
 #[test]
 fn perfmon_text_takes_anything() {
-    // two or three rows of each tell as much as many
+    // two or three rows of each log cover the parser
     let seeds = foreign_logs(&["perfmon-text"]).into_iter().map(|log| log[..log.len().min(1600)].to_vec());
     run(targets::perfmon_text, &seeds.collect::<Vec<_>>());
 }
@@ -236,7 +238,7 @@ fn sysstat_takes_anything() {
 
 #[test]
 fn tool_text_takes_anything() {
-    // the length chooses the format: each seed as each of them
+    // the length chooses the format: each seed is cut to six lengths, one for each format
     let seeds = foreign_logs(&["dstat-csv", "nmon", "collectl-", "atop-text", "csv"]).into_iter();
     let seeds = seeds.flat_map(|log| (0..6).map(move |less| log[..log.len().min(1800) - less].to_vec()));
     run(targets::tool_text, &seeds.collect::<Vec<_>>());
@@ -295,18 +297,18 @@ fn perfmon_blg_takes_anything() {
 #[test]
 fn nbd_protocol_takes_anything() {
     use diskwright_virtualdisk::nbd::wire::{self, answer, option};
-    let ask = |number: u32, data: &[u8]| {
+    let client_option = |number: u32, data: &[u8]| {
         let length = (data.len() as u32).to_be_bytes();
         [&wire::IHAVEOPT.to_be_bytes()[..], &number.to_be_bytes(), &length, data].concat()
     };
     let context = b"\0\0\0\x01a\0\0\0\x01\0\0\0\x0fbase:allocation";
     let options = [
-        ask(option::LIST, &[]),
-        ask(option::STRUCTURED_REPLY, &[]),
-        ask(option::LIST_META_CONTEXT, context),
-        ask(option::SET_META_CONTEXT, context),
-        ask(option::INFO, b"\0\0\0\x01b\0\x02\0\x03\0\x01"),
-        ask(option::GO, b"\0\0\0\x01a\0\x01\0\x03"),
+        client_option(option::LIST, &[]),
+        client_option(option::STRUCTURED_REPLY, &[]),
+        client_option(option::LIST_META_CONTEXT, context),
+        client_option(option::SET_META_CONTEXT, context),
+        client_option(option::INFO, b"\0\0\0\x01b\0\x02\0\x03\0\x01"),
+        client_option(option::GO, b"\0\0\0\x01a\0\x01\0\x03"),
     ];
     let request = |command: u8, offset: u64, length: u32| {
         let head = [&wire::REQUEST_MAGIC.to_be_bytes()[..], &[0, 0, 0, command], &[1; 8]].concat();
@@ -315,8 +317,8 @@ fn nbd_protocol_takes_anything() {
     let requests = [request(0, 512, 512), request(1, 512, 4), vec![7; 4], request(7, 0, 4096), request(3, 0, 0)];
     let client = |first: u8| [&[first, 0, 0, 0, 3][..], &options.concat(), &requests.concat()].concat();
 
-    let told = |asked: u32, kind: u32, data: &[u8]| {
-        let head = [asked, kind, data.len() as u32].map(u32::to_be_bytes);
+    let option_reply = |option: u32, kind: u32, data: &[u8]| {
+        let head = [option, kind, data.len() as u32].map(u32::to_be_bytes);
         [&wire::OPTION_REPLY_MAGIC.to_be_bytes()[..], head.as_flattened(), data].concat()
     };
     let chunk = |kind: u8, offset: u8, data: &[u8]| {
@@ -326,17 +328,17 @@ fn nbd_protocol_takes_anything() {
     let greeting = [&[1][..], &wire::NBDMAGIC.to_be_bytes(), &wire::IHAVEOPT.to_be_bytes(), &[0, 3]].concat();
     let server = [
         greeting.clone(),
-        told(option::STRUCTURED_REPLY, answer::ACK, &[]),
-        told(option::SET_META_CONTEXT, answer::META_CONTEXT, b"\0\0\0\x01base:allocation"),
-        told(option::SET_META_CONTEXT, answer::ACK, &[]),
-        told(option::GO, answer::INFO, &[0; 12]),
-        told(option::GO, answer::ACK, &[]),
+        option_reply(option::STRUCTURED_REPLY, answer::ACK, &[]),
+        option_reply(option::SET_META_CONTEXT, answer::META_CONTEXT, b"\0\0\0\x01base:allocation"),
+        option_reply(option::SET_META_CONTEXT, answer::ACK, &[]),
+        option_reply(option::GO, answer::INFO, &[0; 12]),
+        option_reply(option::GO, answer::ACK, &[]),
         chunk(2, 0, &[&512_u64.to_be_bytes()[..], &1024_u32.to_be_bytes()].concat()),
         chunk(0, 1, &[]),
         chunk(5, 2, &[0, 0, 0, 1, 0, 0, 16, 0, 0, 0, 0, 3]),
         chunk(1, 3, &[0; 17]),
     ];
-    let exports = told(option::LIST, answer::SERVER, b"\0\0\0\x01a and more");
-    let listing = [greeting, exports, told(option::LIST, answer::ACK, &[])].concat();
+    let exports = option_reply(option::LIST, answer::SERVER, b"\0\0\0\x01a and more");
+    let listing = [greeting, exports, option_reply(option::LIST, answer::ACK, &[])].concat();
     run(targets::nbd_protocol, &[client(254), client(6), server.concat(), listing]);
 }

@@ -1,5 +1,4 @@
-//! Names, cells, keys and answers that hold escape sequences, in every place where they
-//! can stand, through every command that reads them: none reaches a terminal.
+//! Escape sequences in names, cells, keys and answers, through every command that reads them: none reaches a terminal.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -19,7 +18,7 @@ use diskwright_datastore::{LogWriter, WriterOptions};
 /// the text round and ends the line.
 const HOSTILE: &str = "x\x1b]0;owned\x07\x1b[2J\u{9b}31m\u{7f}\u{202e}\u{2066}\u{2028}\u{85}\x08y";
 
-/// The same as a string of JSON.
+/// Text as a JSON string, in which the control characters that JSON allows raw are escaped as well.
 fn quoted(text: &str) -> String {
     let quoted = serde_json::to_string(text).expect("JSON");
     diskwright_base::text::json(&quoted).into_owned()
@@ -38,7 +37,7 @@ impl Bench {
         self.folder.path().join(name)
     }
 
-    /// A file of this name with this text.
+    /// Writes a file; returns its name.
     fn file(&self, name: &str, text: impl AsRef<[u8]>) -> String {
         fs::write(self.path(name), text).expect("written");
         name.to_owned()
@@ -50,7 +49,7 @@ impl Bench {
         command.args(arguments).stdin(Stdio::null()).output().expect("runs")
     }
 
-    /// Runs the command and looks at what it wrote.
+    /// Runs the command and asserts that it wrote no control characters and did not panic.
     fn check(&self, arguments: &[&str]) -> Output {
         let output = self.run(arguments);
         clean(&output.stderr, arguments, "standard error");
@@ -60,13 +59,14 @@ impl Bench {
     }
 }
 
-fn clean(bytes: &[u8], arguments: &[&str], what: &str) {
-    let text = std::str::from_utf8(bytes).unwrap_or_else(|e| panic!("{arguments:?}: {what}: {e}"));
+/// Asserts that the output is UTF-8 without control characters but line breaks.
+fn clean(bytes: &[u8], arguments: &[&str], stream: &str) {
+    let text = std::str::from_utf8(bytes).unwrap_or_else(|e| panic!("{arguments:?}: {stream}: {e}"));
     let raw: Vec<char> = text.chars().filter(|&c| is_control(c) && c != '\n').collect();
-    assert!(raw.is_empty(), "{arguments:?}: {what} has {raw:?}:\n{text:?}");
+    assert!(raw.is_empty(), "{arguments:?}: {stream} has {raw:?}:\n{text:?}");
 }
 
-/// Ten minutes of Performance Monitor with hostile disks and processes, and a hostile cell.
+/// Ten minutes of Performance Monitor with hostile names of disks and processes, and hostile cells.
 fn perfmon() -> String {
     let counters = [
         format!("PhysicalDisk(0 {HOSTILE})\\Disk Read Bytes/sec"),
@@ -85,14 +85,14 @@ fn perfmon() -> String {
     text + &format!("\r\n\"11/21/2026 10:10:00.000\",\"{HOSTILE}\",\"1\",\"1\",\"{HOSTILE}\",\"1\"\r\n")
 }
 
-/// Counters of one disk.
+/// Schema with the counters of one disk.
 fn disk(name: &str) -> Schema {
     let counters = ["reads", "read_bytes", "weighted_time_s", "busy_time_s", "writes", "write_bytes"];
-    let of = |counter| Series { counter: format!("physical_disk.{counter}"), instance: name.into(), scale: 1.0 };
-    Schema::new(counters.map(of).to_vec())
+    let series = |counter| Series { counter: format!("physical_disk.{counter}"), instance: name.into(), scale: 1.0 };
+    Schema::new(counters.map(series).to_vec())
 }
 
-/// A log of ours with one disk of this name.
+/// Writes a log in the own format with one disk of this name.
 fn log_of(folder: &Path, name: &str) {
     let mut writer = LogWriter::create_or_append(folder, WriterOptions::default()).expect("a log");
     let mut frame = Frame::new(Arc::new(disk(name)), 60);
@@ -104,7 +104,7 @@ fn log_of(folder: &Path, name: &str) {
     writer.close().expect("closed");
 }
 
-/// A log of ours with hostile disks, notes and processes.
+/// Writes a log in the own format with hostile names of disks and processes, and hostile notes.
 fn own_log(folder: &Path) {
     let schema = Arc::new(disk(HOSTILE));
     let mut writer = LogWriter::create_or_append(folder, WriterOptions::default()).expect("a log");
@@ -227,16 +227,16 @@ fn arguments_come_back_disarmed() {
     }
 }
 
-/// A line break, and what would pass for a message of ours.
+/// A line break, and text that could pass for a message of the program.
 const BREAK: &str = "x\ndiskwright: done";
 
-/// Runs a command that fails, and looks for a line that is not ours.
+/// Asserts that a command fails and that no line of its message begins with the text behind the line break.
 fn in_one_line(bench: &Bench, arguments: &[&str]) {
     let output = bench.check(arguments);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("diskwright: done"), "{arguments:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && stderr.contains("diskwright: done"), "{arguments:?}: {stderr}");
     let is_false = |line: &str| line.trim_start().starts_with("diskwright: done");
-    assert!(!said.lines().any(is_false), "{arguments:?}: {said}");
+    assert!(!stderr.lines().any(is_false), "{arguments:?}: {stderr}");
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn names_with_line_breaks_are_told_in_one_line() {
     ] {
         in_one_line(&bench, arguments);
     }
-    // names of the log that are told beside the one that it does not have
+    // names of the log that are listed where the given one is not in it
     in_one_line(&bench, &["plan", "--from", "named", "--device", "sda"]);
     // keys and values of a file
     let [broken, pack] = ["watch", "pack"].map(|table| {
@@ -372,17 +372,18 @@ fn what_a_store_answers_is_disarmed() {
     }
 }
 
-/// What a command shows on a terminal, by script(1).
+/// Output of a command on a terminal, by script(1); `None` where that is not installed.
 fn on_terminal(bench: &Bench, command: &str) -> Option<String> {
     let program = env!("CARGO_BIN_EXE_diskwright");
-    // progress bars draw on standard error
+    // progress bars, with escape sequences of the program itself, are drawn on standard error
     let line = format!("'{program}' {command} 2>errors");
     let mut script = Command::new("script");
     script.args(["-qec", &line, "/dev/null"]).current_dir(bench.folder.path()).stdin(Stdio::null());
     script.env("TERM", "xterm").env("LANG", "C.UTF-8");
     let output = script.output().ok()?;
-    let (text, said) = (String::from_utf8_lossy(&output.stdout).into_owned(), fs::read_to_string(bench.path("errors")));
-    assert!(output.status.success(), "{command}: {text} {said:?}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = fs::read_to_string(bench.path("errors"));
+    assert!(output.status.success(), "{command}: {text} {errors:?}");
     Some(text)
 }
 
@@ -420,14 +421,14 @@ fn a_name_that_a_spreadsheet_would_run_is_quoted() {
     };
     assert!(shown(&[]).contains("\n1.000000000,'=cmd,read,4096"), "{}", shown(&[]));
     assert!(shown(&["--spreadsheet-safe=no"]).contains("\n1.000000000,=cmd,read,4096"));
-    // what was quoted is read as it was
+    // a quoted name is read back without the quote
     let again = bench.file("again.csv", shown(&[]));
     let output = bench.check(&["show", &again, "--json"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("\"=cmd\""));
 
-    let of =
+    let series =
         |instance: &str| Series { counter: "physical_disk.queue_length".into(), instance: instance.into(), scale: 1.0 };
-    let schema = Arc::new(Schema::new(["=1+1", "-a", "@b", "sda"].map(of).to_vec()));
+    let schema = Arc::new(Schema::new(["=1+1", "-a", "@b", "sda"].map(series).to_vec()));
     let mut writer = LogWriter::create_or_append(&bench.path("log"), WriterOptions::default()).expect("a log");
     for i in 1..=3 {
         let tick = Tick { time_ns: 1_760_000_000_000_000_000 + i * 1_000_000_000, elapsed_ns: 1_000_000_000 };

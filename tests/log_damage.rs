@@ -1,5 +1,4 @@
-//! Logs that are damaged, removed under the recorder, or full of other people's
-//! links, as a user meets them.
+//! Logs that are damaged, removed under the recorder, or full of links of other users.
 
 use std::fs;
 use std::os::unix::fs::{chown, symlink};
@@ -16,7 +15,7 @@ use serde_json::Value;
 
 const TICKS: u64 = 400;
 
-/// A log of four segments with a hundred ticks each.
+/// Writes a log of four segments with a hundred ticks each; returns its path.
 fn log(folder: &Path) -> PathBuf {
     let log = folder.join("log");
     let one = |counter: &str, instance: &str| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 };
@@ -32,7 +31,7 @@ fn log(folder: &Path) -> PathBuf {
     log
 }
 
-/// The commands that read logs, each with --json, and where their damage stands.
+/// Commands that read logs, each with --json.
 fn readers(log: &Path, folder: &Path) -> Vec<Vec<String>> {
     let log = text(log);
     let page = folder.join("page.html");
@@ -49,7 +48,7 @@ fn readers(log: &Path, folder: &Path) -> Vec<Vec<String>> {
     .into()
 }
 
-/// Does something to a log.
+/// Damages a log.
 type Harm = fn(&Path);
 
 #[test]
@@ -88,7 +87,7 @@ fn every_reader_tells_what_is_lost() {
             let answer = json(&done);
             let damage = answer["damage"].as_array().expect("a list");
             let lost: u64 = damage.iter().map(|entry| entry["ticks_lost"].as_u64().expect("a number")).sum();
-            // A comparison's second window begins behind the first tick of the change.
+            // the second window of a comparison begins after the first tick of the change
             assert!(lost == 100 || arguments[0] == "compare" && lost >= 100, "{name}: {arguments:?}: {damage:?}");
             assert!(damage.iter().all(|entry| entry["where"].is_string() && entry["because"].is_string()));
             assert!(said(&done).contains("100 ticks lost"), "{name}: {arguments:?}: {}", said(&done));
@@ -157,6 +156,7 @@ impl Recorder {
         assert!(sent.is_ok_and(|status| status.success()), "kill {name}");
     }
 
+    /// Interrupts the recorder and waits for its exit.
     fn end(mut self) -> Output {
         self.signal("-INT");
         let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -174,7 +174,7 @@ impl Drop for Recorder {
     }
 }
 
-/// Ticks of a log, its notes, and the longest tick with any value in it.
+/// Number of ticks of a log, its notes, and the length of the longest tick that has any value, ns.
 fn look(log: &Path) -> (u64, Vec<Note>, u64) {
     let (mut count, mut notes, mut longest) = (0, Vec::new(), 0);
     let Ok(mut reader) = LogReader::open(log) else { return (0, notes, 0) };
@@ -184,8 +184,8 @@ fn look(log: &Path) -> (u64, Vec<Note>, u64) {
             diskwright_datastore::LogItem::Frame => {
                 for (index, tick) in frame.ticks().iter().enumerate() {
                     let columns = 0..frame.schema().series.len();
-                    let told = columns.clone().any(|column| !frame.column(column)[index].is_nan());
-                    longest = longest.max(if told { tick.elapsed_ns } else { 0 });
+                    let has_value = columns.clone().any(|column| !frame.column(column)[index].is_nan());
+                    longest = longest.max(if has_value { tick.elapsed_ns } else { 0 });
                     count += 1;
                 }
             }
@@ -214,8 +214,8 @@ fn a_stopped_recorder_leaves_a_told_gap_and_no_long_average() {
     let gaps: Vec<&Note> = notes.iter().filter(|note| note.kind == Note::GAP).collect();
     assert!(gaps.iter().any(|gap| gap.text.contains("this process was stopped")), "{gaps:?}");
     assert!(longest < 2_900_000_000, "a tick of {longest} ns has values");
-    let told = json(&diskwright(&["why", text(&log), "--json"]));
-    let notes = told["notes"].as_array().expect("a list");
+    let verdict = json(&diskwright(&["why", text(&log), "--json"]));
+    let notes = verdict["notes"].as_array().expect("a list");
     assert!(notes.iter().any(|note| note["kind"] == "gap"), "{notes:?}");
 }
 
@@ -244,9 +244,9 @@ fn what_keep_removes_is_told() {
     assert!(trimmed["segments"].as_u64() >= Some(1) && trimmed["ticks"].as_u64() >= Some(1), "{answer}");
     assert!(said(&done).contains("were removed by --keep"), "{}", said(&done));
     for command in ["show", "why"] {
-        let told = json(&diskwright(&[command, text(&log), "--json"]));
-        assert_eq!(told["trimmed"], *trimmed, "{command}");
-        assert_eq!(told["damage"], Value::Array(vec![]), "{command}");
+        let document = json(&diskwright(&[command, text(&log), "--json"]));
+        assert_eq!(document["trimmed"], *trimmed, "{command}");
+        assert_eq!(document["damage"], Value::Array(vec![]), "{command}");
     }
 }
 

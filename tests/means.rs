@@ -1,4 +1,4 @@
-//! Every command gives the same mean of a counter over the same ticks, and it is the one that the catalogue promises.
+//! Every command gives the same mean of a counter over the same ticks: the mean that the catalogue defines.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ const SECOND: i64 = 1_000_000_000;
 /// 2026-01-05T00:00:00Z.
 const START: i64 = 1_767_571_200 * SECOND;
 
-/// A tick: its length, the processor time that the kernel counted in it and the share of that in use, reads and
-/// seconds of each, memory available.
+/// A tick: its length, the processor time that the kernel counted in it, the busy share of that, the number of reads,
+/// the time of each, and the available share of memory.
 struct Row {
     seconds: f64,
     counted: f64,
@@ -26,7 +26,7 @@ struct Row {
     available: f64,
 }
 
-/// Long and short ticks, of which no two weights agree: time, counted processor time, requests.
+/// Ticks of different lengths, where weights by time, by processor time and by requests give different means.
 fn rows() -> Vec<Row> {
     let row = |i: usize| Row {
         seconds: [1.0, 3.0, 1.0, 2.0, 0.5, 4.0][i % 6],
@@ -93,35 +93,36 @@ source = "ours"
 explain = "It always holds."
 "#;
 
-/// Counter, instance, unit, mean by the catalogue, and greatest value of a tick.
+/// Counter, instance, unit, mean as the catalogue defines it, and largest value of a tick.
 fn expected() -> Vec<(&'static str, &'static str, &'static str, f64, f64)> {
     let rows = rows();
-    let sum = |of: &dyn Fn(&Row) -> f64| rows.iter().map(of).sum::<f64>();
-    let most = |of: &dyn Fn(&Row) -> f64| rows.iter().map(of).fold(0.0, f64::max);
+    let sum = |value: &dyn Fn(&Row) -> f64| rows.iter().map(value).sum::<f64>();
+    let max = |value: &dyn Fn(&Row) -> f64| rows.iter().map(value).fold(0.0, f64::max);
     let (seconds, reads) = (sum(&|r| r.seconds), sum(&|r| r.reads));
     vec![
-        ("physical_disk.transfers_per_s", "sda", "per_s", reads / seconds, most(&|r| r.reads / r.seconds)),
-        ("processor.busy", "_total", "fraction", sum(&|r| r.busy * r.seconds) / seconds, most(&|r| r.busy)),
-        ("physical_disk.avg_s_per_transfer", "sda", "s", sum(&|r| r.each_s * r.reads) / reads, most(&|r| r.each_s)),
+        ("physical_disk.transfers_per_s", "sda", "per_s", reads / seconds, max(&|r| r.reads / r.seconds)),
+        ("processor.busy", "_total", "fraction", sum(&|r| r.busy * r.seconds) / seconds, max(&|r| r.busy)),
+        ("physical_disk.avg_s_per_transfer", "sda", "s", sum(&|r| r.each_s * r.reads) / reads, max(&|r| r.each_s)),
         (
             "memory.available_fraction",
             "",
             "fraction",
             sum(&|r| r.available * r.seconds) / seconds,
-            most(&|r| r.available),
+            max(&|r| r.available),
         ),
     ]
 }
 
-fn near(who: &str, counter: &str, found: &Value, expected: f64) {
-    let found = found.as_f64().unwrap_or_else(|| panic!("{who}: {counter} has no number: {found}"));
-    assert!((found - expected).abs() <= 1e-6 * expected, "{who}: {counter} is {found}, not {expected}");
+/// Asserts that a number of a command agrees to a millionth.
+fn near(command: &str, counter: &str, found: &Value, expected: f64) {
+    let found = found.as_f64().unwrap_or_else(|| panic!("{command}: {counter} has no number: {found}"));
+    assert!((found - expected).abs() <= 1e-6 * expected, "{command}: {counter} is {found}, not {expected}");
 }
 
 fn row<'a>(list: &'a Value, counter: &str, instance: &str) -> &'a Value {
     let all = list.as_array().expect("a list");
-    let is = |r: &&Value| r["counter"] == counter && (r["instance"] == instance || r["instance"].is_null());
-    all.iter().find(is).unwrap_or_else(|| panic!("{counter} {instance} is not in {list}"))
+    let is_wanted = |r: &&Value| r["counter"] == counter && (r["instance"] == instance || r["instance"].is_null());
+    all.iter().find(is_wanted).unwrap_or_else(|| panic!("{counter} {instance} is not in {list}"))
 }
 
 #[test]
@@ -135,17 +136,17 @@ fn all_commands_give_the_mean_that_the_catalogue_promises() {
     let reported = diskwright(&["report", text(&one), "--pack", text(&rules), "-o", text(&page)]);
     assert!(reported.status.success());
     let html = fs::read_to_string(&page).expect("a page");
-    for (counter, instance, unit, mean, most) in expected() {
+    for (counter, instance, unit, mean, max) in expected() {
         let shown = success(&diskwright(&["show", text(&one), "--counter", counter, "--json"]));
         let shown = row(&shown["series"], counter, instance);
         near("show", counter, &shown["mean"], mean);
-        near("show, most", counter, &shown["most"], most);
+        near("show, most", counter, &shown["most"], max);
         let evidence = row(&why["findings"][0]["evidence"], counter, instance);
         near("why", counter, &evidence["value"], mean);
-        near("why, most", counter, &evidence["max"], most);
+        near("why, most", counter, &evidence["max"], max);
         near("compare", counter, &row(&compared["counters"], counter, instance)["before"]["mean"], mean);
-        let told = format!("mean {}, maximum {}.", display(mean, unit), display(most, unit));
-        assert!(html.contains(&told), "the page does not say of {counter}: {told}");
+        let sentence = format!("mean {}, maximum {}.", display(mean, unit), display(max, unit));
+        assert!(html.contains(&sentence), "the page does not say of {counter}: {sentence}");
     }
 }
 

@@ -1,5 +1,5 @@
-//! A mount that never answers delays nobody who only watches. Takes root: a FUSE filesystem is mounted in a mount
-//! namespace of the test's own, and its other end is held open and never read.
+//! A mount that never answers does not delay `why` and `record`. Needs root: a FUSE filesystem is mounted in a separate
+//! mount namespace, and its server end is held open and never read.
 
 use std::fs::File;
 use std::process::Command;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::common::{folder, text};
 
-/// Mounts, then runs the rest with the mount in place. Who asks the mount anything waits until the descriptor closes.
+/// Mounts a FUSE filesystem, then runs the given command. Any access to the mount blocks until the descriptor closes.
 const SCRIPT: &str = r#"
 exec 3<>/dev/fuse || exit 77
 mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 silent "$1" || exit 77
@@ -17,6 +17,7 @@ shift
 exec "$@"
 "#;
 
+/// Runs a command with the silent mount in place, for at most a minute; returns its output and duration.
 fn with_silent_mount(point: &str, arguments: &[&str]) -> Option<(std::process::Output, Duration)> {
     if !rustix::process::geteuid().is_root() || File::open("/dev/fuse").is_err() {
         eprintln!("skipped: no FUSE (takes root)");
@@ -38,16 +39,16 @@ fn a_filesystem_that_never_answers_delays_neither_why_nor_record() {
     let folder = folder("silent-mount");
     let point = folder.join("mnt");
     std::fs::create_dir(&point).expect("a folder");
-    // the mount is what it is taken for: a look at it does not come back
-    let Some((asked, _)) = with_silent_mount(text(&point), &["timeout", "-s", "KILL", "1", "stat", "-f", text(&point)])
-    else {
+    // verifies the mount: an access to it blocks
+    let access = ["timeout", "-s", "KILL", "1", "stat", "-f", text(&point)];
+    let Some((blocked, _)) = with_silent_mount(text(&point), &access) else {
         return;
     };
-    assert!(!asked.status.success());
+    assert!(!blocked.status.success());
 
     let program = env!("CARGO_BIN_EXE_diskwright");
     let log = folder.join("log");
-    // somebody waits for it meanwhile
+    // another process is blocked on the mount meanwhile
     let record = format!(
         "stat -f {} > {}.out 2>&1 & asks=$!; {program} record --every 250ms --for 2s {}; code=$?\n\
          kill -9 $asks; exit $code",

@@ -1,5 +1,5 @@
-//! Logs of Windows NT, which say neither how much memory the machine has nor what interrupts it:
-//! with that given, the rules that were printed for them judge them. The numbers are NT Resource Kit's.
+//! Logs of Windows NT, which have neither the memory size of the machine nor the rates of clock and network interrupts.
+//! With those given as options, the rules published for NT judge them. The numbers are those of the NT Resource Kit.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -26,8 +26,8 @@ fn perfmon(counters: &[(&str, f64)]) -> String {
     text + "\r\n"
 }
 
-fn why(log: &str, pack: &str, said: &[&str]) -> Value {
-    success(&diskwright(&[&["why", log, "--pack", pack, "--json"], said].concat()))
+fn why(log: &str, pack: &str, options: &[&str]) -> Value {
+    success(&diskwright(&[&["why", log, "--pack", pack, "--json"], options].concat()))
 }
 
 fn finding<'a>(verdict: &'a Value, rule: &str) -> Option<&'a Value> {
@@ -37,7 +37,7 @@ fn finding<'a>(verdict: &'a Value, rule: &str) -> Option<&'a Value> {
 #[test]
 fn interrupts_of_the_disk_are_all_less_the_clocks_and_the_networks() {
     let folder = folder("nt-interrupts");
-    // for the system, or summed over the processors
+    // the counter of the system, or the total of the processors
     let rule = "interrupts.disk-takes-processor";
     for counter in [r"System\Total Interrupts/sec", r"Processor(_Total)\Interrupts/sec"] {
         let busy = (r"Processor(_Total)\% Interrupt Time", 91.5);
@@ -52,15 +52,15 @@ fn judged_by_its_interrupts(folder: &Path, log: &str, rule: &str) {
     assert!(finding(&without, rule).is_none());
     assert!(without["missing"].to_string().contains("interrupts.clock_per_s"), "{without:#}");
     let machine = file(folder, "machine.toml", "[machine]\nclock = 100\nnetwork_interrupts = 0\n");
-    for said in [&["--clock", "100", "--network-interrupts", "0"][..], &["--topology", &machine]] {
-        let verdict = why(log, pack, said);
+    for options in [&["--clock", "100", "--network-interrupts", "0"][..], &["--topology", &machine]] {
+        let verdict = why(log, pack, options);
         // W21: 326.5 of 426.5, 76.55 % of 91.5 %: "about 70 %"
         let found = finding(&verdict, rule).unwrap_or_else(|| panic!("{verdict:#}"));
         let value = found["value"].as_f64().expect("a value");
         assert!((value - 326.5 / 426.5 * 0.915).abs() < 1e-9, "{found:#}");
         assert_eq!(verdict["bottleneck"], "interrupts");
     }
-    // the neighbour: an adapter whose network takes the rest
+    // on the other side of the limit: network interrupts are the rest
     let verdict = why(log, pack, &["--clock", "100", "--network-interrupts", "200"]);
     assert!(finding(&verdict, rule).is_none(), "{verdict:#}");
 }
@@ -74,26 +74,26 @@ fn committed_bytes_are_held_against_the_memory_that_is_given() {
     assert!(finding(&why(&log, pack, &[]), rule).is_none());
     assert!(finding(&why(&log, pack, &["--memory", "256MB"]), rule).is_some());
     assert!(finding(&why(&log, pack, &["--memory", "512MB"]), rule).is_none());
-    // every command that judges takes it
+    // every command that judges accepts the option
     let page = folder.join("page.html").display().to_string();
     let words = ["report", &log, "--pack", pack, "--memory", "256MB", "--processors", "2", "-o", &page];
     assert!(diskwright(&words).status.success());
     assert!(fs::read_to_string(&page).expect("a page").contains("committed"));
     let words = ["compare", &log, &log, "--memory", "256MB", "--clock", "100", "--json"];
     assert!(diskwright(&words).status.success());
-    for (said, words) in [
+    for (options, words) in [
         (["--memory", "0"], "--memory"),
         (["--memory", "much"], "--memory"),
         (["--clock", "1e12"], "--clock"),
         (["--processors", "0"], "--processors"),
     ] {
-        let done = diskwright(&[&["why", &log][..], &said].concat());
-        assert_eq!(done.status.code(), Some(2), "{said:?}");
-        assert!(String::from_utf8_lossy(&done.stderr).contains(words), "{said:?}");
+        let done = diskwright(&[&["why", &log][..], &options].concat());
+        assert_eq!(done.status.code(), Some(2), "{options:?}");
+        assert!(String::from_utf8_lossy(&done.stderr).contains(words), "{options:?}");
     }
 }
 
-/// A pack whose limits the printed sets pass, so that the answer shows what they come to.
+/// A pack with a limit that the published disk sets exceed, so that the answer shows their values.
 const SETS: &str = r#"
 [pack]
 id = "sets"
@@ -118,7 +118,7 @@ advice = []
 fn a_set_over_several_disks_is_not_more_than_full() {
     let folder = folder("nt-sets");
     let pack = file(&folder, "sets.toml", SETS);
-    // W18 and W19: the share of time that each disk was busy, which is its queue while it does one at a time
+    // W18 and W19: the utilization of each disk, which equals its queue while it serves one request at a time
     for (name, queues, queue, share) in
         [("five", &[0.30, 0.33, 0.38, 0.0, 0.0][..], 1.01, 0.202), ("three", &[0.66, 0.70, 0.0], 1.36, 1.36 / 3.0)]
     {

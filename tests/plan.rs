@@ -1,4 +1,4 @@
-//! `plan`: its contract, its exit codes, what it prints, and what it refuses.
+//! `plan`: JSON fields, exit codes, screen, pages, and refusals.
 
 use std::fs;
 
@@ -33,7 +33,7 @@ fn text(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// What a command that is wrong usage says.
+/// Standard error of a command that must exit with 2 and print nothing else.
 fn refused(arguments: &[&str]) -> String {
     let output = diskwright(arguments);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -91,7 +91,7 @@ fn the_contract_is_kept() {
 
 #[test]
 fn doc_002s_example_is_told() {
-    let said = text(&[&DOC_002[..], &["--drives", "compaq-4gb,compaq-9gb", "--response", "80ms"]].concat());
+    let screen = text(&[&DOC_002[..], &["--drives", "compaq-4gb,compaq-9gb", "--response", "80ms"]].concat());
     for words in [
         "raid5 of 8 x compaq-9gb",
         "8 are needed, 10 recommended",
@@ -100,9 +100,9 @@ fn doc_002s_example_is_told() {
         "costs unknown",
         "saturates first: members",
     ] {
-        assert!(said.contains(words), "no `{words}` in:\n{said}");
+        assert!(screen.contains(words), "no `{words}` in:\n{screen}");
     }
-    // the rates of its three members together: a third of 139 each, as print has it
+    // rates measured at the members count as rates of the array: each write was two of the members'
     let answer = json(&["plan", "--members-of", "raid10:4", "--reads", "100", "--writes", "80", "--only", "cloud:aws"]);
     assert_eq!(
         (answer["demand"]["reads_per_s"].as_f64(), answer["demand"]["writes_per_s"].as_f64()),
@@ -115,7 +115,7 @@ fn controllers_kept_drives_and_the_horizon_are_told() {
     let load =
         ["plan", "--reads", "126", "--writes", "73", "--capacity", "12GB", "--growth", "10MB", "--horizon", "365d"];
     let options = ["--keep-existing", "3:compaq-4gb", "--levels", "raid5", "--controllers", "ultra-wide-scsi"];
-    let said = text(&[&load[..], &options].concat());
+    let screen = text(&[&load[..], &options].concat());
     for words in [
         "x compaq-4gb on ultra-wide-scsi",
         "3 existing drives are kept; bought: ",
@@ -124,17 +124,18 @@ fn controllers_kept_drives_and_the_horizon_are_told() {
         "channels of ultra-wide-scsi",
         "in 365 days: 15.7 GB needed",
     ] {
-        assert!(said.contains(words), "no `{words}` in:\n{said}");
+        assert!(screen.contains(words), "no `{words}` in:\n{screen}");
     }
 }
 
 #[test]
 fn drives_that_are_enough_cost_nothing() {
-    let said = text(&["plan", "--reads", "20", "--capacity", "4GB", "--keep-existing", "4:compaq-4gb", "--list", "1"]);
-    assert!(said.contains("nothing to buy") && said.contains(" 0 USD") && !said.contains("-0 USD"), "{said}");
-    // the second costs as little, which is no share of nothing
-    let said = text(&["plan", "--reads", "20", "--capacity", "4GB", "--keep-existing", "4:compaq-4gb"]);
-    assert!(said.contains("the same price as rank 1") && !said.contains("NaN %"), "{said}");
+    let enough = ["plan", "--reads", "20", "--capacity", "4GB", "--keep-existing", "4:compaq-4gb"];
+    let screen = text(&[&enough[..], &["--list", "1"]].concat());
+    assert!(screen.contains("nothing to buy") && screen.contains(" 0 USD") && !screen.contains("-0 USD"), "{screen}");
+    // the second design costs nothing as well, so no percentage of 0 may be printed
+    let screen = text(&enough);
+    assert!(screen.contains("the same price as rank 1") && !screen.contains("NaN %"), "{screen}");
 }
 
 #[test]
@@ -144,9 +145,12 @@ fn what_cannot_be_met_is_an_answer() {
     let answer = json(&options);
     assert_eq!((&answer["feasible"], &answer["limit"]), (&Value::Bool(false), &"instance m6i.large IOPS".into()));
     assert_eq!(answer["designs"].as_array().map(Vec::len), Some(1));
-    let said = text(&options);
-    assert!(said.contains("No design within the limits meets the demand. Closest: instance m6i.large IOPS"), "{said}");
-    // of several misses the largest binds: a little room is not what a thousand drives' load or 1 USD lack
+    let screen = text(&options);
+    assert!(
+        screen.contains("No design within the limits meets the demand. Closest: instance m6i.large IOPS"),
+        "{screen}"
+    );
+    // of several unmet demands the one that is missed most is named: load or budget, not the little capacity
     let load = ["plan", "--reads", "1000000", "--capacity", "1TB", "--only", "hdd", "--max-drives", "4"];
     assert_eq!(json(&load)["limit"], "members");
     let dear = ["plan", "--reads", "10", "--capacity", "1TB", "--budget", "1USD"];
@@ -202,8 +206,8 @@ fn wrong_usage_is_told_and_nothing_is_written() {
         (&["--surplus", "2000%"], "--surplus 2000%: expected at most 1000%"),
     ];
     for (more, says) in cases {
-        let said = refused(&[&load[..], more].concat());
-        assert!(said.contains(says), "{more:?}: {said}");
+        let message = refused(&[&load[..], more].concat());
+        assert!(message.contains(says), "{more:?}: {message}");
     }
     assert_eq!(json(&["plan", "--reads", "100", "--drives", "gp3"])["designs"][0]["part"], "aws-gp3");
     assert!(refused(&["plan", "--capacity", "1TB"]).contains("plan needs a demand"));
@@ -227,47 +231,48 @@ fn options_without_effect_and_negative_numbers_are_refused_by_name() {
         (&["--max-loss", "-1"], "`-1` is not a share"),
     ];
     for (more, says) in cases {
-        let said = refused(&[&load[..], more].concat());
-        assert!(said.contains(says), "{more:?}: {said}");
+        let message = refused(&[&load[..], more].concat());
+        assert!(message.contains(says), "{more:?}: {message}");
     }
 }
 
 #[test]
 fn the_screen_says_what_the_fields_say() {
-    // of a price that is not known, the first is not the cheapest
-    let said = text(&["plan", "--reads", "10", "--capacity", "4GB", "--drives", "compaq-4gb", "--list", "1"]);
-    assert!(said.contains("\nFirst design that meets the demand") && !said.contains("Cheapest"), "{said}");
-    // petabytes; reads and writes of two sizes; what fails and costs more is not called cheaper
+    // without known prices the first design is not called the cheapest
+    let screen = text(&["plan", "--reads", "10", "--capacity", "4GB", "--drives", "compaq-4gb", "--list", "1"]);
+    assert!(screen.contains("\nFirst design that meets the demand") && !screen.contains("Cheapest"), "{screen}");
+    // petabytes, and reads and writes of two sizes
     let large = ["plan", "--reads", "50", "--writes", "10", "--size", "8K", "--write-size", "64K", "--capacity", "2PB"];
     let large = [&large[..], &["--only", "hdd", "--max-drives", "200", "--list", "1"]].concat();
     assert_eq!(json(&large)["demand"]["capacity_bytes"], 2e15);
-    let said = text(&large);
-    assert!(said.starts_with("50 reads/s and 10 writes/s of 8.19 kB and 65.5 kB, 2000 TB"), "{said}");
-    assert!(said.contains("--max-loss excludes such designs"), "{said}");
+    let screen = text(&large);
+    assert!(screen.starts_with("50 reads/s and 10 writes/s of 8.19 kB and 65.5 kB, 2000 TB"), "{screen}");
+    assert!(screen.contains("--max-loss excludes such designs"), "{screen}");
+    // designs that fail and cost more are not called cheaper
     let first = ["plan", "--reads", "126", "--writes", "73", "--capacity", "36GB", "--response", "20ms"];
     let answer = json(&first);
     let rejected = answer["rejected"].as_array().expect("rejected");
     let others = rejected.iter().filter(|r| r["cheaper"] == false).count();
     assert!(rejected.iter().all(|r| r["cost"].is_number() && r["price_period"].is_string()), "{answer}");
-    let said = text(&first);
-    assert_eq!(said.contains("\nOther designs that fail\n"), others > 0, "{said}");
-    // with a growth, how long the capacity lasts
+    let screen = text(&first);
+    assert_eq!(screen.contains("\nOther designs that fail\n"), others > 0, "{screen}");
+    // with a growth rate, how long the capacity lasts
     let grows = ["plan", "--reads", "10", "--capacity", "1TB", "--growth", "1GB", "--drives", "samsung-980pro-1tb"];
-    let said = text(&grows);
-    assert!(said.contains("full at once") && said.contains("(--horizon)"), "{said}");
-    // more than may be bought is not recommended without a word
-    let most = ["plan", "--reads", "10", "--capacity", "20TB", "--drives", "samsung-980pro-1tb", "--levels", "raid5"];
-    let said = text(&most);
-    assert!(said.contains("27 recommended") && said.contains("more than --max-drives 24 allows"), "{said}");
+    let screen = text(&grows);
+    assert!(screen.contains("full at once") && screen.contains("(--horizon)"), "{screen}");
+    // a recommendation above --max-drives says so
+    let load = ["plan", "--reads", "10", "--capacity", "20TB", "--drives", "samsung-980pro-1tb", "--levels", "raid5"];
+    let screen = text(&load);
+    assert!(screen.contains("27 recommended") && screen.contains("more than --max-drives 24 allows"), "{screen}");
 }
 
 #[test]
 fn the_first_lines_say_what_to_take() {
-    let said = text(&["plan", "--reads", "126", "--writes", "73", "--capacity", "36GB", "--response", "40ms"]);
-    let mut lines = said.lines();
-    assert!(lines.next().is_some_and(|line| line.starts_with("126 reads/s and 73 writes/s")), "{said}");
-    assert!(lines.next().is_some_and(|line| line.starts_with("Cheapest design that meets the demand: ")), "{said}");
-    assert!(said.lines().all(|line| line.chars().count() <= 120), "{said}");
+    let screen = text(&["plan", "--reads", "126", "--writes", "73", "--capacity", "36GB", "--response", "40ms"]);
+    let mut lines = screen.lines();
+    assert!(lines.next().is_some_and(|line| line.starts_with("126 reads/s and 73 writes/s")), "{screen}");
+    assert!(lines.next().is_some_and(|line| line.starts_with("Cheapest design that meets the demand: ")), "{screen}");
+    assert!(screen.lines().all(|line| line.chars().count() <= 120), "{screen}");
 }
 
 #[test]
@@ -296,7 +301,7 @@ fn ones_own_prices_and_pages() {
     assert_eq!((&first["part"], &first["currency"]), (&"wuh721818ale6l4".into(), &"EUR".into()));
     let count = first["count"].as_f64().expect("a number") + first["spares"].as_f64().expect("a number");
     assert_eq!((first["price"].as_f64(), first["watts"].as_f64()), (Some(111.0 * count), Some(6.5 * count)));
-    // prices in dollars are none in euros
+    // prices in another currency count as unknown
     let others = answer["designs"].as_array().expect("designs").iter().filter(|d| d["part"] != first["part"]);
     assert!(others.into_iter().all(|design| design["price"].is_null()));
     let notes = answer["notes"].to_string();
@@ -319,7 +324,7 @@ fn a_picture_of_one_design_or_of_designs_without_a_price_has_dots() {
     let (count, has_costs) =
         dots(&["--drives", "samsung-980pro-1tb", "--levels", "raid1", "--spares", "0", "--list", "1"]);
     assert!(count >= 4 && has_costs, "{count}");
-    // its price is unknown: the mean and two percentiles of each in the list
+    // with an unknown price, only mean and two percentiles of each listed design are drawn
     let (count, has_costs) = dots(&["--drives", "compaq-4gb", "--list", "1"]);
     assert!(count == 3 && !has_costs, "{count}");
 }

@@ -1,4 +1,4 @@
-//! `plan --from`: the load of logs, traces and described systems, credits, changes and fleets.
+//! `plan --from`: the load of logs, traces and described systems; credits, predicted changes and fleets.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn fixture(path: &str) -> String {
     format!("{}/crates/{path}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A simulated array's log, and the description that it was made of: made once, for tests that only read them.
+/// Paths of a system description and of the log of its simulation; made once, for tests that only read them.
 fn simulated() -> (String, String) {
     static MADE: OnceLock<(String, String)> = OnceLock::new();
     let make = || {
@@ -30,6 +30,7 @@ fn simulated() -> (String, String) {
     MADE.get_or_init(make).clone()
 }
 
+/// Number at a JSON pointer.
 fn number(value: &Value, path: &str) -> f64 {
     value.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path} of {value}"))
 }
@@ -44,7 +45,7 @@ fn a_log_a_store_and_a_description_are_the_same_load() {
         let (a, b) = (number(&of_log, path), number(&of_system, path));
         assert!((a / b - 1.0).abs() < 1e-3, "{path}: {a} {b}");
     }
-    // the array, and not its members as well
+    // the load of the array is not counted again at its members
     assert!((number(&of_log, "/load/requests_per_s/mean") - 52.0).abs() < 3.0, "{of_log}");
     assert_eq!(of_log["load"]["devices"].as_array().map(Vec::len), Some(1));
     assert_eq!(of_log["load"]["rating"]["stars"], 1);
@@ -122,7 +123,7 @@ fn a_change_is_predicted_after_the_models_error() {
     let screen = ask("load +20%", &[]);
     let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
     assert!(screen.trim_start().contains("the model's error"), "{screen}");
-    // what is not there is wrong usage, what cannot be said is not
+    // a change of something that is not there is wrong usage (2); a change that cannot be predicted is a failure (1)
     for (change, code) in [
         ("coffee +1", 2),
         ("move swap to its own disk", 2),
@@ -149,16 +150,16 @@ fn remedies_have_what_they_are_predicted_to_bring() {
     let all = verdict["advice"].as_array().expect("advice");
     assert!(all.iter().all(|advice| advice.get("gain").is_some()), "{verdict}");
     let more = all.iter().find(|advice| advice["id"] == "disk.more-spindles").expect("more disks are advised");
-    let asked = diskwright(&["plan", "--json", "--from", text(&log), "--what-if", "disks +2"]);
-    assert_eq!(more["gain"], success(&asked)["what_if"]);
+    let planned = diskwright(&["plan", "--json", "--from", text(&log), "--what-if", "disks +2"]);
+    assert_eq!(more["gain"], success(&planned)["what_if"]);
     assert!(number(more, "/gain/after/response_s") < number(more, "/gain/before/response_s"));
-    // what is no change that a model knows has none
+    // advice that is no change of the model has no gain
     let process = all.iter().find(|advice| advice["id"] == "disk.find-process").expect("advised");
     assert_eq!(process["gain"], Value::Null);
     let screen = diskwright(&["why", text(&log)]);
     let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
     assert!(screen.contains("What remedies are predicted to bring\n  disks +2: at the highest loads, set"), "{screen}");
-    // a log that shows one load alone has no model
+    // a log with a single level of load has no model
     let short = diskwright(&["why", "--json", text(&log), "--from", "-5s"]);
     let short = success(&short);
     assert!(short["advice"].as_array().expect("advice").iter().all(|a| a["gain"].is_null()), "{short}");
@@ -176,7 +177,7 @@ fn credits_are_replayed_along_the_log() {
     assert_eq!(names, ["volume IOPS", "volume bytes", "instance IOPS", "instance bytes"]);
     assert!(buckets.iter().all(|b| b["seconds_at_nothing"] == 0.0), "{found}");
     assert_eq!((number(&buckets[0], "/baseline_per_s"), number(&buckets[0], "/burst_per_s")), (100.0, 3000.0));
-    // no gp3 has 100 operations, and a throughput cannot be named
+    // a gp3 has at least 3,000 operations/s, and its throughput cannot be given
     let few = ["gp3:100GiB:0", "gp3:100GiB:100", "gp3:100GiB:6000:500"];
     for wrong in ["gp9:20GiB", "gp2", "gp2:1TB:4000", "gp3:1GiB:9000", "gp2:900TiB"].into_iter().chain(few) {
         let output = ask(wrong, &[]);
@@ -196,14 +197,14 @@ fn credits_are_replayed_along_the_log() {
         assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true), "{volume}");
         assert!(said(&output).contains(says), "{}", said(&output));
     }
-    // some 25 to 80 requests a second are below the 100 operations, and ten times as many use credits
+    // 25 to 80 requests/s are below the baseline of 100 operations/s; ten times as many use credits
     let more = success(&ask("gp2:20GiB", &["--comfort", "10"]));
     assert!(number(&more, "/buckets/0/lowest_balance") < number(&found, "/buckets/0/lowest_balance"), "{more}");
-    // small random requests count as 1 MiB each on st1: 5 MiB/s are exceeded
+    // small random requests count as 1 MiB each on st1 and exceed its 5 MiB/s
     let slow = success(&ask("st1:125GiB", &[]));
     assert!(number(&slow, "/buckets/1/throttled_s") > 100.0, "{slow}");
     assert!(slow["load"]["notes"].to_string().contains("so each counts as 1.05 MB"), "{slow}");
-    // unless somebody knows that they are in order
+    // with --sequential they count as sequential
     let stream = success(&ask("st1:125GiB", &["--sequential", "100%"]));
     assert!(number(&stream, "/buckets/1/throttled_s") < 0.8 * number(&slow, "/buckets/1/throttled_s"), "{stream}");
     assert!(!stream["load"]["notes"].to_string().contains("does not show the order"), "{stream}");
@@ -213,7 +214,7 @@ fn credits_are_replayed_along_the_log() {
 fn logs_of_other_tools_and_traces_are_loads() {
     let log = fixture("observe/logs/tests/fixtures/sadf-json.json");
     let found = diskwright(&["plan", "--demand-only", "--json", "--from", &log]);
-    // too short for a load, and told so; never a guess
+    // too short for a load: an error, never a guess
     if !found.status.success() {
         assert_eq!(found.status.code(), Some(2), "{}", said(&found));
         assert!(said(&found).contains("not enough data"), "{}", said(&found));
@@ -263,7 +264,7 @@ fn a_fleet_is_one_purchase_list() {
     let one = number(&found, "/machines/0/design/price");
     assert!((number(&found, "/total_month") - 2.0 * one).abs() < 1e-6, "{found}");
     assert_eq!((&found["without_design"], &found["total_once"]), (&1.into(), &0.0.into()), "{found}");
-    // controllers are bought as well, and what of the prices is known counts
+    // controllers are bought as well, and the total has the known prices
     let boards = ["--controllers", "sas3-hba-8", "--only", "hdd", "--drives", "st20000nm007d", "--capacity", "36GB"];
     let boards = diskwright(&[&["plan", "--fleet", "--from", &log, &log, text(&idle)], &boards[..]].concat());
     let screen = String::from_utf8_lossy(&boards.stdout).into_owned();
@@ -272,7 +273,7 @@ fn a_fleet_is_one_purchase_list() {
     let all: f64 =
         screen.lines().find_map(|l| l.strip_prefix("total: ")?.split(' ').next()?.parse().ok()).expect("a sum");
     assert!(all > 100.0 && screen.contains("and 1 of unknown price"), "{screen}");
-    // a log that is not there is no wrong usage, as a machine of a fleet neither
+    // a missing log is a failure, not wrong usage, also as a machine of a fleet
     for words in [&["plan", "--from", "/nowhere/log.csv"][..], &["plan", "--from", "/nowhere/log.csv", "--fleet"]] {
         let output = diskwright(words);
         assert_eq!(output.status.code(), Some(1), "{words:?}: {}", said(&output));
@@ -284,7 +285,7 @@ fn the_hours_of_a_fleet_are_those_of_this_place() {
     let file = folder("plan-fleet-hours").join("days.csv");
     let counters = ["reads_per_s", "writes_per_s", "read_bytes_per_s", "write_bytes_per_s"];
     let names = counters.map(|counter| format!("physical_disk.{counter}:sda"));
-    // two days of half hours, busy from three to five o'clock in Greenwich
+    // two days in ticks of half an hour, busy from 03:00 to 05:00 UTC
     let row = |half_hour: u32| {
         let (hour, minute) = (half_hour / 2 % 24, half_hour % 2 * 30);
         let reads = if (3..5).contains(&hour) { 100 } else { 10 };
@@ -307,12 +308,12 @@ fn the_hours_of_a_fleet_are_those_of_this_place() {
 #[test]
 fn what_is_no_load_is_told() {
     let folder = folder("plan-no-load");
-    let loop_of = |lines: &str, name: &str| {
+    let write_csv = |lines: &str, name: &str| {
         let file = folder.join(name);
         fs::write(&file, lines).expect("written");
         text(&file).to_owned()
     };
-    // a CSV of an idle disk, one of three ticks, one without any disk
+    // columns of a disk in CSV: an idle log, a short one, and one without writes
     let heading = "time,physical_disk.reads_per_s:sda,physical_disk.writes_per_s:sda,\
                    physical_disk.read_bytes_per_s:sda,physical_disk.write_bytes_per_s:sda\n";
     let rows = |count: usize, cells: &str| -> String {
@@ -329,17 +330,17 @@ fn what_is_no_load_is_told() {
         "physical_disk.write_bytes_per_s:sda=physical_disk.write_bytes_per_s:sda",
     ];
     let cases = [
-        (loop_of(&(heading.to_owned() + &rows(40, "0,0,0,0")), "idle.csv"), "idle throughout the log"),
-        (loop_of(&(heading.to_owned() + &rows(4, "10,5,40960,20480")), "short.csv"), "not enough data"),
+        (write_csv(&(heading.to_owned() + &rows(40, "0,0,0,0")), "idle.csv"), "idle throughout the log"),
+        (write_csv(&(heading.to_owned() + &rows(4, "10,5,40960,20480")), "short.csv"), "not enough data"),
     ];
     for (file, says) in cases {
         let output = diskwright(&[&["plan", "--json", "--demand-only", "--from", &file], &columns[..]].concat());
         assert_eq!(output.status.code(), Some(2), "{file}: {}", said(&output));
         assert!(said(&output).contains(says), "{file}: {}", said(&output));
     }
-    let reads = loop_of(&(heading.to_owned() + &rows(40, "10,0,40960,0")), "reads.csv");
+    let reads = write_csv(&(heading.to_owned() + &rows(40, "10,0,40960,0")), "reads.csv");
     let found = json(&diskwright(&[&["plan", "--json", "--demand-only", "--from", &reads], &columns[..]].concat()));
-    // no writes is a load, and its queue is not known
+    // reads without writes are a load; its queue is unknown
     assert_eq!((number(&found, "/demand/writes_per_s"), &found["demand"]["queue"]), (0.0, &Value::Null), "{found}");
     let page = text(&folder.join("page.html")).to_owned();
     for wrong in [

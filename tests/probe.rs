@@ -1,4 +1,4 @@
-//! The command `probe` on real files.
+//! The command `probe` on real files: the JSON answer, refusals, interrupts.
 
 #![allow(clippy::disallowed_methods, reason = "a test waits for another process")]
 
@@ -25,20 +25,20 @@ fn a_suite_on_a_file_that_is_made_keeps_the_contract() {
     let folder = folder("probe-probe-made");
     let quick = ["--for", "100ms", "--ramp", "0", "--size", "16MB", "--json"];
     let done = probe(&folder, &[&["quick", "probe.dat", "-o", "result.json"][..], &quick].concat());
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{stderr}");
     let answer: Value = serde_json::from_slice(&done.stdout).expect("JSON");
     assert_eq!((&answer["schema"], &answer["suite"]), (&"diskwright.probe/1".into(), &"quick".into()));
     let runs = answer["runs"].as_array().expect("runs");
-    // a disk that others use may not answer for a tenth of a second: then there is no mean either
-    let is_whole = |r: &Value| {
+    // a busy disk may answer no request within 0.1 s; then the run has no mean latency
+    let is_consistent = |r: &Value| {
         let rate = r["requests_per_s"].as_f64().expect("a rate");
         (rate > 0.0) == r["latency_s"]["mean"].is_number() && r["failed"] == 0
     };
-    assert!(runs.iter().all(is_whole), "{answer:#}");
+    assert!(runs.iter().all(is_consistent), "{answer:#}");
     assert!(runs.iter().any(|r| r["requests_per_s"].as_f64() > Some(0.0)), "{answer:#}");
     assert!(runs.iter().any(|r| r["depth"] == 64 && r["read_share"] == 1.0));
-    // a file that we made is written too
+    // a file that the probe created is written to as well
     assert!(runs.iter().any(|r| r["read_share"] == 0.0));
     assert!(!folder.join("probe.dat").exists(), "the file goes away");
     let kept: Value = serde_json::from_str(&fs::read_to_string(folder.join("result.json")).unwrap()).unwrap();
@@ -56,9 +56,9 @@ fn what_would_lose_data_is_refused() {
         (&["minread", "/dev/null"], "character device"),
     ] {
         let done = probe(&folder, arguments);
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert_eq!(done.status.code(), Some(1), "{said}");
-        assert!(said.contains(expected), "{arguments:?}: {said}");
+        let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
     }
     assert_eq!(fs::read(folder.join("data")).unwrap(), vec![7; 1 << 20]);
     for (arguments, expected) in [
@@ -69,8 +69,8 @@ fn what_would_lose_data_is_refused() {
         (&["sort-memory", ".", "--engine", "threads"], "takes no --engine"),
     ] {
         let done = probe(&folder, arguments);
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(done.status.code() == Some(2) && said.contains(expected), "{arguments:?}: {said}");
+        let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.code() == Some(2) && stderr.contains(expected), "{arguments:?}: {stderr}");
     }
     let done = probe(&folder, &["slowly", "data"]);
     assert_eq!(done.status.code(), Some(2));
@@ -82,10 +82,10 @@ fn an_interrupted_probe_keeps_what_it_has_and_cleans_up() {
     let folder = folder("probe-probe-interrupted");
     let arguments = ["depth", "probe.dat", "--for", "300ms", "--ramp", "0", "--size", "4MB", "--json", "-o", "r.json"];
     let child = command(&folder, &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
-    // a run is over when its time is; the whole suite takes nine of them
+    // each run takes 0.3 s, and the suite has nine of them
     std::thread::sleep(std::time::Duration::from_millis(900));
-    let told = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
-    assert!(told.success());
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    assert!(sent.success());
     let done = child.wait_with_output().expect("ends");
     assert!(!folder.join("probe.dat").exists(), "the file goes away");
     if let Ok(text) = fs::read_to_string(folder.join("r.json")) {

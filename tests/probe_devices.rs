@@ -1,5 +1,5 @@
-//! The guard of `probe` on real devices: each refusal, and that nothing was
-//! written. Takes root and loop devices; says why it skips where there are none.
+//! The guard of `probe` on real devices: each refusal, and that nothing was written. Needs root and loop devices;
+//! prints why it skips where there are none.
 
 use crate::devices;
 
@@ -11,7 +11,7 @@ use crate::devices::{Bench, put, skip, sum, tool};
 const READ: &str = "minread";
 const WRITE: &str = "commit";
 
-/// In use: reading takes `--live`, and no word makes it write.
+/// Expects that a device counts as in use: reading needs `--live`, and no option allows writing.
 fn guarded(bench: &Bench, device: &str, why: &str) {
     bench.refused(&[READ, device], device, &[why, "use --live"]);
     bench.measures(&[READ, device, "--live", "--brake", "60s"]);
@@ -31,7 +31,7 @@ fn a_mounted_device_is_kept() {
     if tool("mkfs.ext4", &["-q", &device]).is_none() {
         return;
     }
-    // not even a journal is written behind our backs
+    // noload: the kernel writes no journal meanwhile, so the data can be compared
     let Some(point) = bench.mount(&device, "point", "ro,noload") else { return };
     guarded(&bench, &device, &format!("is mounted on {}", point.display()));
 }
@@ -64,12 +64,12 @@ fn a_device_with_a_mounted_partition_is_kept() {
 fn swap_is_kept_on_a_device_and_in_a_file() {
     let Some(mut bench) = Bench::new("devices-swap") else { return };
     let Some(device) = bench.device("disk", 16) else { return };
-    // the lowest priority: nothing is swapped out to it
+    // the lowest priority, so that nothing is swapped out to it
     if tool("mkswap", &[&device]).is_none() || tool("swapon", &["-p", "0", &device]).is_none() {
         return;
     }
     bench.later("swapoff", &[&device]);
-    // its bytes are the kernel's to change, so they are not compared
+    // the kernel may change its bytes, so they are not compared
     bench.fails(&[READ, &device], &["is swap", "use --live"]);
     bench.fails(&[WRITE, &device, "--destroy-data-on", &device], &["is swap", "no option allows writing to it"]);
     let file = bench.path("swapfile");
@@ -91,7 +91,7 @@ fn what_stands_on_a_device_keeps_it() {
     else {
         return;
     };
-    // a loop device claims nothing of what it stands on
+    // a loop device does not claim the device below it
     let Some(over) = bench.attach(below.as_ref(), &[]) else { return };
     guarded(&bench, &below, &format!("is below {}", over.trim_start_matches("/dev/")));
     if tool("mkfs.btrfs", &["-q", "-d", "raid0", "-m", "raid1", &first, &second]).is_none() {
@@ -138,7 +138,7 @@ fn a_probe_that_writes_has_the_device_for_itself() {
     assert!(!mounted.status.success(), "mounted while it is written to");
 }
 
-/// What lies on a device, by name, and where its mark is.
+/// Signatures: name of the content, offset on the device (from the end where negative), bytes.
 const MARKS: &[(&str, i64, &[u8])] = &[
     ("XFS", 0, b"XFSB"),
     ("ext2, ext3 or ext4", 0x438, &[0x53, 0xef]),
@@ -155,7 +155,7 @@ const MARKS: &[(&str, i64, &[u8])] = &[
     ("a partition table (GPT)", 512, b"EFI PART"),
     ("a partition table (GPT, its copy at the end)", -512, b"EFI PART"),
     ("a partition table or boot sector (MBR)", 510, &[0x55, 0xaa]),
-    // nothing known is no licence either
+    // unknown data is guarded as well
     ("no known signature, but perhaps data", 0x8_0000, b"somebody's data"),
 ];
 
@@ -168,7 +168,7 @@ fn what_carries_data_is_written_to_only_by_name() {
         put(&device, 0, &vec![0; 4 << 20]);
         put(&device, *offset, bytes);
         bench.refused(&[WRITE, &device], &device, &[what, &format!("use --destroy-data-on {device}")]);
-        // reading is no harm, and may be done without a word
+        // reading is harmless and needs no option
         let before = sum(&device);
         bench.measures(&[READ, &device]);
         assert_eq!(sum(&device), before, "{what}");
@@ -179,7 +179,7 @@ fn what_carries_data_is_written_to_only_by_name() {
         bench.refused(&arguments, &device, &["nothing was written", &device]);
     }
     let before = sum(&device);
-    // a suite that writes only if it may does not
+    // a suite that writes only where allowed does not write here
     bench.measures(&["users", &device, "--for", "20ms"]);
     assert_eq!(sum(&device), before, "reads write nothing");
     bench.measures(&[WRITE, &device, "--destroy-data-on", &device]);
@@ -189,7 +189,7 @@ fn what_carries_data_is_written_to_only_by_name() {
 #[test]
 fn real_filesystems_are_known() {
     let Some(mut bench) = Bench::new("devices-mkfs") else { return };
-    // with the least size that each takes, MiB
+    // with the smallest size that each accepts, MiB
     let makers: &[(&str, u64, &[&str], &str)] = &[
         ("mkfs.ext4", 16, &["-q", "-F"], "ext2, ext3 or ext4"),
         ("mkfs.btrfs", 128, &["-q", "-f"], "btrfs"),
@@ -216,7 +216,7 @@ fn other_names_of_a_device_are_the_device() {
     let round = format!("/dev/../dev/./{}", device.trim_start_matches("/dev/"));
     for name in [&link, &round] {
         bench.refused(&[WRITE, name], &device, &[&format!("use --destroy-data-on {name}")]);
-        // the name has to be typed as TARGET has it, so that it is looked at twice
+        // the name must be typed exactly as TARGET, so that the user checks it twice
         bench.refused(&[WRITE, name, "--destroy-data-on", &device], &device, &["nothing was written"]);
         bench.measures(&[WRITE, name, "--destroy-data-on", name]);
     }
@@ -243,7 +243,7 @@ fn files_in_use_are_not_written_to() {
     };
     let node = device.trim_start_matches("/dev/").to_owned();
     destroy(&image, &["it is the disk behind", &node]);
-    // by another name it is the same file
+    // a hard link is the same file
     let second = bench.path("second").display().to_string();
     fs::hard_link(&image, &second).expect("a second name");
     destroy(&second, &[&node]);

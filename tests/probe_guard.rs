@@ -1,7 +1,6 @@
-//! The guard of `probe` where a device or file in use is reached by another way: second
-//! loop devices, links, nodes elsewhere, mounts over paths, overlays. Each is refused
-//! with the data compared, as device and as file, and what merely stands beside it is
-//! measured. Takes root and loop devices; says why it skips where there are none.
+//! The guard of `probe` where a device or file in use is reached by another way: second loop devices, hard links, other
+//! device nodes, mounts over paths, overlays. Each is refused, as device and as file, and the data is compared;
+//! unrelated neighbours are measured. Needs root and loop devices; prints why it skips where there are none.
 
 use crate::devices;
 
@@ -14,7 +13,7 @@ use crate::devices::{Bench, put, tool, within};
 
 const WRITE: &str = "commit";
 
-/// No word makes it write; the bytes of `data` stay.
+/// Expects that no option makes `probe` write, and that the bytes of `data` stay the same.
 fn kept(bench: &Bench, target: &str, data: &Path, why: &[&str]) {
     let data = data.display().to_string();
     let expected = [why, &["no option allows writing to it"]].concat();
@@ -27,7 +26,7 @@ fn kept(bench: &Bench, target: &str, data: &Path, why: &[&str]) {
     bench.all_refused(&all, &data, &expected);
 }
 
-/// It is written to when its name is typed.
+/// Expects that `probe` writes to the target when its name is typed.
 fn free(bench: &Bench, target: &str) {
     bench.measures(&[WRITE, target, "--destroy-data-on", target]);
 }
@@ -36,9 +35,9 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// An image with ext4 on it.
+/// Makes a sparse file with ext4 on it.
 fn image(bench: &Bench, name: &str) -> Option<std::path::PathBuf> {
-    // where an overlay is mounted, files of one size may be taken for each other: those of tests side by side are not
+    // under an overlay the guard may compare files by size alone, so concurrent tests use different sizes
     static BEFORE: AtomicU64 = AtomicU64::new(1);
     let path = bench.file(name, (16 << 20) + 4096 * BEFORE.fetch_add(1, Ordering::Relaxed));
     tool("mkfs.ext4", &["-q", "-F", &text(&path)])?;
@@ -49,7 +48,7 @@ fn kernel_name(device: &str) -> &str {
     device.trim_start_matches("/dev/")
 }
 
-/// Two Linux partitions: from 1 MiB and from 17 MiB, 16 MiB each.
+/// Writes a table of two Linux partitions: from 1 MiB and from 17 MiB, 16 MiB each.
 fn partitions(device: &str) {
     let entry = |start: u32| {
         let mut entry = vec![0, 0, 0, 0, 0x83, 0, 0, 0];
@@ -80,7 +79,7 @@ fn a_second_loop_device_over_a_mounted_file() {
     kept(&bench, &first, &image, &["is mounted on"]);
     let why = format!("it is the disk behind {first_name}, and {first_name} is mounted on {}", point.display());
     kept(&bench, &text(&image), &image, &[&why]);
-    // a file beside it on the same filesystem, and its loop device
+    // a loop device over another file on the same filesystem
     free(&bench, &other);
 }
 
@@ -106,7 +105,7 @@ fn a_loop_device_with_an_offset_over_a_mounted_partition() {
     kept(&bench, &across, &image, &[&why]);
     kept(&bench, &device, &image, &[&why]);
     kept(&bench, &text(&image), &image, &[&why]);
-    // a loop device that nobody uses stands on the second partition's bytes as well
+    // a loop device over the bytes of the second partition, unused at first
     bench.detach(&across);
     let Some(beside) = bench.attach(&image, &[&sizes[..], &["17825792"]].concat()) else { return };
     let open = File::open(&beside).expect("opens");
@@ -167,7 +166,7 @@ fn a_file_by_another_of_its_names() {
     let why = format!("which is also behind {0}, and {0} is mounted on", kernel_name(&device));
     kept(&bench, &over, &second, &[&why]);
     kept(&bench, &text(&second), &second, &["it is the disk behind", "is mounted on"]);
-    // a file of the same size under the name that is free again
+    // a new file of the same size under the old name
     let image = bench.file("image", 16 << 20);
     put(&text(&image), 0, &[1; 4096]);
     free(&bench, &text(&image));
@@ -181,7 +180,7 @@ fn a_file_whose_path_was_mounted_over() {
     fs::create_dir_all(&other).expect("a folder");
     let Some(image) = image(&bench, "folder/image") else { return };
     let bytes = fs::metadata(&image).expect("there").len();
-    // a file of that size in an overlay, which may be the covered one for all that can be seen, hides it from nobody
+    // a loop device over a file of that size in an overlay looks like the covered file and must not mislead the guard
     if overlay(&mut bench).is_some() {
         let decoy = bench.file("merged/decoy", bytes);
         bench.attach(&decoy, &[]);
@@ -192,7 +191,7 @@ fn a_file_whose_path_was_mounted_over() {
         return;
     }
     bench.later("umount", &[&text(&other)]);
-    // where mounts are shared, what covers the folder would cover its bind mount as well
+    // with shared mounts, the tmpfs over the folder would appear over its bind mount as well
     if tool("mount", &["--make-private", &text(&other)]).is_none() {
         return;
     }
@@ -200,7 +199,7 @@ fn a_file_whose_path_was_mounted_over() {
         return;
     }
     bench.later("umount", &[&text(&folder)]);
-    // another file of that size lies at the path by now
+    // another file of that size now has the old path
     bench.file("folder/image", bytes);
     let reached = other.join("image");
     let Some(over) = bench.attach(&reached, &[]) else { return };
@@ -213,7 +212,7 @@ fn a_file_whose_path_was_mounted_over() {
     bench.measures(&buffered);
 }
 
-/// An overlay over folders of the bench: `lower`, `upper`, `merged`.
+/// Mounts an overlay over folders of the bench: `lower`, `upper`, `merged`.
 fn overlay(bench: &mut Bench) -> Option<()> {
     for folder in ["lower", "upper", "work", "merged"] {
         fs::create_dir_all(bench.path(folder)).expect("a folder");
@@ -245,7 +244,7 @@ fn a_file_reached_through_an_overlay() {
     let why = format!("which is also behind {0}, and {0} is mounted on", kernel_name(&device));
     bench.refused(&["minread", &over], &text(&image), &[&why, "use --live"]);
     kept(&bench, &text(&image), &image, &["it is the disk behind", "is mounted on"]);
-    // the same bytes in another file: of the folder, and of the overlay
+    // the same bytes in another file, reached through the folder and through the overlay
     free(&bench, &text(&twin));
     free(&bench, &text(&bench.path("merged/twin")));
 }
@@ -256,7 +255,7 @@ fn the_file_below_an_overlay_of_which_it_is_used() {
     if overlay(&mut bench).is_none() {
         return;
     }
-    // made through the overlay, it lies in the upper folder
+    // created through the overlay, the file lies in the upper folder
     let Some(image) = image(&bench, "merged/image") else { return };
     let upper = bench.path("upper/image");
     let Some(device) = bench.attach(&image, &[]) else { return };
@@ -266,13 +265,13 @@ fn the_file_below_an_overlay_of_which_it_is_used() {
     let why = format!("which is also behind {0}, and {0} is mounted on", kernel_name(&device));
     kept(&bench, &over, &upper, &[&why]);
     bench.detach(&over);
-    // unlinked there, nothing leads to it but its size and birth
+    // once it is unlinked in the overlay, only its size and birth time identify it
     let second = bench.path("upper-second");
     fs::hard_link(&upper, &second).expect("a second name");
     fs::remove_file(&image).expect("unlinked");
     let refused = ["behind", kernel_name(&device), "is mounted on"];
     kept(&bench, &text(&second), &second, &refused);
-    // and what a process has open through the overlay
+    // a file that a process has open through the overlay
     let other = bench.path("merged/other");
     fs::write(&other, vec![7; 1 << 20]).expect("a file");
     File::open(&other).and_then(|file| file.sync_all()).expect("on the disk");
@@ -295,7 +294,7 @@ fn a_loop_device_over_a_file_that_a_process_writes_to() {
     let why = format!("uses the file {}, and process {} (", image.display(), std::process::id());
     kept(&bench, &device, &image, &[&why, "open for writing"]);
     drop(writer);
-    // one that it writes to beside it
+    // a neighbour that is open for writing is no obstacle
     let _beside = File::options().write(true).open(bench.file("beside", 16 << 20)).expect("opens");
     free(&bench, &device);
 }
@@ -323,15 +322,17 @@ fn a_device_that_is_open_through_a_node_elsewhere() {
     kept(&bench, &node, &image, &["is mounted on"]);
 }
 
+/// Major number of a device, as in `makedev(3)`.
 fn rustix_major(number: u64) -> u64 {
     ((number >> 8) & 0xfff) | ((number >> 32) & 0xffff_f000)
 }
 
+/// Minor number of a device.
 fn rustix_minor(number: u64) -> u64 {
     (number & 0xff) | ((number >> 12) & 0xffff_ff00)
 }
 
-/// Maps a file, closes it and stays.
+/// Python that maps a file, closes it and sleeps.
 const MAPPER: &str = "import ctypes, os, sys, time\n\
     libc = ctypes.CDLL(None); libc.mmap.restype = ctypes.c_void_p\n\
     file = os.open(sys.argv[1], os.O_RDWR)\n\
@@ -355,17 +356,16 @@ fn a_file_that_is_mapped_on_btrfs() {
         fs::write(file, vec![7; 8 << 20]).expect("a file");
     }
     let Some(process) = bench.start("python3", &["-c", MAPPER, &text(&file)]) else { return };
-    // before the filesystem goes
+    // undone before the filesystem is unmounted
     bench.later("kill", &["-KILL", &process.to_string()]);
     let maps = || fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
     if within(|| maps().contains("/volume/data")).is_none() {
         return devices::skip("python3 maps nothing");
     }
-    let who = format!("process {process} (python3)");
-    let has_it = "or has it mapped";
-    kept(&bench, &text(&file), &file, &[&who, "runs from it", has_it]);
+    let mapper = format!("process {process} (python3)");
+    kept(&bench, &text(&file), &file, &[&mapper, "runs from it", "or has it mapped"]);
     let Some(over) = bench.attach(&file, &[]) else { return };
-    kept(&bench, &over, &file, &[&who, "mapped"]);
+    kept(&bench, &over, &file, &[&mapper, "mapped"]);
     // files of other volumes may have the same inode number
     free(&bench, &text(&beside));
 }
@@ -382,7 +382,7 @@ fn a_loop_device_over_a_swap_file() {
         return;
     }
     bench.later("swapoff", &[&text(&file)]);
-    // its bytes are the kernel's to change, so they are not compared
+    // the kernel may change its bytes, so they are not compared
     for name in [text(&file), text(&second)] {
         bench.fails(&[WRITE, &name, "--destroy-data-on", &name], &["it is swap", "no option allows writing to it"]);
     }

@@ -1,6 +1,6 @@
-//! `probe` on a disk that hangs for real: the first Ctrl-C ends it at once and keeps what was
-//! measured, and `--brake` acts while a request is in flight. The disk is one of `disk`, made
-//! a block device by FUSE and a loop device; says why it skips where there are none.
+//! `probe` on a disk that really hangs: the first Ctrl-C ends it at once and keeps the figures, and `--brake` acts
+//! while a request is in flight. The disk is served by `disk` and attached as a block device by FUSE and a loop device;
+//! prints why it skips where there are none.
 
 #![allow(clippy::disallowed_methods, reason = "a test waits for other processes")]
 
@@ -24,10 +24,10 @@ capacity = "64MB"
 plain = { servers = 8, service = { constant_us = 500 } }
 "#;
 
-/// Far more than a second, for machines on which much else goes on; far less than the run lasts.
+/// Limit for the exit: far above a second, for busy machines; far below the length of the run.
 const SOON: Duration = Duration::from_secs(10);
 
-/// A disk that is served and attached: its socket and the device.
+/// Serves and attaches a disk; returns the socket of its server and its device.
 fn attached(bench: &mut Bench) -> Option<(String, String)> {
     if File::options().read(true).write(true).open("/dev/fuse").is_err() {
         skip("no /dev/fuse");
@@ -41,32 +41,33 @@ fn attached(bench: &mut Bench) -> Option<(String, String)> {
     bench.later(PROGRAM, &["disk", "detach", "--all", "--force", "--journal", &journal]);
     let words = ["disk", "attach", "--by", "fuse", "--socket", &socket, "--journal", &journal];
     let device = tool(PROGRAM, &words)?;
-    // whatever the test left: nothing is taken down while the disk hangs
+    // released first of all: nothing can be detached while the disk hangs
     bench.later(PROGRAM, &["disk", "release", "disk", "--socket", &socket]);
     Some((socket, device))
 }
 
-fn order(socket: &str, what: &str) {
-    tool(PROGRAM, &["disk", what, "disk", "--socket", socket]).expect("obeyed");
+/// Sends a command to the running server.
+fn order(socket: &str, command: &str) {
+    tool(PROGRAM, &["disk", command, "disk", "--socket", socket]).expect("obeyed");
 }
 
-/// Reads that a device has completed.
+/// Number of reads that a device has completed.
 fn reads(device: &str) -> u64 {
     let stat = fs::read_to_string(format!("/sys/block/{}/stat", device.trim_start_matches("/dev/")));
     stat.ok().and_then(|stat| stat.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Measures the device that is the second word for a moment, then the disk hangs. Gives the output, and the time that
-/// the end took from `end` on.
+/// Probes the device (the second word) for a moment, then lets the disk hang and calls `end`. Returns the output, and
+/// the time from `end` to the exit.
 fn hung(bench: &Bench, socket: &str, words: &[&str], end: impl FnOnce(u32)) -> (Output, Duration) {
     let _ = fs::remove_file(bench.path("result.json"));
     let device = words[1];
-    // more than it reads before it measures
+    // more reads than the probe does before it measures
     let enough = reads(device) + 500;
     let words = [words, &["--for", "60s", "-o", "result.json"]].concat();
     let mut command = bench.command(&words);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
-    // on a disk that others keep busy, ten seconds are enough too
+    // on a busy disk, the reads of ten seconds are enough too
     let _ = within(|| reads(device) > enough);
     order(socket, "hang");
     std::thread::sleep(Duration::from_millis(500));
@@ -106,7 +107,7 @@ fn a_brake_acts_on_a_request_in_flight() {
     let Some(mut bench) = Bench::new("hangs-brake") else { return };
     let Some((socket, device)) = attached(&mut bench) else { return };
     for engine in ["best", "threads"] {
-        // the disk is still hung when it ends: nothing releases it before
+        // the disk still hangs when the probe ends: it is released only afterwards
         let words = ["depth", &device, "--engine", engine, "--live", "--brake", "200ms"];
         let (done, took) = hung(&bench, &socket, &words, |_| {});
         assert!(took < SOON, "{engine}: {took:?}");
@@ -124,6 +125,6 @@ fn a_second_signal_ends_it_whatever_goes_on() {
         kill("-INT", process);
         kill("-INT", process);
     });
-    // the first may have ended it already
+    // the first signal may have ended it already
     assert!(took < SOON && matches!(done.status.code(), Some(1 | 130)), "{took:?}, {}", said(&done));
 }

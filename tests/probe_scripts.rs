@@ -1,4 +1,4 @@
-//! Scripts of other tools on real files, by the command `probe`.
+//! Scripts of other tools, run by `probe` on real files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,7 @@ use crate::common;
 
 use serde_json::Value;
 
+/// Creates a folder with copies of all sample scripts.
 fn folder(test: &str) -> PathBuf {
     let folder = common::folder(&format!("probe_scripts-{test}"));
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/measure/probe/tests/scripts");
@@ -35,6 +36,7 @@ fn refused(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&done.stderr).into_owned()
 }
 
+/// Names of the runs of an answer.
 fn names(answer: &Value) -> Vec<&str> {
     answer["runs"].as_array().expect("runs").iter().filter_map(|r| r["name"].as_str()).collect()
 }
@@ -43,7 +45,7 @@ fn names(answer: &Value) -> Vec<&str> {
 fn a_job_file_of_fio_runs_round_by_round() {
     let folder = folder("scripts-fio");
     let text = fs::read_to_string(folder.join("mail.fio")).expect("readable");
-    // what is asked for ends it, however slow the machine is
+    // ended by an amount instead of a time, however slow the machine is
     let text = text.replace("runtime=30\ntime_based\n", "io_size=1m\n");
     fs::write(folder.join("mail.fio"), &text).expect("written");
     let answer = measured(&folder, &["mail.fio"]);
@@ -106,7 +108,7 @@ fn scripts_of_response_probe_run() {
         (&"sequential".into(), &"closed".into(), &65_536.0.into())
     );
     assert_eq!((&random["place"], &random["loop"], &random["users"]), (&"normal".into(), &"cycles".into(), &2.into()));
-    // RRW
+    // the script has the pattern RRW: two reads to a write
     let [reads, writes] = ["reads", "writes"].map(|d| random[d]["requests_per_s"].as_f64().unwrap_or(0.0));
     assert!((reads / writes - 2.0).abs() < 0.5, "{reads} {writes}");
     assert_eq!(answer["script"]["files"].as_array().map(Vec::len), Some(4));
@@ -124,13 +126,13 @@ fn the_guard_holds_for_scripts_too() {
     fs::write(folder.join("w.fio"), text).unwrap();
     assert!(refused(&folder, &["w.fio"]).contains("--destroy-data-on mine.dat"));
     assert!(refused(&folder, &["w.fio", "--destroy-data-on", "another"]).contains("nothing was written"));
-    let said = refused(&folder, &["w.fio", "--destroy-data-on", "mine.dat"]);
-    assert!(said.contains("other.dat"), "{said}");
+    let message = refused(&folder, &["w.fio", "--destroy-data-on", "mine.dat"]);
+    assert!(message.contains("other.dat"), "{message}");
     assert!(["mine.dat", "other.dat"].iter().all(|n| fs::read(folder.join(n)).unwrap() == before));
     let both = ["w.fio", "--destroy-data-on", "mine.dat", "--destroy-data-on", "other.dat"];
     assert_eq!(names(&measured(&folder, &both)), ["a", "b", "together"]);
     assert_ne!(fs::read(folder.join("other.dat")).unwrap(), before);
-    // what was there stays there, and as long as it was
+    // existing files are kept, with their length
     assert_eq!(fs::metadata(folder.join("other.dat")).unwrap().len(), 4 << 20);
 }
 
@@ -145,8 +147,8 @@ fn what_is_wrong_is_said_with_its_line() {
         ("[a]\nsize=4k\nbs=64k\n", "does not fit"),
     ] {
         fs::write(folder.join("s.fio"), text).unwrap();
-        let said = refused(&folder, &["s.fio"]);
-        assert!(said.contains(expected), "{text}: {said}");
+        let message = refused(&folder, &["s.fio"]);
+        assert!(message.contains(expected), "{text}: {message}");
         assert!(!folder.join("a.0.0").exists());
     }
     let done = probe(&folder, &["no-such-thing"]);

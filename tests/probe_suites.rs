@@ -14,11 +14,13 @@ fn diskwright(folder: &Path, arguments: &[&str]) -> Output {
     command.output().expect("runs")
 }
 
+/// Run of an answer with this name.
 fn run<'a>(answer: &'a Value, name: &str) -> &'a Value {
     let runs = answer["runs"].as_array().expect("runs");
     runs.iter().find(|r| r["name"] == name).unwrap_or_else(|| panic!("no {name} in {answer:#}"))
 }
 
+/// Remark of an answer with this id.
 fn remark<'a>(answer: &'a Value, id: &str) -> Option<&'a Value> {
     answer["remarks"].as_array().expect("remarks").iter().find(|r| r["id"] == id)
 }
@@ -35,8 +37,8 @@ fn the_documentation_names_every_suite_and_explain_knows_it() {
         assert!(text.contains(&format!("| `{id}` |")), "docs/probe.md has no row for {id}");
         assert!(suite["usual_s"].as_f64().is_some_and(|s| s > 0.0) && suite["usual_runs"].is_u64(), "{suite}");
     }
-    let told = success(&diskwright(&folder, &["explain", "stripes", "--json"]));
-    assert_eq!(told["suites"][0]["id"], "stripes");
+    let explained = success(&diskwright(&folder, &["explain", "stripes", "--json"]));
+    assert_eq!(explained["suites"][0]["id"], "stripes");
     let page = diskwright(&folder, &["explain", "load"]);
     assert!(String::from_utf8_lossy(&page.stdout).contains("100"), "{page:?}");
 }
@@ -50,14 +52,14 @@ fn buffered_runs_tell_what_memory_answered() {
     assert_eq!(answer["buffered"], true);
     let share = |name: &str| run(&answer, name)["from_memory_share"].as_f64();
     let Some(second) = share("second-read") else { return eprintln!("skipped: the kernel does not count reads") };
-    // all of it was read once before the second read; before the first the cache was emptied
+    // the cache was emptied before the first read, which then filled it for the second
     assert!(second > 0.95, "{answer:#}");
     assert!(run(&answer, "first-read")["disk_read_bytes"].as_f64().is_some_and(|b| b > 0.0), "{answer:#}");
     assert!(run(&answer, "random-cold")["disk_read_bytes"].as_f64().is_some_and(|b| b > 0.0), "{answer:#}");
     assert!(remark(&answer, "file_cache_effect").is_some_and(|r| r["value"].as_f64() > Some(0.95)), "{answer:#}");
     let written = remark(&answer, "written_at_memory_speed_bytes").expect("what became of writes");
     assert!(written["text"].as_str().is_some_and(|t| t.contains("dirty pages")), "{written}");
-    // any suite can be made to measure the cache, and says that it did
+    // any suite can measure the cache, and then remarks on it
     let made = ["probe", "diskmax", "cached.dat", "--size", "16MB", "--buffered"];
     let answer = success(&diskwright(&folder, &[&made[..], &short].concat()));
     assert!(remark(&answer, "from_memory").is_some(), "{answer:#}");
@@ -71,7 +73,7 @@ struct Stripes {
 }
 
 impl Stripes {
-    /// `None`, and said, where the machine does not let it be made.
+    /// Creates and mounts it; `None` where this machine cannot.
     fn new(folder: &Path) -> Option<Stripes> {
         let mount = folder.join("mount");
         fs::create_dir_all(&mount).ok()?;
@@ -85,15 +87,16 @@ impl Stripes {
         said("mount", &[&stripes.loops[0], &stripes.mount.display().to_string()])?;
         let data = stripes.mount.join("data");
         fs::create_dir(&data).ok()?;
-        // without this direct requests go through the page cache
+        // without this attribute (no copy on write), direct requests go through the page cache
         said("chattr", &["+C", &data.display().to_string()])?;
-        // a piece again and again: without optimization, each byte takes its time
+        // one piece is repeated: without optimization, computing every byte takes long
         let piece: Vec<u8> = (0..1u32 << 20).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         fs::write(data.join("file"), piece.repeat(64)).ok()?;
         Some(stripes)
     }
 }
 
+/// Standard output of a program; `None` where it fails or is missing.
 fn said(program: &str, arguments: &[&str]) -> Option<String> {
     let done = Command::new(program).args(arguments).output().ok()?;
     done.status.success().then(|| String::from_utf8_lossy(&done.stdout).into_owned())
@@ -103,7 +106,7 @@ impl Drop for Stripes {
     fn drop(&mut self) {
         let mount = self.mount.display().to_string();
         if said("umount", &[&mount]).is_none() {
-            // somebody looks at it just now: it goes when they have done
+            // another process uses it just now: it is unmounted when that has finished
             said("umount", &["--lazy", &mount]);
         }
         for device in &self.loops {
@@ -137,9 +140,9 @@ fn stripes_finds_the_members_below_btrfs() {
     for id in ["sequential_scaling", "random_scaling", "random_efficiency", "sequential_shared_path"] {
         assert!(remark(&answer, id).is_some_and(|r| r["value"].as_f64() > Some(0.0)), "{id}: {answer:#}");
     }
-    let told = remark(&answer, "random_scaling").expect("it is there")["text"].to_string();
-    assert!(told.contains("the ideal is 2") && told.contains("1.43"), "{told}");
-    // named by hand it is the same set
+    let scaling = remark(&answer, "random_scaling").expect("it is there")["text"].to_string();
+    assert!(scaling.contains("the ideal is 2") && scaling.contains("1.43"), "{scaling}");
+    // members given by --members are the same set
     let members = stripes.loops.join(",");
     let answer =
         success(&diskwright(&folder, &[&base[..], &["--live", "--brake", "60s", "--members", &members]].concat()));

@@ -1,6 +1,5 @@
-//! `probe` on targets that are broken, break, or are ended under it: what was
-//! measured is kept, each trouble has its sentence, and nothing is left behind.
-//! Takes root, loop devices and nbdkit; says why it skips where there are none.
+//! `probe` on targets that are broken, break, or vanish, and signals to it: finished runs are kept, each failure has
+//! its message, and nothing is left behind. Needs root, loop devices and nbdkit; prints why it skips without them.
 
 #![allow(clippy::disallowed_methods, reason = "a test waits for another process")]
 
@@ -14,42 +13,42 @@ use crate::devices::{Bench, skip, tool, within};
 use crate::sweep::sweep;
 use serde_json::Value;
 
-/// The result that was kept.
+/// Reads the result file of a probe.
 fn kept(bench: &Bench) -> Value {
     let text = fs::read_to_string(bench.path("result.json")).expect("a result file");
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// A remark's sentence.
+/// Sentence of the remark with this id.
 fn remark(answer: &Value, id: &str) -> String {
     let remarks = answer["remarks"].as_array().expect("remarks");
     let found = remarks.iter().find(|r| r["id"] == id).unwrap_or_else(|| panic!("no remark {id}: {answer:#}"));
     found["text"].as_str().expect("a sentence").to_owned()
 }
 
-/// Starts a probe and waits until it measures, and so long more.
+/// Starts a probe, waits until it measures, and then for `more`.
 fn started(bench: &Bench, arguments: &[&str], more: Duration) -> Child {
     let arguments = [arguments, &["-o", "result.json"]].concat();
     let mut command = bench.command(&arguments);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
     let is_ring = |e: fs::DirEntry| fs::read_link(e.path()).is_ok_and(|p| p.to_string_lossy().contains("io_uring"));
     let measures = |id: u32| fs::read_dir(format!("/proc/{id}/fd")).is_ok_and(|all| all.flatten().any(is_ring));
-    // where there is no io_uring, ten seconds are enough too
+    // without io_uring it measures within the ten seconds as well
     let _ = within(|| worker(child.id()).is_some_and(measures));
     std::thread::sleep(more);
     child
 }
 
-/// The process that measures for the one that was started.
+/// Child process of the started one: the one that measures.
 fn worker(starter: u32) -> Option<u32> {
     let all = fs::read_dir("/proc").ok()?.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
-    let of = |id: &u32| fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-    all.into_iter().find(|id| of(id).lines().any(|line| line == format!("PPid:\t{starter}")))
+    let status = |id: &u32| fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    all.into_iter().find(|id| status(id).lines().any(|line| line == format!("PPid:\t{starter}")))
 }
 
 fn signal(name: &str, process: u32) {
-    let told = Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status().expect("kill");
-    assert!(told.success());
+    let sent = Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status().expect("kill");
+    assert!(sent.success());
 }
 
 #[test]
@@ -65,7 +64,7 @@ fn a_live_device_that_answers_slowly_is_left_alone() {
     let stopped = ["is mounted", "to respond, more than the 0.02 s of --brake"];
     bench.fails(&["depth", &device, "--live", "--brake", "20ms", "--for", "60s"], &stopped[1..]);
     assert!(begun.elapsed() < Duration::from_secs(30), "it went on under load");
-    // one that it keeps to
+    // a brake above the latencies of the device does not act
     let answer = bench.measures(&["minread", &device, "--live", "--brake", "60s", "--for", "300ms"]);
     let mean = answer["runs"][0]["latency_s"]["mean"].as_f64().expect("a mean");
     assert!(mean >= 0.03, "{mean}");
@@ -79,14 +78,14 @@ fn errors_are_counted_and_what_succeeds_is_measured() {
     let Some((device, _)) = bench.served(16, &[&["--filter=error"], &rate[..]].concat()) else { return };
     File::create(&trigger).expect("a trigger");
     let answer = bench.measures(&["diskmax", &device, "--for", "1s"]);
-    // no more errors while the devices are taken down
+    // no more errors while the devices are detached
     fs::remove_file(&trigger).expect("no trigger");
     assert_eq!(answer["complete"], true);
     let run = &answer["runs"][0];
     let (failed, rate) = (run["failed"].as_f64().expect("a count"), run["requests_per_s"].as_f64().expect("a rate"));
     assert!(failed > 0.0 && rate > 0.0, "{run:#}");
     let share = failed / (failed + rate * run["measured_s"].as_f64().expect("a time"));
-    // loop and FUSE may split a request in two, each of which can fail
+    // loop and FUSE may split a request in two, and either part can fail
     assert!(share > 0.03 && share < 0.4, "{share}: {run:#}");
     assert_eq!(run["errors"][0]["number"], 5);
     let text = remark(&answer, "failed");
@@ -108,7 +107,7 @@ fn a_target_that_vanishes_ends_the_probe_and_not_its_results() {
     assert_eq!(answer["complete"], false);
     assert!(answer["because"].as_str().is_some_and(|b| b.contains("requests failed")), "{answer:#}");
     assert!(answer["runs"][0]["requests_per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{answer:#}");
-    // and once more, from the start
+    // a new probe of the vanished device fails at its start
     bench.fails(&["minread", &device], &[&device]);
 }
 
@@ -124,7 +123,7 @@ fn a_file_that_is_cut_off_is_no_fast_one() {
     assert!(said(&done).contains("has become smaller"), "{}", said(&done));
     let answer = kept(&bench);
     assert_eq!(answer["complete"], false);
-    // the run that it was cut under counts what came before, and says so
+    // the run during which the file was cut counts only the requests before, and says so
     if answer["runs"].as_array().is_some_and(|runs| runs.iter().any(|r| r["short"].as_u64() > Some(0))) {
         assert!(remark(&answer, "short").contains("not counted"));
     }
@@ -159,7 +158,7 @@ fn nothing_is_left_of_a_probe_that_is_killed() {
         bench.path(name).exists()
     };
     assert!(!killed("probe.dat", &[]), "it has no name where the filesystem can do that");
-    // with --keep it has one; the next probe knows it again
+    // with --keep the file has a name, and the next probe recognizes it
     assert!(killed("kept.dat", &["--keep"]));
     bench.fails(&["commit", "kept.dat"], &["an earlier probe filled and kept", "use --destroy-data-on kept.dat"]);
 }
@@ -167,7 +166,7 @@ fn nothing_is_left_of_a_probe_that_is_killed() {
 #[test]
 fn a_filesystem_that_fills_says_so_and_keeps_nothing() {
     let Some(mut bench) = Bench::new("trouble-full") else { return };
-    // a filesystem of 64 MiB over a device that has room for 24
+    // a filesystem of 64 MiB over a backing file that can hold 24 MiB
     fs::create_dir_all(bench.path("memory")).expect("a folder");
     let mut mount = Command::new("mount");
     mount.args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"]).arg(bench.path("memory"));
@@ -214,10 +213,10 @@ fn what_cannot_be_measured_says_what_could() {
     bench.fails(&["minread", "no/such/folder/file"], &["cannot be created", "No such file"]);
     std::os::unix::fs::symlink("round", bench.path("round")).expect("a link");
     bench.fails(&["minread", "round"], &["symbolic links"]);
-    // a node without a device
+    // a character device
     let free = "/dev/loop-control";
     bench.fails(&["minread", free], &["a character device"]);
-    // its size is 4096 bytes by stat, and it knows no direct I/O
+    // stat gives it 4096 bytes, but it does not support direct I/O
     bench.fails(&["minread", "/sys/devices/system/cpu/online"], &["direct I/O; --buffered measures its cache"]);
     let learned = || fs::read_dir(bench.path("state")).map_or(0, Iterator::count);
     let before = learned();
@@ -248,7 +247,7 @@ fn a_read_only_filesystem_is_read_and_not_written_to() {
     bench.fails(&["minread", "point/new"], &["point/new: cannot be created: Read-only file system"]);
 }
 
-/// A mistyped device is no new file in the kernel's folders: not as a target of any suite or script, not as an output.
+/// A mistyped device name creates no file in /dev, /proc or /sys: neither as a target nor as output.
 #[test]
 fn nothing_is_made_among_devices() {
     let program = env!("CARGO_BIN_EXE_diskwright");
@@ -262,13 +261,16 @@ fn nothing_is_made_among_devices() {
     fs::write(&script, "[a]\nfilename=/dev/diskwright-nope\nrw=randread\nsize=1m\n").expect("written");
     let refused = |words: &[&str], path: &str| {
         let done = run(words);
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert_eq!(done.status.code(), Some(1), "{words:?}: {said}");
-        assert!(said.contains(path) && said.contains("no file is created in /dev, /proc or /sys"), "{words:?}: {said}");
+        let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(1), "{words:?}: {stderr}");
+        assert!(
+            stderr.contains(path) && stderr.contains("no file is created in /dev, /proc or /sys"),
+            "{words:?}: {stderr}"
+        );
         assert!(!std::path::Path::new(path).exists(), "{words:?}");
     };
     let paths = ["/dev/diskwright-nope", "/proc/diskwright-nope", "/sys/diskwright-nope"];
-    // each suite at one of them, in a whole sweep at all
+    // each suite on one of the paths, in a full sweep on all
     for number in sweep(ids.len() * paths.len(), ids.len()) {
         let (id, path) = (ids[number / paths.len()], paths[number % paths.len()]);
         refused(&["probe", id, path, "--for", "50ms", "--size", "1MB", "--forget"], path);

@@ -1,5 +1,5 @@
-//! `record --trace`, `trace on` and `trace off`: what a recorder keeps of single requests, and what a killed one
-//! leaves.
+//! `record --trace`, `trace on` and `trace off`: a recorder keeps single requests, and the next recorder removes what a
+//! killed one left.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::common::{command, folder, interrupt, json, said, success, text, until};
 use crate::trace::TracedDisk;
 
-/// Words to the program with a run directory of its own.
+/// Runs the program with its own runtime folder, so that it sees only recorders of this test.
 fn run(place: &Path, words: &[&str]) -> std::process::Output {
     command(words).env("XDG_RUNTIME_DIR", place).output().expect("the program runs")
 }
@@ -23,7 +23,7 @@ fn recorder(place: &Path) -> Value {
     status(place)["recorders"][0].clone()
 }
 
-/// A recorder in the background; killed with this.
+/// A recorder in the background; killed when it is dropped.
 struct BackgroundRecorder(Child);
 
 impl BackgroundRecorder {
@@ -47,6 +47,7 @@ impl Drop for BackgroundRecorder {
     }
 }
 
+/// Reads blocks of 4 KiB directly.
 fn read(device: &str, count: u32) {
     let words = [format!("if={device}"), "of=/dev/null".into(), "bs=4k".into(), format!("count={count}")];
     let done = Command::new("dd").args(words).arg("iflag=direct").output().expect("dd");
@@ -57,6 +58,7 @@ fn place(name: &str) -> PathBuf {
     folder(name)
 }
 
+/// Latencies of the reads of a device.
 fn reads_of(document: &Value, device: &str) -> Option<Value> {
     let groups = document["latency"].as_array()?;
     groups.iter().find(|g| g["device"] == device && g["operation"] == "read").cloned()
@@ -72,7 +74,7 @@ fn a_running_recorder_is_told_to_trace_and_keeps_each_request() {
     read(disk.device(), 50);
     let on = success(&run(&place, &["trace", "on", "--budget", "100%", "--json"]));
     assert_eq!((&on["order"], &on["recorder"]["tracing"]), (&"on".into(), &true.into()));
-    // the tick in which it began is kept by no one
+    // the requests of the tick in which tracing began are not kept
     std::thread::park_timeout(Duration::from_millis(2500));
     read(disk.device(), 300);
     until("the requests are seen", || recorder(&place)["trace"]["requests"].as_u64() >= Some(300));

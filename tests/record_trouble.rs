@@ -1,5 +1,5 @@
-//! `record` whose own log is in trouble: on a disk that stands still, and on one that is full.
-//! Takes root: a filesystem is frozen, another is small.
+//! `record` with its log on a frozen or a full filesystem, and under a service manager. Needs root to mount and freeze
+//! filesystems.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,19 +12,20 @@ use diskwright_base::{Frame, Note};
 use diskwright_datastore::{LogItem, LogReader};
 use serde_json::Value;
 
+/// Standard output of a program; `None` where it fails or is missing.
 fn succeeds(program: &str, arguments: &[&str]) -> Option<String> {
     let done = Command::new(program).args(arguments).output().ok()?;
     done.status.success().then(|| String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
-/// A filesystem of a test's own; it goes with it, thawed.
+/// A filesystem for one test; thawed and unmounted when it is dropped.
 struct Disk {
     point: PathBuf,
     device: Option<String>,
 }
 
 impl Disk {
-    /// `None`, and a word on standard error, where this machine cannot have it.
+    /// Mounts ext4 over a loop device; `None`, with the reason printed, where this machine cannot.
     fn ext4(folder: &Path) -> Option<Disk> {
         let image = folder.join("image");
         File::create(&image).and_then(|file| file.set_len(64 << 20)).expect("an image");
@@ -43,6 +44,7 @@ impl Disk {
         Some(disk)
     }
 
+    /// Mounts a tmpfs of 256 KiB; `None`, with the reason printed, where this machine cannot.
     fn small(folder: &Path) -> Option<Disk> {
         let disk = Disk { point: folder.join("disk"), device: None };
         fs::create_dir(&disk.point).expect("a folder");
@@ -67,7 +69,7 @@ impl Drop for Disk {
         if self.device.is_some() {
             succeeds("fsfreeze", &["--unfreeze", text(&self.point)]);
         }
-        // a program that was held by it may need a moment to end
+        // a process that was blocked on it may need a moment to end
         until("the filesystem to be free", || {
             succeeds("mountpoint", &["-q", text(&self.point)]).is_none()
                 || succeeds("umount", &[text(&self.point)]).is_some()
@@ -78,12 +80,13 @@ impl Drop for Disk {
     }
 }
 
+/// Waits for a time.
 fn wait(time: Duration) {
     let end = Instant::now() + time;
     until("time to pass", || Instant::now() >= end);
 }
 
-/// A recorder whose words go to files beside the disk.
+/// A recorder whose output goes to files outside of the filesystem.
 struct Recorder {
     child: Child,
     out: PathBuf,
@@ -108,7 +111,7 @@ impl Recorder {
         serde_json::from_str(&fs::read_to_string(&self.out).ok()?).ok()
     }
 
-    /// Its exit code, answer and words.
+    /// Waits for the exit; returns exit code, JSON answer and standard error.
     fn end(mut self) -> (Option<i32>, Value, String) {
         let code = self.child.wait().expect("ends").code();
         let said = fs::read_to_string(&self.err).expect("readable");
@@ -122,7 +125,7 @@ impl Drop for Recorder {
     }
 }
 
-/// Times of a log's ticks, and its notes.
+/// Times of the ticks of a log, ns, and its notes.
 fn look(log: &Path) -> (Vec<i64>, Vec<Note>) {
     let (mut times, mut notes, mut frame) = (Vec::new(), Vec::new(), Frame::default());
     let Ok(mut reader) = LogReader::open(log) else { return (times, notes) };
@@ -149,22 +152,22 @@ fn a_log_whose_disk_stands_still_has_every_tick_of_that_time() {
     let to = from + 3_000_000_000;
     until("ticks behind it", || look(&log).0.last().is_some_and(|last| *last > to));
     recorder.interrupt();
-    let (code, answer, said) = recorder.end();
-    assert_eq!((code, &answer["ticks_lost"]), (Some(0), &Value::from(0)), "{said}");
+    let (code, answer, errors) = recorder.end();
+    assert_eq!((code, &answer["ticks_lost"]), (Some(0), &Value::from(0)), "{errors}");
     let (times, notes) = look(&log);
     assert_eq!(answer["ticks"], Value::from(times.len()));
-    // 15, less what a busy machine delays
+    // 15 ticks, less those that a busy machine delays
     let meanwhile: Vec<i64> = times.iter().copied().filter(|time| (from..to).contains(time)).collect();
     let late = answer["ticks_late"].as_u64().expect("a number") as usize;
     assert!(meanwhile.len() + 10 * late >= 14 && meanwhile.len() > 5, "{} ticks, {late} late", meanwhile.len());
     assert!(notes.iter().all(|note| !note.text.contains("were lost")), "{notes:?}");
     for (name, field) in [("why", "/window/ticks"), ("show", "/ticks")] {
         let done = diskwright(&[name, text(&log), "--json"]);
-        let told = json(&done);
-        if let Some(ticks) = told.pointer(field) {
+        let document = json(&done);
+        if let Some(ticks) = document.pointer(field) {
             assert_eq!(*ticks, Value::from(times.len()), "{name}");
         }
-        assert_eq!(told["damage"], Value::Array(vec![]), "{name}");
+        assert_eq!(document["damage"], Value::Array(vec![]), "{name}");
     }
     drop(disk);
     let _ = fs::remove_dir_all(&folder);
@@ -182,7 +185,7 @@ fn what_is_asked_while_the_disk_stands_still_is_answered_with_what_is_lost() {
     let mut mark = mark.stderr(File::create(&words).expect("a file")).spawn().expect("the program runs");
     wait(Duration::from_secs(2));
     recorder.interrupt();
-    // both say so while the disk still stands
+    // both answer while the disk is still frozen
     until("the recorder's answer", || recorder.answer().is_some());
     let said = || fs::read_to_string(&words).unwrap_or_default();
     until("the word of mark", || !said().is_empty());
@@ -205,9 +208,9 @@ fn what_a_full_disk_costs_is_counted_to_the_tick() {
     let log = disk.point.join("log");
     let recorder = Recorder::start(&folder, &log, "50ms");
     let filler = disk.point.join("filler");
-    let room = |file: &mut File| std::io::Write::write_all(file, &[0; 1024]).is_ok();
+    let fits = |file: &mut File| std::io::Write::write_all(file, &[0; 1024]).is_ok();
     let mut file = File::create(&filler).expect("a file");
-    while room(&mut file) {}
+    while fits(&mut file) {}
     until("a word of it", || fs::read_to_string(&recorder.err).is_ok_and(|err| err.contains("recording paused")));
     wait(Duration::from_secs(1));
     drop(file);
@@ -216,23 +219,23 @@ fn what_a_full_disk_costs_is_counted_to_the_tick() {
     let before = look(&log).0.len();
     until("further ticks", || look(&log).0.len() > before + 2);
     recorder.interrupt();
-    let (code, answer, said) = recorder.end();
-    assert_eq!(code, Some(0), "{said}");
+    let (code, answer, errors) = recorder.end();
+    assert_eq!(code, Some(0), "{errors}");
     let (times, notes) = look(&log);
     assert_eq!(answer["ticks"], Value::from(times.len()));
     let lost = answer["ticks_lost"].as_u64().expect("a number");
     assert!(lost > 0, "{answer}");
     let losses = |text: &'static str| notes.iter().filter_map(move |note| note.text.split_once(text));
-    let told = losses(" ticks are lost").chain(losses(" tick is lost")).map(|(before, _)| {
+    let noted = losses(" ticks are lost").chain(losses(" tick is lost")).map(|(before, _)| {
         let number = before.rsplit(' ').next().expect("a word");
         number.parse::<u64>().expect("a number")
     });
-    assert_eq!(told.sum::<u64>(), lost, "{notes:?}");
+    assert_eq!(noted.sum::<u64>(), lost, "{notes:?}");
     drop(disk);
     let _ = fs::remove_dir_all(&folder);
 }
 
-/// systemd starts what depends on the recorder once it records, and ends one that does not tick.
+/// systemd starts dependent units once the recorder is ready, and ends a recorder that misses its watchdog.
 #[test]
 fn a_service_manager_hears_that_it_records_still_does_and_stops() {
     let folder = folder("record-service");
@@ -253,7 +256,7 @@ fn a_service_manager_hears_that_it_records_still_does_and_stops() {
         (Some("READY=1"), Some("STOPPING=1"))
     );
     assert!(heard.len() > 2 && heard[1..heard.len() - 1].iter().all(|word| word == "WATCHDOG=1"), "{heard:?}");
-    // a watchdog that is meant for another process gets nothing
+    // with the WATCHDOG_PID of another process, no watchdog messages are sent
     let other = command(&arguments[..2])
         .args(["--for", "200ms", "--every", "50ms"])
         .env("NOTIFY_SOCKET", &socket)

@@ -1,4 +1,4 @@
-//! `serve` and its clients: who may ask, what comes back, and what the hostile ones cannot do.
+//! `serve` and its clients: access, answers, and hostile clients.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,11 +18,11 @@ use crate::common::{command, diskwright, folder, interrupt, json, said, text, un
 const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_790_000_000 * SECOND;
 const TICKS: i64 = 300;
-/// Longer than any answer takes on a busy machine.
+/// Timeout of sockets: longer than any answer takes on a busy machine.
 const SOON: Duration = Duration::from_secs(60);
 const HOSTILE: &str = "<img src=x onerror=alert(1)>";
 
-/// A disk that is slow from tick 150 to 240, and a hostile program that reads.
+/// Writes a log of a disk that is slow from tick 150 to 240, with a hostile process name and bookmark.
 fn log(place: &Path, host: &str) -> PathBuf {
     let series = |counter: &str, scale: f64| Series { counter: counter.into(), instance: "sda".into(), scale };
     let schema = Arc::new(Schema::new(vec![
@@ -53,7 +53,7 @@ fn log(place: &Path, host: &str) -> PathBuf {
     place.to_owned()
 }
 
-/// A running server, and where.
+/// A running server and its address; killed when it is dropped.
 pub struct Served {
     child: Child,
     address: String,
@@ -81,7 +81,7 @@ impl Served {
         stream
     }
 
-    /// Head and body of the answer to what is sent as it is.
+    /// Sends the text unchanged; returns head and body of the answer.
     fn raw(&self, request: &str) -> (String, String) {
         let mut stream = self.connect();
         stream.write_all(request.as_bytes()).expect("sent");
@@ -92,6 +92,7 @@ impl Served {
         (head.to_owned(), body.to_owned())
     }
 
+    /// Head and body of the answer to a GET request; `more` is further header lines.
     fn get(&self, target: &str, more: &str) -> (String, String) {
         let host = &self.address;
         self.raw(&format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{more}Connection: close\r\n\r\n"))
@@ -103,13 +104,14 @@ impl Served {
         serde_json::from_str(&body).expect("JSON")
     }
 
+    /// Head and body of the answer to a new bookmark; `more` is further header lines.
     fn post(&self, body: &str, more: &str) -> (String, String) {
         let (host, length) = (&self.address, body.len());
         let head = format!("POST /api/mark HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{more}");
         self.raw(&format!("{head}Content-Length: {length}\r\n\r\n{body}"))
     }
 
-    /// Waits until all of a host is read.
+    /// Waits until the server has read the whole log of a host.
     pub fn read_all(&self, host: usize) {
         until("the log to be read", || self.json(&format!("/api/host?host={host}"))["read"] == 1.0);
     }
@@ -122,6 +124,7 @@ impl Drop for Served {
     }
 }
 
+/// Status code of a response head.
 fn status(head: &str) -> &str {
     head.split(' ').nth(1).unwrap_or_default()
 }
@@ -149,20 +152,20 @@ fn devices_built_on_others_are_given_to_one_who_wants_them() {
         let rows = view["devices"].as_array().cloned().unwrap_or_default();
         rows.iter().map(|row| row["name"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
     };
-    // the second answer is not the kept first one
+    // with &all=1 the answer is not taken from the cache of the first one
     assert_eq!(names(""), ["sda"]);
     let all = names("&all=1");
     assert!(all.len() == 2 && all.contains(&"dm-0".to_owned()), "{all:?}");
     assert_eq!(names("&all=0"), ["sda"]);
 }
 
-/// A schema of one counter.
+/// Schema with the reads of one disk.
 fn reads_of(disk: &str) -> Arc<Schema> {
     let series = Series { counter: "physical_disk.reads".into(), instance: disk.into(), scale: 1.0 };
     Arc::new(Schema::new(vec![series]))
 }
 
-/// Records some seconds more, after a pause of a minute. The recorder runs until it is dropped.
+/// Appends some seconds to a log after a pause of a minute. The log counts as recorded until the writer is dropped.
 fn go_on(log: &Path, disk: &str) -> LogWriter {
     let schema = reads_of(disk);
     let mut writer = LogWriter::create_or_append(log, WriterOptions::default()).expect("the log again");
@@ -181,7 +184,7 @@ fn a_log_whose_recorder_begins_again_is_followed() {
     let end = |second: i64| ((START + second * SECOND) / 1_000_000) as f64;
     let before = served.json("/api/host?host=0");
     assert_eq!((&before["live"], before["range_ms"][1].as_f64()), (&false.into(), Some(end(TICKS))));
-    // an end that the user set stays the end, however long others are followed
+    // a window with --to keeps its end while the log is followed
     let until_then = diskwright_base::moment::rfc3339(START + TICKS * SECOND - 100 * SECOND);
     let ended = Served::start(&[text(&log), "--to", &until_then]);
     ended.read_all(0);
@@ -192,7 +195,7 @@ fn a_log_whose_recorder_begins_again_is_followed() {
         (host["live"] == true, host["range_ms"][1].as_f64())
     };
     until("the log to be followed", || state() == (true, Some(end(TICKS + 65))));
-    // one that runs is waited for, one that ended is not
+    // a log whose recorder runs stays live, one whose recorder ended does not
     std::thread::park_timeout(Duration::from_secs(3));
     assert_eq!(state(), (true, Some(end(TICKS + 65))));
     recorder.close().expect("closed");
@@ -204,7 +207,7 @@ fn a_log_whose_recorder_begins_again_is_followed() {
 #[test]
 fn the_last_tick_is_part_of_what_is_shown_at_its_own_time() {
     let schema = reads_of("sda");
-    // half of all times lose some nanoseconds as milliseconds in a browser
+    // as milliseconds in a double, as a browser has them, half of all times lose some nanoseconds
     for microseconds in 5..=8 {
         let place = folder(&format!("serve-last-{microseconds}")).join("log");
         let mut writer = LogWriter::create_or_append(&place, WriterOptions::default()).expect("a log");
@@ -226,7 +229,7 @@ fn an_alert_that_was_found_is_listed_once() {
     let folder = folder("serve-alerts-once");
     let paused = log(&folder.join("paused"), "db2");
     go_on(&paused, "sda").close().expect("closed");
-    // the second host is read when somebody looks at it, and its alerts are looked for at once
+    // the second host is read on its first request, and the search for its alerts begins at once
     let served = Served::start(&[text(&log(&folder.join("other"), "db1")), text(&paused)]);
     std::thread::park_timeout(Duration::from_secs(2));
     served.read_all(1);
@@ -246,7 +249,7 @@ fn a_log_is_shown_with_its_moments_and_stretches() {
     let hosts = served.json("/api/hosts");
     assert_eq!((&hosts["hosts"][0]["name"], &hosts["hosts"][0]["live"]), (&"db1".into(), &false.into()));
     let time_ms = |second: i64| (START + second * SECOND) / 1_000_000;
-    // the stretch of which the disk is slow, and one before
+    // the window in which the disk is slow, and one before
     let slow = served.json(&format!("/api/view?at={}&judged=80000&shown=80000", time_ms(235)));
     assert_eq!(slow["verdict"]["bottleneck"], "disk", "{}", slow["verdict"]);
     assert_eq!(slow["processes"][0]["name"], HOSTILE);
@@ -284,7 +287,7 @@ fn a_zoom_into_a_long_tick_shows_its_value() {
     let series = Series { counter: "physical_disk.reads".into(), instance: "sda".into(), scale: 1.0 };
     let schema = Arc::new(Schema::new(vec![series]));
     let mut writer = LogWriter::create_or_append(&place, WriterOptions::default()).expect("a log");
-    // seconds, and among them two minutes in one
+    // ticks of a second, and one tick of two minutes among them
     for (end, length) in (1..=60_i64).map(|s| (s, 1_i64)).chain([(180, 120)]).chain((181..=240).map(|s| (s, 1))) {
         let tick = Tick { time_ns: START + end * SECOND, elapsed_ns: (length * SECOND).unsigned_abs() };
         writer.push(&schema, tick, &[length as f64 * 5.0]).expect("room");
@@ -406,7 +409,7 @@ fn elsewhere_only_with_a_token() {
         let done = diskwright(&["serve", text(&log), "--listen", open]);
         assert!(done.status.code() == Some(2) && said(&done).contains("--token-file"), "{open}: {}", said(&done));
     }
-    // whether a name leads to this machine alone was not looked up
+    // names are not resolved, so that even localhost may be reachable
     let done = diskwright(&["serve", text(&log), "--listen", "localhost:0"]);
     assert!(done.status.code() == Some(2) && said(&done).contains("may be reachable"), "{}", said(&done));
     for wrong in ["foo", "70000", "foo:bar", "::1", ":9190", ""] {
@@ -414,9 +417,9 @@ fn elsewhere_only_with_a_token() {
             let command = if option == "--serve" { "record" } else { "serve" };
             let arguments = [command, text(&log), &format!("{option}={wrong}")];
             let done = diskwright(&arguments);
-            let told = said(&done);
-            let is_told = told.contains("PORT") && told.contains(option) && !told.contains("reachable");
-            assert!(done.status.code() == Some(2) && is_told, "{arguments:?}: {told}");
+            let message = said(&done);
+            let names_both = message.contains("PORT") && message.contains(option) && !message.contains("reachable");
+            assert!(done.status.code() == Some(2) && names_both, "{arguments:?}: {message}");
         }
     }
     let file = place.join("token");
@@ -435,7 +438,7 @@ fn elsewhere_only_with_a_token() {
             );
         }
     }
-    // the token opens the page, and is not asked for in addresses after that
+    // the page takes the token once in its address and sets a cookie; other addresses do not accept it
     let (head, _) = served.get(&format!("/?token={token}"), "");
     assert!(
         status(&head) == "303" && head.contains("HttpOnly; SameSite=Lax") && head.contains("Location: /\r\n"),
@@ -444,7 +447,7 @@ fn elsewhere_only_with_a_token() {
     assert_eq!(status(&served.get(&format!("/api/hosts?token={token}"), "").0), "401");
     let cookie = head.split("Set-Cookie: ").nth(1).and_then(|rest| rest.split(';').next()).expect("a cookie");
     assert!(cookie.starts_with("diskwright-") && cookie.ends_with(&token), "of this port: {cookie}");
-    // one of a server on another port of this host comes along
+    // a browser also sends the cookie of a server on another port of this host
     for shown in [format!("Cookie: diskwright-1={wrong}; {cookie}\r\n"), format!("Authorization: Bearer {token}\r\n")] {
         assert!(served.get("/api/hosts", &shown).1.contains("db1"), "{shown}");
     }
@@ -459,7 +462,7 @@ fn a_thousand_connections_and_slow_readers_hold_up_nobody() {
     until("the first ticks", || diskwright(&["show", text(&dir), "--json"]).status.success());
     let served = Served::start(&[text(&dir)]);
     served.read_all(0);
-    // readers of the stream that never read it
+    // clients of the event stream that never read
     let slow: Vec<TcpStream> = (0..20)
         .map(|_| {
             let mut stream = served.connect();
@@ -470,7 +473,7 @@ fn a_thousand_connections_and_slow_readers_hold_up_nobody() {
         .collect();
     let mut crowd = Vec::new();
     for index in 0..1000 {
-        // some say nothing, some half of a request
+        // half of them send nothing, the others half of a request
         if let Ok(mut stream) = TcpStream::connect(&served.address) {
             if index % 2 == 0 {
                 let _ = stream.write_all(b"GET /api/ho");
@@ -482,7 +485,7 @@ fn a_thousand_connections_and_slow_readers_hold_up_nobody() {
     let begun = Instant::now();
     assert_eq!(served.json("/api/hosts")["schema"], "diskwright.hosts/1");
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
-    // a reader that reads gets one frame after the other meanwhile
+    // a client that reads gets one frame after the other meanwhile
     let mut reader = BufReader::new(served.connect());
     let ask = format!("GET /events HTTP/1.1\r\nHost: {}\r\n\r\n", served.address);
     reader.get_mut().write_all(ask.as_bytes()).expect("sent");
@@ -513,7 +516,7 @@ fn a_reader_that_comes_back_gets_what_it_missed_once() {
     let mut last = String::new();
     for turn in 0..3 {
         if turn > 0 {
-            // away for a while
+            // disconnected for 0.7 s
             let _ = rustix::thread::nanosleep(&rustix::thread::Timespec { tv_sec: 0, tv_nsec: 700_000_000 });
         }
         let mut reader = BufReader::new(served.connect());

@@ -1,4 +1,4 @@
-//! `serve` over what it can serve: a log in which alerts are found, a traced log, the machines of a store.
+//! Sources of `serve`: a log in which alerts are found, a traced log, the machines of a store.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::trace::TracedDisk;
 const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_790_000_000 * SECOND;
 
-/// Ten minutes in which a disk stalls from second 200 to 260.
+/// Writes a log of ten minutes in which a disk stalls from second 200 to 260; returns its path.
 fn stalling(place: &Path) -> PathBuf {
     let series = |counter: &str| Series { counter: counter.into(), instance: "sda".into(), scale: 1.0 };
     let schema = Arc::new(Schema::new(vec![series("physical_disk.reads"), series("physical_disk.stalled")]));
@@ -58,13 +58,13 @@ fn alerts_are_found_in_a_log_that_holds_none() {
     let second = |name: &str| (alert[name].as_i64().expect("a time") - START) / SECOND;
     assert_eq!((second("begin_ns"), second("end_ns")), (199, 259));
     assert!(!alert["sentence"].as_str().unwrap_or_default().is_empty(), "{alert}");
-    // a moment shows it, and a stretch without it does not
+    // a view of that moment shows it, a range without it does not
     let ms = |second: i64| (START / SECOND + second) * 1000;
     let view = served.json(&format!("/api/view?at={}", ms(230)));
     assert_eq!(ids(&view), ["disk.stall"], "{view}");
     let calm = served.json(&format!("/api/range?from={}&to={}", ms(400), ms(500)));
     assert!(ids(&calm).is_empty(), "{calm}");
-    // one may leave it out
+    // --no-alert leaves it out
     let served = Served::start(&[text(&log), "--no-alert", "disk.stall"]);
     wait_for_alerts(&served);
     assert!(ids(&served.json("/api/range")).is_empty());
@@ -77,7 +77,7 @@ fn alerts_of_the_recorder_are_shown_once() {
     let found = diskwright(&["watch", text(&log), "--no-screen", "--json"]);
     let lines = String::from_utf8_lossy(&found.stdout).into_owned();
     let begin = lines.lines().next().unwrap_or_else(|| panic!("an alert: {}", said(&found)));
-    // the recorder's own differs in a word, so that it can be told from one that is found
+    // the recorded alert differs in a word, which distinguishes it from a found one
     let note = begin.replacen("\"sentence\":\"", "\"sentence\":\"recorded: ", 1);
     let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).expect("the log");
     writer.note(&Note::new(START + 205 * SECOND, Note::ALERT, note)).expect("noted");
@@ -114,12 +114,12 @@ fn a_traced_log_has_a_map_of_latency_for_each_device() {
     let maps = heat["maps"].as_array().expect("a list");
     let of_disk = |map: &&Value| map["title"].as_str().is_some_and(|title| title.contains(device));
     let map = maps.iter().find(of_disk).unwrap_or_else(|| panic!("a map of {device}: {heat}"));
-    // the exact number is tested where requests are counted; here some of them arrive in a map
+    // tests of `trace` check the exact number; here it is enough that some requests are in the map
     assert!(map["requests"].as_f64() > Some(0.0), "{map}");
     assert!(map["columns"].as_array().is_some_and(|columns| columns.len() >= 3), "{map}");
 }
 
-/// A store that is stopped with this.
+/// A running VictoriaMetrics; killed when it is dropped.
 struct RunningStore {
     child: Child,
     address: SocketAddr,
@@ -148,7 +148,7 @@ impl RunningStore {
         Some(RunningStore { child, address, url: format!("http://{address}") })
     }
 
-    /// Ends it in order, so that it finds its data when it is started again.
+    /// Stops it cleanly, so that it finds its data when it is started again.
     fn stop(mut self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
@@ -174,7 +174,7 @@ fn the_machines_of_a_store_are_a_list_that_leads_to_each() {
     };
     let both = ["web1", "db1"].map(recorder);
     both.into_iter().for_each(|mut child| assert!(child.wait().expect("an end").success()));
-    // what came last can be asked for when the store has written it
+    // the last samples can be queried only after the store has written them
     std::thread::park_timeout(Duration::from_secs(2));
     let served = Served::start(&["--prometheus", &store.url, "--from", "-1m", "--step", "1s"]);
     let hosts = served.json("/api/hosts");
@@ -182,10 +182,10 @@ fn the_machines_of_a_store_are_a_list_that_leads_to_each() {
         hosts["hosts"].as_array().expect("a list").iter().filter_map(|host| host["name"].as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["db1", "web1"], "{hosts}");
-    // a store that is away is said to be, and asked again
+    // an unreachable store is reported as a fault and queried again
     let address = store.address;
     store.stop();
-    // the first was read at once
+    // host 0 was read at once, so host 1 shows the fault
     until("the fault", || served.json("/api/host?host=1")["fault"].as_str().is_some_and(|fault| !fault.is_empty()));
     assert_eq!(served.json("/api/hosts")["hosts"].as_array().map(Vec::len), Some(2));
     let _store = RunningStore::start_at(address, &place.join("data")).expect("it starts again");

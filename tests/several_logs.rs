@@ -1,5 +1,5 @@
-//! Several tools' logs of one machine: those of the same minutes are one log, those of other
-//! minutes follow, and those of another machine are refused.
+//! Logs of several tools of one machine: those of the same minutes are merged, those of other minutes are appended, and
+//! those of another machine are refused.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,16 +17,17 @@ fn file(folder: &Path, name: &str, text: &str) -> String {
     path.to_str().expect("plain").to_owned()
 }
 
-/// Seconds after ten.
+/// Clock time of a second after 10:00:00.
 fn at(second: u32) -> String {
     format!("{:02}:{:02}:{:02}", 10 + second / 3600, second / 60 % 60, second % 60)
 }
 
+/// First line of the text of sysstat's tools.
 fn head(host: &str) -> String {
     format!("Linux 6.1.0-18-amd64 ({host}) \t11/21/2026 \t_x86_64_\t(2 CPU)\n")
 }
 
-/// Every 5 s: a disk with 140 to 160 writes a second and 9 requests outstanding.
+/// Text of iostat with a report every 5 s: a disk with 140 to 160 writes/s and 9 requests in flight.
 fn iostat(host: &str, from: u32) -> String {
     let mut text = head(host);
     for tick in 0..=MINUTES * 12 {
@@ -44,12 +45,12 @@ fn iostat(host: &str, from: u32) -> String {
     text
 }
 
-/// The same disk, from the third minute on.
+/// Text of iostat of the same disk that begins with the third minute.
 fn iostat_of_half() -> String {
     iostat("db1", 120)
 }
 
-/// Every 5 s, begun a second later.
+/// Text of vmstat with a row every 5 s, begun a second after iostat.
 fn vmstat() -> String {
     vmstat_from(1)
 }
@@ -71,7 +72,7 @@ fn vmstat_from(from: u32) -> String {
     text
 }
 
-/// Every minute; the same disk by its own count.
+/// Text of sar with a row every minute, with the same disk.
 fn sar(host: &str) -> String {
     let mut text = head(host);
     let tables = [
@@ -92,8 +93,7 @@ fn sar(host: &str) -> String {
     text
 }
 
-/// The mean of a counter over four of the five minutes, by `show`: from a moment on that is the end of
-/// a tick of every log.
+/// Mean of a counter as `show` gives it, over four of the five minutes; `from` must be the end of a tick of every log.
 fn mean(logs: &[&str], counter: &str, from: &str) -> f64 {
     let words = ["--json", "--from", from, "--counter", counter];
     let shown = success(&diskwright(&[&["show"], logs, &words].concat()));
@@ -111,8 +111,8 @@ fn three_tools_of_the_same_minutes_are_one_machine() {
     let all = [iostat.as_str(), vmstat.as_str(), sar.as_str()];
     let made = folder.join("made").display().to_string();
     let imported = diskwright(&[&["import"], &all[..], &["--to", &made, "--json"]].concat());
-    let (told, answer) = (said(&imported), success(&imported));
-    // ticks of several logs that are one in the joined log count once
+    let (message, answer) = (said(&imported), success(&imported));
+    // ticks that coincide in the merged log count once
     let kept = success(&diskwright(&["why", &made, "--json"]));
     assert_eq!(answer["ticks"], kept["window"]["ticks"], "{answer}");
     let read: u64 = answer["files"].as_array().expect("files").iter().filter_map(|file| file["ticks"].as_u64()).sum();
@@ -126,30 +126,30 @@ fn three_tools_of_the_same_minutes_are_one_machine() {
     ];
     for logs in [&all[..], &[all[2], all[0], all[1]], &[made.as_str()]] {
         let verdict = diskwright(&[&["why"], logs, &["--json"]].concat());
-        let told = said(&verdict);
+        let message = said(&verdict);
         let verdict = success(&verdict);
         assert_eq!((&verdict["host"], &verdict["bottleneck"]), (&"db1".into(), &"disk".into()), "{verdict:#}");
-        // one minute is one minute, whoever counted it
+        // overlapping logs do not lengthen the window
         let seconds = verdict["window"]["seconds"].as_f64().expect("a length");
         assert!((seconds - f64::from(MINUTES) * 60.0).abs() < 6.0, "{seconds}");
         if logs.len() > 1 {
-            assert!(told.contains("are merged as one log") && told.contains("taken from"), "{told}");
+            assert!(message.contains("are merged as one log") && message.contains("taken from"), "{message}");
         }
         for (counter, alone) in single {
-            // vmstat was begun a second later, and its ticks lie on those of iostat in the joined log
+            // vmstat began a second later; in the merged log its ticks are moved to those of iostat
             let own = if *alone == vmstat { "2026-11-21T10:01:01Z" } else { "2026-11-21T10:01:00Z" };
             let (expected, found) = (mean(&[alone], counter, own), mean(logs, counter, "2026-11-21T10:01:00Z"));
             assert!((found / expected - 1.0).abs() < 1e-6, "{counter}: {found} joined, {expected} alone");
         }
     }
-    // what is imported later is not joined with what is there, and that is said
+    // a later import is not merged with the existing log, and a warning says so
     let more = file(&folder, "more.txt", &iostat_of_half());
     let later = diskwright(&["import", &more, "--to", &made]);
     assert!(later.status.success());
     for words in ["more.txt overlaps with it", "judged twice", "together"] {
         assert!(said(&later).contains(words), "{}", said(&later));
     }
-    assert!(told.contains("processor.iowait"), "{told}");
+    assert!(message.contains("processor.iowait"), "{message}");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn logs_of_other_minutes_follow_each_other() {
     assert_eq!(ticks(&both), 2 * ticks(&alone));
 }
 
-/// The second hour of a tool is not lost where another tool's log joins it with the first.
+/// The second part of a log is not lost where the log of another tool overlaps both parts.
 #[test]
 fn each_part_of_a_log_in_parts_counts() {
     let folder = folder("several-parts");
@@ -203,12 +203,12 @@ fn two_machines_are_not_one() {
     assert!(!Path::new(&to).exists(), "nothing is written");
 }
 
-/// The same reports without their times.
+/// Text of iostat without the lines that have the times.
 fn without_times(text: &str) -> String {
     text.lines().filter(|line| !line.ends_with(" AM")).map(|line| format!("{line}\n")).collect()
 }
 
-/// Two recordings without times began nobody knows when: laid over each other they would be one load that never was.
+/// The starts of recordings without times are unknown: merged, they would give a load that never existed.
 #[test]
 fn logs_without_times_are_not_laid_over_each_other() {
     let folder = folder("several-untimed");
@@ -223,7 +223,7 @@ fn logs_without_times_are_not_laid_over_each_other() {
             assert!(said(&done).contains(part), "{words:?}: {}", said(&done));
         }
     }
-    // in a folder the longest is read, and the other is named
+    // of a folder the longest such log is read, and the other is named as left out
     let bundle = folder.join("bundle");
     fs::create_dir(&bundle).unwrap();
     file(&bundle, "one.txt", &without_times(&iostat("db1", 0)));
@@ -234,7 +234,7 @@ fn logs_without_times_are_not_laid_over_each_other() {
     assert_eq!(success(&done)["window"]["ticks"], alone["window"]["ticks"]);
 }
 
-/// Times of day without a date lie in 1970; beside logs of today they would make a window of half a century.
+/// Times without a date count from 1970; merged with dated logs they would make a window of half a century.
 #[test]
 fn a_log_without_a_date_is_not_joined_with_dated_ones() {
     let folder = folder("several-undated");
@@ -253,7 +253,7 @@ fn a_log_without_a_date_is_not_joined_with_dated_ones() {
 
 const LOADAVG: &str = "0.52 0.58 0.59 1/389 12345\n";
 
-/// Local times without a zone beside times in UTC: the same minutes would count twice.
+/// Local times without a zone beside times in UTC would count the same minutes twice.
 #[test]
 fn local_times_take_the_zone_of_the_machine_or_ask_for_it() {
     let folder = folder("several-zones");

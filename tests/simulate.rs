@@ -1,4 +1,4 @@
-//! The command `simulate` on a small trace and a drive of our own.
+//! `simulate --replay`: a small trace on the drive of a test fixture.
 
 #![allow(clippy::disallowed_methods, reason = "a test waits for another process")]
 
@@ -17,7 +17,7 @@ fn simulate(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_diskwright")).arg("simulate").args(arguments).output().expect("runs")
 }
 
-/// Reads here and there that took 10 ms, each with one behind it that took 0.6.
+/// Writes a trace of random reads of 10 ms, each followed by a sequential read of 0.61 ms; returns its path.
 fn trace(folder: &Path) -> String {
     let mut text = String::new();
     for n in 0..100_u64 {
@@ -97,14 +97,14 @@ fn errors_name_file_and_line() {
         (vec!["--replay", nowhere.as_str(), "--drive", DRIVE], 1, "nowhere"),
         (vec!["--replay", empty.as_str(), "--drive", DRIVE], 1, "the response time of each request"),
         (vec!["--replay", trace.as_str()], 2, "--drive"),
-        // its file gives the rate
+        // the drive file gives the rate of the channel
         (vec!["--replay", trace.as_str(), "--drive", DRIVE, "--channel", "10MB"], 2, "--channel has no effect"),
         (vec!["--replay", trace.as_str(), "--drive", DRIVE, "--channel", "0"], 2, "above 0 bytes per second"),
     ];
     for (arguments, code, part) in cases {
         let output = simulate(&arguments);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
-        assert!(said.contains(part) && output.stdout.is_empty(), "{arguments:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(part) && output.stdout.is_empty(), "{arguments:?}: {stderr}");
     }
 }

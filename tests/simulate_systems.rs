@@ -1,5 +1,4 @@
-//! `simulate SYSTEM.toml` on the examples, its contract, and what `why` says of
-//! the logs that simulated servers leave.
+//! `simulate SYSTEM.toml`: the examples, JSON answer, notes and errors, and the verdicts of `why` on simulated logs.
 
 #![allow(clippy::disallowed_methods, reason = "a test waits for another process")]
 
@@ -14,13 +13,14 @@ fn example(name: &str) -> String {
     format!("{}/examples/systems/{name}.toml", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What a command answers as JSON.
+/// JSON answer of a command that must succeed.
 fn json(arguments: &[&str]) -> Value {
     let output = diskwright(&[arguments, &["--json"]].concat());
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
+/// Number at a JSON pointer.
 fn number(value: &Value, path: &str) -> f64 {
     value.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path} of {value}"))
 }
@@ -45,12 +45,12 @@ fn every_example_runs_and_keeps_the_contract() {
             assert!((sum - number(workload, "/requests_per_s")).abs() < 1e-6, "{path}");
         }
         let components = answer["components"].as_array().expect("components");
-        let most = components.iter().filter_map(|c| c["utilisation"].as_f64()).fold(0.0, f64::max);
+        let highest = components.iter().filter_map(|c| c["utilisation"].as_f64()).fold(0.0, f64::max);
         assert!(
             components.iter().filter_map(|c| c["utilisation"].as_f64()).all(|u| (0.0..=1.001).contains(&u)),
             "{path}"
         );
-        assert!(number(&answer, "/bottleneck/utilisation") >= most - 0.021, "{path}");
+        assert!(number(&answer, "/bottleneck/utilisation") >= highest - 0.021, "{path}");
         seen += 1;
     }
     assert!(seen >= 8, "{seen} examples");
@@ -69,7 +69,7 @@ fn the_analysis_stands_beside_the_simulation() {
     let (analytic, simulated) =
         (number(&answer, "/analytic/requests_per_s"), number(&answer, "/workloads/0/requests_per_s"));
     assert!((analytic / simulated - 1.0).abs() < 0.1, "{analytic} {simulated}");
-    // a file cache has no answer
+    // a system with a file cache has no analytic answer, but a reason
     let answer = json(&["simulate", &example("file-server"), "--duration", "1s", "--set", "watch.warm_up=1s"]);
     assert!(answer["analytic"]["because"].as_str().is_some_and(|why| !why.is_empty()), "{}", answer["analytic"]);
 }
@@ -117,11 +117,11 @@ fn several_parts_are_told_in_the_plural() {
     };
     let load = "[[workload]]\nusers = 64\nsize = \"64KB\"\non = [\"disk-a\", \"disk-b\"]\n";
     fs::write(&path, half("a") + &half("b") + load).expect("written");
-    let told = screen(&["simulate", &path.display().to_string()]);
-    assert!(told.contains("bottleneck: 2 buses like pci-"), "{told}");
+    let shown = screen(&["simulate", &path.display().to_string()]);
+    assert!(shown.contains("bottleneck: 2 buses like pci-"), "{shown}");
 }
 
-/// The verdict on a simulated server, from the log that it left.
+/// Verdict of `why` on the log of a simulation.
 fn verdict(path: &str, more: &[&str]) -> Value {
     let name = path.trim_start_matches(env!("CARGO_MANIFEST_DIR")).replace('/', "-");
     let log = folder(&format!("systems-{name}")).join("log").display().to_string();
@@ -137,7 +137,7 @@ fn why_diagnoses_simulated_servers() {
         ("raid5-of-three", &[][..], "disk"),
         ("pio", &[][..], "interrupts"),
         ("narrow-channel", &[][..], "channel"),
-        // four users who think for seconds leave it idle
+        // four users with a think time of 2 s leave the drive mostly idle
         ("one-drive", &["--set", "workload.think=2s"][..], "none"),
     ];
     for (name, more, expected) in cases {
@@ -146,8 +146,8 @@ fn why_diagnoses_simulated_servers() {
     }
 }
 
-/// What the truth lab serves as disks (`lab/systems`) must itself be what its
-/// scenarios say; there the same rules judge what the server recorded.
+/// The systems that the lab serves as disks (`lab/systems`) must have the bottleneck that its scenarios expect; in the
+/// lab the same rules judge recordings of the server.
 #[test]
 fn the_labs_systems_are_what_its_scenarios_say() {
     let cases = [
@@ -175,21 +175,21 @@ fn errors_name_file_line_and_what_would_be_right() {
     fs::write(&path, "[[drive]]\nmodel = \"st32171x\"\n[[workload]]\nuesrs = 4\nsize = 8\n").expect("written");
     let path = path.display().to_string();
     let output = diskwright(&["simulate", &path]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
     for part in
         ["bad.toml:2: ", "did you mean `st32171", "bad.toml:4: ", "did you mean `users`?", "bad.toml:5: ", "\"64KB\""]
     {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(stderr.contains(part), "{part}: {stderr}");
     }
     let idle = folder.join("idle.toml");
     fs::write(&idle, "[[drive]]\nmodel = \"st32171w\"\n").expect("written");
     let output = diskwright(&["simulate", &idle.display().to_string()]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && said.contains("the system has no load"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && stderr.contains("the system has no load"), "{stderr}");
     let output = diskwright(&["simulate", &idle.display().to_string(), "--sweep", "watch.seed=1,2"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && said.contains("the system has no load"), "a sweep: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && stderr.contains("the system has no load"), "a sweep: {stderr}");
     let usage: [&[&str]; 4] = [
         &["simulate"],
         &["simulate", &path, "--replay", "x", "--drive", "y"],
@@ -201,7 +201,7 @@ fn errors_name_file_line_and_what_would_be_right() {
     }
 }
 
-/// A drive, a warm-up of 10 s and 30 s that are measured, under this workload.
+/// Writes a system of one drive under this workload, with a warm-up of 10 s and 30 s measured; returns its path.
 fn under(folder: &Path, workload: &str) -> String {
     let path = folder.join("load.toml");
     let watch = "[watch]\nwarm_up = \"10s\"\nduration = \"30s\"\n[[drive]]\nmodel = \"st32171w\"\n";
@@ -209,6 +209,7 @@ fn under(folder: &Path, workload: &str) -> String {
     path.display().to_string()
 }
 
+/// Standard output of a command that must succeed.
 fn screen(arguments: &[&str]) -> String {
     let output = diskwright(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -232,7 +233,7 @@ fn a_load_that_ends_within_the_warm_up_is_told_as_that() {
         let answer = json(&["simulate", &path]);
         assert_eq!((number(&answer, "/duration_s"), &answer["bottleneck"]), (0.0, &Value::Null));
         assert!(answer["because"].as_str().is_some_and(|because| because.contains(ended)), "{answer}");
-        // pages and pictures as well
+        // page and chart say so as well
         let files = ["a.svg", "a.html"].map(|name| folder.join(name).display().to_string());
         screen(&["simulate", &path, "--svg", &files[0], "--html", &files[1]]);
         let page = fs::read_to_string(&files[1]).expect("a page");
@@ -240,15 +241,15 @@ fn a_load_that_ends_within_the_warm_up_is_told_as_that() {
         for file in files {
             assert!(!fs::read_to_string(&file).expect("written").contains("NaN"), "{file}");
         }
-        // of a sweep, the others have figures
+        // in a sweep, the other points have figures
         let sweep = screen(&["simulate", &path, "--sweep", "watch.warm_up=10s,0s"]);
         assert!(sweep.contains("nothing measured: the load ended within the warm-up"), "{sweep}");
         assert!(sweep.contains("drive disk ") && !sweep.contains("NaN"), "{sweep}");
         let output = diskwright(&["plan", "--workload", &path, "--demand-only"]);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(1) && said.contains("within the warm-up of 10 s"), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(1) && stderr.contains("within the warm-up of 10 s"), "{stderr}");
     }
-    // what is measured has no such word
+    // a load that is measured has no reason to give
     let path = under(&folder, "users = 2");
     assert_eq!(json(&["simulate", &path])["because"], Value::Null);
 }
@@ -257,7 +258,7 @@ fn a_load_that_ends_within_the_warm_up_is_told_as_that() {
 fn arrivals_that_are_not_served_are_told() {
     let folder = folder("systems-overload");
     let notes = |load: &str| json(&["simulate", &under(&folder, load)])["notes"].to_string();
-    // a drive of about a hundred reads a second
+    // the drive serves about a hundred reads/s
     let grew = notes("name = \"web\"\nrate = \"300/s\"");
     assert!(grew.contains("workload `web`: operations arrived faster than they were completed"), "{grew}");
     let lost = notes("rate = \"300/s\"\nmost_outstanding = 4");
@@ -266,8 +267,8 @@ fn arrivals_that_are_not_served_are_told() {
     assert_eq!(notes("users = 500"), "[]", "users who wait ask for no more than is served");
     let path = under(&folder, "rate = \"20/s\"");
     let output = diskwright(&["simulate", &path, "--sweep", "workload.rate=20/s,300/s"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("workload.rate=300/s: workload `workload`: operations arrived faster"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("workload.rate=300/s: workload `workload`: operations arrived faster"), "{stderr}");
 }
 
 #[test]
@@ -295,28 +296,28 @@ fn the_last_sentence_says_what_sets_the_rate() {
         ("users = 2\nthink = \"1s\"\n[[workload]]\nrate = \"5/s\"", "of the time; nothing is saturated"),
         ("rate = \"0.000001/s\"", "nothing was requested in the measured 30 s; measure for longer (watch.duration)"),
     ] {
-        let told = last(load).unwrap_or_default();
-        assert!(told.ends_with(says), "{load}: {told}");
+        let sentence = last(load).unwrap_or_default();
+        assert!(sentence.ends_with(says), "{load}: {sentence}");
     }
-    // a part that did nothing is no bottleneck
+    // an idle part is no bottleneck
     let answer = json(&["simulate", &under(&folder, "rate = \"0.000001/s\"")]);
     assert_eq!(answer["bottleneck"], Value::Null);
     assert!(answer["because"].as_str().is_some_and(|because| because.starts_with("nothing was requested")), "{answer}");
 }
 
-/// Nothing that is served ends a simulation, too; and the least busy copies queue less than the solver's, which are
-/// taken at random.
+/// A simulation ends although no request is served. Reads from the least busy copy queue less than those of the solver,
+/// which chooses copies at random, so the two agree only within a quarter.
 #[test]
 fn degraded_arrays_end_and_are_solved_as_they_are_simulated() {
     let folder = folder("systems-degraded");
-    let of = |name: &str, text: &str| {
+    let simulate = |name: &str, text: &str| {
         let path = folder.join(name);
         fs::write(&path, text).expect("written");
         json(&["simulate", &path.display().to_string()])
     };
     let plain = "capacity = \"1GB\"\n[drive.plain]\nservers = 1\nservice = { uniform_us = [100, 9000] }\n";
-    // users who do not think, and an array without data: an error takes a moment, or no time would pass
-    let lost = of(
+    // users without think time on an array that lost its data: errors must take some time, or no time would pass
+    let lost = simulate(
         "lost.toml",
         &format!(
             "[watch]\nduration = \"1s\"\n[[drive]]\nname = \"disk\"\n{plain}[[array]]\nname = \"data\"\n\
@@ -330,7 +331,7 @@ fn degraded_arrays_end_and_are_solved_as_they_are_simulated() {
     };
     for (name, text) in [
         (
-            // small writes of a parity array in step
+            // small writes to a parity array in step (RAID 3)
             "parity.toml",
             "[watch]\nduration = \"10s\"\n[[drive]]\nname = \"disk\"\ncount = 5\nmodel = \"samsung-pm1643-3840\"\n\
              [[array]]\nname = \"data\"\nlevel = \"raid3\"\nfailed = [1]\n[[workload]]\nname = \"w\"\nusers = 4\n\
@@ -346,7 +347,7 @@ fn degraded_arrays_end_and_are_solved_as_they_are_simulated() {
             ),
         ),
     ] {
-        let (solved, simulated) = rates(&of(name, &text));
+        let (solved, simulated) = rates(&simulate(name, &text));
         assert!((solved / simulated - 1.0).abs() < 0.25, "{name}: solved {solved}/s, simulated {simulated}/s");
     }
 }

@@ -1,5 +1,5 @@
-//! The command `stress`: contracts, refusals before anything is written, and what a killed one leaves. Loads are held
-//! loosely: beside other tests no share can be promised.
+//! The command `stress`: JSON fields, refusals before anything is written, and clean-up after a kill. The reached
+//! levels are checked loosely, because other tests run at the same time.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn the_classes_say_what_they_load_and_whether_it_can_be_done_here() {
     }
     let screen = String::from_utf8_lossy(&diskwright(&["stress", "--list"]).stdout).into_owned();
     assert!(screen.contains("paging") && screen.contains("why should say"), "{screen}");
-    // each class has its row in the document
+    // docs/stress.md has a row for each class
     let document = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/stress.md")).expect("a document");
     for class in classes {
         let row = format!("| `{}` |", class["id"].as_str().expect("an id"));
@@ -81,7 +81,7 @@ fn a_load_is_held_and_says_what_it_reached() {
         let number = |key: &str| answer[key].as_f64().unwrap_or(f64::NAN);
         assert_eq!((answer["class"].as_str(), &answer["stopped"]), (Some(class), &serde_json::Value::Null));
         assert!(number("wall_s") >= 0.7 && number("per_s") > 0.0 && number("reached") > 0.0, "{answer}");
-        // a machine that others use reaches less; nobody reaches much more
+        // a busy machine reaches less than requested, none reaches much more
         assert!(number("reached") < number("asked") * 1.5, "{answer}");
         assert!(is_empty(&folder), "{class}");
     }
@@ -106,7 +106,7 @@ fn an_interrupted_load_says_what_it_reached_and_leaves_nothing() {
     assert!(is_empty(&folder));
 }
 
-/// A terminal interrupts the whole group: the load as well as the process that looks after it.
+/// Ctrl-C in a terminal interrupts the whole process group: the load as well as its supervisor.
 #[test]
 fn a_terminals_interrupt_is_one_for_the_load_too() {
     use std::os::unix::process::CommandExt;
@@ -141,7 +141,7 @@ fn a_killed_supervisor_takes_its_load_with_it() {
     let id = child.id();
     child.kill().expect("killed");
     child.wait().expect("ended");
-    // the load itself was not killed: it ends because nobody watches it any more, and takes its files along
+    // the load was not killed itself: it notices that its supervisor is gone, ends and removes its files
     until("its files are gone", || is_empty(&folder));
     let next = diskwright(&["stress", "locks", "--for", "100ms", "--dir", text(&folder), "--json"]);
     success(&next);
@@ -154,7 +154,7 @@ fn a_killed_supervisor_takes_its_load_with_it() {
 #[test]
 fn a_verification_is_one_table() {
     let output = diskwright(&["stress", "--verify", "--classes", "locks", "--for", "8s", "--json"]);
-    // what else runs here decides the verdict: only the form is held
+    // the verdict depends on the other programs of this machine, so only the form of the answer is checked
     let answer = json(&output);
     let trial = &answer["trials"][0];
     eprintln!("beside other tests: {trial}");

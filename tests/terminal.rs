@@ -1,4 +1,4 @@
-//! `watch` on a real terminal, by tmux: what it shows, and that the terminal is as before however it ends.
+//! `watch` on a real terminal, by tmux: its screens, and a restored terminal however it ends.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ const SECOND: i64 = 1_000_000_000;
 /// 2026-11-21 22:00:00 UTC.
 const START: i64 = 1_795_298_400 * SECOND;
 
-/// Five minutes of a disk that is busy, in a log.
+/// Writes a log of five minutes of a busy disk; returns its path.
 fn log(place: &Path) -> PathBuf {
     let series =
         |(name, scale): (&str, f64)| Series { counter: format!("physical_disk.{name}"), instance: "sda".into(), scale };
@@ -35,13 +35,13 @@ fn log(place: &Path) -> PathBuf {
     place.to_owned()
 }
 
-/// A shell in a terminal of its own; gone with this.
+/// A shell in a terminal of tmux; ended when it is dropped.
 struct Pane {
     socket: String,
 }
 
 impl Pane {
-    /// A terminal of 80 columns and 24 rows; none where there is no tmux.
+    /// Starts a terminal of 80 columns and 24 rows; `None` without tmux.
     fn start(name: &str) -> Option<Pane> {
         let pane = Pane { socket: format!("diskwright-{name}-{}", std::process::id()) };
         let shell =
@@ -61,12 +61,13 @@ impl Pane {
         command
     }
 
+    /// Runs a tmux command on this terminal; returns its output.
     fn ask(&self, words: &[&str]) -> String {
         let answer = self.tmux().args(words).output().expect("tmux runs");
         String::from_utf8_lossy(&answer.stdout).into_owned()
     }
 
-    /// Types a line.
+    /// Types a line and Enter.
     fn line(&self, text: &str) {
         self.ask(&["send-keys", "-l", text]);
         self.ask(&["send-keys", "Enter"]);
@@ -76,6 +77,7 @@ impl Pane {
         self.ask(&[&["send-keys"], keys].concat());
     }
 
+    /// Text of the screen.
     fn shown(&self) -> String {
         self.ask(&["capture-pane", "-p"])
     }
@@ -88,25 +90,25 @@ impl Pane {
         }
     }
 
-    /// Runs `watch` with these words before and behind it, and waits until it shows the log.
+    /// Starts `watch` with text before it and arguments behind it, and waits until its screen appears.
     fn watch(&self, before: &str, behind: &str) {
         self.line(&format!("{before} {} watch {behind}", env!("CARGO_BIN_EXE_diskwright")));
         self.until("the screen", |shown| shown.contains("? help") && shown.contains("device"));
     }
 
-    /// The other screen is in use, the cursor can be seen, the mouse is taken.
+    /// Three flags, 0 or 1: alternate screen in use, cursor visible, mouse captured.
     fn flags(&self) -> String {
         self.ask(&["display-message", "-p", "#{alternate_on} #{cursor_flag} #{mouse_any_flag}"]).trim().to_owned()
     }
 
-    /// The terminal is as a shell expects it.
-    fn is_usable(&self, how: &str) {
+    /// Asserts that the shell can use the terminal after `watch` ended by `cause`.
+    fn is_usable(&self, cause: &str) {
         self.line("stty -a; echo $((6 * 7))");
         self.until("the shell after it", |shown| shown.contains("\n42"));
         let shown = self.shown();
         let has = |word: &str| shown.split([' ', '\n', ';']).any(|found| found == word);
-        assert!(has("icanon") && has("echo") && has("isig"), "{how}: {shown}");
-        assert_eq!(self.flags(), "0 1 0", "{how}");
+        assert!(has("icanon") && has("echo") && has("isig"), "{cause}: {shown}");
+        assert_eq!(self.flags(), "0 1 0", "{cause}");
     }
 }
 
@@ -154,7 +156,7 @@ fn the_verdict_in_full_scrolls_and_gives_the_screen_back() {
     let first = pane.shown();
     assert!(first.contains(&sentence) && !first.contains("? help"), "{first}");
     assert!(first.contains("up, down: scroll") && first.contains("lines 1-23 of "), "{first}");
-    // all that `why` says of the same minute is on it
+    // the page has all parts of the report of `why`
     let mut all = first.lines().take(23).map(str::to_owned).collect::<Vec<_>>();
     let count: usize =
         first.rsplit("lines 1-23 of ").next().and_then(|rest| rest.trim().parse().ok()).expect("a count");
@@ -170,7 +172,7 @@ fn the_verdict_in_full_scrolls_and_gives_the_screen_back() {
     }
     assert!(!page.contains('…'), "something is cut:\n{page}");
     assert!(all.iter().all(|line| line.chars().count() <= 80), "{page}");
-    // nobody scrolls beyond the end; another key gives the screen back, and does nothing else
+    // scrolling stops at the end; any other key only returns to the screen
     pane.keys(&["Down", "Down", "Up", "Down"]);
     pane.until("the end", |shown| shown.contains(&format!("-{count} of {count}")));
     pane.keys(&["q"]);
@@ -182,7 +184,7 @@ fn the_verdict_in_full_scrolls_and_gives_the_screen_back() {
     assert!(pane.shown().lines().all(|line| line.chars().count() <= 50), "{}", pane.shown());
     pane.keys(&["x"]);
     pane.until("the screen", |shown| shown.contains("? help"));
-    // two keys at once: it is of the moment to which the first went, at which there is one tick
+    // two keys at once: the verdict is of the beginning, where Home went and only one tick lies before
     pane.keys(&["Home", "v"]);
     pane.until("the beginning", |shown| shown.contains("too few ticks") && shown.contains("any key: back"));
     pane.keys(&["x"]);
@@ -205,7 +207,7 @@ fn signals_leave_a_usable_terminal() {
         pane.until("the shell", |shown| shown.trim_end().ends_with('$') && !shown.contains("? help"));
         pane.is_usable(signal);
     }
-    // stopped, it leaves the terminal to the shell, and draws anew when it goes on
+    // Ctrl-Z gives the terminal to the shell, and `fg` draws the screen again
     pane.watch("clear;", text(&log));
     pane.keys(&["C-z"]);
     pane.until("the shell while it is stopped", |shown| shown.contains("topped"));
@@ -222,10 +224,10 @@ fn signals_leave_a_usable_terminal() {
 fn colours_and_characters_beyond_ascii_can_be_done_without() {
     let Some(pane) = Pane::start("plain") else { return };
     let log = log(&folder("terminal-plain").join("log"));
-    // 39 is the terminal's own colour
+    // 39 is the default colour of the terminal
     let is_colour = |code: &str| code.starts_with('3') && !code.starts_with("39");
     let coloured = |codes: &str| codes.split("\u{1b}[").any(|code| is_colour(code.trim_start_matches("1;")));
-    // wide enough for the queue over time, which is drawn with blocks
+    // wide enough for the chart of the queue, which is drawn with block characters
     pane.ask(&["resize-window", "-x", "160", "-y", "40"]);
     pane.watch("LC_ALL=C.UTF-8", text(&log));
     let codes = pane.ask(&["capture-pane", "-p", "-e"]);
@@ -235,7 +237,7 @@ fn colours_and_characters_beyond_ascii_can_be_done_without() {
     pane.watch("clear; NO_COLOR=1 LC_ALL=C", text(&log));
     let codes = pane.ask(&["capture-pane", "-p", "-e"]);
     assert!(!coloured(&codes) && codes.is_ascii(), "{codes}");
-    // what colour says is said by a sign, too
+    // a sign replaces the colour
     assert!(codes.contains("!sda"), "{codes}");
     pane.keys(&["q"]);
 }
@@ -276,8 +278,8 @@ fn what_goes_wrong_meanwhile_stands_on_the_screen_and_is_said_again_behind_it() 
     pane.is_usable("q");
 }
 
-/// `script` gives the program a terminal whose other end is a pipe here; nobody reads it for a while, as on a line
-/// that hangs.
+/// `script` gives the program a terminal whose output goes to a pipe of the test, which is not read for a while, like a
+/// connection that hangs.
 #[test]
 fn a_line_that_hangs_holds_up_no_key_and_costs_no_memory() {
     let words = format!("stty cols 80 rows 24; {} watch --every 100ms", env!("CARGO_BIN_EXE_diskwright"));
@@ -288,7 +290,7 @@ fn a_line_that_hangs_holds_up_no_key_and_costs_no_memory() {
     let (mut keys, mut screen) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
     let mut first = [0; 1];
     screen.read_exact(&mut first).expect("something is drawn");
-    // nobody reads: 64 KiB of a pipe and some of a terminal fill up, and then the program waits
+    // without a reader the pipe (64 KiB) and the buffer of the terminal fill up, and writes of the program block
     std::thread::park_timeout(Duration::from_secs(5));
     keys.write_all(b"q").expect("typed");
     let begin = Instant::now();
@@ -296,7 +298,7 @@ fn a_line_that_hangs_holds_up_no_key_and_costs_no_memory() {
     screen.read_to_end(&mut rest).expect("read to its end");
     assert!(child.wait().expect("an end").success());
     assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
-    // frames that nobody could see are not kept for later
+    // frames that could not be shown were dropped
     assert!(rest.len() < 400_000, "{} bytes", rest.len());
     let text = String::from_utf8_lossy(&rest);
     assert!(text.contains("\u{1b}[?1049l") && text.contains("\u{1b}[?25h"), "the terminal is given back");
@@ -316,15 +318,15 @@ fn a_recording_ends_with_what_it_recorded() {
     assert!(last.contains(": recorded ") && last.ends_with(&next), "{shown:?}");
 }
 
-/// How many processes of this program look at this log.
+/// Number of processes of this program that have this log among their arguments.
 fn watchers_of(log: &Path) -> usize {
     let words = |process: fs::DirEntry| fs::read(process.path().join("cmdline")).unwrap_or_default();
-    let looks = |words: &Vec<u8>| {
+    let watches_log = |words: &Vec<u8>| {
         let mut words = words.split(|byte| *byte == 0);
         words.next() == Some(env!("CARGO_BIN_EXE_diskwright").as_bytes())
             && words.any(|word| word == text(log).as_bytes())
     };
-    fs::read_dir("/proc").expect("processes").flatten().map(words).filter(looks).count()
+    fs::read_dir("/proc").expect("processes").flatten().map(words).filter(watches_log).count()
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `trace`: what is wrong usage, what is said without privileges, and a traced load.
+//! `trace`: a traced load, wrong usage, and the message without privileges.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,14 @@ use serde_json::Value;
 
 use crate::common::{command, diskwright, folder, json, said, success, text};
 
-/// A loop device over a file in memory; gone with this.
+/// A loop device over a file in memory; detached when it is dropped.
 pub struct TracedDisk {
     file: PathBuf,
     device: String,
 }
 
 impl TracedDisk {
+    /// Attaches the device; `None`, with the reason printed, where this machine cannot trace or attach it.
     pub fn attach(name: &str) -> Option<TracedDisk> {
         let status = diskwright(&["trace", "status", "--json"]);
         let status = success(&status);
@@ -34,12 +35,12 @@ impl TracedDisk {
         Some(TracedDisk { file, device: String::from_utf8_lossy(&made.stdout).trim().to_owned() })
     }
 
-    /// Its path.
+    /// Path of the device.
     pub fn device(&self) -> &str {
         &self.device
     }
 
-    /// Traces while 300 blocks are read and 20 are written; what the program wrote.
+    /// Traces while 300 blocks are read and 20 are written; returns the output of `trace`.
     fn trace(&self, more: &[&str]) -> std::process::Output {
         let words = [&["trace", &self.device, "--for", "3s", "--budget", "100%"], more].concat();
         let traced = command(&words).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn();
@@ -73,7 +74,7 @@ impl Drop for TracedDisk {
     }
 }
 
-/// The figures of an operation on the only device.
+/// Figures of an operation on the only device.
 fn operation<'a>(document: &'a Value, name: &str) -> &'a Value {
     let operations = document["devices"][0]["operations"].as_array().expect("operations");
     operations.iter().find(|o| o["operation"] == name).unwrap_or_else(|| panic!("no {name}: {document}"))
@@ -89,12 +90,12 @@ fn a_traced_load_has_its_requests_stages_and_askers() {
     for stage in ["queue", "scheduler", "device"] {
         assert_eq!(read["stages_s"][stage]["count"], read["requests"], "{stage}");
     }
-    // ten requests of 300 lie above the 90th percentile, and not above the 99th
+    // a percentile needs ten requests above it: 300 requests have ten above the 90th, but not above the 99th
     assert!(read["latency_s"]["p90"].is_f64() && read["latency_s"]["p999"].is_null(), "{read}");
     assert!(operation(&document, "sync_write")["requests"].as_u64().is_some_and(|n| n >= 20));
     assert!(operation(&document, "flush")["requests"].as_u64().is_some_and(|n| n >= 1));
-    let askers = document["devices"][0]["processes"].as_array().expect("processes");
-    assert!(askers.iter().any(|a| a["comm"] == "dd" && a["sure"] == true), "{askers:?}");
+    let processes = document["devices"][0]["processes"].as_array().expect("processes");
+    assert!(processes.iter().any(|p| p["comm"] == "dd" && p["sure"] == true), "{processes:?}");
     assert_eq!((&document["dropped"], &document["events"]["unknown"]), (&0.into(), &0.into()));
     assert!(document["cost"]["cpu_share"].as_f64().is_some_and(|share| share > 0.0));
     assert!(document["worst"].as_array().is_some_and(|worst| worst.len() == 20 && worst[0]["latency_s"].is_f64()));
@@ -115,7 +116,7 @@ fn histograms_in_the_kernel_are_named_as_such() {
     assert!(read["bytes"].as_u64().is_some_and(|n| n >= 300 * 4096), "{read}");
 }
 
-/// The file is what blktrace writes: our own reader finds the same requests in it, and so does the simulator.
+/// The file has the format of blktrace: `show`, `plan`, `report` and blkparse find the same requests in it.
 #[test]
 fn a_kept_trace_is_read_again() {
     let Some(disk) = TracedDisk::attach("trace-out") else { return };
@@ -167,13 +168,13 @@ fn what_cannot_be_traced_is_said() {
     }
 }
 
-/// Without privileges the message says what is lost, what gives it, and what is left.
+/// Without privileges the message says what is not possible, which command makes it possible, and what works without.
 #[test]
 fn without_privileges_the_command_is_given() {
     let program = env!("CARGO_BIN_EXE_diskwright");
     let is_root = rustix::process::geteuid().is_root();
     let output = if is_root {
-        // nobody may not enter the build's folder, so the program comes by a descriptor
+        // the user nobody may not enter the build folder, so the program is passed as a descriptor
         let script = format!(
             "exec 3<{program}; exec setpriv --reuid 65534 --regid 65534 --clear-groups \
             --bounding-set=-all --inh-caps=-all /proc/self/fd/3 trace vda --for 1s"

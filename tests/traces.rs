@@ -1,4 +1,4 @@
-//! `show` on request traces, as a user meets it.
+//! `show` on request traces.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ fn show(arguments: &[&str], input: Stdio) -> Output {
     command.arg("show").args(arguments).env("LC_ALL", "C.UTF-8").stdin(input).output().expect("the program runs")
 }
 
+/// Runs `show` on a fixture.
 fn of(name: &str, more: &[&str]) -> Output {
     let path = fixture(name);
     let path = path.to_str().expect("a plain path");
@@ -30,16 +31,16 @@ fn document(output: &Output) -> Value {
 fn a_blktrace_of_two_processors() {
     // either file brings the other
     for name in ["small.blktrace.0", "small.blktrace.1"] {
-        let told = document(&of(name, &["--json"]));
-        assert_eq!((&told["schema"], &told["format"]), (&"diskwright.trace/1".into(), &"blktrace".into()));
-        assert_eq!((&told["requests"], &told["unfinished"]), (&65.into(), &0.into()));
-        assert_eq!(told["wall_clock"], true);
+        let shown = document(&of(name, &["--json"]));
+        assert_eq!((&shown["schema"], &shown["format"]), (&"diskwright.trace/1".into(), &"blktrace".into()));
+        assert_eq!((&shown["requests"], &shown["unfinished"]), (&65.into(), &0.into()));
+        assert_eq!(shown["wall_clock"], true);
         assert!(
-            told["from"].as_str().is_some_and(|from| from.starts_with("2023-11-14T22:13:20.250")),
+            shown["from"].as_str().is_some_and(|from| from.starts_with("2023-11-14T22:13:20.250")),
             "{}",
-            told["from"]
+            shown["from"]
         );
-        let device = &told["devices"][0];
+        let device = &shown["devices"][0];
         assert_eq!(device["name"], "8,16");
         assert_eq!(device["operations"]["flush"]["requests"], 1);
         assert_eq!(device["operations"]["discard"]["bytes"], 1 << 20);
@@ -88,7 +89,7 @@ fn people_see_tables_and_histograms() {
     {
         assert!(table.contains(word), "{word}:\n{table}");
     }
-    // fewer than ten of 80 requests lie above the 95th percentile
+    // a percentile needs ten requests above it, and fewer of the 80 lie above the 95th
     let response = table.lines().find(|line| line.trim_start().starts_with("response")).expect("a row");
     assert!(response.contains(" -"), "{response}");
     let chart = shown(&["--as", "chart", "--instance", "*_1"]);
@@ -111,8 +112,8 @@ fn why_reads_a_trace_as_a_log() {
     let mut why = Command::new(env!("CARGO_BIN_EXE_diskwright"));
     why.arg("why").arg(fixture("small.msr.csv")).arg("--json");
     let done = why.stdin(Stdio::null()).output().expect("the program runs");
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert_eq!(done.status.code(), Some(0), "{said}");
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(0), "{stderr}");
     let verdict: Value = serde_json::from_slice(&done.stdout).expect("JSON");
     assert_eq!(verdict["schema"].as_str(), Some("diskwright.verdict/1"));
     assert!(
@@ -123,24 +124,24 @@ fn why_reads_a_trace_as_a_log() {
 
 #[test]
 fn wrong_use_is_said() {
-    let said = |done: &Output| String::from_utf8_lossy(&done.stderr).into_owned();
+    let message = |done: &Output| String::from_utf8_lossy(&done.stderr).into_owned();
     let window = of("small.spc", &["--from", "-1m"]);
-    assert_eq!(window.status.code(), Some(2), "{}", said(&window));
+    assert_eq!(window.status.code(), Some(2), "{}", message(&window));
     for (words, expected) in [
         (&["--latency"][..], "--latency is for logs"),
         (&["--latency", "--as", "csv"], "cannot be used with"),
         (&["--utc-offset", "+02:00"], "--utc-offset needs a log"),
     ] {
         let done = of("small.spc", words);
-        assert!(done.status.code() == Some(2) && said(&done).contains(expected), "{words:?}: {}", said(&done));
+        assert!(done.status.code() == Some(2) && message(&done).contains(expected), "{words:?}: {}", message(&done));
     }
-    let nobody = of("small.spc", &["--instance", "sda"]);
-    assert_eq!(nobody.status.code(), Some(1));
-    assert!(said(&nobody).contains("devices: 0, 1"), "{}", said(&nobody));
+    let unknown = of("small.spc", &["--instance", "sda"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(message(&unknown).contains("devices: 0, 1"), "{}", message(&unknown));
     let (one, two) = (fixture("small.spc"), fixture("small.msr.csv"));
     let mixed = show(&[one.to_str().expect("plain"), two.to_str().expect("plain")], Stdio::null());
     assert_eq!(mixed.status.code(), Some(1));
-    assert!(said(&mixed).contains("one at a time"), "{}", said(&mixed));
+    assert!(message(&mixed).contains("one at a time"), "{}", message(&mixed));
 }
 
 /// A volume (253,0) on a partition of a disk (8,0), as blkparse prints it.
@@ -166,8 +167,8 @@ fn devices_of_several_layers_count_once_or_each_by_name() {
     let upper = document(&shown(&["--instance", "253,0"]));
     assert_eq!((&upper["requests"], &upper["devices"][0]["name"]), (&113.into(), &"253,0".into()));
     assert_eq!(document(&shown(&["--instance", "*"]))["requests"], 226);
-    let told = show(&[path.to_str().expect("plain")], Stdio::null());
-    assert!(String::from_utf8_lossy(&told.stdout).contains("113 requests of 253,0 were passed on"));
+    let screen = show(&[path.to_str().expect("plain")], Stdio::null());
+    assert!(String::from_utf8_lossy(&screen.stdout).contains("113 requests of 253,0 were passed on"));
 }
 
 #[test]
@@ -180,11 +181,11 @@ fn a_format_that_cannot_be_told_is_asked_for() {
     assert_eq!(refused.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--trace-format disksim"));
     for (format, seconds) in [("disksim", 49.0), ("mqsim", 49e-6)] {
-        let told = document(&show(&[path, "--trace-format", format, "--json"], Stdio::null()));
+        let shown = document(&show(&[path, "--trace-format", format, "--json"], Stdio::null()));
         assert!(
-            (told["seconds"].as_f64().expect("known") / seconds - 1.0).abs() < 1e-9,
+            (shown["seconds"].as_f64().expect("known") / seconds - 1.0).abs() < 1e-9,
             "{format}: {}",
-            told["seconds"]
+            shown["seconds"]
         );
     }
     let unknown = show(&[path, "--trace-format", "disk"], Stdio::null());

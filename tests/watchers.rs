@@ -1,5 +1,5 @@
-//! Folders of OSWatcher and ExaWatcher. What a tool printed of the time since boot is 77 in all its columns, and 50
-//! or another one number is what it printed of each interval, so that a value of the wrong row shows.
+//! Folders of OSWatcher and ExaWatcher. In these fixtures the first report of a tool, which covers the time since boot,
+//! has 77 in all columns, and the reports of intervals have another constant, so that a value of the wrong row shows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,19 +7,22 @@ use std::path::{Path, PathBuf};
 
 use crate::common::{diskwright, folder, said, success};
 
-/// Runs of a tool in a file of OSWatcher, thirty seconds apart; reports of a tool that runs on for ExaWatcher.
+/// Runs of a tool in a file of OSWatcher, thirty seconds apart.
 const RUNS: u32 = 24;
+/// Reports of a tool that runs continuously for ExaWatcher.
 const REPORTS: u32 = 48;
 
-/// The first second of a run, of the day.
+/// Start of a run, seconds of the day.
 fn second(run: u32) -> u32 {
     5 * 3600 + 1 + run * 30
 }
 
+/// Clock time of a second of the day.
 fn clock(second: u32) -> String {
     format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
 }
 
+/// First line of the text of sysstat's tools.
 fn kernel(host: &str) -> String {
     format!("Linux 5.15.0-200.el8uek.x86_64 ({host}) \t11/23/2026 \t_x86_64_\t(4 CPU)\n\n")
 }
@@ -41,7 +44,7 @@ fn vmstat(rows: u32) -> String {
     };
     let heads = "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----\n\
                  \x20r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
-    // the headings come again after a screen
+    // vmstat repeats its headings after 20 rows
     let all = (0..rows).map(|run| if run % 20 == 0 { heads.to_owned() + row(run == 0) } else { row(false).to_owned() });
     all.collect()
 }
@@ -74,12 +77,13 @@ fn top(begin: u32, busy: u32) -> String {
 const MEMORY: &str = "MemTotal:       16000000 kB\nMemFree:         400000 kB\nMemAvailable:    900000 kB\n\
                       Buffers:          10000 kB\nCached:          900000 kB\nDirty:              100 kB\n";
 
+/// Writes a file and creates its folder.
 fn put(path: PathBuf, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
 }
 
-/// A folder of OSWatcher whose clock is `zone`.
+/// Writes a folder of OSWatcher whose clock is in this time zone.
 fn oswatcher(top_folder: &Path, host: &str, zone: &str) {
     let file = |tool: &str, run: &dyn Fn(u32) -> String| {
         let zzz = |number: u32| format!("zzz ***Mon Nov 23 {} {zone} 2026\n", clock(second(number)));
@@ -102,7 +106,7 @@ fn oswatcher(top_folder: &Path, host: &str, zone: &str) {
     file("ps", &|_| "F S USER PID\n4 S root 1\n".to_owned());
 }
 
-/// A folder of ExaWatcher.
+/// Writes a folder of ExaWatcher.
 fn exawatcher(top_folder: &Path, host: &str) {
     let rule = "#".repeat(60);
     let file = |module: &str, command: &str, text: String| {
@@ -127,7 +131,7 @@ fn exawatcher(top_folder: &Path, host: &str) {
     file("Top", "/usr/bin/top -b -d 5 -n 720", zzz(0) + &frames);
 }
 
-/// Seconds of the day, and the values of each column without its gaps.
+/// Exports a log; returns the times of its rows, seconds of the day, and the distinct values of each column but gaps.
 fn table(path: &Path) -> (Vec<u32>, BTreeMap<String, BTreeSet<String>>) {
     let done = diskwright(&["export", path.to_str().unwrap(), "--as", "csv"]);
     assert!(done.status.success(), "{}", said(&done));
@@ -147,6 +151,7 @@ fn table(path: &Path) -> (Vec<u32>, BTreeMap<String, BTreeSet<String>>) {
     (times, columns)
 }
 
+/// Expects these times, a single value in each column, and these values in some columns.
 fn expect_one_value(path: &Path, times: &[u32], some: &[(&str, &str)]) {
     let (found, columns) = table(path);
     assert_eq!(found, times, "{}", path.display());
@@ -179,9 +184,12 @@ fn each_run_of_oswatcher_leaves_out_what_is_since_boot() {
         assert!(!table(&path("top")).1.contains_key("processor.user{_total}"), "shares since boot");
     }
     let done = diskwright(&["why", top_folder.to_str().unwrap(), "--json"]);
-    let told = said(&done);
-    assert!(told.contains("1 iostat-text, 1 proc-loop, 1 sar-text, 1 top-text, 1 vmstat-text"), "{told}");
-    assert!(!told.contains("neither") && !told.contains("not of top") && !told.contains("not a row"), "{told}");
+    let message = said(&done);
+    assert!(message.contains("1 iostat-text, 1 proc-loop, 1 sar-text, 1 top-text, 1 vmstat-text"), "{message}");
+    assert!(
+        !message.contains("neither") && !message.contains("not of top") && !message.contains("not a row"),
+        "{message}"
+    );
     let verdict = success(&done);
     assert_eq!(verdict["host"], "db1.example.com");
 }
@@ -214,7 +222,7 @@ fn files_of_two_machines_are_told_apart_by_their_names() {
     for host in ["db1.example.com", "db2.example.com"] {
         oswatcher(&top_folder, host, "UTC");
     }
-    // the machines of vmstat, top and meminfo stand nowhere else
+    // vmstat, top and meminfo do not print the machine, so only the file names are left
     fs::remove_dir_all(top_folder.join("archive/oswiostat")).unwrap();
     fs::remove_dir_all(top_folder.join("archive/oswmpstat")).unwrap();
     let bundle = top_folder.to_str().unwrap();

@@ -1,4 +1,4 @@
-//! The command `workload`: contracts, refusals before anything is written, and what a killed one leaves.
+//! The command `workload`: JSON fields, refusals before anything is written, and clean-up after a kill.
 
 use std::fs;
 
@@ -67,17 +67,17 @@ fn a_result_that_is_kept_is_sorted() {
     let rows = fs::read_to_string(&kept).expect("kept");
     let keys: Vec<&str> = rows.lines().map(|row| &row[..10]).collect();
     assert!(keys.len() == 30_000 && keys.is_sorted());
-    // a file that is there is never written over
+    // an existing file is never overwritten
     let again = diskwright(&sort);
     assert!(again.status.code() == Some(2) && said(&again).contains("already exists"), "{}", said(&again));
     assert_eq!(fs::read_to_string(&kept).expect("kept"), rows);
-    // a file has its own rows
+    // rows of a file cannot be chosen by options
     for (option, value) in [("--rows", "10"), ("--seed", "2")] {
         let output = diskwright(&["workload", "sort", "--source", text(&kept), option, value]);
         let refused = format!("{option} goes with rows that are made");
         assert!(output.status.code() == Some(2) && said(&output).contains(&refused), "{}", said(&output));
     }
-    // nor is a link followed, wherever it leads
+    // a link is not followed
     let link = folder.join("link");
     std::os::unix::fs::symlink("nowhere", &link).expect("made");
     let output = diskwright(&["workload", "sort", "--source", &dir, "--rows", "100", "--keep", text(&link)]);
@@ -185,7 +185,7 @@ fn an_interrupted_one_leaves_nothing() {
 fn an_interrupt_is_heard_while_files_are_made() {
     let folder = folder("workload-stopped-early");
     let dir = text(&folder);
-    // more files than can be made before the interrupt comes
+    // more files than it can create before the interrupt
     let child = command(&["workload", "backup", "--dir", dir, "--for", "1s", "--files", "300000", "--mean-size", "1K"])
         .stderr(std::process::Stdio::piped())
         .spawn()
@@ -205,7 +205,7 @@ fn the_sweeps_of_the_sort_are_suites_of_probe() {
     assert_eq!((answer["schema"].as_str(), answer["workload"].as_str()), (Some("diskwright.workload/1"), Some("sort")));
     let runs = answer["runs"].as_array().expect("runs");
     assert!(runs.len() >= 3 && answer["knee_bytes"].as_u64() >= Some(1 << 20), "{answer}");
-    // the smallest amount of memory takes several runs, the largest holds all rows
+    // the smallest amount of memory needs several runs, the largest holds all rows
     assert!(runs[0]["runs"].as_u64() > Some(1) && runs[runs.len() - 1]["runs"].as_u64() == Some(1), "{answer}");
     assert!(is_empty(&folder));
     for (wrong, word) in [

@@ -23,13 +23,13 @@ class Failed(Exception):
     """A contender did not measure; the text is what it said."""
 
 
-def size(text):
+def parse_size(text):
     """Bytes of `4k`."""
     text = str(text).lower()
     return int(text[:-1]) * UNITS[text[-1]] if text[-1] in UNITS else int(text)
 
 
-def told(argv):
+def run_contender(argv):
     done = subprocess.run([*REAL_TIME, *argv], capture_output=True, text=True, check=False)
     if done.returncode:
         raise Failed(f"{' '.join(argv)}: {(done.stderr or done.stdout).strip()[-400:]}")
@@ -46,7 +46,7 @@ def fio(target, job, ramp_s, lasts_s):
     if not options["time_based"]:
         # a size instead of a time
         options = {key: options[key] for key in options if key not in ("time_based", "runtime", "ramp_time")}
-    out = told(["fio", *(f"--{key}={value}" for key, value in options.items())])
+    out = run_contender(["fio", *(f"--{key}={value}" for key, value in options.items())])
     document = json.loads(out[out.index("{"):])["jobs"][0]
     sides = [document[name] for name in ("read", "write") if document[name]["total_ios"]]
     requests = sum(side["total_ios"] for side in sides)
@@ -65,7 +65,7 @@ def fio(target, job, ramp_s, lasts_s):
     }
 
 
-def pattern(job, ramp_s, lasts_s):
+def probe_pattern(job, ramp_s, lasts_s):
     """The job as diskwright's pattern."""
     random = "rand" in job["rw"]
     reads = {"read": 1.0, "write": 0.0, "rw": job.get("rwmixread", 50) / 100}[job["rw"].removeprefix("rand")]
@@ -79,7 +79,8 @@ def pattern(job, ramp_s, lasts_s):
     else:
         pace = {"loop": "closed", "depth": job.get("iodepth", 1)}
     place = {"place": "uniform"} if random else {"place": "sequential", "streams": 1}
-    return {"name": "job", **place, **pace, "sizes": [[size(job["bs"]), 1.0]], "read_share": reads, "align_bytes": 0,
+    return {"name": "job", **place, **pace, "sizes": [[parse_size(job["bs"]), 1.0]], "read_share": reads,
+            "align_bytes": 0,
             "from_bytes": 0, "range_bytes": None, "buffered": False, "durable": "no", "ramp_s": ramp_s,
             "lasts_s": lasts_s, "seed": 1}
 
@@ -87,10 +88,10 @@ def pattern(job, ramp_s, lasts_s):
 def diskwright(program, target, job, ramp_s, lasts_s):
     """One run of ours."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump(pattern(job, ramp_s, lasts_s), file)
+        json.dump(probe_pattern(job, ramp_s, lasts_s), file)
         file.flush()
         # fio has one thread a job
-        run = json.loads(told([program, target, file.name, "--lanes", "1"]))
+        run = json.loads(run_contender([program, target, file.name, "--lanes", "1"]))
     latency = run["latency_s"]
     # reads stand for a mix, as with fio
     shares = (run.get("reads") or run)["latency_s"]

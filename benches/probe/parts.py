@@ -9,7 +9,7 @@ import sys
 import time
 import zlib
 
-from contenders import contenders, fio, told
+from contenders import contenders, fio, run_contender
 from devices import Stalls
 from table import aligned
 
@@ -34,11 +34,11 @@ OPEN = {
 MEASURES = ("requests_per_s", "mean_s", "p99_s")
 
 
-def say(text):
+def print_progress(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def repeated(options, device, job, names=None):
+def run_in_turns(options, device, job, names=None):
     """Runs of each contender, taking turns and turns at being first."""
     both = contenders(options.program)
     names = names or list(both)
@@ -54,7 +54,7 @@ def median(runs, measure):
     return statistics.median(values) if values else float("nan")
 
 
-def apart(runs, measure):
+def relative_difference(runs, measure):
     """How far ours is from fio's: the median over pairs of neighbours in time,
     which share the machine's mood, and an interval for it."""
     pairs = zip(runs["fio"], runs["diskwright"])
@@ -68,18 +68,18 @@ def apart(runs, measure):
     return statistics.median(ratios), ratios[low], ratios[high]
 
 
-def compared(options, device, jobs, goal):
+def compare_jobs(options, device, jobs, goal):
     """A table of both over the jobs; `wrong` is what misses the goal."""
     rows = [["pattern", "requests/s: fio", "apart", "of 95 %", "mean: fio", "apart", "of 95 %", "99 %: fio", "apart",
              "of 95 %"]]
     raw, wrong, medians = {}, [], {}
     for name, job in jobs.items():
-        say(f"  {name}")
-        raw[name] = runs = repeated(options, device, job)
+        print_progress(f"  {name}")
+        raw[name] = runs = run_in_turns(options, device, job)
         row = [name]
         for measure in MEASURES:
-            by, low, high = apart(runs, measure)
-            row += [shown(measure, median(runs["fio"], measure)), f"{by:+.1%}", f"{low:+.1%} to {high:+.1%}"]
+            by, low, high = relative_difference(runs, measure)
+            row += [format_value(measure, median(runs["fio"], measure)), f"{by:+.1%}", f"{low:+.1%} to {high:+.1%}"]
             medians[f"{name}: {measure}"] = [by, low, high]
             held = goal if not options.tiny else ROBUST_APART
             # beside compilers a tail is theirs; an open loop's latency is not the same quantity with both
@@ -92,24 +92,24 @@ def compared(options, device, jobs, goal):
     return {"table": aligned(rows), "apart": medians, "raw": raw, "wrong": wrong}
 
 
-def shown(measure, value):
+def format_value(measure, value):
     return f"{value:,.0f}" if measure == "requests_per_s" else f"{value * 1e3:.3f} ms"
 
 
 def agreement_paced(devices, options):
     """Both on a device of 2 ms, depth up to 8; goal within 3 %."""
-    return on_paced(options, devices.paced(2), "a loop device over a paced export")
+    return compare_on_paced(options, devices.paced(2), "a loop device over a paced export")
 
 
 def agreement_paced_file(devices, options):
     """The same without the loop device, whose kernel threads wait on a busy machine."""
-    return on_paced(options, devices.paced_file(2), "a paced export as a file")
+    return compare_on_paced(options, devices.paced_file(2), "a paced export as a file")
 
 
-def on_paced(options, target, what):
+def compare_on_paced(options, target, what):
     jobs = {"4k random read, depth 4": CORE["4k random read, depth 4"]} if options.tiny else CORE | OPEN
     what += f", 2 ms; medians of {options.repeats} runs of {options.seconds} s; goal {PACED:.0%}"
-    return {"what": what} | compared(options, target, jobs, PACED)
+    return {"what": what} | compare_jobs(options, target, jobs, PACED)
 
 
 def agreement_fast(devices, options):
@@ -117,7 +117,7 @@ def agreement_fast(devices, options):
     path, disk = devices.real_file(64 if options.tiny else 1024)
     jobs = {"4k random read, depth 4": CORE["4k random read, depth 4"]} if options.tiny else CORE | faster(OPEN)
     what = f"a written file on {disk}, direct; goal {FAST:.0%}"
-    return {"what": what} | compared(options, path, jobs, FAST)
+    return {"what": what} | compare_jobs(options, path, jobs, FAST)
 
 
 def agreement_loop(devices, options):
@@ -125,14 +125,14 @@ def agreement_loop(devices, options):
     path, disk = devices.real_file(64 if options.tiny else 1024)
     device = devices.loop_over(path)
     jobs = {"4k random read, depth 8": CORE["4k random read, depth 8"]} if options.tiny else CORE
-    return {"what": f"a loop device over a file on {disk}; goal {FAST:.0%}"} | compared(options, device, jobs, FAST)
+    return {"what": f"a loop device over a file on {disk}; goal {FAST:.0%}"} | compare_jobs(options, device, jobs, FAST)
 
 
 def agreement_memory(devices, options):
     """Both on a compressed disk in memory (zram); goal within 10 %."""
     device = devices.zram(32 if options.tiny else 256)
     jobs = {"4k random read, depth 8": CORE["4k random read, depth 8"]} if options.tiny else CORE
-    return {"what": f"zram with incompressible data; goal {FAST:.0%}"} | compared(options, device, jobs, FAST)
+    return {"what": f"zram with incompressible data; goal {FAST:.0%}"} | compare_jobs(options, device, jobs, FAST)
 
 
 def faster(jobs):
@@ -141,15 +141,15 @@ def faster(jobs):
 
 def known_times(devices, options):
     """Service times of 1 to 20 ms through the block layer, recovered; goal within 5 %."""
-    return recovered(devices, options, devices.paced)
+    return recover_times(devices, options, devices.paced)
 
 
 def known_times_file(devices, options):
     """The same without loop device and block layer, whose kernel threads wait on a busy machine."""
-    return recovered(devices, options, devices.paced_file)
+    return recover_times(devices, options, devices.paced_file)
 
 
-def recovered(devices, options, make):
+def recover_times(devices, options, make):
     """Known times at several depths. `true` is what the server itself took, as it
     says. The path's own time is measured in the same turns and taken off: the
     same requests at delay 0, with a pause of that delay after each, because a
@@ -164,7 +164,7 @@ def recovered(devices, options, make):
     raw, wrong = {}, []
     for delay in delays:
         for depth in depths:
-            say(f"  {delay} ms, depth {depth}")
+            print_progress(f"  {delay} ms, depth {depth}")
             target = make(delay)
             runs = {"fio": [], "diskwright": [], "fio, path": [], "diskwright, path": []}
             for _ in range(options.repeats):
@@ -174,7 +174,7 @@ def recovered(devices, options, make):
                     runs[f"{name}, path"].append(measure(bare, pauses, 0.2, options.seconds / 2))
             true = devices.truth(target)
             raw[f"{delay} ms, depth {depth}"] = runs | {"true_s": true}
-            row, missed = recovery(runs, true, depth)
+            row, missed = recovery_row(runs, true, depth)
             rows.append([f"{delay} ms", str(depth), f"{true * 1e3:.3f} ms", *row])
             if abs(missed) > (ROBUST if options.tiny else KNOWN):
                 wrong.append(f"{delay} ms at depth {depth} is missed by {missed:+.1%}")
@@ -182,7 +182,7 @@ def recovered(devices, options, make):
     return {"what": what, "table": aligned(rows), "raw": raw, "wrong": wrong}
 
 
-def recovery(runs, true, depth):
+def recovery_row(runs, true, depth):
     """A row of the table, and how far ours missed."""
     row, missed = [], {}
     for name in ("diskwright", "fio"):
@@ -215,20 +215,20 @@ def stalls(devices, options):
     rows = [["run", "requests/s", "mean", "50 %", "99 %", "max", "longest silence", "hidden requests"]]
     raw = {}
     for name, (who, job) in jobs.items():
-        say(f"  {name}")
+        print_progress(f"  {name}")
         with Stalls(devices.servers[device][0], period, lasts) as stalled:
             raw[name] = run = contenders(options.program)[who](device, job, 0.0, seconds)
         run["stalls"] = stalled.stalls
         silence, hidden = run.get("longest_silence_s"), run.get("hidden_requests")
-        cell = lambda value: "too few" if value is None else shown("mean_s", value)  # noqa: E731
-        rows.append([name, shown("requests_per_s", run["requests_per_s"]),
+        cell = lambda value: "too few" if value is None else format_value("mean_s", value)  # noqa: E731
+        rows.append([name, format_value("requests_per_s", run["requests_per_s"]),
                      *(cell(run[m]) for m in ("mean_s", "p50_s", "p99_s", "max_s")),
                      "-" if silence is None else f"{silence:.3f} s", "-" if hidden is None else f"{hidden:,.0f}"])
     what = f"no answer for {lasts} s in every {period} s; {seconds} s a run"
-    return {"what": what, "table": aligned(rows), "raw": raw, "wrong": honest(raw, lasts)}
+    return {"what": what, "table": aligned(rows), "raw": raw, "wrong": check_stall_figures(raw, lasts)}
 
 
-def honest(raw, lasts):
+def check_stall_figures(raw, lasts):
     """The open loop shows the stall, the closed one says what it hides."""
     wrong = []
     open_loop, closed = raw["diskwright, open loop"], raw["diskwright, closed loop"]
@@ -259,13 +259,13 @@ def filling(devices, options):
                 os.unlink(path)
             begun = time.monotonic()
             if name == "diskwright":
-                told([options.program, path, "--fill", str(mib << 20)])
+                run_contender([options.program, path, "--fill", str(mib << 20)])
                 rate = (mib << 20) / (time.monotonic() - begun)
             else:
                 # without the time that it takes to start
                 rate = fio(path, job, 0, 0)["requests_per_s"] * (1 << 20)
             runs[name].append({"bytes_per_s": rate})
-    shares, twice = shrunk(ours), alike(ours)
+    shares, twice = compressed_share(ours), duplicate_pages(ours)
     rows = [["", "bytes/s"], *([name, f"{median(runs[name], 'bytes_per_s') / 1e6:,.0f} MB/s"] for name in runs)]
     rows += [[f"left by {name}", f"{share:.2%}"] for name, share in shares.items()]
     rows.append(["pages (4 KiB) that stand there twice", str(twice)])
@@ -275,7 +275,7 @@ def filling(devices, options):
     return {"what": what, "table": aligned(rows), "raw": runs, "wrong": wrong}
 
 
-def shrunk(path):
+def compressed_share(path):
     """What compressors leave of the first part of a file."""
     with open(path, "rb") as file:
         data = file.read(32 << 20)
@@ -283,7 +283,7 @@ def shrunk(path):
     return {name: len(less) / len(data) for name, less in squeezed.items()}
 
 
-def alike(path):
+def duplicate_pages(path):
     """Pages of a file that equal another."""
     seen, twice = set(), 0
     with open(path, "rb") as file:

@@ -52,7 +52,7 @@ class Clock:
         return best | {"tries": tried, "disturbed": least > 1}
 
 
-def first():
+def raise_priority():
     """Puts this process, and all that it starts, before others, where it may."""
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(50))

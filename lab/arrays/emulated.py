@@ -5,7 +5,7 @@ import re
 import time
 
 from levels import CHUNK_KB
-from load import fio_words, outcome, read, take
+from load import fio_words, outcome, read_counters, take_readings
 from qemu import Drive, Guest, sparse
 
 SERVED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "systems", "served.toml")
@@ -108,17 +108,17 @@ class Emulated:
             return (asked + time.monotonic()) / 2, text
 
         def done():
-            return sum(read(*count())[1][names[0]][::3])
+            return sum(read_counters(*count())[1][names[0]][::3])
 
         before = done()
         self.guest.sh(START.format(fio=" ".join(fio_words(target, load, options))))
-        readings = take(lambda: done() - before, count, options)
+        readings = take_readings(lambda: done() - before, count, options)
         self.guest.sh(END)
-        readings, pace = by_this_clock(readings)
-        return outcome(names[0], readings, load) | {"guest_clock": pace, "rebuilt_bytes_per_s": rebuilt(readings)}
+        readings, pace = to_host_clock(readings)
+        return outcome(names[0], readings, load) | {"guest_clock": pace, "rebuilt_bytes_per_s": rebuild_rate(readings)}
 
 
-def rebuilt(readings):
+def rebuild_rate(readings):
     """How fast md rebuilt, by bytes of each member; None where it does not, or was done before the end."""
     (start, first), (end, last) = ((moment, REBUILT.search(text)) for moment, text in (readings[0], readings[-1]))
     if not first or not last:
@@ -126,7 +126,7 @@ def rebuilt(readings):
     return (int(last[1]) - int(first[1])) * 1024 / (end - start)
 
 
-def by_this_clock(readings):
+def to_host_clock(readings):
     """Readings whose first line is the emulated machine's uptime, at moments of this
     machine's clock; and how many seconds of the other went by in one of this one.
 

@@ -8,7 +8,7 @@ import os
 import time
 
 from levels import OUTSTANDING
-from load import SECTOR, fio_words, outcome, take
+from load import SECTOR, fio_words, outcome, take_readings
 from machine import LabError, need_root, read_text, write_text
 from undo import kill, start_time_of
 
@@ -77,7 +77,8 @@ class Here:
                 words += [f"--name=lab.{number}", f"--filename={target}/lab.{number}"]
         fio = self.machine.start(["fio", *words])
         try:
-            readings = take(lambda: sum(self._bytes(fio)) / load.mean_bytes, lambda: self._count(fio, members), options)
+            readings = take_readings(lambda: sum(self._bytes(fio)) / load.mean_bytes,
+                                     lambda: self._count(fio, members), options)
             even = self._even_ids(fio)
             if fio.poll() is not None:
                 with open(fio.log, encoding="utf-8", errors="replace") as file:

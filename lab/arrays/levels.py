@@ -110,7 +110,7 @@ LEVELS = [
 TINY = (["raid5-5"], [100, 50])
 
 
-def named(name):
+def level_by_name(name):
     return next(level for level in LEVELS if level.name == name)
 
 

@@ -28,7 +28,7 @@ def fio_words(target, load, options, **more):
     return [f"--{key}={value}" for key, value in settings.items() if value is not None]
 
 
-def take(done, count, options):
+def take_readings(done, count, options):
     """Readings at the windows' ends, beginning when requests flow and not when fio was
     asked to start. `done` tells how many were; `count` gives a moment and lines in the form
     of /proc/diskstats."""
@@ -48,7 +48,7 @@ def outcome(name, readings, load):
     The rate is the median of those between readings: a moment in which others
     kept this machine from running is not the array's.
     """
-    readings = [read(*reading) for reading in readings]
+    readings = [read_counters(*reading) for reading in readings]
     (start, first), (end, last) = readings[0], readings[-1]
     seconds = end - start
     counts = {device: [b - a for a, b in zip(first[device], last[device])]
@@ -76,7 +76,7 @@ def rate(name, before, after, load):
     return sectors * SECTOR / load.mean_bytes / (end - start)
 
 
-def read(moment, text):
+def read_counters(moment, text):
     """The moment, and of each device: reads, their sectors and ms, writes, their sectors and ms."""
     fields = [line.split() for line in text.splitlines()]
     columns = (3, 5, 6, 7, 9, 10)

@@ -19,10 +19,10 @@ def predict(binary, level, load, settings):
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         raise PredictionError(f"{' '.join(words[1:])}: {done.stderr.strip()}")
-    return reading(json.loads(done.stdout))
+    return parse_prediction(json.loads(done.stdout))
 
 
-def reading(answer):
+def parse_prediction(answer):
     work, array = answer["workloads"][0], answer["arrays"][0]
     drives = [part for part in answer["components"] if part["kind"] == "drive"]
     busy = max((part["utilisation"] for part in drives), default=None)

@@ -11,7 +11,7 @@ def is_disturbed(result):
     return result["measured"].get("disturbed", False)
 
 
-def off_by(result):
+def format_error(result):
     return "disturbed" if is_disturbed(result) else f"{error_of(result):+.1%}"
 
 
@@ -47,7 +47,7 @@ def table(results):
         row = [cells.get((level, load)) for load in loads]
         lines.append([level, *(f"{one['measured']['iops']:.1f}" if one else "-" for one in row)])
         lines.append(["  predicted", *(f"{one['predicted']['iops']:.1f}" if one else "-" for one in row)])
-        lines.append(["  off by", *(off_by(one) if one else "-" for one in row)])
+        lines.append(["  off by", *(format_error(one) if one else "-" for one in row)])
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return ["  ".join(cell.ljust(width) if column == 0 else cell.rjust(width)
                       for column, (cell, width) in enumerate(zip(line, widths))) for line in lines]

@@ -75,7 +75,7 @@ def job_file(target, seconds, ramp):
     return "\n".join(lines)
 
 
-def check(names):
+def check_names(names):
     """Names of devices, all of them where none is given."""
     unknown = [name for name in names if name not in DEVICES]
     if unknown:

@@ -28,7 +28,7 @@ def devices_page(bench, devices, ticks=3, name="page.prom"):
     return path
 
 
-def told(done):
+def describe_usage(done):
     return f"exit {done.code} after {done.seconds:.1f} s, at most {done.peak // MIB} MiB: {done.said}"
 
 
@@ -39,12 +39,12 @@ def many_devices(bench, devices, seconds, command):
     log = bench.path("log")
     made = bench.run("import", devices_page(bench, devices), "--to", log)
     if made.code:
-        raise Broken(f"import: {told(made)}")
+        raise Broken(f"import: {describe_usage(made)}")
     more = {"report": ["-o", bench.path("page.html")], "show": ["--counter", "physical_disk.*"]}.get(command, [])
     done = bench.run(command, log, *more, patience=2 * seconds, memory=4 << 30)
     if done.code or done.ended or done.seconds > seconds:
-        raise Broken(told(done))
-    return f"{told(done)} (import {made.seconds:.1f} s)"
+        raise Broken(describe_usage(done))
+    return f"{describe_usage(done)} (import {made.seconds:.1f} s)"
 
 
 IOSTAT_ROW = "sd{n:05} 1.00 4.00 0.00 0.00 1.00 4.00 0.00 0.00 0.00 0.00 0.00 0.00 0.00 0.00 0.00 0.00 0.00 0.00 " \
@@ -88,8 +88,8 @@ def many_disks(bench, disks):
     made = bench.run("simulate", system, "--out", log)
     done = bench.run("report", log, "-o", bench.path("page.html"))
     if made.code or done.code or done.ended:
-        raise Broken(f"simulate {told(made)}; report {told(done)}")
-    return told(done)
+        raise Broken(f"simulate {describe_usage(made)}; report {describe_usage(done)}")
+    return describe_usage(done)
 
 
 # --- children and spools ----------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def grown_sadf(bench):
         raise Unavailable(f"no count makes this sadf grow beyond {SUSPECT // MIB} MiB")
     plain, path = grown(bench, content, at, 6 * RAISED)
     done = bench.run("why", path, patience=120, memory=6 << 30)
-    what = f"byte {at}: a plain sadf takes {plain // MIB} MiB or more; {told(done)}"
+    what = f"byte {at}: a plain sadf takes {plain // MIB} MiB or more; {describe_usage(done)}"
     if done.peak > MOST_BYTES or done.ended or (done.code and not done.said):
         raise Broken(what)
     return what
@@ -131,7 +131,7 @@ def grown(bench, content, at, value):
     return bench.program(["sh", "-c", script, path], patience=10, memory=6 << 30).peak, path
 
 
-class Least(threading.Thread):
+class MinFreeSpace(threading.Thread):
     """The least room that a filesystem had."""
 
     def __init__(self, folder):
@@ -157,11 +157,12 @@ def bomb(bench, kind, mib):
     else:
         bench.output(["zstd", "-q", bench.write("sa", plain), "-o", packed])
     temporary = bench.mount("tmpfs", "temporary", "-t", "tmpfs", "-o", f"size={SPOOL_MIB}m")
-    least = Least(temporary)
+    least = MinFreeSpace(temporary)
     done = bench.run("why", packed, env={"TMPDIR": temporary}, patience=180)
     least.over.set()
     least.join()
-    what = f"{os.path.getsize(packed) >> 10} KiB of {mib} MiB; {told(done)}; least room {least.least / MIB:.1f} MiB"
+    what = (f"{os.path.getsize(packed) >> 10} KiB of {mib} MiB; {describe_usage(done)}; "
+            f"least room {least.least / MIB:.1f} MiB")
     left = os.listdir(temporary)
     if done.ended or done.peak > MOST_BYTES or least.least < MIB or left or (done.code and not done.said):
         raise Broken(what + (f"; left {left}" if left else ""))
@@ -191,7 +192,7 @@ def sparse(bench, kind):
         done = bench.run(words[0], path, *words[1:], patience=15)
         worst = max(worst, done.seconds)
         if done.ended or done.peak > MOST_BYTES or (done.code and not done.said):
-            broken.append(f"{words[0]}: {'ended by us, ' * done.ended}{told(done)}")
+            broken.append(f"{words[0]}: {'ended by us, ' * done.ended}{describe_usage(done)}")
     if broken:
         raise Broken("; ".join(broken))
     return f"three commands, at most {worst:.1f} s"

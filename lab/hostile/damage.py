@@ -7,7 +7,7 @@ import shutil
 import signal
 import time
 
-from hostile.logs import ONE, Read, documents_of, told_lost
+from hostile.logs import ONE, Read, documents_of, reported_losses
 from hostile.recorder import record
 from hostile.trial import Broken, Case, fields_of
 
@@ -16,13 +16,13 @@ SEED = 14
 
 # --- ways to damage a log; each takes its folder and a generator, and says what it did ------------------
 
-def names_of(log, segments_only=False):
+def file_names_of(log, segments_only=False):
     return sorted(name for name in os.listdir(log)
                   if name.endswith(".dwlog") and name != "marks.dwlog" or name == "tail" and not segments_only)
 
 
 def some_file(log, chance):
-    path = os.path.join(log, chance.choice(names_of(log)))
+    path = os.path.join(log, chance.choice(file_names_of(log)))
     return path, os.path.getsize(path)
 
 
@@ -36,13 +36,13 @@ def cut(log, chance):
 
 def cut_hard(log, chance):
     """A whole segment in which no time can be read any more, in the middle of the log or at its end."""
-    path = os.path.join(log, chance.choice(names_of(log, segments_only=True)))
+    path = os.path.join(log, chance.choice(file_names_of(log, segments_only=True)))
     left = chance.randrange(60)
     os.truncate(path, left)
     return f"{os.path.basename(path)} cut to {left} bytes"
 
 
-def changed(path, size, chance, most, make):
+def change_bytes(path, size, chance, most, make):
     at = chance.randrange(size or 1)
     length = min(chance.randrange(1, most + 1), size - at)
     with open(path, "r+b") as file:
@@ -55,13 +55,15 @@ def changed(path, size, chance, most, make):
 
 def flip(log, chance):
     path, size = some_file(log, chance)
-    return "flipped: " + changed(path, size, chance, 8, lambda old: bytes(b ^ chance.randrange(1, 256) for b in old))
+    def flipped(old):
+        return bytes(byte ^ chance.randrange(1, 256) for byte in old)
+    return "flipped: " + change_bytes(path, size, chance, 8, flipped)
 
 
 def zero(log, chance):
     """What a power cut leaves of blocks that were never written."""
     path, size = some_file(log, chance)
-    return "zeroed: " + changed(path, size, chance, 4096, lambda old: bytes(len(old)))
+    return "zeroed: " + change_bytes(path, size, chance, 4096, lambda old: bytes(len(old)))
 
 
 def insert(log, chance):
@@ -76,7 +78,7 @@ def insert(log, chance):
 
 def remove_segment(log, chance):
     """Not the last one, of which nothing else may know."""
-    segments = names_of(log, segments_only=True)
+    segments = file_names_of(log, segments_only=True)
     name = chance.choice(segments[:-1] or segments)
     os.unlink(os.path.join(log, name))
     return f"{name} removed"
@@ -84,7 +86,7 @@ def remove_segment(log, chance):
 
 def repeat_segment(log, chance):
     """A copy under a later number, as a careless restore makes it."""
-    segments = names_of(log, segments_only=True)
+    segments = file_names_of(log, segments_only=True)
     source = chance.choice(segments)
     target = f"{int(segments[-1].split('.')[0]) + 1:08}.dwlog"
     shutil.copy(os.path.join(log, source), os.path.join(log, target))
@@ -92,7 +94,7 @@ def repeat_segment(log, chance):
 
 
 def swap_segments(log, chance):
-    segments = names_of(log, segments_only=True)
+    segments = file_names_of(log, segments_only=True)
     one, two = (os.path.join(log, name) for name in chance.sample(segments, 2))
     os.rename(one, one + ".moved")
     os.rename(two, one)
@@ -118,12 +120,12 @@ def make_logs(bench):
     bench.end(process, signal.SIGKILL)
     whole = [(place, Read(bench, place)) for place in (log, killed)]
     for place, read in whole:
-        if len(names_of(place, True)) < 3 or read.lost or not read.times:
-            raise ValueError(f"{names_of(place)}, {len(read.times)} ticks, {read.lost} lost before any damage")
+        if len(file_names_of(place, True)) < 3 or read.lost or not read.times:
+            raise ValueError(f"{file_names_of(place)}, {len(read.times)} ticks, {read.lost} lost before any damage")
     return [(place, read.times) for place, read in whole]
 
 
-def spoil(bench, source, chance, ways):
+def damaged_copy(bench, source, chance, ways):
     damaged = bench.path("damaged")
     shutil.rmtree(damaged, ignore_errors=True)
     shutil.copytree(source, damaged)
@@ -137,7 +139,7 @@ def count(bench, rounds, tiny_rounds, ways):
     rounds = tiny_rounds if bench.tiny else rounds
     for number in range(rounds):
         source, written = logs[number % len(logs)]
-        damaged, what = spoil(bench, source, chance, ways)
+        damaged, what = damaged_copy(bench, source, chance, ways)
         try:
             outcomes[Read(bench, damaged).judged(written)] += 1
         except Broken as found:
@@ -161,13 +163,13 @@ def every_reader(bench):
     (log, written), _ = make_logs(bench)
     damaged = bench.path("damaged")
     shutil.copytree(log, damaged)
-    os.truncate(os.path.join(damaged, names_of(damaged, True)[0]), 20)
+    os.truncate(os.path.join(damaged, file_names_of(damaged, True)[0]), 20)
     lost = len(written) - len(Read(bench, damaged).times)
     broken = []
     for name, read in READERS:
         done = read(bench, damaged)
         document = documents_of(done)
-        known, _ = told_lost(document if "damage" in document else {"damage": []}, "")
+        known, _ = reported_losses(document if "damage" in document else {"damage": []}, "")
         if "damage" not in document:
             broken.append(f"{name} --json has no damage[]")
         # compare reads it twice, once for each side

@@ -101,7 +101,7 @@ def receive(connection, count):
     return bytes(data)
 
 
-def agree(connection, disk):
+def handshake(connection, disk):
     """The handshake; false where the client wants nothing."""
     connection.sendall(b"NBDMAGICIHAVEOPT" + struct.pack(">H", 3))
     receive(connection, 4)
@@ -129,7 +129,7 @@ def agree(connection, disk):
 
 def serve(connection, disk):
     with connection, contextlib.suppress(Gone, OSError):
-        if not agree(connection, disk):
+        if not handshake(connection, disk):
             return
         while True:
             _magic, flags, kind, handle, at, length = struct.unpack(">IHHQQI", receive(connection, 28))
@@ -162,7 +162,7 @@ def listen(path, disk):
     return server
 
 
-def call(*command, check=True):
+def run_command(*command, check=True):
     return subprocess.run(command, check=check, capture_output=True, text=True, timeout=60)
 
 
@@ -195,27 +195,27 @@ class Attached:
         self.program = subprocess.Popen(["nbdfuse", file, f"nbd+unix:///?socket={self.socket}"],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         until("nbdfuse", lambda: os.path.exists(file))
-        self.loop = call("losetup", "--find", "--show", "--direct-io=on", file).stdout.strip()
+        self.loop = run_command("losetup", "--find", "--show", "--direct-io=on", file).stdout.strip()
 
     def format(self):
-        call("mkfs.ext4", "-q", "-F", self.loop)
+        run_command("mkfs.ext4", "-q", "-F", self.loop)
 
     def up(self):
-        call("mount", self.loop, self.mount)
+        run_command("mount", self.loop, self.mount)
         self.is_mounted = True
 
     def down(self):
         """Whatever state it is in, it is detached; an error where that cannot be."""
         if self.is_mounted:
-            until("umount", lambda: call("umount", self.mount, check=False).returncode == 0)
+            until("umount", lambda: run_command("umount", self.mount, check=False).returncode == 0)
             self.is_mounted = False
         if self.loop:
             # A loop device that somebody looks at is let go a little later.
-            until("losetup -d", lambda: call("losetup", "-d", self.loop, check=False).returncode != 0
-                  or call("losetup", self.loop, check=False).returncode != 0)
+            until("losetup -d", lambda: run_command("losetup", "-d", self.loop, check=False).returncode != 0
+                  or run_command("losetup", self.loop, check=False).returncode != 0)
             self.loop = None
         if self.program:
-            until("fusermount3 -u", lambda: call("fusermount3", "-u", self.fuse, check=False).returncode == 0)
+            until("fusermount3 -u", lambda: run_command("fusermount3", "-u", self.fuse, check=False).returncode == 0)
             self.program.wait(timeout=60)
             self.program = None
 
@@ -240,6 +240,6 @@ def missing():
     if os.geteuid() != 0:
         return "loop devices take root"
     for program in ("nbdfuse", "losetup", "mkfs.ext4", "fusermount3"):
-        if call("sh", "-c", f"command -v {program}", check=False).returncode != 0:
+        if run_command("sh", "-c", f"command -v {program}", check=False).returncode != 0:
             return f"no {program} program"
     return None if os.path.exists("/dev/fuse") else "no /dev/fuse"

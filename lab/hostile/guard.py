@@ -5,7 +5,7 @@ import os
 
 from hostile import situations as s
 from hostile.nbd import Client, Gone
-from hostile.trial import Broken, Case, Done, sum_of
+from hostile.trial import Broken, Case, Done, checksum
 from machine import wait_for
 
 SYSTEM = """
@@ -55,7 +55,7 @@ def identity(path):
     return status.st_dev, status.st_ino, status.st_rdev
 
 
-def settle(name):
+def flush_to_backing(name):
     """What was written to a device goes where its bytes are kept."""
     file = os.open(name, os.O_RDONLY)
     with contextlib.suppress(OSError):
@@ -63,20 +63,20 @@ def settle(name):
     os.close(file)
 
 
-class Kept:
+class Snapshot:
     """Bytes and names as they were; `changed` tells what is different now."""
 
     def __init__(self, paths, names):
         for name in names:
-            settle(name)
-        self.sums = {path: sum_of(path) for path in paths}
+            flush_to_backing(name)
+        self.sums = {path: checksum(path) for path in paths}
         self.names = {name: identity(name) for name in names}
 
     def changed(self):
         for name in filter(os.path.exists, self.names):
-            settle(name)
+            flush_to_backing(name)
         told = [f"{os.path.basename(path)} was overwritten" for path, before in self.sums.items()
-                if sum_of(path) != before]
+                if checksum(path) != before]
         return told + [f"{name} is another file now" for name, before in self.names.items()
                        if not os.path.exists(name) or identity(name) != before]
 
@@ -147,9 +147,9 @@ def refused(bench, situation, writer, kind):
     went, said = [], ""
     for target in targets:
         for name, write in writers.items():
-            kept = Kept(used.data, [target])
+            kept = Snapshot(used.data, [target])
             done = write(bench, target)
-            through = kept.changed() + wrong(done)
+            through = kept.changed() + refusal_faults(done)
             if through:
                 went.append(f"{name} {target}: {', '.join(through)}".strip())
             said = said or done.said
@@ -158,7 +158,7 @@ def refused(bench, situation, writer, kind):
     return f"refused ({len(targets)}): {said}"
 
 
-def wrong(done):
+def refusal_faults(done):
     """Saying no is an error that came before any request."""
     told = [] if done.code == 1 else [f"exit {done.code}"]
     return told + ["it tried to write"] * (b"requests failed" in done.err)
@@ -174,8 +174,8 @@ def content_of_a_device(bench, use):
         bench.mount(device, "point", "-o", "ro,noload")
     broken = []
     for name, write in (OUTPUTS | {"disk --backing": by_backing}).items():
-        kept = Kept([image], [device])
-        through = wrong(write(bench, device)) + kept.changed()
+        kept = Snapshot([image], [device])
+        through = refusal_faults(write(bench, device)) + kept.changed()
         broken += [f"{name}: {', '.join(through)}"] if through else []
     if broken:
         raise Broken("; ".join(broken))
@@ -229,12 +229,12 @@ def new_files_of_the_kernel(bench, place):
 def unused_device(bench):
     image = bench.image("disk", 16)
     device = bench.loop(image)
-    before = sum_of(image)
+    before = checksum(image)
     without = bench.run("probe", "commit", device, *PROBE)
-    if without.code != 1 or sum_of(image) != before:
+    if without.code != 1 or checksum(image) != before:
         raise Broken(f"without its name typed: exit {without.code}")
     done = by_probe(bench, device)
-    if done.code or sum_of(image) == before:
+    if done.code or checksum(image) == before:
         raise Broken(f"exit {done.code}: {done.said}")
     return "written to, as was said twice"
 
@@ -248,9 +248,9 @@ def unused_beside_a_used(bench):
     first = bench.loop(image, "--sizelimit", str(16 << 20))
     bench.mount(first, "point", "-o", "ro,noload")
     unmounted = bench.loop(bench.image("other", 16))
-    before = sum_of(first)
+    before = checksum(first)
     done = by_probe(bench, unmounted)
-    if done.code or sum_of(first) != before:
+    if done.code or checksum(first) != before:
         raise Broken(f"exit {done.code}: {done.said}")
     return "the device of another file is written to, the mounted one is as before"
 

@@ -7,7 +7,7 @@ import stat
 import time
 
 from hostile.bounds import devices_page
-from hostile.trial import Broken, Case, Unavailable, harmless, kill_session
+from hostile.trial import Broken, Case, Unavailable, escape_controls, kill_session
 from machine import wait_for
 from virtual import description
 
@@ -173,7 +173,7 @@ def taken_name(bench, make):
                          env={"XDG_RUNTIME_DIR": "", "TMPDIR": "/tmp"}, patience=20)
     if done.code:
         raise Broken(f"exit {done.code}: {done.said}")
-    return f"serves all the same: {harmless(done.out.decode('utf-8', 'replace').strip(), 100)}"
+    return f"serves all the same: {escape_controls(done.out.decode('utf-8', 'replace').strip(), 100)}"
 
 
 def foreign_runtime(bench):

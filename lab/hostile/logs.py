@@ -10,7 +10,7 @@ ONE = ["--counter", "processor.busy", "--instance", "_total"]
 OLD_WORDS = re.compile(r"(\d+) ticks lost|how many ticks is not known")
 
 
-def told_lost(document, err):
+def reported_losses(document, err):
     """Ticks that a reader tells to be lost: how many are known, and whether there may be more.
 
     Its document says it in `damage[]`. A reader without that field is taken by its words.
@@ -44,7 +44,7 @@ class Read:
                 self.times = [json.loads(line)["time"] for line in file]
         err = self.done.err.decode("utf-8", "replace")
         self.document = documents_of(self.done)
-        self.lost, self.maybe_more = told_lost(self.document, err)
+        self.lost, self.maybe_more = reported_losses(self.document, err)
         self.failed = self.done.code == 1 and bool(err.strip())
 
     def judged(self, written):
@@ -66,12 +66,12 @@ class Read:
         raise Broken(f"{lost} of {len(written)} ticks lost, {self.lost} told")
 
 
-def counted(document, *names):
+def sum_fields(document, *names):
     """The sum of the fields of a document with one of these words in their names, at any depth."""
     total = 0
     for key, value in document.items() if isinstance(document, dict) else ():
         if isinstance(value, dict):
-            total += counted(value, *names) if not any(name in key for name in names) else (value.get("ticks") or 0)
+            total += sum_fields(value, *names) if not any(name in key for name in names) else (value.get("ticks") or 0)
         elif isinstance(value, int) and not isinstance(value, bool) and any(name in key for name in names):
             total += value
     return total

@@ -7,7 +7,7 @@ import sys
 
 from hostile import stores
 from hostile.situations import hold
-from hostile.trial import Broken, Case, Unavailable, harmless
+from hostile.trial import Broken, Case, Unavailable, escape_controls
 from hostile.words import FORGED_LINE, FORMULAS, LONG, MARKUP, NASTY, NASTY_LINES, controls, formulas, on_terminals
 from virtual import description
 
@@ -72,7 +72,7 @@ def by(bench, place, lines):
     return place(bench)
 
 
-def seen(bench, commands, env=None):
+def raw_output(bench, commands, env=None):
     """What is shown raw by these commands, on a terminal and, of standard error, always."""
     broken, tried = [], 0
     for words in commands:
@@ -84,9 +84,10 @@ def seen(bench, commands, env=None):
                  "a terminal's standard error": controls(err, terminal=True, moving=True)}
         name = " ".join(str(word) for word in words[:3] if "/" not in str(word))
         found = {where: [one for one in what if (one == FORGED_LINE) == bench.lines] for where, what in found.items()}
-        broken += [f"{harmless(name, 40)} on {where}: {', '.join(what)}" for where, what in found.items() if what]
+        broken += [f"{escape_controls(name, 40)} on {where}: {', '.join(what)}"
+                   for where, what in found.items() if what]
         if done.code not in (0, 1, 2) or code not in (0, 1, 2):
-            broken.append(f"{harmless(name, 40)}: exit {done.code} and {code}")
+            broken.append(f"{escape_controls(name, 40)}: exit {done.code} and {code}")
     if broken:
         raise Broken("; ".join(broken))
     return f"{tried} commands, nothing raw"
@@ -102,20 +103,20 @@ def file_names(bench):
                                     (["import", "--to", bench.path("l")], []),
                                     (["simulate"], []), (["disk"], []), (["mark"], ["text"]),
                                     (["compare", "x"], []), (["probe", "minread"], ["--live", *SHORT]))]
-    return seen(bench, commands)
+    return raw_output(bench, commands)
 
 
 def output_names(bench):
     page_file = page(bench, ["sda"])
     nowhere = os.path.join(bench.path("none" + NASTY_LINES), "page")
     here = bench.path("page" + NASTY_LINES + ".html")
-    return seen(bench, [["report", page_file, "-o", nowhere], ["export", page_file, "--as", "csv", "-o", nowhere],
+    return raw_output(bench, [["report", page_file, "-o", nowhere], ["export", page_file, "--as", "csv", "-o", nowhere],
                         ["report", page_file, "-o", here], ["export", page_file, "--as", "csv", "-o", here + ".csv"]])
 
 
 def words_typed(bench):
     log = page(bench, ["sda"])
-    return seen(bench, [["show", log, "--counter", NASTY_LINES], ["why", log, "--pack", NASTY_LINES],
+    return raw_output(bench, [["show", log, "--counter", NASTY_LINES], ["why", log, "--pack", NASTY_LINES],
                         ["explain", NASTY_LINES], ["list", NASTY_LINES], [NASTY_LINES], ["why", "--" + NASTY_LINES],
                         ["show", log, "--from", NASTY_LINES], ["probe", NASTY_LINES, "/nowhere"],
                         ["show", log, "--array", NASTY_LINES + "=single"], ["why", log, "--role", NASTY_LINES],
@@ -123,19 +124,19 @@ def words_typed(bench):
 
 
 def iostat_devices(bench):
-    return seen(bench, readings(bench, iostat(bench, NASTY)))
+    return raw_output(bench, readings(bench, iostat(bench, NASTY)))
 
 
 def iostat_cells(bench):
-    return seen(bench, readings(bench, iostat(bench, "sda", NASTY)))
+    return raw_output(bench, readings(bench, iostat(bench, "sda", NASTY)))
 
 
 def sar_names(bench):
-    return seen(bench, readings(bench, bench.write("sar.txt", SAR.format(name=NASTY, cell="5.00"))))
+    return raw_output(bench, readings(bench, bench.write("sar.txt", SAR.format(name=NASTY, cell="5.00"))))
 
 
 def sar_cells(bench):
-    return seen(bench, readings(bench, bench.write("sar.txt", SAR.format(name="sda", cell=NASTY))))
+    return raw_output(bench, readings(bench, bench.write("sar.txt", SAR.format(name="sda", cell=NASTY))))
 
 
 def perfmon(bench, name, cell):
@@ -147,23 +148,23 @@ def perfmon(bench, name, cell):
 
 
 def perfmon_names(bench):
-    return seen(bench, readings(bench, perfmon(bench, NASTY, "1")))
+    return raw_output(bench, readings(bench, perfmon(bench, NASTY, "1")))
 
 
 def perfmon_cells(bench):
-    return seen(bench, readings(bench, perfmon(bench, "host", NASTY)))
+    return raw_output(bench, readings(bench, perfmon(bench, "host", NASTY)))
 
 
 def page_labels(bench):
-    return seen(bench, readings(bench, page(bench, [NASTY_LINES])))
+    return raw_output(bench, readings(bench, page(bench, [NASTY_LINES])))
 
 
 def page_values(bench):
-    return seen(bench, readings(bench, page(bench, ["sda"], NASTY)))
+    return raw_output(bench, readings(bench, page(bench, ["sda"], NASTY)))
 
 
 def long_names(bench):
-    return seen(bench, readings(bench, page(bench, [LONG, MARKUP])))
+    return raw_output(bench, readings(bench, page(bench, [LONG, MARKUP])))
 
 
 def descriptions(bench):
@@ -180,7 +181,7 @@ def descriptions(bench):
     log = page(bench, ["sda"])
     commands = [["simulate", path] for path in paths] + [["disk", path, "--for", "100ms"] for path in paths]
     commands += [[*words, path] for path in paths for words in (["why", log, "--pack"], ["why", log, "--topology"])]
-    return seen(bench, commands)
+    return raw_output(bench, commands)
 
 
 def fio_jobs(bench):
@@ -188,7 +189,7 @@ def fio_jobs(bench):
             f"[job]\nrw=read\nsize={NASTY}\n", f"[job]\nrw=read\nsize=1M\nfilename={NASTY}\n",
             f"[job]\nrw=read\nioengine={NASTY}\nsize=1M\n{NASTY}\n"]
     paths = [bench.write(f"{number}.fio", job) for number, job in enumerate(jobs)]
-    return seen(bench, [["probe", path, bench.path("target"), "--size", "1M", *SHORT] for path in paths])
+    return raw_output(bench, [["probe", path, bench.path("target"), "--size", "1M", *SHORT] for path in paths])
 
 
 def bookmarks(bench):
@@ -197,7 +198,7 @@ def bookmarks(bench):
     marked = bench.run("mark", log, NASTY_LINES, "=cmd|calc")
     if marked.code:
         return f"refused: {marked.said}"
-    return seen(bench, [["mark", log, NASTY_LINES], *readings(bench, log, imports=False)])
+    return raw_output(bench, [["mark", log, NASTY_LINES], *readings(bench, log, imports=False)])
 
 
 def store_errors(bench):
@@ -207,7 +208,7 @@ def store_errors(bench):
                 else NASTY_LINES).encode()
         with stores.Store(stores.status(400, body, kind)) as store:
             url = f"http://127.0.0.1:{store.port}"
-            seen(bench, [["why", "--prometheus", url, "--match", '{instance="x"}'],
+            raw_output(bench, [["why", "--prometheus", url, "--match", '{instance="x"}'],
                          ["why", "--prometheus", url, "--fleet"],
                          ["import", "--prometheus", url, "--match", '{instance="x"}', "--to", bench.path("l")],
                          ["record", "--for", "300ms", "--every", "100ms", "--remote-write", url]])
@@ -231,7 +232,7 @@ def probe_results(bench):
     for run in document["runs"]:
         run["name"] = NASTY_LINES
     hostile = bench.write("hostile.json", json.dumps(document))
-    return seen(bench, [["compare", hostile, result], ["compare", result, hostile], ["compare", hostile, hostile],
+    return raw_output(bench, [["compare", hostile, result], ["compare", result, hostile], ["compare", hostile, hostile],
                         ["report", hostile, "-o", bench.path("p.html")],
                         ["report", hostile, "-o", bench.path("p.svg")]])
 
@@ -246,7 +247,7 @@ def processes(bench):
               "while time.time() < end: sum(range(20000))")
     process = bench.start([sys.executable, "-c", rename, name, device])
     bench.wait_for(lambda: b"held" in open(process.log, "rb").read(), "the process", process=process)
-    return seen(bench, [["probe", "commit", device, "--destroy-data-on", device], ["probe", "minread", device],
+    return raw_output(bench, [["probe", "commit", device, "--destroy-data-on", device], ["probe", "minread", device],
                         ["why", "--for", "1s", "--every", "200ms"]])
 
 
@@ -255,7 +256,7 @@ def mount_points(bench):
     device = bench.loop(image)
     bench.mount(device, "point" + NASTY.replace("\x9b", ""), "-o", "ro,noload")
     hold(bench, "read", device)
-    return seen(bench, [["probe", "commit", device, "--destroy-data-on", device], ["probe", "minread", device],
+    return raw_output(bench, [["probe", "commit", device, "--destroy-data-on", device], ["probe", "minread", device],
                         ["record", bench.path("log"), "--for", "200ms", "--every", "100ms"]])
 
 
@@ -264,7 +265,7 @@ def damaged_names(bench):
     log = bench.path("log" + NASTY_LINES)
     bench.run("record", log, "--for", "300ms", "--every", "100ms")
     os.truncate(os.path.join(log, "00000001.dwlog"), 900)
-    return seen(bench, readings(bench, log, imports=False))
+    return raw_output(bench, readings(bench, log, imports=False))
 
 
 # --- cells --------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import subprocess
 import time
 from datetime import datetime
 
-from hostile.logs import Read, counted
+from hostile.logs import Read, sum_fields
 from hostile.trial import Broken, Case, Unavailable, fields_of
 from machine import wait_for
 
@@ -89,7 +89,7 @@ def faults(bench, chosen, tiny_chosen):
             continue
         with open(trace, encoding="utf-8", errors="replace") as file:
             hit += "(INJECTED)" in file.read()
-        trouble, was_told = judged_fault(bench, log, process)
+        trouble, was_told = judge_fault(bench, log, process)
         told += was_told
         broken += [f"{call} {error} {when}: {trouble}"] if trouble else []
         shutil.rmtree(log)
@@ -100,7 +100,7 @@ def faults(bench, chosen, tiny_chosen):
     return f"{hit} faults came, {told} were told of, no tick lost in silence"
 
 
-def judged_fault(bench, log, process):
+def judge_fault(bench, log, process):
     """What is wrong, or None; and whether the recorder told of trouble."""
     document, said = finished(process)
     said = "\n".join(line for line in said.splitlines() if "the log is on" not in line)
@@ -111,7 +111,7 @@ def judged_fault(bench, log, process):
     read = Read(bench, log)
     if process.returncode == 1:
         return None, True
-    trimmed = counted(document, "trim")
+    trimmed = sum_fields(document, "trim")
     if document["ticks"] != len(read.times) + read.lost + trimmed:
         return (f"{document['ticks']} ticks by its own account, {len(read.times)} read, "
                 f"{read.lost + trimmed} told to be gone"), bool(said.strip())
@@ -257,7 +257,7 @@ def keeps_count(bench):
     read = Read(bench, log)
     written, left = sum(document["ticks"] for document in lives), len(read.times)
     # by the recorder's own document, or by the reader's
-    trimmed = {sum(counted(document, "trim") for document in lives), counted(read.document, "trim")}
+    trimmed = {sum(sum_fields(document, "trim") for document in lives), sum_fields(read.document, "trim")}
     if left >= written:
         raise Broken(f"nothing was trimmed of {written} ticks")
     if written - left not in trimmed:

@@ -17,7 +17,7 @@ SECTOR = 512
 SIZE_MIB = 16
 
 
-def stamped(sector, version, count=1):
+def stamped_bytes(sector, version, count=1):
     """The bytes of sectors from this one on, as a write of this version leaves them."""
     return b"".join(struct.pack("<II", version, sector + n) * (SECTOR // 8) for n in range(count))
 
@@ -47,7 +47,7 @@ class Oracle:
                 version = 0
             else:
                 version, place = struct.unpack_from("<II", piece)
-                if piece != stamped(sector, version):
+                if piece != stamped_bytes(sector, version):
                     torn.append(sector if place == sector or piece[:8] == bytes(8) else -sector)
                     continue
             if version != self.acknowledged[sector] and not (
@@ -121,7 +121,7 @@ stripe_unit = "16KiB"
 LANE = (SIZE_MIB << 11) // 8
 
 
-def place(chance, count, under_way):
+def free_place(chance, count, under_way):
     """Where the next write of so many sectors goes: into an eighth of the disk in which no other is under way."""
     taken = {sector // LANE for sector, _, _ in under_way}
     return chance.choice([n for n in range(8) if n not in taken]) * LANE + chance.randrange(LANE - count)
@@ -140,9 +140,9 @@ def kills(bench, system, rounds, tiny_rounds):
             while True:
                 while len(under_way) < 8:
                     count = chance.choice([1, 3, 8, 64, 256, 1024])
-                    sector, version = place(chance, count, under_way.values()), version + 1
+                    sector, version = free_place(chance, count, under_way.values()), version + 1
                     oracle.send(sector, count, version)
-                    sent = client.send(WRITE, sector * SECTOR, stamped(sector, version, count))
+                    sent = client.send(WRITE, sector * SECTOR, stamped_bytes(sector, version, count))
                     under_way[sent] = (sector, count, version)
                 answered, error, _ = client.answer()
                 done = under_way.pop(answered)
@@ -166,12 +166,12 @@ def half_a_write(bench, system, ending):
     """A client sends some bytes of a long write, and then it or the server ends."""
     disk = Disk(bench, system)
     client = disk.start()
-    client.write(0, stamped(0, 1, 128))
+    client.write(0, stamped_bytes(0, 1, 128))
     client.ask(FLUSH)
     torn, lengths = [], (2148, 1, 511, 513, 4097)
     for cut in lengths:
         before = disk.socket
-        data = stamped(0, 1 + cut, 128)
+        data = stamped_bytes(0, 1 + cut, 128)
         client.socket.sendall(struct.pack(">IHHQQI", 0x25609513, 0, WRITE, 99, 0, len(data)) + data[:cut])
         time.sleep(0.15)
         if ending == "client":
@@ -183,7 +183,7 @@ def half_a_write(bench, system, ending):
             client = disk.start()
         content = client.read(0, 128 * SECTOR)
         torn += [f"{cut} bytes: sector {n}" for n in range(128)
-                 if content[n * SECTOR:][:SECTOR] not in [stamped(n, 1 + other) for other in (0, *lengths)]]
+                 if content[n * SECTOR:][:SECTOR] not in [stamped_bytes(n, 1 + other) for other in (0, *lengths)]]
     client.close()
     bench.end(disk.process)
     if torn:

@@ -69,7 +69,7 @@ def slow(connection):
     threading.Thread(target=drip, daemon=True).start()
 
 
-def deaf(connection):
+def read_nothing(connection):
     """Asks for many pages and reads none."""
     with contextlib.suppress(OSError):
         connection.settimeout(0.2)
@@ -268,7 +268,7 @@ CASES = [
            f"{count} clients of /metrics: {kind.__doc__.strip().lower().rstrip('.')}",
            f"a scrape beside them takes less than {SCRAPE_S:.0f} s; threads and memory are bounded", clients,
            (kind, count, small), tiny=kind is idle)
-      for kind, count, small in ((idle, 200, 20), (half, 50, 5), (slow, 50, 5), (deaf, 20, 5))),
+      for kind, count, small in ((idle, 200, 20), (half, 50, 5), (slow, 50, 5), (read_nothing, 20, 5))),
     Case("servers/five idle clients", "five clients of /metrics that say nothing",
          f"a scrape beside them takes less than {SCRAPE_S:.0f} s", clients, (idle, 5, 5)),
     Case("servers/idle client dropped", "a client of /metrics that says nothing for a minute", "it is dropped",

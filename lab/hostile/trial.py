@@ -57,16 +57,16 @@ class Done:
     def said(self):
         """The last line of its standard error, for people: without what a terminal would take for orders."""
         lines = [line for line in self.err.decode("utf-8", "replace").splitlines() if line.strip()]
-        return harmless(lines[-1] if lines else "")
+        return escape_controls(lines[-1] if lines else "")
 
 
-def harmless(text, most=160):
+def escape_controls(text, most=160):
     """A text as it may be shown: every character that is not a plain one, escaped."""
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return shown if len(shown) <= most else shown[:most - 1] + "…"
 
 
-def sum_of(path):
+def checksum(path):
     """A sum over all bytes of a file or device, past what a stale page cache of a device holds."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
@@ -259,10 +259,10 @@ def run_case(case, binary, tiny=False):
         row |= {"outcome": "skipped", "happened": str(reason)}
     except Exception as error:  # whatever it is, the other cases go on and this one is told of
         row |= {"outcome": "failed", "happened": f"{type(error).__name__}: {error}"}
-    row["happened"] = harmless(row["happened"].replace(folder + "/", "") if folder else row["happened"], 300)
+    row["happened"] = escape_controls(row["happened"].replace(folder + "/", "") if folder else row["happened"], 300)
     row["seconds"] = round(time.monotonic() - began, 1)
     return row
 
 
-__all__ = ["Bench", "Broken", "Case", "Done", "Unavailable", "fields_of", "harmless", "kill", "run_case",
-           "start_time_of", "sum_of", "wait_for"]
+__all__ = ["Bench", "Broken", "Case", "Done", "Unavailable", "checksum", "escape_controls", "fields_of", "kill",
+           "run_case", "start_time_of", "wait_for"]

@@ -1,5 +1,5 @@
-//! Topology by hand: what a log does not show of its disks and of its machine (`--array`,
-//! `--memory`, …, or a TOML file), put into the topology that diagnosis sees.
+//! Topology by hand: facts about disks and machine that a log lacks (`--array`, `--memory`, …, or a TOML file), added
+//! to the topology that diagnosis uses.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::{Failure, first_given};
 
-/// What the user knows of the disks of a log.
+/// Facts that the user knows about the disks of a log.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Logs of other tools")]
 pub struct Arrays {
@@ -39,7 +39,7 @@ pub struct Arrays {
     network_interrupts: Option<f64>,
 }
 
-/// Everything that was said of a log's machine.
+/// All facts given about a log's machine.
 #[derive(Clone, Debug, Default)]
 pub struct MachineDescription {
     disks: Vec<DiskDescription>,
@@ -57,7 +57,7 @@ struct SetDescription {
     stripe: Option<String>,
 }
 
-/// What a log may lack of its machine.
+/// Machine facts that a log may lack.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MachineOptions {
@@ -95,7 +95,7 @@ struct TopologyFile {
 }
 
 impl Arrays {
-    /// The first of these options that was typed.
+    /// Returns the first of these options that was given.
     pub fn given(&self) -> Option<&'static str> {
         first_given(&[
             ("--array", !self.array.is_empty()),
@@ -107,7 +107,7 @@ impl Arrays {
         ])
     }
 
-    /// Everything that was said, options after the file.
+    /// Returns all facts; options override the file.
     pub fn described(&self) -> Result<MachineDescription, Failure> {
         let mut all = Vec::new();
         let (mut sets, mut machine) = (Vec::new(), MachineOptions::default());
@@ -135,26 +135,26 @@ impl Arrays {
 }
 
 impl MachineDescription {
-    /// Nothing was said.
+    /// True if no facts were given.
     pub fn is_empty(&self) -> bool {
         let MachineOptions { memory, processors, .. } = &self.machine;
         !self.names_disks() && memory.is_none() && processors.is_none() && self.rates().is_empty()
     }
 
-    /// Whether disks of the log are named, which must be there.
+    /// True if disks of the log are named; they must exist in it.
     pub fn names_disks(&self) -> bool {
         !self.disks.is_empty() || !self.sets.is_empty()
     }
 
-    /// Counters that stay the same, a second.
+    /// Counters with a constant rate per second.
     fn rates(&self) -> Vec<(&'static str, f64)> {
         let MachineOptions { clock, network_interrupts, .. } = &self.machine;
         let all = [("interrupts.clock_per_s", clock), ("interrupts.network_per_s", network_interrupts)];
         all.into_iter().filter_map(|(id, value)| Some((id, (*value)?))).collect()
     }
 
-    /// A frame with the counters that were said and that it does not have; `None` where it has all.
-    /// `before` keeps its schema for the next frame.
+    /// Adds the given counters that a frame lacks; `None` if it has all of them. `before` caches the extended schema
+    /// for the next frame.
     pub fn extended(&self, frame: &Frame, before: &mut Option<Arc<Schema>>) -> Option<Frame> {
         let has = |id: &str| {
             let stored = id.strip_suffix("_per_s").unwrap_or(id);
@@ -183,7 +183,7 @@ impl MachineDescription {
         Some(extended)
     }
 
-    /// Puts the machine into a topology, where that does not know it, and the devices.
+    /// Fills in what a topology does not know about the machine, and adds the devices.
     pub fn complete(&self, topology: &mut Topology, devices: &[Device]) {
         let memory = self.machine.memory.as_deref().and_then(|text| parse_size(text).ok());
         if topology.memory_bytes == 0 {
@@ -257,7 +257,7 @@ fn check(described: &DiskDescription) -> Result<(), Failure> {
     let disk = &described.disk;
     let wrong = |because: String| Err(Failure::Usage(format!("array `{disk}`: {because}")));
     let level = described.level.as_deref().map(|l| (l, level(l)));
-    let least = match level {
+    let min_members = match level {
         None => 1,
         Some((name, None)) => {
             let known = RaidLevel::ALL.map(RaidLevel::name).join(", ");
@@ -268,8 +268,12 @@ fn check(described: &DiskDescription) -> Result<(), Failure> {
         Some((_, Some(RaidLevel::Raid4 | RaidLevel::Raid5))) => 3,
         Some((_, Some(RaidLevel::Raid6 | RaidLevel::Raid10))) => 4,
     };
-    if described.members < least {
-        return wrong(format!("needs at least {}, not {}", plural(least, "member", "members"), described.members));
+    if described.members < min_members {
+        return wrong(format!(
+            "needs at least {}, not {}",
+            plural(min_members, "member", "members"),
+            described.members
+        ));
     }
     if let Some(Err(error)) = described.stripe.as_deref().map(parse_size) {
         return wrong(format!("stripe: {error}"));
@@ -281,8 +285,8 @@ fn level(name: &str) -> Option<RaidLevel> {
     if name.eq_ignore_ascii_case("jbod") { Some(RaidLevel::Linear) } else { RaidLevel::parse(name) }
 }
 
-/// The devices that were described, by the names that the log has for them.
-/// A disk that no log has is an error that names those there are.
+/// Resolves the described disks to the names used in the log. A disk that is in no log is an error that lists the
+/// existing ones.
 pub fn devices(described: &MachineDescription, schemas: &[&Schema]) -> Result<Vec<Device>, Failure> {
     let mut names: Vec<&str> = Vec::new();
     for object in ["physical_disk", "logical_disk"] {
@@ -333,8 +337,8 @@ pub fn devices(described: &MachineDescription, schemas: &[&Schema]) -> Result<Ve
     Ok(devices)
 }
 
-/// Whether the user's word means this instance: itself, `Object(itself)`, the
-/// number before the drive letters of NT's disks (`0` of `0 C: D:`), or `*`.
+/// True if the user's word refers to this instance: its name, `Object(name)`, the number before the drive letters of
+/// NT's disks (`0` of `0 C: D:`), or `*`.
 fn is_named(word: &str, instance: &str) -> bool {
     let inner = word.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(word);
     let first = instance.split(' ').next().unwrap_or(instance);
@@ -353,9 +357,8 @@ fn device(described: &DiskDescription, name: &str) -> Device {
     }
 }
 
-/// Puts the described devices into a topology that the log has, or into an
-/// empty one. What the log itself shows of a device stays, but for level,
-/// members and what else was said.
+/// Merges the described devices into a topology, which may be empty. Facts that the log shows are kept, except for the
+/// level, members and other values that were given.
 fn merge(topology: &mut Topology, devices: &[Device]) {
     for described in devices {
         match topology.devices.iter_mut().find(|d| d.name == described.name) {

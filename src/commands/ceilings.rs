@@ -1,5 +1,5 @@
-//! The profiles that `probe` measured: where they lie, keeping one, forgetting one
-//! (`ceilings forget`), and the ceilings that they give to diagnosis.
+//! Profiles that `probe` measured: finding, saving and deleting them (`ceilings forget`), and the ceilings that
+//! diagnosis takes from them.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 
 use super::{Failure, find, output};
 
-/// Where root keeps them; everybody may read there.
+/// State folder of root, readable by everybody.
 const MACHINE: &str = "/var/lib/diskwright";
-/// A figure below this share of the one that is kept is worth a word.
+/// A figure below this share of the saved one is reported.
 const LESS: f64 = 0.8;
 
 /// Arguments of `ceilings`.
@@ -40,6 +40,7 @@ enum CeilingsCommand {
     },
 }
 
+/// Runs `ceilings`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let CeilingsCommand::Forget { device, json } = &arguments.what;
     forget(device, *json)
@@ -74,8 +75,8 @@ fn forget(typed: &str, as_json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The profiles that a word means: by key, by what this machine calls the device now, or
-/// by what it was called when it was measured, as long as that is one device.
+/// Finds the profiles that a word names: by key, by the current name of the device, or by its name when it was
+/// measured, as long as the name is unambiguous.
 fn choose<'a>(all: &'a [ProfileEntry], typed: &str, here: &Topology) -> Result<Vec<&'a ProfileEntry>, String> {
     let name = typed.strip_prefix("/dev/").unwrap_or(typed);
     let now = ceiling::keys(here).get(name).cloned();
@@ -98,13 +99,13 @@ fn choose<'a>(all: &'a [ProfileEntry], typed: &str, here: &Topology) -> Result<V
     }
 }
 
-/// Where profiles are kept.
+/// Folder of the user's own profiles.
 fn own() -> Option<PathBuf> {
     state_folder().map(|base| base.join("profiles"))
 }
 
-/// What is kept between runs lies below `DISKWRIGHT_STATE`, or the user's state
-/// folder, or (root) the machine's. `None` for a user without a home.
+/// Folder for state that outlives a run: `DISKWRIGHT_STATE`, the user's state folder or, for root, the machine's.
+/// `None` for a user without a home.
 pub fn state_folder() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     variable("DISKWRIGHT_STATE").or_else(|| {
@@ -116,8 +117,7 @@ pub fn state_folder() -> Option<PathBuf> {
     })
 }
 
-/// Where what is kept is looked for: one's own folder, then the machine's.
-/// `DISKWRIGHT_STATE` stands alone.
+/// Folders that are searched for saved state: the user's own, then the machine's. `DISKWRIGHT_STATE` replaces both.
 pub fn state_folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = state_folder().into_iter().collect();
     let machine = PathBuf::from(MACHINE);
@@ -138,8 +138,7 @@ fn load() -> (Vec<ProfileEntry>, Vec<UnreadableProfile>) {
     (all, damaged)
 }
 
-/// The ceilings of all profiles. Read once; files that are damaged are said
-/// on standard error.
+/// Returns the ceilings of all profiles, which are read once. Damaged files are reported on standard error.
 pub fn known() -> &'static [Ceiling] {
     static KNOWN: OnceLock<Vec<Ceiling>> = OnceLock::new();
     KNOWN.get_or_init(|| {
@@ -149,8 +148,8 @@ pub fn known() -> &'static [Ceiling] {
     })
 }
 
-/// For a log: the ceilings of the devices that a topology note shows, so that
-/// whoever judges it elsewhere knows them. `None` where there are none.
+/// Returns a note with the ceilings of the devices in a topology note, so that a log can be judged on another machine.
+/// `None` if there are none.
 pub fn note(topology: &Note) -> Option<Note> {
     let shown: Topology = serde_json::from_str(&topology.text).ok()?;
     let keys = ceiling::keys(&shown);
@@ -164,7 +163,7 @@ fn tell(damaged: &UnreadableProfile) {
     output::warn(format_args!("the profile {path} is ignored: {}; measure it again with `probe`", damaged.because));
 }
 
-/// What a target tells of the occasion.
+/// Returns the circumstances of a measurement, as far as the target knows them.
 pub fn occasion(target: &ProbeTarget) -> MeasurementContext {
     MeasurementContext {
         target_bytes: target.bytes,
@@ -175,7 +174,7 @@ pub fn occasion(target: &ProbeTarget) -> MeasurementContext {
     }
 }
 
-/// Keeps what an occasion's runs tell of the device.
+/// Saves the results of a measurement's runs in the device's profile.
 pub fn keep(facts: &DeviceFacts, runs: &[RunResult], occasion: &MeasurementContext, replace: bool) -> ProfileUpdate {
     let because = |text: String| ProfileUpdate { file: None, because: vec![text] };
     if let Some(useless) = occasion.useless(facts) {
@@ -188,7 +187,7 @@ pub fn keep(facts: &DeviceFacts, runs: &[RunResult], occasion: &MeasurementConte
     let Some(folder) = own() else {
         return because("no folder to save it in: set DISKWRIGHT_STATE or HOME".into());
     };
-    // with --replace-profile nothing stays, and what it was is said
+    // with --replace-profile nothing is kept, and the old figures are printed
     let lower = replace.then(|| {
         let before = profile::load(&folder).0.into_iter().find(|s| s.profile.key == profile.key);
         before.map_or_else(Vec::new, |before| replaced(&profile, &before.profile))
@@ -200,7 +199,7 @@ pub fn keep(facts: &DeviceFacts, runs: &[RunResult], occasion: &MeasurementConte
             because.extend((!why.is_empty()).then(|| format!("lower bound: {}", why.join("; "))));
             ProfileUpdate { file: Some(stored.path.display().to_string()), because }
         }
-        // the result counts more than its being remembered
+        // a profile that cannot be saved must not cost the result
         Err(error) => because(format!("it could not be saved in {}: {error}", folder.display())),
     }
 }
@@ -209,15 +208,15 @@ fn rates(profile: &Profile) -> impl Iterator<Item = &profile::ProfileFigure> {
     profile.figures.iter().filter(|f| f.unit.ends_with("per_s"))
 }
 
-/// `reads 8,100/s of 2026-03-01`.
+/// Formats `reads 8,100/s of 2026-03-01`.
 fn figure_of(figure: &profile::ProfileFigure) -> String {
     let day = figure.measured.get(..10).unwrap_or(&figure.measured);
     let name = figure.figure.trim_end_matches("_per_s").replace('_', " ");
     format!("{name} {} of {day}", diskwright_base::units::display(figure.value, &figure.unit))
 }
 
-/// What the device did before and does no longer, and figures that say too little to replace what is kept. Why all of
-/// the measurement is a lower bound, `all`, is said elsewhere.
+/// Describes figures that dropped, and figures that are too weak to replace the saved ones. The reason why the whole
+/// measurement is a lower bound, `all`, is reported elsewhere.
 fn fallen(now: &Profile, kept: &Profile, all: &[String]) -> Vec<String> {
     let mut are_kept = false;
     let mut tell = |f: &profile::ProfileFigure| {
@@ -239,14 +238,14 @@ fn fallen(now: &Profile, kept: &Profile, all: &[String]) -> Vec<String> {
             Some(_) => None,
         }
     };
-    let mut told: Vec<String> = rates(now).filter_map(&mut tell).collect();
+    let mut messages: Vec<String> = rates(now).filter_map(&mut tell).collect();
     if are_kept {
-        told.push("--replace-profile replaces what is kept".into());
+        messages.push("--replace-profile replaces what is kept".into());
     }
-    told
+    messages
 }
 
-/// Figures that `--replace-profile` took away or replaced by lower or weaker ones.
+/// Describes figures that `--replace-profile` removed or replaced by lower or weaker ones.
 fn replaced(now: &Profile, before: &Profile) -> Vec<String> {
     let tell = |old: &profile::ProfileFigure| match now.figure(&old.figure) {
         None => Some(format!("{} are deleted: not measured this time", figure_of(old))),
@@ -258,7 +257,7 @@ fn replaced(now: &Profile, before: &Profile) -> Vec<String> {
     rates(before).filter_map(tell).collect()
 }
 
-/// The registry that `list ceilings` prints.
+/// Registry for `list ceilings`.
 pub fn listing() -> (&'static str, Vec<Value>, TextTable) {
     let (all, damaged) = load();
     damaged.iter().for_each(tell);
@@ -270,10 +269,10 @@ pub fn listing() -> (&'static str, Vec<Value>, TextTable) {
             let name = f.figure.trim_end_matches("_per_s").trim_end_matches("_s").replace('_', " ");
             format!("{name} {}", diskwright_base::units::display(f.value, &f.unit))
         };
-        let most = profile.figures.iter().map(figure).collect::<Vec<_>>().join(", ");
+        let figure_list = profile.figures.iter().map(figure).collect::<Vec<_>>().join(", ");
         let but = if ceiling.is_firm() { String::new() } else { format!("at least: {}", ceiling.at_least.join("; ")) };
         let day = ceiling.measured.get(..10).unwrap_or(&ceiling.measured).to_owned();
-        table.row([profile.device.clone(), profile.key.clone(), day, most, but]);
+        table.row([profile.device.clone(), profile.key.clone(), day, figure_list, but]);
         let mut entry = json!(profile);
         if let Value::Object(fields) = &mut entry {
             fields.insert("file".into(), path.display().to_string().into());

@@ -1,6 +1,5 @@
-//! Which series of a log are exported, and where their values come from:
-//! every counter of the catalogue that the log holds or that can be computed,
-//! and those of other tools under their own names.
+//! Columns of an export and the source of their values: every counter of the catalogue that the log holds or that can
+//! be computed, and counters of other tools under their own names.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -13,15 +12,15 @@ use super::Failure;
 use super::log::Logs;
 use super::select::{instances_of, lacking_instance, matches, names, no_instance, unknown_counter};
 
-/// What a first reading of the logs showed.
+/// Result of the first pass over the logs.
 pub struct ColumnSurvey {
-    /// The wanted columns: by the catalogue's order, then foreign ones as they came.
+    /// The wanted columns: in the catalogue's order, then foreign ones in the order of appearance.
     pub columns: Vec<ExportColumn>,
     /// Ticks in the window.
     pub ticks: u64,
 }
 
-/// Where a column's values come from under a schema.
+/// Source of a column's values under a schema.
 pub enum ColumnSource {
     /// A column of the frame, and its scale.
     Stored(usize, f64),
@@ -30,7 +29,7 @@ pub enum ColumnSource {
 }
 
 impl ColumnSource {
-    /// A value a tick; `room` holds them where they had to be computed.
+    /// Returns one value per tick; `room` holds them if they had to be computed.
     pub fn values<'a>(&self, frame: &'a Frame, room: &'a mut Vec<f64>) -> &'a [f64] {
         match self {
             ColumnSource::Stored(column, 1.0) => return frame.column(*column),
@@ -44,11 +43,11 @@ impl ColumnSource {
     }
 }
 
-/// What the user asked for.
+/// The user's selection of counters and instances.
 struct ColumnSelection<'a> {
     counters: &'a [String],
     instances: &'a [String],
-    /// Catalogue ids that each of `counters` names, where it is no pattern.
+    /// Catalogue ids that each entry of `counters` names, unless it is a pattern.
     named: Vec<Vec<&'static str>>,
     raw: bool,
 }
@@ -69,7 +68,7 @@ impl<'a> ColumnSelection<'a> {
     }
 }
 
-/// Reads the logs once, for their series and the number of their ticks.
+/// Reads the logs once to find their series and count their ticks.
 pub fn survey(logs: &Logs, counters: &[String], instances: &[String], raw: bool) -> Result<ColumnSurvey, Failure> {
     let wish = ColumnSelection::new(counters, instances, raw);
     let mut found = SeriesPairs::default();
@@ -85,7 +84,7 @@ pub fn survey(logs: &Logs, counters: &[String], instances: &[String], raw: bool)
         }
         Ok(())
     })?;
-    // others that were found do not make a wrong name right; those of other tools may have no such instance
+    // an unknown name is an error even if others were found; other tools' counters may lack the instance
     let is_found = |name: &str| found.pairs.iter().any(|(counter, _)| names(name, counter));
     let may_lack = |name: &str| !found.pairs.is_empty() && name.to_ascii_lowercase().starts_with("foreign.");
     let unknown = counters
@@ -101,12 +100,12 @@ pub fn survey(logs: &Logs, counters: &[String], instances: &[String], raw: bool)
     Ok(ColumnSurvey { columns: found.columns(raw), ticks })
 }
 
-/// Pairs of counter and instance, in the order of coming.
+/// Pairs of counter and instance, in order of appearance.
 #[derive(Default)]
 struct SeriesPairs {
     pairs: Vec<(String, String)>,
     known: HashSet<(String, String)>,
-    /// Instances of the wanted counters that are not wanted.
+    /// Instances of the wanted counters that were not selected.
     others: BTreeSet<String>,
 }
 
@@ -147,7 +146,7 @@ impl SeriesPairs {
         }
     }
 
-    /// Why there is nothing, or a typed instance is none of these.
+    /// Returns the failure if nothing was found or a given instance does not exist.
     fn lack(&self, instances: &[String]) -> Option<Failure> {
         let others: BTreeSet<&str> = self.others.iter().map(String::as_str).collect();
         if self.pairs.is_empty() {
@@ -180,7 +179,7 @@ fn index(schema: &Schema) -> Index<'_> {
     index
 }
 
-/// True where all that a formula needs is there.
+/// True if the schema has all inputs of a formula.
 fn is_there(derive: &Derive, instance: &str, index: &Index<'_>) -> bool {
     let has = |id: &String| index.contains_key(&(id.as_str(), instance));
     let per = match &derive.per {
@@ -202,8 +201,7 @@ fn column((counter, instance): (String, String)) -> ExportColumn {
     }
 }
 
-/// Where the columns' values come from under a schema; `None` for those that
-/// it lacks.
+/// Finds the source of each column's values under a schema; `None` for columns that it lacks.
 pub fn resolve(columns: &[&ExportColumn], schema: &Schema) -> Vec<Option<ColumnSource>> {
     let index = index(schema);
     let source = |column: &&ExportColumn| match index.get(&(column.counter.as_str(), column.instance.as_str())) {

@@ -1,5 +1,4 @@
-//! `compare LOG LOG`: before and after, counter by counter, and whether the
-//! change helped.
+//! `compare LOG LOG`: before and after, counter by counter, and whether the change helped.
 
 use std::fs;
 use std::io::Read;
@@ -62,17 +61,18 @@ pub struct Arguments {
 
 /// Rows of the table unless --all is given.
 const ROWS: usize = 25;
-/// Charts on the page at most.
+/// Maximum number of charts on the page.
 const CHARTS: usize = 16;
-/// Points of a chart's line at most.
+/// Maximum number of points per line of a chart.
 const POINTS: usize = 120;
-/// One window, read.
+/// One window and its verdict.
 struct CompareSide {
     watch: CounterWindow,
     verdict: Verdict,
     range: (i64, i64),
 }
 
+/// Runs `compare`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.output.as_deref().map_or(Ok(()), output_file::check)?;
     if arguments.logs.iter().chain(&arguments.against).any(|path| baseline::sides::is(path)) {
@@ -90,12 +90,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Usage(reason.into()));
     }
     let (first, second) = windows(arguments)?;
-    // read first, so that a mistake in it costs no time
+    // read first, so that an error in it is found before the logs are read
     let beside = arguments.beside.as_deref().map(read_beside).transpose()?.unwrap_or_default();
     let before = arguments.logs.first().map(std::slice::from_ref).unwrap_or_default();
     let after = arguments.logs.last().map(std::slice::from_ref).unwrap_or_default();
     let packs = arguments.judging.packs(false)?;
-    // both are opened before either is read, so that a wrong time is told at once
+    // both are opened before either is read, so that a wrong time is reported at once
     let (mut before, mut after) = (Logs::open(before, &first)?, Logs::open(after, &second)?);
     if arguments.logs.len() == 1 {
         (before.range, after.range) = stretches::apart(before.range, after.range);
@@ -126,21 +126,22 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         return output::json(&document);
     }
-    let most = if arguments.all { usize::MAX } else { ROWS };
+    let max_rows = if arguments.all { usize::MAX } else { ROWS };
     let style = output::wide_style();
-    output::text(&drawn::screen(&comparison, most, &DisplayZone::local(), &style))?;
+    output::text(&drawn::screen(&comparison, max_rows, &DisplayZone::local(), &style))?;
     latency.map_or(Ok(()), |(before, after)| output::text(&latency::compared_text(&before, &after, &style)))
 }
 
-/// The two windows; one log must be told two.
+/// Returns the two windows; a single log needs two of them.
 fn windows(arguments: &Arguments) -> Result<(LogWindow, LogWindow), Failure> {
     let against = |from: &Option<String>, to: &Option<String>| arguments.window.with(from.clone(), to.clone());
-    if let Some(at) = &arguments.at {
+    if let Some(time) = &arguments.at {
         if arguments.logs.len() > 1 {
             return Err(Failure::Usage("--at splits one log; two logs are compared whole".into()));
         }
-        let first = arguments.window.with(arguments.window.from().cloned(), Some(at.clone())).called("--from", "--at");
-        let second = against(&Some(at.clone()), &arguments.against_to).called("--at", "--against-to");
+        let from = arguments.window.from().cloned();
+        let first = arguments.window.with(from, Some(time.clone())).called("--from", "--at");
+        let second = against(&Some(time.clone()), &arguments.against_to).called("--at", "--against-to");
         return Ok((first, second));
     }
     let second = against(&arguments.against_from, &arguments.against_to).called("--against-from", "--against-to");
@@ -151,7 +152,7 @@ fn windows(arguments: &Arguments) -> Result<(LogWindow, LogWindow), Failure> {
     Ok((arguments.window.clone(), second))
 }
 
-/// Two results of `baseline`.
+/// Compares two results of `baseline`.
 fn baselines(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.fail_if_worse.is_some() {
         let reason = "--fail-if-worse is for results of `probe`; `baseline --fail-if-slower` judges a machine";
@@ -169,7 +170,7 @@ fn baselines(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Results of `probe`, one a side or two lists parted by `--`.
+/// Compares results of `probe`: one per side, or two lists separated by `--`.
 fn results(arguments: &Arguments) -> Result<(), Failure> {
     let is_whole = arguments.window.is_whole() && arguments.against_from.is_none() && arguments.against_to.is_none();
     if arguments.at.is_some() || !is_whole {
@@ -188,16 +189,16 @@ fn results(arguments: &Arguments) -> Result<(), Failure> {
             return Err(Failure::Usage(format!("results of `probe` can only be compared with results: {ways}")));
         }
     };
-    let asked = compare_results::CompareOptions {
+    let options = compare_results::CompareOptions {
         all: arguments.all,
         page: arguments.output.as_deref(),
         json: arguments.json,
         most_worse: arguments.fail_if_worse,
     };
-    compare_results::run(before, after, &asked)
+    compare_results::run(before, after, &options)
 }
 
-/// Reads a window once, for the judge and for the counters.
+/// Reads a window once, for both verdict and counters.
 fn read(logs: &Logs, packs: &[Pack], judging: &why::JudgingArguments) -> Result<CompareSide, Failure> {
     let mut judge = judging.judge(packs.to_vec(), Some(logs.range));
     let mut watch = CounterWindow::new(logs.range);
@@ -219,7 +220,7 @@ fn read(logs: &Logs, packs: &[Pack], judging: &why::JudgingArguments) -> Result<
     Ok(CompareSide { watch, verdict, range: logs.range })
 }
 
-/// A file of what else was measured.
+/// Reads a file of figures that an application measured at the same time.
 fn read_beside(path: &Path) -> Result<BesideDocument, Failure> {
     let wrong = |what: String| Failure::Failed(format!("{}: {what}", path.display()));
     let mut text = Vec::new();
@@ -251,7 +252,7 @@ fn page(
             rows.push(row);
         }
     }
-    // to the second, so that marks stand at round times
+    // rounded to seconds, so that marks stand at round times
     let start = second.range.0 - second.range.0.rem_euclid(1_000_000_000);
     let span = (start, start.saturating_add(longer));
     let chart = |row: &&ComparisonRow| drawn::chart(row, span, &points(first, row), &points(second, row));

@@ -10,30 +10,29 @@ use diskwright_results::document::{ProbeDocument, is_result};
 
 use super::{Failure, output, output_file};
 
-/// What to do with the comparison.
+/// Options of the comparison.
 pub struct CompareOptions<'a> {
-    /// Everything, noise too.
+    /// Also show differences within noise.
     pub all: bool,
-    /// A page to write.
+    /// HTML page to write.
     pub page: Option<&'a Path>,
     /// Print JSON.
     pub json: bool,
-    /// Fail where something is worse by more than this share.
+    /// Fail if anything is worse by more than this share.
     pub most_worse: Option<f64>,
 }
 
-/// True for a file that says it is a result of `probe`, of whatever version.
+/// True for a file marked as a result of `probe`, of any version.
 pub fn is(path: &Path) -> bool {
     let mut head = Vec::new();
-    // what is read of a pipe is lost to whoever reads the log in it; a folder cannot be read, and is a log
+    // bytes read from a pipe would be lost to the reader of a log in it; a folder cannot be read, and is a log
     if let Some(file) = path.is_file().then(|| File::open(path).ok()).flatten() {
         let _ = file.take(4096).read_to_end(&mut head);
     }
     is_result(&head)
 }
 
-/// Names for files beside each other: without folder and ending where that
-/// tells them apart.
+/// Names of files for display, without folder and extension if they stay distinct.
 pub fn names(paths: &[PathBuf]) -> Vec<String> {
     let stem = |p: &PathBuf| p.file_stem().unwrap_or(p.as_os_str()).to_string_lossy().into_owned();
     let stems: Vec<String> = paths.iter().map(stem).collect();
@@ -59,41 +58,41 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<ProbeDocument>, Failure> {
     paths.iter().map(one).collect()
 }
 
-/// Compares two sides of files.
-pub fn run(before: &[PathBuf], after: &[PathBuf], asked: &CompareOptions<'_>) -> Result<(), Failure> {
+/// Compares two sets of result files.
+pub fn run(before: &[PathBuf], after: &[PathBuf], options: &CompareOptions<'_>) -> Result<(), Failure> {
     let all: Vec<PathBuf> = before.iter().chain(after).cloned().collect();
     let (documents, names) = (read(&all)?, names(&all));
     let files: Vec<String> = all.iter().map(|path| path.display().to_string()).collect();
     let filed: Vec<ResultFile<'_>> = files.iter().map(String::as_str).zip(&documents).collect();
     let (first, second) = filed.split_at(before.len());
     let comparison = compare(first, second);
-    if let Some(file) = asked.page {
+    if let Some(file) = options.page {
         let named: Vec<NamedResult<'_>> =
             names.iter().zip(&documents).map(|(name, document)| NamedResult { name, document }).collect();
         let html = drawn::page(&comparison, &named, env!("CARGO_PKG_VERSION"));
         output_file::write(file, html.as_bytes())?;
     }
-    if asked.page.is_some_and(output_file::is_stdout) {
-        // the page is the answer
-    } else if asked.json {
+    if options.page.is_some_and(output_file::is_stdout) {
+        // the page replaces the printed answer
+    } else if options.json {
         output::json(&comparison)?;
     } else {
-        output::text(&drawn::screen(&comparison, asked.all, &output::wide_style()))?;
+        output::text(&drawn::screen(&comparison, options.all, &output::wide_style()))?;
     }
     if comparison.counters.is_empty() {
         return Err(Failure::Failed(comparison.sentence.trim_end_matches('.').to_owned()));
     }
-    asked.most_worse.map_or(Ok(()), |most| hold(&comparison, most))
+    options.most_worse.map_or(Ok(()), |max_worse| hold(&comparison, max_worse))
 }
 
-/// Fails where a figure is worse beyond noise and by more than a share, and where none can be judged.
-fn hold(comparison: &ResultComparison, most: f64) -> Result<(), Failure> {
-    // a check that never fails is none
+/// Fails if a figure is worse beyond noise and by more than a share, or if no figure can be judged.
+fn hold(comparison: &ResultComparison, max_worse: f64) -> Result<(), Failure> {
+    // a check that can never fail is useless
     if comparison.counters.iter().all(|r| r.noise.is_none()) {
         let reason = "no figure can be judged: single runs do not show noise; measure each side with --repeat 5";
         return Err(Failure::Failed(reason.into()));
     }
-    let worse = comparison.counters.iter().filter(|r| r.noise == Some(false) && r.worse_by() > most);
+    let worse = comparison.counters.iter().filter(|r| r.noise == Some(false) && r.worse_by() > max_worse);
     match worse.max_by(|a, b| a.worse_by().total_cmp(&b.worse_by())) {
         None => Ok(()),
         Some(row) => {

@@ -1,5 +1,4 @@
-//! Passwords and tokens of stores: from a file or the environment, because the
-//! command line is shown to everybody by `ps`.
+//! Passwords and tokens for stores: from a file or the environment, because `ps` shows the command line to everybody.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,12 +10,12 @@ use diskwright_remote::{StoreAccess, has_password};
 
 use super::{Failure, output};
 
-/// Where a password may stand instead of the address.
+/// Environment variable for the password, instead of the address.
 const PASSWORD: &str = "DISKWRIGHT_PASSWORD";
-/// The longest password or token, bytes.
+/// Maximum length of a password or token, bytes.
 const LONGEST: u64 = 64 << 10;
 
-/// How a store knows who asks.
+/// Credentials for a store.
 #[derive(Args, Clone, Default)]
 #[group(id = "who-asks")]
 pub struct Credentials {
@@ -29,18 +28,18 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// True where one is given.
+    /// True if credentials were given.
     pub fn is_given(&self) -> bool {
         self.password_file.is_some() || self.bearer_token_file.is_some()
     }
 
-    /// An address with its user's password, and what else the requests bear.
+    /// Combines an address with its user's password and the other headers of a request.
     pub fn access(&self, url: &str, headers: &[String]) -> Result<StoreAccess, Failure> {
         let mut access = StoreAccess { headers: headers.to_vec(), ..StoreAccess::new(url) };
         access.token = self.bearer_token_file.as_deref().map(secret).transpose()?;
         access.password = match &self.password_file {
             Some(file) => Some(secret(file)?),
-            // it is for stores that ask for a user, and for no others
+            // the variable is for stores that name a user, and for no others
             None if access.has_user() => std::env::var(PASSWORD).ok().filter(|password| !password.is_empty()),
             None => None,
         };
@@ -48,7 +47,7 @@ impl Credentials {
     }
 }
 
-/// Says once that `ps` shows what the command line says.
+/// Warns once that `ps` shows secrets given on the command line.
 pub fn warn_of_command_line(url: &str, headers: &[String]) {
     let is_secret = |header: &String| header.to_ascii_lowercase().trim_start().starts_with("authorization");
     if has_password(url) {
@@ -60,11 +59,11 @@ pub fn warn_of_command_line(url: &str, headers: &[String]) {
     }
 }
 
-/// What a file holds, without the line's end.
+/// Reads a secret from a file, without the line end.
 pub fn secret(path: &Path) -> Result<String, Failure> {
     let name = path.display();
     let failed = |e: std::io::Error| Failure::Failed(format!("{name}: {e}"));
-    // links are followed: mounted secrets are links
+    // links are followed, because mounted secrets are links
     let file = File::open(path).map_err(failed)?;
     let found = file.metadata().map_err(failed)?;
     if found.is_file() && found.mode() & 0o044 != 0 {

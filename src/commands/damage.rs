@@ -1,5 +1,4 @@
-//! What was lost of the logs that a command reads. It is told once, on standard
-//! error, and in every answer as `damage[]`.
+//! Damage in the logs that a command reads. It is reported once on standard error, and in every answer as `damage[]`.
 
 use diskwright_base::Note;
 use diskwright_base::units::plural;
@@ -8,23 +7,23 @@ use serde_json::{Value, json};
 
 use super::{Failure, output, when};
 
-/// Lines on standard error at most.
+/// Maximum number of lines on standard error.
 const LINES: usize = 20;
-/// Places that are kept apart; of more only the sum is told.
+/// Maximum number of places that are stored; beyond it, only their sum is reported.
 const MOST: usize = 1000;
 
-/// Places where something was lost.
+/// Places where data was lost.
 #[derive(Default)]
 pub struct Losses {
     places: Vec<Damage>,
-    /// Places beyond those, and the ticks lost there.
+    /// Number of further places, and the ticks lost there.
     more: u64,
     more_ticks: u64,
     is_told: bool,
 }
 
 impl Losses {
-    /// Takes one in, and gives the note that judges and pages get of it.
+    /// Records damage and returns the note for judges and pages.
     pub fn take(&mut self, damage: Damage) -> Option<Note> {
         if self.is_told {
             return note(&damage);
@@ -39,7 +38,7 @@ impl Losses {
         note
     }
 
-    /// Says on standard error what was lost; once, however often logs are read.
+    /// Reports the damage on standard error, once, however often the logs are read.
     pub fn tell(&mut self) {
         if std::mem::replace(&mut self.is_told, true) || self.places.is_empty() {
             return;
@@ -55,7 +54,7 @@ impl Losses {
         }
     }
 
-    /// `12 ticks are lost`, and whether that is all.
+    /// Formats `12 ticks are lost`; says if that is not all.
     fn sum(&self) -> String {
         let ticks: u64 = self.places.iter().filter_map(|damage| damage.ticks).sum::<u64>() + self.more_ticks;
         let unknown = self.places.iter().any(|damage| damage.ticks.is_none());
@@ -66,7 +65,7 @@ impl Losses {
         }
     }
 
-    /// Fails where ticks are lost: for commands whose output stands for the log.
+    /// Fails if ticks are lost: for commands whose output replaces the log.
     pub fn require_none(&self) -> Result<(), Failure> {
         if self.more_ticks == 0 && self.places.iter().all(|damage| damage.ticks == Some(0)) {
             return Ok(());
@@ -75,7 +74,7 @@ impl Losses {
         Err(Failure::Failed(format!("all readable ticks were written, but {sum} (see --allow-damage)")))
     }
 
-    /// `damage[]` of an answer.
+    /// Returns `damage[]` of an answer.
     pub fn json(&self) -> Vec<Value> {
         let one = |damage: &Damage| {
             json!({
@@ -101,13 +100,13 @@ impl Losses {
     }
 }
 
-/// A gap, where ticks were lost.
+/// Returns a gap note if ticks were lost.
 fn note(damage: &Damage) -> Option<Note> {
     let time_ns = damage.after_ns.or(damage.before_ns).unwrap_or(0);
     (damage.ticks != Some(0)).then(|| Note::new(time_ns, Note::GAP, format!("the log is damaged: {damage}")))
 }
 
-/// `trimmed` of an answer.
+/// Returns `trimmed` of an answer.
 pub fn trimmed(trimmed: Option<TrimSummary>) -> Value {
     trimmed.map_or(Value::Null, |trimmed| {
         json!({

@@ -1,5 +1,5 @@
-//! `list drives` and `explain DRIVE`: the catalogue of drives, what is printed
-//! of each, and what the simulator makes of it.
+//! `list drives` and `explain DRIVE`: the catalogue of drives, published figures of each, and figures that the
+//! simulator computes.
 
 use diskwright_base::units::{digits, display};
 use diskwright_report::{Align, Style, TextTable, explain};
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use super::Failure;
 
-/// Requests of a simulated figure: quick, and steady to a percent or two.
+/// Requests per simulated figure: quick, and stable to one or two percent.
 const REQUESTS: u32 = 20_000;
-/// Random writes to an SSD: its buffer must be full many times before the flash behind it shows.
+/// Random writes to an SSD: its buffer must fill many times before the flash behind it shows.
 const WRITES: u32 = 300_000;
 
-/// `list drives`.
+/// Registry for `list drives`.
 pub fn listing() -> (&'static str, Vec<Value>, TextTable) {
     let mut table =
         TextTable::new().text("drive").column("year", Align::Right).text("class").column("holds", Align::Right);
@@ -33,7 +33,7 @@ pub fn listing() -> (&'static str, Vec<Value>, TextTable) {
     ("drives", all().iter().map(entry_json).collect(), table)
 }
 
-/// What is printed of a drive, as JSON.
+/// Published figures of a drive, as JSON.
 pub fn entry_json(entry: &CatalogueEntry) -> Value {
     let sources: serde_json::Map<String, Value> =
         entry.sources.iter().map(|(key, source)| (key.clone(), json!(source))).collect();
@@ -51,7 +51,7 @@ pub fn entry_json(entry: &CatalogueEntry) -> Value {
     })
 }
 
-/// One thing that was asked of the simulated drive.
+/// One simulated measurement of a drive.
 struct DriveFigure {
     ask: DrivePattern,
     kb: u32,
@@ -59,7 +59,7 @@ struct DriveFigure {
     found: DriveMeasurement,
 }
 
-/// Bytes in decimal units, as drives are sold: `4.35 GB`.
+/// Formats bytes in decimal units, as drives are sold: `4.35 GB`.
 fn decimal(bytes: f64, per: &str) -> String {
     let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "KB")];
     match units.into_iter().find(|(size, _)| bytes >= *size) {
@@ -68,7 +68,7 @@ fn decimal(bytes: f64, per: &str) -> String {
     }
 }
 
-/// The same questions for each drive: one request at a time, and a queue.
+/// Measures the same patterns on each drive: at queue depth 1, and with a queue.
 fn figures(device: &DeviceModel) -> Vec<DriveFigure> {
     let deep = device.slots().clamp(1, if matches!(device, DeviceModel::Mechanical(_)) { 16 } else { 32 });
     let mut all = Vec::new();
@@ -94,7 +94,7 @@ fn check(device: &DeviceModel, check: &Check) -> (f64, bool) {
     check.run(device, requests(device, check.ask))
 }
 
-/// A drive and what the simulator makes of it, as JSON.
+/// A drive and its simulated figures, as JSON.
 pub fn drive_json(entry: &CatalogueEntry) -> Result<Value, Failure> {
     let device = entry.device().map_err(Failure::Failed)?;
     let simulated: Vec<Value> = figures(&device)
@@ -114,15 +114,15 @@ pub fn drive_json(entry: &CatalogueEntry) -> Result<Value, Failure> {
                 "bounds": c.iops.or(c.mb_s), "simulated": found, "holds": holds })
         })
         .collect();
-    let mut told = entry_json(entry);
-    told["blocks"] = json!(device.blocks());
-    told["slots"] = json!(device.slots());
-    told["simulated"] = json!(simulated);
-    told["checks"] = json!(checks);
-    Ok(told)
+    let mut document = entry_json(entry);
+    document["blocks"] = json!(device.blocks());
+    document["slots"] = json!(device.slots());
+    document["simulated"] = json!(simulated);
+    document["checks"] = json!(checks);
+    Ok(document)
 }
 
-/// A drive for people.
+/// Draws a drive for people.
 pub fn page(entry: &CatalogueEntry, style: &Style) -> Result<String, Failure> {
     let device = entry.device().map_err(Failure::Failed)?;
     let mut fields: Vec<(&str, String)> = vec![

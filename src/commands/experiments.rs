@@ -1,5 +1,4 @@
-//! `experiments [ID...]`: holds the simulator against the measurements that the
-//! source documents print.
+//! `experiments [ID...]`: compares the simulator with the measurements published in its source documents.
 
 use clap::Args;
 use diskwright_experiments::document::{Bound, ExperimentDocument, PublishedRow, RowUse};
@@ -24,7 +23,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Trials of a group of parameters, at most.
+/// Maximum number of trials for a group of parameters.
 const MOST_TRIALS: usize = 60;
 
 /// Runs the command.
@@ -58,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     output::text(&screen(&documents, &outcomes, details))
 }
 
-/// The name by which sources cite a document.
+/// Short name by which sources cite a document.
 fn short_name(doc: &str) -> &str {
     match doc {
         "000" => "SAS 1998",
@@ -87,7 +86,7 @@ fn search(documents: &[ExperimentDocument], doc: &str) -> Result<(), Failure> {
     output::text(&(table.render(&output::wide_style()) + &last))
 }
 
-/// Every outcome with its document and row.
+/// Joins every outcome with its document and row.
 fn beside<'a>(
     documents: &'a [ExperimentDocument],
     outcomes: &'a [RowOutcome],
@@ -99,7 +98,7 @@ fn beside<'a>(
     outcomes.iter().filter_map(find).collect()
 }
 
-/// Means of each document that has predicted rows, then of all.
+/// Summarizes each document that has predicted rows, then all of them.
 fn summaries(outcomes: &[RowOutcome]) -> Vec<DocumentSummary> {
     let mut docs: Vec<&str> = outcomes.iter().map(|o| o.doc.as_str()).collect();
     docs.dedup();
@@ -148,7 +147,7 @@ fn holds_json(row: &PublishedRow, outcome: &RowOutcome) -> Value {
     }
 }
 
-/// What is to be said of a row: why it has no value, and its own words.
+/// Remarks on a row: why it has no value, and the row's own note.
 fn because(row: &PublishedRow, outcome: &RowOutcome) -> String {
     match &outcome.failed {
         Some(failed) if row.because != *failed && row.measure.is_some() => {
@@ -184,7 +183,7 @@ fn runs_json(document: &ExperimentDocument, row: &PublishedRow) -> Vec<Value> {
     row.runs().into_iter().map(one).collect()
 }
 
-/// The fitted parameters of the systems that a row's runs use.
+/// Fitted parameters of the systems in a row's runs.
 fn fitted_json(document: &ExperimentDocument, row: &PublishedRow) -> Vec<Value> {
     let of = |name: &str| document.runs.get(name).map(|run| run.system.as_str());
     let systems: Vec<&str> = row.runs().into_iter().filter_map(of).collect();
@@ -208,14 +207,14 @@ fn mean_json(mean: &RowMeans) -> Value {
 }
 
 fn summary_json(summary: &DocumentSummary) -> Value {
-    let mut told = json!({
+    let mut document = json!({
         "doc": summary.doc, "gains": mean_json(&summary.gains), "others": mean_json(&summary.others),
         "all": mean_json(&summary.all), "shapes_held": summary.shapes.0, "shapes": summary.shapes.1,
     });
     if summary.doc.is_empty() {
-        told["doc"] = Value::Null;
+        document["doc"] = Value::Null;
     }
-    told
+    document
 }
 
 fn number(value: Option<f64>) -> String {
@@ -345,12 +344,12 @@ fn means(summaries: &[DocumentSummary]) -> TextTable {
     table
 }
 
-/// The printed value; one that follows from print, and stands there nowhere, in brackets.
+/// The published value; in brackets if it was derived from published ones and is not printed itself.
 fn published(row: &PublishedRow) -> String {
     if row.derived.is_some() { format!("({})", number(row.published)) } else { number(row.published) }
 }
 
-/// The rows as they are written, for `list experiments`.
+/// All rows as published, for `list experiments`.
 pub fn listing() -> Result<(&'static str, Vec<Value>, TextTable), Failure> {
     let mut table = TextTable::new().column("id", Align::Left).column("doc", Align::Left).text("quantity");
     table = table.column("printed", Align::Right).column("unit", Align::Left).column("use", Align::Left);

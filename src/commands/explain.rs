@@ -1,6 +1,5 @@
-//! `explain NAME`: a word of the trade, a counter by any of its names, a rule, a pack,
-//! a suite of `probe`, a drive, a RAID level. What is no name of anything is looked
-//! for, and what is found is listed.
+//! `explain NAME`: a technical term, a counter by any of its names, a rule, a pack, a suite of `probe`, a drive, a RAID
+//! level. A name that nothing has is searched for, and matches are listed.
 
 use clap::Args;
 use diskwright_base::glossary::{self, GlossaryTerm};
@@ -31,12 +30,12 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Pages that are printed at once; more are listed.
+/// Maximum number of pages printed at once; more matches are listed.
 const PAGES: usize = 4;
-/// Entries of a list, unless --all is given.
+/// Maximum number of list entries, unless --all is given.
 const LISTED: usize = 20;
 
-/// Everything of one name.
+/// Everything that has one name.
 struct NameMatches<'a> {
     terms: Vec<&'static GlossaryTerm>,
     counters: Vec<&'static Counter>,
@@ -69,12 +68,12 @@ impl<'a> NameMatches<'a> {
         few + self.suites.len() + self.drives.len() + self.levels.len()
     }
 
-    /// Whether there are only counters, and none by its own id.
+    /// True if there are only counters, and none by its own id.
     fn is_by_part(&self, name: &str) -> bool {
         self.count() == self.counters.len() && self.counters.iter().all(|c| c.id != name)
     }
 
-    /// Their pages, one after another.
+    /// Draws the pages, one after another.
     fn pages(&self, style: &Style) -> Result<Vec<String>, Failure> {
         let mut pages: Vec<String> = self.terms.iter().map(|t| explain::term(t, style)).collect();
         pages.extend(self.counters.iter().map(|c| explain::counter(c, style)));
@@ -89,6 +88,7 @@ impl<'a> NameMatches<'a> {
     }
 }
 
+/// Runs `explain`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let name = arguments.name.join(" ");
     let all = packs::all()?;
@@ -103,7 +103,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let style = output::style();
     let others = found.iter().filter(|(fit, _)| *fit >= MatchQuality::Part).count().saturating_sub(named.count());
-    // `disk` is the last word of a counter's name, and a word of many
+    // `disk` is the last word of a counter's name, and part of many others
     let vague = named.is_by_part(&name) && others > LISTED;
     if named.count() == 0 || named.count() > PAGES || vague || arguments.all {
         return output::text(&listing(&name, &found, arguments.all));
@@ -124,7 +124,7 @@ fn quoted(name: &str) -> String {
     if plain { name.to_owned() } else { format!("\"{name}\"") }
 }
 
-/// What is said where nothing has that name.
+/// Failure for a name that nothing has.
 fn unknown(name: &str, entries: &[ExplainEntry]) -> Failure {
     let near: Vec<String> = find::near(entries, name).iter().map(|e| format!("`{}` ({})", e.name, e.kind)).collect();
     let hint = match near.as_slice() {
@@ -134,15 +134,15 @@ fn unknown(name: &str, entries: &[ExplainEntry]) -> Failure {
     Failure::Failed(format!("unknown name `{name}`: no term, counter, rule, pack, suite, drive or RAID level; {hint}"))
 }
 
-/// What was found, a line each.
-fn listing(name: &str, found: &[(MatchQuality, &ExplainEntry)], whole: bool) -> String {
-    let most = if whole { usize::MAX } else { LISTED };
+/// Formats matches, one per line.
+fn listing(name: &str, found: &[(MatchQuality, &ExplainEntry)], show_all: bool) -> String {
+    let max_entries = if show_all { usize::MAX } else { LISTED };
     let mut table = TextTable::new().text("name").text("is a").text("what it is");
-    for (_, entry) in found.iter().take(most) {
+    for (_, entry) in found.iter().take(max_entries) {
         table.row([entry.name.clone(), entry.kind.to_owned(), entry.title.clone()]);
     }
     let mut text = table.render(&output::wide_style());
-    let left = found.len().saturating_sub(most);
+    let left = found.len().saturating_sub(max_entries);
     let more =
         if left > 0 { format!("{left} more: diskwright explain --all {}. ", quoted(name)) } else { String::new() };
     text.push_str(&format!("\n{more}`diskwright explain NAME` explains one of them.\n"));
@@ -150,7 +150,7 @@ fn listing(name: &str, found: &[(MatchQuality, &ExplainEntry)], whole: bool) -> 
 }
 
 fn document(name: &str, named: &NameMatches<'_>, found: &[(MatchQuality, &ExplainEntry)]) -> Result<Value, Failure> {
-    // parts of names too, as long as there is no other
+    // also counters by parts of their names, as long as nothing else matches
     let counters = Catalogue::builtin().find(name);
     Ok(json!({
         "schema": "diskwright.explain/1",
@@ -166,10 +166,10 @@ fn document(name: &str, named: &NameMatches<'_>, found: &[(MatchQuality, &Explai
     }))
 }
 
-/// A RAID level for people.
+/// Draws a RAID level for people.
 fn level_page(level: ArrayLevel, style: &Style) -> String {
-    let told = list::level_json(level);
-    let text = |key: &str| told[key].as_str().unwrap_or_default().to_owned();
+    let fields = list::level_json(level);
+    let text = |key: &str| fields[key].as_str().unwrap_or_default().to_owned();
     let info = level.info();
     explain::page(
         level.name(),
@@ -186,7 +186,7 @@ fn level_page(level: ArrayLevel, style: &Style) -> String {
     )
 }
 
-/// A suite of `probe` for people.
+/// Draws a suite of `probe` for people.
 fn suite_page(suite: &Suite, style: &Style) -> String {
     let plan = usual_plan(suite);
     let writes = match suite.writes {

@@ -1,4 +1,4 @@
-//! `export LOG… --as FORMAT`: a log in other tools' formats.
+//! `export LOG… --as FORMAT`: writes a log in other tools' formats.
 
 use std::io::{self, ErrorKind, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -57,6 +57,7 @@ pub struct Arguments {
     json: bool,
 }
 
+/// Output format.
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum ExportForm {
     /// Comma-separated values (RFC 4180); a gap is an empty cell
@@ -85,6 +86,7 @@ impl Arguments {
     }
 }
 
+/// Runs `export`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (format, name) = arguments.format()?;
     let path = arguments.output.as_deref().unwrap_or(Path::new("-"));
@@ -136,7 +138,7 @@ fn document(arguments: &Arguments, logs: &Logs, name: &str, series: usize, tally
     }))
 }
 
-/// The columns as the format names them; on a terminal no name begins a line.
+/// Names the columns as the format requires; on a terminal no name can begin a line.
 fn named(columns: &[ExportColumn], format: ExportFormat, cells: Cells, on_terminal: bool) -> Vec<ExportColumn> {
     let mut named = columns.to_vec();
     if on_terminal {
@@ -153,7 +155,7 @@ fn named(columns: &[ExportColumn], format: ExportFormat, cells: Cells, on_termin
     named
 }
 
-/// Writes the columns under the names of `named`, which has one for each of them.
+/// Writes the columns under the names in `named`, one for each of them.
 fn write(
     logs: &Logs,
     columns: &[ExportColumn],
@@ -189,7 +191,7 @@ fn write(
     sink.finish().map_err(failure)
 }
 
-/// Hands the wanted values of a frame to the sink.
+/// Passes the wanted values of a frame to the sink.
 fn put(
     sink: &mut dyn ExportSink,
     frame: &Frame,
@@ -210,7 +212,7 @@ fn failure(error: ExportError) -> Failure {
     }
 }
 
-/// A bar of the ticks that were written, on a terminal.
+/// Progress bar of the ticks written, on a terminal.
 fn bar(ticks: u64) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(ticks), ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template("exporting {wide_bar} {pos}/{len} ticks") {

@@ -1,5 +1,4 @@
-//! `record --remote-write URL` and `--listen`: the recorder's ticks for other
-//! people's dashboards.
+//! `record --remote-write URL` and `--listen`: the recorder's ticks for external dashboards.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,10 +14,10 @@ use serde_json::{Value, json};
 use super::credentials::{self, Credentials};
 use super::{Failure, output};
 
-/// The same store's troubles are reported this often at most.
+/// Minimum interval between reports of the same trouble.
 const TROUBLE_EVERY: Duration = Duration::from_secs(60);
 
-/// Where ticks go besides the log.
+/// Destinations of ticks besides the log.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Prometheus")]
 pub struct FeedArguments {
@@ -48,7 +47,7 @@ pub struct Feeds {
     reported: FeedStatus,
 }
 
-/// What was said of the store so far.
+/// State of the store as last reported.
 #[derive(Default)]
 struct FeedStatus {
     lost: bool,
@@ -56,14 +55,14 @@ struct FeedStatus {
 }
 
 impl Feeds {
-    /// Starts what was asked for.
+    /// Starts the feeds that were requested.
     pub fn start(options: &FeedArguments) -> Result<Feeds, Failure> {
         let last = LastTick::default();
         let server = options.listen.as_deref().map(|address| serve(address, &last)).transpose()?;
         match &options.remote_write {
             Some(url) => {
                 credentials::warn_of_command_line(url, &options.header);
-                // a wrong address is said at once, not at the first tick
+                // a wrong address is reported at once, not at the first tick
                 store(url, options)?;
             }
             None if options.credentials.is_given() => {
@@ -75,12 +74,12 @@ impl Feeds {
         Ok(Feeds { options: options.clone(), feed: SeriesFeed::new(), writer, last, server, reported })
     }
 
-    /// True where anything is fed.
+    /// True if any feed is active.
     pub fn is_on(&self) -> bool {
         self.server.is_some() || self.options.remote_write.is_some()
     }
 
-    /// Takes in a note of the sampler.
+    /// Handles a note of the sampler.
     pub fn note(&mut self, note: &Note) -> Result<(), Failure> {
         if !self.is_on() {
             return Ok(());
@@ -98,7 +97,7 @@ impl Feeds {
         Ok(())
     }
 
-    /// Takes in the sampler's last tick; `log` is where it is kept besides.
+    /// Publishes the sampler's last tick; `log` is the log that also has it.
     pub fn tick(&mut self, sampler: &Sampler, log: Option<&Path>) {
         if !self.is_on() {
             return;
@@ -113,9 +112,8 @@ impl Feeds {
         }
     }
 
-    /// Sends what is left, for a second or two, and gives what became of all of
-    /// it. It fails where samples are lost and no log has them: `log` is the
-    /// folder, and how many ticks it lost itself.
+    /// Sends what is left, for at most a second or two, and returns the totals. Fails if samples were lost that no log
+    /// has: `log` is its folder and the number of ticks that it lost itself.
     pub fn finish(&mut self, log: Option<(&Path, u64)>) -> (Option<Value>, Result<(), Failure>) {
         let Some(writer) = &mut self.writer else { return (None, Ok(())) };
         let result = writer.finish();
@@ -148,7 +146,7 @@ impl Feeds {
 }
 
 impl FeedStatus {
-    /// Says what goes wrong, and when it goes on.
+    /// Reports when sending starts to fail, and when it works again.
     fn report(&mut self, writer: &RemoteWriter, log: Option<&Path>) {
         match (writer.trouble(), &self.trouble) {
             (Some(text), before) => {
@@ -178,7 +176,7 @@ impl FeedStatus {
     }
 }
 
-/// Where samples are that a store did not take.
+/// Hint on how to send samples that a store did not accept.
 fn resend(dir: &Path) -> String {
     let dir = dir.display();
     format!("{dir} has them: `diskwright export {dir} --as prometheus -o FILE` writes a file to import")

@@ -1,5 +1,5 @@
-//! Finding what people type among all that explains itself: words of the trade,
-//! counters, rules, packs, suites, drives, RAID levels, formats, experiments.
+//! Search over everything that can be explained: terms, counters, rules, packs, suites, drives, RAID levels, formats,
+//! experiments.
 
 use diskwright_base::words::nearest;
 use diskwright_base::{Catalogue, glossary};
@@ -8,31 +8,31 @@ use diskwright_report::explain::title_of;
 use diskwright_simulator::ArrayLevel;
 use serde_json::{Value, json};
 
-/// What can be explained.
+/// Something that can be explained.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExplainEntry {
     /// `term`, `counter`, `rule`, …
     pub kind: &'static str,
-    /// What to type for it.
+    /// Name to type for it.
     pub name: String,
-    /// What it is, in a line.
+    /// Description in one line.
     pub title: String,
     /// Other names.
     names: Vec<String>,
-    /// What is written of it.
+    /// Full text, for searching.
     text: String,
 }
 
-/// How well an entry fits, worst first.
+/// Quality of a match, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MatchQuality {
-    /// All words stand in what is written of it.
+    /// Its text has all words.
     Text,
-    /// A name holds it.
+    /// A name contains the text.
     Part,
-    /// A name has all of its words.
+    /// A name has all of the words.
     Words,
-    /// It is a name.
+    /// A name equals the text.
     Whole,
 }
 
@@ -77,10 +77,10 @@ fn first_sentence(text: &str) -> &str {
     text.trim().split_inclusive(". ").next().unwrap_or_default().trim().trim_end_matches('.')
 }
 
-/// Letters of a part of a name at least: shorter ones are in too many names.
+/// Minimum number of letters for a match within a name: shorter parts occur in too many names.
 const LEAST_PART: usize = 4;
 
-/// Letters and digits alone, small.
+/// Keeps only letters and digits, in lower case.
 fn squeezed(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
@@ -91,16 +91,16 @@ fn words(text: &str) -> Vec<String> {
 }
 
 impl ExplainEntry {
-    /// How well it fits what was typed; `None` where it does not.
+    /// Returns how well the entry matches the typed text; `None` if it does not.
     pub fn fit(&self, typed: &str) -> Option<MatchQuality> {
-        let (wanted, asked) = (squeezed(typed), words(typed));
+        let (wanted, typed_words) = (squeezed(typed), words(typed));
         if wanted.is_empty() {
             return None;
         }
         let names = || self.names.iter().chain([&self.name]);
         let has_all = |text: &str| {
             let there = words(text);
-            asked.iter().all(|word| there.contains(word))
+            typed_words.iter().all(|word| there.contains(word))
         };
         match () {
             () if names().any(|n| squeezed(n) == wanted) => Some(MatchQuality::Whole),
@@ -113,21 +113,21 @@ impl ExplainEntry {
         }
     }
 
-    /// As JSON.
+    /// Returns the entry as JSON.
     pub fn json(&self) -> Value {
         json!({ "kind": self.kind, "name": self.name, "title": self.title })
     }
 }
 
-/// Entries that fit, best first.
+/// Finds matching entries, best first.
 pub fn matching<'a>(all: &'a [ExplainEntry], typed: &str) -> Vec<(MatchQuality, &'a ExplainEntry)> {
     let mut found: Vec<(MatchQuality, &ExplainEntry)> = all.iter().filter_map(|e| Some((e.fit(typed)?, e))).collect();
-    // short names first: they are less special
+    // short names first: they are more general
     found.sort_by_key(|(fit, e)| (std::cmp::Reverse(*fit), e.name.len()));
     found
 }
 
-/// Names near to a mistyped one, with what they are.
+/// Finds names similar to a mistyped one.
 pub fn near<'a>(all: &'a [ExplainEntry], typed: &str) -> Vec<&'a ExplainEntry> {
     let wanted = typed.to_lowercase();
     let mut left: Vec<(String, &ExplainEntry)> = Vec::new();
@@ -149,7 +149,7 @@ pub fn near<'a>(all: &'a [ExplainEntry], typed: &str) -> Vec<&'a ExplainEntry> {
     found
 }
 
-/// ` (did you mean `x`?)`, or nothing.
+/// Formats ` (did you mean `x`?)`, or nothing.
 pub fn hint<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(typed, known).map_or(String::new(), |near| format!(" (did you mean `{near}`?)"))
 }
@@ -197,7 +197,7 @@ mod tests {
             let best = matching(&all, typed).first().map(|(fit, _)| *fit);
             assert_eq!(best, Some(MatchQuality::Whole), "{typed}");
         }
-        // short words are no part of longer ones
+        // short words do not match parts of longer ones
         assert!(matching(&all, "io").iter().all(|(fit, _)| *fit != MatchQuality::Part));
         assert!(matching(&all, "").is_empty() && matching(&all, "--").is_empty());
     }

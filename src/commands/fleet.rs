@@ -1,4 +1,4 @@
-//! `why --prometheus URL --fleet`: all machines of a store, worst first.
+//! `why --prometheus URL --fleet`: ranks all machines of a store, worst first.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -18,24 +18,24 @@ use super::store::{self, StoreArguments};
 use super::why::JudgingArguments;
 use super::{Failure, live, output, when};
 
-/// The window, where none is given.
+/// Default window.
 pub const USUAL_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
-/// Chunks of machines in work at once: one is judged while the store works on another.
+/// Chunks of machines in flight: one is judged while the store works on another.
 const WORKERS: usize = 2;
 
 /// One machine's place in the ranking.
 struct FleetRank {
     host: String,
-    /// `Err` says why it could not be judged.
+    /// `Err` has the reason why it could not be judged.
     verdict: Result<Verdict, String>,
-    /// Values that cannot be and were left out.
+    /// Impossible values that were left out.
     left_out: u64,
 }
 
 impl FleetRank {
-    /// What it is ranked by: held back or not, how much speaks for it, and
-    /// how long the longest stretch was that is no verdict.
+    /// Sort key: whether a bottleneck was found, the weight of its evidence, and the length of the longest conspicuous
+    /// stretch without a verdict.
     fn badness(&self) -> (bool, f64, f64) {
         let Ok(verdict) = &self.verdict else { return (false, -1.0, 0.0) };
         let held = verdict.bottleneck.blames();
@@ -68,10 +68,10 @@ pub fn run(
     Ok(())
 }
 
-/// A machine, and the verdict on it or why there is none.
+/// A machine, and its verdict or the reason why there is none.
 pub type RankedHost = (String, Result<Verdict, String>);
 
-/// The machines of a store with the verdict on each, worst first.
+/// Judges the machines of a store, worst first.
 pub fn ranked(
     asking: &StoreArguments,
     window: &LogWindow,
@@ -86,7 +86,7 @@ pub fn ranked(
     Ok(places.into_iter().map(|place| (place.host, place.verdict)).collect())
 }
 
-/// All machines, worst first; those that cannot be judged with the reason.
+/// Judges all machines, worst first; those that cannot be judged have the reason.
 fn places(
     store: &MetricStore,
     fleet: &Fleet,
@@ -108,7 +108,7 @@ fn places(
     Ok(places)
 }
 
-/// Stored counters that the packs' rules are judged by.
+/// Stored counters that the packs' rules need.
 fn counters(packs: &[Pack]) -> BTreeSet<String> {
     let mut named: Vec<String> = Vec::new();
     for pack in packs {
@@ -119,7 +119,7 @@ fn counters(packs: &[Pack]) -> BTreeSet<String> {
             });
         }
     }
-    // what pseudo counters (spindles, ceilings, light load) and the machine's size are computed from
+    // inputs of pseudo counters (spindles, ceilings, light load) and of the machine's size
     named.extend(
         ["physical_disk.avg_s_per_transfer", "physical_disk.bytes_per_s", "physical_disk.busy"].map(Into::into),
     );
@@ -131,7 +131,7 @@ fn counters(packs: &[Pack]) -> BTreeSet<String> {
     needed(known)
 }
 
-/// Every string of a document.
+/// Visits every string of a document.
 fn strings(value: &Value, each: &mut impl FnMut(&str)) {
     match value {
         Value::String(text) => each(text),
@@ -167,7 +167,7 @@ fn judge_all(
                             }
                         }
                         Err(error) => {
-                            // the others stop too
+                            // the other workers stop too
                             next.store(chunks.len(), Ordering::Relaxed);
                             if let Ok(mut failed) = failed.lock() {
                                 failed.get_or_insert(error);
@@ -200,10 +200,10 @@ fn judge(member: FleetMember, judging: &JudgingArguments, packs: &[Pack]) -> Fle
     FleetRank { host: member.host, verdict: judged, left_out }
 }
 
-/// What the ranking took.
+/// Cost of a ranking.
 struct FleetCost {
     seconds: f64,
-    /// Queries, seconds that they took in sum, bytes.
+    /// Number of queries, their total seconds, and bytes.
     spent: (u64, f64, u64),
 }
 
@@ -249,9 +249,9 @@ fn table(places: &[FleetRank]) -> TextTable {
     table
 }
 
-/// The finding that speaks most for the verdict, or the longest stretch beside it.
+/// Returns the strongest finding of the verdict, or the longest stretch beside it.
 fn leading(verdict: &Verdict) -> (String, String) {
-    // a minute is less than a thousandth of a day
+    // less than a minute in a day is negligible
     let percent = |share: f64| display(share, "fraction");
     if verdict.bottleneck == Bottleneck::None {
         return match verdict.episodes.first() {
@@ -262,7 +262,7 @@ fn leading(verdict: &Verdict) -> (String, String) {
     match verdict.findings.first() {
         Some(f) => {
             let compare = f.compare.replace('_', " ");
-            // a unit that display does not scale need not be said twice
+            // a unit that display does not scale is not repeated
             let limit = match f.unit.as_str() {
                 "s" | "bytes" | "bytes_per_s" | "per_s" | "fraction" => display(f.limit, &f.unit),
                 _ => digits(f.limit),

@@ -1,5 +1,4 @@
-//! Foreign logs on the command line: what the user must say of them, and their
-//! way into a log of ours.
+//! Logs of other tools: their options on the command line, and their conversion into a Diskwright log.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -18,7 +17,7 @@ use super::imported::FileFingerprint;
 use super::temporary::Folder;
 use super::{Failure, first_given, output, show_trace};
 
-/// What a log of another tool may not say itself.
+/// Facts that a log of another tool may lack.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Logs of other tools")]
 pub struct ForeignOptions {
@@ -37,7 +36,7 @@ pub struct ForeignOptions {
 }
 
 impl ForeignOptions {
-    /// The same for a reader.
+    /// Returns the options for a reader.
     pub fn options(&self) -> LogOptions {
         LogOptions {
             utc_offset_s: self.utc_offset,
@@ -47,7 +46,7 @@ impl ForeignOptions {
         }
     }
 
-    /// The first of these options that was typed.
+    /// Returns the first of these options that was given.
     pub fn given(&self) -> Option<&'static str> {
         first_given(&[
             ("--utc-offset", self.utc_offset.is_some()),
@@ -57,14 +56,14 @@ impl ForeignOptions {
         ])
     }
 
-    /// The same for logs whose zone another log of the machine names.
+    /// Returns the options with a zone that another log of the machine names.
     pub fn with_offset(&self, offset_s: i32) -> ForeignOptions {
         ForeignOptions { utc_offset: self.utc_offset.or(Some(offset_s)), ..self.clone() }
     }
 }
 
-/// Seconds of `+02:00`, `-3:30`, `+5`, `Z`, of `+0530` as `date +%z` prints it, or of a bare
-/// number of minutes from 15 on (`-330`).
+/// Parses seconds of `+02:00`, `-3:30`, `+5`, `Z`, of `+0530` as `date +%z` prints it, or of a bare number of minutes
+/// from 15 on (`-330`).
 fn utc_offset(text: &str) -> Result<i32, String> {
     let wrong = || format!("`{text}` is not a UTC offset; write +02:00 or -05:30 (east of Greenwich is +)");
     if matches!(text, "Z" | "z" | "0") {
@@ -82,7 +81,7 @@ fn utc_offset(text: &str) -> Result<i32, String> {
             number(hours).filter(|h| *h <= 14).ok_or_else(wrong)? * 60 + minutes
         }
         None => match number(rest).ok_or_else(wrong)? {
-            // four digits are hours and minutes: taken for minutes, +0530 would be nearly nine hours
+            // four digits are hours and minutes: read as minutes, +0530 would be nearly nine hours
             clock if rest.len() == 4 && clock % 100 < 60 => clock / 100 * 60 + clock % 100,
             _ if rest.len() == 4 => return Err(wrong()),
             hours @ 0..15 => hours * 60,
@@ -92,20 +91,20 @@ fn utc_offset(text: &str) -> Result<i32, String> {
     if minutes > 14 * 60 { Err(wrong()) } else { Ok(sign * minutes * 60) }
 }
 
-/// Where a foreign log goes.
+/// Destination of an imported log.
 pub struct ImportTarget<'a> {
-    /// A log of ours, which is made or appended to.
+    /// A Diskwright log, which is created or appended to.
     pub to: &'a Path,
-    /// Ends the import between two pieces.
+    /// Set to end the import between two pieces.
     pub stop: &'a AtomicBool,
-    /// Where that is a folder that goes away: it leaves a reserve on its filesystem.
+    /// The temporary folder, if the log is one: it leaves a reserve on its filesystem.
     pub temporary: Option<&'a Folder>,
-    /// The files that are read, where the log is to know them again.
+    /// Fingerprints of the files that are read, if the log is to recognize them later.
     pub files: &'a [FileFingerprint],
 }
 
-/// Reads a foreign log into a log of ours. What was read before an error is kept, and the error becomes one of the
-/// things that were left out; it is an error only where nothing was read.
+/// Reads a foreign log into a Diskwright log. Everything read before an error is kept, and the error is counted among
+/// the skipped parts; the import fails only if nothing was read.
 pub fn import_input(
     file: &Path,
     input: LogInput,
@@ -138,7 +137,7 @@ pub fn import_input(
     read
 }
 
-/// Reads a foreign log, or a request trace as one, and hands on what it holds, with the errors of [`import_input`].
+/// Reads a foreign log, or a request trace as one, and passes on its pieces, with the errors of [`import_input`].
 pub fn read(
     file: &Path,
     mut input: LogInput,
@@ -147,7 +146,7 @@ pub fn read(
 ) -> Result<ReadSummary, Failure> {
     match salvage(&mut input, reading, sink) {
         Err(LogError::Unknown { .. } | LogError::NotRead { .. }) if show_trace::could_be(&input.head()) => {
-            // the files of a trace's other processors lie beside it
+            // a trace has one file per processor, in the same folder
             let is_file = file.is_file();
             let opened = if is_file { open(&[file.to_owned()]) } else { from_inputs(vec![input]) };
             Ok(ticks::read(&mut opened?, sink)?)
@@ -156,7 +155,7 @@ pub fn read(
     }
 }
 
-/// Reads what can be had of a log, behind a bar.
+/// Reads as much of a log as possible, with a progress bar.
 fn salvage(input: &mut LogInput, reading: &ForeignOptions, sink: &mut PieceSink<'_>) -> Result<ReadSummary, LogError> {
     let bar = bar(input);
     let taken = input.taken();
@@ -169,7 +168,7 @@ fn salvage(input: &mut LogInput, reading: &ForeignOptions, sink: &mut PieceSink<
     read
 }
 
-/// Writes what `read` brings into a log of ours in `to`.
+/// Writes the pieces that `read` delivers into a Diskwright log in `to`.
 pub fn keep<E: std::error::Error>(
     to: &Path,
     read: impl FnOnce(&mut PieceSink<'_>) -> Result<ReadSummary, E>,
@@ -180,7 +179,7 @@ pub fn keep<E: std::error::Error>(
     Ok(summary?)
 }
 
-/// A writer of a log that is made or appended to.
+/// Opens a writer for a log that is created or appended to.
 pub fn writer(to: &Path) -> Result<LogWriter, Failure> {
     diskwright_guard::check_new(&to.join("log"))?;
     let mut options = WriterOptions::bulk();
@@ -188,7 +187,7 @@ pub fn writer(to: &Path) -> Result<LogWriter, Failure> {
     Ok(LogWriter::create_or_append(to, options)?)
 }
 
-/// The writer of an import, and why it stopped.
+/// The writer of an import, and the error that stopped it.
 struct ImportWriter {
     writer: LogWriter,
     failed: Option<StoreError>,
@@ -224,7 +223,7 @@ impl ImportWriter {
     }
 }
 
-/// A bar of the bytes that were read, on a terminal.
+/// Progress bar of the bytes read, on a terminal.
 fn bar(input: &LogInput) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(input.bytes(), ProgressDrawTarget::stderr());
     let form = "{prefix} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec}";
@@ -235,7 +234,7 @@ fn bar(input: &LogInput) -> ProgressBar {
     bar
 }
 
-/// Says on standard error what was left out of a log, shortly.
+/// Reports skipped parts of a log on standard error, in brief.
 pub fn tell_skipped(file: &Path, summary: &ReadSummary) {
     const MOST: usize = 5;
     for skipped in summary.skipped.iter().take(MOST) {

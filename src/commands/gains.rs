@@ -1,6 +1,5 @@
-//! What remedies would bring, where a model can say it: the advice of a verdict that is a change
-//! which `plan --what-if` knows, predicted on the log that was judged. A model that misses the
-//! response as it is today says nothing.
+//! Predicted gains of remedies: advice of a verdict that is a change known to `plan --what-if` is predicted on the log
+//! that was judged. A model that misses today's response predicts nothing.
 
 use diskwright_base::units::{digits, display};
 use diskwright_diagnosis::Verdict;
@@ -10,7 +9,7 @@ use diskwright_planner::series::measured::USUAL_PERCENTILE;
 use diskwright_planner::what_if::{WhatIf, what_if};
 use serde_json::{Value, json};
 
-/// Ids of advice, each with the change that it is.
+/// Ids of advice, each with the corresponding change.
 const CHANGES: [(&str, &str); 4] = [
     ("disk.raid-level", "to raid10"),
     ("disk.more-spindles", "disks +2"),
@@ -18,7 +17,7 @@ const CHANGES: [(&str, &str); 4] = [
     ("memory.add", "memory"),
 ];
 
-/// A remedy and what it is predicted to bring.
+/// A remedy and its predicted gain.
 pub struct PredictedGain {
     /// The id of the advice.
     pub advice: &'static str,
@@ -26,12 +25,12 @@ pub struct PredictedGain {
     pub found: WhatIf,
 }
 
-/// True where a verdict advises something that could be predicted.
+/// True if a verdict has advice that can be predicted.
 pub fn is_asked(verdict: &Verdict) -> bool {
     CHANGES.iter().any(|(id, _)| verdict.advice.iter().any(|advice| advice.id == *id))
 }
 
-/// What a model can say, in the order of the advice.
+/// Predicts gains, in the order of the advice.
 pub fn gains(verdict: &Verdict, series: &LoadSeries) -> Vec<PredictedGain> {
     let known = verdict.advice.iter().filter_map(|advice| CHANGES.iter().find(|(id, _)| advice.id == *id));
     known.filter_map(|(advice, change)| gain(verdict, series, advice, change)).collect()
@@ -45,7 +44,7 @@ fn gain(verdict: &Verdict, series: &LoadSeries, advice: &'static str, change: &s
         _ => change.to_owned(),
     };
     let found = what_if(series, &change, USUAL_PERCENTILE, None, &PriceList::default()).ok()?;
-    // of the disk that is blamed, where one is
+    // about the blamed disk, if there is one
     let name = &verdict.instance;
     let front = series.fronts.iter().find(|front| front.name == found.device);
     let below = front.is_some_and(|front| front.leaves.iter().any(|leaf| leaf == name));
@@ -54,7 +53,7 @@ fn gain(verdict: &Verdict, series: &LoadSeries, advice: &'static str, change: &s
     (found.trusted && (blamed || is_memory)).then_some(PredictedGain { advice, found })
 }
 
-/// Puts `gain` beside each remedy of a verdict: null where no model can say it.
+/// Adds `gain` to each remedy of a verdict: null if no model can predict it.
 pub fn add(document: &mut Value, gains: &[PredictedGain]) {
     for advice in document["advice"].as_array_mut().into_iter().flatten() {
         let gain = gains.iter().find(|gain| advice["id"] == gain.advice);
@@ -62,7 +61,7 @@ pub fn add(document: &mut Value, gains: &[PredictedGain]) {
     }
 }
 
-/// A prediction as a sentence.
+/// Describes a prediction in a sentence.
 pub fn words(gain: &PredictedGain) -> String {
     let WhatIf { change, device, before, after, model_error, .. } = &gain.found;
     format!(

@@ -1,4 +1,4 @@
-//! `import FILE… --to DIR`: logs of other tools into one of ours.
+//! `import FILE… --to DIR`: imports logs of other tools into a Diskwright log.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,6 +51,7 @@ pub struct Arguments {
     json: bool,
 }
 
+/// Runs `import`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (mut summaries, mut joined) = (Vec::new(), None);
     let store = PathBuf::from("the store");
@@ -66,7 +67,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stop = stop()?;
     let logs = bundle::expand(&arguments.file)?;
     let held = held(&arguments.to);
-    // less is kept than there is, or something is said of the machine
+    // true if less is kept than there is, or facts about the machine are given
     let is_changed = arguments.from.is_some() || arguments.until.is_some() || !arguments.arrays.described()?.is_empty();
     match logs.as_slice() {
         [] => {}
@@ -78,7 +79,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             report(arguments, &name, &summary)?;
             summaries.push((name, summary));
         }
-        // it must be known of which time they are before they are written
+        // the time basis must be known before they are written
         several => joined = Some(import_several(arguments, several, &stop, (held, is_changed), &mut summaries)?),
     }
     diskwright_datastore::sync(&arguments.to)?;
@@ -88,8 +89,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     output::json(&document(&summaries, joined))
 }
 
-/// Logs of one machine, those that overlap in time joined: each is read by itself first. `changed` is true where
-/// less is kept than there is, or something is said of the machine. How many ticks were written.
+/// Imports logs of one machine and joins those that overlap in time; each is read separately first. `changed` is true
+/// if less is kept than there is, or facts about the machine are given. Returns the number of ticks written.
 fn import_several(
     arguments: &Arguments,
     logs: &[GivenLog],
@@ -97,7 +98,7 @@ fn import_several(
     (held, changed): (Option<(i64, i64)>, bool),
     summaries: &mut Vec<(PathBuf, ReadSummary)>,
 ) -> Result<u64, Failure> {
-    // what the log has already ends the import, also for a file of a bundle
+    // a file that the log already has ends the import, also one of a bundle
     logs.iter().try_for_each(|log| known(arguments, log).map(drop))?;
     let is_stopped = || stop.load(Ordering::Relaxed);
     let read = merge::read_each(logs, &arguments.reading, is_stopped, |log, options| {
@@ -141,7 +142,7 @@ fn import_several(
     Ok(ticks)
 }
 
-/// One log of another tool in a folder that goes away.
+/// Reads one log of another tool into a temporary folder.
 fn read_apart(
     arguments: &Arguments,
     log: &GivenLog,
@@ -155,7 +156,7 @@ fn read_apart(
     Ok((made, summary))
 }
 
-/// Writes what lies in the window, with what is said of the machine.
+/// Writes the ticks in the window, with the given facts about the machine.
 fn keep_window(arguments: &Arguments, members: &[MergeMember]) -> Result<u64, Failure> {
     let paths: Vec<PathBuf> = members.iter().map(|member| member.path.clone()).collect();
     let (from, until) = (arguments.from.clone(), arguments.until.clone());
@@ -177,7 +178,7 @@ fn held(to: &Path) -> Option<(i64, i64)> {
     LogReader::open(to).ok().filter(|_| to.is_dir() && is_log(to))?.range().ok()?
 }
 
-/// A log without a date cannot continue one with dates, nor the other way round.
+/// Refuses to append a log without dates to one with dates, and vice versa.
 fn refuse_other_clock(member: &MergeMember, to: &Path, held: (i64, i64)) -> Result<(), Failure> {
     let is_dated = |times: TimeBasis| times < TimeBasis::NoDate;
     if is_dated(member.times) == is_dated(TimeBasis::default().with_end(held.1)) {
@@ -190,7 +191,7 @@ fn refuse_other_clock(member: &MergeMember, to: &Path, held: (i64, i64)) -> Resu
     Err(Failure::Failed(because))
 }
 
-/// What a log holds of some minutes already is not joined with more of them.
+/// Warns that ticks which overlap the existing log are not joined with it.
 fn warn_of_overlap(member: &MergeMember, to: &Path, held: (i64, i64)) {
     if member.range.0 >= held.1 || member.range.1 <= held.0 {
         return;
@@ -202,7 +203,7 @@ fn warn_of_overlap(member: &MergeMember, to: &Path, held: (i64, i64)) {
     ));
 }
 
-/// Says what was read of a file, unless JSON is asked for.
+/// Reports what was read from a file, unless JSON was requested.
 fn report(arguments: &Arguments, file: &Path, summary: &ReadSummary) -> Result<(), Failure> {
     if arguments.json {
         return Ok(());
@@ -211,7 +212,7 @@ fn report(arguments: &Arguments, file: &Path, summary: &ReadSummary) -> Result<(
     output::text(&line(file, summary))
 }
 
-/// What the files are known by; those that the log has already are refused.
+/// Returns the fingerprints of the files; refuses those that the log already has.
 fn known(arguments: &Arguments, log: &GivenLog) -> Result<Vec<FileFingerprint>, Failure> {
     let mut known = Vec::new();
     for (path, name) in log.files() {
@@ -224,7 +225,7 @@ fn known(arguments: &Arguments, log: &GivenLog) -> Result<Vec<FileFingerprint>, 
     Ok(known)
 }
 
-/// Set by the first signal, so that a half-made log is put away; the second kills.
+/// Returns a flag set by the first signal, so that a half-made log is removed; the second signal kills.
 fn stop() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -245,7 +246,7 @@ fn line(file: &Path, summary: &ReadSummary) -> String {
     format!("{file}: {format}, {ticks}, {series} series{known}, {values}, {gaps}, {span}\n")
 }
 
-/// The answer for all files together; `files` has each. `joined`: ticks that were written where logs were joined.
+/// Answer for all files; `files` describes each. `joined`: ticks that were written by joining logs.
 fn document(summaries: &[(PathBuf, ReadSummary)], joined: Option<u64>) -> Value {
     let sum = |of: fn(&ReadSummary) -> u64| summaries.iter().map(|(_, s)| of(s)).sum::<u64>();
     let mut formats: Vec<&str> = summaries.iter().map(|(_, s)| s.format).collect();

@@ -1,5 +1,5 @@
-//! Which files a log was made of, so that none is read into it twice by mistake. Each
-//! import leaves a note with what the file is known by: its size, its beginning and its end.
+//! Fingerprints of imported files, so that none is imported twice by mistake. Each import leaves a note with the file's
+//! size, beginning and end.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::FileExt;
@@ -11,15 +11,15 @@ use serde::{Deserialize, Serialize};
 
 use super::Failure;
 
-/// Bytes of a file's beginning and end that it is known by.
+/// Bytes of a file's beginning and end that are hashed.
 const PIECE: u64 = 64 << 10;
 
-/// What a file is known by.
+/// Fingerprint of a file.
 #[derive(Serialize, Deserialize)]
 pub struct FileFingerprint {
-    /// Its name as it was given.
+    /// Its name as given.
     file: String,
-    /// Its size as it lies there.
+    /// Its size on disk.
     bytes: u64,
     /// FNV-1a of its first and last bytes.
     head: u64,
@@ -27,9 +27,9 @@ pub struct FileFingerprint {
 }
 
 impl FileFingerprint {
-    /// Of a regular file that messages call so; nothing else can be known again.
+    /// Fingerprint of a regular file, with the name for messages; other files cannot be recognized again.
     pub fn of(path: &Path, name: String) -> Option<FileFingerprint> {
-        // opening a named pipe would take what is written to it from the reading
+        // opening a named pipe would consume data that the import needs
         path.metadata().ok().filter(Metadata::is_file)?;
         let file = File::open(path).ok()?;
         let found = file.metadata().ok().filter(|found| found.is_file() && found.len() > 0)?;
@@ -37,18 +37,18 @@ impl FileFingerprint {
         Some(FileFingerprint { file: name, bytes: found.len(), head, tail })
     }
 
-    /// As the note that an import leaves.
+    /// Returns the note that an import leaves.
     pub fn note(&self, time_ns: i64) -> Result<Note, Failure> {
         Ok(Note::new(time_ns, Note::IMPORT, serde_json::to_string(self)?))
     }
 
-    /// Whether a file begins with all that was read then.
+    /// True if a file begins with everything that was imported then.
     fn is_in(&self, file: &File, bytes: u64) -> bool {
         bytes >= self.bytes && ends(file, self.bytes) == Some((self.head, self.tail))
     }
 }
 
-/// Fails where the log in `to` has the file already, or what it held when it was shorter.
+/// Fails if the log in `to` already has the file, or a shorter version of it.
 pub fn refuse_again(to: &Path, path: &Path, now: &FileFingerprint) -> Result<(), Failure> {
     let Some(earlier) = earlier(to, path, now)? else { return Ok(()) };
     let (file, to) = (&now.file, to.display());
@@ -82,7 +82,7 @@ fn earlier(to: &Path, path: &Path, now: &FileFingerprint) -> Result<Option<FileF
     Ok(None)
 }
 
-/// Of the first `bytes` of a file, what their beginning and their end come to.
+/// Hashes the beginning and the end of the first `bytes` of a file.
 fn ends(file: &File, bytes: u64) -> Option<(u64, u64)> {
     let piece = |from: u64, to: u64| {
         let mut piece = vec![0; usize::try_from(to - from).ok()?];

@@ -1,4 +1,4 @@
-//! Recorded distributions of latency over a window: merged exactly, step by step, with a heat map of each.
+//! Recorded latency distributions over a window: merged exactly, step by step, with a heat map of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,28 +17,28 @@ use super::select::{lacking_instance, matches, no_instance};
 use super::trace::heat;
 use diskwright_base::units;
 
-/// Columns of a heat map at most.
+/// Maximum number of columns of a heat map.
 const COLUMNS: i64 = 240;
-/// Percentiles that are told.
+/// Percentiles that are reported.
 const SHARES: [(&str, f64); 4] = [("p50_s", 0.5), ("p90_s", 0.9), ("p99_s", 0.99), ("p99_9_s", 0.999)];
 
 /// The requests of one operation on one device.
 pub struct RecordedLatency {
-    /// All of the window.
+    /// All requests of the window.
     pub all: LatencyHistogram,
     heat: HeatMap,
 }
 
-/// The distributions of a window.
+/// Latency distributions of a window.
 pub struct LatencyWindow {
     range: (i64, i64),
     groups: BTreeMap<(String, LatencyOperation), RecordedLatency>,
-    /// All that were traced, wanted or not.
+    /// All traced devices, wanted or not.
     devices: BTreeSet<String>,
 }
 
 impl LatencyWindow {
-    /// Reads them all; `logs` give steps.
+    /// Reads all distributions; `logs` must deliver steps.
     pub fn read(logs: &Logs, instances: &[String]) -> Result<LatencyWindow, Failure> {
         let mut window = LatencyWindow { range: logs.range, groups: BTreeMap::new(), devices: BTreeSet::new() };
         logs.read(|piece| {
@@ -55,7 +55,7 @@ impl LatencyWindow {
     fn frame(&mut self, frame: &Frame, instances: &[String]) {
         let wanted = |device: &str| instances.is_empty() || instances.iter().any(|p| matches(p, device));
         let (from, to) = self.range;
-        // a column for each second, or wider ones of a longer window
+        // one column per second, or wider ones for a longer window
         let column_ns = ((to - from) / COLUMNS).max(1_000_000_000) as u64;
         for group in LatencyColumns::find(frame.schema()).groups {
             if !self.devices.contains(&group.device) {
@@ -82,12 +82,12 @@ impl LatencyWindow {
         }
     }
 
-    /// True where nothing was traced.
+    /// True if nothing was traced.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// Said where one of the typed devices was not traced, and others were.
+    /// Returns the failure if a given device was not traced and others were.
     pub fn lacking(&self, typed: &[String]) -> Option<Failure> {
         let is_typed = |device: &&str| typed.iter().any(|pattern| matches(pattern, device));
         let (found, others): (BTreeSet<&str>, BTreeSet<&str>) =
@@ -99,17 +99,17 @@ impl LatencyWindow {
         }
     }
 
-    /// By device and operation.
+    /// Distributions by device and operation.
     pub fn groups(&self) -> impl Iterator<Item = (&str, LatencyOperation, &RecordedLatency)> {
         self.groups.iter().map(|((device, operation), recorded)| (device.as_str(), *operation, recorded))
     }
 
-    /// One of them.
+    /// Distribution of one device and operation.
     pub fn group(&self, device: &str, operation: LatencyOperation) -> Option<&RecordedLatency> {
         self.groups.get(&(device.to_owned(), operation))
     }
 
-    /// All as JSON.
+    /// Returns all distributions as JSON.
     pub fn json(&self) -> Vec<Value> {
         self.groups()
             .map(|(device, operation, recorded)| {
@@ -127,7 +127,7 @@ impl LatencyWindow {
             .collect()
     }
 
-    /// A table and maps for people.
+    /// Draws a table and maps for people.
     pub fn text(&self, style: &Style) -> String {
         let mut table = TextTable::new().text("device").text("operation").column("requests", Align::Right);
         for title in ["mean", "50 %", "90 %", "99 %", "99.9 %", "longest"] {
@@ -149,7 +149,7 @@ impl LatencyWindow {
         format!("{}{maps}", table.render(style))
     }
 
-    /// The maps for a page.
+    /// Heat maps for a page.
     pub fn charts(&self) -> Vec<HeatChart> {
         let (from_ns, to_ns) = self.range;
         let chart = |(device, operation, recorded): (&str, LatencyOperation, &RecordedLatency)| {
@@ -173,7 +173,7 @@ impl LatencyWindow {
     }
 }
 
-/// Count, mean, percentiles and longest; `null` where they are not known.
+/// Count, mean, percentiles and maximum; `null` if unknown.
 fn figures(all: &LatencyHistogram) -> Value {
     let seconds = |ns: Option<f64>| ns.map(|ns| ns / 1e9);
     let mut object = json!({
@@ -187,7 +187,7 @@ fn figures(all: &LatencyHistogram) -> Value {
     object
 }
 
-/// Two windows beside each other, as JSON.
+/// Compares two windows, as JSON.
 pub fn compared(before: &LatencyWindow, after: &LatencyWindow) -> Vec<Value> {
     let pairs = before.groups().filter_map(|(device, operation, first)| {
         let second = after.group(device, operation)?;
@@ -201,7 +201,7 @@ pub fn compared(before: &LatencyWindow, after: &LatencyWindow) -> Vec<Value> {
     pairs.collect()
 }
 
-/// The same as a table; empty where either has none.
+/// Compares two windows in a table; empty if either has no distributions.
 pub fn compared_text(before: &LatencyWindow, after: &LatencyWindow, style: &Style) -> String {
     let mut table = TextTable::new().text("latency of single requests");
     for title in ["requests", "50 %", "99 %", "longest", "then", "50 %", "99 %", "longest"] {

@@ -47,11 +47,11 @@ enum Registry {
     Terms,
 }
 
-/// Our own format; the others register themselves in their crate.
+/// Diskwright's own format; the others register themselves in their crate.
 const OWN: (&str, &str, &str) =
     ("diskwright", "our own log", "A folder made by `record` or `import`, or one of its .dwlog files.");
 
-/// What files may be packed with; each is unpacked on the way, whatever the file's name.
+/// Supported compressions; files are unpacked while they are read, whatever their names.
 const PACKED: &[(&str, &str)] = &[
     ("gzip", "compression: gzip (.gz), several in a row as well"),
     ("bzip2", "compression: bzip2 (.bz2), several in a row as well"),
@@ -61,6 +61,7 @@ const PACKED: &[(&str, &str)] = &[
 const UNPACKED: &str = "Any log or request trace may be compressed with it. A file that unpacks to more than 256 MiB \
                         and to 500 times its size is refused.";
 
+/// Runs `list`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (name, entries, table) = match arguments.what {
         Registry::Counters => counters(),
@@ -145,12 +146,12 @@ fn suites() -> Listing {
     let mut table = TextTable::new().text("suite").text("takes").text("measures").text("a good result");
     let mut entries = Vec::new();
     for suite in diskwright_probe::SUITES {
-        let told = super::explain::suite_json(suite);
-        let time = diskwright_base::units::display(told["usual_s"].as_f64().unwrap_or(f64::NAN).round(), "s");
+        let suite_document = super::explain::suite_json(suite);
+        let time = diskwright_base::units::display(suite_document["usual_s"].as_f64().unwrap_or(f64::NAN).round(), "s");
         table.row([suite.id.to_owned(), time, suite.title.to_owned(), suite.good.to_owned()]);
-        entries.push(told);
+        entries.push(suite_document);
     }
-    // for people alone: these take a folder, and what they answer is no result of `probe`
+    // shown to people only: these take a folder, and their output is not a result of `probe`
     for suite in super::probe::sorts::SORT_SUITES {
         table.row([suite.id, "by --size", suite.title, suite.good]);
     }
@@ -170,18 +171,18 @@ fn levels() -> Listing {
     table = table.text("I/Os per small write").text("full stripe costs");
     let mut entries = Vec::new();
     for level in ArrayLevel::ALL {
-        let (info, told) = (level.info(), level_json(level));
-        let text = |key: &str| told[key].as_str().unwrap_or_default().to_owned();
-        let least = format!("at least {}", info.members_least);
+        let (info, level_document) = (level.info(), level_json(level));
+        let text = |key: &str| level_document[key].as_str().unwrap_or_default().to_owned();
+        let min_members = format!("at least {}", info.members_least);
         let (capacity, survives) = (info.capacity.clone(), info.survives.clone());
         let (small, rows) = (text("small_write_operations"), text("full_stripe_factor"));
-        table.row([level.name().to_owned(), least, capacity, survives, small, rows]);
-        entries.push(told);
+        table.row([level.name().to_owned(), min_members, capacity, survives, small, rows]);
+        entries.push(level_document);
     }
     ("levels", entries, table)
 }
 
-/// A RAID level as JSON.
+/// Returns a RAID level as JSON.
 pub fn level_json(level: ArrayLevel) -> Value {
     let info = level.info();
     let [members, _] = info.example;

@@ -1,4 +1,4 @@
-//! Ticking on this machine: the pace, and stopping in order when told to.
+//! Sampling this machine: the pace, and a clean stop on signals.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,8 +11,8 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 
 use super::{Failure, first_given, output, when};
 
-/// Wakes at each tick, counted from the start so that it does not drift, until
-/// the time is up or a signal asks to stop.
+/// Wakes at each tick until the time is up or a signal asks to stop. Ticks are counted from the start, so that they do
+/// not drift.
 pub struct Pacer {
     every: Duration,
     start: Instant,
@@ -23,25 +23,25 @@ pub struct Pacer {
     stop: Arc<AtomicBool>,
     /// Set by SIGCONT: this process had been stopped.
     continued: Arc<AtomicBool>,
-    /// By how much the longest nap since the last tick was longer than asked for.
+    /// Largest oversleeping of a nap since the last tick.
     overslept: Duration,
-    /// The tick before was torn by a stop, so this one has no beginning.
+    /// The previous tick was interrupted by a stop, so this one has no valid beginning.
     is_torn: bool,
 }
 
-/// Sleeps; a signal ends it early, so that whoever calls looks whether to stop.
+/// Sleeps; a signal ends the sleep early, so that the caller can check whether to stop.
 pub fn nap(time: Duration) {
     let (seconds, nanoseconds) = (time.as_secs().try_into().unwrap_or(i64::MAX), time.subsec_nanos().into());
     let _ = nanosleep(&rustix::thread::Timespec { tv_sec: seconds, tv_nsec: nanoseconds });
 }
 
-/// A process that is woken so much later than it asked for did not run.
+/// A process that wakes this much later than requested had been stopped.
 const OVERSLEPT: Duration = Duration::from_secs(5);
-/// A tick that is so late is told, whatever the reason.
+/// A tick that is this late is reported, whatever the reason.
 const LATE: Duration = Duration::from_secs(10);
 
 impl Pacer {
-    /// A pacer that has not ticked yet; `lasts` is `None` for ever.
+    /// Creates a pacer that has not ticked yet; `lasts` is `None` to run for ever.
     pub fn new(every: Duration, lasts: Option<Duration>) -> Result<Pacer, Failure> {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -53,7 +53,7 @@ impl Pacer {
         Ok(Pacer { every, start, ends: lasts, ticks: 0, late: 0, stop, continued, overslept, is_torn: false })
     }
 
-    /// The first tick is now: what was prepared since this was made takes no time of it.
+    /// Sets the first tick to now, so that preparation since the creation does not count.
     pub fn begin(&mut self) {
         self.start = Instant::now();
     }
@@ -68,14 +68,13 @@ impl Pacer {
         self.late
     }
 
-    /// True when a signal asked to stop.
+    /// True if a signal asked to stop.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Sleeps until the next tick is due; false when there is none. A tick
-    /// that was missed (a stopped process, a sleeping machine) is skipped,
-    /// not made up for.
+    /// Sleeps until the next tick is due; false if there is none. A missed tick (a stopped process, a sleeping machine)
+    /// is skipped, not made up for.
     pub fn wait(&mut self, mut meanwhile: impl FnMut(Duration)) -> bool {
         let before = self.every * self.ticks;
         let due = self.due();
@@ -89,10 +88,10 @@ impl Pacer {
             if now >= due {
                 return true;
             }
-            // short naps: a signal that arrives just before the sleep is seen soon
+            // short naps: a signal that arrives just before the sleep is noticed soon
             let nap = (due - now).min(Duration::from_millis(500));
             if let Ok(nap) = nap.try_into() {
-                // woken by a signal or done, the loop looks again
+                // woken by a signal or done: the loop checks again
                 let _ = nanosleep(&nap);
             }
             self.overslept = self.overslept.max((self.elapsed() - now).saturating_sub(nap));
@@ -100,8 +99,8 @@ impl Pacer {
         }
     }
 
-    /// Takes a tick. What it covers is a told gap where this process did not run
-    /// (stopped, frozen): its cells would be an average over all that time.
+    /// Samples a tick. If this process did not run (stopped, frozen), the tick is marked as a gap: its cells would be
+    /// averages over all that time.
     pub fn tick(&mut self, sampler: &mut Sampler) {
         let before = self.elapsed();
         sampler.tick();
@@ -112,7 +111,7 @@ impl Pacer {
         let covers = Duration::from_nanos(stamp.elapsed_ns);
         let is_long = covers >= self.every * 2;
         self.late += u64::from(is_long);
-        // stopped while it read: some of this tick's cells are from before, some from after
+        // stopped while sampling: some cells of this tick are from before, some from after
         let is_torn = stopped && took >= self.every;
         let was_torn = std::mem::replace(&mut self.is_torn, is_torn);
         let blank = stopped && is_long || is_torn || was_torn;
@@ -137,9 +136,8 @@ impl Pacer {
     }
 }
 
-/// When a tick is taken that would be due at `due`, behind one that was due at `before`; `None` where the time is up.
-/// What is left of a time that is no multiple of the interval is a shorter tick, unless it is too short to tell
-/// anything.
+/// Time of the tick that would be due at `due`, after one that was due at `before`; `None` if the time is up. The
+/// remainder of a time that is not a multiple of the interval is a shorter tick, unless it is too short to be useful.
 fn within(ends: Duration, every: Duration, (before, due): (Duration, Duration), now: Duration) -> Option<Duration> {
     if due <= ends {
         return Some(due);
@@ -148,7 +146,7 @@ fn within(ends: Duration, every: Duration, (before, due): (Duration, Duration), 
     (now < ends && !left.is_zero() && left >= every / 10).then_some(ends)
 }
 
-/// Refuses options that say how this machine is watched where a log or a store is read: they would do nothing. Each
+/// Refuses options for watching this machine if a log or a store is read, where they would have no effect. Each comes
 /// with whether it was given.
 pub fn only_live(options: &[(&str, bool)]) -> Result<(), Failure> {
     let Some(option) = first_given(options) else { return Ok(()) };
@@ -157,14 +155,13 @@ pub fn only_live(options: &[(&str, bool)]) -> Result<(), Failure> {
     )))
 }
 
-/// A bar on standard error while something is watched; nothing where that is
-/// no terminal.
+/// Progress bar on standard error while watching; hidden if that is not a terminal.
 pub fn progress(lasts: Option<Duration>, message: String) -> ProgressBar {
     let (bar, template) = match lasts {
         Some(lasts) => (ProgressBar::new(lasts.as_secs().max(1)), "{msg} {wide_bar} {pos}/{len} s"),
         None => (ProgressBar::no_length(), "{spinner} {msg} {elapsed}"),
     };
-    // the target hides itself where standard error is no terminal
+    // the draw target hides itself if standard error is not a terminal
     bar.set_draw_target(ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
@@ -181,7 +178,7 @@ mod tests {
     #[test]
     fn a_time_that_is_no_multiple_of_the_interval_ends_with_a_shorter_tick() {
         let ms = Duration::from_millis;
-        // interval, how long, and when ticks are due behind the first at 0
+        // interval, duration, and the times of the ticks after the first at 0
         let cases: [(u64, u64, &[u64]); 5] = [
             (3000, 10_000, &[3000, 6000, 9000, 10_000]),
             (1000, 3000, &[1000, 2000, 3000]),
@@ -197,7 +194,7 @@ mod tests {
             let ticks: Vec<Duration> = (0..4).map_while(tick).collect();
             assert_eq!(ticks, expected.iter().map(|time| ms(*time)).collect::<Vec<_>>(), "{every} ms, {lasts} ms");
         }
-        // the tick before took longer than the time that was left
+        // the previous tick took longer than the time that was left
         assert_eq!(within(ms(2500), ms(1000), (ms(2000), ms(3000)), ms(3100)), None);
     }
 }

@@ -1,5 +1,4 @@
-//! `completions SHELL` and `manual FOLDER`: what packages install, from the definitions
-//! that `--help` shows.
+//! `completions SHELL` and `manual FOLDER`: files for packages, generated from the definitions behind `--help`.
 
 use std::path::{Path, PathBuf};
 
@@ -26,19 +25,21 @@ pub struct Manual {
     folder: PathBuf,
 }
 
+/// Prints the completions for a shell.
 pub fn completions(arguments: &Completions) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut CommandLine::command(), PROGRAM, &mut script);
     output::data(&script)
 }
 
+/// Writes the manual pages into a folder.
 pub fn manual(arguments: &Manual) -> Result<(), Failure> {
     let mut program = CommandLine::command();
     program.build();
     pages(&program, PROGRAM, &arguments.folder)
 }
 
-/// A page of a command, and one of each of its commands: `diskwright-disk-serve.1`.
+/// Writes the page of a command and of each of its subcommands: `diskwright-disk-serve.1`.
 fn pages(command: &Command, name: &str, folder: &Path) -> Result<(), Failure> {
     let mut page = Vec::new();
     Man::new(command.clone()).manual("Diskwright").render(&mut page)?;
@@ -66,8 +67,8 @@ mod tests {
         assert!(page("diskwright-disk-attach").unwrap().contains("NBD"));
     }
 
-    /// Options of a command and of those below it that take a value of this name: the words to the command, and the
-    /// option.
+    /// Collects options of a command and its subcommands that take a value of this name: the words of the command, and
+    /// the option.
     fn taking(command: &clap::Command, words: &[String], value: &str, found: &mut Vec<(Vec<String>, String)>) {
         let takes =
             |arg: &&clap::Arg| arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == value));
@@ -90,7 +91,7 @@ mod tests {
                     let words = words.iter().cloned().chain([format!("{option}={text}")]);
                     CommandLine::command().try_get_matches_from(words).err().map(|error| error.kind())
                 };
-                // what else the command needs may be missing: that is looked for after the values
+                // the command may need other arguments, but those are checked after the values
                 let refused =
                     |text: &&&str| matches!(parse(text), Some(ErrorKind::InvalidValue | ErrorKind::ValueValidation));
                 let wrong: Vec<&&str> = texts.iter().filter(refused).collect();

@@ -1,4 +1,4 @@
-//! `mark DIR TEXT`: a bookmark in a log, whether or not a recorder runs.
+//! `mark DIR TEXT`: adds a bookmark to a log, whether or not a recorder is running.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -10,7 +10,7 @@ use diskwright_counters::live::{Clock, SystemClock};
 
 use super::{Failure, output};
 
-/// A disk that stands still is waited for so long.
+/// Time to wait for a stalled disk.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Arguments of `mark`.
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Arguments {
     /// The log's folder
     dir: PathBuf,
-    /// What happens now, in your own words
+    /// Text of the bookmark
     #[arg(required = true)]
     text: Vec<String>,
     /// Print what was written as JSON
@@ -26,6 +26,7 @@ pub struct Arguments {
     json: bool,
 }
 
+/// Runs `mark`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let text = arguments.text.join(" ");
     if text.trim().is_empty() {
@@ -41,12 +42,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes in a thread of its own: a disk that does not answer holds that one, and this one says so.
+/// Writes in a separate thread, so that a disk that does not respond cannot block this one, which then reports it.
 pub fn write(dir: &Path, note: &Note) -> Result<(), Failure> {
     let (done, answer) = channel();
     let (own_dir, own_note) = (dir.to_owned(), note.clone());
     let writes = move || {
-        // who asked may have given up
+        // the caller may have given up
         let _ = done.send(diskwright_datastore::mark(&own_dir, &own_note));
     };
     std::thread::Builder::new().name("mark".into()).spawn(writes)?;

@@ -1,5 +1,4 @@
-//! The commands, one file each, and what they share: the command line, the
-//! failure type and its exit codes.
+//! The commands, one file each, and shared parts: the command line, the failure type and its exit codes.
 //!
 //! A new command: a file here, a `mod` line, an entry in [`CliCommand`] and an
 //! arm in [`run`].
@@ -26,6 +25,7 @@ mod find;
 mod fleet;
 mod foreign;
 mod gains;
+mod help;
 mod import;
 mod imported;
 mod latency;
@@ -65,9 +65,9 @@ use clap::{Parser, Subcommand};
 
 /// Finds the bottleneck of a server and shows the evidence.
 #[derive(Parser)]
-#[command(name = "diskwright", version, max_term_width = 100)]
+#[command(name = "diskwright", version, max_term_width = 100, override_help = help::overview())]
 pub struct CommandLine {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: CliCommand,
 }
@@ -159,20 +159,20 @@ pub fn run(command: CliCommand) -> Result<(), Failure> {
     }
 }
 
-/// Why a command did not do what it was asked.
+/// Reason why a command failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// It was asked wrongly (exit code 2).
+    /// Wrong usage (exit code 2).
     Usage(String),
-    /// It failed (exit code 1).
+    /// The command failed (exit code 1).
     Failed(String),
-    /// Nobody reads the output any more (success).
+    /// The reader of the output has gone (success).
     ClosedPipe,
-    /// Another process of this program has said what there is to say; its exit code.
+    /// The failure was already reported, possibly by another process of this program; its exit code.
     Told(u8),
 }
 
-/// The exit code of a command that ended so; a failure is told.
+/// Reports a failure and returns the exit code.
 pub fn ended(result: Result<(), Failure>) -> u8 {
     match result {
         Ok(()) | Err(Failure::ClosedPipe) => 0,
@@ -185,7 +185,7 @@ pub fn ended(result: Result<(), Failure>) -> u8 {
 }
 
 impl Failure {
-    /// The exit code by the contract.
+    /// The exit code, as documented.
     pub fn exit_code(&self) -> u8 {
         match self {
             Failure::Usage(_) => 2,
@@ -206,25 +206,25 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Every typed error of the libraries is a failure with exit code 1; what is
-/// wrong usage is said so where the command line is read.
+/// Converts every typed error of the libraries into a failure with exit code 1; wrong usage is reported where the
+/// command line is parsed.
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Failure {
         Failure::Failed(error.to_string())
     }
 }
 
-/// The first of these options that was typed; each with whether it was.
+/// Returns the first option that was given; each comes with whether it was.
 fn first_given<'a>(options: &[(&'a str, bool)]) -> Option<&'a str> {
     options.iter().find(|(_, is_given)| *is_given).map(|(option, _)| *option)
 }
 
-/// The name of this machine.
+/// Host name of this machine.
 fn own_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
-/// A file of the user's own in `~/.config/diskwright`, where it exists.
+/// Path of a file in the user's `~/.config/diskwright`, if it exists.
 fn own_file(name: &str) -> Option<PathBuf> {
     let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
     let folder = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).or(home)?;

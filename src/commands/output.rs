@@ -1,6 +1,5 @@
-//! The one way to people: standard output and standard error. All text that is written
-//! passes [`diskwright_base::text`] here, so that no name, cell or answer from outside
-//! writes to a terminal. A closed pipe is success.
+//! All output for people: standard output and standard error. All text passes [`diskwright_base::text`] here, so that
+//! no name, cell or answer from outside can control a terminal. A closed pipe is success.
 
 use std::env;
 use std::fmt::Display;
@@ -20,20 +19,19 @@ pub fn text(text: &str) -> Result<(), Failure> {
     put(&mut io::stdout().lock(), disarm::screen(text, io::stdout().is_terminal()).as_bytes())
 }
 
-/// Writes one JSON document to standard output.
+/// Writes a JSON document to standard output.
 pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     data(document(value)?.as_bytes())
 }
 
-/// A value as a JSON document, in which control characters are escaped.
+/// Formats a value as a JSON document, with control characters escaped.
 pub fn document(value: &impl Serialize) -> Result<String, Failure> {
     let mut document = serde_json::to_string_pretty(value)?;
     document.push('\n');
     Ok(disarm::json(&document).into_owned())
 }
 
-/// Writes data of a format with rules of its own: as they are into a file or a pipe,
-/// disarmed on a terminal.
+/// Writes data of a format with its own rules: unchanged into a file or a pipe, disarmed on a terminal.
 pub fn data(bytes: &[u8]) -> Result<(), Failure> {
     put(&mut stream(), bytes)
 }
@@ -42,84 +40,84 @@ fn put(out: &mut impl Write, bytes: &[u8]) -> Result<(), Failure> {
     out.write_all(bytes).and_then(|()| out.flush()).map_err(failure)
 }
 
-/// The same for data that come in pieces.
+/// Opens standard output for data that come in pieces.
 pub fn stream() -> Box<dyn Write + Send> {
     let out = io::stdout();
     if out.is_terminal() { Box::new(ForTerminal { inner: out, rest: Vec::new() }) } else { Box::new(out) }
 }
 
-/// A name from outside as a part of a line for people: it cannot begin another one.
+/// Escapes a name from outside as part of a line for people, so that it cannot begin another line.
 pub fn name(name: impl Display) -> String {
     disarm::printable(&name.to_string()).into_owned()
 }
 
-/// Says something on standard error. It may get lost: nobody has to listen there.
+/// Prints a warning on standard error. It may get lost: nobody has to read there.
 pub fn warn(message: impl Display) {
     say("diskwright: ", &message.to_string());
 }
 
-/// Says what a command failed with. What was typed is told in one line, whatever it holds: a further line of it would
-/// pass for one of the message, which may have several.
+/// Reports a command's failure. Arguments in the message are printed on one line, whatever they hold: a line break in
+/// them could pass for a further line of the message, which may have several.
 pub fn failed(failure: impl Display) {
     let arguments = env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     warn(arguments.fold(failure.to_string(), |message, typed| in_one_line(&message, &typed)));
 }
 
-/// A message that repeats what was typed, or one of the names or values in it.
+/// Puts an argument, or a name or value from it, on one line of a message.
 fn in_one_line(message: &str, typed: &str) -> String {
     let parts = std::iter::once(typed).chain(typed.split([',', '=', ':']));
     let each = parts.flat_map(|part| [part, part.trim()]).filter(|part| part.contains(['\n', '\r']));
     each.fold(message.to_owned(), |message, part| message.replace(part, &name(part)))
 }
 
-/// Says on standard error what is good to know.
+/// Prints useful information on standard error.
 pub fn note(message: impl Display) {
     say("note: ", &message.to_string());
 }
 
-/// What was said while a screen covers the terminal; `None` while there is no screen.
+/// Messages held back while a screen covers the terminal; `None` while there is no screen.
 static HELD: Mutex<Option<Vec<String>>> = Mutex::new(None);
-/// Lines that are held back; of more, the oldest are lost.
+/// Maximum number of messages held back; beyond it, the oldest are lost.
 const MOST_HELD: usize = 100;
 
-/// The bar on the terminal, above which messages are printed; a finished one draws nothing.
+/// The progress bar on the terminal, above which messages are printed; a finished bar draws nothing.
 static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// Prints messages above this bar from now on: otherwise they would be written into it.
+/// Prints messages above this bar from now on, so that they are not written into it.
 pub fn print_above(bar: &ProgressBar) {
     *BAR.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
 }
 
 fn held_lines() -> MutexGuard<'static, Option<Vec<String>>> {
-    // nothing is half done where a holder could panic
+    // no holder of the lock leaves it in an inconsistent state, even if it panics
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Holds back what is said on a terminal from now on: it would be written over the screen.
+/// Holds back messages from now on, so that they are not written over the screen.
 pub fn hold() {
     if io::stderr().is_terminal() {
         held_lines().get_or_insert_default();
     }
 }
 
-/// How many lines are held back, and the newest.
+/// Number of messages held back, and the newest.
 pub fn held() -> (usize, Option<String>) {
     held_lines().as_ref().map_or((0, None), |lines| (lines.len(), lines.last().cloned()))
 }
 
-/// Says what was held back.
+/// Prints the messages that were held back.
 pub fn release() {
     let lines = held_lines().take();
     lines.unwrap_or_default().iter().for_each(|line| aside(line));
 }
 
-/// Text as it is, disarmed, to standard error.
+/// Writes text to standard error, disarmed.
 pub fn aside(text: &str) {
     let _ = io::stderr().lock().write_all(disarm::printable_lines(text).as_bytes());
 }
 
-/// Lines of ours begin at the margin and those within a message do not, so that a
-/// name with a line break in it cannot pass for a message.
+/// Prints a message whose first line begins at the margin and whose further lines are indented, so that a line break in
+/// a name cannot fake a message.
 fn say(before: &str, message: &str) {
     let line = format!("{before}{}\n", message.trim_end().replace('\n', "\n  "));
     match &mut *held_lines() {
@@ -136,12 +134,12 @@ fn say(before: &str, message: &str) {
     }
 }
 
-/// Sends on what standard output still holds back.
+/// Flushes standard output.
 pub fn flush() {
     let _ = io::stdout().flush();
 }
 
-/// Panics are told like everything else: what a panic says may hold a name from outside.
+/// Installs a panic hook that reports panics like other messages: a panic's text may hold a name from outside.
 pub fn tell_panics() {
     std::panic::set_hook(Box::new(|info| {
         let trace = std::backtrace::Backtrace::capture();
@@ -152,25 +150,25 @@ pub fn tell_panics() {
     }));
 }
 
-/// Standard output that is a terminal, for data.
+/// Standard output for data, if it is a terminal.
 struct ForTerminal<W> {
     inner: W,
-    /// The beginning of a character whose end has not come yet.
+    /// Beginning of a character whose remaining bytes have not arrived yet.
     rest: Vec<u8>,
 }
 
 impl<W: Write> Write for ForTerminal<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.rest.extend_from_slice(bytes);
-        let whole = match std::str::from_utf8(&self.rest) {
+        let complete = match std::str::from_utf8(&self.rest) {
             Err(error) if error.error_len().is_none() => error.valid_up_to(),
-            // what is wrong in the middle is replaced below
+            // invalid bytes in the middle are replaced below
             _ => self.rest.len() - unfinished(&self.rest),
         };
-        let text = String::from_utf8_lossy(&self.rest[..whole]).into_owned();
+        let text = String::from_utf8_lossy(&self.rest[..complete]).into_owned();
         // RFC 4180 ends lines in CR LF
         self.inner.write_all(disarm::printable_lines(&text.replace("\r\n", "\n")).as_bytes())?;
-        self.rest.drain(..whole);
+        self.rest.drain(..complete);
         Ok(bytes.len())
     }
 
@@ -179,7 +177,7 @@ impl<W: Write> Write for ForTerminal<W> {
     }
 }
 
-/// Bytes at the end that may be the beginning of a character.
+/// Number of bytes at the end that may be the beginning of a character.
 fn unfinished(bytes: &[u8]) -> usize {
     let begins = |length: &usize| bytes[bytes.len() - length] >= 0xc0;
     (1..=bytes.len().min(3))
@@ -195,28 +193,27 @@ fn failure(error: io::Error) -> Failure {
     }
 }
 
-/// What standard output can show: its width, colours only on a terminal and
-/// without `NO_COLOR`, block characters only in a UTF-8 locale.
+/// Capabilities of standard output: its width, colours only on a terminal and without `NO_COLOR`, block characters only
+/// in a UTF-8 locale.
 pub fn style() -> Style {
     let terminal = io::stdout().is_terminal();
     let size = Term::stdout().size_checked().map(|(rows, columns)| (usize::from(rows), usize::from(columns)));
     Style::choose(terminal, size.filter(|_| terminal), |name| env::var(name).ok())
 }
 
-/// Sentences in lines that fit the screen.
+/// Wraps sentences to the width of the screen.
 pub fn paragraph(text: &str) -> String {
     diskwright_report::text::wrap(text, style().width, 0).join("\n") + "\n"
 }
 
-/// The same for tables of long names: as wide as the terminal, or 120 columns
-/// where there is none.
+/// Style for tables of long names: as wide as the terminal, or 120 columns without one.
 pub fn wide_style() -> Style {
     let terminal = io::stdout().is_terminal();
     let columns = Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
     Style { width: columns.filter(|_| terminal).unwrap_or(120).clamp(60, 160), ..style() }
 }
 
-/// True where standard error is a terminal, which keeps nothing of what it shows.
+/// True if standard error is a terminal, whose content is not stored.
 pub fn is_on_terminal() -> bool {
     io::stderr().is_terminal()
 }

@@ -1,5 +1,5 @@
-//! Files that commands write (`-o`, `--svg`, `--html`): whole or not at all, and never
-//! over a device, a link or a file that the kernel uses.
+//! Files that commands write (`-o`, `--svg`, `--html`): completely or not at all, and never over a device, a link or a
+//! file that the kernel uses.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, ErrorKind, Write};
@@ -11,17 +11,17 @@ use tempfile::NamedTempFile;
 use super::temporary::TemporaryPath;
 use super::{Failure, output};
 
-/// Whether the path stands for standard output.
+/// True if the path stands for standard output.
 pub fn is_stdout(path: &Path) -> bool {
     ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
 }
 
-/// Whether one of these files is standard output: nothing else is printed there then.
+/// True if one of these files is standard output: nothing else is printed there then.
 pub fn is_any_stdout<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> bool {
     paths.into_iter().any(|path| is_stdout(path))
 }
 
-/// Whether something may be written there. A command asks before it works for minutes.
+/// Checks that a file may be written. Commands call this before minutes of work.
 pub fn check(path: &Path) -> Result<(), Failure> {
     if is_stdout(path) {
         return Ok(());
@@ -29,8 +29,8 @@ pub fn check(path: &Path) -> Result<(), Failure> {
     Ok(diskwright_guard::check_output(path)?)
 }
 
-/// The same of several, which must differ: of two that are one file only the last would be there, and standard output
-/// would hold both.
+/// Checks several files, which must differ: of two equal ones only the last would survive, and standard output would
+/// get both.
 pub fn check_all<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Failure> {
     let mut known: Vec<&Path> = Vec::new();
     for path in paths {
@@ -45,12 +45,12 @@ pub fn check_all<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<(),
     Ok(())
 }
 
-/// Writes a whole file.
+/// Writes a complete file.
 pub fn write(path: &Path, contents: &[u8]) -> Result<(), Failure> {
     stream(path, |mut out| out.write_all(contents).and_then(|()| out.flush()).map_err(|e| failure(path, e)))
 }
 
-/// Writes a file that comes in pieces. Where `write` fails, what was there before stays.
+/// Writes a file in pieces. If `write` fails, the previous file stays.
 pub fn stream<T>(path: &Path, write: impl FnOnce(Box<dyn Write + Send>) -> Result<T, Failure>) -> Result<T, Failure> {
     check(path)?;
     if is_stdout(path) {
@@ -59,7 +59,7 @@ pub fn stream<T>(path: &Path, write: impl FnOnce(Box<dyn Write + Send>) -> Resul
     let wrap = |e| failure(path, e);
     let before = fs::metadata(path).ok();
     if before.as_ref().is_some_and(|found| !found.is_file()) {
-        // a pipe takes the bytes as they come
+        // a pipe gets the bytes as they come
         return write(Box::new(File::options().write(true).open(path).map_err(wrap)?));
     }
     let (made, _registered) = beside(path).map_err(wrap)?;
@@ -73,15 +73,15 @@ pub fn stream<T>(path: &Path, write: impl FnOnce(Box<dyn Write + Send>) -> Resul
     Ok(done)
 }
 
-/// A file in the same folder, with the mode of any new file. It goes away with the
-/// command unless it takes its place.
+/// Creates a file in the same folder, with the mode of any new file. It is removed with the command unless it replaces
+/// the target.
 fn beside(path: &Path) -> io::Result<(NamedTempFile, TemporaryPath)> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut registered = None;
-    // registered before it is there: a signal may come at any time
+    // registered before it exists: a signal may come at any time
     let make = |path: &Path| {
         registered = Some(TemporaryPath::new(path));
-        // the system takes off what the user's mask says
+        // the kernel applies the user's umask
         File::options().read(true).write(true).create_new(true).mode(0o666).open(path)
     };
     let made = tempfile::Builder::new().prefix(".diskwright-").make_in(folder, make)?;
@@ -89,11 +89,11 @@ fn beside(path: &Path) -> io::Result<(NamedTempFile, TemporaryPath)> {
     Ok((made, registered))
 }
 
-/// Gives the new file the mode of the one before, and where possible its owner.
+/// Copies the mode of the previous file and, if possible, its owner.
 fn take_over(file: &File, before: &Metadata) -> io::Result<()> {
     let made = file.metadata()?;
     if (made.uid(), made.gid()) != (before.uid(), before.gid()) {
-        // only root may
+        // only root may change the owner
         let _ = fchown(file, Some(before.uid()), Some(before.gid()));
     }
     file.set_permissions(Permissions::from_mode(before.mode() & 0o777))

@@ -1,31 +1,32 @@
-//! Who samples comes first on the processors: as a real-time thread, else by its nice value.
+//! Scheduling priority of the sampling thread: real-time, else by its nice value.
 //!
 //! A nice value alone is not enough. Beside threads that switch 1.5 million times a second, Linux 6.18 let a sleeper of
 //! nice -10 wait for up to 27 s; a real-time thread was never more than 0.3 ms late (docs/stress.md).
 
 use rustix::process::{geteuid, getpriority_process, setpriority_process};
 
-/// Nice value of who samples; other programs have 0.
+/// Nice value of the sampling thread; other programs have 0.
 pub const NICE: i32 = -10;
-/// The lowest real-time priority: before all ordinary programs, after every other real-time one.
+/// The lowest real-time priority: above all ordinary programs, below every other real-time one.
 const LOWEST: i32 = 1;
 
-/// While this lives, its thread comes before others on the processors, so that a full machine is sampled in time. Only
-/// root may ask for that; other users sample as any program runs.
+/// While this lives, its thread is scheduled before others, so that a fully loaded machine is sampled on time. Only
+/// root may raise the priority; for other users nothing changes.
 #[derive(Debug)]
 #[must_use = "it ends when dropped"]
 pub struct RunsFirst(Option<Precedence>);
 
-/// What was changed.
+/// The change that was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Precedence {
     /// An ordinary thread became a real-time one.
     RealTime,
-    /// The nice value was this.
+    /// The nice value before it was lowered.
     Nice(i32),
 }
 
 impl RunsFirst {
+    /// Raises the priority of this thread, as far as it is allowed.
     pub fn begin() -> RunsFirst {
         if !geteuid().is_root() || !is_ordinary() {
             return RunsFirst(None);
@@ -52,7 +53,7 @@ impl Drop for RunsFirst {
     }
 }
 
-/// True unless this thread runs by a policy that somebody chose for it.
+/// True unless somebody chose another scheduling policy for this thread.
 #[allow(unsafe_code, reason = "no crate in use has sched_getscheduler as a safe call")]
 fn is_ordinary() -> bool {
     // SAFETY: the call takes an integer; 0 means the calling thread. musl's own function is a stub that always fails.
@@ -60,15 +61,15 @@ fn is_ordinary() -> bool {
     policy == libc::c_long::from(libc::SCHED_OTHER)
 }
 
-/// Makes this thread a real-time one or an ordinary one; false where the kernel refuses. Threads and programs that it
-/// starts are ordinary ones, and the kernel leaves a share of each second to others (`kernel.sched_rt_runtime_us`).
+/// Makes this thread real-time or ordinary; false if the kernel refuses. Threads and programs that it starts are
+/// ordinary, and the kernel reserves a share of each second for others (`kernel.sched_rt_runtime_us`).
 #[allow(unsafe_code, reason = "no crate in use has sched_setscheduler as a safe call")]
 fn set_real_time(is_real_time: bool) -> bool {
     let (policy, priority) = match is_real_time {
         true => (libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, LOWEST),
         false => (libc::SCHED_OTHER, 0),
     };
-    // the kernel's structure is this one integer; musl's `sched_param` has more behind it
+    // the kernel's structure is this one integer; musl's `sched_param` has more fields
     let parameter: libc::c_int = priority;
     // SAFETY: 0 means the calling thread; the kernel reads one integer at the pointer, which lives until it returns.
     unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameter) == 0 }
@@ -80,14 +81,14 @@ mod tests {
 
     #[test]
     fn who_samples_comes_first_and_no_longer() {
-        // policies and nice values are of threads, so that other tests see nothing of it
+        // policies and nice values belong to threads, so other tests are not affected
         let nice = || getpriority_process(None).unwrap();
         let (before, ordinary) = (nice(), is_ordinary());
         let first = RunsFirst::begin();
         match first.0 {
             Some(Precedence::RealTime) => {
                 assert!(!is_ordinary());
-                // its children are ordinary, and who is first already stays so
+                // its children are ordinary, and a raised thread stays raised
                 assert!(std::thread::spawn(is_ordinary).join().unwrap());
                 drop(RunsFirst::begin());
                 assert!(!is_ordinary());

@@ -1,8 +1,8 @@
-//! The process tables of a log as counters (`process.*`), so that who did what is
-//! shown, drawn and exported over time as everything else is.
+//! Process tables of a log as counters (`process.*`), so that they can be shown, drawn and exported over time like
+//! other counters.
 //!
-//! A table names who was busy at its look. Who is not in it did little then, and how
-//! little is not known: its cell is empty, not zero.
+//! A table names the processes that were busy when it was taken. A process that is missing did little, but how little
+//! is unknown: its cell is empty, not zero.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use diskwright_base::{Catalogue, Frame, LogPiece, Note, ProcessRow, ProcessTable
 use super::log::Logs;
 use super::{Failure, output};
 
-/// Processes that get series: those that were busiest over the window.
+/// Maximum number of processes with series: those that were busiest over the window.
 const MOST: usize = 100;
 
 type Value = fn(&ProcessRow) -> Option<f64>;
@@ -34,7 +34,7 @@ const COUNTERS: [(&str, Value); 13] = [
     ("process.swapped_bytes", |row| row.swapped_bytes),
 ];
 
-/// The busiest processes of a window, and the columns that they have.
+/// The busiest processes of a window and their columns.
 pub struct Processes {
     schema: Arc<Schema>,
     places: HashMap<(u32, String), usize>,
@@ -42,10 +42,10 @@ pub struct Processes {
     pub left_out: usize,
 }
 
-/// Whether one of these patterns asks for processes.
+/// True if one of these patterns selects processes.
 pub fn are_wanted(patterns: &[String]) -> bool {
     let all = |pattern: &str| is_counter(pattern) || pattern == "process*";
-    // a name that disks and processes share means what it meant without processes
+    // a name that disks and processes share keeps its meaning without processes
     let named = |pattern: &str| {
         let found = Catalogue::builtin().named(pattern);
         !found.is_empty() && found.iter().all(|counter| all(&counter.id))
@@ -53,13 +53,13 @@ pub fn are_wanted(patterns: &[String]) -> bool {
     patterns.iter().any(|pattern| all(&pattern.to_ascii_lowercase()) || named(pattern))
 }
 
-/// Whether a counter is one of a process. Where all that are wanted are, ticks between
-/// two looks at the processes would be rows without any value.
+/// True for a counter of a process. If only such counters are wanted, ticks between two process tables would be rows
+/// without any value.
 pub fn is_counter(id: &str) -> bool {
     id.starts_with("process.")
 }
 
-/// Says how many did too little to be shown.
+/// Reports how many processes did too little to be shown.
 pub fn tell_left_out(logs: &Logs) {
     let count = logs.left_out();
     if count > 0 {
@@ -72,21 +72,21 @@ fn table(note: &Note) -> Option<ProcessTable> {
     (note.kind == Note::PROCESSES).then(|| serde_json::from_str(&note.text).ok()).flatten()
 }
 
-/// A process by its id and the name that stays: what a worker of the kernel works on changes all the time.
+/// Identifies a process by its id and its stable name: a kernel worker's current work changes all the time.
 fn process(row: &ProcessRow) -> (u32, String) {
     (row.pid, lasting_name(&row.name).to_owned())
 }
 
-/// How busy a process was, to choose by: processors in use, waiting, and 100 MB/s taken for a processor's worth.
+/// Sort key for how busy a process was: processors in use, waiting, and 100 MB/s counted as one processor.
 fn weight(row: &ProcessRow) -> f64 {
-    let bytes = |own: Option<f64>, asked: Option<f64>| own.or(asked).unwrap_or(0.0);
+    let bytes = |own: Option<f64>, requested: Option<f64>| own.or(requested).unwrap_or(0.0);
     let moved = bytes(row.read_bytes_per_s, row.asked_read_bytes_per_s)
         + bytes(row.write_bytes_per_s, row.asked_write_bytes_per_s);
     row.processor + row.blocked_share.max(row.block_delay.unwrap_or(0.0)) + moved / 1e8
 }
 
 impl Processes {
-    /// Those of a window; `None` where the log has no tables, or has processes as counters already.
+    /// Finds the processes of a window; `None` if the log has no tables, or already has processes as counters.
     pub fn find(logs: &Logs) -> Result<Option<Processes>, Failure> {
         let mut weights: HashMap<(u32, String), f64> = HashMap::new();
         let mut has_counters = false;
@@ -121,7 +121,7 @@ impl Processes {
         Processes { schema, places, left_out }
     }
 
-    /// A table as a tick.
+    /// Turns a table into a tick.
     pub fn frame(&self, note: &Note) -> Option<Frame> {
         let table = table(note)?;
         let mut cells = vec![f64::NAN; self.schema.series.len()];
@@ -153,7 +153,7 @@ mod tests {
         let value = |counter, instance| frame.column(frame.schema().column(counter, instance).unwrap())[0];
         assert_eq!(value("process.processor", "dd (8)"), 0.5);
         assert!(value("process.processor", "fio (7)").is_nan());
-        // what could not be read is no zero either
+        // a value that could not be read is not zero either
         assert!(value("process.read_bytes_per_s", "dd (8)").is_nan());
         assert_eq!(frame.ticks()[0], Tick { time_ns: 1_000, elapsed_ns: 5_000_000_000 });
         assert!(processes.frame(&Note::new(0, Note::BOOKMARK, "x")).is_none());

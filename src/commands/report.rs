@@ -1,5 +1,4 @@
-//! `report LOG -o FILE.html`: one self-contained page; of results of `probe`
-//! too, or their charts as an SVG file.
+//! `report LOG -o FILE.html`: one self-contained page; also of results of `probe`, or their charts as an SVG file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,6 +32,7 @@ pub struct Arguments {
     json: bool,
 }
 
+/// Runs `report`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     output_file::check(&arguments.output)?;
     if arguments.log.iter().any(|path| compare_results::is(path)) {
@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     written(arguments, &page, Some(&logs))
 }
 
-/// The page about logs of which the verdicts are known.
+/// Returns the page about logs with known verdicts.
 pub fn page(logs: Logs, verdicts: Vec<Verdict>) -> Result<(String, Logs), Failure> {
     let logs = logs.with_processes(true)?;
     let (schemas, notes) = select::look(&logs)?;
@@ -70,7 +70,7 @@ pub fn page(logs: Logs, verdicts: Vec<Verdict>) -> Result<(String, Logs), Failur
     Ok((html::page(&html::HtmlReport { verdicts, charts, heat, notes, topology, zone, version }), logs))
 }
 
-/// The page on results of `probe`, or their charts.
+/// Returns the page on results of `probe`, or their charts.
 fn results(arguments: &Arguments) -> Result<String, Failure> {
     let (documents, names) = (compare_results::read(&arguments.log)?, compare_results::names(&arguments.log));
     let named = names.iter().zip(&documents);
@@ -83,7 +83,7 @@ fn results(arguments: &Arguments) -> Result<String, Failure> {
     Ok(probe::page(&probe::ProbePage { results, suite, zone: DisplayZone::local(), version }))
 }
 
-/// Writes what was made, and says so.
+/// Writes the page, and reports it.
 fn written(arguments: &Arguments, page: &str, logs: Option<&Logs>) -> Result<(), Failure> {
     let place = arguments.output.display();
     output_file::write(&arguments.output, page.as_bytes())?;
@@ -103,8 +103,7 @@ fn written(arguments: &Arguments, page: &str, logs: Option<&Logs>) -> Result<(),
     output::text(&format!("wrote {place} ({} kB)\n", page.len().div_ceil(1000)))
 }
 
-/// Second pass: the charts of the first verdict's findings and of the main
-/// counters.
+/// Second pass: charts of the first verdict's findings and of the main counters.
 fn charts(logs: &Logs, verdict: &Verdict, schemas: &[Arc<Schema>]) -> Result<Vec<Chart>, Failure> {
     let mut book =
         ChartBook::new(verdict, schemas, logs.range.0, logs.range.1).from_beginning(logs.is_from_beginning());

@@ -1,4 +1,4 @@
-//! Which counters of a log a command looks at.
+//! Selection of a log's counters.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use diskwright_base::{Catalogue, CounterPlan, LogPiece, Note, Schema};
 use super::log::Logs;
 use super::{Failure, find, output};
 
-/// What is shown when no counter is named: enough to see how a machine fares.
+/// Counters shown if none is named: enough for an overview of a machine.
 const OVERVIEW: &[&str] = &[
     "processor.busy",
     "system.running",
@@ -25,12 +25,11 @@ const OVERVIEW: &[&str] = &[
     "network.sent_bytes_per_s",
 ];
 
-/// Kinds of notes that are kept whole; process tables are too many.
+/// Kinds of notes that are kept completely; process tables are too many.
 const KEPT: &[&str] =
     &[Note::BOOKMARK, Note::GAP, Note::UNSEEN, Note::CLOCK, Note::WARNING, Note::TOPOLOGY, Note::ALERT];
 
-/// First pass over logs: which series there are, and the notes that people read
-/// or that tell the topology.
+/// First pass over logs: returns the series, and the notes that people read or that describe the topology.
 pub fn look(logs: &Logs) -> Result<(Vec<Arc<Schema>>, Vec<Note>), Failure> {
     let mut schemas: Vec<Arc<Schema>> = Vec::new();
     let mut notes = Vec::new();
@@ -47,7 +46,7 @@ pub fn look(logs: &Logs) -> Result<(Vec<Arc<Schema>>, Vec<Note>), Failure> {
     Ok((schemas, notes))
 }
 
-/// The counters and instances that the log has and the user wants.
+/// Returns the selected counters and instances that the log has.
 pub fn choose(
     counters: &[String],
     instances: &[String],
@@ -106,7 +105,7 @@ pub fn choose(
     }
 }
 
-/// Said of a name that no counter has, with the nearest one.
+/// Failure for a name that no counter has, with the nearest one.
 pub fn unknown_counter(name: &str) -> Failure {
     let ids = || Catalogue::builtin().counters().iter().map(|counter| counter.id.as_str());
     let parts = ids().filter_map(|id| id.split_once('.').map(|(_, part)| part));
@@ -114,10 +113,10 @@ pub fn unknown_counter(name: &str) -> Failure {
     Failure::Usage(format!("there is no counter `{name}`{near}; `diskwright list counters` prints all"))
 }
 
-/// Instances that a message names at most.
+/// Maximum number of instances named in a message.
 const NAMED: usize = 12;
 
-/// Said where the counters have other instances than those that were typed; `None` where they have none.
+/// Failure if the counters do not have the given instances; `None` if they have none.
 pub fn no_instance(typed: &[String], known: &BTreeSet<&str>) -> Option<Failure> {
     let known = || known.iter().copied().filter(|name| !name.is_empty());
     known().next()?;
@@ -130,12 +129,12 @@ pub fn no_instance(typed: &[String], known: &BTreeSet<&str>) -> Option<Failure> 
     Some(Failure::Failed(format!("these counters have no instance `{typed}` in the log{near}; instances: {names}")))
 }
 
-/// The instances of pairs of counter and instance.
+/// Distinct instances of pairs of counter and instance.
 pub fn instances_of(pairs: &[(String, String)]) -> BTreeSet<&str> {
     pairs.iter().map(|(_, instance)| instance.as_str()).collect()
 }
 
-/// The same where others that were typed are right, which makes a wrong name no better. A pattern may find nothing.
+/// Failure for a given instance that was not found, even if others were. A pattern may match nothing.
 pub fn lacking_instance(typed: &[String], found: &BTreeSet<&str>, others: &BTreeSet<&str>) -> Option<Failure> {
     let is_wrong = |name: &&String| !name.contains('*') && !found.contains(name.as_str());
     let wrong: Vec<String> = typed.iter().filter(is_wrong).cloned().collect();
@@ -143,7 +142,7 @@ pub fn lacking_instance(typed: &[String], found: &BTreeSet<&str>, others: &BTree
     if wrong.is_empty() { None } else { no_instance(&wrong, &known) }
 }
 
-/// Said where nothing of what is asked for is there.
+/// Failure if no selected series exists.
 pub fn none_of_these(schemas: &[Arc<Schema>]) -> Failure {
     let mut text = "the log contains none of these counters and instances".to_owned();
     let own = foreign("foreign.*", &[], schemas);
@@ -157,18 +156,18 @@ pub fn none_of_these(schemas: &[Arc<Schema>]) -> Failure {
     Failure::Failed(text)
 }
 
-/// True for the name of what the catalogue does not know.
+/// True for the name of a series that the catalogue does not know.
 fn is_own(name: &str) -> bool {
     name.to_ascii_lowercase().starts_with("foreign.")
 }
 
-/// True where the catalogue knows nothing of what a log has.
+/// True if the catalogue knows none of a log's series.
 pub fn is_foreign(schemas: &[Arc<Schema>]) -> bool {
     let mut series = schemas.iter().flat_map(|schema| &schema.series).peekable();
     series.peek().is_some() && series.all(|series| is_own(&series.counter))
 }
 
-/// The series that the catalogue does not know, and the user wants.
+/// Returns the selected series that the catalogue does not know.
 pub fn foreign(pattern: &str, instances: &[String], schemas: &[Arc<Schema>]) -> Vec<(String, String)> {
     let mut known: HashSet<(&str, &str)> = HashSet::new();
     let mut found = Vec::new();

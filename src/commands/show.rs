@@ -1,5 +1,4 @@
-//! `show LOG`: counters of a log as a chart, a table or CSV; of a request trace
-//! its statistics.
+//! `show LOG`: counters of a log as a chart, a table or CSV; statistics of a request trace.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -51,7 +50,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// How words are written as cells of CSV.
+/// Escaping of names in CSV cells.
 #[derive(Args, Clone, Copy)]
 pub struct Cells {
     /// For CSV: put an apostrophe before names that a spreadsheet would run as a formula (those that begin with = +
@@ -70,12 +69,12 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
 }
 
 impl Cells {
-    /// A cell of words.
+    /// A CSV cell of text.
     pub fn word<'a>(&self, word: &'a str) -> Cow<'a, str> {
         if self.spreadsheet_safe { text::no_formula(word) } else { Cow::Borrowed(word) }
     }
 
-    /// The same for people: what a terminal would act on is replaced too.
+    /// Text for people: characters that a terminal would act on are replaced too.
     pub fn shown(&self, word: &str) -> String {
         self.word(&text::printable(word)).into_owned()
     }
@@ -91,13 +90,14 @@ enum ShowForm {
     Csv,
 }
 
-/// Points of a series in JSON and in a sparkline's source.
+/// Maximum number of points of a series in JSON and as the source of a sparkline.
 const POINTS: usize = 120;
-/// Of very many series each has fewer points, so that all take so many at most …
+/// Maximum number of points of all series together; with very many series, each has fewer …
 const CELLS: usize = 2 << 20;
-/// … and not fewer than a sparkline has.
+/// … but at least as many as a sparkline needs.
 const FEWEST: usize = 12;
 
+/// Runs `show`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.trace_format.is_some() || show_trace::is_one(&arguments.log) {
         return trace(arguments);
@@ -158,7 +158,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Distributions of single requests.
+/// Shows latency distributions of single requests.
 fn latencies(logs: &Logs, arguments: &Arguments) -> Result<(), Failure> {
     let window = LatencyWindow::read(logs, &arguments.instance)?;
     if let Some(failure) = window.lacking(&arguments.instance) {
@@ -181,7 +181,7 @@ fn latencies(logs: &Logs, arguments: &Arguments) -> Result<(), Failure> {
     output::text(&window.text(&output::wide_style()))
 }
 
-/// What there is in a log that has no counter of the catalogue.
+/// Returns the series of a log that the catalogue does not know.
 fn own_series(schemas: &[Arc<Schema>], instances: &[String]) -> Result<Vec<(String, String)>, Failure> {
     const MOST: usize = 200;
     let mut own = select::foreign("foreign.*", instances, schemas);
@@ -202,7 +202,7 @@ fn own_series(schemas: &[Arc<Schema>], instances: &[String]) -> Result<Vec<(Stri
     Ok(own)
 }
 
-/// The same command on a request trace, which has requests and no counters.
+/// Shows a request trace, which has requests and no counters.
 fn trace(arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.counter.is_empty() || !arguments.window.is_whole() {
         let what = "a request trace has no counters and is read whole";
@@ -220,13 +220,13 @@ fn trace(arguments: &Arguments) -> Result<(), Failure> {
     show_trace::run(&arguments.log, &wanted)
 }
 
-/// The overview without disks and links that moved nothing: a machine can have
-/// hundreds. Where a log does not have the bytes, nobody knows which these are.
+/// Removes disks and links that moved nothing from the overview: a machine can have hundreds. If a log lacks the bytes,
+/// none is removed.
 fn without_idle(lines: Vec<(String, ChartLine)>) -> (Vec<(String, ChartLine)>, usize) {
     let mut moved: HashMap<(String, String), bool> = HashMap::new();
     for (counter, line) in lines.iter().filter(|(counter, _)| counter.ends_with("bytes_per_s")) {
-        if let Some((_, _, most)) = line.summary() {
-            *moved.entry((object_of(counter).to_owned(), line.instance.clone())).or_default() |= most > 0.0;
+        if let Some((_, _, max)) = line.summary() {
+            *moved.entry((object_of(counter).to_owned(), line.instance.clone())).or_default() |= max > 0.0;
         }
     }
     let count = lines.len();
@@ -244,7 +244,7 @@ fn object_of(counter: &str) -> &str {
     counter.split('.').next().unwrap_or(counter)
 }
 
-/// Unit of a bucket's values: totals come out per second.
+/// Unit of a bucket's values: totals are shown per second.
 fn unit_of(counter: &str) -> String {
     bucket_unit(Catalogue::builtin(), counter)
 }
@@ -261,11 +261,11 @@ fn table(lines: &[(String, ChartLine)], range: (i64, i64)) -> String {
     for (counter, line) in lines {
         let unit = unit_of(counter);
         let show = |v: f64| units::display(v, &unit);
-        let cells = line.summary().map(|(least, mean, most)| [show(least), show(mean), show(most)]);
-        let [least, mean, most] = cells.unwrap_or_else(|| ["".into(), "no data".into(), "".into()]);
+        let cells = line.summary().map(|(min, mean, max)| [show(min), show(mean), show(max)]);
+        let [min, mean, max] = cells.unwrap_or_else(|| ["".into(), "no data".into(), "".into()]);
         let means: Vec<f64> = line.buckets.iter().map(|b| b.mean).collect();
         let sparks = spark::sparkline(&means, None, 12, style.unicode);
-        table.row([counter.clone(), line.instance.clone(), least, mean, most, sparks]);
+        table.row([counter.clone(), line.instance.clone(), min, mean, max, sparks]);
     }
     format!("{}\n{}", DisplayZone::local().range(range.0, range.1), table.render(&style))
 }
@@ -317,7 +317,7 @@ fn document(lines: &[(String, ChartLine)], logs: &Logs, bookmarks: &[Note]) -> V
     })
 }
 
-/// Second pass for CSV: a line a tick, an empty cell for a gap.
+/// Second pass for CSV: one line per tick, an empty cell for a gap.
 fn csv(logs: &Logs, wanted: &[(String, String)], cells: Cells) -> Result<(), Failure> {
     let mut out = b"time,elapsed_s".to_vec();
     for (counter, instance) in wanted {

@@ -1,4 +1,4 @@
-//! `--prometheus URL`: a store of metrics instead of a log.
+//! `--prometheus URL`: a metric store instead of a log.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::credentials::{self, Credentials};
 use super::log::{LogWindow, Logs};
 use super::{Failure, foreign, output, temporary};
 
-/// How a store is asked.
+/// Access to a metric store.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Metric stores")]
 pub struct StoreArguments {
@@ -44,7 +44,7 @@ pub struct StoreArguments {
 }
 
 impl StoreArguments {
-    /// True where a store was named.
+    /// True if a store was named.
     pub fn is_asked(&self) -> Result<bool, Failure> {
         if self.prometheus.is_none() && self.credentials.is_given() {
             return Err(Failure::Usage("a password or token needs --prometheus".into()));
@@ -52,7 +52,7 @@ impl StoreArguments {
         Ok(self.prometheus.is_some())
     }
 
-    /// The store, not asked yet.
+    /// Returns the store, before any query.
     pub fn store(&self) -> Result<MetricStore, Failure> {
         let url = self.prometheus.as_deref().ok_or_else(|| Failure::Usage("no store given".into()))?;
         credentials::warn_of_command_line(url, &self.header);
@@ -62,7 +62,7 @@ impl StoreArguments {
         MetricStore::new(&access).map_err(|e| Failure::Usage(e.to_string()))
     }
 
-    /// The same of one machine.
+    /// Returns the arguments narrowed to one machine.
     pub fn of_host(&self, host: &str) -> Result<StoreArguments, Failure> {
         let known = self.matching.as_deref().unwrap_or_default().trim();
         let inside = known.trim_start_matches('{').trim_end_matches('}').trim().trim_end_matches(',');
@@ -73,12 +73,12 @@ impl StoreArguments {
         Ok(StoreArguments { matching: Some(matching), ..self.clone() })
     }
 
-    /// What is wanted of it; `usual` is the window where none is given.
-    pub fn wanted(&self, window: &LogWindow, usual: Duration) -> Result<HostQuery, Failure> {
+    /// Returns the query; `default_window` applies if no window is given.
+    pub fn wanted(&self, window: &LogWindow, default_window: Duration) -> Result<HostQuery, Failure> {
         let now_ns = SystemClock.read().wall_ns;
         let (from, to) = window.ends(now_ns)?;
         let to_ns = to.unwrap_or(now_ns);
-        let usual_ns = i64::try_from(usual.as_nanos()).unwrap_or(i64::MAX);
+        let usual_ns = i64::try_from(default_window.as_nanos()).unwrap_or(i64::MAX);
         let from_ns = from.unwrap_or(to_ns.saturating_sub(usual_ns));
         window.in_order(Some((from_ns, to_ns)))?;
         let selector = Selector::parse(self.matching.as_deref().unwrap_or_default());
@@ -92,7 +92,7 @@ impl StoreArguments {
     }
 }
 
-/// Reads one machine of a store into a log of ours.
+/// Reads one machine of a store into a Diskwright log.
 pub fn fetch(asking: &StoreArguments, window: &LogWindow, to: &Path) -> Result<ReadSummary, Failure> {
     let store = asking.store()?;
     let wanted = asking.wanted(window, Duration::from_secs(3600))?;
@@ -105,14 +105,14 @@ pub fn fetch(asking: &StoreArguments, window: &LogWindow, to: &Path) -> Result<R
     Ok(summary)
 }
 
-/// Says what the store wants to be known of its lists: machines of a part that did not respond are missing in them.
+/// Reports the store's warnings: machines of a part that did not respond are missing in its lists.
 pub fn tell_warnings(store: &MetricStore) {
     for warning in store.warnings() {
         output::warn(format_args!("{}: {}", store.shown(), output::name(warning)));
     }
 }
 
-/// One machine of a store as a log; it goes away with the value.
+/// Reads one machine of a store as a log, which is removed with the value.
 pub fn logs(asking: &StoreArguments, window: &LogWindow) -> Result<Logs, Failure> {
     window.of_store()?;
     let made = temporary::Folder::new()?;

@@ -1,6 +1,6 @@
-//! A log of another tool that is judged while it is read, without a copy in the temporary folder.
-//! A judge must know the window beforehand: it is guessed from both ends of the file, and where the
-//! guess was wrong or there was none, the file is read again.
+//! Judges a log of another tool while it is read, without a copy in the temporary folder. The judge must know the
+//! window beforehand: it is guessed from both ends of the file, and if the guess was wrong or impossible, the file is
+//! read again.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -16,21 +16,21 @@ use super::foreign::{self, ForeignOptions};
 use super::plan::from_log::collect;
 use super::temporary;
 
-/// A file that is still being written has another end at each reading; then a copy is judged.
+/// A file that is being written has another end at each reading; after this many, a copy is judged.
 const MOST_READINGS: usize = 3;
 
-/// The verdicts on a log of another tool; `None` where it must be read into one of ours first.
-/// `judge` makes a judge for a window, nanoseconds since 1970 UTC.
+/// Returns the verdicts on a log of another tool; `None` if it must be converted to a Diskwright log first. `judge`
+/// makes a judge for a window, nanoseconds since 1970 UTC.
 pub fn verdicts(
     log: &GivenLog,
     reading: &ForeignOptions,
     judge: &dyn Fn((i64, i64)) -> Judge,
 ) -> Result<Option<Vec<Verdict>>, Failure> {
-    // what is no file, such as a pipe, can be read once
+    // anything but a file, such as a pipe, can be read only once
     if log.bundled || log.is_ours() || log.files().iter().any(|(path, _)| !path.is_file()) {
         return Ok(None);
     }
-    // it needs no folder there, but is a command that reads a log all the same
+    // no folder is needed, but this command reads a log, so leftovers are removed
     temporary::sweep_left();
     let name = Path::new(&log.name);
     let mut expected = if log.is_pages() { None } else { probable_range(&log.path, &log.name, &reading.options()) };
@@ -53,7 +53,7 @@ pub fn verdicts(
     Ok(None)
 }
 
-/// The load of such a log, for predictions; the log is read once more.
+/// Returns the load of such a log for predictions; the log is read once more.
 pub fn load(log: &GivenLog, reading: &ForeignOptions) -> Result<LoadSeries, Failure> {
     let mut collector = LoadCollector::default();
     let mut collected = Ok(());
@@ -65,14 +65,14 @@ pub fn load(log: &GivenLog, reading: &ForeignOptions) -> Result<LoadSeries, Fail
     collected.map(|()| collector.finish())
 }
 
-/// A judge behind a reader.
+/// A judge that is fed by a reader.
 struct JudgeStream {
     judge: Judge,
     /// First and last tick, nanoseconds since 1970 UTC.
     window: (i64, i64),
     /// Notes leave a log before the frame of their time, oldest first.
     waiting: Vec<Note>,
-    /// A tick lies outside of the window: the verdict would be of another one.
+    /// A tick lies outside of the window, so the verdict would be about another one.
     is_wrong: bool,
     has_ticks: bool,
 }
@@ -120,7 +120,7 @@ impl JudgeStream {
     }
 }
 
-/// What is said of the machine holds also where it was said before the first tick.
+/// True for notes about the machine, which also apply if they precede the first tick.
 fn describes_machine(note: &Note) -> bool {
     [Note::TOPOLOGY, Note::CEILINGS, Note::SOURCE, Note::UNSEEN].contains(&note.kind.as_str())
 }

@@ -1,6 +1,5 @@
-//! Folders and files that go away with the command, also when a signal ends it. A
-//! folder's own lock tells whether its command still runs: what a killed command left
-//! behind is swept away when the next one makes a folder.
+//! Temporary folders and files that are removed with the command, also if a signal ends it. The lock in a folder shows
+//! whether its command still runs: folders of killed commands are removed when the next one is created.
 
 use std::fs::{self, DirEntry, File, Permissions};
 use std::io;
@@ -17,15 +16,15 @@ use tempfile::TempDir;
 
 use super::Failure;
 
-/// What names of our folders begin with.
+/// Prefix of the folders' names.
 const PREFIX: &str = "diskwright-import-";
-/// The file that a command holds locked as long as it uses a folder.
+/// File that a command keeps locked while it uses a folder.
 const LOCK: &str = "lock";
 
 /// A private folder below the system's folder for temporary files.
 pub struct Folder {
     path: PathBuf,
-    /// Its log, which is all that a command sees of it.
+    /// Its log, the only part that a command uses.
     log: PathBuf,
     _registered: TemporaryPath,
     _dir: TempDir,
@@ -33,7 +32,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes a folder, and sweeps away those that killed commands of this user left.
+    /// Creates a folder, and removes those that killed commands of this user left.
     pub fn new() -> Result<Folder, Failure> {
         let parent = std::env::temp_dir();
         sweep_left();
@@ -47,9 +46,9 @@ impl Folder {
         let dir =
             tempfile::Builder::new().prefix(PREFIX).permissions(private_mode.clone()).tempdir_in(parent).map_err(io)?;
         let registered = TemporaryPath::new(dir.path());
-        // the user's mask may take more than it should
+        // the user's umask may remove permissions that are needed
         fs::set_permissions(dir.path(), private_mode).map_err(io)?;
-        // locked before it has the name that a sweep looks for
+        // locked before it gets the name that a sweep looks for
         let unnamed = dir.path().join("lock.new");
         let lock = private::create(&unnamed)?;
         lock.lock().and_then(|()| fs::rename(&unnamed, dir.path().join(LOCK))).map_err(io)?;
@@ -58,7 +57,7 @@ impl Folder {
         Ok(Folder { path: dir.path().to_owned(), log, _registered: registered, _dir: dir, _lock: lock })
     }
 
-    /// Fails where the folder's filesystem has no more than its reserve left.
+    /// Fails if the filesystem is down to its reserve.
     pub fn check_room(&self) -> Result<(), String> {
         let room =
             File::open(&self.path).and_then(DiskSpace::of).map_err(|e| format!("{}: {e}", self.path.display()))?;
@@ -71,24 +70,24 @@ impl Folder {
         Err(format!("not enough space to read it into: {what}; set TMPDIR to another folder"))
     }
 
-    /// Where a log can be written.
+    /// Path for writing a log.
     pub fn log(&self) -> &Path {
         debug_assert!(self.log.starts_with(&self.path));
         &self.log
     }
 }
 
-/// Removes what killed commands of this user left in the system's folder for temporary files.
+/// Removes leftovers of killed commands of this user in the system's temporary folder.
 pub fn sweep_left() {
     sweep(&std::env::temp_dir());
 }
 
-/// Removes the folders of this user whose command is gone. What cannot be removed stays.
+/// Removes folders of this user whose command has gone. Those that cannot be removed stay.
 fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     let ours = |entry: &DirEntry| {
         entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX))
-            // of the entry itself, not of what a link points to
+            // metadata of the entry itself, not of a link's target
             && entry.metadata().is_ok_and(|m| m.is_dir() && m.uid() == rustix::process::geteuid().as_raw())
     };
     for entry in entries.flatten().filter(ours) {
@@ -99,16 +98,17 @@ fn sweep(parent: &Path) {
     }
 }
 
-/// What is removed when a signal ends the command.
+/// Paths that are removed when a signal ends the command.
 static REMOVED: LazyLock<Mutex<Vec<PathBuf>>> = LazyLock::new(Mutex::default);
 
 /// A file or folder that a signal removes, as long as this value lives.
 pub struct TemporaryPath(PathBuf);
 
 impl TemporaryPath {
+    /// Registers a path for removal.
     pub fn new(path: &Path) -> TemporaryPath {
         static WATCH: Once = Once::new();
-        // without the watch the destructors still remove it
+        // without the signal handler, destructors still remove it
         WATCH.call_once(|| drop(watch()));
         REMOVED.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
         TemporaryPath(path.to_owned())
@@ -121,7 +121,7 @@ impl Drop for TemporaryPath {
     }
 }
 
-/// Waits for a signal that ends the command, cleans up and lets it end the command.
+/// Starts a thread that waits for a signal that ends the command, cleans up and lets the signal end it.
 fn watch() -> io::Result<()> {
     let mut wanted = vec![SIGINT, SIGTERM];
     if !is_ignored(SIGHUP) {
@@ -130,7 +130,7 @@ fn watch() -> io::Result<()> {
     let mut signals = Signals::new(wanted)?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
-            // held until the end, so that nothing new is made
+            // held until the end, so that nothing new is created
             let paths = REMOVED.lock().unwrap_or_else(PoisonError::into_inner);
             paths.iter().for_each(|path| remove(path));
             let _ = signal_hook::low_level::emulate_default_handler(signal);
@@ -140,7 +140,7 @@ fn watch() -> io::Result<()> {
 }
 
 fn remove(path: &Path) {
-    // whoever writes into a folder may add a file while it is removed
+    // another thread may add a file while the folder is removed
     for _ in 0..20 {
         let done = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
         if done.is_ok() || !path.exists() {
@@ -149,7 +149,7 @@ fn remove(path: &Path) {
     }
 }
 
-/// Whether the command was told not to listen to a signal, as `nohup` does.
+/// True if the command was started with a signal ignored, as by `nohup`.
 fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

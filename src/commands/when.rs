@@ -9,9 +9,8 @@ use diskwright_base::units::parse_duration;
 
 use super::Failure;
 
-/// Reads `2026-11-21T22:15:00Z`, `2026-11-21 22:15` (local time), `22:15` (the
-/// day of the log's end, local time) or `-10m` (before the log's end) as
-/// nanoseconds since 1970 UTC.
+/// Parses `2026-11-21T22:15:00Z`, `2026-11-21 22:15` (local time), `22:15` (the day of the log's end, local time) or
+/// `-10m` (before the log's end) as nanoseconds since 1970 UTC.
 pub fn parse(text: &str, end_ns: i64) -> Result<i64, Failure> {
     if let Some(before) = text.strip_prefix('-') {
         let span = parse_duration(before).map_err(|e| Failure::Usage(e.to_string()))?;

@@ -1,5 +1,4 @@
-//! `why [LOG…]`: the main job. Watches this machine, or reads logs, and says
-//! what holds it back.
+//! `why [LOG…]`: the main command. Watches this machine, or reads logs, and reports the bottleneck.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,7 +22,7 @@ use super::priority::RunsFirst;
 use super::store::{self, StoreArguments};
 use super::{Failure, baseline, ceilings, damage, find, first_given, fleet, output, streamed};
 
-/// How long this machine is watched, and its sampling interval, where they are not given.
+/// Default time and sampling interval for watching this machine.
 const USUAL: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(1));
 
 /// Arguments of `why`.
@@ -52,10 +51,10 @@ pub struct Arguments {
     json: bool,
 }
 
-/// The pack that judges where none is given.
+/// Default rule pack.
 const USUAL_PACK: &str = "default";
 
-/// By whose rules a verdict is found.
+/// Rules for verdicts.
 #[derive(Args)]
 pub struct JudgingArguments {
     /// Rule pack: an id from `list packs`, or your own file
@@ -70,12 +69,12 @@ pub struct JudgingArguments {
 }
 
 impl JudgingArguments {
-    /// Whether every pack is asked for.
+    /// True if every pack was requested.
     pub fn all_packs(&self) -> bool {
         self.all_packs
     }
 
-    /// Refuses what a live view would not do: its verdicts are by one pack, without a role.
+    /// Refuses options that a live view cannot honour: its verdicts use one pack, without a role.
     pub fn only_pack(&self) -> Result<(), Failure> {
         let given = [("--role", self.role.is_some()), ("--all-packs", self.all_packs)];
         let Some(option) = first_given(&given) else { return Ok(()) };
@@ -83,7 +82,7 @@ impl JudgingArguments {
         Err(Failure::Usage(format!("{option} is for `why` and `report`; {live}")))
     }
 
-    /// Refuses what says how logs are judged, where results of `probe` or `baseline` are read: it would do nothing.
+    /// Refuses options for judging logs if results of `probe` or `baseline` are read: they would have no effect.
     pub fn only_of_logs(&self) -> Result<(), Failure> {
         let is_other = self.pack != USUAL_PACK;
         let given = [("--pack", is_other), ("--role", self.role.is_some()), ("--all-packs", self.all_packs)];
@@ -91,14 +90,14 @@ impl JudgingArguments {
         Err(Failure::Usage(format!("{option} is for logs; results of `probe` and `baseline` are judged by no pack")))
     }
 
-    /// The packs to judge by, the one asked for first.
+    /// Loads the packs, the requested one first.
     pub fn packs(&self, all: bool) -> Result<Vec<Pack>, Failure> {
-        // a screen that is to come at once reads no pack that it does not need
+        // a screen that must appear at once loads no pack that it does not need
         if let (false, None, Some(pack)) = (all || self.all_packs, &self.role, packs::builtin(&self.pack)) {
             return Ok(vec![pack?]);
         }
         let mut known = packs::all()?;
-        let asked = match known.iter().position(|p| p.id == self.pack) {
+        let requested = match known.iter().position(|p| p.id == self.pack) {
             Some(index) => known.remove(index),
             None if Path::new(&self.pack).is_file() => from_file(Path::new(&self.pack))?,
             None => {
@@ -108,15 +107,15 @@ impl JudgingArguments {
                 return Err(Failure::Usage(reason));
             }
         };
-        self.check_role(std::iter::once(&asked).chain(&known))?;
-        let mut chosen = vec![asked];
+        self.check_role(std::iter::once(&requested).chain(&known))?;
+        let mut chosen = vec![requested];
         if all || self.all_packs {
             chosen.append(&mut known);
         }
         Ok(chosen)
     }
 
-    /// A role must be one that some rule knows.
+    /// Checks that some rule knows the role.
     fn check_role<'a>(&self, packs: impl Iterator<Item = &'a Pack>) -> Result<(), Failure> {
         let Some(role) = &self.role else { return Ok(()) };
         let rules = packs.flat_map(|p| &p.rules);
@@ -130,20 +129,21 @@ impl JudgingArguments {
         Err(Failure::Usage(format!("unknown role `{role}`{near}; roles: {}", known.join(", "))))
     }
 
-    /// A judge over these packs for a window, nanoseconds since 1970 UTC.
+    /// Creates a judge with these packs for a window, nanoseconds since 1970 UTC.
     pub fn judge(&self, packs: Vec<Pack>, expected: Option<(i64, i64)>) -> Judge {
         let ceilings = ceilings::known().to_vec();
         Judge::new(packs, JudgeOptions { role: self.role.clone(), expected, ceilings })
     }
 }
 
-/// A pack of the user's own.
+/// Loads a user's own pack.
 fn from_file(path: &Path) -> Result<Pack, Failure> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
     Ok(Pack::load(&name, &text)?)
 }
 
+/// Runs `why`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.asking.is_asked()? || !arguments.log.is_empty() {
         live::only_live(&[("--for", arguments.lasts.is_some()), ("--every", arguments.every.is_some())])?;
@@ -177,17 +177,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     answer(&verdicts, Some(&logs), Some(&|| of_logs(&logs, &[])), arguments.json)
 }
 
-/// The load of the logs, for predictions; they are read again for it.
+/// Reads the load of the logs again, for predictions.
 type LoadReader<'a> = &'a dyn Fn() -> Result<LoadSeries, Failure>;
 
-/// What remedies would bring; the log is read again only where one of them can be predicted. A load that cannot
-/// be read (a broken topology, which the verdict reports) leaves the verdict without predictions.
+/// Predicts the gains of remedies; the log is read again only if one of them can be predicted. If the load cannot be
+/// read (a broken topology, which the verdict reports), there are no predictions.
 fn predicted(first: &Verdict, load: Option<LoadReader<'_>>) -> Vec<PredictedGain> {
     let load = load.filter(|_| gains::is_asked(first)).and_then(|load| load().ok());
     load.map_or_else(Vec::new, |load| gains::gains(first, &load))
 }
 
-/// Judges what is in logs.
+/// Judges the content of logs.
 pub fn read(logs: &Logs, mut judge: Judge) -> Result<Vec<Verdict>, Failure> {
     logs.read(|piece| {
         match piece {
@@ -199,7 +199,7 @@ pub fn read(logs: &Logs, mut judge: Judge) -> Result<Vec<Verdict>, Failure> {
     Ok(judge.finish())
 }
 
-/// Judges what this machine does for a while; Ctrl-C judges what was seen.
+/// Watches this machine for a while and judges it; Ctrl-C judges what was seen so far.
 fn watch(arguments: &Arguments, packs: Vec<Pack>) -> Result<Vec<Verdict>, Failure> {
     let (lasts, every) = (arguments.lasts.unwrap_or(USUAL.0), arguments.every.unwrap_or(USUAL.1));
     if lasts < every * 2 {
@@ -224,7 +224,7 @@ fn watch(arguments: &Arguments, packs: Vec<Pack>) -> Result<Vec<Verdict>, Failur
     Ok(judge.finish())
 }
 
-/// Gives the judge the sampler's last tick.
+/// Passes the sampler's last tick to the judge.
 fn hand_over(sampler: &mut Sampler, frame: &mut Frame, judge: &mut Judge) {
     for note in sampler.take_notes() {
         judge.note(&note);

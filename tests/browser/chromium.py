@@ -146,6 +146,17 @@ class Page:
         left, top, wide, high = self.box(selector)
         self.drag_points([(left + wide * share, top + high / 2)])
 
+    def press(self, selector):
+        """Presses the mouse's button on the middle of an element."""
+        left, top, wide, high = self.box(selector)
+        self.mouse("mouseMoved", left + wide / 2, top + high / 2)
+        self.mouse("mousePressed", left + wide / 2, top + high / 2, button="left", clickCount=1)
+
+    def release(self, selector):
+        """Releases the mouse's button on the middle of an element."""
+        left, top, wide, high = self.box(selector)
+        self.mouse("mouseReleased", left + wide / 2, top + high / 2, button="left", clickCount=1)
+
     def drag(self, selector, begin, end):
         left, top, wide, high = self.box(selector)
         steps = [begin + (end - begin) * part / 6 for part in range(7)]

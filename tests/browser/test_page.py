@@ -185,6 +185,22 @@ class PageTest(BrowserCase):
         self.assertEqual(self.shown(other, link).text("#host"), name)
         self.calm(page, server.url)
 
+    def test_a_click_survives_a_redraw_of_the_list(self):
+        server = Served(self.log, self.simulated)
+        self.addCleanup(server.stop)
+        page = self.page(server)
+        page.until("document.querySelectorAll('#hosts tbody tr').length === 2", "two hosts")
+        page.run("""(() => {
+          const real = window.fetch;
+          window.asked = 0;
+          window.fetch = (...given) => { if (/api.hosts/.test(given[0])) window.asked++; return real(...given); };
+        })()""")
+        page.press("#hosts tbody tr:nth-child(1) button")
+        # the list was drawn after the first of them, at the latest when it is requested again
+        page.until("window.asked > 1", "the list, requested again", 40)
+        page.release("#hosts tbody tr:nth-child(1) button")
+        page.until("document.querySelectorAll('#devices tbody tr').length > 0", "the host")
+
     def test_an_answer_about_a_host_is_nothing_to_the_list(self):
         server = Served(self.log, self.simulated)
         self.addCleanup(server.stop)

@@ -1,6 +1,6 @@
-//! Real devices for tests: loop devices, filesystems, servers, all undone at
-//! the end. Where this machine cannot make one, [`Bench::new`] and the makers
-//! say why in a printed line and the test is skipped.
+//! Real devices for tests: loop devices, filesystems, servers, all removed at the end. Where this machine cannot
+//! provide one, [`Bench::new`] and the other functions that return an `Option` print the reason, and the test is
+//! skipped.
 
 #![allow(dead_code, reason = "each test binary uses its part of it")]
 #![allow(clippy::disallowed_methods, reason = "a test waits for other processes")]
@@ -11,14 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A folder, and what must be undone.
+/// Folder and devices of one test; devices, programs and the folder are removed when it is dropped.
 pub struct Bench {
+    /// Folder of the test.
     pub folder: PathBuf,
     undo: Vec<Vec<String>>,
     children: Vec<Child>,
 }
 
-/// Processes whose command line has all of these words in it.
+/// Ids of processes whose command line contains all of these words.
 pub fn processes(words: &[&str]) -> Vec<u32> {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -38,7 +39,7 @@ fn loops_over(folder: &Path) -> Vec<String> {
     pairs.filter(|(_, file)| Path::new(file).starts_with(folder)).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// Sends a signal; waits for the death that `-KILL` brings, until which the dead one holds its locks.
+/// Sends a signal. After `-KILL` it waits until the process has ended, because until then it holds its locks.
 pub fn kill(signal: &str, process: u32) {
     tool("kill", &[signal, &process.to_string()]).expect("signalled");
     let status = || fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
@@ -47,21 +48,23 @@ pub fn kill(signal: &str, process: u32) {
     }
 }
 
-/// What the files of this run are larger than was asked for, whole 64 KiB. A run that was killed leaves loop devices on
-/// the machine, and where no path leads to their files any more, the size alone tells those from the files of this run.
+/// Bytes by which sparse files of this run exceed the requested size, a multiple of 64 KiB. A killed run leaves loop
+/// devices on the machine; where no path leads to their files any more, only the size distinguishes them from files of
+/// this run.
 fn own_bytes() -> u64 {
     65536 * (1 + u64::from(std::process::id()) % 31)
 }
 
-pub fn skip(why: &str) {
-    eprintln!("skipped: {why}");
+/// Prints why a test is skipped.
+pub fn skip(reason: &str) {
+    eprintln!("skipped: {reason}");
 }
 
 impl Bench {
-    /// A folder for a test, where loop devices can be made.
+    /// Creates the folder of a test; `None` where loop devices cannot be attached.
     pub fn new(test: &str) -> Option<Bench> {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-        // what a killed run left behind, the innermost mounts first
+        // removes what a killed run left behind, the innermost mounts first
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
         let left: Vec<&str> = points.filter(|point| Path::new(point).starts_with(&folder)).collect();
@@ -76,27 +79,28 @@ impl Bench {
         let mut bench = Bench { folder, undo: Vec::new(), children: Vec::new() };
         let file = bench.file("try", 1 << 20);
         let device = bench.attach(&file, &[])?;
-        // the node of a device that nobody detached may be there without working
+        // the node of a device that was not detached may exist without working
         File::open(device).is_ok().then_some(bench)
     }
 
+    /// Path in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// A sparse file, a little larger than this.
+    /// Creates a sparse file, a little larger than this.
     pub fn file(&self, name: &str, bytes: u64) -> PathBuf {
         self.exact_file(name, bytes + own_bytes())
     }
 
-    /// A sparse file of this size.
+    /// Creates a sparse file of exactly this size.
     pub fn exact_file(&self, name: &str, bytes: u64) -> PathBuf {
         let path = self.path(name);
         File::create(&path).and_then(|f| f.set_len(bytes)).expect("a sparse file");
         path
     }
 
-    /// A loop device over a file or device.
+    /// Attaches a loop device over a file or device.
     pub fn attach(&mut self, file: &Path, options: &[&str]) -> Option<String> {
         let file = file.display().to_string();
         let arguments = [&["--find", "--show"], options, &[file.as_str()]].concat();
@@ -105,12 +109,13 @@ impl Bench {
         Some(device)
     }
 
-    /// A loop device of so many MiB.
+    /// Attaches a loop device over a new sparse file of this size.
     pub fn device(&mut self, name: &str, mib: u64) -> Option<String> {
         let file = self.file(name, mib << 20);
         self.attach(&file, &[])
     }
 
+    /// Mounts a device on a new folder of this name; returns the mount point.
     pub fn mount(&mut self, device: &str, name: &str, options: &str) -> Option<PathBuf> {
         let point = self.path(name);
         fs::create_dir_all(&point).expect("a mount point");
@@ -120,12 +125,13 @@ impl Bench {
         Some(point)
     }
 
-    /// Something to be run at the end, the last first.
+    /// Registers a command to be run at the end of the test, in reverse order of registration.
     pub fn later(&mut self, program: &str, arguments: &[&str]) {
         self.undo.push([&[program], arguments].concat().into_iter().map(str::to_owned).collect());
     }
 
-    /// Undoes now what [`Bench::later`] would: what it made may be another's by then.
+    /// Runs a command now that was registered with [`Bench::later`] and removes it from the list: a device that is free
+    /// may belong to another test by the end.
     pub fn now(&mut self, program: &str, arguments: &[&str]) {
         let step: Vec<String> = [&[program], arguments].concat().into_iter().map(str::to_owned).collect();
         self.undo.retain(|other| *other != step);
@@ -133,7 +139,7 @@ impl Bench {
         within(done).unwrap_or_else(|| panic!("{}", step.join(" ")));
     }
 
-    /// Detaches a loop device, and waits until it has gone.
+    /// Detaches a loop device and waits until it is gone.
     pub fn detach(&mut self, device: &str) {
         let backing = || {
             fs::read(format!("/sys/block/{}/loop/backing_file", device.trim_start_matches("/dev/"))).unwrap_or_default()
@@ -143,10 +149,10 @@ impl Bench {
         within(|| backing() != before).expect("it goes");
     }
 
-    /// A program that is ended with the test.
+    /// Starts a program that is killed at the end of the test; returns its process id.
     pub fn start(&mut self, program: &str, arguments: &[&str]) -> Option<u32> {
         let mut command = Command::new(program);
-        // a disk that is served in this test is found by no other one
+        // commands of other tests must not find a disk that this test serves
         command.args(arguments).env("XDG_RUNTIME_DIR", &self.folder).stdout(Stdio::null()).stderr(Stdio::null());
         let Ok(child) = command.spawn() else {
             skip(&format!("no {program}"));
@@ -156,8 +162,8 @@ impl Bench {
         self.children.last().map(Child::id)
     }
 
-    /// A loop device over nbdkit's memory disk with these filters and options;
-    /// the number of the server's process.
+    /// Attaches a loop device over a memory disk of nbdkit with these filters and options; returns the device and the
+    /// process id of the server.
     pub fn served(&mut self, mib: u64, arguments: &[&str]) -> Option<(String, u32)> {
         let (socket, mount) = (self.path("server.socket"), self.path("server.nbd"));
         let (path, size) = (socket.display().to_string(), ((mib << 20) + own_bytes()).to_string());
@@ -178,7 +184,7 @@ impl Bench {
         Some((self.attach(&mount, &["--direct-io=on"])?, server))
     }
 
-    /// `diskwright probe` with short runs where nothing else is said.
+    /// A command `diskwright probe`, with runs of 50 ms unless the arguments have `--for`.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
         command.arg("probe").args(arguments).args(["--ramp", "0"]);
@@ -189,34 +195,34 @@ impl Bench {
         command
     }
 
-    /// The same, run to its end.
+    /// Runs `diskwright probe` to its end.
     pub fn probe(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().expect("runs")
     }
 
-    /// It says all this, ends with 1, and the data stays as it was.
+    /// Expects exit code 1, all these words in the message, and unchanged data.
     pub fn refused(&self, arguments: &[&str], data: &str, expected: &[&str]) {
         self.all_refused(&[arguments], data, expected);
     }
 
-    /// The same of several: a sum over the data takes as long as a refusal.
+    /// The same for several commands: a checksum of the data takes as long as a refusal.
     pub fn all_refused(&self, all: &[&[&str]], data: &str, expected: &[&str]) {
         let before = sum(data);
         all.iter().for_each(|arguments| self.fails(arguments, expected));
         assert_eq!(sum(data), before, "one of {all:?} changed {data}");
     }
 
-    /// It says all this and ends with 1.
+    /// Expects exit code 1 and all these words in the message.
     pub fn fails(&self, arguments: &[&str], expected: &[&str]) {
         let done = self.probe(arguments);
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert_eq!(done.status.code(), Some(1), "{arguments:?}: {said}");
+        let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(1), "{arguments:?}: {stderr}");
         for words in expected {
-            assert!(said.contains(words), "{arguments:?} does not say `{words}`: {said}\n{}", self.state());
+            assert!(stderr.contains(words), "{arguments:?} does not say `{words}`: {stderr}\n{}", self.state());
         }
     }
 
-    /// Loop devices and the mounts of this test, for whoever reads why it failed.
+    /// Lists all loop devices and the mounts of this test, for the message of a failed test.
     fn state(&self) -> String {
         let loops = tool("losetup", &["--list"]).unwrap_or_default();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -225,7 +231,7 @@ impl Bench {
         format!("{loops}\n{}", own.join("\n"))
     }
 
-    /// It measures.
+    /// Runs a probe that must succeed; returns its JSON answer.
     pub fn measures(&self, arguments: &[&str]) -> serde_json::Value {
         let done = self.probe(&[arguments, &["--json"]].concat());
         assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
@@ -236,7 +242,7 @@ impl Bench {
 impl Drop for Bench {
     fn drop(&mut self) {
         for step in self.undo.drain(..).rev() {
-            // "busy" goes by itself when the last user has gone
+            // a busy device becomes free when its last user ends
             let done = || Command::new(&step[0]).args(&step[1..]).output().is_ok_and(|o| o.status.success());
             if within(done).is_none() {
                 eprintln!("not undone: {}", step.join(" "));
@@ -250,7 +256,7 @@ impl Drop for Bench {
     }
 }
 
-/// What a program prints; where it fails or is missing, that is the reason for skipping.
+/// Standard output of a program; `None`, with the reason printed, where it fails or is missing.
 pub fn tool(program: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(program).args(arguments).output() {
         Ok(done) if done.status.success() => Some(String::from_utf8_lossy(&done.stdout).trim().to_owned()),
@@ -265,7 +271,7 @@ pub fn tool(program: &str, arguments: &[&str]) -> Option<String> {
     }
 }
 
-/// Waits up to ten seconds.
+/// Waits up to ten seconds for a condition; `None` if it does not hold by then.
 pub fn within(mut condition: impl FnMut() -> bool) -> Option<()> {
     let begun = Instant::now();
     while !condition() {
@@ -277,14 +283,14 @@ pub fn within(mut condition: impl FnMut() -> bool) -> Option<()> {
     Some(())
 }
 
-/// A sum over all bytes of a file or device.
+/// MD5 checksum of a file or device.
 pub fn sum(path: &str) -> String {
     let done = Command::new("md5sum").arg(path).output().expect("md5sum, of coreutils");
     assert!(done.status.success(), "{path}: {}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
-/// Writes bytes at a place, counted from the end where negative.
+/// Writes bytes at an offset, counted from the end where negative.
 pub fn put(path: &str, offset: i64, bytes: &[u8]) {
     let file = File::options().write(true).open(path).expect("opens");
     let end = || std::io::Seek::seek(&mut &file, std::io::SeekFrom::End(0)).expect("a size");

@@ -1,4 +1,4 @@
-//! `--apply`, `--undo`, `--save` and `--diff`.
+//! The options `--apply`, `--undo`, `--save` and `--diff`.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ pub fn apply(id: &str, advice: &HostAdvice, folder: &Path, as_json: bool) -> Res
     let mut applied = Vec::new();
     for item in items {
         if let Err(error) = book.apply(&item.id, &now(), &item.writes) {
-            // those before it stay, and whoever asked must hear of them
+            // earlier changes stay applied, and the caller must report them
             if as_json && !applied.is_empty() {
                 output::json(&json!({ "schema": "diskwright.advice-apply/1", "applied": applied }))?;
             }
@@ -59,7 +59,7 @@ pub fn apply(id: &str, advice: &HostAdvice, folder: &Path, as_json: bool) -> Res
     Ok(())
 }
 
-/// Takes back the change of this id, or of all instances of this check.
+/// Undoes the change with this id, or of all instances of this check.
 pub fn undo(id: &str, folder: &Path, as_json: bool) -> Result<(), Failure> {
     let mut book = ChangeBook::open(folder)?;
     let of_check = |known: &str| known.split('@').next() == Some(id);
@@ -72,7 +72,7 @@ pub fn undo(id: &str, folder: &Path, as_json: bool) -> Result<(), Failure> {
         let change = match book.undo(id) {
             Ok(change) => change,
             Err(error) => {
-                // those before it are undone, and whoever asked must hear of them
+                // earlier changes are undone, and the caller must report them
                 if as_json && !undone.is_empty() {
                     output::json(&json!({ "schema": "diskwright.advice-undo/1", "undone": undone }))?;
                 }
@@ -91,6 +91,7 @@ pub fn undo(id: &str, folder: &Path, as_json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Saves this host's settings for `--diff`.
 pub fn save(folder: &Path, as_json: bool) -> Result<(), Failure> {
     let baseline = HostBaseline::of(&HostTree::read(Path::new("/")), now());
     baseline.save(folder)?;
@@ -101,6 +102,7 @@ pub fn save(folder: &Path, as_json: bool) -> Result<(), Failure> {
     output::text(&format!("Saved {facts} facts about this host; --diff shows what has changed since\n"))
 }
 
+/// Prints the settings that changed since `--save`.
 pub fn diff(folder: &Path, as_json: bool) -> Result<(), Failure> {
     let Some(baseline) = HostBaseline::load(folder)? else {
         return Err(Failure::Failed("nothing is saved to compare with: run `advise --save` while all is well".into()));

@@ -1,5 +1,5 @@
-//! `advise [LOG]`: what is worth changing on this host, or on one that a log noted, with the
-//! evidence. Nothing is changed unless `--apply` or `--undo` asks for it.
+//! `advise [LOG]`: improvements for this host, or for a host recorded in a log, with the evidence. Nothing is changed
+//! unless `--apply` or `--undo` asks for it.
 
 mod changes;
 mod screen;
@@ -42,7 +42,7 @@ pub struct Arguments {
     /// Never list this item (queue.scheduler@sda) or check (queue.scheduler) again (repeatable)
     #[arg(long, value_name = "ID")]
     ignore: Vec<String>,
-    /// List it again (repeatable)
+    /// Stop ignoring this item or check (repeatable)
     #[arg(long, value_name = "ID")]
     unignore: Vec<String>,
     /// Save this host's settings, for --diff
@@ -68,16 +68,16 @@ fn parse_severity(text: &str) -> Result<AdviceSeverity, String> {
     named.ok_or_else(|| "expected info, notice, warning or critical".to_owned())
 }
 
-/// A host with what is said of where its facts come from.
+/// A host, and the origin of its facts.
 pub struct AdvisedHost {
     scene: HostScene,
     /// `this host`, `the log`, a folder.
     from: String,
-    /// What the answer lacks.
+    /// Remarks on missing facts.
     remarks: Vec<String>,
 }
 
-/// Refuses what is for the list of items beside an order that prints none.
+/// Refuses options for the list of items if the command prints none.
 fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
     let orders = [
         ("--apply", arguments.apply.is_some()),
@@ -102,6 +102,7 @@ fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
+/// Runs `advise`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     refuse_unused(arguments)?;
     let role = arguments.role.as_deref().map(role).transpose()?;
@@ -128,7 +129,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             .push("this is a container: the kernel, disks and most settings are the host's; run commands there".into());
     }
     let ignored = match ignored(arguments, folder.as_deref().ok()) {
-        // who only reads gets an answer that lacks something
+        // read-only use gets an answer with some facts missing
         Err(error) if arguments.ignore.is_empty() && arguments.unignore.is_empty() => {
             host.remarks.push(format!("ignored items are listed: {error}"));
             Vec::new()
@@ -138,7 +139,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let before = advice.items.len();
     advice.items.retain(|item| !ignored.iter().any(|id| *id == item.id || *id == item.check));
     let left_out = before - advice.items.len();
-    // what was applied was applied to this host
+    // applied changes were applied to this host
     let folder = folder.ok().filter(|folder| arguments.root.is_none() && folder.is_dir());
     let applied = folder.map(|folder| ChangeBook::open(&folder));
     let applied = applied.transpose().unwrap_or_else(|error| {
@@ -176,7 +177,7 @@ fn document(
     })
 }
 
-/// A role that was typed.
+/// Parses a role.
 fn role(text: &str) -> Result<ServerRole, Failure> {
     ServerRole::parse(text).ok_or_else(|| {
         let names = ServerRole::ALL.map(ServerRole::name);
@@ -185,13 +186,13 @@ fn role(text: &str) -> Result<ServerRole, Failure> {
     })
 }
 
-/// Where what was applied, ignored and saved is kept.
+/// Folder for applied, ignored and saved settings.
 fn state_folder() -> Result<PathBuf, Failure> {
     let folder = ceilings::state_folder().map(|state| state.join("advice"));
     folder.ok_or_else(|| Failure::Failed("no folder to keep it in: set DISKWRIGHT_STATE or HOME".into()))
 }
 
-/// The host of the logs, of a folder, or this one.
+/// Returns the host of the logs, of a folder, or this one.
 fn host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, Failure> {
     let known = ceilings::known();
     if arguments.log.is_empty() {
@@ -212,7 +213,7 @@ fn host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, 
     let recorded = RecordedHost::read(&Logs::open(&arguments.log, &arguments.window)?)?;
     let ceilings = if recorded.ceilings.is_empty() { known } else { &recorded.ceilings };
     let (scene, from, remarks) = match (&arguments.root, recorded.tree) {
-        // what is changed is judged as it is now, by what the log shows of its load
+        // settings are judged as they are now, with the load that the log shows
         (None, _) if arguments.apply.is_some() && is_this_host(&recorded.topology) => {
             (HostScene::read(Path::new("/"), role), "this host".to_owned(), Vec::new())
         }
@@ -232,7 +233,7 @@ fn host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, 
     Ok(AdvisedHost { scene: scene.with_load(recorded.load, ceilings), from, remarks })
 }
 
-/// A log's host is this one where name, kernel, memory and at least one disk are the same.
+/// True if a log's host is this one: name, kernel, memory and at least one disk are the same.
 fn is_this_host(recorded: &Topology) -> bool {
     let here = diskwright_counters::live::sources::topology::read(&diskwright_counters::live::Roots::default());
     let same = (&recorded.host, &recorded.kernel, recorded.memory_bytes);
@@ -245,7 +246,7 @@ fn is_this_host(recorded: &Topology) -> bool {
     !recorded.host.is_empty() && !is_other && same == (&here.host, &here.kernel, here.memory_bytes)
 }
 
-/// What a log tells of a host.
+/// Facts about a host in a log.
 #[derive(Default)]
 struct RecordedHost {
     tree: Option<HostTree>,
@@ -269,7 +270,7 @@ impl RecordedHost {
         Ok(host)
     }
 
-    /// The last of each kind counts: the host as it was at the end.
+    /// The last note of each kind counts: the host as it was at the end.
     fn note(&mut self, note: &Note) -> Result<(), Failure> {
         match note.kind.as_str() {
             Note::TOPOLOGY => self.topology = serde_json::from_str(&note.text)?,
@@ -281,7 +282,7 @@ impl RecordedHost {
     }
 }
 
-/// What the user never wants to see, after the changes that were asked for.
+/// Returns the ids of ignored items, after the requested changes to them.
 fn ignored(arguments: &Arguments, folder: Option<&Path>) -> Result<Vec<String>, Failure> {
     let changed = !arguments.ignore.is_empty() || !arguments.unignore.is_empty();
     for id in &arguments.ignore {

@@ -1,4 +1,4 @@
-//! Advice for people: the most worthwhile first, three of them in full.
+//! Advice for people: the most worthwhile first, three items in full.
 
 use diskwright_advise::{AdviceItem, AdviceSeverity, HostAdvice, HostPlatform, SettingChange};
 use diskwright_base::units::plural;
@@ -7,18 +7,19 @@ use diskwright_report::{Ink, Style};
 
 use super::AdvisedHost;
 
-/// Items in full on the first screen.
+/// Maximum number of items in full on the first screen.
 const FIRST: usize = 3;
-/// Names of instances in a heading, and commands of one heading.
+/// Maximum number of instances, and of commands, in one heading.
 const NAMES: usize = 3;
 
-/// Items that say the same of several instances.
+/// Items with the same text for several instances.
 struct AdviceGroup<'a> {
-    /// The first of them.
+    /// The first item of the group.
     item: &'a AdviceItem,
     items: Vec<&'a AdviceItem>,
 }
 
+/// Draws the advice.
 pub fn draw(
     host: &AdvisedHost,
     advice: &HostAdvice,
@@ -71,7 +72,7 @@ fn head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Style) -
     out
 }
 
-/// Items of one check that say the same, in the order of the first of them.
+/// Groups items of one check with the same text, in the order of each group's first item.
 fn groups(items: &[AdviceItem]) -> Vec<AdviceGroup<'_>> {
     let mut groups: Vec<AdviceGroup<'_>> = Vec::new();
     for item in items {
@@ -129,7 +130,7 @@ fn in_full(number: usize, group: &AdviceGroup<'_>, all: bool, style: &Style) -> 
     out
 }
 
-/// What the items of a group say, each text once: a command names the instance that it is for.
+/// Texts of a group's items, each once: a command names its own instance.
 fn each(group: &AdviceGroup<'_>, of: fn(&AdviceItem) -> Option<&str>) -> Vec<String> {
     let mut found: Vec<&str> = Vec::new();
     for text in group.items.iter().filter_map(|item| of(item)) {
@@ -180,7 +181,7 @@ fn foot(advice: &HostAdvice, ignored: usize, applied: &[SettingChange], all: boo
     out
 }
 
-/// Lines under a heading, three columns in.
+/// Wraps text under a heading, indented by three columns.
 fn indented(label: &str, text: &str, style: &Style) -> String {
     let lines = wrap(text, style.width.saturating_sub(3), label.len());
     let mut out = String::new();
@@ -191,7 +192,7 @@ fn indented(label: &str, text: &str, style: &Style) -> String {
     out
 }
 
-/// One line, cut off at the width.
+/// Cuts a line at the width of the screen.
 fn line(text: &str, style: &Style) -> String {
     cut(text, style.width, if style.unicode { "…" } else { "..." }) + "\n"
 }

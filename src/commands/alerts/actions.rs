@@ -1,4 +1,4 @@
-//! What is done for an alert, in a thread of its own, so that no command and no address holds up a tick.
+//! Actions for an alert, in a separate thread, so that no command and no address delays a tick.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
@@ -12,19 +12,19 @@ use diskwright_remote::Webhook;
 use super::super::{Failure, output};
 use super::{AlertArguments, command, document, line, syslog};
 
-/// Events that may wait.
+/// Maximum number of queued events.
 const WAITING: usize = 64;
-/// Actions a minute at most: whoever is called a hundred times stops listening.
+/// Maximum number of actions per minute: people who are called a hundred times stop listening.
 const MOST_A_MINUTE: usize = 10;
 const MINUTE: Duration = Duration::from_secs(60);
-/// At the end, no action is begun after this: a supervisor kills who takes longer to stop, and a recorder's log is
-/// still open then.
+/// After the end, no action starts later than this: a supervisor kills processes that take too long to stop, and a
+/// recorder's log is still open then.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// An event, and the machine that it is of.
+/// An event, and the machine that it is about.
 type HostEvent = (AlertEvent, String);
 
-/// The thread that acts.
+/// The thread that performs the actions.
 pub struct AlertActions {
     events: SyncSender<HostEvent>,
     ended: Arc<OnceLock<Instant>>,
@@ -32,7 +32,7 @@ pub struct AlertActions {
 }
 
 impl AlertActions {
-    /// Starts it; a wrong address is said at once.
+    /// Starts the thread; a wrong address is reported at once.
     pub fn start(arguments: &AlertArguments) -> Result<AlertActions, Failure> {
         let webhook = arguments.alert_webhook.as_deref().map(Webhook::new).transpose();
         let webhook = webhook.map_err(|error| Failure::Usage(error.to_string()))?;
@@ -50,7 +50,7 @@ impl AlertActions {
         Ok(AlertActions { events, ended, thread })
     }
 
-    /// Hands an event over. Where too many wait, this one is left out, and that is said.
+    /// Queues an event. If the queue is full, the event is dropped, which is reported.
     pub fn send(&self, event: &AlertEvent, host: &str) {
         if !event.change.calls() {
             return;
@@ -60,7 +60,7 @@ impl AlertActions {
         }
     }
 
-    /// Waits for the action at work and for those that begin soon.
+    /// Waits for the current action and for those that start soon.
     pub fn end(self) {
         let _ = self.ended.set(Instant::now());
         drop(self.events);
@@ -73,9 +73,9 @@ struct AlertActor {
     command: Option<String>,
     webhook: Option<Webhook>,
     syslog: bool,
-    /// Since when it is to end.
+    /// Time at which the thread was asked to end.
     ended: Arc<OnceLock<Instant>>,
-    /// When it acted in the last minute.
+    /// Times of the actions in the last minute.
     done: Vec<Instant>,
     left_out: usize,
 }
@@ -85,7 +85,7 @@ impl AlertActor {
         loop {
             let (event, host) = match events.recv_timeout(MINUTE) {
                 Ok(sent) => sent,
-                // what was left out is said though no other event comes
+                // skipped events are reported even if no further event comes
                 Err(RecvTimeoutError::Timeout) => {
                     self.tell_left_out();
                     continue;
@@ -108,7 +108,7 @@ impl AlertActor {
         self.tell_left_out();
     }
 
-    /// The rate limit; what it leaves out is said once it is over.
+    /// Applies the rate limit; skipped events are reported once it is over.
     fn may_act(&mut self, now: Instant) -> bool {
         self.done.retain(|done| now.duration_since(*done) < MINUTE);
         let is_over = self.ended.get().is_some_and(|ended| now.duration_since(*ended) >= GRACE);

@@ -1,5 +1,5 @@
 //! `--on-alert COMMAND`: the user's own command, with the alert in variables and on standard input. It has a time
-//! limit, and what it prints goes nowhere: the screen is another's.
+//! limit, and its output is discarded, because it could disturb the screen.
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -11,15 +11,15 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::state;
 
-/// How long a command may take.
+/// Time limit of a command.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often it is looked at.
+/// Interval between checks whether it has ended.
 const NAP: Duration = Duration::from_millis(20);
 
-/// Runs it and waits; ends it and all that it started when its time is over.
+/// Runs the command and waits; kills it and its children when the time is over.
 ///
 /// # Errors
-/// That it could not be started, failed, or took too long.
+/// If it could not be started, failed, or took too long.
 pub fn run(text: &str, event: &AlertEvent, host: &str, json: &str) -> io::Result<()> {
     run_within(text, (event, host), json, PATIENCE)
 }
@@ -44,7 +44,7 @@ fn run_within(text: &str, (event, host): (&AlertEvent, &str), json: &str, patien
     ];
     let mut command = diskwright_hostfiles::program::command("/bin/sh");
     command.arg("-c").arg(text).process_group(0);
-    // a name of a process may hold a zero byte no more than a variable may
+    // a process name may contain a zero byte, a variable may not
     let safe = |value: &str| value.replace('\0', "");
     command.envs(variables.map(|(name, value)| (format!("DISKWRIGHT_ALERT_{name}"), safe(value))));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
@@ -55,11 +55,11 @@ fn run_within(text: &str, (event, host): (&AlertEvent, &str), json: &str, patien
     end
 }
 
-/// Writes the alert in a thread: a command that does not read must not hold this one up.
+/// Writes the alert in a thread: a command that does not read must not block this one.
 fn feed(child: &mut Child, json: &str) -> Option<std::thread::JoinHandle<()>> {
     let (mut input, json) = (child.stdin.take()?, format!("{json}\n"));
     let write = move || {
-        // a command may well not read it
+        // a command need not read its input
         let _ = input.write_all(json.as_bytes());
     };
     std::thread::Builder::new().name("alert-input".into()).spawn(write).ok()
@@ -93,6 +93,7 @@ pub(super) mod tests {
 
     use super::*;
 
+    /// A sample event for tests.
     pub fn event() -> AlertEvent {
         let peak = AlertPeak {
             quantity: String::new(),
@@ -142,7 +143,7 @@ pub(super) mod tests {
         assert!(slow.to_string().contains("was killed") && begin.elapsed() < Duration::from_secs(10), "{slow}");
         let failed = run("exit 3", &event(), "", "{}").unwrap_err();
         assert!(failed.to_string().contains("exit status: 3"), "{failed}");
-        // a command that does not read what may be more than a pipe takes
+        // the input is larger than a pipe's buffer, and the command does not read it
         run("true", &event(), "", &"x".repeat(1 << 20)).unwrap();
     }
 }

@@ -1,5 +1,5 @@
-//! Alerts for `watch` and `record`: which rules are watched, and who hears of them. The engine is the crate
-//! `dashboard`'s; what is run, sent and written for an alert is here.
+//! Alerts for `watch` and `record`: the rules that are watched, and the recipients. The engine is in the crate
+//! `dashboard`; actions, messages and system log entries are here.
 
 mod actions;
 mod command;
@@ -17,7 +17,7 @@ use super::log::Logs;
 use super::{Failure, ceilings, output, own_name};
 use actions::AlertActions;
 
-/// Which alerts, and who hears of them.
+/// Selection of alerts and their recipients.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Alerts")]
 pub struct AlertArguments {
@@ -42,7 +42,7 @@ pub struct AlertArguments {
 }
 
 impl AlertArguments {
-    /// The rules that are watched.
+    /// Loads the rules that are watched.
     pub fn pack(&self) -> Result<Pack, Failure> {
         let own = self.alerts.clone().flatten().or_else(|| super::own_file("alerts.toml"));
         let mut pack = match own {
@@ -57,41 +57,41 @@ impl AlertArguments {
         Ok(pack)
     }
 
-    /// True where any option asks for alerts.
+    /// True if any option requests alerts.
     pub fn is_given(&self) -> bool {
         self.alerts.is_some() || !self.no_alert.is_empty() || self.acts()
     }
 
-    /// True where somebody is to hear of alerts.
+    /// True if an alert has any action.
     fn acts(&self) -> bool {
         self.on_alert.is_some() || self.alert_webhook.is_some() || self.alert_syslog
     }
 }
 
-/// Watches ticks for alerts and lets everybody hear of them who asked to.
+/// Watches ticks for alerts and notifies the recipients.
 pub struct AlertDesk {
     engine: AlertEngine,
     actions: Option<AlertActions>,
-    /// Nobody hears of what was before.
+    /// Alerts before this time have no actions.
     acts_from_ns: i64,
-    /// What was there at first is read.
+    /// The existing part of the log has been read.
     follows: bool,
-    /// When the last tick was.
+    /// Time of the last tick.
     last_ns: Option<i64>,
-    /// The machine that is watched.
+    /// Name of the watched machine.
     host: String,
     frame: Option<Frame>,
 }
 
 impl AlertDesk {
-    /// A desk that judges culprits by a pack; with actions where they were asked for.
+    /// Creates a monitor that uses a pack to name culprits; with actions if any were requested.
     pub fn new(arguments: &AlertArguments, judging: Pack) -> Result<AlertDesk, Failure> {
         let engine = AlertEngine::new(arguments.pack()?, judging, ceilings::known().to_vec());
         let actions = arguments.acts().then(|| AlertActions::start(arguments)).transpose()?;
         Ok(AlertDesk::with(engine, actions))
     }
 
-    /// A desk of which nobody hears.
+    /// Creates a monitor without actions.
     #[cfg(test)]
     pub fn of(pack: Pack, judging: Pack) -> AlertDesk {
         let engine = AlertEngine::new(pack, judging, Vec::new());
@@ -103,18 +103,18 @@ impl AlertDesk {
         AlertDesk { engine, actions, acts_from_ns, follows: false, last_ns: None, host, frame: None }
     }
 
-    /// Of what was before a moment nobody is told: it is history.
+    /// Suppresses actions for alerts before a time, which are history.
     pub fn act_from(mut self, time_ns: i64) -> AlertDesk {
         self.acts_from_ns = time_ns;
         self
     }
 
-    /// What comes from now on is new: where the clock is set back, so is the moment from which somebody is told.
+    /// Treats all further ticks as new: if the clock is set back, so is the time from which actions are performed.
     pub fn begin_to_follow(&mut self) {
         self.follows = true;
     }
 
-    /// True where somebody is to be told.
+    /// True if an event is new and its actions must be performed.
     pub fn is_new(&self, event: &AlertEvent) -> bool {
         event.time_ns >= self.acts_from_ns
     }
@@ -128,7 +128,7 @@ impl AlertDesk {
         }
     }
 
-    /// A desk for logs: only a recorder of ours is known to record without a break.
+    /// Adapts the monitor to logs: only a Diskwright recorder is known to record without gaps.
     pub fn for_logs(mut self, logs: &Logs) -> AlertDesk {
         if !logs.can_grow() {
             self.engine.expect_pauses();
@@ -137,17 +137,17 @@ impl AlertDesk {
         self
     }
 
-    /// The machine that is watched; empty for logs that do not name theirs.
+    /// Name of the watched machine; empty for logs that do not name theirs.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Takes in a note, before its tick.
+    /// Handles a note, before its tick.
     pub fn note(&mut self, note: &Note) {
         self.engine.note(note);
     }
 
-    /// Takes in a tick; what became of alerts.
+    /// Handles a tick; returns changes of alerts.
     pub fn tick(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> Vec<AlertEvent> {
         let frame = self.frame.get_or_insert_with(|| Frame::new(Arc::clone(schema), 1));
         if Arc::ptr_eq(frame.schema(), schema) {
@@ -161,7 +161,7 @@ impl AlertDesk {
         events
     }
 
-    /// Takes in all ticks of a frame; what became of alerts.
+    /// Handles all ticks of a frame; returns changes of alerts.
     pub fn frame(&mut self, frame: &Frame) -> Vec<AlertEvent> {
         self.see(frame);
         let mut events = Vec::new();
@@ -170,12 +170,12 @@ impl AlertDesk {
         events
     }
 
-    /// The recorder ended in good order, and nobody is silent until another one goes on.
+    /// Notes that the recorder exited cleanly, so it is not silent until another one continues the log.
     pub fn recorder_ended(&mut self) {
         self.engine.recorder_ended();
     }
 
-    /// Looks at the clock while no tick comes.
+    /// Checks for silence while no tick comes.
     pub fn clock(&mut self, now_ns: i64) -> Vec<AlertEvent> {
         let events = self.engine.clock(now_ns);
         self.act(&events);
@@ -189,7 +189,7 @@ impl AlertDesk {
         }
     }
 
-    /// Waits for what is still being run and sent, but not for long.
+    /// Waits for running actions, but not for long.
     pub fn end(self) {
         if let Some(actions) = self.actions {
             actions.end();
@@ -197,7 +197,7 @@ impl AlertDesk {
     }
 }
 
-/// What became of an alert, for other programs.
+/// Name of an alert's change, for other programs.
 fn state(change: AlertChange) -> &'static str {
     match change {
         AlertChange::End => "end",
@@ -206,7 +206,7 @@ fn state(change: AlertChange) -> &'static str {
     }
 }
 
-/// `diskwright.alert/1` for other programs: with what became of it, and of which machine it is.
+/// Formats `diskwright.alert/1` for other programs: the alert, its change and its machine.
 pub fn document(event: &AlertEvent, host: &str) -> String {
     let mut value = serde_json::json!(event.alert);
     value["state"] = state(event.change).into();
@@ -214,7 +214,7 @@ pub fn document(event: &AlertEvent, host: &str) -> String {
     value.to_string()
 }
 
-/// An alert in one line.
+/// Formats an alert in one line.
 pub fn line(event: &AlertEvent) -> String {
     let alert = &event.alert;
     let change = match event.change {
@@ -225,13 +225,13 @@ pub fn line(event: &AlertEvent) -> String {
         AlertChange::End => "ended",
     };
     let place = if alert.instance.is_empty() { String::new() } else { format!(" {}", alert.instance) };
-    let who = alert.culprits.first().map_or_else(String::new, |culprit| format!(" Culprit: {}.", culprit.name));
+    let culprits = alert.culprits.first().map_or_else(String::new, |culprit| format!(" Culprit: {}.", culprit.name));
     let next = if alert.next.is_empty() { String::new() } else { format!(" Next: {}", alert.next) };
     let what = match event.change {
         AlertChange::End => format!("it began at {}", alert.begin),
         AlertChange::Also => alert.also.last().cloned().unwrap_or_default(),
-        AlertChange::Worse => format!("{}: {}{who}{next}", alert.also.last().unwrap_or(&alert.id), alert.sentence),
-        AlertChange::Begin | AlertChange::Still => format!("{}{who}{next}", alert.sentence),
+        AlertChange::Worse => format!("{}: {}{culprits}{next}", alert.also.last().unwrap_or(&alert.id), alert.sentence),
+        AlertChange::Begin | AlertChange::Still => format!("{}{culprits}{next}", alert.sentence),
     };
     output::name(format!("alert {}{place} {change}: {what}", alert.id))
 }

@@ -1,4 +1,4 @@
-//! A line for the system's log (RFC 3164 to /dev/log, which both syslog daemons and the journal read).
+//! An entry in the system log (RFC 3164 to /dev/log, which syslog daemons and the journal read).
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -13,17 +13,17 @@ const SOCKET: &str = "/dev/log";
 /// Facility daemon, RFC 3164 table 1.
 const DAEMON: u8 = 3;
 
-/// Writes an event.
+/// Writes an event to the system log.
 ///
 /// # Errors
-/// Where no daemon listens.
+/// If no daemon listens.
 pub fn write(event: &AlertEvent) -> io::Result<()> {
     write_to(Path::new(SOCKET), event)
 }
 
 fn write_to(path: &Path, event: &AlertEvent) -> io::Result<()> {
     let socket = UnixDatagram::unbound()?;
-    // a daemon that does not read must not hold up the next alert
+    // a daemon that does not read must not delay the next alert
     socket.set_nonblocking(true)?;
     socket.send_to(message(event).as_bytes(), path).map(drop)
 }

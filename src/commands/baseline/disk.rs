@@ -1,4 +1,4 @@
-//! The disk's part of a baseline: `probe quick`, in a process of its own, as whoever types it starts it.
+//! The disk part of a baseline: runs `probe quick` in a separate process, as from a shell.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use diskwright_results::document::ProbeDocument;
 
 use crate::commands::{Failure, output};
 
-/// Refuses, before minutes are measured, a target that can neither be measured nor made.
+/// Refuses a target that can neither be measured nor created, before minutes of measuring.
 pub fn check(target: &Path) -> Result<(), Failure> {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let because = match std::fs::metadata(target) {
@@ -23,7 +23,7 @@ pub fn check(target: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Measures a target; the device's profile is saved as always.
+/// Measures a target; the device's profile is saved as usual.
 pub fn measure(target: &Path) -> Result<BaselineDisk, Failure> {
     let child = Command::new("/proc/self/exe")
         .args(["probe", "quick"])

@@ -1,4 +1,5 @@
-//! `baseline`: what this machine does, kept so that a later look can say whether it has become slower.
+//! `baseline`: measures the speed of this machine and saves it, so that a later run can tell whether it has become
+//! slower.
 
 mod disk;
 pub mod saved;
@@ -66,9 +67,10 @@ pub struct Arguments {
     json: bool,
 }
 
-/// A shorter time has no beginning and end that could differ.
+/// Minimum duration of a sustained load; a shorter one has no beginning and end to compare.
 const SHORTEST: Duration = Duration::from_secs(sustained::LEAST_PARTS as u64);
 
+/// Runs `baseline`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let figures = chosen(&arguments.only)?;
     if arguments.sustained.is_some_and(|lasts| lasts < SHORTEST) {
@@ -92,7 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         output_file::write(path, picture.as_bytes())?;
     }
     if output_file::is_any_stdout(arguments.output.iter().chain(&arguments.svg)) {
-        // what is asked for is there already
+        // the requested result already exists
     } else if arguments.json {
         output::json(&answer(&document, against.as_ref(), &update)?)?;
     } else {
@@ -101,7 +103,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     hold(arguments, &document, against.as_ref())
 }
 
-/// The figures that are asked for.
+/// Returns the requested figures.
 fn chosen(only: &[String]) -> Result<Vec<&'static FigureDefinition>, Failure> {
     if only.is_empty() {
         return Ok(FIGURES.iter().collect());
@@ -158,7 +160,7 @@ fn measure(
         }
     };
     let disk = arguments.disk.as_deref().map(disk::measure).transpose()?;
-    // a signal to this process alone does not end the probe; nothing is kept all the same
+    // a signal to this process alone does not end the probe; even so, nothing is saved
     if stop.load(Ordering::Relaxed) {
         return Err(BaselineError::Stopped.into());
     }
@@ -179,7 +181,7 @@ fn measure(
     })
 }
 
-/// A comparison with the saved baseline.
+/// A comparison with the saved baseline, and that baseline.
 type Against = (BaselineComparison, BaselineDocument);
 
 fn answer(document: &BaselineDocument, against: Option<&Against>, update: &BaselineUpdate) -> Result<Value, Failure> {
@@ -200,12 +202,12 @@ fn answer(document: &BaselineDocument, against: Option<&Against>, update: &Basel
     Ok(value)
 }
 
-/// Fails where nothing could be measured, or where the machine is slower than is allowed.
+/// Fails if nothing could be measured, or if the machine is slower than allowed.
 fn hold(arguments: &Arguments, document: &BaselineDocument, against: Option<&Against>) -> Result<(), Failure> {
     if document.figures.iter().all(|figure| figure.median.is_none()) {
         return Err(Failure::Failed("no figure is reliable: too noisy, or none could be measured".into()));
     }
-    let Some(most) = arguments.fail_if_slower else { return Ok(()) };
+    let Some(allowed) = arguments.fail_if_slower else { return Ok(()) };
     let Some((comparison, before)) = against else {
         let why = if arguments.replace { "--replace compares with no baseline" } else { "there is no saved baseline" };
         return Err(Failure::Failed(format!("not compared: {why}")));
@@ -214,9 +216,9 @@ fn hold(arguments: &Arguments, document: &BaselineDocument, against: Option<&Aga
         let day = before.measured.get(..10).unwrap_or(&before.measured);
         return Err(Failure::Failed(format!("no reliable figure in common with the baseline of {day}")));
     };
-    if 1.0 - speed <= most {
+    if 1.0 - speed <= allowed {
         return Ok(());
     }
     let share = |value: f64| diskwright_base::units::display(value, "fraction");
-    Err(Failure::Failed(format!("slower than the baseline by {}; the limit is {}", share(1.0 - speed), share(most))))
+    Err(Failure::Failed(format!("slower than the baseline by {}; the limit is {}", share(1.0 - speed), share(allowed))))
 }

@@ -1,4 +1,5 @@
-//! The saved baseline of this machine: keeping one, and what `why` and `report` say of a machine that became slower.
+//! The saved baseline of this machine: saving one, and the remarks of `why` and `report` on a machine that became
+//! slower.
 
 use std::path::PathBuf;
 
@@ -14,23 +15,23 @@ use serde_json::{Value, json};
 use super::Arguments;
 use crate::commands::{ceilings, output};
 
-/// Share of the processors from which a measurement is no baseline, if other programs or machines took it.
+/// Share of the processors used by other programs or machines from which a measurement is not saved as a baseline.
 const BUSY: f64 = 0.10;
-/// Steal from which it is worth a word.
+/// Share of stolen time that is reported.
 const STOLEN: f64 = 0.01;
-/// A machine is called slower from here on.
+/// Slowdown from which a machine is called slower.
 const SLOWER: f64 = 0.05;
-/// A look at the machine says something about a window that lies at most this far from it.
+/// Maximum distance of a measurement from a window for which it is used.
 const NEAR_NS: i64 = 7 * 24 * 3600 * 1_000_000_000;
 
-/// What became of a result.
+/// Result of saving a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BaselineUpdate {
-    /// The file it was saved in; `null` where it was not.
+    /// The file it was saved in; `null` if it was not.
     pub file: Option<String>,
-    /// As the baseline, not as the newest look.
+    /// True if it was saved as the baseline, not as the newest check.
     pub is_baseline: bool,
-    /// Why it was not saved.
+    /// Reason why it was not saved.
     pub because: Option<String>,
 }
 
@@ -38,7 +39,7 @@ fn folder() -> Option<PathBuf> {
     ceilings::state_folder().map(|folder| folder.join("baselines"))
 }
 
-/// What is saved of a machine: by this user, or for all of them.
+/// Loads the saved profile of a machine: this user's, or the common one.
 fn profile(host: &str) -> Option<MachineProfile> {
     let read = |folder: PathBuf| match store::load(&folder, host) {
         Ok(found) => found,
@@ -50,12 +51,12 @@ fn profile(host: &str) -> Option<MachineProfile> {
     ceilings::state_folders().into_iter().find_map(|folder| read(folder.join("baselines")))
 }
 
-/// The saved baseline of a machine.
+/// Loads the saved baseline of a machine.
 pub fn baseline(host: &str) -> Option<BaselineDocument> {
     profile(host).map(|profile| profile.baseline)
 }
 
-/// Saves a result, or says why not.
+/// Saves a result, or returns the reason why not.
 pub fn keep(arguments: &Arguments, document: &BaselineDocument) -> BaselineUpdate {
     let not = |because: &str| BaselineUpdate { because: Some(because.to_owned()), ..BaselineUpdate::default() };
     let known = baseline(&document.machine.host);
@@ -77,7 +78,7 @@ pub fn keep(arguments: &Arguments, document: &BaselineDocument) -> BaselineUpdat
     }
 }
 
-/// What a machine suffered while it was measured, where that is worth a word.
+/// Describes disturbances during a measurement, if they are large enough to report.
 pub fn suffered(circumstances: &BaselineCircumstances) -> Vec<String> {
     let share = |value: f64| units::display(value, "fraction");
     let mut words = Vec::new();
@@ -96,21 +97,21 @@ pub fn suffered(circumstances: &BaselineCircumstances) -> Vec<String> {
     words
 }
 
-/// What others took of the processors, if it was so much that figures are lower than the machine's own.
+/// Returns the share of the processors that others used, if it is large enough to lower the figures.
 fn taken(circumstances: &BaselineCircumstances) -> Option<String> {
-    let most = |share: Option<f64>| share.filter(|share| *share > BUSY).map(|share| units::display(share, "fraction"));
-    let (others, steal) = (most(circumstances.others_share), most(circumstances.steal_share));
+    let large = |share: Option<f64>| share.filter(|share| *share > BUSY).map(|share| units::display(share, "fraction"));
+    let (others, steal) = (large(circumstances.others_share), large(circumstances.steal_share));
     let others = others.map(|share| format!("other programs used {share} of the processors"));
     others.or_else(|| steal.map(|share| format!("the hypervisor gave {share} of the processors to others")))
 }
 
-/// Why figures may be lower than the machine's own.
+/// Reasons why figures may be lower than the machine can do.
 pub fn doubts(circumstances: &BaselineCircumstances) -> Vec<String> {
     let doubt = |taken: String| format!("{taken} meanwhile: figures are lower than the machine's own");
     taken(circumstances).map(doubt).into_iter().collect()
 }
 
-/// How much slower a machine is, in a sentence; `None` where that is no more than noise.
+/// Describes in a sentence how much slower a machine is; `None` if the difference is within noise.
 pub fn slower(comparison: &BaselineComparison, before: &BaselineDocument, now: &BaselineDocument) -> Option<String> {
     let differs = comparison.rows.iter().any(|row| row.threads == "1" && row.differs);
     let speed = comparison.speed_one_thread.filter(|speed| differs && 1.0 - speed > SLOWER)?;
@@ -136,7 +137,7 @@ pub fn slower(comparison: &BaselineComparison, before: &BaselineDocument, now: &
     Some(words)
 }
 
-/// What was found of the machine of a verdict near its window: `null` where there is no baseline with a later look.
+/// Adds the baseline comparison of a verdict's machine near its window: `null` without a baseline and a later check.
 pub fn add(verdict: &mut Verdict) -> Value {
     let Some(MachineProfile { baseline, latest: Some(latest), .. }) = profile(&verdict.host) else {
         return Value::Null;
@@ -151,7 +152,7 @@ pub fn add(verdict: &mut Verdict) -> Value {
     if let Some(sentence) = &sentence {
         let day = latest.measured.get(..16).unwrap_or(&latest.measured).replace('T', " ");
         verdict.certainty_limits.push(format!("measured on {day} UTC, {sentence}"));
-        // another processor under the same name is no machine that became slower
+        // another processor under the same name is not the same machine that became slower
         if !comparison.differences.is_empty() {
             let changes = comparison.differences.join(", ");
             verdict.certainty_limits.push(format!("what differs from that day: {changes}"));

@@ -1,4 +1,4 @@
-//! A baseline for people: a table, the scaling curve, what the machine suffered, and how it compares.
+//! A baseline for people: a table, the scaling curve, disturbances, and the comparison with the saved one.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use super::saved::{self, BaselineUpdate};
 use super::{Against, sides};
 use crate::commands::output;
 
-/// The screen.
+/// Draws the screen.
 pub fn text(document: &BaselineDocument, against: Option<&Against>, update: &BaselineUpdate) -> String {
     let style = output::style();
     let machine = &document.machine;
@@ -56,7 +56,7 @@ fn digits(value: f64) -> String {
     display(value, "count")
 }
 
-/// A row for each figure: one thread, all threads.
+/// One row per figure: one thread, all threads.
 fn figures(document: &BaselineDocument) -> TextTable {
     let all = document.machine.processors;
     let has_all = all > 1 && document.figures.iter().any(|figure| figure.threads == all);
@@ -107,7 +107,7 @@ fn sustained(document: &BaselineDocument) -> String {
     )
 }
 
-/// What is to be known besides the figures.
+/// Remarks beside the figures.
 fn notes(document: &BaselineDocument) -> Vec<String> {
     let seen = &document.circumstances;
     let mut lines = Vec::new();
@@ -116,7 +116,7 @@ fn notes(document: &BaselineDocument) -> Vec<String> {
         meanwhile.push("steal and other programs unknown".into());
     } else if meanwhile.is_empty() {
         meanwhile.push("steal and other programs below 1 %".into());
-        // known in a control group only; a limit that bound nothing is one all the same
+        // known only in a control group; a limit that was never reached is still a limit
         meanwhile.extend(seen.throttled_s.map(|_| "never throttled".to_owned()));
     }
     if let Some(clock) = seen.frequency_hz.or(seen.clock_hz) {
@@ -157,7 +157,7 @@ fn kept(update: &BaselineUpdate) -> String {
     }
 }
 
-/// The curves of a baseline: throughput by threads, latency by working set.
+/// Curves of a baseline: throughput by threads, latency by working set.
 pub fn charts(document: &BaselineDocument) -> Vec<Curves> {
     let latency = |figure: &FigureResult| {
         let bytes = diskwright_base::units::parse_size(figure.id.strip_prefix("memory.latency.")?).ok()?;
@@ -201,7 +201,7 @@ mod tests {
         };
         assert!(meanwhile(None).starts_with("Meanwhile: steal and other programs unknown."), "{}", meanwhile(None));
         assert!(meanwhile(Some(0.004)).contains("below 1 %") && meanwhile(Some(0.5)).contains("steal at 50 %"));
-        // a limit that was there and bound nothing is not "no limit"
+        // a limit that was never reached is not "no limit"
         let mut limited = BaselineDocument::default();
         limited.machine.processor_limit = Some("400000 100000".into());
         let seen = &mut limited.circumstances;

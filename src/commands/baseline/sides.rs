@@ -1,4 +1,4 @@
-//! Two baselines side by side: `compare A.json B.json`, and a machine against its own.
+//! Two baselines side by side: `compare A.json B.json`, and a machine compared with its own baseline.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,20 +13,20 @@ use diskwright_report::{Align, Ink, Style, TextTable};
 use super::saved;
 use crate::commands::{Failure, output};
 
-/// Largest file that is read.
+/// Maximum size of a file.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// True for a file that says it is a baseline, of whatever version.
+/// True for a file marked as a baseline, of any version.
 pub fn is(path: &Path) -> bool {
     let mut head = Vec::new();
-    // what is read of a pipe is lost to whoever reads the log in it; a folder cannot be read, and is a log
+    // bytes read from a pipe would be lost to the reader of a log in it; a folder cannot be read, and is a log
     if let Some(file) = path.is_file().then(|| File::open(path).ok()).flatten() {
         let _ = file.take(4096).read_to_end(&mut head);
     }
     is_baseline(&head) || is_profile(&head)
 }
 
-/// What this program keeps of a machine, and no single measurement.
+/// True for a saved profile of a machine, which is not a single measurement.
 fn is_profile(head: &[u8]) -> bool {
     String::from_utf8_lossy(&head[..head.len().min(100)]).contains(&format!("\"schema\": \"{}\"", store::SCHEMA))
 }
@@ -49,7 +49,7 @@ fn read(path: &Path) -> Result<BaselineDocument, Failure> {
     BaselineDocument::parse(&bytes).map_err(wrong)
 }
 
-/// Compares two files.
+/// Compares two files of baselines.
 pub fn run(first: &Path, second: &Path, json: bool) -> Result<(), Failure> {
     let (first, second) = (read(first)?, read(second)?);
     let comparison = compare(&first, &second);
@@ -108,7 +108,7 @@ fn text(comparison: &BaselineComparison, sides: [&BaselineDocument; 2], style: &
     out
 }
 
-/// A speed in words.
+/// Describes a speed.
 fn words(speed: f64) -> String {
     let share = |value: f64| display(value, "fraction");
     match speed {
@@ -118,13 +118,13 @@ fn words(speed: f64) -> String {
     }
 }
 
-/// The speed over all figures of so many threads in words; where each figure's difference is noise, theirs together is.
+/// Describes the speed over all figures with this many threads; if each figure's difference is noise, so is their mean.
 fn whole(comparison: &BaselineComparison, threads: &str, speed: f64) -> String {
     let differs = comparison.rows.iter().any(|row| row.threads == threads && row.differs);
     if differs { words(speed) } else { "as fast within noise".into() }
 }
 
-/// A machine against its own baseline.
+/// Compares a machine with its own baseline.
 pub fn against(
     comparison: &BaselineComparison,
     before: &BaselineDocument,

@@ -1,6 +1,5 @@
-//! What is in a tar or zip archive: logs are unpacked into a private folder that goes away, all
-//! else is only counted. Names from an archive never lead out of that folder, and links in it
-//! are not made.
+//! Contents of a tar or zip archive: logs are unpacked into a private temporary folder, other files are only counted.
+//! Names from an archive never lead out of that folder, and links in it are not created.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -18,12 +17,12 @@ use diskwright_logs::{HEAD, InputHead, LogInput, is_tar, spool_limit};
 use super::super::live;
 use super::{BundleContent, Failure, Folder};
 
-/// Archives inside archives that are looked into.
+/// Maximum nesting of archives.
 const DEEPEST: usize = 3;
-/// Format of a log of ours, as messages call it.
+/// Name of Diskwright's own log format in messages.
 const OURS: &str = "diskwright";
 
-/// True for a tar archive, packed or not, and for a zip archive.
+/// True for a tar archive, compressed or not, and for a zip archive.
 pub fn is_one(path: &Path) -> bool {
     LogInput::open(path).is_ok_and(|input| {
         let head = input.head();
@@ -35,13 +34,13 @@ fn is_zip(head: &[u8]) -> bool {
     head.starts_with(b"PK\x03\x04")
 }
 
-/// True for what may hold a log once it is unpacked.
+/// True for a file that may hold a log once it is decompressed.
 fn is_packed(head: &[u8]) -> bool {
     const MAGIC: [&[u8]; 4] = [&[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd], b"\xfd7zXZ\0", b"BZh"];
     MAGIC.iter().any(|magic| head.starts_with(magic)) || is_zip(head) || is_tar(head)
 }
 
-/// Looks at one file of a bundle: a log, an archive, or neither.
+/// Classifies one file of a bundle: a log, an archive, or neither.
 pub fn take(path: PathBuf, name: &str, content: &mut BundleContent, depth: usize) -> Result<(), Failure> {
     if path.is_dir() {
         content.logs.push((path, name.to_owned(), OURS));
@@ -70,9 +69,9 @@ pub fn take(path: PathBuf, name: &str, content: &mut BundleContent, depth: usize
     Ok(())
 }
 
-/// One archive on its way into a folder.
+/// An archive that is being unpacked into a folder.
 struct Unpacking<'a> {
-    /// What messages call the archive.
+    /// Name of the archive in messages.
     name: &'a str,
     content: &'a mut BundleContent,
     to: PathBuf,
@@ -110,9 +109,9 @@ impl<'a> Unpacking<'a> {
         Ok(())
     }
 
-    /// A zip archive tells at its end what is in it, so one that is packed itself is copied first.
+    /// Unpacks a zip archive. Its table of contents is at its end, so one that is compressed itself is copied first.
     fn zip(&mut self, mut input: LogInput) -> io::Result<()> {
-        // beside its folder: what is in it may have any name
+        // beside its folder, because entries in the archive may have any name
         let copy = self.to.with_extension("zip");
         let mut file = private::create(&copy).map_err(io::Error::other)?;
         self.copy(&mut input, &mut file)?;
@@ -179,9 +178,9 @@ impl<'a> Unpacking<'a> {
         Ok(())
     }
 
-    /// A file that came again has replaced the one before, as unpacking by hand does (`tar -r`).
+    /// Forgets a file that a later entry of the same name replaced, as unpacking by hand does (`tar -r`).
     fn replace(&mut self, path: &Path, name: &str) {
-        // with an archive goes what it held
+        // what a replaced archive contained is forgotten too
         let within = format!("{name}: ");
         self.content.logs.retain(|(_, known, _)| !known.starts_with(&within));
         let Some(index) = self.content.logs.iter().position(|(known, ..)| known == path) else { return };
@@ -196,7 +195,7 @@ impl<'a> Unpacking<'a> {
         self.content.logs.extend(logs.map(|(folder, name)| (folder, name, OURS)));
     }
 
-    /// Copies as much as may be unpacked in all, and no more than leaves the filesystem its reserve.
+    /// Copies within the limit of all unpacked bytes, and leaves the filesystem its reserve.
     fn copy(&mut self, from: &mut dyn Read, to: &mut File) -> io::Result<()> {
         const PIECE: u64 = 8 << 20;
         let limit = spool_limit()?;
@@ -220,7 +219,7 @@ impl<'a> Unpacking<'a> {
     }
 }
 
-/// A name from an archive as a path below a folder, without what would lead out of it.
+/// Turns a name from an archive into a path below a folder, without parts that would lead out of it.
 fn inside(name: &Path) -> PathBuf {
     let plain = name.components().filter_map(|part| match part {
         Component::Normal(part) => Some(part),
@@ -230,14 +229,14 @@ fn inside(name: &Path) -> PathBuf {
     if path.as_os_str().is_empty() { PathBuf::from("unnamed") } else { path }
 }
 
-/// A tar archive's time. One before 1970 is a negative number there, which reads as a huge one.
+/// Converts a tar archive's time. One before 1970 is negative there, which reads as a huge number.
 fn since_1970(seconds: u64) -> SystemTime {
     /// The year 9999.
     const LATEST: u64 = 253_402_300_799;
     UNIX_EPOCH + Duration::from_secs(if seconds > LATEST { 0 } else { seconds })
 }
 
-/// A zip archive's time names no zone; it is taken as UTC.
+/// Converts a zip archive's time, which names no zone and is taken as UTC.
 fn written(time: zip::DateTime) -> Option<SystemTime> {
     let day = moment::day_of(time.year().into(), time.month().into(), time.day().into())?;
     let clock = [time.hour(), time.minute(), time.second()].map(u64::from);

@@ -1,5 +1,5 @@
-//! A folder, tar or zip archive of logs that is given as one (`why sosreport.tar.xz`): its
-//! files, those of them that are logs, and which are read as one.
+//! A folder, tar or zip archive of logs given as one input (`why sosreport.tar.xz`): its files, those that are logs,
+//! and those that are read as one log.
 
 mod archive;
 mod walk;
@@ -17,25 +17,25 @@ use super::merge::{self, MergeMember};
 use super::temporary::Folder;
 use super::{Failure, foreign, output};
 
-/// Logs of one bundle that are read at most; each is open while they are joined.
+/// Maximum number of logs read from one bundle; each is open while they are joined.
 const MOST_LOGS: usize = 900;
 
-/// A log to read: a file, or several that are one.
+/// A log to read: a file, or several files that form one log.
 pub struct GivenLog {
-    /// Where it lies. It may be a log of ours.
+    /// Its path. It may be a Diskwright log.
     pub path: PathBuf,
-    /// What messages call it.
+    /// Its name in messages.
     pub name: String,
-    /// True for a file of a bundle: if it cannot be read, the others are.
+    /// True for a file of a bundle: if it cannot be read, the others still are.
     pub bundled: bool,
-    /// Pages of metrics that are read as one log; empty for all else.
+    /// Pages of metrics that are read as one log; empty for any other log.
     pages: Vec<(PathBuf, String)>,
-    /// Where it was unpacked.
+    /// Temporary folder of an unpacked bundle.
     _unpacked: Option<Rc<Folder>>,
 }
 
 impl GivenLog {
-    /// True for a log of ours, and for a folder that must be one.
+    /// True for a Diskwright log, and for a folder that must be one.
     pub fn is_ours(&self) -> bool {
         self.path.is_dir() || is_log(&self.path)
     }
@@ -53,29 +53,29 @@ impl GivenLog {
         }
     }
 
-    /// The files behind it.
+    /// Paths and names of its files.
     pub fn files(&self) -> Vec<(PathBuf, String)> {
         if self.pages.is_empty() { vec![(self.path.clone(), self.name.clone())] } else { self.pages.clone() }
     }
 }
 
-/// What a bundle holds.
+/// Contents of a bundle.
 #[derive(Default)]
 struct BundleContent {
     /// Path and name of each log, with its format.
     logs: Vec<(PathBuf, String, &'static str)>,
-    /// Files that are no logs.
+    /// Number of files that are not logs.
     others: usize,
-    /// What could not be looked at, and why.
+    /// Files that could not be examined, and why.
     refused: Vec<String>,
-    /// Archives that were unpacked, and bytes that were written for it.
+    /// Archives that were unpacked, and the bytes written for them.
     archives: usize,
     bytes: u64,
-    /// Where it was unpacked.
+    /// Temporary folder with the unpacked files.
     unpacked: Option<Rc<Folder>>,
 }
 
-/// The logs that are meant by what was given: files as they are, bundles as the logs in them.
+/// Expands paths to logs: files as they are, bundles to the logs in them.
 pub fn expand(paths: &[PathBuf]) -> Result<Vec<GivenLog>, Failure> {
     let mut logs = Vec::new();
     for path in paths {
@@ -96,7 +96,7 @@ pub fn expand(paths: &[PathBuf]) -> Result<Vec<GivenLog>, Failure> {
     Ok(logs)
 }
 
-/// What a bundle holds; `None` for a log, or what is to be refused as one.
+/// Reads the contents of a bundle; `None` for a log, or for anything to be refused as one.
 fn content(path: &Path) -> Result<Option<BundleContent>, Failure> {
     if path.is_dir() {
         if is_log(path) {
@@ -162,7 +162,7 @@ fn logs_of(path: &Path, content: BundleContent) -> Result<Vec<GivenLog>, Failure
     Ok(all)
 }
 
-/// Says what of a bundle is read.
+/// Reports which files of a bundle are read.
 fn tell(path: &Path, logs: &[(PathBuf, String, &str)], others: usize) {
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     logs.iter().for_each(|(_, _, format)| *kinds.entry(*format).or_default() += 1);
@@ -175,8 +175,8 @@ fn tell(path: &Path, logs: &[(PathBuf, String, &str)], others: usize) {
     output::note(format_args!("{}: reads {}{others}", path.display(), kinds.join(", ")));
 }
 
-/// Without what stands there a second time: the other files of a PCP archive, and sar's daily
-/// text beside the data that it was made of.
+/// Drops logs that are there twice: the other files of a PCP archive, and sar's daily text beside the data that it was
+/// made from.
 fn once_each(logs: Vec<(PathBuf, String, &'static str)>) -> Vec<(PathBuf, String, &'static str)> {
     let mut archives = BTreeSet::new();
     let binary: BTreeSet<PathBuf> =
@@ -195,20 +195,20 @@ fn once_each(logs: Vec<(PathBuf, String, &'static str)>) -> Vec<(PathBuf, String
     kept
 }
 
-/// That a log of a bundle could not be read; the others are.
+/// Reports that a log of a bundle could not be read; the others are.
 pub fn tell_left_out(because: &str) {
     output::warn(format_args!("{because} (left out)"));
 }
 
-/// What was left out of a bundle's logs, each reason once: many logs of a tool have the same.
+/// Skipped parts of a bundle's logs, each reason once: many logs of a tool have the same.
 #[derive(Default)]
 pub struct BundleSkips {
-    /// Where it was first, and how often.
+    /// The first log with each reason, and how often it occurred.
     reasons: BTreeMap<String, (String, u64)>,
 }
 
 impl BundleSkips {
-    /// Tells what was left out of a log that was given by itself; keeps what was of a bundle's.
+    /// Reports skipped parts of a log that was given directly; collects those of a bundle's logs.
     pub fn add(&mut self, log: &GivenLog, summary: &ReadSummary) {
         if !log.bundled {
             return foreign::tell_skipped(Path::new(&log.name), summary);
@@ -219,7 +219,7 @@ impl BundleSkips {
         }
     }
 
-    /// Says it, the most frequent first.
+    /// Reports the collected reasons, the most frequent first.
     pub fn tell(self) {
         const MOST: usize = 8;
         let mut reasons: Vec<_> = self.reasons.into_iter().collect();
@@ -235,8 +235,8 @@ impl BundleSkips {
     }
 }
 
-/// Which logs are of another machine than the one that is read: that of a log which was given by
-/// itself, else the one with the longest logs. They are named. Without a bundle none is.
+/// Marks logs of machines other than the one that is read: the machine of a log that was given directly, else the one
+/// with the longest logs. The others are named. Without a bundle, none is marked.
 pub fn of_other_machines(members: &[MergeMember]) -> Result<Vec<bool>, Failure> {
     let mut other = vec![false; members.len()];
     if !members.iter().any(|member| member.bundled) {
@@ -270,7 +270,7 @@ pub fn of_other_machines(members: &[MergeMember]) -> Result<Vec<bool>, Failure> 
     Ok(other)
 }
 
-/// `sa22` of `sar22`.
+/// Path of `sa22` for `sar22`.
 fn twin(path: &Path) -> Option<PathBuf> {
     let day = path.file_name()?.to_str()?.strip_prefix("sar")?;
     day.bytes().all(|b| b.is_ascii_digit()).then(|| path.with_file_name(format!("sa{day}")))

@@ -1,4 +1,4 @@
-//! The files below a folder, in order of their names. Links are not followed.
+//! Walks the files below a folder, in order of their names. Links are not followed.
 
 use std::fs::{self, DirEntry};
 use std::io;
@@ -8,12 +8,12 @@ use diskwright_datastore::is_log;
 
 use super::Failure;
 
-/// Folders inside each other that are looked into.
+/// Maximum nesting of folders.
 const DEEPEST: usize = 24;
-/// Files and folders that are looked at.
+/// Maximum number of files and folders.
 const MOST: usize = 200_000;
 
-/// Calls `each` with every file, and with every folder that is a log of ours.
+/// Calls `each` with every file, and with every folder that is a Diskwright log.
 pub fn folder(path: &Path, each: &mut dyn FnMut(&Path) -> Result<(), Failure>) -> Result<(), Failure> {
     let mut left = MOST;
     walk(path, 0, &mut left, each)

@@ -1,4 +1,4 @@
-//! What was measured, as cells that a description is fitted to: runs of `probe`, and the load of a log.
+//! Measurements as cells that a description is fitted to: runs of `probe`, and the load in a log.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::commands::Failure;
 use crate::commands::log::{LogWindow, Logs};
 use crate::commands::plan::from_log;
 
-/// The closed loops of a result, of whose runs so many were made with credits left; what cannot be used is told.
+/// Cells of a result's closed loops, of which this many were run with credits left; unusable runs are reported.
 pub(super) fn loops(
     document: &ProbeDocument,
     with_credits: usize,
@@ -36,15 +36,15 @@ pub(super) fn loops(
     document.runs.iter().enumerate().filter_map(of).collect()
 }
 
-/// Answers for each request in flight: with fewer, those that are cut off at both ends of a run weigh too much.
+/// Minimum number of responses per request in flight: with fewer, those cut off at both ends of a run weigh too much.
 const LEAST_ROUNDS: f64 = 2.5;
 
-/// All that was asked for was done.
+/// True if the run did everything that was requested.
 fn is_whole(run: &RunResult) -> bool {
     (run.failed, run.short, run.unanswered) == (0, 0, 0) && !run.stopped
 }
 
-/// A run as a cell.
+/// Turns a run into a cell.
 fn cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationCell, String> {
     let Some(pattern) = &run.pattern else { return Err("its pattern is unknown".into()) };
     if document.buffered || pattern.buffered {
@@ -83,7 +83,7 @@ fn cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationCell, St
     Ok(CalibrationCell { name: run.name.clone(), load, per_s: run.requests_per_s, response_s: None, aside: false })
 }
 
-/// Stretches of a run are tenths of a second.
+/// Length of a run's intervals: tenths of a second.
 const STEP_S: f64 = 0.1;
 
 /// Credits that ran out while suites were measured.
@@ -92,7 +92,7 @@ pub(super) fn credits<'a>(documents: impl Iterator<Item = &'a ProbeDocument>) ->
         bytes: run.size_bytes,
         ramp_s: run.pattern.as_ref().map_or(0.0, |pattern| pattern.ramp.as_secs_f64()),
         step_s: STEP_S,
-        // the last stretch is seldom whole
+        // the last interval is rarely complete
         per_s: run.slices.iter().rev().skip(1).rev().map(|count| *count as f64 / STEP_S).collect(),
     };
     let of = |document: &ProbeDocument| ResultCourse {
@@ -102,13 +102,13 @@ pub(super) fn credits<'a>(documents: impl Iterator<Item = &'a ProbeDocument>) ->
     burst::find_in_all(&documents.map(of).collect::<Vec<ResultCourse>>())
 }
 
-/// Requests and seconds of a load from which on it says something.
+/// Minimum requests and seconds of a load for it to count.
 const LEAST_REQUESTS: f64 = 200.0;
 const LEAST_SECONDS: f64 = 5.0;
-/// Loads of a half of the log, those with the most requests.
+/// Maximum number of loads from each half of the log: those with the most requests.
 const MOST_LOADS: usize = 8;
 
-/// The loads of a device in a log, by its own name or the one that was `named`; of each load every other run of ten
+/// Loads of a device in a log, under its own name or the one that was `named`; of each load, every other run of ten
 /// ticks is kept aside.
 pub(super) fn of_log(
     paths: &[std::path::PathBuf],
@@ -161,8 +161,8 @@ fn of_load(sums: &FrontSums, aside: bool) -> CalibrationCell {
     }
 }
 
-/// The device of a log that results are of, by name. The only one of a log may have another name there, unless it
-/// was named.
+/// Finds the device of a log that results are about, by name. If the log has only one device, its name may differ,
+/// unless a name was given.
 fn front<'a>(fronts: &'a [FrontLoad], device: &str, is_named: bool) -> Result<&'a FrontLoad, Failure> {
     let name = Path::new(device).file_name().map_or(device.into(), |name| name.to_string_lossy());
     let names = || fronts.iter().map(|front| front.name.as_str()).collect::<Vec<&str>>().join(", ");

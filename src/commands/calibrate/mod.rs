@@ -1,5 +1,5 @@
-//! `simulate --calibrate` and `plan --calibrate`: a device described from what `probe` measured of it, and from
-//! what a log says of it. What was measured is made cells in `cells.rs`, the answer is drawn in `screen.rs`.
+//! `simulate --calibrate` and `plan --calibrate`: describes a device from results of `probe` and from the load in a
+//! log. `cells.rs` turns measurements into cells, `screen.rs` draws the answer.
 
 mod cells;
 mod screen;
@@ -18,7 +18,7 @@ use diskwright_simulator::catalogue::check_id;
 
 use super::{Failure, compare_results, output, output_file};
 
-/// What a device is described from.
+/// Sources of a device's description.
 #[derive(Args)]
 #[command(next_help_heading = "Calibration")]
 pub struct CalibrateOptions {
@@ -45,21 +45,21 @@ pub struct CalibrateOptions {
     drive_id: String,
 }
 
-/// A run that is not used, and why.
+/// A run that is not used, and the reason.
 struct UnusedRun {
     name: String,
     because: String,
 }
 
 impl CalibrateOptions {
-    /// Whether this is asked for.
+    /// True if a calibration was requested.
     pub fn is_asked(&self) -> bool {
         !self.calibrate.is_empty()
     }
 
-    /// Runs it.
+    /// Calibrates a device and prints its description.
     pub fn run(&self, as_json: bool) -> Result<(), Failure> {
-        // a fit takes long, so what the description could not contain is refused before it
+        // a fit takes long, so names that the description could not contain are refused first
         check_id(&self.drive_id).map_err(|wrong| Failure::Usage(format!("--drive-id: {wrong}")))?;
         if let Some(path) = &self.description {
             output_file::check(path)?;
@@ -82,7 +82,7 @@ impl CalibrateOptions {
                 other.target, first.target
             )));
         }
-        // what was measured between or behind the results may have been without credits too
+        // credits may also have run out between or after the results
         let spent = cells::credits(documents.iter().chain(&against));
         for (document, with_credits) in against.iter().zip(&spent.with_credits[documents.len()..]) {
             let aside = cells::loops(document, *with_credits, &mut unused);
@@ -118,12 +118,12 @@ fn left_out(unused: &[UnusedRun]) -> String {
     if runs.is_empty() { String::new() } else { format!("; not used: {}", runs.join(", ")) }
 }
 
-/// Whether a result is of the same target as the first.
+/// True if a result has the same target as the first.
 fn is_same(documents: &[ProbeDocument], other: &ProbeDocument) -> bool {
     documents.first().is_none_or(|first| other.target_bytes == first.target_bytes && other.target == first.target)
 }
 
-/// The device that all results are of.
+/// Calibrates the device that all results measured.
 fn device(
     documents: &[ProbeDocument],
     id: &str,

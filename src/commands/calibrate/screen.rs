@@ -18,25 +18,25 @@ fn summary<'a>(cells: impl Iterator<Item = &'a CellPrediction>) -> Option<[f64; 
     (count > 0.0).then(|| [errors.iter().sum::<f64>() / count, worst, count])
 }
 
-/// Whether a description is good enough; `None` where nothing was kept aside.
+/// True if a description is good enough; `None` if nothing was kept aside.
 fn is_trusted(found: &CalibratedDrive) -> Option<bool> {
     summary(found.aside.iter()).map(|[mean, ..]| mean <= TRUSTED_ERROR)
 }
 
-/// What cells try, in the order in which it is told.
+/// Kinds of tests that cells perform, in the order of the report.
 const TRIES: [&str; 5] = ["depth", "size", "mix", "sequence", "log"];
 
 fn errors(cells: &[CellPrediction]) -> Value {
-    let told =
+    let entries =
         |found: Option<[f64; 3]>| found.map(|[mean, worst, n]| json!({ "mean": mean, "worst": worst, "runs": n }));
-    let mut all = told(summary(cells.iter())).unwrap_or(json!({ "mean": null, "worst": null, "runs": 0 }));
+    let mut all = entries(summary(cells.iter())).unwrap_or(json!({ "mean": null, "worst": null, "runs": 0 }));
     for tries in TRIES {
-        all["by"][tries] = json!(told(summary(cells.iter().filter(|cell| cell.tries == tries))));
+        all["by"][tries] = json!(entries(summary(cells.iter().filter(|cell| cell.tries == tries))));
     }
     all
 }
 
-/// As JSON.
+/// Returns the calibration as JSON.
 pub(super) fn document(found: &CalibratedDrive, unused: &[UnusedRun]) -> Value {
     let unused: Vec<Value> = unused.iter().map(|run| json!({ "run": run.name, "because": run.because })).collect();
     json!({
@@ -60,7 +60,7 @@ fn percent(share: f64) -> String {
     format!("{:+.1} %", 100.0 * share)
 }
 
-/// What was measured, or what came of it, in the unit in which it is judged.
+/// Formats the measured or predicted value of a cell, in the unit in which it is judged.
 fn figure(cell: &CellPrediction, per_s: f64, response_s: f64) -> String {
     if cell.tries == "log" { display(response_s, "s") } else { format!("{}/s", digits(per_s)) }
 }
@@ -80,10 +80,10 @@ fn table(cells: &[CellPrediction]) -> TextTable {
     table
 }
 
-/// The mean error that a description is to have.
+/// Mean error that a description should not exceed.
 const GOAL: f64 = 0.1;
 
-/// What the device varies by itself: no description can be nearer.
+/// Describes how much the device itself varies: no description can be more exact.
 fn varies(noise: Option<&MeasurementNoise>) -> String {
     let Some(noise) = noise else {
         return "No setting was measured twice, so the error contains an unknown variation of the device itself; \
@@ -106,7 +106,7 @@ fn varies(noise: Option<&MeasurementNoise>) -> String {
     text + " Errors here are against the medians of repeated settings."
 }
 
-/// For people: how far off it is comes first.
+/// Draws the calibration for people: its error comes first.
 pub(super) fn screen(found: &CalibratedDrive, unused: &[UnusedRun], written: bool) -> String {
     let style = output::wide_style();
     let mut text = match (summary(found.aside.iter()), found.tried.first()) {

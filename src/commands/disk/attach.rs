@@ -90,7 +90,7 @@ pub struct FileArguments {
     read_only: bool,
 }
 
-/// Where the journal is; tests have their own.
+/// Location of the journal; tests have their own.
 #[derive(Args)]
 struct JournalArguments {
     #[arg(long = "journal", value_name = "DIR", default_value = FOLDER, hide = true)]
@@ -130,7 +130,7 @@ impl Attach {
     }
 }
 
-/// The socket of the only disk that is served on this machine.
+/// Socket of the only disk that is served on this machine.
 fn the_one_served() -> Result<PathBuf, Failure> {
     let control = orders::control(None)?;
     let socket = control.with_extension("");
@@ -144,7 +144,7 @@ fn the_one_served() -> Result<PathBuf, Failure> {
     )))
 }
 
-/// Makes a device.
+/// Attaches an export as a device.
 pub fn attach(arguments: &Attach) -> Result<(), Failure> {
     let wanted = AttachRequest {
         export: arguments.export()?,
@@ -169,7 +169,7 @@ pub fn attach(arguments: &Attach) -> Result<(), Failure> {
     if arguments.json { output::json(&made) } else { output::text(&format!("{}\n", made.device)) }
 }
 
-/// What a person wants to know about a device that was made.
+/// Describes an attached device for people.
 fn about(made: &AttachReport) -> String {
     let way = match made.by {
         AttachMethod::Nbd => "the kernel's NBD client",
@@ -185,7 +185,7 @@ fn about(made: &AttachReport) -> String {
     said
 }
 
-/// Gives devices back.
+/// Detaches devices.
 pub fn detach(arguments: &Detach) -> Result<(), Failure> {
     front::root_only()?;
     let folder = std::path::absolute(&arguments.journal.folder)?;
@@ -218,7 +218,7 @@ pub fn show(arguments: &FileArguments) -> Result<(), Failure> {
     Ok(file::serve(&export, &arguments.folder, arguments.connections, arguments.read_only)?)
 }
 
-/// Stays with a device; `attach` starts it.
+/// Stays with a device and detaches it at the end; `attach` starts it.
 pub fn keep(arguments: &KeepArguments) -> Result<(), Failure> {
     front::root_only()?;
     let (stop, signalled) = UnixStream::pair()?;

@@ -1,5 +1,5 @@
-//! `disk`: a described system as a disk that real programs use; `disk attach`
-//! and the other orders to one that is served.
+//! `disk`: serves a described system as a disk for real programs; `disk attach` and the other commands to a served
+//! disk.
 
 mod attach;
 mod orders;
@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 
 use super::Failure;
 
-/// Arguments of `disk`: a system to serve, or an order.
+/// Arguments of `disk`: a system to serve, or a subcommand.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, arg_required_else_help = true)]
 pub struct Arguments {
@@ -50,6 +50,7 @@ enum DiskSubcommand {
     File(attach::FileArguments),
 }
 
+/// Runs `disk`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.order {
         Some(DiskSubcommand::Attach(arguments)) => attach::attach(arguments),

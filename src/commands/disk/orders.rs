@@ -1,5 +1,4 @@
-//! Orders to a disk that is served: `disk status`, `fail`, `replace`, `slow`,
-//! `hang`, `release`, `error`, `stop`.
+//! Commands to a served disk: `disk status`, `fail`, `replace`, `slow`, `hang`, `release`, `error`, `stop`.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +9,7 @@ use diskwright_virtualdisk::server::{self, DiskCommand, FailureScope, control_be
 use super::super::{Failure, output};
 use super::status;
 
-/// Which disk.
+/// Selection of a served disk.
 #[derive(Args)]
 pub struct DiskSelector {
     /// The disk's socket or control socket; by default that of the only disk served on this machine
@@ -28,7 +27,7 @@ pub struct StatusArguments {
     which: DiskSelector,
 }
 
-/// Arguments of orders about a member.
+/// Arguments of commands about a member.
 #[derive(Args)]
 pub struct MemberArguments {
     /// A drive by its name in the description
@@ -42,7 +41,7 @@ pub struct MemberArguments {
 pub struct SlowArguments {
     #[command(flatten)]
     member: MemberArguments,
-    /// Factor by which everything takes longer; 1 undoes it
+    /// Multiply all service times by this factor; 1 restores normal speed
     #[arg(long, value_name = "N")]
     factor: f64,
 }
@@ -52,7 +51,7 @@ pub struct SlowArguments {
 pub struct ErrorArguments {
     #[command(flatten)]
     member: MemberArguments,
-    /// Share of the member's requests that fail (10%); 0 undoes it
+    /// Share of the member's requests that fail (10%); 0 ends the errors
     #[arg(long, value_name = "SHARE", value_parser = parse_part)]
     share: f64,
     /// Which requests fail
@@ -67,35 +66,43 @@ enum Requests {
     All,
 }
 
+/// Prints the status of a disk.
 pub fn status(arguments: &StatusArguments) -> Result<(), Failure> {
     give(&arguments.which, &DiskCommand::Status)
 }
 
+/// Stops the server of a disk.
 pub fn stop(arguments: &StatusArguments) -> Result<(), Failure> {
     give(&arguments.which, &DiskCommand::Stop)
 }
 
+/// Makes a member fail.
 pub fn fail(arguments: &MemberArguments) -> Result<(), Failure> {
     give(&arguments.which, &DiskCommand::Fail { member: arguments.member.clone() })
 }
 
+/// Replaces a failed member.
 pub fn replace(arguments: &MemberArguments) -> Result<(), Failure> {
     give(&arguments.which, &DiskCommand::Replace { member: arguments.member.clone() })
 }
 
+/// Makes a member hang.
 pub fn hang(arguments: &MemberArguments) -> Result<(), Failure> {
     give(&arguments.which, &DiskCommand::Hang { member: arguments.member.clone() })
 }
 
+/// Makes a hanging member respond again.
 pub fn release(arguments: &MemberArguments) -> Result<(), Failure> {
     give(&arguments.which, &DiskCommand::Release { member: arguments.member.clone() })
 }
 
+/// Slows a member down.
 pub fn slow(arguments: &SlowArguments) -> Result<(), Failure> {
     let order = DiskCommand::Slow { member: arguments.member.member.clone(), factor: arguments.factor };
     give(&arguments.member.which, &order)
 }
 
+/// Makes a share of a member's requests fail.
 pub fn error(arguments: &ErrorArguments) -> Result<(), Failure> {
     let what = match arguments.what {
         Requests::Reads => FailureScope::Reads,
@@ -114,11 +121,11 @@ fn give(which: &DiskSelector, order: &DiskCommand) -> Result<(), Failure> {
     output::text(&status::screen(&answer))
 }
 
-/// The control socket of the disk that is meant.
+/// Finds the control socket of the selected disk.
 pub fn control(socket: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(socket) = socket {
         let (beside, named) = (control_beside(socket), socket.extension().is_some_and(|end| end == "control"));
-        // a disk's own socket may be called so
+        // a disk's own socket may have this name
         return Ok(if named && !beside.exists() { socket.to_owned() } else { beside });
     }
     let running = server::running()?;

@@ -19,7 +19,7 @@ use super::super::simulate::log::SimulationLog;
 use super::super::simulate::system::{describe, setting};
 use super::super::{Failure, output};
 
-/// How a system is served.
+/// Options for serving a system.
 #[derive(Args)]
 pub struct Serve {
     /// A system: controllers, channels, drives and arrays in TOML (docs/systems.md)
@@ -71,6 +71,7 @@ fn parse_speed(text: &str) -> Result<f64, String> {
     speed.ok_or_else(|| "write a number from 0.001 to 1000".into())
 }
 
+/// Serves a system until it is stopped.
 pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     let Some(path) = &arguments.system else {
         return Err(Failure::Usage("give a system to serve, or a command; see `diskwright disk --help`".into()));
@@ -105,7 +106,7 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
         log.as_mut().map_or(Ok(()), |log| log.add(report).map_err(|failure| failure.to_string()))
     });
     let closed = log.map(SimulationLog::close).transpose();
-    // that what clients wrote may be lost is more than a log that could not be closed
+    // possibly lost data of clients matters more than a log that could not be closed
     served.map_err(Failure::from)?;
     closed?;
     Ok(())
@@ -115,7 +116,7 @@ fn open_log(dir: &Path, server: &DiskServer) -> Result<SimulationLog, Failure> {
     SimulationLog::open(dir, server.system(), SystemClock.read().wall_ns, "virtual disk", WriterOptions::default())
 }
 
-/// Where to serve: what was asked for, or a socket of this process's own.
+/// Returns the address to serve on: the requested one, or a socket of this process.
 fn place(arguments: &Serve) -> Result<ListenAddress, Failure> {
     match (&arguments.listen, &arguments.socket) {
         (Some(place), _) => Ok(place.clone()),
@@ -131,12 +132,12 @@ fn backing(arguments: &Serve) -> ContentBacking {
     }
 }
 
-/// Half of the memory that the kernel could give; `None` where it does not say.
+/// Half of the available memory; `None` if the kernel does not report it.
 fn half_of_memory() -> Option<u64> {
     diskwright_hostfiles::group::machine_memory_available(Path::new("/")).map(|bytes| bytes / 2)
 }
 
-/// Says what can be used, once it can be.
+/// Prints the address and the exports, once they can be used.
 fn announce(server: &DiskServer, as_json: bool) -> Result<(), Failure> {
     if as_json {
         let one = |(export, bytes): (&DiskExport, u64)| {

@@ -1,4 +1,4 @@
-//! A disk's status for people.
+//! Status of a served disk, for people.
 
 use diskwright_base::units::display;
 use diskwright_report::text::left;
@@ -6,14 +6,14 @@ use serde_json::Value;
 
 use crate::commands::output;
 
-/// As text; nothing where there is nothing to be told.
+/// Draws the status; empty if there is nothing to report.
 pub fn screen(status: &Value) -> String {
     let Some(system) = status.get("system").and_then(Value::as_str) else { return String::new() };
     let mut text = format!("{}\n", output::name(system));
     for export in list(status, "exports") {
         let clients = export["clients"].as_u64().unwrap_or(0);
-        let who = if clients == 1 { "1 client" } else { &format!("{clients} clients") };
-        text += &format!("  {} ({}, {}): {who}\n", word(export, "name"), word(export, "kind"), size(export, "bytes"));
+        let label = if clients == 1 { "1 client" } else { &format!("{clients} clients") };
+        text += &format!("  {} ({}, {}): {label}\n", word(export, "name"), word(export, "kind"), size(export, "bytes"));
         text += &format!("    {}\n", word(export, "uri"));
     }
     list(status, "arrays").iter().for_each(|array| text += &array_lines(array));
@@ -115,7 +115,7 @@ mod tests {
         let mut drive = json!({ "name": "disk1", "factor": 1.0, "hangs": false, "failing_writes": 0.0 });
         drive["failing_reads"] = json!(0.07);
         assert_eq!(changed_line(&drive), "  disk1        7 % of its reads fail\n");
-        // in columns of a terminal, where each of these letters takes two
+        // measured in columns of a terminal, where each of these letters takes two
         drive["name"] = json!("磁盘");
         assert_eq!(changed_line(&drive), "  磁盘         7 % of its reads fail\n");
     }

@@ -1,5 +1,5 @@
-//! Reading logs for the commands: what was named on the command line, the
-//! window asked for, and one loop over everything in it.
+//! Reads logs for the commands: the logs named on the command line, the requested window, and one loop over everything
+//! in it.
 
 mod window;
 
@@ -25,45 +25,45 @@ pub use window::LogWindow;
 /// Logs opened for reading, with the window in nanoseconds since 1970 UTC.
 pub struct Logs {
     sources: Vec<LogSource>,
-    /// What the user said of the machine, and the disks among it.
+    /// Facts given about the machine, and the disks among them.
     said: MachineDescription,
     described: Vec<Device>,
-    /// Processes that are read as counters, where that was asked for.
+    /// Processes read as counters, if that was requested.
     processes: Option<Processes>,
     losses: RefCell<Losses>,
     distributions: Distributions,
-    /// Some were seen.
+    /// True once latency distributions were seen.
     has_latency: Cell<bool>,
     from_beginning: bool,
-    /// Of one log of ours.
+    /// End of a single Diskwright log.
     end: LogEnd,
-    /// First and last moment that will be read.
+    /// First and last time that will be read.
     pub range: (i64, i64),
 }
 
-/// How distributions of latency are read.
+/// Treatment of latency distributions.
 #[derive(Clone, Copy, PartialEq)]
 enum Distributions {
     Percentiles,
-    /// As they are stored.
+    /// Step by step, as they are stored.
     Steps,
     LeftOut,
 }
 
-/// One log of ours, or what was made of another tool's.
+/// A Diskwright log, or the conversion of another tool's log.
 #[derive(Clone)]
 struct LogSource {
     path: PathBuf,
-    /// What the user calls it.
+    /// Name that the user gave.
     name: String,
     range: (i64, i64),
     times: TimeBasis,
-    /// Id of its format; empty for a log of ours.
+    /// Id of its format; empty for a Diskwright log.
     format: &'static str,
     trimmed: Option<TrimSummary>,
-    /// A log of a bundle.
+    /// True for a log of a bundle.
     bundled: bool,
-    /// Where a foreign log was read into; it goes away with this.
+    /// Temporary folder of a converted log; removed with this value.
     _made: Option<Arc<temporary::Folder>>,
 }
 
@@ -75,13 +75,13 @@ impl LogSource {
 }
 
 impl Logs {
-    /// Opens every log once, to learn its times; logs of other tools are read
-    /// into one of ours first, which goes away with the value.
+    /// Opens every log once, to learn its times; logs of other tools are first converted to Diskwright logs, which are
+    /// removed with the value.
     pub fn open(paths: &[PathBuf], window: &LogWindow) -> Result<Logs, Failure> {
         Logs::open_given(bundle::expand(paths)?, window)
     }
 
-    /// The same of logs that were found already.
+    /// Opens logs that were already found.
     pub fn open_given(logs: Vec<GivenLog>, window: &LogWindow) -> Result<Logs, Failure> {
         let described = window.arrays.described()?;
         let mut sources = Vec::new();
@@ -102,7 +102,7 @@ impl Logs {
         Logs::of(sources, window, described)
     }
 
-    /// The one log that a store was read into; the window was settled there.
+    /// Opens the one log that a store was read into; its window was fixed there.
     pub fn of_made(made: temporary::Folder, window: &LogWindow) -> Result<Logs, Failure> {
         let described = window.arrays.described()?;
         let none = || Failure::Failed("the store returned no ticks".into());
@@ -149,7 +149,7 @@ impl Logs {
         Ok(logs)
     }
 
-    /// The described disks by the names in the logs' first frames.
+    /// Finds the described disks by their names in the logs' first frames.
     fn find(&self) -> Result<Vec<Device>, Failure> {
         let mut schemas = Vec::new();
         for source in &self.sources {
@@ -165,7 +165,7 @@ impl Logs {
         arrays::devices(&self.said, &schemas.iter().map(Arc::as_ref).collect::<Vec<_>>())
     }
 
-    /// The same logs for another reader, or a part of them.
+    /// Returns the same logs, or a part of them, for another reader.
     pub fn again(&self, range: (i64, i64)) -> Logs {
         Logs {
             sources: self.sources.clone(),
@@ -181,29 +181,29 @@ impl Logs {
         }
     }
 
-    /// Reads the process tables as counters too, where that is wanted.
+    /// Reads process tables as counters too, if wanted.
     pub fn with_processes(mut self, wanted: bool) -> Result<Logs, Failure> {
         self.processes = if wanted { Processes::find(&self)? } else { None };
         Ok(self)
     }
 
-    /// Reads distributions of latency step by step, as they are stored, instead of their percentiles.
+    /// Reads latency distributions step by step, as they are stored, instead of their percentiles.
     pub fn with_steps(mut self, wanted: bool) -> Logs {
         self.distributions = if wanted { Distributions::Steps } else { Distributions::Percentiles };
         self
     }
 
-    /// Leaves distributions of latency out: their percentiles take longer than all the rest of a log.
+    /// Leaves latency distributions out: their percentiles take longer than all the rest of a log.
     pub fn without_distributions(self) -> Logs {
         Logs { distributions: Distributions::LeftOut, ..self }
     }
 
-    /// Whether what was read so far had distributions of latency.
+    /// True if latency distributions were read so far.
     pub fn has_latency(&self) -> bool {
         self.has_latency.get()
     }
 
-    /// Processes that did too little to be read as counters.
+    /// Number of processes that did too little to be read as counters.
     pub fn left_out(&self) -> usize {
         self.processes.as_ref().map_or(0, |processes| processes.left_out)
     }
@@ -215,7 +215,7 @@ impl Logs {
         Ok(())
     }
 
-    /// Reads a part of the window. What is lost in it is not told, for it is read again and again.
+    /// Reads a part of the window. Damage in it is not reported, because the part is read repeatedly.
     pub fn read_between(
         &self,
         range: (i64, i64),
@@ -231,7 +231,7 @@ impl Logs {
         mut each: impl FnMut(LogPiece<'_>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         if !self.said.is_empty() {
-            // a log without a topology has at least what was said of it
+            // a log without a topology has at least the given facts
             each(LogPiece::Note(self.topology(range.0, Topology::default())?))?;
         }
         for source in &self.sources {
@@ -242,22 +242,22 @@ impl Logs {
         Ok(())
     }
 
-    /// True where no start was given, so that the first tick counts whole, though it began before the range.
+    /// True if no start was given, so that the first tick counts in full, although it began before the range.
     pub fn is_from_beginning(&self) -> bool {
         self.from_beginning
     }
 
-    /// True for one log of ours as it was recorded.
+    /// True for a single Diskwright log that is read in place.
     pub fn can_grow(&self) -> bool {
         matches!(self.sources.as_slice(), [source] if source._made.is_none())
     }
 
-    /// True where the end of what is looked at is the log's own, so that a recorder that begins again makes it longer.
+    /// True if the window ends at the end of the log, so that a recorder that resumes makes it longer.
     pub fn may_grow(&self) -> bool {
         self.can_grow() && self.sources.first().is_some_and(|source| source.range.1 <= self.range.1)
     }
 
-    /// Whether a recorder adds to it.
+    /// Returns whether a recorder adds to the log.
     pub fn recorder(&self) -> RecorderState {
         match self.sources.as_slice() {
             [source] if self.can_grow() => diskwright_datastore::recorder(&source.path),
@@ -265,13 +265,13 @@ impl Logs {
         }
     }
 
-    /// True where its recorder ended it in good order. One that was killed is silent: whoever followed its log is to
-    /// be told.
+    /// True if the recorder ended the log cleanly. A killed recorder is silent, which is reported to whoever follows
+    /// its log.
     pub fn has_ended(&self) -> bool {
         self.recorder() == RecorderState::Ended
     }
 
-    /// The host that it says it is of; empty where it does not.
+    /// Host name in the log; empty if there is none.
     pub fn host(&self) -> String {
         let mut host = String::new();
         let until = self.range.0.saturating_add(60_000_000_000);
@@ -287,7 +287,7 @@ impl Logs {
         host
     }
 
-    /// Takes in what was recorded since the log was opened; true where it is more than before.
+    /// Extends the range to ticks recorded since the log was opened; true if there are more than before.
     pub fn grow(&mut self) -> Result<bool, Failure> {
         let [source] = self.sources.as_mut_slice() else { return Ok(false) };
         if source._made.is_some() {
@@ -299,14 +299,14 @@ impl Logs {
         source.range = range;
         self.end = reader.log_end(self.end)?;
         self.range.1 = self.range.1.max(range.1);
-        // what --keep has removed meanwhile is there no more, and the clock may be set back to before the first tick
+        // --keep may have removed ticks meanwhile, and the clock may be set back to before the first tick
         self.range.0 = if self.from_beginning { range.0 } else { self.range.0.max(range.0) };
         Ok(before != (self.range.1, self.end.next_tick))
     }
 
-    /// Reads one log of ours up to what is written by now: what was added since a position, whatever the clock did,
-    /// and from a moment on where nothing was read yet. Tells the position to go on from. Other logs are read as they
-    /// are. What is lost is not told.
+    /// Reads one Diskwright log up to its current end: ticks added since a position, whatever the clock did, or from a
+    /// time on if nothing was read yet. Returns the position to continue from. Other logs are read in full. Damage is
+    /// not reported.
     pub fn follow(
         &self,
         (position, from_ns): (LogPosition, i64),
@@ -330,7 +330,7 @@ impl Logs {
         self.read_one(reader, (from_ns, i64::MAX), &RefCell::default(), &mut each)
     }
 
-    /// Reads the ticks of a stretch from a number on, with the notes of the stretch.
+    /// Reads the ticks of a range from a tick number on, with the notes of the range.
     pub fn read_from_tick(
         &self,
         tick: u64,
@@ -345,23 +345,23 @@ impl Logs {
         Ok(())
     }
 
-    /// Number of the tick after the last of a log that can grow.
+    /// Number of the tick after the last, for a log that can grow.
     pub fn next_tick(&self) -> u64 {
         self.end.next_tick
     }
 
-    /// When the last tick was written, by its own clock: before the greatest time where that was set back.
+    /// Time of the last tick by its own clock: before the greatest time if the clock was set back.
     pub fn last_ns(&self) -> i64 {
         let last = self.end.time_ns.filter(|_| self.may_grow());
         last.map_or(self.range.1, |last| last.min(self.range.1).max(self.range.0))
     }
 
-    /// What was lost in the window; known once the logs were read.
+    /// Damage in the window; known once the logs were read.
     pub fn losses(&self) -> Ref<'_, Losses> {
         self.losses.borrow()
     }
 
-    /// What was removed from these logs because no more was to be kept.
+    /// Ticks removed from these logs by their retention limits.
     pub fn trimmed(&self) -> Option<TrimSummary> {
         trimmed(&self.sources)
     }
@@ -413,7 +413,7 @@ impl Logs {
     }
 }
 
-/// Where one log of ours ends; nothing of others, which do not grow.
+/// Position of the end of a single Diskwright log; empty for others, which do not grow.
 fn end_of(sources: &[LogSource]) -> Result<LogEnd, Failure> {
     match sources {
         [source] if source._made.is_none() => Ok(LogReader::open(&source.path)?.log_end(LogEnd::default())?),
@@ -434,7 +434,7 @@ fn trimmed(sources: &[LogSource]) -> Option<TrimSummary> {
     sources.iter().filter_map(|source| source.trimmed).reduce(join)
 }
 
-/// Logs of one machine, those that overlap in time made one.
+/// Joins logs of one machine that overlap in time.
 fn joined(sources: Vec<LogSource>, window: (i64, i64), losses: &mut Losses) -> Result<Vec<LogSource>, Failure> {
     let members: Vec<MergeMember> = sources.iter().map(LogSource::member).collect();
     if members.len() < 2 {
@@ -463,7 +463,7 @@ fn joined(sources: Vec<LogSource>, window: (i64, i64), losses: &mut Losses) -> R
     Ok(all)
 }
 
-/// A log of ours as it is; a folder can only be one, whatever is wrong with it.
+/// Opens a Diskwright log; a folder can be nothing else, whatever is wrong with it.
 fn open_ours(log: &GivenLog) -> Result<LogSource, Failure> {
     let reader = LogReader::open(&log.path)?;
     let Some(range) = reader.range()? else { return Err(nothing_left(&log.path, reader)) };
@@ -472,7 +472,7 @@ fn open_ours(log: &GivenLog) -> Result<LogSource, Failure> {
     Ok(LogSource { path, name, range, times, format, trimmed, bundled: log.bundled, _made: None })
 }
 
-/// A log without any tick; what was lost of it is told.
+/// Returns the failure for a log without any tick, after its damage was reported.
 fn nothing_left(path: &Path, mut reader: LogReader) -> Failure {
     let mut losses = Losses::default();
     let mut frame = Frame::default();
@@ -485,7 +485,7 @@ fn nothing_left(path: &Path, mut reader: LogReader) -> Failure {
     Failure::Failed(format!("{}: contains no ticks", path.display()))
 }
 
-/// Another tool's log, read into one of ours.
+/// Converts another tool's log to a Diskwright log.
 fn open_foreign(log: &GivenLog, reading: &ForeignOptions) -> Result<(LogSource, ReadSummary), Failure> {
     let no_tick = || Failure::Failed(format!("{}: contains no ticks", log.name));
     let made = temporary::Folder::new()?;

@@ -1,4 +1,4 @@
-//! The stretch of a log that a command looks at, and how the log is read.
+//! The range of a log that a command reads, and the options for reading it.
 
 use clap::Args;
 
@@ -6,7 +6,7 @@ use super::super::arrays::Arrays;
 use super::super::foreign::ForeignOptions;
 use super::super::{Failure, when};
 
-/// The stretch of a log that a command looks at.
+/// The range of a log that a command reads.
 #[derive(Args, Clone, Default)]
 pub struct LogWindow {
     /// Start: 2026-11-21T22:15:00Z, "2026-11-21 22:15", 22:15, or -10m (before the log's end)
@@ -19,72 +19,72 @@ pub struct LogWindow {
     pub(super) reading: ForeignOptions,
     #[command(flatten)]
     pub(super) arrays: Arrays,
-    /// The options that give the ends, where they are not called --from and --to.
+    /// Names of the options for the two ends, if they are not --from and --to.
     #[arg(skip)]
     called: Option<[&'static str; 2]>,
 }
 
 impl LogWindow {
-    /// The same way of reading with other ends.
+    /// Returns the same options with other ends.
     pub fn with(&self, from: Option<String>, to: Option<String>) -> LogWindow {
         LogWindow { from, to, ..self.clone() }
     }
 
-    /// The start that was given.
+    /// The given start.
     pub fn from(&self) -> Option<&String> {
         self.from.as_ref()
     }
 
-    /// True when neither end is given.
+    /// True if neither end is given.
     pub fn is_whole(&self) -> bool {
         self.from.is_none() && self.to.is_none()
     }
 
-    /// How a log of another tool is read, where all of it is wanted as it is.
+    /// Returns the options for reading another tool's log, if all of it is wanted unchanged.
     pub fn of_whole(&self) -> Result<Option<&ForeignOptions>, Failure> {
         let is_plain = self.is_whole() && self.arrays.described()?.is_empty();
         Ok(is_plain.then_some(&self.reading))
     }
 
-    /// Refuses options that say how a log is read, or what it lacks, where there is none: they would do nothing, and
-    /// `why --host db1` would judge this machine.
+    /// Refuses options for reading a log if there is none: they would have no effect, and `why --host db1` would judge
+    /// this machine.
     pub fn without_log(&self) -> Result<(), Failure> {
         let Some(option) = self.reading.given().or_else(|| self.arrays.given()) else { return Ok(()) };
         Err(Failure::Usage(format!("{option} needs a log: it says how a log is read, or what a log lacks")))
     }
 
-    /// The same where one machine of a store is read: what is said of the machine holds there too.
+    /// Refuses them if one machine of a store is read; facts about the machine are still allowed.
     pub fn of_store(&self) -> Result<(), Failure> {
         let Some(option) = self.reading.given() else { return Ok(()) };
         Err(Failure::Usage(format!("{option} needs a log; --match selects the machine of a store")))
     }
 
-    /// A window of a store, without a log.
+    /// Returns a window of a store, without a log.
     pub fn between(from: Option<String>, to: Option<String>) -> LogWindow {
         LogWindow { from, to, ..LogWindow::default() }
     }
 
-    /// The same with ends that other options give.
+    /// Returns the window with the names of other options for its ends.
     pub fn called(self, from: &'static str, to: &'static str) -> LogWindow {
         LogWindow { called: Some([from, to]), ..self }
     }
 
-    /// The options that give the ends.
+    /// Names of the options for the two ends.
     pub(super) fn names(&self) -> [&'static str; 2] {
         self.called.unwrap_or(["--from", "--to"])
     }
 
-    /// A window of logs that are still to be read, with what the user says of them.
+    /// Returns a window of logs that are still to be read, with the given facts about them.
     pub fn reading(from: Option<String>, to: Option<String>, reading: ForeignOptions, arrays: Arrays) -> LogWindow {
         LogWindow { from, to, reading, arrays, called: None }
     }
 
-    /// A window of logs that were read already, with what the user says of the machine.
+    /// Returns a window of logs that were already read, with the given facts about the machine.
     pub fn of_machine(from: Option<String>, to: Option<String>, arrays: Arrays) -> LogWindow {
         LogWindow { from, to, arrays, ..LogWindow::default() }
     }
 
-    /// The ends that are given, nanoseconds since 1970 UTC; `end_ns` is what `-10m` counts from.
+    /// Returns the given ends, nanoseconds since 1970 UTC; `-10m` counts back from `end_ns`.
     pub fn ends(&self, end_ns: i64) -> Result<(Option<i64>, Option<i64>), Failure> {
         let end = |text: &Option<String>| text.as_deref().map(|t| when::parse(t, end_ns)).transpose();
         let (from, to) = (end(&self.from)?, end(&self.to)?);

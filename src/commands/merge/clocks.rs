@@ -1,4 +1,4 @@
-//! Whether logs can stand on one time line: by the times that they have, and by what they count.
+//! Checks whether logs can share one timeline: by their times, and by what they count.
 
 use std::collections::BTreeSet;
 
@@ -9,15 +9,15 @@ use crate::commands::bundle::{self, GivenLog};
 use crate::commands::foreign::ForeignOptions;
 use crate::commands::{Failure, output};
 
-/// The offset of local time, seconds, that logs without a zone take over from those of the same machine that
-/// name one; `None` where none does, or two differ.
+/// Offset of local time, seconds, that logs without a zone adopt from logs of the same machine that name one; `None` if
+/// none does, or if two differ.
 fn common_offset<'a>(summaries: impl Iterator<Item = &'a ReadSummary>) -> Option<i32> {
     let named: BTreeSet<i32> = summaries.filter_map(|summary| summary.offset_s).collect();
     if named.len() == 1 { named.first().copied() } else { None }
 }
 
-/// Reads each log. A file of a bundle that cannot be read is left out with a warning, unless the command was
-/// stopped. Where the others name one offset of local time, logs without a zone are read once more with it.
+/// Reads each log. A file of a bundle that cannot be read is left out with a warning, unless the command was stopped.
+/// If the others name one offset of local time, logs without a zone are read again with it.
 pub fn read_each<'l, T>(
     logs: &'l [GivenLog],
     options: &ForeignOptions,
@@ -46,11 +46,11 @@ pub fn read_each<'l, T>(
     Ok(all)
 }
 
-/// Local time differs from UTC by no more.
+/// Maximum difference between local time and UTC.
 const MOST_OFFSET_NS: i64 = 14 * 3600 * 1_000_000_000;
 
-/// Marks members as left out whose times do not tell where they belong beside the others. One that the user named
-/// is an error.
+/// Marks members as left out if their times cannot be placed relative to the others. A member that the user named is an
+/// error.
 pub fn leave_unplaced(members: &[MergeMember], left: &mut [bool]) -> Result<(), Failure> {
     assert_eq!(members.len(), left.len(), "each log is left out or is not");
     let mut order: Vec<usize> = (0..members.len()).filter(|index| !left[*index]).collect();
@@ -58,7 +58,7 @@ pub fn leave_unplaced(members: &[MergeMember], left: &mut [bool]) -> Result<(), 
     if order.len() < 2 || order.iter().all(|index| members[*index].times == TimeBasis::Utc) {
         return Ok(());
     }
-    // the longest are kept where one of two must go
+    // of two conflicting members, the longer one is kept
     order.sort_by_key(|index| {
         let member = &members[*index];
         (member.times, member.bundled, std::cmp::Reverse(member.range.1 - member.range.0))
@@ -95,12 +95,12 @@ pub fn leave_unplaced(members: &[MergeMember], left: &mut [bool]) -> Result<(), 
     Ok(())
 }
 
-/// Why a log cannot stand beside another one; `same` is a counter that both have.
+/// Returns why a log cannot be placed beside another one; `same` is a counter that both have.
 fn conflict(member: &MergeMember, other: &MergeMember, surest: TimeBasis, same: Option<&str>) -> Option<String> {
     let (name, beside) = (&member.name, &other.name);
     let alone = format!("judge it on its own: diskwright why {name}");
     let (from, until) = (member.range.0.max(other.range.0), member.range.1.min(other.range.1));
-    // two tools may count the same, two recordings of one tool do not at the same time
+    // two tools may count the same at the same time, two recordings of one tool do not
     let of_one_tool = same.filter(|_| member.format == other.format);
     match (member.times, same, of_one_tool) {
         (TimeBasis::Counted, ..) if surest < TimeBasis::Counted => {

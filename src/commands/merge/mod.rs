@@ -1,9 +1,9 @@
-//! Logs of one machine whose times overlap (iostat, vmstat and sar of the same hour), joined
-//! onto one time line, so that no second is judged twice and counters of one meet those of another.
+//! Logs of one machine whose times overlap (iostat, vmstat and sar of the same hour), joined onto one timeline, so that
+//! no second is judged twice and counters of one log meet those of another.
 //!
-//! The line is the log with the shortest interval. What others counted in a tick of theirs is spread over
-//! the line's ticks by time, so that totals stay; their levels and rates hold for each of them. A counter
-//! that several have at the same time is taken from one.
+//! The timeline is that of the log with the shortest interval. Amounts that others counted in one of their ticks are
+//! spread over the timeline's ticks by time, so that totals stay; their levels and rates apply to each of them. A
+//! counter that several logs have at the same time is taken from one of them.
 
 mod clocks;
 #[cfg(test)]
@@ -29,41 +29,41 @@ use timeline::{TickGrid, TickSpan};
 
 /// A log that is joined with others.
 pub struct MergeMember {
-    /// What the user calls it.
+    /// Name that the user gave.
     pub name: String,
-    /// A log of ours.
+    /// Path of a Diskwright log.
     pub path: PathBuf,
     /// First and last tick.
     pub range: (i64, i64),
-    /// Where its times come from.
+    /// Origin of its times.
     pub times: TimeBasis,
-    /// Id of its format; empty for a log of ours.
+    /// Id of its format; empty for a Diskwright log.
     pub format: &'static str,
-    /// It is of a folder or archive: where it cannot be joined, the others are.
+    /// True for a log of a folder or archive: if it cannot be joined, the others are.
     pub bundled: bool,
 }
 
-/// A column of a member: where its values go, and how.
+/// A column of a member, with the destination and scale of its values.
 #[derive(Clone, Copy)]
 struct MergeTarget {
     column: usize,
     factor: f64,
     kind: Option<CounterKind>,
-    /// Where other members give it, in [`MergeColumns::others`].
+    /// Ranges in which other members provide it: an index into [`MergeColumns::others`].
     others: usize,
 }
 
-/// A tick of a member, on the line's grid.
+/// A tick of a member, aligned to the timeline's grid.
 struct MergeSample {
     span: TickSpan,
     cells: Vec<(MergeTarget, f64)>,
 }
 
-/// What is known of a member before its values are read.
+/// Facts about a member before its values are read.
 struct Outline {
     /// In order of time.
     spans: Vec<TickSpan>,
-    /// Ticks of times that came before: the clock was set back. They are left out.
+    /// Number of ticks whose times occurred before, because the clock was set back. They are left out.
     repeated: usize,
     /// Time of the first of them.
     set_back: Option<i64>,
@@ -71,15 +71,15 @@ struct Outline {
     topology: Option<Topology>,
 }
 
-/// Which members are not read with the others: those of other machines, and those whose times tell nothing of where
-/// they belong. It is said why. One that the user named is an error.
+/// Finds members that are not joined with the others: those of other machines, and those whose times cannot be placed.
+/// The reason is reported. A member that the user named is an error.
 pub fn left_out(members: &[MergeMember]) -> Result<Vec<bool>, Failure> {
     let mut left = bundle::of_other_machines(members)?;
     clocks::leave_unplaced(members, &mut left)?;
     Ok(left)
 }
 
-/// The members that overlap in time, each group in one list; ranges must be in order.
+/// Groups members that overlap in time; ranges must be in order.
 pub fn groups(members: Vec<MergeMember>) -> Vec<Vec<MergeMember>> {
     let mut groups: Vec<Vec<MergeMember>> = Vec::new();
     let mut end = i64::MIN;
@@ -113,7 +113,7 @@ pub fn same_host(members: &[MergeMember]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The machine that a log names first.
+/// The first host name in a log.
 pub fn host(path: &Path) -> Result<Option<String>, Failure> {
     let mut reader = LogReader::open(path)?;
     let mut frame = Frame::default();
@@ -126,7 +126,7 @@ pub fn host(path: &Path) -> Result<Option<String>, Failure> {
                     return Ok(Some(host));
                 }
             }
-            // it stands before the ticks that it describes
+            // its note precedes the ticks that it describes
             LogItem::Frame if frames > 1 => break,
             LogItem::Frame => frames += 1,
             _ => {}
@@ -135,11 +135,11 @@ pub fn host(path: &Path) -> Result<Option<String>, Failure> {
     Ok(None)
 }
 
-/// Ticks between two looks at the room that is left.
+/// Ticks between two checks of free space.
 const LOOK_EACH: usize = 1000;
 
-/// Writes the members of one group, as far as they lie in a window. `room` is the folder that is written to, where
-/// that goes away: it leaves a reserve on its filesystem.
+/// Writes the members of one group, as far as they lie in a window. `room` is the folder written to if it is temporary:
+/// it leaves a reserve on its filesystem.
 pub fn join(
     mut members: Vec<MergeMember>,
     window: (i64, i64),
@@ -154,7 +154,7 @@ pub fn join(
     for member in &members {
         outlines.insert(member.path.clone(), outline(&member.path, window)?);
     }
-    // the finest first: its ticks are the line, and what several have is taken from it
+    // the finest first: its ticks are the timeline, and counters that several members have are taken from it
     members.sort_by_key(|member| match timeline::usual(&outlines[&member.path].spans) {
         0 => i64::MAX,
         usual => usual,
@@ -187,14 +187,14 @@ pub fn join(
         let tick = Tick { time_ns: span.1, elapsed_ns: (span.1 - span.0).unsigned_abs() };
         writer.push(&columns.schema(), tick, &columns.row)?;
     }
-    // notes behind the last tick
+    // notes after the last tick
     for cursor in &mut cursors {
         while cursor.next(None, &mut columns, &mut topologies, writer, losses)?.is_some() {}
     }
     Ok(())
 }
 
-/// Writes a log that overlaps with no other as it is.
+/// Copies a log that overlaps with no other.
 fn copy(path: &Path, window: (i64, i64), writer: &mut LogWriter, losses: &mut Losses) -> Result<(), Failure> {
     let mut reader = LogReader::open(path)?;
     reader.window(window.0, window.1);
@@ -213,7 +213,7 @@ fn copy(path: &Path, window: (i64, i64), writer: &mut LogWriter, losses: &mut Lo
     Ok(())
 }
 
-/// The ticks, series and machine of a log.
+/// Reads the ticks, series and machine of a log.
 fn outline(path: &Path, window: (i64, i64)) -> Result<Outline, Failure> {
     let mut outline =
         Outline { spans: Vec::new(), repeated: 0, set_back: None, series: BTreeSet::new(), topology: None };
@@ -248,7 +248,7 @@ fn outline(path: &Path, window: (i64, i64)) -> Result<Outline, Failure> {
     Ok(outline)
 }
 
-/// Knows the ticks of times that a log had before: its clock was set back.
+/// Detects ticks whose times a log already had, because its clock was set back.
 #[derive(Default)]
 struct TickOrder {
     latest_ns: Option<i64>,
@@ -256,7 +256,7 @@ struct TickOrder {
 }
 
 impl TickOrder {
-    /// Takes in the next tick; true until the clock has caught up.
+    /// Handles the next tick; true until the clock has caught up.
     fn is_repeated(&mut self, tick: &Tick) -> bool {
         let latest = self.latest_ns.unwrap_or(tick.time_ns);
         self.is_back = tick.time_ns < latest || self.is_back && tick.time_ns == latest;
@@ -276,15 +276,15 @@ impl Outline {
     }
 }
 
-/// True where two spans have some time in common, or one is a moment in the other.
+/// True if two spans share some time, or one is a point in the other.
 fn overlap(one: TickSpan, other: TickSpan) -> bool {
     one.0.max(other.0) < one.1.min(other.1) || one.0 == one.1 && other.0 < one.0 && one.0 <= other.1
 }
 
-/// Lines about one thing; of more only their number is told.
+/// Maximum number of lines about one thing; beyond it only their number is reported.
 const MOST_LINES: usize = 5;
 
-/// Says on standard error what is joined, and whose counters are taken where several have them at once.
+/// Reports on standard error which logs are joined, and whose counters are used if several have them at once.
 fn tell(members: &[MergeMember], outlines: &[Outline]) {
     let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
     let few = names.iter().take(MOST_LINES).copied().collect::<Vec<_>>().join(", ");
@@ -316,7 +316,7 @@ fn tell(members: &[MergeMember], outlines: &[Outline]) {
     }
 }
 
-/// Says on standard error which members have times twice, of which only the first are taken.
+/// Reports on standard error which members have times twice, of which only the first are used.
 fn tell_set_back(members: &[MergeMember], outlines: &[Outline]) {
     let set_back = members.iter().zip(outlines).filter(|(_, outline)| outline.set_back.is_some());
     for (member, outline) in set_back.take(MOST_LINES) {
@@ -331,13 +331,13 @@ fn tell_set_back(members: &[MergeMember], outlines: &[Outline]) {
 struct MergeColumns {
     series: Vec<Series>,
     places: HashMap<(String, String), usize>,
-    /// Who gives a series, and when: rank and extent, in order of ranks.
+    /// Providers of a series: rank and span, in order of ranks.
     owners: HashMap<(String, String), Vec<(usize, TickSpan)>>,
-    /// Stretches in which a member's series is taken from others; the first is none.
+    /// Spans in which a member's series is taken from others; the first is empty.
     others: Vec<Vec<TickSpan>>,
     schema: Option<Arc<Schema>>,
     row: Vec<f64>,
-    /// Time that each level's mean in the row is of.
+    /// Time that each level's mean in the row covers.
     weights: Vec<f64>,
 }
 
@@ -363,7 +363,7 @@ impl MergeColumns {
         self.weights.fill(0.0);
     }
 
-    /// Where a member's series go; `None` for one that stands twice in it.
+    /// Destinations of a member's series; `None` for one that it has twice.
     fn targets(&mut self, rank: usize, schema: &Schema) -> Vec<Option<MergeTarget>> {
         let mut taken = BTreeSet::new();
         let mut target = |series: &Series| {
@@ -395,22 +395,22 @@ impl MergeColumns {
         schema.series.iter().map(&mut target).collect()
     }
 
-    /// Adds a sample's part in a span.
+    /// Adds the part of a sample that lies in a span.
     fn put(&mut self, sample: &MergeSample, span: TickSpan) {
         let length = sample.span.1 - sample.span.0;
         let shared = sample.span.1.min(span.1) - sample.span.0.max(span.0);
-        let whole = sample.span == span;
+        let is_whole = sample.span == span;
         for (target, value) in &sample.cells {
             let (cell, weight) = (&mut self.row[target.column], &mut self.weights[target.column]);
-            if whole {
+            if is_whole {
                 (*cell, *weight) = (*value, 1.0);
             } else if length <= 0 {
-                // what a first report counts since the start of the machine is not of this time; a level is
+                // amounts in a first report count since the machine started, so they are dropped; its levels are valid
                 if target.kind == Some(CounterKind::Level) && cell.is_nan() {
                     *cell = *value;
                 }
             } else if target.kind == Some(CounterKind::Total) {
-                // an amount of its tick is spread over time
+                // an amount counted in the tick is spread over time
                 let part = value * (shared as f64 / length as f64);
                 *cell = if cell.is_nan() { part } else { *cell + part };
             } else {
@@ -422,7 +422,7 @@ impl MergeColumns {
     }
 }
 
-/// The machine, as all members know it.
+/// The machine as all members describe it.
 struct Topologies {
     known: Vec<Option<Topology>>,
     written: Option<Topology>,
@@ -460,17 +460,17 @@ impl Topologies {
     }
 }
 
-/// A member being read.
+/// A member that is being read.
 struct MergeCursor {
     rank: usize,
     reader: LogReader,
     frame: Frame,
     position: usize,
-    /// Ticks of the frame, once the notes before it were given.
+    /// Number of ticks of the frame, once the notes before it were passed on.
     ticks: usize,
     targets: Vec<Option<MergeTarget>>,
     schema: Option<Arc<Schema>>,
-    /// The sample that is not over yet.
+    /// The sample that has not ended yet.
     sample: Option<MergeSample>,
     order: TickOrder,
     is_over: bool,
@@ -495,7 +495,7 @@ impl MergeCursor {
         })
     }
 
-    /// Adds all that lies in a span of the line.
+    /// Adds everything that lies in a span of the timeline.
     fn add(
         &mut self,
         span: TickSpan,
@@ -526,14 +526,14 @@ impl MergeCursor {
         }
     }
 
-    /// Passes over ticks of times that came before, which the line does not have.
+    /// Skips ticks whose times occurred before, which the timeline does not have.
     fn pass_repeated(&mut self) {
         while self.position < self.ticks && self.order.is_repeated(&self.frame.ticks()[self.position]) {
             self.position += 1;
         }
     }
 
-    /// The next tick; notes before it are written.
+    /// Returns the next tick; notes before it are written.
     fn next(
         &mut self,
         grid: Option<&TickGrid>,

@@ -9,7 +9,7 @@ use super::{MergeMember, join};
 
 const SECOND: i64 = 1_000_000_000;
 
-/// A log of ticks that end at these seconds, each so many seconds long, with a read a second.
+/// A log of ticks that end at these seconds, each this many seconds long, with one read per second.
 fn member(path: &std::path::Path, counter: &str, seconds: &[i64], length: i64) -> MergeMember {
     let series = Series { counter: counter.into(), instance: "sda".into(), scale: 1.0 };
     let schema = Arc::new(Schema::new(vec![series]));

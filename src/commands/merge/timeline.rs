@@ -1,19 +1,19 @@
-//! One time line for logs whose ticks lie differently: the finest log's ticks, and those of
-//! the others where it has none.
+//! One timeline for logs with different ticks: the finest log's ticks, and ticks of the others where it has none.
 
-/// What a tick covers: from, to, nanoseconds. The first of a log covers nothing, because
-/// nothing is known of the time before.
+/// Time that a tick covers: from, to, nanoseconds. The first tick of a log covers nothing, because the time before it
+/// is unknown.
 pub type TickSpan = (i64, i64);
 
-/// The boundaries of the finest log, to which the ticks of others are moved: clocks of tools tell
-/// seconds, and nobody starts two tools at the same moment.
+/// The boundaries of the finest log, to which the ticks of others are aligned: tools print whole seconds, and two tools
+/// never start at the same instant.
 pub struct TickGrid {
     boundaries: Vec<i64>,
-    /// Boundaries move so far at most.
+    /// Maximum distance by which a boundary is moved.
     reach: i64,
 }
 
 impl TickGrid {
+    /// Builds the grid of a log's ticks.
     pub fn new(spans: &[TickSpan]) -> TickGrid {
         let mut boundaries: Vec<i64> = spans.iter().flat_map(|(from, to)| [*from, *to]).collect();
         boundaries.sort_unstable();
@@ -28,22 +28,22 @@ impl TickGrid {
         nearest.filter(|b| b.abs_diff(moment) <= self.reach.unsigned_abs()).unwrap_or(moment)
     }
 
-    /// Where a tick of another log lies on this grid.
+    /// Aligns a tick of another log to this grid.
     pub fn place(&self, (from, to): TickSpan) -> TickSpan {
         let placed = (self.snap(from), self.snap(to));
-        // one that is shorter than the grid's stays what it is
+        // a tick shorter than the grid's is left unchanged
         if placed.0 == placed.1 && from < to { (from, to) } else { placed }
     }
 }
 
-/// The usual length of a tick: the median; 0 where none is known.
+/// Usual length of a tick: the median; 0 if none is known.
 pub fn usual(spans: &[TickSpan]) -> i64 {
     let mut lengths: Vec<i64> = spans.iter().map(|(from, to)| to - from).filter(|length| *length > 0).collect();
     lengths.sort_unstable();
     lengths.get(lengths.len() / 2).copied().unwrap_or(0)
 }
 
-/// Adds what `line` does not cover of other ticks. Both are in order.
+/// Adds the parts of other ticks that `line` does not cover. Both are in order.
 pub fn add(line: &mut Vec<TickSpan>, others: &[TickSpan]) {
     let mut added = Vec::new();
     let mut position = 0;
@@ -65,7 +65,7 @@ pub fn add(line: &mut Vec<TickSpan>, others: &[TickSpan]) {
         }
     }
     line.extend(added);
-    // a moment stands before the tick that ends with it
+    // a tick without length stands before the tick that ends with it
     line.sort_unstable_by_key(|(from, to)| (*to, std::cmp::Reverse(*from)));
 }
 

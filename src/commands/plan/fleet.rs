@@ -1,5 +1,5 @@
-//! `plan --from LOG… --fleet`, `plan --prometheus URL --fleet`: each machine's
-//! demand and design, and one purchase list of all.
+//! `plan --from LOG… --fleet`, `plan --prometheus URL --fleet`: each machine's demand and design, and one purchase list
+//! for all.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use super::{Arguments, from_log, screen};
 use crate::commands::log::Logs;
 use crate::commands::{Failure, output};
 
-/// The window of a store, where none is given: a week has a weekend.
+/// Default window of a store: a week includes a weekend.
 const USUAL_WINDOW: Duration = Duration::from_secs(7 * 86_400);
-/// What demands are taken from.
+/// Counters that demands are computed from.
 const COUNTERS: [&str; 13] = [
     "physical_disk.reads",
     "physical_disk.writes",
@@ -35,18 +35,18 @@ const COUNTERS: [&str; 13] = [
     "memory.total_bytes",
 ];
 
-/// One machine: its demand and design, or why there is none.
+/// One machine: its demand and design, or the reason why there is none.
 struct PlannedMachine {
     name: String,
     found: Result<(MeasuredDemand, Option<PlanAnswer>), Failure>,
 }
 
-/// A part of the purchase list.
+/// A row of the purchase list.
 #[derive(Default)]
 struct PurchaseRow {
     count: u64,
     machines: u64,
-    /// `None` where any of them has no known price.
+    /// `None` if the price of any of them is unknown.
     price: Option<f64>,
     monthly: bool,
 }
@@ -74,7 +74,7 @@ pub fn run(arguments: &Arguments, options: &MeasureOptions, limits: &PlanLimits)
     if planned.iter().all(|machine| machine.found.is_err()) {
         let first = planned.into_iter().find_map(|machine| Some((machine.name, machine.found.err()?)));
         return Err(match first {
-            // a log that cannot be read is no wrong usage, alone or among others
+            // an unreadable log is not wrong usage, alone or among others
             Some((name, Failure::Usage(because))) => Failure::Usage(format!("{name}: {because}")),
             Some((name, because)) => Failure::Failed(format!("{name}: {because}")),
             None => Failure::Usage("there is no machine to plan for".into()),
@@ -103,7 +103,7 @@ fn one(
     Ok((measured, answer))
 }
 
-/// All machines of a store, chunk by chunk.
+/// Loads all machines of a store, chunk by chunk.
 fn of_store(arguments: &Arguments, loads: &mut Vec<(String, Result<LoadSeries, Failure>)>) -> Result<(), Failure> {
     let asking = &arguments.from.asking;
     arguments.from.window().without_log()?;
@@ -125,7 +125,7 @@ fn of_store(arguments: &Arguments, loads: &mut Vec<(String, Result<LoadSeries, F
     Ok(())
 }
 
-/// What the first design of each machine is bought of, added up by item.
+/// Sums up the items of each machine's first design.
 fn purchases(planned: &[PlannedMachine]) -> BTreeMap<String, PurchaseRow> {
     let mut rows: BTreeMap<String, PurchaseRow> = BTreeMap::new();
     for design in planned.iter().filter_map(design) {
@@ -145,7 +145,7 @@ fn purchases(planned: &[PlannedMachine]) -> BTreeMap<String, PurchaseRow> {
     rows
 }
 
-/// Machines that the purchases leave out.
+/// Number of machines that the purchase list leaves out.
 fn without_design(planned: &[PlannedMachine]) -> usize {
     planned.iter().filter(|machine| design(machine).is_none()).count()
 }
@@ -155,10 +155,10 @@ fn design(machine: &PlannedMachine) -> Option<&PlannedDesign> {
     answer.as_ref().filter(|answer| answer.feasible)?.designs.first()
 }
 
-/// The sum of a period, and how many rows have no known price.
+/// Total price of a period, and the number of rows without a known price.
 fn total(rows: &BTreeMap<String, PurchaseRow>, monthly: bool) -> (f64, usize) {
     let of_period = || rows.values().filter(move |row| row.monthly == monthly);
-    // from 0: the sum of nothing is -0
+    // starting at 0, because the sum of nothing is -0
     let sum = of_period().filter_map(|row| row.price).fold(0.0, |sum, price| sum + price);
     (sum, of_period().filter(|row| row.price.is_none()).count())
 }
@@ -204,7 +204,7 @@ fn text(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, l
     out + &list(planned, purchases, &limits.currency)
 }
 
-/// The purchase list, and what it leaves out.
+/// Formats the purchase list, and what it leaves out.
 fn list(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, currency: &str) -> String {
     let mut list = TextTable::new().text("to buy").column("number", Align::Right).column("machines", Align::Right);
     list = list.column("price", Align::Right);

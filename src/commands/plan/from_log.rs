@@ -1,6 +1,5 @@
-//! `plan --from LOG`: the demand of a log, a store, a trace or a described
-//! workload, and what is asked about it: designs, a change (`--what-if`), the
-//! credits of a volume (`--volume`), a whole fleet.
+//! `plan --from LOG`: the demand of a log, a store, a trace or a described workload, and the questions about it:
+//! designs, a change (`--what-if`), the credits of a volume (`--volume`), a whole fleet.
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +30,7 @@ use crate::commands::simulate::Pictures;
 use crate::commands::store::{self, StoreArguments};
 use crate::commands::{Failure, output, show_trace, simulate};
 
-/// Where a demand is taken from.
+/// Sources of a demand.
 #[derive(Args)]
 #[command(next_help_heading = "Demand from a log")]
 pub struct FromOptions {
@@ -86,10 +85,10 @@ pub struct FromOptions {
 }
 
 impl FromOptions {
-    /// True where the demand is not typed.
+    /// True if the demand is measured, not typed.
     pub fn is_asked(&self) -> Result<bool, Failure> {
-        let asked = !self.logs.is_empty() || !self.trace.is_empty() || self.workload.is_some();
-        if asked || self.asking.is_asked()? {
+        let has_source = !self.logs.is_empty() || !self.trace.is_empty() || self.workload.is_some();
+        if has_source || self.asking.is_asked()? {
             return Ok(true);
         }
         let options = [
@@ -110,7 +109,7 @@ impl FromOptions {
         }
     }
 
-    /// How demands are taken.
+    /// Returns the options for measuring demands.
     pub fn options(&self) -> Result<MeasureOptions, Failure> {
         let usage = |text: String| Err(Failure::Usage(text));
         let (percentile, comfort) = (self.percentile.unwrap_or(USUAL_PERCENTILE), self.comfort.unwrap_or(1.0));
@@ -126,7 +125,7 @@ impl FromOptions {
         Ok(MeasureOptions { percentile, comfort, users: self.users, utc_offset_s: 0 })
     }
 
-    /// Pictures are of designs: where none are searched, there is nothing to draw.
+    /// Refuses chart options if no designs are searched, because charts show designs.
     fn check_pictures(&self, pictures: &Pictures) -> Result<(), Failure> {
         let options = [
             ("--what-if", self.what_if.is_some()),
@@ -142,13 +141,15 @@ impl FromOptions {
         }
     }
 
+    /// Returns the window of the log, with the options for reading it.
     pub fn window(&self) -> LogWindow {
         LogWindow::reading(self.since.clone(), self.until.clone(), self.reading.clone(), self.arrays.clone())
             .called("--since", "--until")
     }
 }
 
-/// The same options with the zone's offset at the end of a load, for hours of the day. The load has those before it.
+/// Sets the zone's offset at the end of a load in the options, for hours of the day. Earlier offsets are stored in the
+/// load.
 pub fn in_zone(options: &MeasureOptions, series: &mut LoadSeries) -> MeasureOptions {
     let zone = TimeZone::system();
     let of_zone = |time_ns: i64| {
@@ -159,7 +160,7 @@ pub fn in_zone(options: &MeasureOptions, series: &mut LoadSeries) -> MeasureOpti
     MeasureOptions { utc_offset_s: series.utc_offsets.last().map_or(0, |(_, offset_s)| *offset_s), ..*options }
 }
 
-/// Answers from a log.
+/// Answers from a measured load.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let from = &arguments.from;
     let options = from.options()?;
@@ -207,7 +208,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let style = output::wide_style();
     let mut text = match &predicted {
-        // the model's error comes before everything that it says
+        // the model's error comes before its predictions
         Some(predicted) => load_screen::what_if(predicted, &style),
         None => load_screen::load(&measured, &options, &style),
     };
@@ -220,7 +221,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     output::text(&text)
 }
 
-/// What is typed wrongly is told before a long log is read; gives the volume that was named.
+/// Checks typed values before a long log is read; returns the named volume.
 fn typed(from: &FromOptions, limits: &PlanLimits) -> Result<Option<ReplayedVolume>, Failure> {
     let volume = from.volume.as_deref().map(|text| volume(text, &limits.prices)).transpose()?;
     if let Some(volume) = &volume {
@@ -233,14 +234,14 @@ fn typed(from: &FromOptions, limits: &PlanLimits) -> Result<Option<ReplayedVolum
     Ok(volume)
 }
 
-/// The demand with the names of the contract that are worked out.
+/// Returns the demand as JSON, with the documented derived fields.
 pub fn demand(measured: &MeasuredDemand) -> Value {
     let mut value = json!(measured.demand);
     value["size_bytes"] = json!(measured.demand.size_bytes());
     value
 }
 
-/// The load that was asked for.
+/// Reads the requested load.
 fn series(from: &FromOptions) -> Result<LoadSeries, Failure> {
     if !from.trace.is_empty() || from.workload.is_some() {
         from.window().without_log()?;
@@ -262,7 +263,7 @@ fn series(from: &FromOptions) -> Result<LoadSeries, Failure> {
     of_logs(&logs.without_distributions(), &from.devices)
 }
 
-/// The load of logs, of these devices or of all.
+/// Reads the load of these devices in logs, or of all.
 pub fn of_logs(logs: &Logs, devices: &[String]) -> Result<LoadSeries, Failure> {
     let mut collector = LoadCollector::of(devices);
     logs.read(|piece| collect(&mut collector, piece))?;
@@ -286,7 +287,7 @@ pub fn of_logs(logs: &Logs, devices: &[String]) -> Result<LoadSeries, Failure> {
     Ok(series)
 }
 
-/// Gives a collector what it takes of a log.
+/// Passes a piece of a log to a collector.
 pub fn collect(collector: &mut LoadCollector, piece: LogPiece<'_>) -> Result<(), Failure> {
     match piece {
         LogPiece::Frame(frame) => collector.frame(frame),
@@ -349,14 +350,14 @@ fn predict(series: &LoadSeries, change: &str, options: &MeasureOptions, prices: 
     })
 }
 
-/// A volume of a size, and operations that were bought.
+/// A volume with a size, and purchased operations.
 struct ReplayedVolume {
     offer: VolumeOffer,
     gib: f64,
     iops: Option<f64>,
 }
 
-/// `gp2:500GiB`, `gp3:1TiB:6000`.
+/// Parses `gp2:500GiB`, `gp3:1TiB:6000`.
 fn volume(text: &str, prices: &PriceList) -> Result<ReplayedVolume, Failure> {
     let wrong = |because: String| Failure::Usage(format!("--volume `{text}`: {because}"));
     let mut parts = text.split(':');
@@ -389,7 +390,7 @@ fn volume(text: &str, prices: &PriceList) -> Result<ReplayedVolume, Failure> {
     }
 }
 
-/// The credits of a volume and of the instance that was named along a load, and what to know about them.
+/// Replays the credits of a volume and of the named instance along a load, and adds notes about them.
 fn replayed(
     series: &LoadSeries,
     volume: &ReplayedVolume,
@@ -400,7 +401,7 @@ fn replayed(
     let offer = &volume.offer;
     let ticks: Vec<LoadTick> = series.ticks.iter().map(|tick| tick.scaled(comfort)).collect();
     let rule = OperationRule::of_offer(offer);
-    // of a log, only what was typed (--sequential) is known
+    // a log shows no sequential share; only a typed one (--sequential) is known
     let sequential = measured.demand.sequential_share;
     let on = goes_on(sequential, measured.demand.read_share());
     let mut all: Vec<BucketReplay> = replay::volume_buckets(offer, volume.gib, volume.iops, None)
@@ -408,7 +409,7 @@ fn replayed(
         .map(|bucket| replay::replay(bucket, &ticks, &rule, on))
         .collect();
     if let Some(caps) = instance(offer, limits)? {
-        // an instance counts what is moved
+        // an instance counts the bytes that are moved
         all.extend(replay::instance_buckets(caps).iter().map(|bucket| replay::replay(bucket, &ticks, &USUAL, 0.0)));
     }
     let mut notes = Vec::new();
@@ -445,7 +446,7 @@ fn replayed(
     Ok(all)
 }
 
-/// The instance that was named, which is of the volume's provider.
+/// Finds the named instance, which must be of the volume's provider.
 fn instance<'a>(offer: &VolumeOffer, limits: &'a PlanLimits) -> Result<Option<&'a InstanceCaps>, Failure> {
     match limits.instance_caps().map_err(super::failure)? {
         Some(caps) if caps.provider != offer.provider => Err(Failure::Usage(format!(

@@ -1,4 +1,4 @@
-//! What a log says of its load, on a terminal.
+//! The measured load, on a terminal.
 
 use diskwright_base::units::{digits, display, plural};
 use diskwright_planner::replay::{BucketReplay, BucketUnit};
@@ -9,7 +9,7 @@ use diskwright_report::{Align, Ink, Style, TextTable};
 
 use super::screen::{painted, told};
 
-/// The load, before the designs.
+/// Draws the load, before the designs.
 pub fn load(measured: &MeasuredDemand, options: &MeasureOptions, style: &Style) -> String {
     let (demand, summary) = (&measured.demand, &measured.summary);
     let stars = usize::from(summary.rating.stars);
@@ -56,7 +56,7 @@ fn percentiles(measured: &MeasuredDemand) -> TextTable {
     table
 }
 
-/// Devices that are shown.
+/// Maximum number of devices shown.
 const MOST: usize = 12;
 
 fn devices(measured: &MeasuredDemand, options: &MeasureOptions) -> TextTable {
@@ -137,19 +137,19 @@ fn lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String> {
 fn hidden(found: &diskwright_planner::series::hidden::HiddenLoad) -> String {
     let (device, method) = (&found.device, &found.method);
     let (time, rate) = (display(found.saturated_s, "s"), display(found.plateau_per_s, "per_s"));
-    let asked = match (found.asked_per_s, found.interval_per_s) {
-        (Some(asked), Some((low, high))) => {
+    let hidden_demand = match (found.asked_per_s, found.interval_per_s) {
+        (Some(hidden_demand), Some((low, high))) => {
             let high = high.map_or("more".into(), |high| display(high, "per_s"));
-            format!("the demand behind it is {} ({} to {high})", display(asked, "per_s"), display(low, "per_s"))
+            format!("the demand behind it is {} ({} to {high})", display(hidden_demand, "per_s"), display(low, "per_s"))
         }
-        (Some(asked), None) => format!("the demand behind it is {}", display(asked, "per_s")),
+        (Some(hidden_demand), None) => format!("the demand behind it is {}", display(hidden_demand, "per_s")),
         (None, Some((low, _))) => format!("the demand behind it is at least {}", display(low, "per_s")),
         (None, None) => "the demand behind it is unknown".into(),
     };
-    format!("{device} was saturated for {time} at {rate}; {asked} ({method})")
+    format!("{device} was saturated for {time} at {rate}; {hidden_demand} ({method})")
 }
 
-/// What became of each limit.
+/// Draws the replay of each limit.
 pub fn buckets(all: &[BucketReplay], style: &Style) -> String {
     let mut table = TextTable::new().text("limit");
     for title in ["always", "burst", "lowest", "throttled", "at nothing", "delay"] {
@@ -181,7 +181,7 @@ pub fn buckets(all: &[BucketReplay], style: &Style) -> String {
     out + "\n"
 }
 
-/// A prediction; the model's error comes first.
+/// Draws a prediction; the model's error comes first.
 pub fn what_if(found: &WhatIf, style: &Style) -> String {
     let trust = if found.trusted { "" } else { "; the prediction is unreliable" };
     let error = format!(

@@ -1,5 +1,5 @@
-//! `plan`: from a demand to designs that carry it. What is typed becomes a
-//! demand and limits in `options.rs`, the answer is drawn in `screen.rs`.
+//! `plan`: finds designs for a demand. `options.rs` turns arguments into a demand and limits, `screen.rs` draws the
+//! answer.
 
 mod fleet;
 pub mod from_log;
@@ -35,7 +35,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Runs the command.
+/// Runs `plan`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.calibration.is_asked() {
         if arguments.pictures.are_asked() {
@@ -66,7 +66,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     output::text(&screen::draw(&answer, &limits, &output::wide_style()))
 }
 
-/// The answer as JSON.
+/// Returns the answer as JSON.
 fn document(answer: &diskwright_planner::PlanAnswer) -> Value {
     let mut document = json!({ "schema": "diskwright.plan/1" });
     if let (Value::Object(fields), Value::Object(answered)) = (&mut document, json!(answer)) {
@@ -76,7 +76,7 @@ fn document(answer: &diskwright_planner::PlanAnswer) -> Value {
     document
 }
 
-/// Names of the contract that are worked out of other fields.
+/// Adds documented fields that are derived from others.
 fn add_contract(document: &mut Value, answer: &diskwright_planner::PlanAnswer) {
     document["demand"]["size_bytes"] = json!(answer.demand.size_bytes());
     let empty = json!([]);
@@ -86,7 +86,7 @@ fn add_contract(document: &mut Value, answer: &diskwright_planner::PlanAnswer) {
     };
 }
 
-/// What was typed wrongly is usage; a drive that cannot be made is not.
+/// Converts an error: wrong arguments are usage errors, a drive that cannot be built is not.
 fn failure(error: PlanError) -> Failure {
     match error {
         PlanError::Drive { .. } => Failure::Failed(error.to_string()),

@@ -1,4 +1,4 @@
-//! What is typed, as a demand and limits.
+//! Command-line options as a demand and limits.
 
 use std::path::PathBuf;
 
@@ -15,10 +15,10 @@ use diskwright_simulator::{ArrayLevel, catalogue};
 use crate::commands::Failure;
 use crate::commands::when::rfc3339;
 
-/// Bytes of a request whose size was not given.
+/// Default size of a request, bytes.
 const USUAL_SIZE: u64 = 8192;
 
-/// What storage has to do.
+/// Requirements of a load.
 #[derive(Args)]
 #[command(next_help_heading = "Demand")]
 pub struct DemandOptions {
@@ -60,7 +60,7 @@ pub struct DemandOptions {
     members_of: Option<String>,
 }
 
-/// What designs must keep to.
+/// Limits that designs must meet.
 #[derive(Args)]
 #[command(next_help_heading = "Limits")]
 pub struct LimitOptions {
@@ -130,7 +130,7 @@ fn usage(text: impl Into<String>) -> Failure {
     Failure::Usage(text.into())
 }
 
-/// What is wrong with a demand that was typed, by the option that says so.
+/// Describes what is wrong with a typed demand, by the option that gave it.
 fn in_options(error: &DemandError) -> String {
     let DemandError::Number { field, value, expected } = error else { return error.to_string() };
     let options = [
@@ -150,7 +150,7 @@ fn in_options(error: &DemandError) -> String {
 }
 
 fn seconds(option: &str, text: &str) -> Result<f64, Failure> {
-    // parse_duration knows no microseconds, which flash needs
+    // parse_duration does not know microseconds, which flash needs
     let micro = text.trim().strip_suffix("us").and_then(|number| number.trim().parse::<f64>().ok());
     if let Some(us) = micro.filter(|us| *us > 0.0 && us.is_finite()) {
         return Ok(us * 1e-6);
@@ -159,7 +159,7 @@ fn seconds(option: &str, text: &str) -> Result<f64, Failure> {
     Ok(time.as_secs_f64())
 }
 
-/// `raid5`, with the levels that there are where it is none.
+/// Parses a level such as `raid5`; the error lists all levels.
 fn level(text: &str) -> Result<ArrayLevel, Failure> {
     ArrayLevel::parse(text).ok_or_else(|| {
         let known: Vec<&str> = ArrayLevel::ALL.iter().map(|level| level.name()).collect();
@@ -168,7 +168,7 @@ fn level(text: &str) -> Result<ArrayLevel, Failure> {
 }
 
 impl DemandOptions {
-    /// As a demand.
+    /// Returns the demand.
     pub fn demand(&self) -> Result<Demand, Failure> {
         if self.reads.is_none() && self.writes.is_none() {
             return Err(usage("plan needs a demand: --reads N and --writes N (per second), or a log: --from LOG"));
@@ -194,7 +194,7 @@ impl DemandOptions {
             ..Demand::typed(reads, writes, size)
         };
         demand.check().map_err(|error| usage(in_options(&error)))?;
-        // checked here, so that a wrong one is told before anything is planned
+        // checked here, so that a wrong one is reported before anything is planned
         self.horizon_days()?;
         Ok(demand)
     }
@@ -203,7 +203,7 @@ impl DemandOptions {
         self.growth.map(|bytes| CapacityGrowth { bytes_per_day: bytes as f64, interval_bytes_per_day: None })
     }
 
-    /// The response that is good enough.
+    /// Returns the required response time.
     fn target(&self) -> Result<Option<ResponseTarget>, Failure> {
         let of = ResponseStatistic::ALL.into_iter().find(|of| of.name() == self.response_of);
         let of = of.ok_or_else(|| usage(format!("--response-of `{}`: expected mean, p95 or p99", self.response_of)))?;
@@ -211,12 +211,12 @@ impl DemandOptions {
         Ok(response.map(|target_s| ResponseTarget { target_s, of }))
     }
 
-    /// Whether a load is typed.
+    /// True if a load was typed.
     pub fn is_typed(&self) -> bool {
         self.reads.is_some() || self.writes.is_some()
     }
 
-    /// Looks for what a log says itself.
+    /// Refuses options for values that a log provides itself.
     pub fn check_beside_log(&self) -> Result<(), Failure> {
         let typed = [
             ("--reads", self.reads.is_some()),
@@ -234,7 +234,7 @@ impl DemandOptions {
         }
     }
 
-    /// A demand that was measured, with what was typed of room and response.
+    /// Completes a measured demand with the typed capacity and response time.
     pub fn completed(&self, measured: Demand) -> Result<Demand, Failure> {
         let demand = Demand {
             capacity_bytes: self.capacity.map(|bytes| bytes as f64).or(measured.capacity_bytes),
@@ -247,13 +247,13 @@ impl DemandOptions {
         Ok(demand)
     }
 
-    /// Days until which the capacity must last.
+    /// Days for which the capacity must last.
     pub fn horizon_days(&self) -> Result<f64, Failure> {
         self.horizon.as_deref().map_or(Ok(0.0), |text| Ok(seconds("--horizon", text)? / 86_400.0))
     }
 }
 
-/// Rates of all members together, turned back into those of the array.
+/// Converts rates of all members together to those of the array.
 fn front_end(array: &str, reads: f64, writes: f64) -> Result<(f64, f64), Failure> {
     let wrong = || usage(format!("--members-of `{array}`: write a level and a number of members, such as raid5:3"));
     let (name, members) = array.split_once(':').ok_or_else(wrong)?;
@@ -270,7 +270,7 @@ fn front_end(array: &str, reads: f64, writes: f64) -> Result<(f64, f64), Failure
 }
 
 impl LimitOptions {
-    /// As limits; `horizon_days` comes from the demand.
+    /// Returns the limits; `horizon_days` comes from the demand.
     pub fn limits(&self, horizon_days: f64) -> Result<PlanLimits, Failure> {
         let (prices, own_currency) = self.price_list()?;
         let now = rfc3339(SystemClock.read().wall_ns);
@@ -313,8 +313,8 @@ impl LimitOptions {
             return Err(usage(format!("--years {}: expected more than 0, up to 100", self.years)));
         }
         limits.years = self.years;
-        if let Some(most) = self.max_loss.filter(|most| !(*most > 0.0 && *most <= 1.0)) {
-            return Err(usage(format!("--max-loss {most}: expected a chance above 0, up to 1")));
+        if let Some(max_loss) = self.max_loss.filter(|max_loss| !(*max_loss > 0.0 && *max_loss <= 1.0)) {
+            return Err(usage(format!("--max-loss {max_loss}: expected a chance above 0, up to 1")));
         }
         limits.max_loss = self.max_loss;
         if self.surplus > 10.0 {
@@ -326,7 +326,7 @@ impl LimitOptions {
         Ok(limits)
     }
 
-    /// The built-in prices behind a user's own, and the one currency of these.
+    /// Loads the built-in prices, overridden by the user's own, and the one currency of the latter.
     fn price_list(&self) -> Result<(PriceList, Option<String>), Failure> {
         let mut prices = built_in();
         let mut own_currency = None;
@@ -349,7 +349,7 @@ impl LimitOptions {
         Ok((prices, own_currency))
     }
 
-    /// Levels are those of drives, and spares those of levels with redundancy.
+    /// Checks that the levels apply to drives, and that spares are used with redundant levels.
     fn check_levels(&self, limits: &PlanLimits) -> Result<(), Failure> {
         let bare = |level: &ArrayLevel| matches!(level, ArrayLevel::Linear | ArrayLevel::Raid0);
         if self.spares.is_some_and(|spares| spares > 0) && limits.levels.iter().all(bare) {
@@ -374,7 +374,7 @@ impl LimitOptions {
         }
     }
 
-    /// The drives that are there and stay; `members` is how many the log has, where there is one.
+    /// Returns the existing drives that are kept; `members` is their number in the log, if there is one.
     pub fn existing(&self, members: Option<usize>) -> Result<Option<ExistingDrives>, Failure> {
         let Some(text) = &self.keep_existing else { return Ok(None) };
         let wrong = |because: &str| usage(format!("--keep-existing `{text}`: {because}"));
@@ -388,7 +388,7 @@ impl LimitOptions {
         Ok(Some(ExistingDrives { count, drive: drive.trim().to_owned() }))
     }
 
-    /// The one currency of what was typed.
+    /// Returns the one currency of all typed prices.
     fn currency(&self, budget: Option<String>, own: Option<String>) -> Result<String, Failure> {
         let typed = self.currency.as_ref().map(|code| code.to_uppercase());
         let said = [("--currency", &typed), ("--budget", &budget), ("--prices", &own)];
@@ -403,7 +403,7 @@ impl LimitOptions {
     }
 }
 
-/// `5000`, `5000EUR`: how much, and in which currency where that is said.
+/// Parses `5000`, `5000EUR`: an amount, and its currency if given.
 fn budget(text: &str) -> Result<(Option<f64>, Option<String>), Failure> {
     let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! The frontier of cost against response, and the answer as a page.
+//! Charts of a plan: the frontier of cost against response, and the answer as a page.
 
 use diskwright_base::units::display;
 use diskwright_planner::answer::{FrontierPoint, RejectedDesign, ResponseFigures};
@@ -8,17 +8,17 @@ use diskwright_report::sheet::{PageSheet, SheetSection, SheetTable};
 
 use super::screen;
 
-/// The frontier, for the terminal; nothing where it is no line.
+/// Frontier for the terminal; `None` if it has too few points for a line.
 pub fn frontier(answer: &PlanAnswer) -> Option<Curves> {
     costs(answer).filter(|_| answer.frontier.len() > 1)
 }
 
-/// All charts of a file: of those without a price too, whose cost is not known.
+/// All charts for a file; the response chart includes designs without a known price.
 pub fn charts(answer: &PlanAnswer) -> Vec<Curves> {
     [costs(answer), responses(answer)].into_iter().flatten().collect()
 }
 
-/// The response of each design in the list.
+/// Response of each listed design.
 fn responses(answer: &PlanAnswer) -> Option<Curves> {
     let line = |name: &str, of: fn(&ResponseFigures) -> f64| {
         let point = |design: &PlannedDesign| CurvePoint {
@@ -62,7 +62,7 @@ fn costs(answer: &PlanAnswer) -> Option<Curves> {
     })
 }
 
-/// The page.
+/// Builds the page.
 pub fn sheet(answer: &PlanAnswer, limits: &PlanLimits) -> PageSheet {
     let titles = |titles: &[&str]| titles.iter().map(|title| (*title).to_owned()).collect();
     let designs = answer.designs.iter().map(|design| {

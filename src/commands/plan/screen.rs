@@ -1,5 +1,4 @@
-//! The answer of `plan` on a terminal: the list, what each design does, why
-//! not others, the frontier.
+//! The answer of `plan` on a terminal: the list, the figures of each design, rejected designs, the frontier.
 
 use diskwright_base::units::{counted, digits, display, plural};
 use diskwright_planner::answer::{HorizonFigures, PricePeriod, ResponseFigures};
@@ -11,19 +10,19 @@ use super::pictures;
 /// Rows of the frontier's chart.
 const ROWS: usize = 12;
 
-/// A sentence within the terminal's width; its further lines stand in by two more.
+/// Wraps a sentence to the terminal's width; further lines are indented by two more columns.
 pub fn told(sentence: &str, stands_in: usize, style: &Style) -> String {
     let lines = text::wrap(&style.clean(sentence), style.width.saturating_sub(stands_in + 2), 0);
     let blanks = |number: usize| " ".repeat(stands_in + 2 * usize::from(number > 0));
     lines.iter().enumerate().map(|(number, line)| format!("{}{line}\n", blanks(number))).collect()
 }
 
-/// The same, painted.
+/// Wraps a sentence and paints it.
 pub fn painted(ink: Ink, sentence: &str, style: &Style) -> String {
     told(sentence, 0, style).lines().map(|line| format!("{}\n", style.paint(ink, line))).collect()
 }
 
-/// The screen: what to take, the list, then each design.
+/// Draws the screen: the recommendation, the list, then each design.
 pub fn draw(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> String {
     let mut out = told(&demand_words(answer), 0, style);
     if !answer.feasible {
@@ -59,7 +58,7 @@ pub fn draw(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> String {
     out + &format!("\n{} evaluated.\n", plural(answer.searched, "design was", "designs were"))
 }
 
-/// Designs that fail, the cheaper ones first.
+/// Draws rejected designs, the cheaper ones first.
 fn rejections(answer: &PlanAnswer, style: &Style) -> String {
     let (cheaper, others): (Vec<_>, Vec<_>) = answer.rejected.iter().partition(|r| r.cheaper == Some(true));
     let heading = if answer.feasible { "Other designs that fail" } else { "Why other designs fail" };
@@ -75,7 +74,7 @@ fn rejections(answer: &PlanAnswer, style: &Style) -> String {
     out
 }
 
-/// What to take, and what that means.
+/// Describes the recommended design and its consequences.
 fn first_words(design: &PlannedDesign, limits: &PlanLimits) -> String {
     let over = |cost: f64| format!(", {cost:.0} {} over {}", design.currency, years(limits.years));
     let cost = design.cost.filter(|_| design.price_period == PricePeriod::Month).map_or(String::new(), over);
@@ -92,7 +91,7 @@ fn first_words(design: &PlannedDesign, limits: &PlanLimits) -> String {
     )
 }
 
-/// The demand in a line.
+/// Describes the demand in one line.
 pub fn demand_words(answer: &PlanAnswer) -> String {
     let demand = &answer.demand;
     let mut words = format!("{} reads/s and {} writes/s", digits(demand.reads_per_s), digits(demand.writes_per_s));
@@ -129,12 +128,12 @@ pub fn title(design: &PlannedDesign) -> String {
     }
 }
 
-/// A price, or that it is not known.
+/// Formats the price of a design, or that it is unknown.
 pub fn price(design: &PlannedDesign) -> String {
     amount(design.price, design.price_period, &design.currency)
 }
 
-/// The same of any price.
+/// Formats any price.
 pub fn amount(price: Option<f64>, period: PricePeriod, currency: &str) -> String {
     match (price, period) {
         (Some(price), PricePeriod::Once) => format!("{price:.0} {currency}"),
@@ -143,7 +142,7 @@ pub fn amount(price: Option<f64>, period: PricePeriod, currency: &str) -> String
     }
 }
 
-/// Columns from which on the list has all figures.
+/// Width from which the list shows all figures.
 const WIDE: usize = 110;
 
 fn table(answer: &PlanAnswer, style: &Style) -> TextTable {
@@ -174,7 +173,7 @@ fn table(answer: &PlanAnswer, style: &Style) -> TextTable {
     table
 }
 
-/// What is told of a design.
+/// Remarks on a design.
 fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
     let mut lines = vec![design.why.clone()];
     let busy: Vec<String> = design
@@ -205,7 +204,7 @@ fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
     if let Some(best) = design.rebuild_s {
         let loaded = design.rebuild_loaded_s.map_or("unknown".into(), hours);
         let degraded = show(design.degraded_response_s);
-        // where nothing was rebuilt there was too little to watch
+        // without any rebuild traffic, too little was simulated
         let rebuilding =
             design.rebuild_loaded_s.map_or_else(|| "unknown".to_owned(), |_| show(design.rebuilding_response_s));
         lines.push(format!("after a member fails: {degraded}; during the rebuild: {rebuilding}"));
@@ -228,16 +227,16 @@ fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
     lines
 }
 
-/// More members than are needed, where that is advised.
+/// Line about members beyond those needed, if they are recommended.
 fn recommended(design: &PlannedDesign, limits: &PlanLimits) -> Option<String> {
-    let (count, more, most) = (design.count, design.recommended_count, u32::from(limits.max_drives));
+    let (count, more, limit) = (design.count, design.recommended_count, u32::from(limits.max_drives));
     let beyond =
-        if more + design.spares > most { format!(", more than --max-drives {most} allows") } else { String::new() };
+        if more + design.spares > limit { format!(", more than --max-drives {limit} allows") } else { String::new() };
     let surplus = display(limits.surplus, "fraction");
     (more > count).then(|| format!("{count} are needed, {more} recommended ({surplus} for surges){beyond}"))
 }
 
-/// What stays, what is bought, what of the price is not known, and the controllers.
+/// Lines about kept drives, purchases, unknown prices, and controllers.
 fn hardware(design: &PlannedDesign) -> Vec<String> {
     let mut lines = Vec::new();
     if design.kept > 0 {

@@ -1,12 +1,12 @@
-//! What stands against believing a result: what the target is, and what went
-//! wrong on the way. A sentence each, before what the suite found.
+//! Reasons to doubt a result: properties of the target, and problems during the run. One sentence each, before the
+//! suite's findings.
 
 use diskwright_base::units::plural;
 use diskwright_probe::ProbeTarget;
 use diskwright_results::facts::SuiteRemark;
 use diskwright_results::result::RunResult;
 
-/// All doubts.
+/// Finds all doubts about a result.
 pub fn doubts(target: &ProbeTarget, runs: &[RunResult]) -> Vec<SuiteRemark> {
     let mut found: Vec<SuiteRemark> = target.cautions.iter().map(|text| remark("target", None, text.clone())).collect();
     found.extend(runs.iter().filter(|run| run.failed > 0).map(failures));
@@ -39,7 +39,7 @@ pub fn doubts(target: &ProbeTarget, runs: &[RunResult]) -> Vec<SuiteRemark> {
     found
 }
 
-/// Share of the offered requests from which on it matters that they were not sent.
+/// Share of unsent requests from which they matter.
 const UNSENT_SHARE: f64 = 0.001;
 
 fn is_overloaded(run: &RunResult) -> bool {
@@ -72,7 +72,7 @@ mod tests {
     fn an_open_loop_that_was_not_kept_up_with_is_told() {
         let run =
             |unsent: u64| RunResult { unsent, offered_per_s: Some(1000.0), measured_s: 10.0, ..RunResult::default() };
-        // one at the very end is a late wake-up
+        // a single one at the very end is a late wake-up
         assert!(!is_overloaded(&run(0)) && !is_overloaded(&run(1)) && is_overloaded(&run(5000)));
         assert!(!is_overloaded(&RunResult::default()));
     }

@@ -116,22 +116,22 @@ enum EngineName {
     Threads,
 }
 
-/// A duration, or 0 for none.
+/// Parses a duration, or 0 for none.
 fn ramp(text: &str) -> Result<Duration, String> {
     if text == "0" { Ok(Duration::ZERO) } else { parse_duration(text).map_err(|e| e.to_string()) }
 }
 
-/// The longest response time where none is given, of --limit and of --brake.
+/// Default of --limit and --brake: longest response time.
 const USUAL_LIMIT: &str = "100ms";
 
-/// The suite whose result is saved as the device's profile without being asked to.
+/// The suite whose result is saved as the device's profile by default.
 const PROFILING: &str = "quick";
 
-/// Usual time of a run, and before measuring.
+/// Default duration of a run and of its warm-up.
 const USUAL: (Duration, Duration) = (Duration::from_secs(3), Duration::from_millis(500));
 
 impl Arguments {
-    /// What the user said about a target of this name.
+    /// Returns the user's consent for a target with this name.
     fn said(&self, name: &str) -> Consent {
         let typed = self.destroy_data_on.iter().find(|typed| *typed == name).or(self.destroy_data_on.first());
         Consent { live: self.live, destroy: typed.cloned() }
@@ -148,7 +148,7 @@ impl Arguments {
     }
 }
 
-/// Refuses options of which the suite or script makes no use.
+/// Refuses options that the suite or script does not use.
 fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
     let is_given = |limit: Duration| parse_duration(USUAL_LIMIT).ok() != Some(limit);
     let (suite, members) = (arguments.suite.as_str(), ["stripes", "sort-memory", "sort-places"]);
@@ -164,6 +164,7 @@ fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
+/// Runs `probe`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     refuse_unused(arguments)?;
     if let Some(sort) = sorts::suite(&arguments.suite) {
@@ -197,13 +198,13 @@ fn measure(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure>
     document.remarks.extend(found);
     document.runs = runs;
     let remembered = Ok((document.runs.clone(), ceilings::occasion(&target)));
-    // a file that was made goes away before anything else can fail
+    // a file that was created is removed before anything else can fail
     drop(target);
     let say = |document: &ProbeDocument| print::text(Some(suite), document);
     finish(arguments, document, failed, remembered, &say)
 }
 
-/// A result without runs: the circumstances.
+/// Returns a result without runs, which describes the circumstances.
 fn describe(arguments: &Arguments, suite: &str, target: &ProbeTarget, started: String) -> ProbeDocument {
     let topology = topology::read(&Roots::default());
     let device = facts(&Roots::default(), &topology, target.place());
@@ -218,7 +219,7 @@ fn describe(arguments: &Arguments, suite: &str, target: &ProbeTarget, started: S
         seed: arguments.seed,
         started,
         version: env!("CARGO_PKG_VERSION").into(),
-        // a name that is no UTF-8 must not end the program
+        // a name that is not UTF-8 must not end the program
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         buffered: arguments.buffered,
         complete: true,
@@ -232,11 +233,11 @@ fn describe(arguments: &Arguments, suite: &str, target: &ProbeTarget, started: S
     }
 }
 
-/// Whether and how a result is remembered as the device's profile: the runs
-/// that tell its ceilings and the occasion, or why not.
+/// Decision on saving a result as the device's profile: the runs that show its ceilings and the circumstances, or why
+/// not.
 type ProfileDecision = Result<(Vec<RunResult>, MeasurementContext), &'static str>;
 
-/// Keeps and prints a result in the words of `say`.
+/// Saves and prints a result; `say` formats it for people.
 fn finish(
     arguments: &Arguments,
     mut document: ProbeDocument,
@@ -258,7 +259,7 @@ fn finish(
     };
     keep(arguments, &document)?;
     if output_file::is_any_stdout(&arguments.output) {
-        // the result is there already
+        // the result exists already
     } else if arguments.json {
         output::json(&document)?
     } else {
@@ -267,7 +268,7 @@ fn finish(
     failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Keeps the result file.
+/// Writes the result file.
 fn keep(arguments: &Arguments, document: &ProbeDocument) -> Result<(), Failure> {
     if let Some(path) = &arguments.output {
         output_file::write(path, output::document(document)?.as_bytes())?;
@@ -275,7 +276,7 @@ fn keep(arguments: &Arguments, document: &ProbeDocument) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Keeps the device's profile, unless it was asked not to.
+/// Saves the device's profile, unless that was refused.
 fn remember(
     arguments: &Arguments,
     document: &ProbeDocument,
@@ -299,13 +300,13 @@ fn remember(
         complete: document.complete,
         ..occasion
     };
-    // single requests may be a cache's answers, and members are other devices
+    // single requests may be answered by a cache, and members are other devices
     let members = |r: &RunResult| r.target.is_some() || r.combines.iter().any(|c| c.ends_with("-beside"));
     let own = runs.iter().filter(|r| r.place != "series" && !members(r));
     ceilings::keep(&document.device, &own.cloned().collect::<Vec<_>>(), &occasion, arguments.replace_profile)
 }
 
-/// Takes a suite's target.
+/// Opens a suite's target.
 fn take(arguments: &Arguments, suite: &Suite, path: &Path, stop: &Arc<AtomicBool>) -> Result<ProbeTarget, Failure> {
     let allowed = !path.exists() || !arguments.destroy_data_on.is_empty();
     let writes = match suite.writes {
@@ -319,7 +320,7 @@ fn take(arguments: &Arguments, suite: &Suite, path: &Path, stop: &Arc<AtomicBool
     filled(path, &take, stop)
 }
 
-/// Takes a target; a file that is made shows its progress.
+/// Opens a target; shows the progress of a file that is created.
 fn filled(path: &Path, take: &TargetOptions, stop: &Arc<AtomicBool>) -> Result<ProbeTarget, Failure> {
     let bar = session::bar(format!("filling {}", path.display()));
     let target = ProbeTarget::take(path, take, &mut |done, all| {

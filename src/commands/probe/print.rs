@@ -1,4 +1,4 @@
-//! A probe's result for people: a table of the runs, and what they show.
+//! A result of `probe` for people: a table of the runs, and findings.
 
 use diskwright_base::units::display;
 use diskwright_probe::Suite;
@@ -8,7 +8,7 @@ use diskwright_results::document::ProbeDocument;
 
 use crate::commands::output;
 
-/// All of it, of a suite or of a script.
+/// Formats the result of a suite or of a script.
 pub fn text(suite: Option<&Suite>, document: &ProbeDocument) -> String {
     let style = output::wide_style();
     let (said, more) = document.profile.words();
@@ -17,7 +17,7 @@ pub fn text(suite: Option<&Suite>, document: &ProbeDocument) -> String {
     screen(suite.map(Suite::text), document, &style) + &said + &more.collect::<String>()
 }
 
-/// The rates and latencies of the last moment, for the progress line.
+/// Formats the current rates and latencies for the progress line.
 pub fn progress(stretch: &LiveInterval) -> String {
     let seen = &stretch.seen;
     let Some(mean) = seen.mean_s().filter(|_| stretch.seconds > 0.0) else { return "no request completed".into() };

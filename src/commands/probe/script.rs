@@ -19,7 +19,7 @@ use diskwright_results::result::RunResult;
 use super::{Arguments, USUAL, describe, doubts, finish, print};
 use crate::commands::{Failure, ceilings, when};
 
-/// Reads a script, not more of it than a script can be.
+/// Reads a script, limited to the maximum size of one.
 fn read(path: &Path) -> io::Result<String> {
     use std::io::Read;
     let mut text = String::new();
@@ -27,7 +27,7 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Runs the script that the first argument names.
+/// Runs the script named by the first argument.
 pub fn run(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     let path = Path::new(&arguments.suite);
     let text = read(path).map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))?;
@@ -54,24 +54,24 @@ pub fn run(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure>
             document.runs.iter().filter(|r| of_target(r, target, targets.len())).cloned().collect();
         document.remarks.extend(doubts::doubts(target, &own));
     }
-    // a job beside others shows less than the device could do
+    // jobs that run in parallel show less than the device can do
     let alone = || document.runs.iter().filter(|r| r.beside.is_empty()).cloned().collect();
     let remembered = match &targets[..] {
         _ if script.jobs().any(|job| job.pattern.buffered) => Err("a job uses the page cache"),
         [(_, target)] => Ok((alone(), ceilings::occasion(target))),
         _ => Err("several targets together show no ceiling of a single one"),
     };
-    // files that were made go away before anything else can fail
+    // files that were created are removed before anything else can fail
     drop(targets);
     finish(arguments, document, failed, remembered, &|document| print::text(None, document))
 }
 
-/// Whether a run's failures belong to a target.
+/// True if a run's failures belong to a target.
 fn of_target(run: &RunResult, target: &ProbeTarget, targets: usize) -> bool {
     run.combines.is_empty() && (targets == 1 || run.target.as_ref() == Some(&target.name))
 }
 
-/// A name behind `--destroy-data-on` that is no target of the script is a slip.
+/// Refuses a name after `--destroy-data-on` that is not a target of the script.
 fn named_rightly(arguments: &Arguments, wanted: &[ScriptTarget]) -> Result<(), Failure> {
     let is_wanted = |typed: &String| wanted.iter().any(|w| w.path.display().to_string() == *typed);
     match arguments.destroy_data_on.iter().find(|typed| !is_wanted(typed)) {
@@ -98,7 +98,7 @@ fn take(
         let because = "does not exist, and the script does not give its size; add `size=` to its jobs, or use --size";
         return Err(Failure::Failed(format!("{name} {because}")));
     }
-    // of what is there the script's own sizes say how much is touched
+    // on existing targets, the script's own sizes limit what is touched
     let whole_mib = |bytes: u64| bytes.next_multiple_of(1 << 20);
     let made = wanted.bytes.filter(|bytes| !there && *bytes > 0 && *bytes < u64::MAX >> 1).map(whole_mib);
     let take = TargetOptions {
@@ -111,7 +111,7 @@ fn take(
     super::filled(&wanted.path, &take, stop)
 }
 
-/// Runs the rounds one after another, as often as asked for.
+/// Runs the rounds one after another, as often as requested.
 fn play(
     arguments: &Arguments,
     script: &Script,
@@ -119,7 +119,7 @@ fn play(
     stop: &Arc<AtomicBool>,
     runs: &mut Vec<RunResult>,
 ) -> Result<(), ProbeError> {
-    // a job is one thread, as in the tool that the script is of
+    // a job is one thread, as in the script's own tool
     let making = RunConfig { lanes: arguments.lanes.unwrap_or(1), ..arguments.making(stop) };
     for _ in 0..arguments.repeat {
         for (number, jobs) in script.rounds.iter().enumerate() {
@@ -133,7 +133,7 @@ fn play(
     if stop.load(Ordering::Relaxed) { Err(ProbeError::Interrupted) } else { Ok(()) }
 }
 
-/// Runs the jobs of a round at the same time.
+/// Runs the jobs of a round in parallel.
 fn round(
     arguments: &Arguments,
     jobs: &[ScriptJob],
@@ -145,7 +145,7 @@ fn round(
     let of = |job: &ScriptJob| {
         let path = job.path(arguments.target.as_deref());
         let index = targets.iter().position(|(wanted, _)| wanted.path == path);
-        // every path that a job has was wanted
+        // every path of a job is among the wanted targets
         &targets[index.unwrap_or_default()].1
     };
     let patterns: Vec<Pattern> = jobs.iter().map(|job| pattern(arguments, job, of(job), &wishes)).collect();

@@ -1,4 +1,4 @@
-//! A suite measured on its target: settings, members, progress with the time that is left.
+//! A suite measured on its target: settings, members, progress with the remaining time.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::{Arguments, USUAL, print};
 use crate::commands::Failure;
 
-/// What was measured: runs and remarks, and why it is not all.
+/// Runs and remarks, and the error that ended the measurement early.
 pub type ProbeMeasurement = (Vec<RunResult>, Vec<SuiteRemark>, Option<ProbeError>);
 
-/// The members of a set, where the suite asks for them: named by the user, or shown by the kernel.
+/// Opens the members of an array if the suite needs them: named by the user, or shown by the kernel.
 pub fn take_members(
     arguments: &Arguments,
     suite: &Suite,
@@ -48,11 +48,12 @@ pub fn take_members(
     Ok(targets)
 }
 
-/// The last part of a path: members are called so in results.
+/// The last part of a path, the name of members in results.
 fn short(name: &str) -> String {
     name.rsplit('/').next().unwrap_or(name).to_owned()
 }
 
+/// Measures a suite, as often as requested.
 pub fn measure(
     arguments: &Arguments,
     suite: &Suite,
@@ -74,17 +75,17 @@ pub fn measure(
         members: members.iter().map(|m| (short(&m.name), m.bytes)).collect(),
     };
     let mut course = SuiteProgress::new(suite, &set, arguments.repeat);
-    let mut told =
+    let mut on_progress =
         |name: &str, share: f64, stretch: &LiveInterval, lasts: f64| course.told(name, share, stretch, lasts);
     let targets = std::iter::once(target).chain(members).collect();
-    let mut bench = TargetBench { targets, making: &making, told: &mut told };
+    let mut bench = TargetBench { targets, making: &making, told: &mut on_progress };
     let mut session = SuiteSession::new(set, &mut bench);
     let (mut runs, mut remarks) = (Vec::new(), Vec::new());
     let mut failed = None;
     for _ in 0..arguments.repeat {
         failed = suites::measure(suite, &mut session).err();
         runs.append(&mut session.runs);
-        // the remarks of the last whole round stand
+        // the remarks of the last complete round are kept
         if failed.is_none() || remarks.is_empty() {
             remarks = std::mem::take(&mut session.remarks);
         }
@@ -99,13 +100,13 @@ pub fn measure(
     (runs, remarks, failed)
 }
 
-/// The progress of a suite against the time that was planned for it.
+/// Progress of a suite relative to its planned time.
 struct SuiteProgress {
     bar: ProgressBar,
-    /// Time planned, and of the runs that are over, seconds.
+    /// Planned time, and time of the finished runs, seconds.
     planned: f64,
     over: f64,
-    /// The run under way, its time, and the share of that which is over.
+    /// The current run, its time, and the share of it that is over.
     name: String,
     lasts: f64,
     share: f64,
@@ -123,7 +124,7 @@ impl SuiteProgress {
     }
 
     fn told(&mut self, name: &str, share: f64, stretch: &LiveInterval, lasts: f64) {
-        // a repeat of a suite of one run has the name of the run before
+        // a repeat of a suite with one run has the same name as the run before
         if self.name != name || share < self.share {
             self.over += self.lasts;
             (self.name, self.lasts) = (name.to_owned(), lasts);
@@ -133,7 +134,7 @@ impl SuiteProgress {
         let left = (self.planned - done).max(0.0);
         self.bar.set_position((done / self.planned.max(1e-9) * 1000.0) as u64);
         self.bar.set_message(if share >= 1.0 {
-            // a device that does not answer keeps the run from its end
+            // a device that does not respond delays the end of the run
             format!("{name}: waiting for requests in flight; press Ctrl-C to stop")
         } else {
             format!("about {} left, {name}: {}", length(left), print::progress(stretch))
@@ -141,12 +142,12 @@ impl SuiteProgress {
     }
 }
 
-/// A time in words, whole seconds.
+/// Formats a time in whole seconds.
 pub fn length(seconds: f64) -> String {
     units::display(seconds.round(), "s")
 }
 
-/// A bar on the terminal, with a name before it.
+/// Progress bar on the terminal, with a name before it.
 pub fn bar(prefix: String) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:10} {percent} % {wide_msg}") {

@@ -1,5 +1,5 @@
-//! The sweeps of the sort under names of suites. A suite sends requests to a target; a sort works with files in
-//! folders, so these lead to `workload sort`.
+//! Sweeps of `workload sort` under names of suites. A suite sends requests to a target; a sort works with files in
+//! folders, so these names run `workload sort`.
 
 use super::{Arguments, EngineName};
 use crate::commands::{Failure, workload};
@@ -8,16 +8,16 @@ use crate::commands::{Failure, workload};
 pub struct SortSuite {
     /// Name on the command line.
     pub id: &'static str,
-    /// What it measures, in a line.
+    /// Description in one line.
     pub title: &'static str,
-    /// What a good result looks like.
+    /// Description of a good result.
     pub good: &'static str,
 }
 
-/// By placement.
+/// Id of the sweep by placement.
 const PLACES: &str = "sort-places";
 
-/// The sweeps.
+/// All sweeps.
 pub const SORT_SUITES: [SortSuite; 2] = [
     SortSuite {
         id: "sort-memory",
@@ -31,15 +31,15 @@ pub const SORT_SUITES: [SortSuite; 2] = [
     },
 ];
 
-/// Rows of a sweep where nobody says, bytes.
+/// Default size of the rows of a sweep, bytes.
 const USUAL_BYTES: u64 = 200_000_000;
 
-/// A sweep by name.
+/// Finds a sweep by name.
 pub fn suite(id: &str) -> Option<&'static SortSuite> {
     SORT_SUITES.iter().find(|suite| suite.id == id)
 }
 
-/// Sorts.
+/// Runs a sweep.
 pub fn run(suite: &SortSuite, arguments: &Arguments) -> Result<(), Failure> {
     let id = suite.id;
     let wrong = |what: String| Err(Failure::Usage(format!("`{id}` {what}")));

@@ -1,7 +1,6 @@
-//! Measuring in a process of its own. A request in a system call cannot be taken back from a
-//! device that hangs, and the kernel lets no process end that waits for one: so a worker
-//! measures and prints, and says when it is done. The process that the user started ends
-//! then, whatever becomes of the worker.
+//! Measures in a separate process. A request in a system call cannot be cancelled on a device that hangs, and the
+//! kernel does not let a process end while it waits for one: so a worker measures and prints, and reports when it is
+//! done. The process that the user started then ends, whatever becomes of the worker.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -18,27 +17,27 @@ use signal_hook::iterator::Signals;
 
 use crate::commands::{Failure, ended, output};
 
-/// Set in the worker, whose standard input is the line to its starter.
+/// Set in the worker, whose standard input is the socket to its starter.
 const WORKER: &str = "DISKWRIGHT_PROBE_WORKER";
-/// Exit code of what a second signal ended.
+/// Exit code after a second signal.
 const KILLED: u8 = 130;
-/// After a signal or a failure the worker's end is waited for so long.
+/// Time that the worker gets to end after a signal or a failure.
 const GRACE: Duration = Duration::from_millis(200);
-/// Time between looks at whether it has ended.
+/// Interval between checks whether it has ended.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What the starter hears.
+/// Event that the starter receives.
 enum StarterEvent {
     /// The worker is done, with this exit code.
     Done(u8),
-    /// It ended without a word.
+    /// It ended without a message.
     Gone,
     /// A signal came.
     Signal,
 }
 
-/// Runs `work`, which ends early and keeps what it has when its flag is set: at the first
-/// signal. The second one ends everything.
+/// Runs `work` in a worker. The first signal sets its flag, upon which it ends early and keeps its results; the second
+/// one ends everything.
 pub fn run(work: impl FnOnce(&Arc<AtomicBool>) -> Result<(), Failure>) -> Result<(), Failure> {
     if std::env::var_os(WORKER).is_some() {
         return be_worker(work);
@@ -50,7 +49,7 @@ pub fn run(work: impl FnOnce(&Arc<AtomicBool>) -> Result<(), Failure>) -> Result
         std::os::unix::process::CommandExt::arg0(&mut command, name);
     }
     let child = command.spawn()?;
-    // the worker's end of the line is the worker's alone
+    // only the worker may hold its end of the socket
     drop(command);
     told(follow(child, line)?)
 }
@@ -59,12 +58,12 @@ fn told(code: u8) -> Result<(), Failure> {
     if code == 0 { Ok(()) } else { Err(Failure::Told(code)) }
 }
 
-/// Follows a worker to its end: the exit code.
+/// Follows a worker to its end and returns the exit code.
 fn follow(mut child: Child, mut line: UnixStream) -> Result<u8, Failure> {
     let (tell, heard) = channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let told = tell.clone();
-    std::thread::spawn(move || signals.forever().all(|_| told.send(StarterEvent::Signal).is_ok()));
+    let signal_sender = tell.clone();
+    std::thread::spawn(move || signals.forever().all(|_| signal_sender.send(StarterEvent::Signal).is_ok()));
     let answers = line.try_clone()?;
     std::thread::spawn(move || hear(answers, &tell));
     let mut signalled = false;
@@ -73,7 +72,7 @@ fn follow(mut child: Child, mut line: UnixStream) -> Result<u8, Failure> {
             Ok(StarterEvent::Signal) if signalled => {
                 let _ = line.write_all(b"!");
                 wait(&mut child, true);
-                // one that waits for a device ends when that answers
+                // a worker that waits for a device ends when the device responds
                 let _ = child.kill();
                 return Ok(KILLED);
             }
@@ -99,7 +98,7 @@ fn hear(mut line: UnixStream, tell: &Sender<StarterEvent>) {
     let _ = tell.send(heard);
 }
 
-/// Waits for its end: it takes its engine down. Where that may last, only for a moment.
+/// Waits for the end of the worker, which shuts its engine down; if that may take long, only for a moment.
 fn wait(child: &mut Child, may_last: bool) {
     if !may_last {
         let _ = child.wait();
@@ -115,10 +114,10 @@ fn wait(child: &mut Child, may_last: bool) {
     }
 }
 
-/// Works, prints, tells the exit code and ends.
+/// Works, prints, sends the exit code and ends.
 fn be_worker(work: impl FnOnce(&Arc<AtomicBool>) -> Result<(), Failure>) -> Result<(), Failure> {
     let stop = Arc::new(AtomicBool::new(false));
-    // a terminal's Ctrl-C reaches this process too; its starter tells what is meant
+    // a terminal's Ctrl-C also reaches this process; its starter decides what it means
     for signal in [SIGINT, SIGHUP] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
@@ -127,7 +126,7 @@ fn be_worker(work: impl FnOnce(&Arc<AtomicBool>) -> Result<(), Failure>) -> Resu
     let (mut orders, stops) = (line.try_clone()?, Arc::clone(&stop));
     #[allow(clippy::disallowed_methods, reason = "the measuring thread may never return")]
     std::thread::spawn(move || {
-        // without its starter nobody waits for what it measures
+        // without its starter, nobody needs the measurement
         while orders.read_exact(&mut [0]).is_ok() && !stops.swap(true, Ordering::Relaxed) {}
         let_outputs_go();
         std::process::exit(KILLED.into());
@@ -139,7 +138,7 @@ fn be_worker(work: impl FnOnce(&Arc<AtomicBool>) -> Result<(), Failure>) -> Resu
     told(code)
 }
 
-/// Whoever reads the output sees its end, also where this process cannot end.
+/// Closes the outputs, so that readers see their end even if this process cannot end.
 fn let_outputs_go() {
     if let Ok(nothing) = File::options().write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(&nothing);

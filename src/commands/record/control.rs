@@ -1,5 +1,5 @@
-//! How a running recorder is told to trace: a socket in a folder of its owner, a line of JSON a question and a line
-//! an answer. Sockets that killed recorders left are removed by the next.
+//! Control of tracing in a running recorder: a socket in a folder of its owner, one line of JSON per request and per
+//! answer. The next recorder removes sockets that killed recorders left.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -12,14 +12,14 @@ use diskwright_hostfiles::private;
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::{Value, json};
 
-/// Where root's recorders are found.
+/// Folder for root's recorders.
 const OF_ROOT: &str = "/run/diskwright";
-/// Longest line.
+/// Maximum length of a line.
 const MOST_LINE: u64 = 64 << 10;
-/// The other end answers within this time or not at all.
+/// Timeout for the other end's answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The folder of this user's recorders; made where it is not there.
+/// The folder for this user's recorders; created if it is missing.
 fn folder() -> io::Result<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("diskwright"));
     let of_root = rustix::process::geteuid().is_root().then(|| PathBuf::from(OF_ROOT));
@@ -31,7 +31,7 @@ fn folder() -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Removes sockets at which nobody listens any more.
+/// Removes sockets without a listener.
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let refused = UnixStream::connect(entry.path()).err();
@@ -41,29 +41,29 @@ fn sweep(folder: &Path) {
     }
 }
 
-/// A recorder's own socket; its file goes with it.
+/// A recorder's socket; its file is removed with it.
 pub struct ControlSocket {
     listener: UnixListener,
     path: PathBuf,
 }
 
 impl ControlSocket {
-    /// Opens it.
+    /// Opens the socket.
     ///
     /// # Errors
-    /// Where the folder or the socket cannot be had.
+    /// If the folder or the socket cannot be created.
     pub fn open() -> io::Result<ControlSocket> {
         let folder = folder()?;
         sweep(&folder);
         let path = folder.join(format!("{}.sock", std::process::id()));
-        // of a process of the same number
+        // left by a process with the same id
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path)?;
         listener.set_nonblocking(true)?;
         Ok(ControlSocket { listener, path })
     }
 
-    /// Waits so long for somebody who asks, and answers those who do.
+    /// Waits this long for clients, and answers them.
     pub fn serve(&self, patience: Duration, mut answer: impl FnMut(&Value) -> Value) {
         let timeout = rustix::event::Timespec {
             tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
@@ -74,7 +74,7 @@ impl ControlSocket {
             return;
         }
         while let Ok((stream, _)) = self.listener.accept() {
-            // one that asks nothing holds the trace up for a moment at most
+            // a client that sends nothing delays the trace only briefly
             let _ = converse(&stream, &mut answer);
         }
     }
@@ -90,7 +90,7 @@ fn converse(mut stream: &UnixStream, answer: &mut impl FnMut(&Value) -> Value) -
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(Duration::from_millis(200)))?;
     stream.set_write_timeout(Some(Duration::from_millis(200)))?;
-    // the folder lets nobody else in; a socket that was handed on is not obeyed either
+    // the folder keeps other users out; requests over a socket that was passed on are refused as well
     let peer = rustix::net::sockopt::socket_peercred(stream.as_fd())?;
     let (own, peer) = (rustix::process::geteuid(), peer.uid);
     if peer != own && !peer.is_root() {
@@ -102,7 +102,7 @@ fn converse(mut stream: &UnixStream, answer: &mut impl FnMut(&Value) -> Value) -
     writeln!(stream, "{}", answer(&order))
 }
 
-/// Asks one recorder.
+/// Sends a request to one recorder.
 fn ask(path: &Path, order: &Value) -> io::Result<Value> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -113,7 +113,7 @@ fn ask(path: &Path, order: &Value) -> io::Result<Value> {
     serde_json::from_str(&line).map_err(io::Error::other)
 }
 
-/// The recorders of this user that answer, with their sockets.
+/// Lists this user's recorders that respond, with their sockets.
 pub fn recorders() -> Vec<(PathBuf, Value)> {
     let Ok(folder) = folder() else { return Vec::new() };
     sweep(&folder);
@@ -121,10 +121,10 @@ pub fn recorders() -> Vec<(PathBuf, Value)> {
     paths.filter_map(|path| Some((path.clone(), ask(&path, &json!({ "order": "status" })).ok()?))).collect()
 }
 
-/// Gives an order and returns the answer.
+/// Sends an order and returns the answer.
 ///
 /// # Errors
-/// Where the recorder does not answer.
+/// If the recorder does not respond.
 pub fn order(path: &Path, order: &str, budget: f64) -> io::Result<Value> {
     ask(path, &json!({ "order": order, "budget": budget }))
 }

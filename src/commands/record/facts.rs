@@ -1,6 +1,5 @@
-//! How the host is set, noted in the log at the start and when a setting has changed, so that
-//! `advise` can judge a log of another host. A thread of its own looks: a device in
-//! trouble may take its time to answer, and sampling never waits.
+//! Settings of the host, noted in the log at the start and after changes, so that `advise` can judge a log from another
+//! host. A separate thread reads them: a device in trouble may respond slowly, and sampling must not wait.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,17 +10,17 @@ use diskwright_advise::HostTree;
 use diskwright_base::Note;
 use diskwright_counters::live::{Clock, SystemClock};
 
-/// Settings are changed by people; they are looked at so often.
+/// Interval between checks; settings are changed by people.
 const EVERY: Duration = Duration::from_secs(300);
 
-/// The thread's notes.
+/// Notes of the thread that watches settings.
 #[derive(Clone, Default)]
 pub struct FactsThread {
     notes: Arc<Mutex<Vec<Note>>>,
 }
 
 impl FactsThread {
-    /// Begins to look. The thread ends with the program.
+    /// Starts the thread, which ends with the program.
     pub fn start() -> std::io::Result<FactsThread> {
         let facts = FactsThread::default();
         let notes = Arc::clone(&facts.notes);
@@ -43,7 +42,7 @@ impl FactsThread {
         Ok(facts)
     }
 
-    /// What was noted since the last call.
+    /// Returns the notes since the last call.
     pub fn take_notes(&self) -> Vec<Note> {
         std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }

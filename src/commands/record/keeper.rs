@@ -1,5 +1,4 @@
-//! What the log's thread does with what the sampler hands it: writes it, says what
-//! becomes of the log, and counts.
+//! Work of the log's thread: writes what the sampler queued, reports changes of the log, and counts.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,34 +8,34 @@ use diskwright_datastore::{LogWriter, StoreError, TrimSummary, WriteOutcome};
 use super::log_thread::LogQueueEntry;
 use crate::commands::{ceilings, output};
 
-/// What became of the ticks that reached the log's thread.
+/// Totals of the ticks that reached the log's thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogTotals {
     /// Written.
     pub ticks: u64,
-    /// Lost while the disk took no more.
+    /// Lost while the disk accepted no more.
     pub lost: u64,
-    /// What `--keep` removed.
+    /// Ticks removed by `--keep`.
     pub trimmed: Option<TrimSummary>,
 }
 
-/// A log's writer in its thread; the sum is shared with the recorder.
+/// A log's writer in its thread; the totals are shared with the recorder.
 pub struct LogKeeper {
     writer: LogWriter,
     sum: Arc<Mutex<LogTotals>>,
     paused: bool,
-    /// Of the last tick.
+    /// Time of the last tick.
     last_ns: Option<i64>,
 }
 
 impl LogKeeper {
-    /// A keeper of this log, and its sum.
+    /// Creates a writer for this log, and its totals.
     pub fn new(writer: LogWriter) -> (LogKeeper, Arc<Mutex<LogTotals>>) {
         let sum: Arc<Mutex<LogTotals>> = Arc::default();
         (LogKeeper { writer, sum: Arc::clone(&sum), paused: false, last_ns: None }, sum)
     }
 
-    /// Writes one thing.
+    /// Writes one entry.
     pub fn write(&mut self, entry: &LogQueueEntry) -> Result<(), StoreError> {
         match entry {
             LogQueueEntry::Note(note) => {
@@ -59,9 +58,9 @@ impl LogKeeper {
         Ok(())
     }
 
-    /// Ends the log in good order.
+    /// Ends the log cleanly.
     pub fn close(mut self) -> Result<(), StoreError> {
-        // who replays the log later shall not take the time until another recording for a silence
+        // so that a replay does not show the time until the next recording as silence
         let note = self.last_ns.map(|last_ns| Note::new(last_ns, Note::END, "the recorder ended"));
         let noted = note.map_or(Ok(()), |note| self.writer.note(&note).map(|_| ()));
         let ended = noted.and(self.writer.finish());

@@ -1,7 +1,6 @@
-//! Between the sampler and the log's disk. The sampler hands each tick to a
-//! bounded queue and never waits; a thread of its own writes what is queued. A
-//! disk that stands still delays the writing and no sample, until the queue is
-//! full: from then on ticks are lost, counted and told by a note in the log.
+//! Decouples the sampler from the log's disk. The sampler puts each tick into a bounded queue and never waits; a
+//! separate thread writes the queue. A disk that stalls delays writing but no sample, until the queue is full: from
+//! then on ticks are lost, counted and noted in the log.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,22 +10,21 @@ use std::time::{Duration, Instant};
 use diskwright_base::units::plural;
 use diskwright_base::{Note, Schema, Tick};
 
-/// Bytes that are queued at most: at one tick a second more than ten minutes of 300 disks, and
-/// hours of 24.
+/// Maximum number of queued bytes: at one tick per second, more than ten minutes of 300 disks, or hours of 24.
 pub const MOST_BYTES: usize = 64 << 20;
-/// Written rows that are kept to be filled again.
+/// Maximum number of written rows kept for reuse.
 const FREE: usize = 16;
-/// Waiting for longer than this is told.
+/// Waiting longer than this at the end is reported.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// What is written to the log, in this order.
+/// Entry of the log, in this order.
 #[derive(Clone, Debug)]
 pub enum LogQueueEntry {
     /// A sample.
     Tick {
         /// Its columns.
         schema: Arc<Schema>,
-        /// When.
+        /// Its time.
         tick: Tick,
         /// Its cells.
         row: Vec<f64>,
@@ -49,11 +47,11 @@ impl LogQueueEntry {
 struct LogQueueState {
     entries: VecDeque<LogQueueEntry>,
     bytes: usize,
-    /// Rows that were written, to be filled again.
+    /// Written rows, for reuse.
     free: Vec<Vec<f64>>,
-    /// Ticks that found no room since one last did, and the time of the first.
+    /// Ticks that found no room since the last one that did, and the time of the first.
     lost: Option<(u64, i64)>,
-    /// The thread has a tick in its hands.
+    /// The thread is writing a tick.
     writing: bool,
     closed: bool,
     ended: bool,
@@ -81,22 +79,22 @@ pub struct LogThread<E> {
     pub lost: u64,
 }
 
-/// What became of the entries that were queued when a thread was asked to end.
+/// Result of ending a thread that had queued entries.
 #[derive(Debug, PartialEq, Eq)]
 pub enum QueueEnd<E> {
     /// All are written.
     Written,
     /// The writer failed.
     Failed(E),
-    /// So many ticks wait for a disk that takes nothing.
+    /// This many ticks wait for a disk that accepts nothing.
     Stuck(u64),
 }
 
 impl<E: Send + 'static> LogThread<E> {
-    /// Starts the thread; `write` takes entry after entry, and `close` is called after the last.
+    /// Starts the thread; `write` is called with each entry, and `close` after the last.
     ///
     /// # Errors
-    /// Where no thread can be started.
+    /// If the thread cannot be started.
     pub fn start<W: Send + 'static>(
         most_bytes: usize,
         mut writer: W,
@@ -115,13 +113,13 @@ impl<E: Send + 'static> LogThread<E> {
         Ok(LogThread { queue, most_bytes, thread: Some(thread), lost: 0 })
     }
 
-    /// Queues a tick. False where the thread has ended, which only a failure makes it do.
+    /// Queues a tick. False if the thread has ended, which only a failure causes.
     pub fn tick(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> bool {
         let mut state = self.queue.lock();
         let mut cells = state.free.pop().unwrap_or_default();
         cells.clear();
         if cells.capacity() / 4 > row.len() {
-            // of a machine that had many more devices
+            // the row comes from a time when the machine had many more devices
             cells = Vec::new();
         }
         cells.extend_from_slice(row);
@@ -145,7 +143,7 @@ impl<E: Send + 'static> LogThread<E> {
         !state.ended
     }
 
-    /// Queues a note, if need be beyond the limit: notes are few, and one that is lost explains nothing.
+    /// Queues a note, beyond the limit if necessary: notes are few, and a lost one explains nothing.
     pub fn note(&mut self, note: Note) {
         let mut state = self.queue.lock();
         if state.bytes <= 2 * self.most_bytes {
@@ -154,14 +152,14 @@ impl<E: Send + 'static> LogThread<E> {
         }
     }
 
-    /// Ticks that wait to be written.
+    /// Number of ticks that wait to be written.
     #[cfg(test)]
     pub fn waiting(&self) -> u64 {
         ticks(&self.queue.lock())
     }
 
-    /// Asks the thread to write what is queued and to end, and waits for that so long. `slow` hears how many ticks
-    /// wait where that takes more than a moment.
+    /// Asks the thread to write the queue and to end, and waits for that at most this long. `slow` is called with the
+    /// number of waiting ticks if it takes more than a moment.
     pub fn end(mut self, patience: Duration, slow: impl FnOnce(u64)) -> QueueEnd<E> {
         let begin = Instant::now();
         let (until, mut slow) = (begin + patience, Some(slow));
@@ -200,7 +198,7 @@ fn ticks(state: &LogQueueState) -> u64 {
     queued as u64 + u64::from(state.writing)
 }
 
-/// Takes entries as they come until the queue is closed and empty.
+/// Writes entries as they come until the queue is closed and empty.
 fn drain<E>(queue: &LogQueue, mut write: impl FnMut(&LogQueueEntry) -> Result<(), E>) -> Result<(), E> {
     loop {
         let mut state = queue.lock();
@@ -232,7 +230,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    /// A thread whose disk takes an entry for each word sent, and what it wrote.
+    /// A thread whose disk accepts one entry per message sent, and what it wrote.
     fn thread(most_bytes: usize) -> (LogThread<String>, Sender<()>, Arc<Mutex<Vec<String>>>) {
         let (go, goes): (Sender<()>, Receiver<()>) = channel();
         let written: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -275,7 +273,7 @@ mod tests {
             put(&mut log, time);
         }
         assert_eq!((log.lost, log.waiting()), (5, 3));
-        // the queue is read until it has room again
+        // wait until the thread has made room in the queue
         go.send(()).unwrap();
         go.send(()).unwrap();
         while log.waiting() > 1 {
@@ -307,8 +305,8 @@ mod tests {
         assert_eq!(log.end(Duration::from_millis(50), |_| {}), QueueEnd::Stuck(2));
         let (mut log, _go, _) = thread(MOST_BYTES);
         put(&mut log, 1);
-        let mut told = None;
-        assert_eq!(log.end(MOMENT + Duration::from_millis(500), |ticks| told = Some(ticks)), QueueEnd::Stuck(1));
-        assert_eq!(told, Some(1), "waiting is told while it lasts");
+        let mut waiting = None;
+        assert_eq!(log.end(MOMENT + Duration::from_millis(500), |ticks| waiting = Some(ticks)), QueueEnd::Stuck(1));
+        assert_eq!(waiting, Some(1), "waiting is told while it lasts");
     }
 }

@@ -1,7 +1,6 @@
-//! `record DIR`: appends this machine's counters to a log until told to stop. The
-//! sampler's thread never waits for a disk: `log_thread` stands between it and the
-//! log, `keeper` writes there, `standing` asks the kernel to let the recorder live
-//! through what it records; `service` tells systemd how it fares.
+//! `record DIR`: appends this machine's counters to a log until it is stopped. The sampler's thread never waits for a
+//! disk: `log_thread` decouples it from the log, `log_keeper` writes there, `self_protection` asks the kernel to keep
+//! the recorder alive when resources run short; `systemd` reports its state to systemd.
 
 pub mod control;
 mod facts;
@@ -38,10 +37,10 @@ use log_thread::{LogThread, QueueEnd};
 use service::ServiceManager;
 use tracing::TraceThread;
 
-/// What is queued at the end is waited for so long.
+/// Time to wait for queued ticks at the end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Columns of the bar beside the log's name.
+/// Columns of the bar besides the log's name.
 const BAR: usize = 52;
 
 /// Arguments of `record`.
@@ -91,7 +90,7 @@ enum RetentionArgument {
     Bytes(u64),
 }
 
-/// `14d` is an age, `4GB` a size; `5m` is five minutes, `5M` five mebibytes.
+/// Parses `14d` as an age, `4GB` as a size; `5m` is five minutes, `5M` five mebibytes.
 fn parse_keep(text: &str) -> Result<RetentionArgument, UnitError> {
     match parse_duration(text) {
         Ok(age) => Ok(RetentionArgument::Age(age)),
@@ -100,7 +99,7 @@ fn parse_keep(text: &str) -> Result<RetentionArgument, UnitError> {
     }
 }
 
-/// Refuses what would do nothing without a log or without a page.
+/// Refuses options that have no effect without a log or without a page.
 fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.dir.is_none() && !arguments.keep.is_empty() {
         return Err(Failure::Usage("--keep needs a log: record DIR".into()));
@@ -111,7 +110,7 @@ fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// How the log is written: of several ages or sizes to keep the least holds, for each is the most that is kept.
+/// Returns the options of the log's writer: of several ages or sizes the smallest applies, because each is a maximum.
 fn writer_options(sync: Duration, keep: &[RetentionArgument]) -> WriterOptions {
     let mut options = WriterOptions { sync_every: Some(sync), ..WriterOptions::default() };
     for keep in keep {
@@ -127,10 +126,11 @@ fn writer_options(sync: Duration, keep: &[RetentionArgument]) -> WriterOptions {
     options
 }
 
+/// Runs `record`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     refuse_unused(arguments)?;
     standing::give_back();
-    // before anything is begun or said, so that a signal always ends it in order
+    // before anything is started or printed, so that a signal always ends it cleanly
     let mut pacer = Pacer::new(arguments.every, arguments.lasts)?;
     let mut log = arguments.dir.as_deref().map(|dir| ActiveLog::start(dir, arguments)).transpose()?;
     let mut feeds = Feeds::start(&arguments.feeding)?;
@@ -187,7 +187,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     fate
 }
 
-/// Clears the bar. On a terminal a line takes its place, because the bar leaves nothing that says what was recorded.
+/// Clears the bar. On a terminal, a line replaces it, because the bar leaves no trace of what was recorded.
 fn close(bar: &ProgressBar, dir: Option<&Path>, sum: &LogTotals) {
     bar.finish_and_clear();
     if let Some(TrimSummary { segments, ticks, bytes, .. }) = sum.trimmed {
@@ -202,14 +202,14 @@ fn close(bar: &ProgressBar, dir: Option<&Path>, sum: &LogTotals) {
     }
 }
 
-/// The page of the log, where it is to be served.
+/// Serves the page of the log, if requested.
 fn page(arguments: &Arguments) -> Result<Option<WebView>, Failure> {
     let Some((listen, dir)) = arguments.serve.as_ref().zip(arguments.dir.as_ref()) else { return Ok(None) };
     let raises = arguments.alerts.is_given();
     serve::recording(listen, &arguments.page, (dir, arguments.every), raises).map(Some)
 }
 
-/// Hands the sampler's last tick and its notes on; false where the log's thread has failed.
+/// Passes on the sampler's last tick and its notes; false if the log's thread has failed.
 fn keep(
     sampler: &mut Sampler,
     log: Option<&mut ActiveLog>,
@@ -234,7 +234,7 @@ fn keep(
     Ok(goes_on)
 }
 
-/// The alerts of a recording, where they were asked for. The default pack names culprits.
+/// Returns the alert monitor of a recording, if requested. The default pack names culprits.
 fn alerts(arguments: &AlertArguments) -> Result<Option<AlertDesk>, Failure> {
     if !arguments.is_given() {
         return Ok(None);
@@ -267,19 +267,19 @@ impl ActiveLog {
         Ok(ActiveLog { dir: dir.to_owned(), thread, facts: FactsThread::start()?, sum })
     }
 
-    /// Waits until all is written, but not for ever.
+    /// Waits until everything is written, but not for ever.
     fn end(mut self) -> FinishedLog {
         self.facts.take_notes().into_iter().for_each(|note| self.thread.note(note));
         let unqueued = self.thread.lost;
         let dir = self.dir.display();
         let end = self.thread.end(PATIENCE, |ticks| {
-            let most = PATIENCE.as_secs();
-            // with none left it is the end of the log that the disk still has to keep
+            let timeout_s = PATIENCE.as_secs();
+            // with nothing queued, the disk still has to finish the end of the log
             let unwritten = match ticks {
                 0 => String::new(),
                 _ => format!("; {} not yet written", count(ticks)),
             };
-            output::warn(format_args!("{dir}: waiting up to {most} s for its disk{unwritten}"));
+            output::warn(format_args!("{dir}: waiting up to {timeout_s} s for its disk{unwritten}"));
         });
         let mut sum = *self.sum.lock().unwrap_or_else(PoisonError::into_inner);
         sum.lost += unqueued;
@@ -303,7 +303,7 @@ fn count(ticks: u64) -> String {
     plural(ticks, "tick is", "ticks are")
 }
 
-/// The end of a path, which says more than its beginning, in so many columns.
+/// Shortens a path to its end, which says more than its beginning, in this many columns.
 fn last_columns(path: &str, columns: usize) -> String {
     let letters: Vec<char> = path.chars().collect();
     let width = |from: usize| diskwright_report::text::width(&letters[from..].iter().collect::<String>());
@@ -313,8 +313,8 @@ fn last_columns(path: &str, columns: usize) -> String {
     }
 }
 
-/// A log on a disk that it measures writes to what it measures (NT Resource Kit, Disk
-/// Testing Tips). Said on standard error and in the log.
+/// Warns if the log is on a disk that it measures, because it then measures its own writes (NT Resource Kit, Disk
+/// Testing Tips). The warning goes to standard error and into the log.
 fn warn_of_own_disk(dir: &Path) -> Result<Option<Note>, Failure> {
     let (major, minor) = lies_on(dir)?;
     let link = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}"));
@@ -327,7 +327,7 @@ fn warn_of_own_disk(dir: &Path) -> Result<Option<Note>, Failure> {
 }
 
 fn progress(lasts: Option<Duration>, dir: Option<&Path>) -> ProgressBar {
-    // a bar of two lines leaves one of them behind
+    // a bar of two lines would leave one of them behind
     let room = usize::from(console::Term::stderr().size().1).saturating_sub(BAR);
     let place = dir.map_or_else(String::new, |dir| format!(" to {}", last_columns(&dir.display().to_string(), room)));
     let message = format!("recording{place}; press Ctrl-C to stop");

@@ -1,17 +1,17 @@
-//! What systemd is told of a recorder that it runs (sd_notify(3)): that it records, that it still
-//! does, and that it stops. Without systemd nothing is sent.
+//! Notifications to systemd (sd_notify(3)) from a recorder that it runs: started, still alive, stopping. Without
+//! systemd nothing is sent.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// The service manager that started this process, where there is one.
+/// The service manager that started this process, if there is one.
 pub struct ServiceManager {
     socket: Option<(UnixDatagram, SocketAddr)>,
-    /// It ends a process of which it hears nothing for so long.
+    /// Time without a notification after which it kills a process.
     patience: Option<Duration>,
-    /// When it heard of us last, since the start.
+    /// Time of the last notification, since the start.
     heard: Duration,
 }
 
@@ -24,7 +24,7 @@ impl ServiceManager {
         });
         let socket = address.and_then(|address| {
             let socket = UnixDatagram::unbound().ok()?;
-            // a manager that does not read must not hold up a tick
+            // a manager that does not read must not delay a tick
             socket.set_nonblocking(true).ok()?;
             Some((socket, address))
         });
@@ -34,12 +34,13 @@ impl ServiceManager {
         ServiceManager { socket, patience, heard: Duration::ZERO }
     }
 
-    /// The first tick is taken.
+    /// Reports that the first tick was taken.
     pub fn ready(&self) {
         self.send("READY=1\nSTATUS=recording");
     }
 
-    /// Called often, with the time since the start; sends at a third of the manager's patience.
+    /// Reports that the recorder is alive, at a third of the manager's timeout. Called often, with the time since the
+    /// start.
     pub fn alive(&mut self, elapsed: Duration) {
         let is_due = |patience: Duration| elapsed.saturating_sub(self.heard) >= patience / 3;
         if self.patience.is_some_and(is_due) {
@@ -48,12 +49,12 @@ impl ServiceManager {
         }
     }
 
-    /// It ends; what is queued is still written.
+    /// Reports that it stops; queued ticks are still written.
     pub fn stopping(&self) {
         self.send("STOPPING=1\nSTATUS=writing the remaining ticks");
     }
 
-    /// A message that is lost is no reason to stop recording.
+    /// Sends a message; a lost one is no reason to stop recording.
     fn send(&self, message: &str) {
         if let Some((socket, address)) = &self.socket {
             let _ = socket.send_to_addr(message.as_bytes(), address);

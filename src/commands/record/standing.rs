@@ -1,6 +1,5 @@
-//! How a recorder stands among the programs of its machine: it has to go on when
-//! memory and processors run short, for that is what it is to record. Root may ask
-//! the kernel for that; other users record as any program does.
+//! Protection of a recorder from the conditions that it records: it must keep running when memory and processors run
+//! short. Root may ask the kernel for that; other users record like any program.
 
 use std::fs;
 
@@ -9,28 +8,28 @@ use rustix::process::{geteuid, getpriority_process, setpriority_process};
 
 use crate::commands::priority::NICE;
 
-/// Added to the score by which the kernel chooses whom to kill when memory ends; -1000 is never.
+/// Adjustment of the score by which the kernel chooses processes to kill when memory runs out; -1000 is never.
 const SCORE: &str = "-800";
 
-/// Has large buffers go back to the kernel when they are freed. By itself the C library keeps memory of up to 64 MiB
-/// once a buffer of half that size was freed, and none of it goes back while memory is locked. To be called before
-/// there are threads.
+/// Makes the C library return large buffers to the kernel when they are freed. By default it keeps up to 64 MiB once a
+/// buffer of half that size was freed, and returns nothing while memory is locked. Must be called before any thread
+/// starts.
 #[cfg(target_env = "gnu")]
 #[allow(unsafe_code, reason = "no crate has mallopt as a safe call")]
 pub fn give_back() {
     const LARGE: i32 = 128 << 10;
-    // SAFETY: mallopt takes two integers and touches no memory of ours; there is no other thread yet.
+    // SAFETY: mallopt takes two integers and touches no memory of ours; no other thread exists yet.
     unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
 }
 
-/// Other C libraries give back what is freed.
+/// Other C libraries return freed memory.
 #[cfg(not(target_env = "gnu"))]
 pub fn give_back() {}
 
-/// Ticks between the end of a wide row and the trim: the log's thread has let go of it by then.
+/// Ticks between the last wide row and the trim: the log's thread has freed it by then.
 const SETTLED: u32 = 30;
 
-/// Sees when a machine has lost half of its devices and more.
+/// Detects that a machine has lost at least half of its devices.
 #[derive(Default)]
 pub struct DeviceLossWatch {
     most: usize,
@@ -38,7 +37,7 @@ pub struct DeviceLossWatch {
 }
 
 impl DeviceLossWatch {
-    /// Takes in the width of a tick's row. True when what the others needed should go back.
+    /// Handles the width of a tick's row. True if memory for the lost devices should be returned.
     pub fn is_due(&mut self, series: usize) -> bool {
         if series > self.most / 2 {
             (self.most, self.ticks) = (self.most.max(series), 0);
@@ -53,7 +52,7 @@ impl DeviceLossWatch {
     }
 }
 
-/// Gives freed memory between used memory back to the kernel, which takes none of it while it is locked.
+/// Returns free memory between used memory to the kernel, which takes none of it back while it is locked.
 pub fn trim() {
     let _ = munlockall();
     trim_heaps();
@@ -63,23 +62,23 @@ pub fn trim() {
 #[cfg(target_env = "gnu")]
 #[allow(unsafe_code, reason = "no crate has malloc_trim as a safe call")]
 fn trim_heaps() {
-    // SAFETY: malloc_trim takes an integer, locks what it looks at, and gives back nothing that is in use.
+    // SAFETY: malloc_trim takes an integer, locks what it examines, and returns nothing that is in use.
     unsafe { libc::malloc_trim(0) };
 }
 
 #[cfg(not(target_env = "gnu"))]
 fn trim_heaps() {}
 
-/// Keeps this process's memory out of swap, where it may.
+/// Keeps this process's memory out of swap, if it may.
 fn lock() {
     if geteuid().is_root() {
-        // pages are kept once they were used; reserving all of the address space would take memory from others
+        // pages are locked once they are used; reserving the whole address space would take memory from others
         let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
     }
 }
 
-/// Keeps this process's memory out of swap, puts it before others on the processors, and makes it a late choice when
-/// memory ends. What is refused is left: the machine's administrator may have set limits.
+/// Keeps this process's memory out of swap, raises its priority, and makes it a late choice when memory runs out.
+/// Refused requests are ignored: the administrator may have set limits.
 pub fn raise() {
     if !geteuid().is_root() {
         return;
@@ -102,7 +101,7 @@ mod tests {
         let due = (0..100).filter(|_| slack.is_due(150)).count();
         assert_eq!(due, 1);
         assert!(!(0..SETTLED - 1).any(|_| slack.is_due(40)) && slack.is_due(40));
-        // who comes back before is not trimmed
+        // devices that come back before the trim cancel it
         slack.is_due(400);
         assert!(!(0..SETTLED - 1).any(|_| slack.is_due(40)) && !slack.is_due(400) && !slack.is_due(40));
     }

@@ -1,5 +1,5 @@
-//! `record --trace`: single requests beside the counters. A thread of its own reads the trace and takes orders from
-//! `trace on` and `trace off`; the sampler takes what came at its ticks and never waits for it.
+//! `record --trace`: single requests beside the counters. A separate thread reads the trace and takes orders from
+//! `trace on` and `trace off`; the sampler collects its data at each tick and never waits for it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -20,47 +20,47 @@ use serde_json::{Value, json};
 
 use super::control::ControlSocket;
 
-/// The trace is read so often: a processor's buffer of 8 MiB holds about 120,000 events.
+/// Interval between reads of the trace: a processor's buffer of 8 MiB holds about 120,000 events.
 const POLL: Duration = Duration::from_millis(50);
-/// Without a trace, orders are looked for so often.
+/// Interval between checks for orders while nothing is traced.
 const IDLE: Duration = Duration::from_millis(500);
-/// Who asked is noted, and new disks are looked for, so often.
+/// Interval of notes on requesting processes, and of the search for new disks.
 const SLOW_NS: u64 = 10_000_000_000;
-/// Who asked, rows of a note at most.
+/// Maximum number of rows in a note on requesting processes.
 const MOST_ASKERS: usize = 24;
-/// Bytes of a page. Filesystems of larger folios dirty several pages at once, which count as one.
+/// Bytes of a page. Filesystems with larger folios dirty several pages at once, which count as one.
 const PAGE_BYTES: u64 = 4096;
-/// Seconds are kept in microseconds.
+/// Microseconds as seconds.
 const MICROSECONDS: f64 = 1e-6;
 
-/// What the reading thread hands to the sampler.
+/// Data that the reading thread passes to the sampler.
 #[derive(Default)]
 struct SharedTrace {
-    /// What came since the last tick, by device.
+    /// Requests since the last tick, by device.
     pending: HashMap<String, DeviceInterval>,
     notes: Vec<Note>,
-    /// The session that it came from; 0 where nothing is traced.
+    /// The session that they belong to; 0 if nothing is traced.
     session: u64,
 }
 
 type Shared = Arc<Mutex<SharedTrace>>;
 
 fn lock(shared: &Shared) -> MutexGuard<'_, SharedTrace> {
-    // nothing is half done where a holder could panic
+    // no holder of the lock leaves it in an inconsistent state, even if it panics
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The thread that traces for a recorder; ends with the value.
+/// The thread that traces for a recorder; it ends with the value.
 pub struct TraceThread {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl TraceThread {
-    /// Starts the thread, and what the sampler takes from it. `budget` is there where tracing begins at once.
+    /// Starts the thread, and returns the columns for the sampler. `budget` is given if tracing begins at once.
     ///
     /// # Errors
-    /// Where no thread can be started.
+    /// If the thread cannot be started.
     pub fn start(
         log: Option<PathBuf>,
         budget: Option<f64>,
@@ -91,7 +91,7 @@ impl TraceThread {
 impl Drop for TraceThread {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // the socket and the instance of tracefs go with the thread
+        // the socket and the tracefs instance are removed with the thread
         self.thread.take().map(JoinHandle::join);
     }
 }
@@ -104,7 +104,7 @@ struct RunningTrace {
     disks: Vec<u32>,
     askers: HashMap<String, DeviceInterval>,
     slow_from_ns: u64,
-    /// Lost events that a note has reported.
+    /// Lost events that notes have reported.
     lost: u64,
 }
 
@@ -175,7 +175,7 @@ impl TraceWorker {
         }
     }
 
-    /// Reads what there is and hands it on.
+    /// Reads new events and passes them on.
     fn read(&mut self) {
         let Some(running) = &mut self.running else { return };
         let clock = SystemClock.read();
@@ -187,7 +187,7 @@ impl TraceWorker {
         let remarks: Vec<String> = running.session.remarks[running.remarks..].to_vec();
         running.remarks += remarks.len();
         let is_slow = clock.running_ns - running.slow_from_ns >= SLOW_NS;
-        // before the lock: the sampler never waits for the kernel's files
+        // before taking the lock: the sampler must not wait for the kernel's files
         let lost = if is_slow { running.session.loss().total() } else { running.lost };
         let mut shared = lock(&self.shared);
         shared.notes.extend(remarks.into_iter().map(|text| Note::new(clock.wall_ns, Note::TRACE, text)));
@@ -213,20 +213,20 @@ impl TraceWorker {
             shared.notes.push(Note::new(clock.wall_ns, Note::ASKERS, text));
         }
         drop(shared);
-        // histograms in the kernel are of the disks that were there when they began
+        // histograms in the kernel cover the disks that existed when they started
         let is_short =
             running.session.method() == "bpf" && BlockDeviceNames::default().disks_and_paths() != running.disks;
         if is_short {
             let budget = running.budget;
             self.end("disks were added or removed, so it restarts");
-            // what is refused is a note
+            // a refusal is noted in the log
             let _ = self.begin(budget);
         }
     }
 
     fn status(&self) -> Value {
         let absolute = |log: &PathBuf| std::path::absolute(log).unwrap_or_else(|_| log.clone());
-        // a name that is no UTF-8 must not end the thread
+        // a name that is not UTF-8 must not end the thread
         let log = self.log.as_ref().map(|log| absolute(log).display().to_string());
         let traced = self.running.as_ref().map(|running| {
             let (cost, loss) = (running.session.cost(), running.session.loss());
@@ -245,14 +245,14 @@ impl TraceWorker {
     }
 }
 
-/// What a log should say of events that were lost since the last time.
+/// Describes events that were lost since the last time, for the log.
 fn loss_words(before: u64, now: u64) -> Option<String> {
     let lost = now.checked_sub(before).filter(|lost| *lost > 0)?;
     let events = plural(lost, "event was", "events were");
     Some(format!("{events} lost: the latencies of these requests are missing"))
 }
 
-/// Requests a second of all disks, over a moment.
+/// Measures the requests per second of all disks over a moment.
 fn request_rate() -> f64 {
     const LOOK: Duration = Duration::from_millis(250);
     let before = diskstats::read();
@@ -261,7 +261,7 @@ fn request_rate() -> f64 {
     requests as f64 / LOOK.as_secs_f64()
 }
 
-/// Who asked, most time at the device first.
+/// Returns the requesting processes, those with the most device time first.
 fn asker_table(devices: HashMap<String, DeviceInterval>, dirtied: Vec<AskerRow>, elapsed_s: f64) -> Option<AskerTable> {
     let mut rows = Vec::new();
     for (device, interval) in devices {
@@ -282,7 +282,7 @@ fn asker_table(devices: HashMap<String, DeviceInterval>, dirtied: Vec<AskerRow>,
     (!rows.is_empty()).then_some(AskerTable { elapsed_s, rows })
 }
 
-/// Who dirtied pages of which disk since the last time, most pages first.
+/// Returns the processes that dirtied pages of each disk since the last time, most pages first.
 fn dirtied_rows(session: &mut TraceSession) -> Vec<AskerRow> {
     let pages = session.take_dirtied();
     let mut rows = Vec::new();
@@ -302,7 +302,7 @@ fn dirtied_rows(session: &mut TraceSession) -> Vec<AskerRow> {
     rows
 }
 
-/// A thread of the kernel has no memory of its own; `None` where it has ended.
+/// True for a kernel thread, which has no memory of its own; `None` if it has ended.
 fn is_kernel_thread(pid: i32) -> Option<bool> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // field 9, flags: PF_KTHREAD
@@ -310,7 +310,7 @@ fn is_kernel_thread(pid: i32) -> Option<bool> {
     Some(flags & 0x0020_0000 != 0)
 }
 
-/// A device's sums as they are stored: counter, scale.
+/// Counters of a device's sums.
 const SUMS: [&str; 3] =
     ["physical_disk.traced_requests", "physical_disk.traced_device_s", "physical_disk.traced_before_s"];
 const SINGLES: [&str; 7] = [
@@ -323,13 +323,13 @@ const SINGLES: [&str; 7] = [
     "physical_disk.reads_apart_from_flush_s",
 ];
 
-/// The trace's columns of the sampler's rows.
+/// The trace's columns in the sampler's rows.
 #[derive(Default)]
 struct TraceColumns {
     shared: Shared,
     session: u64,
     latency: LatencyTable,
-    /// Cells of each device that was asked; whether single requests are seen.
+    /// Cells of each traced device, and whether single requests are seen.
     devices: BTreeMap<String, (Vec<f64>, bool)>,
     notes: Vec<Note>,
 }
@@ -345,7 +345,7 @@ impl TraceColumns {
             self.latency.add(name, *operation, steps.iter().copied().enumerate());
         }
         let is_single = interval.singles.is_some();
-        // a gap, where the kernel keeps histograms of the whole alone
+        // a gap, because the kernel only keeps histograms of the whole
         let part = |ns| if interval.is_unsplit { f64::NAN } else { microseconds(ns) };
         let mut cells = vec![interval.requests as f64, part(interval.device_ns), part(interval.before_ns)];
         cells.extend(interval.singles.iter().flat_map(single_cells));
@@ -377,7 +377,7 @@ impl AttachedColumns for TraceColumns {
         self.notes.append(&mut shared.notes);
         drop(shared);
         if session != self.session {
-            // what came since the trace began is of a part of this tick, and is not told as one
+            // the interval since the trace began covers only a part of this tick, so it is not reported as one
             self.session = session;
             self.clear();
             return true;
@@ -470,7 +470,7 @@ mod tests {
         let found = LatencyColumns::find(&schema);
         let count: f64 = found.groups[0].columns.iter().map(|(column, _)| cells[*column]).sum();
         assert_eq!(count, 7.0);
-        // a quiet tick is zeros of the same series, and the end takes the series away
+        // a quiet tick has zeros in the same series, and the end removes the series
         let (changed, _, cells) = tick(&mut columns);
         assert!(!changed && cells.iter().all(|cell| *cell == 0.0));
         lock(&shared).session = 0;

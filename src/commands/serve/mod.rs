@@ -1,5 +1,5 @@
-//! `serve [LOG…]`: the live view as a page for browsers. The page and who may ask for it is the crate `webview`'s;
-//! here are the hosts that it shows.
+//! `serve [LOG…]`: the live view as a web page. The page and its access control are in the crate `webview`; here are
+//! the hosts that it shows.
 
 mod sources;
 
@@ -20,12 +20,12 @@ use super::store::StoreArguments;
 use super::{Failure, ceilings, credentials, first_given, fleet, output, own_name, store, watch, when, why};
 use sources::{LateSource, LogFetch, ServedSource};
 
-/// Where the page is served, by default.
+/// Default address of the page.
 pub const USUAL: &str = "127.0.0.1:9190";
-/// Random bytes of a token that is made.
+/// Random bytes of a generated token.
 const TOKEN_BYTES: usize = 24;
 
-/// Where the page is served, and to whom.
+/// Address of the page, and access to it.
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Page")]
 pub struct PageArguments {
@@ -43,7 +43,7 @@ pub struct PageArguments {
 }
 
 impl PageArguments {
-    /// The first of these options that was typed.
+    /// Returns the first of these options that was given.
     pub fn given(&self) -> Option<&'static str> {
         first_given(&[
             ("--token-file", self.token_file.is_some()),
@@ -80,6 +80,7 @@ pub struct Arguments {
     json: bool,
 }
 
+/// Runs `serve`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.judging.only_pack()?;
     if arguments.asking.is_asked()? || !arguments.log.is_empty() {
@@ -90,7 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let pack = arguments.judging.packs(false)?.swap_remove(0);
     let hosts = hosts(arguments, &pack)?;
-    // a signal ends it in order
+    // a signal ends it cleanly
     let pacer = Pacer::new(Duration::from_secs(1), None)?;
     let view = start(("--listen", &arguments.listen), &arguments.page, pack, hosts)?;
     if arguments.json {
@@ -103,7 +104,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is shown: this machine, the hosts of logs, or those of a store.
+/// Returns the hosts to show: this machine, those of logs, or those of a store.
 fn hosts(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>, Failure> {
     if arguments.asking.is_asked()? {
         return of_store(arguments, pack);
@@ -119,7 +120,7 @@ fn hosts(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>,
     of_logs(arguments, pack)
 }
 
-/// The logs by host; logs that do not say theirs are a host each.
+/// Groups the logs by host; logs without a host name are one host each.
 fn of_logs(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>, Failure> {
     let Arguments { log: paths, window, alerts, .. } = arguments;
     let mut groups: Vec<(String, Vec<PathBuf>, Logs)> = Vec::new();
@@ -143,7 +144,7 @@ fn of_logs(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>
     groups.into_iter().map(source).collect()
 }
 
-/// The machines of a store, worst first; each is read when somebody looks at it.
+/// Returns the machines of a store, worst first; each is read when somebody opens it.
 fn of_store(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>, Failure> {
     let (asking, window) = (arguments.asking.clone(), settled(&arguments.asking, &arguments.window)?);
     let ranked = fleet::ranked(&asking, &window, &arguments.judging)?;
@@ -165,15 +166,15 @@ fn of_store(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource
     Ok(ranked.into_iter().map(source).collect())
 }
 
-/// The window of a ranking with ends that do not move: a page opened later shows what the list judged.
+/// Fixes the ends of a ranking's window, so that a page opened later shows what was ranked.
 fn settled(asking: &StoreArguments, window: &LogWindow) -> Result<LogWindow, Failure> {
     let wanted = asking.wanted(window, fleet::USUAL_WINDOW)?;
     let end = |ms: i64| Some(when::rfc3339(ms * 1_000_000));
     Ok(window.with(end(wanted.from_ms), end(wanted.to_ms)))
 }
 
-/// Serves a log that this process records; the log is all that the two have in common. `raises` says that the
-/// recorder raises alerts, so that the page need not look for them.
+/// Serves a log that this process records; they share nothing but the log. `raises` is true if the recorder raises
+/// alerts, so that the page need not look for them.
 pub fn recording(
     listen: &str,
     page: &PageArguments,
@@ -199,7 +200,7 @@ pub fn recording(
     start(("--serve", listen), page, pack, vec![Box::new(source)])
 }
 
-/// Serves hosts at the address that an option gave, and says where.
+/// Serves hosts at the address that an option gave, and prints it.
 fn start(
     (option, listen): (&str, &str),
     page: &PageArguments,
@@ -210,11 +211,11 @@ fn start(
         let text = format!("{option} {listen}: {e}");
         if e.kind() == std::io::ErrorKind::InvalidInput { Failure::Usage(text) } else { Failure::Failed(text) }
     };
-    // what is no address is open to nobody
+    // an invalid address is not open to anybody
     check_address(listen).map_err(failed)?;
     let is_open = listen.parse::<u16>().is_err() && !listen.parse::<SocketAddr>().is_ok_and(|a| is_own(a.ip()));
     if is_open && page.token_file.is_none() {
-        // what a name leads to is not known here
+        // the address that a name resolves to is unknown here
         let may = if listen.parse::<SocketAddr>().is_ok() { "is" } else { "may be" };
         let reason =
             format!("{option} {listen} {may} reachable from other machines; give --token-file FILE to restrict access");
@@ -222,7 +223,7 @@ fn start(
     }
     let token = page.token_file.as_deref().map(token).transpose()?;
     let mut names = page.names.clone();
-    // a token protects whatever a name leads to
+    // a token protects the page whatever the name resolves to
     names.extend(Some(own_name()).filter(|name| token.is_some() && !name.is_empty()));
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let panels = watch::panels(page.panels.as_deref())?;
@@ -231,7 +232,7 @@ fn start(
     let view = WebView::start(listen, access, settings, hosts).map_err(failed)?;
     let address = view.address();
     match (&token, &page.token_file) {
-        // on a terminal only: what is written elsewhere may be kept
+        // on a terminal only, because other outputs may be stored
         (Some(token), _) if output::is_on_terminal() => {
             output::warn(format_args!("serving http://{address}/?token={token}"));
         }
@@ -247,7 +248,7 @@ fn is_own(address: IpAddr) -> bool {
     address.is_loopback()
 }
 
-/// The token of a file, which is made where it is missing.
+/// Reads the token from a file, which is created if it is missing.
 fn token(path: &Path) -> Result<String, Failure> {
     if !path.exists() {
         let made = random_text(TOKEN_BYTES)?;

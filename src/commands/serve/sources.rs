@@ -1,4 +1,4 @@
-//! What is served: this machine, logs, or a machine of a store.
+//! Sources of served hosts: this machine, logs, or a machine of a store.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -21,7 +21,7 @@ use super::super::watch::sources::WatchSource;
 use super::super::watch::stretches;
 use super::super::{Failure, ceilings, foreign, own_name, report, why};
 
-/// A host of the page.
+/// A host on the page.
 pub struct ServedSource {
     name: String,
     watched: Mutex<WatchSource>,
@@ -29,7 +29,7 @@ pub struct ServedSource {
     interval_ns: i64,
 }
 
-/// What a live machine's readers read: the lock is held for a part at a time.
+/// History of a live machine: the lock is held for one part at a time.
 struct LiveReader<'s>(&'s Mutex<WatchSource>);
 
 impl History for LiveReader<'_> {
@@ -65,13 +65,13 @@ impl ServedSource {
         ServedSource { name, watched: Mutex::new(watched), pack, interval_ns }
     }
 
-    /// This machine.
+    /// Returns this machine as a source.
     pub fn live(every: Duration, pack: Pack, alerts: &AlertArguments) -> Result<ServedSource, Failure> {
         let desk = AlertDesk::new(alerts, pack.clone())?;
         Ok(ServedSource::of(own_name(), WatchSource::live(every, desk)?, pack))
     }
 
-    /// Logs of one host; alerts are looked for in them, unless somebody else raises them.
+    /// Returns logs of one host as a source; alerts are looked for in them, unless their recorder raises them.
     pub fn of_logs(
         name: String,
         logs: Logs,
@@ -85,7 +85,7 @@ impl ServedSource {
         Ok(ServedSource::of(name, watched, pack))
     }
 
-    /// The logs of a stretch; of a live machine, what is remembered of it is written into one first.
+    /// Returns the logs of a range; for a live machine, its history is first written into one.
     fn logs(&self, range: Stretch) -> Result<Logs, Failure> {
         if let WatchSource::Logged(logged) = &*lock(&self.watched) {
             return Ok(logged.logs(range));
@@ -169,29 +169,29 @@ impl HostSource for ServedSource {
         let history = self.history()?;
         let found = stretches::comparison(history.as_ref(), &self.pack, first, second).map_err(words)?;
         let mut value = json!(found);
-        // a page shows the first rows
+        // a page shows only the first rows
         value["counters"] = json!(diskwright_report::compare::ordered(&found));
-        // the verdicts are asked for on their own
+        // the verdicts are fetched separately
         value.as_object_mut().map(|object| (object.remove("before"), object.remove("after")));
         Ok(value)
     }
 }
 
-/// How a host becomes logs, by its name.
+/// Opens a host's logs, by its name.
 pub type LogFetch = Arc<dyn Fn(&str) -> Result<Logs, Failure> + Send + Sync>;
 
-/// A host whose logs are opened when they are needed: a machine of a store, or a log that is only begun.
+/// A host whose logs are opened when they are needed: a machine of a store, or a log that has only just begun.
 pub struct LateSource {
     pub name: String,
-    /// On all of it, where that is known already.
+    /// Verdict on the whole window, if it is already known.
     pub verdict: Option<Result<Verdict, String>>,
     pub pack: Pack,
-    /// Which alerts are looked for in its logs; none where its recorder raises them.
+    /// Alerts to look for in its logs; none if its recorder raises them.
     pub alerts: Option<AlertArguments>,
     pub is_live: bool,
-    /// The usual time between ticks, as long as no log says it.
+    /// Usual interval between ticks, until a log shows it.
     pub interval_ns: i64,
-    /// The log that is recorded, where it is one.
+    /// Paths of the recorded log, if it is one.
     pub paths: Vec<PathBuf>,
     pub fetch: LogFetch,
     pub fetched: OnceLock<ServedSource>,

@@ -1,4 +1,4 @@
-//! A trace for programs: `diskwright.trace/1`.
+//! A request trace as JSON: `diskwright.trace/1`.
 
 use diskwright_base::{Histogram, Operation};
 use diskwright_traces::statistics::{Figures, HOT_SHARES, TraceReport};
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::super::when;
 use super::steps;
 
-/// Exact sizes that are told.
+/// Maximum number of exact sizes listed.
 const MOST_SIZES: usize = 20;
 
-/// The document on one trace.
+/// Returns the document on one trace.
 pub fn of(format: &TraceFormat, summary: &TraceSummary, report: &TraceReport) -> Value {
     let moment = |ns: Option<i64>| ns.filter(|_| summary.wall_clock).map(when::rfc3339);
     let skipped =
@@ -94,8 +94,7 @@ fn sizes(f: &Figures) -> Value {
     })
 }
 
-/// A distribution in the unit that a recorded value times `scale` has; `null`
-/// where nothing was recorded.
+/// Returns a distribution, with recorded values multiplied by `scale`; `null` if nothing was recorded.
 fn distribution(histogram: &Histogram, scale: f64) -> Value {
     if histogram.is_empty() {
         return Value::Null;

@@ -1,4 +1,4 @@
-//! `show TRACE…`: what was asked of disks, request by request, summed up.
+//! `show TRACE…`: statistics of the requests in a trace.
 
 mod document;
 mod steps;
@@ -18,20 +18,20 @@ use diskwright_traces::{
 use super::show::Cells;
 use super::{Failure, find, live, output, select};
 
-/// How a trace is shown.
+/// Options for showing a trace.
 #[derive(Clone, Copy)]
 pub struct TraceView<'a> {
-    /// Only devices whose names match one of these; all where there is none.
+    /// Only devices whose names match one of these; all if it is empty.
     pub devices: &'a [String],
-    /// Histograms of everything, not only tables.
+    /// Show histograms of everything, not only tables.
     pub charts: bool,
-    /// The requests themselves, as CSV.
+    /// Print the requests as CSV.
     pub csv: bool,
-    /// How its names are written.
+    /// Escaping of names in CSV.
     pub cells: Cells,
-    /// A JSON document.
+    /// Print JSON.
     pub json: bool,
-    /// Id of the format that it is read as; by its content where there is none.
+    /// Id of the trace's format; detected from its content if missing.
     pub format: Option<&'a str>,
 }
 
@@ -43,19 +43,19 @@ pub fn is_one(paths: &[PathBuf]) -> bool {
             let mut input = std::io::stdin().lock();
             input.fill_buf().is_ok_and(|bytes| could_be(&InputHead { name: "-", bytes }))
         }
-        // what is read of another pipe is lost to whoever reads it to its end: it is taken for a log
+        // bytes read from another pipe would be lost to its reader: it is taken for a log
         Some(path) if is_pipe(path) => false,
         Some(path) => LogInput::open(path).is_ok_and(|input| could_be(&input.head())),
         None => false,
     }
 }
 
-/// True for what gives its bytes once, such as `/dev/stdin` behind a pipe.
+/// True for a file that can be read only once, such as `/dev/stdin` behind a pipe.
 fn is_pipe(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
-/// True also where the format has to be asked for.
+/// True for a request trace, even if its format must be given by the user.
 pub fn could_be(head: &InputHead<'_>) -> bool {
     recognise(head).is_some() || ambiguous(head).is_some()
 }
@@ -73,7 +73,7 @@ fn opened(paths: &[PathBuf], format: Option<&str>) -> Result<Trace, Failure> {
 /// Reads the trace and shows it.
 pub fn run(paths: &[PathBuf], wanted: &TraceView<'_>) -> Result<(), Failure> {
     let trace = opened(paths, wanted.format)?;
-    // who names devices means what was asked of these, passed on or not
+    // named devices mean all requests to them, whether passed on or not
     let mut trace = if wanted.devices.is_empty() { trace } else { trace.every_layer() };
     if wanted.csv && !wanted.json {
         return csv(&mut trace, wanted.devices, wanted.cells);
@@ -101,7 +101,7 @@ fn show(title: &str, summary: &TraceSummary, report: &TraceReport, wanted: &Trac
     output::text(&tables::of(title, summary, report, once, wanted.charts, &output::style()))
 }
 
-/// Why there is nothing to show.
+/// Describes why there is nothing to show.
 fn nothing(summary: &TraceSummary, devices: &[String]) -> String {
     let file = summary.files.first().map_or("-", String::as_str);
     if summary.requests > 0 {
@@ -112,7 +112,7 @@ fn nothing(summary: &TraceSummary, devices: &[String]) -> String {
     format!("{file}: contains no requests{}", because.unwrap_or_default())
 }
 
-/// Hands over the requests of the wanted devices, with the device's name.
+/// Calls `take` with the requests of the wanted devices and the device's name.
 fn each(
     trace: &mut Trace,
     wanted: &[String],
@@ -130,7 +130,7 @@ fn each(
     Ok(())
 }
 
-/// A line a request.
+/// Prints one line per request.
 fn csv(trace: &mut Trace, devices: &[String], cells: Cells) -> Result<(), Failure> {
     const PIECE: usize = 64 << 10;
     let mut out = String::with_capacity(2 * PIECE);

@@ -1,13 +1,12 @@
-//! Histograms in few rows: steps of 1, 2 and 5 for times and distances.
+//! Histograms with few rows: steps of 1, 2 and 5 for times and distances.
 
 use diskwright_base::Histogram;
 
-/// From, to (values from the first up to just below the second) and how many.
+/// From, to (values from the first up to just below the second) and count.
 pub type HistogramStep = (u64, u64, u64);
 
-/// The steps from the least to the greatest value, those without a value
-/// between them too. A step's edge may fall within a bucket of the histogram;
-/// then the bucket goes where its middle is (0.8 % either way).
+/// Returns the steps from the smallest to the greatest value, including empty ones between them. A step's edge may fall
+/// within a bucket of the histogram; the bucket then counts where its middle lies (0.8 % either way).
 pub fn of(histogram: &Histogram) -> Vec<HistogramStep> {
     let mut steps: Vec<HistogramStep> = Vec::new();
     for (from, to, count) in histogram.buckets() {
@@ -29,7 +28,7 @@ pub fn of(histogram: &Histogram) -> Vec<HistogramStep> {
     steps
 }
 
-/// The step that holds a value.
+/// Returns the step that contains a value.
 fn around(value: u64) -> (u64, u64) {
     let mut low = 0;
     loop {
@@ -41,7 +40,7 @@ fn around(value: u64) -> (u64, u64) {
     }
 }
 
-/// The edge after this one: 0, 1, 2, 5, 10, 20, …
+/// Returns the edge after this one: 0, 1, 2, 5, 10, 20, …
 fn after(edge: u64) -> u64 {
     if edge == 0 {
         return 1;

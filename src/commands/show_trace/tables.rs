@@ -1,4 +1,4 @@
-//! A trace for people: tables and histograms of bars.
+//! A request trace for people: tables and histograms of bars.
 
 use diskwright_base::units::plural;
 use diskwright_base::{Histogram, Operation, units};
@@ -8,12 +8,12 @@ use diskwright_traces::{PassedOn, TraceSummary};
 
 use super::steps;
 
-/// Devices whose figures are shown one by one beside the sum.
+/// Maximum number of devices whose figures are shown separately besides the sum.
 const MOST_APART: usize = 4;
-/// Exact sizes that are named.
+/// Maximum number of exact sizes named.
 const MOST_SIZES: usize = 5;
 
-/// Everything on one trace. `once`: requests that were passed on count at the last device alone.
+/// Draws everything about one trace. `once`: requests that were passed on count only at the last device.
 pub fn of(
     title: &str,
     summary: &TraceSummary,
@@ -59,7 +59,7 @@ fn heading(title: &str, summary: &TraceSummary, report: &TraceReport, style: &St
     format!("{files}: {title}\n{}, {range}\n", plural(report.all.requests, "request", "requests"))
 }
 
-/// What limits the figures, a line each.
+/// Describes limits of the figures, one per line.
 pub fn remarks(summary: &TraceSummary, once: bool) -> Vec<String> {
     let mut lines: Vec<String> = summary.assumed.iter().cloned().collect();
     for passed in &summary.passed_on {
@@ -108,7 +108,7 @@ fn bytes(value: u64) -> String {
     units::display(value as f64, "bytes")
 }
 
-/// Whole powers of two by their binary names, as sizes of requests are known.
+/// Formats whole powers of two in binary units, as request sizes are known.
 fn size(bytes: u64) -> String {
     let (unit, scale) = [("GiB", 30), ("MiB", 20), ("KiB", 10)]
         .into_iter()
@@ -117,7 +117,7 @@ fn size(bytes: u64) -> String {
     format!("{} {unit}", bytes >> scale)
 }
 
-/// A line a device.
+/// Builds the table with one row per device.
 fn overview(report: &TraceReport) -> TextTable {
     let mut table = TextTable::new().column("device", Align::Left);
     for title in ["requests", "reads", "read", "written", "a second", "peak", "outstanding", "most", "busy"] {
@@ -134,7 +134,7 @@ fn overview(report: &TraceReport) -> TextTable {
             rate(f.flow.per_s),
             rate(Some(f.flow.peak_per_s as f64)),
             outstanding,
-            f.flow.most_outstanding.map_or_else(String::new, |most| most.to_string()),
+            f.flow.most_outstanding.map_or_else(String::new, |max_in_flight| max_in_flight.to_string()),
             share(f.flow.busy),
         ]);
     };
@@ -147,7 +147,7 @@ fn overview(report: &TraceReport) -> TextTable {
     table
 }
 
-/// The sections on one device, or on all.
+/// Draws the sections on one device, or on all.
 fn figures(out: &mut String, f: &Figures, name: &str, charts: bool, style: &Style) {
     out.push_str(&format!("\n{}\n", style.paint(Ink::Bold, &style.clean(name))));
     out.push_str(&times(f).render(style));
@@ -201,9 +201,9 @@ fn places(f: &Figures) -> TextTable {
     row("variation of arrivals", format!("{variation} (1 is random, more is bursty)"));
     row("begins where the previous one ended", share(f.sequential));
     row(&format!("begins where one of {STREAMS} streams ended"), share(f.sequential_in_streams));
-    if let (Some(mean), Some(most), Some(length)) = (f.run_requests.mean(), f.run_requests.most(), f.run_bytes.mean()) {
+    if let (Some(mean), Some(max), Some(length)) = (f.run_requests.mean(), f.run_requests.most(), f.run_bytes.mean()) {
         let mean = units::counted(mean, "request", "requests");
-        row("run in a stream", format!("mean {mean}, {}; longest {most}", bytes(length as u64)));
+        row("run in a stream", format!("mean {mean}, {}; longest {max}", bytes(length as u64)));
     }
     if let (Some(mean), Some(median)) = (f.seek_bytes.mean(), f.seek_bytes.quantile(0.5)) {
         let forward = share(f.seeks_forward);
@@ -231,17 +231,17 @@ fn places(f: &Figures) -> TextTable {
     table
 }
 
-/// `: 4 KiB 62 %, 64 KiB 20 %, …`.
+/// Formats `: 4 KiB 62 %, 64 KiB 20 %, …`.
 fn common(f: &Figures) -> String {
     let all = f.of(Operation::Read).requests + f.of(Operation::Write).requests;
-    let told = |(length, times): &(u32, u64)| {
+    let describe = |(length, times): &(u32, u64)| {
         format!("{} {}", size(u64::from(*length)), units::display(*times as f64 / all as f64, "fraction"))
     };
-    let named: Vec<String> = f.sizes.common(MOST_SIZES).iter().map(told).collect();
+    let named: Vec<String> = f.sizes.common(MOST_SIZES).iter().map(describe).collect();
     if named.is_empty() { String::new() } else { format!("; most common {}", named.join(", ")) }
 }
 
-/// A row of a histogram: its label, how many, and a word behind.
+/// A row of a histogram: its label, its count, and a suffix.
 struct HistogramRow {
     label: String,
     count: u64,
@@ -275,18 +275,18 @@ fn rows(histogram: &Histogram, unit: &str) -> Vec<HistogramRow> {
     steps::of(histogram).into_iter().map(row).collect()
 }
 
-/// Bars in proportion to the greatest; a row that is not empty shows a sign.
+/// Draws bars in proportion to the greatest; a row that is not empty shows a sign.
 fn bars(rows: &[HistogramRow], style: &Style) -> String {
     const LONGEST: usize = 36;
     let all: u64 = rows.iter().map(|r| r.count).sum();
-    let most = rows.iter().map(|r| r.count).max().unwrap_or(0).max(1);
+    let max_count = rows.iter().map(|r| r.count).max().unwrap_or(0).max(1);
     let mut table = TextTable::new()
         .column("", Align::Right)
         .column("", Align::Left)
         .column("", Align::Right)
         .column("", Align::Left);
     for HistogramRow { label, count, behind } in rows {
-        let length = (*count as f64 / most as f64 * LONGEST as f64).round() as usize;
+        let length = (*count as f64 / max_count as f64 * LONGEST as f64).round() as usize;
         let bar = match (count, length) {
             (0, _) => String::new(),
             (_, 0) => style.glyph("▏", ".").to_owned(),

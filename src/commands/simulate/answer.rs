@@ -1,4 +1,4 @@
-//! JSON of a simulated system: `diskwright.simulation/1`.
+//! A simulated system as JSON: `diskwright.simulation/1`.
 
 use diskwright_base::Histogram;
 use diskwright_simulator::System;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::system::SimulationOutcome;
 
-/// The answer.
+/// Returns the document on a run.
 pub fn document(outcome: &SimulationOutcome) -> Value {
     let mut document = json!({
         "schema": "diskwright.simulation/1",
@@ -24,7 +24,7 @@ pub fn document(outcome: &SimulationOutcome) -> Value {
     document
 }
 
-/// What a run came to, without what is the same in all runs of a sweep.
+/// Returns the results of a run, without the parts that all runs of a sweep share.
 pub fn body(outcome: &SimulationOutcome) -> Value {
     let report = &outcome.report;
     let elapsed_s = report.elapsed_s();
@@ -43,18 +43,18 @@ pub fn body(outcome: &SimulationOutcome) -> Value {
     })
 }
 
-/// A number; null where there is none.
+/// Returns a number, or null if it is not finite.
 fn number(value: f64) -> Value {
     if value.is_finite() { json!(value) } else { Value::Null }
 }
 
-/// Share of the processors' time that interrupts took, moving data by hand included.
+/// Share of the processors' time spent on interrupts, including programmed I/O.
 pub fn interrupt_share(outcome: &SimulationOutcome) -> f64 {
     let processors = f64::from(outcome.system.host.processors);
     outcome.report.interrupt_ns / (outcome.report.elapsed_s() * 1e9 * processors)
 }
 
-/// The same system by mean value analysis; `because` where it has no answer.
+/// Returns mean value analysis of the same system; `because` if it has no solution.
 fn analytic(system: &System) -> Value {
     match solve(system) {
         Ok(solution) => {
@@ -72,7 +72,7 @@ fn analytic(system: &System) -> Value {
     }
 }
 
-/// Where the path is fullest.
+/// Returns the component with the highest utilization.
 fn bottleneck(outcome: &SimulationOutcome) -> Value {
     super::screen::fullest(outcome).map_or(Value::Null, |component| {
         json!({
@@ -99,7 +99,7 @@ fn workload(workload: &WorkloadReport, elapsed_s: f64) -> Value {
     })
 }
 
-/// A distribution of response times; `half_width` is that of the 95 % interval of the mean.
+/// Returns a distribution of response times; `half_width` is that of the mean's 95 % interval.
 fn response(responses: &Histogram, interval: Option<Interval>) -> Value {
     let quantile = |share: f64| responses.quantile(share).map(|ns| ns / 1e9);
     json!({
@@ -126,7 +126,7 @@ fn operations(operations: &Operations, elapsed_s: f64) -> Value {
     })
 }
 
-/// What the integrals of a station, a drive or an array say.
+/// Fields derived from the integrals of a station, a drive or an array.
 fn of_totals(totals: &StationTotals) -> [(&'static str, Value); 4] {
     [
         ("busy", number(totals.busy())),

@@ -1,4 +1,4 @@
-//! Samples of simulated time, in a log of ours.
+//! Samples of simulated time, written to a Diskwright log.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use diskwright_simulator::samples::SampleRows;
 
 use super::super::Failure;
 
-/// A log of ours that samples go to.
+/// A Diskwright log for samples.
 pub struct SimulationLog {
     writer: LogWriter,
     samples: SampleRows,
@@ -18,8 +18,8 @@ pub struct SimulationLog {
 }
 
 impl SimulationLog {
-    /// Begins or goes on with a log. Virtual time began at `epoch_ns` (nanoseconds since 1970);
-    /// `source` is who makes the samples. `bulk` where they come faster than the clock's.
+    /// Creates or continues a log. Virtual time began at `epoch_ns` (nanoseconds since 1970); `source` names the
+    /// producer of the samples.
     pub fn open(
         dir: &Path,
         system: &System,
@@ -45,7 +45,7 @@ impl SimulationLog {
         Ok(())
     }
 
-    /// Writes what is left.
+    /// Writes the remaining samples and closes the log.
     pub fn close(self) -> Result<(), Failure> {
         self.writer.close()?;
         Ok(())

@@ -1,6 +1,6 @@
-//! `simulate`: predicts. A described system under its workloads
-//! (`system.rs`, told by `answer.rs`, `screen.rs` and `pictures.rs`), or a
-//! measured trace on a described drive (`replay.rs`). `--calibrate` describes a drive (`../calibrate.rs`).
+//! `simulate`: predicts a described system under its workloads (`system.rs`, with output in `document.rs`, `screen.rs`
+//! and `charts.rs`), or replays a measured trace on a described drive (`replay.rs`). `--calibrate` describes a drive
+//! (`../calibrate/mod.rs`).
 
 mod answer;
 pub mod log;
@@ -59,7 +59,7 @@ pub struct Pictures {
     html: Option<PathBuf>,
 }
 
-/// Runs the command.
+/// Runs `simulate`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.calibration.is_asked() {
         if arguments.pictures.are_asked() {
@@ -76,12 +76,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 impl Pictures {
-    /// Whether the files may be written. Asked before minutes of work.
+    /// Checks that the files may be written. Called before minutes of work.
     pub fn check(&self) -> Result<(), Failure> {
         output_file::check_all(self.svg.iter().chain(&self.html))
     }
 
-    /// Writes what was asked for.
+    /// Writes the requested files.
     pub fn write(&self, title: &str, charts: &[Curves], sheet: impl FnOnce() -> PageSheet) -> Result<(), Failure> {
         if let Some(path) = &self.svg {
             file(path, &curves::file(title, charts))?;
@@ -92,12 +92,12 @@ impl Pictures {
         }
     }
 
-    /// Whether they go to standard output, where nothing else may stand then.
+    /// True if one of them is standard output, where nothing else may be printed then.
     pub fn take_stdout(&self) -> bool {
         output_file::is_any_stdout(self.svg.iter().chain(&self.html))
     }
 
-    /// Whether anything is to be drawn.
+    /// True if any chart was requested.
     pub fn are_asked(&self) -> bool {
         self.svg.is_some() || self.html.is_some()
     }
@@ -107,7 +107,7 @@ fn file(path: &Path, text: &str) -> Result<(), Failure> {
     output_file::write(path, text.as_bytes())
 }
 
-/// The text of a file that may be of any bytes.
+/// Reads a file as text, replacing invalid bytes.
 fn text(path: &Path) -> Result<String, String> {
     std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|e| e.to_string())
 }

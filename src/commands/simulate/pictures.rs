@@ -1,5 +1,5 @@
-//! Charts of simulated systems: how full each part was over time; throughput,
-//! response and how full each part is by what a sweep changes.
+//! Charts of simulated systems: utilization of each part over time; throughput, response and utilization against the
+//! swept value.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ fn axis(words: &str, unit: &str, scale: AxisScale) -> Axis {
     Axis { words: words.to_owned(), unit: unit.to_owned(), scale }
 }
 
-/// Parts that are drawn as lines: those that did anything, drives of one array
-/// or group as their mean. `(name, positions among the components)`.
+/// Parts that are drawn as lines: those that did anything, drives of one array or group as their mean. `(name,
+/// positions among the components)`.
 fn parts(outcome: &SimulationOutcome) -> Vec<(String, Vec<usize>)> {
     let report = &outcome.report;
     let mut groups: BTreeMap<usize, (String, Vec<usize>)> = BTreeMap::new();
@@ -64,7 +64,7 @@ pub fn of_run(outcome: &SimulationOutcome) -> Vec<Curves> {
     vec![over_time, responses(&outcome.report)]
 }
 
-/// The distribution of each workload's responses.
+/// Chart of each workload's response distribution.
 fn responses(report: &SimulationReport) -> Curves {
     const POINTS: u32 = 120;
     let line = |workload: &diskwright_simulator::WorkloadReport| {
@@ -83,7 +83,7 @@ fn responses(report: &SimulationReport) -> Curves {
     }
 }
 
-/// Charts of a sweep; values that are no numbers stand at equal distances.
+/// Charts of a sweep; values that are not numbers are spaced evenly.
 pub fn of_sweep(key: &str, runs: &[SweepRun]) -> Vec<Curves> {
     let numbers = numbers(runs);
     let named = numbers.is_none();
@@ -128,7 +128,7 @@ pub fn of_sweep(key: &str, runs: &[SweepRun]) -> Vec<Curves> {
     ]
 }
 
-/// A line for each part that is used in any run, by its name.
+/// Utilization curve of each part that is used in any run, by its name.
 fn fullness(runs: &[SweepRun], places: &[f64]) -> Vec<ChartCurve> {
     let mut lines: Vec<ChartCurve> = Vec::new();
     for (run, x) in runs.iter().zip(places) {
@@ -145,7 +145,7 @@ fn fullness(runs: &[SweepRun], places: &[f64]) -> Vec<ChartCurve> {
     lines
 }
 
-/// The values of a sweep as numbers, and their unit: where all have the same one, or none.
+/// The swept values as numbers, and their common unit, if any; `None` if they are not numbers with one unit.
 fn numbers(runs: &[SweepRun]) -> Option<(Vec<f64>, &str)> {
     let split = |value: &'_ str| value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
     let first = &runs.first()?.value;
@@ -154,7 +154,7 @@ fn numbers(runs: &[SweepRun]) -> Option<(Vec<f64>, &str)> {
     Some((runs.iter().map(number).collect::<Option<Vec<f64>>>()?, unit.trim()))
 }
 
-/// The page on a run.
+/// Page on a run.
 pub fn sheet(outcome: &SimulationOutcome, charts: Vec<Curves>) -> PageSheet {
     let report = &outcome.report;
     let parts = SheetSection { title: "The path".into(), tables: vec![components(report)], ..SheetSection::default() };
@@ -207,7 +207,7 @@ fn components(report: &SimulationReport) -> SheetTable {
     SheetTable { titles: titles(&["Part", "At work", "Queue", "Requests", "Response"]), rows: used.map(row).collect() }
 }
 
-/// The page on a sweep.
+/// Page on a sweep.
 pub fn sweep_sheet(key: &str, runs: &[SweepRun], charts: Vec<Curves>) -> PageSheet {
     let row = |run: &SweepRun| {
         let report = &run.outcome.report;

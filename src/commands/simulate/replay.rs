@@ -1,5 +1,5 @@
-//! `simulate --replay TRACE --drive FILE`: replays a measured trace on a
-//! described drive, and says how far the prediction is from what was measured.
+//! `simulate --replay TRACE --drive FILE`: replays a measured trace on a described drive, and compares the prediction
+//! with the measurement.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 use super::{Arguments, text};
 use crate::commands::{Failure, output};
 
-/// Shares of a distribution that are told.
+/// Quantiles of a distribution that are reported.
 const SHARES: [f64; 9] = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99];
 
-/// What was replayed, on what, and what came out.
+/// Inputs and results of a replay.
 struct ReplayOutcome {
     trace: String,
     drive: String,
@@ -37,7 +37,7 @@ struct ReplayOutcome {
     wall_s: f64,
 }
 
-/// Runs the command.
+/// Runs a replay.
 pub fn run(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<(), Failure> {
     let outcome = replay(arguments, trace, drive)?;
     let title = format!("{} on {}", outcome.trace, outcome.drive);
@@ -55,8 +55,8 @@ fn replay(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<ReplayOut
     let (requests, skipped) = read_trace(trace, &mut notes)?;
     let mut channel_from = "drive file";
     if !channel_is_told {
-        let told = arguments.channel.map(|rate| BLOCK_BYTES * 1_000_000_000 / rate.max(1));
-        let times = match told {
+        let given_rate = arguments.channel.map(|rate| BLOCK_BYTES * 1_000_000_000 / rate.max(1));
+        let times = match given_rate {
             Some(block) => {
                 channel_from = "option";
                 Some((block, block))
@@ -105,7 +105,7 @@ fn replay(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<ReplayOut
     })
 }
 
-/// Refuses a rate of the channel that would have no effect.
+/// Refuses a channel rate that would have no effect.
 fn check_channel(rate: Option<u64>, is_told: bool) -> Result<(), Failure> {
     match rate {
         Some(0) => Err(Failure::Usage("--channel: the rate must be above 0 bytes per second".into())),
@@ -127,7 +127,7 @@ fn read_drive(path: &Path) -> Result<Diskspecs, Failure> {
     Ok(diskspecs::read(&name, &own, &|other: &str| text(Path::new(other)))?)
 }
 
-/// The measured requests of a trace, and what was skipped.
+/// Reads the measured requests of a trace, and the reasons for skipped ones.
 fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<ReplayRequest>, Vec<Value>), Failure> {
     let mut trace = diskwright_traces::open(&[path.to_owned()])?;
     let mut requests: Vec<ReplayRequest> = Vec::new();
@@ -181,7 +181,7 @@ fn measured(request: &Request) -> Option<(ReplayRequest, i64)> {
     Some((ReplayRequest { io, response, pause: 0 }, done))
 }
 
-/// The value below which a share of sorted times lies, seconds.
+/// Value below which a share of sorted times lies, seconds.
 fn quantile(sorted: &[Ns], share: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
     sorted.get((last as f64 * share).round() as usize).map_or(f64::NAN, |ns| *ns as f64 / 1e9)
@@ -267,12 +267,12 @@ fn screen(outcome: &ReplayOutcome, style: &Style) -> String {
             table.row([name.to_owned(), part.requests.to_string(), of(part.measured_s), of(part.predicted_s)]);
         }
     };
-    let whole = ReplaySums {
+    let totals = ReplaySums {
         requests: requests as u64,
         measured_s: replay.reads.measured_s + replay.writes.measured_s,
         predicted_s: replay.reads.predicted_s + replay.writes.predicted_s,
     };
-    line("mean response", &whole);
+    line("mean response", &totals);
     line("  reads", &replay.reads);
     line("  writes", &replay.writes);
     for hit in Hit::ALL {
@@ -302,10 +302,10 @@ fn screen(outcome: &ReplayOutcome, style: &Style) -> String {
     out + &format!("replayed in {}, {}\n", display(outcome.wall_s, "s"), display(rate, "per_s"))
 }
 
-/// Points of a drawn distribution.
+/// Maximum number of points of a drawn distribution.
 const POINTS: usize = 240;
 
-/// The two cumulative distributions, measured and predicted.
+/// Chart of the two cumulative distributions, measured and predicted.
 fn distributions(replay: &Replay) -> Curves {
     let line = |name: &str, times: &[Ns]| {
         let sorted = sorted(times);
@@ -313,7 +313,7 @@ fn distributions(replay: &Replay) -> Curves {
             let share = n as f64 / POINTS as f64;
             CurvePoint { x: quantile(&sorted, share), y: share, interval: None }
         };
-        // the last few are so far apart that they would press the rest flat
+        // the last few are so far apart that they would flatten the rest
         ChartCurve { name: name.to_owned(), points: (0..POINTS).map(point).collect() }
     };
     let axis = |words: &str, unit: &str| Axis { words: words.into(), unit: unit.into(), scale: AxisScale::Linear };
@@ -325,7 +325,7 @@ fn distributions(replay: &Replay) -> Curves {
     }
 }
 
-/// The page on a replay.
+/// Page on a replay.
 fn sheet(outcome: &ReplayOutcome, title: &str, charts: Vec<Curves>) -> PageSheet {
     let replay = &outcome.replay;
     let seconds = |s: Option<f64>| display(s.unwrap_or(f64::NAN), "s");
@@ -367,7 +367,7 @@ fn hit_words(hit: Hit) -> &'static str {
     }
 }
 
-/// One line on where the predicted time goes.
+/// Describes in one line how the predicted time is spent.
 fn spent(replay: &Replay, requests: u64) -> String {
     let spent = &replay.spent;
     let parts = [

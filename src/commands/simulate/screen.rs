@@ -1,5 +1,5 @@
-//! The screen of a simulated system: workloads, then the path from processors
-//! to drives with how full each part is, then where it is fullest.
+//! The screen of a simulated system: workloads, then the path from processors to drives with the utilization of each
+//! part, then the bottleneck.
 
 use diskwright_base::units::{digits, display, plural};
 use diskwright_report::{Align, Ink, Style, TextTable, text};
@@ -13,13 +13,13 @@ use super::system::SimulationOutcome;
 
 /// Columns of a bar.
 const BAR: usize = 20;
-/// Drives that are told one by one; of more, those that differ most.
+/// Maximum number of drives listed; of more, those that differ most are shown.
 const DRIVES: usize = 12;
-/// Shares from which a part counts as full, and as much used.
+/// Utilization from which a part counts as full, and as highly used.
 pub const FULL: f64 = 0.9;
 const MUCH: f64 = 0.7;
 
-/// The screen.
+/// Draws the screen.
 pub fn draw(outcome: &SimulationOutcome, style: &Style) -> String {
     let report = &outcome.report;
     let name = style.paint(Ink::Bold, &style.clean(&outcome.system.name));
@@ -69,8 +69,8 @@ fn seconds(value: f64) -> String {
     display(value, "s")
 }
 
-/// Where the path is fullest, of the parts that did anything. A channel that a drive holds while it positions
-/// is as busy as the drive, and it is the drive that one waits for.
+/// Finds the part of the path with the highest utilization, of those that did anything. A channel that a drive holds
+/// while it positions is as busy as the drive, but requests wait for the drive.
 pub fn fullest(outcome: &SimulationOutcome) -> Option<&Component> {
     let report = &outcome.report;
     let found = report.bottleneck().filter(|found| found.utilisation() > 0.0)?;
@@ -87,7 +87,7 @@ pub fn fullest(outcome: &SimulationOutcome) -> Option<&Component> {
     Some(drive.unwrap_or(found))
 }
 
-/// What a part is called: `drive disk0`, `processors`, `raid port`.
+/// Name of a part: `drive disk0`, `processors`, `raid port`.
 pub fn name(component: &Component) -> String {
     let kind = component.kind.name();
     match component.name.contains(kind) {
@@ -96,7 +96,7 @@ pub fn name(component: &Component) -> String {
     }
 }
 
-/// The line on where the path is fullest.
+/// Describes the bottleneck of the path in one line.
 pub fn bottleneck_words(outcome: &SimulationOutcome) -> String {
     let Some(component) = fullest(outcome) else {
         return outcome.unmeasured().unwrap_or_else(|| "no part of the path was busy".to_owned());
@@ -115,7 +115,7 @@ pub fn bottleneck_words(outcome: &SimulationOutcome) -> String {
         _ => {
             let lost = |of: &Operations| of.totals.lost > 0;
             let refused = outcome.report.workloads.iter().any(|workload| workload.operations.iter().any(lost));
-            // what was turned away did not come at the rate of the load
+            // rejected requests did not arrive at the rate of the load
             let pace = pace(&outcome.system).filter(|_| !refused);
             let limit = pace.map_or(String::new(), |pace| format!(", {pace}"));
             format!("highest utilization: {what}, busy {busy} of the time; nothing is saturated{limit}")
@@ -123,7 +123,7 @@ pub fn bottleneck_words(outcome: &SimulationOutcome) -> String {
     }
 }
 
-/// Several parts of a kind: `drives`, `buses`.
+/// Plural of a kind of part: `drives`, `buses`.
 fn several(kind: ComponentKind) -> String {
     match kind {
         ComponentKind::Bus => "buses".to_owned(),
@@ -132,7 +132,7 @@ fn several(kind: ComponentKind) -> String {
     }
 }
 
-/// What sets the rate where no part does; `None` where loads differ.
+/// Describes what limits the rate if no part does; `None` if loads differ.
 fn pace(system: &System) -> Option<&'static str> {
     let of = |workload: &Workload| match &workload.load {
         LoadSpec::Open(_) => "the given rate is the limit",
@@ -191,12 +191,12 @@ fn workloads(report: &SimulationReport) -> TextTable {
     table
 }
 
-/// Whether each operation is one request, so that a line of its own would say the same again.
+/// True if each operation is one request, so that a separate line would repeat the same figures.
 fn is_each_request(operations: &Operations, counts: &diskwright_simulator::run::Counts) -> bool {
     operations.totals.done.abs_diff(counts.requests()) * 100 <= counts.requests()
 }
 
-/// The parts in the order of the path.
+/// Draws the parts in the order of the path.
 fn components(report: &SimulationReport, style: &Style) -> String {
     let mut out =
         style.paint(Ink::Dim, &format!("{:<28}{:<w$}   queue     rate", "", "utilization", w = BAR + 6)) + "\n";
@@ -211,9 +211,9 @@ fn components(report: &SimulationReport, style: &Style) -> String {
     }
     shown.iter().for_each(|drive| out += &line(drive, style));
     if drives.len() > shown.len() {
-        let least = drives.iter().map(|d| d.utilisation()).fold(f64::MAX, f64::min);
+        let lowest = drives.iter().map(|d| d.utilisation()).fold(f64::MAX, f64::min);
         let more = plural((drives.len() - shown.len()) as u64, "more drive", "more drives");
-        let words = format!("and {more}, busy {} or more", display(least, "fraction"));
+        let words = format!("and {more}, busy {} or more", display(lowest, "fraction"));
         out += &format!("{}\n", style.paint(Ink::Dim, &words));
     }
     out

@@ -1,5 +1,4 @@
-//! `simulate --users 1,2,4` and `--sweep KEY=...`: the same system with one
-//! value after another, on all cores.
+//! `simulate --users 1,2,4` and `--sweep KEY=...`: runs the same system with one value after another, on all cores.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -14,14 +13,14 @@ use super::system::{SimulationOutcome, loaded, progress, simulate};
 use super::{Pictures, answer, pictures, screen};
 use crate::commands::{Failure, output};
 
-/// Runs of one sweep at most.
+/// Maximum number of runs of one sweep.
 const MOST: usize = 10_000;
 
 /// One run of a sweep.
 pub struct SweepRun {
-    /// The value, as it was typed.
+    /// The value, as typed.
     pub value: String,
-    /// What came out.
+    /// The result.
     pub outcome: SimulationOutcome,
 }
 
@@ -61,7 +60,7 @@ pub fn run(
     output::text(&out)
 }
 
-/// What is remarked on runs, each once, with the values that it is about where that is not all of them.
+/// Remarks on runs, each once, with the values that they apply to unless that is all of them.
 pub fn remarks(key: &str, runs: &[SweepRun]) -> Vec<String> {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     for run in runs {
@@ -72,16 +71,16 @@ pub fn remarks(key: &str, runs: &[SweepRun]) -> Vec<String> {
             }
         }
     }
-    let told = |(note, values): (&str, Vec<&str>)| match values.len() == runs.len() {
+    let format_remark = |(note, values): (&str, Vec<&str>)| match values.len() == runs.len() {
         true => note.to_owned(),
         false => format!("{key}={}: {note}", values.join(",")),
     };
-    found.into_iter().map(told).collect()
+    found.into_iter().map(format_remark).collect()
 }
 
-/// All runs, in the order of their values.
+/// Runs all values, in their order.
 fn all(path: &Path, settings: &[Setting], key: &str, values: &[String]) -> Result<Vec<SweepRun>, Failure> {
-    // every description is read before anything is run: a mistake is told at once
+    // every description is read before anything runs, so that an error is reported at once
     let mut systems = Vec::with_capacity(values.len());
     for value in values {
         let own = Setting { key: key.to_owned(), value: value.clone() };
@@ -138,7 +137,7 @@ fn document(key: &str, runs: &[SweepRun]) -> Value {
     })
 }
 
-/// A line for each run and workload.
+/// Builds a table with one row per run and workload.
 fn table(key: &str, runs: &[SweepRun]) -> TextTable {
     let several = runs.iter().any(|run| run.outcome.report.workloads.len() > 1);
     let mut table = TextTable::new().column(key, Align::Right);
@@ -174,7 +173,7 @@ fn table(key: &str, runs: &[SweepRun]) -> TextTable {
     table
 }
 
-/// The fullest part of a run's path, and how full it is.
+/// Describes the part of a run's path with the highest utilization.
 pub fn words(run: &SweepRun) -> String {
     match screen::fullest(&run.outcome) {
         Some(part) => format!("{} {}", screen::name(part), display(part.utilisation(), "fraction")),

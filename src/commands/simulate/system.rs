@@ -17,7 +17,7 @@ use super::log::SimulationLog;
 use super::{Pictures, answer, pictures, screen, sweep, text};
 use crate::commands::{Failure, output};
 
-/// How a system is run.
+/// Options for running a system.
 #[derive(Args)]
 #[command(next_help_heading = "System")]
 pub struct SimulateOptions {
@@ -41,20 +41,20 @@ pub struct SimulateOptions {
     out: Option<PathBuf>,
 }
 
-/// A run and what came out.
+/// A run and its result.
 pub struct SimulationOutcome {
-    /// What was run.
+    /// The system that was run.
     pub system: System,
     /// Remarks on its description.
     pub notes: Vec<String>,
-    /// The whole of it.
+    /// Report on the whole run.
     pub report: SimulationReport,
-    /// Each interval, as far as it is drawn.
+    /// Utilization in each interval that is drawn.
     pub course: Vec<UtilizationSample>,
 }
 
 impl SimulationOutcome {
-    /// Why there are no figures of it; `None` where there are.
+    /// Returns why there are no figures; `None` if there are.
     pub fn unmeasured(&self) -> Option<String> {
         let report = &self.report;
         let seconds = |ns: u64| display(ns as f64 / 1e9, "s");
@@ -74,7 +74,7 @@ impl SimulationOutcome {
         })
     }
 
-    /// Whether any time was measured: not where the load ends within the warm-up.
+    /// True if any time was measured: not if the load ends within the warm-up.
     pub fn is_measured(&self) -> bool {
         self.report.to > self.report.from
     }
@@ -82,16 +82,16 @@ impl SimulationOutcome {
 
 /// An interval of a run.
 pub struct UtilizationSample {
-    /// Its end since the beginning of the simulation, s.
+    /// End of the interval since the beginning of the simulation, s.
     pub at_s: f64,
-    /// Share at work of each component.
+    /// Utilization of each component.
     pub utilisations: Vec<f64>,
 }
 
-/// Intervals that are kept for charts; of longer runs every second, fourth, … one.
+/// Maximum number of intervals kept for charts; of longer runs every second, fourth, … one is kept.
 const MOST_MOMENTS: usize = 512;
 
-/// Runs the command.
+/// Runs a system.
 pub fn run(path: &Path, running: &SimulateOptions, pictures: &Pictures, as_json: bool) -> Result<(), Failure> {
     let settings = settings(running)?;
     if let Some((key, values)) = swept(running)? {
@@ -130,13 +130,13 @@ pub fn run(path: &Path, running: &SimulateOptions, pictures: &Pictures, as_json:
     output::text(&screen::draw(&outcome, &output::style()))
 }
 
-/// `workload.users=16`.
+/// Parses `workload.users=16`.
 pub fn setting(text: &str) -> Result<Setting, String> {
     let wrong = || format!("--set `{text}`: write a part, its key and a value, such as workload.users=16");
     Setting::parse(text).ok_or_else(wrong)
 }
 
-/// What options say in the place of the description.
+/// Settings from options that override the description.
 fn settings(running: &SimulateOptions) -> Result<Vec<Setting>, Failure> {
     let mut settings = Vec::new();
     for text in &running.set {
@@ -152,7 +152,7 @@ fn settings(running: &SimulateOptions) -> Result<Vec<Setting>, Failure> {
     Ok(settings)
 }
 
-/// The key of a sweep and its values.
+/// Returns the key of a sweep and its values.
 fn swept(running: &SimulateOptions) -> Result<Option<(String, Vec<String>)>, Failure> {
     let (option, key, values) = match (&running.sweep, &running.users) {
         (Some(text), _) => {
@@ -172,7 +172,7 @@ fn swept(running: &SimulateOptions) -> Result<Option<(String, Vec<String>)>, Fai
     Ok(Some((key, values)))
 }
 
-/// Reads a description of a system that has a load.
+/// Reads a description of a system that must have a load.
 pub fn loaded(path: &Path, settings: &[Setting]) -> Result<(System, Vec<String>), Failure> {
     let (system, notes) = describe(path, settings)?;
     if system.workloads.is_empty() {
@@ -183,7 +183,7 @@ pub fn loaded(path: &Path, settings: &[Setting]) -> Result<(System, Vec<String>)
     Ok((system, notes))
 }
 
-/// Reads a description; other files that it names are looked for beside it.
+/// Reads a description; other files that it names are looked for in its folder.
 pub fn describe(path: &Path, settings: &[Setting]) -> Result<(System, Vec<String>), Failure> {
     let name = path.display().to_string();
     let own = text(path).map_err(|error| Failure::Failed(format!("{name}: {error}")))?;
@@ -196,7 +196,7 @@ pub fn describe(path: &Path, settings: &[Setting]) -> Result<(System, Vec<String
     Ok((found.system, found.notes.iter().map(ToString::to_string).collect()))
 }
 
-/// The requests of a trace, how many were no reads or writes, and what of it could not be read.
+/// Reads the requests of a trace, with the number of other operations and of unreadable records.
 fn recorded(path: &Path) -> Result<LoadedTrace, String> {
     let mut trace = diskwright_traces::open(&[path.to_owned()]).map_err(|error| error.to_string())?;
     let mut failed = None;
@@ -223,7 +223,7 @@ fn recorded(path: &Path) -> Result<LoadedTrace, String> {
     Ok((requests, left_out, remarks))
 }
 
-/// Simulates a system; `each` is told of every interval.
+/// Simulates a system; `each` is called with every interval.
 pub fn simulate(
     system: System,
     mut notes: Vec<String>,
@@ -261,14 +261,16 @@ pub fn simulate(
     }
 }
 
-/// Operations by which a queue must have grown, and the part of those that arrived, for it to be told.
+/// Minimum growth of a queue for it to be reported: a number of operations, and the fraction of arrivals (1 of so
+/// many).
 const GREW: (u64, u64) = (100, 20);
 
-/// What loads that do not wait asked for and did not get: the times of the others alone would look better than it was.
+/// Describes requests that open loads issued and did not get served: response times of the others alone would look
+/// better than they were.
 fn shortfalls(system: &System, report: &SimulationReport) -> Vec<String> {
     let full = report.bottleneck().is_some_and(|part| part.utilisation() >= screen::FULL);
     let mut words = Vec::new();
-    for (workload, told) in system.workloads.iter().zip(&report.workloads) {
+    for (workload, reported) in system.workloads.iter().zip(&report.workloads) {
         let waits = match &workload.load {
             LoadSpec::Open(_) => false,
             LoadSpec::Trace(trace) => !matches!(trace.timing, Timing::Open { .. }),
@@ -277,7 +279,7 @@ fn shortfalls(system: &System, report: &SimulationReport) -> Vec<String> {
         if waits {
             continue;
         }
-        let sum = |of: fn(&OperationTotals) -> u64| told.operations.iter().map(|o| of(&o.totals)).sum::<u64>();
+        let sum = |of: fn(&OperationTotals) -> u64| reported.operations.iter().map(|o| of(&o.totals)).sum::<u64>();
         let (begun, done, lost) = (sum(|totals| totals.begun), sum(|totals| totals.done), sum(|totals| totals.lost));
         let name = &workload.name;
         if lost > 0 {
@@ -298,7 +300,7 @@ fn shortfalls(system: &System, report: &SimulationReport) -> Vec<String> {
     words
 }
 
-/// A bar on a terminal's standard error.
+/// Progress bar on a terminal's standard error.
 pub fn progress(length: u64, form: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(length.max(1)), ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template(form) {

@@ -1,4 +1,4 @@
-//! Whether this machine can do a class, and why not. Nothing is written to find out.
+//! Checks whether this machine can run a class, and why not. The checks write nothing.
 
 use std::fs;
 use std::path::Path;
@@ -13,12 +13,12 @@ use diskwright_stress::loads::needed_mib;
 use diskwright_stress::{safety, swap};
 use diskwright_workload::files::check_room;
 
-/// Processors that threads may run on.
+/// Number of processors that threads may run on.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Why this machine cannot do a class, if it cannot.
+/// Returns why this machine cannot run a class, if it cannot.
 pub fn obstacle(class: &StressClass, folder: &Path) -> Option<String> {
     let checks: [&dyn Fn() -> Option<String>; 6] = [
         &|| {
@@ -36,13 +36,13 @@ pub fn obstacle(class: &StressClass, folder: &Path) -> Option<String> {
 
 fn memory(class: &StressClass) -> Option<String> {
     let (available, reserve) = safety::memory(Path::new("/proc/meminfo"))?;
-    // its own group goes below that of this process, and has its limit too
+    // its own cgroup will be a child of this process's, which has a limit too
     let room = available.saturating_sub(reserve).min(group::memory_room(Path::new("/")).unwrap_or(u64::MAX)) >> 20;
     let needed = needed_mib(class, processors());
     (room < needed).then(|| format!("it needs {needed} MiB of memory; {room} MiB may be used"))
 }
 
-/// A limit of memory is tried on a group that goes at once.
+/// Tests a memory limit on a cgroup that is removed at once.
 fn own_group(class: &StressClass) -> Option<String> {
     if class.limit_mib == 0 {
         return None;
@@ -58,13 +58,13 @@ fn disk(class: &StressClass, folder: &Path) -> Option<String> {
     if let Err(error) = check_room(&[(folder, class.room())]) {
         return Some(error.to_string());
     }
-    let whole = fs::canonicalize(folder).ok()?;
-    not_on_disk(&mountinfo::parse(&fs::read("/proc/self/mountinfo").unwrap_or_default()), &whole)
+    let real_folder = fs::canonicalize(folder).ok()?;
+    not_on_disk(&mountinfo::parse(&fs::read("/proc/self/mountinfo").unwrap_or_default()), &real_folder)
 }
 
-/// Why a folder does not lie on a disk of this machine.
+/// Returns why a folder is not on a disk of this machine.
 fn not_on_disk(mounts: &[Mount], folder: &Path) -> Option<String> {
-    // a name may hold any bytes; the table has what is no text in the same form
+    // a name may hold any bytes; the mount table escapes non-text in the same form
     let mount = mountinfo::of_path(mounts, &folder.to_string_lossy())?;
     let place = folder.display();
     if mount.is_memory() {
@@ -74,7 +74,7 @@ fn not_on_disk(mounts: &[Mount], folder: &Path) -> Option<String> {
         .then(|| format!("{place} is not on a disk of this machine ({}); give a folder on one with --dir", mount.kind))
 }
 
-/// A swap file is made where swap space is too small, which needs root and two programs.
+/// Returns why a swap file cannot be added if swap space is too small: that needs root and three programs.
 fn swap_space(class: &StressClass) -> Option<String> {
     if !needs_swap_file(class) {
         return None;
@@ -86,15 +86,16 @@ fn swap_space(class: &StressClass) -> Option<String> {
     Some(format!("there is too little swap space, and the program {missing}, which adds some, is missing"))
 }
 
-/// Whether a class needs more swap space than there is.
+/// True if a class needs more swap space than there is.
 pub fn needs_swap_file(class: &StressClass) -> bool {
     swap::free(&table("/proc/swaps")) < class.swap_mib << 20
 }
 
-/// Where a stretch begins over which it is asked how busy the processors are.
+/// Beginning of an interval over which the use of the processors is measured.
 pub struct ProcessorUse(Option<(f64, f64, f64)>);
 
 impl ProcessorUse {
+    /// Starts an interval.
     pub fn begin() -> ProcessorUse {
         ProcessorUse(ProcessorUse::times())
     }
@@ -103,13 +104,13 @@ impl ProcessorUse {
         processor_times(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// Share of the processors in use since then. What a hypervisor takes counts, as no load here can have it.
+    /// Share of the processors in use since then. Stolen time counts, because no load here can use it.
     pub fn busy(&self) -> Option<f64> {
         share_used(self.0?, ProcessorUse::times()?)
     }
 }
 
-/// The same of two readings: used, idle, stolen.
+/// Share used between two readings: used, idle, stolen.
 fn share_used(before: (f64, f64, f64), after: (f64, f64, f64)) -> Option<f64> {
     let used = (after.0 - before.0).max(0.0) + (after.2 - before.2).max(0.0);
     let all = used + (after.1 - before.1).max(0.0);

@@ -1,5 +1,5 @@
-//! `stress CLASS`: load on one part of this machine, at a settled share of what that can do; and `stress --verify`,
-//! which checks that `why` names each.
+//! `stress CLASS`: load on one part of this machine, at a given share of its maximum; and `stress --verify`, which
+//! checks that `why` names each class.
 
 mod machine;
 mod screen;
@@ -59,10 +59,11 @@ pub struct Arguments {
     worker: worker::WorkerArguments,
 }
 
-/// How long a share is held, and a class is watched, where nothing is said.
+/// Default time for holding a share, and for watching a class.
 const HELD: Duration = Duration::from_secs(30);
 const WATCHED: Duration = Duration::from_secs(14);
 
+/// Runs `stress`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.worker.is_worker() {
         return worker::run(arguments);
@@ -82,7 +83,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     one(arguments, &class::find(name).map_err(failure)?)
 }
 
-/// What is wrong with the request is wrong usage.
+/// Converts an error: what is wrong with the request is wrong usage.
 fn failure(error: StressError) -> Failure {
     match error {
         StressError::Usage(text) => Failure::Usage(text),
@@ -90,7 +91,7 @@ fn failure(error: StressError) -> Failure {
     }
 }
 
-/// Removes what killed loads left, and names it.
+/// Removes leftovers of killed loads, and names them.
 fn sweep(arguments: &Arguments) -> Result<(), Failure> {
     for path in swap::sweep().into_iter().chain(cgroup::CgroupPlace::here().sweep()) {
         output::note(format_args!("removed {}, left behind by a killed load", output::name(path.display())));
@@ -104,12 +105,12 @@ fn list(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json { output::json(&screen::list_json(&rows)) } else { output::text(&screen::list(&rows)) }
 }
 
-/// `50` or `50%`.
+/// Parses `50` or `50%`.
 fn parse_level(text: &str) -> Result<u32, std::num::ParseIntError> {
     text.strip_suffix('%').unwrap_or(text).trim().parse()
 }
 
-/// Holds one class.
+/// Holds one class of load.
 fn one(arguments: &Arguments, class: &StressClass) -> Result<(), Failure> {
     let level = arguments.level.unwrap_or(class.most_level);
     let share = class.share(level).map_err(failure)?;
@@ -121,7 +122,8 @@ fn one(arguments: &Arguments, class: &StressClass) -> Result<(), Failure> {
     let stop = stop_flag()?;
     let request = StressRequest { class, share, lasts, dir: &arguments.dir, seed: arguments.seed };
     let mut load = StressRun::begin(&request)?;
-    // its child began as an ordinary program; heat, memory and Ctrl-C are seen in time
+    // raised only after the child was started, so that the child is ordinary; heat, memory and Ctrl-C are noticed in
+    // time
     let _first = RunsFirst::begin();
     load.tell_limits();
     let progress = bar("{msg} {wide_bar} {eta}", "measuring the maximum", lasts.as_millis() as u64);
@@ -168,7 +170,7 @@ fn one(arguments: &Arguments, class: &StressClass) -> Result<(), Failure> {
     }
 }
 
-/// What is left of a load that has ended, by the swap files that are still in use.
+/// Describes leftovers of a load that has ended, by its swap files that are still in use.
 fn left_behind(swap_files: &[PathBuf]) -> String {
     let Some(path) = swap_files.first() else { return "nothing was left behind".into() };
     format!("{} is still in use as swap space; the next `stress` removes it", output::name(path.display()))

@@ -1,4 +1,4 @@
-//! What `stress` prints: the list of classes, a load that was held, and the table of a verification.
+//! Output of `stress`: the list of classes, a load that was held, and the table of a verification.
 
 use diskwright_base::units::display;
 use diskwright_report::{Align, Ink, Style, TextTable};
@@ -11,14 +11,15 @@ use serde_json::{Value, json};
 use super::verify::{JudgedLoad, StressTrial, TrialResult};
 use crate::commands::output;
 
-/// A load is on its level within this share of it.
+/// Maximum deviation of a load from its level, as a share of it.
 const CLOSE: f64 = 0.05;
-/// Above this share of the processors others may be what the verdict is about.
+/// Share of the processors used by others above which the verdict may be about them.
 const OTHERS: f64 = 0.3;
 
-/// A class, and why this machine cannot do it.
+/// A class, and why this machine cannot run it.
 type ClassRow<'a> = (&'a StressClass, Option<String>);
 
+/// Draws the list of classes.
 pub fn list(rows: &[ClassRow<'_>]) -> String {
     let mut table = TextTable::new().column("class", Align::Left).text("loads").text("why should say").text("here");
     for (class, obstacle) in rows {
@@ -28,6 +29,7 @@ pub fn list(rows: &[ClassRow<'_>]) -> String {
     table.render(&output::wide_style())
 }
 
+/// Returns the list of classes as JSON.
 pub fn list_json(rows: &[ClassRow<'_>]) -> Value {
     let row = |(class, obstacle): &ClassRow<'_>| {
         let mut value = json!(class);
@@ -39,7 +41,7 @@ pub fn list_json(rows: &[ClassRow<'_>]) -> Value {
     json!({ "schema": "diskwright.stress/1", "classes": rows.iter().map(row).collect::<Vec<_>>() })
 }
 
-/// A load that was held, alone.
+/// The result of holding a single load.
 pub struct HeldLoad<'a> {
     pub class: &'a StressClass,
     pub level: u32,
@@ -50,6 +52,7 @@ pub struct HeldLoad<'a> {
 }
 
 impl HeldLoad<'_> {
+    /// Returns the result as JSON.
     pub fn json(&self) -> Value {
         json!({
             "schema": "diskwright.stress/1",
@@ -67,16 +70,17 @@ impl HeldLoad<'_> {
         })
     }
 
+    /// Draws the result for people.
     pub fn text(&self) -> String {
         let (style, class) = (output::style(), self.class);
         let Some(outcome) = &self.outcome else {
             return format!("{}: stopped before 100 % was measured.\n", class.id);
         };
-        let asked = f64::from(self.level) / 100.0;
+        let requested = f64::from(self.level) / 100.0;
         let head = format!(
             "{}: requested {}, reached {}, for {}",
             class.id,
-            percent(asked),
+            percent(requested),
             percent(outcome.reached),
             display(outcome.wall_s, "s")
         );
@@ -88,7 +92,7 @@ impl HeldLoad<'_> {
         } else {
             out += &format!("100 % is {}.\n", class.full);
         }
-        if error(asked, outcome.reached) > CLOSE && self.stopped.is_none() {
+        if error(requested, outcome.reached) > CLOSE && self.stopped.is_none() {
             let off = "The load is more than 5 % off its level: other programs use this part too, or its maximum has \
                        changed since it was measured.";
             out += &output::paragraph(off);
@@ -101,7 +105,7 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Verdicts and loads of a class over all its tries.
+/// Verdicts and loads of a class over all its trials.
 #[derive(Serialize)]
 pub struct ClassTally {
     class: String,
@@ -110,10 +114,11 @@ pub struct ClassTally {
     undecided: usize,
     failed: usize,
     skipped: usize,
-    /// Tries whose load was within 5 % of what was asked.
+    /// Trials whose load was within 5 % of the requested one.
     close: usize,
 }
 
+/// Counts the trials of each class by their results.
 pub fn tally(trials: &[StressTrial]) -> Vec<ClassTally> {
     let mut classes: Vec<&str> = Vec::new();
     for trial in trials {
@@ -150,12 +155,12 @@ impl StressTrial {
         self.judged().is_some_and(|judged| error(self.asked(), judged.outcome.reached) <= CLOSE)
     }
 
-    /// Others took so much of the processors that the verdict may be about them.
+    /// True if others used so much of the processors that the verdict may be about them.
     fn is_disturbed(&self) -> bool {
         self.others.is_some_and(|share| share > OTHERS)
     }
 
-    /// `right`, `wrong`, `undecided`, `failed` or `skipped`.
+    /// Result in one word: `right`, `wrong`, `undecided`, `failed` or `skipped`.
     fn word(&self) -> &'static str {
         match &self.result {
             TrialResult::Judged(judged) if judged.wrong.is_none() => "right",
@@ -188,6 +193,7 @@ impl StressTrial {
     }
 }
 
+/// Draws the table of trials.
 pub fn trials(trials: &[StressTrial]) -> String {
     let style = output::wide_style();
     let mut table = TextTable::new().column("class", Align::Left);
@@ -229,6 +235,7 @@ fn sums(trials: &[StressTrial], style: &Style) -> String {
     format!("{}\n", style.paint(Ink::Bold, &line))
 }
 
+/// Returns a trial as JSON.
 pub fn trial_json(trial: &StressTrial) -> Value {
     let judged = trial.judged();
     let reason = match &trial.result {

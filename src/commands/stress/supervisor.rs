@@ -1,4 +1,4 @@
-//! A load's process, its cgroup and swap file, and what looks after it: heat, memory, disks, and its end.
+//! A load's process, its cgroup and swap file, and its supervision: heat, memory, disks, and its end.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -18,54 +18,54 @@ use super::{failure, left_behind, machine};
 use crate::commands::priority::RunsFirst;
 use crate::commands::{Failure, output};
 
-/// What is asked of a load.
+/// Parameters of a load.
 pub struct StressRequest<'a> {
     pub class: &'a StressClass,
-    /// The level, of 1.
+    /// The level, as a share of 1.
     pub share: f64,
     pub lasts: Duration,
     pub dir: &'a Path,
     pub seed: u64,
 }
 
-/// A line of the worker.
+/// A message from the worker.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkerMessage {
-    /// The most is known, and its share is held from now on.
+    /// The maximum was measured, and a share of it is held from now on.
     Holding(LoadScale),
-    /// It ended; nothing came out where it was stopped before the most was known.
+    /// It ended; without a result if it was stopped before the maximum was known.
     Done(Option<LoadOutcome>),
-    /// This machine cannot do it.
+    /// This machine cannot run the load.
     Unavailable(String),
     /// It failed.
     Failed(String),
 }
 
-/// What happened to a load.
+/// An event of a load.
 pub enum WorkerEvent {
     Holding(LoadScale),
     Done(Option<LoadOutcome>),
 }
 
-/// A load that runs. Its parts end in the order of the fields: first the process, then what it was in.
+/// A running load. Its parts are dropped in the order of the fields: first the process, then its surroundings.
 pub struct StressRun {
     process: WorkerProcess,
     lines: Receiver<String>,
     watch: SafetyWatch,
     stopped: Option<String>,
-    /// Why there is no cgroup, if there is none.
+    /// Reason why there is no cgroup, if there is none.
     no_group: Option<String>,
-    /// What the most is, once it is known.
+    /// The maximum, once it is known.
     pub scale: Option<LoadScale>,
     swap: Option<SwapFile>,
     group: Option<LoadGroup>,
 }
 
-/// A child that is never left behind.
+/// A child process that is never left behind.
 struct WorkerProcess {
     child: Child,
-    /// Closed to stop it.
+    /// Closed to stop the child.
     input: Option<ChildStdin>,
 }
 
@@ -85,13 +85,13 @@ impl Drop for WorkerProcess {
 }
 
 impl StressRun {
-    /// Begins: the most is measured first.
+    /// Starts a load, which first measures the maximum.
     pub fn begin(request: &StressRequest<'_>) -> Result<StressRun, Failure> {
         let class = request.class;
         let limit = (class.limit_mib > 0).then_some(class.limit_mib << 20);
         let (group, no_group) = match CgroupPlace::here().group(limit) {
             Ok(group) => (Some(group), None),
-            // a load whose memory is not limited is safe without
+            // a load without a memory limit is safe without a cgroup
             Err(error) if limit.is_none() => (None, Some(error.to_string())),
             Err(error) => return Err(failure(error)),
         };
@@ -116,7 +116,7 @@ impl StressRun {
         Ok(StressRun { process, lines, watch, stopped: None, no_group, scale: None, swap, group })
     }
 
-    /// Says what is missing of what looks after it.
+    /// Warns about supervision that is missing.
     pub fn tell_limits(&self) {
         if let Some(reason) = &self.no_group {
             output::note(format_args!("the load has no separate cgroup: {reason}"));
@@ -129,7 +129,7 @@ impl StressRun {
         }
     }
 
-    /// Whether it has a cgroup of its own.
+    /// True if it has a separate cgroup.
     pub fn has_group(&self) -> bool {
         self.group.is_some()
     }
@@ -140,17 +140,17 @@ impl StressRun {
         self.end();
     }
 
-    /// It may end now; what it did until then counts.
+    /// Lets it end; what it did until then counts.
     pub fn end(&mut self) {
         self.process.input = None;
     }
 
-    /// Why it was stopped, if it was.
+    /// Reason why it was stopped, if it was.
     pub fn stopped(&self) -> Option<&str> {
         self.stopped.as_deref()
     }
 
-    /// Waits for what happens next, for a while; looks whether it is safe to go on.
+    /// Waits up to a time limit for the next event; checks whether it is safe to continue.
     pub fn next(&mut self, patience: Duration) -> Result<Option<WorkerEvent>, Failure> {
         if self.stopped.is_none()
             && let Some(reason) = self.watch.reason()
@@ -172,10 +172,10 @@ impl StressRun {
     fn died(&mut self) -> Failure {
         match self.process.child.wait() {
             Ok(status) => {
-                // a signal alone does not say whose it was
+                // a signal alone does not show who sent it
                 let reason = self.group.as_ref().and_then(LoadGroup::death);
                 let reason = reason.map_or_else(|| status.to_string(), str::to_owned);
-                // the load is gone, and what it swapped out with it
+                // the load is gone, and so is what it swapped out
                 self.swap = None;
                 Failure::Failed(format!("the load ended unexpectedly ({reason}); {}", left_behind(&swap::left())))
             }
@@ -183,7 +183,7 @@ impl StressRun {
         }
     }
 
-    /// Waits for its process.
+    /// Waits for the end of its process.
     pub fn finish(mut self) -> Result<(), Failure> {
         self.process.input = None;
         self.process.child.wait()?;
@@ -193,7 +193,7 @@ impl StressRun {
 
 fn command(request: &StressRequest<'_>, group: Option<&LoadGroup>) -> Result<Command, Failure> {
     let mut command = Command::new(std::env::current_exe()?);
-    // one word, as a folder's name may begin like an option
+    // as one argument, because a folder's name may begin like an option
     let mut dir = OsString::from("--dir=");
     dir.push(request.dir);
     command.arg("stress").arg(&request.class.id).arg(dir);

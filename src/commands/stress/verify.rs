@@ -1,4 +1,4 @@
-//! `stress --verify`: each class while this machine is watched, and whether the verdict names it. This is the
+//! `stress --verify`: runs each class while this machine is watched, and checks that the verdict names it. This is the
 //! acceptance test of a machine, and of this program.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,25 +20,25 @@ use crate::commands::priority::RunsFirst;
 use crate::commands::workload::stop_flag;
 use crate::commands::{Failure, ceilings, output};
 
-/// A load holds for so long before it is watched.
+/// Time that a load is held before it is watched.
 const SETTLING: Duration = Duration::from_millis(1500);
-/// It is ended when it has been watched. On a full machine that is late, by this at most.
+/// Maximum delay of its end after it was watched, on a fully loaded machine.
 const LATE: Duration = Duration::from_secs(60);
 const EVERY: Duration = Duration::from_secs(1);
-/// From this share on processors are full, by the kernel's own account and not by the verdict.
+/// Share from which processors count as full, by the kernel's own accounting and not by the verdict.
 const FULL: f64 = 0.9;
 
-/// What became of one try.
+/// Result of one trial.
 pub enum TrialResult {
     /// It was watched.
     Judged(Box<JudgedLoad>),
-    /// This machine cannot do it.
+    /// This machine cannot run the class.
     Skipped(String),
     /// The load ended too early.
     Failed(String),
 }
 
-/// A load, and what was said of it.
+/// A load, and the verdict on it.
 pub struct JudgedLoad {
     pub scale: LoadScale,
     pub outcome: LoadOutcome,
@@ -49,7 +49,7 @@ pub struct JudgedLoad {
     pub wrong: Option<String>,
 }
 
-/// One try of a class.
+/// One trial of a class.
 pub struct StressTrial {
     pub class: StressClass,
     pub run: u32,
@@ -58,6 +58,7 @@ pub struct StressTrial {
     pub result: TrialResult,
 }
 
+/// Runs `stress --verify`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let lasts = arguments.lasts.unwrap_or(WATCHED);
     if lasts < EVERY * 8 {
@@ -122,8 +123,8 @@ fn tried(
     nap(Duration::from_millis(500));
     let others = before.busy();
     let share = class.share(class.level).map_err(failure)?;
-    let most = SETTLING + lasts + LATE;
-    let request = StressRequest { class, share, lasts: most, dir: &arguments.dir, seed: arguments.seed };
+    let max_time = SETTLING + lasts + LATE;
+    let request = StressRequest { class, share, lasts: max_time, dir: &arguments.dir, seed: arguments.seed };
     match watched(&request, lasts, stop) {
         Ok(judged) => trial(others, TrialResult::Judged(Box::new(judged))),
         Err(failure) => trial(others, TrialResult::Failed(failure.to_string())),
@@ -132,7 +133,7 @@ fn tried(
 
 fn watched(request: &StressRequest<'_>, lasts: Duration, stop: &AtomicBool) -> Result<JudgedLoad, Failure> {
     let mut load = StressRun::begin(request)?;
-    // its child began as an ordinary program
+    // raised only after the child was started, so that the child is ordinary
     let _first = RunsFirst::begin();
     let scale = match until(&mut load, stop)? {
         WorkerEvent::Holding(scale) => scale,
@@ -169,7 +170,7 @@ fn too_early(load: &StressRun) -> Failure {
     Failure::Failed(load.stopped().map_or("the load ended early".into(), |reason| format!("stopped: {reason}")))
 }
 
-/// Watches this machine as `why` does, while the load goes on.
+/// Watches this machine as `why` does, while the load runs.
 fn verdict(load: &mut StressRun, lasts: Duration) -> Result<Verdict, Failure> {
     let options = SamplerOptions { slow_every: Duration::from_secs(2), ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
@@ -199,7 +200,7 @@ fn verdict(load: &mut StressRun, lasts: Duration) -> Result<Verdict, Failure> {
     judge.finish().into_iter().next().ok_or_else(|| Failure::Failed("no verdict".into()))
 }
 
-/// What the verdict lacks of what is known; none if nothing.
+/// Describes how the verdict differs from the known load; `None` if it does not.
 fn what_is_wrong(class: &StressClass, verdict: &Verdict, busy: Option<f64>) -> Option<String> {
     let bottleneck = json!(verdict.bottleneck);
     let named = bottleneck.as_str().unwrap_or_default();
@@ -217,7 +218,7 @@ fn what_is_wrong(class: &StressClass, verdict: &Verdict, busy: Option<f64>) -> O
     (!is_there).then(|| format!("reports no program that waits for: {waits}"))
 }
 
-/// Whether a verdict is right for a class, where the processors were so busy.
+/// True if a verdict is right for a class, given how busy the processors were.
 fn is_expected(class: &StressClass, named: &str, busy: Option<f64>) -> bool {
     let is_full = busy.is_some_and(|busy| busy >= FULL);
     class.expects(named) || is_full && class.or_if_processors_full.iter().any(|other| other == named)

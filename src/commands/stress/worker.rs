@@ -1,6 +1,6 @@
-//! The process that makes the load. It is this program again, so that a cgroup holds the load alone, and that what
-//! looks after it (heat, memory, Ctrl-C) stands outside. It ends when its standard input does: when whoever started
-//! it is gone, however that went, files and memory go too.
+//! The process that generates the load. It is this program again, so that a cgroup holds only the load, and its
+//! supervision (heat, memory, Ctrl-C) runs outside. It ends when its standard input does: whenever its starter is gone,
+//! for whatever reason, files and memory are released too.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::commands::priority::RunsFirst;
 use crate::commands::workload::stop_flag;
 use crate::commands::{Failure, output};
 
-/// What the process that makes a load is handed by the one that watches it.
+/// Internal options that the supervisor passes to the process that generates the load.
 #[derive(Args)]
 pub struct WorkerArguments {
     /// The level, of 1
@@ -32,11 +32,13 @@ pub struct WorkerArguments {
 }
 
 impl WorkerArguments {
+    /// True in the process that generates the load.
     pub fn is_worker(&self) -> bool {
         self.worker_share.is_some()
     }
 }
 
+/// Runs the worker.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stop = stop_flag()?;
     let message = match work(arguments, &stop) {
@@ -50,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn work(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<Option<run::LoadOutcome>, StressError> {
     let WorkerArguments { worker_share, worker_door, worker_usage } = &arguments.worker;
     cgroup::enter(worker_door)?;
-    // after it: a group of version 1 takes no process with a real-time thread
+    // after entering it: a cgroup of version 1 accepts no process with a real-time thread
     stop_with_input(stop)?;
     let class = class::find(arguments.class.as_deref().unwrap_or_default())?;
     let share = worker_share.unwrap_or(1.0);
@@ -66,7 +68,7 @@ fn work(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<Option<run::Loa
     if stop.load(Ordering::Relaxed) {
         return Ok(None);
     }
-    // who does not hear it any more closes our input as well
+    // a starter that no longer listens also closes our input
     let _ = tell(&WorkerMessage::Holding(scale));
     run::hold(&mut load, scale, share, arguments.lasts.unwrap_or(HELD), stop).map(Some)
 }
@@ -82,7 +84,7 @@ fn tell(message: &WorkerMessage) -> Result<(), Failure> {
 fn stop_with_input(stop: &Arc<AtomicBool>) -> Result<(), StressError> {
     let stop = Arc::clone(stop);
     let listening = move || {
-        // under a load that fills the processors it must end in time
+        // it must end in time even under a load that fills the processors
         let _first = RunsFirst::begin();
         let mut input = std::io::stdin().lock();
         let mut bytes = [0; 64];

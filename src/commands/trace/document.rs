@@ -1,4 +1,4 @@
-//! A live trace for programs: `diskwright.trace/1` with `method`.
+//! A live trace as JSON: `diskwright.trace/1` with `method`.
 
 use std::collections::HashMap;
 
@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 use super::super::when;
 use super::screen::{TraceClock, attribution, comm, longest};
 
-/// Threads that are named a device.
+/// Maximum number of threads named per device.
 const MOST_ASKERS: usize = 20;
 
+/// Returns the document on a trace.
 pub fn of(session: &mut TraceSession, totals: &HashMap<u32, RequestTotals>, clock: TraceClock) -> Value {
     let (cost, loss) = (session.cost(), session.loss());
     let counts = session.counts();
@@ -62,7 +63,7 @@ pub fn of(session: &mut TraceSession, totals: &HashMap<u32, RequestTotals>, cloc
     })
 }
 
-/// Where latencies begin, at the end of the trace.
+/// Start of latencies, as known at the end of the trace.
 fn latency_from(session: &TraceSession) -> &'static str {
     match (session.method(), session.is_from_issue()) {
         ("tracefs", _) => "queue",
@@ -93,7 +94,7 @@ fn device(session: &mut TraceSession, device: u32, totals: &HashMap<u32, Request
     })
 }
 
-/// Who dirtied pages, and how sure it is that what is written back is theirs.
+/// Threads that dirtied pages, with the confidence that written pages are theirs.
 fn dirtied(threads: &[DirtyingThread]) -> Value {
     let thread = |t: &DirtyingThread| json!({ "pid": (t.pid > 0).then_some(t.pid), "comm": t.comm, "pages": t.pages });
     json!({
@@ -129,7 +130,7 @@ fn figures(operation: TracedOperation, sum: &OperationSummary, heat: Option<&Hea
     })
 }
 
-/// `null` where nothing was seen; percentiles where ten requests lie above them.
+/// Returns `null` if nothing was seen; percentiles if ten requests lie above them.
 fn latency(h: &LatencyHistogram) -> Value {
     if h.count() == 0 {
         return Value::Null;
@@ -149,7 +150,7 @@ fn latency(h: &LatencyHistogram) -> Value {
 
 fn heat_map(map: &HeatMap) -> Value {
     let column = |column: &[u32; HEAT_ROWS]| {
-        // the latency's doubling by its number: 0 is below 1.024 us
+        // index of the latency's doubling: 0 is below 1.024 us
         let cells = column.iter().enumerate().filter(|(_, count)| **count > 0);
         cells.map(|(row, count)| json!([row, count])).collect::<Vec<_>>()
     };

@@ -1,6 +1,5 @@
-//! Latency over time as a map of characters: columns are moments, rows are doublings of
-//! latency, and a cell is the denser the more requests fell into it (by logarithm, because
-//! the few slow ones are what is looked for).
+//! Latency over time as a map of characters: columns are times, rows are doublings of latency, and a cell is the denser
+//! the more requests fell into it (on a logarithmic scale, because the few slow ones matter most).
 
 use diskwright_base::units;
 use diskwright_blocktrace::HeatMap;
@@ -8,13 +7,13 @@ use diskwright_blocktrace::latency::FIRST_BITS;
 use diskwright_blocktrace::summary::HEAT_ROWS;
 use diskwright_report::{Ink, Style};
 
-/// Signs by density, for Unicode and ASCII.
+/// Shades by density, for Unicode and ASCII.
 const DENSE: [&str; 5] = ["·", "░", "▒", "▓", "█"];
 const ASCII: [&str; 5] = [".", ":", "+", "#", "@"];
 /// Columns of the labels.
 const LABEL: usize = 10;
 
-/// Counts by column and row, of several maps together, over a stretch of time.
+/// Counts by column and row, summed over several maps, for a range of time.
 pub fn cells(maps: &[&HeatMap], from_ns: u64, to_ns: u64, columns: usize) -> Vec<[u64; HEAT_ROWS]> {
     let mut cells = vec![[0; HEAT_ROWS]; columns.max(1)];
     let width = (to_ns.saturating_sub(from_ns)).max(1) as f64 / cells.len() as f64;
@@ -30,13 +29,13 @@ pub fn cells(maps: &[&HeatMap], from_ns: u64, to_ns: u64, columns: usize) -> Vec
     cells
 }
 
-/// The map as lines; empty where nothing was counted.
+/// Draws the map as lines; empty if nothing was counted.
 pub fn draw(maps: &[&HeatMap], from_ns: u64, to_ns: u64, style: &Style) -> String {
-    let most = style.width.saturating_sub(LABEL + 3).max(10);
-    // no more columns than there were intervals: empty ones between would look like stalls
+    let max_columns = style.width.saturating_sub(LABEL + 3).max(10);
+    // at most as many columns as there were intervals: empty ones between would look like stalls
     let finest = maps.iter().map(|map| map.column_ns).max().unwrap_or(1);
     let intervals = (to_ns.saturating_sub(from_ns)).div_ceil(finest).max(1) as usize;
-    let cells = cells(maps, from_ns, to_ns, most.min(intervals));
+    let cells = cells(maps, from_ns, to_ns, max_columns.min(intervals));
     let rows = || (0..HEAT_ROWS).filter(|row| cells.iter().any(|column| column[*row] > 0));
     let (Some(first), Some(last)) = (rows().next(), rows().next_back()) else { return String::new() };
     let densest = cells.iter().flatten().copied().max().unwrap_or(1);
@@ -60,7 +59,7 @@ fn sign(count: u64, densest: u64, style: &Style) -> &'static str {
     signs[((share * signs.len() as f64) as usize).min(signs.len() - 1)]
 }
 
-/// The lower edge of a row.
+/// Label of a row: its lower edge.
 pub fn label(row: usize) -> String {
     if row == 0 {
         return "below 1 us".into();

@@ -1,4 +1,4 @@
-//! What is printed while the trace runs: a line a device and operation for each interval.
+//! Output while the trace runs: one line per device and operation for each interval.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use diskwright_blocktrace::{LatencyHistogram, TraceSession, TracedOperation};
 use diskwright_counters::live::ClockReading;
 use diskwright_report::{DisplayZone, Ink, Style};
 
-/// Holds what was there before, so that an interval is the difference.
+/// Keeps the previous totals, so that an interval is the difference.
 pub struct IntervalLines {
     every_ns: u64,
     due_ns: u64,
@@ -18,17 +18,18 @@ pub struct IntervalLines {
     remarks: usize,
 }
 
-/// The heading comes again after so many lines.
+/// Lines after which the heading is repeated.
 const HEADING_EVERY: usize = 20;
 
 impl IntervalLines {
+    /// Creates lines for intervals that start now.
     pub fn new(now_ns: u64, every: Duration) -> IntervalLines {
         let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
         let due_ns = now_ns.saturating_add(every_ns);
         IntervalLines { every_ns, due_ns, last_ns: now_ns, before: HashMap::new(), printed: 0, remarks: 0 }
     }
 
-    /// The lines of the interval that has ended; `None` before its end.
+    /// Returns the lines of the interval that has ended; `None` before its end.
     pub fn text(&mut self, session: &mut TraceSession, now: ClockReading, style: &Style) -> Option<String> {
         if now.running_ns < self.due_ns {
             return None;
@@ -71,24 +72,24 @@ impl IntervalLines {
     }
 }
 
-/// A request that is under way for so long is told while it is.
+/// Requests in flight for this long are reported before they end.
 const STALL_NS: u64 = 500_000_000;
 
-/// Devices with requests that have been under way for long: these have no percentile yet.
-fn stalls(session: &mut TraceSession, least_ns: u64, style: &Style) -> String {
+/// Lists devices with requests that have been in flight for long: these are in no percentile yet.
+fn stalls(session: &mut TraceSession, min_ns: u64, style: &Style) -> String {
     let requests = session.unfinished_now();
-    let mut told: Vec<u32> = Vec::new();
+    let mut listed: Vec<u32> = Vec::new();
     let mut out = String::new();
     for oldest in &requests {
-        if oldest.latency_ns() < least_ns || told.contains(&oldest.device) {
+        if oldest.latency_ns() < min_ns || listed.contains(&oldest.device) {
             continue;
         }
-        told.push(oldest.device);
-        let under_way = requests.iter().filter(|r| r.device == oldest.device).count();
+        listed.push(oldest.device);
+        let in_flight = requests.iter().filter(|r| r.device == oldest.device).count();
         let name = style.clean(&session.names.name(oldest.device));
         let seconds = units::display(oldest.latency_ns() as f64 * 1e-9, "s");
-        let under_way = units::plural(under_way as u64, "request", "requests");
-        let text = format!("{name}: {under_way} in flight, the oldest ({}) for {seconds}", oldest.operation.title());
+        let in_flight = units::plural(in_flight as u64, "request", "requests");
+        let text = format!("{name}: {in_flight} in flight, the oldest ({}) for {seconds}", oldest.operation.title());
         out.push_str(&format!("{}\n", style.paint(Ink::Warn, &text)));
     }
     out

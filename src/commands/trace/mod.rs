@@ -1,5 +1,5 @@
-//! `trace`: single requests of this machine's disks, live. `screen` and `heat` are for people,
-//! `document` for programs; `session` of the crate `blocktrace` does the work.
+//! `trace`: single requests of this machine's disks, live. `screen` and `heat_map` are for people, `document` for
+//! programs; the crate `blocktrace` does the tracing.
 
 mod document;
 pub mod heat;
@@ -23,9 +23,9 @@ use super::live::Pacer;
 use super::{Failure, output, output_file};
 use lines::IntervalLines;
 
-/// Events are read so often: a processor's buffer of 8 MiB holds about 120,000.
+/// Interval between reads of events: a processor's buffer of 8 MiB holds about 120,000.
 const POLL: Duration = Duration::from_millis(50);
-/// How long the rate of requests is looked at before a way to see them is chosen.
+/// Time over which the request rate is measured before a method is chosen.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Arguments of `trace`.
@@ -63,12 +63,13 @@ enum TraceMethodArgument {
     Bpf,
 }
 
-/// A share of the processors above nothing.
+/// Parses a share of the processors above 0.
 pub(super) fn parse_budget(text: &str) -> Result<f64, String> {
     let share = parse_part(text).map_err(|error| error.to_string())?;
     (share > 0.0).then_some(share).ok_or_else(|| "with no budget, nothing can be traced".into())
 }
 
+/// Runs `trace`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let words: Vec<&str> = arguments.devices.iter().map(String::as_str).collect();
     let is_order = matches!(words.as_slice(), ["status"] | ["on" | "off", ..]);
@@ -98,7 +99,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// The disks of these names or paths.
+/// Finds the disks with these names or paths.
 fn disks(devices: &[String]) -> Result<Vec<u32>, Failure> {
     let mut names = BlockDeviceNames::default();
     let mut disks = Vec::new();
@@ -106,7 +107,7 @@ fn disks(devices: &[String]) -> Result<Vec<u32>, Failure> {
         let name = device.strip_prefix("/dev/").unwrap_or(device);
         // links such as /dev/mapper/NAME or /dev/disk/by-id/NAME
         let target = std::fs::canonicalize(device).ok().filter(|_| device.starts_with('/'));
-        // a name may have a slash: /dev/cciss/c0d0
+        // a name may contain a slash: /dev/cciss/c0d0
         let named = |path: &Path| {
             let file = path.strip_prefix("/dev").ok().or_else(|| path.file_name().map(Path::new))?;
             file.to_str().map(str::to_owned)
@@ -123,7 +124,7 @@ fn disks(devices: &[String]) -> Result<Vec<u32>, Failure> {
     Ok(disks)
 }
 
-/// Where single events go.
+/// Output file for single events.
 struct EventSink<'a> {
     file: Option<BlktraceWriter<Box<dyn Write + Send>>>,
     path: Option<&'a Path>,
@@ -209,7 +210,7 @@ fn options(arguments: &Arguments, disks: Vec<u32>) -> SessionOptions {
     SessionOptions { disks, method, budget: arguments.budget, needs_events: arguments.out.is_some(), column_ns }
 }
 
-/// What is asked of the disks, requests a second; only where the way to see them is still open.
+/// Measures the request rate of the disks; only if the method is still to be chosen.
 fn rate(disks: &[u32], arguments: &Arguments) -> Result<f64, Failure> {
     if arguments.method != TraceMethodArgument::Auto || arguments.out.is_some() {
         return Ok(0.0);
@@ -220,13 +221,13 @@ fn rate(disks: &[u32], arguments: &Arguments) -> Result<f64, Failure> {
     Ok(requests as f64 / LOOK.as_secs_f64())
 }
 
-/// What is lost without tracing, and what would give it.
+/// Adds to an error what is lost without tracing, and what would enable it.
 fn explain(error: SessionError) -> Failure {
     let is_refusal = match &error {
         SessionError::Tracefs(error) => error.is_refusal() || !rustix::process::geteuid().is_root(),
         SessionError::Kernel(_) => !rustix::process::geteuid().is_root(),
     };
-    // a name that is no UTF-8 must not end the program
+    // a name that is not UTF-8 must not end the program
     let typed = std::env::args_os().skip(1).map(|word| output::name(word.to_string_lossy()));
     let words = typed.collect::<Vec<_>>().join(" ");
     let remedy = if is_refusal {

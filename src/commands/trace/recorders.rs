@@ -1,4 +1,4 @@
-//! `trace on` and `trace off`: orders to recorders that run.
+//! `trace on` and `trace off`: orders to running recorders.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::record::control;
 use super::super::{Failure, output};
 
-/// Gives the order to the recorder of this log, or to the only one that runs.
+/// Sends the order to the recorder of this log, or to the only one that runs.
 pub fn give(order: &str, log: Option<&str>, budget: f64, as_json: bool) -> Result<(), Failure> {
     let (path, before) = choose(control::recorders(), log)?;
     let answer = control::order(&path, order, budget).map_err(|error| {
@@ -23,7 +23,7 @@ pub fn give(order: &str, log: Option<&str>, budget: f64, as_json: bool) -> Resul
     output::text(&line(&answer))
 }
 
-/// A recorder in a line.
+/// Describes a recorder in one line.
 pub fn line(status: &Value) -> String {
     let log = status["log"].as_str().map_or_else(|| "no log".to_owned(), output::name);
     let trace = &status["trace"];

@@ -12,13 +12,13 @@ use diskwright_report::{Align, DisplayZone, Ink, Style, TextTable};
 
 use super::heat;
 
-/// The worst requests that are shown, and those that a document has.
+/// Maximum number of slow requests shown, and in a document.
 const MOST_WORST: usize = 10;
 const WORST_KEPT: usize = 20;
-/// Threads that are named a device.
+/// Maximum number of threads named per device.
 const MOST_ASKERS: usize = 5;
 
-/// The time of day at a moment of the trace's clock.
+/// Relates the trace's clock to the time of day.
 #[derive(Clone, Copy)]
 pub struct TraceClock {
     pub wall_ns: i64,
@@ -26,7 +26,7 @@ pub struct TraceClock {
 }
 
 impl TraceClock {
-    /// The time of day, nanoseconds since 1970, of a moment before this one.
+    /// Converts a past time of the trace's clock to nanoseconds since 1970.
     pub fn wall(self, running_ns: u64) -> i64 {
         self.wall_ns.saturating_sub(i64::try_from(self.running_ns.saturating_sub(running_ns)).unwrap_or(i64::MAX))
     }
@@ -38,11 +38,11 @@ pub fn comm(name: &[u8; 16]) -> String {
     String::from_utf8_lossy(&name[..end]).into_owned()
 }
 
-/// Why the thread may not be the one whose work it was; `None` where it is.
+/// Returns why the thread may not be the one that caused the work; `None` if it is.
 pub fn attribution(pid: i32, name: &[u8; 16], operation: TracedOperation) -> Option<&'static str> {
     let name = comm(name);
     let starts = |words: &[&str]| words.iter().any(|word| name.starts_with(word));
-    // threads of arrays and loop devices (`md0_raid1`, `md_home_raid1`, `loop3`); a program such as mdadm is none
+    // threads of arrays and loop devices (`md0_raid1`, `md_home_raid1`, `loop3`), but not programs such as mdadm
     let of_device = |c: char| c.is_ascii_digit() || c == '_';
     let is_device = |word: &str| name.strip_prefix(word).is_some_and(|rest| rest.starts_with(of_device));
     if pid <= 0 {
@@ -59,7 +59,7 @@ pub fn attribution(pid: i32, name: &[u8; 16], operation: TracedOperation) -> Opt
     }
 }
 
-/// The requests that took longest; those that are not done, and their time so far, among them.
+/// The slowest requests, including unfinished ones with their time so far.
 pub fn longest(session: &TraceSession) -> Vec<(TracedRequest, bool)> {
     let done = session.summary.worst().iter().map(|request| (*request, true));
     let mut all: Vec<(TracedRequest, bool)> =
@@ -69,7 +69,7 @@ pub fn longest(session: &TraceSession) -> Vec<(TracedRequest, bool)> {
     all
 }
 
-/// The whole answer.
+/// Draws the whole answer.
 pub fn of(
     session: &mut TraceSession,
     totals: &HashMap<u32, RequestTotals>,
@@ -111,11 +111,11 @@ fn heading(session: &TraceSession) -> String {
         1 => String::new(),
         one_of => format!(", 1 of {one_of} address ranges"),
     };
-    // the session's remarks were printed when they came up (lines.rs)
+    // the session's remarks were already printed as they occurred (interval_lines.rs)
     format!("\n{seconds} traced: {how}{sampled}\n")
 }
 
-/// How many of a device's requests were traced, by the kernel's own count.
+/// Share of a device's requests that were traced, by the kernel's own count.
 fn seen(session: &TraceSession, device: u32, totals: &HashMap<u32, RequestTotals>) -> String {
     let traced: u64 = TracedOperation::ALL
         .into_iter()
@@ -201,7 +201,7 @@ fn places(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
     table
 }
 
-/// The most common class of size.
+/// The most common size class.
 fn usual_size(sum: &OperationSummary) -> Option<String> {
     let class = (0..SIZE_CLASSES).filter(|class| sum.sizes[*class] > 0).max_by_key(|class| sum.sizes[*class])?;
     let size = 512u64 << class;
@@ -256,7 +256,7 @@ fn askers(session: &TraceSession, device: u32, style: &Style) -> String {
     format!("\n{}", table.render(style))
 }
 
-/// Who dirtied the pages of a device that the kernel wrote for others, and how sure that is.
+/// Draws the threads that dirtied pages of a device which the kernel wrote for others, with the confidence.
 fn dirtiers(session: &TraceSession, device: u32, style: &Style) -> String {
     let threads = session.dirtied().map(|pages| pages.of(device)).unwrap_or_default();
     let askers = session.summary.askers(device);
@@ -303,7 +303,7 @@ fn worst(session: &mut TraceSession, clock: TraceClock, style: &Style) -> String
         .column("depth", Align::Right)
         .text("sent by");
     for (request, is_done) in worst.iter().take(MOST_WORST) {
-        let who = if request.pid > 0 { format!("{} {}", comm(&request.comm), request.pid) } else { String::new() };
+        let thread = if request.pid > 0 { format!("{} {}", comm(&request.comm), request.pid) } else { String::new() };
         table.row([
             units::display(request.latency_ns() as f64 / 1e9, "s"),
             if *is_done { DisplayZone::local().clock(clock.wall(request.done_ns)) } else { "not done".into() },
@@ -313,13 +313,13 @@ fn worst(session: &mut TraceSession, clock: TraceClock, style: &Style) -> String
             units::display(f64::from(request.sectors) * 512.0, "bytes"),
             time(request.device_ns().map(|ns| ns as f64)),
             if request.depth > 0 { request.depth.to_string() } else { String::new() },
-            who,
+            thread,
         ]);
     }
     format!("\n{}", table.render(style))
 }
 
-/// What was lost, what could not be paired, what it cost.
+/// Draws lost events, unpaired events, and the cost of tracing.
 fn footer(session: &TraceSession, style: &Style) -> String {
     let (cost, loss) = (session.cost(), session.loss());
     let mut out = String::from("\n");

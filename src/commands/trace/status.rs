@@ -1,4 +1,4 @@
-//! `trace status`: what can be traced here, and who traces.
+//! `trace status`: possible methods of tracing, and running traces.
 
 use std::fs;
 
@@ -9,6 +9,7 @@ use super::super::record::control;
 use super::super::{Failure, output};
 use super::recorders;
 
+/// Prints the status of tracing.
 pub fn run(as_json: bool) -> Result<(), Failure> {
     let (usable, because, instances, has_start) = match Tracefs::open() {
         Ok(tracefs) => match tracefs.events() {
@@ -54,7 +55,7 @@ pub fn run(as_json: bool) -> Result<(), Failure> {
     output::text(&text)
 }
 
-/// Whether BPF is open to everyone; `None` where the kernel has no BPF.
+/// True if BPF is open to everyone; `None` if the kernel has no BPF.
 fn bpf() -> Option<bool> {
     let text = fs::read_to_string("/proc/sys/kernel/unprivileged_bpf_disabled").ok()?;
     Some(text.trim() == "0")

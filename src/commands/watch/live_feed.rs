@@ -1,4 +1,4 @@
-//! This machine's ticks. A thread of its own samples, so that a slow terminal delays no tick.
+//! This machine's ticks. A separate thread samples, so that a slow terminal delays no tick.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
@@ -16,27 +16,28 @@ use super::super::alerts::AlertDesk;
 use super::super::live::Pacer;
 use super::super::priority::RunsFirst;
 
-/// Ticks that may wait for the screen; more are left out, and that is said.
+/// Maximum number of ticks that wait for the screen; further ones are dropped, which is reported.
 const WAITING: usize = 120;
-/// Memory for what was seen.
+/// Memory for the history, bytes.
 const REMEMBERED: usize = 192 << 20;
 
-/// Processes are looked at so often, and at once where somebody waits: looks are a third of what this screen costs.
+/// Interval between process tables, which are also taken at once if somebody waits: they are a third of this screen's
+/// cost.
 const PROCESSES_EVERY: Duration = Duration::from_secs(10);
 
-/// A tick as the sampler gave it.
+/// A tick of the sampler.
 struct LiveTick {
     schema: Arc<Schema>,
     tick: Tick,
     row: Vec<f64>,
     notes: Vec<Note>,
-    /// What became of alerts at this tick.
+    /// Changes of alerts at this tick.
     alerts: Vec<Note>,
-    /// That ticks before it were left out.
+    /// Note on dropped ticks before this one.
     skipped: Option<Note>,
 }
 
-/// What ticks brought that found no room: it goes with the next one that does.
+/// Notes of ticks that were dropped: they go with the next tick that is sent.
 #[derive(Default)]
 struct TickBacklog {
     left_out: u64,
@@ -45,7 +46,7 @@ struct TickBacklog {
 }
 
 impl TickBacklog {
-    /// A tick with all that it is to bring.
+    /// Attaches the notes to a tick.
     fn with(&mut self, mut tick: LiveTick) -> LiveTick {
         let (notes, alerts) = (std::mem::take(&mut tick.notes), std::mem::take(&mut tick.alerts));
         tick.notes = self.notes.drain(..).chain(notes).collect();
@@ -57,7 +58,7 @@ impl TickBacklog {
         tick
     }
 
-    /// Keeps what a tick without room said of the machine and its clock; tables of processes come again by themselves.
+    /// Keeps what a dropped tick said about the machine and its clock; process tables are repeated anyway.
     fn keep(&mut self, late: LiveTick) {
         self.left_out += 1;
         (self.notes, self.alerts) = (late.notes, late.alerts);
@@ -65,7 +66,7 @@ impl TickBacklog {
     }
 }
 
-/// The sampler's thread, and what it gave so far.
+/// The sampler's thread, and the history so far.
 pub struct LiveFeed {
     ticks: Receiver<LiveTick>,
     history: RecentHistory,
@@ -73,16 +74,16 @@ pub struct LiveFeed {
     taken: usize,
 }
 
-/// A sampler that reads the first tick while others read rules; it ends where it gets no alerts to look for.
+/// A sampler that reads the first tick while others load rules; it ends if it gets no alerts to look for.
 pub struct BegunFeed {
     feed: LiveFeed,
     alerts: SyncSender<AlertDesk>,
 }
 
 impl BegunFeed {
-    /// Gives the ticks, and looks for alerts in them.
+    /// Returns the feed of ticks, in which alerts are looked for.
     pub fn with_alerts(self, alerts: AlertDesk) -> LiveFeed {
-        // a sampler that has failed is found by the first who takes ticks
+        // a sampler that has failed is noticed when ticks are taken
         let _ = self.alerts.send(alerts);
         self.feed
     }
@@ -102,7 +103,7 @@ impl LiveFeed {
         Ok(BegunFeed { feed, alerts })
     }
 
-    /// What was seen.
+    /// Returns the history so far.
     pub fn history(&self) -> &dyn History {
         &self.history
     }
@@ -112,20 +113,20 @@ impl LiveFeed {
         i64::try_from(self.every.as_nanos()).unwrap_or(i64::MAX)
     }
 
-    /// Takes in the ticks that wait; true where there were any.
+    /// Takes the waiting ticks; true if there were any.
     pub fn take(&mut self) -> Result<bool, Failure> {
         let before = self.taken;
         loop {
             match self.ticks.try_recv() {
                 Ok(tick) => self.keep(tick),
                 Err(TryRecvError::Empty) => return Ok(self.taken > before),
-                // a screen that stands still must not pass for a machine that does
+                // a frozen screen must not look like an idle machine
                 Err(TryRecvError::Disconnected) => return Err(Failure::Failed("the sampler has ended".into())),
             }
         }
     }
 
-    /// Waits until there were so many ticks.
+    /// Waits until this many ticks have arrived.
     pub fn wait_for(&mut self, count: usize) -> Result<(), Failure> {
         while self.taken < count {
             match self.ticks.recv_timeout(self.every * 20) {
@@ -137,7 +138,7 @@ impl LiveFeed {
         Ok(())
     }
 
-    /// Adds a note of the user's.
+    /// Adds a note of the user.
     pub fn note(&mut self, note: Note) {
         self.history.note(note);
     }
@@ -150,7 +151,7 @@ impl LiveFeed {
     }
 }
 
-/// Samples until nobody listens or a signal says to end.
+/// Samples until nobody listens or a signal asks to end.
 fn sample(every: Duration, desk: &Receiver<AlertDesk>, sender: &SyncSender<LiveTick>) -> Result<(), Failure> {
     let _first = RunsFirst::begin();
     let options = SamplerOptions { slow_every: every.max(PROCESSES_EVERY), ..SamplerOptions::default() };
@@ -161,7 +162,7 @@ fn sample(every: Duration, desk: &Receiver<AlertDesk>, sender: &SyncSender<LiveT
     let Ok(mut desk) = desk.recv() else { return Ok(()) };
     loop {
         let notes = sampler.take_notes();
-        // as a log keeps it, so that a replay shows the same to the last digit
+        // rounded as in a log, so that a replay shows the same digits
         let tick = WriterOptions::default().kept(sampler.stamp());
         let (schema, row) = (sampler.schema().clone(), sampler.row().to_vec());
         notes.iter().for_each(|note| desk.note(note));

@@ -1,4 +1,4 @@
-//! Alerts of logs that are on the screen: a thread of its own looks for them, so that the screen comes at once.
+//! Alerts of logs on the screen: a separate thread looks for them, so that the screen appears at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,34 +15,34 @@ use super::super::Failure;
 use super::super::alerts::AlertDesk;
 use super::super::log::Logs;
 
-/// How far a log is looked back on: one that ended, and one that is being recorded, whose recorder must not be
-/// robbed of processor time.
+/// Time that is searched at the end of a log: one that ended, and one that is being recorded, whose recorder must not
+/// lose processor time to it.
 const ENDED_NS: i64 = 86_400_000_000_000;
 const GROWING_NS: i64 = 3_600_000_000_000;
-/// How often a log is asked for more, and one that stands still.
+/// Interval between checks for more ticks, and for a log that stands still.
 const NAP: Duration = Duration::from_millis(500);
 const LONG_NAP: Duration = Duration::from_secs(2);
 
-/// What was found so far.
+/// Alerts found so far.
 #[derive(Default)]
 struct AlertFinds {
     notes: Mutex<Vec<Note>>,
-    /// The log holds alerts of its recorder's: what is found beside them would be the same once more.
+    /// The log has alerts of its recorder: those found here would repeat them.
     has_own: AtomicBool,
     is_done: AtomicBool,
 }
 
-/// Alerts found so far; the thread ends where nobody reads them any more.
+/// Alerts found so far, shared with the thread, which ends when nobody reads them any more.
 #[derive(Clone, Default)]
 struct FoundAlerts(Arc<AlertFinds>);
 
 impl FoundAlerts {
     fn lock(&self) -> MutexGuard<'_, Vec<Note>> {
-        // nothing is half done where a holder could panic
+        // no holder of the lock leaves it in an inconsistent state, even if it panics
         self.0.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds one; false where nobody reads.
+    /// Adds a note; false if nobody reads them.
     fn send(&self, note: Note) -> bool {
         if !self.0.has_own.load(Ordering::Relaxed) {
             self.lock().push(note);
@@ -50,7 +50,7 @@ impl FoundAlerts {
         self.is_read()
     }
 
-    /// Adds one that no log can hold: a recorder does not say that it is silent.
+    /// Adds a note that no log can have: a recorder does not report its own silence.
     fn keep(&self, note: Note) -> bool {
         self.lock().push(note);
         self.is_read()
@@ -61,7 +61,7 @@ impl FoundAlerts {
         Arc::strong_count(&self.0) > 1
     }
 
-    /// The log has its recorder's alerts.
+    /// Drops the notes, because the log has its recorder's alerts.
     fn give_way(&self) {
         if !self.0.has_own.swap(true, Ordering::Relaxed) {
             self.lock().clear();
@@ -77,7 +77,7 @@ pub struct LogAlerts {
 }
 
 impl LogAlerts {
-    /// Begins to look. Of what was before now nobody is told.
+    /// Starts the search. Alerts before now have no actions.
     pub fn start(logs: Logs, grows: bool, desk: AlertDesk) -> Result<LogAlerts, Failure> {
         let found = FoundAlerts::default();
         let sender = found.clone();
@@ -92,31 +92,31 @@ impl LogAlerts {
         Ok(LogAlerts { found, seen: 0, thread: Some(thread) })
     }
 
-    /// The same for another reader.
+    /// Returns the same alerts for another reader.
     pub fn again(&self) -> LogAlerts {
         LogAlerts { found: self.found.clone(), seen: 0, thread: None }
     }
 
-    /// Takes in what was found; true where there was anything.
+    /// Takes new alerts; true if there were any.
     pub fn take(&mut self) -> bool {
         let before = std::mem::replace(&mut self.seen, self.found.lock().len());
         self.seen > before
     }
 
-    /// Waits until a log that has ended was looked through.
+    /// Waits until a log that has ended was searched.
     pub fn wait(&self) {
-        // a thread that panicked has said so
+        // a thread that panicked has reported it
         while !self.is_done() && self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
             crate::commands::live::nap(NAP / 50);
         }
     }
 
-    /// True once the log was looked through; of one that is being recorded, as far as there is one yet.
+    /// True once the log was searched; for one that is being recorded, up to its current end.
     pub fn is_done(&self) -> bool {
         self.found.0.is_done.load(Ordering::Relaxed)
     }
 
-    /// The alerts of a stretch, each once.
+    /// Lists the alerts of a range, each once.
     pub fn list(&self, (from_ns, to_ns): (i64, i64)) -> Vec<Alert> {
         let mut alerts = Vec::new();
         self.found.lock().iter().filter_map(of_note).for_each(|alert| merge(&mut alerts, alert));
@@ -124,7 +124,7 @@ impl LogAlerts {
         alerts
     }
 
-    /// What was found in a stretch.
+    /// Reads the notes of a range.
     pub fn read(&self, (from_ns, to_ns): (i64, i64), each: &mut dyn FnMut(LogPiece<'_>)) {
         let notes = self.found.lock();
         let inside = notes.iter().filter(|note| (from_ns..=to_ns).contains(&note.time_ns));
@@ -136,7 +136,7 @@ fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlert
     let back_ns = if grows { GROWING_NS } else { ENDED_NS };
     let mut from_ns = logs.range.0.max(logs.last_ns().saturating_sub(back_ns));
     let mut position = LogPosition::default();
-    // what was raised while no tick came: its end is told even where the log has alerts of its own
+    // alerts raised while no tick came: their end is reported even if the log has its own alerts
     let mut silent: Vec<String> = Vec::new();
     loop {
         if !scan(&logs, (&mut position, from_ns), &mut desk, (found, &silent))? || !(grows || logs.may_grow()) {
@@ -149,11 +149,11 @@ fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlert
         }
         loop {
             crate::commands::live::nap(if grows { NAP } else { LONG_NAP });
-            // asked before the log is read: no tick comes after the end
+            // checked before the log is read: no tick comes after the end
             let has_ended = grows && logs.has_ended();
             from_ns = logs.range.1.saturating_add(1);
             let has_grown = match logs.grow() {
-                // a log that ended and was removed is none that a recorder goes on with
+                // a log that ended and was removed will not be continued by a recorder
                 Err(_) if !grows => return Ok(()),
                 grown => grown?,
             };
@@ -161,7 +161,7 @@ fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlert
                 grows = true;
                 break;
             }
-            // nobody waits for ticks of a log that stands still; a killed recorder does not end its log, and is told
+            // nobody expects ticks of a log that stands still; a killed recorder does not end its log, and is reported
             grows &= !has_ended;
             if has_ended {
                 desk.recorder_ended();
@@ -175,8 +175,7 @@ fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlert
     }
 }
 
-/// Looks through what comes behind a position, or a moment where there is none; false where nobody wants to know any
-/// more.
+/// Scans what follows a position, or a time if there is none; false if nobody is interested any more.
 fn scan(
     logs: &Logs,
     (position, from_ns): (&mut LogPosition, i64),
@@ -219,8 +218,8 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    /// Ticks of a disk that stalls all the time, up to a moment; with an alert of the recorder's own. The recorder
-    /// still runs.
+    /// Writes ticks of a disk that stalls all the time, up to a time, with an alert of the recorder. The recorder keeps
+    /// running.
     fn record(writer: &mut LogWriter, (from_ns, to_ns): (i64, i64), has_own: bool) {
         ticks(writer, (from_ns, to_ns), 1.0);
         if has_own {
@@ -236,7 +235,7 @@ mod tests {
         }
     }
 
-    /// Alerts of a log that is being recorded, as far as is known.
+    /// Alerts of a log that is being recorded, once they are known.
     fn alerts_of(log: &std::path::Path) -> LogAlerts {
         let judging = packs::builtin("default").unwrap().unwrap();
         let logs = Logs::open(&[log.to_owned()], &LogWindow::default()).unwrap_or_else(|fault| panic!("{fault}"));
@@ -267,7 +266,7 @@ mod tests {
             let silent = |is_over: bool| ("recorder.silent".to_owned(), is_over);
             until("the silence", || list(&alerts).contains(&silent(false)));
             assert!(alerts.take(), "the screen is drawn again");
-            // what the log could hold is not found a second time
+            // alerts that the log could have are not found a second time
             assert_eq!(list(&alerts).iter().any(|(id, _)| id == "disk.stall"), !has_own, "{:?}", list(&alerts));
             let new_ns = SystemClock.read().wall_ns;
             record(&mut writer, (new_ns, new_ns + 2 * SECOND), false);
@@ -281,7 +280,7 @@ mod tests {
         }
     }
 
-    /// Half an hour between two recordings in one log, of which the first ended in good order or was killed.
+    /// Half an hour between two recordings in one log, the first of which ended cleanly or was killed.
     #[test]
     fn between_recordings_that_ended_nobody_was_silent() {
         let now_ns = SystemClock.read().wall_ns;
@@ -334,7 +333,7 @@ mod tests {
         let found = alerts.list((i64::MIN, i64::MAX));
         assert!(found.iter().any(|alert| alert.id == "disk.stall"), "{found:?}");
         assert!(found.iter().all(|alert| alert.id != "recorder.silent"), "{found:?}");
-        // nor is the time silent until another one goes on
+        // nor is the time before the next recorder silent
         let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).unwrap();
         let new_ns = SystemClock.read().wall_ns;
         ticks(&mut writer, (new_ns, new_ns + 20 * SECOND), 0.0);

@@ -1,5 +1,5 @@
-//! `watch [LOG…]`: the live screen, over this machine or over logs. What a moment looks like and
-//! what keys do is the crate `dashboard`'s; here are its source and its terminal.
+//! `watch [LOG…]`: the live screen, for this machine or for logs. The view and the keys are in the crate `dashboard`;
+//! here are its source and its terminal.
 
 pub mod live_feed;
 mod log_alerts;
@@ -68,13 +68,14 @@ pub struct Arguments {
     alerts: AlertArguments,
 }
 
-/// Sampling interval of this machine, where none is given.
+/// Default sampling interval of this machine.
 pub const EVERY: Duration = Duration::from_secs(1);
-/// Ticks of a live machine before a screen is printed that stays.
+/// Ticks of a live machine before a printed screen.
 const ONCE: usize = 11;
-/// Size of a screen that is printed where there is no terminal.
+/// Size of a printed screen if there is no terminal.
 const USUAL: (u16, u16) = (80, 24);
 
+/// Runs `watch`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.judging.only_pack()?;
     let unattended = arguments.no_screen || !arguments.fail_on.is_empty();
@@ -104,7 +105,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         arguments.window.without_log()?;
     }
-    // the first tick takes as long as the rules
+    // the first tick takes as long as loading the rules
     let begun = (!unattended && arguments.log.is_empty()).then(|| LiveFeed::begin(every)).transpose()?;
     let pack = arguments.judging.packs(false)?.swap_remove(0);
     let desk = AlertDesk::new(&arguments.alerts, pack.clone())?;
@@ -121,7 +122,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if once { print(arguments, &mut source, &mut viewer) } else { terminal::run(&mut source, &mut viewer) }
 }
 
-/// Alerts alone.
+/// Watches for alerts without a screen.
 fn alerts(arguments: &Arguments, desk: AlertDesk) -> Result<(), Failure> {
     let Arguments { fail_on, json, lasts, .. } = arguments;
     let run = UnattendedRun { fail_on: fail_on.clone(), json: *json, lasts: *lasts };
@@ -132,7 +133,7 @@ fn alerts(arguments: &Arguments, desk: AlertDesk) -> Result<(), Failure> {
     run.logged(&arguments.log, &arguments.window, desk)
 }
 
-/// The panels of a file, of the user's own file, or ours.
+/// Loads the panels of a file, of the user's own file, or the built-in ones.
 pub fn panels(file: Option<&Path>) -> Result<Panels, Failure> {
     let Some(path) = file.map(Path::to_owned).or_else(|| super::own_file("watch.toml")) else {
         return Ok(Panels::builtin());
@@ -142,19 +143,19 @@ pub fn panels(file: Option<&Path>) -> Result<Panels, Failure> {
     Panels::load(&name, &text).map_err(|problems| Failure::Usage(problems.to_string()))
 }
 
-/// How this terminal is written to.
+/// Returns the style for this terminal.
 fn screen_style() -> ScreenStyle {
     let style = output::style();
     ScreenStyle { colour: style.colour, unicode: style.unicode, zone: DisplayZone::local() }
 }
 
-/// One screen, as text or JSON.
+/// Prints one screen, as text or JSON.
 fn print(arguments: &Arguments, source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure> {
     source.wait_for(ONCE)?;
     let Some(range) = source.range() else { return Err(Failure::Failed("nothing was recorded".into())) };
     let mut screen = WatchScreen::new(source.is_live(), source.interval_ns(), range.1 - range.0);
     let (columns, rows) = terminal::size().filter(|_| io::stdout().is_terminal()).unwrap_or(USUAL);
-    // nothing follows: the verdict is on the last minute to its end
+    // nothing follows: the verdict covers the whole last minute
     let window = ViewWindow { judged_step_ns: 0, ..screen.window(range, columns) };
     let view = viewer.view(source.history(), &window).map_err(Failure::Failed)?;
     if arguments.json {
@@ -166,7 +167,7 @@ fn print(arguments: &Arguments, source: &mut WatchSource, viewer: &mut Viewer) -
     output::text(&text(&buffer))
 }
 
-/// Cells as lines of text.
+/// Converts cells to lines of text.
 fn text(buffer: &Buffer) -> String {
     let width = usize::from(buffer.area.width).max(1);
     let line = |cells: &[ratatui::buffer::Cell]| {

@@ -1,4 +1,4 @@
-//! What this program takes itself, as the kernel counts it.
+//! Resources that this program uses, as the kernel counts them.
 
 use std::fs;
 
@@ -6,10 +6,10 @@ use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_dashboard::screen::OwnCost;
 use rustix::time::{ClockId, clock_gettime};
 
-/// How long a share of the processor is measured over.
+/// Interval over which a share of the processor is measured.
 const OVER_NS: u64 = 5_000_000_000;
 
-/// This process' use of the processor since the last look.
+/// This process's use of the processor since the last measurement.
 #[derive(Default)]
 pub struct OwnMeter {
     last: Option<(u64, f64)>,
@@ -17,7 +17,7 @@ pub struct OwnMeter {
 }
 
 impl OwnMeter {
-    /// The cost over the last seconds.
+    /// Returns the cost over the last seconds.
     pub fn read(&mut self) -> OwnCost {
         let now = SystemClock.read().running_ns;
         let is_due = self.last.is_none_or(|(last_ns, _)| now.saturating_sub(last_ns) >= OVER_NS);
@@ -34,7 +34,7 @@ impl OwnMeter {
     }
 }
 
-/// Processor seconds of this process, of threads that have ended too.
+/// Processor seconds of this process, including threads that have ended.
 fn processor_s() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9

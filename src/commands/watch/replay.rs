@@ -1,5 +1,5 @@
-//! Replay shows what was shown live, cell by cell: the same ticks of this machine go into memory, as `watch` keeps
-//! them, and into a log, as `record` does.
+//! Tests that a replay shows the same cells as the live view: the same ticks of this machine go into memory, as for
+//! `watch`, and into a log, as for `record`.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ explain = "test"
 alert = { hold = "100ms" }
 "#;
 
-/// What one who follows the end sees, in all sizes.
+/// Screens of a viewer that follows the end, in all sizes.
 struct Follower {
     viewer: Viewer,
     screens: Vec<WatchScreen>,
@@ -67,7 +67,7 @@ impl Follower {
     }
 }
 
-/// The log as far as it was at a moment.
+/// The log as it was at a time.
 fn until(logged: &LoggedHistory, time_ns: i64) -> LoggedHistory {
     let logs = logged.logs((i64::MIN, time_ns));
     match WatchSource::of_logs(logs, &[]) {
@@ -93,7 +93,7 @@ fn a_replayed_log_shows_the_cells_that_were_shown_live() {
         let tick = options.kept(sampler.stamp());
         let notes = sampler.take_notes();
         for note in &notes {
-            // what a busy machine tells late, as of an earlier tick, was not there to be shown live
+            // a busy machine reports some data late, for an earlier tick, which the live view could not show
             seen.retain(|(time_ns, _)| *time_ns < note.time_ns);
             desk.note(note);
             writer.note(note).expect("noted");

@@ -1,4 +1,4 @@
-//! Where the screen's ticks come from: this machine, or logs, which may grow meanwhile.
+//! Sources of the screen's ticks: this machine, or logs, which may grow.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,14 +14,14 @@ use super::super::{Failure, mark, own_name};
 use super::live_feed::LiveFeed;
 use super::log_alerts::LogAlerts;
 
-/// A log whose last tick is younger than so many intervals, or than so long, is being recorded: a busy machine writes
-/// late.
+/// A log whose last tick is younger than this many intervals, or than this time, is being recorded: a busy machine
+/// writes late.
 const FRESH: i64 = 5;
 const FRESH_NS: i64 = 3_000_000_000;
-/// How often a log is looked at, whether its recorder ended or begins again.
+/// Interval between checks whether the recorder ended or resumed.
 const WAKING: Duration = Duration::from_secs(2);
 
-/// What is watched.
+/// The watched machine or logs.
 pub enum WatchSource {
     /// This machine.
     Live(LiveFeed),
@@ -29,22 +29,23 @@ pub enum WatchSource {
     Logged(Box<LoggedHistory>),
 }
 
-/// Logs that can be read again and again.
+/// Logs that can be read repeatedly.
 pub struct LoggedHistory {
     logs: Logs,
-    /// As they were named.
+    /// Paths as given.
     paths: Vec<PathBuf>,
     interval_ns: i64,
     grows: bool,
-    /// The clock was set back while the log was followed: number of a tick just before that, and the time behind it.
+    /// Set if the clock was set back while the log was followed: number of a tick just before that, and the time after
+    /// it.
     set_back: Option<(u64, i64)>,
-    /// When it was looked at last, whether it grows.
+    /// Time of the last check whether it grows.
     looked: Instant,
     alerts: Option<LogAlerts>,
 }
 
 impl LoggedHistory {
-    /// The same for another reader.
+    /// Returns the same history for another reader.
     pub fn again(&self) -> LoggedHistory {
         LoggedHistory {
             logs: self.logs.again(self.logs.range),
@@ -57,12 +58,12 @@ impl LoggedHistory {
         }
     }
 
-    /// The logs of a stretch.
+    /// Returns the logs of a range.
     pub fn logs(&self, range: (i64, i64)) -> Logs {
         self.logs.again(range)
     }
 
-    /// True where bookmarks can be kept.
+    /// True if bookmarks can be stored.
     pub fn can_mark(&self) -> bool {
         matches!(self.paths.as_slice(), [path] if path.is_dir() && self.logs.can_grow())
     }
@@ -81,7 +82,7 @@ impl History for LoggedHistory {
         };
         let read = match self.set_back.filter(|(_, back_ns)| self.grows && *back_ns <= to_ns) {
             None => self.logs.read_between((from_ns, to_ns), pass_on),
-            // of times that occur again, the new ticks
+            // of times that occur twice, the new ticks
             Some((tick, back_ns)) => {
                 let earlier = match from_ns < back_ns {
                     true => self.logs.read_between((from_ns, back_ns - 1), &mut pass_on),
@@ -97,12 +98,12 @@ impl History for LoggedHistory {
 }
 
 impl LoggedHistory {
-    /// Alerts of a stretch that were found beside those that the log holds, and whether all of it was looked through.
+    /// Alerts of a range that were found in addition to those in the log, and whether all of it was searched.
     pub fn found(&self, stretch: (i64, i64)) -> (Vec<Alert>, bool) {
         self.alerts.as_ref().map_or((Vec::new(), true), |alerts| (alerts.list(stretch), alerts.is_done()))
     }
 
-    /// Takes in what was recorded; true where there is something new.
+    /// Takes newly recorded ticks; true if there are any.
     fn grow(&mut self) -> Result<bool, Failure> {
         let (tick, before_ns) = (self.logs.next_tick(), self.logs.last_ns());
         let has_grown = self.logs.grow()?;
@@ -116,7 +117,7 @@ impl LoggedHistory {
         self.alerts.as_mut().is_some_and(LogAlerts::take)
     }
 
-    /// Looks now and then whether the recorder of a log that grows has ended it; true where it has.
+    /// Checks now and then whether the recorder of a growing log has ended it; true if it has.
     fn ends(&mut self) -> bool {
         if self.looked.elapsed() < WAKING {
             return false;
@@ -125,7 +126,7 @@ impl LoggedHistory {
         self.logs.has_ended()
     }
 
-    /// Looks now and then whether a log that stood still is being recorded again; true where it is.
+    /// Checks now and then whether a log that stood still is being recorded again; true if it is.
     fn wakes(&mut self) -> bool {
         if self.looked.elapsed() < WAKING || !self.logs.may_grow() {
             return false;
@@ -138,12 +139,12 @@ impl LoggedHistory {
 }
 
 impl WatchSource {
-    /// This machine, sampled by a thread of its own.
+    /// Returns this machine, sampled by a separate thread.
     pub fn live(every: Duration, alerts: AlertDesk) -> Result<WatchSource, Failure> {
         Ok(WatchSource::Live(LiveFeed::begin(every)?.with_alerts(alerts)))
     }
 
-    /// Logs that were opened.
+    /// Returns opened logs as a source.
     pub fn of_logs(logs: Logs, paths: &[PathBuf]) -> WatchSource {
         let interval_ns = usual_interval(&logs);
         let grows = WatchSource::is_recorded(&logs);
@@ -159,7 +160,7 @@ impl WatchSource {
         }))
     }
 
-    /// Looks for alerts of logs beside those that they hold.
+    /// Looks for alerts in logs in addition to those that they have.
     pub fn with_alerts(mut self, desk: AlertDesk) -> Result<WatchSource, Failure> {
         if let WatchSource::Logged(logged) = &mut self {
             logged.alerts = Some(LogAlerts::start(logged.logs.again(logged.logs.range), logged.grows, desk)?);
@@ -167,21 +168,21 @@ impl WatchSource {
         Ok(self)
     }
 
-    /// True for a log that is being recorded: its last tick is young, and its recorder is not known to have gone.
+    /// True for a log that is being recorded: its last tick is recent, and its recorder is not known to have gone.
     pub fn is_recorded(logs: &Logs) -> bool {
         let interval_ns = usual_interval(logs);
         let age = SystemClock.read().wall_ns - logs.last_ns();
         let is_young = (-interval_ns..(interval_ns * FRESH).max(FRESH_NS)).contains(&age);
         let may_run = || match logs.recorder() {
             RecorderState::Ended => false,
-            // the lock of a recorder elsewhere (on a shared folder, or of a log that is copied here) is not seen
+            // the lock of a recorder elsewhere (on a shared folder, or of a log that is copied here) is not visible
             RecorderState::Gone => logs.host() != own_name(),
             RecorderState::Runs | RecorderState::Unknown => true,
         };
         logs.can_grow() && is_young && may_run()
     }
 
-    /// What was recorded.
+    /// Returns the recorded history.
     pub fn history(&self) -> &dyn History {
         match self {
             WatchSource::Live(feed) => feed.history(),
@@ -194,7 +195,7 @@ impl WatchSource {
         self.history().range()
     }
 
-    /// True where the end moves.
+    /// True if the end moves.
     pub fn is_live(&self) -> bool {
         match self {
             WatchSource::Live(_) => true,
@@ -210,12 +211,12 @@ impl WatchSource {
         }
     }
 
-    /// Takes in what has come; true where there is something new.
+    /// Takes new ticks; true if there are any.
     pub fn take(&mut self) -> Result<bool, Failure> {
         match self {
             WatchSource::Live(feed) => feed.take(),
             WatchSource::Logged(logged) if logged.grows => {
-                // asked before the log is read: no tick comes after the end
+                // checked before the log is read: no tick comes after the end
                 let has_ended = logged.ends();
                 let has_grown = logged.grow()?;
                 logged.grows = !has_ended;
@@ -225,7 +226,7 @@ impl WatchSource {
         }
     }
 
-    /// Waits until a live machine has given so many ticks.
+    /// Waits until a live machine has delivered this many ticks.
     pub fn wait_for(&mut self, ticks: usize) -> Result<(), Failure> {
         match self {
             WatchSource::Live(feed) => feed.wait_for(ticks),
@@ -238,7 +239,7 @@ impl WatchSource {
         }
     }
 
-    /// Sets a bookmark: in the log that is looked at, or in what is remembered of this machine.
+    /// Sets a bookmark: in the watched log, or in this machine's history.
     pub fn mark(&mut self, time_ns: i64, text: String) -> Result<(), Failure> {
         let note = Note::new(time_ns, Note::BOOKMARK, text);
         match self {
@@ -252,10 +253,10 @@ impl WatchSource {
     }
 }
 
-/// The length of most of the last ticks.
+/// Most common length of the last ticks.
 fn usual_interval(logs: &Logs) -> i64 {
     let mut lengths: Vec<i64> = Vec::new();
-    // ticks of a quarter of an hour at most, so that some are found in every log
+    // ticks are a quarter of an hour at most, so that some are found in every log
     let from = logs.range.1.saturating_sub(3_600_000_000_000);
     let found = logs.read_between((from, logs.range.1), |piece| {
         if let LogPiece::Frame(frame) = piece {

@@ -1,4 +1,4 @@
-//! Two stretches of what is watched, side by side, as `compare` shows them.
+//! Two ranges of the watched history side by side, as `compare` shows them.
 
 use diskwright_base::LogPiece;
 use diskwright_dashboard::History;
@@ -8,19 +8,19 @@ use diskwright_report::{DisplayZone, Style, compare as drawn};
 
 use super::super::{Failure, ceilings, output};
 
-/// Rows of the table.
+/// Maximum number of rows of the table.
 const ROWS: usize = 40;
-/// Stretches that overlap by less than this only touch, nanoseconds: a page knows times as milliseconds, rounded.
+/// Ranges that overlap by less than this are adjacent, nanoseconds: a page knows times in rounded milliseconds.
 const TOUCH_NS: i64 = 4_000;
 
-/// What changed from the first stretch to the second, as `compare` shows it.
+/// Formats the changes from the first range to the second, as `compare` shows them.
 pub fn compared(history: &dyn History, pack: &Pack, first: (i64, i64), second: (i64, i64)) -> Result<String, Failure> {
     let comparison = comparison(history, pack, first, second)?;
     let style = Style { colour: false, ..output::style() };
     Ok(drawn::screen(&comparison, ROWS, &DisplayZone::local(), &style))
 }
 
-/// What changed from the first stretch to the second.
+/// Compares the second range with the first.
 pub fn comparison(
     history: &dyn History,
     pack: &Pack,
@@ -36,8 +36,8 @@ pub fn comparison(
     Ok(comparison)
 }
 
-/// The same stretches; where one begins at the end of the other, the tick there is not in both: it tells of the time
-/// before it.
+/// Separates the ranges: if one begins at the end of the other, the tick there belongs to only one of them, because it
+/// covers the time before it.
 pub fn apart(first: (i64, i64), second: (i64, i64)) -> ((i64, i64), (i64, i64)) {
     let touch = |earlier: (i64, i64), later: (i64, i64)| {
         let common = earlier.1.saturating_sub(later.0);
@@ -82,13 +82,13 @@ mod tests {
         let cut = (20 * SECOND + 1, 30 * SECOND);
         assert_eq!(apart(early, late), (early, cut));
         assert_eq!(apart(late, early), (cut, early), "in either order");
-        // as the page gives them: wider by what its times are rounded
+        // as the page passes them: wider by the rounding of its times
         let wide = |stretch: (i64, i64)| (stretch.0 - 1_000, stretch.1 + 1_000);
         assert_eq!(apart(wide(early), wide(late)), (wide(early), (20 * SECOND + 1_001, 30 * SECOND + 1_000)));
         // a change at the very first tick, and at the very last
         assert_eq!(apart((5, 5), (5, 30 * SECOND)), ((5, 5), (6, 30 * SECOND)));
         assert_eq!(apart(early, (20 * SECOND, 20 * SECOND)), (early, (20 * SECOND + 1, 20 * SECOND)));
-        // those that lie in each other, or apart, stay as they are
+        // nested ranges and distant ones stay as they are
         for (one, other) in [(early, early), (early, (15 * SECOND, 30 * SECOND)), (early, (21 * SECOND, 30 * SECOND))] {
             assert_eq!(apart(one, other), (one, other));
         }

@@ -1,4 +1,4 @@
-//! The terminal: raw, on its other screen, with the mouse; and as it was before, however this ends.
+//! The terminal: in raw mode, on its alternate screen, with the mouse; restored however this ends.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Stdout, stdin, stdout};
@@ -29,7 +29,7 @@ use super::screen_style;
 use super::sources::WatchSource;
 use super::stretches;
 
-/// How long a key is waited for before new ticks are looked for.
+/// Maximum wait for a key before new ticks are looked for.
 const NAP: Duration = Duration::from_millis(200);
 
 /// Columns and rows of the terminal.
@@ -41,12 +41,12 @@ pub fn size() -> Option<(u16, u16)> {
 struct TakenTerminal(Terminal<CrosstermBackend<Stdout>>);
 
 impl TakenTerminal {
-    /// Takes it; a panic of any thread gives it back and sets `ended`, for what is drawn afterwards would cover what
-    /// was said.
+    /// Takes the terminal; a panic of any thread restores it and sets `ended`, because further drawing would cover the
+    /// panic's message.
     fn take(ended: &Arc<AtomicBool>) -> io::Result<TakenTerminal> {
         let terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
         enter()?;
-        // what is said of a panic must stand on the screen that stays
+        // a panic's message must be on the screen that stays
         let (told, ended) = (std::panic::take_hook(), Arc::clone(ended));
         std::panic::set_hook(Box::new(move |info| {
             ended.store(true, Ordering::Relaxed);
@@ -56,7 +56,7 @@ impl TakenTerminal {
         Ok(TakenTerminal(terminal))
     }
 
-    /// Stops this program as Ctrl-Z does, with the terminal as it was; draws anew when it goes on.
+    /// Stops this program as Ctrl-Z does, with the terminal restored; redraws when it continues.
     fn suspend(&mut self) -> io::Result<()> {
         leave();
         kill_process(getpid(), Signal::STOP)?;
@@ -77,14 +77,14 @@ fn enter() -> io::Result<()> {
     execute!(stdout(), EnterAlternateScreen, EnableMouseCapture, cursor::Hide)
 }
 
-/// Nothing more can be done where this fails.
+/// Leaves the screen; nothing more can be done if that fails.
 fn leave() {
     let _ = execute!(stdout(), cursor::Show, DisableMouseCapture, LeaveAlternateScreen);
     let _ = disable_raw_mode();
     output::release();
 }
 
-/// Shows the screen until it is left.
+/// Shows the screen until the user leaves it.
 pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure> {
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -111,7 +111,7 @@ pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure>
             viewer.renew_timeline();
         }
         screen.set_live(source.is_live());
-        // of a log that stands still it is an alert that was found, wherever the cursor is
+        // a log that stands still can only have a new alert, wherever the cursor is
         let mut changed = is_new && (screen.follows() || !screen.is_live());
         if suspended.swap(false, Ordering::Relaxed) {
             taken.suspend()?;
@@ -121,7 +121,7 @@ pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure>
         if !waits_for_keys(&keyboard)? {
             return Ok(());
         }
-        // all that was typed is taken before it is drawn
+        // all typed keys are handled before the screen is drawn
         while event::poll(Duration::ZERO)? {
             changed = true;
             let Some(key) = key(&event::read()?) else { continue };
@@ -146,21 +146,21 @@ pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure>
     Ok(())
 }
 
-/// Where keys come from: the terminal that the event reader takes them from, too.
+/// Opens the source of keys: the same terminal that the event reader uses.
 fn keyboard() -> io::Result<OwnedFd> {
     if stdin().is_terminal() { stdin().as_fd().try_clone_to_owned() } else { Ok(File::open("/dev/tty")?.into()) }
 }
 
-/// Time for the screen to end by itself once its terminal has gone.
+/// Time for the screen to end by itself after its terminal has gone.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Ends the program if its terminal goes while the event reader is at work, which then reads the end of the terminal's
-/// file over and over, and never comes back.
+/// Ends the program if its terminal goes away inside the event reader, which then reads the end of the terminal's file
+/// over and over and never returns.
 #[allow(clippy::disallowed_methods, reason = "the thread that would end the program is held by the event reader")]
 fn end_without_terminal(keyboard: OwnedFd, ended: &Arc<AtomicBool>) -> io::Result<()> {
     let ended = Arc::clone(ended);
     std::thread::Builder::new().name("terminal".into()).spawn(move || {
-        // that it has gone is reported without being asked for
+        // a hang-up is reported without being requested
         let mut fds = [PollFd::new(&keyboard, PollFlags::empty())];
         let outcome = loop {
             match poll(&mut fds, None) {
@@ -178,20 +178,20 @@ fn end_without_terminal(keyboard: OwnedFd, ended: &Arc<AtomicBool>) -> io::Resul
     Ok(())
 }
 
-/// Waits for keys or the next look; false where the terminal has gone. The event reader would read the end of a
-/// terminal's file over and over, and SIGHUP does not come where it was ignored before (`nohup`).
+/// Waits for keys or the next update; false if the terminal has gone. The event reader would read the end of a
+/// terminal's file over and over, and SIGHUP is not delivered if it was ignored before (`nohup`).
 fn waits_for_keys(keyboard: &OwnedFd) -> io::Result<bool> {
     let nap = Timespec { tv_sec: 0, tv_nsec: i64::from(NAP.subsec_nanos()) };
     let mut fds = [PollFd::new(keyboard, PollFlags::IN)];
     match poll(&mut fds, Some(&nap)) {
         Ok(_) => Ok(!fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)),
-        // a signal, which the loop looks at
+        // a signal, which the loop checks
         Err(rustix::io::Errno::INTR) => Ok(true),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Puts what another thread said at the bottom of the screen; true where there is something new.
+/// Shows messages of other threads at the bottom of the screen; true if there are new ones.
 fn complain(screen: &mut WatchScreen, known: &mut usize) -> bool {
     let (count, newest) = output::held();
     let is_new = count > std::mem::replace(known, count);
@@ -199,7 +199,7 @@ fn complain(screen: &mut WatchScreen, known: &mut usize) -> bool {
     is_new
 }
 
-/// Makes the view and draws it.
+/// Builds the view and draws it.
 fn shown(
     taken: &mut TakenTerminal,
     source: &WatchSource,
@@ -215,7 +215,7 @@ fn shown(
     Ok(view)
 }
 
-/// Does what a key asked for.
+/// Performs the action that a key requested.
 fn deed(action: ScreenAction, source: &mut WatchSource, viewer: &mut Viewer, screen: &mut WatchScreen) {
     match action {
         ScreenAction::Mark(time_ns, text) => match source.mark(time_ns, text) {
@@ -239,7 +239,7 @@ fn deed(action: ScreenAction, source: &mut WatchSource, viewer: &mut Viewer, scr
             }
         }
         ScreenAction::Verdict => {
-            // keys before it may have left the moment that was drawn last
+            // earlier keys may have moved away from the time that was drawn last
             let (range, columns) = (source.range().unwrap_or_default(), size().map_or(80, |(columns, _)| columns));
             let window = screen.window(range, columns);
             match viewer.view(source.history(), &window) {
@@ -251,7 +251,7 @@ fn deed(action: ScreenAction, source: &mut WatchSource, viewer: &mut Viewer, scr
     }
 }
 
-/// The verdict as `why` shows it, but whole: this one scrolls.
+/// The verdict as `why` shows it, but in full: this one scrolls.
 fn verdict(verdict: Option<&Verdict>) -> String {
     let Some(verdict) = verdict else { return "too few ticks to judge\n".into() };
     let width = size().map_or(80, |(columns, _)| usize::from(columns).clamp(40, 100));
@@ -259,7 +259,7 @@ fn verdict(verdict: Option<&Verdict>) -> String {
     diskwright_report::screen::whole(verdict, &DisplayZone::local(), &style)
 }
 
-/// What came from the terminal.
+/// Input from the terminal.
 enum TerminalKey {
     End,
     Suspend,

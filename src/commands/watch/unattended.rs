@@ -1,4 +1,4 @@
-//! `watch --no-screen`: alerts of this machine or of logs, a line each, for services and for tests of others.
+//! `watch --no-screen`: alerts of this machine or of logs, one line each, for services and test scripts.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -17,12 +17,12 @@ use super::super::log::{LogWindow, Logs};
 use super::super::{Failure, output};
 use super::sources::WatchSource;
 
-/// How often a log is asked for more.
+/// Interval between checks for more ticks.
 const NAP: Duration = Duration::from_millis(200);
-/// What any alert is called.
+/// Name that stands for any alert.
 const ANY: &str = "any";
 
-/// Waits for the first tick of a log whose recorder has only begun; false where the time was over before.
+/// Waits for the first tick of a log whose recorder has only just started; false if the time was over before.
 fn has_ticks(paths: &[PathBuf], goes_on: impl Fn() -> bool) -> Result<bool, Failure> {
     let [path] = paths else { return Ok(true) };
     let mut is_told = false;
@@ -38,18 +38,18 @@ fn has_ticks(paths: &[PathBuf], goes_on: impl Fn() -> bool) -> Result<bool, Fail
     Ok(true)
 }
 
-/// What is printed, and what ends it.
+/// Output options, and conditions for the end.
 pub struct UnattendedRun {
-    /// Alerts whose begin ends it with failure; `any` is each.
+    /// Alerts whose beginning ends the run with failure; `any` is each.
     pub fail_on: Vec<String>,
-    /// Alerts as JSON lines.
+    /// Print alerts as JSON lines.
     pub json: bool,
-    /// How long; for ever where it is not said.
+    /// Duration; for ever if it is `None`.
     pub lasts: Option<Duration>,
 }
 
 impl UnattendedRun {
-    /// That the alerts which end it exist.
+    /// Checks that the alerts which end the run exist.
     pub fn check(&self, pack: &Pack) -> Result<(), Failure> {
         let mut ids = self.fail_on.iter().filter(|id| *id != ANY);
         let known: Result<(), String> = ids.try_for_each(|id| rules::known(pack, id));
@@ -79,7 +79,7 @@ impl UnattendedRun {
     }
 
     /// Watches logs: all of one that has ended, and with `--for` what a recorder adds to it meanwhile; of one that is
-    /// being recorded, what comes from now on.
+    /// being recorded, ticks from now on.
     pub fn logged(&self, paths: &[PathBuf], window: &LogWindow, desk: AlertDesk) -> Result<(), Failure> {
         let (pacer, begin) = (Pacer::new(NAP, self.lasts)?, Instant::now());
         let goes_on = || !pacer.is_stopped() && self.lasts.is_none_or(|lasts| begin.elapsed() < lasts);
@@ -93,14 +93,14 @@ impl UnattendedRun {
         let mut position = LogPosition::default();
         let mut end = self.scan(&logs, (&mut position, logs.range.0), &mut desk);
         desk.begin_to_follow();
-        // without a time that was given, only a recorder that runs is waited for
+        // without a duration, only a running recorder is waited for
         let waits = self.lasts.is_some() && logs.may_grow();
         if waits && !grows && logs.has_ended() {
             desk.recorder_ended();
         }
         while end.is_ok() && (grows || waits) && goes_on() {
             crate::commands::live::nap(NAP);
-            // asked before the log is read: no tick comes after the end
+            // checked before the log is read: no tick comes after the end
             let has_ended = logs.has_ended();
             let behind_ns = logs.range.1.saturating_add(1);
             if logs.grow()? {
@@ -124,7 +124,7 @@ impl UnattendedRun {
         end
     }
 
-    /// Reads on from a position, or from a moment where there is none.
+    /// Reads on from a position, or from a time if there is none.
     fn scan(
         &self,
         logs: &Logs,
@@ -145,7 +145,7 @@ impl UnattendedRun {
         Ok(())
     }
 
-    /// Why an alert ends the run, where it does.
+    /// Returns why an alert ends the run, if it does.
     fn failure(&self, alert: &Alert) -> Option<String> {
         let named = |id: &String| id == ANY || *id == alert.id;
         if self.fail_on.iter().any(named) {
@@ -155,7 +155,7 @@ impl UnattendedRun {
         Some(format!("alert {shared} began; it shares alert {}, which has the same cause", alert.id))
     }
 
-    /// Prints events; a failure where one of them ends all.
+    /// Prints events; fails if one of them ends the run.
     fn print(&self, events: &[AlertEvent], host: &str) -> Result<(), Failure> {
         for event in events.iter().filter(|event| event.change != AlertChange::Still) {
             if !self.json {

@@ -1,4 +1,4 @@
-//! `workload NAME`: work as programs do it, on real files, with checked results.
+//! `workload NAME`: runs realistic programs' work on real files, with verified results.
 
 mod sort;
 mod sort_screen;
@@ -24,7 +24,7 @@ pub struct Arguments {
     work: WorkKind,
 }
 
-/// What can be done.
+/// Kinds of work.
 #[derive(Subcommand)]
 enum WorkKind {
     /// Sort rows that do not fit into memory: read, sort, write runs, merge them; verified and timed by stage
@@ -43,6 +43,7 @@ enum WorkKind {
     Mail(users::MailArguments),
 }
 
+/// Runs `workload`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.work {
         WorkKind::Sort(sort) => sort::run(sort),
@@ -55,12 +56,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// The sweep of a sort by memory (one folder) or placement (several), for `probe`.
+/// Runs the sweep of a sort by memory (one folder) or placement (several), for `probe`.
 pub fn sort_sweep(folders: &[PathBuf], bytes: u64, buffered: bool, seed: u64, json: bool) -> Result<(), Failure> {
     sort::suite(folders, bytes, buffered, seed, json)
 }
 
-/// A flag that Ctrl-C sets.
+/// Returns a flag that Ctrl-C sets.
 pub(super) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -69,7 +70,7 @@ pub(super) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     Ok(stop)
 }
 
-/// A bar on a terminal.
+/// Progress bar on a terminal.
 pub(super) fn bar(template: &str, message: &str, length: u64) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(length.max(1)), ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template(template) {
@@ -80,7 +81,7 @@ pub(super) fn bar(template: &str, message: &str, length: u64) -> ProgressBar {
     bar
 }
 
-/// Works while a bar is brought up to date from beside, and takes the bar away.
+/// Runs `work` while another thread updates the bar, and removes the bar.
 fn watched<T>(bar: &ProgressBar, update: impl Fn(&ProgressBar) + Send, work: impl FnOnce() -> T) -> T {
     let (done, ended) = channel::<()>();
     let result = std::thread::scope(|scope| {
@@ -97,7 +98,7 @@ fn watched<T>(bar: &ProgressBar, update: impl Fn(&ProgressBar) + Send, work: imp
     result
 }
 
-/// What is wrong with the request is wrong usage.
+/// Converts an error: what is wrong with the request is wrong usage.
 pub(super) fn failure(error: WorkError) -> Failure {
     match error {
         WorkError::Usage(text) => Failure::Usage(text),
@@ -105,7 +106,7 @@ pub(super) fn failure(error: WorkError) -> Failure {
     }
 }
 
-/// Removes what killed work left in folders, and names it.
+/// Removes leftovers of killed work in folders, and names them.
 pub(super) fn sweep(folders: &[&std::path::Path]) -> Result<(), Failure> {
     let mut folders = folders.to_vec();
     folders.sort_unstable();

@@ -1,4 +1,4 @@
-//! `workload sort`: once, by several amounts of memory, or by several placements.
+//! `workload sort`: one sort, several by amount of memory, or several by placement.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -76,10 +76,10 @@ pub struct SortArguments {
     json: bool,
 }
 
-/// Rows that are made where nobody says how many.
+/// Default number of rows.
 const USUAL_ROWS: u64 = 1_000_000;
 
-/// A number of rows: `1000000`, `10M` (millions).
+/// Parses a number of rows: `1000000`, `10M` (millions).
 fn count(text: &str) -> Result<u64, String> {
     let (number, factor) = match text.as_bytes().last() {
         Some(b'k' | b'K') => (&text[..text.len() - 1], 1_000),
@@ -91,13 +91,13 @@ fn count(text: &str) -> Result<u64, String> {
     rows.ok_or_else(|| format!("invalid number of rows `{text}`; expected a number such as 500000 or 10M"))
 }
 
-/// One sort of several.
+/// One of several sorts.
 pub struct PlacedSort {
-    /// What it was, in words: `64 MiB`, `2 places`.
+    /// Description: `64 MiB`, `2 places`.
     pub name: String,
-    /// What was asked.
+    /// Its options.
     pub options: SortOptions,
-    /// What came out.
+    /// Its result.
     pub outcome: SortOutcome,
 }
 
@@ -132,7 +132,7 @@ impl SortArguments {
         })
     }
 
-    /// All sorts that are asked for, with their names.
+    /// Returns all requested sorts, with their names.
     fn sorts(&self) -> Result<Vec<(String, SortOptions)>, Failure> {
         let sizes = self.memory.iter().map(|&bytes| (sort_screen::bytes(bytes as f64), bytes));
         if self.places.is_empty() {
@@ -167,26 +167,26 @@ impl SortArguments {
     }
 }
 
-/// A thread for each processor, but no more than a sort takes.
+/// One thread per processor, up to the maximum of a sort.
 fn usual_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS)
 }
 
-/// So many threads, or fewer where the memory of a sort is too little for the runs and merges of each.
-fn threads_within(most: usize, size: &SortSize) -> Option<u32> {
+/// Returns this many threads, or fewer if a sort's memory is too small for the runs and merges of each.
+fn threads_within(max_threads: usize, size: &SortSize) -> Option<u32> {
     let fits = |threads: &usize| MergePlan::new(&SortSize { threads: *threads, ..*size }).is_ok();
-    (1..=most).rev().find(fits).and_then(|threads| u32::try_from(threads).ok())
+    (1..=max_threads).rev().find(fits).and_then(|threads| u32::try_from(threads).ok())
 }
 
 fn places(count: usize) -> String {
     if count == 1 { "1 place".into() } else { format!("{count} places") }
 }
 
-/// Memory of a sweep, as shares of what the rows need: down to where a merge needs several passes, and beyond the
-/// place where all fit and the one where SAS 1998's formula says so.
+/// Memory of a sweep, as shares of what the rows need: from several merge passes up to beyond the size where all rows
+/// fit and the one that SAS 1998's formula gives.
 const SWEEP: [f64; 8] = [1.0 / 128.0, 1.0 / 32.0, 1.0 / 8.0, 0.25, 0.5, 0.9, 1.05, 1.25];
 
-/// The sweep of memory (one folder) or of placement (several) that `probe` names as a suite.
+/// Runs the sweep of memory (one folder) or of placement (several) that `probe` offers as a suite.
 pub fn suite(folders: &[PathBuf], data_bytes: u64, buffered: bool, seed: u64, json: bool) -> Result<(), Failure> {
     let shape = RowShape { row: 100, key: 10 };
     let rows = (data_bytes / shape.row as u64).max(1);
@@ -195,9 +195,9 @@ pub fn suite(folders: &[PathBuf], data_bytes: u64, buffered: bool, seed: u64, js
     let by_memory = folders.len() == 1;
     let mut memory: Vec<u64> = if by_memory { SWEEP.map(part).to_vec() } else { vec![part(0.125)] };
     memory.dedup();
-    // all sorts of a sweep have the same threads, as many as the least memory is enough for
-    let least = memory.iter().copied().min().unwrap_or_default();
-    let size = SortSize { rows, shape, memory: least, threads: 1, request: 0, merge_request: 0, direct: !buffered };
+    // all sorts of a sweep use the same number of threads, limited by the smallest memory
+    let smallest = memory.iter().copied().min().unwrap_or_default();
+    let size = SortSize { rows, shape, memory: smallest, threads: 1, request: 0, merge_request: 0, direct: !buffered };
     run(&SortArguments {
         rows: Some(rows),
         row_size: shape.row as u64,
@@ -224,15 +224,16 @@ fn folder_of(file: &Path) -> PathBuf {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
 }
 
+/// Runs `workload sort`.
 pub fn run(arguments: &SortArguments) -> Result<(), Failure> {
     let sorts = arguments.sorts()?;
     if sorts.len() > 1 && arguments.keep.is_some() {
         return Err(Failure::Usage("--keep keeps the result of one sort, but several sorts are requested".into()));
     }
     arguments.svg.as_deref().map_or(Ok(()), output_file::check)?;
-    // every mistake is told before anything is written
+    // every error is reported before anything is written
     for (_, options) in &sorts {
-        // what killed work left takes the room that this one needs
+        // leftovers of killed work use the space that this one needs
         let folders = options.work.iter().chain([&options.source, &options.target]).map(PathBuf::as_path);
         sweep(&folders.collect::<Vec<_>>())?;
         check(options).map_err(failure)?;
@@ -248,7 +249,7 @@ pub fn run(arguments: &SortArguments) -> Result<(), Failure> {
     if arguments.json { output::json(&document(&runs)) } else { output::text(&sort_screen::text(&runs)) }
 }
 
-/// Sorts one after another; those of one source share it.
+/// Runs the sorts one after another; those with one source share it.
 fn all(sorts: Vec<(String, SortOptions)>) -> Result<Vec<PlacedSort>, Failure> {
     let progress = Progress { stop: stop_flag()?, ..Progress::default() };
     let mut source: Option<(PathBuf, SortSource)> = None;
@@ -272,7 +273,7 @@ fn all(sorts: Vec<(String, SortOptions)>) -> Result<Vec<PlacedSort>, Failure> {
     Ok(runs)
 }
 
-/// A sort with a bar on a terminal.
+/// Runs a sort with a bar on a terminal.
 fn watched_sort(
     name: &str,
     options: &SortOptions,
@@ -286,7 +287,7 @@ fn watched_sort(
     watched(&bar, update, || sort(options, source, progress)).map_err(failure)
 }
 
-/// Template of the bars.
+/// Template of the progress bars.
 const BAR: &str = "{msg} {wide_bar} {percent:>3} %  {eta}";
 
 fn document(runs: &[PlacedSort]) -> serde_json::Value {
@@ -333,7 +334,7 @@ mod tests {
         }
     }
 
-    /// The least memory of the usual sweep, 200 MB of rows: a direct run takes 1,024 rows and a writer, 136 KiB.
+    /// The smallest memory of the default sweep, 200 MB of rows: a direct run takes 1,024 rows and a writer, 136 KiB.
     #[test]
     fn a_sweep_has_no_more_threads_than_its_least_memory_is_enough_for() {
         let shape = RowShape { row: 100, key: 10 };

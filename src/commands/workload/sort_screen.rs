@@ -1,4 +1,4 @@
-//! Sorts for people: one in detail, several as a table and a chart with the knee that SAS 1998's formula names.
+//! Sorts for people: one in detail, several as a table and a chart with the knee and the value of SAS 1998's formula.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use diskwright_workload::sort::{SortOutcome, StageTime};
 use super::sort::PlacedSort;
 use crate::commands::output;
 
-/// Bytes as memory is counted: `8 MiB`.
+/// Formats bytes in binary units, as for memory: `8 MiB`.
 pub fn bytes(bytes: f64) -> String {
     let text = binary(bytes);
     match text.strip_suffix(['K', 'M', 'G']) {
@@ -21,7 +21,7 @@ pub fn bytes(bytes: f64) -> String {
     }
 }
 
-/// The screen.
+/// Draws the screen.
 pub fn text(runs: &[PlacedSort]) -> String {
     let style = output::style();
     let Some(first) = runs.first() else { return String::new() };
@@ -49,7 +49,7 @@ pub fn text(runs: &[PlacedSort]) -> String {
     out + &formula(first) + &knee_words(runs)
 }
 
-/// What SAS 1998's formula says of these rows.
+/// Describes the memory that SAS 1998's formula gives for these rows.
 fn formula(run: &PlacedSort) -> String {
     format!(
         "In memory, the formula of SAS 1998 requires {}; this sort needs {}.\n",
@@ -64,7 +64,7 @@ pub fn published(outcome: &SortOutcome) -> u64 {
     published_memory(outcome.rows, row, &[key])
 }
 
-/// Memory that this sort needs to hold all rows, bytes: with less, it forms runs.
+/// Memory that this sort needs to hold all rows, bytes; with less, it forms runs.
 pub fn needed(run: &PlacedSort) -> u64 {
     let SortOutcome { rows, row_bytes, threads, .. } = run.outcome;
     memory_in_place(rows, row_bytes as usize, threads, run.options.request)
@@ -73,7 +73,7 @@ pub fn needed(run: &PlacedSort) -> u64 {
 /// More memory than at the knee saves at most this share of the time.
 const SAVES_LITTLE: f64 = 0.10;
 
-/// The least of the measured amounts of memory beyond which no larger one saves much; `None` of fewer than three.
+/// Finds the smallest measured memory beyond which more of it saves little; `None` for fewer than three sizes.
 pub fn knee(runs: &[PlacedSort]) -> Option<u64> {
     let mut points: Vec<(u64, f64)> = runs.iter().map(|run| (run.outcome.memory_bytes, run.outcome.wall_s)).collect();
     points.sort_unstable_by_key(|point| point.0);
@@ -83,7 +83,7 @@ pub fn knee(runs: &[PlacedSort]) -> Option<u64> {
     (points.len() >= 3).then(|| (0..points.len()).find(saves_little).map(|index| points[index].0))?
 }
 
-/// The knee in a sentence.
+/// Describes the knee in a sentence.
 fn knee_words(runs: &[PlacedSort]) -> String {
     let Some(knee) = knee(runs) else { return String::new() };
     let largest = runs.iter().map(|run| run.outcome.memory_bytes).max();
@@ -119,7 +119,8 @@ fn one(outcome: &SortOutcome) -> String {
     out + &rates(outcome)
 }
 
-/// The rates of the stages that move bytes, in a sentence: beside the times, the table would be wider than 80 columns.
+/// Describes the rates of stages that move bytes, in a sentence: beside the times, the table would be wider than 80
+/// columns.
 fn rates(outcome: &SortOutcome) -> String {
     let moving = outcome.stages.iter().filter(|stage| stage.bytes_per_s > 0.0);
     let rate = |stage: &StageTime| format!("{} {}", stage.name, display(stage.bytes_per_s, "bytes_per_s"));
@@ -127,7 +128,7 @@ fn rates(outcome: &SortOutcome) -> String {
     if each.is_empty() { each } else { output::paragraph(&format!("Read and written in a second: {each}.")) }
 }
 
-/// Stage by stage: bytes, and where the threads' time went.
+/// Table of stages: bytes, and how the threads spent their time.
 fn stages(outcome: &SortOutcome) -> TextTable {
     let mut table = TextTable::new().text("stage");
     for title in ["time", "read", "written", "computing", "reading", "writing", "waiting"] {
@@ -151,7 +152,7 @@ fn stages(outcome: &SortOutcome) -> TextTable {
     table
 }
 
-/// Several sorts, one a row.
+/// Table of several sorts, one per row.
 fn several(runs: &[PlacedSort]) -> TextTable {
     let mut table = TextTable::new().text("sort");
     for title in ["time", "a second", "runs", "passes", "processor", "waiting"] {
@@ -174,7 +175,7 @@ fn several(runs: &[PlacedSort]) -> TextTable {
     table
 }
 
-/// Time against memory, against the number of places, or, of sorts that differ in neither, in their order.
+/// Chart of time against memory, against the number of places, or, for sorts that differ in neither, in their order.
 pub fn chart(runs: &[PlacedSort]) -> Curves {
     let differ = |is_other: fn(&PlacedSort, &PlacedSort) -> bool| runs.windows(2).any(|two| is_other(&two[0], &two[1]));
     let by_memory = differ(|a, b| a.outcome.memory_bytes != b.outcome.memory_bytes);
@@ -201,7 +202,7 @@ pub fn chart(runs: &[PlacedSort]) -> Curves {
     Curves { title: title.into(), x, y, lines }
 }
 
-/// A line straight up at a place between the ends of a curve.
+/// Vertical line at a position within a curve.
 fn upright(name: &str, x: f64, curve: &[CurvePoint]) -> Option<ChartCurve> {
     let ends = curve.first().zip(curve.last())?;
     let highest = curve.iter().map(|point| point.y).fold(0.0, f64::max);
@@ -257,7 +258,7 @@ mod tests {
             times.iter().enumerate().map(|(index, wall_s)| run(1 << (20 + index), *wall_s)).collect::<Vec<_>>()
         };
         assert_eq!(knee(&sorts(&[10.0, 5.0, 4.8, 4.6])), Some(2 << 20));
-        // a small memory may beat a medium one until all fits (SAS 1998)
+        // a small memory may beat a medium one until all rows fit (SAS 1998)
         assert_eq!(knee(&sorts(&[5.0, 6.0, 6.0, 3.0])), Some(8 << 20));
         assert!(knee_words(&sorts(&[5.0, 6.0, 6.0, 3.0])).starts_with("No knee"));
         assert_eq!(knee(&sorts(&[5.0, 4.0])), None);
@@ -284,7 +285,7 @@ mod tests {
         placed.options.work = vec!["y".into()];
         assert_eq!(words(&[run(1 << 20, 3.0), run(2 << 20, 2.0)]), "Memory for the sort");
         assert_eq!(words(&[run(1 << 20, 3.0), placed]), "Places: source, runs, result");
-        // the same sort several times, and one alone
+        // several identical sorts, and a single one
         assert_eq!(words(&[run(1 << 20, 3.0), run(1 << 20, 2.0)]), "Sort");
         assert_eq!(words(&[run(1 << 20, 3.0)]), "Sort");
     }

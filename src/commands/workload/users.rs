@@ -21,7 +21,7 @@ use serde_json::json;
 use super::{bar, failure, stop_flag, sweep, watched};
 use crate::commands::{Failure, output};
 
-/// What all users have in common.
+/// Options that all users' work shares.
 #[derive(Args)]
 pub struct UserArguments {
     /// Folder for the files; by default the current one
@@ -113,23 +113,24 @@ pub struct MailArguments {
     mean_size: u64,
 }
 
-/// Share of the operations that were due which is too many to be left at the end; two of each user are not.
+/// Maximum share of due operations that may be left at the end; two per user are always allowed.
 const TOO_MANY_LEFT: f64 = 0.02;
 
-/// Reads back what work has left, until somebody stops it.
+/// Reads back the files that work has left, until it is stopped.
 type ReadBack<'a, W> = &'a dyn Fn(&W, &AtomicBool) -> Result<(), WorkError>;
 
-/// A name, and what is done and checked under it.
+/// A named kind of work: how its files are made, used and verified.
 struct UserWork<'a, W> {
     name: &'a str,
     common: &'a UserArguments,
     make: &'a dyn Fn(&AtomicBool) -> Result<W, WorkError>,
-    /// Reads back what is there at the end, where reading is not all that the work does.
+    /// Reads back the files at the end, unless the work itself only reads.
     verify: Option<ReadBack<'a, W>>,
     /// Folders and the bytes that each needs.
     needs: Vec<(PathBuf, u64)>,
 }
 
+/// Runs `workload transactions`.
 pub fn transactions(arguments: &TransactionArguments) -> Result<(), Failure> {
     let common = &arguments.common;
     let options = DatabaseOptions {
@@ -150,6 +151,7 @@ pub fn transactions(arguments: &TransactionArguments) -> Result<(), Failure> {
     })
 }
 
+/// Runs `workload load`.
 pub fn load(arguments: &TableArguments) -> Result<(), Failure> {
     let (common, options) = (&arguments.common, arguments.options());
     work(&UserWork {
@@ -161,6 +163,7 @@ pub fn load(arguments: &TableArguments) -> Result<(), Failure> {
     })
 }
 
+/// Runs `workload scan`.
 pub fn scan(arguments: &TableArguments) -> Result<(), Failure> {
     let (common, options) = (&arguments.common, arguments.options());
     work(&UserWork {
@@ -172,6 +175,7 @@ pub fn scan(arguments: &TableArguments) -> Result<(), Failure> {
     })
 }
 
+/// Runs `workload files`.
 pub fn files(arguments: &TreeArguments) -> Result<(), Failure> {
     let (common, options) = (&arguments.common, arguments.options());
     work(&UserWork {
@@ -183,6 +187,7 @@ pub fn files(arguments: &TreeArguments) -> Result<(), Failure> {
     })
 }
 
+/// Runs `workload backup`.
 pub fn backup(arguments: &TreeArguments) -> Result<(), Failure> {
     let (common, options) = (&arguments.common, arguments.options());
     work(&UserWork {
@@ -194,13 +199,14 @@ pub fn backup(arguments: &TreeArguments) -> Result<(), Failure> {
     })
 }
 
+/// Runs `workload mail`.
 pub fn mail(arguments: &MailArguments) -> Result<(), Failure> {
     let common = &arguments.common;
     work(&UserWork {
         name: "mail",
         common,
         make: &|_| Mail::create(arguments.mean_size, &common.dir),
-        // the messages are known to the users alone, and were read back by them
+        // only the users know the messages, and they have read them back
         verify: Some(&|_, _| Ok(())),
         needs: vec![(common.dir.clone(), Mail::needed(arguments.mean_size, common.users))],
     })
@@ -219,7 +225,7 @@ impl TreeArguments {
     }
 }
 
-/// Makes the files, lets the users work, reads back, and tells.
+/// Makes the files, runs the users, reads back, and reports.
 fn work<W: Work>(work: &UserWork<'_, W>) -> Result<(), Failure> {
     let common = work.common;
     if !common.dir.is_dir() {
@@ -255,7 +261,7 @@ fn work<W: Work>(work: &UserWork<'_, W>) -> Result<(), Failure> {
     if common.json { output::json(&document(work, &outcome)) } else { output::text(&screen(work, &outcome)) }
 }
 
-/// A line on the terminal that goes with this.
+/// A line on the terminal that is removed with this value.
 struct Shown(ProgressBar);
 
 impl Drop for Shown {
@@ -291,7 +297,7 @@ fn screen<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> String {
     };
     let users = if common.users == 1 { "1 user".into() } else { format!("{} users", common.users) };
     let head = format!("{}: {users}, {pace}, {}", work.name, display(outcome.wall_s, "s"));
-    // the mean is in JSON: beside it, a table of many operations would be wider than 80 columns
+    // the mean is only in JSON: in the table of many operations it would need more than 80 columns
     let mut table = TextTable::new().text("operation");
     for title in ["done", "a second", "bytes", "50 %", "95 %", "99 %", "longest"] {
         table = table.column(title, Align::Right);
@@ -308,7 +314,8 @@ fn screen<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> String {
     if left.is_empty() { out } else { out + &output::paragraph(&left) }
 }
 
-/// Operations that were due and not begun at the end: a few are under way on any storage, many are too many for it.
+/// Describes operations that were due and had not begun at the end: a few are in flight on any storage, many mean that
+/// it cannot keep up.
 fn left_words(outcome: &UserOutcome, users: usize) -> String {
     let left = outcome.left;
     let due = left + outcome.operations.iter().map(|operation| operation.done).sum::<u64>();
@@ -320,8 +327,10 @@ fn left_words(outcome: &UserOutcome, users: usize) -> String {
         }
         _ => {
             // with more users the same storage may do more
-            let most = plural(users, "user sustains", "users sustain");
-            format!("{left} of {due} operations could not start on time: the rate exceeds what {most} on this storage.")
+            let limit = plural(users, "user sustains", "users sustain");
+            format!(
+                "{left} of {due} operations could not start on time: the rate exceeds what {limit} on this storage."
+            )
         }
     }
 }

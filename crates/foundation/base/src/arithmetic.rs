@@ -32,23 +32,23 @@ pub fn disk_time_nt(queue_length: f64) -> f64 {
     queue_length.min(1.0)
 }
 
-/// What the counters of a software stripe set add up to where the statistics
+/// Sum of the counters of a software stripe set where the statistics
 /// driver sits above the set: its first member shows the whole set, the others
-/// their own share (NT Resource Kit, stripe sets of four disks). `transfers` are those
-/// of one request on all members together.
+/// their own share (NT Resource Kit, stripe sets of four disks). `transfers` is the number of
+/// transfers that one request causes on all members together.
 pub fn stripe_set_total(set_per_s: f64, members: usize, transfers: f64) -> f64 {
     let others = members.saturating_sub(1) as f64;
     set_per_s * (1.0 + others * transfers / members.max(1) as f64)
 }
 
 /// "Avg. Queue Time" of SAS 1998: the queue times the seconds a transfer. The
-/// measured time already holds the waiting, so this counts it twice; it is
-/// kept for the `sas-1998` pack alone.
+/// measured time already includes the waiting, so this counts it twice; it is
+/// kept only for the `sas-1998` pack.
 pub fn queue_time_sas(queue_length: f64, s_per_transfer: f64) -> f64 {
     queue_length * s_per_transfer
 }
 
-/// Interrupts a second that the disk causes: all, less the clock's and the
+/// Interrupts a second that the disk causes: all, minus the clock's and the
 /// network's (NT Resource Kit, Interrupts and Disk Use). Never below zero.
 pub fn disk_interrupts(total: f64, clock: f64, network: f64) -> f64 {
     (total - clock - network).max(0.0)

@@ -1,19 +1,19 @@
-//! The counter catalogue: what each measured quantity means, its unit, how it
-//! aggregates, what others call it, and the trap in it. The entries are data,
+//! The counter catalogue: meaning, unit and aggregation of each measured quantity, its names in other
+//! tools, and the ways in which it misleads. The entries are data,
 //! TOML files in `crates/foundation/base/counters/`; each names its object at the top, and
 //! its formulas name counters of that object without it.
 //!
 //! A counter is either *stored* (a sampler or a log brings its cells) or
-//! *derived* from stored ones by one of the formulas in [`Derive`]. A foreign
-//! log may bring a derived counter ready-made; then its cells are used as they
-//! are.
+//! *derived* from stored ones by one of the formulas in [`Formula`]. A foreign
+//! log may bring a derived counter ready-made; then its cells are used
+//! unchanged.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-/// How a counter behaves, which decides how it aggregates over time.
+/// Behaviour of a counter over time, which decides how it is aggregated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CounterKind {
@@ -24,13 +24,13 @@ pub enum CounterKind {
     /// Share of time; aggregates weighted by time.
     BusyFraction,
     /// A level (a gauge), or the time integral of one over the tick;
-    /// aggregates weighted by time, with least and most kept.
+    /// aggregates weighted by time, with minimum and maximum kept.
     Level,
     /// An amount in the tick; aggregates by sum.
     Total,
 }
 
-/// How a counter aggregates over instances of its object.
+/// Aggregation of a counter over the instances of its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OverInstances {
@@ -40,9 +40,9 @@ pub enum OverInstances {
     Mean,
     /// Weighted by each instance's operations.
     Weighted,
-    /// The largest counts.
+    /// The largest value.
     Max,
-    /// Means nothing over instances, or there is only one.
+    /// Not meaningful over instances, or there is only one.
     None,
 }
 
@@ -60,7 +60,7 @@ pub struct Derive {
     /// Stored counters that are subtracted.
     #[serde(default)]
     pub minus: Vec<String>,
-    /// What the sum is divided by.
+    /// Divisor of the sum.
     #[serde(default)]
     pub per: DeriveDivisor,
     /// The quotient by counters is divided by the seconds of the tick as well
@@ -70,10 +70,10 @@ pub struct Derive {
     /// A constant factor.
     #[serde(default = "one")]
     pub times: f64,
-    /// The value is 1 less the quotient.
+    /// The value is 1 minus the quotient.
     #[serde(default)]
     pub complement: bool,
-    /// The value is at most this (NT caps percentages at 1).
+    /// Upper limit of the value (NT caps percentages at 1).
     #[serde(default)]
     pub cap: Option<f64>,
 }
@@ -82,7 +82,7 @@ fn one() -> f64 {
     1.0
 }
 
-/// The divisor of a [`Derive`].
+/// The divisor of a [`Formula`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case", untagged)]
 pub enum DeriveDivisor {
@@ -95,7 +95,7 @@ pub enum DeriveDivisor {
     Counters(Vec<String>),
 }
 
-/// The word `time`.
+/// The word `time` as a divisor in the catalogue's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeWord {
@@ -103,8 +103,8 @@ pub enum TimeWord {
     Time,
 }
 
-/// The units of counters: seconds, bytes, shares (1 is all), counts, requests
-/// outstanding, pages, processors' worth of time, amounts a second, and what sensors measure.
+/// The units of counters: seconds, bytes, fractions (1 is all), counts, requests
+/// in flight, pages, processors' worth of time, amounts per second, and sensor readings.
 pub const UNITS: &[&str] = &[
     "s",
     "bytes",
@@ -122,8 +122,8 @@ pub const UNITS: &[&str] = &[
 ];
 
 /// Other tools' names of a counter. Their units may differ (kB, ms, percent),
-/// and so may their form: where others keep a running total of what is a rate
-/// or a share here, it is what the total grows by in a second.
+/// and so may their form: where others keep a running total of a quantity that is a rate
+/// or a share here, ours is the growth of that total per second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CounterNames {
@@ -140,7 +140,7 @@ pub struct CounterNames {
 }
 
 impl CounterNames {
-    /// All names.
+    /// Iterates over all names.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         [&self.nt, &self.sysstat, &self.prometheus, &self.linux, &self.pcp].into_iter().flatten().map(String::as_str)
     }
@@ -154,19 +154,19 @@ pub struct Counter {
     pub id: String,
     /// Unit of its values, one of [`UNITS`].
     pub unit: String,
-    /// How it behaves over time.
+    /// Behaviour over time.
     pub kind: CounterKind,
-    /// How it adds up over instances.
+    /// Aggregation over instances.
     pub over_instances: OverInstances,
-    /// What others call it.
+    /// Names in other tools.
     #[serde(default)]
     pub names: CounterNames,
-    /// What it says, in our words.
+    /// Meaning, in our words.
     pub explain: String,
-    /// How it misleads; empty where no trap is known.
+    /// The way in which it misleads; empty where none is known.
     #[serde(default)]
     pub trap: String,
-    /// Where the meaning comes from.
+    /// Source of the meaning.
     pub source: String,
     /// Ways to compute it, best first; empty for a stored counter.
     #[serde(default)]
@@ -183,8 +183,8 @@ impl Counter {
         self.id.split_once('.').map_or("", |(object, _)| object)
     }
 
-    /// Gives formulas full ids where the file leaves the counter's own object
-    /// out, and makes one line of wrapped texts.
+    /// Completes the ids in formulas where the file omits the counter's own object,
+    /// and joins wrapped texts into one line.
     fn spell_out(&mut self) {
         let object = self.object().to_owned();
         let full = |id: &mut String| {
@@ -213,7 +213,7 @@ struct CounterFile {
     counter: Vec<Counter>,
 }
 
-/// The files. A large object has several. A test holds this list against the folder.
+/// Name and text of each file of the catalogue. A large object has several. A test compares this list with the folder.
 pub const FILES: &[(&str, &str)] = &[
     ("array", include_str!("../counters/array.toml")),
     ("cgroup", include_str!("../counters/cgroup.toml")),
@@ -249,10 +249,10 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// The catalogue that is built in.
+    /// Returns the built-in catalogue.
     ///
     /// # Panics
-    /// When the built-in data is wrong, which a test rules out.
+    /// When the built-in data are wrong, which a test rules out.
     pub fn builtin() -> &'static Catalogue {
         static BUILTIN: OnceLock<Catalogue> = OnceLock::new();
         BUILTIN.get_or_init(|| Catalogue::load(FILES).expect("built-in catalogue is valid"))
@@ -295,20 +295,20 @@ impl Catalogue {
         &self.counters
     }
 
-    /// By canonical id.
+    /// Returns the counter with this canonical id.
     pub fn get(&self, id: &str) -> Option<&Counter> {
         self.by_id.get(id).map(|&i| &self.counters[i])
     }
 
-    /// By any name, best sort of match first: the exact id; a whole name or
-    /// the counter's part of one (`Avg. Disk Queue Length` is of two objects);
+    /// Finds counters by any name. It returns the first kind of match that finds any: the exact id; a whole name
+    /// or the counter's part of one (`Avg. Disk Queue Length` belongs to two objects);
     /// the counter's part alone where the object is unknown; a part of an id
     /// or name. NT names may be written `Object: Counter` or as a full path
     /// with host and instance; case, blanks and hyphens do not matter.
     ///
     /// ```
     /// use diskwright_base::Catalogue;
-    /// let found = Catalogue::builtin().find(r"\\DB1\PhysicalDisk(0 C:)\Avg. Disk Queue Length");
+    /// let found = Catalogue::builtin().find_by_name(r"\\DB1\PhysicalDisk(0 C:)\Avg. Disk Queue Length");
     /// assert_eq!(found[0].id, "physical_disk.avg_queue_length");
     /// ```
     pub fn find(&self, name: &str) -> Vec<&Counter> {
@@ -324,24 +324,24 @@ impl Catalogue {
         found.into_iter().map(|index| &self.counters[index]).collect()
     }
 
-    /// By a whole name, as [`Catalogue::find`] does before it looks for parts of names.
+    /// Finds counters by a whole name, as [`Catalogue::find_by_name`] does before it looks for parts of names.
     pub fn named(&self, name: &str) -> Vec<&Counter> {
         if let Some(counter) = self.get(name) {
             return vec![counter];
         }
         let wanted = plain(name);
-        let whole = |wanted: &str| self.by_name.get(wanted).map(Vec::as_slice).unwrap_or_default();
-        let mut found = whole(&wanted).to_vec();
+        let exact = |wanted: &str| self.by_name.get(wanted).map(Vec::as_slice).unwrap_or_default();
+        let mut found = exact(&wanted).to_vec();
         if let (true, Some((_, counter))) = (found.is_empty(), wanted.split_once('\\')) {
-            found = whole(counter).to_vec();
+            found = exact(counter).to_vec();
         }
         found.into_iter().map(|index| &self.counters[index]).collect()
     }
 }
 
-/// All that a counter is found by, plain: its id, the id's part behind the
-/// dot, every name, and an NT name's part behind the object. Print also says
-/// `Memory Page Faults/sec`, without anything between.
+/// All normalized names by which a counter is found: its id, the id's part after the
+/// dot, every name, and an NT name's part after the object. Publications also write
+/// `Memory Page Faults/sec`, without a separator.
 fn spellings(counter: &Counter) -> Vec<String> {
     let own = counter.id.split_once('.').map(|(_, name)| name.to_owned());
     let mut all: Vec<String> = own.into_iter().chain([counter.id.to_lowercase()]).collect();
@@ -355,9 +355,9 @@ fn spellings(counter: &Counter) -> Vec<String> {
     all
 }
 
-/// A name as it is compared: lower case, without blanks and hyphens
-/// (`% Disk Time` and `%Disk Time`, `Nonpaged` and `Non-paged` are both
-/// written), without host and instance, `\` between NT object and counter,
+/// Normalizes a name for comparison: lower case, without blanks and hyphens
+/// (both `% Disk Time` and `%Disk Time`, `Nonpaged` and `Non-paged` are in
+/// use), without host and instance, `\` between NT object and counter,
 /// `avg.` for `average`.
 fn plain(name: &str) -> String {
     let mut text: String = name.chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
@@ -368,7 +368,7 @@ fn plain(name: &str) -> String {
     if !text.contains('\\') {
         text = text.replacen(':', "\\", 1);
     }
-    // an instance may hold a separator of its own: "process(a\b)\%processortime"
+    // an instance may itself hold a separator: "process(a\b)\%processortime"
     if let (Some(open), Some(close)) = (text.find('('), text.rfind(")\\"))
         && open < close
     {

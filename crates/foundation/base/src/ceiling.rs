@@ -1,5 +1,5 @@
-//! The most that a device was measured to do, and what a device is known
-//! again by when its name has changed.
+//! Highest measured performance of a device, and the keys by which a device is
+//! recognized when its name has changed.
 
 use std::collections::BTreeMap;
 
@@ -7,74 +7,74 @@ use serde::{Deserialize, Serialize};
 
 use crate::topology::{Device, DeviceClass, DeviceKind, Topology};
 
-/// The most that a probe measured a device to do. `None` is what was not
+/// The highest performance that a probe measured on a device. `None` was not
 /// measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ceiling {
-    /// Kernel name: when it was measured, or where [`settle`] found the device.
+    /// Kernel name: the one at the time of measurement, or the one that [`ceilings_for_topology`] found.
     pub device: String,
-    /// What the device is known again by ([`keys`]); empty where the name alone tells.
+    /// Key that identifies the device ([`device_keys`]); empty where only the name does.
     pub key: String,
-    /// When, RFC 3339 in UTC: the newest of the figures.
+    /// Time of the newest figure, RFC 3339 in UTC.
     pub measured: String,
-    /// The most requests a second, reads or writes.
+    /// Most requests a second, reads or writes.
     pub requests_per_s: Option<f64>,
-    /// The most bytes a second, reads or writes.
+    /// Most bytes a second, reads or writes.
     pub bytes_per_s: Option<f64>,
-    /// The most small random reads a second.
+    /// Most small random reads a second.
     pub reads_per_s: Option<f64>,
-    /// The most small random writes a second.
+    /// Most small random writes a second.
     pub writes_per_s: Option<f64>,
-    /// The most bytes a second, reads.
+    /// Most bytes a second, reads.
     pub read_bytes_per_s: Option<f64>,
-    /// The most bytes a second, writes.
+    /// Most bytes a second, writes.
     pub write_bytes_per_s: Option<f64>,
-    /// Mean seconds of one random 4 KiB read alone.
+    /// Mean seconds of one random 4 KiB read at queue depth 1.
     pub read_s: Option<f64>,
-    /// Mean seconds of one random 4 KiB write alone.
+    /// Mean seconds of one random 4 KiB write at queue depth 1.
     pub write_s: Option<f64>,
-    /// Requests outstanding from which more of them bring little: the knee.
+    /// Queue depth beyond which throughput rises little: the knee.
     pub knee_depth: Option<f64>,
-    /// Why the device may do more than this; empty where the figures are firm.
+    /// Reasons why the device may do more than this; empty where the figures are firm.
     pub at_least: Vec<String>,
 }
 
 impl Ceiling {
-    /// True where nothing speaks for the device doing more than this.
+    /// Returns true if there is no reason to assume that the device can do more.
     pub fn is_firm(&self) -> bool {
         self.at_least.is_empty()
     }
 }
 
-/// What each whole device of a machine is known again by. A key is
+/// Returns the key of each whole device of a machine, which identifies it when its name changes. A key is
 ///
 /// - `serial:MODEL:SERIAL` for a disk that has a serial number: the same in
-///   whatever machine and under whatever name it turns up;
-/// - `serial:MODEL:SERIAL@HOST` where host or network make the disk what it
-///   is (virtual, network): their serials repeat from machine to machine;
+///   every machine and under every name;
+/// - `serial:MODEL:SERIAL@HOST` for a disk that the host or the network
+///   provides (virtual, network): their serials repeat from machine to machine;
 /// - `uuid:UUID@HOST` for a set or mapped device, `filesystem:NAME@HOST` for a
 ///   filesystem that is a set itself (btrfs, ZFS);
 /// - `file:PATH:BYTES@HOST` for a loop device, by its file;
 /// - `path:MODEL:PLACE:BYTES@HOST` for a disk without a serial number, by
-///   where it is attached: this tells two disks of one model apart, but not a
-///   disk from one of the same model and size put in its place;
+///   where it is attached: this distinguishes two disks of one model, but not a
+///   disk from its replacement of the same model and size;
 /// - `name:NAME:MODEL:BYTES@HOST` where there is nothing better.
 ///
 /// Devices that share a key nevertheless (paths to one disk, adapters that
-/// give every disk the same number) are told apart by their place or name.
+/// give every disk the same number) are distinguished by their place or name.
 /// Partitions and memory have none.
 pub fn keys(topology: &Topology) -> BTreeMap<&str, String> {
-    let whole = |d: &&Device| d.kind != DeviceKind::Partition && d.class != DeviceClass::Memory;
-    let devices: Vec<&Device> = topology.devices.iter().filter(whole).collect();
+    let is_whole_device = |d: &&Device| d.kind != DeviceKind::Partition && d.class != DeviceClass::Memory;
+    let devices: Vec<&Device> = topology.devices.iter().filter(is_whole_device).collect();
     let mut keys: BTreeMap<&str, String> = devices.iter().map(|d| (d.name.as_str(), key(d, &topology.host))).collect();
     let name = |d: &&Device| Some(d.name.clone());
     let place = |d: &&Device| d.path.clone();
-    for apart in [&place as &dyn Fn(&&Device) -> Option<String>, &name] {
+    for distinguishing_mark in [&place as &dyn Fn(&&Device) -> Option<String>, &name] {
         let mut times: BTreeMap<String, usize> = BTreeMap::new();
         keys.values().for_each(|key| *times.entry(key.clone()).or_default() += 1);
         for device in &devices {
-            if let (Some(key), Some(mark)) = (keys.get_mut(device.name.as_str()), apart(device))
+            if let (Some(key), Some(mark)) = (keys.get_mut(device.name.as_str()), distinguishing_mark(device))
                 && times.get(key).is_some_and(|n| *n > 1)
             {
                 *key = format!("{key}#{mark}@{}", topology.host);
@@ -102,41 +102,41 @@ fn key(device: &Device, host: &str) -> String {
     }
 }
 
-/// What a set over several disks was measured to do says nothing of one of
-/// them, but a device over a single one lends its figures to that.
+/// Start of the reason in [`Ceiling::at_least`] where a disk takes the figures of a device over it. Only a
+/// device over a single disk lends them: figures of a set over several disks say nothing about one of them.
 const THROUGH: &str = "measured through";
 
-/// The ceilings of the devices that a topology shows, under the names that
-/// they have there: by key, or by name where a ceiling has no key. Of two for
+/// Matches known ceilings to the devices of a topology, under their names
+/// there: by key, or by name where a ceiling has no key. Of two for
 /// one device the newer counts. A device that was measured only through
 /// another that stands on it alone (a volume, a loop device over its file) can
 /// do at least that.
 pub fn settle(topology: Option<&Topology>, known: &[Ceiling]) -> Vec<Ceiling> {
-    let mut settled: BTreeMap<String, Ceiling> = BTreeMap::new();
+    let mut matched: BTreeMap<String, Ceiling> = BTreeMap::new();
     let mut add = |device: &str, ceiling: &Ceiling| {
-        let newer = settled.get(device).is_none_or(|have| have.measured <= ceiling.measured);
+        let newer = matched.get(device).is_none_or(|have| have.measured <= ceiling.measured);
         if newer {
-            settled.insert(device.to_owned(), Ceiling { device: device.to_owned(), ..ceiling.clone() });
+            matched.insert(device.to_owned(), Ceiling { device: device.to_owned(), ..ceiling.clone() });
         }
     };
     known.iter().filter(|c| c.key.is_empty()).for_each(|c| add(&c.device, c));
-    let Some(topology) = topology else { return settled.into_values().collect() };
+    let Some(topology) = topology else { return matched.into_values().collect() };
     let keys = keys(topology);
     for (device, key) in &keys {
         known.iter().filter(|c| c.key == *key).for_each(|c| add(device, c));
     }
-    let above: Vec<Ceiling> = settled.values().filter(|c| !topology.is_leaf(&c.device)).cloned().collect();
+    let above: Vec<Ceiling> = matched.values().filter(|c| !topology.is_leaf(&c.device)).cloned().collect();
     for over in above {
         let leaves = topology.disks_under(&over.device);
         if let [leaf] = leaves.as_slice()
-            && !settled.contains_key(*leaf)
+            && !matched.contains_key(*leaf)
         {
             let mut lent = Ceiling { device: (*leaf).to_owned(), ..over.clone() };
             lent.at_least.push(format!("{THROUGH} {}", over.device));
-            settled.insert((*leaf).to_owned(), lent);
+            matched.insert((*leaf).to_owned(), lent);
         }
     }
-    settled.into_values().collect()
+    matched.into_values().collect()
 }
 
 #[cfg(test)]
@@ -220,7 +220,7 @@ mod tests {
         let found = settle(Some(&topology), &known);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].device.as_str(), found[0].requests_per_s), ("sdq", Some(2.0)));
-        // without a topology only names can tell
+        // without a topology devices can be matched only by name
         assert!(settle(None, &known).is_empty());
         assert_eq!(settle(None, &[ceiling("", "", 3.0)])[0].device, "sda");
     }
@@ -239,12 +239,12 @@ mod tests {
             over("dm-0", &["sda"], None),
             over("dm-1", &["sda", "sdb"], Some(crate::RaidLevel::Raid0)),
         ]);
-        let of = |key: &str| Ceiling { key: key.into(), ..Ceiling::default() };
-        let found = settle(Some(&topology), &[of("uuid:dm-0@h"), of("uuid:dm-1@h")]);
+        let ceiling = |key: &str| Ceiling { key: key.into(), ..Ceiling::default() };
+        let found = settle(Some(&topology), &[ceiling("uuid:dm-0@h"), ceiling("uuid:dm-1@h")]);
         let names: Vec<_> = found.iter().map(|c| (c.device.as_str(), c.is_firm())).collect();
         assert_eq!(names, [("dm-0", true), ("dm-1", true), ("sda", false)]);
-        // its own counts before what is lent
-        let found = settle(Some(&topology), &[of("uuid:dm-0@h"), of("serial:M:a")]);
+        // the disk's own ceiling takes precedence over a lent one
+        let found = settle(Some(&topology), &[ceiling("uuid:dm-0@h"), ceiling("serial:M:a")]);
         assert!(found.iter().find(|c| c.device == "sda").unwrap().is_firm());
     }
 }

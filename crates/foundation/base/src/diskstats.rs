@@ -1,30 +1,30 @@
-//! The numbers of a line of `/proc/diskstats` behind the name, on a kernel of today
+//! The numbers after the name on a line of `/proc/diskstats`, as current kernels print them
 //! (Documentation/admin-guide/iostats.rst): one table for the live sampler, for dumps of the file
 //! and for tools that print it. Times are milliseconds that the kernel prints with 32 bits.
 
-/// How a number of the line counts.
+/// Kind of a number of the line: level or total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskstatsNumber {
-    /// What is now.
+    /// Current value.
     Level,
-    /// What ever was.
+    /// Total since boot.
     Total,
-    /// The same, wrapping at 32 bits.
+    /// Total since boot that wraps at 32 bits.
     Total32,
 }
 
-/// A number's counter.
+/// The counter that a number of the line belongs to.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskstatsField {
     /// Counter id.
     pub counter: &'static str,
-    /// The number times this is in the counter's unit.
+    /// Factor from the number to the counter's unit.
     pub scale: f64,
-    /// How it counts.
+    /// Kind of the number.
     pub number: DiskstatsNumber,
 }
 
-/// Numbers of a line at most: 11 before Linux 4.18, 15 before 5.5.
+/// Most numbers on a line; 11 before Linux 4.18, 15 before 5.5.
 pub const NUMBERS: usize = 17;
 
 const fn field(counter: &'static str, scale: f64, number: DiskstatsNumber) -> DiskstatsField {
@@ -33,7 +33,7 @@ const fn field(counter: &'static str, scale: f64, number: DiskstatsNumber) -> Di
 
 use DiskstatsNumber::{Level, Total, Total32};
 
-/// Those of a disk, in the line's order.
+/// Fields of a disk, in the order of the line.
 pub const DISK: [DiskstatsField; NUMBERS] = [
     field("physical_disk.reads", 1.0, Total),
     field("physical_disk.reads_merged", 1.0, Total),
@@ -54,7 +54,7 @@ pub const DISK: [DiskstatsField; NUMBERS] = [
     field("physical_disk.flush_time_s", 1e-3, Total32),
 ];
 
-/// Those of a partition that are kept.
+/// Fields of a partition that are kept.
 pub const PARTITION: [DiskstatsField; 9] = [
     field("logical_disk.reads", 1.0, Total),
     field("logical_disk.read_bytes", 512.0, Total),
@@ -66,15 +66,15 @@ pub const PARTITION: [DiskstatsField; 9] = [
     field("logical_disk.busy_time_s", 1e-3, Total32),
     field("logical_disk.weighted_time_s", 1e-3, Total32),
 ];
-/// Place in the line of each of [`PARTITION`].
+/// Position on the line of each of [`PARTITION_FIELDS`].
 pub const PARTITION_PLACES: [usize; 9] = [0, 2, 3, 4, 6, 7, 8, 9, 10];
 
-/// Place of the requests in flight.
+/// Position of the number of requests in flight.
 pub const IN_FLIGHT: usize = 8;
-/// Places of completed requests: reads, writes, discards, flushes.
+/// Positions of the numbers of completed requests: reads, writes, discards, flushes.
 pub const COMPLETED: [usize; 4] = [0, 4, 11, 15];
 
-/// The disk that a partition's name tells: `sda1`, `nvme0n1p2`, `dev8-1`.
+/// Derives the disk from a partition's name: `sda1`, `nvme0n1p2`, `dev8-1`.
 #[must_use]
 pub fn disk_of(name: &str) -> Option<String> {
     if let Some((major, minor)) = name.strip_prefix("dev").and_then(|n| n.split_once('-')) {
@@ -97,22 +97,23 @@ pub fn disk_of(name: &str) -> Option<String> {
     ["sd", "hd", "vd", "xvd"].into_iter().any(lettered).then(|| stem.to_owned())
 }
 
-/// Major and minor number of a kernel's release: 3 and 10 of `3.10.0-1160.el7.x86_64`.
+/// Parses major and minor number of a kernel release: 3 and 10 of `3.10.0-1160.el7.x86_64`.
 #[must_use]
 pub fn kernel_version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Whether an NVMe disk counts what its paths do: from Linux 6.4 on. `None` where the release tells no version.
+/// Returns true if an NVMe disk counts the requests of its paths: from Linux 6.4 on. `None` where the release has no
+/// version.
 #[must_use]
 pub fn nvme_disk_counts(release: &str) -> Option<bool> {
     kernel_version(release).map(|version| version >= (6, 4))
 }
 
-/// Where a path of NVMe native multipath leads, and its controller: `nvme0n2` and `nvme1` of `nvme0c1n2`. `None` of
-/// other names. Such a path has a line of its own. The disk that it leads to counts the same requests again from Linux
-/// 6.4 on, and none before.
+/// Parses the name of a path of NVMe native multipath into disk and controller: `nvme0n2` and `nvme1` of `nvme0c1n2`.
+/// `None` for other names. Such a path has its own line. From Linux 6.4 on the disk that it leads to counts the same
+/// requests again, before that it counts none.
 #[must_use]
 pub fn nvme_path(name: &str) -> Option<(String, String)> {
     let (subsystem, rest) = name.strip_prefix("nvme")?.split_once('c')?;

@@ -1,5 +1,5 @@
-//! What our counters are called in Prometheus: one place for every command
-//! that writes there or reads it back.
+//! Prometheus metric and label names of our counters: one place for every command
+//! that writes them or reads them back.
 
 use crate::catalogue::{Counter, CounterKind};
 
@@ -7,7 +7,7 @@ use crate::catalogue::{Counter, CounterKind};
 /// spelt out, and `_total` where it only grows.
 ///
 /// ```
-/// use diskwright_base::{Catalogue, exposition::metric_name};
+/// use diskwright_base::{Catalogue, prometheus_names::metric_name};
 /// let name = |id| metric_name(Catalogue::builtin().get(id).unwrap());
 /// assert_eq!(name("physical_disk.read_time_s"), "diskwright_physical_disk_read_time_seconds_total");
 /// assert_eq!(name("physical_disk.stalled"), "diskwright_physical_disk_stalled_ratio");
@@ -40,7 +40,7 @@ pub fn metric_name(counter: &Counter) -> String {
         }
         _ => {}
     }
-    // `total` is a word with a meaning there: what only grows
+    // in Prometheus, `total` is reserved for values that only grow
     replace(&mut own, "total_bytes", "size_bytes");
     let ending = if counter.kind == CounterKind::Total { "_total" } else { "" };
     if ending.is_empty() || own == "total" {
@@ -49,8 +49,8 @@ pub fn metric_name(counter: &Counter) -> String {
     format!("diskwright_{object}_{own}{ending}")
 }
 
-/// The label that names a counter's instance. It is never `instance`: there
-/// that is the machine that was scraped, and a scraper overwrites it.
+/// The label that names a counter's instance. It is never `instance`: in Prometheus
+/// that is the scraped machine, and a scraper overwrites it.
 pub fn label_name(object: &str) -> &'static str {
     match object {
         "physical_disk" | "array" | "channel" | "controller" | "network" => "device",

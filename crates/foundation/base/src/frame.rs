@@ -1,12 +1,12 @@
-//! Samples in memory. A [`Frame`] is a batch of ticks in columns, and it is
-//! the one form in which samples travel: a live sampler fills a frame tick by
+//! Samples in memory. A [`Frame`] is a batch of ticks in columns, and the
+//! only form in which samples are passed on: a live sampler fills a frame tick by
 //! tick, a log reader fills one block by block, and diagnosis, charts and
 //! exports read them.
 //!
-//! A cell is an `f64`. `NaN` is a recorded gap: the value could not be had at
-//! that tick (why, is told by a note), and it is never replaced by a zero.
-//! Totals (counts of something that happened) are stored as what was added
-//! during the tick, so they stay small, and a reset or a wrap is settled once,
+//! A cell is an `f64`. `NaN` is a recorded gap: the value was not available at
+//! that tick (a note gives the reason), and it is never replaced by a zero.
+//! Totals (counts of events) are stored as the increase
+//! during the tick, so they stay small, and a reset or a wrap is handled once,
 //! where the kernel is read.
 
 use std::collections::hash_map::DefaultHasher;
@@ -15,7 +15,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
-/// One sampling moment.
+/// One sampling time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Tick {
     /// Wall-clock time, nanoseconds since 1970 UTC.
@@ -27,7 +27,7 @@ pub struct Tick {
 }
 
 impl Tick {
-    /// When it began, nanoseconds since 1970 UTC.
+    /// Time at which it began, nanoseconds since 1970 UTC.
     pub fn start_ns(&self) -> i64 {
         self.time_ns.saturating_sub(i64::try_from(self.elapsed_ns).unwrap_or(i64::MAX))
     }
@@ -38,19 +38,19 @@ impl Tick {
 pub struct Series {
     /// Canonical counter id, such as `physical_disk.reads`.
     pub counter: String,
-    /// What it is about (`sda`, `cpu0`, `/var`); empty where there is only one.
+    /// Instance of the object (`sda`, `cpu0`, `/var`); empty where there is only one.
     pub instance: String,
-    /// A stored cell times this is the value in the counter's unit. It keeps
-    /// the kernel's integers whole (milliseconds have the scale 0.001).
+    /// Factor from a stored cell to the counter's unit. It lets cells keep
+    /// the kernel's integers (milliseconds have the scale 0.001).
     pub scale: f64,
 }
 
-/// The series of a frame. A device that comes or goes makes a new schema.
+/// The series of a frame. A device that appears or disappears makes a new schema.
 #[derive(Default)]
 pub struct Schema {
-    /// The series, in column order. They stay as they are once a column was looked up.
+    /// The series, in column order. They must not change after a column was looked up.
     pub series: Vec<Series>,
-    /// Where a series stands, by the hash of its names; made at the first look.
+    /// Column of each series, by the hash of its names; built at the first lookup.
     places: OnceLock<HashMap<u64, u32>>,
 }
 
@@ -80,12 +80,12 @@ impl Schema {
 
     /// Column of a counter's instance; the first where there are several.
     pub fn column(&self, counter: &str, instance: &str) -> Option<usize> {
-        let is_it = |s: &Series| s.counter == counter && s.instance == instance;
+        let matches = |s: &Series| s.counter == counter && s.instance == instance;
         let index = *self.places().get(&hash(counter, instance))? as usize;
         match self.series.get(index) {
-            Some(found) if is_it(found) => Some(index),
-            // two names of one hash
-            _ => self.series.iter().position(is_it),
+            Some(found) if matches(found) => Some(index),
+            // two names with the same hash
+            _ => self.series.iter().position(matches),
         }
     }
 
@@ -114,14 +114,14 @@ impl Schema {
     }
 }
 
-/// Of a series' names, the same in every schema.
+/// Hash of a series' names, the same in every schema.
 fn hash(counter: &str, instance: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     (counter, instance).hash(&mut hasher);
     hasher.finish()
 }
 
-/// A batch of ticks, column by column. It is made to be refilled: clearing
+/// A batch of ticks, column by column. It is designed to be refilled: clearing
 /// keeps its memory.
 #[derive(Clone, Debug, Default)]
 pub struct Frame {
@@ -144,7 +144,7 @@ impl Frame {
         let capacity = capacity.max(1);
         let cells = schema.series.len() * capacity;
         if self.cells.capacity() / 4 > cells {
-            // the memory of a machine that had many more devices goes back
+            // give back the memory of a machine that had many more devices
             self.cells = Vec::new();
         }
         self.cells.resize(cells, f64::NAN);
@@ -154,12 +154,12 @@ impl Frame {
         self.capacity = capacity;
     }
 
-    /// Forgets the ticks, keeps schema and memory.
+    /// Removes the ticks, keeps schema and memory.
     pub fn clear(&mut self) {
         self.ticks.clear();
     }
 
-    /// The columns' names.
+    /// The series of the columns.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
@@ -169,7 +169,7 @@ impl Frame {
         &self.ticks
     }
 
-    /// Ticks that it has room for.
+    /// Number of ticks that fit.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -184,7 +184,7 @@ impl Frame {
         self.ticks.is_empty()
     }
 
-    /// Adds a tick; `row` has a cell a series.
+    /// Adds a tick; `row` has one cell per series.
     ///
     /// # Panics
     /// When the frame is full or the row has another width than the schema:
@@ -225,13 +225,13 @@ impl Frame {
         self.ticks.extend_from_slice(ticks);
     }
 
-    /// The cells of one series, unscaled, a cell a tick.
+    /// The cells of one series, unscaled, one per tick.
     pub fn column(&self, column: usize) -> &[f64] {
         let start = column * self.capacity;
         &self.cells[start..start + self.ticks.len()]
     }
 
-    /// The same, to be filled.
+    /// The cells of one series, mutable, to be filled.
     pub fn column_mut(&mut self, column: usize) -> &mut [f64] {
         let start = column * self.capacity;
         &mut self.cells[start..start + self.ticks.len()]
@@ -239,7 +239,7 @@ impl Frame {
 
     /// All cells, column after column with room for the frame's capacity each,
     /// for a reader that fills them before it knows how many ticks there will
-    /// be; [`Frame::set_ticks`] then says it.
+    /// be; [`Frame::set_ticks`] then sets them.
     pub fn cells_mut(&mut self) -> &mut [f64] {
         &mut self.cells
     }

@@ -1,4 +1,4 @@
-//! Words of the trade that are no counter: what people type into `explain`.
+//! Glossary of storage terms that are not counters, for `explain`.
 
 use std::sync::OnceLock;
 
@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::toml_reader;
 
-/// A word of the trade.
+/// A term of storage performance.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GlossaryTerm {
     /// Its id: the name in small letters.
     pub id: String,
-    /// What people type, the usual writing first.
+    /// Spellings that people type, the usual one first.
     pub names: Vec<String>,
-    /// What it is, in one line.
+    /// Definition in one line.
     pub title: String,
-    /// What it means.
+    /// Meaning.
     pub explain: String,
-    /// What misleads.
+    /// The way in which it misleads.
     #[serde(default)]
     pub beware: String,
-    /// Where it is defined.
+    /// Source of the definition.
     pub source: String,
     /// Counters that measure it.
     #[serde(default)]
@@ -46,7 +46,7 @@ struct GlossaryFile {
     term: Vec<GlossaryTerm>,
 }
 
-/// All terms.
+/// Returns all terms of the built-in glossary.
 ///
 /// # Panics
 /// Never: a test reads the file.

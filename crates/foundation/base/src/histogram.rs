@@ -1,4 +1,4 @@
-//! A distribution of latencies, sizes or distances in fixed memory.
+//! Histogram of latencies, sizes or distances in fixed memory.
 //!
 //! Values are whole numbers (nanoseconds, bytes). Those below 128 are counted
 //! exactly; above, each doubling is cut into 64 equal steps, so that a value
@@ -7,18 +7,18 @@
 
 /// Steps in a doubling.
 const STEPS: u64 = 64;
-/// log2 of it.
+/// log2 of [`STEPS_PER_DOUBLING`].
 const STEP_BITS: u32 = STEPS.trailing_zeros();
 /// Values below this have a bucket each.
 const EXACT: u64 = 2 * STEPS;
 /// Buckets in all: the exact ones, and 64 for each doubling from there.
 const BUCKETS: usize = EXACT as usize + ((64 - (STEP_BITS as usize + 1)) * STEPS as usize);
 
-/// Values that must lie above a percentile for it to be shown.
+/// Fewest values that must lie above a percentile for it to be shown.
 const ABOVE: f64 = 10.0;
 
 /// A histogram of 30 KB. Recording is a few instructions and never allocates;
-/// histograms of the same thing can be added up. Count, mean, least and most
+/// histograms of the same quantity can be merged. Count, mean, minimum and maximum
 /// are exact, percentiles within 0.8 %.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
@@ -36,7 +36,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty one; the only allocation there is.
+    /// Creates an empty histogram; this is the only allocation.
     pub fn new() -> Histogram {
         Histogram { buckets: vec![0; BUCKETS].into_boxed_slice(), count: 0, sum: 0, least: u64::MAX, most: 0 }
     }
@@ -60,7 +60,7 @@ impl Histogram {
         self.most = self.most.max(value);
     }
 
-    /// Adds what another one counted.
+    /// Adds the values of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         assert_eq!(self.buckets.len(), other.buckets.len(), "every histogram has the same buckets");
         for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
@@ -72,13 +72,13 @@ impl Histogram {
         self.most = self.most.max(other.most);
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Removes all values and keeps the memory.
     pub fn clear(&mut self) {
         self.buckets.fill(0);
         (self.count, self.sum, self.least, self.most) = (0, 0, u64::MAX, 0);
     }
 
-    /// Values counted.
+    /// Number of values counted.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -93,12 +93,12 @@ impl Histogram {
         self.sum
     }
 
-    /// The least value, exact.
+    /// Smallest value, exact.
     pub fn least(&self) -> Option<u64> {
         (self.count > 0).then_some(self.least)
     }
 
-    /// The greatest value, exact.
+    /// Largest value, exact.
     pub fn most(&self) -> Option<u64> {
         (self.count > 0).then_some(self.most)
     }
@@ -134,20 +134,20 @@ impl Histogram {
         Some(self.most as f64)
     }
 
-    /// Whether a percentile of so many values is worth showing: where ten lie above it, and the median of any. Of fewer
-    /// it is one of the greatest values, and says nothing of those to come.
+    /// Returns true where a percentile of `count` values is worth showing: ten values lie above it, or it is at most
+    /// the median. With fewer it is just one of the largest values and predicts nothing.
     pub fn shows(count: u64, share: f64) -> bool {
         // 1 - 0.99 is a little less than 0.01
         share <= 0.5 || (1.0 - share) * count as f64 >= ABOVE - 1e-6
     }
 
-    /// [`Histogram::quantile`] where it is worth showing.
+    /// [`Histogram::quantile`], or `None` where it is not worth showing.
     pub fn percentile(&self, share: f64) -> Option<f64> {
         self.quantile(share).filter(|_| Histogram::shows(self.count, share))
     }
 
-    /// The buckets that counted something: least and greatest value that fall
-    /// into each, and how many did.
+    /// The nonempty buckets: smallest and largest value that fall
+    /// into each, and the count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         let counted = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
         counted.map(|(index, &count)| {
@@ -157,19 +157,19 @@ impl Histogram {
     }
 }
 
-/// Which bucket a value falls into.
+/// Index of the bucket that a value falls into.
 #[inline]
 fn bucket_of(value: u64) -> usize {
     if value < EXACT {
         return value as usize;
     }
-    // value = 1xxxxxxyyy…: the doubling is told by the leading one, the step by the six bits behind
+    // value = 1xxxxxxyyy…: the leading one gives the doubling, the six bits after it the step
     let doubling = 63 - value.leading_zeros() - STEP_BITS;
     let step = value >> doubling;
     (u64::from(doubling) * STEPS + step) as usize
 }
 
-/// Least and greatest value of a bucket.
+/// Smallest and largest value of a bucket.
 fn bounds(bucket: usize) -> (u64, u64) {
     debug_assert!(bucket < BUCKETS, "bucket {bucket} of {BUCKETS}");
     let bucket = bucket as u64;
@@ -185,7 +185,7 @@ fn bounds(bucket: usize) -> (u64, u64) {
 mod tests {
     use super::*;
 
-    /// Around every power of two, where steps change.
+    /// Values around every power of two, where steps change.
     fn corners() -> impl Iterator<Item = u64> {
         (0..64).flat_map(|bits| {
             let power = 1u64 << bits;

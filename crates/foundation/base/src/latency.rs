@@ -2,22 +2,22 @@
 //!
 //! Each doubling from 1.024 us (2^10 ns) to 68.7 s (2^36 ns) is cut into 16 equal steps,
 //! so that a step is at most 1/16 of its lower edge wide (5.9 % of its upper one), and the
-//! middle of a step is at most 3.1 % off. What is shorter and what is longer has a step each.
+//! middle of a step is at most 3.1 % off. Shorter latencies share one step, and so do longer ones.
 
 use crate::Histogram;
 
-/// log2 of the shortest latency that is told apart, nanoseconds.
+/// log2 of the shortest latency that is resolved, nanoseconds.
 pub const FIRST_BITS: u32 = 10;
-/// log2 of the longest.
+/// log2 of the longest latency that is resolved, nanoseconds.
 pub const LAST_BITS: u32 = 36;
 /// log2 of the steps in a doubling.
 pub const STEP_BITS: u32 = 4;
-/// Steps in all, with one below and one above.
+/// Number of steps, with one for shorter and one for longer latencies.
 pub const STEPS: usize = (((LAST_BITS - FIRST_BITS) as usize) << STEP_BITS) + 2;
-/// A percentile is told only where so many values lie above it.
+/// Fewest values that must lie above a percentile for it to be reported.
 const ABOVE: f64 = 10.0;
 
-/// Which step a latency falls into.
+/// Index of the step that a latency falls into.
 #[inline]
 pub fn step_of(ns: u64) -> usize {
     if ns < 1 << FIRST_BITS {
@@ -31,7 +31,7 @@ pub fn step_of(ns: u64) -> usize {
     (((bits - FIRST_BITS) as usize) << STEP_BITS) + within as usize + 1
 }
 
-/// From where to (below) where a step goes, nanoseconds; the last one has no end.
+/// Lower edge (included) and upper edge (excluded) of a step, nanoseconds; the last step has no end.
 pub fn edges(step: usize) -> (u64, u64) {
     if step == 0 {
         return (0, 1 << FIRST_BITS);
@@ -45,8 +45,8 @@ pub fn edges(step: usize) -> (u64, u64) {
     (from, from + width)
 }
 
-/// A distribution of latencies. Mean and longest are exact where single values were
-/// recorded, percentiles within 3.1 %. Distributions can be added up.
+/// Histogram of latencies. Mean and longest are exact where single values were
+/// recorded, percentiles within 3.1 %. Histograms can be merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatencyHistogram {
     counts: Box<[u64]>,
@@ -62,7 +62,7 @@ impl Default for LatencyHistogram {
 }
 
 impl LatencyHistogram {
-    /// The same values in these steps, exactly: the finer steps of a [`Histogram`] of nanoseconds lie within them.
+    /// Converts a [`Histogram`] of nanoseconds with exact counts: each of its finer steps lies within one step here.
     pub fn of(histogram: &Histogram) -> LatencyHistogram {
         let mut found = LatencyHistogram::default();
         for (from, to, count) in histogram.buckets() {
@@ -84,7 +84,7 @@ impl LatencyHistogram {
         self.longest_ns = self.longest_ns.max(ns);
     }
 
-    /// Adds steps that were counted elsewhere, with their sum and longest.
+    /// Adds steps that were counted elsewhere, with their sum and the longest latency.
     pub fn add_steps(&mut self, counts: impl Iterator<Item = (usize, u64)>, sum_ns: u64, longest_ns: u64) {
         for (step, count) in counts.filter(|(_, count)| *count > 0) {
             self.counts[step.min(STEPS - 1)] += count;
@@ -94,14 +94,14 @@ impl LatencyHistogram {
         self.longest_ns = self.longest_ns.max(longest_ns);
     }
 
-    /// Adds what another one counted.
+    /// Adds the latencies of another histogram.
     pub fn merge(&mut self, other: &LatencyHistogram) {
         self.add_steps(other.counts.iter().copied().enumerate(), 0, other.longest_ns);
         self.sum_ns += other.sum_ns;
     }
 
-    /// What was counted since `before`, an earlier state of this one. The longest is exact where it came
-    /// since, else the upper edge of the highest step.
+    /// Returns the latencies counted since `before`, an earlier state of this histogram. The longest is exact if it
+    /// was recorded since then, else it is the upper edge of the highest step.
     pub fn since(&self, before: &LatencyHistogram) -> LatencyHistogram {
         let counts: Box<[u64]> =
             self.counts.iter().zip(&before.counts).map(|(now, old)| now.saturating_sub(*old)).collect();
@@ -114,22 +114,22 @@ impl LatencyHistogram {
         }
     }
 
-    /// Latencies counted.
+    /// Number of latencies counted.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The mean, nanoseconds.
+    /// Mean latency, nanoseconds.
     pub fn mean_ns(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
 
-    /// The longest, nanoseconds.
+    /// Longest latency, nanoseconds.
     pub fn longest_ns(&self) -> Option<u64> {
         (self.count > 0).then_some(self.longest_ns)
     }
 
-    /// The latency that `share` of all do not exceed, nanoseconds: the middle of its step.
+    /// Returns the latency that a fraction `share` of all do not exceed, nanoseconds: the middle of its step.
     /// `None` unless ten latencies lie above it, as everywhere in this program.
     pub fn percentile_ns(&self, share: f64) -> Option<f64> {
         // 1 - 0.99 is a little less than 0.01
@@ -142,7 +142,7 @@ impl LatencyHistogram {
             below += count;
             if below >= rank {
                 let (from, to) = edges(step);
-                // the last step has no middle but what was seen
+                // the last step is unbounded: the longest latency serves as its upper edge
                 let to = to.min(self.longest_ns.saturating_add(1)).max(from);
                 return Some((from as f64 + to as f64) / 2.0);
             }
@@ -150,7 +150,7 @@ impl LatencyHistogram {
         None
     }
 
-    /// The steps that counted something.
+    /// The nonempty steps, as (step, count).
     pub fn steps(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         self.counts.iter().copied().enumerate().filter(|(_, count)| *count > 0)
     }

@@ -4,7 +4,7 @@
 //! distributions of any stretch of time, or of several devices, are sums of cells. The counter is the
 //! operation (`request_latency.reads`), and the instance is the device and the lower edge of the step in
 //! nanoseconds (`sda@1088`). A doubling (16 steps) has series from the first request that falls into it
-//! until none did for ten minutes of ticks; a device that is not asked has none.
+//! until none did for ten minutes of ticks; a device without requests has none.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,23 +12,23 @@ use std::ops::Range;
 use crate::frame::{Frame, Schema, Series};
 use crate::latency::{LatencyHistogram, STEP_BITS, STEPS, edges, step_of};
 
-/// What was asked of a device.
+/// Kind of request whose latency is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LatencyOperation {
     /// Data from the device.
     Read,
-    /// Data to the device that nobody waits for.
+    /// Data to the device that no thread waits for.
     Write,
-    /// Data to the device that somebody waits for.
+    /// Data to the device that a thread waits for.
     SyncWrite,
-    /// The device's own flush.
+    /// Flush of the device's write cache.
     Flush,
-    /// The device may forget a range.
+    /// Discard (trim) of a range.
     Discard,
 }
 
 impl LatencyOperation {
-    /// All of them.
+    /// All operations, in the order of their discriminants.
     pub const ALL: [LatencyOperation; 5] = [
         LatencyOperation::Read,
         LatencyOperation::Write,
@@ -37,7 +37,7 @@ impl LatencyOperation {
         LatencyOperation::Discard,
     ];
 
-    /// The counter of its requests.
+    /// Id of the counter that holds its requests.
     pub fn counter(self) -> &'static str {
         [
             "request_latency.reads",
@@ -48,23 +48,23 @@ impl LatencyOperation {
         ][self as usize]
     }
 
-    /// As it is written in JSON and in labels.
+    /// Name in JSON and in labels.
     pub fn name(self) -> &'static str {
         ["read", "write", "sync_write", "flush", "discard"][self as usize]
     }
 
-    /// As people read it.
+    /// Name on the screen.
     pub fn title(self) -> &'static str {
         ["read", "write", "sync write", "flush", "discard"][self as usize]
     }
 }
 
-/// True for the counters of single steps.
+/// Returns true for the counters of single latency steps.
 pub fn is_step(counter: &str) -> bool {
     counter.starts_with("request_latency.")
 }
 
-/// Operation, device and step of a series; `None` of any other series.
+/// Returns operation, device and step of a latency series; `None` for any other series.
 pub fn parse(series: &Series) -> Option<(LatencyOperation, &str, usize)> {
     let operation = LatencyOperation::ALL.into_iter().find(|o| o.counter() == series.counter)?;
     let (device, edge) = series.instance.rsplit_once('@')?;
@@ -84,7 +84,7 @@ pub struct LatencyGroup {
     pub columns: Vec<(usize, usize)>,
 }
 
-/// Where a schema has distributions.
+/// The latency columns of a schema, grouped into distributions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LatencyColumns {
     /// By device and operation.
@@ -92,7 +92,7 @@ pub struct LatencyColumns {
 }
 
 impl LatencyColumns {
-    /// The distributions of a schema.
+    /// Finds the distributions of a schema.
     pub fn find(schema: &Schema) -> LatencyColumns {
         let mut groups: BTreeMap<(&str, LatencyOperation), Vec<(usize, usize)>> = BTreeMap::new();
         for (column, series) in schema.series.iter().enumerate() {
@@ -110,21 +110,21 @@ impl LatencyColumns {
 }
 
 impl LatencyGroup {
-    /// The steps that counted something in these ticks. A gap adds nothing.
+    /// Sums each step over these ticks and returns the nonzero ones as (step, count). A gap adds nothing.
     pub fn steps(&self, frame: &Frame, range: Range<usize>) -> Vec<(usize, u64)> {
         let sum = |column: usize| frame.column(column)[range.clone()].iter().filter(|cell| **cell > 0.0).sum::<f64>();
         let counted = self.columns.iter().map(|&(column, step)| (step, sum(column) as u64));
         counted.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Their distribution; its mean is that of the steps' middles, and the longest is the upper edge of the
-    /// highest step.
+    /// Distribution over these ticks; its mean is that of the steps' middles, and the longest is the upper edge of
+    /// the highest step.
     pub fn histogram(&self, frame: &Frame, range: Range<usize>) -> LatencyHistogram {
         of_steps(&self.steps(frame, range))
     }
 }
 
-/// A distribution of which only the steps are known.
+/// Builds a distribution of which only the step counts are known.
 pub fn of_steps(steps: &[(usize, u64)]) -> LatencyHistogram {
     let sum = steps.iter().map(|(step, count)| middle_ns(*step) * *count as f64).sum::<f64>();
     let longest = steps.iter().map(|(step, _)| *step).max().map_or(0, |step| edges(step).1.saturating_sub(1));
@@ -133,15 +133,15 @@ pub fn of_steps(steps: &[(usize, u64)]) -> LatencyHistogram {
     histogram
 }
 
-/// The middle of a step, nanoseconds; the last one has none and counts with its lower edge.
+/// Middle of a step, nanoseconds; the last step is unbounded and counts with its lower edge.
 pub fn middle_ns(step: usize) -> f64 {
     let (from, to) = edges(step);
     if step >= STEPS - 1 { from as f64 } else { (from + to) as f64 / 2.0 }
 }
 
-/// Doublings with one below and one above.
+/// Number of doublings, with one for shorter and one for longer latencies.
 const DOUBLINGS: usize = ((STEPS - 2) >> STEP_BITS) + 2;
-/// Ticks without a request after which a doubling may go.
+/// Ticks without a request after which a doubling may be dropped.
 const IDLE: u32 = 600;
 
 fn doubling(step: usize) -> usize {
@@ -151,11 +151,11 @@ fn doubling(step: usize) -> usize {
 #[derive(Debug)]
 struct LatencyRow {
     counts: Vec<u64>,
-    /// Ticks since a request fell into a shown doubling.
+    /// Ticks since a request fell into each shown doubling; `None` for a doubling that has no series.
     idle: [Option<u32>; DOUBLINGS],
 }
 
-/// Collects the distributions of a tick, and says which series they have.
+/// Collects the latency counts of the current tick and the series that hold them.
 #[derive(Debug, Default)]
 pub struct LatencyTable {
     rows: BTreeMap<(String, LatencyOperation), LatencyRow>,
@@ -163,7 +163,7 @@ pub struct LatencyTable {
 }
 
 impl LatencyTable {
-    /// Adds requests to the tick in the making.
+    /// Adds requests to the current tick.
     pub fn add(&mut self, device: &str, operation: LatencyOperation, steps: impl Iterator<Item = (usize, u64)>) {
         let mut steps = steps.filter(|(_, count)| *count > 0).peekable();
         if steps.peek().is_none() {
@@ -177,28 +177,28 @@ impl LatencyTable {
         }
     }
 
-    /// Drops the devices that `keep` refuses.
+    /// Drops the devices for which `keep` returns false.
     pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         let before = self.rows.len();
         self.rows.retain(|(device, _), _| keep(device));
         self.changed |= self.rows.len() != before;
     }
 
-    /// True once after series came or went.
+    /// Returns true once after series were added or removed.
     pub fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
     fn shown(&self) -> impl Iterator<Item = (&(String, LatencyOperation), usize, u64)> + '_ {
-        let of_row = |(key, row): (_, &'_ LatencyRow)| {
+        let steps_of_row = |(key, row): (_, &'_ LatencyRow)| {
             let counts = row.counts.clone();
             let idle = row.idle;
             (0..STEPS).filter(move |step| idle[doubling(*step)].is_some()).map(move |step| (key, step, counts[step]))
         };
-        self.rows.iter().flat_map(of_row)
+        self.rows.iter().flat_map(steps_of_row)
     }
 
-    /// Appends the series, in the order of [`LatencyTable::cells`].
+    /// Appends the series, in the order of [`LatencyTable::drain_cells`].
     pub fn series(&self, out: &mut Vec<Series>) {
         out.extend(self.shown().map(|((device, operation), step, _)| Series {
             counter: operation.counter().to_owned(),
@@ -207,7 +207,7 @@ impl LatencyTable {
         }));
     }
 
-    /// Appends the cells of the tick, and begins the next one.
+    /// Appends the cells of the tick, resets the counts and so begins the next tick.
     pub fn cells(&mut self, out: &mut Vec<f64>) {
         out.extend(self.shown().map(|(_, _, count)| count as f64));
         for row in self.rows.values_mut() {
@@ -217,7 +217,7 @@ impl LatencyTable {
         self.prune();
     }
 
-    /// Lets doublings go that nothing fell into for long, once they are many: each change is a schema.
+    /// Drops doublings that have been idle for long, once they are over a third of all: each change costs a new schema.
     fn prune(&mut self) {
         let ages = || self.rows.values().flat_map(|row| row.idle.iter().flatten());
         let (all, old) = (ages().count(), ages().filter(|ticks| **ticks > IDLE).count());
@@ -296,9 +296,9 @@ mod tests {
 
     #[test]
     fn names_that_are_none_of_ours_are_left_alone() {
-        let of =
+        let series =
             |counter: &str, instance: &str| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 };
-        assert_eq!(parse(&of("request_latency.reads", "sda@1088")), Some((LatencyOperation::Read, "sda", 2)));
+        assert_eq!(parse(&series("request_latency.reads", "sda@1088")), Some((LatencyOperation::Read, "sda", 2)));
         for (counter, instance) in [
             ("request_latency.reads", "sda"),
             ("request_latency.reads", "sda@1089"),
@@ -306,7 +306,7 @@ mod tests {
             ("request_latency.other", "sda@1088"),
             ("physical_disk.reads", "sda@1088"),
         ] {
-            assert_eq!(parse(&of(counter, instance)), None, "{counter} {instance}");
+            assert_eq!(parse(&series(counter, instance)), None, "{counter} {instance}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What rules, charts and comparisons see of recorded distributions: percentiles, tails and modes of each
-//! device as ordinary columns, in place of the hundreds of steps.
+//! Percentiles, tails and modes of recorded latency distributions as ordinary columns of each device, for rules,
+//! charts and comparisons, in place of the hundreds of step columns.
 //!
-//! They are those of the last minute at each tick, because a tick of a slow disk has too few requests
-//! for any percentile. Reads, writes that somebody waits for and flushes are apart; nobody waits for the others.
+//! At each tick they cover the last minute, because a tick of a slow disk has too few requests for any percentile.
+//! Reads, synchronous writes and flushes are separate classes; no thread waits for the other requests.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,34 +11,34 @@ use crate::frame::{Frame, Schema, Series};
 use crate::latency::{LatencyHistogram, STEPS};
 use crate::latency_series::{LatencyColumns, LatencyGroup, LatencyOperation, is_step, middle_ns, of_steps};
 
-/// The stretch that percentiles are of.
+/// Time that percentiles cover.
 const MINUTE_NS: u64 = 60_000_000_000;
-/// A request is of the tail where it took so many times the median. Garbage collection, retries and stalls take
+/// Multiple of the median from which a request belongs to the tail. Garbage collection, retries and stalls take
 /// 10 to 1,000 times a usual request (Dean and Barroso, *The Tail at Scale*, CACM 56, 2013, section 1).
 const TAIL: f64 = 10.0;
-/// Tails and modes are told from so many requests on.
+/// Fewest requests from which tails and modes are reported.
 const FEWEST: u64 = 100;
-/// A tail is at least so many requests, a mode's peak so many and a mode such a share of all.
+/// Fewest requests of a tail, fewest in a mode's peak, and smallest share of all requests of a mode.
 const FEWEST_SLOW: u64 = 5;
 const FEWEST_OF_MODE: u64 = 10;
 const SHARE_OF_MODE: f64 = 0.05;
-/// Steps of a bin in which modes are looked for (a quarter of a doubling), and bins between two modes (two doublings).
+/// Steps in a bin of the search for modes (a quarter of a doubling), and fewest bins between two modes (two doublings).
 const BIN: usize = 4;
 const APART: usize = 8;
-/// Between two modes there is a bin of at most this share of the lesser one's peak.
+/// Between two modes lies a bin of at most this share of the lower peak.
 const VALLEY: f64 = 0.1;
 
-/// What is told of each class of requests.
+/// Counters made for each class of requests, after the class name.
 const FIGURES: [&str; 6] =
     ["latency_p50_s", "latency_p99_s", "latency_longest_s", "tail_time_share", "tail_mean_s", "mode_ratio"];
-/// The classes, and the operations of each.
+/// The classes and their operations.
 const CLASSES: [(&str, &[LatencyOperation]); 3] = [
     ("read", &[LatencyOperation::Read]),
     ("sync_write", &[LatencyOperation::SyncWrite]),
     ("flush", &[LatencyOperation::Flush]),
 ];
 
-/// The counters that a view makes.
+/// Ids of the counters that a view makes.
 pub fn counters() -> impl Iterator<Item = String> {
     CLASSES.iter().flat_map(|(class, _)| FIGURES.iter().map(move |figure| format!("physical_disk.{class}_{figure}")))
 }
@@ -74,19 +74,19 @@ impl MinuteOfRequests {
         }
     }
 
-    /// In the order of [`FIGURES`]; `NaN` where there are too few requests.
+    /// Figures in the order of [`FIGURES`]; `NaN` where there are too few requests.
     fn figures(&self) -> [f64; FIGURES.len()] {
         if self.count == 0 {
             return [f64::NAN; FIGURES.len()];
         }
         let steps: Vec<(usize, u64)> = self.counts.iter().copied().enumerate().filter(|(_, n)| *n > 0).collect();
-        let all = of_steps(&steps);
+        let histogram = of_steps(&steps);
         let seconds = |ns: Option<f64>| ns.map_or(f64::NAN, |ns| ns / 1e9);
-        let tail = tail(&all);
+        let tail = tail(&histogram);
         [
-            seconds(all.percentile_ns(0.5)),
-            seconds(all.percentile_ns(0.99)),
-            seconds(all.longest_ns().map(|ns| ns as f64)),
+            seconds(histogram.percentile_ns(0.5)),
+            seconds(histogram.percentile_ns(0.99)),
+            seconds(histogram.longest_ns().map(|ns| ns as f64)),
             tail.map_or(f64::NAN, |tail| tail.time_share),
             seconds(tail.and_then(|tail| tail.mean_ns)),
             mode_ratio(&self.counts, self.count).unwrap_or(f64::NAN),
@@ -97,13 +97,13 @@ impl MinuteOfRequests {
 /// Requests that took ten times the median and more.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LatencyTail {
-    /// The share of all requests' time that they took; 0 where they are too few to be a tail.
+    /// Their share of the total time of all requests; 0 where they are too few to be a tail.
     pub time_share: f64,
-    /// How long they took on average, nanoseconds.
+    /// Their mean latency, nanoseconds.
     pub mean_ns: Option<f64>,
 }
 
-/// The tail of a distribution; `None` of fewer than 100 requests.
+/// Returns the tail of a distribution; `None` for fewer than 100 requests.
 pub fn tail(all: &LatencyHistogram) -> Option<LatencyTail> {
     let median = all.percentile_ns(0.5).filter(|_| all.count() >= FEWEST)?;
     let (mut slow, mut slow_ns, mut all_ns) = (0, 0.0, 0.0);
@@ -121,9 +121,9 @@ pub fn tail(all: &LatencyHistogram) -> Option<LatencyTail> {
     Some(LatencyTail { time_share: slow_ns / all_ns, mean_ns: Some(slow_ns / slow as f64) })
 }
 
-/// How many times the faster of two groups of requests the slower one takes: 1 where there is one group. Two
-/// groups have peaks two doublings apart with a valley between, and a twentieth of the requests each.
-/// `None` of fewer than 100 requests.
+/// Latency ratio of the slower to the faster of two groups of requests: 1 where there is one group. Two
+/// groups have peaks at least two doublings apart with a valley between, and at least a twentieth of the requests each.
+/// `None` for fewer than 100 requests.
 fn mode_ratio(counts: &[u64], all: u64) -> Option<f64> {
     if all < FEWEST {
         return None;
@@ -137,7 +137,7 @@ fn mode_ratio(counts: &[u64], all: u64) -> Option<f64> {
         let (low, high) = (peak.min(other), peak.max(other));
         let valley = (low + 1..high).min_by_key(|bin| bins[*bin])?;
         let group: u64 = if other > peak { bins[valley..].iter().sum() } else { bins[..valley].iter().sum() };
-        // of few requests some bins are empty by chance
+        // with few requests some bins are empty by chance
         let is_peak = bins[other] >= FEWEST_OF_MODE && bins[valley] as f64 <= VALLEY * bins[other] as f64;
         (is_peak && group as f64 >= SHARE_OF_MODE * all as f64).then_some((low, high))
     };
@@ -146,12 +146,12 @@ fn mode_ratio(counts: &[u64], all: u64) -> Option<f64> {
     Some(both.fold(1.0, f64::max))
 }
 
-/// Makes frames with percentiles of frames with steps. State goes on from frame to frame.
+/// Converts frames with steps to frames with percentiles. State is carried from frame to frame.
 #[derive(Default)]
 pub struct LatencyView {
     source: Option<Arc<Schema>>,
     columns: LatencyColumns,
-    /// Columns of the source that stay.
+    /// Source columns that are copied.
     kept: Vec<usize>,
     /// Device and class of each set of figures.
     figured: Vec<(String, usize)>,
@@ -161,12 +161,12 @@ pub struct LatencyView {
 }
 
 impl LatencyView {
-    /// One that only leaves the steps out, for readers who use none of the figures.
+    /// Creates a view that only drops the step columns, for readers that use none of the figures.
     pub fn without_figures() -> LatencyView {
         LatencyView { without_figures: true, ..LatencyView::default() }
     }
 
-    /// The frame as rules see it; `None` where it has no distributions and is seen as it is.
+    /// Returns the frame with figures in place of steps; `None` where it has no distributions and can be used as is.
     pub fn of(&mut self, frame: &Frame) -> Option<Frame> {
         if !self.source.as_ref().is_some_and(|known| Arc::ptr_eq(known, frame.schema())) {
             self.prepare(frame.schema());
@@ -219,7 +219,7 @@ impl LatencyView {
                 scale: 1.0,
             }));
         }
-        // steps come and go with every block; who reads on knows the other columns already
+        // steps come and go with every block: an unchanged schema spares readers a new lookup of columns
         if self.schema.series != series {
             self.schema = Arc::new(Schema::new(series));
         }

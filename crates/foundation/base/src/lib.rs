@@ -1,4 +1,4 @@
-//! The words every other crate speaks: units, the counter catalogue, samples
+//! Types shared by every other crate: units, the counter catalogue, samples
 //! (ticks, series, frames, notes), requests, distributions, topology, and the arithmetic of the source
 //! documents. Nothing here reads a file, a clock or a device.
 

@@ -1,47 +1,47 @@
-//! Moments in UTC as text and back, and days of the calendar: all that this program knows
-//! of dates without a time zone.
+//! Conversion of UTC timestamps and calendar days to text and back: everything that this program does
+//! with dates without a time zone.
 
 use jiff::civil::{Date, date};
 use jiff::{SignedDuration, Timestamp};
 
-/// `2026-11-21T22:30:58Z` from nanoseconds since 1970; to the millisecond where there is
-/// a part of a second.
+/// Formats nanoseconds since 1970 as `2026-11-21T22:30:58Z`; with milliseconds where there is
+/// a fraction of a second.
 pub fn rfc3339(time_ns: i64) -> String {
-    let whole = time_ns.div_euclid(1_000_000).rem_euclid(1000) == 0;
-    if whole { format!("{:.0}", stamp(time_ns)) } else { rfc3339_ms(time_ns) }
+    let is_whole_second = time_ns.div_euclid(1_000_000).rem_euclid(1000) == 0;
+    if is_whole_second { format!("{:.0}", stamp(time_ns)) } else { rfc3339_ms(time_ns) }
 }
 
-/// `2026-11-21T22:30:58.250Z`: always to the millisecond, what is less is cut off.
+/// Formats nanoseconds since 1970 as `2026-11-21T22:30:58.250Z`: always to the millisecond, truncated.
 pub fn rfc3339_ms(time_ns: i64) -> String {
     format!("{:.3}", stamp(time_ns))
 }
 
-/// The moment, cut to the millisecond so that writing does not round it up.
+/// The timestamp, truncated to the millisecond so that formatting does not round it up.
 fn stamp(time_ns: i64) -> Timestamp {
     let millis = SignedDuration::from_millis(time_ns.div_euclid(1_000_000));
     Timestamp::from_duration(millis).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// Nanoseconds since 1970 UTC of an RFC 3339 time; `None` where it is none.
+/// Parses an RFC 3339 time to nanoseconds since 1970 UTC; `None` where it is not one.
 pub fn parse(rfc3339: &str) -> Option<i64> {
     let time: Timestamp = rfc3339.parse().ok()?;
     i64::try_from(time.as_nanosecond()).ok()
 }
 
-/// `2026-11-21` of a day counted from 1970-01-01.
+/// Formats a day counted from 1970-01-01 as `2026-11-21`.
 pub fn date_of(day: i64) -> String {
     let hours = day.checked_mul(24).map(SignedDuration::from_hours);
     let date = hours.and_then(|hours| EPOCH.checked_add(hours).ok());
     date.unwrap_or(EPOCH).to_string()
 }
 
-/// The day counted from 1970-01-01 of a date; `None` where the calendar has no such day.
+/// Returns the number of days from 1970-01-01 to a date; `None` where the calendar has no such day.
 pub fn day_of(year: i32, month: u32, day: u32) -> Option<i64> {
     let date = Date::new(year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?).ok()?;
     Some(days_since_1970(date))
 }
 
-/// The day counted from 1970-01-01 that a text begins with: `2026-11-21`, `2026-11-21T22:30:58Z`.
+/// Parses the date at the start of a text (`2026-11-21`, `2026-11-21T22:30:58Z`) to days since 1970-01-01.
 pub fn day_in(text: &str) -> Option<i64> {
     text.get(..10)?.parse().ok().map(days_since_1970)
 }

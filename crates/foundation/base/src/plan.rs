@@ -1,6 +1,6 @@
-//! From stored series to a counter's value: [`CounterPlan`] settles once, for a
-//! schema, which columns a counter of an instance comes from; then it gives
-//! the value of every tick, or sums a stretch of ticks into one value with the
+//! Computation of a counter's values from stored series. A [`CounterPlan`] determines once per
+//! schema which columns a counter of an instance comes from; then it computes
+//! the value of every tick, or summarizes a range of ticks as one value with the
 //! weights that the counter's kind demands.
 
 mod columnar;
@@ -8,7 +8,7 @@ mod columnar;
 use crate::catalogue::{Catalogue, Counter, CounterKind, Derive, DeriveDivisor};
 use crate::frame::{Frame, Schema, Tick};
 
-/// How one counter of one instance comes from the columns of a schema.
+/// Computation of one counter of one instance from the columns of a schema.
 #[derive(Clone, Debug)]
 pub struct CounterPlan {
     terms: Vec<(usize, f64)>,
@@ -16,7 +16,7 @@ pub struct CounterPlan {
     complement: bool,
     cap: f64,
     kind: CounterKind,
-    /// The divisor or weight is a rate, so a tick counts by its length too.
+    /// The divisor or weight is a rate, so a tick is weighted by its length too.
     by_rate: bool,
 }
 
@@ -32,8 +32,8 @@ enum PlanDivisor {
     Weight(Vec<(usize, f64)>),
 }
 
-/// A stretch of ticks summed up. Add summaries of the same plan with
-/// [`CounterSummary::add`]; nothing is lost by splitting a stretch.
+/// Summary of a range of ticks. Summaries of the same plan are combined with
+/// [`CounterSummary::merge_summary`]; splitting a range loses nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CounterSummary {
     /// Weighted sum of the values (or the plain sum, for a total).
@@ -42,14 +42,14 @@ pub struct CounterSummary {
     pub denominator: f64,
     /// Ticks that had a value.
     pub ticks: u64,
-    /// Least value of a tick.
+    /// Smallest value of a tick.
     pub least: Option<f64>,
-    /// Greatest value of a tick.
+    /// Largest value of a tick.
     pub most: Option<f64>,
 }
 
 impl CounterSummary {
-    /// Joins two stretches.
+    /// Adds the summary of another range.
     pub fn add(&mut self, other: &CounterSummary) {
         self.numerator += other.numerator;
         self.denominator += other.denominator;
@@ -66,12 +66,12 @@ fn merge(a: Option<f64>, b: Option<f64>, pick: fn(f64, f64) -> f64) -> Option<f6
     }
 }
 
-/// Seconds of a tick; `NaN` for the first, which covers no known time.
+/// Length of a tick, seconds; `NaN` for the first, which covers no known time.
 fn seconds(tick: &Tick) -> f64 {
     if tick.elapsed_ns == 0 { f64::NAN } else { tick.elapsed_ns as f64 * 1e-9 }
 }
 
-/// What a tick of this many seconds weighs: one of unknown length has a value, but next to no time.
+/// Weight of a tick of this many seconds: a tick of unknown length has a value, so it gets a negligible weight.
 fn known(seconds: f64) -> f64 {
     if seconds.is_nan() { 1e-9 } else { seconds }
 }
@@ -90,7 +90,7 @@ impl CounterPlan {
         }
     }
 
-    /// The plan of a series that the catalogue does not know: its cells as they are, as a level.
+    /// The plan of a series that the catalogue does not know: its cells unchanged, as a level.
     pub fn foreign(schema: &Schema, counter: &str, instance: &str) -> Option<CounterPlan> {
         let column = schema.column(counter, instance)?;
         Some(CounterPlan {
@@ -206,14 +206,14 @@ impl CounterPlan {
         }
     }
 
-    /// A ratio of levels (share of memory in use) goes by time, not by size, and so does a share of time: the kernel
-    /// counts more or less processor time in some ticks than they are long.
+    /// Returns true if ticks are weighted by time, not by their divisor: ratios of levels (share of memory in use), and
+    /// shares of time, because in some ticks the kernel counts more or less processor time than they are long.
     fn goes_by_time(&self) -> bool {
         matches!(self.kind, CounterKind::Level | CounterKind::BusyFraction)
     }
 
-    /// A tick's part of the sum, no more than its value in [`CounterPlan::values`] allows: the mean is that of the
-    /// values which are shown tick by tick.
+    /// Limits a tick's numerator to what its value in [`CounterPlan::compute_values`] allows, so that the mean is that
+    /// of the values which are shown tick by tick.
     fn within(&self, numerator: f64, denominator: f64) -> f64 {
         if denominator <= 0.0 || !(self.complement || self.cap.is_finite()) {
             return numerator;
@@ -222,6 +222,7 @@ impl CounterPlan {
         (if self.complement { 1.0 - value } else { value }) * denominator
     }
 
+    /// Applies complement and cap to a value.
     fn finish(&self, value: f64) -> f64 {
         // comparisons keep a gap (NaN), which f64::min and f64::max would replace
         let value = match 1.0 - value {
@@ -232,8 +233,8 @@ impl CounterPlan {
         if value > self.cap { self.cap } else { value }
     }
 
-    /// Sums the ticks for which `keep` says so. The sums are of what the
-    /// value is made of, so that averages come out weighted.
+    /// Summarizes the ticks for which `keep` returns true. It sums the numerators and
+    /// denominators of the values, so that averages come out weighted.
     pub fn summarise(&self, frame: &Frame, keep: impl Fn(usize) -> bool) -> CounterSummary {
         let mut sum = CounterSummary::default();
         for (index, tick) in frame.ticks().iter().enumerate() {
@@ -286,7 +287,7 @@ impl CounterPlan {
         sum
     }
 
-    /// The one value of a summed-up stretch; `None` where nothing was measured.
+    /// The single value of a summary; `None` where nothing was measured.
     pub fn value(&self, sum: &CounterSummary) -> Option<f64> {
         if sum.ticks == 0 || sum.denominator <= 0.0 {
             return None;
@@ -309,8 +310,8 @@ fn is_rate(catalogue: &Catalogue, counter: &str) -> bool {
     catalogue.get(counter).is_some_and(|c| c.kind == CounterKind::Rate)
 }
 
-/// The columns that weight an average: the weight itself, or what it is
-/// computed from; and whether they are rates.
+/// Returns the columns that weight an average (the weight itself, or the columns it is
+/// computed from), and true if they are rates.
 fn weight_columns(
     catalogue: &Catalogue,
     schema: &Schema,
@@ -320,7 +321,7 @@ fn weight_columns(
     if let Some(column) = term(schema, weight, instance) {
         return Some((vec![column], is_rate(catalogue, weight)));
     }
-    // a difference of rates is left out: it is no sum of columns
+    // a difference of rates is left out: it is not a sum of columns
     let mut ways = catalogue.get(weight)?.derive.iter().filter(|d| d.minus.is_empty());
     ways.find_map(|d| Some((terms(schema, &d.sum, instance)?, d.sum.iter().any(|id| is_rate(catalogue, id)))))
 }

@@ -1,54 +1,54 @@
-//! What is wrong in a file that a person wrote, and where: one form of it for rules,
+//! Problems in files that people wrote, with their location: one form for rules,
 //! descriptions and catalogues.
 
 use thiserror::Error;
 
 use crate::text::printable;
 
-/// Something wrong in a file, or worth knowing: `rules.toml:12: rule disk.q: unknown key`.
+/// A problem or a remark on a file: `rules.toml:12: rule disk.q: unknown key`.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{file}:{line}: {item}{}{message}", if item.is_empty() { "" } else { ": " })]
 pub struct Problem {
-    /// File, as it was named.
+    /// File name as given by the user.
     pub file: String,
     /// Line, from 1.
     pub line: usize,
-    /// `rule disk.q`, `drive data`, or empty where it is about the whole file.
+    /// `rule disk.q`, `drive data`, or empty where it concerns the whole file.
     pub item: String,
-    /// What is wrong, and what would be right.
+    /// The problem, and how to fix it.
     pub message: String,
 }
 
-/// Everything that is wrong in a file, by line; at least one.
+/// All problems of a file, by line; at least one.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}", lines(.0))]
 pub struct Problems(pub Vec<Problem>);
 
 fn lines(problems: &[Problem]) -> String {
-    // a key or a value may hold a line break: what follows it would pass for the next problem
+    // a key or a value may hold a line break: the text after it would pass for the next problem
     let line = |problem: &Problem| printable(&problem.to_string()).into_owned();
     problems.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A text that is read, and what its problems call it.
+/// A text that is read, and its name in problems.
 #[derive(Clone, Copy, Debug)]
 pub struct ProblemSource<'t> {
-    /// File, as it was named.
+    /// File name as given by the user.
     pub file: &'t str,
     /// Its text.
     pub text: &'t str,
 }
 
 impl ProblemSource<'_> {
-    /// Line of a place in the text (bytes from its beginning), from 1.
-    pub fn line(&self, index: usize) -> usize {
-        let end = index.min(self.text.len());
+    /// Line of a byte offset in the text, from 1.
+    pub fn line(&self, offset: usize) -> usize {
+        let end = offset.min(self.text.len());
         1 + self.text.as_bytes()[..end].iter().filter(|&&b| b == b'\n').count()
     }
 
-    /// A problem at a place in the text.
-    pub fn problem(&self, index: usize, item: &str, message: impl Into<String>) -> Problem {
-        Problem { file: self.file.into(), line: self.line(index), item: item.into(), message: message.into() }
+    /// Creates a problem at a byte offset in the text.
+    pub fn problem(&self, offset: usize, item: &str, message: impl Into<String>) -> Problem {
+        Problem { file: self.file.into(), line: self.line(offset), item: item.into(), message: message.into() }
     }
 }
 

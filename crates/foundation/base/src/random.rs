@@ -1,4 +1,4 @@
-//! Chance, seeded: the same seed and lane draw the same numbers on every
+//! Seeded random numbers: the same seed and stream give the same sequence on every
 //! machine.
 
 use std::f64::consts::TAU;
@@ -9,10 +9,10 @@ use std::f64::consts::TAU;
 pub struct Rng([u64; 4]);
 
 impl Rng {
-    /// A generator for a seed and a lane (a user, a drive, a repetition):
-    /// lanes of one seed draw independently.
-    pub fn new(seed: u64, lane: u64) -> Rng {
-        let mut state = seed ^ lane.wrapping_mul(0xd1b5_4a32_d192_ed03);
+    /// A generator for a seed and a stream number (a user, a drive, a repetition):
+    /// streams of one seed are independent.
+    pub fn new(seed: u64, stream: u64) -> Rng {
+        let mut state = seed ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03);
         Rng(std::array::from_fn(|_| {
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let mut z = state;
@@ -22,7 +22,7 @@ impl Rng {
         }))
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {
         let [a, b, c, d] = &mut self.0;
@@ -37,44 +37,44 @@ impl Rng {
         result
     }
 
-    /// A number below `most`; 0 where `most` is 0 (Lemire's multiplication;
-    /// its bias is below 2^-32 for any `most` up to 2^32).
+    /// Returns a number below `limit`; 0 where `limit` is 0 (Lemire's multiplication;
+    /// its bias is below 2^-32 for any `limit` up to 2^32).
     #[inline]
-    pub fn below(&mut self, most: u64) -> u64 {
-        ((u128::from(self.bits()) * u128::from(most)) >> 64) as u64
+    pub fn below(&mut self, limit: u64) -> u64 {
+        ((u128::from(self.bits()) * u128::from(limit)) >> 64) as u64
     }
 
-    /// From 0 up to, not including, 1.
+    /// Returns a number from 0 (included) to 1 (excluded).
     #[inline]
     pub fn share(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// True this share of the time.
+    /// Returns true with this probability.
     #[inline]
-    pub fn chance(&mut self, share: f64) -> bool {
-        self.share() < share
+    pub fn chance(&mut self, probability: f64) -> bool {
+        self.share() < probability
     }
 
-    /// From an exponential distribution with this mean.
+    /// Draws from an exponential distribution with this mean.
     #[inline]
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.share()).ln()
     }
 
-    /// From an Erlang distribution: the sum of `stages` exponentials, `mean`
+    /// Draws from an Erlang distribution: the sum of `stages` exponentials, `mean`
     /// in all. Its squared coefficient of variation is 1 / `stages`.
     pub fn erlang(&mut self, stages: u32, mean: f64) -> f64 {
         let stages = stages.max(1);
         let product = (0..stages).fold(1.0, |product, _| product * (1.0 - self.share()));
-        // thousands of stages would leave the product at 0
+        // with thousands of stages the product underflows to 0
         if product > 0.0 {
             return -mean / f64::from(stages) * product.ln();
         }
         (0..stages).map(|_| self.exponential(mean / f64::from(stages))).sum()
     }
 
-    /// From the standard normal distribution (Box and Muller, 1958).
+    /// Draws from the standard normal distribution (Box and Muller, 1958).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.share()).ln()).sqrt();
         radius * (TAU * self.share()).cos()
@@ -87,8 +87,8 @@ mod tests {
 
     /// Mean and squared coefficient of variation of many draws.
     fn moments(mut draw: impl FnMut(&mut Rng) -> f64) -> (f64, f64) {
-        let mut dice = Rng::new(11, 0);
-        let all: Vec<f64> = (0..400_000).map(|_| draw(&mut dice)).collect();
+        let mut rng = Rng::new(11, 0);
+        let all: Vec<f64> = (0..400_000).map(|_| draw(&mut rng)).collect();
         let mean = all.iter().sum::<f64>() / all.len() as f64;
         let variance = all.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / all.len() as f64;
         (mean, variance / mean.powi(2))
@@ -110,9 +110,9 @@ mod tests {
 
     #[test]
     fn one_seed_one_sequence_and_lanes_apart() {
-        let draw = |seed, lane| {
-            let mut dice = Rng::new(seed, lane);
-            (0..8).map(|_| dice.bits()).collect::<Vec<u64>>()
+        let draw = |seed, stream| {
+            let mut rng = Rng::new(seed, stream);
+            (0..8).map(|_| rng.bits()).collect::<Vec<u64>>()
         };
         assert_eq!(draw(1, 2), draw(1, 2));
         assert_ne!(draw(1, 2), draw(1, 3));
@@ -129,9 +129,9 @@ mod tests {
 
     #[test]
     fn corners() {
-        let mut dice = Rng::new(3, 3);
-        assert_eq!((dice.below(0), dice.below(1)), (0, 0));
-        assert!(dice.erlang(5000, 1.0).is_finite());
-        assert!(!dice.chance(0.0) && dice.chance(1.0));
+        let mut rng = Rng::new(3, 3);
+        assert_eq!((rng.below(0), rng.below(1)), (0, 0));
+        assert!(rng.erlang(5000, 1.0).is_finite());
+        assert!(!rng.chance(0.0) && rng.chance(1.0));
     }
 }

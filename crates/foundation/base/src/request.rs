@@ -1,9 +1,9 @@
-//! One request to a disk: when it came, where it went, when it was done. A
-//! request trace is a stream of these; a simulated host makes them too.
+//! One request to a disk with its arrival, issue and completion times and its position. A
+//! request trace is a stream of these; a simulated host generates them too.
 
 use std::fmt;
 
-/// What was asked for.
+/// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Operation {
@@ -11,14 +11,14 @@ pub enum Operation {
     Read,
     /// Data to the disk.
     Write,
-    /// What the disk holds in its cache is to be made durable; no place and no length.
+    /// The disk shall make the contents of its cache durable; has no position and no length.
     Flush,
-    /// The disk may forget a range (trim, unmap).
+    /// The disk may discard a range (trim, unmap).
     Discard,
 }
 
 impl Operation {
-    /// All of them, in the order of their numbers.
+    /// All operations, in the order of their discriminants.
     pub const ALL: [Operation; 4] = [Operation::Read, Operation::Write, Operation::Flush, Operation::Discard];
 
     /// `read`, `write`, `flush` or `discard`.
@@ -26,41 +26,41 @@ impl Operation {
         ["read", "write", "flush", "discard"][self as usize]
     }
 
-    /// The operation of this [`Operation::name`].
+    /// Returns the operation with this [`Operation::name`].
     pub fn from_name(name: &str) -> Option<Operation> {
         Operation::ALL.into_iter().find(|o| o.name() == name)
     }
 
-    /// True where data moves between host and disk.
+    /// Returns true if data move between host and disk.
     pub fn moves_data(self) -> bool {
         matches!(self, Operation::Read | Operation::Write)
     }
 }
 
-/// One request. Moments are nanoseconds on one clock for a whole trace: since
+/// One request. Times are nanoseconds on one clock for a whole trace: since
 /// 1970 UTC where the trace knows the time of day, otherwise since its start.
 ///
-/// It is kept to 40 bytes, because traces hold many millions.
+/// Its size is kept to 40 bytes, because traces hold many millions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// When it was asked for, nanoseconds.
+    /// Time at which it entered the queue, nanoseconds.
     pub arrival_ns: i64,
-    /// When it went to the device, nanoseconds, or [`Request::UNKNOWN`].
+    /// Time at which it was issued to the device, nanoseconds, or [`Request::UNKNOWN_NS`].
     pub issued_ns: i64,
-    /// When it was done, nanoseconds, or [`Request::UNKNOWN`].
+    /// Time at which it completed, nanoseconds, or [`Request::UNKNOWN_NS`].
     pub completion_ns: i64,
-    /// Where it begins on the device, bytes.
+    /// First byte on the device.
     pub offset_bytes: u64,
-    /// How much of the device it covers, bytes.
+    /// Length, bytes.
     pub length_bytes: u32,
     /// Position of the device in the trace's list of devices.
     pub device: u16,
-    /// What was asked for.
+    /// Kind of the request.
     pub operation: Operation,
 }
 
 impl Request {
-    /// A moment that was not traced.
+    /// Stands for a time that was not traced.
     pub const UNKNOWN: i64 = i64::MIN;
 
     /// A request of which only the arrival is known.
@@ -76,12 +76,12 @@ impl Request {
         }
     }
 
-    /// When it went to the device.
+    /// Time at which it was issued to the device, nanoseconds, if known.
     pub fn issued(&self) -> Option<i64> {
         (self.issued_ns != Request::UNKNOWN).then_some(self.issued_ns)
     }
 
-    /// When it was done.
+    /// Time at which it completed, nanoseconds, if known.
     pub fn completed(&self) -> Option<i64> {
         (self.completion_ns != Request::UNKNOWN).then_some(self.completion_ns)
     }
@@ -91,17 +91,17 @@ impl Request {
         self.offset_bytes.saturating_add(u64::from(self.length_bytes))
     }
 
-    /// Arrival to issue, nanoseconds: how long it queued in the host.
+    /// Queue time in the host, from arrival to issue, nanoseconds.
     pub fn queue_ns(&self) -> Option<u64> {
         self.issued().and_then(|issued| span(self.arrival_ns, issued))
     }
 
-    /// Issue to completion, nanoseconds: how long the device took.
+    /// Service time of the device, from issue to completion, nanoseconds.
     pub fn service_ns(&self) -> Option<u64> {
         self.issued().zip(self.completed()).and_then(|(issued, done)| span(issued, done))
     }
 
-    /// Arrival to completion, nanoseconds: how long who asked had to wait.
+    /// Response time as the requester sees it, from arrival to completion, nanoseconds.
     pub fn response_ns(&self) -> Option<u64> {
         self.completed().and_then(|done| span(self.arrival_ns, done))
     }
@@ -114,7 +114,7 @@ impl fmt::Display for Request {
     }
 }
 
-/// Time from one moment to a later one; a clock that went back tells nothing.
+/// Time from one timestamp to a later one; `None` where the clock went back.
 fn span(from: i64, to: i64) -> Option<u64> {
     to.checked_sub(from).and_then(|ns| u64::try_from(ns).ok())
 }

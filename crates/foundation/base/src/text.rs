@@ -4,23 +4,23 @@
 
 use std::borrow::Cow;
 
-/// What stands in the place of a character that is not shown.
+/// Replaces a character that is not shown.
 const REPLACED: char = '\u{fffd}';
 
-/// Whether a terminal or a viewer acts on this character instead of showing it: control
-/// characters of both sets, and the marks that turn the direction of text or end a line.
+/// Returns true if a terminal or a viewer acts on this character instead of showing it: C0 and C1
+/// control characters, and the marks that change the direction of text or end a line.
 pub fn is_control(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// Foreign text in one line: line ends and tabs become blanks, other control characters
-/// U+FFFD.
+/// Makes foreign text safe to print in one line: line ends and tabs become blanks, other control
+/// characters U+FFFD.
 pub fn printable(text: &str) -> Cow<'_, str> {
     disarmed(text, |_| false)
 }
 
-/// The same for text of several lines, which keep their ends.
+/// Makes foreign text of several lines safe to print; line ends stay.
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     disarmed(text, |c| c == '\n')
 }
@@ -29,16 +29,16 @@ fn disarmed(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.chars().any(|c| is_control(c) && !keep(c)) {
         return Cow::Borrowed(text);
     }
-    let one = |c: char| match c {
+    let replaced = |c: char| match c {
         c if keep(c) || !is_control(c) => c,
         '\n' | '\r' | '\t' | '\u{2028}' | '\u{2029}' => ' ',
         _ => REPLACED,
     };
-    Cow::Owned(text.chars().map(one).collect())
+    Cow::Owned(text.chars().map(replaced).collect())
 }
 
-/// A finished screen, whose colours are ours: what [`printable_lines`] does, but where
-/// `colour` says so `ESC [ digits m` stays, which sets colours and nothing else.
+/// Makes a finished screen safe to print, as [`printable_lines`] does; if `colour` is true,
+/// `ESC [ digits m` stays, which sets colours and nothing else.
 pub fn screen(text: &str, colour: bool) -> Cow<'_, str> {
     if !colour {
         return printable_lines(text);
@@ -58,7 +58,7 @@ pub fn screen(text: &str, colour: bool) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Bytes of the colour escape that the text begins with, if it begins with one.
+/// Length in bytes of the colour escape at the start of the text, if there is one.
 pub fn colour_length(text: &str) -> Option<usize> {
     const LONGEST: usize = 8;
     let codes = text.strip_prefix("\x1b[")?;
@@ -66,9 +66,9 @@ pub fn colour_length(text: &str) -> Option<usize> {
     (codes.as_bytes().get(digits) == Some(&b'm')).then_some(digits + 3)
 }
 
-/// A JSON document with the control characters that JSON allows raw (DEL, C1, direction
-/// marks) as `\u` escapes: the same data, and nothing that a terminal acts on. They
-/// stand in strings only, because a document has none elsewhere.
+/// Escapes the control characters that JSON allows raw (DEL, C1, direction marks) as `\u`:
+/// the data stay the same, and nothing is left that a terminal acts on. Such characters
+/// occur in strings only, because a document has none elsewhere.
 pub fn json(document: &str) -> Cow<'_, str> {
     if !document.chars().any(|c| is_control(c) && !c.is_ascii_control() || c == '\x7f') {
         return Cow::Borrowed(document);
@@ -76,7 +76,7 @@ pub fn json(document: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(document.len() + 16);
     for c in document.chars() {
         match c {
-            // all of them are of the first plane: four digits are enough
+            // all of them are in the basic multilingual plane: four digits are enough
             c if is_control(c) && !matches!(c, '\n' | '\r' | '\t') => out.push_str(&format!("\\u{:04x}", u32::from(c))),
             c => out.push(c),
         }
@@ -84,26 +84,26 @@ pub fn json(document: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// At most `most` characters of a foreign text, in one line, for a message.
-pub fn shortened(text: &str, most: usize) -> String {
-    let shown: String = printable(text).chars().take(most).collect();
-    if text.chars().nth(most).is_some() { shown + "…" } else { shown }
+/// Cuts a foreign text to at most `max_chars` printable characters in one line, for a message.
+pub fn shortened(text: &str, max_chars: usize) -> String {
+    let shown: String = printable(text).chars().take(max_chars).collect();
+    if text.chars().nth(max_chars).is_some() { shown + "…" } else { shown }
 }
 
-/// True where two names are of one machine. Case does not matter, and a short name is the same as
-/// a long one that begins with it: `db1` and `DB1.example.com`. Two long ones are compared whole.
+/// Returns true if two names belong to one machine. Case does not matter, and a short name equals
+/// a long one that begins with it: `db1` and `DB1.example.com`. Two long names are compared in full.
 pub fn same_host(one: &str, other: &str) -> bool {
     let is_short_of = |short: &str, long: &str| {
         let first = long.split('.').next().unwrap_or_default();
-        // the first number of an address is no name
+        // the first number of an address is not a host name
         let is_name = first.contains(|c: char| !c.is_ascii_digit());
         is_name && !short.contains('.') && short.eq_ignore_ascii_case(first)
     };
     one.eq_ignore_ascii_case(other) || is_short_of(one, other) || is_short_of(other, one)
 }
 
-/// A text as a cell of CSV (RFC 4180): what holds a comma, a quote or a line end, or has blanks
-/// around it, stands in quotes.
+/// Writes a text as a cell of CSV (RFC 4180): one that holds a comma, a quote or a line end, or has
+/// blanks around it, is quoted.
 pub fn csv_cell(text: &str) -> Cow<'_, str> {
     match text.contains([',', '"', '\r', '\n']) || text.trim() != text {
         true => Cow::Owned(format!("\"{}\"", text.replace('"', "\"\""))),
@@ -111,8 +111,8 @@ pub fn csv_cell(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A cell of words as a spreadsheet shows it: one that would be taken for a formula gets
-/// an apostrophe in front, which a spreadsheet hides. Not for numbers.
+/// Prefixes a text cell that a spreadsheet would take for a formula with an apostrophe,
+/// which the spreadsheet hides. Not for numbers.
 pub fn no_formula(cell: &str) -> Cow<'_, str> {
     match cell.starts_with(FORMULA) {
         true => Cow::Owned(format!("'{cell}")),
@@ -120,12 +120,12 @@ pub fn no_formula(cell: &str) -> Cow<'_, str> {
     }
 }
 
-/// The cell that [`no_formula`] was made of.
+/// Reverses [`escape_formula`].
 pub fn from_no_formula(cell: &str) -> &str {
     cell.strip_prefix('\'').filter(|rest| rest.starts_with(FORMULA)).unwrap_or(cell)
 }
 
-/// What a formula begins with.
+/// Characters that a formula can begin with.
 const FORMULA: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
 #[cfg(test)]

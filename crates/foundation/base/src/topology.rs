@@ -1,9 +1,9 @@
-//! How instances stand on each other, and what load on an array means for its
-//! members.
+//! The machine's storage stack: devices, the devices below them, filesystems and swap areas, and the
+//! cost of load on an array for its members.
 
 use serde::{Deserialize, Serialize};
 
-/// The machine's storage and size as far as it could be seen.
+/// The machine's storage and size, as far as visible.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Topology {
@@ -22,11 +22,11 @@ pub struct Topology {
     pub devices: Vec<Device>,
     /// Mounted filesystems that have a device.
     pub filesystems: Vec<Filesystem>,
-    /// Swap areas: name of the block device or file, and whether it is zram.
+    /// Swap areas.
     pub swaps: Vec<Swap>,
 }
 
-/// Bytes of a page where nobody says it; kernels for ARM and POWER have larger ones, too.
+/// Size of a page where it is unknown, bytes; kernels for ARM and POWER have larger ones, too.
 pub const USUAL_PAGE_BYTES: f64 = 4096.0;
 
 fn is_unknown(bytes: &u64) -> bool {
@@ -39,7 +39,7 @@ fn is_unknown(bytes: &u64) -> bool {
 pub struct Swap {
     /// Path as the kernel prints it.
     pub path: String,
-    /// The block device that bears it, empty where unknown.
+    /// The block device that holds it, empty where unknown.
     pub device: String,
     /// Size, bytes.
     pub bytes: u64,
@@ -53,11 +53,11 @@ pub struct Filesystem {
     pub mount: String,
     /// Filesystem type, such as `ext4`.
     pub kind: String,
-    /// Device or set that bears it (a name in `devices`), empty where unknown.
+    /// Device or set that holds it (a name in `devices`), empty where unknown.
     pub device: String,
 }
 
-/// What sort of block device an entry is.
+/// Kind of a block device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceKind {
@@ -76,29 +76,29 @@ pub enum DeviceKind {
     Zram,
     /// A multipath node over several paths (NVMe native multipath).
     Multipath,
-    /// A btrfs volume, which is no block device of its own; named `btrfs:UUID-or-label`.
+    /// A btrfs volume, which is not itself a block device; named `btrfs:UUID-or-label`.
     Btrfs,
     /// A ZFS pool.
     Zfs,
 }
 
-/// Class of a device, which sets what can be expected of it.
+/// Class of a device, which determines the performance to expect of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceClass {
-    /// Turning platters.
+    /// Hard disk.
     Rotational,
     /// SATA or SAS flash.
     Flash,
     /// NVMe flash.
     Nvme,
-    /// A virtual machine's disk or a cloud volume: what bears it is hidden.
+    /// A virtual machine's disk or a cloud volume: the storage behind it is hidden.
     Virtual,
     /// Over a network (NBD, iSCSI, FUSE).
     Network,
     /// Memory.
     Memory,
-    /// Could not be told.
+    /// Could not be determined.
     #[default]
     Unknown,
 }
@@ -148,7 +148,7 @@ impl RaidLevel {
         }
     }
 
-    /// Reads a level's name: `raid5`, `5`, `RAID 10`, `single`.
+    /// Parses a level's name: `raid5`, `5`, `RAID 10`, `single`.
     pub fn parse(text: &str) -> Option<RaidLevel> {
         let plain: String = text.to_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
         match plain.strip_prefix("raid").unwrap_or(&plain) {
@@ -184,18 +184,18 @@ impl RaidLevel {
 pub struct Device {
     /// Kernel name (`sda`, `md0`, `loop3`), or `btrfs:…` for a volume.
     pub name: String,
-    /// What sort it is.
+    /// Its kind.
     pub kind: DeviceKind,
     /// Its class, from the device itself or, for a stacked one, its members.
     pub class: DeviceClass,
-    /// What it stands on: the disk of a partition, the members of an array,
+    /// The devices directly below it: the disk of a partition, the members of an array,
     /// the disk under a loop device's file. Empty for a leaf.
     pub below: Vec<String>,
     /// Level, where it is an array.
     pub level: Option<RaidLevel>,
-    /// How many disks stand behind it that nothing here shows: the members of
+    /// Number of hidden disks behind it: the members of
     /// a hardware array, or 1 for what is known to be one disk. `None` where
-    /// nobody said.
+    /// unknown.
     pub members: Option<u32>,
     /// Stripe unit, bytes, where it is an array that has one.
     pub stripe_bytes: Option<u64>,
@@ -203,69 +203,69 @@ pub struct Device {
     pub missing: u32,
     /// `check`, `resync`, `recover`, `reshape`, `balance`, `scrub` while one runs.
     pub background: Option<String>,
-    /// What the kernel says of rotation; wrong on many virtual disks.
+    /// The kernel's flag for a rotating disk; wrong on many virtual disks.
     pub rotational: Option<bool>,
     /// Active I/O scheduler.
     pub scheduler: Option<String>,
     /// `write back` or `write through`.
     pub write_cache: Option<String>,
-    /// Requests that the block layer queues at most.
+    /// Most requests that the block layer queues.
     pub queue_requests: Option<u32>,
-    /// Requests that the device itself takes at once.
+    /// Most requests that the device itself accepts at once: its queue depth.
     pub device_depth: Option<u32>,
     /// Largest request in bytes before the block layer splits it.
     pub max_request_bytes: Option<u64>,
     /// Size, bytes.
     pub bytes: Option<u64>,
-    /// Model, as the device says.
+    /// Model as the device reports it.
     pub model: Option<String>,
-    /// Serial number or world-wide name, as the device says.
+    /// Serial number or world-wide name as the device reports it.
     pub serial: Option<String>,
     /// Link speed, bytes a second, where shown (PCIe lanes, SAS or SATA phy).
     pub link_bytes_per_s: Option<f64>,
-    /// Where it is attached, without what is numbered by the order of finding:
-    /// two disks of one model differ in it. `None` for what is attached nowhere.
+    /// Path of the attachment, without parts that are numbered in the order of discovery:
+    /// two disks of one model differ in it. `None` for a device that is not attached anywhere.
     pub path: Option<String>,
     /// Backing file of a loop device.
     pub backing: Option<String>,
 }
 
 impl Topology {
-    /// Bytes of a page of memory, for counters of pages: the usual ones where they are unknown or cannot be.
+    /// Size of a page of memory, bytes, for counters of pages; the default where it is unknown or impossible.
     pub fn page_size(&self) -> f64 {
         let is_possible = self.page_bytes.is_power_of_two() && (4096..=1 << 20).contains(&self.page_bytes);
         if is_possible { self.page_bytes as f64 } else { USUAL_PAGE_BYTES }
     }
 
-    /// A device by name.
+    /// Returns a device by name.
     pub fn device(&self, name: &str) -> Option<&Device> {
         self.devices.iter().find(|d| d.name == name)
     }
 
-    /// True where nothing seen here lies below the device. Unknown names are
-    /// leaves: a foreign log shows no topology at all. A partition is never one.
+    /// Returns true if no visible device lies below this one. Unknown names are
+    /// leaves: a foreign log shows no topology at all. A partition is never a leaf.
     pub fn is_leaf(&self, name: &str) -> bool {
         self.device(name).is_none_or(|d| d.below.is_empty())
     }
 
-    /// The leaves under a device (itself, where it is one), each once.
+    /// Returns the leaves under a device (itself, where it is a leaf), each once.
     pub fn leaves<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
         self.ends(name, false)
     }
 
-    /// The disks under a device (itself, where it is one), each once: its leaves, but that the paths to one disk are
-    /// no disks of their own. A multipath node is the disk.
+    /// Returns the disks under a device (itself, where it is a disk), each once: its leaves, except that the paths to
+    /// one disk are not disks themselves. The multipath node is the disk.
     pub fn disks_under<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
         self.ends(name, true)
     }
 
-    /// True where `lower` is a leaf or a disk under `upper`, or is `upper` itself and stands on nothing.
+    /// Returns true if `lower` is a leaf or a disk under `upper`, or is `upper` itself and stands on nothing.
     pub fn stands_on(&self, upper: &str, lower: &str) -> bool {
         self.leaves(upper).contains(&lower) || self.disks_under(upper).contains(&lower)
     }
 
-    /// What lies under a device and stands on nothing, or is a multipath node if that is to be an end.
-    fn ends<'a>(&'a self, name: &'a str, at_multipath: bool) -> Vec<&'a str> {
+    /// Returns the leaves under a device; with `stop_at_multipath`, multipath nodes take the place of their paths.
+    fn ends<'a>(&'a self, name: &'a str, stop_at_multipath: bool) -> Vec<&'a str> {
         let mut leaves = Vec::new();
         let mut pending = vec![name];
         let mut seen: Vec<&str> = Vec::new();
@@ -275,7 +275,7 @@ impl Topology {
             }
             seen.push(next);
             match self.device(next) {
-                Some(d) if at_multipath && d.kind == DeviceKind::Multipath => leaves.push(next),
+                Some(d) if stop_at_multipath && d.kind == DeviceKind::Multipath => leaves.push(next),
                 Some(d) if !d.below.is_empty() => pending.extend(d.below.iter().map(String::as_str)),
                 _ => leaves.push(next),
             }
@@ -284,15 +284,15 @@ impl Topology {
         leaves
     }
 
-    /// Spindles (or flash devices) that share the device's load: what the
-    /// documents' "two outstanding requests a disk" is counted against. The
+    /// Number of spindles (or flash devices) that share the device's load, for
+    /// the documents' limit of "two outstanding requests a disk". The
     /// hidden members of hardware arrays count.
     pub fn spindles(&self, name: &str) -> usize {
         let hidden = |leaf: &&str| self.device(leaf).and_then(|d| d.members).unwrap_or(1) as usize;
         self.disks_under(name).iter().map(hidden).sum::<usize>().max(1)
     }
 
-    /// Arrays that have `name` among their leaves or disks.
+    /// Returns the arrays that have `name` among their leaves or disks.
     pub fn sets_over<'a>(&'a self, name: &str) -> Vec<&'a Device> {
         self.devices.iter().filter(|d| d.level.is_some() && self.stands_on(&d.name, name)).collect()
     }

@@ -1,10 +1,10 @@
-//! Durations and sizes as people type them, and values as people read them.
+//! Parsing of durations, sizes and shares that people type, and formatting of values for people.
 
 use std::fmt::Display;
 
 use thiserror::Error;
 
-/// Size of a block, bytes: disks are addressed in 512, whatever their sectors are.
+/// Size of a block, bytes: disks are addressed in units of 512, whatever the size of their sectors.
 pub const BLOCK_BYTES: u64 = 512;
 
 /// A duration or size that could not be read.
@@ -13,7 +13,7 @@ pub enum UnitError {
     /// Not a duration.
     #[error("invalid duration `{0}`: write a number and one of ms, s, m, h, d (such as 30s, 5m, 14d)")]
     Duration(String),
-    /// A duration of a right form that no command can use.
+    /// A well-formed duration outside the range that commands accept.
     #[error("invalid duration `{0}`: it must be between 1 ms and 100000 d")]
     DurationRange(String),
     /// Not a size.
@@ -36,13 +36,13 @@ fn split(text: &str) -> Option<(f64, &str)> {
     number.is_finite().then_some((number, text[end..].trim()))
 }
 
-/// Neither an interval nor a window can be 0.
+/// Shortest duration, seconds: neither an interval nor a window can be 0.
 const SHORTEST_S: f64 = 1e-3;
-/// 100,000 days: the nanoseconds of 106,752 are too many for a signed number of 64 bits.
+/// Longest duration, seconds: 100,000 days, because the nanoseconds of 106,752 days overflow a signed 64-bit number.
 const LONGEST_S: f64 = 8.64e9;
 
-/// Reads `250ms`, `30s`, `5m`, `2h`, `14d` as nanoseconds. A unit is
-/// demanded.
+/// Parses `250ms`, `30s`, `5m`, `2h`, `14d`. A unit is
+/// required.
 pub fn parse_duration(text: &str) -> Result<std::time::Duration, UnitError> {
     let wrong = || UnitError::Duration(text.to_owned());
     let (number, unit) = split(text).ok_or_else(wrong)?;
@@ -61,7 +61,7 @@ pub fn parse_duration(text: &str) -> Result<std::time::Duration, UnitError> {
     Ok(std::time::Duration::from_secs_f64(seconds))
 }
 
-/// Reads `512`, `8K`, `64KiB`, `4GB` as bytes. `K`, `KiB` are 1024; `KB` is
+/// Parses `512`, `8K`, `64KiB`, `4GB` as bytes. `K`, `KiB` are 1024; `KB` is
 /// 1000, as drives are sold.
 pub fn parse_size(text: &str) -> Result<u64, UnitError> {
     let wrong = || UnitError::Size(text.to_owned());
@@ -87,33 +87,33 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
     Ok(bytes as u64)
 }
 
-/// Reads `5%` or `0.05` as 0.05: wherever a share is asked for. It is at least 0; how large it may be is a matter of
-/// what it is a share of.
+/// Parses `5%` or `0.05` as 0.05, for every option that is a share. It is at least 0; the caller limits it at the top,
+/// because a share of some quantities may exceed 1.
 pub fn parse_share(text: &str) -> Result<f64, UnitError> {
-    let (number, whole) = text.trim().strip_suffix('%').map_or((text, 1.0), |percent| (percent, 100.0));
-    let share = number.trim().parse().ok().map(|number: f64| number / whole);
+    let (number, divisor) = text.trim().strip_suffix('%').map_or((text, 1.0), |percent| (percent, 100.0));
+    let share = number.trim().parse().ok().map(|number: f64| number / divisor);
     share.filter(|share| share.is_finite() && *share >= 0.0).ok_or_else(|| UnitError::Share(text.to_owned()))
 }
 
-/// The same of at most 1, of something whole.
+/// Parses a share of at most 1.
 pub fn parse_part(text: &str) -> Result<f64, UnitError> {
     parse_share(text).ok().filter(|share| *share <= 1.0).ok_or_else(|| UnitError::Share(text.to_owned()))
 }
 
-/// Reads `95` or `95%` as 95: wherever the unit is per cent.
+/// Parses `95` or `95%` as 95, for every option whose unit is per cent.
 pub fn parse_percentage(text: &str) -> Result<f64, UnitError> {
-    let text_of = text.trim();
+    let trimmed = text.trim();
     let percent =
-        text_of.strip_suffix('%').unwrap_or(text_of).trim().parse().ok().filter(|percent: &f64| percent.is_finite());
+        trimmed.strip_suffix('%').unwrap_or(trimmed).trim().parse().ok().filter(|percent: &f64| percent.is_finite());
     percent.ok_or_else(|| UnitError::Percentage(text.to_owned()))
 }
 
-/// A value with its unit as people read it.
+/// Formats a value with its unit for people.
 ///
 /// ```
-/// use diskwright_base::units::display;
-/// assert_eq!(display(0.0012, "s"), "1.2 ms");
-/// assert_eq!(display(35e6, "bytes_per_s"), "35 MB/s");
+/// use diskwright_base::units::format_value;
+/// assert_eq!(format_value(0.0012, "s"), "1.2 ms");
+/// assert_eq!(format_value(35e6, "bytes_per_s"), "35 MB/s");
 /// ```
 pub fn display(value: f64, unit: &str) -> String {
     if value.is_nan() {
@@ -147,7 +147,7 @@ fn display_seconds(value: f64) -> String {
     }
 }
 
-/// A length of time in words: `30 s`, `5 min`, `2 h 30 min`, `14 d`.
+/// Formats a duration in its two largest units: `30 s`, `5 min`, `2 h 30 min`, `14 d`.
 pub fn length(seconds: f64) -> String {
     if !seconds.is_finite() {
         return "an unknown time".into();
@@ -169,20 +169,20 @@ pub fn length(seconds: f64) -> String {
     parts.join(" ")
 }
 
-/// A count with its noun: `1 gap`, `2 gaps`.
+/// Formats a count with its noun: `1 gap`, `2 gaps`.
 pub fn plural<N: Display + From<u8> + PartialEq>(count: N, one: &str, many: &str) -> String {
     let noun = if count == N::from(1) { one } else { many };
     format!("{count} {noun}")
 }
 
-/// The same of any number, as people read it: `1 year`, `2.5 years`.
+/// Formats any number, to three significant digits, with its noun: `1 year`, `2.5 years`.
 pub fn counted(value: f64, one: &str, many: &str) -> String {
     let shown = digits(value);
     let noun = if shown == "1" { one } else { many };
     format!("{shown} {noun}")
 }
 
-/// Decimal prefix: `35 M`, and `12 ` below a thousand.
+/// Formats a number with a decimal prefix: `35 M`, and `12 ` below a thousand.
 fn prefixed(value: f64) -> String {
     let size = value.abs();
     let (scale, prefix) = match size {
@@ -195,7 +195,7 @@ fn prefixed(value: f64) -> String {
     format!("{} {}", digits(value / scale), prefix)
 }
 
-/// Three significant digits, without an exponent.
+/// Formats a number to three significant digits, without an exponent.
 pub fn digits(value: f64) -> String {
     let size = value.abs();
     let decimals = match size {

@@ -1,4 +1,4 @@
-//! Zipf's law: few places are asked for often, most seldom.
+//! Zipf's law: few places are accessed often, most rarely.
 
 use crate::Rng;
 
@@ -14,7 +14,7 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// Of so many ranks, with this exponent; 1 is taken as a little less.
+    /// Creates the distribution of `count` ranks with the exponent `theta`; 1 is replaced by a little less.
     pub fn new(count: u64, theta: f64) -> Zipf {
         let theta = if (theta - 1.0).abs() < 1e-6 { 1.0 - 1e-6 } else { theta.max(0.0) };
         let zeta = zeta(count, theta);
@@ -23,10 +23,10 @@ impl Zipf {
         Zipf { count: n, theta, alpha: 1.0 / (1.0 - theta), zeta, eta }
     }
 
-    /// A rank: 0 is the most wanted.
+    /// Draws a rank: 0 is the most frequent.
     #[inline]
-    pub fn draw(&self, dice: &mut Rng) -> u64 {
-        let share = dice.share();
+    pub fn draw(&self, rng: &mut Rng) -> u64 {
+        let share = rng.share();
         let point = share * self.zeta;
         if point < 1.0 || self.count < 2.0 {
             return 0;
@@ -44,7 +44,7 @@ fn zeta2(theta: f64) -> f64 {
 }
 
 /// Sum of 1/i^theta: the first terms one by one, the rest by the integral
-/// (Euler and Maclaurin), exact to far below what a run can tell.
+/// (Euler and Maclaurin), exact to far below what a run can resolve.
 fn zeta(count: u64, theta: f64) -> f64 {
     const EXACT: u64 = 10_000;
     let head: f64 = (1..=count.min(EXACT)).map(|i| (i as f64).powf(-theta)).sum();
@@ -55,7 +55,7 @@ fn zeta(count: u64, theta: f64) -> f64 {
     head + (b.powf(1.0 - theta) - a.powf(1.0 - theta)) / (1.0 - theta) + 0.5 * (b.powf(-theta) - a.powf(-theta))
 }
 
-/// Spreads ranks over places, so that the most wanted do not lie side by side:
+/// Scatters ranks over places, so that the most frequent are not adjacent:
 /// multiplication by an odd constant, then the high bits.
 pub fn scatter(rank: u64, places: u64) -> u64 {
     let mixed = (rank + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -69,10 +69,10 @@ mod tests {
     #[test]
     fn zipf_draws_ranks_as_its_law_says() {
         let zipf = Zipf::new(1000, 0.99);
-        let mut dice = Rng::new(7, 0);
+        let mut rng = Rng::new(7, 0);
         let mut counts = vec![0u32; 1000];
         for _ in 0..1_000_000 {
-            counts[zipf.draw(&mut dice) as usize] += 1;
+            counts[zipf.draw(&mut rng) as usize] += 1;
         }
         // rank 1 has 1/zeta of all, rank 2 1/2^theta of that
         let first = 1e6 / zeta(1000, 0.99);

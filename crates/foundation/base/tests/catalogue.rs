@@ -13,8 +13,8 @@ fn all() -> &'static [Counter] {
 }
 
 fn schema(counters: &[&str]) -> Schema {
-    let of = |c: &&str| Series { counter: (*c).into(), instance: "x".into(), scale: 1.0 };
-    Schema::new(counters.iter().map(of).collect())
+    let series = |c: &&str| Series { counter: (*c).into(), instance: "x".into(), scale: 1.0 };
+    Schema::new(counters.iter().map(series).collect())
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn ready_made_counters_resolve_each_other() {
     is(&[("processor.busy", 0.7), ("processor.user", 0.5)], "processor.privileged", 0.2);
     is(&[("paging.pages_input_per_s", 8.0), ("paging.pages_output_per_s", 4.0)], "paging.pages_per_s", 12.0);
     is(&[("system.interrupts", 2000.0)], "interrupts.total_per_s", 1000.0);
-    // a disk that only shows the capped number tells neither its queue nor its busy time
+    // neither the queue nor the busy time can be derived from the capped number alone
     assert_eq!(value(&[("physical_disk.disk_time_nt", 1.0)], "physical_disk.avg_queue_length"), None);
     assert_eq!(value(&[("physical_disk.disk_time_nt", 0.4)], "physical_disk.busy"), None);
 }

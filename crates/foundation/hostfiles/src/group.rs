@@ -1,20 +1,20 @@
-//! The control groups of this process, of version 1 or 2, and what they limit: a program in a container has less than
-//! the machine has. A limit of any group above counts as well as that of the innermost.
+//! The control groups of this process, version 1 or 2, and their limits: a program in a container has fewer resources
+//! than the machine. A limit of any group above applies as well as that of the innermost.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::mounts::{self, MountRow};
 
-/// What version 1 writes for "no limit" of memory is near the largest number; no machine has so much.
+/// Limit of memory from which version 1 means "no limit": it writes a number near the largest; no machine has so much.
 const NO_LIMIT: u64 = 1 << 60;
 
 /// The groups of this process in the hierarchy of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnGroup {
-    /// Its group first, then those above it, as far as they are seen.
+    /// Folder of its group first, then those of the groups above it, as far as visible.
     folders: Vec<PathBuf>,
-    /// Version 2.
+    /// True for version 2.
     is_unified: bool,
 }
 
@@ -26,9 +26,9 @@ struct GroupMount {
     is_unified: bool,
 }
 
-/// The mount of a controller: of version 1 where it is there, else of version 2.
+/// Returns the mount of a controller: of version 1 where there is one, else of version 2.
 fn mount(mountinfo: &str, controller: &str) -> Option<GroupMount> {
-    let of_groups = |row: MountRow<'_>| {
+    let cgroup_mount = |row: MountRow<'_>| {
         let is_unified = match row.kind {
             "cgroup2" => true,
             "cgroup" if row.options.split(',').any(|option| option == controller) => false,
@@ -36,11 +36,11 @@ fn mount(mountinfo: &str, controller: &str) -> Option<GroupMount> {
         };
         Some(GroupMount { root: row.root, point: row.point, is_unified })
     };
-    mounts::rows(mountinfo).filter_map(of_groups).min_by_key(|mount| mount.is_unified)
+    mounts::rows(mountinfo).filter_map(cgroup_mount).min_by_key(|mount| mount.is_unified)
 }
 
 impl OwnGroup {
-    /// That of a controller (`cpu`, `memory`), on a machine below a folder: `/` for this one.
+    /// Finds the group for a controller (`cpu`, `memory`). `machine` is the machine's root folder, `/` for this one.
     #[must_use]
     pub fn of(machine: &Path, controller: &str) -> Option<OwnGroup> {
         let mount = mount(&mounts::table(machine.join("proc/self/mountinfo")), controller)?;
@@ -48,12 +48,12 @@ impl OwnGroup {
         let path = groups.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':');
             let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-            let is_it = if mount.is_unified {
+            let is_match = if mount.is_unified {
                 controllers.is_empty()
             } else {
                 controllers.split(',').any(|name| name == controller)
             };
-            is_it.then_some(path)
+            is_match.then_some(path)
         })?;
         let top = machine.join(mount.point.strip_prefix("/").unwrap_or(&mount.point));
         // a container may see its own group as the whole hierarchy, and its path from outside
@@ -63,18 +63,18 @@ impl OwnGroup {
         Some(OwnGroup { folders, is_unified: mount.is_unified })
     }
 
-    /// Its folder.
+    /// Folder of the innermost group.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folders[0]
     }
 
-    /// Its folder, and those of the groups above it.
+    /// Folder of the innermost group, then those of the groups above it.
     pub fn folders(&self) -> impl Iterator<Item = &Path> {
         self.folders.iter().map(PathBuf::as_path)
     }
 
-    /// What a file of each group says, where there is one: `unified` of version 2, `old` of version 1.
+    /// Folder and text of a file of each group that has it; its name is `unified` in version 2, `old` in version 1.
     fn texts<'a>(&'a self, unified: &'a str, old: &'a str) -> impl Iterator<Item = (&'a Path, String)> {
         let name = if self.is_unified { unified } else { old };
         self.folders().filter_map(move |folder| Some((folder, fs::read_to_string(folder.join(name)).ok()?)))
@@ -85,12 +85,12 @@ fn number(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// The value of a line of a table: `throttled_usec 5`.
+/// Returns the value of a named line of a table: `throttled_usec 5`.
 fn value(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| number(line.strip_prefix(name)?.strip_prefix(' ')?))
 }
 
-/// Memory that the limits of this process's groups leave to it, bytes; pages of files that can go count as free. `None`
+/// Memory that the limits of this process's groups leave to it, bytes; reclaimable file pages count as free. `None`
 /// where there is no limit.
 #[must_use]
 pub fn memory_room(machine: &Path) -> Option<u64> {
@@ -100,17 +100,17 @@ pub fn memory_room(machine: &Path) -> Option<u64> {
         false => ("memory.usage_in_bytes", ["total_active_file", "total_inactive_file"]),
     };
     let limited = group.texts("memory.max", "memory.limit_in_bytes");
-    let room = |(folder, limit): (&Path, String)| {
+    let left = |(folder, limit): (&Path, String)| {
         let limit = number(&limit).filter(|limit| *limit < NO_LIMIT)?;
         let used = number(&fs::read_to_string(folder.join(usage)).ok()?)?;
         let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
         let files: u64 = pages.iter().filter_map(|name| value(&stat, name)).sum();
         Some(limit.saturating_sub(used.saturating_sub(files)))
     };
-    limited.filter_map(room).min()
+    limited.filter_map(left).min()
 }
 
-/// Memory that the machine has available, bytes; `None` where the kernel does not tell.
+/// Memory that the machine has available, bytes; `None` where the kernel does not report it.
 #[must_use]
 pub fn machine_memory_available(machine: &Path) -> Option<u64> {
     let text = fs::read_to_string(machine.join("proc/meminfo")).ok()?;
@@ -118,13 +118,13 @@ pub fn machine_memory_available(machine: &Path) -> Option<u64> {
     number(line.trim().strip_suffix("kB")?)?.checked_mul(1024)
 }
 
-/// Memory that this process can have, bytes: what the machine has available, within the limits of its groups.
+/// Memory that this process can get, bytes: the memory available on the machine, within the limits of its groups.
 #[must_use]
 pub fn memory_available(machine: &Path) -> Option<u64> {
     machine_memory_available(machine).into_iter().chain(memory_room(machine)).min()
 }
 
-/// The tightest limit of processor time of this process's groups: so many microseconds in each period of so many.
+/// The tightest limit of processor time of this process's groups: quota and period, microseconds.
 #[must_use]
 pub fn processor_limit(machine: &Path) -> Option<(u64, u64)> {
     let group = OwnGroup::of(machine, "cpu")?;
@@ -140,8 +140,8 @@ pub fn processor_limit(machine: &Path) -> Option<(u64, u64)> {
     limits.min_by(|a, b| (a.0 as f64 / a.1 as f64).total_cmp(&(b.0 as f64 / b.1 as f64)))
 }
 
-/// Time for which limits of this process's groups have kept their programs from running, s: of each group, its own
-/// first. Empty where the kernel does not tell.
+/// Time for which each of this process's groups was throttled by its processor limit, seconds; the innermost group
+/// first. Empty where the kernel does not report it.
 #[must_use]
 pub fn throttled_s(machine: &Path) -> Vec<f64> {
     let Some(group) = OwnGroup::of(machine, "cpu") else { return Vec::new() };
@@ -152,7 +152,7 @@ pub fn throttled_s(machine: &Path) -> Vec<f64> {
     waited.collect()
 }
 
-/// Whether a limit of processor time, memory or disks binds this process.
+/// Returns true if a limit of processor time, memory or disks applies to this process.
 #[must_use]
 pub fn is_limited(machine: &Path) -> bool {
     let disks = ["read_bps_device", "write_bps_device", "read_iops_device", "write_iops_device"];

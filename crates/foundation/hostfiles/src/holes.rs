@@ -1,5 +1,5 @@
-//! Holes: stretches of a file that were never written. A file of a terabyte can take no
-//! room at all, and reading its zeros takes hours.
+//! Holes: ranges of a file that were never written. A file of a terabyte can occupy no
+//! space at all, and reading its zeros takes hours.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -8,18 +8,18 @@ use std::ops::Range;
 use rustix::fs::{SeekFrom as To, seek};
 use rustix::io::Errno;
 
-/// The first hole of at least `least` bytes. `None` where there is none, and where the
-/// filesystem does not tell. The file's position stays.
+/// Finds the first hole of at least `min_bytes`. `None` where there is none, and where the
+/// filesystem does not report holes. The file's position stays.
 #[must_use]
-pub fn first(mut file: &File, least: u64) -> Option<Range<u64>> {
+pub fn first(mut file: &File, min_bytes: u64) -> Option<Range<u64>> {
     let position = file.stream_position().ok()?;
-    let found = find(file, least);
+    let found = find(file, min_bytes);
     file.seek(SeekFrom::Start(position)).ok()?;
     found
 }
 
-/// Where there is data again from `at` on: `at` itself outside holes, the file's end where
-/// nothing follows. The file's position moves.
+/// Offset of the next data from `offset` on: `offset` itself outside holes, the file's end where
+/// no data follow. The file's position moves.
 #[must_use]
 pub fn next_data(file: &File, offset: u64) -> u64 {
     match seek(file, To::Data(offset)) {
@@ -29,14 +29,15 @@ pub fn next_data(file: &File, offset: u64) -> u64 {
     }
 }
 
-fn find(file: &File, least: u64) -> Option<Range<u64>> {
+/// Scans for a hole of at least `min_bytes`; the file's position moves.
+fn find(file: &File, min_bytes: u64) -> Option<Range<u64>> {
     let length = file.metadata().ok().filter(|found| found.is_file())?.len();
     let mut position = 0;
     while position < length {
         let start = seek(file, To::Hole(position)).ok()?.min(length);
-        // no data behind it is an error (ENXIO) and a hole up to the end
+        // the error ENXIO means that no data follow: the hole reaches to the end
         let end = seek(file, To::Data(start)).unwrap_or(length);
-        if end.saturating_sub(start) >= least {
+        if end.saturating_sub(start) >= min_bytes {
             return Some(start..end);
         }
         if end <= position {

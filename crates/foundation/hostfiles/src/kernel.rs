@@ -1,22 +1,22 @@
-//! The kernel's own file systems. A file that is created in one of them lies in
-//! memory and looks like a device, or is refused in words that nobody understands.
+//! The kernel's own file systems (/dev, /proc, /sys). A file that is created in one of them lies in
+//! memory and looks like a device, or is refused with an error message that misleads.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Folders in which nothing is created. What lies below and is another file
-/// system on purpose is in [`ALLOWED`].
+/// Folders in which nothing is created. [`ALLOWED_FOLDERS`] lists the exceptions
+/// below them.
 const REFUSED: &[&str] = &["/dev", "/proc", "/sys"];
-/// Memory for files of programs.
+/// Folders below these that are meant for files of programs.
 const ALLOWED: &[&str] = &["/dev/shm"];
 
-/// Whether a new file at this path would be created in /dev, /proc or /sys, by whatever
+/// Returns true if a new file at this path would be created in /dev, /proc or /sys, under any
 /// name: links in the path are followed, and a bind mount of /dev counts as /dev.
 ///
 /// # Errors
-/// Where the folder cannot be looked at.
+/// Where the folder cannot be examined.
 pub fn owns(path: &Path) -> io::Result<bool> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -28,14 +28,14 @@ pub fn owns(path: &Path) -> io::Result<bool> {
     }
     let device = fs::metadata(&folder)?.dev();
     let same_file_system = |own: &&str| {
-        // a /dev that is a plain folder of the root file system says nothing by its number
-        let of_parent = fs::metadata("/").is_ok_and(|root| root.dev() == device);
-        !of_parent && fs::metadata(own).is_ok_and(|found| found.dev() == device)
+        // where /dev is a plain folder of the root file system, an equal device number proves nothing
+        let is_root = fs::metadata("/").is_ok_and(|root| root.dev() == device);
+        !is_root && fs::metadata(own).is_ok_and(|found| found.dev() == device)
     };
     Ok(REFUSED.iter().any(|own| folder.starts_with(own)) || REFUSED.iter().any(same_file_system))
 }
 
-/// The deepest folder of a path that is there, without links.
+/// Returns the deepest existing folder of a path, with links resolved.
 fn existing(folder: &Path) -> io::Result<PathBuf> {
     let mut tried = folder.to_owned();
     loop {

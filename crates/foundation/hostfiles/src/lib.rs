@@ -1,16 +1,16 @@
-//! Files, folders and programs of the host, opened so that nobody else decides
-//! what is opened: links are not followed, folders of other users are refused,
+//! Safe access to files, folders and programs of the host: another user cannot redirect what is
+//! opened. Links are not followed, folders of other users are refused,
 //! new files are private, programs come from fixed folders, children are bounded.
 //!
-//! - [`private`]: files that only their owner reads, in folders that only we or root change.
-//! - [`kernel`]: the kernel's own file systems, in which nothing is ever created.
-//! - [`program`]: programs of the host, and limits for those that we run.
-//! - [`holes`]: stretches of files that were never written.
-//! - [`group`]: the control groups of this process, and what they limit.
+//! - [`private_files`]: files that only their owner reads, in folders that only we or root change.
+//! - [`kernel_filesystems`]: the kernel's own file systems, in which nothing is ever created.
+//! - [`programs`]: programs of the host, and limits for those that we run.
+//! - [`holes`]: ranges of files that were never written.
+//! - [`cgroup`]: the control groups of this process and their limits.
 //! - [`mounts`]: the kernel's table of mounts.
-//! - [`room`]: what is left on a filesystem.
+//! - [`disk_space`]: free space on a filesystem.
 //!
-//! Knows no format and no device. Who uses a device is not told here.
+//! This crate knows no format and no device, and does not report who uses a device.
 
 pub mod group;
 pub mod holes;

@@ -1,18 +1,18 @@
-//! The kernel's table of mounts (`/proc/self/mountinfo`), and how the kernel writes paths in its tables.
+//! The kernel's table of mounts (`/proc/self/mountinfo`), and the escapes of paths in the kernel's tables.
 
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// A table of the kernel as text; empty where it cannot be read. Names in it may hold any bytes: what is no text is
+/// Reads a table of the kernel as text; empty where it cannot be read. Names in it may hold any bytes: invalid UTF-8 is
 /// replaced, so that one such name hides no other row.
 #[must_use]
 pub fn table(path: impl AsRef<Path>) -> String {
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
 }
 
-/// A path as the kernel writes it in its tables: blanks and backslashes are octal (`\040`).
+/// Decodes a path of the kernel's tables, in which blanks and backslashes are octal (`\040`).
 #[must_use]
 pub fn unescaped(word: &[u8]) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::with_capacity(word.len()), word);
@@ -33,7 +33,7 @@ pub fn unescaped(word: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The same as a path.
+/// Decodes a path of the kernel's tables to a [`PathBuf`].
 #[must_use]
 pub fn unescaped_path(word: &str) -> PathBuf {
     PathBuf::from(OsString::from_vec(unescaped(word.as_bytes())))
@@ -42,36 +42,37 @@ pub fn unescaped_path(word: &str) -> PathBuf {
 /// A row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountRow<'t> {
-    /// What of the filesystem is mounted.
+    /// Folder of the filesystem that is mounted.
     pub root: PathBuf,
-    /// Where.
+    /// Mount point.
     pub point: PathBuf,
     /// The filesystem's type.
     pub kind: &'t str,
-    /// What is mounted, as the kernel writes it (`/dev/sda1`).
+    /// Mounted device or source, as the kernel writes it (`/dev/sda1`).
     pub source: &'t str,
     /// The filesystem's options, separated by commas.
     pub options: &'t str,
 }
 
-/// The rows of a table; what is no row is left out.
+/// Parses the rows of a table; malformed lines are skipped.
 pub fn rows(table: &str) -> impl Iterator<Item = MountRow<'_>> {
     table.lines().filter_map(|line| {
-        let (place, what) = line.split_once(" - ")?;
-        let mut place = place.split(' ').skip(3);
-        let (root, point) = (unescaped_path(place.next()?), unescaped_path(place.next()?));
-        let mut what = what.split(' ');
+        let (mount_fields, filesystem_fields) = line.split_once(" - ")?;
+        let mut mount_fields = mount_fields.split(' ').skip(3);
+        let (root, point) = (unescaped_path(mount_fields.next()?), unescaped_path(mount_fields.next()?));
+        let mut filesystem_fields = filesystem_fields.split(' ');
         Some(MountRow {
             root,
             point,
-            kind: what.next()?,
-            source: what.next()?,
-            options: what.next().unwrap_or_default(),
+            kind: filesystem_fields.next()?,
+            source: filesystem_fields.next()?,
+            options: filesystem_fields.next().unwrap_or_default(),
         })
     })
 }
 
-/// The mount that a path without links lies on: the last one at the longest fitting place, which is on top.
+/// Finds the mount that holds a path without links: of the mounts with the longest matching mount point the last, which
+/// is on top.
 #[must_use]
 pub fn holding<'t>(table: &'t str, path: &Path) -> Option<MountRow<'t>> {
     rows(table).filter(|row| path.starts_with(&row.point)).max_by_key(|row| row.point.components().count())

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, OFlags, RenameFlags};
 
-/// Why a folder or file is not used.
+/// Reason why a folder or file is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum Distrust {
-    /// Somebody else could put another file in the place of ours.
+    /// Another user owns it and could replace our file.
     #[error("{path} belongs to another user (uid {owner})")]
     Owner {
         /// The folder or file.
@@ -20,7 +20,7 @@ pub enum Distrust {
         /// Its owner.
         owner: u32,
     },
-    /// Everybody may change what lies in it.
+    /// Every user may change its contents.
     #[error("{path} can be changed by every user (mode {mode:o})")]
     Open {
         /// The folder.
@@ -28,15 +28,15 @@ pub enum Distrust {
         /// Its mode.
         mode: u32,
     },
-    /// A link, a device, a pipe, where a file or a folder is wanted.
+    /// A link, a device or a pipe in place of a file or a folder.
     #[error("{path} is {what}")]
     Kind {
         /// The path.
         path: PathBuf,
-        /// What lies there.
+        /// Description of the object, worded to follow "is".
         what: &'static str,
     },
-    /// The system says otherwise.
+    /// The system returned an error.
     #[error("{path}: {source}")]
     Io {
         /// The path.
@@ -53,25 +53,25 @@ impl Distrust {
     }
 }
 
-/// Creates a folder that only its owner looks into (0700), with its parents, or
-/// takes the one that is there after [`trust_folder`].
+/// Creates a folder that only its owner can read (0700), with its parents, or
+/// accepts an existing one after [`check_folder_trust`].
 ///
 /// # Errors
-/// Where it cannot be created or is not to be trusted.
+/// Where it cannot be created or trusted.
 pub fn folder(path: &Path) -> Result<(), Distrust> {
     if let Err(error) = DirBuilder::new().mode(0o700).recursive(true).create(path) {
-        // a file or a dangling link in its place is told as that
+        // reports a file or a dangling link in its place as such
         trust_folder(path)?;
         return Err(Distrust::io(path)(error));
     }
     trust_folder(path)
 }
 
-/// Whether files in a folder stay what we made them: it belongs to this user or
-/// to root, and not everybody may change it. The folder itself may be reached by a link.
+/// Checks that nobody else can replace files in a folder: it belongs to this user or
+/// to root, and is not writable by everybody. The folder itself may be reached by a link.
 ///
 /// # Errors
-/// With the reason why not.
+/// With the reason where it cannot be trusted.
 pub fn trust_folder(path: &Path) -> Result<(), Distrust> {
     let found = fs::metadata(path).map_err(Distrust::io(path))?;
     if !found.is_dir() {
@@ -85,16 +85,16 @@ pub fn trust_folder(path: &Path) -> Result<(), Distrust> {
     Ok(())
 }
 
-/// Opens a file for reading and writing, created with mode 0600 where it is not there.
+/// Opens a file for reading and writing; a missing one is created with mode 0600.
 /// A link is not followed, and only a regular file of this user or of root is opened.
 ///
 /// # Errors
-/// Where it cannot be opened or is not to be trusted.
+/// Where it cannot be opened or trusted.
 pub fn open(path: &Path) -> Result<File, Distrust> {
     checked(path, OpenOptions::new().read(true).write(true).create(true).truncate(false))
 }
 
-/// The same for appending, without reading.
+/// Opens a file as [`open`] does, for appending, without reading.
 ///
 /// # Errors
 /// As [`open`].
@@ -102,7 +102,7 @@ pub fn append(path: &Path) -> Result<File, Distrust> {
     checked(path, OpenOptions::new().append(true).create(true))
 }
 
-/// The same, emptied. It is looked at before it is emptied.
+/// Opens a file as [`open`] does and empties it, after all checks.
 ///
 /// # Errors
 /// As [`open`].
@@ -112,36 +112,36 @@ pub fn create(path: &Path) -> Result<File, Distrust> {
     Ok(file)
 }
 
-/// How long a lock is waited for.
+/// Longest wait for a lock.
 const MOMENT: Duration = Duration::from_millis(200);
 
-/// Locks a file. A process that was just started holds the files of who started it until it
-/// runs its program, so a lock that another one has is waited for a moment.
+/// Locks a file. A process that was just forked holds its parent's files until it
+/// runs its own program, so a lock that another process holds is waited for briefly.
 ///
 /// # Errors
-/// Where another one keeps it, or the filesystem has no locks.
+/// Where another process keeps it, or the filesystem has no locks.
 pub fn lock(file: &File) -> Result<(), TryLockError> {
-    let begun = Instant::now();
+    let start = Instant::now();
     loop {
         match file.try_lock() {
-            Err(TryLockError::WouldBlock) if begun.elapsed() < MOMENT => std::thread::park_timeout(MOMENT / 20),
+            Err(TryLockError::WouldBlock) if start.elapsed() < MOMENT => std::thread::park_timeout(MOMENT / 20),
             done => return done,
         }
     }
 }
 
-/// Gives a file another name, if nothing has that name.
+/// Renames a file if the new name is free.
 ///
 /// # Errors
-/// Where something has it, or the filesystem cannot tell and rename at once.
+/// Where the name is taken, or the filesystem cannot check and rename atomically.
 pub fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
     Ok(rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
 }
 
-/// Opens a file for reading without following a link, whoever owns it.
+/// Opens a file of any owner for reading, without following a link.
 ///
 /// # Errors
-/// Where it cannot be opened, or is no regular file.
+/// Where it cannot be opened, or is not a regular file.
 pub fn read(path: &Path) -> Result<File, Distrust> {
     let file = no_follow(path, OpenOptions::new().read(true))?;
     regular(path, &file)?;
@@ -152,7 +152,7 @@ fn checked(path: &Path, options: &mut OpenOptions) -> Result<File, Distrust> {
     let file = no_follow(path, options.mode(0o600))?;
     let found = regular(path, &file)?;
     own(path, found.uid())?;
-    // another name of it may lie in a folder that others read
+    // another hard link to it may lie in a folder that others can read
     if found.nlink() > 1 {
         return Err(Distrust::Kind { path: path.to_owned(), what: "a file with several names (hard links)" });
     }
@@ -160,7 +160,7 @@ fn checked(path: &Path, options: &mut OpenOptions) -> Result<File, Distrust> {
 }
 
 fn no_follow(path: &Path, options: &mut OpenOptions) -> Result<File, Distrust> {
-    // a pipe is not waited for; it is refused as soon as it is open
+    // NONBLOCK: opening a pipe must not wait; the pipe is refused as soon as it is open
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC).bits();
     options.custom_flags(flags as i32).open(path).map_err(|error| match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_symlink() => {
@@ -178,14 +178,14 @@ fn regular(path: &Path, file: &File) -> Result<fs::Metadata, Distrust> {
     }
 }
 
-/// A path by which an open file is opened once more, whatever its name leads
-/// to by now, and even where it has none.
+/// Returns a path that reopens an open file, even if its name now leads
+/// elsewhere or is gone.
 #[must_use]
 pub fn again(file: impl AsFd) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()).into()
 }
 
-/// Takes the rights of group and others from a file that is there.
+/// Removes the rights of group and others from an existing file.
 ///
 /// # Errors
 /// Where the system refuses.

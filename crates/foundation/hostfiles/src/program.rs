@@ -1,15 +1,15 @@
 //! Programs of the host. Root takes them from fixed folders only, so that
-//! nobody's PATH decides what root runs. What is run has limits.
+//! no user's PATH decides what root runs. Children have limits.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use rustix::process::{Pid, Resource, Rlimit, geteuid, prlimit};
 
-/// Where the programs of a distribution are.
+/// Folders in which distributions install programs.
 const FOLDERS: &[&str] = &["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"];
 
-/// The path of a program: in fixed folders, and for users other than root then also by PATH.
+/// Finds the path of a program: in fixed folders, and for users other than root then also by PATH.
 #[must_use]
 pub fn find(name: &str) -> Option<PathBuf> {
     let fixed = FOLDERS.iter().map(PathBuf::from);
@@ -18,10 +18,10 @@ pub fn find(name: &str) -> Option<PathBuf> {
     fixed.chain(more).map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
-/// Variables of our environment that no child needs to know.
+/// Variables of our environment that are hidden from children.
 const SECRETS: &[&str] = &["DISKWRIGHT_PASSWORD"];
 
-/// A command that runs a program without our secrets.
+/// Creates a command that runs a program without our secrets.
 #[must_use]
 pub fn command(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new(program.as_ref());
@@ -31,7 +31,7 @@ pub fn command(program: impl AsRef<Path>) -> Command {
     command
 }
 
-/// What a child may use.
+/// Resource limits of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChildLimits {
     /// Bytes of address space.
@@ -50,7 +50,7 @@ impl Default for ChildLimits {
 }
 
 /// Sets the limits of a child that was just started. It runs without them for
-/// some microseconds, in which it is not yet further than its own loader.
+/// some microseconds, during which it has not got beyond its loader.
 ///
 /// # Errors
 /// Where the kernel refuses.

@@ -1,4 +1,4 @@
-//! Room on a filesystem: what is written on the side leaves a reserve to everybody else.
+//! Free space on a filesystem: our own output always leaves a reserve to other programs.
 
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -9,28 +9,28 @@ use rustix::fs::{StatVfs, fstatvfs};
 
 use crate::mounts::{holding, table};
 
-/// The most that is kept free.
+/// Largest reserve that is kept free, bytes.
 const MOST_RESERVE: u64 = 1 << 30;
 
-/// Room of a filesystem, bytes.
+/// Free space of a filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskSpace {
     /// Free for this user.
     pub free: u64,
-    /// Of that, what stays free: a tenth of the filesystem, 1 GiB at most.
+    /// Part of it that stays free: a tenth of the filesystem, at most 1 GiB.
     pub reserve: u64,
 }
 
 impl DiskSpace {
-    /// Of the filesystem on which an open file or folder lies.
+    /// Space of the filesystem that holds an open file or folder.
     ///
     /// # Errors
-    /// Where the system does not tell.
+    /// Where the system does not report it.
     pub fn of(file: impl AsFd) -> io::Result<DiskSpace> {
         Ok(DiskSpace::from(&fstatvfs(file)?))
     }
 
-    /// Whether the reserve is used up.
+    /// Returns true if less than the reserve is free.
     #[must_use]
     pub fn is_used_up(&self) -> bool {
         self.free < self.reserve
@@ -38,30 +38,30 @@ impl DiskSpace {
 }
 
 impl From<&StatVfs> for DiskSpace {
-    fn from(told: &StatVfs) -> DiskSpace {
-        let size = told.f_blocks.saturating_mul(told.f_frsize);
-        DiskSpace { free: told.f_bavail.saturating_mul(told.f_frsize), reserve: (size / 10).min(MOST_RESERVE) }
+    fn from(stat: &StatVfs) -> DiskSpace {
+        let size = stat.f_blocks.saturating_mul(stat.f_frsize);
+        DiskSpace { free: stat.f_bavail.saturating_mul(stat.f_frsize), reserve: (size / 10).min(MOST_RESERVE) }
     }
 }
 
-/// What tells filesystems apart: their device numbers. Subvolumes of btrfs have one each and share their room, so that
-/// there it is the name of what is mounted.
+/// Key that distinguishes filesystems: the device number. Subvolumes of btrfs have one each and share their space, so
+/// for btrfs it is the name of the mounted device.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FilesystemKey {
     /// A device number.
     Device(u64),
-    /// What is mounted (`/dev/sda1`).
+    /// The mounted device (`/dev/sda1`).
     Source(String),
 }
 
 impl FilesystemKey {
-    /// Of the filesystem of a file or folder.
+    /// Key of the filesystem of a file or folder.
     ///
     /// # Errors
-    /// Where the system does not tell.
+    /// Where the system does not report it.
     pub fn of(path: &Path) -> io::Result<FilesystemKey> {
         let device = fs::metadata(path)?.dev();
-        // only filesystems without a device of their own can have several numbers
+        // only filesystems without a single backing device (major 0) can have several device numbers
         if rustix::fs::major(device) == 0
             && let Some(source) = btrfs_source(&table("/proc/self/mountinfo"), &fs::canonicalize(path)?)
         {
@@ -71,7 +71,7 @@ impl FilesystemKey {
     }
 }
 
-/// What is mounted where a path lies, by the kernel's table, if that is btrfs.
+/// Returns the mounted device of the filesystem that holds a path, by the kernel's table, if it is btrfs.
 fn btrfs_source(mountinfo: &str, path: &Path) -> Option<String> {
     holding(mountinfo, path).filter(|row| row.kind == "btrfs").map(|row| row.source.to_owned())
 }

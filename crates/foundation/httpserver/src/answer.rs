@@ -1,35 +1,35 @@
-//! What a service says to a request, at once, later, or again and again.
+//! Responses of a service to a request: immediate, deferred to a worker, or a stream of events.
 
 use std::sync::Arc;
 
 use crate::request::{HttpRequest, RequestFault};
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct HttpAnswer {
-    /// Code and words, and header lines that the code demands.
+    /// Status code and text, and header lines that the code requires.
     pub status: &'static str,
     /// The body's media type.
     pub kind: &'static str,
     /// Further headers. Values hold no line ends.
     pub headers: Vec<(&'static str, String)>,
-    /// What follows the head.
+    /// Body.
     pub body: Arc<[u8]>,
 }
 
 impl HttpAnswer {
-    /// 200 with a body of a media type.
+    /// Creates a response with status 200 and a body of a media type.
     pub fn ok(kind: &'static str, body: impl Into<Arc<[u8]>>) -> HttpAnswer {
         HttpAnswer { status: "200 OK", kind, headers: Vec::new(), body: body.into() }
     }
 
-    /// A few words with a status.
+    /// Creates a plain-text response with a status.
     pub fn plain(status: &'static str, text: &str) -> HttpAnswer {
         let kind = "text/plain; charset=utf-8";
         HttpAnswer { status, kind, headers: Vec::new(), body: Arc::from(text.as_bytes()) }
     }
 
-    /// The head, before the lines that a connection adds.
+    /// Formats the head, without the lines that a connection adds.
     pub(crate) fn head(&self) -> String {
         let mut head = format!("HTTP/1.1 {}\r\nContent-Type: {}\r\n", self.status, self.kind);
         for (name, value) in &self.headers {
@@ -39,7 +39,7 @@ impl HttpAnswer {
         head
     }
 
-    /// The answer to what cannot be read.
+    /// Creates the response to a request that cannot be parsed.
     pub(crate) fn refusal(fault: RequestFault) -> HttpAnswer {
         match fault {
             RequestFault::Nonsense => HttpAnswer::plain("400 Bad Request", "not an HTTP/1 request\n"),
@@ -50,21 +50,21 @@ impl HttpAnswer {
     }
 }
 
-/// Work that gives an answer.
+/// Job for a worker thread that produces a response.
 pub type AnswerWork = Box<dyn FnOnce() -> HttpAnswer + Send>;
 
-/// What a service says.
+/// A service's reaction to a request.
 pub enum HttpReply {
-    /// It is known already.
+    /// The response is ready.
     Now(HttpAnswer),
-    /// It takes a moment, on another thread.
+    /// The response takes time and is produced by a worker thread.
     Later(AnswerWork),
-    /// Events of a channel, as they come; the body of the answer is the first.
+    /// Events of a channel, as they come; the body of the response is the first.
     Stream(HttpAnswer, usize),
 }
 
-/// What is served. It is asked by the thread that waits for all clients, so it does not wait itself.
+/// Handler of all requests. It runs on the thread that serves all clients, so it must not block.
 pub trait HttpService: Send + 'static {
-    /// What is said to a request.
+    /// Handles a request.
     fn reply(&mut self, request: &HttpRequest) -> HttpReply;
 }

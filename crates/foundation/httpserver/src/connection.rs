@@ -1,4 +1,4 @@
-//! One client: what it has said, and what it has yet to read. Never waits.
+//! One client connection: its input and its pending output. Never blocks.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,65 +11,66 @@ use crate::ServerLimits;
 use crate::answer::{AnswerWork, HttpAnswer, HttpReply, HttpService};
 use crate::request::{HttpParse, HttpRequest, LONGEST, LONGEST_BODY, parse};
 
-/// What is read of a client that says more than it should, before it is hung up on.
+/// Most bytes of excess input that are discarded before the connection is closed.
 const MOST_LEAVING: usize = 64 << 10;
-/// How long that is waited for: hung up on at once, it would not see the answer.
+/// Longest wait for the client to close: closed at once, it would not see the response.
 const LEAVING: Duration = Duration::from_secs(1);
-/// What the kernel keeps of events that a reader has not read: a few, so that a slow one loses some
-/// instead of being shown what was long ago.
+/// Size of the kernel's send buffer of a stream: small, so that a slow reader loses events
+/// instead of receiving old ones.
 const STREAM_BUFFER: usize = 64 << 10;
-/// After so long without an event a reader is sent a comment, so that nobody between takes it for dead.
+/// Time without an event after which a reader is sent a comment, so that no proxy takes the connection for dead.
 pub const PING_AFTER: Duration = Duration::from_secs(15);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionPhase {
-    /// It has read all; the rest of what it says is thrown away.
+    /// The response is sent; further input is discarded.
     Leaving,
-    /// It has not yet said what it wants.
+    /// The request is being received.
     Request,
-    /// It reads the answer.
+    /// The response is being sent.
     Answer,
-    /// Its answer is being made.
+    /// A worker produces the response.
     Work,
-    /// It reads events of a channel.
+    /// Events of a channel are being sent.
     Stream(usize),
 }
 
-/// What a turn of a connection leads to.
+/// Result of one step of a connection.
 pub enum ConnectionTurn {
-    /// It stays.
+    /// The connection stays open.
     Stays,
-    /// It has gone.
+    /// The connection has ended.
     Gone,
-    /// An answer is to be made for it.
+    /// A worker must produce the response.
     Needs(AnswerWork),
 }
 
-/// A connection.
+/// A connection to one client.
 pub struct HttpConnection {
     stream: TcpStream,
     phase: ConnectionPhase,
-    /// When the phase began; of a stream, when its last event was begun.
+    /// Start of the phase; for a stream, start of its last event.
     since: Instant,
     input: Vec<u8>,
     head: Vec<u8>,
     body: Arc<[u8]>,
-    /// The newest event, which waits for the last one to be read.
+    /// The newest event, which waits until the previous one is written.
     next: Option<Arc<[u8]>>,
     /// Bytes of head and body that are written.
     written: usize,
     stays: bool,
     head_only: bool,
-    /// It has had an answer before.
+    /// The client has had a response before.
     is_known: bool,
-    /// It will say no more.
+    /// The client has closed its sending side.
     is_silent: bool,
-    /// Its next request is here already.
+    /// The next request is already in `input`.
     is_pending: bool,
     left: usize,
 }
 
 impl HttpConnection {
+    /// Sets up an accepted connection.
     pub fn new(stream: TcpStream, now: Instant) -> io::Result<HttpConnection> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
@@ -91,31 +92,33 @@ impl HttpConnection {
         })
     }
 
+    /// The socket, to be polled.
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }
 
-    /// When it began what it does now.
+    /// Start of the current phase.
     pub fn since(&self) -> Instant {
         self.since
     }
 
+    /// Events of the socket to poll for.
     pub fn waits_for(&self) -> PollFlags {
         match self.phase {
             ConnectionPhase::Answer => PollFlags::OUT,
-            // a client that hangs up is seen without asking
+            // poll always reports a hangup
             ConnectionPhase::Work => PollFlags::empty(),
             ConnectionPhase::Stream(_) if !self.is_written() => PollFlags::IN | PollFlags::OUT,
             _ => PollFlags::IN,
         }
     }
 
-    /// True where its next request is here already.
+    /// Returns true if the next request is already in the input.
     pub fn is_pending(&self) -> bool {
         self.is_pending
     }
 
-    /// The channel that it reads.
+    /// The event channel that the client reads.
     pub fn channel(&self) -> Option<usize> {
         match self.phase {
             ConnectionPhase::Stream(channel) => Some(channel),
@@ -123,7 +126,7 @@ impl HttpConnection {
         }
     }
 
-    /// When it is looked at again without having said anything: hung up on, or of a stream pinged.
+    /// Time at which an idle connection is closed, or a stream pinged.
     pub fn deadline(&self, limits: &ServerLimits) -> Instant {
         let patience = match self.phase {
             ConnectionPhase::Leaving => LEAVING,
@@ -136,7 +139,7 @@ impl HttpConnection {
         self.since + patience
     }
 
-    /// Sends a comment where there were no events for long; true where that was due.
+    /// Sends a comment if there was no event for [`PING_INTERVAL`]; returns true if that was due.
     pub fn ping(&mut self, now: Instant) -> bool {
         let is_due = self.channel().is_some() && self.is_written() && self.since + PING_AFTER <= now;
         if is_due {
@@ -145,7 +148,7 @@ impl HttpConnection {
         is_due
     }
 
-    /// The smallest is spared first: who has had all, then who has taken the longest, streams last.
+    /// Order of eviction, smallest first: finished clients, then those longest in their phase, streams last.
     pub fn use_of_place(&self) -> impl Ord + use<> {
         let rank = match self.phase {
             ConnectionPhase::Leaving => 0,
@@ -156,16 +159,16 @@ impl HttpConnection {
         (rank, self.since)
     }
 
-    /// Reads or writes as much as goes at once.
+    /// Reads or writes as much as possible without blocking.
     pub fn turn(&mut self, now: Instant, service: &mut dyn HttpService) -> ConnectionTurn {
-        // a client that breaks off is its own affair
+        // an error of the socket concerns only this client
         self.go_on(now, service).unwrap_or(ConnectionTurn::Gone)
     }
 
     fn go_on(&mut self, now: Instant, service: &mut dyn HttpService) -> io::Result<ConnectionTurn> {
         let stays = |stays: bool| if stays { ConnectionTurn::Stays } else { ConnectionTurn::Gone };
         match self.phase {
-            // nothing is waited for but its end
+            // in this phase only a hangup is polled for
             ConnectionPhase::Work => return Ok(ConnectionTurn::Gone),
             ConnectionPhase::Stream(_) => {
                 self.write_events(now)?;
@@ -199,7 +202,7 @@ impl HttpConnection {
         self.finish(now).map(stays)
     }
 
-    /// Begins the answer to a request, or gives the work that it takes.
+    /// Starts the response to a request, or returns the job that produces it.
     fn reply(&mut self, request: &HttpRequest, now: Instant, service: &mut dyn HttpService) -> Option<AnswerWork> {
         match service.reply(request) {
             HttpReply::Now(answer) => self.begin(&answer, now),
@@ -217,7 +220,7 @@ impl HttpConnection {
         None
     }
 
-    /// Takes an answer that was made for it.
+    /// Accepts a response that a worker produced; returns false if the connection has ended.
     pub fn take(&mut self, answer: &HttpAnswer, now: Instant) -> bool {
         if self.phase == ConnectionPhase::Work {
             self.begin(answer, now);
@@ -226,7 +229,7 @@ impl HttpConnection {
         true
     }
 
-    /// Takes an event; where the last one is not yet read, it waits, and one that waited is lost.
+    /// Queues an event; while the previous one is not written it waits, in place of one that waited before.
     pub fn offer(&mut self, event: Arc<[u8]>, now: Instant) -> bool {
         if !self.is_written() {
             self.next = Some(event);
@@ -264,17 +267,17 @@ impl HttpConnection {
     }
 
     fn begin(&mut self, answer: &HttpAnswer, now: Instant) {
-        let goes_on = if self.stays { "keep-alive" } else { "close" };
+        let connection = if self.stays { "keep-alive" } else { "close" };
         let length = answer.body.len();
-        // nothing that the client said stands in it
-        let head = format!("{}Content-Length: {length}\r\nConnection: {goes_on}\r\n\r\n", answer.head());
+        // the head holds nothing that the client sent
+        let head = format!("{}Content-Length: {length}\r\nConnection: {connection}\r\n\r\n", answer.head());
         self.head = head.into_bytes();
         self.body = if self.head_only { Arc::default() } else { Arc::clone(&answer.body) };
         self.written = 0;
         (self.phase, self.since) = (ConnectionPhase::Answer, now);
     }
 
-    /// Writes the answer, and then waits for the next request or the end.
+    /// Writes the response, then expects the next request or the end; returns false if the connection has ended.
     fn finish(&mut self, now: Instant) -> io::Result<bool> {
         if self.phase == ConnectionPhase::Answer && self.write()? {
             (self.is_known, self.since) = (true, now);
@@ -293,7 +296,7 @@ impl HttpConnection {
         self.written >= self.head.len() + self.body.len()
     }
 
-    /// True when all is written.
+    /// Writes head and body; returns true when all is written.
     fn write(&mut self) -> io::Result<bool> {
         loop {
             let rest = match self.written.checked_sub(self.head.len()) {
@@ -314,7 +317,7 @@ impl HttpConnection {
         }
     }
 
-    /// Reads on until the client has hung up, so that it sees the answer; not for long.
+    /// Discards input until the client has closed, so that it sees the response; within limits. False at the end.
     fn see_off(&mut self) -> io::Result<bool> {
         let mut part = [0; 4096];
         while self.left > 0 {

@@ -1,16 +1,16 @@
-//! A server small enough for a page or two, which no client holds up.
+//! An HTTP server for a few pages that no client can block.
 //!
 //! One thread waits for all clients (`poll`). Each has a deadline for its request
-//! and for reading the answer; their number is bounded, and a new one takes the
-//! place of the one that has kept its place the longest for nothing, or waits in
-//! the kernel's queue where all are as new. Answers that take a moment are made by
-//! a few threads. Events go to all readers of a channel as the same bytes; who is
-//! slow loses some. A library would bring an async runtime (hyper), or a thread a
-//! client that a slow reader keeps (tiny_http).
+//! and for reading the response; their number is bounded, and a new client replaces
+//! the one that has been idle for longest, or waits in
+//! the kernel's queue while all are new. Slow responses are produced by
+//! a few worker threads. Events go to all readers of a channel as the same bytes; slow
+//! readers lose some. A library would bring an async runtime (hyper), or one thread per
+//! client that a slow reader occupies (tiny_http).
 //!
-//! - `request`: what a client says, bounded; `answer`: what a service says
+//! - `request`: parsing of requests, bounded; `response`: responses of a service
 //! - `connection`: one client; `server`: the loop over all of them
-//! - `workers`: threads for answers that take a moment; `streams`: events
+//! - `workers`: threads for slow responses; `streams`: events
 
 mod answer;
 mod connection;
@@ -24,5 +24,5 @@ pub use request::HttpRequest;
 pub use server::{HttpServer, ServerLimits, check_address};
 pub use streams::StreamHub;
 
-/// What is measured and recorded goes first where a processor is scarce.
+/// Niceness of the server's threads: measuring and recording take precedence where processor time is scarce.
 const NICENESS: i32 = 5;

@@ -1,48 +1,48 @@
-//! A request: as much of HTTP/1 as our pages need. What does not fit is refused, never guessed.
+//! Parsing of requests: the part of HTTP/1 that our pages need. Anything else is refused, never guessed.
 
-/// The longest head.
+/// Longest head of a request, bytes.
 pub const LONGEST: usize = 8 << 10;
-/// The longest body.
+/// Longest body of a request, bytes.
 pub const LONGEST_BODY: usize = 16 << 10;
 
-/// What a client asked.
+/// A request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpRequest {
-    /// As it was written; methods are case-sensitive.
+    /// Method as sent; methods are case-sensitive.
     pub method: String,
-    /// The target without its query, as it was written.
+    /// Target without its query, as sent.
     pub path: String,
     query: String,
     /// Names in lower case.
     headers: Vec<(String, String)>,
-    /// What followed the head.
+    /// Body.
     pub body: Vec<u8>,
 }
 
 impl HttpRequest {
-    /// The value of a header; the name is given in lower case.
+    /// Returns the value of a header; the name is given in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// A value of the query, decoded; `None` where it is not there or not UTF-8.
+    /// Returns a value of the query, decoded; `None` where it is missing or not UTF-8.
     pub fn parameter(&self, name: &str) -> Option<String> {
         let pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
         pairs.into_iter().find(|(known, _)| *known == name).and_then(|(_, value)| decoded(value))
     }
 
-    /// True where only the head of the answer is asked for.
+    /// Returns true if only the head of the response is requested.
     pub fn is_head(&self) -> bool {
         self.method == "HEAD"
     }
 
-    /// True for a method that changes nothing.
+    /// Returns true for a method that changes nothing.
     pub fn is_reading(&self) -> bool {
         matches!(self.method.as_str(), "GET" | "HEAD")
     }
 }
 
-/// `%2F` and `+` as what they stand for.
+/// Decodes `%2F` and `+`.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = text.bytes();
     let mut found = Vec::with_capacity(text.len());
@@ -59,38 +59,38 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(found).ok()
 }
 
-/// Why a request is not answered as it was meant.
+/// Reason why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestFault {
-    /// Nobody knows what it says.
+    /// It is not valid HTTP/1.
     Nonsense,
-    /// Its head takes more room than there is.
+    /// Its head is too long.
     Long,
-    /// Its body does.
+    /// Its body is too long.
     LongBody,
-    /// The length of its body is not said.
+    /// The length of its body is not stated.
     NoLength,
 }
 
-/// What came so far.
+/// Result of parsing the input received so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HttpParse {
-    /// Not yet whole.
+    /// The request is not yet complete.
     Partial,
-    /// It is refused, and the connection ends.
+    /// The request is refused, and the connection ends.
     Wrong(RequestFault),
-    /// A request.
+    /// A complete request.
     Whole {
-        /// What was asked.
+        /// The request.
         request: HttpRequest,
-        /// More may be asked on the same connection.
+        /// The connection stays open for further requests.
         stays: bool,
         /// Bytes of head and body.
         length: usize,
     },
 }
 
-/// Reads the first request of what came so far.
+/// Parses the first request of the input received so far.
 pub fn parse(input: &[u8]) -> HttpParse {
     let Some(length) = end_of_head(input) else {
         let is_long = input.len() >= LONGEST;
@@ -109,7 +109,7 @@ pub fn parse(input: &[u8]) -> HttpParse {
     HttpParse::Whole { request, stays, length: length + body }
 }
 
-/// The request, whether the connection stays, and how long the body is.
+/// Parses a head into the request, the keep-alive flag, and the length of the body.
 fn of_head(head: &str) -> Result<(HttpRequest, bool, usize), RequestFault> {
     let mut lines = head.lines();
     let words: Vec<&str> = lines.next().unwrap_or_default().split(' ').collect();
@@ -122,7 +122,7 @@ fn of_head(head: &str) -> Result<(HttpRequest, bool, usize), RequestFault> {
         HttpRequest { method: (*method).into(), path: path.into(), query: query.into(), ..<_>::default() };
     for line in lines.take_while(|line| !line.is_empty()) {
         let (name, value) = line.split_once(':').ok_or(RequestFault::Nonsense)?;
-        // a folded line, or a name that a server before us may have read otherwise
+        // a folded line, or a name that a proxy before us may have parsed differently (request smuggling)
         if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(RequestFault::Nonsense);
         }
@@ -150,6 +150,7 @@ fn of_head(head: &str) -> Result<(HttpRequest, bool, usize), RequestFault> {
     Ok((request, *version == "HTTP/1.1" && !ends, length))
 }
 
+/// Length of the head with its blank line, if it is complete.
 fn end_of_head(input: &[u8]) -> Option<usize> {
     let found = |end: &[u8]| input.windows(end.len()).position(|w| w == end).map(|index| index + end.len());
     [found(b"\r\n\r\n"), found(b"\n\n")].into_iter().flatten().min()

@@ -18,27 +18,27 @@ use crate::connection::{ConnectionTurn, HttpConnection};
 use crate::streams::StreamHub;
 use crate::workers::WorkerPool;
 
-/// New clients that are taken between two looks at the others.
+/// Most clients that are accepted before the others are served again.
 const ACCEPTED_AT_ONCE: usize = 64;
-/// How long a client keeps its place at least, however many others want it.
+/// Shortest time for which a client keeps its place, however many others wait.
 const SURE_PLACE: Duration = Duration::from_millis(300);
-/// How long no client is taken after the system refused one (no more open files).
+/// Pause in accepting after the system refused a client (no more open files).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// What clients may take.
+/// Limits for clients.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
-    /// Connections at once.
+    /// Most connections at once.
     pub clients: usize,
-    /// Time to say what it wants.
+    /// Longest time to send a request.
     pub request: Duration,
-    /// Time to read the answer.
+    /// Longest time to read the response.
     pub answer: Duration,
-    /// Time between two requests.
+    /// Longest time between two requests.
     pub idle: Duration,
-    /// Time for making an answer.
+    /// Longest time for a worker to produce a response.
     pub work: Duration,
-    /// Threads that make answers which take a moment.
+    /// Number of worker threads for slow responses.
     pub workers: usize,
 }
 
@@ -49,20 +49,20 @@ impl Default for ServerLimits {
     }
 }
 
-/// A server. It ends when dropped.
+/// A running server. It ends when dropped.
 pub struct HttpServer {
     address: SocketAddr,
-    /// The thread sees when this is closed.
+    /// Closing this ends the thread.
     alive: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl HttpServer {
-    /// Listens at `address`: a port alone is this machine's loopback (127.0.0.1). Events that are put into the hub
+    /// Listens at `address`: a port alone means the loopback address (127.0.0.1). Events that are published to the hub
     /// go to the readers of their channel.
     ///
     /// # Errors
-    /// When it is no address, or cannot be listened at.
+    /// When it is not a valid address, or listening fails.
     pub fn start(
         name: &str,
         address: &str,
@@ -76,17 +76,17 @@ impl HttpServer {
         let (alive, watched) = UnixStream::pair()?;
         let (woken, pool) = (hub.connect()?, WorkerPool::start(limits.workers, &hub)?);
         let clients = Vec::new();
-        let mut work =
+        let mut server_loop =
             ServerLoop { listener, watched, woken, hub, pool, service, limits, clients, last: 0, deaf_until: None };
         let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
-            // of this thread alone; where that is refused, it goes without
+            // for this thread alone; a refusal is ignored
             let _ = setpriority_process(Some(gettid()), NICENESS);
-            while work.turn() {}
+            while server_loop.turn() {}
         })?;
         Ok(HttpServer { address, alive: Some(alive), thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -101,10 +101,10 @@ impl Drop for HttpServer {
     }
 }
 
-/// Whether a text is a port, or an address and a port. Whether there is such a host shows when it is listened at.
+/// Checks that a text is a port, or an address and a port. Only listening shows whether the host exists.
 ///
 /// # Errors
-/// With what is expected instead.
+/// With the expected form.
 pub fn check_address(address: &str) -> io::Result<()> {
     let wrong = |because: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, because.to_owned()));
     if address.parse::<u16>().is_ok() {
@@ -127,29 +127,29 @@ fn bind(address: &str) -> io::Result<TcpListener> {
     }
 }
 
-/// What the thread works on.
+/// State of the server's thread.
 struct ServerLoop {
     listener: TcpListener,
     watched: UnixStream,
-    /// Something is in the hub.
+    /// Readable when something is in the hub.
     woken: UnixStream,
     hub: StreamHub,
     pool: WorkerPool,
     service: Box<dyn HttpService>,
     limits: ServerLimits,
-    /// With the number of each.
+    /// Connections with their ids.
     clients: Vec<(u64, HttpConnection)>,
-    /// The number of the newest.
+    /// Id of the newest connection.
     last: u64,
     deaf_until: Option<Instant>,
 }
 
 impl ServerLoop {
-    /// Waits until something is to be done, and does it; false at the end.
+    /// Waits until something is ready and handles it; returns false at the end.
     fn turn(&mut self) -> bool {
         let ready = match self.wait() {
             Ok(ready) => ready,
-            // a signal, or no memory for a moment
+            // a signal, or a temporary lack of memory
             Err(_) => return true,
         };
         let [is_over, _, has_new, clients @ ..] = ready.as_slice() else { return true };
@@ -182,7 +182,7 @@ impl ServerLoop {
         });
     }
 
-    /// Hands out what other threads put into the hub.
+    /// Hands events and responses that other threads put into the hub to their clients.
     fn deliver(&mut self, now: Instant) {
         let mut part = [0; 256];
         while self.woken.read(&mut part).is_ok_and(|read| read == part.len()) {}
@@ -190,17 +190,17 @@ impl ServerLoop {
         for channel in self.clients.iter().filter_map(|(_, client)| client.channel()) {
             *viewers.entry(channel).or_insert(0) += 1;
         }
-        let news = self.hub.exchange(viewers);
+        let deliveries = self.hub.exchange(viewers);
         self.clients.retain_mut(|(number, client)| {
-            if let Some(event) = client.channel().and_then(|channel| news.events.get(&channel)) {
+            if let Some(event) = client.channel().and_then(|channel| deliveries.events.get(&channel)) {
                 return client.offer(Arc::clone(event), now);
             }
-            let mut answers = news.answers.iter().filter(|(whose, _)| whose == number);
+            let mut answers = deliveries.answers.iter().filter(|(recipient, _)| recipient == number);
             answers.all(|(_, answer)| client.take(answer, now))
         });
     }
 
-    /// Which of these have something to do: the end, the listener, each client.
+    /// Waits and returns the readiness of the shutdown signal, the hub, the listener, and each client, in this order.
     fn wait(&self) -> io::Result<Vec<bool>> {
         let now = Instant::now();
         let deaf = self.deaf_until.max(self.is_full_until()).filter(|until| *until > now);
@@ -242,7 +242,7 @@ impl ServerLoop {
                     return;
                 }
             };
-            // one that cannot be set up is hung up on
+            // a connection that cannot be set up is closed
             let Ok(client) = HttpConnection::new(stream, now) else { continue };
             if self.clients.len() >= self.limits.clients {
                 self.make_room();
@@ -252,19 +252,19 @@ impl ServerLoop {
         }
     }
 
-    /// Who is the most easily spared.
+    /// Index of the client to evict first.
     fn spared(&self) -> Option<usize> {
         let key = |(_, (_, client)): &(usize, &(u64, HttpConnection))| client.use_of_place();
         self.clients.iter().enumerate().min_by_key(key).map(|(index, _)| index)
     }
 
-    /// Where there is no place left, when one can be made.
+    /// Time at which a place can be freed, where all places are taken.
     fn is_full_until(&self) -> Option<Instant> {
         let spared = self.spared().filter(|_| self.clients.len() >= self.limits.clients);
         spared.map(|index| self.clients[index].1.since() + SURE_PLACE)
     }
 
-    /// Hangs up on one.
+    /// Closes one connection to free its place.
     fn make_room(&mut self) {
         if let Some(index) = self.spared() {
             self.clients.swap_remove(index);

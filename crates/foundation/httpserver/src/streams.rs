@@ -1,4 +1,4 @@
-//! Streams of events: one writer, many readers, none of whom holds up the writer.
+//! Streams of events: one writer, many readers, none of which can block the writer.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::answer::HttpAnswer;
 
-/// What other threads hand to the one that waits for clients.
+/// Items that other threads hand to the thread that serves clients.
 #[derive(Default)]
 pub(crate) struct Deliveries {
-    /// The newest event of each channel since the last look.
+    /// Newest event of each channel since the last delivery.
     pub events: HashMap<usize, Arc<[u8]>>,
-    /// Answers by the connection's number.
+    /// Responses with the id of their connection.
     pub answers: Vec<(u64, HttpAnswer)>,
 }
 
@@ -23,17 +23,17 @@ struct HubState {
     waker: Option<UnixStream>,
 }
 
-/// Where events are put in.
+/// Hub that takes events from any thread.
 #[derive(Clone, Default)]
 pub struct StreamHub(Arc<Mutex<HubState>>);
 
 impl StreamHub {
-    /// Sends an event to all who read a channel. One who has not yet read the last one loses it.
+    /// Sends an event to all readers of a channel. A newer event replaces one that is not yet delivered.
     pub fn publish(&self, channel: usize, event: impl Into<Arc<[u8]>>) {
         self.with(|state| state.deliveries.events.insert(channel, event.into()));
     }
 
-    /// How many read a channel.
+    /// Number of readers of a channel.
     pub fn viewers(&self, channel: usize) -> usize {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.viewers.get(&channel).copied().unwrap_or(0)
@@ -47,12 +47,12 @@ impl StreamHub {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut state);
         if let Some(waker) = &mut state.waker {
-            // full, it has been woken already
+            // if the pipe is full, the thread has been woken already
             let _ = waker.write(&[0]);
         }
     }
 
-    /// What wakes the thread that waits.
+    /// Creates the socket that wakes the server's thread.
     pub(crate) fn connect(&self) -> io::Result<UnixStream> {
         let (waker, watched) = UnixStream::pair()?;
         waker.set_nonblocking(true)?;
@@ -61,7 +61,7 @@ impl StreamHub {
         Ok(watched)
     }
 
-    /// Takes what came, and says who reads.
+    /// Takes the pending items and sets the number of readers of each channel.
     pub(crate) fn exchange(&self, viewers: HashMap<usize, usize>) -> Deliveries {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.viewers = viewers;

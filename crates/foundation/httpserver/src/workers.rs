@@ -1,4 +1,4 @@
-//! Threads for answers that take a moment.
+//! Worker threads for slow responses.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -11,14 +11,14 @@ use crate::NICENESS;
 use crate::answer::{AnswerWork, HttpAnswer};
 use crate::streams::StreamHub;
 
-/// Work that may wait; more is refused.
+/// Most jobs that may wait; more are refused.
 const WAITING: usize = 64;
 
-/// The threads.
+/// The worker threads.
 pub(crate) struct WorkerPool(SyncSender<(u64, AnswerWork)>);
 
 impl WorkerPool {
-    /// So many threads, which end when this is dropped and they have nothing to do.
+    /// Starts the threads; they end when the pool is dropped and no job is left.
     pub fn start(threads: usize, hub: &StreamHub) -> std::io::Result<WorkerPool> {
         let (sender, receiver) = sync_channel(WAITING);
         let receiver = Arc::new(Mutex::new(receiver));
@@ -32,7 +32,7 @@ impl WorkerPool {
         Ok(WorkerPool(sender))
     }
 
-    /// Has an answer made; false where too many wait.
+    /// Queues a job; returns false where too many wait.
     pub fn give(&self, connection: u64, work: AnswerWork) -> bool {
         self.0.try_send((connection, work)).is_ok()
     }

@@ -1,13 +1,10 @@
-//! What differs between two series once what drives them is taken out: how long
-//! a request takes, at the same number of requests.
+//! Compares two series after the effect of their drivers is removed, such as response times at equal request rates.
 //!
-//! Analysis of covariance: the slopes on the drivers are found within each
-//! series, so that the difference itself does not bend them, and what they
-//! explain is taken out; the rest is compared as means of a noisy series are
-//! ([`crate::mean`]). Only the stretches whose drivers lie where both series
-//! have some are used: nothing is read off a line beyond its points. How far
-//! the slopes may be wrong is paid for by the distance between the two series'
-//! mean drivers, with the dependence of neighbours taken in by blocks.
+//! Analysis of covariance: the slopes on the drivers are fitted within each series, so that the difference itself does
+//! not bias them, and what they explain is subtracted; the remainders are compared like means of noisy series
+//! ([`crate::mean`]). Only points whose drivers lie in the range that both series share are used: no line is
+//! extrapolated. The error of the slopes enters by the distance between the two series' mean drivers; the dependence of
+//! neighbours is taken into account by blocks.
 //!
 //! Sources: Snedecor and Cochran, "Statistical Methods", 7th edition (1980),
 //! chapter 18; variance by blocks: Liang and Zeger, "Longitudinal data analysis
@@ -16,31 +13,30 @@
 use crate::mean::MeanVariance;
 use crate::{BlockMean, Contrast, blocks};
 
-/// A moment of one series: its logarithm, and its drivers on their scales.
+/// A point of one series: the logarithm of its value, and its drivers on their scales.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeriesPoint {
     /// Its middle, seconds.
     pub at_s: f64,
-    /// Logarithm of what is compared.
+    /// Logarithm of the compared value.
     pub value: f64,
-    /// The drivers; as many at every moment.
+    /// The drivers; the same number at every point.
     pub drivers: Vec<f64>,
-    /// What it weighs; more than 0.
+    /// Weight; more than 0.
     pub weight: f64,
 }
 
-/// What is known of a driver.
+/// Properties of a driver.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Driver {
-    /// A difference of it that is none.
+    /// Largest difference that counts as equal.
     pub tolerance: f64,
-    /// More of it makes the value larger or leaves it: a falling line is not
-    /// believed, for then the value drives the driver (fewer requests, because
-    /// each takes longer). Its square is fitted too.
+    /// True where more of it can only increase the value: a falling line is rejected, because then the value drives the
+    /// driver (fewer requests, because each takes longer). Its square is fitted too.
     pub pushes: bool,
 }
 
-/// What differs at the same drivers.
+/// Difference of two series at equal drivers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdjustedContrast {
     /// The difference of logarithms.
@@ -51,19 +47,19 @@ pub struct AdjustedContrast {
     pub share: [f64; 2],
 }
 
-/// Moments of each series that it takes at least.
+/// Smallest number of points of each series.
 const LEAST: usize = 24;
 
-/// Why two series cannot be compared at the same drivers.
+/// Reason why two series cannot be compared at equal drivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdjustmentError {
-    /// There are too few moments in all.
+    /// There are too few points.
     TooShort,
-    /// The two series have too few moments in common in this driver.
+    /// The two series have too few points in the common range of this driver.
     Driver(usize),
 }
 
-/// Compares `second` with `first` at the same drivers.
+/// Compares `second` with `first` at equal drivers.
 pub fn compare(
     first: &[SeriesPoint],
     second: &[SeriesPoint],
@@ -89,7 +85,7 @@ pub fn compare(
     }
     let weight = |s: &[SeriesPoint]| s.iter().map(|m| m.weight).sum::<f64>();
     let share = [weight(&kept[0]) / weight(first), weight(&kept[1]) / weight(second)];
-    // of squares and slopes, those that push the wrong way are left out
+    // a driver with a slope of the wrong sign is left out, with its square
     let all: Vec<Regressor> = (0..drivers.len()).flat_map(|index| terms(index, drivers[index])).collect();
     let mut fit = RegressionFit::of(&kept, &all);
     let wrong: Vec<usize> =
@@ -125,7 +121,7 @@ struct RegressionFit {
     slopes: Vec<f64>,
     /// Variance of the slopes, row by row.
     variance: Vec<Vec<f64>>,
-    /// What squares are taken about.
+    /// Mean of each driver; squares are taken about it.
     middle: Vec<f64>,
 }
 
@@ -137,7 +133,7 @@ impl RegressionFit {
         let middle: Vec<f64> =
             (0..drivers).map(|index| all().map(|m| m.weight * m.drivers[index]).sum::<f64>() / sum).collect();
         let mut fit = RegressionFit { terms: terms.to_vec(), slopes: Vec::new(), variance: Vec::new(), middle };
-        // what never moves within the series has no slope
+        // a driver that is constant within both series has no slope
         fit.terms.retain(|t| {
             let spread = series.iter().map(|s| spread(s, t.driver)).fold(0.0, f64::max);
             spread > 1e-9
@@ -175,7 +171,7 @@ impl RegressionFit {
         means
     }
 
-    /// Terms and value less their means within each series, and the weight.
+    /// Terms and value minus their means within each series, and the weight.
     fn centred(&self, series: &[Vec<SeriesPoint>; 2]) -> [Vec<(Vec<f64>, f64, f64)>; 2] {
         [0, 1].map(|index| {
             let list = &series[index];
@@ -187,7 +183,7 @@ impl RegressionFit {
         })
     }
 
-    /// The slopes' variance, from what blocks of neighbours leave together.
+    /// Variance of the slopes, from the summed residuals of blocks of neighbours.
     fn by_blocks(&self, series: &[Vec<SeriesPoint>; 2], inverse: &[Vec<f64>]) -> Vec<Vec<f64>> {
         let count = self.terms.len();
         let mut meat = vec![vec![0.0; count]; count];
@@ -208,11 +204,11 @@ impl RegressionFit {
             let cell = |i: usize, j: usize| (0..count).map(|k| a[i][k] * b[k][j]).sum::<f64>();
             (0..count).map(|i| (0..count).map(|j| cell(i, j)).collect()).collect()
         };
-        let whole = times(&times(inverse, &meat), inverse);
-        whole.into_iter().map(|row| row.into_iter().map(|v| v * few).collect()).collect()
+        let sandwich = times(&times(inverse, &meat), inverse);
+        sandwich.into_iter().map(|row| row.into_iter().map(|v| v * few).collect()).collect()
     }
 
-    /// The slope on a driver, in the middle of all; 0 where it never moves.
+    /// Slope on a driver at its mean; 0 where the driver is constant.
     fn slope(&self, driver: usize) -> f64 {
         let index = self.terms.iter().position(|t| t.driver == driver && !t.squared);
         index.map_or(0.0, |index| self.slopes[index])
@@ -242,7 +238,7 @@ fn spread(series: &[SeriesPoint], driver: usize) -> f64 {
     of.clone().fold(f64::NEG_INFINITY, f64::max) - of.fold(f64::INFINITY, f64::min)
 }
 
-/// Inverse of a small matrix by Gauss and Jordan; what cannot be told apart gets 0.
+/// Inverse of a small matrix by Gauss-Jordan elimination; rows and columns that are linearly dependent become 0.
 fn inverse(mut a: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let count = a.len();
     let mut b: Vec<Vec<f64>> = (0..count).map(|i| (0..count).map(|j| f64::from(u8::from(i == j))).collect()).collect();
@@ -293,7 +289,7 @@ mod tests {
         for (row, expected) in of.iter().zip([[0.6, -0.2], [-0.2, 0.4]]) {
             assert!(row.iter().zip(expected).all(|(a, e)| (a - e).abs() < 1e-12), "{of:?}");
         }
-        // two that are the same cannot be told apart
+        // identical rows are linearly dependent
         let twice = inverse(vec![vec![4.0, 4.0], vec![4.0, 4.0]]);
         assert!((twice[0][0] - 0.25).abs() < 1e-9 && twice[1][1] == 0.0, "{twice:?}");
     }
@@ -307,7 +303,7 @@ mod tests {
             let before = series(&mut noise, 150.0, 0.004, 180);
             let busier = compare(&before, &series(&mut noise, 190.0, 0.004, 180), &[LOAD]);
             let worse = compare(&before, &series(&mut noise, 120.0, 0.0048, 180), &[LOAD]);
-            // a load that wanders may have nothing in common with another
+            // a slowly varying load may have no range in common with another
             let (Ok(busier), Ok(worse)) = (busier, worse) else {
                 refused += 1;
                 continue;
@@ -331,7 +327,7 @@ mod tests {
         let (few, many) = (series(&mut noise, 40.0, 0.004, 200), series(&mut noise, 400.0, 0.004, 200));
         assert_eq!(compare(&few, &many, &[LOAD]).unwrap_err(), AdjustmentError::Driver(0));
         assert_eq!(compare(&few[..20], &many, &[LOAD]).unwrap_err(), AdjustmentError::TooShort);
-        // a client that asks again when it was answered: half as fast, half as many
+        // a client that sends the next request after each answer: half the speed, half the requests
         let mut closed = |level: f64| -> Vec<SeriesPoint> {
             let off = noise.remembering(0.5, 200).into_iter().enumerate();
             off.map(|(index, off)| {

@@ -1,11 +1,8 @@
-//! Two means held against each other so that test and interval agree: both come
-//! from one estimate, one standard error and one number of degrees of freedom.
-//! An interval at the level of a test leaves "no difference" out exactly where
-//! that test finds one.
+//! Compares two means so that test and interval agree: both use the same estimate, standard error and degrees of
+//! freedom. An interval at the level of a test excludes "no difference" exactly where that test is significant.
 //!
-//! Where nothing can be below 0, the ratio of the means is estimated, on a
-//! logarithmic scale: a rate cannot fall by more than all of itself, and noise
-//! of such quantities grows with their level.
+//! For quantities that cannot be negative, the ratio of the means is estimated on a logarithmic scale: a rate cannot
+//! fall by more than 100 %, and the noise of such quantities grows with their level.
 //!
 //! Sources: the variance of a logarithm by the delta method (Cochran, "Sampling
 //! Techniques", 1977, 6.9); Welch, Biometrika 34 (1947), for two variances;
@@ -16,12 +13,12 @@
 use crate::distribution::{student, student_limit};
 use crate::mean::MeanVariance;
 
-/// Values that a quantity can have.
+/// Range of values that a quantity can have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// None is less.
+    /// Smallest possible value.
     pub low: f64,
-    /// None is more.
+    /// Largest possible value.
     pub high: f64,
 }
 
@@ -42,11 +39,10 @@ impl Bounds {
     }
 }
 
-/// Two values that differ by less than this share of themselves are the same
-/// number, written down twice: six digits are what logs print.
+/// Two values that differ by less than this share are the same number: logs print six digits.
 const SAME: f64 = 1e-6;
 
-/// A second mean held against a first.
+/// A second mean compared with a first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Contrast {
     first: f64,
@@ -68,7 +64,7 @@ enum ContrastScale {
 }
 
 impl Contrast {
-    /// Holds `second` against `first`, whose values lie within `bounds`.
+    /// Compares `second` with `first`; the values lie within `bounds`.
     pub fn of(first: &MeanVariance, second: &MeanVariance, bounds: Bounds) -> Contrast {
         let ratio = bounds.is_positive() && first.value > 0.0 && second.value > 0.0;
         let scale = if ratio { ContrastScale::Ratio } else { ContrastScale::Difference };
@@ -78,14 +74,14 @@ impl Contrast {
         Contrast::new(first.value, bounds, scale, estimate, &parts)
     }
 
-    /// The same by the difference itself, as of a few repeats of one measurement.
+    /// Compares by the difference itself, for a few repetitions of one measurement.
     pub fn of_few(first: &MeanVariance, second: &MeanVariance, bounds: Bounds) -> Contrast {
         let parts = [(first.variance, first.df), (second.variance, second.df)];
         Contrast::new(first.value, bounds, ContrastScale::Difference, second.value - first.value, &parts)
     }
 
-    /// A difference of logarithms, as of what a regression leaves: the variances
-    /// of its parts with their degrees of freedom.
+    /// Contrast from a difference of logarithms, such as the residuals of a regression; `parts` are the variances of
+    /// its parts with their degrees of freedom.
     pub fn of_logarithms(estimate: f64, parts: &[(f64, f64)]) -> Contrast {
         Contrast::new(1.0, Bounds::POSITIVE, ContrastScale::Ratio, estimate, parts)
     }
@@ -100,17 +96,17 @@ impl Contrast {
         Contrast { first, bounds, scale, estimate, error: variance.max(0.0).sqrt(), df }
     }
 
-    /// True for two constants that are the same number.
+    /// True for two equal constants.
     pub fn is_same(&self) -> bool {
         self.estimate == 0.0 && self.error == 0.0
     }
 
-    /// Whether an interval can be told at all: enough independent values.
+    /// True where there are enough independent values for an interval.
     pub fn is_known(&self) -> bool {
         self.error == 0.0 || (self.df > 0.0 && self.error.is_finite() && self.estimate.is_finite())
     }
 
-    /// Chance that noise alone makes the means differ as much.
+    /// P-value: the probability that noise alone makes the means differ as much.
     pub fn chance(&self) -> f64 {
         match () {
             () if self.is_same() => 1.0,
@@ -119,7 +115,7 @@ impl Contrast {
         }
     }
 
-    /// Ends of the estimate on its own scale, wrong in `error` of all cases.
+    /// Interval of the estimate on its own scale, with error rate `error`.
     fn ends(&self, error: f64) -> (f64, f64) {
         if self.error == 0.0 {
             return (self.estimate, self.estimate);
@@ -128,14 +124,13 @@ impl Contrast {
         (self.estimate - reach, self.estimate + reach)
     }
 
-    /// Ends of the difference, second less first, wrong in `error` of all cases:
-    /// within what the bounds allow, and without 0 inside exactly where
-    /// [`Contrast::chance`] is below `error`.
+    /// Interval of the difference, second minus first, with error rate `error`. It stays within the bounds, and
+    /// excludes 0 exactly where [`Contrast::chance`] is below `error`.
     pub fn difference(&self, error: f64) -> (f64, f64) {
         let (low, high) = self.ends(error);
         let of = |end: f64| if self.scale == ContrastScale::Ratio { self.first * end.exp_m1() } else { end };
         let (low, high) = self.bounds.clamp((self.first + of(low), self.first + of(high)));
-        // a bound is no news of a difference
+        // clamping may have moved an end across 0; the test decides whether 0 is inside
         let (low, high) = (low - self.first, high - self.first);
         match self.chance() < error {
             true => (low, high),
@@ -143,7 +138,7 @@ impl Contrast {
         }
     }
 
-    /// Ends of the ratio, second over first; `None` where there is none.
+    /// Interval of the ratio, second over first; `None` where the first mean is not above 0.
     pub fn ratio(&self, error: f64) -> Option<(f64, f64)> {
         (self.first > 0.0).then(|| {
             let (low, high) = self.difference(error);
@@ -151,7 +146,7 @@ impl Contrast {
         })
     }
 
-    /// Both means.
+    /// Both means, as the estimate gives them.
     pub fn means(&self) -> (f64, f64) {
         let second = if self.scale == ContrastScale::Ratio {
             self.first * self.estimate.exp()
@@ -161,13 +156,13 @@ impl Contrast {
         (self.first, second)
     }
 
-    /// The ratio itself; `None` where there is none.
+    /// Estimate of the ratio; `None` where the difference was estimated.
     pub fn value(&self) -> Option<f64> {
         (self.scale == ContrastScale::Ratio).then(|| self.estimate.exp())
     }
 }
 
-/// Ends of a mean within what is possible, wrong in `error` of all cases.
+/// Interval of a mean within its bounds, with error rate `error`.
 pub fn interval(mean: &MeanVariance, bounds: Bounds, error: f64) -> (f64, f64) {
     if mean.variance <= 0.0 {
         return (mean.value, mean.value);

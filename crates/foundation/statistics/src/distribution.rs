@@ -20,8 +20,7 @@ pub fn ln_gamma(x: f64) -> f64 {
     (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series - shift
 }
 
-/// Regularised incomplete beta function: the chance that a beta variable with
-/// parameters `a` and `b` is below `x`.
+/// Regularized incomplete beta function: the probability that a beta variable with parameters `a` and `b` is below `x`.
 pub fn beta(x: f64, a: f64, b: f64) -> f64 {
     if !is_positive(x) {
         return 0.0;
@@ -60,8 +59,8 @@ fn fraction(x: f64, a: f64, b: f64) -> f64 {
     value
 }
 
-/// Chance that Student's t with `df` degrees of freedom is further from 0 than
-/// `t`, to either side. 1 where there are no degrees of freedom.
+/// Two-sided p-value: the probability that Student's t with `df` degrees of freedom is further from 0 than `t`. 1 where
+/// there are no degrees of freedom.
 pub fn student(t: f64, df: f64) -> f64 {
     if t.is_nan() || !is_positive(df) {
         return 1.0;
@@ -69,8 +68,7 @@ pub fn student(t: f64, df: f64) -> f64 {
     beta(df / (df + t * t), df / 2.0, 0.5)
 }
 
-/// The t that is exceeded, to either side, with the chance `error`. Infinite
-/// where there are no degrees of freedom.
+/// The t that is exceeded to either side with probability `error`. Infinite where there are no degrees of freedom.
 pub fn student_limit(error: f64, df: f64) -> f64 {
     if !is_positive(df) {
         return f64::INFINITY;
@@ -94,8 +92,8 @@ pub fn student_limit(error: f64, df: f64) -> f64 {
     high
 }
 
-/// Chance that Fisher's F with `above` and `below` degrees of freedom is
-/// greater than `f`. 1 where there are none.
+/// P-value: the probability that Fisher's F with `above` and `below` degrees of freedom is greater than `f`. 1 where
+/// there are none.
 pub fn fisher(f: f64, above: f64, below: f64) -> f64 {
     if !is_positive(f) || !is_positive(above) || !is_positive(below) {
         return 1.0;

@@ -1,6 +1,5 @@
-//! What can be said of noisy series in time, and how sure it is: means, slopes,
-//! steps and rhythms. Pure arithmetic on lists of [`BlockMean`]s; it knows no
-//! counter and reads no file.
+//! Statistics of noisy time series: means, slopes, steps and rhythms, with their uncertainty. Pure arithmetic on lists
+//! of [`BlockMean`]s; it knows no counter and reads no file.
 //!
 //! Samples of a server depend on their neighbours: a busy minute follows a busy
 //! minute. Formulas for independent samples would then find trends in noise. So
@@ -33,19 +32,18 @@ pub use step::StepFit;
 /// A mean over a short stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BlockMean {
-    /// Its middle, in seconds since any moment that is common to the list.
+    /// Its middle, in seconds since an origin common to the list.
     pub at_s: f64,
     /// The mean.
     pub value: f64,
-    /// What it weighs: seconds, or operations; more than 0.
+    /// Weight, in seconds or operations; more than 0.
     pub weight: f64,
 }
 
-/// Share of cases in which an interval or a test may be wrong: intervals hold
-/// the truth 19 times of 20.
+/// Error rate of intervals and tests: 95 % intervals contain the true value.
 pub const ERROR: f64 = 0.05;
 
-/// False for `NaN` too, which a plain negated comparison would let through.
+/// True for a number above 0; false for `NaN` too, which `!(value <= 0.0)` would let through.
 fn is_positive(value: f64) -> bool {
     value > 0.0
 }

@@ -14,11 +14,11 @@ use crate::{BlockMean, ERROR, blocks, is_positive};
 /// A line through means of blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LineFit {
-    /// Growth a second.
+    /// Growth per second.
     pub slope: f64,
-    /// Ends of the interval that holds the true slope 19 times of 20.
+    /// 95 % interval of the slope.
     pub interval: (f64, f64),
-    /// Chance that noise alone makes a slope as steep.
+    /// P-value: the probability that noise alone makes a slope as steep.
     pub chance: f64,
     /// Weighted sum of squared residuals.
     pub residual: f64,
@@ -29,27 +29,26 @@ pub struct LineFit {
     reach: f64,
 }
 
-/// When a line crosses a limit, in seconds on the points' clock.
+/// Times at which a line crosses a limit, in seconds on the points' clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Crossing {
-    /// When the line itself does; `None` where it never does.
+    /// Crossing of the line itself; `None` where it never crosses.
     pub at_s: Option<f64>,
-    /// The first moment at which the band reaches the limit.
+    /// First time at which the confidence band reaches the limit.
     pub earliest_s: Option<f64>,
-    /// The moment by which all of the band is beyond it; `None` where the slope
-    /// could be none.
+    /// Time from which the whole band is beyond the limit; `None` where the slope may be zero.
     pub latest_s: Option<f64>,
 }
 
 impl LineFit {
-    /// The line through means of blocks; `None` where there are too few.
+    /// Fits a line through means of blocks; `None` where there are too few.
     pub fn fit(points: &[BlockMean]) -> Option<LineFit> {
         if points.len() < 3 {
             return None;
         }
         let count = blocks::equal_count(points);
         let sum: f64 = points.iter().map(|p| p.weight).sum();
-        // weights that sum to the number of equal points that tell as much
+        // weights scaled to sum to the effective number of points
         let weight = |p: &BlockMean| p.weight * count / sum;
         let middle_s = points.iter().map(|p| weight(p) * p.at_s).sum::<f64>() / count;
         let level = blocks::mean(points);
@@ -61,7 +60,7 @@ impl LineFit {
         let slope = product / width;
         let off: Vec<f64> = points.iter().map(|p| p.value - level - slope * (p.at_s - middle_s)).collect();
         let residual: f64 = points.iter().zip(&off).map(|(p, off)| weight(p) * off * off).sum();
-        // what rounding leaves has a memory of its own
+        // rounding errors of an exact line are correlated and must not count
         let exact = residual <= 1e-20 * slope * slope * width;
         let memory = if exact { 0.0 } else { memory(&off, 2) };
         let scatter = residual / left(count, memory, 2.0);
@@ -86,10 +85,10 @@ impl LineFit {
         self.level + self.slope * (at_s - self.middle_s)
     }
 
-    /// When, after `from_s`, the line and its band cross `limit`, from the side
-    /// on which the line is then.
+    /// Times after `from_s` at which the line and its band cross `limit`, from the side on which the line is at
+    /// `from_s`.
     pub fn crossing(&self, limit: f64, from_s: f64) -> Crossing {
-        // turned so that the line is below 0 now
+        // mirrored so that the line is below the limit at `from_s`
         let sign = if self.at(from_s) <= limit { 1.0 } else { -1.0 };
         let (gap, slope) = (sign * (self.level - limit), sign * self.slope);
         let at_s =
@@ -120,7 +119,7 @@ fn roots(a: f64, b: f64, c: f64) -> Vec<f64> {
         return if b == 0.0 { Vec::new() } else { vec![-c / (2.0 * b)] };
     }
     let inside = b * b - a * c;
-    // a band of no width touches once, and rounding must not lose that
+    // a band without width touches the limit once, which rounding must not lose
     if inside < -1e-9 * b * b {
         return Vec::new();
     }
@@ -206,7 +205,7 @@ mod tests {
         assert_eq!(crossing.at_s, Some(5.0));
         assert!((crossing.earliest_s.unwrap() - 2.7223).abs() < 1e-3, "{crossing:?}");
         assert!((crossing.latest_s.unwrap() - 9.1825).abs() < 1e-3, "{crossing:?}");
-        // a slope that could be none: not before the band meets the limit, and no end
+        // a slope that may be zero: an earliest crossing where the band meets the limit, and no latest
         let vague = LineFit { variance_slope: 0.36, ..line }.crossing(15.0, 0.0);
         assert!(vague.earliest_s.unwrap() < 2.8 && vague.latest_s.is_none() && vague.at_s == Some(5.0));
         // downwards it mirrors

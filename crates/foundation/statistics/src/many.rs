@@ -1,15 +1,12 @@
-//! Many tests at once. Of 400 series of pure noise, 20 would show a "trend"
-//! that is significant at 5 %; what is told must stand against the number of
-//! questions asked.
+//! Multiple tests. Of 400 series of pure noise, 20 would show a "trend" that is significant at 5 %, so significance
+//! must be adjusted for the number of tests.
 //!
 //! Source: Holm, "A simple sequentially rejective multiple test procedure",
-//! Scandinavian Journal of Statistics 6 (1979). It holds whatever the tests
-//! have to do with each other: where nothing is going on at all, the chance
-//! that anything is told stays below the limit.
+//! Scandinavian Journal of Statistics 6 (1979). It holds for dependent tests too: where there is no effect at all, the
+//! probability that any test is significant stays below the limit.
 
-/// Chances as they stand against all of them together: the smallest times
-/// their number, the next times one less, and so on; never falling, at most 1.
-/// `NaN` is no question and stays.
+/// Adjusts p-values by Holm's procedure: the smallest times their number, the next times one less, and so on; never
+/// decreasing, at most 1. `NaN` stands for no test and stays.
 pub fn holm(chances: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..chances.len()).filter(|&index| !chances[index].is_nan()).collect();
     order.sort_by(|&a, &b| chances[a].total_cmp(&chances[b]));
@@ -22,19 +19,18 @@ pub fn holm(chances: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// A chance as it stands against all others, and the level at which it was tested.
+/// An adjusted p-value, and the level at which it was tested.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TestResult {
-    /// As [`holm`] says; `NaN` where there is no question.
+    /// P-value adjusted by [`holm`]; `NaN` where there is no test.
     pub adjusted: f64,
-    /// An interval that is wrong in this share of cases leaves "no difference"
-    /// out exactly where the adjusted chance is below the error of the family.
+    /// An interval with this error rate excludes "no difference" exactly where the adjusted p-value is below the error
+    /// rate of the family.
     pub level: f64,
 }
 
-/// Holm's procedure with the level of each single test: the family's error over
-/// the number of questions that were left when it was this one's turn. Those
-/// after the first that was not found share its level.
+/// Holm's procedure with the level of each test: the error rate of the family over the number of tests left at its
+/// turn. Tests after the first insignificant one share its level.
 pub fn tested(chances: &[f64], error: f64) -> Vec<TestResult> {
     let adjusted = holm(chances);
     let count = chances.iter().filter(|c| !c.is_nan()).count();

@@ -1,4 +1,4 @@
-//! A mean with its uncertainty, and whether two means differ.
+//! A mean with its uncertainty, and a test of whether two means differ.
 //!
 //! Sources: the mean is a ratio (sum of amounts over sum of weights), its
 //! variance that of Cochran, "Sampling Techniques", 3rd edition (1977), 2.11;
@@ -11,10 +11,10 @@ use crate::distribution::{student, student_limit};
 use crate::memory::{effective, freedom, memory};
 use crate::{BlockMean, ERROR, blocks};
 
-/// A mean and how far it can be trusted.
+/// A mean with its variance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeanVariance {
-    /// The mean, by weight.
+    /// The weighted mean.
     pub value: f64,
     /// Its variance.
     pub variance: f64,
@@ -23,14 +23,13 @@ pub struct MeanVariance {
 }
 
 impl MeanVariance {
-    /// The mean of a series. `None` where there are too few points to tell how
-    /// far it can be trusted.
+    /// Mean of a series; `None` where there are too few points for a variance.
     pub fn of(points: &[BlockMean]) -> Option<MeanVariance> {
         let blocks = blocks::blocks(points);
         (blocks.len() >= blocks::LEAST_BLOCKS).then(|| MeanVariance::of_blocks(&blocks))
     }
 
-    /// The same for means of blocks.
+    /// Mean of means of blocks.
     pub fn of_blocks(blocks: &[BlockMean]) -> MeanVariance {
         let count = blocks.len() as f64;
         let value = blocks::mean(blocks);
@@ -41,32 +40,31 @@ impl MeanVariance {
         let off: Vec<f64> = blocks.iter().map(|b| b.value - value).collect();
         let squares: f64 = blocks.iter().zip(&off).map(|(b, off)| (b.weight * off).powi(2)).sum();
         let (alike, memory) = (blocks::equal_count(blocks), memory(&off, 1));
-        // a series that drifts all the time is worth two values at least: its ends
+        // a series that drifts all the time is worth at least two values: its ends
         let shared = alike / effective(alike, memory).max(2.0);
         let variance = squares / (weight * weight) * count / (count - 1.0) * shared.max(1.0);
         let df = freedom(alike, memory, 1.0);
         MeanVariance { value, variance, df }
     }
 
-    /// Ends of the interval that holds the true mean 19 times of 20; infinite
-    /// where so few independent values are left that nothing can be said.
+    /// 95 % interval of the mean; infinite where too few independent values are left.
     pub fn interval(&self) -> (f64, f64) {
         around(self.value, self.variance, self.df)
     }
 }
 
-/// How two means differ.
+/// Difference of two means.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Difference {
-    /// The second less the first.
+    /// The second minus the first.
     pub value: f64,
-    /// Ends of the interval that holds the true difference 19 times of 20.
+    /// 95 % interval of the difference.
     pub interval: (f64, f64),
-    /// Chance that noise alone makes them differ as much.
+    /// P-value: the probability that noise alone makes them differ as much.
     pub chance: f64,
 }
 
-/// Holds the second mean against the first.
+/// Compares two means by Welch's test.
 pub fn difference(first: &MeanVariance, second: &MeanVariance) -> Difference {
     let value = second.value - first.value;
     let variance = first.variance + second.variance;

@@ -1,5 +1,4 @@
-//! How much a series remembers of itself: the correlation of neighbours, and
-//! how many independent values that leaves.
+//! Autocorrelation of a series, and the number of independent values that it leaves.
 //!
 //! Sources: effective sample size `n (1 - r) / (1 + r)` for a first-order
 //! autoregression, as Santer et al., "Statistical significance of trends and
@@ -10,25 +9,23 @@
 
 use crate::is_positive;
 
-/// Neighbours that are taken together, beside each by itself.
+/// Numbers of neighbours that are averaged, in addition to single values.
 const SCALES: [usize; 2] = [2, 4];
-/// Means that tell a memory at least.
+/// Smallest number of means for an autocorrelation.
 const LEAST_MEANS: usize = 12;
-/// Deviations by which means must remember more than independent ones do.
+/// Standard deviations by which the autocorrelation of means must exceed that of independent values.
 const SURE: f64 = 1.0;
 
-/// Correlation of neighbours in residuals of a fit with `fitted` parameters,
-/// corrected for its bias, from 0 to 1. Negative correlation is not believed:
-/// it would make us too sure.
+/// Correlation of neighbours in the residuals of a fit with `fitted` parameters, corrected for its bias, from 0 to 1.
+/// Negative correlation counts as 0, because it would make results too certain.
 pub fn memory(residuals: &[f64], fitted: usize) -> f64 {
     SCALES.iter().map(|&each| at_scale(residuals, each)).fold(neighbours(residuals, fitted), f64::max)
 }
 
-/// The memory that the means of `each` neighbours tell: a slow drift below fast
-/// noise is not seen by neighbours, whose noise is more, but by longer means.
-/// What it is worth is told as the memory of single values of the same worth, corrected
-/// as for a mean: of so few, a correction for more would leave nothing. Where the means
-/// do not remember more than such few do by chance, it is none.
+/// Autocorrelation from means of `each` neighbours: a slow drift below fast noise shows in longer means, but not in
+/// neighbouring values. The result is the autocorrelation of single values that leaves the same number of independent
+/// values. It is corrected as for a fitted mean; with so few means, a correction for more parameters would leave
+/// nothing. 0 where the means correlate no more than independent ones may by chance.
 fn at_scale(residuals: &[f64], each: usize) -> f64 {
     let means: Vec<f64> = residuals.chunks_exact(each).map(|c| c.iter().sum::<f64>() / each as f64).collect();
     let count = means.len() as f64;
@@ -60,20 +57,17 @@ fn neighbours(residuals: &[f64], fitted: usize) -> f64 {
     corrected.clamp(0.0, 0.999)
 }
 
-/// How many independent values `count` neighbours are worth that have this
-/// [`memory`].
+/// Number of independent values that `count` neighbours with this autocorrelation are worth; see [`memory`].
 pub fn effective(count: f64, memory: f64) -> f64 {
     count * (1.0 - memory) / (1.0 + memory)
 }
 
-/// Degrees of freedom of a variance from residuals with this [`memory`], after
-/// a fit with `fitted` parameters: of the [`effective`] values, and less because
-/// the memory is itself an estimate. Its factor `(1 + r) / (1 - r)` varies by
-/// `2 / (1 - r²) / sqrt(count)` of itself (delta method), which is worth
-/// `count (1 - r²)² / 2` degrees; the two variances add up as Satterthwaite, "An
-/// approximate distribution of estimates of variance components", Biometrics
-/// Bulletin 2 (1946), adds them. Never below 1, where only what leaves next to nothing unexplained
-/// is significant (of a line, 99.4 % must be explained for a chance of 5 %).
+/// Degrees of freedom of a variance from residuals with this autocorrelation (see [`memory`]), after a fit with
+/// `fitted` parameters: those of the [`effective`] values, reduced because the autocorrelation is itself an estimate.
+/// Its factor `(1 + r) / (1 - r)` has a relative error of `2 / (1 - r²) / sqrt(count)` (delta method), which is worth
+/// `count (1 - r²)² / 2` degrees; the two variances add up as in Satterthwaite, "An approximate distribution of
+/// estimates of variance components", Biometrics Bulletin 2 (1946). At least 1, where only a nearly perfect fit is
+/// significant (a line must explain 99.4 % for a p-value of 5 %).
 pub fn freedom(count: f64, memory: f64, fitted: f64) -> f64 {
     let known = count * (1.0 - memory * memory).powi(2) / 2.0;
     (1.0 / (1.0 / left(count, memory, fitted) + 1.0 / known)).max(1.0)

@@ -1,11 +1,9 @@
-//! A rhythm: something comes back, every two hours, every day, every week.
+//! Rhythms: a pattern that repeats every two hours, every day, every week.
 //!
-//! Which period that is, is found and not assumed: the places at which the
-//! spectrum stands out of its surroundings, and the day and the week, are
-//! candidates; the series is folded at each and near it, finely enough that a
-//! short burst falls into the same part of every period. A period must have been
-//! seen three times, a day and a week twice. What is told stands against the
-//! number of periods that could have been told.
+//! The period is found, not assumed: candidates are peaks of the spectrum above its surroundings, the day and the week.
+//! The series is folded at and near each candidate, finely enough that a short burst falls into the same part of every
+//! period. A period must occur three times, a day and a week twice. P-values are adjusted for the number of periods
+//! that could have been found.
 //!
 //! Sources: folding and analysis of variance, Schwarzenberg-Czerny, "On the
 //! advantage of using analysis of variance for period search", Monthly Notices of
@@ -25,14 +23,14 @@ use crate::{BlockMean, is_positive, line};
 const DAY_S: f64 = 86_400.0;
 const WEEK_S: f64 = 604_800.0;
 
-/// What comes back.
+/// Period of a rhythm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Period {
-    /// By the hour.
+    /// A day, in parts of hours.
     Day,
-    /// By the day of the week.
+    /// A week, in parts of days.
     Week,
-    /// Every so many seconds.
+    /// Another period, seconds.
     Other(f64),
 }
 
@@ -46,45 +44,44 @@ impl Period {
         }
     }
 
-    /// Into how many parts it can be cut where points lie `spacing_s` apart; `None`
-    /// where they lie too far apart.
+    /// Number of parts that it can be cut into where points lie `spacing_s` apart; `None` where they lie too far apart.
     fn parts(self, spacing_s: f64) -> Option<usize> {
-        let most = (self.seconds() / spacing_s * 1.001) as usize;
-        let of = |list: &[usize]| list.iter().copied().find(|parts| *parts <= most);
+        let max_parts = (self.seconds() / spacing_s * 1.001) as usize;
+        let of = |list: &[usize]| list.iter().copied().find(|parts| *parts <= max_parts);
         match self {
             Period::Week => of(&[7]),
             // whole hours
             Period::Day => of(&[24, 12, 8, 6]),
-            Period::Other(_) => (most >= 4).then(|| most.min(FINE as usize)),
+            Period::Other(_) => (max_parts >= 4).then(|| max_parts.min(FINE as usize)),
         }
     }
 
-    /// How often it must have been seen.
+    /// Smallest number of periods in the series.
     fn least(self) -> f64 {
         if matches!(self, Period::Other(_)) { 3.0 } else { 2.0 }
     }
 }
 
-/// A rhythm.
+/// A rhythm of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rhythm {
-    /// What comes back.
+    /// Its period.
     pub period: Period,
     /// Share of the variance (about the trend) that it explains, 0 to 1.
     pub share: f64,
-    /// Chance that noise alone explains as much, at any period that was looked at.
+    /// P-value: the probability that noise alone explains as much at any of the tried periods.
     pub chance: f64,
-    /// What each part of the period adds to the mean; `NaN` where nothing was seen of it.
+    /// Difference of each part of the period from the mean; `NaN` for a part without points.
     pub profile: Vec<f64>,
 }
 
 impl Rhythm {
-    /// The part of the period in which a moment lies.
+    /// Part of the period in which a time lies.
     fn part(&self, at_s: f64) -> usize {
         part(at_s, self.period, self.profile.len())
     }
 
-    /// What the rhythm adds at a moment.
+    /// Value of the rhythm at a time.
     pub fn at(&self, at_s: f64) -> f64 {
         let value = self.profile[self.part(at_s)];
         if value.is_nan() { 0.0 } else { value }
@@ -103,36 +100,34 @@ fn part(at_s: f64, period: Period, parts: usize) -> usize {
     (place as usize).min(parts - 1)
 }
 
-/// A part of one period: its place, its value, and what is left of it.
+/// Mean of one part of one period; `row` is the number of the period.
 struct PeriodCell {
     row: usize,
     part: usize,
     value: f64,
 }
 
-/// Rhythms of one series at most.
+/// Largest number of rhythms of one series.
 pub const MOST: usize = 2;
-/// Chance below which a rhythm is one, before it stands against other series.
+/// P-value below which a rhythm is accepted, before it is adjusted for other series.
 const SURE: f64 = 0.01;
-/// Parts of the finest fold.
+/// Number of parts of the finest fold.
 const FINE: f64 = 24.0;
-/// Folds are compared by how much they explain; within this share of the best,
-/// the shortest period is the one.
+/// Folds that explain at least this share of what the best one explains count as equally good; the shortest period is
+/// chosen.
 const AS_GOOD: f64 = 0.9;
-/// Share of the variance below which nothing is a rhythm, of the series or of what
-/// another leaves of it.
+/// Smallest share of the variance that a rhythm must explain, of the series or of the remainder after another rhythm.
 const LEAST_SHARE: f64 = 0.02;
 /// Share of the whole variance that a second rhythm must explain.
 const SECOND_SHARE: f64 = 0.05;
-/// Deviations beyond which a value is cut for the second test.
+/// Standard deviations beyond which outliers are clipped for the second test.
 const FAR: f64 = 4.0;
-/// Folds near a candidate to either side, at most.
+/// Largest number of folds to either side of a candidate.
 const MOST_STEPS: f64 = 30.0;
 
-/// The rhythms of a series, shortest first, whose clock must start at a midnight
-/// of a Monday; `spacing_s` is how far its points lie apart. The first element is
-/// there wherever a rhythm could have been found, however likely it is noise;
-/// others only where they are sure.
+/// Finds the rhythms of a series, shortest first. Its clock must start at midnight of a Monday; `spacing_s` is the
+/// distance of its points. The first element is returned wherever a rhythm could be tested, even if it is likely noise;
+/// further ones only where they are significant.
 pub fn find(points: &[BlockMean], spacing_s: f64) -> Vec<Rhythm> {
     let line = line::LineFit::fit(points);
     let level = |at_s: f64| line.as_ref().map_or(0.0, |l| l.at(at_s));
@@ -148,8 +143,8 @@ pub fn find(points: &[BlockMean], spacing_s: f64) -> Vec<Rhythm> {
     let Some(second) = best(&left, spacing_s).filter(real) else {
         return vec![first];
     };
-    // the shorter is told by itself, the longer of what it leaves: a fold at a day
-    // holds a rhythm of two hours too
+    // the longer rhythm is fitted to the remainder of the shorter one: a fold at a day also contains a rhythm of two
+    // hours
     let (short, long) = if second.period.seconds() < first.period.seconds() {
         (second.period, first.period)
     } else {
@@ -176,22 +171,22 @@ fn without(points: &[BlockMean], rhythm: &Rhythm) -> Vec<BlockMean> {
     points.iter().map(|p| BlockMean { value: p.value - rhythm.at(p.at_s), ..*p }).collect()
 }
 
-/// What is left of a rhythm that was taken out: at its own period, or two or three
-/// of it, where its parts and the points do not fall together.
+/// True for a remnant of a subtracted rhythm, at its own period or two or three times it, where its parts and the
+/// points do not coincide.
 fn is_echo(second: &Rhythm, first: &Rhythm) -> bool {
     let (a, b) = (second.period.seconds(), first.period.seconds());
     let times = a.max(b) / a.min(b);
     times < 3.5 && (times / times.round() - 1.0).abs() < 0.1
 }
 
-/// How many periods could have been told apart: one for each part of a period by
-/// which a fold may be off at the end of the series, up to four points a period.
+/// Number of distinguishable periods: one for each part of a period by which a fold may be off at the end of the
+/// series, down to four points a period.
 fn tried(points: &[BlockMean], spacing_s: f64) -> f64 {
     let span = points.last().map_or(0.0, |p| p.at_s) - points.first().map_or(0.0, |p| p.at_s) + spacing_s;
     (span / (4.0 * spacing_s) * FINE / 2.0).max(1.0)
 }
 
-/// The rhythm that explains most, with its chance among all periods.
+/// The rhythm that explains most, with its p-value adjusted for all periods.
 fn best(points: &[BlockMean], spacing_s: f64) -> Option<Rhythm> {
     let span = points.last()?.at_s - points.first()?.at_s + spacing_s;
     let calendar = [Period::Day, Period::Week];
@@ -206,12 +201,12 @@ fn best(points: &[BlockMean], spacing_s: f64) -> Option<Rhythm> {
         return folds.into_iter().min_by(|a, b| a.chance.total_cmp(&b.chance));
     }
     folds.retain(|r| r.chance < SURE);
-    // by the points: parts of other lengths average away other amounts of noise
+    // compared by the points: parts of different lengths average out different amounts of noise
     let worth = |r: &Rhythm| explained(points, r.period.seconds(), spacing_s);
-    let most = folds.iter().map(worth).fold(0.0, f64::max);
-    folds.retain(|r| worth(r) >= AS_GOOD * most);
+    let most_explained = folds.iter().map(worth).fold(0.0, f64::max);
+    folds.retain(|r| worth(r) >= AS_GOOD * most_explained);
     let shortest = folds.iter().map(|r| r.period.seconds()).fold(f64::INFINITY, f64::min);
-    // of those that cannot be told apart from the shortest, the calendar's or the best
+    // among the periods indistinguishable from the shortest: the day or week, else the best
     let blur = shortest * shortest / span;
     folds.retain(|r| r.period.seconds() - shortest <= blur);
     let named = folds.iter().find(|r| !matches!(r.period, Period::Other(_))).cloned();
@@ -225,16 +220,16 @@ fn near(points: &[BlockMean], candidate: Candidate, span: f64, spacing_s: f64) -
     let seconds = |k: &i32| 1.0 / (candidate.frequency + f64::from(*k) * step);
     let tried = (-steps..=steps).map(|k| seconds(&k)).filter(|s| *s > 0.0);
     let score = |s: f64| (s, explained(points, s, spacing_s));
-    let (period_s, most) = tried.map(score).max_by(|a, b| a.1.total_cmp(&b.1))?;
-    // a round number of minutes that folds as well is what was meant
+    let (period_s, most_explained) = tried.map(score).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    // a round number of minutes is preferred where it folds about as well
     let blur = period_s * period_s / span / FINE;
     let round = [3600.0, 1800.0, 900.0, 300.0, 60.0].into_iter().map(|unit| (period_s / unit).round() * unit);
     let close = |s: &f64| *s > 0.0 && (s - period_s).abs() <= 2.0 * blur;
-    let as_good = round.into_iter().filter(close).find(|s| explained(points, *s, spacing_s) >= 0.97 * most);
+    let as_good = round.into_iter().filter(close).find(|s| explained(points, *s, spacing_s) >= 0.97 * most_explained);
     fold(points, Period::Other(as_good.unwrap_or(period_s)), spacing_s)
 }
 
-/// How much of the variance the parts of a period explain, for the search.
+/// Variance explained by the parts of a period, for the search.
 fn explained(points: &[BlockMean], period_s: f64, spacing_s: f64) -> f64 {
     let parts = ((period_s / spacing_s).floor() as usize).clamp(1, FINE as usize);
     let (mut sums, mut counts) = ([0.0; FINE as usize], [0.0; FINE as usize]);
@@ -247,13 +242,12 @@ fn explained(points: &[BlockMean], period_s: f64, spacing_s: f64) -> f64 {
     let level = |(sum, count): (&f64, &f64)| if *count > 0.0 { count * (sum / count - mean).powi(2) } else { 0.0 };
     let between: f64 = sums.iter().zip(&counts).map(level).sum();
     let all: f64 = points.iter().map(|p| (p.value - mean).powi(2)).sum();
-    // what as many parts of pure noise would explain
+    // minus the variance that as many parts of pure noise would explain
     let free = (points.len() as f64 - parts as f64).max(1.0);
     between - (parts as f64 - 1.0) * (all - between) / free
 }
 
-/// A series folded at one period. `None` where that was not seen often enough or
-/// its points lie too far apart.
+/// Folds a series at one period. `None` where the period does not occur often enough or the points lie too far apart.
 fn fold(points: &[BlockMean], period: Period, spacing_s: f64) -> Option<Rhythm> {
     let (first, last) = (points.first()?.at_s, points.last()?.at_s);
     if last - first + spacing_s < period.least() * period.seconds() * 0.999 {
@@ -270,13 +264,13 @@ fn fold(points: &[BlockMean], period: Period, spacing_s: f64) -> Option<Rhythm> 
     if rhythm.share < LEAST_SHARE {
         return Some(Rhythm { chance: 1.0, ..rhythm });
     }
-    // two large values that happen to lie a period apart are no rhythm
+    // the test is repeated without outliers: two large values that happen to lie a period apart are no rhythm
     let calm = explain(&self::cells(&clipped(points), first, period, parts), period, parts);
     Some(Rhythm { chance: rhythm.chance.max(calm.chance), ..rhythm })
 }
 
-/// The points with what lies far out cut to where the others end: the median and
-/// [`FAR`] deviations about it, as the median of all distances tells them.
+/// The points with outliers clipped to [`FAR`] standard deviations about the median, estimated from the median absolute
+/// deviation.
 fn clipped(points: &[BlockMean]) -> Vec<BlockMean> {
     let median = |mut list: Vec<f64>| {
         let middle = list.len() / 2;
@@ -306,12 +300,11 @@ fn cells(points: &[BlockMean], first: f64, period: Period, parts: usize) -> Vec<
     sums.into_iter().map(|(row, part, value, weight)| PeriodCell { row, part, value: value / weight }).collect()
 }
 
-/// Fits a level to each period and each part, and weighs the parts' levels
-/// against what is left.
+/// Fits a level to each period and each part, and tests the levels of the parts against the residuals.
 fn explain(cells: &[PeriodCell], period: Period, parts: usize) -> Rhythm {
     let rows = cells.iter().map(|c| c.row + 1).max().unwrap_or(0);
     let (mut of_row, mut of_part) = (vec![0.0; rows], vec![0.0; parts]);
-    // gaps leave the table unbalanced: the levels are settled by turns
+    // gaps leave the table unbalanced, so the levels are fitted alternately until they converge
     for _ in 0..30 {
         let before = of_part.clone();
         of_row = means(cells, rows, |c| c.row, |c| c.value - of_part[c.part]);
@@ -360,8 +353,7 @@ fn means(
     sums.into_iter().map(|(sum, count)| sum / count).collect()
 }
 
-/// Correlation of neighbouring parts within a period, corrected for the mean
-/// that was taken from each.
+/// Correlation of neighbouring parts within a period, corrected for the subtracted mean.
 fn within(cells: &[PeriodCell], left: &[f64], parts: usize) -> f64 {
     let (mut products, mut pairs) = (0.0, 0.0);
     for index in 1..cells.len() {
@@ -380,8 +372,8 @@ fn within(cells: &[PeriodCell], left: &[f64], parts: usize) -> f64 {
     ((n * (products / pairs / squares) + 1.0) / (n - 3.0)).clamp(0.0, 0.99)
 }
 
-/// Box's epsilon for parts that depend on each other as in a first-order
-/// autoregression: 1 where they do not, less where they do.
+/// Box's epsilon for parts with the correlation of a first-order autoregression: 1 where they are independent, less
+/// where they are not.
 fn sphericity(r: f64, parts: usize) -> f64 {
     let cov = |i: usize, j: usize| r.powi(i.abs_diff(j) as i32);
     let n = parts as f64;
@@ -463,8 +455,7 @@ mod tests {
         assert!(week.peak_s() < 5.0 * 86_400.0);
     }
 
-    /// What is found in a series of `count` points `spacing_s` apart, surely.
-    /// Each point is a mean of ten moments.
+    /// Significant rhythms of a series of `count` points `spacing_s` apart. Each point is a mean of ten values.
     fn sure(count: usize, spacing_s: f64, value: impl Fn(f64) -> f64) -> Vec<(Period, f64)> {
         let mean =
             |from: f64| (0..10).map(|k| value(from + spacing_s * (f64::from(k) + 0.5) / 10.0)).sum::<f64>() / 10.0;

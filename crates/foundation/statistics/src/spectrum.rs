@@ -1,6 +1,5 @@
-//! Where a series may come back: the periods at which its spectrum stands out of
-//! its surroundings, and the lags at which it is like itself. These are only
-//! candidates: [`crate::rhythm`] judges them.
+//! Candidate periods of a series: peaks of its spectrum above their surroundings, and peaks of its autocorrelation.
+//! [`crate::rhythm`] tests them.
 //!
 //! Sources: fast Fourier transform, Cooley and Tukey, Mathematics of Computation
 //! 19 (1965); a spectrum held against the median of its neighbours, so that the
@@ -10,26 +9,25 @@
 
 use crate::BlockMean;
 
-/// Candidates of each kind at most.
+/// Largest number of candidates of each kind.
 const MOST: usize = 8;
 /// Shortest period, in points.
 const SHORTEST: usize = 4;
-/// Shortest lag that is read off the autocorrelation, in points: below, its place
-/// is too vague and the spectrum tells it.
+/// Shortest lag taken from the autocorrelation, in points: a shorter one is too inexact, and the spectrum gives it.
 const SHORTEST_LAG: usize = 24;
-/// Neighbours of a spectrum's line on each side that it is held against.
+/// Number of neighbours on each side that a line of the spectrum is compared with.
 const NEAR: usize = 16;
 
-/// A period that may be one, and how far its frequency may be off.
+/// A candidate frequency with its tolerance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
-    /// Times a second.
+    /// Frequency per second.
     pub frequency: f64,
-    /// To either side.
+    /// Tolerance to either side.
     pub vague: f64,
 }
 
-/// Candidates among periods of four points up to a third of the series.
+/// Finds candidates among periods from four points up to a third of the series.
 pub fn candidates(points: &[BlockMean], spacing_s: f64) -> Vec<Candidate> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
     let count = ((last.at_s - first.at_s) / spacing_s).round() as usize + 1;
@@ -47,7 +45,7 @@ pub fn candidates(points: &[BlockMean], spacing_s: f64) -> Vec<Candidate> {
     transform(&mut real, &mut imaginary);
     let power: Vec<f64> = real.iter().zip(&imaginary).map(|(r, i)| r * r + i * i).collect();
     let span = size as f64 * spacing_s;
-    // a third of the series and longer is no period, with some room for what lies between two lines
+    // periods longer than a third of the series are excluded, with some tolerance for those between two lines
     let lines = (size as f64 / (count as f64 / 2.5)) as usize..=size / SHORTEST;
     let beside = |k: usize| power[k] / median_near(&power, k).max(f64::MIN_POSITIVE);
     let mut found: Vec<Candidate> = highest(lines, beside)
@@ -57,7 +55,7 @@ pub fn candidates(points: &[BlockMean], spacing_s: f64) -> Vec<Candidate> {
     let (mut like, mut nothing) = (power, vec![0.0; size]);
     transform(&mut like, &mut nothing);
     let lags = SHORTEST_LAG..=count / 3;
-    // fewer pairs lie far apart
+    // there are fewer pairs at large lags
     let corrected = |lag: usize| like[lag] / (count - lag) as f64;
     let of_lag = |lag: usize| {
         let period_s = lag as f64 * spacing_s;

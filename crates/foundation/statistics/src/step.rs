@@ -1,4 +1,4 @@
-//! A step: the level was one until some moment, and another after it.
+//! Steps: a series has one level before some time, and another level after it.
 //!
 //! Sources: the greatest of the t statistics over all places where the series
 //! can be cut in two, Worsley, "On the likelihood ratio test for a shift in
@@ -11,25 +11,25 @@ use crate::distribution::student;
 use crate::memory::{freedom, left, memory};
 use crate::{BlockMean, blocks, is_positive};
 
-/// A step.
+/// A step of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepFit {
-    /// When, on the points' clock.
+    /// Time of the step on the points' clock.
     pub at_s: f64,
-    /// Mean until then.
+    /// Mean before it.
     pub before: f64,
-    /// Mean since then.
+    /// Mean after it.
     pub after: f64,
-    /// Chance that noise alone looks as much like a step.
+    /// P-value: the probability that noise alone looks as much like a step.
     pub chance: f64,
     /// Weighted sum of squared residuals of the blocks.
     pub residual: f64,
 }
 
-/// Blocks on each side at least.
+/// Smallest number of blocks on each side.
 const SIDE: usize = 3;
 
-/// Sums that give the gain of a cut.
+/// Weighted sum of points, from which the gain of a cut is computed.
 #[derive(Clone, Copy, Default)]
 struct StepSums {
     weight: f64,
@@ -46,7 +46,7 @@ impl StepSums {
         self.value / self.weight
     }
 
-    /// How much less the squared residuals are with a level each, given the sums of all.
+    /// Reduction of the squared residuals by separate levels on both sides, given the sums of all points.
     fn gain(&self, all: &StepSums) -> f64 {
         let rest = StepSums { weight: all.weight - self.weight, value: all.value - self.value };
         if !is_positive(self.weight) || !is_positive(rest.weight) {
@@ -62,13 +62,12 @@ fn sums(points: &[BlockMean]) -> StepSums {
     sums
 }
 
-/// Blocks cut in two: those before `left`, and those from `right`.
+/// Blocks cut in two: those before `left`, and those from `right`; a block between them is left out.
 struct Cut {
     left: usize,
     right: usize,
     gain: f64,
-    /// Weighted sum of squared residuals, in weights that sum to the number of
-    /// equal blocks that tell as much.
+    /// Weighted sum of squared residuals, in weights that sum to the effective number of equal blocks.
     residual: f64,
 }
 
@@ -104,20 +103,20 @@ impl Cut {
         if self.gain > 0.0 { self.gain / self.residual } else { 0.0 }
     }
 
-    /// Chance that noise gains as much at this very place.
+    /// P-value: the probability that noise gains as much at this place.
     fn chance(&self, blocks: &[BlockMean]) -> f64 {
         if !is_positive(self.gain) {
             return 1.0;
         }
         // two levels and the place are fitted
         let count = blocks::equal_count(&self.kept(blocks));
-        // what rounding leaves has a memory of its own
+        // rounding errors of an exact step are correlated and must not count
         let memory = if self.residual <= 1e-20 * self.gain { 0.0 } else { memory(&self.off(blocks), 3) };
         student((self.gain / (self.residual / left(count, memory, 3.0))).sqrt(), freedom(count, memory, 3.0))
     }
 }
 
-/// The cut among `allowed` (positions of the first point after it) that gains most.
+/// Position of the first point after the best cut, among the `allowed` positions.
 fn best(points: &[BlockMean], allowed: impl Fn(usize) -> bool) -> Option<usize> {
     let all = sums(points);
     let mut left = StepSums::default();
@@ -134,20 +133,19 @@ fn best(points: &[BlockMean], allowed: impl Fn(usize) -> bool) -> Option<usize> 
     best.map(|(index, _)| index)
 }
 
-/// The likeliest step of a series: whether there is one is judged on its
-/// blocks, where it is, on its points (in the order of time). `None` where
-/// there are too few blocks.
+/// Finds the likeliest step of a series. Its significance is tested on the blocks, its position is found on the points
+/// (in the order of time). `None` where there are too few blocks.
 pub fn find(points: &[BlockMean], blocks: &[BlockMean]) -> Option<StepFit> {
     if blocks.len() < 2 * SIDE + 2 {
         return None;
     }
-    // a step in the middle of a block spoils that block: each cut may leave one out
+    // a step inside a block spoils that block's mean, so each cut may leave one block out
     let last = blocks.len() - SIDE;
     let cuts = (SIDE..=last).flat_map(|cut| [(cut, cut), (cut, cut + 1)]).filter(|&(_, right)| right <= last);
     let tried: Vec<Cut> = cuts.map(|(left, right)| Cut::of(blocks, left, right)).collect();
     let best_cut = tried.iter().max_by(|a, b| a.strength().total_cmp(&b.strength()))?;
     let cut = best_cut.left;
-    // on the scale of all blocks; the place of the step explains the one left out
+    // scaled to all blocks; the block left out counts as explained by the place of the step
     let share = blocks::equal_count(blocks) / sums(blocks).weight;
     let residual = share * best_cut.squares(blocks);
     let chance = (tried.len() as f64 * best_cut.chance(blocks)).min(1.0);
@@ -201,7 +199,7 @@ mod tests {
             assert!((step.after - step.before - 3.0).abs() < 0.6);
             near += i32::from((step.at_s - 612.5).abs() <= 5.0);
         }
-        // noise that looks as if it remembered more costs some certainty
+        // noise with a larger estimated autocorrelation costs some significance
         assert!(near >= 90 && sure >= 95, "{near} {sure}");
     }
 

@@ -1,4 +1,4 @@
-//! All checks over one host: what is worth changing, in the order of what it would bring here.
+//! All checks of one host: items worth changing, in the order of their expected benefit here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,88 +9,88 @@ use crate::gain::ExpectedGain;
 use crate::judges;
 use crate::scene::{HostScene, file_name};
 
-/// A setting that would be written.
+/// A setting to be written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
 pub struct SettingWrite {
     /// The file, from the root on: `/sys/block/sda/queue/scheduler`.
     pub path: String,
-    /// What is in it now; empty where that is not known.
+    /// Its current content; empty if unknown.
     pub before: String,
-    /// What would be.
+    /// The content to write.
     pub after: String,
 }
 
-/// Something that is worth changing.
+/// An item worth changing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AdviceItem {
-    /// The check, and the instance after `@` where it is not the host: `queue.scheduler@sda`.
+    /// Id of the check, followed by `@` and the instance unless it is the host: `queue.scheduler@sda`.
     pub id: String,
-    /// The check.
+    /// Id of the check.
     pub check: String,
-    /// What it is about; empty for the host.
+    /// The instance; empty for the host.
     pub instance: String,
-    /// How bad it is to leave it.
+    /// Severity of leaving it unchanged.
     pub severity: AdviceSeverity,
-    /// What is looked at.
+    /// Setting or state that is checked.
     pub what: String,
-    /// What was seen.
+    /// Observed value.
     pub seen: String,
-    /// What is good.
+    /// Good value.
     pub good: String,
-    /// What the log shows of it; none where there is no log or nothing in it.
+    /// Evidence in the log; `None` without a log, or if it shows nothing.
     pub evidence: Option<String>,
-    /// The share of time or work that it concerns.
+    /// Share of time or work that it concerns.
     pub evidence_share: Option<f64>,
-    /// What a model predicts.
+    /// Gain that a model predicts.
     pub gain: Option<ExpectedGain>,
-    /// Why.
+    /// Reason for the advice.
     pub reason: String,
-    /// Where that is from.
+    /// Source of the advice.
     pub source: String,
-    /// How risky the change is.
+    /// Risk of the change.
     pub risk: ChangeRisk,
-    /// What can go wrong.
+    /// Possible harm of the change.
     pub risk_text: String,
-    /// The command that changes it now, or an instruction.
+    /// Command that changes it now, or an instruction.
     pub apply: String,
-    /// The command that takes it back; none where nothing is written.
+    /// Command that reverts it; `None` if nothing is written.
     pub undo: Option<String>,
-    /// A line that makes it last, and where it goes.
+    /// Line that makes it permanent, and the file for it.
     pub lasting: Option<String>,
-    /// Whether `--apply` does it.
+    /// True if `--apply` may do it.
     pub harmless: bool,
-    /// How `compare` proves it.
+    /// Way of proving it with `compare`.
     pub verify: String,
-    /// What is written.
+    /// Files to write.
     pub writes: Vec<SettingWrite>,
 }
 
 /// A check that could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UnknownCheck {
-    /// As an item's.
+    /// Id, as of an item.
     pub id: String,
-    /// Why.
+    /// Reason.
     pub because: String,
-    /// What would reach it.
+    /// Way to obtain the missing facts.
     pub reach: String,
 }
 
-/// The answer.
+/// Result of all checks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct HostAdvice {
-    /// What is worth changing, the most worthwhile first.
+    /// Items worth changing, the most worthwhile first.
     pub items: Vec<AdviceItem>,
-    /// What could not be told.
+    /// Checks that could not be made.
     pub unknown: Vec<UnknownCheck>,
-    /// Checks of instances that were well.
+    /// Number of checks of instances without findings.
     pub well: usize,
-    /// What another item that writes the same file was preferred to.
+    /// Items that were dropped in favour of another one that writes the same file.
     #[serde(skip)]
     pub dropped: Vec<AdviceItem>,
 }
 
-/// Judges a host by all checks.
+/// Runs all checks on a host.
 #[must_use]
 pub fn advise(scene: &HostScene) -> HostAdvice {
     let mut advice = HostAdvice::default();
@@ -120,7 +120,7 @@ pub fn advise(scene: &HostScene) -> HostAdvice {
     advice
 }
 
-/// What one check says of one instance.
+/// Runs one check on one instance.
 pub(crate) fn outcome(check: &HostCheck, scene: &HostScene, instance: &str) -> CheckOutcome {
     match (&check.file, &check.limit) {
         (Some(file), Some(limit)) => by_limit(check, scene, instance, file, limit),
@@ -130,7 +130,7 @@ pub(crate) fn outcome(check: &HostCheck, scene: &HostScene, instance: &str) -> C
 
 fn by_limit(check: &HostCheck, scene: &HostScene, instance: &str, file: &str, limit: &CheckLimit) -> CheckOutcome {
     let path = filled(file, instance);
-    // a host without any facts cannot be judged; one without this file does not have what it is about
+    // a host without any facts cannot be judged; one that only lacks this file lacks the checked feature
     let Some(text) = scene.tree.get(&path).map(active) else { return judges::absent_or_unknown(scene, &path) };
     match limit.holds(text, &check.others) {
         Some(true) => CheckOutcome::Good,
@@ -147,18 +147,18 @@ fn file_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// `{instance}` replaced; sysfs has an exclamation mark for a slash.
+/// Replaces `{instance}`; sysfs writes an exclamation mark for a slash.
 fn filled(template: &str, instance: &str) -> String {
     template.replace("{instance}", &file_name(instance))
 }
 
-/// `none [mq-deadline] kyber`: the one in brackets; any other text as it is.
+/// Returns the choice in brackets of `none [mq-deadline] kyber`, or any other text unchanged.
 pub(crate) fn active(text: &str) -> &str {
     let inner = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(inner, _)| inner);
     inner.unwrap_or(text).trim()
 }
 
-/// A word for a shell, whatever is in it. With control characters it is one of bash and zsh.
+/// Quotes a word for a shell, whatever it contains. With control characters, the syntax is that of bash and zsh.
 pub(crate) fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
     if text.chars().all(is_plain) && !text.is_empty() {
@@ -190,10 +190,10 @@ fn item(check: &HostCheck, scene: &HostScene, instance: &str, id: String, propos
     let writes = writes(check, scene, instance, &proposal);
     let words = |template: &String| template.replace("{instance}", &shell_word(instance));
     let of_table = |own: Option<String>, table: &Option<String>| own.or_else(|| table.as_ref().map(words));
-    // what was there before is not known of every setting
+    // the previous content of some settings is unknown
     let is_undone = !writes.is_empty() && writes.iter().all(|write| !write.before.is_empty());
     let (apply, undo) = if writes.is_empty() {
-        // what takes back the table's command does not take back another one
+        // the table's undo command does not undo another command
         let undo = if proposal.apply.is_some() { proposal.undo } else { of_table(proposal.undo, &check.undo) };
         (of_table(proposal.apply, &check.apply).unwrap_or_default(), undo)
     } else {
@@ -241,23 +241,23 @@ fn writes(check: &HostCheck, scene: &HostScene, instance: &str, proposal: &Propo
     }
 }
 
-/// The dirty limits come in pairs of bytes and share of memory, of which the unused one reads 0: writing that 0
-/// would set a limit of nothing, and writing the other one brings it about.
+/// True for an unused dirty limit. These limits come in pairs of bytes and share of memory, of which the unused one
+/// reads 0: writing that 0 would set a limit of nothing, and writing the other one sets it to 0 anyway.
 fn is_unused(path: &str, value: &str) -> bool {
     path.starts_with("/proc/sys/vm/dirty") && value == "0"
 }
 
-/// What is written to make a change.
+/// Writes for making a change, in order.
 pub(crate) fn apply_order(writes: &[SettingWrite]) -> Vec<SettingWrite> {
     writes.iter().filter(|write| !is_unused(&write.path, &write.after)).cloned().collect()
 }
 
-/// What is written to take it back.
+/// Writes for reverting it, in order.
 pub(crate) fn undo_order(writes: &[SettingWrite]) -> Vec<SettingWrite> {
     writes.iter().filter(|write| !is_unused(&write.path, &write.before)).cloned().collect()
 }
 
-/// How a setting outlives a restart.
+/// Describes how to make a setting permanent.
 fn lasting(scene: &HostScene, writes: &[SettingWrite]) -> String {
     let sysctl = |write: &SettingWrite| {
         let name = write.path.strip_prefix("/proc/sys/")?.replace('/', ".");
@@ -278,13 +278,13 @@ fn lasting(scene: &HostScene, writes: &[SettingWrite]) -> String {
         };
         rules.entry(disk).or_default().push(format!("ATTR{{{file}}}=\"{}\"", write.after));
     }
-    // udev writes the slash of a name as it is
+    // udev writes the slash of a name unchanged
     let rule = |(disk, attributes): (&&str, &Vec<String>)| {
         let name = disk.replace('!', "/");
         format!("ACTION==\"add|change\", KERNEL==\"{name}\", {}", attributes.join(", "))
     };
     let lines: Vec<String> = rules.iter().map(rule).collect();
-    // md arrays have the name that somebody gave them
+    // md arrays have names given by users
     let numbered: Vec<&str> = rules.into_keys().filter(|disk| !disk.starts_with("md")).collect();
     let names = match numbered.is_empty() {
         true => String::new(),
@@ -297,7 +297,7 @@ fn lasting(scene: &HostScene, writes: &[SettingWrite]) -> String {
     format!("/etc/udev/rules.d/90-advice.rules: {}{names}", in_lines(&lines))
 }
 
-/// One line as it is; several by their number, because the answer is one text.
+/// Returns one line unchanged; several are numbered, because the answer is one text.
 fn in_lines(lines: &[String]) -> String {
     match lines {
         [one] => one.clone(),
@@ -305,8 +305,8 @@ fn in_lines(lines: &[String]) -> String {
     }
 }
 
-/// What an item would bring: how bad, how much of the recorded time it concerns, what is predicted, and how
-/// risky it is. Without evidence an item ranks low, but data in danger always comes first.
+/// Rank of an item: its severity, the share of the recorded time that it concerns, the predicted gain, and the risk.
+/// Without evidence an item ranks low, but endangered data always comes first.
 fn worth(item: &AdviceItem) -> f64 {
     let severity = match item.severity {
         AdviceSeverity::Critical => 1000.0,
@@ -317,7 +317,7 @@ fn worth(item: &AdviceItem) -> f64 {
     let evidence = item.evidence_share.map_or(0.3, |share| 1.0 + 2.0 * share.clamp(0.0, 1.0));
     let gain = item.gain.as_ref().map_or(1.0, |gain| gain.factor.clamp(1.0, 5.0));
     let risk = match item.risk {
-        // data in danger does not wait because the repair needs care
+        // endangered data has priority even if the repair needs care
         _ if item.severity == AdviceSeverity::Critical => 1.0,
         ChangeRisk::Low => 1.0,
         ChangeRisk::Medium => 1.5,
@@ -326,7 +326,7 @@ fn worth(item: &AdviceItem) -> f64 {
     severity * evidence * gain / risk
 }
 
-/// One knob, one voice: of two items that write one file the more worthwhile stays. Gives those that go.
+/// Keeps only the more worthwhile of two items that write one file. Returns the dropped ones.
 fn one_voice(items: &mut Vec<AdviceItem>) -> Vec<AdviceItem> {
     let mut taken: BTreeSet<String> = BTreeSet::new();
     let (kept, dropped) = std::mem::take(items).into_iter().partition(|item| {
@@ -352,7 +352,7 @@ mod tests {
         item(check, &scene, "sda", format!("{id}@sda"), proposal)
     }
 
-    /// sysfs has an exclamation mark for the slash, and udev's name the slash (systemd, sd-device.c).
+    /// sysfs writes an exclamation mark for the slash, and udev's name contains the slash (systemd, sd-device.c).
     #[test]
     fn a_rule_of_udev_has_the_name_with_its_slash() {
         let scene = HostScene::of(crate::tree::HostTree::default(), diskwright_base::Topology::default(), None);

@@ -1,5 +1,4 @@
-//! What a host was like at a moment that somebody chose, and what has changed since: the
-//! first question of every incident.
+//! A host's saved state, and the changes since: the first question of every incident.
 
 use std::collections::BTreeSet;
 use std::io::BufReader;
@@ -11,15 +10,15 @@ use serde::{Deserialize, Serialize};
 use crate::change::{ChangeBookError, store};
 use crate::tree::HostTree;
 
-/// The file in the folder of ours.
+/// File in the state folder.
 pub const FILE: &str = "baseline.json";
 
-/// A saved host.
+/// The saved state of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostBaseline {
-    /// When, RFC 3339.
+    /// Time of saving, RFC 3339.
     pub time: String,
-    /// What does not move by itself.
+    /// Facts that do not change by themselves.
     pub tree: HostTree,
 }
 
@@ -28,34 +27,34 @@ pub struct HostBaseline {
 pub struct HostChange {
     /// `kernel`, `firmware`, `mount`, `device` or `setting`.
     pub kind: &'static str,
-    /// What: a file from the root on, a mount point, a disk.
+    /// Changed object: a file from the root on, a mount point, a disk.
     pub what: String,
-    /// Before; none where it is new.
+    /// Previous value; `None` if it is new.
     pub before: Option<String>,
-    /// Now; none where it is gone.
+    /// Current value; `None` if it is gone.
     pub now: Option<String>,
 }
 
 impl HostBaseline {
-    /// A host now.
+    /// Returns the current state of a host.
     #[must_use]
     pub fn of(tree: &HostTree, time: String) -> HostBaseline {
         HostBaseline { time, tree: tree.settled() }
     }
 
-    /// Keeps it in a folder of ours.
+    /// Saves the state in a folder.
     ///
     /// # Errors
-    /// Where that cannot be written.
+    /// If it cannot be written.
     pub fn save(&self, folder: &Path) -> Result<(), ChangeBookError> {
         private::folder(folder)?;
         store(&folder.join(FILE), self)
     }
 
-    /// What was kept; `None` where nothing was.
+    /// Loads the saved state; `None` if there is none.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// If it cannot be read.
     pub fn load(folder: &Path) -> Result<Option<HostBaseline>, ChangeBookError> {
         let path = folder.join(FILE);
         if !path.exists() {
@@ -67,18 +66,18 @@ impl HostBaseline {
             .map_err(|error| ChangeBookError::Damaged { path, because: error.to_string() })
     }
 
-    /// What is different on a host now, the kernel and firmware first.
+    /// Returns the changes on a host since then, the kernel and firmware first.
     #[must_use]
     pub fn changes(&self, tree: &HostTree) -> Vec<HostChange> {
-        // one that an earlier version saved has more
+        // a state saved by an earlier version has more facts
         changes(&self.tree.settled(), &tree.settled())
     }
 }
 
-/// The ids that a user never wants to see, after some were added and removed.
+/// Returns the ids that a user wants to ignore, after some were added and removed.
 ///
 /// # Errors
-/// Where they cannot be read or kept.
+/// If they cannot be read or saved.
 pub fn ignored(folder: &Path, add: &[String], remove: &[String]) -> Result<Vec<String>, ChangeBookError> {
     let path = folder.join("ignored.json");
     let mut ids: Vec<String> = if path.exists() {
@@ -100,7 +99,7 @@ pub fn ignored(folder: &Path, add: &[String], remove: &[String]) -> Result<Vec<S
     Ok(ids)
 }
 
-/// Differences of two hosts without what moves by itself.
+/// Differences between two hosts, without facts that change by themselves.
 #[must_use]
 pub fn changes(before: &HostTree, now: &HostTree) -> Vec<HostChange> {
     let (mut found, mut disks) = (Vec::new(), BTreeSet::new());
@@ -115,7 +114,7 @@ pub fn changes(before: &HostTree, now: &HostTree) -> Vec<HostChange> {
     for path in paths {
         let (was, is) = (before.get(path), now.get(path));
         let of_changed_disk = path.strip_prefix("sys/block/").and_then(|rest| rest.split('/').next());
-        // what one of the two was not allowed to read may be the same
+        // facts that one of the two was not allowed to read may be the same
         let is_refused = before.lacking.contains_key(path) || now.lacking.contains_key(path);
         if was == is || is_refused || of_changed_disk.is_some_and(|disk| disks.contains(disk)) {
             continue;
@@ -153,7 +152,7 @@ fn kind(path: &str) -> &'static str {
     }
 }
 
-/// Mounts by mount point, without their numbers, which differ at each start.
+/// Compares mounts by mount point, without their ids, which differ after each start.
 fn mounts(before: &str, now: &str) -> Vec<HostChange> {
     let read = |text: &str| -> Vec<(String, String)> {
         let lines = diskwright_counters::live::mountinfo::parse(text.as_bytes()).into_iter();
@@ -197,14 +196,14 @@ mod tests {
             ("proc/sys/fs/aio-nr", "7"),
         ]);
         let found = HostBaseline::of(&before, "t".into()).changes(&now);
-        let told: Vec<(&str, &str)> = found.iter().map(|c| (c.kind, c.what.as_str())).collect();
+        let kinds: Vec<(&str, &str)> = found.iter().map(|c| (c.kind, c.what.as_str())).collect();
         let expected = [
             ("kernel", "/proc/sys/kernel/osrelease"),
             ("device", "sda"),
             ("mount", "/"),
             ("setting", "/proc/sys/vm/swappiness"),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(kinds, expected);
         assert!(HostBaseline::of(&before, "t".into()).changes(&before).is_empty());
     }
 

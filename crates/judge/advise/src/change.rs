@@ -1,5 +1,5 @@
-//! Writing settings and taking them back. What was there before is on disk before
-//! anything is written, so that a crash in between leaves a change that can be undone.
+//! Writes settings and reverts them. The previous values are on disk before anything is written, so that a crash in
+//! between leaves a change that can be undone.
 
 use std::fs;
 use std::io::Write;
@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::advice::{SettingWrite, active, apply_order, undo_order};
 
-/// Settings are nowhere else.
+/// Folders of all settings that may be written.
 const FOLDERS: &[&str] = &["/sys/block/", "/sys/devices/", "/sys/kernel/mm/", "/sys/class/scsi_host/", "/proc/sys/"];
-/// The record's file.
+/// File with the record of changes.
 const FILE: &str = "applied.json";
 
 /// A change that was made.
@@ -20,24 +20,25 @@ const FILE: &str = "applied.json";
 pub struct SettingChange {
     /// The item's id.
     pub id: String,
-    /// When, RFC 3339.
+    /// Time, RFC 3339.
     pub time: String,
-    /// What was written.
+    /// Settings that were written.
     pub writes: Vec<SettingWrite>,
-    /// The writing came to its end; without it, it was cut off.
+    /// True once all settings were written; otherwise the change was interrupted.
+    #[serde(rename = "complete")]
     pub complete: bool,
-    /// The kernel's number of the running system. A restart ends all changes, and may give a disk another name.
+    /// Boot id of the running system. A restart ends all changes, and may give a disk another name.
     #[serde(default)]
     pub boot: String,
-    /// Settings that the kernel resets when it takes the written one, and what was in them: path and text.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Settings that the kernel resets when it accepts the written one, and their previous content: path and text.
+    #[serde(rename = "beside", default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<(String, String)>,
 }
 
-/// Why a change was not made or not taken back.
+/// Reason why a change was not made or not reverted.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeBookError {
-    /// The record's folder or file.
+    /// The record's folder or file is not trusted.
     #[error(transparent)]
     Distrust(#[from] Distrust),
     /// The record cannot be written.
@@ -57,26 +58,26 @@ pub enum ChangeBookError {
         /// The reason.
         because: String,
     },
-    /// A change that was made stays.
+    /// The change is already applied.
     #[error("`{0}` is already applied; undo it with --undo {0}")]
     Applied(String),
     /// There is nothing to undo.
     #[error("`{0}` was not applied by this program, or was undone")]
     NotApplied(String),
-    /// It is over.
+    /// The change ended with a restart.
     #[error("`{0}` ended with the last restart, so there is nothing to undo")]
     Ended(String),
-    /// A setting is not where settings are.
+    /// The path is not that of a setting.
     #[error("{0} is not a setting that this program writes")]
     NoSetting(String),
-    /// Somebody else changed a setting meanwhile.
+    /// Another program changed a setting meanwhile.
     #[error("{path} is now `{now}`, neither the value written (`{after}`) nor the value before; it is left unchanged")]
     Moved {
         /// The setting.
         path: String,
         /// Its value now.
         now: String,
-        /// What was written.
+        /// The written value.
         after: String,
     },
     /// The kernel keeps another value.
@@ -86,7 +87,7 @@ pub enum ChangeBookError {
         path: String,
         /// Its value now.
         now: String,
-        /// What was written.
+        /// The written value.
         after: String,
     },
 }
@@ -96,23 +97,23 @@ pub enum ChangeBookError {
 pub struct ChangeBook {
     path: PathBuf,
     changes: Vec<SettingChange>,
-    /// Of the running system.
+    /// Boot id of the running system.
     boot: String,
     /// Ids of changes that a restart ended.
     ended: Vec<String>,
 }
 
 impl ChangeBook {
-    /// Opens the record in a folder of ours.
+    /// Opens the record in the state folder.
     ///
     /// # Errors
-    /// Where it is not to be trusted or is damaged.
+    /// If it is not trusted or is damaged.
     pub fn open(folder: &Path) -> Result<ChangeBook, ChangeBookError> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         ChangeBook::open_at(folder, boot.trim())
     }
 
-    /// The same in a system of this number.
+    /// Opens the record, in a system with this boot id.
     pub(crate) fn open_at(folder: &Path, boot: &str) -> Result<ChangeBook, ChangeBookError> {
         private::folder(folder)?;
         let path = folder.join(FILE);
@@ -128,23 +129,23 @@ impl ChangeBook {
         Ok(ChangeBook { path, changes, boot: boot.to_owned(), ended })
     }
 
-    /// What was applied and not undone.
+    /// Changes that were applied and not undone.
     #[must_use]
     pub fn changes(&self) -> &[SettingChange] {
         &self.changes
     }
 
-    /// Writes settings, after what they were is recorded. A value that the kernel does not keep is taken back.
+    /// Writes settings after their previous values were recorded. A value that the kernel does not keep is reverted.
     ///
     /// # Errors
-    /// Where nothing was changed in the end.
+    /// If nothing was changed in the end.
     pub fn apply(&mut self, id: &str, time: &str, writes: &[SettingWrite]) -> Result<(), ChangeBookError> {
         if let Some(known) = self.changes.iter().position(|change| change.id == id) {
             let stands = |write: &SettingWrite| value(&write.path).is_ok_and(|now| now == write.after);
             if self.changes[known].writes.iter().any(stands) {
                 return Err(ChangeBookError::Applied(id.to_owned()));
             }
-            // somebody has changed it since, so that there is nothing left to take back
+            // another program has changed it since, so there is nothing left to revert
             self.changes.remove(known);
         }
         let writes: Vec<SettingWrite> = writes
@@ -158,7 +159,7 @@ impl ChangeBook {
         self.store()?;
         let done = apply_order(&change.writes).iter().try_for_each(set);
         if let Err(error) = done {
-            // the other settings of the change go back too
+            // the other settings of the change are reverted too
             take_back(&change)?;
             self.changes.pop();
             self.store()?;
@@ -170,10 +171,10 @@ impl ChangeBook {
         self.store()
     }
 
-    /// Takes a change back, unless somebody else has changed one of its settings meanwhile.
+    /// Reverts a change, unless another program has changed one of its settings meanwhile.
     ///
     /// # Errors
-    /// Where it stays.
+    /// If the change stays.
     pub fn undo(&mut self, id: &str) -> Result<SettingChange, ChangeBookError> {
         let index = self.changes.iter().position(|change| change.id == id);
         let Some(index) = index else {
@@ -194,13 +195,13 @@ impl ChangeBook {
         Ok(change)
     }
 
-    /// Whole or not at all, whenever the machine stops.
+    /// Saves the record completely or not at all, whenever the machine stops.
     fn store(&self) -> Result<(), ChangeBookError> {
         store(&self.path, &self.changes)
     }
 }
 
-/// Replaces a file of ours by a value as JSON: whole or not at all.
+/// Replaces a file in the state folder by a value as JSON: completely or not at all.
 pub(crate) fn store(path: &Path, value: &impl Serialize) -> Result<(), ChangeBookError> {
     let io = |source| ChangeBookError::Io { path: path.to_owned(), source };
     let part = path.with_extension("part");
@@ -212,7 +213,7 @@ pub(crate) fn store(path: &Path, value: &impl Serialize) -> Result<(), ChangeBoo
     fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)
 }
 
-/// A setting's value now.
+/// Reads the current value of a setting.
 fn value(path: &str) -> Result<String, ChangeBookError> {
     let is_plain = !path.split('/').any(|part| part == "..") && FOLDERS.iter().any(|folder| path.starts_with(folder));
     if !is_plain {
@@ -229,8 +230,8 @@ fn put(path: &str, text: &str) -> Result<(), ChangeBookError> {
     file.write_all(text.as_bytes()).map_err(io)
 }
 
-/// What the kernel resets when a disk gets another scheduler (block/elevator.c): the number of requests, write-back
-/// throttling, and the scheduler's own settings.
+/// Settings that the kernel resets when a disk gets another scheduler (block/elevator.c): the number of requests,
+/// write-back throttling, and the scheduler's own settings, with their content.
 fn beside(path: &str) -> Vec<(String, String)> {
     let Some(queue) = path.strip_suffix("/scheduler").filter(|queue| queue.ends_with("/queue")) else {
         return Vec::new();
@@ -241,13 +242,14 @@ fn beside(path: &str) -> Vec<(String, String)> {
     paths.filter_map(|path| Some((value(&path).ok()?, path))).map(|(text, path)| (path, text)).collect()
 }
 
-/// The number of requests first: with it the kernel resets `async_depth` of the scheduler (mq-deadline, kyber).
+/// Puts the number of requests first: writing it makes the kernel reset `async_depth` of the scheduler (mq-deadline,
+/// kyber).
 fn beside_order(queue: &str, mut own: Vec<String>) -> Vec<String> {
     own.sort_unstable();
     ["nr_requests", "wbt_lat_usec"].map(|file| format!("{queue}/{file}")).into_iter().chain(own).collect()
 }
 
-/// Restores what a change found.
+/// Restores the values from before a change.
 fn take_back(change: &SettingChange) -> Result<(), ChangeBookError> {
     undo_order(&change.writes).iter().try_for_each(|write| put(&write.path, &write.before))?;
     for (path, text) in &change.beside {

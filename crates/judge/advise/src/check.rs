@@ -1,5 +1,5 @@
-//! The table of checks: what is looked at, what is good, why, and how to change it. All of it is
-//! data in `data/*.toml`; what a limit cannot say is a function of the same id in `judges`.
+//! The table of checks: the checked setting, its good value, the reason, and the change. All of it is data in
+//! `data/*.toml`; checks that a limit cannot express are functions with the same id in `judges`.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::role::ServerRole;
 use crate::tree::first_number;
 
-/// How bad it is to leave it as it is.
+/// Severity of leaving a finding unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AdviceSeverity {
@@ -16,13 +16,13 @@ pub enum AdviceSeverity {
     Info,
     /// Could be better.
     Notice,
-    /// Costs speed or blinds whoever looks for the cause.
+    /// Costs speed, or hides information needed for finding causes.
     Warning,
-    /// Data or the service are at risk.
+    /// Data or the service is at risk.
     Critical,
 }
 
-/// How far a change can go wrong.
+/// Risk of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeRisk {
@@ -34,7 +34,7 @@ pub enum ChangeRisk {
     High,
 }
 
-/// What a check is about; it is made once for each of them.
+/// Object of a check, which is made once for each instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckObject {
@@ -54,13 +54,13 @@ pub enum CheckObject {
     Cgroup,
 }
 
-/// What a file's value is held against, where that is all.
+/// Condition on a file's value, if that is the whole check.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CheckLimit {
     /// Exactly this number.
     Equals(String),
-    /// One of these; anything but them and `others` is not understood.
+    /// One of these; a value that is neither here nor in `others` is not understood.
     OneOf(Vec<String>),
     /// This number or more.
     AtLeast(f64),
@@ -74,51 +74,51 @@ pub(crate) enum CheckLimit {
 pub struct HostCheck {
     /// `queue.scheduler`.
     pub id: String,
-    /// What it is made for.
+    /// Object of the check.
     pub object: CheckObject,
-    /// What is looked at.
+    /// Setting or state that is checked.
     pub what: String,
     /// The good value, in words.
     pub good: String,
-    /// Why.
+    /// Reason for the check.
     pub reason: String,
-    /// Where that is from.
+    /// Source of the reason.
     pub source: String,
-    /// How bad the other case is, where the check does not say otherwise.
+    /// Severity of a finding, unless the check decides otherwise.
     pub severity: AdviceSeverity,
-    /// How risky the change is.
+    /// Risk of the change.
     pub risk: ChangeRisk,
-    /// What can go wrong.
+    /// Possible harm of the change.
     pub risk_text: String,
-    /// The file that is judged, where a limit says all.
+    /// File that is judged, if a limit is the whole check.
     #[serde(default)]
     pub(crate) file: Option<String>,
     #[serde(default)]
     pub(crate) limit: Option<CheckLimit>,
-    /// The other words that the kernel writes there, where the limit is one of some words.
+    /// Other words that the kernel writes there, if the limit is a choice of words.
     #[serde(default)]
     pub(crate) others: Vec<String>,
-    /// What is written where a limit is broken.
+    /// Value to write if the limit is not met.
     #[serde(default)]
     pub(crate) value: Option<String>,
-    /// The file that is written, below the root.
+    /// File to write, below the root.
     #[serde(default)]
     pub knob: Option<String>,
-    /// What to do where no file is written: a command with `{instance}`, or an instruction.
+    /// Change if no file is written: a command with `{instance}`, or an instruction.
     #[serde(default)]
     pub apply: Option<String>,
-    /// How to take that back.
+    /// Way of reverting that change.
     #[serde(default)]
     pub undo: Option<String>,
-    /// How `compare` proves it.
+    /// Way of proving it with `compare`.
     pub verify: String,
-    /// Whose role it is for; all, where empty.
+    /// Roles that it applies to; all if empty.
     #[serde(default)]
     pub roles: Vec<ServerRole>,
-    /// May be applied by `--apply`: it is undone by one write, and costs neither data nor an outage.
+    /// True if `--apply` may apply it: it is reverted by one write, and costs neither data nor an outage.
     #[serde(default)]
     pub harmless: bool,
-    /// What would reach it where it cannot be read.
+    /// Way to obtain the facts if they cannot be read.
     pub reach: String,
 }
 
@@ -149,7 +149,7 @@ pub static CHECKS: LazyLock<Vec<HostCheck>> = LazyLock::new(|| {
 });
 
 impl AdviceSeverity {
-    /// The word for it.
+    /// Name in data and output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -162,7 +162,7 @@ impl AdviceSeverity {
 }
 
 impl ChangeRisk {
-    /// The word for it.
+    /// Name in data and output.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -174,7 +174,7 @@ impl ChangeRisk {
 }
 
 impl CheckLimit {
-    /// Whether a text keeps it; `None` where it is no number and one is needed, or none of the words that the kernel
+    /// True if a text meets the limit; `None` if it is not a number and one is needed, or not a word that the kernel
     /// writes there.
     pub(crate) fn holds(&self, text: &str, others: &[String]) -> Option<bool> {
         match self {
@@ -183,76 +183,81 @@ impl CheckLimit {
                 let is_good = good.iter().any(|one| one == text);
                 (is_good || others.iter().any(|one| one == text)).then_some(is_good)
             }
-            CheckLimit::AtLeast(least) => first_number(text).map(|number| number >= *least),
-            CheckLimit::AtMost(most) => first_number(text).map(|number| number <= *most),
+            CheckLimit::AtLeast(min) => first_number(text).map(|number| number >= *min),
+            CheckLimit::AtMost(max) => first_number(text).map(|number| number <= *max),
         }
     }
 }
 
-/// What a check says of one instance.
+/// Result of a check on one instance.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CheckOutcome {
-    /// There is nothing here that it could be about.
+    /// The instance has nothing that the check is about.
     Absent,
-    /// All is well.
+    /// No finding.
     Good,
-    /// It cannot be told, and why.
+    /// The check could not be made, and why.
     Unknown(String),
-    /// Something is worth changing.
+    /// A change is proposed.
     Proposed(Box<Proposal>),
 }
 
-/// What is worth changing.
+/// A proposed change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Proposal {
-    /// What was seen.
+    /// Observed value.
     pub seen: String,
-    /// The good value here, where it is not the table's.
+    /// Good value here, if it differs from the table's.
     pub good: Option<String>,
-    /// What to write into the knob.
+    /// Value to write into the knob.
     pub value: Option<String>,
-    /// Files to write, where it is not the knob alone.
+    /// Files to write, if more than the knob.
     pub writes: Vec<(String, String)>,
-    /// How bad, where it is not as the table says.
+    /// Severity, if it differs from the table's.
     pub severity: Option<AdviceSeverity>,
-    /// What the log shows of it, and the share of time or work that it concerns.
+    /// Evidence in the log, and the share of time or work that it concerns.
     pub evidence: Option<(String, f64)>,
-    /// What a model predicts.
+    /// Gain that a model predicts.
     pub gain: Option<crate::gain::ExpectedGain>,
-    /// The command or instruction, where it is not the table's.
+    /// Command or instruction, if it differs from the table's.
     pub apply: Option<String>,
-    /// What takes it back, where it is not the table's.
+    /// Way of reverting it, if it differs from the table's.
     pub undo: Option<String>,
-    /// What makes it last, where that is said in fewer words than the files.
+    /// Instructions for making it permanent, if they are shorter than the files.
     pub lasting: Option<String>,
 }
 
 impl Proposal {
-    /// A proposal that says what was seen.
+    /// Creates a proposal for an observed value.
     pub fn new(seen: impl Into<String>) -> Proposal {
         Proposal { seen: seen.into(), ..Proposal::default() }
     }
 
+    /// Sets the good value.
     pub fn good(mut self, good: impl Into<String>) -> Proposal {
         self.good = Some(good.into());
         self
     }
 
+    /// Sets the value to write.
     pub fn value(mut self, value: impl Into<String>) -> Proposal {
         self.value = Some(value.into());
         self
     }
 
+    /// Sets the severity.
     pub fn severity(mut self, severity: AdviceSeverity) -> Proposal {
         self.severity = Some(severity);
         self
     }
 
+    /// Sets the evidence in the log.
     pub fn evidence(mut self, evidence: Option<(String, f64)>) -> Proposal {
         self.evidence = evidence;
         self
     }
 
+    /// Returns the proposal as the outcome of a check.
     pub fn propose(self) -> CheckOutcome {
         CheckOutcome::Proposed(Box::new(self))
     }

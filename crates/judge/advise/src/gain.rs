@@ -1,16 +1,16 @@
-//! What a change would bring, where a model can say it. Both models take what was measured and
-//! scale it; neither is fitted to anything but the log at hand.
+//! Models that predict the gain of a change. Both scale measured values; neither is fitted to anything but the log at
+//! hand.
 
 use serde::Serialize;
 
-/// What a change is predicted to bring.
+/// Predicted gain of a change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExpectedGain {
     /// The prediction in a sentence.
     pub text: String,
-    /// How many times faster, or how many times shorter the wait.
+    /// Factor by which it gets faster, or by which the wait gets shorter.
     pub factor: f64,
-    /// The model, and what it stands on.
+    /// The model, and its inputs.
     pub basis: String,
 }
 
@@ -22,37 +22,37 @@ pub struct ExpectedGain {
 /// The response of a request of `s` bytes is `latency + s / rate`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReadAheadModel {
-    /// Time of a request beside its transfer, s.
+    /// Time of a request without its transfer, s.
     pub latency_s: f64,
-    /// Rate of the transfer, bytes a second.
+    /// Rate of the transfer, bytes per second.
     pub bytes_per_s: f64,
-    /// What the reader reached, bytes a second of busy time.
+    /// Rate that the reader reached, bytes per second of busy time.
     pub reached: f64,
-    /// Mean bytes of its reads.
+    /// Mean size of its reads, bytes.
     pub read_bytes: f64,
 }
 
-/// Sizes must differ by this factor for a line through them to mean anything.
+/// Minimum ratio of sizes for a line through them to be meaningful.
 const SPREAD: f64 = 2.0;
-/// A fit must explain this share of the variance.
+/// Minimum share of the variance that a fit must explain.
 const EXPLAINED: f64 = 0.8;
 
 impl ReadAheadModel {
-    /// From the time of reads of a disk whose rate is known.
+    /// Builds the model from the read times of a disk with a known rate.
     #[must_use]
     pub fn with_rate(bytes_per_s: f64, read_bytes: f64, response_s: f64, reached: f64) -> Option<ReadAheadModel> {
         let latency_s = response_s - read_bytes / bytes_per_s;
         (latency_s > 0.0 && reached > 0.0).then_some(ReadAheadModel { latency_s, bytes_per_s, reached, read_bytes })
     }
 
-    /// From reads of several sizes (number, bytes, seconds): the least-squares line of response over size.
+    /// Fits the model to reads of several sizes (number, bytes, seconds): the least-squares line of response over size.
     #[must_use]
     pub fn fitted(points: &[[f64; 3]], read_bytes: f64, reached: f64) -> Option<ReadAheadModel> {
         let points = points.iter().filter(|p| p[0] > 0.0).map(|p| (p[0], p[1] / p[0], p[2] / p[0]));
         let points: Vec<(f64, f64, f64)> = points.collect();
-        let least = points.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
-        let most = points.iter().map(|p| p.1).fold(0.0, f64::max);
-        if points.len() < 4 || most < SPREAD * least {
+        let smallest = points.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
+        let largest = points.iter().map(|p| p.1).fold(0.0, f64::max);
+        if points.len() < 4 || largest < SPREAD * smallest {
             return None;
         }
         let weight: f64 = points.iter().map(|p| p.0).sum();
@@ -67,47 +67,47 @@ impl ReadAheadModel {
         makes_sense.then_some(ReadAheadModel { latency_s, bytes_per_s: 1.0 / slope, reached, read_bytes })
     }
 
-    /// How many times faster the reader gets with another window; requests grow with it up to `most_request`.
+    /// Factor by which the reader gets faster with another window; requests grow with it up to `max_request`.
     #[must_use]
-    pub fn factor(&self, window_before: f64, window_after: f64, most_request: f64) -> f64 {
+    pub fn factor(&self, window_before: f64, window_after: f64, max_request: f64) -> f64 {
         let response = |bytes: f64| self.latency_s + bytes / self.bytes_per_s;
-        let grown = window_after.min(most_request) / window_before.min(most_request);
+        let grown = window_after.min(max_request) / window_before.min(max_request);
         let by_windows = window_after / window_before * response(self.read_bytes) / response(self.read_bytes * grown);
         by_windows.min(self.bytes_per_s / self.reached).max(1.0)
     }
 }
 
-/// Writes that wait in a device's queue, which a commit has to wait for.
+/// Writes in a device's queue that a commit has to wait for.
 ///
-/// The bytes in flight are never more than the page cache may hold dirty and under writeback. A lone writer of
-/// much is held between the middle of the two limits and the upper one (mm/page-writeback.c: the
-/// set point is half way), which is `3/4 limit + 1/4 background limit`. What is in flight leaves at the
-/// measured rate, so the wait is bytes over rate, and a commit's wait shrinks as the bytes do. `mq-deadline` sends
-/// `fifo_batch` neighbouring writes and then looks at the oldest, so that a commit waits for one such batch at most.
+/// The bytes in flight are never more than the page cache may hold dirty and under writeback. A single writer of much
+/// data is throttled between the middle of the two limits and the upper one (mm/page-writeback.c: the set point is half
+/// way), which is `3/4 limit + 1/4 background limit`. Bytes in flight are written at the measured rate, so the wait is
+/// bytes over rate, and a commit's wait shrinks as the bytes do. `mq-deadline` sends `fifo_batch` neighbouring writes
+/// and then checks the oldest, so that a commit waits for one such batch at most.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QueuedWrites {
-    /// Bytes written a second while writes queued.
+    /// Bytes written per second while writes queued.
     pub bytes_per_s: f64,
     /// Bytes in flight then.
     pub in_flight: f64,
-    /// Bytes that the scheduler sends before it looks at a commit; none where it keeps the order.
+    /// Bytes that the scheduler sends before it considers a commit; `None` if it keeps the order.
     pub batch: Option<f64>,
 }
 
 impl QueuedWrites {
-    /// Bytes that are in flight at most under these limits.
+    /// Maximum bytes in flight under these limits.
     #[must_use]
     pub fn held(limit: f64, background: f64) -> f64 {
         0.75 * limit + 0.25 * background
     }
 
-    /// Bytes that a commit waits for, of so many in flight.
+    /// Bytes that a commit waits for, with this many in flight.
     #[must_use]
     pub fn ahead(&self, in_flight: f64) -> f64 {
         self.batch.map_or(in_flight, |batch| in_flight.min(batch))
     }
 
-    /// How many times shorter a commit waits under these limits.
+    /// Factor by which a commit's wait gets shorter under these limits.
     #[must_use]
     pub fn factor(&self, limit: f64, background: f64) -> f64 {
         (self.ahead(self.in_flight) / self.ahead(QueuedWrites::held(limit, background))).max(1.0)
@@ -145,7 +145,7 @@ mod tests {
         assert!((model.latency_s - 0.002).abs() < 1e-9 && (model.bytes_per_s - 50e6).abs() < 1.0);
         let one_size = [point(10.0, 131_072.0); 5];
         assert_eq!(ReadAheadModel::fitted(&one_size, 131_072.0, 20e6), None);
-        // no line at all: time does not grow with the size
+        // not a line: the time does not grow with the size
         let noise = [[1.0, 4096.0, 0.01], [1.0, 8192.0, 0.001], [1.0, 65_536.0, 0.02], [1.0, 131_072.0, 0.002]];
         assert_eq!(ReadAheadModel::fitted(&noise, 131_072.0, 20e6), None);
     }
@@ -156,7 +156,7 @@ mod tests {
         let writes = QueuedWrites { bytes_per_s: 20e6, in_flight: 160e6, batch: None };
         assert!((writes.factor(40e6, 10e6) - 160.0 / 32.5).abs() < 1e-9);
         assert_eq!(QueuedWrites { in_flight: 1e6, ..writes }.factor(40e6, 10e6), 1.0);
-        // 16 writes of 1.28 MB are 20.5 MB: less than the limits hold, so that they change nothing
+        // 16 writes of 1.28 MB are 20.5 MB: less than the limits hold, so they have no effect
         assert_eq!(QueuedWrites { batch: Some(16.0 * 1.28e6), ..writes }.factor(40e6, 10e6), 1.0);
         assert!((QueuedWrites { batch: Some(80e6), ..writes }.factor(40e6, 10e6) - 80.0 / 32.5).abs() < 1e-9);
     }

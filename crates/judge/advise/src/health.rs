@@ -1,26 +1,26 @@
-//! What a log shows of the drives' health, as far as advice is about it: what increased, and what was last.
+//! Health of the drives in a log, as far as advice needs it: increases of counts, and last values.
 
 use std::collections::BTreeMap;
 
 use diskwright_base::plan::CounterPlan;
 use diskwright_base::{Catalogue, Frame, Schema};
 
-/// A drive's health over a log. What the log does not show is none.
+/// A drive's health over a log. Values that the log lacks are `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HealthLoad {
-    /// Media errors that were added.
+    /// Increase of media errors.
     pub media_errors: Option<f64>,
     /// Sectors that wait to be read again, at the end.
     pub pending_sectors: Option<f64>,
-    /// The same at the beginning.
+    /// Sectors that waited at the beginning.
     pub first_pending_sectors: Option<f64>,
-    /// Transmission errors that were added.
+    /// Increase of transmission errors.
     pub link_errors: Option<f64>,
-    /// 1 where the drive said that it fails.
+    /// 1 if the drive reported that it fails.
     pub failing: Option<f64>,
     /// Share of the rated life used at the end.
     pub wear: Option<f64>,
-    /// Seconds between the first and the last value of it, and how much it rose meanwhile.
+    /// Seconds between the first and the last value of it, and its increase between them.
     pub wear_rise: Option<(f64, f64)>,
     /// The highest temperature, and the drive's own limit.
     pub hottest: Option<(f64, f64)>,
@@ -48,7 +48,7 @@ struct HealthSums {
     known_s: f64,
 }
 
-/// Collects it from frames.
+/// Collects drive health from frames.
 #[derive(Default)]
 pub(crate) struct HealthReader {
     plans: Vec<(String, [Option<CounterPlan>; COUNTERS.len()])>,
@@ -56,7 +56,7 @@ pub(crate) struct HealthReader {
 }
 
 impl HealthReader {
-    /// Other columns follow.
+    /// Prepares for another schema.
     pub fn resolve(&mut self, schema: &Schema) {
         let catalogue = Catalogue::builtin();
         let plans = |disk: &str| COUNTERS.map(|counter| CounterPlan::resolve(catalogue, schema, counter, disk));
@@ -64,7 +64,7 @@ impl HealthReader {
         self.plans = all.filter(|(_, plans)| plans.iter().any(Option::is_some)).collect();
     }
 
-    /// Takes a frame in.
+    /// Adds a frame.
     pub fn frame(&mut self, frame: &Frame) {
         let mut columns: [Vec<f64>; COUNTERS.len()] = Default::default();
         for (disk, plans) in &self.plans {
@@ -82,7 +82,7 @@ impl HealthReader {
         }
     }
 
-    /// All drives that showed anything.
+    /// Returns all drives with any value.
     pub fn finish(self) -> BTreeMap<String, HealthLoad> {
         let health = |(disk, sums): (String, HealthSums)| (disk, sums.finish());
         self.sums.into_iter().map(health).filter(|(_, health)| *health != HealthLoad::default()).collect()

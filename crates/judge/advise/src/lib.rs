@@ -1,11 +1,11 @@
-//! Advice on one host's settings: what is set, what would be better, and why here.
+//! Advice on one host's settings: their current values, better ones, and the reasons.
 //!
-//! - `tree`: the host's facts, which are files of `/proc` and `/sys` and a few texts in
-//!   their shape. A folder, a live host and a note of a log all become one [`HostTree`].
-//! - `scene`: the facts made ready for questions: devices, mounts, the role, the load.
-//! - `check`: the table of checks (`data/*.toml`), and `judges/`: functions for those that a limit cannot say.
-//! - `advice`: what the checks found, in order.
-//! - `change`: writing settings and taking them back; `baseline`: what changed since.
+//! - `host_tree`: the host's facts, which are files of `/proc` and `/sys` and a few texts in
+//!   the same form. A folder, a live host and a note of a log all become one [`HostTree`].
+//! - `host_scene`: the facts prepared for checks: devices, mounts, the role, the load.
+//! - `check`: the table of checks (`data/*.toml`), and `judges/`: functions for those that a limit cannot express.
+//! - `advice`: the findings of the checks, in order.
+//! - `setting_change`: writing settings and reverting them; `baseline`: changes since a saved state.
 //!
 //! Nothing here opens a log or prints.
 

@@ -1,4 +1,4 @@
-//! What a log shows of a host's load, as far as advice is about it.
+//! A host's load in a log, as far as advice needs it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use diskwright_base::{Catalogue, Frame, Schema};
 
 use crate::health::{HealthLoad, HealthReader};
 
-/// Sums over a log of one disk.
+/// Sums over a log for one disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DiskLoad {
     /// Seconds that were measured.
@@ -27,15 +27,15 @@ pub struct DiskLoad {
     pub write_s: f64,
     /// Seconds with a request in flight.
     pub busy_s: f64,
-    /// Of those, with one request in flight on average.
+    /// Of those, seconds with one request in flight on average.
     pub alone_s: f64,
-    /// Bytes written a second in each tick that wrote, for percentiles.
+    /// Bytes written per second in each tick with writes, for percentiles.
     write_rates: Vec<f32>,
-    /// Of ticks that nearly only read, with few requests in flight: reads, bytes, time of the reads.
+    /// Ticks with almost only reads and few requests in flight: reads, bytes, time of the reads.
     lone_reads: Vec<[f64; 3]>,
     /// Busy seconds of the same ticks.
     lone_busy: Vec<f64>,
-    /// Of ticks with many writes in flight and no pause: seconds, bytes written, bytes in flight times seconds.
+    /// Ticks with many writes in flight and no pause: seconds, bytes written, bytes in flight times seconds.
     queued_writes: [f64; 3],
 }
 
@@ -50,8 +50,8 @@ pub struct HostLoad {
     pub health: BTreeMap<String, HealthLoad>,
     /// Mean of other counters, by counter and instance.
     pub means: BTreeMap<(String, String), f64>,
-    /// The last that was seen of filesystems, by mount point: bytes for users, all bytes, free inodes, all inodes.
-    /// `NaN` for what the log lacks.
+    /// Last values of filesystems, by mount point: bytes for users, all bytes, free inodes, all inodes. `NaN` if the
+    /// log lacks them.
     pub space: BTreeMap<String, [f64; 4]>,
 }
 
@@ -77,14 +77,14 @@ const MEANS: &[&str] = &[
     "array.background",
 ];
 
-/// Reads in flight, on average, up to which a reader is taken to be one that waits for each.
+/// Mean reads in flight up to which a reader is assumed to wait for each read.
 const ALONE: f64 = 1.5;
 /// Writes in flight from which they queue.
 const QUEUED: f64 = 4.0;
-/// Share of the time that a disk is busy from which it writes as fast as it can. A disk with pauses could do more.
+/// Busy share from which a disk writes as fast as it can. A disk with pauses could do more.
 const SATURATED: f64 = 0.9;
 
-/// Counters whose last value is kept, of each filesystem.
+/// Counters whose last value is kept for each filesystem.
 const SPACE: [&str; 4] =
     ["logical_disk.free_bytes", "logical_disk.total_bytes", "logical_disk.inodes_free", "logical_disk.inodes_total"];
 
@@ -100,7 +100,7 @@ pub struct HostLoadReader {
     sums: BTreeMap<(String, String), (CounterPlan, CounterSummary)>,
 }
 
-/// Plans of what is read of a disk at each tick; a log may lack some.
+/// Plans for the counters of a disk at each tick; a log may lack some.
 struct DiskPlans([Option<CounterPlan>; 8]);
 
 const DISK_COUNTERS: [&str; 8] = [
@@ -115,7 +115,7 @@ const DISK_COUNTERS: [&str; 8] = [
 ];
 
 impl HostLoadReader {
-    /// Takes a frame in.
+    /// Adds a frame.
     pub fn frame(&mut self, frame: &Frame) {
         if self.schema.as_ref().is_none_or(|schema| !Arc::ptr_eq(schema, frame.schema())) {
             self.resolve(frame.schema());
@@ -159,11 +159,11 @@ impl HostLoadReader {
         }
     }
 
-    /// All that was taken in; `None` where that was nothing.
+    /// Returns the load; `None` if no frame was added.
     #[must_use]
     pub fn finish(mut self) -> Option<HostLoad> {
         self.load.health = self.health.finish();
-        // those that were mounted at the end
+        // only filesystems that were mounted at the end
         self.load.space.retain(|mount, _| self.space.iter().any(|(last, _)| last == mount));
         for (name, (plan, sum)) in &self.sums {
             plan.value(sum).map(|mean| self.load.means.insert(name.clone(), mean));
@@ -255,7 +255,7 @@ impl DiskLoad {
         (self.writes > 0.0).then(|| self.write_bytes / self.writes)
     }
 
-    /// The rate of writing that nine ticks in ten stay below, bytes a second, of those that wrote.
+    /// Write rate that nine in ten of the ticks with writes do not exceed, bytes per second.
     #[must_use]
     pub fn high_write_rate(&self) -> Option<f64> {
         let mut rates = self.write_rates.clone();
@@ -268,13 +268,13 @@ impl DiskLoad {
         &self.lone_reads
     }
 
-    /// Busy seconds of those ticks whose reads have at least so many bytes on average.
-    pub(crate) fn lone_busy_s(&self, least_bytes: f64) -> f64 {
-        let of_size = self.lone_reads.iter().zip(&self.lone_busy).filter(|(read, _)| read[1] / read[0] >= least_bytes);
+    /// Busy seconds of those ticks whose reads have at least this many bytes on average.
+    pub(crate) fn lone_busy_s(&self, min_bytes: f64) -> f64 {
+        let of_size = self.lone_reads.iter().zip(&self.lone_busy).filter(|(read, _)| read[1] / read[0] >= min_bytes);
         of_size.map(|(_, busy)| busy).sum()
     }
 
-    /// Of the time in which writes queued: its length, bytes a second, bytes in flight.
+    /// Time in which writes queued: its length, bytes per second, bytes in flight.
     #[must_use]
     pub fn queued_writes(&self) -> Option<(f64, f64, f64)> {
         let [seconds, bytes, bytes_s] = self.queued_writes;

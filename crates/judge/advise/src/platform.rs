@@ -1,4 +1,4 @@
-//! What machine this is, as far as its firmware and its disks tell: the cloud, the instance type, the kind of a volume.
+//! The machine, as far as its firmware and its disks identify it: the cloud, the instance type, the kind of a volume.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use crate::tree::HostTree;
 /// A machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HostPlatform {
-    /// Who made it, as its firmware has it.
+    /// Manufacturer, as in its firmware.
     pub vendor: Option<String>,
     /// Its model.
     pub product: Option<String>,
     /// The cloud that it runs in.
     pub cloud: Option<&'static str>,
-    /// The type of the instance, where the cloud tells it.
+    /// Type of the instance, if the cloud shows it.
     pub instance_type: Option<String>,
-    /// What the cloud's disks are, by disk.
+    /// Kinds of the cloud's disks, by disk.
     pub volumes: BTreeMap<String, &'static str>,
 }
 
-/// Azure writes it into every machine (cloud-init, DataSourceAzure).
+/// Asset tag of every Azure machine (cloud-init, DataSourceAzure).
 const AZURE_TAG: &str = "7783-7084-3265-9085-8269-3286-77";
 
 /// Models of the clouds' disks: Amazon EBS and instance store (Amazon EC2 User Guide, "Map Amazon EBS volumes to NVMe
@@ -39,12 +39,12 @@ const VOLUMES: &[(&str, &str)] = &[
 ];
 
 impl HostPlatform {
-    /// What a host's facts tell.
+    /// Identifies the platform from a host's facts.
     #[must_use]
     pub fn of(tree: &HostTree) -> HostPlatform {
         let field = |name: &str| {
             let text = tree.get(&format!("sys/class/dmi/id/{name}"))?.trim();
-            // what some makers leave in
+            // placeholders that some manufacturers leave in
             Some(text)
                 .filter(|text| !matches!(*text, "" | "To Be Filled By O.E.M." | "System Product Name"))
                 .map(str::to_owned)
@@ -56,7 +56,7 @@ impl HostPlatform {
             (_, _, Some(AZURE_TAG)) => Some("Azure"),
             _ => None,
         };
-        // Nitro instances have their type as the product: m5.large; older ones are Xen's
+        // Nitro instances have their type as the product: m5.large; older ones have Xen's
         let instance_type = product.clone().filter(|name| cloud == Some("Amazon EC2") && name.contains('.'));
         let volume = |disk: &str| {
             let model = tree.get(&format!("sys/block/{disk}/device/model"))?.trim();
@@ -66,7 +66,7 @@ impl HostPlatform {
         HostPlatform { vendor, product, cloud, instance_type, volumes }
     }
 
-    /// In a few words; none where nothing is known.
+    /// Describes the platform in a few words; `None` if nothing is known.
     #[must_use]
     pub fn words(&self) -> Option<String> {
         let name = match (self.cloud, &self.instance_type) {
@@ -110,7 +110,7 @@ mod tests {
             ("class/dmi/id/chassis_asset_tag", AZURE_TAG),
         ]);
         assert_eq!(azure.cloud, Some("Azure"));
-        // Hyper-V at home has the same vendor
+        // Hyper-V outside the cloud has the same vendor
         let own = platform(&[
             ("class/dmi/id/sys_vendor", "Microsoft Corporation"),
             ("class/dmi/id/product_name", "Virtual Machine"),

@@ -1,4 +1,4 @@
-//! What a server is for, from the programs that run.
+//! The role of a server, inferred from its running programs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::tree::HostTree;
 
-/// Lines of a program's name and how many processes have it; only of programs that tell a role.
+/// Lines of a program's name and its number of processes; only programs that indicate a role.
 pub(crate) const FILE: &str = "processes";
 
-/// What a host is for.
+/// The role of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServerRole {
@@ -19,19 +19,19 @@ pub enum ServerRole {
     VirtualMachineHost,
     /// A database server.
     Database,
-    /// NFS or SMB is served.
+    /// Serves NFS or SMB.
     FileServer,
     /// A web or proxy server.
     Web,
     /// Somebody works at its screen.
     Desktop,
-    /// Nothing that runs tells.
+    /// No running program indicates a role.
     #[default]
     Unknown,
 }
 
-/// Programs that tell a role, by their name as the kernel has it (15 bytes); a star stands for any end. Without it the
-/// name is whole: the kernel's own thread `kvm-irqfd-clean` is on every host whose processor can do it.
+/// Programs that indicate a role, by their kernel name (15 bytes); a star stands for any end. Without it the whole name
+/// must match: the kernel's own thread `kvm-irqfd-clean` exists on every host whose processor supports it.
 const PROGRAMS: &[(ServerRole, &[&str])] = &[
     (
         ServerRole::VirtualMachineHost,
@@ -81,20 +81,20 @@ impl ServerRole {
         }
     }
 
-    /// A role by its name.
+    /// Parses the name of a role.
     #[must_use]
     pub fn parse(text: &str) -> Option<ServerRole> {
         ServerRole::ALL.into_iter().find(|role| role.name() == text)
     }
 
-    /// True of a host that waits for requests of others. An unknown host is none.
+    /// True for a host that serves requests of others. A host with an unknown role is not one.
     #[must_use]
     pub fn is_server(self) -> bool {
         !matches!(self, ServerRole::Desktop | ServerRole::Unknown)
     }
 
-    /// The role that the programs of a host tell, and the program that told. Where several do, the one
-    /// whose needs bind the others comes first.
+    /// Infers the role from a host's programs, with the program that indicates it. If several match, the role whose
+    /// needs constrain the others comes first.
     #[must_use]
     pub fn of(tree: &HostTree) -> (ServerRole, Option<String>) {
         let names: Vec<&str> = tree.get(FILE).unwrap_or_default().lines().filter_map(|l| l.split(' ').next()).collect();
@@ -111,7 +111,7 @@ fn is_called(name: &str, program: &str) -> bool {
     program.strip_suffix('*').map_or(name == program, |start| name.starts_with(start))
 }
 
-/// Adds the programs that tell a role.
+/// Adds the programs that indicate a role.
 pub(crate) fn add(tree: &mut HostTree, root: &Path) {
     let Ok(entries) = fs::read_dir(root.join("proc")) else { return };
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
@@ -139,7 +139,7 @@ mod tests {
         };
         assert_eq!(role("postgres 12"), (ServerRole::Database, Some("postgres".into())));
         assert_eq!(role("nginx 4\nqemu-system-x86 9").0, ServerRole::VirtualMachineHost);
-        // threads of the kernel's modules are no programs
+        // threads of kernel modules are not programs
         assert_eq!(role("kvm-irqfd-clean 1\nnfsd4_callbacks 1\nnginx 4").0, ServerRole::Web);
         assert_eq!(role(""), (ServerRole::Unknown, None));
         assert!(ServerRole::ALL.iter().all(|role| ServerRole::parse(role.name()) == Some(*role)));

@@ -1,4 +1,4 @@
-//! The facts of a host made ready for questions.
+//! The facts of a host, prepared for checks.
 
 use std::path::Path;
 
@@ -19,31 +19,31 @@ pub struct HostScene {
     pub(crate) topology: Topology,
     pub(crate) mounts: Vec<Mount>,
     pub(crate) space: Vec<FilesystemSpace>,
-    /// What the host is for.
+    /// Role of the host.
     pub role: ServerRole,
-    /// The program that told it; none where the user said so.
+    /// Program that indicated it; `None` if the user gave the role.
     pub role_from: Option<String>,
     pub(crate) load: Option<HostLoad>,
     pub(crate) ceilings: Vec<Ceiling>,
-    /// Facts are there at all; a log without them is judged by its topology alone.
+    /// True if there are any facts; a log without them is judged by its topology alone.
     pub has_facts: bool,
-    /// The facts are of now; those of a log or a copy are older than the last counters.
+    /// True if the facts are current; those of a log or a copy are older than the last counters.
     is_present: bool,
     /// Mount points that only the counters show.
     newly_mounted: Vec<String>,
 }
 
-/// Devices that are no disks whatever their name says.
+/// Prefixes of devices that are not disks.
 const NO_DISKS: &[&str] = &["sr", "fd", "nbd", "ram"];
 
-/// Single files of its host that a container shows in place of its own.
+/// Files of its host that a container shows instead of its own.
 const CONTAINER_FILES: &[&str] = &["/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/dev/termination-log"];
 
 /// Distributions without systemd: no timers, no tmpfiles.d, and some without udev.
 const WITHOUT_SYSTEMD: &[&str] = &["alpine", "artix", "devuan", "gentoo", "postmarketos", "slackware", "void"];
 
 impl HostScene {
-    /// A host below a root.
+    /// Reads the host below a root.
     #[must_use]
     pub fn read(root: &Path, role: Option<ServerRole>) -> HostScene {
         let roots = if root == Path::new("/") { Roots::default() } else { Roots::under(root) };
@@ -51,7 +51,7 @@ impl HostScene {
         HostScene { is_present, ..HostScene::of(HostTree::read(root), topology::read(&roots), role) }
     }
 
-    /// A host of which these facts and devices are known.
+    /// Builds a host from known facts and devices.
     #[must_use]
     pub fn of(tree: HostTree, topology: Topology, role: Option<ServerRole>) -> HostScene {
         let mounts = mountinfo::parse(tree.get("proc/self/mountinfo").unwrap_or_default().as_bytes());
@@ -74,7 +74,7 @@ impl HostScene {
         }
     }
 
-    /// The same with what a log shows of its load, and what its disks were measured to do.
+    /// Adds the load in a log, and the measured ceilings of the disks.
     #[must_use]
     pub fn with_load(mut self, load: Option<HostLoad>, ceilings: &[Ceiling]) -> HostScene {
         self.ceilings = diskwright_base::ceiling::settle(Some(&self.topology), ceilings);
@@ -94,7 +94,7 @@ impl HostScene {
         &self.tree
     }
 
-    /// Facts of a container: its kernel and disks are its host's, and its files are not.
+    /// True for facts of a container: its kernel and disks are its host's, and its files are not.
     #[must_use]
     pub fn is_container(&self) -> bool {
         let is_there = |point: &str| self.mounts.iter().any(|mount| mount.point == point);
@@ -104,19 +104,19 @@ impl HostScene {
             || self.mounts.iter().any(|m| is_fixed(m) || is_copied(m))
     }
 
-    /// Whether the memory that is told is a container's (lxcfs), and not the machine's.
+    /// True if the reported memory is a container's (lxcfs), and not the machine's.
     pub(crate) fn has_memory_of_container(&self) -> bool {
         self.mounts.iter().any(|mount| mount.point == "/proc/meminfo" && mount.kind == "fuse.lxcfs")
     }
 
-    /// Whether files and commands of systemd mean anything there, as far as the distribution's name tells.
+    /// True if files and commands of systemd apply, judged by the distribution's name.
     pub(crate) fn may_have_systemd(&self) -> bool {
         let release = self.tree.get("etc/os-release").unwrap_or_default();
         let name = release.lines().find_map(|line| line.strip_prefix("ID="));
         !name.is_some_and(|name| WITHOUT_SYSTEMD.contains(&name.trim_matches(['"', '\''])))
     }
 
-    /// The things that a check is made for.
+    /// Instances that a check is made for.
     pub(crate) fn instances(&self, object: CheckObject) -> Vec<String> {
         let named = |keep: &dyn Fn(&&Device) -> bool| -> Vec<String> {
             self.topology.devices.iter().filter(keep).map(|device| device.name.clone()).collect()
@@ -140,7 +140,7 @@ impl HostScene {
         }
     }
 
-    /// The groups that show their limits. In a container the topmost one is the container's own.
+    /// Cgroups that show their limits. In a container the topmost one is the container's own.
     fn cgroups(&self) -> Vec<String> {
         let group = |path: &String| {
             let (group, file) = path.strip_prefix("sys/fs/cgroup")?.rsplit_once('/')?;
@@ -148,7 +148,7 @@ impl HostScene {
             matches!(file, "cpu.stat" | "memory.events").then(|| name.to_owned())
         };
         let mut found: Vec<String> = self.tree.files.keys().filter_map(group).collect();
-        // version 1 names one hierarchy by each of its controllers
+        // version 1 names one hierarchy after each of its controllers
         let is_named_twice = self.tree.has("sys/fs/cgroup/cpu,cpuacct");
         found.retain(|name| !is_named_twice || !(name.starts_with("/cpu/") || name.starts_with("/cpuacct/")));
         found.sort_unstable();
@@ -156,10 +156,12 @@ impl HostScene {
         found
     }
 
+    /// Finds a device by name.
     pub(crate) fn device(&self, name: &str) -> Option<&Device> {
         self.topology.device(name)
     }
 
+    /// Class of a device.
     pub(crate) fn class(&self, name: &str) -> DeviceClass {
         self.device(name).map_or(DeviceClass::Unknown, |device| device.class)
     }
@@ -169,36 +171,39 @@ impl HostScene {
         self.tree.get(&format!("sys/block/{}/queue/{file}", file_name(disk)))
     }
 
+    /// Number in a file of a disk's queue.
     pub(crate) fn queue_number(&self, disk: &str, file: &str) -> Option<f64> {
         first_number(self.queue(disk, file)?)
     }
 
-    /// A file of a block device's folder.
+    /// A file in a block device's folder.
     pub(crate) fn block(&self, device: &str, file: &str) -> Option<&str> {
         self.tree.get(&format!("sys/block/{}/{file}", file_name(device)))
     }
 
+    /// Number in a file of a block device's folder.
     pub(crate) fn block_number(&self, device: &str, file: &str) -> Option<f64> {
         first_number(self.block(device, file)?)
     }
 
-    /// Where a disk hangs in the machine: `sys/devices/pci0000:00/…`.
+    /// Path of a disk in the device tree: `sys/devices/pci0000:00/…`.
     pub(crate) fn place(&self, disk: &str) -> Option<&str> {
         self.tree.place(&format!("sys/block/{}", file_name(disk)))
     }
 
-    /// The disk hangs on USB.
+    /// True if the disk is attached to USB.
     pub(crate) fn is_usb(&self, disk: &str) -> bool {
         self.place(disk).is_some_and(|place| place.contains("/usb"))
     }
 
-    /// What the log shows of a disk.
+    /// Load of a disk in the log.
     pub(crate) fn disk_load(&self, disk: &str) -> Option<&DiskLoad> {
         self.load.as_ref()?.disks.get(disk)
     }
 
+    /// Finds the mount at a mount point.
     pub(crate) fn mount(&self, point: &str) -> Option<&Mount> {
-        // of several mounts on one point the last is seen
+        // of several mounts on one point, the last is visible
         self.mounts.iter().rev().find(|mount| mount.point == point)
     }
 

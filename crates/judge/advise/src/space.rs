@@ -1,7 +1,7 @@
-//! Space and inodes of local filesystems, asked in a thread with a deadline. Mounts on
-//! other machines and behind user processes are never asked: they may not answer.
+//! Space and inodes of local filesystems, queried in a thread with a deadline. Network filesystems and those of user
+//! processes are never queried: they may not respond.
 //!
-//! The answers are a text in the tree, so that they travel with the other facts.
+//! The results are a text in the tree, so that they are stored with the other facts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::tree::{HostTree, first_number};
 
 /// Lines of mount point (as the kernel escapes it), bytes of a block, blocks, blocks for users, inodes and free inodes.
 pub(crate) const FILE: &str = "space";
-/// All filesystems together have so long to answer.
+/// Time limit for all filesystems together.
 const DEADLINE: Duration = Duration::from_millis(200);
 
 /// One filesystem's space.
@@ -29,7 +29,7 @@ pub(crate) struct FilesystemSpace {
     pub inodes_free: f64,
 }
 
-/// Adds what the filesystems say; of a copied folder, what lies in it.
+/// Adds the space of the filesystems; for a copied folder, the text in it.
 pub(crate) fn add(tree: &mut HostTree, root: &Path) {
     if root != Path::new("/") {
         if let Ok(text) = std::fs::read_to_string(root.join(FILE)) {
@@ -48,15 +48,15 @@ pub(crate) fn add(tree: &mut HostTree, root: &Path) {
     }
 }
 
-/// Answers of a thread that may never end, and what it was at when the time was over.
+/// Collects results of a thread that may never end, and returns the point at which it was when the time was over.
 fn ask(
     points: &[String],
     deadline: Duration,
     line: impl Fn(&str) -> Option<String> + Send + 'static,
 ) -> (Vec<String>, Option<String>) {
     let (sender, receiver) = mpsc::channel();
-    let asked = points.to_vec();
-    thread::spawn(move || asked.iter().try_for_each(|point| sender.send(line(point)).ok()));
+    let points_to_query = points.to_vec();
+    thread::spawn(move || points_to_query.iter().try_for_each(|point| sender.send(line(point)).ok()));
     let end = Instant::now() + deadline;
     let mut lines = Vec::new();
     for point in points {
@@ -77,7 +77,7 @@ fn line(point: &str) -> Option<String> {
     ))
 }
 
-/// Reads the text back.
+/// Parses the text.
 pub(crate) fn parse(text: &str) -> Vec<FilesystemSpace> {
     let read = |line: &str| {
         let mut words = line.split_whitespace();
@@ -89,11 +89,11 @@ pub(crate) fn parse(text: &str) -> Vec<FilesystemSpace> {
     text.lines().filter_map(read).collect()
 }
 
-/// The same with what a log's counters showed last: bytes for users, all bytes, free inodes, all inodes.
+/// Replaces values by a log's last counters: bytes for users, all bytes, free inodes, all inodes.
 pub(crate) fn newest(facts: Vec<FilesystemSpace>, last: &BTreeMap<String, [f64; 4]>) -> Vec<FilesystemSpace> {
     let mut found = facts;
     for (mount, [free, blocks, inodes_free, inodes]) in last {
-        // sums over all, and volumes of other systems, are no mount points
+        // sums over all, and volumes of other systems, are not mount points
         if !mount.starts_with('/') || !(free + blocks).is_finite() || *blocks <= 0.0 {
             continue;
         }

@@ -1,5 +1,5 @@
-//! The facts of a host as files: path and text. What a live host, a folder that was
-//! copied from one, and a note of a log have in common.
+//! The facts of a host as files: path and text. Common form of a live host, a folder copied from one, and a note of a
+//! log.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -14,41 +14,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::{role, space};
 
-/// No fact is longer; interrupts of hundreds of processors are cut off by it.
+/// Maximum size of a fact; interrupts of hundreds of processors are truncated by it.
 const LONGEST: u64 = 1 << 20;
-/// Folders of one pattern that are looked into; a host with more has its first ones judged.
+/// Maximum number of folders per pattern; of a host with more, only the first ones are judged.
 const MOST_ENTRIES: usize = 4096;
 
-/// Files of a host that say how it is set.
+/// Files of a host that describe its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostTree {
     /// Text by path below the root, without a slash before it: `sys/block/sda/queue/scheduler`.
     pub files: BTreeMap<String, String>,
-    /// Where links of devices lead, below the root.
+    /// Targets of device links, below the root.
     pub places: BTreeMap<String, String>,
-    /// What is there and could not be read, with the reason.
+    /// Files that exist and could not be read, with the reason.
     pub lacking: BTreeMap<String, String>,
 }
 
-/// Why a fact is not known.
+/// Reason why a fact is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TreeGap {
     /// The host has no such file.
     Absent,
-    /// It has, and it cannot be read.
+    /// The file exists and cannot be read.
     Refused(String),
 }
 
-/// What is read of a host.
+/// Files that are read from a host.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FactsFile {
-    /// Settings and what changes with hardware and software.
+    /// Settings, and facts that change with hardware and software.
     settings: Vec<String>,
-    /// What moves by itself: counts, free space.
+    /// Facts that change by themselves: counts, free space.
     moving: Vec<String>,
-    /// Read of each folder between a disk's place and the root of the devices.
+    /// Files read from each folder between a disk's path and the root of the devices.
     ancestors: Vec<String>,
     /// Links whose target is a fact.
     links: Vec<String>,
@@ -87,7 +87,7 @@ impl HostTree {
     /// The text of a file.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     pub fn text(&self, path: &str) -> Result<&str, TreeGap> {
         match (self.files.get(path), self.lacking.get(path)) {
             (Some(text), _) => Ok(text),
@@ -96,19 +96,19 @@ impl HostTree {
         }
     }
 
-    /// The same where it does not matter why there is none.
+    /// Returns the text of a file, ignoring the reason if there is none.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<&str> {
         self.files.get(path).map(String::as_str)
     }
 
-    /// A file that begins with a number. No setting that is asked for is below zero.
+    /// Returns the number at the beginning of a file. No setting that is read is negative.
     #[must_use]
     pub fn number(&self, path: &str) -> Option<f64> {
         first_number(self.get(path)?)
     }
 
-    /// Names of what lies in a folder, each once; of what cannot be read too.
+    /// Names in a folder, each once, including files that cannot be read.
     #[must_use]
     pub fn names(&self, folder: &str) -> Vec<&str> {
         let before = format!("{}/", folder.trim_end_matches('/'));
@@ -124,13 +124,13 @@ impl HostTree {
         names
     }
 
-    /// Where a device's link leads: `sys/devices/pci0000:00/…`.
+    /// Target of a device's link: `sys/devices/pci0000:00/…`.
     #[must_use]
     pub fn place(&self, link: &str) -> Option<&str> {
         self.places.get(link).map(String::as_str)
     }
 
-    /// Whether anything below this path is known.
+    /// True if anything below this path is known.
     #[must_use]
     pub fn has(&self, path: &str) -> bool {
         let folder = format!("{path}/");
@@ -141,14 +141,14 @@ impl HostTree {
         below(&self.files) || below(&self.places)
     }
 
-    /// For a log: the tree without what is long and moves all the time.
+    /// Returns the tree for a log, without facts that are long and change all the time.
     #[must_use]
     pub fn for_log(mut self) -> HostTree {
         self.files.remove("proc/interrupts");
         self
     }
 
-    /// The tree without what moves by itself: two of them are equal where nobody changed anything.
+    /// Returns the tree without facts that change by themselves: two such trees are equal if nobody changed anything.
     #[must_use]
     pub fn settled(&self) -> HostTree {
         let facts = facts();
@@ -160,21 +160,21 @@ impl HostTree {
             from.iter().filter(|(path, _)| !moves(path)).map(|(path, text)| (path.clone(), text.clone())).collect()
         };
         let mut files: BTreeMap<String, String> = keep(&self.files);
-        // how full a swap area is moves, and containers bring and take mounts that lie on no disk
+        // the use of a swap area changes, and containers add and remove mounts that are not on disks
         files.entry("proc/swaps".into()).and_modify(|text| *text = swap_areas(text));
         files.entry("proc/self/mountinfo".into()).and_modify(|text| *text = lasting_mounts(text));
         HostTree { files, places: self.places.clone(), lacking: keep(&self.lacking) }
     }
 }
 
-/// The first word of a text, where it is a plain number of zero or more: `nan`, `1e9`, `0x10` and `-3` are none.
+/// Parses the first word of a text, if it is a plain number of zero or more: not `nan`, `1e9`, `0x10` or `-3`.
 pub(crate) fn first_number(text: &str) -> Option<f64> {
     let word = text.split_whitespace().next()?;
     let is_plain = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     word.parse().ok().filter(|number: &f64| is_plain && number.is_finite())
 }
 
-/// `/proc/swaps` without the column of what is used; such a text stays as it is.
+/// Removes the column of used space from `/proc/swaps`; other text is returned unchanged.
 fn swap_areas(text: &str) -> String {
     let area = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -183,7 +183,7 @@ fn swap_areas(text: &str) -> String {
     text.lines().map(area).collect::<Vec<_>>().join("\n")
 }
 
-/// The lines of mounts that lie on disks or on other machines.
+/// Keeps the lines of mounts on disks or other machines.
 fn lasting_mounts(text: &str) -> String {
     let is_lasting = |line: &&str| {
         let mounts = mountinfo::parse(line.as_bytes());
@@ -192,13 +192,13 @@ fn lasting_mounts(text: &str) -> String {
     text.lines().filter(is_lasting).collect::<Vec<_>>().join("\n")
 }
 
-/// What a kernel answers where a file stands for a setting that this device does not have.
+/// True for the kernel's error if a file represents a setting that this device does not have.
 fn is_no_answer(error: &std::io::Error) -> bool {
     let none = [Errno::INVAL, Errno::NODEV, Errno::NODATA, Errno::NXIO, Errno::NOENT, Errno::OPNOTSUPP, Errno::NOSYS];
     none.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// Why something that is there could not be read.
+/// Describes why something that exists could not be read.
 fn refusal(error: &std::io::Error) -> String {
     match error.kind() {
         ErrorKind::PermissionDenied => "only root can read it".into(),
@@ -208,10 +208,10 @@ fn refusal(error: &std::io::Error) -> String {
 
 struct TreeReader<'a> {
     root: &'a Path,
-    /// Without links.
+    /// The root without symbolic links.
     real_root: Option<PathBuf>,
     tree: HostTree,
-    /// Names in each folder, sorted, listed once: most patterns ask for files that this host does not have.
+    /// Names in each folder, sorted, listed once: most patterns match files that this host does not have.
     listed: HashMap<String, Rc<Vec<String>>>,
 }
 
@@ -229,7 +229,7 @@ impl TreeReader<'_> {
             return;
         }
         let mut bytes = Vec::new();
-        // a pipe that lies in a copied folder would be waited for
+        // reading a pipe in a copied folder would block
         let place = self.root.join(&path);
         if !fs::metadata(&place).is_ok_and(|found| found.is_file()) {
             return;
@@ -256,7 +256,7 @@ impl TreeReader<'_> {
         }
     }
 
-    /// Where a link leads, below the root. A link of a copied folder may lead nowhere.
+    /// Resolves a link below the root. A link of a copied folder may be dangling.
     fn target(&mut self, path: &str) -> Option<String> {
         if !self.is_listed(path) {
             return None;
@@ -268,13 +268,13 @@ impl TreeReader<'_> {
         let root = self.real_root.as_ref()?;
         if let Ok(found) = fs::canonicalize(&link) {
             let inside = found.strip_prefix(root).map(|inside| inside.to_string_lossy().into_owned());
-            // an absolute link of a copied folder leads to this host
+            // an absolute link of a copied folder points into this host
             return inside.ok().or_else(|| Some(fs::read_link(&link).ok()?.to_string_lossy().into_owned()));
         }
         Some(fs::read_link(&link).ok()?.to_string_lossy().into_owned())
     }
 
-    /// What hangs between each disk and the root of the devices.
+    /// Reads the devices between each disk and the root of the devices.
     fn ancestors(&mut self, patterns: &[String]) {
         let mut folders: Vec<String> = Vec::new();
         let places: Vec<String> = self.tree.places.values().cloned().collect();
@@ -318,7 +318,7 @@ impl TreeReader<'_> {
         self.entries(folder).binary_search_by(|known| known.as_str().cmp(name)).is_ok()
     }
 
-    /// Paths below the root that fit a pattern without alternatives.
+    /// Paths below the root that match a pattern without alternatives.
     fn expand(&mut self, pattern: &str) -> Vec<String> {
         let mut found = vec![String::new()];
         for part in pattern.split('/') {
@@ -347,14 +347,14 @@ fn join(path: &str, part: &str) -> String {
     if path.is_empty() { part.to_owned() } else { format!("{path}/{part}") }
 }
 
-/// `a/{b,c}/d` as `a/b/d` and `a/c/d`; one level of braces.
+/// Expands `a/{b,c}/d` to `a/b/d` and `a/c/d`; one level of braces.
 fn alternatives(pattern: &str) -> Vec<String> {
     let parts = pattern.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)));
     let Some((before, (inner, after))) = parts else { return vec![pattern.to_owned()] };
     inner.split(',').flat_map(|word| alternatives(&format!("{before}{word}{after}"))).collect()
 }
 
-/// A name with at most one star in the pattern.
+/// Matches a name against a pattern with at most one star.
 fn part_fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

@@ -1,5 +1,5 @@
-//! Every check on each side of its limit, and where it cannot be read: hosts and cases of our own making, as
-//! data, in the shapes of `/sys` and `/proc`.
+//! Every check on each side of its limit, and with unreadable facts: made-up hosts and cases as data, in the form of
+//! `/sys` and `/proc`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HostFile {
-    /// Only the devices are known, as of a log without facts.
+    /// Only the devices are known, as in a log without facts.
     #[serde(default)]
     without_facts: bool,
     files: BTreeMap<String, String>,
@@ -28,7 +28,7 @@ struct CasesFile {
     case: Vec<Case>,
 }
 
-/// What a host is like beside its description, and what one check says of it.
+/// Deviations of a host from its description, and the expected result of one check.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
@@ -46,10 +46,10 @@ struct Case {
     /// Counters of 20 ticks of a second: one value, or one for each tick in turn.
     #[serde(default)]
     load: BTreeMap<String, Vec<f64>>,
-    /// Bytes a second that a probe measured of the instance, reading.
+    /// Read rate of the instance as measured by a probe, bytes per second.
     read_ceiling: Option<f64>,
     expect: Expected,
-    /// What the item says, in any of its texts.
+    /// Texts that the item must contain, in any of its fields.
     #[serde(default)]
     says: Vec<String>,
     /// Predicted gain.
@@ -98,7 +98,7 @@ impl HostBench {
         HostBench { host, machine }
     }
 
-    /// Makes the host what the case says.
+    /// Applies the deviations of a case to the host.
     fn change(&self, case: &Case) {
         for path in &case.remove {
             let links = self.host.links.contains_key(path);
@@ -114,7 +114,7 @@ impl HostBench {
         }
     }
 
-    /// Makes it what it was.
+    /// Reverts them.
     fn restore(&self, case: &Case) {
         case.links.keys().for_each(|path| self.forget(path));
         case.set.keys().for_each(|path| self.forget(&placed(path, &self.links(case))));
@@ -209,7 +209,7 @@ fn a_case_leaves_its_host_as_it_was() {
     );
 }
 
-/// What was said of the case's check.
+/// Result of the case's check.
 fn found(case: &Case, advice: &HostAdvice) -> Expected {
     let id = id(case);
     if advice.items.iter().any(|item| item.id == id) {
@@ -218,7 +218,7 @@ fn found(case: &Case, advice: &HostAdvice) -> Expected {
     if advice.unknown.iter().any(|unknown| unknown.id == id) { Expected::Unknown } else { Expected::Good }
 }
 
-/// All cases with what was said of each, judged once for all tests.
+/// All cases with their results, judged once for all tests.
 static JUDGED: LazyLock<Vec<(Case, HostAdvice)>> = LazyLock::new(|| {
     let mut benches: BTreeMap<String, HostBench> = BTreeMap::new();
     let mut judge = |case: Case| {

@@ -1,5 +1,5 @@
-//! Files that no kernel should write, one at a time: nothing that was well becomes advice, and what was refused is
-//! said to be unknown.
+//! Files that no kernel should write, one at a time: a good setting never becomes advice, and an unreadable one is
+//! reported as unknown.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use diskwright_counters::live::sources::topology;
 use crate::cases::HostBench;
 
 const HOSTS: &[&str] = &["server", "desktop"];
-/// Neither a number nor a word of the kernel's.
+/// Text that is neither a number nor a word that the kernel writes.
 const NONSENSE: &[&str] =
     &["", " ", "\0", "garbage garbage", "nan", "inf", "-1", "1e309", "0x10", "[", "\u{1b}[31mred", "\u{fffd}"];
-/// Any text means something there: lists and names, in which what is left out is not there.
+/// Files in which any text is valid: names, and lists in which a missing entry does not exist.
 const LISTS: &[&str] = &[
     "/model",
     "/vendor",
@@ -35,7 +35,7 @@ fn ids(advice: &HostAdvice) -> BTreeSet<String> {
     advice.items.iter().map(|item| item.id.clone()).collect()
 }
 
-/// A host's facts, its devices, and what is said of it.
+/// A host's facts, its devices, and the ids of its items.
 fn host(name: &str) -> (HostTree, Topology, BTreeSet<String>) {
     let bench = HostBench::new(name);
     let (tree, topology) = (HostTree::read(bench.machine.folder()), topology::read(&bench.machine.roots()));
@@ -99,7 +99,7 @@ fn a_host_that_shows_no_disk_says_so() {
     assert_eq!(disks.because, "/sys/block: only root can read it");
 }
 
-/// Files of a disk that a check reads and nothing stands in for.
+/// Files of a disk that a check reads, without a substitute.
 const LIMITS: &[&str] =
     &["iostats", "nomerges", "rq_affinity", "read_ahead_kb", "max_sectors_kb", "zoned", "wbt_lat_usec", "state"];
 
@@ -121,7 +121,7 @@ fn numbers_without_end_are_judged_without_harm() {
     }
 }
 
-/// What a shell would read of a mount point is quoted in each command, and a long text is cut off.
+/// Mount points are quoted for the shell in each command, and long texts are truncated.
 #[test]
 fn a_mount_point_is_one_word_of_a_command() {
     for (escaped, word) in [

@@ -8,27 +8,26 @@ use serde::Serialize;
 
 use crate::panels::DevicePanel;
 
-/// A device in the stretch that is shown.
+/// Values of a device over the shown stretch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DeviceRow {
     /// Its name.
     pub name: String,
     /// One value a column of the table; `null` where nothing was measured or nothing happened.
     pub values: Vec<Option<f64>>,
-    /// Share of the most that was measured of it, of requests or bytes, whichever is more; `null`
-    /// where no ceiling is known.
+    /// Share of its measured ceiling, of requests or of bytes, whichever is larger; `null` where it is unknown.
     pub ceiling_used: Option<f64>,
-    /// Whether one is known, be it only of some of its requests.
+    /// True where a ceiling is known, even if only for some kinds of requests.
     pub ceiling_known: bool,
-    /// The history's counter over the time line, evenly spaced; `null` is a gap.
+    /// The history's counter over the timeline, evenly spaced; `null` is a gap.
     pub history: Vec<Option<f64>>,
 }
 
-/// Plans in the order of what is wanted; `None` for what a schema does not have.
+/// Plans in the order of the requested counters; `None` for counters that a schema lacks.
 type QueryPlans = Vec<Option<Arc<CounterPlan>>>;
 
-/// What a moment needs of the counters, for one schema and topology. Most frames need the same, so that it is kept from
-/// view to view.
+/// Counters that a moment needs, for one schema and topology. Most views need the same, so it is kept from view to
+/// view.
 pub(crate) struct MomentQuery {
     schema: Arc<Schema>,
     topology: Option<Arc<Topology>>,
@@ -37,12 +36,12 @@ pub(crate) struct MomentQuery {
     pub names: Vec<String>,
     /// Counter and instance: device by device, then those of the machine.
     wanted: Vec<(String, String)>,
-    /// The schema of the frame that was read last, and its plans for what is wanted.
+    /// The schema of the last frame, and its plans for the requested counters.
     plans: Option<(Arc<Schema>, QueryPlans)>,
 }
 
 impl MomentQuery {
-    /// What the devices' rows need, and these counters of the machine.
+    /// Requests the counters of the devices' rows, and these counters of the machine.
     pub fn new<'p>(
         panel: &'p DevicePanel,
         of_machine: impl Iterator<Item = &'p str>,
@@ -54,7 +53,7 @@ impl MomentQuery {
         MomentQuery { schema: Arc::clone(schema), topology, all_devices, names, wanted, plans: None }
     }
 
-    /// Whether it was made from the same.
+    /// True where it was made from the same schema, topology and option.
     pub fn is_of(&self, schema: &Arc<Schema>, topology: Option<&Arc<Topology>>, all_devices: bool) -> bool {
         let is_same = match (&self.topology, topology) {
             (Some(known), Some(topology)) => Arc::ptr_eq(known, topology),
@@ -74,22 +73,22 @@ impl MomentQuery {
     }
 }
 
-/// What is wanted of a machine's counters, summed over a stretch.
+/// Sums of the requested counters over a stretch.
 pub(crate) struct StretchSums<'q> {
     query: &'q mut MomentQuery,
     sums: Vec<CounterSummary>,
-    /// The plans that were last found, which divide the sums.
+    /// The last plan of each counter, which turns its sum into a value.
     finish: Vec<Option<Arc<CounterPlan>>>,
 }
 
 impl StretchSums<'_> {
-    /// Sums of what is asked for.
+    /// Starts empty sums for a query.
     pub fn new(query: &mut MomentQuery) -> StretchSums<'_> {
         let count = query.wanted.len();
         StretchSums { query, sums: vec![CounterSummary::default(); count], finish: vec![None; count] }
     }
 
-    /// Adds the ticks that end after a moment.
+    /// Adds the ticks of a frame that end after this time.
     pub fn add(&mut self, frame: &Frame, after_ns: i64) {
         let ticks = frame.ticks();
         for (index, plan) in self.query.plans(frame.schema()).iter().enumerate() {
@@ -99,13 +98,13 @@ impl StretchSums<'_> {
         }
     }
 
-    /// The values, in the order in which they were wanted.
+    /// The values, in the order of the requested counters.
     pub fn values(&self) -> Vec<Option<f64>> {
         self.finish.iter().zip(&self.sums).map(|(plan, sum)| plan.as_ref()?.value(sum)).collect()
     }
 }
 
-/// A counter of an instance; that of the machine, where the instance has no name, also as its total.
+/// Plan for a counter of an instance; for the machine (an empty instance) the total instance serves too.
 pub(crate) fn resolve(schema: &Schema, counter: &str, instance: &str) -> Option<CounterPlan> {
     let catalogue = Catalogue::builtin();
     let found = CounterPlan::resolve(catalogue, schema, counter, instance);
@@ -116,7 +115,8 @@ pub(crate) fn resolve(schema: &Schema, counter: &str, instance: &str) -> Option<
     }
 }
 
-/// The devices that a schema has: the machine's own disks, unless all are wanted, or all instances of another object.
+/// Names of the devices of a schema: the machine's physical disks, or all block devices with `all`, or all instances of
+/// another object.
 pub(crate) fn names(panel: &DevicePanel, schema: &Schema, topology: Option<&Topology>, all: bool) -> Vec<String> {
     let names = match panel.object.as_str() {
         "physical_disk" if !all => diskwright_diagnosis::disks(schema, topology),
@@ -125,7 +125,7 @@ pub(crate) fn names(panel: &DevicePanel, schema: &Schema, topology: Option<&Topo
     names.into_iter().filter(|name| *name != "_total").map(str::to_owned).collect()
 }
 
-/// What the share of a ceiling is computed from.
+/// Counters from which the share of a ceiling is computed.
 const LOAD: [&str; 4] = [
     "physical_disk.reads_per_s",
     "physical_disk.writes_per_s",
@@ -133,12 +133,12 @@ const LOAD: [&str; 4] = [
     "physical_disk.write_bytes_per_s",
 ];
 
-/// The counters that a device's row needs: its columns, then what a ceiling is held against.
+/// Counters of a device's row: its columns, then the load that is compared with a ceiling.
 pub(crate) fn counters(panel: &DevicePanel) -> impl Iterator<Item = &str> {
     panel.columns.iter().map(|column| column.counter.as_str()).chain(LOAD)
 }
 
-/// Rows of these devices, of values that lie one device after the other.
+/// Rows of these devices; `values` holds those of one device after the other.
 pub(crate) fn rows(
     panel: &DevicePanel,
     names: Vec<String>,
@@ -156,7 +156,7 @@ pub(crate) fn rows(
     names.into_iter().zip(values.chunks_exact(columns + LOAD.len())).map(row).collect()
 }
 
-/// The load that a device's last values are; `None` where one is missing.
+/// Load of a device from the values of the load counters; `None` where one is missing.
 fn of(values: &[Option<f64>]) -> Option<DeviceLoad> {
     match values {
         [Some(reads), Some(writes), Some(read_bytes), Some(write_bytes)] => {

@@ -1,26 +1,26 @@
-//! What was recorded, and how it is read again. A log implements [`History`] where it
-//! is opened; what a live sampler gave is kept in a [`RecentHistory`].
+//! Recorded ticks and notes, and how they are read. A log implements [`History`] where it is opened; a
+//! [`RecentHistory`] keeps the ticks of a live sampler.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use diskwright_base::{Frame, LogPiece, Note, Schema, Tick};
 
-/// Something that can be read again and again.
+/// A recording that can be read repeatedly.
 pub trait History {
     /// Its first and last tick, nanoseconds since 1970 UTC; `None` where there is none yet.
     fn range(&self) -> Option<(i64, i64)>;
 
-    /// Gives what was recorded from one moment to another, both included, oldest first. The newest
-    /// notes that describe the machine come from before too.
+    /// Reads the frames and notes from one time to another, both included, oldest first. The newest notes that describe
+    /// the machine are given even if they are older.
     ///
     /// # Errors
     /// What could not be read, in words.
     fn read(&self, from_ns: i64, to_ns: i64, each: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String>;
 
-    /// The same for one who sums ticks by their times: the first frame may begin earlier, where that spares a copy, and
-    /// tables of processes are given only after the moment from which they are wanted, with the newest before it at
-    /// least, for they are most of what notes take.
+    /// Like [`History::read`], for callers that filter ticks by their times: the first frame may start earlier, where
+    /// that saves a copy. Process tables are the largest notes; only those after `processes_after` and at least the
+    /// newest one before it are given, or none.
     ///
     /// # Errors
     /// What could not be read, in words.
@@ -37,12 +37,12 @@ pub trait History {
     }
 }
 
-/// Ticks that a block of memory takes.
+/// Number of ticks in a block of memory.
 const BLOCK: usize = 60;
-/// What is said with a tick may be so much later than it, nanoseconds: times of ticks are rounded.
+/// Largest delay of a note after its tick, nanoseconds: times of ticks are rounded.
 const WITH_TICK_NS: i64 = 1_000_000;
 
-/// The last ticks of a live machine, as many as fit into a limit.
+/// The last ticks of a live machine, as many as fit into a memory limit.
 #[derive(Debug)]
 pub struct RecentHistory {
     blocks: VecDeque<Frame>,
@@ -53,12 +53,12 @@ pub struct RecentHistory {
 }
 
 impl RecentHistory {
-    /// An empty one that keeps at most so many bytes of cells and notes.
+    /// Creates an empty history that keeps at most this many bytes of cells and notes.
     pub fn new(most_bytes: usize) -> RecentHistory {
         RecentHistory { blocks: VecDeque::new(), notes: VecDeque::new(), standing: Vec::new(), most_bytes }
     }
 
-    /// Adds a tick. Times rise: what a clock that was set back says a second time is forgotten.
+    /// Adds a tick. Times keep increasing: where the clock was set back, former ticks from that time on are dropped.
     pub fn push(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) {
         self.forget_from(tick.time_ns);
         let fits = |block: &Frame| block.ticks().len() < BLOCK && (Arc::ptr_eq(block.schema(), schema));
@@ -71,7 +71,7 @@ impl RecentHistory {
         self.forget();
     }
 
-    /// Forgets ticks that end at a moment or later, as there are after the clock was set back.
+    /// Drops ticks that end at this time or later, which exist after the clock was set back.
     fn forget_from(&mut self, time_ns: i64) {
         let last = self.blocks.back().and_then(|block| block.ticks().last());
         if last.is_some_and(|last| last.time_ns >= time_ns) {
@@ -92,7 +92,7 @@ impl RecentHistory {
         }
     }
 
-    /// Forgets tables and alerts of a time that comes again; what describes the machine holds from the moment on.
+    /// Drops tables and alerts after this time, which comes again; notes that describe the machine are moved to it.
     fn forget_said_after(&mut self, time_ns: i64) {
         self.notes.retain_mut(|note| {
             if describes(note) {
@@ -102,7 +102,7 @@ impl RecentHistory {
         });
     }
 
-    /// Forgets what was before a moment, as far as whole blocks of memory are older.
+    /// Drops whole blocks of ticks before this time, with their notes.
     pub fn forget_before(&mut self, time_ns: i64) {
         while self.blocks.front().and_then(|block| block.ticks().last()).is_some_and(|tick| tick.time_ns < time_ns) {
             self.blocks.pop_front();
@@ -121,7 +121,7 @@ impl RecentHistory {
         cells + self.notes.iter().map(|note| note.text.len()).sum::<usize>()
     }
 
-    /// The oldest go when there is no room for all.
+    /// Drops the oldest blocks until the memory limit is kept.
     fn forget(&mut self) {
         while self.blocks.len() > 1 && self.bytes() > self.most_bytes {
             self.blocks.pop_front();
@@ -131,12 +131,13 @@ impl RecentHistory {
         debug_assert!(self.blocks.len() <= 1 || self.bytes() <= self.most_bytes, "memory is limited");
     }
 
-    /// Notes go with their ticks; what describes the machine stays.
+    /// Drops notes before this time; those that describe the machine stay.
     fn forget_notes(&mut self, from_ns: i64) {
         let mut index = 0;
         while let Some(note) = self.notes.get(index) {
             let stays = note.time_ns >= from_ns;
-            // a bookmark may be ahead of those behind it, where the clock was set back, and holds up none of them
+            // after the clock was set back, a bookmark may be newer than the notes behind it, so it does not end the
+            // search
             if stays && note.kind != Note::BOOKMARK {
                 return;
             }
@@ -150,7 +151,7 @@ impl RecentHistory {
     }
 }
 
-/// A note that holds until the next of its kind.
+/// True for a note that describes the machine and holds until the next of its kind.
 fn describes(note: &Note) -> bool {
     [Note::TOPOLOGY, Note::CEILINGS, Note::SOURCE].contains(&note.kind.as_str())
 }
@@ -179,11 +180,11 @@ impl History for RecentHistory {
     }
 }
 
-/// What is given of a stretch.
+/// Parts of a stretch to be read.
 #[derive(Clone, Copy)]
 struct RecentParts {
     begins_earlier: bool,
-    /// Tables of processes after this moment, and the newest before it.
+    /// Process tables after this time and the newest before it are read; `None` for no tables.
     processes_after: Option<i64>,
 }
 
@@ -242,7 +243,7 @@ mod tests {
         Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 }
     }
 
-    /// What is read, as words.
+    /// Pieces that are read, as texts.
     fn read(history: &RecentHistory, from: i64, to: i64) -> Vec<String> {
         let mut found = Vec::new();
         let each = &mut |piece: LogPiece<'_>| match piece {

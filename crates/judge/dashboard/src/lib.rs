@@ -1,18 +1,18 @@
-//! The live view of Performance Monitor's kind: what a moment of a machine looks
-//! like, with the verdict for the time around it.
+//! The live view, as in Performance Monitor: the state of a machine at one moment, with the verdict on the time before
+//! it.
 //!
-//! One model, two faces. A [`DashboardView`] is computed from a [`History`], which a
-//! live sampler fills or a log is; it does not know which, so that a replayed log
-//! shows what was shown live. `screen` draws it in cells of a terminal.
+//! A [`DashboardView`] is computed from a [`History`], which is either filled by a live sampler or read from a log. The
+//! view does not depend on which, so that a replayed log shows the same as the live machine. `screen` draws it into
+//! cells of a terminal.
 //!
-//! In the order in which it happens:
+//! In the order of processing:
 //!
-//! - `history`: what was recorded, and how it is read again
-//! - `panels`: which counters are shown where, from `data/panels.toml` or a user's file
-//! - `alerts`: rules that held for their time, and who hears of it
-//! - `view`: the moment: `devices`, `processes`, the time line, the verdict
+//! - `history`: recorded ticks and notes, and how they are read
+//! - `panels`: the shown counters, from `data/panels.toml` or a user's file
+//! - `alerts`: rules that held for their hold time
+//! - `view`: the moment: `devices`, `process_means`, the timeline, the verdict
 //! - `overview`: all quantities of a whole log, reduced to points
-//! - `screen`: keys and the mouse to what is looked at, and the view to cells
+//! - `screen`: handles keys and the mouse, and draws the view into cells
 
 pub mod alerts;
 mod devices;

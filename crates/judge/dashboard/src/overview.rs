@@ -1,6 +1,6 @@
-//! All quantities of the panels over a stretch of any length, reduced to points with least, mean
-//! and most: a whole log once, kept in memory, so that a zoom reads no log; or a short stretch,
-//! tick by tick. Means are weighted as each counter's kind demands.
+//! All quantities of the panels over a stretch of any length, reduced to points with minimum, mean and maximum: a whole
+//! log, kept in memory so that a zoom need not read the log; or a short stretch, tick by tick. Means are weighted as
+//! each counter's kind requires.
 
 use std::sync::Arc;
 
@@ -28,25 +28,28 @@ pub struct ReducedLine {
     pub counter: String,
     /// Its instance; empty for the machine.
     pub instance: String,
-    /// Least value of a tick in each part.
+    /// Smallest value of a tick in each part.
+    #[serde(rename = "least")]
     pub least: Vec<Option<f32>>,
     /// Weighted means.
     pub mean: Vec<Option<f32>>,
-    /// Greatest value of a tick.
+    /// Largest value of a tick in each part.
+    #[serde(rename = "most")]
     pub most: Vec<Option<f32>>,
 }
 
-/// Bytes that the points of a whole log may take.
+/// Largest memory of the points of a whole log, bytes.
 const MOST_BYTES: usize = 96 << 20;
-/// Points of a whole log, at least and at most, whatever they take.
+/// Smallest and largest number of points of a whole log, whatever memory they take.
 const POINTS: (usize, usize) = (2048, 32_768);
-/// A smaller part of a tick and of a point says nothing about least and most: ticks do not come to the microsecond.
+/// A smaller part of a tick and of a point does not count for minimum and maximum: ticks are not exact to the
+/// microsecond.
 const SLIVER: f64 = 0.1;
 
-/// Kind of the notes that say of an alert that it was raised, lasts or has ended.
+/// Kind of the notes of an alert that is raised, lasts or has ended.
 const ALERT: &str = "alert";
 
-/// What a part of a line is made of.
+/// Sums of one point of a line.
 #[derive(Clone, Copy, Debug)]
 struct ReducedCell {
     sum: f32,
@@ -84,26 +87,27 @@ struct TickPart {
 /// Sums ticks into cells of one width.
 pub struct SeriesReducer {
     panels: Panels,
-    /// Only these counters, where some are named.
+    /// Only these counters; empty for all.
     only: Vec<String>,
     from_ns: i64,
     width_ns: i64,
-    /// A number of cells that stays; without one, cells are added, and joined where there are too many.
+    /// Fixed number of cells; without one, cells are added, and joined in pairs where there are too many.
     count: Option<usize>,
     schema: Option<Arc<Schema>>,
     topology: Option<Topology>,
     all: Vec<SeriesCells>,
-    /// Kept to be refilled.
+    /// Reused buffer of the parts of a frame's ticks.
     parts: Vec<TickPart>,
 }
 
 impl SeriesReducer {
-    /// Of a log that begins at a moment and whose ticks are about so long; it may grow for ever.
+    /// Creates a reducer for a log that starts at this time, with ticks of about this length, and may grow without
+    /// limit.
     pub fn growing(panels: Panels, from_ns: i64, tick_ns: i64) -> SeriesReducer {
         SeriesReducer::of(panels, Vec::new(), (from_ns, tick_ns.max(1_000_000)), None)
     }
 
-    /// Of a stretch in so many points, only of the named counters.
+    /// Creates a reducer for a stretch in this number of points, for the named counters only.
     pub fn within(panels: Panels, only: Vec<String>, (from_ns, to_ns): (i64, i64), count: usize) -> SeriesReducer {
         let count = count.max(1);
         let width_ns = (to_ns.saturating_sub(from_ns) / count as i64).max(1);
@@ -115,17 +119,17 @@ impl SeriesReducer {
         SeriesReducer { panels, only, from_ns, width_ns, count, schema, topology, all, parts }
     }
 
-    /// How much time a point covers, nanoseconds.
+    /// Time that a point covers, nanoseconds.
     pub fn width_ns(&self) -> i64 {
         self.width_ns
     }
 
-    /// What there is so far.
+    /// The series so far.
     pub fn series(&self) -> impl Iterator<Item = &PanelSeries> {
         self.all.iter().map(|one| &one.series)
     }
 
-    /// Learns which devices are disks.
+    /// Adds a note; only the topology matters, which shows the disks.
     pub fn note(&mut self, note: &Note) {
         if note.kind == Note::TOPOLOGY {
             self.topology = serde_json::from_str(&note.text).ok();
@@ -133,7 +137,7 @@ impl SeriesReducer {
         }
     }
 
-    /// Adds ticks.
+    /// Adds the ticks of a frame.
     pub fn push(&mut self, frame: &Frame) {
         self.follow(frame.schema());
         let ticks = frame.ticks();
@@ -152,7 +156,7 @@ impl SeriesReducer {
             }
             for part in &self.parts {
                 let (value, weight) = (values[part.tick] as f32, weights[part.tick] as f32 * part.share);
-                // a gap, or nothing that an average could be of
+                // a gap, or no event to average
                 if value.is_nan() || weight.is_nan() || weight <= 0.0 {
                     continue;
                 }
@@ -162,7 +166,7 @@ impl SeriesReducer {
         }
     }
 
-    /// Settles the series anew where the schema is another.
+    /// Updates series and plans where the schema has changed.
     fn follow(&mut self, schema: &Arc<Schema>) {
         if self.schema.as_ref().is_some_and(|known| Arc::ptr_eq(known, schema) || known == schema) {
             return;
@@ -184,11 +188,11 @@ impl SeriesReducer {
 
     fn is_beyond(&self, tick: &Tick) -> bool {
         let room = MOST_BYTES / (size_of::<ReducedCell>() * self.all.len().max(1));
-        let most = room.clamp(POINTS.0, POINTS.1) as i64;
-        (tick.time_ns - self.from_ns) / self.width_ns >= most
+        let max_points = room.clamp(POINTS.0, POINTS.1) as i64;
+        (tick.time_ns - self.from_ns) / self.width_ns >= max_points
     }
 
-    /// Makes one of two cells, everywhere.
+    /// Joins cells in pairs, in all series.
     fn join(&mut self) {
         self.width_ns *= 2;
         for one in &mut self.all {
@@ -201,7 +205,7 @@ impl SeriesReducer {
         }
     }
 
-    /// Finds in which cells the ticks lie.
+    /// Finds the cells that each tick covers.
     fn place(&mut self, ticks: &[Tick]) {
         self.parts.clear();
         for (index, tick) in ticks.iter().enumerate() {
@@ -225,7 +229,7 @@ impl SeriesReducer {
         }
     }
 
-    /// The lines of some counters over a stretch, in so many points.
+    /// Lines of some counters over a stretch, in this number of points.
     pub fn lines(&self, only: &[String], (from_ns, to_ns): (i64, i64), count: usize) -> Vec<ReducedLine> {
         let wanted = self.all.iter().filter(|one| only.is_empty() || only.contains(&one.series.counter));
         wanted.map(|one| self.line(one, (from_ns, to_ns), count.max(1))).collect()
@@ -246,7 +250,7 @@ impl SeriesReducer {
         ReducedLine {
             counter: one.series.counter.clone(),
             instance: one.series.instance.clone(),
-            // where only slivers lie, the mean is all that is known
+            // where a point has only tiny parts of ticks, the mean stands for minimum and maximum
             least: points.iter().map(|cell| rounded(cell.least).or_else(|| mean(cell))).collect(),
             mean: points.iter().map(mean).collect(),
             most: points.iter().map(|cell| rounded(cell.most).or_else(|| mean(cell))).collect(),
@@ -277,7 +281,7 @@ fn tick_seconds(tick: &Tick) -> f64 {
     if tick.elapsed_ns == 0 { f64::NAN } else { tick.elapsed_ns as f64 * 1e-9 }
 }
 
-/// Four digits are more than a screen shows.
+/// Rounds to four significant digits, which are more than a screen shows.
 fn rounded(value: f32) -> f32 {
     if value == 0.0 {
         return 0.0;
@@ -286,7 +290,7 @@ fn rounded(value: f32) -> f32 {
     ((f64::from(value) * scale).round() / scale) as f32
 }
 
-/// What the panels show of a machine.
+/// Series of a machine that the panels show.
 fn shown(panels: &Panels, schema: &Schema, topology: Option<&Topology>) -> Vec<PanelSeries> {
     let of = |counter: &str, instance: &str| PanelSeries { counter: counter.into(), instance: instance.into() };
     let machine = panels.timeline.iter().chain(panels.strips.iter().flat_map(|strip| &strip.values));
@@ -310,28 +314,28 @@ fn shown(panels: &Panels, schema: &Schema, topology: Option<&Topology>) -> Vec<P
     found
 }
 
-/// A whole log: its lines, marks and alerts.
+/// Overview of a whole log: its lines, marks and alerts.
 pub struct LogOverview {
     /// The lines.
     pub reducer: SeriesReducer,
-    /// What was marked.
+    /// The marks.
     pub marks: Vec<TimelineMark>,
-    /// What was raised, as its newest note says it.
+    /// The alerts, each in the state of its newest note.
     pub alerts: Vec<Value>,
-    /// The last tick that it knows, nanoseconds since 1970 UTC.
+    /// End of its last tick, nanoseconds since 1970 UTC.
     pub until_ns: i64,
     /// The length of the longest tick.
     pub longest_ns: i64,
 }
 
 impl LogOverview {
-    /// Of a log that begins at a moment and whose ticks are about so long.
+    /// Creates an overview for a log that starts at this time, with ticks of about this length.
     pub fn new(panels: Panels, from_ns: i64, tick_ns: i64) -> LogOverview {
         let reducer = SeriesReducer::growing(panels, from_ns, tick_ns);
         LogOverview { reducer, marks: Vec::new(), alerts: Vec::new(), until_ns: i64::MIN, longest_ns: 0 }
     }
 
-    /// Adds what comes next; ticks that it knows already are left out.
+    /// Adds a piece of the log; ticks that were added before are skipped.
     pub fn push(&mut self, piece: &LogPiece<'_>) {
         match piece {
             LogPiece::Frame(frame) => {
@@ -362,7 +366,7 @@ impl LogOverview {
     }
 }
 
-/// Adds an alert to others; one that was noted before is replaced by what is said of it now.
+/// Adds an alert to a list, or replaces its former state.
 pub fn raise(alerts: &mut Vec<Value>, alert: Value) {
     let is_same = |known: &&mut Value| ["id", "instance", "begin_ns"].iter().all(|key| known[key] == alert[key]);
     match alerts.iter_mut().find(is_same) {
@@ -384,7 +388,7 @@ mod tests {
         Arc::new(Schema::new(vec![series("physical_disk.reads", 1.0), series("physical_disk.read_time_s", 1e-3)]))
     }
 
-    /// Ticks of a second, of so many reads that took so many milliseconds in all.
+    /// Ticks of a second; each row has a number of reads and their total milliseconds.
     fn frame(first: i64, rows: &[[f64; 2]]) -> Frame {
         let mut frame = Frame::new(schema(), rows.len());
         for (index, row) in rows.iter().enumerate() {

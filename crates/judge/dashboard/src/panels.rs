@@ -1,10 +1,10 @@
-//! Which counters are shown where. The data are TOML of one form, ours and a user's.
+//! Panels: the counters that the view shows, from TOML, either the built-in file or a user's.
 
 use diskwright_base::toml_reader::{ProblemSource, Problems, did_you_mean, read};
 use diskwright_base::{Catalogue, Problem};
 use serde::Deserialize;
 
-/// What the view shows, and in which order.
+/// Counters of the view, in the order of display.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Panels {
@@ -20,7 +20,7 @@ pub struct Panels {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DevicePanel {
-    /// Whose instances the rows are.
+    /// Object whose instances are the rows.
     pub object: String,
     /// The counter drawn over time beside each device.
     pub history: String,
@@ -32,13 +32,13 @@ pub struct DevicePanel {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StripPanel {
-    /// What they are about.
+    /// Subject of the values.
     pub title: String,
     /// The values.
     pub values: Vec<PanelCounter>,
 }
 
-/// A counter and what it is called on the screen.
+/// A counter and its title on the screen.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PanelCounter {
@@ -49,7 +49,7 @@ pub struct PanelCounter {
 }
 
 impl Panels {
-    /// Those that come with the program.
+    /// The built-in panels.
     ///
     /// # Panics
     /// Where our own file is wrong, which a test excludes.
@@ -57,7 +57,7 @@ impl Panels {
         Panels::load("panels.toml", include_str!("../data/panels.toml")).expect("our own panels are right")
     }
 
-    /// Reads a file of panels; `file` is its name in what is told.
+    /// Reads a file of panels; `file` is its name in error messages.
     ///
     /// # Errors
     /// Everything that is wrong with it, unknown counters with the nearest names.
@@ -74,7 +74,7 @@ impl Panels {
     }
 }
 
-/// A counter that the catalogue does not know, with the line where it stands.
+/// Problem of a counter that is not in the catalogue, with its line; `None` for a known counter.
 fn unknown(file: &str, text: &str, counter: &str) -> Option<Problem> {
     let catalogue = Catalogue::builtin();
     if catalogue.get(counter).is_some() {

@@ -1,11 +1,11 @@
-//! Who did what in the stretch that is shown: process tables made one.
+//! Means over the process tables of the shown stretch.
 
 use std::collections::HashMap;
 
 use diskwright_base::{ProcessRow, ProcessTable, lasting_name};
 use serde::Serialize;
 
-/// A process in the stretch that is shown.
+/// Means of a process over the shown stretch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ProcessSummary {
     /// Process id.
@@ -16,13 +16,13 @@ pub struct ProcessSummary {
     pub cgroup: String,
     /// Processors used: 1 is one full processor.
     pub processor: f64,
-    /// Bytes a second that reached the block layer on its behalf; `null` where they could not be read.
+    /// Bytes per second that reached the block layer on its behalf; `null` where they were unreadable.
     pub read_bytes_per_s: Option<f64>,
     /// The same for writes, counted when pages are dirtied.
     pub write_bytes_per_s: Option<f64>,
-    /// Share of the time spent waiting for block I/O; `null` where the kernel does not tell.
+    /// Share of the time spent waiting for block I/O; `null` where the kernel does not count it.
     pub block_delay: Option<f64>,
-    /// Share of the looks at which it stood in uninterruptible sleep.
+    /// Share of the samples in uninterruptible sleep.
     pub blocked_share: f64,
     /// Major faults a second.
     pub major_faults_per_s: f64,
@@ -30,7 +30,7 @@ pub struct ProcessSummary {
     pub resident_bytes: f64,
 }
 
-/// What the processes are ordered by.
+/// Sort order of the processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProcessOrder {
     /// Bytes read and written.
@@ -45,7 +45,7 @@ pub enum ProcessOrder {
 }
 
 impl ProcessOrder {
-    /// The next, round and round.
+    /// The next order, wrapping around.
     pub fn next(self) -> ProcessOrder {
         match self {
             ProcessOrder::Bytes => ProcessOrder::Delay,
@@ -65,7 +65,7 @@ impl ProcessOrder {
         }
     }
 
-    /// What is compared, the most first.
+    /// Value to sort by, largest first.
     pub fn key(self, row: &ProcessSummary) -> f64 {
         match self {
             ProcessOrder::Bytes => row.read_bytes_per_s.unwrap_or(0.0) + row.write_bytes_per_s.unwrap_or(0.0),
@@ -76,21 +76,21 @@ impl ProcessOrder {
     }
 }
 
-/// Means over process tables by process, weighted by the time that each table covers; a process that is in no table
-/// for a while did nothing then. Memory holds the processes, however many tables there are.
+/// Means by process over process tables, weighted by the time that each table covers; a process missing from a table
+/// did nothing in its time. Memory grows with the processes, not with the tables.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessMeans {
     places: HashMap<(u32, String), usize>,
     rows: Vec<ProcessSummary>,
-    /// Of each row, the time in which its reads, writes and delay could not be read: it is no time without them.
+    /// For each row, the time in which its reads, writes and delay were unreadable; that time does not count as zero.
     unread: Vec<[f64; 3]>,
-    /// The time that the tables cover; where none of them tells its own, their number.
+    /// Time that the tables cover; where none of them has a length, their number.
     all: f64,
     is_timed: bool,
 }
 
 impl ProcessMeans {
-    /// Adds a table as a log has it. One that cannot be read is none; the verdict remarks on it.
+    /// Adds the text of a process table. An unreadable one is ignored here and remarked on by the verdict.
     pub fn add(&mut self, text: &str) {
         let Ok(table) = serde_json::from_str::<ProcessTable>(text) else { return };
         let is_timed = table.elapsed_s > 0.0;
@@ -103,7 +103,7 @@ impl ProcessMeans {
         let weight = if is_timed { table.elapsed_s } else { 1.0 };
         self.all += weight;
         for row in &table.rows {
-            // an id can be given again within a long stretch: only one of the same name is the same process
+            // an id can be reused within a long stretch: only the same id and name is the same process
             let index = *self.places.entry((row.pid, lasting_name(&row.name).to_owned())).or_insert_with(|| {
                 self.rows.push(ProcessSummary { pid: row.pid, ..ProcessSummary::default() });
                 self.unread.push([0.0; 3]);
@@ -144,7 +144,7 @@ fn add(sum: &mut ProcessSummary, row: &ProcessRow, weight: f64) {
             *sum = Some(sum.unwrap_or(0.0) + value * weight);
         }
     };
-    // what a worker of the kernel worked on last
+    // the name of a kernel worker ends with its present work
     sum.name.clone_from(&row.name);
     sum.cgroup.clone_from(&row.cgroup);
     sum.processor += row.processor * weight;

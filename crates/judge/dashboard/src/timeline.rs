@@ -1,4 +1,4 @@
-//! The time line: one quantity of the machine over the whole stretch, and the marks on it.
+//! The timeline: one quantity of the machine over the whole stretch, and the marks on it.
 
 use diskwright_base::Note;
 use serde::Serialize;
@@ -10,17 +10,18 @@ use crate::alerts::Alert;
 pub struct TimelineView {
     /// Counter id.
     pub counter: String,
-    /// What it is called.
+    /// Title on the screen.
     pub title: String,
     /// Its unit.
     pub unit: String,
     /// Means, evenly spaced from the stretch's start to its end; `null` is a gap.
     pub means: Vec<Option<f64>>,
     /// The largest value of a tick in each; `null` is a gap.
+    #[serde(rename = "most")]
     pub most: Vec<Option<f64>>,
 }
 
-/// A moment that somebody or something marked.
+/// A marked time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TimelineMark {
     /// Nanoseconds since 1970 UTC.
@@ -38,7 +39,7 @@ impl TimelineMark {
     }
 }
 
-/// What of a log's notes is shown on the time line.
+/// Mark of a note that the timeline shows; `None` for other notes.
 pub(crate) fn mark(note: &Note) -> Option<TimelineMark> {
     [Note::BOOKMARK, Note::GAP, Note::CLOCK, Note::WARNING].contains(&note.kind.as_str()).then(|| TimelineMark {
         time_ns: note.time_ns,

@@ -1,5 +1,4 @@
-//! What one moment looks like. The same moment of the same history gives the same view,
-//! live or from a log.
+//! The view of one moment. The same moment of the same history gives the same view, live or from a log.
 
 use std::sync::Arc;
 
@@ -15,23 +14,23 @@ use crate::panels::{PanelCounter, Panels};
 use crate::processes::{ProcessMeans, ProcessSummary};
 use crate::timeline::{TimelineMark, TimelineView, mark};
 
-/// What is looked at, nanoseconds (times since 1970 UTC).
+/// Times and options of a view, nanoseconds (times since 1970 UTC).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ViewWindow {
-    /// The moment; all stretches but the time line's end here.
+    /// The moment; all stretches except the timeline end here.
     pub cursor_ns: i64,
     /// Start and end of the time line.
     pub span: (i64, i64),
-    /// How long the stretch is over which values are means.
+    /// Length of the stretch over which values are averaged.
     pub shown_ns: i64,
-    /// How long the stretch is that the verdict is about.
+    /// Length of the judged stretch.
     pub judged_ns: i64,
-    /// It ends at the last whole multiple of this before the moment, so that a screen that follows the end does not
-    /// judge anew at every tick, and a replay judges the same stretches; 0 ends it at the moment itself.
+    /// The judged stretch ends at the last multiple of this before the moment, so that a screen that follows the end
+    /// does not judge again at every tick, and a replay judges the same stretches; 0 ends it at the moment itself.
     pub judged_step_ns: i64,
-    /// Which of the panels' quantities the time line shows.
+    /// Number of the timeline quantity among those that are recorded; it wraps around.
     pub quantity: usize,
-    /// Whether devices that stand on others, or are memory, have rows too.
+    /// True to list stacked devices and memory disks too.
     pub all_devices: bool,
     /// Points of the time line, and of each device's history.
     pub points: (usize, usize),
@@ -42,13 +41,13 @@ pub struct ViewWindow {
 pub struct DashboardView {
     /// `diskwright.view/1`.
     pub schema: &'static str,
-    /// The host, where the log tells.
+    /// Host name; empty where the log does not have it.
     pub host: String,
     /// The moment, nanoseconds since 1970 UTC.
     pub cursor_ns: i64,
     /// Start and end of the time line.
     pub span: (i64, i64),
-    /// Start and end of the stretch over which values are means.
+    /// Start and end of the stretch over which values are averaged.
     pub shown: (i64, i64),
     /// Start and end of the stretch that was judged.
     pub judged: (i64, i64),
@@ -60,13 +59,13 @@ pub struct DashboardView {
     pub devices: Vec<DeviceRow>,
     /// Values of the whole machine, by subject.
     pub strips: Vec<StripView>,
-    /// The newest process tables of the stretch made one; order is the screen's.
+    /// Means over the process tables of the stretch; the screen sorts them.
     pub processes: Vec<ProcessSummary>,
     /// One quantity over time.
     pub timeline: TimelineView,
-    /// What was marked in that time; the begin of an alert is a mark of kind `alert`.
+    /// Marks in that time; the begin of an alert is a mark of kind `alert`.
     pub marks: Vec<TimelineMark>,
-    /// Alerts of that time as they stood at its end, in order of begin.
+    /// Alerts of that time in their state at its end, in order of begin.
     pub alerts: Vec<Alert>,
 }
 
@@ -75,7 +74,7 @@ pub struct DashboardView {
 pub struct ColumnTitle {
     /// Counter id.
     pub counter: String,
-    /// What it is called.
+    /// Title on the screen.
     pub title: String,
     /// Its unit.
     pub unit: String,
@@ -84,13 +83,13 @@ pub struct ColumnTitle {
 /// Values of the whole machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StripView {
-    /// What they are about.
+    /// Subject of the values.
     pub title: String,
     /// Each value with its title; `null` where it was not measured.
     pub values: Vec<(ColumnTitle, Option<f64>)>,
 }
 
-/// Makes views; keeps what the next one will need again.
+/// Builds views and caches what the next one will need again.
 pub struct Viewer {
     panels: Panels,
     pack: Pack,
@@ -100,13 +99,13 @@ pub struct Viewer {
     judged: Option<((i64, i64), Option<Verdict>)>,
     spanned: Option<((ViewWindow, Vec<String>), SpanPart)>,
     query: Option<MomentQuery>,
-    /// The schema of the last view, and the time line's quantities that it has.
+    /// The schema of the last view, and the indices of the timeline quantities that it has.
     recorded: Option<(Arc<Schema>, Vec<usize>)>,
     /// The newest topology, with its text.
     topology: Option<(String, Arc<Topology>)>,
 }
 
-/// What the time line's stretch gives.
+/// Part of a view from the stretch of the timeline.
 #[derive(Clone, Default)]
 struct SpanPart {
     timeline: TimelineView,
@@ -115,7 +114,7 @@ struct SpanPart {
     alerts: Vec<Alert>,
 }
 
-/// What the stretch around the cursor gives.
+/// Part of a view from the stretch before the cursor.
 #[derive(Default)]
 struct MomentPart {
     names: Vec<String>,
@@ -126,7 +125,7 @@ struct MomentPart {
 }
 
 impl Viewer {
-    /// A viewer with these panels, that judges by a pack and knows what probes measured.
+    /// Creates a viewer with these panels, a pack to judge by, and the ceilings that probes measured.
     pub fn new(panels: Panels, pack: Pack, ceilings: Vec<Ceiling>) -> Viewer {
         let options = JudgeOptions { ceilings: ceilings.clone(), ..JudgeOptions::default() };
         Viewer {
@@ -142,25 +141,25 @@ impl Viewer {
         }
     }
 
-    /// What it shows.
+    /// The panels.
     pub fn panels(&self) -> &Panels {
         &self.panels
     }
 
-    /// By whose rules it judges.
+    /// The pack of rules.
     pub fn pack(&self) -> &Pack {
         &self.pack
     }
 
-    /// Reads the time line anew with the next view: a bookmark or an alert has come that may lie within it.
+    /// Reads the timeline again for the next view, because a new bookmark or alert may lie within it.
     pub fn renew_timeline(&mut self) {
         self.spanned = None;
     }
 
-    /// The view of a moment.
+    /// Builds the view of a moment.
     ///
     /// # Errors
-    /// What of the history could not be read.
+    /// Where the history could not be read, in words.
     pub fn view(&mut self, history: &dyn History, window: &ViewWindow) -> Result<DashboardView, String> {
         let end = window.cursor_ns;
         let shown = (end.saturating_sub(window.shown_ns), end);
@@ -188,14 +187,14 @@ impl Viewer {
         })
     }
 
-    /// Values over the shown stretch, and who did it.
+    /// Reads devices, strips and processes of the shown stretch.
     fn moment(
         &mut self,
         history: &dyn History,
         (shown, judged): ((i64, i64), (i64, i64)),
         all_devices: bool,
     ) -> Result<MomentPart, String> {
-        let (schema, topology, said) = self.look(history, judged)?;
+        let (schema, topology, noted_ceilings) = self.look(history, judged)?;
         let Some(schema) = schema else { return Ok(MomentPart::default()) };
         self.find_recorded(&schema);
         let panel = &self.panels.devices;
@@ -211,7 +210,7 @@ impl Viewer {
             LogPiece::Note(note) if note.kind == Note::PROCESSES => before = Some(note),
             LogPiece::Note(_) => {}
         })?;
-        // where the shown stretch has none, the newest before it stands for it
+        // where the shown stretch has no process table, the newest before it is used
         if let (true, Some(note)) = (tables.is_empty(), before) {
             tables.add(&note.text);
         }
@@ -219,7 +218,7 @@ impl Viewer {
         let (names, topology) = (query.names.clone(), topology.as_deref());
         let in_strips: usize = self.panels.strips.iter().map(|strip| strip.values.len()).sum();
         let (of_devices, of_strips) = values.split_at(values.len() - in_strips);
-        let known = ceiling::settle(topology, &[self.ceilings.as_slice(), &said].concat());
+        let known = ceiling::settle(topology, &[self.ceilings.as_slice(), &noted_ceilings].concat());
         let rows = devices::rows(panel, names.clone(), of_devices, (&known, topology));
         let host = topology.map(|topology| topology.host.clone()).unwrap_or_default();
         Ok(MomentPart { names, rows, strips: self.strips(of_strips), processes: tables.finish(), host })
@@ -244,7 +243,7 @@ impl Viewer {
         Ok((schema, topology.and_then(|text| self.topology(text)), ceilings))
     }
 
-    /// Finds which of the time line's quantities a schema has.
+    /// Finds the timeline quantities that a schema has.
     fn find_recorded(&mut self, schema: &Arc<Schema>) {
         if self.recorded.as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, schema)) {
             let has = |index: &usize| devices::resolve(schema, &self.panels.timeline[*index].counter, "").is_some();
@@ -253,14 +252,15 @@ impl Viewer {
         }
     }
 
-    /// The quantity of the time line: those that are recorded, round and round; the first, where none is.
+    /// The timeline quantity of this number among the recorded ones, wrapping around; the first one where none is
+    /// recorded.
     fn quantity(&self, number: usize) -> Option<&PanelCounter> {
         let recorded = self.recorded.as_ref().map_or(&[][..], |(_, found)| found.as_slice());
         let index = recorded.get(number % recorded.len().max(1)).copied().unwrap_or(0);
         self.panels.timeline.get(index)
     }
 
-    /// What a note of the topology says; one that was read last time is not read again.
+    /// Parses the text of a topology; that of the last view is cached.
     fn topology(&mut self, text: String) -> Option<Arc<Topology>> {
         if self.topology.as_ref().is_none_or(|(known, _)| *known != text) {
             let read = serde_json::from_str(&text).ok().map(Arc::new);
@@ -278,7 +278,8 @@ impl Viewer {
         self.panels.strips.iter().map(strip).collect()
     }
 
-    /// The verdict on a window's stretch, and which that is; of a machine that is watched only just, on what there is.
+    /// The judged stretch and the verdict on it. Where the stepped stretch has too few ticks (the recording has just
+    /// begun), the exact one is judged.
     fn verdict(
         &mut self,
         history: &dyn History,
@@ -294,7 +295,7 @@ impl Viewer {
         Ok((exact, self.judge(history, exact)?))
     }
 
-    /// The verdict on a stretch; that of the last time, where it is the same stretch.
+    /// The verdict on a stretch, cached from the last view.
     fn judge(&mut self, history: &dyn History, judged: (i64, i64)) -> Result<Option<Verdict>, String> {
         if let Some((_, verdict)) =
             self.judged.as_ref().filter(|(known, verdict)| *known == judged && verdict.is_some())
@@ -316,7 +317,7 @@ impl Viewer {
         Ok(verdict)
     }
 
-    /// The time line; the last one, where nothing of it has changed.
+    /// Reads the timeline's stretch, cached while nothing of it has changed.
     fn span(&mut self, history: &dyn History, window: &ViewWindow, names: &[String]) -> Result<SpanPart, String> {
         let key = (ViewWindow { cursor_ns: 0, ..*window }, names.to_vec());
         if let Some((_, part)) = self.spanned.as_ref().filter(|(known, _)| *known == key) {
@@ -331,7 +332,7 @@ impl Viewer {
         let mut over = Downsampler::new(from, to, window.points.0, &line);
         let mut beside = Downsampler::new(from, to, window.points.1, &wanted);
         let (mut marks, mut found) = (Vec::new(), Vec::new());
-        // an alert that began before says so again while it lasts
+        // a lasting alert is noted again at this interval, so reading starts earlier by it
         history.read_around((from.saturating_sub(RESTATED_NS), to), None, &mut |piece| match piece {
             LogPiece::Frame(frame) if frame.ticks().last().is_none_or(|tick| tick.time_ns < from) => {}
             LogPiece::Frame(frame) => {
@@ -358,7 +359,7 @@ impl Viewer {
     }
 }
 
-/// The time line of a quantity, from the one of its instances that has values.
+/// The timeline of a quantity, from the instance that has the most values.
 fn line_of(shown: &PanelCounter, found: Vec<Vec<ChartBucket>>) -> TimelineView {
     let filled = |buckets: &Vec<ChartBucket>| buckets.iter().filter(|bucket| !bucket.is_gap()).count();
     let buckets = found.into_iter().max_by_key(filled).unwrap_or_default();

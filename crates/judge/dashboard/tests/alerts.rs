@@ -1,4 +1,4 @@
-//! Alerts over made-up machines: each of ours on both sides of its limit, and what becomes of them in time.
+//! Alerts of synthetic machines: each built-in alert on both sides of its limit, and their changes over time.
 
 mod alert_cases;
 
@@ -50,7 +50,7 @@ impl Machine {
         self.engine.tick(&frame, 0)
     }
 
-    /// So many seconds of the same.
+    /// Repeats the same row for a number of seconds.
     fn last(&mut self, seconds: i64, row: &[f64]) -> Vec<AlertEvent> {
         (0..seconds * SECOND / self.every).flat_map(|_| self.tick(row)).collect()
     }
@@ -65,7 +65,7 @@ fn schema(series: &[(&str, &str)]) -> Arc<Schema> {
     Arc::new(Schema::new(series.iter().map(one).collect()))
 }
 
-/// What began and ended, as words.
+/// Changes of alerts as texts, without repetitions of lasting ones.
 fn words(events: &[AlertEvent]) -> Vec<String> {
     let told = |event: &&AlertEvent| event.change != AlertChange::Still;
     let word = |event: &AlertEvent| format!("{:?} {} {}", event.change, event.alert.id, event.alert.instance);
@@ -268,7 +268,7 @@ fn between_the_limits_an_alert_lasts_and_afterwards_its_cause_is_silent() {
     // below the limit, above the clearing limit
     assert_eq!(words(&machine.last(300, &[0.15, 0.0])), [""; 0]);
     assert_eq!(words(&machine.last(40, &[0.05, 0.0])), ["End pressure.io "]);
-    // within ten minutes of silence it holds again and nobody is called; when they are over, somebody is
+    // it holds again within ten minutes of silence, and nobody is notified until they are over
     assert!(machine.last(500, &[0.3, 0.0]).is_empty());
     let events = machine.last(200, &[0.3, 0.0]);
     assert_eq!(words(&events), ["Begin pressure.io "]);
@@ -286,7 +286,7 @@ fn rules_of_one_cause_share_an_alert() {
     // it lasts until both have cleared
     assert!(machine.last(60, &[0.5, 0.0, 0.0]).is_empty());
     assert_eq!(words(&machine.last(60, &[0.0, 0.0, 0.0])), ["End disk.stall sda"]);
-    // of two devices both are told
+    // two devices raise two alerts
     let mut machine = Machine::new(&[("physical_disk.stalled", "sda"), ("physical_disk.stalled", "sdb")]);
     assert_eq!(words(&machine.last(10, &[1.0, 1.0])), ["Begin disk.stall sda", "Begin disk.stall sdb"]);
 }
@@ -319,7 +319,7 @@ fn a_silent_recorder_is_an_alert_while_it_is_silent_and_in_its_log() {
     assert_eq!(events[0].alert.begin_ns, last);
     machine.now += 29 * SECOND;
     assert_eq!(words(&machine.tick(&[0.0, 0.0])), ["End recorder.silent "]);
-    // a log tells the same afterwards, with both in one
+    // a log gives the same alerts afterwards, both at one tick
     let mut machine = Machine::new(PRESSURE);
     machine.last(60, &[0.0, 0.0]);
     machine.now += 29 * SECOND;
@@ -484,7 +484,7 @@ fn a_worse_rule_of_the_same_cause_makes_the_alert_worse_and_is_told() {
     assert_eq!((alert.severity.name(), alert.also.as_slice()), ("critical", &["disk.stall".to_owned()][..]));
     assert!(alert.sentence.starts_with("sda: it stalls"), "{}", alert.sentence);
     assert!(alert.peak.quantity.contains("stalled"), "{:?}", alert.peak);
-    // what is no worse is told to those who ask for it, and calls nobody
+    // a rule that is no more severe is reported as `Also` and notifies nobody
     let mut machine = Machine::new(&series);
     assert_eq!(words(&machine.last(10, &[0.5, 0.0, 1.0])), ["Begin disk.stall sda"]);
     let events = machine.last(40, &[0.5, 0.0, 1.0]);
@@ -500,9 +500,9 @@ fn the_silence_after_a_warning_hides_nothing_worse() {
     assert_eq!(words(&machine.last(60, &[0.0, 0.0, 0.0])), ["End pressure.io "]);
     assert_eq!(words(&machine.last(60, &[0.0, 0.0, 1.0])), ["Begin disk.stall sda"]);
     assert_eq!(words(&machine.last(60, &[0.0, 0.0, 0.0])), ["End disk.stall sda"]);
-    // the same again within its silence calls nobody, nor does what is milder
+    // neither the same rule nor a milder one notifies anybody within the silence
     assert_eq!(words(&machine.last(60, &[0.5, 0.0, 1.0])), [""; 0]);
-    // a program that is killed after an alert of memory pressure is told, however short ago that was
+    // a killed program is reported even shortly after an alert of memory pressure
     let series = [("pressure.memory_full_s", ""), ("paging.oom_kills", "")];
     let mut machine = Machine::new(&series);
     assert_eq!(words(&machine.last(40, &[0.5, 0.0])), ["Begin pressure.memory "]);

@@ -1,7 +1,7 @@
-//! How often `compare` is wrong, on pairs of made-up windows of known difference:
-//! false alarms where nothing changed or only the load did, and effects of a fifth
-//! found. One line a kind of pair; `--pairs N` of each without a change (1,000 unless said),
-//! a fifth as many of the others; `--only WORDS` those whose names have them.
+//! Error rates of `compare` on pairs of synthetic windows of known difference: false alarms where nothing or only the
+//! load changed, and effects of a fifth that are found. One line for each kind of pair; `--pairs N` runs N of each kind
+//! without a change (default 1,000) and a fifth as many of the others; `--only WORDS` runs only kinds whose names
+//! contain the words.
 //!
 //! `--tiny` runs a few, to see that it still runs, as `cargo test` does.
 

@@ -1,4 +1,4 @@
-//! What to do about it: texts in `rules/advice.toml`, named by rules.
+//! Remedies: texts in `rules/advice.toml` that rules refer to by id.
 
 use std::sync::OnceLock;
 
@@ -14,26 +14,26 @@ use diskwright_base::toml_reader::{TomlFields, TomlSource};
 pub struct Advice {
     /// Id that rules name, such as `memory.add`.
     pub id: String,
-    /// What to do.
+    /// Text of the remedy.
     pub text: String,
-    /// The modern equivalent of a printed remedy; empty where the text says it.
+    /// Modern equivalent of a historical remedy; empty where the text is modern.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub modern: String,
-    /// Where it comes from.
+    /// Source of the remedy.
     pub source: String,
-    /// From 1 (a setting) to 9 (another machine): cheapest first.
+    /// Cost from 1 (a setting) to 9 (another machine).
     pub cost: u8,
-    /// The load and device that it helps with.
+    /// Condition on load and device.
     #[serde(skip_serializing)]
     pub when: AdviceCondition,
 }
 
-/// What must not be known to be otherwise for advice to be given.
+/// Condition of a remedy; it is withheld only where a known fact contradicts the condition.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AdviceCondition {
-    /// `read` or `write`: at least a fifth of the requests or bytes go that way.
+    /// `read` or `write`: at least a fifth of the requests or bytes have this direction.
     pub direction: Option<IoDirection>,
-    /// Mean bytes of a request (of that direction, where one is asked for) below this.
+    /// Mean bytes of a request (of that direction, where one is given) below this.
     pub size_below: Option<f64>,
     /// Mean bytes of a request at least this.
     pub size_at_least: Option<f64>,
@@ -41,7 +41,7 @@ pub struct AdviceCondition {
     pub queue_below: Option<f64>,
     /// Requests in flight at least this.
     pub queue_at_least: Option<f64>,
-    /// Only for devices of these classes; one of unknown class is none of them.
+    /// Only for devices of these classes; a device of unknown class matches none.
     pub classes: Vec<DeviceClass>,
     /// Never for devices of these classes.
     pub except_classes: Vec<DeviceClass>,
@@ -51,7 +51,7 @@ pub struct AdviceCondition {
     pub write_cache_off: bool,
 }
 
-/// Which way data goes.
+/// Direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoDirection {
     /// From the device.
@@ -60,7 +60,7 @@ pub enum IoDirection {
     Write,
 }
 
-/// What is known of the load that a finding is about.
+/// Known facts about the load and device of a finding.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LoadFacts<'a> {
     pub object: &'a str,
@@ -75,11 +75,11 @@ pub(crate) struct LoadFacts<'a> {
     pub write_cache_on: bool,
 }
 
-/// Share of the requests or bytes that makes a direction matter.
+/// Smallest share of the requests or bytes for a direction to count.
 const MATTERS: f64 = 0.2;
 
 impl LoadFacts<'_> {
-    /// True unless it is known that hardly anything goes that way.
+    /// True unless hardly any requests or bytes are known to have this direction.
     fn goes(&self, direction: IoDirection) -> bool {
         let share = |reads: Option<f64>, writes: Option<f64>| {
             let (reads, writes) = (reads?, writes?);
@@ -106,7 +106,7 @@ impl LoadFacts<'_> {
 }
 
 impl AdviceCondition {
-    /// True unless something that is known speaks against it.
+    /// True unless a known fact contradicts the condition.
     pub(crate) fn fits(&self, facts: &LoadFacts<'_>) -> bool {
         let size = facts.size(self.direction);
         let below = |value: Option<f64>, limit: Option<f64>| limit.is_none_or(|l| value.is_none_or(|v| v < l));
@@ -142,10 +142,10 @@ fn read_when(fields: &TomlFields<'_, '_>) -> AdviceCondition {
     when
 }
 
-/// The texts that are built in.
+/// The built-in remedies.
 ///
 /// # Panics
-/// When `rules/advice.toml` is wrong, which a test rules out.
+/// Where `rules/advice.toml` is wrong, which a test excludes.
 pub fn builtin() -> &'static [Advice] {
     static BUILTIN: OnceLock<Vec<Advice>> = OnceLock::new();
     BUILTIN.get_or_init(|| {
@@ -154,7 +154,7 @@ pub fn builtin() -> &'static [Advice] {
     })
 }
 
-/// Reads a file of `[[advice]]` alone.
+/// Reads a file that has only `[[advice]]` tables.
 ///
 /// # Errors
 /// Everything that is wrong, by line.
@@ -169,7 +169,7 @@ pub fn load(file: &str, text: &str) -> Result<Vec<Advice>, Problems> {
     source.finish(list).map(|(list, _)| list)
 }
 
-/// The `[[advice]]` of a file.
+/// Reads the `[[advice]]` tables of a file.
 pub(crate) fn take(top: &TomlFields<'_, '_>) -> Vec<Advice> {
     let mut list: Vec<Advice> = Vec::new();
     for value in top.tables("advice") {

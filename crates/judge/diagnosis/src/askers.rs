@@ -1,5 +1,5 @@
-//! Who asked the devices for what, by recorded traces: programs by operation, and for what the kernel wrote back,
-//! who most likely dirtied the pages.
+//! Programs that sent requests to each device, by operation, from recorded traces; for writeback by the kernel, the
+//! programs that most likely dirtied the pages.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,13 +7,13 @@ use diskwright_base::{AskerRow, AskerTable};
 
 use crate::verdict::{AskedOperation, AskingProgram};
 
-/// Programs and operations that are followed; what comes later is not.
+/// Largest number of different keys (device, operation, program) that are kept; later ones are ignored.
 const MOST: usize = 4096;
-/// Programs named for an operation at most.
+/// Largest number of programs named for an operation.
 const NAMED: usize = 5;
-/// Share of an operation's time below which a program is not named.
+/// Smallest share of an operation's time for which a program is named.
 const LEAST_SHARE: f64 = 0.05;
-/// Share of all bytes dirtied from which a program is taken for the one whose pages are written back.
+/// Share of all dirtied bytes from which a program is likely the one whose pages are written back.
 const ALONE: f64 = 0.9;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,7 +21,7 @@ struct AskedSums {
     requests: u64,
     bytes: u64,
     device_s: f64,
-    /// Requests of threads of the kernel.
+    /// Requests sent by kernel threads.
     by_kernel: u64,
 }
 
@@ -34,6 +34,7 @@ pub(crate) struct Askers {
 }
 
 impl Askers {
+    /// Adds a table of traced requests.
     pub fn add(&mut self, table: &AskerTable) {
         for row in &table.rows {
             if row.operation == AskerRow::DIRTIED {
@@ -51,15 +52,16 @@ impl Askers {
             sums.requests += row.requests;
             sums.bytes += row.bytes;
             sums.device_s += row.device_s;
-            // of one that has ended only its name tells
+            // a process that has ended is classified by its name
             if row.kernel.unwrap_or_else(|| is_kernel_name(&row.name)) {
                 sums.by_kernel += row.requests;
             }
         }
     }
 
-    /// Who asked a device, operation by operation, most time first. `dirtied` are bytes by name that programs wrote
-    /// into memory or to files, over the same time; where it was traced who dirtied pages of the device, that counts.
+    /// Programs that sent requests to a device, operation by operation, most time first. `dirtied` holds the bytes that
+    /// programs wrote into memory or files over the same time, by name; a trace of dirtied pages of this device takes
+    /// precedence.
     pub fn of(&self, device: &str, dirtied: &HashMap<String, f64>) -> Vec<AskedOperation> {
         let dirtied = self.dirtied.get(device).unwrap_or(dirtied);
         let mut operations: BTreeMap<&str, Vec<(&str, AskedSums)>> = BTreeMap::new();
@@ -74,7 +76,7 @@ impl Askers {
         all
     }
 
-    /// The same of a disk with several paths: a trace may have its requests at these alone.
+    /// Like [`Askers::of`] for a disk with several paths: a trace may have its requests only under the paths.
     pub fn of_paths(&self, disk: &str, paths: &[String], dirtied: &HashMap<String, f64>) -> Vec<AskedOperation> {
         if paths.is_empty() || self.sums.keys().any(|(device, ..)| device == disk) {
             return self.of(disk, dirtied);
@@ -89,7 +91,7 @@ impl Askers {
                 of.by_kernel += sums.by_kernel;
             }
         }
-        // pages belong to the disk, whichever path they take
+        // pages belong to the disk, whichever path they were written over
         let devices = std::iter::once(disk).chain(paths.iter().map(String::as_str));
         for (name, bytes) in devices.filter_map(|device| self.dirtied.get(device)).flatten() {
             *together.dirtied.entry(disk.to_owned()).or_default().entry(name.clone()).or_default() += bytes;
@@ -98,9 +100,9 @@ impl Askers {
     }
 }
 
-/// Names of the kernel's threads that write for others.
+/// True for names of kernel threads that write for others.
 fn is_kernel_name(name: &str) -> bool {
-    // of arrays and loop devices: `md0_raid1`, `md_home_raid1`, `loop3`; a program such as mdadm is none
+    // arrays and loop devices: `md0_raid1`, `md_home_raid1`, `loop3`, but not a program such as mdadm
     let of_device = |c: char| c.is_ascii_digit() || c == '_';
     let is_device = |prefix: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(of_device));
     ["kworker", "jbd2/", "kswapd", "xfsaild", "btrfs-", "flush-", "dmcrypt"].iter().any(|p| name.starts_with(p))
@@ -132,7 +134,7 @@ fn asked(
             kernel: sums.by_kernel * 2 > sums.requests,
         })
         .collect();
-    // reads of the kernel's threads are its own; what they write was dirtied by somebody
+    // kernel threads read for themselves, but write pages that programs dirtied
     let is_for_others = operation.contains("write") && by_kernel * 2 > requests;
     let (dirtied_by, sure) = match is_for_others {
         false => (Vec::new(), "sure"),
@@ -150,8 +152,8 @@ fn asked(
     }
 }
 
-/// Who wrote into memory what is written back. The kernel does not tell whose page a write is: one program that wrote
-/// nearly all is likely, several are a guess by their shares.
+/// Programs whose pages are written back, and the certainty. The kernel does not record whose page a write is: one
+/// program that wrote nearly everything is likely, several are a guess by their shares.
 fn dirtiers(dirtied: &HashMap<String, f64>) -> (Vec<AskingProgram>, &'static str) {
     let total: f64 = dirtied.values().sum();
     let mut writers: Vec<(&String, f64)> =
@@ -252,7 +254,7 @@ mod tests {
         assert_eq!(of(&[("kworker/u4:1", 5.0)]), (String::new(), "unknown".into()));
     }
 
-    /// Others wrote more on the machine, but of this device's pages one program dirtied nearly all.
+    /// Other programs wrote more on the machine, but one program dirtied nearly all pages of this device.
     #[test]
     fn pages_that_were_traced_count_before_what_processes_wrote_anywhere() {
         let mut askers = Askers::default();

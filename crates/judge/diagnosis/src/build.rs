@@ -1,5 +1,4 @@
-//! From names to nodes: what a rule's counter means at the instance that the
-//! rule is judged for.
+//! Builds the nodes that compute a rule's counters at the instance for which the rule is judged.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +13,7 @@ use crate::pseudo::Pseudo;
 use crate::rule::{Operand, QuantityDivisor, RuleQuantity};
 use crate::scene::{SchemaIndex, group_on_device, over_instances};
 
-/// What a rule is judged for.
+/// Scope at which a rule is judged.
 #[derive(Clone, Debug)]
 pub(crate) enum RuleScope<'a> {
     /// The whole machine.
@@ -23,12 +22,12 @@ pub(crate) enum RuleScope<'a> {
     One(&'a str, &'a str),
     /// An array, by the name it has as a device.
     Set(&'a str),
-    /// The instances of an object together.
+    /// The sum or mean over instances of an object.
     Together(&'a str, Vec<&'a str>),
 }
 
 impl RuleScope<'_> {
-    /// The instance as findings name it.
+    /// Name of the instance in findings; empty for the machine and for combined instances.
     pub fn instance(&self) -> &str {
         match self {
             RuleScope::One(_, instance) | RuleScope::Set(instance) => instance,
@@ -44,7 +43,7 @@ impl RuleScope<'_> {
         }
     }
 
-    /// Text that tells this place from others.
+    /// Text that identifies this scope.
     pub fn key(&self) -> String {
         match self {
             RuleScope::Machine => String::new(),
@@ -55,38 +54,40 @@ impl RuleScope<'_> {
     }
 }
 
-/// What is missing where nobody knows how many disks stand behind one.
+/// Counter id that is reported missing where the number of disks behind a device is unknown.
 pub(crate) const SPINDLES: &str = "physical_disk.spindles";
 
-/// Why a counter cannot be had at a place.
+/// Reason why a counter is unavailable at a scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Absence {
     /// The log lacks this counter.
     Missing(String),
-    /// There is no such thing at this place (a set over a disk that is in none).
+    /// The quantity does not exist at this scope (such as the array above a disk that is in no array).
     Nowhere,
 }
 
-/// Operations in a tick below which a latency says nothing.
+/// Smallest number of operations in a tick for a meaningful latency.
 const LEAST_OPERATIONS: f64 = 5.0;
-/// Seconds and requests below which a fellow's latency or queue does not make a ratio larger.
+/// Floor of the other members' median latency, seconds: a smaller one does not enlarge the ratio.
 const LEAST_LATENCY: f64 = 20e-6;
+/// Floor of the other members' median queue, requests.
 const LEAST_QUEUE: f64 = 0.05;
 
-/// The nodes of a program being made; equal ones are made once.
+/// Builds the nodes of a program; equal nodes are built once.
 pub(crate) struct NodeBuilder<'a> {
     pub scene: &'a SchemaIndex<'a>,
     pub nodes: Vec<ProgramNode>,
-    /// What each node is, the same text in every program: states go by it.
+    /// Text that identifies each node, the same in every program: states are found by it.
     pub keys: Vec<String>,
     ids: HashMap<String, NodeId>,
-    /// Counters that are not there: many rules ask for the same.
+    /// Keys of unavailable counters: many rules look up the same ones.
     absent: HashSet<String>,
-    /// Kept to be refilled.
+    /// Reused buffer for the key of a lookup.
     key: String,
 }
 
 impl<'a> NodeBuilder<'a> {
+    /// Creates a builder without nodes.
     pub fn new(scene: &'a SchemaIndex<'a>) -> NodeBuilder<'a> {
         NodeBuilder {
             scene,
@@ -112,7 +113,7 @@ impl<'a> NodeBuilder<'a> {
         self.push(format!("={value}"), ProgramNode::Constant(value))
     }
 
-    /// A counter of one instance.
+    /// Node of a counter of one instance; `None` where the log lacks it.
     pub fn cells(&mut self, counter: &str, instance: &str) -> Option<NodeId> {
         self.key.clear();
         [counter, "@", instance].iter().for_each(|part| self.key.push_str(part));
@@ -130,7 +131,7 @@ impl<'a> NodeBuilder<'a> {
         Some(self.push(self.key.clone(), ProgramNode::Cells { plan, is_total }))
     }
 
-    /// A counter over several instances, by the catalogue's rule for it.
+    /// Node of a counter over several instances, combined as the catalogue says.
     pub fn together(&mut self, counter: &str, instances: &[&str]) -> Option<NodeId> {
         let of: Vec<NodeId> = instances.iter().filter_map(|i| self.cells(counter, i)).collect();
         let node = match (of.as_slice(), over_instances(counter)) {
@@ -145,7 +146,7 @@ impl<'a> NodeBuilder<'a> {
         Some(self.push(format!("{counter}@{}", instances.join("+")), node))
     }
 
-    /// A counter's only instance, or its total.
+    /// Node of a counter's only instance, or of its total.
     pub(crate) fn total(&mut self, counter: &str) -> Option<NodeId> {
         let object = counter.split_once('.').map_or("", |(object, _)| object);
         let instances = self.scene.all_of(object);
@@ -153,29 +154,29 @@ impl<'a> NodeBuilder<'a> {
         sum.or_else(|| self.scene.own_total(object).and_then(|total| self.cells(counter, total)))
     }
 
-    /// A counter of an array. Requests are what the array was asked for, where
-    /// it is a device that counts them; waiting is done by its members.
+    /// Node of a counter of an array: requests are those of the array itself, where it is a device that counts them;
+    /// waiting is that of its members.
     fn of_set(&mut self, counter: &str, set: &'a str) -> Option<NodeId> {
         let members = self.scene.members(set);
         let entry = Catalogue::builtin().get(counter)?;
-        let asked = matches!(entry.kind, CounterKind::Rate | CounterKind::Total) || entry.unit == "bytes";
-        if asked {
+        let counts_requests = matches!(entry.kind, CounterKind::Rate | CounterKind::Total) || entry.unit == "bytes";
+        if counts_requests {
             self.cells(counter, set).or_else(|| self.together(counter, &members))
         } else {
             self.together(counter, &members).or_else(|| self.cells(counter, set))
         }
     }
 
-    /// A name's node at a place.
-    pub fn name(&mut self, name: &RuleCounter, place: &RuleScope<'a>) -> Result<NodeId, Absence> {
+    /// Node of a rule's counter at a scope.
+    pub fn name(&mut self, name: &RuleCounter, scope: &RuleScope<'a>) -> Result<NodeId, Absence> {
         if let Some(pseudo) = name.pseudo {
-            return self.pseudo(pseudo, place, &name.id);
+            return self.pseudo(pseudo, scope, &name.id);
         }
-        let found = if name.object == place.object() {
-            match place {
+        let found = if name.object == scope.object() {
+            match scope {
                 RuleScope::Machine => None,
                 RuleScope::One(_, instance) => {
-                    // a group's device counters and its own stand under two instances
+                    // a cgroup has two instances: `path@device` for its I/O on a device, and `path` for the rest
                     let group = group_on_device(instance).map(|(path, _)| path).filter(|_| name.object == "cgroup");
                     self.cells(&name.id, instance).or_else(|| self.cells(&name.id, group?))
                 }
@@ -183,7 +184,7 @@ impl<'a> NodeBuilder<'a> {
                 RuleScope::Together(_, instances) => self.together(&name.id, instances),
             }
         } else {
-            match place {
+            match scope {
                 RuleScope::One(object, instance) if name.object == "physical_disk" => {
                     match self.scene.disks_below(object, instance) {
                         disks if disks.is_empty() => self.total(&name.id),
@@ -196,39 +197,39 @@ impl<'a> NodeBuilder<'a> {
         found.ok_or_else(|| Absence::Missing(name.id.clone()))
     }
 
-    /// A rule's quantity at a place.
-    pub fn quantity(&mut self, quantity: &RuleQuantity, place: &RuleScope<'a>) -> Result<NodeId, Absence> {
-        let first = self.name(&quantity.counter, place)?;
+    /// Node of a rule's quantity at a scope.
+    pub fn quantity(&mut self, quantity: &RuleQuantity, scope: &RuleScope<'a>) -> Result<NodeId, Absence> {
+        let first = self.name(&quantity.counter, scope)?;
         if quantity.is_plain() && quantity.per.is_none() {
             return Ok(first);
         }
         let formula = Formula {
             first,
-            plus: quantity.plus.iter().map(|n| self.name(n, place)).collect::<Result<_, _>>()?,
-            minus: quantity.minus.iter().map(|n| self.name(n, place)).collect::<Result<_, _>>()?,
-            times: self.operand(quantity.times.as_ref(), place)?,
-            over: self.operand(quantity.over.as_ref(), place)?,
-            per: self.per(quantity.per, place)?,
+            plus: quantity.plus.iter().map(|n| self.name(n, scope)).collect::<Result<_, _>>()?,
+            minus: quantity.minus.iter().map(|n| self.name(n, scope)).collect::<Result<_, _>>()?,
+            times: self.operand(quantity.times.as_ref(), scope)?,
+            over: self.operand(quantity.over.as_ref(), scope)?,
+            per: self.per(quantity.per, scope)?,
         };
         if formula.per == NodeFactor::Number(1.0) && quantity.is_plain() {
             return Ok(first);
         }
-        Ok(self.push(format!("{}@{}", quantity.text(), place.key()), ProgramNode::Formula(Box::new(formula))))
+        Ok(self.push(format!("{}@{}", quantity.text(), scope.key()), ProgramNode::Formula(Box::new(formula))))
     }
 
-    fn operand(&mut self, operand: Option<&Operand>, place: &RuleScope<'a>) -> Result<NodeFactor, Absence> {
+    fn operand(&mut self, operand: Option<&Operand>, scope: &RuleScope<'a>) -> Result<NodeFactor, Absence> {
         Ok(match operand {
             None => NodeFactor::One,
             Some(Operand::Number(number)) => NodeFactor::Number(*number),
-            Some(Operand::Counter(name)) => NodeFactor::Node(self.name(name, place)?),
+            Some(Operand::Counter(name)) => NodeFactor::Node(self.name(name, scope)?),
         })
     }
 
-    /// The divisor of `per`.
-    pub fn per(&mut self, per: Option<QuantityDivisor>, place: &RuleScope<'a>) -> Result<NodeFactor, Absence> {
+    /// Divisor that `per` stands for.
+    pub fn per(&mut self, per: Option<QuantityDivisor>, scope: &RuleScope<'a>) -> Result<NodeFactor, Absence> {
         Ok(match per {
             None => NodeFactor::One,
-            Some(QuantityDivisor::Spindle) => NodeFactor::Number(self.spindles(place)?),
+            Some(QuantityDivisor::Spindle) => NodeFactor::Number(self.spindles(scope)?),
             Some(QuantityDivisor::Processor) => match self.processors() {
                 Some(id) => match self.nodes[id] {
                     ProgramNode::Constant(number) => NodeFactor::Number(number),
@@ -239,10 +240,10 @@ impl<'a> NodeBuilder<'a> {
         })
     }
 
-    fn spindles(&self, place: &RuleScope<'a>) -> Result<f64, Absence> {
+    fn spindles(&self, scope: &RuleScope<'a>) -> Result<f64, Absence> {
         let known = |device: &str| self.scene.spindles(device);
         let all = |devices: &[&str]| devices.iter().map(|d| known(d)).sum::<Option<usize>>();
-        let count = match place {
+        let count = match scope {
             RuleScope::Machine => all(self.scene.disks()),
             RuleScope::Together(_, instances) => all(instances),
             RuleScope::Set(device) | RuleScope::One("physical_disk" | "array", device) => known(device),
@@ -263,11 +264,11 @@ impl<'a> NodeBuilder<'a> {
         }
     }
 
-    fn pseudo(&mut self, pseudo: Pseudo, place: &RuleScope<'a>, id: &str) -> Result<NodeId, Absence> {
+    fn pseudo(&mut self, pseudo: Pseudo, scope: &RuleScope<'a>, id: &str) -> Result<NodeId, Absence> {
         let missing = || Absence::Missing(id.to_owned());
         match pseudo {
             Pseudo::Spindles => {
-                let count = self.spindles(place)?;
+                let count = self.spindles(scope)?;
                 Ok(self.constant(count))
             }
             Pseudo::Processors => self.processors().ok_or_else(missing),
@@ -275,44 +276,44 @@ impl<'a> NodeBuilder<'a> {
                 Some(t) if t.memory_bytes > 0 => Ok(self.constant(t.memory_bytes as f64)),
                 _ => self.total("memory.total_bytes").ok_or_else(missing),
             },
-            Pseudo::BackEndLoad => self.back_end_load(place, false).ok_or_else(missing),
+            Pseudo::BackEndLoad => self.back_end_load(scope, false).ok_or_else(missing),
             Pseudo::MemberLoad => {
-                let counted = self.counted_member_load(place);
-                counted.or_else(|| self.back_end_load(place, true)).ok_or_else(missing)
+                let counted = self.counted_member_load(scope);
+                counted.or_else(|| self.back_end_load(scope, true)).ok_or_else(missing)
             }
-            Pseudo::CeilingRequests => self.ceiling(place, |c| c.requests_per_s).ok_or_else(missing),
-            Pseudo::CeilingBytes => self.ceiling(place, |c| c.bytes_per_s).ok_or_else(missing),
-            Pseudo::CeilingKnee => self.ceiling(place, |c| c.knee_depth).ok_or_else(missing),
-            Pseudo::CeilingFirm => self.ceiling(place, |c| Some(f64::from(u8::from(c.is_firm())))).ok_or_else(missing),
-            Pseudo::CeilingUsed => self.measured(place, false).ok_or_else(missing),
-            Pseudo::CeilingLatency => self.measured(place, true).ok_or_else(missing),
-            Pseudo::LinkUsed => self.link_used(place).ok_or_else(missing),
-            Pseudo::MemberLatencyRatio => self.member_ratio(place, true),
-            Pseudo::MemberQueueRatio => self.member_ratio(place, false),
-            Pseudo::Background => self.background(place).ok_or_else(missing),
-            Pseudo::BackgroundShare => self.background_share(place),
+            Pseudo::CeilingRequests => self.ceiling(scope, |c| c.requests_per_s).ok_or_else(missing),
+            Pseudo::CeilingBytes => self.ceiling(scope, |c| c.bytes_per_s).ok_or_else(missing),
+            Pseudo::CeilingKnee => self.ceiling(scope, |c| c.knee_depth).ok_or_else(missing),
+            Pseudo::CeilingFirm => self.ceiling(scope, |c| Some(f64::from(u8::from(c.is_firm())))).ok_or_else(missing),
+            Pseudo::CeilingUsed => self.measured(scope, false).ok_or_else(missing),
+            Pseudo::CeilingLatency => self.measured(scope, true).ok_or_else(missing),
+            Pseudo::LinkUsed => self.link_used(scope).ok_or_else(missing),
+            Pseudo::MemberLatencyRatio => self.member_ratio(scope, true),
+            Pseudo::MemberQueueRatio => self.member_ratio(scope, false),
+            Pseudo::Background => self.background(scope).ok_or_else(missing),
+            Pseudo::BackgroundShare => self.background_share(scope),
             Pseudo::Waiting => self.waiting().ok_or_else(missing),
-            Pseudo::WaitingUnseen => Ok(self.waiting_unseen(place)),
+            Pseudo::WaitingUnseen => Ok(self.waiting_unseen(scope)),
             Pseudo::SwapInMemory => self.swap_in_memory().ok_or_else(missing),
-            Pseudo::SwapShare => self.swap_share(place),
-            Pseudo::PageShare => self.page_share(place),
+            Pseudo::SwapShare => self.swap_share(scope),
+            Pseudo::PageShare => self.page_share(scope),
             Pseudo::RefaultShare => self.refault_share(),
             Pseudo::PagingUnseen => Ok(self.paging_unseen()),
-            // settled at the end of the window; see the program's operands
+            // known only at the end of the window; see `ProgramBuilder::plan_operand`
             Pseudo::LightLoad | Pseudo::LightLoadBytes | Pseudo::BusySteadiness => Err(missing()),
-            // no quantities of a tick; alerts have them
+            // only alerts have these
             Pseudo::VerdictConfidence | Pseudo::TicksOverdue => Err(missing()),
         }
     }
 
-    /// 1 where no counter of the log tells who waits: many logs of Windows have
-    /// a disk's whole queue alone.
-    fn waiting_unseen(&mut self, place: &RuleScope<'a>) -> NodeId {
+    /// Constant 1 where no counter of the log shows who waits, else 0: many Windows logs have only a disk's total
+    /// queue.
+    fn waiting_unseen(&mut self, scope: &RuleScope<'a>) -> NodeId {
         let mut reads = |object: &str, device: &str| {
             let mut has = |name: &str| self.cells(&format!("{object}.{name}"), device).is_some();
             has("avg_read_queue_length") || (has("avg_s_per_read") && has("reads_per_s"))
         };
-        let seen = match place {
+        let seen = match scope {
             RuleScope::One(object, device) => reads(object, device),
             RuleScope::Set(device) => reads("physical_disk", device),
             RuleScope::Machine | RuleScope::Together(..) => true,
@@ -326,9 +327,9 @@ impl<'a> NodeBuilder<'a> {
         (!of.is_empty()).then(|| self.push(format!("load@{}", disks.join("+")), ProgramNode::Mean(of)))
     }
 
-    /// What the members of a set did by their own counters: `None` where one of them is not seen.
-    fn counted_member_load(&mut self, place: &RuleScope<'a>) -> Option<NodeId> {
-        let (RuleScope::Set(device) | RuleScope::One(_, device)) = place else { return None };
+    /// Mean transfers of an array's members by their own counters; `None` where one of them is not in the log.
+    fn counted_member_load(&mut self, scope: &RuleScope<'a>) -> Option<NodeId> {
+        let (RuleScope::Set(device) | RuleScope::One(_, device)) = scope else { return None };
         let set = self.scene.device(device).filter(|d| d.level.is_some())?;
         let members = self.scene.members(&set.name);
         let all = self.scene.spindles(&set.name) == Some(members.len());
@@ -336,8 +337,8 @@ impl<'a> NodeBuilder<'a> {
         if all && counted { self.mean_transfers(&members) } else { None }
     }
 
-    fn back_end_load(&mut self, place: &RuleScope<'a>, fewest: bool) -> Option<NodeId> {
-        match place {
+    fn back_end_load(&mut self, scope: &RuleScope<'a>, fewest: bool) -> Option<NodeId> {
+        match scope {
             RuleScope::Machine => {
                 let scene = self.scene;
                 self.mean_transfers(scene.disks())
@@ -352,9 +353,9 @@ impl<'a> NodeBuilder<'a> {
                 let (Some(reads), Some(writes)) = (reads, writes) else { return self.mean_transfers(&members) };
                 let level = set.level.unwrap_or(RaidLevel::Linear);
                 let count = self.scene.spindles(&set.name).unwrap_or(1);
-                // the printed arithmetic, applied to one write a second
+                // the published arithmetic, applied to one write a second
                 let printed = member_load(level, count, 0.0, 1.0) * count as f64;
-                // an array with parity reconstructs where that reads less: as many operations as members
+                // a software array with parity reconstructs where that reads less: as many operations as members
                 let parity = matches!(level, RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6);
                 let factor = if fewest && parity { printed.min(count as f64) } else { printed };
                 let load = ProgramNode::Load { reads, writes, factor, members: count as f64 };
@@ -363,16 +364,16 @@ impl<'a> NodeBuilder<'a> {
         }
     }
 
-    fn ceiling(&mut self, place: &RuleScope<'a>, of: fn(&Ceiling) -> Option<f64>) -> Option<NodeId> {
-        let device = place.instance();
+    fn ceiling(&mut self, scope: &RuleScope<'a>, of: fn(&Ceiling) -> Option<f64>) -> Option<NodeId> {
+        let device = scope.instance();
         let value = self.scene.ceilings.iter().find(|c| c.device == device).and_then(of)?;
         Some(self.constant(value))
     }
 
-    /// A device's own counts against its ceilings; of a set only where it
-    /// counts what it was asked for, since its members count other things.
-    fn measured(&mut self, place: &RuleScope<'a>, latency: bool) -> Option<NodeId> {
-        let device = place.instance();
+    /// Node that compares a device's own counts with its ceilings; for an array only where it counts its own requests,
+    /// since its members count others.
+    fn measured(&mut self, scope: &RuleScope<'a>, latency: bool) -> Option<NodeId> {
+        let device = scope.instance();
         let most =
             DeviceCeiling::of(self.scene.ceilings.iter().find(|c| c.device == device)?, self.scene.class(device));
         let mut own = |name: &str| self.cells(&format!("physical_disk.{name}"), device);
@@ -385,13 +386,13 @@ impl<'a> NodeBuilder<'a> {
             most,
         };
         let what = if latency { "latency" } else { "used" };
-        // a ceiling that a note brings later makes another node
+        // the ceiling is part of the key: a later note may bring another one
         let key = format!("ceiling {what}@{device} {most:?}");
         Some(self.push(key, ProgramNode::Measured(Box::new(measured))))
     }
 
-    fn link_used(&mut self, place: &RuleScope<'a>) -> Option<NodeId> {
-        let device = place.instance();
+    fn link_used(&mut self, scope: &RuleScope<'a>) -> Option<NodeId> {
+        let device = scope.instance();
         let speed = self.scene.device(device)?.link_bytes_per_s.filter(|s| *s > 0.0)?;
         let bytes = self.carried(device)?;
         let formula = Formula {
@@ -405,7 +406,7 @@ impl<'a> NodeBuilder<'a> {
         Some(self.push(format!("link@{device}"), ProgramNode::Formula(Box::new(formula))))
     }
 
-    /// What a device's link carries: where both directions go at once, the busier one.
+    /// Node of the bytes on a device's link: on a full-duplex link the busier direction, else both.
     fn carried(&mut self, device: &str) -> Option<NodeId> {
         let both = self.cells("physical_disk.bytes_per_s", device);
         let known = self.scene.device(device);
@@ -421,8 +422,8 @@ impl<'a> NodeBuilder<'a> {
         }
     }
 
-    fn member_ratio(&mut self, place: &RuleScope<'a>, latency: bool) -> Result<NodeId, Absence> {
-        let device = place.instance();
+    fn member_ratio(&mut self, scope: &RuleScope<'a>, latency: bool) -> Result<NodeId, Absence> {
+        let device = scope.instance();
         let set = self.scene.set_over(device).filter(|set| *set != device).ok_or(Absence::Nowhere)?;
         let (counter, floor, least) = if latency {
             ("physical_disk.avg_s_per_transfer", LEAST_LATENCY, LEAST_OPERATIONS)
@@ -437,11 +438,11 @@ impl<'a> NodeBuilder<'a> {
         Ok(self.push(format!("ratio {counter}@{device}"), ProgramNode::Ratio { own, order, floor, least }))
     }
 
-    /// Arrays whose background work a place feels.
-    fn arrays(&self, place: &RuleScope<'a>) -> Vec<&'a str> {
+    /// Arrays whose background work affects a scope.
+    fn arrays(&self, scope: &RuleScope<'a>) -> Vec<&'a str> {
         let Some(topology) = self.scene.topology else { return self.scene.instances("array").to_vec() };
         let sets = topology.devices.iter().filter(|d| d.level.is_some());
-        match place {
+        match scope {
             RuleScope::Machine | RuleScope::Together(..) => sets.map(|d| d.name.as_str()).collect(),
             RuleScope::One(_, device) | RuleScope::Set(device) => {
                 sets.filter(|d| topology.stands_on(&d.name, device)).map(|d| d.name.as_str()).collect()
@@ -449,8 +450,8 @@ impl<'a> NodeBuilder<'a> {
         }
     }
 
-    fn background(&mut self, place: &RuleScope<'a>) -> Option<NodeId> {
-        let arrays = self.arrays(place);
+    fn background(&mut self, scope: &RuleScope<'a>) -> Option<NodeId> {
+        let arrays = self.arrays(scope);
         let measured: Vec<NodeId> = arrays.iter().filter_map(|a| self.cells("array.background", a)).collect();
         if !measured.is_empty() {
             return Some(self.push(format!("background@{}", arrays.join("+")), ProgramNode::Max(measured)));
@@ -460,23 +461,23 @@ impl<'a> NodeBuilder<'a> {
         Some(self.constant(if runs { 1.0 } else { 0.0 }))
     }
 
-    fn background_share(&mut self, place: &RuleScope<'a>) -> Result<NodeId, Absence> {
-        let arrays = self.arrays(place);
+    fn background_share(&mut self, scope: &RuleScope<'a>) -> Result<NodeId, Absence> {
+        let arrays = self.arrays(scope);
         let sync = "array.sync_bytes_per_s";
         let measured: Vec<NodeId> = arrays.iter().filter_map(|a| self.cells(sync, a)).collect();
         if measured.is_empty() {
-            // in no array there is no such work; an array without its counter hides it
+            // a disk outside of arrays has no such work; an array without the counter hides it
             return if arrays.is_empty() { Ok(self.constant(0.0)) } else { Err(Absence::Missing(sync.into())) };
         }
         let bytes = "physical_disk.bytes_per_s";
         let missing = || Absence::Missing(bytes.to_owned());
-        let whole = match place {
+        let whole = match scope {
             RuleScope::Set(set) => self.of_set(bytes, set),
-            _ => self.cells(bytes, place.instance()),
+            _ => self.cells(bytes, scope.instance()),
         };
         let whole = whole.ok_or_else(missing)?;
         let part = self.push(format!("sync@{}", arrays.join("+")), ProgramNode::Max(measured));
-        Ok(self.push(format!("background share@{}", place.key()), ProgramNode::Share { part, whole }))
+        Ok(self.push(format!("background share@{}", scope.key()), ProgramNode::Share { part, whole }))
     }
 
     fn waiting(&mut self) -> Option<NodeId> {

@@ -1,4 +1,4 @@
-//! A load against what a probe measured its device to do at most.
+//! Compares a load with the ceiling that a probe measured for its device.
 
 use diskwright_base::units::{digits, display};
 use diskwright_base::{Ceiling, DeviceClass};
@@ -6,29 +6,29 @@ use diskwright_base::{Ceiling, DeviceClass};
 use crate::pseudo::Pseudo;
 use crate::rule::{Absent, Rule};
 
-/// Share of a load that may be of a kind that was not measured.
+/// Largest share of a load that may be of an unmeasured kind.
 const NEGLIGIBLE: f64 = 0.1;
-/// Share from which a device counts as full whatever else it did.
+/// Share of the ceiling from which a device counts as saturated whatever unmeasured requests it had.
 const FULL: f64 = 0.9;
-/// Share of a turning disk's random requests that only requests in order can reach.
+/// Multiple of a rotational disk's random requests that only sequential requests can reach.
 const IN_ORDER: f64 = 1.15;
-/// Size of the requests whose latency alone is measured, bytes.
+/// Size of the requests whose standalone latency is measured, bytes.
 const PLAIN_BYTES: f64 = 4096.0;
 
-/// What is asked of a device in a second.
+/// Load of a device in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DeviceLoad {
-    /// Reads.
+    /// Reads per second.
     pub reads: f64,
-    /// Writes.
+    /// Writes per second.
     pub writes: f64,
-    /// Bytes read.
+    /// Bytes read per second.
     pub read_bytes: f64,
-    /// Bytes written.
+    /// Bytes written per second.
     pub write_bytes: f64,
 }
 
-/// A device's ceilings as a load is held against them.
+/// A device's measured ceilings, `None` where one was not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct DeviceCeiling {
     reads: Option<f64>,
@@ -40,20 +40,21 @@ pub(crate) struct DeviceCeiling {
     turns: bool,
 }
 
-/// A sum over reads and writes, and whether both were known.
+/// Sum over reads and writes, and whether both were known.
 fn sum(reads: Option<f64>, writes: Option<f64>) -> (f64, bool) {
     (reads.unwrap_or(0.0) + writes.unwrap_or(0.0), reads.is_some() && writes.is_some())
 }
 
-/// A load's part over its ceiling; an unmeasured part counts as nothing where it is one.
-fn part(amount: f64, whole: f64, most: Option<f64>) -> Option<f64> {
-    match most {
-        Some(most) => Some(amount / most),
-        None => (amount <= NEGLIGIBLE * whole).then_some(0.0),
+/// Amount over its ceiling; an unmeasured amount counts as 0 where it is negligible, else `None`.
+fn part(amount: f64, total: f64, ceiling: Option<f64>) -> Option<f64> {
+    match ceiling {
+        Some(ceiling) => Some(amount / ceiling),
+        None => (amount <= NEGLIGIBLE * total).then_some(0.0),
     }
 }
 
 impl DeviceCeiling {
+    /// Ceilings of a device of this class.
     pub fn of(ceiling: &Ceiling, class: DeviceClass) -> DeviceCeiling {
         DeviceCeiling {
             reads: ceiling.reads_per_s,
@@ -66,34 +67,32 @@ impl DeviceCeiling {
         }
     }
 
-    /// Share of the requests that it can do, and whether all of them were measured.
+    /// Share of the ceiling of requests, and whether reads and writes were both measured.
     ///
-    /// The utilisation law (Denning and Buzen, "The Operational Analysis of
-    /// Queueing Network Models", 1978) says that a device is used for the sum
-    /// of throughput times demand over the classes of requests. A device that
-    /// does `m` of a class a second at most spends `1 / m` of its time on each,
-    /// so reads and writes together use `r / r_max + w / w_max` of it.
+    /// By the utilization law (Denning and Buzen, "The Operational Analysis of Queueing Network Models", 1978), the
+    /// utilization of a device is the sum of throughput times demand over the classes of requests. A device with a
+    /// ceiling of `m` requests per second of a class spends `1 / m` seconds on each, so reads and writes together use
+    /// `r / r_max + w / w_max` of it.
     fn requests(&self, load: &DeviceLoad) -> (f64, bool) {
         let all = load.reads + load.writes;
         sum(part(load.reads, all, self.reads), part(load.writes, all, self.writes))
     }
 
-    /// The same for bytes.
+    /// Share of the ceiling of bytes, and whether reads and writes were both measured.
     fn bytes(&self, load: &DeviceLoad) -> (f64, bool) {
         let all = load.read_bytes + load.write_bytes;
         sum(part(load.read_bytes, all, self.read_bytes), part(load.write_bytes, all, self.write_bytes))
     }
 
-    /// True for a share of the requests that an arm reaches only in order.
+    /// True for a share of requests that a rotational disk reaches only sequentially.
     fn is_in_order(&self, requests: f64) -> bool {
         self.turns && requests > IN_ORDER
     }
 
-    /// How much of the device a load uses: the larger of its shares of requests
-    /// and of bytes. A device is limited by both, small requests by the one
-    /// and large ones by the other. NaN where an unmeasured part could add to a
-    /// share that is not full. More requests than a turning disk does at random
-    /// were in order, so there the bytes alone tell.
+    /// Share of the ceiling that a load uses: the larger of its shares of requests and of bytes, since small requests
+    /// are limited by the one and large requests by the other. `NaN` where an unmeasured part could add to a share
+    /// below saturation. More requests than a rotational disk does at random were sequential; then only the bytes
+    /// count.
     pub fn used(&self, load: &DeviceLoad) -> f64 {
         let (requests, all_requests) = self.requests(load);
         let (bytes, all_bytes) = self.bytes(load);
@@ -104,13 +103,15 @@ impl DeviceCeiling {
         if known || used >= FULL { used } else { f64::NAN }
     }
 
-    /// Mean seconds that the load's requests would take one by one: each as
-    /// long as one of 4 KiB alone, and what they have beyond that at full
-    /// bandwidth. NaN where that was not measured.
+    /// Mean seconds of the load's requests at queue depth 1: the standalone latency of 4 KiB, plus the further bytes at
+    /// full bandwidth. `NaN` where that was not measured.
     pub fn alone_s(&self, load: &DeviceLoad) -> f64 {
         let all = load.reads + load.writes;
-        let of = |count: f64, bytes: f64, alone: Option<f64>, most: Option<f64>| match (alone, most) {
-            (Some(alone), Some(most)) => Some(count * alone + (bytes - PLAIN_BYTES * count).max(0.0) / most),
+        let of = |count: f64, bytes: f64, standalone: Option<f64>, ceiling: Option<f64>| match (standalone, ceiling) {
+            (Some(standalone), Some(ceiling)) => {
+                let further_bytes = (bytes - PLAIN_BYTES * count).max(0.0);
+                Some(count * standalone + further_bytes / ceiling)
+            }
             _ => (count <= NEGLIGIBLE * all).then_some(0.0),
         };
         let reads = of(load.reads, load.read_bytes, self.read_s, self.read_bytes);
@@ -126,9 +127,9 @@ impl DeviceCeiling {
     pub fn told(&self, load: &DeviceLoad, bound: &str) -> String {
         let requests = self.requests(load).0;
         let by_bytes = self.is_in_order(requests) || self.bytes(load).0 > requests;
-        let of = |amount: f64, most: Option<f64>, number: fn(f64) -> String, what: &str| {
-            let most = most.filter(|_| amount > 0.0)?;
-            Some(format!("{} of at {bound} {} {what}", number(amount), number(most)))
+        let of = |amount: f64, ceiling: Option<f64>, number: fn(f64) -> String, what: &str| {
+            let ceiling = ceiling.filter(|_| amount > 0.0)?;
+            Some(format!("{} of at {bound} {} {what}", number(amount), number(ceiling)))
         };
         let both = if by_bytes {
             [
@@ -146,7 +147,7 @@ fn bytes(value: f64) -> String {
     display(value, "bytes_per_s")
 }
 
-/// `1,940`: people compare requests digit by digit.
+/// Formats a count as `1,940`: readers compare requests digit by digit.
 fn count(value: f64) -> String {
     if value < 100.0 {
         return digits(value);
@@ -163,8 +164,7 @@ fn count(value: f64) -> String {
 }
 
 impl Rule {
-    /// True for a rule that only a measured ceiling brings to life: without
-    /// one it is as if the pack did not have it.
+    /// True for a rule that applies only with a measured ceiling; without one it is ignored.
     pub(crate) fn sleeps_without_ceiling(&self) -> bool {
         let of_ceiling = |p: Pseudo| {
             use Pseudo::*;
@@ -230,7 +230,7 @@ mod tests {
         near(disk.used(&load(110.0, 0.0, 4096.0)), 1.1);
         near(disk.used(&load(10_000.0, 0.0, 4096.0)), 0.2048);
         near(DeviceCeiling { turns: false, ..disk }.used(&load(10_000.0, 0.0, 4096.0)), 100.0);
-        // a stream of 1 MiB: 186 requests where 100 at random are the most, 97.5 % of the bytes
+        // a stream of 1 MiB requests: 186 where the random ceiling is 100, and 97.5 % of the bytes
         let stream = load(186.0, 0.0, 1_048_576.0);
         near(disk.used(&stream), 0.97517568);
         assert_eq!(disk.told(&stream, "most"), "195 MB/s of at most 200 MB/s read");

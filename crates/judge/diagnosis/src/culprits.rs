@@ -1,5 +1,4 @@
-//! Who does it: processes summed up over the window, and the few that stand
-//! out by what the verdict is about.
+//! Culprits: sums every process over the window and names the few that stand out in what the verdict is about.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,18 +10,18 @@ use crate::together::{ProcessMemory, at_once};
 use crate::verdict::{Culprit, ProgramActivity};
 use crate::waits::{Activity, Waits};
 
-/// Processes kept when there are too many; twice as many are taken in first.
+/// Processes kept when there are too many; pruning starts at twice as many.
 const KEPT: usize = 1024;
-/// Processes named in a verdict at most.
+/// Largest number of processes named in a verdict.
 const NAMED: usize = 5;
-/// Files of a process that its sentence names.
+/// Largest number of open files named in a process's sentence.
 const FILES: usize = 2;
-/// What is left of the share of a process that has files of other disks open, and none of the blamed one.
+/// Factor on the share of a process whose open files all lie on other disks than the blamed one.
 const ELSEWHERE: f64 = 0.25;
-/// Share of the matter below which a process is not named.
+/// Smallest share of the blamed activity for which a process is named.
 const LEAST_SHARE: f64 = 0.05;
 
-/// A blamed disk among others, and what is known of who uses it.
+/// A blamed disk among several, with its rates and the cgroups that use it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BlamedDisk {
     pub name: String,
@@ -33,8 +32,8 @@ pub(crate) struct BlamedDisk {
 }
 
 impl BlamedDisk {
-    /// How much of a process's I/O can be with the disk, from 0 to 1: the share
-    /// of its cgroup; else no more than the disk moves at all.
+    /// Largest share of a process's I/O that can be on this disk, from 0 to 1: the share of its cgroup where that is
+    /// known, else limited by the bytes that the disk moved.
     fn share(&self, sum: &ProcessTotals, seconds: f64) -> f64 {
         if let Some(share) = self.groups.get(&sum.cgroup) {
             return *share;
@@ -49,12 +48,12 @@ impl BlamedDisk {
         if self.is_elsewhere(sum) { share * ELSEWHERE } else { share }
     }
 
-    /// It has files of this disk open.
+    /// True where the process has files on this disk open.
     fn is_used_by(&self, sum: &ProcessTotals) -> bool {
         sum.files.iter().any(|file| file.disks.contains(&self.name))
     }
 
-    /// All that it has open lies on other disks. It may have closed what it read here.
+    /// True where all of its open files lie on other disks. It may have closed the files that it read here.
     fn is_elsewhere(&self, sum: &ProcessTotals) -> bool {
         let is_known = |file: &FileRow| !file.disks.is_empty();
         !sum.files.is_empty() && sum.more_files == 0 && sum.files.iter().all(is_known) && !self.is_used_by(sum)
@@ -68,17 +67,17 @@ pub(crate) struct Culprits {
     waits: Waits,
     /// Seconds that the tables cover.
     seconds: f64,
-    /// Most processes of other users whose I/O could not be read.
+    /// Largest number of other users' processes in a table whose I/O could not be read.
     pub unreadable: u32,
 }
 
-/// One process over the window: amounts, not rates.
+/// Totals of one process over the window: amounts, not rates.
 #[derive(Clone, Debug, Default)]
 struct ProcessTotals {
     name: String,
     cgroup: String,
     seconds: f64,
-    /// From its first look to its last, seconds of the window.
+    /// Start and end of its presence in the tables, seconds into the window.
     span_s: (f64, f64),
     processor_s: f64,
     read_bytes: f64,
@@ -93,14 +92,14 @@ struct ProcessTotals {
     resident_bytes: f64,
     swapped_bytes: f64,
     waits_in: Option<String>,
-    /// Its busiest threads, and for how long each was looked at, seconds.
+    /// Its busiest threads, and the seconds over which each was measured.
     threads: Vec<(ThreadRow, f64)>,
-    /// What it had open at the last look that told.
+    /// Open files in the last table that listed any.
     files: Vec<FileRow>,
     more_files: u32,
 }
 
-/// Busiest threads of a process that are kept.
+/// Largest number of busiest threads kept for a process.
 const THREADS: usize = 8;
 
 impl ProcessTotals {
@@ -111,12 +110,12 @@ impl ProcessTotals {
         }
         self.span_s.1 = to_s;
         let amount = |rate: Option<f64>| rate.unwrap_or(0.0) * seconds;
-        // what a worker of the kernel worked on last
+        // the name of a kernel worker ends with its present work
         self.name.clone_from(&row.name);
         self.cgroup.clone_from(&row.cgroup);
         self.seconds += seconds;
         self.processor_s += row.processor * seconds;
-        // Windows tells only what a process asked for; that is better than nobody to ask
+        // Windows counts only the bytes that a process requested: better than no figure
         self.read_bytes += amount(row.read_bytes_per_s.or(row.asked_read_bytes_per_s));
         self.write_bytes += amount(row.write_bytes_per_s.or(row.asked_write_bytes_per_s));
         self.read_calls += amount(row.read_calls_per_s);
@@ -155,7 +154,7 @@ impl ProcessTotals {
         }
     }
 
-    /// The thread that used most processor time.
+    /// The thread that used the most processor time.
     fn thread(&self) -> Option<&(ThreadRow, f64)> {
         self.threads.iter().max_by(|a, b| (a.0.processor * a.1).total_cmp(&(b.0.processor * b.1)))
     }
@@ -184,7 +183,7 @@ impl ProcessTotals {
         self.threads.extend_from_slice(&other.threads);
     }
 
-    /// The same with a share of its I/O.
+    /// These totals with only a share of the I/O.
     fn scaled(&self, share: f64) -> ProcessTotals {
         ProcessTotals {
             read_bytes: self.read_bytes * share,
@@ -216,7 +215,7 @@ impl ProcessTotals {
         (self.resident_bytes - self.resident_first).max(0.0)
     }
 
-    /// Some measure of having done anything, to choose who is forgotten.
+    /// Rough measure of activity; the processes with the least are dropped first.
     fn weight(&self) -> f64 {
         let memory = self.resident_bytes + self.swapped_bytes;
         self.processor_s + self.waited_s() + self.major_faults / 100.0 + (self.moved_bytes() + memory) / 1e8
@@ -227,7 +226,7 @@ impl ProcessTotals {
 #[derive(Clone, Debug, Default)]
 struct ProcessGroup {
     name: String,
-    /// Of the one that did most.
+    /// Id of the process that contributed most.
     pid: u32,
     most: f64,
     processes: u32,
@@ -249,14 +248,14 @@ impl ProcessGroup {
         self.memory.push(sum.memory());
     }
 
-    /// Puts the memory that its processes held at once into the sum.
+    /// Sets the memory of the sum to the peak that its processes held at the same time.
     fn settle(&mut self) {
         let ProcessMemory { first, resident, swapped, .. } = at_once(&self.memory);
         (self.sum.resident_first, self.sum.resident_bytes, self.sum.swapped_bytes) = (first, resident, swapped);
     }
 }
 
-/// A quantity by which processes are blamed, and how much it counts.
+/// A quantity by which processes are blamed, and its weight.
 type BlameQuantity = (fn(&ProcessTotals) -> f64, f64);
 
 const DISK: &[BlameQuantity] = &[(ProcessTotals::moved_bytes, 0.6), (ProcessTotals::waited_s, 0.4)];
@@ -271,7 +270,7 @@ const THREAD: &[BlameQuantity] = &[(ProcessTotals::thread_s, 1.0)];
 const CALLS: &[BlameQuantity] = &[(|s| s.read_calls + s.write_calls, 0.5), (ProcessTotals::moved_bytes, 0.5)];
 
 impl Culprits {
-    /// Bytes that programs wrote, by name: the kernel counts them when pages become dirty.
+    /// Bytes written by programs, by name: the kernel counts them when pages become dirty.
     pub fn written(&self) -> HashMap<String, f64> {
         let mut written: HashMap<String, f64> = HashMap::new();
         for ((_, name), totals) in &self.people {
@@ -280,7 +279,7 @@ impl Culprits {
         written
     }
 
-    /// Takes in a table.
+    /// Adds a process table.
     pub fn add(&mut self, table: &ProcessTable) {
         if !(table.elapsed_s > 0.0 && table.elapsed_s.is_finite()) {
             return;
@@ -295,15 +294,14 @@ impl Culprits {
         }
         if self.people.len() > 2 * KEPT {
             let mut ranked: Vec<_> = self.people.drain().map(|person| (person.1.weight(), person)).collect();
-            // of equals those with the lowest ids: thousands that weigh the same are not all forgotten
+            // ties go to the lowest ids, so that not all of thousands of equal processes are dropped
             ranked.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.0.cmp(&b.1.0)));
             self.people.extend(ranked.into_iter().take(KEPT).map(|(_, person)| person));
         }
     }
 
-    /// Those who stand out in what the bottleneck is about; of a cgroup only
-    /// its own, where the tables know it; of one disk among several those who
-    /// can have used it.
+    /// Processes that stand out in what the bottleneck is about; for a cgroup only its own processes, and for one disk
+    /// among several only those that can have used it.
     pub fn of(&self, bottleneck: Bottleneck, cgroup: Option<&str>, blamed: Option<&BlamedDisk>) -> Vec<Culprit> {
         let matters = match bottleneck {
             Bottleneck::Memory => MEMORY,
@@ -315,12 +313,12 @@ impl Culprits {
         self.by(matters, bottleneck, cgroup, blamed)
     }
 
-    /// Those with the busiest single threads.
+    /// Processes with the busiest single threads.
     pub fn of_threads(&self) -> Vec<Culprit> {
         self.by(THREAD, Bottleneck::Cpu, None, None)
     }
 
-    /// What programs do and wait for, where nothing is blamed.
+    /// Activity and waits of the programs, for verdicts that blame nothing.
     pub fn programs(&self) -> Vec<ProgramActivity> {
         let mut parties: BTreeMap<&str, ProcessGroup> = BTreeMap::new();
         let mut people: Vec<_> = self.people.iter().collect();
@@ -354,7 +352,7 @@ impl Culprits {
         };
         let mut people: BTreeMap<(&str, &str), ProcessGroup> = BTreeMap::new();
         let mut inmates: Vec<_> = self.people.iter().filter(|(_, sum)| inside(sum)).collect();
-        // in a fixed order, for sums depend on theirs
+        // floating-point sums depend on the order, so it is fixed
         inmates.sort_by_key(|(key, _)| *key);
         for ((pid, name), sum) in inmates {
             match blamed {
@@ -372,9 +370,9 @@ impl Culprits {
         let totals: Vec<f64> = matters.iter().map(|(of, _)| people.values().map(|p| of(&p.sum)).sum()).collect();
         let mut shares: Vec<(f64, ProcessGroup)> =
             people.into_values().map(|party| (share(&party.sum, matters, &totals), party)).collect();
-        // by share, then by id, so that the answer does not depend on chance
+        // by share, then by id: the answer must not depend on the order of a hash map
         shares.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.pid.cmp(&b.1.pid)));
-        // cgroups and open files tell which disk is used, a process's bytes do not
+        // cgroups and open files show which disk a process uses; its byte counts do not
         let unsure = |sum: &ProcessTotals| match blamed {
             Some(disk) if !disk.groups.contains_key(&sum.cgroup) && !disk.is_used_by(sum) => {
                 " (by total I/O; the log does not show which disk)"
@@ -415,7 +413,7 @@ impl Culprits {
     }
 }
 
-/// Share of the matters that is a process's own, by their weights; what nobody did counts for nobody.
+/// Weighted share of a process in the totals of the quantities; quantities whose total is zero are skipped.
 fn share(sum: &ProcessTotals, matters: &[BlameQuantity], totals: &[f64]) -> f64 {
     let (mut mine, mut all) = (0.0, 0.0);
     for ((of, weight), total) in matters.iter().zip(totals).filter(|(_, total)| **total > 0.0) {
@@ -425,7 +423,7 @@ fn share(sum: &ProcessTotals, matters: &[BlameQuantity], totals: &[f64]) -> f64 
     if all > 0.0 { mine / all } else { 0.0 }
 }
 
-/// What a process has open where that matters: on the blamed disk, or on one that is not known.
+/// Open files of a process on the blamed disk, or on an unknown one; empty for bottlenecks that do not concern disks.
 fn files(sum: &ProcessTotals, bottleneck: Bottleneck, blamed: Option<&BlamedDisk>) -> Vec<FileRow> {
     if !matters_of_disks(bottleneck) {
         return Vec::new();
@@ -435,7 +433,7 @@ fn files(sum: &ProcessTotals, bottleneck: Bottleneck, blamed: Option<&BlamedDisk
     sum.files.iter().filter(may_be).cloned().collect()
 }
 
-/// The same as words; `more` it has open besides.
+/// Text that lists open files; `more` is the number of files beyond those listed.
 fn open_files(files: &[FileRow], more: u32) -> String {
     let names: Vec<&str> = files.iter().take(FILES).map(|file| file.path.as_str()).collect();
     let more = more as usize + files.len() - names.len();
@@ -450,7 +448,7 @@ fn matters_of_disks(bottleneck: Bottleneck) -> bool {
     !matches!(bottleneck, Bottleneck::Cpu | Bottleneck::Interrupts | Bottleneck::Memory)
 }
 
-/// What a process did, in numbers; only what it did at all.
+/// Activity of a process in numbers; zero quantities are left out.
 fn what(sum: &ProcessTotals, processes: u32, bottleneck: Bottleneck, seconds: f64) -> String {
     let rate = |amount: f64| amount / seconds;
     let mut parts: Vec<String> = Vec::new();
@@ -475,7 +473,7 @@ fn what(sum: &ProcessTotals, processes: u32, bottleneck: Bottleneck, seconds: f6
     if disk {
         say(sum.read_bytes, format!("reads {}", display(rate(sum.read_bytes), "bytes_per_s")));
         say(sum.write_bytes, format!("writes {}", display(rate(sum.write_bytes), "bytes_per_s")));
-        // of the window's time; of several at once, that of each
+        // share of the window; of several processes at once, the share of each
         let waited = (sum.waited_s() / sum.seconds.max(seconds)).min(1.0);
         let place = sum.waits_in.as_deref().map_or(String::new(), |f| format!(" in {f}"));
         say(waited, format!("waits for I/O for {} of the time{place}", display(waited, "fraction")));
@@ -485,7 +483,7 @@ fn what(sum: &ProcessTotals, processes: u32, bottleneck: Bottleneck, seconds: f6
         say(processor, format!("{} of a processor", display(processor, "fraction")));
     }
     if let Some((ThreadRow { tid, name, .. }, _)) = sum.thread().filter(|_| !disk) {
-        // over the same time as its process, so that a part is no larger than the whole
+        // over the same time as its process, so that the part is no larger than the total
         let used = rate(sum.thread_s()).min(processor);
         say(used, format!("its thread {name} ({tid}) {} of one", display(used, "fraction")));
     }

@@ -1,5 +1,4 @@
-//! The verdict put together: what ranking, certainty, phases and trends make of what a judge
-//! saw, and the words for it.
+//! Puts a verdict together from an observation: ranking, confidence, phases, trends, culprits, advice and the sentence.
 
 use diskwright_base::DeviceKind;
 use diskwright_base::moment::rfc3339;
@@ -18,128 +17,132 @@ use crate::scene::group_on_device;
 use crate::verdict::*;
 use crate::words::{Approach, approach, label, one_thread, sentence};
 
-/// Rules named when a bottleneck is ruled out.
+/// Largest number of rules named when a bottleneck is ruled out.
 const REASONS: usize = 3;
-/// What tells of one thread among several processors.
+/// Counter of the processor share of the busiest thread.
 const ONE_THREAD: &str = "system.busiest_thread";
 
-/// The verdict of one pack.
-pub(crate) fn verdict(seen: &Observation, pack_at: usize) -> Verdict {
-    let pack = &seen.packs[pack_at];
-    let all = outcomes(seen, pack_at);
-    let (held, aside) = relate(seen, &all);
-    let mut findings: Vec<Finding> = held.iter().filter_map(|o| finding(seen, o)).collect();
+/// Builds the verdict of one pack on an observed window.
+pub(crate) fn verdict(observed: &Observation, pack_index: usize) -> Verdict {
+    let pack = &observed.packs[pack_index];
+    let all = outcomes(observed, pack_index);
+    let (held, aside) = relate(observed, &all);
+    let mut findings: Vec<Finding> = held.iter().filter_map(|o| finding(observed, o)).collect();
     sort(&mut findings);
     let ranking = ranking(findings.iter().map(|f| (f.bottleneck, f.rule.as_str(), score(f.weight, f.share))));
-    let unjudged = unjudged(seen, pack_at, &all);
-    let apart = are_apart(held.iter().copied(), |memory, disk| is_elsewhere(seen, memory, disk));
-    let is_open = || crate::certainty::unsettled(seen, pack_at, &findings, &unjudged);
+    let unjudged = unjudged(observed, pack_index, &all);
+    let apart = are_apart(held.iter().copied(), |memory, disk| is_elsewhere(observed, memory, disk));
+    let is_open = || crate::certainty::unsettled(observed, pack_index, &findings, &unjudged);
     let bottleneck = Some(choose(&ranking, apart)).filter(|b| *b != Bottleneck::None || !is_open());
     let bottleneck = bottleneck.unwrap_or(Bottleneck::Unknown);
     findings.sort_by_key(|f| f.bottleneck != bottleneck);
     let first = findings.first().filter(|f| f.bottleneck == bottleneck && bottleneck != Bottleneck::None);
-    let instance = first.map_or(String::new(), |first| instance(seen, first, &findings));
+    let instance = first.map_or(String::new(), |first| instance(observed, first, &findings));
     let set_aside: Vec<SetAsideFinding> = aside.iter().map(|(o, by)| explained(o, by)).collect();
-    let confidence = crate::certainty::confidence(seen, pack_at, bottleneck, &ranking, &unjudged);
+    let confidence = crate::certainty::confidence(observed, pack_index, bottleneck, &ranking, &unjudged);
     let told = first.map(|first| (first.rule.as_str(), first.title.as_str()));
     let whole = WindowVerdict { bottleneck, instance: &instance, confidence, unjudged: &unjudged, told };
-    let phases = if pack_at == 0 { crate::phases::phases(seen, pack_at, &all, &whole) } else { Vec::new() };
-    let ruled_out = ruled_out(seen, pack_at, &all, (bottleneck, apart), &ranking, &set_aside);
-    let mut certainty_limits = crate::certainty::limits(seen, pack_at, &unjudged, bottleneck);
+    let phases = if pack_index == 0 { crate::phases::phases(observed, pack_index, &all, &whole) } else { Vec::new() };
+    let ruled_out = ruled_out(observed, pack_index, &all, (bottleneck, apart), &ranking, &set_aside);
+    let mut certainty_limits = crate::certainty::limits(observed, pack_index, &unjudged, bottleneck);
     if pack.rules.iter().any(Rule::sleeps_without_ceiling) {
-        certainty_limits.extend(crate::profiles::remarks(seen, &disks_near(&all)));
+        certainty_limits.extend(crate::profiles::remarks(observed, &disks_near(&all)));
     }
-    // of the pack that was asked; the others are there to be compared by their verdicts
-    let (trends, trend_questions) = if pack_at == 0 { crate::trends::trends(seen, pack_at) } else { (Vec::new(), 0) };
-    let culprits = culprits(seen, bottleneck, first);
+    let (trends, trend_questions) = trends_of_first_pack(observed, pack_index);
+    let culprits = culprits(observed, bottleneck, first);
     let first_label = first.and_then(|first| label_of(pack.rule(&first.rule)?, first, &all));
     Verdict {
         schema: SCHEMA,
         pack: pack.id.clone(),
         pack_title: pack.title.clone(),
-        host: seen.topology.as_ref().map_or(String::new(), |t| t.host.clone()),
+        host: observed.topology.as_ref().map_or(String::new(), |t| t.host.clone()),
         bottleneck,
         confidence,
         sentence: match first {
-            Some(first) => blaming(seen, &instance, first, &first_label.unwrap_or_default(), &culprits),
-            None => nothing(seen, pack_at, &unjudged, bottleneck),
+            Some(first) => blaming(observed, &instance, first, &first_label.unwrap_or_default(), &culprits),
+            None => nothing(observed, pack_index, &unjudged, bottleneck),
         },
         phases,
         culprits,
-        asked: asked(seen, first),
-        programs: if bottleneck.blames() { Vec::new() } else { seen.culprits.programs() },
-        advice: advice(seen, pack_at, bottleneck, &findings),
+        asked: asked(observed, first),
+        programs: if bottleneck.blames() { Vec::new() } else { observed.culprits.programs() },
+        advice: advice(observed, pack_index, bottleneck, &findings),
         instance,
         findings,
-        episodes: episodes(seen, &all),
+        episodes: episodes(observed, &all),
         set_aside,
         ruled_out,
-        missing: MissingCounters::of(&unjudged, seen.notes.source),
+        missing: MissingCounters::of(&unjudged, observed.notes.source),
         unjudged,
         ranking,
-        ceilings: seen.ceilings.iter().filter(|c| seen.has_seen(&c.device)).cloned().collect(),
-        notes: remarks(seen),
+        ceilings: observed.ceilings.iter().filter(|c| observed.has_seen(&c.device)).cloned().collect(),
+        notes: remarks(observed),
         certainty_limits,
         trends,
         trend_questions,
-        window: span(seen),
+        window: span(observed),
     }
 }
 
-fn blaming(seen: &Observation, instance: &str, first: &Finding, label: &str, culprits: &[Culprit]) -> String {
-    let window_s = seen.window.seconds();
+/// Trends of the first pack; further packs are judged only to compare their verdicts, and have none.
+fn trends_of_first_pack(observed: &Observation, pack_index: usize) -> (Vec<crate::trends::Trend>, usize) {
+    if pack_index == 0 { crate::trends::trends(observed, pack_index) } else { (Vec::new(), 0) }
+}
+
+fn blaming(observed: &Observation, instance: &str, first: &Finding, label: &str, culprits: &[Culprit]) -> String {
+    let window_s = observed.window.seconds();
     match first.counter.as_str() {
         ONE_THREAD => one_thread(first, culprits.first(), window_s),
         _ => sentence(instance, first, label, window_s),
     }
 }
 
-fn span(seen: &Observation) -> WatchWindow {
+fn span(observed: &Observation) -> WatchWindow {
     WatchWindow {
-        from: rfc3339(seen.window.from_ns),
-        to: rfc3339(seen.window.to_ns),
-        seconds: seen.window.seconds(),
-        ticks: seen.window.ticks,
-        gaps: seen.notes.gaps,
+        from: rfc3339(observed.window.from_ns),
+        to: rfc3339(observed.window.to_ns),
+        seconds: observed.window.seconds(),
+        ticks: observed.window.ticks,
+        gaps: observed.notes.gaps,
     }
 }
 
-/// Who asked the blamed disk for what; nothing without a trace.
-fn asked(seen: &Observation, first: Option<&Finding>) -> Vec<AskedOperation> {
+/// Programs that sent requests to the blamed disk, by operation; empty without a trace of requests.
+fn asked(observed: &Observation, first: Option<&Finding>) -> Vec<AskedOperation> {
     let disk = first.filter(|finding| finding.object == "physical_disk");
     let of = |finding: &Finding| {
-        let device = seen.topology.as_ref().and_then(|topology| topology.device(&finding.instance));
+        let device = observed.topology.as_ref().and_then(|topology| topology.device(&finding.instance));
         let node = device.filter(|device| device.kind == DeviceKind::Multipath);
         let paths = node.map_or(&[][..], |node| node.below.as_slice());
-        seen.askers.of_paths(&finding.instance, paths, &seen.culprits.written())
+        observed.askers.of_paths(&finding.instance, paths, &observed.culprits.written())
     };
     disk.map(of).unwrap_or_default()
 }
 
-/// Who does it: of a blamed disk those who use it, as far as the log can tell.
-fn culprits(seen: &Observation, bottleneck: Bottleneck, first: Option<&Finding>) -> Vec<Culprit> {
+/// Culprits of the verdict; for a blamed disk those that use it, as far as the log shows.
+fn culprits(observed: &Observation, bottleneck: Bottleneck, first: Option<&Finding>) -> Vec<Culprit> {
     if first.is_some_and(|f| f.counter == ONE_THREAD) {
-        return seen.culprits.of_threads();
+        return observed.culprits.of_threads();
     }
     let cgroup = first.filter(|f| f.object == "cgroup").map(|f| group_of(&f.instance));
     let disk = first.filter(|f| f.object == "physical_disk" && bottleneck != Bottleneck::Memory);
     let blamed = disk.and_then(|finding| {
-        let facts = facts(seen, finding);
-        // in a stall it moves nothing: that tells nothing of who uses it
+        let facts = facts(observed, finding);
+        // a stalled disk moves nothing, so its rates do not limit how much a process can have done on it
         let moves = [facts.read_bytes_per_s, facts.write_bytes_per_s].iter().flatten().any(|bytes| *bytes > 0.0);
-        (seen.disks_seen() > 1).then(|| BlamedDisk {
+        (observed.disks_seen() > 1).then(|| BlamedDisk {
             name: finding.instance.clone(),
             read_bytes_per_s: facts.read_bytes_per_s.filter(|_| moves),
             write_bytes_per_s: facts.write_bytes_per_s.filter(|_| moves),
-            groups: seen.groups_on(&finding.instance),
+            groups: observed.groups_on(&finding.instance),
         })
     });
-    // what such a quota holds back are those who compute, not those who use disks
+    // a quota of processor time holds back processes that compute, not those that use disks
     let matter = match first {
         Some(first) if first.counter.starts_with(QUOTA) => Bottleneck::Cpu,
         _ => bottleneck,
     };
-    seen.culprits.of(matter, cgroup, blamed.as_ref())
+    observed.culprits.of(matter, cgroup, blamed.as_ref())
 }
 
 /// A cgroup's path, without the device that follows in I/O instances.
@@ -147,7 +150,7 @@ fn group_of(instance: &str) -> &str {
     group_on_device(instance).map_or(instance, |(path, _)| path)
 }
 
-/// How far beyond its limit a finding's value is, to sort by; nothing left of what there has to be is furthest.
+/// Sort key: how far a finding's value is beyond its limit. Zero of a quantity that must not be low is furthest.
 fn excess(finding: &Finding) -> f64 {
     beyond(finding.compare, finding.value, finding.limit)
 }
@@ -155,15 +158,15 @@ fn excess(finding: &Finding) -> f64 {
 fn beyond(compare: &str, value: f64, limit: f64) -> f64 {
     let ratio = match compare {
         "above" | "at_least" => value / limit,
-        // what shrinks, and how fast
+        // a trend below a negative limit: the steeper fall is further beyond
         _ if limit < 0.0 => value / limit,
         _ => limit / value,
     };
     if ratio.is_nan() { 0.0 } else { ratio }
 }
 
-/// Strongest first; of one rule the instance furthest beyond the limit, and a
-/// cgroup before its parents, whose figures contain it.
+/// Sorts findings, strongest first; of one rule the instance furthest beyond the limit, and a cgroup before its
+/// parents, whose figures include it.
 fn sort(findings: &mut [Finding]) {
     let rough = |f: &Finding| (score(f.weight, f.share) * 50.0).round() as i64;
     let depth = |f: &Finding| if f.object == "cgroup" { group_of(&f.instance).matches('/').count() } else { 0 };
@@ -175,10 +178,10 @@ fn sort(findings: &mut [Finding]) {
     });
 }
 
-/// Where a finding is.
-fn instance(seen: &Observation, first: &Finding, findings: &[Finding]) -> String {
+/// Instance that the verdict names for its first finding.
+fn instance(observed: &Observation, first: &Finding, findings: &[Finding]) -> String {
     let same = findings.iter().filter(|f| f.rule == first.rule).map(|f| f.instance.as_str()).collect();
-    place(seen, first.bottleneck, &first.object, &first.instance, same)
+    place(observed, first.bottleneck, &first.object, &first.instance, same)
 }
 
 fn label_of(rule: &Rule, finding: &Finding, all: &[RuleOutcome<'_>]) -> Option<String> {
@@ -186,13 +189,13 @@ fn label_of(rule: &Rule, finding: &Finding, all: &[RuleOutcome<'_>]) -> Option<S
     rule.conditions().nth(lead(rule, outcome.stream)).map(label)
 }
 
-fn nothing(seen: &Observation, pack_at: usize, unjudged: &[UnjudgedRule], bottleneck: Bottleneck) -> String {
-    let pack = &seen.packs[pack_at].id;
-    if seen.window.elapsed_ns == 0 {
+fn nothing(observed: &Observation, pack_index: usize, unjudged: &[UnjudgedRule], bottleneck: Bottleneck) -> String {
+    let pack = &observed.packs[pack_index].id;
+    if observed.window.elapsed_ns == 0 {
         return "Not enough data: the window is empty.".into();
     }
-    let window = length(seen.window.seconds());
-    let judged = crate::certainty::judged(seen, pack_at);
+    let window = length(observed.window.seconds());
+    let judged = crate::certainty::judged(observed, pack_index);
     let rules = judged + unjudged.len();
     if judged == 0 {
         return format!("Not enough data: the log has none of the counters that the {pack} pack needs.");
@@ -236,14 +239,14 @@ fn disks_near<'a>(outcomes: &'a [RuleOutcome<'_>]) -> Vec<&'a str> {
     disks
 }
 
-/// Rules that were asked for and could be judged nowhere.
-fn unjudged(seen: &Observation, pack: usize, all: &[RuleOutcome<'_>]) -> Vec<UnjudgedRule> {
+/// Rules that apply but could not be judged at any instance.
+fn unjudged(observed: &Observation, pack: usize, all: &[RuleOutcome<'_>]) -> Vec<UnjudgedRule> {
     let mut list = Vec::new();
-    for (index, rule) in seen.packs[pack].rules.iter().enumerate() {
-        let state = &seen.states.rules[pack][index];
+    for (index, rule) in observed.packs[pack].rules.iter().enumerate() {
+        let state = &observed.states.rules[pack][index];
         let mut here = all.iter().filter(|o| o.rule_at == index).peekable();
-        let asked = here.peek().map_or(rule, |o| o.rule);
-        let gaps = asked.conditions().map(|c| format!("{} (gaps only)", c.quantity.counter.id)).collect();
+        let applied = here.peek().map_or(rule, |o| o.rule);
+        let gaps = applied.conditions().map(|c| format!("{} (gaps only)", c.quantity.counter.id)).collect();
         let missing: Vec<String> = if !state.judged {
             state.missing.iter().cloned().collect()
         } else if here.peek().is_some() && here.all(|o| o.share.is_none()) {
@@ -258,9 +261,9 @@ fn unjudged(seen: &Observation, pack: usize, all: &[RuleOutcome<'_>]) -> Vec<Unj
     list
 }
 
-/// Why it is none of the other bottlenecks, as far as the pack could seen them.
+/// Reasons against each other bottleneck that the pack could judge.
 fn ruled_out(
-    seen: &Observation,
+    observed: &Observation,
     pack: usize,
     all: &[RuleOutcome<'_>],
     (chosen, apart): (Bottleneck, bool),
@@ -268,14 +271,14 @@ fn ruled_out(
     set_aside: &[SetAsideFinding],
 ) -> Vec<Exclusion> {
     let mut list = Vec::new();
-    // a queue that nothing explains rules out nothing that disks could be blamed for
+    // an unexplained queue on a disk rules out no bottleneck of disks
     let open = chosen == Bottleneck::Unknown
         && all.iter().any(|o| o.holds && o.rule.bottleneck == Bottleneck::Unknown && o.rule.object != "machine");
     let of_disks = [Bottleneck::Disk, Bottleneck::Channel, Bottleneck::Controller, Bottleneck::Application];
     let others = Bottleneck::ALL.into_iter().filter(|b| *b != chosen && b.blames());
     for bottleneck in others.filter(|b| !(open && (of_disks.contains(b) || *b == Bottleneck::Throttle))) {
         let of = |rule: &Rule| rule.bottleneck == bottleneck && rule.weight > 0.0;
-        if !seen.packs[pack].rules.iter().any(of) {
+        if !observed.packs[pack].rules.iter().any(of) {
             continue;
         }
         let judged: Vec<&RuleOutcome> = all.iter().filter(|o| of(o.rule) && o.share.is_some()).collect();
@@ -284,7 +287,7 @@ fn ruled_out(
         }
         let mut because = match ranking.iter().find(|r| r.bottleneck == bottleneck) {
             Some(rank) => weaker(rank, ranking, chosen, apart),
-            None => nearest(seen, &judged),
+            None => nearest(observed, &judged),
         };
         if let Some(aside) = set_aside.iter().find(|s| s.bottleneck == bottleneck) {
             let place = if aside.instance.is_empty() { String::new() } else { format!("{}: ", aside.instance) };
@@ -297,7 +300,7 @@ fn ruled_out(
 
 fn weaker(rank: &Rank, ranking: &[Rank], chosen: Bottleneck, apart: bool) -> String {
     let rules = rank.findings.join(", ");
-    // not the best score: memory is chosen before a stronger disk, and the first suspect of equals
+    // not always the best score: memory is chosen before a stronger disk, and of equal scores the first suspect
     let own = ranking.iter().find(|r| r.bottleneck == chosen).map_or(0.0, |r| r.score);
     match chosen {
         Bottleneck::None | Bottleneck::Unknown => {
@@ -316,11 +319,11 @@ fn weaker(rank: &Rank, ranking: &[Rank], chosen: Bottleneck, apart: bool) -> Str
     }
 }
 
-/// The rules that came nearest, each with what kept it from holding.
-fn nearest(seen: &Observation, judged: &[&RuleOutcome<'_>]) -> String {
+/// Text on the rules that came nearest to holding, each with the condition that failed.
+fn nearest(observed: &Observation, judged: &[&RuleOutcome<'_>]) -> String {
     let mut by_rule: BTreeMap<usize, Approach> = BTreeMap::new();
     for outcome in judged {
-        let Some(approach) = approach(seen, outcome) else { continue };
+        let Some(approach) = approach(observed, outcome) else { continue };
         match by_rule.get(&outcome.rule_at) {
             Some(known) if known.closeness >= approach.closeness => {}
             _ => {
@@ -330,25 +333,24 @@ fn nearest(seen: &Observation, judged: &[&RuleOutcome<'_>]) -> String {
     }
     let mut approaches: Vec<Approach> = by_rule.into_values().collect();
     approaches.sort_by(|a, b| b.closeness.total_cmp(&a.closeness));
-    let mut told: Vec<Approach> = Vec::new();
+    let mut chosen: Vec<Approach> = Vec::new();
     for approach in approaches {
-        if told.len() < REASONS && !told.iter().any(|t| t.what == approach.what) {
-            told.push(approach);
+        if chosen.len() < REASONS && !chosen.iter().any(|t| t.what == approach.what) {
+            chosen.push(approach);
         }
     }
-    let texts: Vec<String> = told.into_iter().map(|t| t.text).collect();
+    let texts: Vec<String> = chosen.into_iter().map(|t| t.text).collect();
     if texts.is_empty() { "no sign of it".into() } else { texts.join("; ") }
 }
 
-/// The remedies of the findings that make the verdict (of all, where nothing
-/// is blamed) and fit what they show, cheapest first, and in the authority's
-/// order among equals.
-fn advice(seen: &Observation, pack: usize, bottleneck: Bottleneck, findings: &[Finding]) -> Vec<Advice> {
+/// Selects the remedies of the findings behind the verdict (of all findings where nothing is blamed) that fit their
+/// load and device: cheapest first, and in the authority's order at equal cost.
+fn advice(observed: &Observation, pack: usize, bottleneck: Bottleneck, findings: &[Finding]) -> Vec<Advice> {
     let mut list: Vec<Advice> = Vec::new();
     for finding in findings.iter().filter(|f| !bottleneck.blames() || f.bottleneck == bottleneck) {
-        let facts = facts(seen, finding);
+        let facts = facts(observed, finding);
         for id in &finding.advice {
-            if let Some(advice) = seen.packs[pack].advice.iter().find(|a| a.id == *id)
+            if let Some(advice) = observed.packs[pack].advice.iter().find(|a| a.id == *id)
                 && advice.when.fits(&facts)
                 && !list.contains(advice)
             {
@@ -360,14 +362,14 @@ fn advice(seen: &Observation, pack: usize, bottleneck: Bottleneck, findings: &[F
     list
 }
 
-/// What a finding shows of its load and device.
-fn facts<'a>(seen: &Observation, finding: &'a Finding) -> LoadFacts<'a> {
+/// Load and device of a finding, from its evidence and the topology.
+fn facts<'a>(observed: &Observation, finding: &'a Finding) -> LoadFacts<'a> {
     let of = |name: &str| {
         let is =
             |counter: &str| counter.split_once('.').is_some_and(|(object, n)| object == finding.object && n == name);
         finding.evidence.iter().find(|e| is(&e.counter)).and_then(|e| e.value)
     };
-    let device = seen.topology.as_ref().and_then(|t| t.device(&finding.instance));
+    let device = observed.topology.as_ref().and_then(|t| t.device(&finding.instance));
     LoadFacts {
         object: &finding.object,
         class: device.map(|d| d.class),
@@ -382,14 +384,14 @@ fn facts<'a>(seen: &Observation, finding: &'a Finding) -> LoadFacts<'a> {
     }
 }
 
-fn remarks(seen: &Observation) -> Vec<LogRemark> {
+fn remarks(observed: &Observation) -> Vec<LogRemark> {
     let remark = |r: &crate::notes::NoteCount| LogRemark {
         time: rfc3339(r.time_ns),
         kind: r.kind.clone(),
         text: r.text.clone(),
         times: r.times,
     };
-    seen.notes.list.iter().chain(&seen.notes.bookmarks).map(remark).collect()
+    observed.notes.list.iter().chain(&observed.notes.bookmarks).map(remark).collect()
 }
 
 #[cfg(test)]
@@ -399,7 +401,7 @@ mod tests {
     #[test]
     fn what_is_stronger_than_the_answer_is_not_called_weaker() {
         let rank = |bottleneck, score, rule: &str| Rank { bottleneck, score, findings: vec![rule.to_owned()] };
-        // memory is the answer though the disk is stronger, and the processors are between them
+        // memory is the answer though the disk scores higher and the processors score between them
         let ranking = [
             rank(Bottleneck::Disk, 0.9, "disk.saturated"),
             rank(Bottleneck::Cpu, 0.6, "cpu.full"),

@@ -1,12 +1,12 @@
-//! The window cut into equal parts, for the time line of a recording. Parts
-//! take more ticks as the window grows, so that their number stays small.
+//! Cuts the window into equal parts, for the phases of a recording. Parts take more ticks as the window grows, so that
+//! their number stays bounded.
 
 use diskwright_base::Tick;
 
-/// Parts at most; half as many after each doubling.
+/// Largest number of parts; half as many remain after each doubling.
 const MOST: u64 = 512;
 
-/// A part's number, and by how many doublings parts had grown.
+/// Number of a part, and the number of doublings when it was assigned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GridCell {
     pub part: u32,
@@ -47,7 +47,7 @@ pub(crate) struct WindowGrid {
 }
 
 impl WindowGrid {
-    /// Adds a tick; the cell that it belongs to.
+    /// Adds a tick and returns the cell that it belongs to.
     pub fn add(&mut self, tick: &Tick) -> GridCell {
         if self.ticks >> self.doublings >= MOST {
             self.doublings += 1;
@@ -67,7 +67,7 @@ impl WindowGrid {
     }
 }
 
-/// How long something held in each part.
+/// Time for which a rule held in each part.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Presence {
     held_ms: Vec<u32>,
@@ -75,7 +75,7 @@ pub(crate) struct Presence {
 }
 
 impl Presence {
-    /// Adds a tick at which it held.
+    /// Adds a tick at which the rule held.
     pub fn held(&mut self, cell: GridCell, elapsed_ns: u64) {
         self.widen(cell.doublings);
         let part = cell.part as usize;
@@ -92,7 +92,7 @@ impl Presence {
         }
     }
 
-    /// Seconds held in each part of a grid.
+    /// Seconds for which it held in each part of a grid.
     pub fn seconds(&self, grid: &WindowGrid) -> Vec<f64> {
         let mut own = self.clone();
         own.widen(grid.doublings);

@@ -1,4 +1,4 @@
-//! What alerts know of a quantity beyond the window: what it usually is, and when it is used up.
+//! History of a quantity beyond the window, for alerts: its usual value (norm) and the time until it is used up.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,12 +6,12 @@ use crate::node::NodeColumn;
 
 const HOUR_NS: i64 = 3_600_000_000_000;
 const MINUTE_NS: i64 = 60_000_000_000;
-/// Hours that a norm is made of.
+/// Hours of history that make up a norm.
 const HOURS: usize = 24;
-/// Ticks and span without which there is no norm.
+/// Smallest number of ticks for a norm.
 const LEAST_TICKS: u64 = 300;
 const LEAST_SPAN_NS: i64 = HOUR_NS / 2;
-/// Parts of a doubling of the value: the median is right to 9 %.
+/// Histogram bins for each doubling of the value: the median is exact to 9 %.
 const PARTS: f64 = 4.0;
 
 /// The median of a quantity over the last day, from a histogram an hour.
@@ -27,7 +27,7 @@ pub(crate) struct OwnNorm {
 }
 
 impl OwnNorm {
-    /// The quantity relative to its median before this minute, into `out`; a gap until enough was seen.
+    /// Fills `out` with the quantity relative to its median before this minute; gaps until there is enough history.
     pub fn relate(&mut self, slot: &NodeColumn, ends: &[i64], out: &mut NodeColumn) {
         let count = slot.values.len();
         out.values.resize(count, 0.0);
@@ -45,7 +45,7 @@ impl OwnNorm {
         out.gap = out.weights.iter().any(|weight| weight.is_nan());
     }
 
-    /// Computes the median once a minute.
+    /// Recomputes the median once a minute and drops hours older than a day.
     fn settle(&mut self, time_ns: i64) {
         let minute = time_ns.div_euclid(MINUTE_NS);
         if minute == self.minute {
@@ -90,25 +90,25 @@ impl OwnNorm {
     }
 }
 
-/// Points of a trend: one a minute.
+/// Largest number of points of a trend, one a minute.
 const POINTS: usize = 120;
-/// Points without which there is no trend.
+/// Smallest number of points for a trend.
 const LEAST_POINTS: usize = 5;
-/// A trend looks ahead by at most so many times what it has seen: half an hour for a day.
+/// A trend looks ahead by at most this many times its own length: half an hour of points reaches a day.
 const AHEAD: f64 = 48.0;
-/// Share of the variance that the line must explain.
+/// Smallest share of the variance that the line must explain.
 const LEAST_FIT: f64 = 0.9;
 
 /// The line through the last two hours of a quantity, a point a minute.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DepletionTrend {
     points: VecDeque<(i64, f64)>,
-    /// Seconds until it is used up; infinite where it does not fall in a line.
+    /// Seconds until it is used up; infinite where it does not fall along a line.
     left_s: f64,
 }
 
 impl DepletionTrend {
-    /// The seconds until the quantity is used up, into `out`; a gap until enough was seen.
+    /// Fills `out` with the seconds until the quantity is used up; gaps until there are enough points.
     pub fn relate(&mut self, slot: &NodeColumn, ends: &[i64], out: &mut NodeColumn) {
         let count = slot.values.len();
         out.values.resize(count, 0.0);
@@ -118,7 +118,7 @@ impl DepletionTrend {
             let minute = time_ns.div_euclid(MINUTE_NS);
             let is_new = self.points.back().is_none_or(|(last, _)| last.div_euclid(MINUTE_NS) != minute);
             if weight > 0.0 && is_new {
-                // a clock that was set back begins anew
+                // the clock was set back: the points of the future would bend the line
                 if self.points.back().is_some_and(|(last, _)| *last > time_ns) {
                     self.points.clear();
                 }
@@ -135,7 +135,8 @@ impl DepletionTrend {
         out.gap = out.weights.iter().any(|weight| weight.is_nan());
     }
 
-    /// Least squares (Legendre 1805); the fit is the square of the correlation.
+    /// Fits a line by least squares (Legendre 1805) and returns the seconds until it reaches zero; the fit is the
+    /// square of the correlation.
     fn left(&self) -> f64 {
         let (Some(first), Some(last)) = (self.points.front(), self.points.back()) else { return f64::INFINITY };
         let count = self.points.len() as f64;
@@ -168,7 +169,7 @@ mod tests {
         column
     }
 
-    /// Feeds one value each `step_s` seconds from `from_s` on; the last of what comes out.
+    /// Feeds one value each `step_s` seconds and returns the last value and weight that come out.
     fn feed(relate: &mut dyn FnMut(&NodeColumn, &[i64], &mut NodeColumn), values: &[f64], step_s: i64) -> (f64, f64) {
         let ends: Vec<i64> = (0..values.len()).map(|i| (i as i64 + 1) * step_s * 1_000_000_000).collect();
         let mut out = NodeColumn::default();
@@ -219,7 +220,7 @@ mod tests {
         // a file of 10 GB is written and deleted again and again
         let saw: Vec<f64> = (0..60).map(|minute| 1e11 - f64::from(minute % 10) * 1e9).collect();
         assert!(last(&saw).is_infinite());
-        // 1 GB in an hour of 100 GB: full in four days, of which an hour tells nothing
+        // 1 GB per hour of 100 GB: full in four days, too far to extrapolate from an hour
         let slow: Vec<f64> = (0..60).map(|minute| 1e11 - f64::from(minute) * 1.7e7).collect();
         assert!(last(&slow).is_infinite());
     }

@@ -1,5 +1,4 @@
-//! The judge: frames and notes go in one after another, verdicts come out at
-//! the end. It keeps sums, not samples.
+//! The judge: takes frames and notes one after another and gives verdicts at the end. It keeps sums, not samples.
 
 use std::sync::Arc;
 
@@ -24,7 +23,7 @@ use crate::trends::timeline::{ClockBucketTicks, Timeline};
 use crate::verdict::Verdict;
 use crate::window::{WindowBucketTicks, WindowState};
 
-/// What the caller knows beside the samples.
+/// Facts that the caller knows apart from the samples.
 #[derive(Clone, Debug, Default)]
 pub struct JudgeOptions {
     /// The server's role (`file-server`, …); rules for roles apply only with it.
@@ -32,8 +31,8 @@ pub struct JudgeOptions {
     /// Start and end of the window, nanoseconds since 1970, where known
     /// beforehand: changes against the window's first part need it.
     pub expected: Option<(i64, i64)>,
-    /// What probes measured as the most, of this machine's devices or others:
-    /// they are found by key, or by name where a ceiling has no key.
+    /// Ceilings that probes measured, of this machine's devices or of others: they are matched by key, or by name where
+    /// a ceiling has no key.
     pub ceilings: Vec<Ceiling>,
 }
 
@@ -41,25 +40,25 @@ pub struct JudgeOptions {
 pub struct Judge {
     options: JudgeOptions,
     seen: Observation,
-    /// Buckets for trends; none where the window is known to be too short for any.
+    /// Clock of the trend buckets; `None` where the window is known to be too short for trends.
     timeline: Option<Timeline>,
-    /// What the rules ask of a tick, for the series of the last frame.
+    /// Compiled rules for the series of the last frame.
     program: Arc<JudgeProgram>,
     room: JudgeScratch,
-    /// Ceilings that notes of this window have brought.
+    /// Ceilings from notes of this window.
     said: Vec<Ceiling>,
-    /// No program was made for this window yet: the states are those of a new judge.
+    /// No program was prepared for this window yet: the states are those of a new judge.
     untouched: bool,
-    /// More windows may follow this one, so that what was made is kept for them.
+    /// More windows may follow, so the program of the first schema is kept for them.
     again: bool,
     kept: Option<KeptProgram>,
     topologies: TopologyReader,
 }
 
-/// Ceilings that notes of a log may bring at most.
+/// Largest number of ceilings from options and notes together.
 const MOST_CEILINGS: usize = 65_536;
 
-/// Memory that is reused from chunk to chunk.
+/// Buffers that are reused from chunk to chunk.
 #[derive(Default)]
 struct JudgeScratch {
     slots: Vec<NodeColumn>,
@@ -67,12 +66,12 @@ struct JudgeScratch {
     segments: Vec<WindowBucketTicks>,
     stretches: Vec<ClockBucketTicks>,
     scratch: MaskScratch,
-    /// The last chunk for which a lazy node was computed.
+    /// For each lazy node, the number of the last chunk for which it was computed.
     computed: Vec<u64>,
     chunk: u64,
 }
 
-/// Buckets for trends of a window; none where it is known to be too short for any.
+/// Clock of the trend buckets of a window; `None` where it is known to be too short for trends.
 fn timeline(expected: Option<(i64, i64)>) -> Option<Timeline> {
     if expected.is_some_and(|window| !crate::trends::long_enough(window)) {
         return None;
@@ -98,7 +97,7 @@ fn nothing_seen(packs: Vec<Pack>, options: &JudgeOptions) -> Observation {
 }
 
 impl Judge {
-    /// A judge that has seen nothing.
+    /// Creates a judge for these packs.
     pub fn new(packs: Vec<Pack>, options: JudgeOptions) -> Judge {
         Judge {
             timeline: timeline(options.expected),
@@ -114,8 +113,8 @@ impl Judge {
         }
     }
 
-    /// Forgets what was seen, and judges another window by the same packs, role and ceilings. The verdict on it is
-    /// that of a new judge, and costs less where series and topology are those of the window before.
+    /// Starts another window with the same packs, role and ceilings. The verdict is that of a new judge, and costs less
+    /// where series and topology are those of the window before.
     pub fn restart(&mut self, expected: Option<(i64, i64)>) {
         self.options.expected = expected;
         self.timeline = timeline(expected);
@@ -125,8 +124,8 @@ impl Judge {
         self.again = true;
     }
 
-    /// Takes in a batch of ticks. Batches come in the order of time; how the
-    /// ticks are cut into batches changes nothing.
+    /// Adds a batch of ticks. Batches come in the order of time; the verdict does not depend on how the ticks are cut
+    /// into batches.
     pub fn frame(&mut self, frame: &Frame) {
         if frame.is_empty() {
             return;
@@ -138,7 +137,7 @@ impl Judge {
         }
     }
 
-    /// Takes in a note: topology, process table, or a remark that limits certainty.
+    /// Adds a note: topology, process table, trace, ceilings, or a remark that limits certainty.
     pub fn note(&mut self, note: &Note) {
         match note.kind.as_str() {
             Note::TOPOLOGY => match self.topologies.read(note) {
@@ -175,8 +174,8 @@ impl Judge {
         }
     }
 
-    /// Finds the devices that ceilings are of. Places change with the topology
-    /// and with them; what was collected stays.
+    /// Matches ceilings with devices. The program is compiled again, because scopes depend on topology and ceilings;
+    /// collected states stay.
     fn settle(&mut self) {
         let all = [self.options.ceilings.as_slice(), &self.said].concat();
         self.seen.ceilings = ceiling::settle(self.seen.topology.as_ref(), &all);
@@ -188,12 +187,12 @@ impl Judge {
         self.seen.notes.add(&Note::new(note.time_ns, Note::WARNING, text));
     }
 
-    /// The verdicts on what was seen so far, one a pack, in the packs' order.
+    /// Verdicts on the ticks so far, one for each pack, in the packs' order.
     pub fn finish(&self) -> Vec<Verdict> {
         (0..self.seen.packs.len()).map(|pack| verdict(&self.seen, pack)).collect()
     }
 
-    /// Makes the program for a schema, unless it is there already.
+    /// Prepares the program for a schema, unless it is that of the last frame.
     fn prepare(&mut self, schema: &Arc<Schema>) {
         if self.seen.schema.as_ref().is_some_and(|known| Arc::ptr_eq(known, schema) || known == schema) {
             return;
@@ -276,7 +275,7 @@ impl Judge {
     }
 }
 
-/// Time without any tick from which a recording was interrupted; where ticks are longer, one of them may be missing.
+/// Time without a tick from which a recording counts as interrupted; where ticks are longer, one missing tick.
 const PAUSE_NS: i64 = 60_000_000_000;
 
 pub(crate) fn fill_times(
@@ -287,7 +286,7 @@ pub(crate) fn fill_times(
     times: &mut ChunkTimes,
 ) {
     let ticks = &frame.ticks()[range];
-    // that of the chunk before
+    // end of the last tick of the previous chunk
     let mut end = times.ends.last().copied();
     times.pauses.clear();
     for list in [&mut times.starts, &mut times.ends] {
@@ -310,10 +309,9 @@ pub(crate) fn fill_times(
     times.number = number;
 }
 
-/// Requests outstanding above which it counts as busy.
+/// Requests in flight above which a device counts as busy.
 const BUSY_QUEUE: f64 = 1.0;
-/// Longer ticks than these say nothing of steadiness: means over minutes are
-/// smooth whatever the load is.
+/// Longest tick that counts for steadiness: means over minutes are smooth under any load.
 const LONGEST_STEADY_NS: u64 = 60_000_000_000;
 
 fn feed(statistic: &mut Statistic, plan: &StatisticPlan, columns: &NodeColumns<'_>, times: &ChunkTimes) {
@@ -323,7 +321,7 @@ fn feed(statistic: &mut Statistic, plan: &StatisticPlan, columns: &NodeColumns<'
         let length = queue.values[tick];
         match statistic.kind {
             Pseudo::LightLoad | Pseudo::LightLoadBytes if !gap => {
-                if let Some(light) = LIGHT_QUEUES.iter().position(|most| length <= *most) {
+                if let Some(light) = LIGHT_QUEUES.iter().position(|max_queue| length <= *max_queue) {
                     statistic.light[light].one(times.number + tick, value.values[tick], value.weights[tick]);
                 }
             }

@@ -1,5 +1,5 @@
-//! What a judge keeps from one window to the next. Preparing the rules for a machine's series costs more than judging
-//! a minute of them, and a screen that judges every few seconds meets the same series and topology each time.
+//! Cache of a compiled program from one window to the next. Compiling the rules for a machine's series costs more than
+//! judging a minute of them, and a screen that judges every few seconds has the same series and topology each time.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::observation::Observation;
 use crate::program::JudgeProgram;
 use crate::states::States;
 
-/// A program, all that it was made from, and the states that it feeds, as they were before any tick.
+/// A program, the inputs that it was compiled from, and the states that it feeds, as they were before any tick.
 pub(crate) struct KeptProgram {
     schema: Arc<Schema>,
     topology: Option<Topology>,
@@ -21,7 +21,7 @@ pub(crate) struct KeptProgram {
 }
 
 impl KeptProgram {
-    /// Keeps what was made for the first series of a window.
+    /// Keeps the program for the first schema of a window.
     pub fn new(
         seen: &Observation,
         schema: &Arc<Schema>,
@@ -39,7 +39,7 @@ impl KeptProgram {
         }
     }
 
-    /// The same again, where it would be made from the same.
+    /// The program and fresh states, where the inputs are the same.
     pub fn again(
         &self,
         seen: &Observation,
@@ -54,14 +54,14 @@ impl KeptProgram {
     }
 }
 
-/// The newest note of the topology that was read, with its text: each window brings the same one.
+/// Parses notes of the topology and keeps the last one: each window has the same note.
 #[derive(Default)]
 pub(crate) struct TopologyReader {
     last: Option<(String, Topology)>,
 }
 
 impl TopologyReader {
-    /// What the note says.
+    /// Topology of a note.
     pub fn read(&mut self, note: &Note) -> Result<Topology, serde_json::Error> {
         if let Some((_, topology)) = self.last.as_ref().filter(|(text, _)| *text == note.text) {
             return Ok(topology.clone());

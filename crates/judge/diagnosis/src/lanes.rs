@@ -1,11 +1,10 @@
-//! Sums over ticks that come out the same to the last bit however a log is cut
-//! into frames, and that still add several ticks at once: tick number `i` of
-//! the whole log always goes into lane `i % 4`.
+//! Sums over ticks that are bit-identical however a log is cut into frames, and that still add several ticks at once
+//! (SIMD): tick number `i` of the whole log always goes to lane `i % 4`.
 
 /// Lanes of a sum.
 pub(crate) const LANES: usize = 4;
 
-/// A weighted mean being collected.
+/// Sums of a weighted mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct LaneSums {
     products: [f64; LANES],
@@ -13,7 +12,7 @@ pub(crate) struct LaneSums {
 }
 
 impl LaneSums {
-    /// Adds all ticks that have a weight. `phase` is the number of the first tick.
+    /// Adds all ticks with a weight; `phase` is the number of the first tick in the log.
     pub fn add(&mut self, phase: usize, values: &[f64], weights: &[f64]) {
         let head = (LANES - phase % LANES) % LANES;
         let head = head.min(values.len());
@@ -22,8 +21,8 @@ impl LaneSums {
         for (index, (&v, &w)) in first.iter().zip(first_weights).enumerate() {
             self.one(phase + index, v, w);
         }
-        let whole = values.len() / LANES * LANES;
-        let quads = values[..whole].chunks_exact(LANES).zip(weights[..whole].chunks_exact(LANES));
+        let aligned = values.len() / LANES * LANES;
+        let quads = values[..aligned].chunks_exact(LANES).zip(weights[..aligned].chunks_exact(LANES));
         for (v, w) in quads {
             for lane in 0..LANES {
                 // false for a gap, whose weight is NaN
@@ -32,7 +31,7 @@ impl LaneSums {
                 self.weights[lane] += if some { w[lane] } else { 0.0 };
             }
         }
-        for index in whole..values.len() {
+        for index in aligned..values.len() {
             self.one(phase + head + index, values[index], weights[index]);
         }
     }
@@ -46,7 +45,7 @@ impl LaneSums {
         }
     }
 
-    /// Adds tick number `at`.
+    /// Adds tick number `index`.
     pub fn one(&mut self, index: usize, value: f64, weight: f64) {
         if weight > 0.0 {
             self.products[index % LANES] += value * weight;
@@ -64,7 +63,7 @@ impl LaneSums {
         self.weights.iter().sum()
     }
 
-    /// The weighted mean; `None` where nothing had a weight.
+    /// The weighted mean; `None` where no tick had a weight.
     pub fn mean(&self) -> Option<f64> {
         let weight = self.weight();
         (weight > 0.0).then(|| self.product() / weight)

@@ -1,24 +1,25 @@
-//! Rules over samples and topology: what holds the machine back, what was
-//! ruled out and why, and what to do.
+//! Judges samples and topology by rules: the bottleneck, what was ruled out and why, and what to do.
 //!
 //! A [`Pack`] is a set of rules by one authority, read from TOML
 //! (`docs/rules.md`). A [`Judge`] takes frames and notes one after another,
 //! from a live sampler or a log, and gives one [`Verdict`] a pack at the end.
 //! It keeps sums and not samples, so a log may be of any length.
 //!
-//! In the order in which it happens:
+//! In the order of processing:
 //!
-//! - `load`, `read`, `names`, `pseudo`, `advice`, `packs`: text to rules
-//! - `scene`, `build`, `program`, `stand_in`: a schema and topology to columns to compute
-//! - `paging`: how much of a disk's work is paging
-//! - `ceilings`: a load against what a probe measured its device to do; `profiles`: what is said of that
-//! - `node`, `lanes`, `window`, `spread`, `stream`, `states`: ticks to sums, which `judge` makes
-//! - `kept`: what a judge of window after window need not make again
-//! - `observation`: all that the judge saw; what follows only reads it
-//! - `trends`: where the judged quantities are heading, and what changed
-//! - `monitor`, `history`: rules tick by tick, as alerts ask for them
+//! - `pack_reader`, `rule`, `counter_names`, `pseudo_counters`, `advice`, `packs`: from text to rules
+//! - `schema_index`, `node_builder`, `paging_nodes`, `rule_program`, `logical_stand_ins`: compile the rules for a
+//!   schema and topology
+//! - `device_ceiling`: compares a load with the measured ceiling of its device
+//! - `node`, `lane_sums`, `window_buckets`, `steadiness`, `rule_progress`, `window_states`: from ticks to sums, run by
+//!   `judge`
+//! - `program_cache`: keeps a compiled program from window to window
+//! - `observation`: everything that the judge collected; what follows only reads it
+//! - `trends`: slopes, steps and rhythms of the judged quantities
+//! - `rule_monitor`, `norm_and_depletion`: rules tick by tick, for alerts
 //! - `compare`: two windows side by side
-//! - `outcome`, `rank`, `certainty`, `phases`, `words`, `culprits`, `finish`: sums to the verdict
+//! - `rule_outcome`, `ranking`, `confidence`, `phases`, `sentences`, `culprits`, `build_verdict`: from sums to the
+//!   verdict
 
 pub mod advice;
 mod askers;
@@ -71,14 +72,14 @@ pub use monitor::{RuleMonitor, RuleTick};
 pub use rule::{Bottleneck, Pack, Rule, Severity};
 pub use verdict::{Culprit, Finding, Verdict};
 
-/// The machine's own disks among the instances of a schema, each once: what stands on others and
-/// what is memory is left out.
+/// The machine's physical disks among the instances of a schema, each once: stacked devices and memory disks are left
+/// out.
 pub fn disks<'a>(schema: &'a diskwright_base::Schema, topology: Option<&'a diskwright_base::Topology>) -> Vec<&'a str> {
     scene::SchemaIndex::new(schema, topology, &[]).disks().to_vec()
 }
 
-/// Share of a device's ceiling that a load uses, by the utilisation law over reads and writes; `None`
-/// where what was not measured could add to it.
+/// Share of a device's ceiling that a load uses, by the utilization law over reads and writes; `None` where unmeasured
+/// kinds of requests could add to it.
 pub fn ceiling_used(ceiling: &Ceiling, class: diskwright_base::DeviceClass, load: DeviceLoad) -> Option<f64> {
     let used = ceilings::DeviceCeiling::of(ceiling, class).used(&load);
     used.is_finite().then_some(used)

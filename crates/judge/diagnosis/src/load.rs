@@ -1,5 +1,5 @@
-//! From the text of a pack to its rules. Everything that can be checked
-//! without a log is checked here: keys, words, counters, units, references.
+//! Reads the text of a pack into rules. Everything that can be checked without a log is checked here: keys, words,
+//! counters, units, references.
 
 use diskwright_base::DeviceClass;
 use diskwright_base::Problems;
@@ -14,7 +14,7 @@ const PER: &[(&str, QuantityDivisor)] =
     &[("spindle", QuantityDivisor::Spindle), ("processor", QuantityDivisor::Processor)];
 const ABSENT: &[(&str, Absent)] = &[("unjudged", Absent::Unjudged), ("inapplicable", Absent::Inapplicable)];
 
-/// Classes of devices, as packs name them.
+/// Device classes by their names in packs.
 pub(crate) const CLASSES: &[(&str, DeviceClass)] = &[
     ("rotational", DeviceClass::Rotational),
     ("flash", DeviceClass::Flash),
@@ -26,11 +26,10 @@ pub(crate) const CLASSES: &[(&str, DeviceClass)] = &[
 ];
 
 impl Pack {
-    /// Reads a pack. `file` is what errors call it.
+    /// Reads a pack; `file` is its name in error messages.
     ///
     /// # Errors
-    /// Everything that is wrong, by line. How rules refer to each other is checked
-    /// once each of them can be read.
+    /// Everything that is wrong, by line. References between rules are checked only once every rule can be read.
     pub fn load(file: &str, text: &str) -> Result<Pack, Problems> {
         let source = TomlSource::new(file, text);
         let pack = source.parse().and_then(|table| read_pack(&TomlFields::of_table(&source, &table)));
@@ -81,14 +80,14 @@ fn read_pack(top: &TomlFields<'_, '_>) -> Option<Pack> {
     })
 }
 
-/// Advice that rules asked for so far.
+/// Advice that rules have named so far.
 struct AdviceSelection<'a> {
     own: &'a [Advice],
     taken: Vec<Advice>,
 }
 
 impl AdviceSelection<'_> {
-    /// Settles an id; the error is a suggestion.
+    /// Selects the advice of an id; the error is a suggestion.
     fn want(&mut self, id: &str) -> Result<(), String> {
         let known = || self.own.iter().chain(advice::builtin());
         let Some(found) = known().find(|a| a.id == id) else {
@@ -101,7 +100,7 @@ impl AdviceSelection<'_> {
     }
 }
 
-/// `none = ["memory.*"]` stands for every rule of that name that blames something.
+/// Expands `none = ["memory.*"]` to every rule of that family that has a weight.
 fn spell_out(rules: &mut [(Rule, usize)]) {
     let blaming: Vec<String> =
         rules.iter().map(|(rule, _)| rule).filter(|r| r.weight > 0.0).map(|r| r.id.clone()).collect();
@@ -126,7 +125,7 @@ fn spell_out(rules: &mut [(Rule, usize)]) {
     }
 }
 
-/// `none` names rules of the pack, and no rule sets itself aside, be it over others.
+/// Checks that `none` names rules of the pack, and that no rule sets itself aside, even through others.
 fn check_relations(source: &TomlSource<'_>, rules: &[(Rule, usize)]) {
     let known = || rules.iter().map(|(rule, _)| rule);
     for (rule, offset) in rules {
@@ -204,13 +203,13 @@ fn read_rule(source: &TomlSource<'_>, value: TomlValue<'_, '_>, wanted: &mut Adv
     if alert.is_some() && all.iter().any(Condition::is_of_window) {
         fields.wrong("an alert is judged at each tick: no `steadiness`, no `trend`, no counter of the whole window");
     }
-    // any of these that is missing was told above
+    // a missing one has been reported above
     let _ = (id?, object?, bottleneck?, severity?);
     let (title, from, explain) = (title?.to_owned(), from?.to_owned(), explain?.to_owned());
     Some(Rule { title, source: from, explain, all, any, alert: alert.flatten(), ..rule })
 }
 
-/// Which instances; leaves for disks where nothing is said.
+/// Reads the instance filter; by default leaves for disks and all for other objects.
 fn read_which(fields: &TomlFields<'_, '_>, object: Option<&str>) -> InstanceFilter {
     let disks = object == Some("physical_disk");
     let which = fields.word("which", &InstanceFilter::ALL);
@@ -220,7 +219,7 @@ fn read_which(fields: &TomlFields<'_, '_>, object: Option<&str>) -> InstanceFilt
     which.unwrap_or(if disks { InstanceFilter::Leaf } else { InstanceFilter::All })
 }
 
-/// What is shown of every disk that is blamed: rates, sizes, both directions, queue and busy time.
+/// Counters shown for every blamed disk: rates, sizes, both directions, queue and busy time.
 fn always_shown(rule: &Rule) -> &'static [&'static str] {
     let disk = matches!(rule.object.as_str(), "physical_disk" | "logical_disk");
     if !disk || !(rule.bottleneck.blames() || rule.bottleneck == Bottleneck::Unknown) {
@@ -238,18 +237,18 @@ fn always_shown(rule: &Rule) -> &'static [&'static str] {
     ]
 }
 
-/// A counter by the text at a place of the file; what is unknown is noted.
+/// Resolves a counter named at an offset of the file; an unknown one is reported.
 fn counter(fields: &TomlFields<'_, '_>, object: &str, text: &str, offset: usize) -> Option<RuleCounter> {
     RuleCounter::settle(object, text).map_err(|m| fields.source.wrong(offset, &fields.item, m)).ok()
 }
 
-/// A list of counters.
+/// Reads a list of counters.
 fn counters(fields: &TomlFields<'_, '_>, key: &'static str, object: &str) -> Vec<RuleCounter> {
     let texts = fields.texts(key).into_iter();
     texts.filter_map(|(text, offset)| counter(fields, object, text, offset)).collect()
 }
 
-/// The lists that name counters and advice.
+/// Reads the lists that name counters and advice.
 fn read_lists(fields: &TomlFields<'_, '_>, mut rule: Rule, wanted: &mut AdviceSelection<'_>) -> Rule {
     rule.evidence = counters(fields, "evidence", &rule.object);
     for shown in always_shown(&rule) {
@@ -319,11 +318,11 @@ fn read_alert(inner: &TomlFields<'_, '_>, object: &str) -> Option<AlertTerms> {
     well.then_some(terms)
 }
 
-/// The conditions of a list; nothing where one of them is wrong.
+/// Reads a list of conditions; `None` where one of them is wrong.
 fn read_conditions(fields: &TomlFields<'_, '_>, key: &'static str, object: &str) -> Option<Vec<Condition>> {
     let tables = fields.tables(key).into_iter();
     let read = |value| read_condition(&TomlFields::of(fields.source, &fields.item, value)?, object);
-    // each is read, so that each one's mistakes are told
+    // all are read before `None` is returned, so that every mistake is reported
     let read: Vec<Option<Condition>> = tables.map(read).collect();
     read.into_iter().collect()
 }
@@ -334,7 +333,7 @@ fn read_condition(fields: &TomlFields<'_, '_>, object: &str) -> Option<Condition
     let limits: Vec<_> =
         Comparator::ALL.into_iter().filter_map(|(key, compare)| Some((key, compare, fields.take(key)?))).collect();
     let factor = fields.number("limit_times", f64::MIN, f64::MAX);
-    // an unknown key first: it is most likely the limit, mistyped
+    // unknown keys are reported first: one is most likely the mistyped limit
     let well = fields.finish();
     let (key, compare, value) = match limits[..] {
         [limit] => limit,
@@ -460,7 +459,7 @@ fn read_limit(
     limit.map(RuleLimit::Number)
 }
 
-/// Counters of the whole window go with neither sums, changes nor limits.
+/// Rejects counters of the whole window in sums, changes and limits.
 fn check_window_counters(fields: &TomlFields<'_, '_>, condition: &Condition) {
     let quantity = &condition.quantity;
     let limit = match &condition.limit {
@@ -477,7 +476,7 @@ fn check_window_counters(fields: &TomlFields<'_, '_>, condition: &Condition) {
     }
 }
 
-/// A limit must be in the quantity's unit.
+/// Checks that the limit is in the quantity's unit.
 fn check_limit(fields: &TomlFields<'_, '_>, key: &str, condition: &Condition) {
     let quantity = &condition.quantity;
     let of_window = condition.over != ConditionSpan::Tick;

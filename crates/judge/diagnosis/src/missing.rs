@@ -1,5 +1,5 @@
-//! What a log lacked, and how to record it next time, in the words of whatever
-//! made the log. The words are data: `rules/record.toml`.
+//! Instructions for recording counters that a log lacked, in the terms of the program that made the log. The texts are
+//! data: `rules/record.toml`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -28,7 +28,7 @@ impl LogOrigin {
         ("unix", LogOrigin::Unix),
     ];
 
-    /// Of a format's id, as a [`diskwright_base::Note::SOURCE`] note has it.
+    /// Origin for a format id, as a [`diskwright_base::Note::SOURCE`] note has it.
     pub fn of_format(format: &str) -> LogOrigin {
         let known = |of: &&OriginHints| of.formats.iter().any(|start| format.starts_with(start.as_str()));
         let found = data().source.iter().find(known);
@@ -41,25 +41,25 @@ impl LogOrigin {
         data().source.iter().find(|of| of.id == *id)
     }
 
-    /// Its name for people.
+    /// Name of the program for people.
     pub fn title(self) -> &'static str {
         self.data().map_or("an unknown program", |of| of.title.as_str())
     }
 }
 
-/// What to do where nobody knows how many disks stand behind one.
+/// Instruction for logs that do not show how many disks are behind a device.
 const ARRAYS: &str = "this log does not show how many disks are behind a controller: run again with `--array \
                       'PhysicalDisk(0)=raid5:3'`, or with `--array '*=single'` if each is a single disk";
 
 impl MissingCounters {
-    /// Of the rules that could not be judged in a log of a source.
+    /// Collects the missing counters of the unjudged rules in a log of this origin.
     pub fn of(unjudged: &[UnjudgedRule], source: LogOrigin) -> MissingCounters {
         let names = unjudged.iter().flat_map(|u| &u.missing);
-        // a counter of nothing but gaps was recorded
+        // a counter that has only gaps was recorded
         let mut counters: Vec<String> = names.filter(|name| !name.ends_with(" (gaps only)")).cloned().collect();
         counters.sort_unstable();
         counters.dedup();
-        // no counter brings this one: it has to be said
+        // no tool records this one: the user has to give it
         let plan = RecordingPlan::new(counters.iter().map(String::as_str).filter(|name| *name != SPINDLES), source);
         let mut how = plan.how();
         if counters.iter().any(|name| name == SPINDLES) {
@@ -69,8 +69,8 @@ impl MissingCounters {
     }
 }
 
-/// How to record counters next time with what made the log: commands and
-/// settings, then what that program can never bring.
+/// Instructions for recording counters with the program that made the log: commands and settings, then the counters
+/// that this program cannot provide.
 pub fn how_to_record(counters: &[&str], source: LogOrigin) -> Vec<String> {
     let plan = RecordingPlan::new(counters.iter().copied(), source);
     let mut lines = plan.how();
@@ -86,7 +86,7 @@ struct RecordingData {
     never: Vec<UnavailableCounter>,
 }
 
-/// A kind of source.
+/// Texts for one origin of logs.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OriginHints {
@@ -94,7 +94,9 @@ struct OriginHints {
     title: String,
     formats: Vec<String>,
     names: NameVocabulary,
+    #[serde(rename = "every")]
     every: bool,
+    #[serde(rename = "short")]
     short: String,
     tool: Vec<Tool>,
 }
@@ -125,10 +127,15 @@ impl NameVocabulary {
 #[serde(default, deny_unknown_fields)]
 #[derive(Default)]
 struct Tool {
+    #[serde(rename = "line")]
     line: String,
+    #[serde(rename = "also")]
     also: String,
+    #[serde(rename = "join")]
     join: String,
+    #[serde(rename = "reads_join")]
     reads_join: String,
+    #[serde(rename = "names_join")]
     names_join: String,
     group: Vec<ToolGroup>,
 }
@@ -136,12 +143,21 @@ struct Tool {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct ToolGroup {
+    /// Names that belong to this group.
+    #[serde(rename = "is")]
     is: Vec<String>,
+    /// Parts of names; a name that contains one belongs to this group.
+    #[serde(rename = "holds")]
     holds: Vec<String>,
+    /// Counters that the group provides without a name of their own.
+    #[serde(rename = "gives")]
     gives: Vec<String>,
     flag: String,
+    #[serde(rename = "read")]
     read: String,
+    #[serde(rename = "form")]
     form: String,
+    #[serde(rename = "what")]
     what: String,
 }
 
@@ -162,8 +178,10 @@ struct UnavailableCounter {
     because: String,
 }
 
+/// Texts of `rules/record.toml`.
+///
 /// # Panics
-/// When `rules/record.toml` is wrong, which a test rules out.
+/// Where `rules/record.toml` is wrong, which a test excludes.
 fn data() -> &'static RecordingData {
     static DATA: OnceLock<RecordingData> = OnceLock::new();
     DATA.get_or_init(|| {
@@ -174,11 +192,11 @@ fn data() -> &'static RecordingData {
 /// A name in a source's vocabulary, and the group of a tool that brings it.
 type GroupMatch = (usize, usize, String);
 
-/// Formulas within formulas that are followed.
+/// Largest depth of formulas within formulas.
 const DEPTH: usize = 4;
 
 impl OriginHints {
-    /// What of a tool brings a counter: by name, or what it is computed from.
+    /// Groups of a tool that provide a counter: by its name, or the counters that it is computed from.
     fn brings(&self, tool: usize, id: &str, depth: usize) -> Option<Vec<GroupMatch>> {
         let counter = Catalogue::builtin().get(id)?;
         self.by_name(tool, counter).map(|found| vec![found]).or_else(|| {
@@ -211,7 +229,7 @@ impl OriginHints {
     }
 }
 
-/// What was asked for, sorted into tools.
+/// Counters to record, sorted into the tools of an origin.
 struct RecordingPlan {
     source: LogOrigin,
     of: Option<&'static OriginHints>,
@@ -225,7 +243,7 @@ impl RecordingPlan {
         for counter in counters {
             let had = match made_of(counter) {
                 Some(made) if !made.any.is_empty() => made.any.iter().any(|part| plan.add(part)),
-                // each is added, whatever became of the others
+                // `fold` and not `all`: every part is added even where an earlier one is unavailable
                 Some(made) => made.all.iter().map(|part| plan.add(part)).fold(true, |all, had| all & had),
                 None => plan.add(counter),
             };
@@ -238,7 +256,7 @@ impl RecordingPlan {
         plan
     }
 
-    /// Adds what brings a counter; false where nothing does.
+    /// Adds the groups that provide a counter; false where none does.
     fn add(&mut self, counter: &str) -> bool {
         let Some(of) = self.of else { return false };
         let mut ways = (0..of.tool.len()).filter_map(|tool| of.brings(tool, counter, DEPTH));
@@ -299,7 +317,7 @@ impl RecordingPlan {
         if what.is_empty() { String::new() } else { of.short.replace("{what}", &what.join(", ")) }
     }
 
-    /// A sentence for each reason why something cannot be had.
+    /// One sentence for each reason why counters are unavailable.
     fn never(&self) -> Vec<String> {
         let mut by_reason: Vec<(String, Vec<&str>)> = Vec::new();
         for counter in &self.never {
@@ -318,7 +336,7 @@ impl RecordingPlan {
     }
 }
 
-/// A name as its group writes it.
+/// A name in the form that its group uses.
 fn formed(group: &ToolGroup, name: &str) -> String {
     let (object, counter) = name.split_once('\\').unwrap_or(("", name));
     match group.form.as_str() {
@@ -327,7 +345,7 @@ fn formed(group: &ToolGroup, name: &str) -> String {
     }
 }
 
-/// What a quantity that is no counter is made of.
+/// Counters that make up a quantity which is no counter of the catalogue.
 fn made_of(counter: &str) -> Option<&'static CounterParts> {
     let (_, short) = counter.split_once('.')?;
     data().made_of.iter().find(|made| made.id == short && Catalogue::builtin().get(counter).is_none())
@@ -457,7 +475,7 @@ mod tests {
         assert!(MissingCounters::of(&[], LogOrigin::Perfmon).how.is_empty());
     }
 
-    /// Every counter of every pack has an answer for every source.
+    /// Every counter of every pack has instructions, or a reason, for every origin.
     #[test]
     fn nothing_that_a_rule_names_is_left_without_an_answer() {
         for pack in crate::packs::all().unwrap() {

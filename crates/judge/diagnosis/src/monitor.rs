@@ -1,5 +1,5 @@
-//! Rules tick by tick, as alerts ask for them: whether each holds now, and at what value. The conditions are the
-//! judge's own, so that a rule means the same in an alert and in a verdict.
+//! Judges rules tick by tick for alerts: whether each holds now, and at what value. It uses the judge's own conditions,
+//! so that a rule means the same in an alert and in a verdict.
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ pub struct RuleTick<'a> {
     pub rule: usize,
     /// The instance; empty for the machine.
     pub instance: &'a str,
-    /// Whether it holds; `None` where that cannot be told.
+    /// True where it holds; `None` where that is unknown.
     pub holds: Option<bool>,
-    /// Position of the leading condition, and its quantity's value.
+    /// Position of the leading condition among the rule's conditions, and the value of its quantity.
     pub lead: Option<(usize, f64)>,
 }
 
@@ -69,7 +69,7 @@ impl RuleMonitor {
         &self.packs[0]
     }
 
-    /// Takes in what a note says of the machine.
+    /// Adds a note; only the topology matters here.
     pub fn note(&mut self, note: &Note) {
         if note.kind == Note::TOPOLOGY
             && let Ok(topology) = serde_json::from_str::<Topology>(&note.text)
@@ -81,7 +81,7 @@ impl RuleMonitor {
         }
     }
 
-    /// Judges tick number `index` of a frame; each rule is told at each of its instances.
+    /// Judges tick number `index` of a frame and calls `each` for every rule at every instance.
     pub fn tick(&mut self, frame: &Frame, index: usize, each: &mut dyn FnMut(RuleTick<'_>)) {
         self.prepare(frame.schema());
         let RuleMonitor { program, states, grid, slots, times, scratch, ticks, .. } = self;
@@ -125,7 +125,7 @@ impl RuleMonitor {
 }
 
 impl Condition {
-    /// The quantity in full, its limit where that is a number, and their unit.
+    /// Text of the quantity, its limit where that is a number, and their unit.
     pub fn shown(&self) -> (String, Option<f64>, String) {
         let limit = match &self.limit {
             RuleLimit::Number(limit) => Some(*limit),

@@ -1,5 +1,4 @@
-//! Counter names in rules: what a short name means, its unit, and what
-//! somebody who mistyped it may have meant.
+//! Counter names in rules: resolves short names, with units and suggestions for mistyped names.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -10,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use crate::pseudo::{self, PSEUDO, Pseudo};
 
-/// A counter that a rule names, settled.
+/// A counter that a rule names, resolved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleCounter {
     /// Object, as in the catalogue, or `machine`.
@@ -19,9 +18,9 @@ pub struct RuleCounter {
     pub id: String,
     /// Unit, as in the catalogue.
     pub unit: String,
-    /// Where it is no counter of the catalogue.
+    /// The pseudo counter, where it is no counter of the catalogue.
     pub pseudo: Option<Pseudo>,
-    /// True for an amount in the tick, which adds up instead of averaging.
+    /// True for an amount per tick, which is summed over ticks instead of averaged.
     pub is_total: bool,
 }
 
@@ -32,8 +31,8 @@ impl Serialize for RuleCounter {
 }
 
 impl RuleCounter {
-    /// What `text` means in a rule on `object`: a counter of the object, a
-    /// pseudo counter of it, or a full id. The error is a suggestion.
+    /// Resolves `text` in a rule on `object`: a counter of the object, a pseudo counter of it, or a full id. The error
+    /// text has a suggestion.
     pub fn settle(object: &str, text: &str) -> Result<RuleCounter, String> {
         RuleCounter::find(object, text).ok_or_else(|| {
             let near = did_you_mean(text, candidates(object).iter().map(String::as_str));
@@ -41,12 +40,12 @@ impl RuleCounter {
         })
     }
 
-    /// The same where nobody is to be told what else it could be: a suggestion takes long to find.
+    /// Like [`RuleCounter::settle`] without a suggestion, which takes long to find.
     pub fn find(object: &str, text: &str) -> Option<RuleCounter> {
         RuleCounter::known(&format!("{object}.{text}")).or_else(|| RuleCounter::known(text))
     }
 
-    /// True where the value is one of the whole window.
+    /// True where the value is of the whole window.
     pub fn is_of_window(&self) -> bool {
         self.pseudo.is_some_and(Pseudo::is_of_window)
     }
@@ -63,7 +62,7 @@ impl RuleCounter {
             });
         }
         let counter = Catalogue::builtin().get(id)?;
-        // processes are no series: they come in tables, and name culprits
+        // processes are not series: they come in tables and only name culprits
         (object != "process").then(|| RuleCounter {
             object: object.into(),
             id: id.into(),
@@ -74,7 +73,7 @@ impl RuleCounter {
     }
 }
 
-/// Names that a rule on `object` could have meant: its own short ones, and all full ids.
+/// Candidates for a suggestion in a rule on `object`: its own short names, and all full ids.
 fn candidates(object: &str) -> Vec<String> {
     let own = format!("{object}.");
     let pseudo = PSEUDO.iter().flat_map(|p| p.objects.iter().map(move |o| format!("{o}.{}", p.name)));
@@ -116,8 +115,8 @@ pub fn product_unit(a: &str, b: &str) -> String {
     }
 }
 
-/// True where values of the two units can be added or compared. Counts go
-/// with every other count: a spindle, a request and a process are all one.
+/// True where values of the two units can be added or compared. Counts of spindles, requests and processes are
+/// compatible.
 pub fn comparable(a: &str, b: &str) -> bool {
     let plain = |unit: &str| match unit {
         "" | "count" | "requests" | "processes" => "count".to_owned(),

@@ -1,9 +1,9 @@
-//! Quantities as columns. A program for a schema is a list of nodes, each
-//! computed from cells or from earlier nodes, a chunk of ticks at a time.
+//! Computes quantities as columns. A program for a schema is a list of nodes, each computed from cells or from earlier
+//! nodes, a chunk of ticks at a time.
 //!
-//! A node gives two columns: values, and weights for means over ticks. A
-//! weight of `NaN` is a gap; a weight of 0 means that nothing happened which
-//! the value could be of, and then the value is `NaN` and no comparison holds.
+//! A node gives two columns: values, and weights for means over ticks. A weight of `NaN` is a gap. A weight of 0 means
+//! that there was no event to measure (no reads, no read latency); the value is then `NaN` and no comparison holds.
+//! Expressions such as `weight * 0.0` pass a gap on: they are `NaN` for a gap and 0 otherwise.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub(crate) type NodeId = usize;
 /// instance stay in the first-level cache.
 pub(crate) const CHUNK: usize = 256;
 
-/// How a node is computed.
+/// A computed quantity.
 #[derive(Clone, Debug)]
 pub(crate) enum ProgramNode {
     /// A counter of an instance. A total weighs 1 a tick, so that it adds up.
@@ -37,35 +37,34 @@ pub(crate) enum ProgramNode {
     Formula(Box<Formula>),
     /// Operations a second on each member of an array (NT Magazine 1998).
     Load { reads: NodeId, writes: NodeId, factor: f64, members: f64 },
-    /// The middle of a set's members, for [`ProgramNode::Ratio`]; `least` is the
-    /// weight below which a member does not count.
+    /// The middle values of an array's members, for [`ProgramNode::Ratio`]; members of less weight than `least` do not
+    /// count.
     Order { members: Vec<NodeId>, least: f64 },
-    /// A member over the median of its fellows, of at least `floor`.
+    /// A member's value over the median of the other members, of at least `floor`.
     Ratio { own: NodeId, order: NodeId, floor: f64, least: f64 },
     /// 1 where the node is above 0, else 0.
     Positive(NodeId),
-    /// A device's load against what a probe measured of it.
+    /// A device's load compared with its measured ceiling.
     Measured(Box<CeilingNodes>),
     /// Share of disks' traffic that is swapping.
     Swapping(Box<SwapNodes>),
-    /// A part of a whole, from 0 to 1; 0 where there is no whole.
+    /// A part over its total, from 0 to 1; 0 where the total is 0.
     Share { part: NodeId, whole: NodeId },
 }
 
-/// What a device does, and the most that it was measured to do.
+/// A device's load, and its measured ceiling.
 #[derive(Clone, Debug)]
 pub(crate) struct CeilingNodes {
     pub reads: NodeId,
     pub writes: NodeId,
     pub read_bytes: NodeId,
     pub write_bytes: NodeId,
-    /// Seconds a transfer, where they are to be held against those of one
-    /// request alone; the share of the ceiling otherwise.
+    /// Seconds per transfer, to compare with the latency at queue depth 1; `None` to compute the share of the ceiling.
     pub latency: Option<NodeId>,
     pub most: DeviceCeiling,
 }
 
-/// Swap traffic, and the disks that it may go to. What the log lacks is `None`.
+/// Swap traffic, and the traffic of the disks that it may go to. Counters that the log lacks are `None`.
 #[derive(Clone, Debug)]
 pub(crate) struct SwapNodes {
     pub pages_in: Option<NodeId>,
@@ -73,9 +72,9 @@ pub(crate) struct SwapNodes {
     pub faults: Option<NodeId>,
     pub bytes: Option<NodeId>,
     pub transfers: Option<NodeId>,
-    /// Bytes a second that go to zram.
+    /// Bytes per second that go to zram.
     pub in_memory: Option<NodeId>,
-    /// Of the machine.
+    /// Page size of the machine, bytes.
     pub page_bytes: f64,
 }
 
@@ -91,8 +90,7 @@ impl SwapNodes {
         let all = (pages_in + pages_out) * self.page_bytes;
         let on_disk = (all - in_memory.unwrap_or(0.0)).max(0.0);
         let by_bytes = bytes.filter(|b| *b > 0.0).map_or(0.0, |bytes| on_disk / bytes);
-        // a swap-in brings its neighbours along, eight pages at once where the kernel is not told otherwise; a
-        // swap-out goes with the others of its batch of 32
+        // a swap-in reads a cluster of eight pages by default; a swap-out is written in batches of 32 pages
         let reads = faults.map_or(pages_in / 8.0, |faults| faults.min(pages_in));
         let requests = (reads + pages_out / 32.0) * if all > 0.0 { on_disk / all } else { 0.0 };
         let by_requests = transfers.filter(|t| *t > 0.0).map_or(0.0, |transfers| requests / transfers);
@@ -100,7 +98,7 @@ impl SwapNodes {
     }
 }
 
-/// A rule's quantity.
+/// A rule's quantity: `(first + plus - minus) * times / over / per`.
 #[derive(Clone, Debug)]
 pub(crate) struct Formula {
     pub first: NodeId,
@@ -130,7 +128,7 @@ impl NodeFactor {
 }
 
 impl ProgramNode {
-    /// The nodes that this one reads.
+    /// Nodes that this one reads.
     pub fn operands(&self) -> Vec<NodeId> {
         match self {
             ProgramNode::Cells { .. } | ProgramNode::Constant(_) => Vec::new(),
@@ -155,7 +153,7 @@ impl ProgramNode {
     }
 }
 
-/// A stretch of a frame under evaluation.
+/// A range of a frame's ticks under evaluation.
 pub(crate) struct Chunk<'a> {
     pub frame: &'a Frame,
     /// Positions in the frame.
@@ -165,6 +163,7 @@ pub(crate) struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
+    /// Number of ticks.
     pub fn len(&self) -> usize {
         self.range.len()
     }
@@ -175,7 +174,7 @@ impl Chunk<'_> {
 pub(crate) struct NodeColumn {
     pub values: Vec<f64>,
     pub weights: Vec<f64>,
-    /// These two are used by [`ProgramNode::Order`] alone.
+    /// Middle value of the members; used, like `sorted`, only by [`ProgramNode::Order`].
     middle: Vec<f64>,
     sorted: Vec<f64>,
     /// True where any weight is a gap.
@@ -189,18 +188,19 @@ impl NodeColumn {
     }
 }
 
-/// Where nodes find their columns: `slot_of[node]` in `slots`.
+/// Columns of all nodes: that of `node` is `slots[slot_of[node]]`.
 pub(crate) struct NodeColumns<'a> {
     pub slot_of: &'a [usize],
     pub slots: &'a mut [NodeColumn],
 }
 
 impl NodeColumns<'_> {
+    /// Columns of a node.
     pub fn of(&self, node: NodeId) -> &NodeColumn {
         &self.slots[self.slot_of[node]]
     }
 
-    /// Computes a node whose operands are there already.
+    /// Computes a node whose operands have been computed.
     pub fn evaluate(&mut self, id: NodeId, node: &ProgramNode, chunk: &Chunk<'_>) {
         let mut out = std::mem::take(&mut self.slots[self.slot_of[id]]);
         out.size(chunk.len());
@@ -298,7 +298,7 @@ impl NodeColumns<'_> {
                 *weight += w * 0.0;
             }
         }
-        // an instance without operations makes a sum that is no number
+        // an instance without operations makes the sum `NaN`
         quiet(out);
     }
 
@@ -324,10 +324,10 @@ impl NodeColumns<'_> {
         out.weights.copy_from_slice(chunk.seconds);
         for &id in of {
             let slot = self.of(id);
-            for ((most, weight), (v, w)) in
+            for ((largest, weight), (v, w)) in
                 out.values.iter_mut().zip(&mut out.weights).zip(slot.values.iter().zip(&slot.weights))
             {
-                *most = if v > most { *v } else { *most };
+                *largest = if v > largest { *v } else { *largest };
                 *weight += w * 0.0;
             }
         }
@@ -354,7 +354,7 @@ impl NodeColumns<'_> {
             self.with(id, out, |value, operand| value - operand);
         }
         if !formula.minus.is_empty() {
-            // a rest is never below nothing; the comparison keeps a NaN
+            // a difference is never below 0; written as a comparison because `max` would replace a NaN
             out.values.iter_mut().for_each(|v| *v = if *v < 0.0 { 0.0 } else { *v });
         }
         match formula.times {
@@ -367,7 +367,7 @@ impl NodeColumns<'_> {
             NodeFactor::Number(number) => out.values.iter_mut().for_each(|v| *v /= number),
             NodeFactor::Node(id) => {
                 self.with(id, out, quotient);
-                // a ratio's mean is the ratio of the means
+                // weighted by the divisor, the mean of the ratios is the ratio of the means
                 for (weight, divisor) in out.weights.iter_mut().zip(&self.of(id).values) {
                     *weight = if *divisor > 0.0 { *weight * divisor } else { *weight * 0.0 };
                 }
@@ -391,8 +391,8 @@ impl NodeColumns<'_> {
         }
     }
 
-    /// Leaves the members next to the middle: `values` and `weights` below and
-    /// above it, `middle` itself where their number is odd.
+    /// Finds the members around the median of each tick: `values` holds the one below, `weights` the one above, and
+    /// `middle` the median itself where their number is odd (else `NaN`).
     fn order(&self, members: &[NodeId], least: f64, out: &mut NodeColumn) {
         out.middle.resize(out.values.len(), 0.0);
         let sorted = &mut out.sorted;
@@ -402,7 +402,7 @@ impl NodeColumns<'_> {
             sorted.extend(busy.map(|s| s.values[tick]).filter(|v| !v.is_nan()));
             sorted.sort_unstable_by(f64::total_cmp);
             let (count, half) = (sorted.len(), sorted.len() / 2);
-            // too few to say what is usual: fewer than half of a member's fellows
+            // at least two members, and at least half of a member's peers, must count
             let enough = count >= 2 && 2 * (count - 1) >= members.len() - 1;
             (out.values[tick], out.middle[tick], out.weights[tick]) = match count % 2 {
                 _ if !enough => (f64::NAN, f64::NAN, f64::NAN),
@@ -417,7 +417,7 @@ impl NodeColumns<'_> {
         for tick in 0..chunk.len() {
             let (value, weight) = (own.values[tick], own.weights[tick]);
             let (below, middle, above) = (order.values[tick], order.middle[tick], order.weights[tick]);
-            // the median of the others: of the members without this one
+            // the median of the other members follows from the neighbours of the median of all
             let fellows = if middle.is_nan() {
                 if value <= below { above } else { below }
             } else if value < middle {
@@ -434,19 +434,19 @@ impl NodeColumns<'_> {
     }
 }
 
-/// `a / b`, and no number where there is nothing to divide by.
+/// `a / b`; `NaN` where `b` is not above 0.
 fn quotient(a: f64, b: f64) -> f64 {
     if b > 0.0 { a / b } else { f64::NAN }
 }
 
-/// Where there is no value there is no weight, except that a gap stays one.
+/// Sets the weight to 0 where the value is `NaN`; a gap stays a gap.
 fn quiet(out: &mut NodeColumn) {
     for (value, weight) in out.values.iter().zip(&mut out.weights) {
         *weight = if value.is_nan() { *weight * 0.0 } else { *weight };
     }
 }
 
-/// Without early exit, so that it runs four ticks at a time.
+/// True where any weight is a gap. Without early exit, so that the compiler vectorizes it.
 fn any_gap(weights: &[f64]) -> bool {
     weights.iter().fold(false, |any, w| any | w.is_nan())
 }

@@ -1,13 +1,13 @@
-//! Remarks of the log that bear on the verdict's certainty, each text once.
+//! Notes of the log that limit the verdict's certainty, each text once.
 
 use diskwright_base::Note;
 
 use crate::origin::LogOrigin;
 
-/// Texts kept of each kind; of more only the number is known.
+/// Largest number of different texts kept of each kind; further ones are only counted.
 const TEXTS: usize = 50;
 
-/// Bookmarks kept: people set them, and look for each of them.
+/// Largest number of bookmarks kept: people set them, and look for each of them.
 const BOOKMARKS: usize = 100_000;
 
 /// Notes collected so far.
@@ -16,18 +16,18 @@ pub(crate) struct VerdictNotes {
     pub list: Vec<NoteCount>,
     /// Bookmarks, each at its own time, in order of time.
     pub bookmarks: Vec<NoteCount>,
-    /// Gaps told, repeated ones too.
+    /// Number of gap notes, repeated ones included.
     pub gaps: u64,
     /// Notes beyond those kept.
     pub left_out: u64,
-    /// What made the log; of several, the first that was not ours.
+    /// The program that made the log; of several, the first that was not ours.
     pub source: LogOrigin,
 }
 
-/// A note's text and how often it came.
+/// A note's text and the number of its occurrences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NoteCount {
-    /// Of the first, nanoseconds since 1970.
+    /// Time of the first one, nanoseconds since 1970.
     pub time_ns: i64,
     pub kind: String,
     pub text: String,
@@ -35,6 +35,7 @@ pub(crate) struct NoteCount {
 }
 
 impl VerdictNotes {
+    /// Adds a note; notes that do not limit certainty are ignored.
     pub fn add(&mut self, note: &Note) {
         if note.kind == Note::SOURCE {
             if self.source == LogOrigin::Live {

@@ -1,5 +1,5 @@
-//! What a judge saw of a window: sums, not samples. The judge fills it; ranking, certainty,
-//! outcomes, phases and trends read it and change nothing.
+//! Observation of a window by a judge: sums, not samples. The judge fills it; ranking, confidence, outcomes, phases and
+//! trends only read it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::states::States;
 use crate::stream::RuleProgress;
 use crate::window::WindowState;
 
-/// Share of a cgroup's bytes below which it leaves a disk alone: ours.
+/// Smallest share of a cgroup's bytes at which it counts as using a disk. Our choice.
 const LEAST_ON_DISK: f64 = 0.05;
 
-/// A window as it was seen, and by what packs it is judged.
+/// An observed window, with the packs that judge it.
 pub(crate) struct Observation {
     pub packs: Vec<Pack>,
     pub topology: Option<Topology>,
@@ -31,14 +31,14 @@ pub(crate) struct Observation {
     pub grid: WindowGrid,
     pub notes: VerdictNotes,
     pub culprits: Culprits,
-    /// Who asked for what, by traces.
+    /// Programs that sent requests, from traces.
     pub askers: Askers,
     /// The series of the last frame.
     pub schema: Option<Arc<Schema>>,
 }
 
 impl Observation {
-    /// The rule that a stream judges, with logical disks where they stand in.
+    /// The rule of a progress state, rewritten to logical disks where they stand in.
     pub fn rule_of(&self, stream: &RuleProgress) -> &Rule {
         let other = self.states.stand_ins.get(&(stream.pack, stream.rule)).filter(|_| stream.stands_in);
         other.unwrap_or(&self.packs[stream.pack].rules[stream.rule])
@@ -49,14 +49,14 @@ impl Observation {
         self.schema.as_ref().is_some_and(|schema| schema.series.iter().any(|s| s.instance == instance))
     }
 
-    /// Measured disks that stand on nothing and are not memory.
+    /// Number of measured disks that are not stacked on others and are not memory.
     pub fn disks_seen(&self) -> usize {
         let Some(schema) = &self.schema else { return 0 };
         SchemaIndex::new(schema, self.topology.as_ref(), &self.ceilings).disks().len()
     }
 
-    /// Of each cgroup whose I/O is accounted by device: the share of its bytes
-    /// that goes to a device, or to one that stands on it.
+    /// Share of each cgroup's bytes that goes to a device, or to a device stacked on it, for cgroups whose I/O is
+    /// accounted by device.
     pub fn groups_on(&self, device: &str) -> BTreeMap<String, f64> {
         self.on_device(device, self.states.groups.iter())
     }
@@ -91,8 +91,8 @@ impl Observation {
             .collect()
     }
 
-    /// True where the log shows that a cgroup leaves a disk alone: what it reads and writes goes to others, and no
-    /// swap space is on this one. What is not known of its I/O may be with the disk.
+    /// True where the log shows that a cgroup does not use a disk: its reads and writes go to other disks, and there is
+    /// no swap space on this one. I/O to an unknown device may go to the disk.
     pub fn leaves_alone(&self, group: &str, disk: &str) -> bool {
         let Some(topology) = self.topology.as_ref().filter(|_| self.states.groups.len() < GROUPS) else {
             return false;

@@ -1,8 +1,8 @@
-//! What made a log, and what it lacked.
+//! The program that made a log, and the counters that the log lacked.
 
 use serde::Serialize;
 
-/// What kind of program made a log.
+/// Kind of program that made a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogOrigin {
@@ -35,17 +35,20 @@ pub enum LogOrigin {
     Unknown,
 }
 
-/// What could not be judged for want of counters, and how to record them.
+/// Counters that a log lacked, with instructions for recording them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct MissingCounters {
-    /// What made the log.
+    /// The program that made the log.
     pub source: LogOrigin,
     /// The counters, each once.
     pub counters: Vec<String>,
-    /// What to do to have them next time: commands and settings, a sentence or line each.
+    /// Instructions for recording them next time: commands and settings, a sentence or line each.
+    #[serde(rename = "how")]
     pub how: Vec<String>,
-    /// What this source cannot bring, with the reason.
+    /// Counters that this program cannot provide, with the reason.
+    #[serde(rename = "never")]
     pub never: Vec<String>,
-    /// `how` as a phrase; empty where there is nothing to do.
+    /// The instructions as a phrase; empty where there are none.
+    #[serde(rename = "short")]
     pub short: String,
 }

@@ -1,5 +1,4 @@
-//! From what a stream collected to whether its rule held there, and to the
-//! finding that says so.
+//! Decides from the collected progress whether a rule held at an instance, and builds the finding.
 
 use crate::names::RuleCounter;
 use crate::observation::Observation;
@@ -10,7 +9,7 @@ use crate::verdict::{Episode, Evidence, Finding, HoldInterval};
 use diskwright_base::Topology;
 use diskwright_base::moment::rfc3339;
 
-/// How a rule fared at an instance.
+/// Outcome of a rule at an instance.
 #[derive(Clone, Debug)]
 pub(crate) struct RuleOutcome<'a> {
     pub rule: &'a Rule,
@@ -18,9 +17,9 @@ pub(crate) struct RuleOutcome<'a> {
     pub stream: &'a RuleProgress,
     /// Share of the judged time at which it held; `None` where nothing could be judged.
     pub share: Option<f64>,
-    /// Seconds at which it had to hold.
+    /// Seconds for which it had to hold.
     pub needed_s: f64,
-    /// It held often enough, and so did its conditions of the window.
+    /// True where it held often enough, and its conditions on the whole window hold.
     pub holds: bool,
 }
 
@@ -31,41 +30,47 @@ pub(crate) struct ConditionValue {
     pub limit: f64,
 }
 
-/// The outcomes of all rules of a pack at all instances, in the rules' order.
-pub(crate) fn outcomes(seen: &Observation, pack: usize) -> Vec<RuleOutcome<'_>> {
-    let streams = seen.states.streams.iter().filter(|s| s.pack == pack);
-    let mut list: Vec<RuleOutcome> = streams.map(|stream| outcome(seen, seen.rule_of(stream), stream)).collect();
+/// Outcomes of all rules of a pack at all instances, in the rules' order.
+pub(crate) fn outcomes(observed: &Observation, pack: usize) -> Vec<RuleOutcome<'_>> {
+    let streams = observed.states.streams.iter().filter(|s| s.pack == pack);
+    let mut list: Vec<RuleOutcome> =
+        streams.map(|stream| outcome(observed, observed.rule_of(stream), stream)).collect();
     list.sort_by_key(|o| o.rule_at);
     list
 }
 
-fn outcome<'a>(seen: &'a Observation, rule: &'a Rule, stream: &'a RuleProgress) -> RuleOutcome<'a> {
-    let half_s = seen.window.seconds() / 2.0;
+fn outcome<'a>(observed: &'a Observation, rule: &'a Rule, stream: &'a RuleProgress) -> RuleOutcome<'a> {
+    let half_s = observed.window.seconds() / 2.0;
     let needed_s = rule.sustained.longest_s().min(half_s);
     let share = (stream.judged_ns > 0).then(|| stream.held_ns as f64 / stream.judged_ns as f64);
     let often = share.is_some_and(|share| share >= rule.sustained.share - 1e-9);
-    // a nanosecond's grace for the rounding of the cap
+    // a nanosecond of tolerance for the rounding of the cap
     let enough = |ns: u64, asked_s: f64| ns > 0 && ns as f64 / 1e9 >= asked_s.min(half_s) - 1e-9;
     let long =
         enough(stream.held_ns, rule.sustained.at_least_s) && enough(stream.longest_ns, rule.sustained.in_a_row_s);
     let again = stream.runs >= rule.sustained.times;
     let mut of_window = rule.all.iter().enumerate().filter(|(_, c)| c.is_of_window());
     let windows = of_window.all(|(index, condition)| {
-        of_whole(seen, condition, &stream.conditions[index]).is_some_and(|m| condition.compare.holds(m.value, m.limit))
+        of_whole(observed, condition, &stream.conditions[index])
+            .is_some_and(|m| condition.compare.holds(m.value, m.limit))
     });
     RuleOutcome { rule, rule_at: stream.rule, stream, share, needed_s, holds: often && long && windows && again }
 }
 
-/// Mean of a condition's quantity over the window, held or not.
-pub(crate) fn over_window(seen: &Observation, condition: &Condition, state: &ConditionState) -> Option<ConditionValue> {
+/// Mean of a condition's quantity and limit over the window, whether the rule held or not.
+pub(crate) fn over_window(
+    observed: &Observation,
+    condition: &Condition,
+    state: &ConditionState,
+) -> Option<ConditionValue> {
     if condition.is_of_window() {
-        return of_whole(seen, condition, state);
+        return of_whole(observed, condition, state);
     }
-    let tracks = &seen.states.tracks;
+    let tracks = &observed.states.tracks;
     let mean = tracks[state.track?].mean()?;
     let value = match condition.over {
         ConditionSpan::Change { .. } => mean / state.baseline.sums.mean().filter(|base| *base != 0.0)?,
-        // over a whole window what rises from tick to tick falls as well
+        // over a whole window, rises and falls from tick to tick cancel out
         ConditionSpan::Step => 1.0,
         ConditionSpan::Norm | ConditionSpan::RunsOut => return None,
         _ => mean,
@@ -77,10 +82,10 @@ pub(crate) fn over_window(seen: &Observation, condition: &Condition, state: &Con
     Some(ConditionValue { value, limit })
 }
 
-/// The same while the rule held.
-fn while_held(seen: &Observation, condition: &Condition, state: &ConditionState) -> Option<ConditionValue> {
+/// Mean of a condition's quantity and limit over the ticks at which the rule held.
+fn while_held(observed: &Observation, condition: &Condition, state: &ConditionState) -> Option<ConditionValue> {
     if condition.is_of_window() {
-        return of_whole(seen, condition, state);
+        return of_whole(observed, condition, state);
     }
     let value = if state.adds_up { state.value.product() } else { state.value.mean()? };
     let limit = match &condition.limit {
@@ -90,8 +95,8 @@ fn while_held(seen: &Observation, condition: &Condition, state: &ConditionState)
     Some(ConditionValue { value, limit })
 }
 
-/// A condition of the whole window.
-fn of_whole(seen: &Observation, condition: &Condition, state: &ConditionState) -> Option<ConditionValue> {
+/// Value and limit of a condition on the whole window.
+fn of_whole(observed: &Observation, condition: &Condition, state: &ConditionState) -> Option<ConditionValue> {
     let RuleLimit::Number(limit) = condition.limit else { return None };
     let value = match condition.over {
         ConditionSpan::Steadiness => state.spread.steadiness()?,
@@ -101,7 +106,7 @@ fn of_whole(seen: &Observation, condition: &Condition, state: &ConditionState) -
             let of = |operand: &OperandState| match operand {
                 OperandState::Number(number) => Some(*number),
                 OperandState::Mean(sums) => sums.mean(),
-                OperandState::Statistic(index) => seen.states.statistics[*index].value(),
+                OperandState::Statistic(index) => observed.states.statistics[*index].value(),
             };
             of(first)? * of(times)? / of(over)? / of(per)?
         }
@@ -109,27 +114,26 @@ fn of_whole(seen: &Observation, condition: &Condition, state: &ConditionState) -
     value.is_finite().then_some(ConditionValue { value, limit })
 }
 
-/// The condition that a finding is told by: the first that is compared at each
-/// tick; of `any` alone, the one that held longest.
+/// Position of the condition that a finding reports: the first that is compared at each tick; for a rule of `any` only,
+/// the one that held longest.
 pub(crate) fn lead(rule: &Rule, stream: &RuleProgress) -> usize {
     let in_all = rule.all.iter().position(|c| !c.is_of_window());
     let of_any = || {
         let any = rule.all.len()..rule.all.len() + rule.any.len();
-        // the first of equals
+        // `max_by_key` returns the last of equals; reversed, that is the first
         any.rev().max_by_key(|index| stream.conditions[*index].held_ns)
     };
     in_all.or_else(of_any).unwrap_or(0)
 }
 
-/// The finding that an outcome which holds makes; `None` where its numbers
-/// cannot be told, which a rule that held rules out.
-pub(crate) fn finding(seen: &Observation, outcome: &RuleOutcome<'_>) -> Option<Finding> {
+/// Builds the finding of an outcome that holds; `None` where a number is unknown, which cannot be for a rule that held.
+pub(crate) fn finding(observed: &Observation, outcome: &RuleOutcome<'_>) -> Option<Finding> {
     let (rule, stream) = (outcome.rule, outcome.stream);
     let index = lead(rule, stream);
     let condition = rule.conditions().nth(index)?;
     let state = &stream.conditions[index];
-    let ConditionValue { value, limit } = while_held(seen, condition, state)?;
-    let evidence = evidence(seen, rule, stream);
+    let ConditionValue { value, limit } = while_held(observed, condition, state)?;
+    let evidence = evidence(observed, rule, stream);
     Some(Finding {
         rule: rule.id.clone(),
         title: rule.title.clone(),
@@ -144,10 +148,10 @@ pub(crate) fn finding(seen: &Observation, outcome: &RuleOutcome<'_>) -> Option<F
         compare: condition.compare.name(),
         limit,
         unit: unit_of(condition),
-        limit_from: crate::profiles::limit_from(seen, rule, &stream.instance, &evidence),
+        limit_from: crate::profiles::limit_from(observed, rule, &stream.instance, &evidence),
         share: outcome.share?,
         judged_s: stream.judged_ns as f64 / 1e9,
-        mean: over_window(seen, condition, state).map(|m| without_last_bits(m.value)),
+        mean: over_window(observed, condition, state).map(|m| without_last_bits(m.value)),
         seconds: stream.held_ns as f64 / 1e9,
         times: stream.runs,
         stretches: stream.stretches.list().iter().map(|(from, to)| stretch(*from, *to)).collect(),
@@ -159,12 +163,12 @@ pub(crate) fn finding(seen: &Observation, outcome: &RuleOutcome<'_>) -> Option<F
         source: rule.source.clone(),
         evidence,
         advice: rule.advice.clone(),
-        series: state.track.map_or_else(Vec::new, |track| seen.states.tracks[track].points()),
+        series: state.track.map_or_else(Vec::new, |track| observed.states.tracks[track].points()),
     })
 }
 
-/// A mean over the window is summed up part by part, so that its last bits
-/// depend on how a log is cut into frames.
+/// Rounds off the last bits of a mean over the window: it is summed part by part, so they depend on how a log is cut
+/// into frames.
 fn without_last_bits(value: f64) -> f64 {
     format!("{value:.10e}").parse().unwrap_or(value)
 }
@@ -173,18 +177,18 @@ fn stretch(from_ns: i64, to_ns: i64) -> HoldInterval {
     HoldInterval { from: rfc3339(from_ns), to: rfc3339(to_ns) }
 }
 
-/// Shortest stretch that is told as an episode, seconds.
+/// Shortest episode, seconds.
 const LEAST_EPISODE_S: f64 = 60.0;
 
-/// Stretches of rules that blame something and held long enough for once, but
-/// not for their share of the window: a bad hour of a quiet day.
-pub(crate) fn episodes(seen: &Observation, outcomes: &[RuleOutcome<'_>]) -> Vec<Episode> {
+/// Finds episodes: rules that blame something and once held long enough, but not for their share of the window, as in a
+/// bad hour of a quiet day.
+pub(crate) fn episodes(observed: &Observation, outcomes: &[RuleOutcome<'_>]) -> Vec<Episode> {
     let stretch_s = |o: &RuleOutcome<'_>| o.stream.longest_ns as f64 / 1e9;
     let worth_telling = |o: &&RuleOutcome<'_>| {
         let at_all_times = o.rule.all.iter().all(|c| !c.is_of_window());
         let long = stretch_s(o) >= o.rule.sustained.longest_s().max(LEAST_EPISODE_S);
         let explains = |other: &RuleOutcome<'_>| {
-            o.rule.none.contains(&other.rule.id) && overlap(o, other) && reaches(seen, other, o)
+            o.rule.none.contains(&other.rule.id) && overlap(o, other) && reaches(observed, other, o)
         };
         let explained = || outcomes.iter().any(explains);
         !o.holds && o.rule.weight > 0.0 && at_all_times && long && !explained()
@@ -206,16 +210,16 @@ pub(crate) fn episodes(seen: &Observation, outcomes: &[RuleOutcome<'_>]) -> Vec<
     told.iter().map(episode).collect()
 }
 
-/// Whether the longest stretches of two outcomes share most of the first's time.
+/// True where the longest stretches of two outcomes overlap for most of the first one's time.
 fn overlap(of: &RuleOutcome<'_>, with: &RuleOutcome<'_>) -> bool {
     let ((a, b), (c, d)) = (of.stream.longest_span, with.stream.longest_span);
     (b.min(d) - a.max(c)).saturating_mul(2) > b - a
 }
 
-fn evidence(seen: &Observation, rule: &Rule, stream: &RuleProgress) -> Vec<Evidence> {
+fn evidence(observed: &Observation, rule: &Rule, stream: &RuleProgress) -> Vec<Evidence> {
     let of = |state: &EvidenceState| match state {
         EvidenceState::Mean(sums, most) => (sums.mean(), Some(*most).filter(|most| most.is_finite())),
-        EvidenceState::Statistic(index) => (seen.states.statistics[*index].value(), None),
+        EvidenceState::Statistic(index) => (observed.states.statistics[*index].value(), None),
     };
     let told = |(name, state): (&RuleCounter, &EvidenceState)| {
         let (value, max) = of(state);
@@ -224,7 +228,7 @@ fn evidence(seen: &Observation, rule: &Rule, stream: &RuleProgress) -> Vec<Evide
     rule.evidence.iter().zip(&stream.evidence).map(told).collect()
 }
 
-/// The quantity in full, with the span that it is of.
+/// Text of the quantity with its span.
 pub(crate) fn quantity_text(condition: &Condition) -> String {
     let text = condition.quantity.text();
     match condition.over {
@@ -238,7 +242,7 @@ pub(crate) fn quantity_text(condition: &Condition) -> String {
     }
 }
 
-/// Unit of a condition's value; what is relative has none.
+/// Unit of a condition's value; relative values have none.
 pub(crate) fn unit_of(condition: &Condition) -> String {
     match condition.over {
         ConditionSpan::Tick => condition.quantity.unit.clone(),
@@ -247,15 +251,15 @@ pub(crate) fn unit_of(condition: &Condition) -> String {
     }
 }
 
-/// The outcomes that are findings, and those set aside with the rule that does so.
+/// Separates the outcomes that are findings from those that another rule explains, with that rule's id.
 pub(crate) fn relate<'a, 'b>(
-    seen: &Observation,
+    observed: &Observation,
     outcomes: &'b [RuleOutcome<'a>],
 ) -> (Vec<&'b RuleOutcome<'a>>, Vec<(&'b RuleOutcome<'a>, String)>) {
     let mut findings = Vec::new();
     let mut set_aside = Vec::new();
     for outcome in outcomes.iter().filter(|o| o.holds) {
-        match explained_by(seen, outcomes, outcome) {
+        match explained_by(observed, outcomes, outcome) {
             Some(rule) => set_aside.push((outcome, rule)),
             None => findings.push(outcome),
         }
@@ -263,63 +267,66 @@ pub(crate) fn relate<'a, 'b>(
     (findings, set_aside)
 }
 
-/// The first rule of `none` that is a finding itself and reaches it. The loader has refused circles.
-fn explained_by(seen: &Observation, outcomes: &[RuleOutcome<'_>], outcome: &RuleOutcome<'_>) -> Option<String> {
+/// The first rule of `none` that is a finding itself and can explain this one. The recursion ends because the loader
+/// refuses circles.
+fn explained_by(observed: &Observation, outcomes: &[RuleOutcome<'_>], outcome: &RuleOutcome<'_>) -> Option<String> {
     let explains = |other: &&RuleOutcome<'_>| {
-        other.holds && reaches(seen, other, outcome) && explained_by(seen, outcomes, other).is_none()
+        other.holds && reaches(observed, other, outcome) && explained_by(observed, outcomes, other).is_none()
     };
     let named = |id: &&String| outcomes.iter().filter(|o| o.rule.id == **id).any(|o| explains(&o));
     outcome.rule.none.iter().find(named).cloned()
 }
 
-/// Whether what a rule tells at its instance can be why another holds where it does. One on the same object explains
-/// only what it says of the same instance (of an array also what its disks show), and one on another object everything
-/// that is not elsewhere.
-fn reaches(seen: &Observation, other: &RuleOutcome<'_>, outcome: &RuleOutcome<'_>) -> bool {
+/// True where one rule at its instance can be why another holds at its own. Rules on the same object explain each other
+/// only at the same instance; otherwise the two must have a disk in common and the cgroup must not be unrelated to the
+/// disk.
+fn reaches(observed: &Observation, other: &RuleOutcome<'_>, outcome: &RuleOutcome<'_>) -> bool {
     if other.rule.object == outcome.rule.object && other.rule.which == outcome.rule.which {
         return other.stream.instance == outcome.stream.instance;
     }
-    are_related(seen, other, outcome) && !is_elsewhere(seen, other, outcome)
+    are_related(observed, other, outcome) && !is_elsewhere(observed, other, outcome)
 }
 
-/// False of rules on disks and arrays whose instances have no disk in common.
-pub(crate) fn are_related(seen: &Observation, one: &RuleOutcome<'_>, other: &RuleOutcome<'_>) -> bool {
+/// False for rules on disks and arrays whose instances have no disk in common.
+pub(crate) fn are_related(observed: &Observation, one: &RuleOutcome<'_>, other: &RuleOutcome<'_>) -> bool {
     let of_disks = [one, other].iter().all(|outcome| outcome.rule.object == "physical_disk");
-    !of_disks || share_disks(seen, &one.stream.instance, &other.stream.instance)
+    !of_disks || share_disks(observed, &one.stream.instance, &other.stream.instance)
 }
 
-/// False of two devices that are known to have no disk in common; without a name, all are meant.
-fn share_disks(seen: &Observation, a: &str, b: &str) -> bool {
+/// False for two devices that are known to have no disk in common; an empty name stands for all devices.
+fn share_disks(observed: &Observation, a: &str, b: &str) -> bool {
     let known = |topology: &&Topology| [a, b].iter().all(|name| topology.device(name).is_some());
-    let Some(topology) = seen.topology.as_ref().filter(known) else { return true };
+    let Some(topology) = observed.topology.as_ref().filter(known) else { return true };
     topology.disks_under(a).iter().any(|disk| topology.stands_on(b, disk)) || topology.stands_on(a, b)
 }
 
-/// How the counters of a cgroup's quota of processor time begin.
+/// Prefix of the counters of a cgroup's processor quota.
 pub(crate) const QUOTA: &str = "cgroup.cpu_";
 
-/// True of a finding on a cgroup that is not why a disk is busy: memory is short in one that leaves the disk alone, a
-/// limit holds back its requests to another disk, or its quota of processor time is used up.
-pub(crate) fn is_elsewhere(seen: &Observation, group: &RuleOutcome<'_>, disk: &RuleOutcome<'_>) -> bool {
+/// True for a finding on a cgroup that cannot be why a disk is busy: memory is short in a cgroup that does not use the
+/// disk, a limit holds back its requests to another disk, or its processor quota is used up.
+pub(crate) fn is_elsewhere(observed: &Observation, group: &RuleOutcome<'_>, disk: &RuleOutcome<'_>) -> bool {
     if group.rule.object != "cgroup" || disk.rule.object != "physical_disk" {
         return false;
     }
     let (instance, disk) = (group.stream.instance.as_str(), disk.stream.instance.as_str());
     match group.rule.bottleneck {
-        Bottleneck::Memory => seen.leaves_alone(instance, disk),
+        Bottleneck::Memory => observed.leaves_alone(instance, disk),
         Bottleneck::Throttle if group.rule.conditions().any(|c| c.quantity.counter.id.starts_with(QUOTA)) => true,
-        Bottleneck::Throttle => group_on_device(instance).is_some_and(|(_, device)| !share_disks(seen, device, disk)),
+        Bottleneck::Throttle => {
+            group_on_device(instance).is_some_and(|(_, device)| !share_disks(observed, device, disk))
+        }
         _ => false,
     }
 }
 
-/// It is told of a cgroup, and may be why disks are busy or not.
+/// True for a shortage of memory or a limit in a cgroup, which may or may not be why disks are busy.
 pub(crate) fn is_of_group(outcome: &RuleOutcome<'_>) -> bool {
     outcome.rule.object == "cgroup" && matches!(outcome.rule.bottleneck, Bottleneck::Memory | Bottleneck::Throttle)
 }
 
-/// True where memory is short in cgroups alone, and some disk that they leave alone is blamed, too: then the one does
-/// not look like the other.
+/// True where memory is short only in cgroups, and a disk that none of them uses is blamed too: then paging does not
+/// explain that disk.
 pub(crate) fn are_apart<'a: 'b, 'b>(
     outcomes: impl Iterator<Item = &'b RuleOutcome<'a>> + Clone,
     elsewhere: impl Fn(&RuleOutcome<'_>, &RuleOutcome<'_>) -> bool,

@@ -1,5 +1,4 @@
-//! The rule packs that are built in. A pack is one file in `rules/` and one
-//! line here; a test holds the two lists against each other.
+//! The built-in rule packs. A pack is one file in `rules/` and one line here; a test compares the two lists.
 
 use crate::rule::Pack;
 use diskwright_base::Problems;

@@ -1,5 +1,5 @@
-//! How much of a disk's work is paging: swap traffic and page reads held
-//! against the disk's own transfers, refaults against what is read.
+//! Nodes for the share of a disk's work that is paging: swap traffic and page reads over the disk's own transfers,
+//! refaults over the bytes read.
 
 use diskwright_base::topology::USUAL_PAGE_BYTES;
 use diskwright_base::{DeviceClass, Topology};
@@ -7,17 +7,17 @@ use diskwright_base::{DeviceClass, Topology};
 use crate::build::{Absence, NodeBuilder, RuleScope};
 use crate::node::{Formula, NodeFactor, NodeId, ProgramNode, SwapNodes};
 
-/// What NT Resource Kit calls the transfers a second of a quick disk: for logs that count none.
+/// Transfers per second of a quick disk by the NT Resource Kit, for logs that do not count transfers.
 const QUICK_DISK_PER_S: f64 = 40.0;
 
 const SWAP_IN: &str = "paging.swap_in_pages_per_s";
 const SWAP_OUT: &str = "paging.swap_out_pages_per_s";
 
 impl<'a> NodeBuilder<'a> {
-    /// Share of the traffic of the swap space's disks that is swapping.
-    pub(crate) fn swap_share(&mut self, place: &RuleScope<'a>) -> Result<NodeId, Absence> {
+    /// Share of swapping in the traffic of the disks that hold the swap space.
+    pub(crate) fn swap_share(&mut self, scope: &RuleScope<'a>) -> Result<NodeId, Absence> {
         let missing = |counter: &str| Absence::Missing(counter.to_owned());
-        let (object, disks) = self.swap_disks(place)?;
+        let (object, disks) = self.swap_disks(scope)?;
         let (pages_in, pages_out) = (self.total(SWAP_IN), self.total(SWAP_OUT));
         if pages_in.is_none() && pages_out.is_none() {
             return Err(missing(SWAP_IN));
@@ -36,8 +36,8 @@ impl<'a> NodeBuilder<'a> {
         Ok(self.push(format!("swap share@{object}:{}", disks.join("+")), ProgramNode::Swapping(Box::new(swapping))))
     }
 
-    /// The disks whose traffic swapping is a share of, and their object.
-    fn swap_disks(&self, place: &RuleScope<'a>) -> Result<(&'static str, Vec<&'a str>), Absence> {
+    /// The disks that may hold the swap space, and their object.
+    fn swap_disks(&self, scope: &RuleScope<'a>) -> Result<(&'static str, Vec<&'a str>), Absence> {
         let swaps = self.scene.topology.map_or(&[][..], |t| &t.swaps);
         let on_disks =
             swaps.iter().filter(|s| self.scene.class(&s.device) != DeviceClass::Memory && !s.device.is_empty());
@@ -49,7 +49,7 @@ impl<'a> NodeBuilder<'a> {
         if all_in_memory {
             return Err(Absence::Nowhere);
         }
-        match place {
+        match scope {
             RuleScope::One("logical_disk", drive) => Ok(("logical_disk", vec![drive])),
             RuleScope::One(_, disk) | RuleScope::Set(disk) if !bearing.is_empty() => {
                 let below = self.scene.members(disk);
@@ -63,11 +63,11 @@ impl<'a> NodeBuilder<'a> {
     }
 
     /// Share of a disk's transfers that are page reads and writes (Windows).
-    pub(crate) fn page_share(&mut self, place: &RuleScope<'a>) -> Result<NodeId, Absence> {
+    pub(crate) fn page_share(&mut self, scope: &RuleScope<'a>) -> Result<NodeId, Absence> {
         if self.total(SWAP_IN).is_some() {
             return Err(Absence::Nowhere);
         }
-        let (object, disk) = match place {
+        let (object, disk) = match scope {
             RuleScope::One(object @ ("physical_disk" | "logical_disk"), disk) => (*object, *disk),
             RuleScope::Set(disk) => ("physical_disk", *disk),
             _ => return Err(Absence::Nowhere),
@@ -92,7 +92,7 @@ impl<'a> NodeBuilder<'a> {
         Ok(self.push(key, ProgramNode::Share { part: pages, whole }))
     }
 
-    /// Transfers a second; by Little's law, where the log has queue and latency alone.
+    /// Transfers per second; by Little's law where the log has only queue and latency.
     fn transfers(&mut self, object: &str, disks: &[&str]) -> Option<NodeId> {
         let mut of = |name: &str| self.together(&format!("{object}.{name}"), disks);
         if let Some(counted) = of("transfers_per_s") {
@@ -113,7 +113,7 @@ impl<'a> NodeBuilder<'a> {
         ))
     }
 
-    /// Share of the bytes read that memory held a moment before.
+    /// Share of the bytes read that were in memory shortly before.
     pub(crate) fn refault_share(&mut self) -> Result<NodeId, Absence> {
         let missing = |counter: &str| Absence::Missing(counter.to_owned());
         let refaults = "paging.refaults_per_s";
@@ -121,7 +121,7 @@ impl<'a> NodeBuilder<'a> {
         let read = "physical_disk.read_bytes_per_s";
         let whole = self.total(read).or_else(|| self.total("paging.block_in_bytes_per_s"));
         let whole = whole.ok_or_else(|| missing(read))?;
-        // what comes back from swap space in memory was read from no disk
+        // pages that return from zram were not read from a disk
         let swaps = self.scene.topology.map_or(&[][..], |t| &t.swaps);
         let in_memory = swaps.iter().any(|s| self.scene.class(&s.device) == DeviceClass::Memory);
         let of_files = if in_memory { self.total("paging.refaults_file_per_s") } else { None };
@@ -129,13 +129,13 @@ impl<'a> NodeBuilder<'a> {
         Ok(self.push("refault share@".into(), ProgramNode::Share { part, whole }))
     }
 
-    /// 1 where swap traffic or refaults are not in the log.
+    /// Constant 1 where the log lacks swap traffic or refaults, else 0.
     pub(crate) fn paging_unseen(&mut self) -> NodeId {
         let seen = self.total(SWAP_IN).is_some() && self.total("paging.refaults_per_s").is_some();
         self.constant(f64::from(u8::from(!seen)))
     }
 
-    /// Bytes of a page of this machine.
+    /// Page size of this machine, bytes.
     fn page_size(&self) -> f64 {
         self.scene.topology.map_or(USUAL_PAGE_BYTES, Topology::page_size)
     }

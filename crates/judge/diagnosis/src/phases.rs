@@ -1,10 +1,8 @@
-//! The time line of a recording: the window cut where what holds changes, and
-//! where people set bookmarks, with one answer for each phase.
+//! Phases of a recording: the window cut at changes of the bottleneck and at bookmarks, with one answer for each phase.
 //!
-//! A span of ten seconds (three parts of the window, where those are longer)
-//! slides over the parts. What holds in it by the rules' own shares is ranked
-//! as the whole window is. Neighbours with the same answer are one phase, and
-//! what is shorter than the span goes to the longer neighbour.
+//! A span of ten seconds (or three parts of the window, where those are longer) slides over the parts. The rules that
+//! hold in it by their own shares are ranked like those of the whole window. Neighbours with the same answer form one
+//! phase, and a piece shorter than the span goes to its longer neighbour.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,16 +17,15 @@ use diskwright_base::moment::rfc3339;
 
 /// Length of the sliding span, seconds.
 const SPAN_S: f64 = 10.0;
-/// Parts in it at least.
+/// Smallest number of parts in the span.
 const SPAN_PARTS: usize = 3;
-/// Share of the span at which a rule must hold, where it asks for less itself.
+/// Smallest share of the span at which a rule must hold, where the rule itself requires less.
 const LEAST_SHARE: f64 = 0.1;
 
-/// Below this, a phase would be printed with a confidence of nothing.
+/// Smallest confidence of a phase that blames something; less would be printed as 0 %.
 const LEAST_CONFIDENCE: f64 = 0.01;
 
-/// A rule at an instance with the seconds at which it held in each part, summed
-/// up from the start: a span's are one difference.
+/// A rule at an instance, with the prefix sums of the seconds for which it held in each part.
 struct RuleTrack<'a> {
     outcome: &'a RuleOutcome<'a>,
     sums: Vec<f64>,
@@ -46,13 +43,13 @@ struct PhaseRange {
 struct PhaseTimeline<'a> {
     seen: &'a Observation,
     tracks: Vec<RuleTrack<'a>>,
-    /// Seconds of the parts, summed up.
+    /// Prefix sums of the parts' lengths, seconds.
     time: Vec<f64>,
-    /// Rules on cgroups and their instances, with the disks that are busy for other reasons.
+    /// Rules on cgroups with their instances, and the disks that they cannot be the reason for.
     apart: HashSet<(&'a str, &'a str, &'a str)>,
 }
 
-/// The phases of a window, at least one where anything was watched.
+/// Finds the phases of a window; at least one unless the window is empty.
 pub(crate) fn phases(
     seen: &Observation,
     pack: usize,
@@ -69,7 +66,7 @@ pub(crate) fn phases(
     for cut in cuts.windows(2) {
         pieces.extend(line.pieces(cut[0], cut[1]));
     }
-    // the same on both sides of a bookmark is one phase only where it is the whole window
+    // equal answers on both sides of a bookmark stay two phases unless the whole window has that answer
     let alike = pieces.iter().all(|p| p.bottleneck == pieces[0].bottleneck && p.instance == pieces[0].instance);
     if alike {
         pieces.truncate(1);
@@ -78,7 +75,7 @@ pub(crate) fn phases(
     pieces.iter().map(|piece| line.phase(pack, piece, whole, alike)).collect()
 }
 
-/// Where phases must end: the window's ends and the bookmarks inside, as numbers of parts.
+/// Borders at which phases must end: both ends of the window and the bookmarks inside, as part numbers.
 fn cuts(seen: &Observation, grid: &WindowGrid) -> Vec<usize> {
     let count = grid.parts.len();
     let marks = seen.notes.bookmarks.iter().map(|mark| grid.parts.partition_point(|p| p.from_ns < mark.time_ns));
@@ -88,7 +85,7 @@ fn cuts(seen: &Observation, grid: &WindowGrid) -> Vec<usize> {
     cuts
 }
 
-/// Makes neighbours with the same answer one piece.
+/// Joins neighbours with the same answer.
 fn unite(pieces: &mut Vec<PhaseRange>) {
     pieces.dedup_by(|next, last| {
         let same = next.bottleneck == last.bottleneck && next.instance == last.instance;
@@ -110,7 +107,7 @@ fn sums(of: impl Iterator<Item = f64>) -> Vec<f64> {
 impl<'a> PhaseTimeline<'a> {
     fn new(seen: &'a Observation, grid: &WindowGrid, outcomes: &'a [RuleOutcome<'a>]) -> PhaseTimeline<'a> {
         let speaks = |o: &&RuleOutcome<'_>| {
-            // a condition of the whole window is settled for all of it or not at all
+            // a condition on the whole window holds for all of it or not at all
             let settled = o.holds || o.rule.all.iter().all(|c| !c.is_of_window());
             settled && o.stream.held_ns > 0
         };
@@ -133,7 +130,7 @@ impl<'a> PhaseTimeline<'a> {
         PhaseTimeline { seen, tracks, time, apart }
     }
 
-    /// As [`is_elsewhere`], from what was found once for all parts.
+    /// Like [`is_elsewhere`], from the set that was computed once for all parts.
     fn is_elsewhere(&self, group: &RuleOutcome<'_>, disk: &RuleOutcome<'_>) -> bool {
         let (group_at, disk_at) = (group.stream.instance.as_str(), disk.stream.instance.as_str());
         is_of_group(group)
@@ -147,7 +144,7 @@ impl<'a> PhaseTimeline<'a> {
         if seconds > 0.0 { (track.sums[to] - track.sums[from]) / seconds } else { 0.0 }
     }
 
-    /// What holds in the parts, each with its share.
+    /// Rules that hold in the parts, each with its share.
     fn holding(&self, from: usize, to: usize) -> Vec<(&RuleTrack<'a>, f64)> {
         let enough = |(track, share): &(&RuleTrack<'_>, f64)| {
             *share >= track.outcome.rule.sustained.share.max(LEAST_SHARE) - 1e-9
@@ -174,7 +171,7 @@ impl<'a> PhaseTimeline<'a> {
         held.iter().filter(|(t, _)| speaks(t.outcome) && !explained(t.outcome)).copied().collect()
     }
 
-    /// The ranking and the answer of the parts, with the rule that tells it.
+    /// Ranking and bottleneck of the parts, with the leading outcome and the instance.
     fn answer(&self, from: usize, to: usize) -> (Vec<Rank>, Bottleneck, Option<&'a RuleOutcome<'a>>, String) {
         let holding = self.holding(from, to);
         let of = |(track, share): &(&RuleTrack<'a>, f64)| score(track.outcome.rule.weight, *share);
@@ -202,7 +199,7 @@ impl<'a> PhaseTimeline<'a> {
         (ranks, bottleneck, Some(first.outcome), instance)
     }
 
-    /// The pieces between two cuts.
+    /// Splits the parts between two borders into pieces.
     fn pieces(&self, start: usize, end: usize) -> Vec<PhaseRange> {
         let mut pieces: Vec<PhaseRange> = Vec::new();
         for index in start..end {
@@ -219,13 +216,14 @@ impl<'a> PhaseTimeline<'a> {
         pieces
     }
 
-    /// Judges a piece by all its parts, as it now is.
+    /// Judges a piece again by all its parts.
     fn judge(&self, piece: &mut PhaseRange) {
         let (_, bottleneck, _, instance) = self.answer(piece.from, piece.to);
         (piece.bottleneck, piece.instance) = (bottleneck, instance);
     }
 
-    /// Judges again what blames something that does not hold in it as a whole, since its ends were moved.
+    /// Judges all blaming pieces again until nothing changes: after their ends moved, a rule may no longer hold in the
+    /// whole piece.
     fn settle(&self, pieces: &mut Vec<PhaseRange>) {
         loop {
             let before = pieces.clone();
@@ -237,7 +235,7 @@ impl<'a> PhaseTimeline<'a> {
         }
     }
 
-    /// The span around a part, between two cuts.
+    /// The sliding span around a part, within two borders.
     fn span(&self, index: usize, start: usize, end: usize) -> (usize, usize) {
         let (mut from, mut to) = (index, index + 1);
         while (self.time[to] - self.time[from] < SPAN_S || to - from < SPAN_PARTS) && (from > start || to < end) {
@@ -247,8 +245,8 @@ impl<'a> PhaseTimeline<'a> {
         (from, to)
     }
 
-    /// Gives what is too short to be a phase to its longer neighbour. What comes of it is judged again: a rule that
-    /// held in the one part need not hold in both.
+    /// Joins pieces that are too short with their longer neighbour. The result is judged again, because a rule that
+    /// held in one piece need not hold in both.
     fn join(&self, pieces: &mut Vec<PhaseRange>) {
         let length = |p: &PhaseRange| self.time[p.to] - self.time[p.from];
         let too_short = |p: &PhaseRange| length(p) < SPAN_S * 0.8 || p.to - p.from < 2;
@@ -267,8 +265,8 @@ impl<'a> PhaseTimeline<'a> {
         }
     }
 
-    /// Moves the ends of what was blamed to where its rule really began and
-    /// ceased to hold: a span sees it early and late.
+    /// Moves the ends of blaming pieces to where their rule started and ceased to hold: the sliding span sees it too
+    /// early and too late.
     fn sharpen(&self, pieces: &mut [PhaseRange]) {
         for index in 1..pieces.len() {
             let edge = pieces[index].from;
@@ -293,7 +291,7 @@ impl<'a> PhaseTimeline<'a> {
         }
     }
 
-    /// Parts of a span's length before a part.
+    /// Number of parts before `edge` that make up the length of a span.
     fn parts_of(&self, edge: usize) -> usize {
         (0..edge).rev().take_while(|index| self.time[edge] - self.time[*index] <= SPAN_S).count()
     }
@@ -305,7 +303,7 @@ impl<'a> PhaseTimeline<'a> {
             |bottleneck: Bottleneck| ranks.iter().find(|r| r.bottleneck == bottleneck).map_or(0.0, |r| r.score);
         let rival = ranks.iter().filter(|r| r.bottleneck != piece.bottleneck).map(|r| r.score).fold(0.0, f64::max);
         let ticks = grid.parts[piece.from..piece.to].iter().map(|p| p.ticks).sum();
-        // where too little could be judged on the whole, a part of it says no more
+        // where too little could be judged in the window, a part of it says no more
         let (mut bottleneck, mut instance) = (piece.bottleneck, piece.instance.clone());
         if bottleneck == Bottleneck::None && whole.bottleneck == Bottleneck::Unknown {
             bottleneck = Bottleneck::Unknown;
@@ -320,7 +318,7 @@ impl<'a> PhaseTimeline<'a> {
         }
         let first = self.answer(piece.from, piece.to).2.filter(|o| o.rule.bottleneck == bottleneck);
         let told = first.map(|o| (o.rule.id.as_str(), o.rule.title.as_str()));
-        // of the window as a whole, its own finding
+        // a single phase takes the finding of the whole window
         let (rule, title) = told.or(whole.told.filter(|_| alike)).unwrap_or_default();
         let confidence = rounded(confidence);
         debug_assert!(!bottleneck.blames() || !rule.is_empty(), "what is blamed has a rule that held");

@@ -1,5 +1,4 @@
-//! What is said of measured ceilings: where a limit comes from, and which disks have none
-//! or an old one.
+//! Remarks on measured ceilings: the origin of a limit, and disks whose ceiling is missing or old.
 
 use diskwright_base::moment::day_in;
 use diskwright_base::{Ceiling, DeviceClass};
@@ -11,21 +10,21 @@ use crate::pseudo::Pseudo;
 use crate::rule::Rule;
 use crate::verdict::Evidence;
 
-/// Days after which a measurement is called old. Ours: flash wears and fills,
-/// volumes are resized, firmware and kernels change within half a year.
+/// Age in days after which a measurement is called old. Our choice: flash wears and fills, volumes are resized,
+/// firmware and kernels change within half a year.
 const OLD_DAYS: i64 = 180;
 
-/// The day of a time, RFC 3339.
+/// Date part of an RFC 3339 time.
 fn day(time: &str) -> &str {
     time.get(..10).unwrap_or(time)
 }
 
-/// Where a finding's limit comes from, where a probe measured it: what the
-/// device did while the rule held, of what, and when that was measured.
-pub(crate) fn limit_from(seen: &Observation, rule: &Rule, instance: &str, evidence: &[Evidence]) -> Option<String> {
+/// Origin of a finding's limit, where a probe measured it: the load while the rule held, the ceilings, and the day of
+/// the measurement.
+pub(crate) fn limit_from(observed: &Observation, rule: &Rule, instance: &str, evidence: &[Evidence]) -> Option<String> {
     let judged_by = rule.conditions().flat_map(|c| c.quantity.names()).any(|n| n.pseudo == Some(Pseudo::CeilingUsed));
-    let ceiling = seen.ceilings.iter().find(|c| c.device == instance).filter(|_| judged_by)?;
-    let class = seen.topology.as_ref().and_then(|t| t.device(instance)).map_or(DeviceClass::Unknown, |d| d.class);
+    let ceiling = observed.ceilings.iter().find(|c| c.device == instance).filter(|_| judged_by)?;
+    let class = observed.topology.as_ref().and_then(|t| t.device(instance)).map_or(DeviceClass::Unknown, |d| d.class);
     let of = |name: &str| {
         let found = evidence.iter().find(|e| e.counter.strip_prefix("physical_disk.") == Some(name));
         found.and_then(|e| e.value).unwrap_or(0.0)
@@ -42,23 +41,23 @@ pub(crate) fn limit_from(seen: &Observation, rule: &Rule, instance: &str, eviden
     (!told.is_empty()).then(|| format!("{told}, measured by probe on {}{because}", day(&ceiling.measured)))
 }
 
-/// What is to be said of the ceilings of disks that the verdict is about, or
-/// nearly is: that there is none and what would give it, or that it is old.
-pub(crate) fn remarks(seen: &Observation, disks: &[&str]) -> Vec<String> {
+/// Remarks on the ceilings of disks that the verdict is about, or nearly is: a missing one with the command that
+/// measures it, or an old one.
+pub(crate) fn remarks(observed: &Observation, disks: &[&str]) -> Vec<String> {
     let mut list = Vec::new();
     let mut unmeasured: Vec<&str> = Vec::new();
     for &disk in disks {
-        match seen.ceilings.iter().find(|c| c.device == disk) {
+        match observed.ceilings.iter().find(|c| c.device == disk) {
             None => unmeasured.push(disk),
-            Some(ceiling) => list.extend(age(seen, ceiling)),
+            Some(ceiling) => list.extend(age(observed, ceiling)),
         }
     }
-    list.extend(unmeasured.first().and_then(|disk| how_to_measure(seen, disk, unmeasured.len() - 1)));
+    list.extend(unmeasured.first().and_then(|disk| how_to_measure(observed, disk, unmeasured.len() - 1)));
     list
 }
 
-fn age(seen: &Observation, ceiling: &Ceiling) -> Option<String> {
-    let days = seen.window.to_ns / 86_400_000_000_000 - day_in(&ceiling.measured)?;
+fn age(observed: &Observation, ceiling: &Ceiling) -> Option<String> {
+    let days = observed.window.to_ns / 86_400_000_000_000 - day_in(&ceiling.measured)?;
     (days > OLD_DAYS).then(|| {
         format!(
             "the ceiling of {} was measured {days} days earlier, on {}: disks change, so measure it again with \
@@ -69,9 +68,10 @@ fn age(seen: &Observation, ceiling: &Ceiling) -> Option<String> {
     })
 }
 
-/// Of our own recordings alone: another tool's log may come from anywhere.
-fn how_to_measure(seen: &Observation, disk: &str, others: usize) -> Option<String> {
-    let topology = seen.topology.as_ref().filter(|_| seen.notes.source == LogOrigin::Live)?;
+/// Remark with the command that measures a disk; only for our own recordings, since another tool's log may come from
+/// another machine.
+fn how_to_measure(observed: &Observation, disk: &str, others: usize) -> Option<String> {
+    let topology = observed.topology.as_ref().filter(|_| observed.notes.source == LogOrigin::Live)?;
     topology.device(disk)?;
     let bears = |device: &str| topology.stands_on(device, disk);
     let mounted = topology.filesystems.iter().filter(|f| bears(&f.device)).map(|f| f.mount.trim_end_matches('/')).min();
@@ -83,7 +83,7 @@ fn how_to_measure(seen: &Observation, disk: &str, others: usize) -> Option<Strin
     Some(format!("{disk} has no measured ceiling{more}; measure one with `diskwright probe quick {target}`"))
 }
 
-/// A path as a word of a shell: a mount of a stick may be called `/run/media/ann/My Disk`.
+/// Quotes a path for a shell: a mount point may be called `/run/media/ann/My Disk`.
 fn shell_word(path: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
     if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }

@@ -1,5 +1,4 @@
-//! The rules of all packs, made ready for one schema: which nodes to compute,
-//! in which order, and which streams they feed.
+//! Compiles the rules of all packs for one schema: the nodes to compute, their order, and the states that they feed.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -26,7 +25,7 @@ pub(crate) struct JudgeProgram {
     pub groups: Vec<ProgramGroup>,
 }
 
-/// What is judged at one place, with nodes that nobody else reads.
+/// Everything that is judged at one scope, with the nodes that only this group reads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProgramGroup {
     pub order: Vec<NodeId>,
@@ -35,7 +34,7 @@ pub(crate) struct ProgramGroup {
     pub streams: Vec<StreamPlan>,
 }
 
-/// How a schema's nodes feed a statistic.
+/// Nodes of a schema that feed a statistic.
 #[derive(Clone, Debug)]
 pub(crate) struct StatisticPlan {
     pub state: usize,
@@ -43,7 +42,7 @@ pub(crate) struct StatisticPlan {
     pub value: NodeId,
 }
 
-/// Counters of the machine that bear on how sure any answer is.
+/// Counters of the machine that affect the confidence of any verdict.
 const SIGNS: [&str; 8] = [
     "processor.steal",
     "processors",
@@ -55,19 +54,19 @@ const SIGNS: [&str; 8] = [
     "system.running",
 ];
 
-/// Cgroups with a device that are followed to tell who uses it, at most.
+/// Largest number of cgroup instances with a device that are followed to find out which cgroup uses it.
 pub(crate) const GROUPS: usize = 256;
-/// Objects of which a machine may have none, so that a log without them lacks nothing.
+/// Objects that a machine may not have, so that a log without them lacks nothing.
 const NOTHING_TO_LACK: [&str; 6] = ["array", "channel", "controller", "hardware", "network_filesystem", "nfs_server"];
 
-/// What the caller asked for, as far as the program depends on it.
+/// Options of the caller on which the program depends.
 pub(crate) struct ProgramOptions<'a> {
     pub role: Option<&'a str>,
     /// Start and end of the window are known beforehand.
     pub knows_window: bool,
 }
 
-/// Makes the program for a scene and finds or makes the states that it feeds.
+/// Compiles the program for a schema and finds or creates the states that it feeds.
 pub(crate) fn compile(
     packs: &[Pack],
     scene: &SchemaIndex<'_>,
@@ -84,8 +83,8 @@ pub(crate) fn compile(
     };
     for (pack, rules) in packs.iter().enumerate() {
         for (index, rule) in rules.rules.iter().enumerate() {
-            let asked = rule.roles.is_empty() || wanted.role.is_some_and(|r| rule.roles.iter().any(|w| w == r));
-            if asked {
+            let applies = rule.roles.is_empty() || wanted.role.is_some_and(|r| rule.roles.iter().any(|w| w == r));
+            if applies {
                 maker.rule(pack, index, rule, rules.stand_ins);
             }
         }
@@ -95,7 +94,7 @@ pub(crate) fn compile(
     lay_out(builder.nodes, groups)
 }
 
-/// A rule to be judged, and what its streams are known by.
+/// A rule to be compiled, and the key of its states.
 struct RuleRequest<'r> {
     pack: usize,
     index: usize,
@@ -109,7 +108,7 @@ struct ProgramBuilder<'a, 's> {
     knows_window: bool,
     groups: Vec<ProgramGroup>,
     group_of: HashMap<String, usize>,
-    /// Tracks that some group feeds.
+    /// Tracks that a group feeds already.
     fed: BTreeSet<usize>,
 }
 
@@ -120,26 +119,24 @@ impl<'a> ProgramBuilder<'a, '_> {
         }
         if !rule.without.is_empty() {
             let places = places(self.builder.scene, rule);
-            let never = !places.is_empty() && places.iter().all(|place| self.has_any(&rule.without, place));
+            let never = !places.is_empty() && places.iter().all(|scope| self.has_any(&rule.without, scope));
             self.states.rules[pack][index].not_for_this_log = never;
             if never {
                 return;
             }
         }
-        let asked = RuleRequest { pack, index, rule, stands_in: false };
-        let (mut judged, mut missing) = self.everywhere(&asked);
+        let request = RuleRequest { pack, index, rule, stands_in: false };
+        let (mut judged, mut missing) = self.everywhere(&request);
         let has_object = rule.object == "machine" || !self.builder.scene.instances(&rule.object).is_empty();
-        // a machine without arrays has nothing to judge in them; one whose log has
-        // no disks at all cannot be judged by its disks
-        // nor is there a tool that shows the busy time of a controller or channel of a real machine
-        // and most machines mount nothing over the network
+        // A machine without arrays or network mounts has nothing to judge there, and no tool shows the busy time of a
+        // real machine's controller or channel. But a log without any disks cannot be judged by its disks.
         if !has_object && !NOTHING_TO_LACK.contains(&rule.object.as_str()) {
             missing.extend(rule.conditions().flat_map(|c| c.quantity.names()).map(|name| name.id.clone()));
         }
         if rule.absent == Absent::Inapplicable && has_object {
             missing.clear();
         }
-        // which disks are arrays is not in another tool's log either
+        // another tool's log does not show which disks are arrays either
         if !judged && has_object && rule.which == InstanceFilter::Set && self.builder.scene.hides_spindles() {
             missing.insert(SPINDLES.to_owned());
         }
@@ -151,19 +148,19 @@ impl<'a> ProgramBuilder<'a, '_> {
         state.missing.append(&mut missing);
     }
 
-    /// Judges a rule wherever it applies; and what was missing where it could not be.
-    fn everywhere(&mut self, asked: &RuleRequest<'_>) -> (bool, BTreeSet<String>) {
+    /// Compiles a rule at all scopes. Returns whether it can be judged anywhere, and the counters missing elsewhere.
+    fn everywhere(&mut self, request: &RuleRequest<'_>) -> (bool, BTreeSet<String>) {
         let mut judged = false;
         let mut missing: BTreeSet<String> = BTreeSet::new();
-        for place in &places(self.builder.scene, asked.rule) {
-            if self.has_any(&asked.rule.without, place) {
+        for scope in &places(self.builder.scene, request.rule) {
+            if self.has_any(&request.rule.without, scope) {
                 continue;
             }
-            match self.stream(asked, place) {
+            match self.stream(request, scope) {
                 Ok(()) => judged = true,
                 Err(Absence::Missing(counter)) => {
                     missing.insert(counter);
-                    missing.append(&mut self.lacking(asked.rule, place));
+                    missing.append(&mut self.lacking(request.rule, scope));
                 }
                 Err(Absence::Nowhere) => {}
             }
@@ -172,25 +169,25 @@ impl<'a> ProgramBuilder<'a, '_> {
     }
 
     /// True where the log has one of these counters.
-    fn has_any(&mut self, names: &[RuleCounter], place: &RuleScope<'a>) -> bool {
-        names.iter().any(|name| self.builder.name(name, place).is_ok())
+    fn has_any(&mut self, names: &[RuleCounter], scope: &RuleScope<'a>) -> bool {
+        names.iter().any(|name| self.builder.name(name, scope).is_ok())
     }
 
-    /// Everything that a rule lacks at a place, so that all of it can be recorded next time.
-    fn lacking(&mut self, rule: &Rule, place: &RuleScope<'a>) -> BTreeSet<String> {
+    /// All counters that a rule lacks at a scope, so that all of them can be recorded next time.
+    fn lacking(&mut self, rule: &Rule, scope: &RuleScope<'a>) -> BTreeSet<String> {
         let mut of = |condition: &Condition| -> BTreeSet<String> {
             let limit = match &condition.limit {
                 RuleLimit::Counter { counter, .. } => Some(counter),
                 RuleLimit::Number(_) => None,
             };
-            // what is of the window is made of counters that other conditions name
+            // values of the whole window are computed from counters that other conditions name
             let names = condition.quantity.names().chain(limit).filter(|name| !name.is_of_window());
-            let absent = |name: &RuleCounter| match self.builder.name(name, place) {
+            let absent = |name: &RuleCounter| match self.builder.name(name, scope) {
                 Err(Absence::Missing(counter)) => Some(counter),
                 _ => None,
             };
             let mut found: BTreeSet<String> = names.filter_map(absent).collect();
-            if let Err(Absence::Missing(members)) = self.builder.per(condition.quantity.per, place) {
+            if let Err(Absence::Missing(members)) = self.builder.per(condition.quantity.per, scope) {
                 found.insert(members);
             }
             found
@@ -204,7 +201,7 @@ impl<'a> ProgramBuilder<'a, '_> {
         lacking
     }
 
-    /// The same of logical disks, where the log lacks what it takes of physical ones.
+    /// Compiles the rule for logical disks, where the log lacks the counters of physical ones.
     fn stand_in(&mut self, pack: usize, index: usize, rule: &Rule) -> bool {
         let Some(other) = on_logical_disks(rule) else { return false };
         let (judged, _) = self.everywhere(&RuleRequest { pack, index, rule: &other, stands_in: true });
@@ -214,8 +211,8 @@ impl<'a> ProgramBuilder<'a, '_> {
         judged
     }
 
-    fn stream(&mut self, asked: &RuleRequest<'_>, place: &RuleScope<'a>) -> Result<(), Absence> {
-        let rule = asked.rule;
+    fn stream(&mut self, request: &RuleRequest<'_>, scope: &RuleScope<'a>) -> Result<(), Absence> {
+        let rule = request.rule;
         let mut group = ProgramGroup::default();
         let mut plan = StreamPlan {
             state: 0,
@@ -228,16 +225,16 @@ impl<'a> ProgramBuilder<'a, '_> {
         let mut conditions = vec![ConditionState::default(); rule.all.len() + rule.any.len()];
         for (index, condition) in rule.all.iter().enumerate() {
             if condition.is_of_window() {
-                let window = self.window(index, condition, place, &mut conditions[index], &mut group)?;
+                let window = self.window(index, condition, scope, &mut conditions[index], &mut group)?;
                 plan.window.push(window);
             } else {
-                plan.all.push(self.condition(index, condition, place, &mut conditions[index], &mut group)?);
+                plan.all.push(self.condition(index, condition, scope, &mut conditions[index], &mut group)?);
             }
         }
         let mut absence = None;
         for (index, condition) in rule.any.iter().enumerate() {
             let index = rule.all.len() + index;
-            match self.condition(index, condition, place, &mut conditions[index], &mut group) {
+            match self.condition(index, condition, scope, &mut conditions[index], &mut group) {
                 Ok(condition) => plan.any.push(condition),
                 Err(missing) => absence = Some(missing),
             }
@@ -250,7 +247,7 @@ impl<'a> ProgramBuilder<'a, '_> {
         for (position, name) in rule.evidence.iter().enumerate() {
             match name.pseudo.filter(|p| p.is_of_window()) {
                 Some(kind) => {
-                    let statistic = self.statistic(kind, place, &mut group);
+                    let statistic = self.statistic(kind, scope, &mut group);
                     evidence.push(
                         statistic.map_or(
                             EvidenceState::Mean(LaneSums::default(), f64::NEG_INFINITY),
@@ -259,54 +256,54 @@ impl<'a> ProgramBuilder<'a, '_> {
                     );
                 }
                 None => {
-                    if let Ok(node) = self.builder.name(name, place) {
+                    if let Ok(node) = self.builder.name(name, scope) {
                         plan.evidence.push((position, node));
                     }
                     evidence.push(EvidenceState::Mean(LaneSums::default(), f64::NEG_INFINITY));
                 }
             }
         }
-        plan.state = self.state(asked, place, conditions, evidence);
+        plan.state = self.state(request, scope, conditions, evidence);
         group.streams.push(plan);
-        self.join(place, group);
+        self.join(scope, group);
         Ok(())
     }
 
-    /// The stream's state, made where the instance is new.
+    /// Index of the state of a rule at a scope; created where the instance is new.
     fn state(
         &mut self,
-        asked: &RuleRequest<'_>,
-        place: &RuleScope<'_>,
+        request: &RuleRequest<'_>,
+        scope: &RuleScope<'_>,
         conditions: Vec<ConditionState>,
         evidence: Vec<EvidenceState>,
     ) -> usize {
-        let RuleRequest { pack, index: rule, stands_in, .. } = *asked;
-        // instances together are one whoever they are at the moment
-        let key = match place {
+        let RuleRequest { pack, index: rule, stands_in, .. } = *request;
+        // combined instances share one state, whichever instances there are at the moment
+        let key = match scope {
             RuleScope::Together(..) if stands_in => "stands in".into(),
             RuleScope::Together(..) => String::new(),
             RuleScope::Machine if stands_in => "stands in".into(),
             other => other.key(),
         };
         let fresh = || {
-            let mut stream = RuleProgress::new(pack, rule, place.instance(), conditions, evidence);
+            let mut stream = RuleProgress::new(pack, rule, scope.instance(), conditions, evidence);
             stream.stands_in = stands_in;
-            // of the pack that was asked, as trends are
+            // only the first pack has phases, as it has trends
             stream.presence = (pack == 0).then(Presence::default);
             stream
         };
         self.states.stream((pack, rule, key), fresh)
     }
 
-    fn join(&mut self, place: &RuleScope<'_>, part: ProgramGroup) {
+    fn join(&mut self, scope: &RuleScope<'_>, part: ProgramGroup) {
         let next = self.groups.len();
-        let number = *self.group_of.entry(place.key()).or_insert(next);
+        let number = *self.group_of.entry(scope.key()).or_insert(next);
         if number == next {
             self.groups.push(ProgramGroup::default());
         }
         let group = &mut self.groups[number];
         for (node, track) in part.tracks {
-            // fed once, whoever else reads it
+            // a track is fed only once, however many groups read it
             if self.fed.insert(track) {
                 group.tracks.push((node, track));
             }
@@ -330,14 +327,14 @@ impl<'a> ProgramBuilder<'a, '_> {
         &mut self,
         index: usize,
         condition: &Condition,
-        place: &RuleScope<'a>,
+        scope: &RuleScope<'a>,
         state: &mut ConditionState,
         group: &mut ProgramGroup,
     ) -> Result<ConditionPlan, Absence> {
-        let node = self.builder.quantity(&condition.quantity, place)?;
+        let node = self.builder.quantity(&condition.quantity, scope)?;
         let limit = match &condition.limit {
             RuleLimit::Number(number) => LimitPlan::Number(*number),
-            RuleLimit::Counter { counter, times } => LimitPlan::Node(self.builder.name(counter, place)?, *times),
+            RuleLimit::Counter { counter, times } => LimitPlan::Node(self.builder.name(counter, scope)?, *times),
         };
         let change = match condition.over {
             ConditionSpan::Change { share } if self.knows_window => Some(ChangeReference::FirstPart(share)),
@@ -360,22 +357,22 @@ impl<'a> ProgramBuilder<'a, '_> {
         &mut self,
         index: usize,
         condition: &Condition,
-        place: &RuleScope<'a>,
+        scope: &RuleScope<'a>,
         state: &mut ConditionState,
         group: &mut ProgramGroup,
     ) -> Result<WindowPlan, Absence> {
         state.known = true;
         let quantity = &condition.quantity;
         if matches!(condition.over, ConditionSpan::Steadiness | ConditionSpan::Trend) {
-            let node = self.builder.quantity(quantity, place)?;
+            let node = self.builder.quantity(quantity, scope)?;
             state.track = Some(self.track(node, group));
             return Ok(WindowPlan { index, spread: Some(node), means: Vec::new() });
         }
         let mut plan = WindowPlan { index, spread: None, means: Vec::new() };
-        let first = self.operand(&Operand::Counter(quantity.counter.clone()), 0, place, &mut plan, group)?;
-        let times = quantity.times.as_ref().map(|o| self.operand(o, 1, place, &mut plan, group)).transpose()?;
-        let over = quantity.over.as_ref().map(|o| self.operand(o, 2, place, &mut plan, group)).transpose()?;
-        let per = match self.builder.per(quantity.per, place)? {
+        let first = self.operand(&Operand::Counter(quantity.counter.clone()), 0, scope, &mut plan, group)?;
+        let times = quantity.times.as_ref().map(|o| self.operand(o, 1, scope, &mut plan, group)).transpose()?;
+        let over = quantity.over.as_ref().map(|o| self.operand(o, 2, scope, &mut plan, group)).transpose()?;
+        let per = match self.builder.per(quantity.per, scope)? {
             NodeFactor::One => OperandState::Number(1.0),
             NodeFactor::Number(number) => OperandState::Number(number),
             NodeFactor::Node(node) => {
@@ -393,7 +390,7 @@ impl<'a> ProgramBuilder<'a, '_> {
         &mut self,
         operand: &Operand,
         position: usize,
-        place: &RuleScope<'a>,
+        scope: &RuleScope<'a>,
         plan: &mut WindowPlan,
         group: &mut ProgramGroup,
     ) -> Result<OperandState, Absence> {
@@ -402,15 +399,15 @@ impl<'a> ProgramBuilder<'a, '_> {
             Operand::Counter(name) => name,
         };
         match name.pseudo.filter(|p| p.is_of_window()) {
-            Some(kind) => Ok(OperandState::Statistic(self.statistic(kind, place, group)?)),
+            Some(kind) => Ok(OperandState::Statistic(self.statistic(kind, scope, group)?)),
             None => {
-                plan.means.push((position, self.builder.name(name, place)?));
+                plan.means.push((position, self.builder.name(name, scope)?));
                 Ok(OperandState::Mean(LaneSums::default()))
             }
         }
     }
 
-    /// What limits the certainty of every verdict, whatever the rules ask for.
+    /// Adds the counters that affect the confidence of every verdict, whichever rules there are.
     fn certainty(&mut self) {
         for sign in SIGNS {
             let Ok(name) = RuleCounter::settle("machine", sign) else { continue };
@@ -425,7 +422,7 @@ impl<'a> ProgramBuilder<'a, '_> {
         self.states.has_pressure |= !self.builder.scene.instances("pressure").is_empty();
     }
 
-    /// What cgroups move on each device, to tell who uses a disk.
+    /// Adds tracks of the bytes of cgroups on each device, to find out which cgroup uses a disk.
     fn groups(&mut self) {
         let scene = self.builder.scene;
         for instance in scene.instances("cgroup").iter().copied().filter(|i| group_on_device(i).is_some()) {
@@ -442,7 +439,7 @@ impl<'a> ProgramBuilder<'a, '_> {
         }
     }
 
-    fn statistic(&mut self, kind: Pseudo, place: &RuleScope<'a>, group: &mut ProgramGroup) -> Result<usize, Absence> {
+    fn statistic(&mut self, kind: Pseudo, scope: &RuleScope<'a>, group: &mut ProgramGroup) -> Result<usize, Absence> {
         let value = match kind {
             Pseudo::LightLoad => "avg_s_per_transfer",
             Pseudo::LightLoadBytes => "avg_bytes_per_transfer",
@@ -450,16 +447,16 @@ impl<'a> ProgramBuilder<'a, '_> {
         };
         let mut node = |short: &str| {
             let name = RuleCounter::settle("physical_disk", short).map_err(|_| Absence::Missing(short.to_owned()))?;
-            self.builder.name(&name, place)
+            self.builder.name(&name, scope)
         };
         let (queue, value) = (node("avg_queue_length")?, node(value)?);
-        let state = self.states.statistic(kind, place.key());
+        let state = self.states.statistic(kind, scope.key());
         group.statistics.push(StatisticPlan { state, queue, value });
         Ok(state)
     }
 }
 
-/// Where a rule is judged.
+/// Scopes at which a rule is judged.
 fn places<'a>(scene: &SchemaIndex<'a>, rule: &Rule) -> Vec<RuleScope<'a>> {
     if rule.object == "machine" {
         return vec![RuleScope::Machine];
@@ -472,7 +469,7 @@ fn places<'a>(scene: &SchemaIndex<'a>, rule: &Rule) -> Vec<RuleScope<'a>> {
     let keep = |names: Vec<&'a str>| -> Vec<&'a str> {
         if devices { names.into_iter().filter(fits).collect() } else { names }
     };
-    // the object's text must live as long as the scene's
+    // the object's text must live as long as the schema index
     let Some(&object) = crate::names::objects().get(rule.object.as_str()) else { return Vec::new() };
     let one = |names: Vec<&'a str>| names.into_iter().map(|name| RuleScope::One(object, name)).collect();
     match rule.which {
@@ -493,8 +490,8 @@ fn places<'a>(scene: &SchemaIndex<'a>, rule: &Rule) -> Vec<RuleScope<'a>> {
     }
 }
 
-/// True of a path to a disk where the rule reads something that only paths have: health, errors, the speed of a link.
-/// The load is the disk's, whichever paths it takes.
+/// True for a path to a disk where the rule reads a counter that only paths have: health, errors, the speed of a link.
+/// The load belongs to the disk, whichever paths it takes.
 fn is_judged_by_path(scene: &SchemaIndex<'_>, rule: &Rule, path: &str) -> bool {
     let Some(node) = scene.node_of(path) else { return false };
     let has = |name: &RuleCounter, device: &str| match name.pseudo {
@@ -506,8 +503,8 @@ fn is_judged_by_path(scene: &SchemaIndex<'_>, rule: &Rule, path: &str) -> bool {
     own.any(|name| has(name, path) && !has(name, node))
 }
 
-/// Settles the order of evaluation, what is shared, and the slots: shared
-/// nodes have their own, the others only within their group.
+/// Determines the order of evaluation, the shared nodes, and the slots: a shared node has a slot of its own; the slots
+/// of all others are reused from group to group.
 fn lay_out(nodes: Vec<ProgramNode>, mut groups: Vec<ProgramGroup>) -> JudgeProgram {
     const SHARED: usize = usize::MAX - 1;
     const NOBODY: usize = usize::MAX;
@@ -580,7 +577,7 @@ fn eager_roots(group: &ProgramGroup) -> impl Iterator<Item = NodeId> {
 fn in_order(nodes: &[ProgramNode], roots: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
     let mut order: Vec<NodeId> = Vec::new();
     let mut seen: BTreeSet<NodeId> = BTreeSet::new();
-    // a node is numbered after its operands, so that numbers are an order
+    // a node has a larger number than its operands, so ascending numbers are an order of evaluation
     let mut pending: Vec<NodeId> = roots.collect();
     while let Some(node) = pending.pop() {
         if seen.insert(node) {

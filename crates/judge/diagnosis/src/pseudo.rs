@@ -1,8 +1,7 @@
-//! Quantities that are no counters of the catalogue but come from the
-//! topology, from a probe's ceilings, or from several counters of several
-//! instances. Rules use them like counters. This is the one list of them.
+//! Pseudo counters: quantities that are not in the catalogue but come from the topology, from measured ceilings, or
+//! from several counters of several instances. Rules use them like counters. This is their only list.
 
-/// How a pseudo counter is made; see the entry's `explain`.
+/// Kind of pseudo counter; see the entry's `explain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pseudo {
     /// Leaves under a device, or of the machine.
@@ -11,35 +10,35 @@ pub enum Pseudo {
     Processors,
     /// Physical memory.
     MemoryBytes,
-    /// Operations a second on each member, by the level's factor.
+    /// Operations per second on each member, by the level's factor.
     BackEndLoad,
-    /// The same as a software array does them.
+    /// Operations per second on each member, as a software array does them.
     MemberLoad,
-    /// Requests a second that a probe measured as the most.
+    /// Measured ceiling, requests per second.
     CeilingRequests,
-    /// Bytes a second that a probe measured as the most.
+    /// Measured ceiling, bytes per second.
     CeilingBytes,
-    /// Share of what a probe measured as the most.
+    /// Load as a share of the measured ceiling.
     CeilingUsed,
-    /// Latency over what a probe measured for one request alone.
+    /// Latency over the measured latency at queue depth 1.
     CeilingLatency,
-    /// Outstanding requests from which more bring little.
+    /// Queue depth beyond which the rate hardly grows.
     CeilingKnee,
-    /// Whether the ceiling is a measured most, or only the least that it may be.
+    /// 1 where the ceiling is the measured maximum, 0 where it is only a lower bound.
     CeilingFirm,
     /// Traffic over the link's speed.
     LinkUsed,
-    /// Latency of a member over its fellows' median.
+    /// Latency of a member over the other members' median.
     MemberLatencyRatio,
-    /// Queue of a member over its fellows' median.
+    /// Queue of a member over the other members' median.
     MemberQueueRatio,
-    /// Whether a check, rebuild or scrub runs on a set above the device.
+    /// 1 while a check, rebuild or scrub runs on an array above the device.
     Background,
     /// Share of a device's traffic that such work causes.
     BackgroundShare,
-    /// Share of time in which somebody waits for I/O.
+    /// Share of time in which any task waits for I/O.
     Waiting,
-    /// Whether the log has nothing that tells who waits for I/O.
+    /// 1 where the log has no counter that shows whether tasks wait for I/O.
     WaitingUnseen,
     /// Share of the swap space that lies in compressed memory.
     SwapInMemory,
@@ -47,24 +46,24 @@ pub enum Pseudo {
     SwapShare,
     /// Share of a disk's transfers that Windows counts as page reads and writes.
     PageShare,
-    /// Share of what is read that memory held a moment before.
+    /// Share of the bytes read that were in memory shortly before.
     RefaultShare,
-    /// Whether the log lacks swap traffic or refaults.
+    /// 1 where the log lacks swap traffic or refaults.
     PagingUnseen,
-    /// Confidence of the verdict; known to alerts alone.
+    /// Confidence of the verdict; only alerts have it.
     VerdictConfidence,
-    /// Seconds for which ticks are overdue; known to alerts alone.
+    /// Seconds for which ticks are overdue; only alerts have it.
     TicksOverdue,
-    /// Seconds a transfer while little is asked; of the window.
+    /// Seconds per transfer at light load; of the whole window.
     LightLoad,
-    /// Bytes of a transfer while little is asked; of the window.
+    /// Bytes per transfer at light load; of the whole window.
     LightLoadBytes,
-    /// Coefficient of variation of the transfers a second while requests queue; of the window.
+    /// Coefficient of variation of the transfers per second while requests queue; of the whole window.
     BusySteadiness,
 }
 
 impl Pseudo {
-    /// True where the value is one of the whole window, known at its end.
+    /// True where the value is of the whole window and known only at its end.
     pub fn is_of_window(self) -> bool {
         matches!(self, Pseudo::LightLoad | Pseudo::LightLoadBytes | Pseudo::BusySteadiness)
     }
@@ -73,15 +72,15 @@ impl Pseudo {
 /// An entry of the list.
 #[derive(Clone, Copy, Debug)]
 pub struct PseudoCounter {
-    /// What makes it.
+    /// The kind.
     pub pseudo: Pseudo,
-    /// Name behind the object's.
+    /// Name after the object's.
     pub name: &'static str,
     /// Objects whose rules may use it by that name.
     pub objects: &'static [&'static str],
     /// Unit, as in the catalogue.
     pub unit: &'static str,
-    /// What it says.
+    /// Description for users.
     pub explain: &'static str,
 }
 

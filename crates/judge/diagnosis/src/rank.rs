@@ -1,11 +1,10 @@
-//! Findings weighed into one answer.
+//! Ranks bottlenecks by their findings and chooses one.
 //!
 //! A finding scores its rule's weight, a quarter of it by the share of time at
 //! which it held. A bottleneck scores as its strongest finding, and a tenth of
 //! each further rule's on top. The best score is the verdict, with two
-//! exceptions that come from the documents: memory wins over disk unless it is
-//! less than half as strong, because paging masquerades as disk (but not a
-//! cgroup's that leaves the disk alone); and scores that are nearly equal go by
+//! exceptions that come from the documents: memory wins over disk unless it is less than half as strong, because paging
+//! looks like a slow disk (but not the paging of a cgroup that does not use the disk); and nearly equal scores go by
 //! the order of suspicion.
 
 use std::collections::BTreeMap;
@@ -14,29 +13,29 @@ use crate::observation::Observation;
 use crate::rule::Bottleneck;
 use crate::verdict::{Rank, UnjudgedRule};
 
-/// Score below which nothing is blamed.
+/// Smallest score of a blamed bottleneck.
 pub(crate) const LEAST_SCORE: f64 = 0.35;
-/// How much weaker than disk memory may be and still be the answer.
+/// Memory is chosen before the disk down to this ratio of their scores.
 const MEMORY_SHARE: f64 = 0.5;
 /// Scores within this share of each other count as equal.
 const TIE: f64 = 0.02;
 
-/// The verdict on the whole window, for the phases of it.
+/// The verdict on the whole window, as the phases need it.
 pub(crate) struct WindowVerdict<'a> {
     pub bottleneck: Bottleneck,
     pub instance: &'a str,
     pub confidence: f64,
     pub unjudged: &'a [UnjudgedRule],
-    /// The rule that tells it and that rule's title; `None` where nothing does.
+    /// Id and title of the rule of the first finding; `None` where nothing is blamed.
     pub told: Option<(&'a str, &'a str)>,
 }
 
-/// What a rule of a weight that held for a share of the time scores.
+/// Score of a rule of this weight that held for this share of the time.
 pub(crate) fn score(weight: f64, share: f64) -> f64 {
     weight * (0.75 + 0.25 * share)
 }
 
-/// The bottlenecks that rules speak for, each rule with its score; best first.
+/// Ranks the bottlenecks by the rules that point at them, given with their scores; best first.
 pub(crate) fn ranking<'a>(rules: impl Iterator<Item = (Bottleneck, &'a str, f64)>) -> Vec<Rank> {
     let mut by_bottleneck: BTreeMap<Bottleneck, BTreeMap<&str, f64>> = BTreeMap::new();
     for (bottleneck, rule, score) in rules.filter(|(bottleneck, ..)| bottleneck.blames()) {
@@ -56,7 +55,7 @@ pub(crate) fn ranking<'a>(rules: impl Iterator<Item = (Bottleneck, &'a str, f64)
     ranking
 }
 
-/// What is blamed; `apart` where the shortage of memory cannot be why the disk is busy.
+/// Chooses the bottleneck to blame; with `apart`, the shortage of memory cannot be why the disk is busy.
 pub(crate) fn choose(ranking: &[Rank], apart: bool) -> Bottleneck {
     let Some(best) = ranking.first().filter(|r| r.score >= LEAST_SCORE) else { return Bottleneck::None };
     let memory = ranking.iter().find(|r| r.bottleneck == Bottleneck::Memory);
@@ -70,27 +69,27 @@ pub(crate) fn choose(ranking: &[Rank], apart: bool) -> Bottleneck {
     equals.map(|r| r.bottleneck).min().unwrap_or(best.bottleneck)
 }
 
-/// Where a bottleneck is: the array, where the rule held at all of its members (`same`).
+/// Instance of a bottleneck: the array, where the rule held at all of its members (`same`).
 pub(crate) fn place(
-    seen: &Observation,
+    observed: &Observation,
     bottleneck: Bottleneck,
     object: &str,
     instance: &str,
     same: Vec<&str>,
 ) -> String {
-    // a shortage of memory is the machine's, whichever disk it shows on
+    // a shortage of memory belongs to the machine, whichever disk shows it
     let of_machine = bottleneck == Bottleneck::Memory && matches!(object, "physical_disk" | "logical_disk");
-    // and a log's own sum is the machine
+    // the total instance of a log stands for the machine
     if of_machine || instance.eq_ignore_ascii_case("_total") {
         return String::new();
     }
-    let Some(topology) = seen.topology.as_ref().filter(|_| object == "physical_disk") else {
+    let Some(topology) = observed.topology.as_ref().filter(|_| object == "physical_disk") else {
         return instance.to_owned();
     };
     let mut sets = topology.sets_over(instance).into_iter();
-    let whole = sets.find(|set| {
+    let array = sets.find(|set| {
         let members = topology.disks_under(&set.name);
         members.len() > 1 && members.iter().all(|m| same.contains(m))
     });
-    whole.map_or_else(|| instance.to_owned(), |set| set.name.clone())
+    array.map_or_else(|| instance.to_owned(), |set| set.name.clone())
 }

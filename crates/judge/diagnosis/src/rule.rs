@@ -1,5 +1,5 @@
-//! What a rule pack says, as data. `docs/rules.md` is the grammar; the loader
-//! ([`crate::load`]) turns text into these types and lets nothing wrong through.
+//! Rule packs as data. `docs/rules.md` describes the grammar; the loader ([`crate::load`]) turns text into these types
+//! and rejects everything invalid.
 
 use diskwright_base::DeviceClass;
 use serde::{Deserialize, Serialize};
@@ -14,13 +14,13 @@ pub struct Pack {
     pub id: String,
     /// The authority.
     pub title: String,
-    /// Where its limits come from.
+    /// Source of its limits.
     pub source: String,
-    /// What it judges and what it cannot know.
+    /// Description of what it judges and what it cannot know.
     pub explain: String,
     /// Logical disks may stand in for physical ones that a log lacks.
     pub stand_ins: bool,
-    /// File it was read from, as it was named.
+    /// File that it was read from, as the caller named it.
     pub file: String,
     /// The rules, in the file's order.
     pub rules: Vec<Rule>,
@@ -35,31 +35,31 @@ impl Pack {
     }
 }
 
-/// What a rule points at.
+/// Bottleneck that a rule points at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bottleneck {
-    /// Too little memory; first suspect, for paging masquerades as disk.
+    /// Too little memory; the first suspect, because paging looks like a slow disk.
     Memory,
-    /// Disks do not keep up, or make each request wait.
+    /// Disks cannot keep up, or make each request wait.
     Disk,
-    /// Processors are full.
+    /// Processors are saturated.
     Cpu,
-    /// Processors are full of interrupts or of copying for I/O.
+    /// Processors are saturated by interrupts or by copying for I/O.
     Interrupts,
-    /// The channel or link to the disks is full.
+    /// The channel or link to the disks is saturated.
     Channel,
-    /// The controller is full.
+    /// The controller is saturated.
     Controller,
-    /// The network is full or fails.
+    /// The network is saturated or fails.
     Network,
-    /// The program's own way of asking.
+    /// The program's own I/O pattern.
     Application,
-    /// A limit that somebody set.
+    /// A configured limit.
     Throttle,
     /// A remark, or nothing.
     None,
-    /// Something waits or queues, and the log cannot say whether it matters; or too little could be judged.
+    /// Something waits or queues, and the log does not show whether that matters; or too little could be judged.
     Unknown,
 }
 
@@ -96,13 +96,13 @@ impl Bottleneck {
         }
     }
 
-    /// True where it names something that holds the machine back.
+    /// True where it names a bottleneck (not `None` or `Unknown`).
     pub fn blames(self) -> bool {
         !matches!(self, Bottleneck::None | Bottleneck::Unknown)
     }
 }
 
-/// How bad it is when a rule holds.
+/// Severity of a rule that holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
@@ -110,7 +110,7 @@ pub enum Severity {
     Info,
     /// A sign.
     Warning,
-    /// A cause by itself.
+    /// Enough to be a bottleneck.
     Critical,
 }
 
@@ -127,7 +127,7 @@ impl Severity {
         }
     }
 
-    /// What a finding of this severity weighs, where its rule says nothing else.
+    /// Weight of a finding of this severity, where its rule sets none.
     pub fn weight(self) -> f64 {
         match self {
             Severity::Info => 0.0,
@@ -137,7 +137,7 @@ impl Severity {
     }
 }
 
-/// Which instances of its object a rule is judged for.
+/// Instances of its object for which a rule is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InstanceFilter {
@@ -164,14 +164,13 @@ impl InstanceFilter {
     ];
 }
 
-/// What it means for a rule when a log has other counters of the rule's object
-/// but lacks one that the rule needs.
+/// Meaning of a missing counter, where a log has other counters of the rule's object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Absent {
-    /// Nobody can tell: the rule is unjudged.
+    /// Nothing is known: the rule is unjudged.
     Unjudged,
-    /// There is no such thing here (a limit that nobody set): nothing to judge.
+    /// The thing does not exist (such as a limit that is not set): there is nothing to judge.
     Inapplicable,
 }
 
@@ -180,15 +179,15 @@ pub enum Absent {
 pub struct Rule {
     /// Id, unique in the pack, such as `disk.queue-per-spindle`.
     pub id: String,
-    /// Reads on in a sentence after the instance and a colon.
+    /// Statement of the rule; it continues a sentence after the instance and a colon.
     pub title: String,
     /// Catalogue object, or `machine`.
     pub object: String,
-    /// What it points at.
+    /// Bottleneck that it points at.
     pub bottleneck: Bottleneck,
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// What it weighs in the ranking, 0 to 2; the severity's weight where not given.
+    /// Weight in the ranking, 0 to 2; the severity's weight where not given.
     pub weight: f64,
     /// Instances it is judged for.
     pub which: InstanceFilter,
@@ -198,7 +197,7 @@ pub struct Rule {
     pub except_classes: Vec<DeviceClass>,
     /// Only for these server roles; empty for any.
     pub roles: Vec<String>,
-    /// What a missing counter means.
+    /// Meaning of a missing counter.
     pub absent: Absent,
     /// Conditions that must all hold at a tick.
     pub all: Vec<Condition>,
@@ -206,19 +205,19 @@ pub struct Rule {
     pub any: Vec<Condition>,
     /// Ids of rules of this pack that set this one aside.
     pub none: Vec<String>,
-    /// Only where the log has none of these counters; empty: everywhere.
+    /// Applies only where the log has none of these counters; empty for everywhere.
     pub without: Vec<RuleCounter>,
-    /// How long it must hold.
+    /// Time for which it must hold.
     pub sustained: Sustained,
-    /// Counters shown beside the finding.
+    /// Counters shown with the finding.
     pub evidence: Vec<RuleCounter>,
-    /// Where it comes from.
+    /// Source of the rule.
     pub source: String,
-    /// Why it means what it means.
+    /// Explanation of the rule.
     pub explain: String,
     /// Advice ids, in the authority's order.
     pub advice: Vec<String>,
-    /// When it raises an alert; `None` for a rule of verdicts alone.
+    /// Terms of its alert; `None` for a rule of verdicts only.
     pub alert: Option<AlertTerms>,
     /// Line of its `[[rule]]` in the file, from 1.
     pub line: usize,
@@ -231,34 +230,34 @@ impl Rule {
     }
 }
 
-/// When a rule raises an alert, and when that ends.
+/// Terms on which a rule raises an alert, and on which the alert ends.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AlertTerms {
     /// Seconds for which it must hold without a break.
     pub hold_s: f64,
-    /// Conditions at which it ends; where there are none, it ends when the rule does not hold.
+    /// Conditions that end it; where there are none, it ends when the rule does not hold.
     pub clear: Vec<Condition>,
-    /// Seconds for which it must have ended without a break.
+    /// Seconds for which these must hold without a break.
     pub clear_hold_s: f64,
-    /// Seconds after its end in which its cause raises no other.
+    /// Seconds after its end in which the same cause raises no other alert.
     pub silence_s: f64,
 }
 
-/// How long a condition must hold.
+/// Time for which a rule must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Sustained {
     /// Share of the judged time.
     pub share: f64,
-    /// Seconds in sum; capped at half of the window watched.
+    /// Seconds in total; capped at half of the window.
     pub at_least_s: f64,
-    /// Seconds at a stretch, as alerts ask for them; capped like `at_least_s`.
+    /// Seconds without a break, as alerts require them; capped like `at_least_s`.
     pub in_a_row_s: f64,
     /// Separate stretches.
     pub times: u64,
 }
 
 impl Sustained {
-    /// Seconds asked for, in sum or at a stretch.
+    /// Required seconds, in total or without a break, whichever is more.
     pub fn longest_s(&self) -> f64 {
         self.at_least_s.max(self.in_a_row_s)
     }
@@ -273,13 +272,13 @@ impl Default for Sustained {
 /// One comparison of a quantity with a limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Condition {
-    /// What is compared.
+    /// The compared quantity.
     pub quantity: RuleQuantity,
-    /// Over what span.
+    /// Span of its value.
     pub over: ConditionSpan,
-    /// How.
+    /// The comparison.
     pub compare: Comparator,
-    /// With what.
+    /// The limit.
     pub limit: RuleLimit,
 }
 
@@ -304,7 +303,7 @@ pub struct RuleQuantity {
     pub times: Option<Operand>,
     /// Divisor.
     pub over: Option<Operand>,
-    /// Divided among these.
+    /// Spindles or processors that it is divided among.
     pub per: Option<QuantityDivisor>,
     /// Unit of the result.
     pub unit: String,
@@ -320,12 +319,12 @@ impl RuleQuantity {
         std::iter::once(&self.counter).chain(&self.plus).chain(&self.minus).chain(operands)
     }
 
-    /// True where it is one counter as it stands.
+    /// True where it is a single counter without arithmetic.
     pub fn is_plain(&self) -> bool {
         self.plus.is_empty() && self.minus.is_empty() && self.times.is_none() && self.over.is_none()
     }
 
-    /// The formula as people read it: `bytes_per_s / transfers_per_s`.
+    /// The formula as text: `bytes_per_s / transfers_per_s`.
     pub fn text(&self) -> String {
         let mut text = self.counter.id.clone();
         for name in &self.plus {
@@ -370,7 +369,7 @@ impl Operand {
     }
 }
 
-/// What a quantity is divided among.
+/// Number that a quantity is divided by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QuantityDivisor {
@@ -390,7 +389,7 @@ impl QuantityDivisor {
     }
 }
 
-/// The span that a condition's value is of.
+/// Span over which a condition's value is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConditionSpan {
@@ -457,7 +456,7 @@ impl Comparator {
     }
 }
 
-/// What a quantity is compared with.
+/// Limit of a condition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum RuleLimit {

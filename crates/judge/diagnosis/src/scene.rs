@@ -1,5 +1,5 @@
-//! What a schema has, and how its instances stand on each other. Settled once
-//! for a schema and topology; nothing here is done tick by tick.
+//! Index of the instances of a schema and of how devices stack on each other. Built once for a schema and topology, not
+//! for each tick.
 
 use std::collections::HashMap;
 
@@ -17,20 +17,21 @@ pub(crate) struct SchemaIndex<'a> {
     disks: Vec<&'a str>,
     /// Arrays with their members.
     sets: Vec<(&'a str, Vec<&'a str>)>,
-    /// Paths of measured multipath nodes, each with its node, which counts what all of them do.
+    /// Paths of measured multipath nodes, each with its node, which counts the requests of all its paths.
     paths: Vec<(&'a str, &'a str)>,
     /// The series of each instance, with their columns in the whole schema.
     parts: HashMap<&'a str, (Schema, Vec<usize>)>,
-    /// Nothing tells one disk from an array, but for what the topology says.
+    /// Only the topology tells a single disk from an array.
     hides_spindles: bool,
 }
 
-/// Name that logs give to the sum over instances.
+/// True for the name that logs give to the total over instances.
 fn is_total(instance: &str) -> bool {
     instance.eq_ignore_ascii_case("_total")
 }
 
 impl<'a> SchemaIndex<'a> {
+    /// Builds the index.
     pub fn new(schema: &'a Schema, topology: Option<&'a Topology>, ceilings: &'a [Ceiling]) -> SchemaIndex<'a> {
         let mut instances: HashMap<&str, Vec<&str>> = HashMap::new();
         let mut parts: HashMap<&str, (Schema, Vec<usize>)> = HashMap::new();
@@ -63,18 +64,18 @@ impl<'a> SchemaIndex<'a> {
         scene
     }
 
-    /// The same of another tool's log, which shows no disk behind a controller.
+    /// This index for another tool's log, which does not show the disks behind a controller.
     pub fn hiding_spindles(mut self, hides: bool) -> SchemaIndex<'a> {
         self.hides_spindles = hides;
         self
     }
 
-    /// True where some disk may be an array and nothing tells.
+    /// True where some disk may be an array and the log does not show it.
     pub fn hides_spindles(&self) -> bool {
         self.disks.iter().any(|disk| self.spindles(disk).is_none())
     }
 
-    /// Every instance of an object, in the schema's order.
+    /// All instances of an object, in the schema's order.
     pub fn instances(&self, object: &str) -> &[&'a str] {
         self.instances.get(object).map_or(&[], Vec::as_slice)
     }
@@ -84,21 +85,20 @@ impl<'a> SchemaIndex<'a> {
         self.parts.contains_key(instance)
     }
 
-    /// How to compute a counter of an instance, if the schema has what it takes.
+    /// Plan for computing a counter of an instance; `None` where the schema lacks a series for it.
     pub fn plan(&self, counter: &str, instance: &str) -> Option<CounterPlan> {
         let (part, columns) = self.parts.get(instance)?;
         Some(CounterPlan::resolve(Catalogue::builtin(), part, counter, instance)?.renumbered(columns))
     }
 
-    /// The instances to judge one by one: without the log's own sum, unless
-    /// there is nothing else.
+    /// Instances to judge one by one: without the log's total, unless there is nothing else.
     pub fn singles(&self, object: &str) -> Vec<&'a str> {
         let all = self.instances(object);
         let single: Vec<&str> = all.iter().copied().filter(|i| !is_total(i)).collect();
         if single.is_empty() { all.to_vec() } else { single }
     }
 
-    /// The log's own sum over an object's instances.
+    /// The log's total over an object's instances.
     pub fn own_total(&self, object: &str) -> Option<&'a str> {
         self.instances(object).iter().copied().find(|i| is_total(i))
     }
@@ -108,7 +108,7 @@ impl<'a> SchemaIndex<'a> {
         self.devices.get(name).copied()
     }
 
-    /// True where nothing that is measured lies below the device.
+    /// True where no measured device lies below this one.
     pub fn is_leaf(&self, name: &str) -> bool {
         match self.device(name) {
             Some(device) => {
@@ -120,7 +120,7 @@ impl<'a> SchemaIndex<'a> {
         }
     }
 
-    /// The multipath node that counts what goes over this path to it.
+    /// The multipath node of this path, where the node counts the path's requests.
     pub fn node_of(&self, path: &str) -> Option<&'a str> {
         self.paths.iter().find(|(known, _)| *known == path).map(|(_, node)| *node)
     }
@@ -132,7 +132,7 @@ impl<'a> SchemaIndex<'a> {
         devices.iter().filter(is_node).flat_map(paths).collect()
     }
 
-    /// A log that shows no topology still names its devices after their drivers.
+    /// True for a name of a stacked device: a log without a topology still names devices after their drivers.
     fn looks_stacked(&self, name: &str) -> bool {
         let numbered = |prefix: &str| {
             name.strip_prefix(prefix).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
@@ -151,7 +151,7 @@ impl<'a> SchemaIndex<'a> {
             || self.is_counted_at_disk(name)
     }
 
-    /// True of a path of an NVMe disk that our recorder knew and recorded beside it (before it left paths out), where
+    /// True for a path of an NVMe disk that an older version of our recorder recorded in addition to the disk, where
     /// the disk counts the same requests itself.
     fn is_counted_at_disk(&self, name: &str) -> bool {
         let kernel = self.topology.map_or("", |topology| topology.kernel.as_str());
@@ -159,8 +159,8 @@ impl<'a> SchemaIndex<'a> {
         nvme_disk_counts(kernel) == Some(true) && nvme_path(name).is_some_and(is_known)
     }
 
-    /// True of an NVMe disk whose paths (`nvme0c1n1` of `nvme0n1`) are measured, too: they always count what it does,
-    /// and whether it counts that itself depends on the kernel.
+    /// True for an NVMe disk whose paths (`nvme0c1n1` of `nvme0n1`) are measured too: they always count its requests,
+    /// while it depends on the kernel whether the disk itself does.
     fn has_paths(&self, name: &str) -> bool {
         // our recorder knows the disk and leaves its paths out
         let is_known = self.device(name).is_some();
@@ -188,7 +188,7 @@ impl<'a> SchemaIndex<'a> {
         let singles = self.singles("physical_disk");
         let leaves = singles.iter().copied().filter(|d| self.is_leaf(d) && self.class(d) != DeviceClass::Memory);
         let leaves: Vec<&str> = leaves.collect();
-        // a log of stacked devices alone has nothing better
+        // a log that has only stacked devices: they stand for the disks
         if leaves.is_empty() {
             singles.into_iter().filter(|d| self.class(d) != DeviceClass::Memory).collect()
         } else {
@@ -226,7 +226,7 @@ impl<'a> SchemaIndex<'a> {
             return if self.measured(name) { vec![name] } else { Vec::new() };
         }
         let disks = self.topology.map_or_else(Vec::new, |t| t.disks_under(name));
-        // of a multipath node without counters, its paths have them
+        // where a multipath node has no counters, its paths have them
         let ends = |disk: &'a str| match self.topology {
             Some(topology) if !self.measured(disk) => topology.leaves(disk),
             _ => vec![disk],
@@ -236,9 +236,8 @@ impl<'a> SchemaIndex<'a> {
         self.instances("physical_disk").iter().copied().filter(|m| leaves.contains(m)).collect()
     }
 
-    /// Disks under a device, measured or not, and those that hide behind it.
-    /// `None` where the log shows no topology and nobody said: another tool's
-    /// log does not tell a disk from an array of twenty.
+    /// Number of disks under a device, measured or not, with the hidden members of an array. `None` where it is
+    /// unknown: another tool's log does not tell a disk from an array of twenty unless the user does.
     pub fn spindles(&self, name: &str) -> Option<usize> {
         match (self.topology, self.device(name)) {
             (Some(topology), Some(d)) if !d.below.is_empty() || d.members.is_some() => Some(topology.spindles(name)),
@@ -247,7 +246,7 @@ impl<'a> SchemaIndex<'a> {
         }
     }
 
-    /// Devices under an instance of an object that is no device itself.
+    /// Measured disks under an instance of any object (cgroup, filesystem, array).
     pub fn disks_below(&self, object: &str, instance: &'a str) -> Vec<&'a str> {
         let device = match object {
             "physical_disk" | "array" => instance,
@@ -270,7 +269,7 @@ impl<'a> SchemaIndex<'a> {
         over.max_by_key(|(_, members)| members.len()).map(|(set, _)| *set)
     }
 
-    /// The instances whose sum or mean stands for all of an object.
+    /// Instances whose sum or mean stands for the whole object.
     pub fn all_of(&self, object: &str) -> Vec<&'a str> {
         let singles = self.singles(object);
         match object {
@@ -283,13 +282,13 @@ impl<'a> SchemaIndex<'a> {
     }
 }
 
-/// Path and device of a cgroup's I/O on a device, `path@device`. Of systemd's units, `user@1000.service`, the path has
-/// the same letter, but no block device has a dot in its name.
+/// Splits an instance of a cgroup's I/O on a device, `path@device`, into path and device. Names of systemd units such
+/// as `user@1000.service` contain `@` too, but no block device has a dot in its name.
 pub(crate) fn group_on_device(instance: &str) -> Option<(&str, &str)> {
     instance.rsplit_once('@').filter(|(_, device)| !device.contains('.'))
 }
 
-/// How a counter adds up over instances.
+/// Aggregation of a counter over instances, by the catalogue.
 pub(crate) fn over_instances(counter: &str) -> OverInstances {
     Catalogue::builtin().get(counter).map_or(OverInstances::None, |c| c.over_instances)
 }
@@ -339,7 +338,8 @@ mod tests {
         assert_eq!(SchemaIndex::new(&schema, Some(&topology), &[]).disks(), expected);
     }
 
-    /// Our recorder knew the disk alone, and recorded its path too. Before Linux 6.4 the disk's line stayed at zero.
+    /// Older versions of our recorder listed only the disk in the topology but recorded its path too. Before Linux 6.4
+    /// the disk's own counters stayed at zero.
     #[test]
     fn in_an_older_log_of_ours_a_path_counts_where_its_disk_does_not() {
         let schema = schema(&["nvme0c0n1", "nvme0n1"]);

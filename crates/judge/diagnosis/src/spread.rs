@@ -1,12 +1,12 @@
-//! How steady a quantity was, and where it is heading, over the ticks inside
-//! stretches at which a condition held.
+//! Steadiness and slope of a quantity over the ticks at which a condition held, without the first and last tick of each
+//! stretch.
 
 /// Weighted moments of value and time, collected tick by tick.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TrendMoments {
     /// Ticks of the present stretch.
     run: u64,
-    /// The last tick, which counts once the next one turns out to hold too.
+    /// The last tick; it is added only once the next one holds too.
     last: Option<WeightedSample>,
     ticks: u64,
     weight: f64,
@@ -20,7 +20,7 @@ pub(crate) struct TrendMoments {
     step_squares: f64,
     step_products: f64,
     step_days: f64,
-    /// The sample before, of the same stretch.
+    /// The sample before this one, of the same stretch.
     before: Option<WeightedSample>,
 }
 
@@ -31,16 +31,16 @@ struct WeightedSample {
     days: f64,
 }
 
-/// Fewer ticks than these say nothing of steadiness.
+/// Smallest number of ticks for a coefficient of variation.
 const LEAST_TICKS: u64 = 5;
-/// Less than these say nothing of where a day is heading: ten minutes.
+/// Shortest span for a slope per day: ten minutes.
 const LEAST_TREND_DAYS: f64 = 10.0 / 1440.0;
-/// Standard errors that are taken off a slope before it is told.
+/// Standard errors that are subtracted from a slope.
 const ERRORS_OFF: f64 = 3.0;
 
 impl TrendMoments {
-    /// A tick at which the condition held. The first and last of a stretch
-    /// are filled only in part, and are left out.
+    /// Adds a tick at which the condition held. The first and last tick of a stretch are left out, because the
+    /// condition held for only part of them.
     pub fn held(&mut self, value: f64, weight: f64, days: f64) {
         if let (Some(sample), true) = (self.last, self.run >= 2) {
             self.add(sample);
@@ -49,7 +49,7 @@ impl TrendMoments {
         self.run += 1;
     }
 
-    /// A tick at which it did not.
+    /// Ends a stretch: the condition did not hold at this tick.
     pub fn broken(&mut self) {
         self.run = 0;
         self.last = None;
@@ -76,7 +76,7 @@ impl TrendMoments {
         self.products += sample.weight * off * (sample.days - self.mean_days);
     }
 
-    /// Standard deviation over mean.
+    /// Standard deviation over mean; `None` below five ticks.
     pub fn steadiness(&self) -> Option<f64> {
         if self.ticks < LEAST_TICKS || self.mean == 0.0 {
             return None;
@@ -84,15 +84,13 @@ impl TrendMoments {
         Some((self.squares / self.weight).max(0.0).sqrt() / self.mean.abs())
     }
 
-    /// Growth a day, as a share of the mean, as far as it stands out of the
-    /// noise: three standard errors nearer to nothing than the straight line
-    /// through the values, and nothing where that would change its sign.
-    /// `None` below five ticks or ten minutes.
+    /// Growth per day as a share of the mean, beyond noise: the slope of the straight line through the values, reduced
+    /// by three standard errors, and 0 where that would change its sign. `None` below five ticks or ten minutes.
     pub fn trend(&self) -> Option<f64> {
         if self.ticks < LEAST_TICKS || self.mean == 0.0 || self.squares_days <= 0.0 {
             return None;
         }
-        // the span: evenly spaced ticks have a twelfth of its square as their variance
+        // the variance of evenly spaced times is a twelfth of the square of their span
         let spread_days = (12.0 * self.squares_days / self.weight).sqrt();
         if spread_days < LEAST_TREND_DAYS {
             return None;
@@ -102,13 +100,12 @@ impl TrendMoments {
         Some(left * slope.signum() / self.mean.abs())
     }
 
-    /// Standard error of the slope. Values that hang together (what is left
-    /// of them beside the line changes little from tick to tick) count as
-    /// fewer, so that a slow wave is not taken for a direction.
+    /// Standard error of the slope. Autocorrelated values (whose residuals change little from tick to tick) count as
+    /// fewer, so that a slow wave is not taken for a slope.
     fn slope_error(&self, slope: f64) -> f64 {
         let ticks = self.ticks as f64;
         let rest = (self.squares - slope * self.products).max(0.0) / self.weight;
-        // what rounding leaves of a straight line
+        // only rounding errors are left
         if rest <= 1e-20 * self.mean * self.mean {
             return 0.0;
         }
@@ -121,26 +118,25 @@ impl TrendMoments {
     }
 }
 
-/// A quantity that keeps to levels and goes from one to another at once: how
-/// steady it is on each of them.
+/// Steadiness of a quantity that stays on levels and jumps from one to another, measured on each level.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Levels {
     all: TrendMoments,
-    /// The level of now.
+    /// The current level.
     level: TrendMoments,
-    /// Of the levels before, those with enough ticks.
+    /// Weight of the former levels that had enough ticks.
     weight: f64,
     relative_squares: f64,
 }
 
-/// A value further than this share off a level begins another: ten times what
-/// the rules call steady, so that noise is not cut into levels of its own.
+/// A value further than this share from a level starts a new one: ten times what the rules call steady, so that noise
+/// is not cut into levels.
 const JUMP: f64 = 0.2;
-/// Where levels are less than this share of the ticks, there are none.
+/// Smallest share of the ticks that must be on levels; below it, the quantity is judged as having none.
 const LEAST_ON_LEVELS: f64 = 0.5;
 
 impl Levels {
-    /// As of a [`TrendMoments`]; the ticks in which a level begins and ends are left out.
+    /// Adds a tick, as [`TrendMoments::held`] does; the ticks in which a level starts and ends are left out.
     pub fn held(&mut self, value: f64, weight: f64, days: f64) {
         let about = if self.level.ticks > 0 { Some(self.level.mean) } else { self.level.last.map(|s| s.value) };
         if about.is_some_and(|about| (value - about).abs() > JUMP * about.abs()) {
@@ -151,13 +147,13 @@ impl Levels {
         self.all.held(value, weight, days);
     }
 
-    /// A tick at which the condition did not hold.
+    /// Ends a stretch: the condition did not hold at this tick.
     pub fn broken(&mut self) {
         self.level.broken();
         self.all.broken();
     }
 
-    /// Weight and squares over the square of the mean, the level of now with the others.
+    /// Weight and squares relative to the square of the mean, with the current level included.
     fn with_level(&self) -> (f64, f64) {
         let level = &self.level;
         if level.ticks < LEAST_TICKS || level.mean == 0.0 {
@@ -166,8 +162,7 @@ impl Levels {
         (self.weight + level.weight, self.relative_squares + level.squares.max(0.0) / (level.mean * level.mean))
     }
 
-    /// Standard deviation over mean, each level by its own mean; of all ticks
-    /// together where the quantity keeps to no levels.
+    /// Standard deviation over mean, each level by its own mean; over all ticks where the quantity has no levels.
     pub fn steadiness(&self) -> Option<f64> {
         let (weight, squares) = self.with_level();
         let all = self.all.steadiness()?;
@@ -241,7 +236,7 @@ mod tests {
         assert!((spread.trend().unwrap() - 10.0 / 145.0).abs() < 1e-12);
     }
 
-    /// Numbers from -1 to 1 without order, always the same ones.
+    /// Pseudo-random numbers from -1 to 1, the same in every run.
     fn noise(mut seed: u64) -> impl FnMut() -> f64 {
         move || {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -270,7 +265,7 @@ mod tests {
                 assert!(false_alarms <= 4, "{false_alarms} of 200 with {ticks} ticks of {tick_s} s");
             }
         }
-        // what was there a moment ago is nearly all there still
+        // strongly autocorrelated noise
         let mut false_alarms = 0;
         for seed in 0..200 {
             let (mut noise, mut level) = (noise(seed), 0.0);

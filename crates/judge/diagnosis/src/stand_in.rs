@@ -1,7 +1,5 @@
-//! Logical disks in the place of physical ones. A Windows log may hold
-//! `LogicalDisk` alone, or other counters of it than of `PhysicalDisk`; most
-//! of what is said of a disk can be said of a drive letter too, as long as the
-//! answer says that it was.
+//! Logical disks as stand-ins for physical ones. A Windows log may have only `LogicalDisk`, or other counters of it
+//! than of `PhysicalDisk`. Most rules on a disk apply to a drive letter too, as long as the verdict mentions it.
 
 use crate::names::RuleCounter;
 use crate::rule::{Condition, InstanceFilter, Operand, Rule, RuleLimit};
@@ -9,18 +7,18 @@ use crate::rule::{Condition, InstanceFilter, Operand, Rule, RuleLimit};
 const PHYSICAL: &str = "physical_disk";
 const LOGICAL: &str = "logical_disk";
 
-/// True for a counter that a logical disk may have instead.
+/// True for a missing counter of a physical disk, which a logical disk may have instead.
 pub(crate) fn may_stand_in(missing: &str) -> bool {
     missing.split_once('.').is_some_and(|(object, _)| object == PHYSICAL)
 }
 
-/// The rule with logical disks for physical ones. `None` where it asks for
-/// what they do not have: members, a class, a probe's ceilings.
+/// The rule rewritten to logical disks. `None` where it needs something that they lack: members, a device class, a
+/// measured ceiling.
 pub(crate) fn on_logical_disks(rule: &Rule) -> Option<Rule> {
     let mut rule = rule.clone();
     if rule.object == PHYSICAL {
         let of_a_disk = !matches!(rule.which, InstanceFilter::Set | InstanceFilter::Stacked);
-        // nobody knows what a letter stands for
+        // the device class behind a drive letter is unknown
         let any_class = rule.classes.is_empty() || rule.classes.contains(&diskwright_base::DeviceClass::Unknown);
         if !of_a_disk || !any_class {
             return None;
@@ -30,7 +28,7 @@ pub(crate) fn on_logical_disks(rule: &Rule) -> Option<Rule> {
     for condition in rule.all.iter_mut().chain(&mut rule.any) {
         rename(condition)?;
     }
-    // evidence is shown where it is there
+    // evidence is optional: a counter that logical disks lack stays as it is
     for name in &mut rule.evidence {
         if let Some(other) = logical(name) {
             *name = other;
@@ -56,7 +54,7 @@ fn rename(condition: &mut Condition) -> Option<()> {
     Some(())
 }
 
-/// The logical disk's counter of that name; others stay what they are.
+/// The logical disk's counter of the same name; counters of other objects are returned unchanged.
 fn logical(name: &RuleCounter) -> Option<RuleCounter> {
     if name.object != PHYSICAL {
         return Some(name.clone());

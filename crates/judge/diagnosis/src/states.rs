@@ -1,6 +1,5 @@
-//! Everything that is collected over the window. It grows with the instances
-//! that were seen, not with time; where instances come and go without end
-//! (containers), those that are gone and never mattered are forgotten.
+//! All states that are collected over the window. They grow with the number of instances, not with time; where
+//! instances keep coming and going (containers), those that are gone and never held a rule are dropped.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,18 +14,17 @@ use crate::window::BucketTrack;
 #[derive(Clone, Debug)]
 pub(crate) struct Statistic {
     pub kind: Pseudo,
-    /// By how much was outstanding: the first of [`LIGHT_QUEUES`] that it fits.
+    /// Sums by requests in flight: each tick goes to the first of [`LIGHT_QUEUES`] that it does not exceed.
     pub light: [LaneSums; LIGHT_QUEUES.len()],
     pub levels: Levels,
 }
 
-/// Requests outstanding up to which a device counts as asked for little: the
-/// first at which it ever was. What waits adds to the response, so that more
-/// of them can only make the device look slower than it is by itself.
+/// Requests in flight up to which a device counts as lightly loaded; the first level that ever occurred is used.
+/// Queueing adds to the response time, so a higher level can only make the device look slower than it is standalone.
 pub(crate) const LIGHT_QUEUES: [f64; 3] = [0.5, 1.0, 2.0];
 
 impl Statistic {
-    /// Its value at the end of the window.
+    /// Value at the end of the window.
     pub fn value(&self) -> Option<f64> {
         match self.kind {
             Pseudo::LightLoad | Pseudo::LightLoadBytes => self.light.iter().find_map(LaneSums::mean),
@@ -35,14 +33,14 @@ impl Statistic {
     }
 }
 
-/// What is known of a rule apart from its streams.
+/// State of a rule apart from its progress at instances.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RuleState {
     /// It was judged at some instance.
     pub judged: bool,
-    /// It is for logs that lack what this one has, wherever it could apply.
+    /// It applies only to logs without counters that this log has at every instance.
     pub not_for_this_log: bool,
-    /// Counters for want of which it could not be.
+    /// Counters that were missing where it could not be judged.
     pub missing: BTreeSet<String>,
 }
 
@@ -59,30 +57,31 @@ pub(crate) struct States {
     pub rules: Vec<Vec<RuleState>>,
     /// Rules as they were judged of logical disks, by pack and rule.
     pub stand_ins: HashMap<(usize, usize), Rule>,
-    /// Tracks of the counters that bear on how sure an answer is.
+    /// Tracks of the counters that affect the confidence of any verdict.
     pub signs: BTreeMap<&'static str, usize>,
     /// Bytes a second of cgroups by device (`path@sda`): their tracks.
     pub groups: BTreeMap<String, Vec<usize>>,
-    /// Pressure stall information was there.
+    /// The log has pressure stall information.
     pub has_pressure: bool,
-    /// Streams forgotten because their instances were gone.
+    /// Number of states dropped because their instances were gone.
     pub forgotten: u64,
     prune_at: usize,
 }
 
-/// Streams that are kept before any is forgotten.
+/// Number of states from which those of vanished instances are dropped.
 const STREAMS: usize = 16_384;
 
-/// Series that are followed for trends at most; each takes up to 16 KiB.
+/// Largest number of tracks followed for trends; each takes up to 16 KiB.
 const FOLLOWED: usize = 2048;
 
 impl States {
+    /// Creates empty states for the rules of these packs.
     pub fn new(packs: &[Pack]) -> States {
         let rules = packs.iter().map(|p| vec![RuleState::default(); p.rules.len()]).collect();
         States { rules, ..States::default() }
     }
 
-    /// The state of a rule at a place, made where there is none.
+    /// Index of a rule's progress at a scope; `fresh` creates it where there is none.
     pub fn stream(&mut self, key: (usize, usize, String), fresh: impl FnOnce() -> RuleProgress) -> usize {
         if let Some(&stream) = self.stream_of.get(&key) {
             return stream;
@@ -92,8 +91,8 @@ impl States {
         self.streams.len() - 1
     }
 
-    /// Forgets what is gone and never mattered, once there is much of it.
-    /// Programs made before are void. `present` tells what the schema has.
+    /// Drops states of vanished instances that never held, once there are many. Programs compiled before become
+    /// invalid, because indices change. `present` is true for instances of the schema.
     pub fn prune(&mut self, present: impl Fn(&str) -> bool) {
         if self.streams.len() < self.prune_at.max(STREAMS) {
             return;
@@ -101,7 +100,7 @@ impl States {
         let mut gone: Vec<usize> = (0..self.streams.len())
             .filter(|&s| !self.streams[s].instance.is_empty() && !present(&self.streams[s].instance))
             .collect();
-        // the longest to hold stay, up to a share of the room
+        // those that held longest stay, up to a quarter of the limit
         gone.sort_by_key(|&s| self.streams[s].held_ns);
         let held = gone.iter().filter(|&&s| self.streams[s].held_ns > 0).count();
         gone.truncate(gone.len() - held.min(STREAMS / 4));
@@ -126,7 +125,7 @@ impl States {
         self.stream_of.values_mut().for_each(|stream| *stream = number[*stream]);
     }
 
-    /// Drops the tracks that no stream reads any more.
+    /// Drops the tracks that no state uses any more.
     fn drop_tracks(&mut self) {
         let conditions = self.streams.iter().flat_map(|s| &s.conditions);
         let mut wanted: BTreeSet<usize> = conditions.flat_map(|c| [c.track, c.limit_track]).flatten().collect();
@@ -150,7 +149,7 @@ impl States {
         self.signs.values_mut().chain(self.groups.values_mut().flatten()).for_each(renumber);
     }
 
-    /// The track of a node, by its key, made where there is none.
+    /// Index of a node's track, by the node's key; created where there is none.
     pub fn track(&mut self, key: &str) -> usize {
         if let Some(&track) = self.track_of.get(key) {
             return track;
@@ -161,7 +160,7 @@ impl States {
         self.tracks.len() - 1
     }
 
-    /// The statistic of a device, made where there is none.
+    /// Index of a device's statistic; created where there is none.
     pub fn statistic(&mut self, kind: Pseudo, key: String) -> usize {
         let next = self.statistics.len();
         let state = *self.statistic_of.entry((kind, key)).or_insert(next);

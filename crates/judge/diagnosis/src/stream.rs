@@ -1,6 +1,5 @@
-//! One rule at one instance over the whole window: how long it held, when,
-//! and what its quantities were while it did. States outlive schemas; they
-//! are fed a chunk of ticks at a time.
+//! Progress of one rule at one instance over the whole window: how long and when it held, and the values of its
+//! quantities meanwhile. It outlives schemas and is fed a chunk of ticks at a time.
 
 use crate::grid::{GridCell, Presence};
 use crate::history::{DepletionTrend, OwnNorm};
@@ -10,7 +9,7 @@ use crate::rule::Comparator;
 use crate::spread::TrendMoments;
 use crate::stretches::Stretches;
 
-/// What a rule collects at an instance.
+/// State that a rule collects at an instance.
 #[derive(Clone, Debug)]
 pub(crate) struct RuleProgress {
     pub pack: usize,
@@ -26,10 +25,10 @@ pub(crate) struct RuleProgress {
     pub longest_ns: u64,
     /// Start and end of the longest stretch, nanoseconds since 1970 UTC.
     pub longest_span: (i64, i64),
-    /// Stretches without a break, and when they were.
+    /// Number of stretches without a break.
     pub runs: u64,
     pub stretches: Stretches,
-    /// When it held, by part of the window; `None` where no phases are asked for.
+    /// Time for which it held in each part of the window; `None` for packs without phases.
     pub presence: Option<Presence>,
     /// Start of the first and end of the last tick at which the rule held.
     pub first_ns: i64,
@@ -38,32 +37,33 @@ pub(crate) struct RuleProgress {
     pub evidence: Vec<EvidenceState>,
 }
 
-/// What is collected for one condition of a stream.
+/// State of one condition of a rule at an instance.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConditionState {
-    /// Mean over the window of the quantity and of a limit that is a counter.
+    /// Track of the quantity over the window.
     pub track: Option<usize>,
+    /// Track of a limit that is a counter.
     pub limit_track: Option<usize>,
     /// The log has what the condition needs.
     pub known: bool,
-    /// The quantity is an amount that adds up.
+    /// The quantity is an amount that is summed over ticks.
     pub adds_up: bool,
-    /// Time at which the rule held and this condition with it.
+    /// Time for which both the rule and this condition held.
     pub held_ns: u64,
     /// The quantity and its limit at those ticks.
     pub value: LaneSums,
     pub limit: LaneSums,
     pub baseline: BaselineSums,
-    /// What it usually is, for a change against its own norm.
+    /// Median of the last day, for a change against its own norm.
     pub norm: Option<Box<OwnNorm>>,
-    /// Where it is heading, for the time until it is used up.
+    /// Trend of the last hours, for the time until it is used up.
     pub depletion: Option<Box<DepletionTrend>>,
     pub spread: TrendMoments,
-    /// For a condition with counters of the window: its counter, times, over and per.
+    /// Operands of a condition with counters of the whole window: its counter, times, over and per.
     pub operands: Option<Box<[OperandState; 4]>>,
 }
 
-/// The first part of the window, for changes against it.
+/// Mean of the window's first part, for changes against it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BaselineSums {
     pub sums: LaneSums,
@@ -72,7 +72,7 @@ pub(crate) struct BaselineSums {
     last: Option<f64>,
 }
 
-/// An operand of a condition of the window.
+/// An operand of a condition on the whole window.
 #[derive(Clone, Debug)]
 pub(crate) enum OperandState {
     Number(f64),
@@ -82,7 +82,7 @@ pub(crate) enum OperandState {
     Statistic(usize),
 }
 
-/// A counter shown beside a finding.
+/// A counter shown with a finding.
 #[derive(Clone, Debug)]
 pub(crate) enum EvidenceState {
     /// Mean, and the largest value of a tick.
@@ -90,17 +90,17 @@ pub(crate) enum EvidenceState {
     Statistic(usize),
 }
 
-/// How a schema's nodes feed a stream.
+/// Nodes of a schema that feed the progress of a rule at an instance.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamPlan {
     pub state: usize,
     pub all: Vec<ConditionPlan>,
     pub any: Vec<ConditionPlan>,
-    /// Conditions of the window: judged at the end, over the ticks at which the others held.
+    /// Conditions on the whole window: judged at the end, over the ticks at which the others held.
     pub window: Vec<WindowPlan>,
     /// Nodes of the evidence, by position.
     pub evidence: Vec<(usize, NodeId)>,
-    /// What to compute before the evidence can be read, in order.
+    /// Nodes to compute before the evidence can be read, in order.
     pub lazy: Vec<NodeId>,
 }
 
@@ -112,11 +112,11 @@ pub(crate) struct ConditionPlan {
     pub node: NodeId,
     pub compare: Comparator,
     pub limit: LimitPlan,
-    /// For a change: what it is against.
+    /// Reference of a change; `None` for a plain value.
     pub change: Option<ChangeReference>,
 }
 
-/// What a change is against.
+/// Reference of a change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ChangeReference {
     /// The mean over this share of the window, from its start.
@@ -129,18 +129,18 @@ pub(crate) enum ChangeReference {
     Depletion,
 }
 
-/// What a condition compares with.
+/// Limit of a condition: a number, or a node times a factor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LimitPlan {
     Number(f64),
     Node(NodeId, f64),
 }
 
-/// A condition of the window.
+/// A condition on the whole window.
 #[derive(Clone, Debug)]
 pub(crate) struct WindowPlan {
     pub index: usize,
-    /// The quantity whose steadiness or trend is asked for.
+    /// Node of the quantity whose steadiness or trend is judged.
     pub spread: Option<NodeId>,
     /// Operands, by position, that are means of nodes.
     pub means: Vec<(usize, NodeId)>,
@@ -154,7 +154,7 @@ pub(crate) struct ChunkTimes {
     pub ns: Vec<u64>,
     pub starts: Vec<i64>,
     pub ends: Vec<i64>,
-    /// Ticks before which nothing was recorded for long: no stretch goes on over a pause.
+    /// True for ticks that follow a long pause of the recording: no stretch continues over a pause.
     pub pauses: Vec<bool>,
     pub total_ns: u64,
     /// Start of the window.
@@ -168,14 +168,14 @@ pub(crate) struct ChunkTimes {
 }
 
 impl ChunkTimes {
-    /// Where the window's first part ends; a window of unknown length has none, and no rule compares with it.
+    /// End of the window's first part; `i64::MIN` for a window of unknown length, for which no rule compares with it.
     fn part_end_ns(&self, share: f64) -> i64 {
         let Some((from, to)) = self.expected else { return i64::MIN };
         from.saturating_add((to.saturating_sub(from) as f64 * share) as i64)
     }
 }
 
-/// Reused room for masks and ratios.
+/// Reused buffers for masks and ratios.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MaskScratch {
     pub held: Vec<u8>,
@@ -187,7 +187,7 @@ pub(crate) struct MaskScratch {
     ratios: Vec<NodeColumn>,
 }
 
-/// A condition's columns.
+/// Columns of a condition for a chunk.
 struct View<'a> {
     values: &'a [f64],
     weights: &'a [f64],
@@ -202,7 +202,7 @@ enum LimitColumn<'a> {
 }
 
 impl View<'_> {
-    /// Whether it holds at a tick; `None` for a gap.
+    /// True where it holds at a tick; `None` for a gap.
     fn at(&self, tick: usize) -> Option<bool> {
         let (limit, weight) = match self.limit {
             LimitColumn::Number(limit) => (limit, 0.0),
@@ -212,7 +212,7 @@ impl View<'_> {
         (!gap).then(|| self.compare.holds(self.values[tick], limit))
     }
 
-    /// Sets `out` to 1 where it holds and `gap` to 1 where that is unknown; never both.
+    /// Sets `out` to 1 where it holds and `gap` to 1 where that is unknown, never both.
     fn fill_known(&self, out: &mut [u8], gap: &mut [u8]) {
         self.fill(out);
         for (gap, weight) in gap.iter_mut().zip(self.weights) {
@@ -224,7 +224,7 @@ impl View<'_> {
         out.iter_mut().zip(gap).for_each(|(out, gap)| *out &= *gap ^ 1);
     }
 
-    /// Sets `out` to 1 where it holds, gaps or not.
+    /// Sets `out` to 1 where it holds, without regard to gaps.
     fn fill(&self, out: &mut [u8]) {
         match self.compare {
             Comparator::Above => self.fill_by(out, |v, limit| v > limit),
@@ -252,8 +252,8 @@ impl View<'_> {
 }
 
 impl StreamPlan {
-    /// The rule's leading quantity at a tick of the chunk and its position among the conditions; of `any` alone,
-    /// the first that holds.
+    /// Position of the rule's leading condition and its value at a tick of the chunk; for a rule of `any` only, the
+    /// first condition that holds.
     pub fn lead(&self, columns: &NodeColumns<'_>, scratch: &MaskScratch, tick: usize) -> Option<(usize, f64)> {
         let holds = |plan: &&ConditionPlan| plan.view(columns, &scratch.ratios).at(tick) == Some(true);
         let plan = self.all.first().or_else(|| self.any.iter().find(holds)).or_else(|| self.any.first())?;
@@ -277,7 +277,7 @@ impl ConditionPlan {
 }
 
 impl RuleProgress {
-    /// A stream that has seen nothing.
+    /// Creates the progress of a rule that has seen no tick.
     pub fn new(
         pack: usize,
         rule: usize,
@@ -307,8 +307,7 @@ impl RuleProgress {
         }
     }
 
-    /// Takes in a chunk. True where the rule held at any of its ticks, so that
-    /// the evidence has to be read.
+    /// Judges a chunk. Returns true where the rule held at any of its ticks, so that the evidence has to be read.
     pub fn judge(
         &mut self,
         plan: &StreamPlan,
@@ -352,17 +351,17 @@ impl RuleProgress {
         held > 0
     }
 
-    /// What must be so after every chunk, whatever the ticks were.
+    /// Asserts the invariants that hold after every chunk.
     fn check(&self) {
         assert!(self.held_ns <= self.judged_ns, "{} of {} ns held", self.held_ns, self.judged_ns);
         assert!(self.run_ns <= self.longest_ns && self.longest_ns <= self.held_ns, "a stretch is a part of what held");
         assert!((self.held_ticks == 0) == (self.runs == 0), "{} ticks in {} stretches", self.held_ticks, self.runs);
     }
 
-    /// Adds up when it held and for how long.
+    /// Counts how long the rule held, and records when.
     fn time(&mut self, held: usize, judged_ns: u64, times: &ChunkTimes, scratch: &MaskScratch) {
         if held == 0 {
-            // a chunk of nothing but gaps does not break a stretch
+            // a chunk that has only gaps does not end a stretch
             if judged_ns > 0 || times.pauses.contains(&true) {
                 self.run_ns = 0;
             }
@@ -398,7 +397,7 @@ impl RuleProgress {
         }
     }
 
-    /// Collects the leading quantities over the ticks at which it held.
+    /// Collects the leading quantities over the ticks at which the rule held.
     fn values(&mut self, plan: &StreamPlan, columns: &NodeColumns<'_>, times: &ChunkTimes, scratch: &mut MaskScratch) {
         let leads = if plan.all.is_empty() { plan.any.as_slice() } else { &plan.all[..1] };
         for lead in leads {
@@ -416,7 +415,7 @@ impl RuleProgress {
         }
     }
 
-    /// Feeds the conditions of the window.
+    /// Feeds the conditions on the whole window.
     fn window(&mut self, plan: &StreamPlan, columns: &NodeColumns<'_>, times: &ChunkTimes, scratch: &MaskScratch) {
         for window in &plan.window {
             let state = &mut self.conditions[window.index];
@@ -441,7 +440,7 @@ impl RuleProgress {
         }
     }
 
-    /// Collects the evidence over the ticks at which it held; its nodes must be computed.
+    /// Collects the evidence over the ticks at which the rule held; its nodes must be computed.
     pub fn read_evidence(
         &mut self,
         plan: &StreamPlan,
@@ -451,11 +450,11 @@ impl RuleProgress {
     ) {
         for &(index, node) in &plan.evidence {
             let slot = columns.of(node);
-            if let EvidenceState::Mean(sums, most) = &mut self.evidence[index] {
+            if let EvidenceState::Mean(sums, largest) = &mut self.evidence[index] {
                 sums.add_held(times.number, &slot.values, &slot.weights, &scratch.held);
                 for ((value, weight), held) in slot.values.iter().zip(&slot.weights).zip(&scratch.held) {
                     if *held != 0 && *weight > 0.0 {
-                        *most = most.max(*value);
+                        *largest = largest.max(*value);
                     }
                 }
             }
@@ -464,8 +463,7 @@ impl RuleProgress {
 }
 
 impl BaselineSums {
-    /// The quantity relative to its mean before `until_ns`, into `out`; the
-    /// ticks of that first part are gaps there.
+    /// Fills `out` with the quantity relative to its mean before `until_ns`; the ticks of that first part are gaps.
     fn relate(&mut self, until_ns: i64, slot: &NodeColumn, times: &ChunkTimes, out: &mut NodeColumn) {
         let count = slot.values.len();
         out.values.resize(count, 0.0);
@@ -488,8 +486,7 @@ impl BaselineSums {
         out.gap = slot.gap || first > 0 || mean.is_nan();
     }
 
-    /// The quantity relative to that of the tick before, into `out`; a tick
-    /// after a gap, or after nothing at all, is a gap there.
+    /// Fills `out` with the quantity relative to the tick before; the first tick, and a tick after a gap, are gaps.
     fn step(&mut self, slot: &NodeColumn, out: &mut NodeColumn) {
         let count = slot.values.len();
         out.values.resize(count, 0.0);
@@ -504,7 +501,7 @@ impl BaselineSums {
     }
 }
 
-/// Masks for columns without gaps: everything is judged.
+/// Fills the masks for columns without gaps: every tick is judged.
 fn quickly(plan: &StreamPlan, columns: &NodeColumns<'_>, times: &ChunkTimes, scratch: &mut MaskScratch) -> u64 {
     let MaskScratch { held, judged, one, ratios, .. } = scratch;
     judged.fill(1);
@@ -531,8 +528,8 @@ fn quickly(plan: &StreamPlan, columns: &NodeColumns<'_>, times: &ChunkTimes, scr
     times.total_ns
 }
 
-/// Masks with gaps neither for nor against: what is certain in spite of one
-/// counts (a condition that fails makes `all` fail whatever the others are).
+/// Fills the masks for columns with gaps. A gap counts neither for nor against; results that are certain in spite of
+/// one count (a condition that fails makes `all` fail, whatever the others are).
 fn carefully(plan: &StreamPlan, columns: &NodeColumns<'_>, times: &ChunkTimes, scratch: &mut MaskScratch) -> u64 {
     let MaskScratch { held, judged, one, gap, fails, unknown, ratios } = scratch;
     for masks in [&mut *gap, &mut *fails, &mut *unknown] {
@@ -546,7 +543,7 @@ fn carefully(plan: &StreamPlan, columns: &NodeColumns<'_>, times: &ChunkTimes, s
             unknown[tick] |= gap[tick];
         }
     }
-    // `held` is whether one of `any` holds, `judged` whether one of them may, until both are settled
+    // until the loop below, `held` is 1 where one of `any` holds and `judged` where one of them may hold
     held.fill(u8::from(plan.any.is_empty()));
     judged.fill(u8::from(plan.any.is_empty()));
     for condition in &plan.any {

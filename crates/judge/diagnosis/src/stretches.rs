@@ -1,10 +1,9 @@
-//! When a rule held: stretches of time, at most so many of them. Where there
-//! are more, those that lie closest together are told as one.
+//! Intervals in which a rule held, in bounded memory: where there are too many, the two closest are joined.
 
-/// Stretches kept.
+/// Largest number of intervals kept.
 const MOST: usize = 64;
 
-/// Start and end of each stretch, nanoseconds since 1970, in order.
+/// Start and end of each interval, nanoseconds since 1970, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stretches {
     list: Vec<(i64, i64)>,
@@ -26,7 +25,7 @@ impl Stretches {
         assert!(self.list.len() <= MOST, "{} stretches are kept", self.list.len());
     }
 
-    /// The stretches so far.
+    /// The intervals so far.
     pub fn list(&self) -> &[(i64, i64)] {
         &self.list
     }

@@ -1,29 +1,28 @@
-//! Memory that processes of one name held at the same time: those that come and go one after the other are not added
-//! up.
+//! Peak memory of processes of one name: processes that ran one after the other are not added up.
 
-/// When the tables had a process, seconds of the window, and its memory, bytes.
+/// Lifetime of a process in the tables, seconds into the window, and its memory, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ProcessMemory {
     pub from_s: f64,
     pub to_s: f64,
-    /// Resident at its first look.
+    /// Resident in its first table.
     pub first: f64,
     pub resident: f64,
     pub swapped: f64,
 }
 
-/// What processes held together when they held most.
+/// Sum over the processes that ran at the moment of the largest total memory.
 pub(crate) fn at_once(processes: &[ProcessMemory]) -> ProcessMemory {
     let held = |process: &ProcessMemory| process.resident + process.swapped;
     let changes = |process: &ProcessMemory| [(process.to_s, -held(process)), (process.from_s, held(process))];
     let mut changes: Vec<(f64, f64)> = processes.iter().flat_map(changes).collect();
-    // at one moment, those that end make room for those that begin
+    // at the same moment, processes that end are subtracted before those that start are added
     changes.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    let (mut now, mut most, mut moment_s) = (0.0, 0.0, 0.0);
+    let (mut now, mut largest, mut moment_s) = (0.0, 0.0, 0.0);
     for (time_s, change) in changes {
         now += change;
-        if now > most {
-            (most, moment_s) = (now, time_s);
+        if now > largest {
+            (largest, moment_s) = (now, time_s);
         }
     }
     let mut sum = ProcessMemory { from_s: moment_s, to_s: moment_s, ..ProcessMemory::default() };
@@ -80,7 +79,7 @@ mod tests {
         let (processes, what) = named(Bottleneck::Memory, "php");
         assert_eq!(processes, 20);
         assert!(what.contains("50 MB resident") && !what.contains("grew"), "{what}");
-        // one that waited for a twentieth of the window did not wait all of the time
+        // it waited for a twentieth of the window, not all of the time
         assert!(what.contains("waits for I/O for 5 % of the time"), "{what}");
         let (processes, what) = named(Bottleneck::Disk, "postgres");
         assert_eq!(processes, 2);

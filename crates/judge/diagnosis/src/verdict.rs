@@ -9,7 +9,7 @@ use crate::origin::MissingCounters;
 use crate::rule::{Bottleneck, Severity};
 use crate::trends::model::Trend;
 
-/// What one pack says of a window.
+/// Verdict of one pack on a window.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// `diskwright.verdict/1`.
@@ -20,7 +20,7 @@ pub struct Verdict {
     pub pack_title: String,
     /// Host, where the log says; else empty.
     pub host: String,
-    /// What holds the machine back.
+    /// The bottleneck.
     pub bottleneck: Bottleneck,
     /// The instance that is the bottleneck; empty for the machine as a whole.
     pub instance: String,
@@ -28,13 +28,11 @@ pub struct Verdict {
     pub confidence: f64,
     /// The verdict in one sentence.
     pub sentence: String,
-    /// Rules that held, the telling ones first.
+    /// Rules that held, those of the bottleneck first.
     pub findings: Vec<Finding>,
-    /// What held for a stretch, but not for enough of the window to be a
-    /// finding: worth a look of its own. Longest first.
+    /// Rules that held for a stretch, but for too little of the window to be findings; longest first.
     pub episodes: Vec<Episode>,
-    /// The time line: what held the machine back when. One phase where it was
-    /// the same all along; empty for other packs than the first.
+    /// Timeline of the bottleneck. One phase where it did not change; empty for all packs but the first.
     pub phases: Vec<VerdictPhase>,
     /// Rules that held but are explained by another.
     pub set_aside: Vec<SetAsideFinding>,
@@ -46,28 +44,27 @@ pub struct Verdict {
     pub missing: MissingCounters,
     /// The bottlenecks that findings speak for, most first.
     pub ranking: Vec<Rank>,
-    /// What probes measured the devices of the window to do at most.
+    /// Ceilings that probes measured of the devices in the window.
     pub ceilings: Vec<Ceiling>,
-    /// Who does it, where that could be seen.
+    /// Processes and cgroups that cause it, where the log shows them.
     pub culprits: Vec<Culprit>,
-    /// Who asked the blamed disk for what, by a trace of single requests; empty without one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Programs that sent requests to the blamed disk, by operation, from a trace of single requests; empty without
+    /// one.
+    #[serde(rename = "asked", default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<AskedOperation>,
-    /// What programs do and wait for, and where to look next; only where nothing is blamed.
+    /// Activity and waits of programs, with the next step to take; only where nothing is blamed.
     pub programs: Vec<ProgramActivity>,
-    /// What to do, cheapest first.
+    /// Remedies, cheapest first.
     pub advice: Vec<Advice>,
     /// Remarks of the log.
     pub notes: Vec<LogRemark>,
-    /// What limits the certainty of all this.
+    /// Limits of the verdict's certainty, a sentence each.
     pub certainty_limits: Vec<String>,
-    /// Where the judged quantities are heading, those that matter first; empty
-    /// on windows under an hour.
+    /// Trends of the judged quantities, important ones first; empty for windows under an hour.
     pub trends: Vec<Trend>,
-    /// How many questions were asked of the log to find them; significance
-    /// stands against that number.
+    /// Number of tests made to find the trends; significance is adjusted for that number.
     pub trend_questions: usize,
-    /// What was watched.
+    /// The window.
     pub window: WatchWindow,
 }
 
@@ -79,13 +76,13 @@ pub const SCHEMA: &str = "diskwright.verdict/1";
 pub struct Finding {
     /// The rule's id.
     pub rule: String,
-    /// What it says, without the instance.
+    /// Statement of the rule, without the instance.
     pub title: String,
-    /// What it points at.
+    /// Bottleneck that the rule points at.
     pub bottleneck: Bottleneck,
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// What it weighs in the ranking.
+    /// Weight in the ranking.
     pub weight: f64,
     /// Object of the rule.
     pub object: String,
@@ -101,16 +98,15 @@ pub struct Finding {
     pub mean: Option<f64>,
     /// `above`, `at_least`, `below` or `at_most`.
     pub compare: &'static str,
-    /// What it is compared with.
+    /// Limit that the value is compared with.
     pub limit: f64,
     /// Unit of value and limit.
     pub unit: String,
-    /// Where the limit comes from, in words with numbers, where a probe
-    /// measured it; `null` where it is the rule's own.
+    /// Origin of a limit that a probe measured, in words with numbers; `null` where the limit is the rule's own.
     pub limit_from: Option<String>,
     /// Share of the judged time at which the rule held.
     pub share: f64,
-    /// The judged time: the window without what the log does not tell of this.
+    /// The judged time: the window without the time for which the log has no data on this rule.
     pub judged_s: f64,
     /// The time at which it held, in sum.
     pub seconds: f64,
@@ -122,13 +118,13 @@ pub struct Finding {
     pub times: u64,
     /// Those stretches, in order; of more than 64 the closest are joined.
     pub stretches: Vec<HoldInterval>,
-    /// When it began to hold, RFC 3339.
+    /// Start of the first tick at which it held, RFC 3339.
     pub from: String,
-    /// When it last held, RFC 3339.
+    /// End of the last tick at which it held, RFC 3339.
     pub to: String,
-    /// Why it means what it means.
+    /// Explanation of the rule.
     pub explain: String,
-    /// Where the rule comes from.
+    /// Source of the rule.
     pub source: String,
     /// Further counters while it held.
     pub evidence: Vec<Evidence>,
@@ -138,11 +134,11 @@ pub struct Finding {
     pub series: Vec<Option<f64>>,
 }
 
-/// Share of a window that must have been judged for a share of it to be told as one of the window.
+/// Smallest judged share of a window at which shares of the judged time are reported as shares of the window.
 const NEARLY_ALL: f64 = 0.95;
 
 impl Finding {
-    /// The time that was judged, where that is clearly less than the window: the share is of that time alone.
+    /// The judged time, where it is clearly less than the window: the share is of that time only.
     pub fn seen_s(&self, window_s: f64) -> Option<f64> {
         seen_s(self.judged_s, window_s)
     }
@@ -162,7 +158,7 @@ pub struct HoldInterval {
     pub to: String,
 }
 
-/// A counter beside a finding.
+/// A counter shown with a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evidence {
     /// Its id.
@@ -180,9 +176,9 @@ pub struct Evidence {
 pub struct Episode {
     /// The rule's id.
     pub rule: String,
-    /// What it says.
+    /// Statement of the rule.
     pub title: String,
-    /// What it would blame.
+    /// Bottleneck that the rule points at.
     pub bottleneck: Bottleneck,
     /// The object.
     pub object: String,
@@ -200,7 +196,7 @@ pub struct Episode {
     pub to: String,
 }
 
-/// A stretch of the window with one answer.
+/// A part of the window with one bottleneck.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VerdictPhase {
     /// Start, RFC 3339.
@@ -209,15 +205,15 @@ pub struct VerdictPhase {
     pub to: String,
     /// Running time covered, seconds.
     pub seconds: f64,
-    /// What held the machine back meanwhile.
+    /// Bottleneck of that time.
     pub bottleneck: Bottleneck,
     /// Its instance; empty for the machine as a whole.
     pub instance: String,
     /// From 0 to 1.
     pub confidence: f64,
-    /// The rule that told it; empty where nothing was blamed.
+    /// Id of the leading rule; empty where nothing was blamed.
     pub rule: String,
-    /// What that rule says; empty where nothing was blamed.
+    /// Statement of that rule; empty where nothing was blamed.
     pub title: String,
     /// The bookmark at its start; empty where there is none.
     pub bookmark: String,
@@ -228,22 +224,22 @@ pub struct VerdictPhase {
 pub struct SetAsideFinding {
     /// The rule's id.
     pub rule: String,
-    /// What it would have said.
+    /// Statement of the rule.
     pub title: String,
-    /// What it would have pointed at.
+    /// Bottleneck that the rule points at.
     pub bottleneck: Bottleneck,
     /// Instance; empty for the machine.
     pub instance: String,
-    /// Why it is set aside.
+    /// Reason for setting it aside.
     pub because: String,
 }
 
-/// A bottleneck that it is not.
+/// A bottleneck that was ruled out.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Exclusion {
-    /// Which.
+    /// The bottleneck.
     pub bottleneck: Bottleneck,
-    /// Why, in numbers against limits.
+    /// Reason, in numbers against limits.
     pub because: String,
 }
 
@@ -252,24 +248,24 @@ pub struct Exclusion {
 pub struct UnjudgedRule {
     /// The rule's id.
     pub rule: String,
-    /// What it would point at.
+    /// Bottleneck that the rule points at.
     pub bottleneck: Bottleneck,
-    /// Counters that the log lacks, or that had nothing but gaps.
+    /// Counters that the log lacks, or that have only gaps.
     pub missing: Vec<String>,
 }
 
-/// How much speaks for a bottleneck.
+/// Score of a bottleneck.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rank {
-    /// Which.
+    /// The bottleneck.
     pub bottleneck: Bottleneck,
-    /// The strongest finding's weight and share, and a little for each further rule.
+    /// The strongest finding's weight and share, and a tenth of each further rule's.
     pub score: f64,
-    /// Rules that speak for it, strongest first.
+    /// Rules that point at it, strongest first.
     pub findings: Vec<String>,
 }
 
-/// Who does it.
+/// A process or cgroup that causes the bottleneck.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Culprit {
     /// `process` or `cgroup`.
@@ -280,104 +276,107 @@ pub struct Culprit {
     pub name: String,
     /// The process's cgroup.
     pub cgroup: String,
-    /// How many processes of this name in this cgroup; `pid` is that of the one
-    /// that did most. 0 for a cgroup.
+    /// Number of processes of this name in this cgroup; `pid` is that of the most active one. 0 for a cgroup.
     pub processes: u32,
-    /// Share of what all processes did in this matter; `null` for a cgroup.
+    /// Share of the blamed activity of all processes; `null` for a cgroup.
     pub share: Option<f64>,
     /// Its busiest thread; `null` where it never used nearly a whole processor.
     #[serde(default)]
     pub thread: Option<ThreadRow>,
-    /// What it had open on the blamed disk, or on disks that are not known; empty where that was not seen.
+    /// Open files on the blamed disk, or on unknown disks; empty where that was not recorded.
     #[serde(default)]
     pub files: Vec<FileRow>,
-    /// What it did, with numbers.
+    /// Activity in words with numbers.
+    #[serde(rename = "what")]
     pub what: String,
 }
 
-/// One operation on a disk, and the programs that asked for it.
+/// One operation on a disk, and the programs that requested it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AskedOperation {
     /// The disk.
     pub device: String,
     /// `read`, `write`, `sync_write`, `flush`, `flush_call` or `discard`.
     pub operation: String,
-    /// How many programs asked for it, by name.
+    /// Number of programs that requested it, counted by name.
     pub programs: usize,
     /// Requests of all of them.
     pub requests: u64,
-    /// Seconds that they spent at the device, added up.
+    /// Sum of their times at the device, seconds.
     pub device_s: f64,
-    /// Those who asked, most time at the device first.
+    /// The programs, most time at the device first.
     pub askers: Vec<AskingProgram>,
-    /// Where threads of the kernel asked for others: who wrote into memory meanwhile.
+    /// Programs that dirtied memory meanwhile, where kernel threads wrote for others.
     pub dirtied_by: Vec<AskingProgram>,
-    /// `sure`: who asked is whose work it is; `likely`: one program wrote nearly all; `guess`: several did, by their
-    /// shares; `unknown`.
+    /// Certainty of the attribution. `sure`: the programs sent the requests themselves; `likely`: one program dirtied
+    /// nearly all pages; `guess`: several did, by their shares; `unknown`.
+    #[serde(rename = "sure")]
     pub sure: String,
 }
 
-/// A program that asked a disk, or dirtied what is written to it.
+/// A program that sent requests to a disk, or dirtied pages that were written to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AskingProgram {
     /// Its name.
     pub name: String,
     /// Its share of the operation's time at the device, or of the bytes dirtied.
     pub share: f64,
-    /// Requests; 0 of who dirtied.
+    /// Requests; 0 for a program that dirtied pages.
     pub requests: u64,
     /// Bytes.
     pub bytes: u64,
-    /// A thread of the kernel, which asks for others.
+    /// A kernel thread, which sends requests for others.
     pub kernel: bool,
 }
 
-/// A program, and what it does and waits for.
+/// Activity and waits of a program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProgramActivity {
     /// Command name.
     pub name: String,
-    /// Of the process that did most.
+    /// Id of the most active process.
     pub pid: u32,
-    /// How many processes of this name did anything.
+    /// Number of active processes of this name.
     pub processes: u32,
     /// Processors used on average: 1 is one full processor.
     pub processor: f64,
     /// Share of the time in uninterruptible sleep or waiting for block I/O.
     pub blocked: f64,
-    /// Where its threads slept when they were looked at, what says most first.
+    /// Kernel functions in which its threads slept when they were sampled, the most telling first.
     pub sleeps: Vec<Sleep>,
-    /// All that in words.
+    /// The same in words.
+    #[serde(rename = "what")]
     pub what: String,
-    /// Where to look next.
+    /// Next step of the investigation.
+    #[serde(rename = "next")]
     pub next: String,
 }
 
-/// Threads of a program that sleep in one function of the kernel. Idle threads do, too.
+/// Threads of a program that sleep in one kernel function. Idle threads do so too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sleep {
     /// `lock`, `disk`, `network`, `peer` (another process), `timer`, `child`, `events` or `other`.
     pub kind: String,
-    /// The kernel's function.
+    /// The kernel function.
     pub waits_in: String,
-    /// How many, on average over the looks.
+    /// Number of threads, on average over the samples.
     pub threads: u32,
 }
 
 /// A note of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LogRemark {
-    /// When it first came, RFC 3339.
+    /// Time of the first one, RFC 3339.
     pub time: String,
     /// `gap`, `clock`, `warning`, `unseen` or `bookmark`.
     pub kind: String,
     /// The text.
     pub text: String,
-    /// How often it came.
+    /// Number of occurrences.
     pub times: u64,
 }
 
-/// The window that was watched.
+/// The judged window.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WatchWindow {
     /// Start, RFC 3339.
@@ -388,6 +387,6 @@ pub struct WatchWindow {
     pub seconds: f64,
     /// Ticks.
     pub ticks: u64,
-    /// Gaps that the log tells of.
+    /// Gaps noted in the log.
     pub gaps: u64,
 }

@@ -1,6 +1,5 @@
-//! What the programs of a window do and wait for, told where nothing is blamed: the
-//! busiest, and those whose threads sleep for a lock, a disk or a peer. Idle threads
-//! sleep in the same functions, so this says where to look next and proves nothing.
+//! Activity and waits of programs, for verdicts that blame nothing: the busiest, and those whose threads sleep for a
+//! lock, a disk or a peer. Idle threads sleep in the same functions, so this suggests the next step and proves nothing.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +8,18 @@ use diskwright_base::{ProcessTable, lasting_name};
 
 use crate::verdict::{ProgramActivity, Sleep};
 
-/// Programs that are told at most: the busiest, and those that wait.
+/// Largest number of busiest programs.
 const BUSIEST: usize = 2;
+/// Largest number of waiting programs.
 const WAITING: usize = 3;
-/// Share of a processor from which a program is told for what it does.
+/// Processor share from which a program counts as busy.
 const BUSY: f64 = 0.05;
-/// Share of a processor from which a program is at work at all.
+/// Processor share from which a program counts as active at all.
 const AWAKE: f64 = 0.0005;
-/// Programs and functions that are kept.
+/// Largest number of pairs of program and function that are kept.
 const KEPT: usize = 4096;
 
-/// What a thread sleeps for.
+/// Kind of event that a thread sleeps for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum SleepKind {
     Lock,
@@ -32,7 +32,7 @@ enum SleepKind {
     Other,
 }
 
-/// Names of the kernel's functions, by how they begin.
+/// Prefixes of kernel function names, by kind of sleep.
 const FUNCTIONS: &[(SleepKind, &[&str])] = &[
     (
         SleepKind::Lock,
@@ -145,7 +145,7 @@ impl SleepKind {
         }
     }
 
-    /// After "wait" or "waits".
+    /// Phrase that follows "wait" or "waits".
     fn words(self) -> &'static str {
         match self {
             SleepKind::Lock => "for a lock, or for work",
@@ -159,7 +159,7 @@ impl SleepKind {
         }
     }
 
-    /// Where to look next; `pid` is a process that waits so.
+    /// Next step of the investigation; `pid` is a process with such a wait.
     fn next(self, name: &str, pid: u32) -> String {
         match self {
             SleepKind::Lock => format!(
@@ -186,7 +186,7 @@ impl SleepKind {
         }
     }
 
-    /// What says most comes first: an event loop that waits is the rule, a lock is not.
+    /// Sort key, the most telling kind first: waiting event loops are normal, waits for locks are not.
     fn rank(self) -> u8 {
         match self {
             SleepKind::Lock | SleepKind::Disk | SleepKind::Network => 0,
@@ -196,15 +196,15 @@ impl SleepKind {
     }
 }
 
-/// What process tables tell of sleeping threads, summed over the window.
+/// Sleeping threads of the process tables, summed over the window.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waits {
-    /// Threads by program and function, added over the looks.
+    /// Threads by program and function, summed over the tables.
     threads: BTreeMap<(String, String), u64>,
     looks: u64,
 }
 
-/// A program of the window, by the process tables.
+/// Activity of a program, from the process tables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Activity {
     pub name: String,
@@ -219,7 +219,7 @@ pub(crate) struct Activity {
 }
 
 impl Waits {
-    /// Takes in a table.
+    /// Adds a process table.
     pub fn add(&mut self, table: &ProcessTable) {
         if table.sleepers.is_empty() {
             return;
@@ -233,7 +233,7 @@ impl Waits {
         }
     }
 
-    /// The programs worth telling: the busiest, then those that wait most.
+    /// Describes the busiest programs, then those with the most telling waits.
     pub fn programs(&self, activities: &[Activity]) -> Vec<ProgramActivity> {
         let mut busiest: Vec<&Activity> = activities.iter().filter(|a| a.processor >= BUSY).collect();
         busiest.sort_by(|a, b| b.processor.total_cmp(&a.processor).then(a.pid.cmp(&b.pid)));
@@ -248,13 +248,13 @@ impl Waits {
             };
             key(a).cmp(&key(b))
         });
-        let mut told: Vec<ProgramActivity> = busiest.iter().map(|a| program(a, self.of(a))).collect();
+        let mut described: Vec<ProgramActivity> = busiest.iter().map(|a| program(a, self.of(a))).collect();
         let further = waiting.into_iter().filter(|(a, _)| !busiest.iter().any(|b| b.name == a.name));
-        told.extend(further.take(WAITING).map(|(activity, sleeps)| program(activity, sleeps)));
-        told
+        described.extend(further.take(WAITING).map(|(activity, sleeps)| program(activity, sleeps)));
+        described
     }
 
-    /// Where the threads of a program sleep on average, what says most first.
+    /// Kernel functions in which a program's threads sleep on average, the most telling first.
     fn of(&self, activity: &Activity) -> Vec<Sleep> {
         let mean = |threads: u64| (threads as f64 / self.looks as f64).round() as u32;
         let sleep = |function: &str, threads: u32| Sleep {
@@ -266,7 +266,7 @@ impl Waits {
         let of_name = self.threads.iter().filter(|((name, _), _)| *name == program);
         let mut sleeps: Vec<Sleep> =
             of_name.map(|((_, function), threads)| sleep(function, mean(*threads))).filter(|s| s.threads > 0).collect();
-        // where it stood in uninterruptible sleep is for a disk, whatever the function is called, unless it says more
+        // the function of an uninterruptible sleep is listed even where no table counted its threads
         if let Some(function) = activity.waits_in.as_ref().filter(|_| activity.blocked >= BUSY)
             && !sleeps.iter().any(|s| s.waits_in == *function)
         {
@@ -288,16 +288,16 @@ fn program(activity: &Activity, sleeps: Vec<Sleep>) -> ProgramActivity {
     }
     for (index, sleep) in sleeps.iter().enumerate() {
         let Sleep { waits_in, threads, .. } = sleep;
-        let who = match (index, *threads) {
+        let threads_text = match (index, *threads) {
             (0, 1) => "1 thread waits ".to_owned(),
             (0, n) => format!("{n} threads wait "),
             (_, n) => format!("{n} "),
         };
-        parts.push(format!("{who}{} ({waits_in})", SleepKind::of(waits_in).words()));
+        parts.push(format!("{threads_text}{} ({waits_in})", SleepKind::of(waits_in).words()));
     }
     let together = if activity.processes > 1 { format!("{} processes: ", activity.processes) } else { String::new() };
     let next = match sleeps.first() {
-        // what computes most of the time waits for little
+        // a program that computes most of the time waits little
         Some(first) if activity.processor < 0.5 => SleepKind::of(&first.waits_in).next(&activity.name, activity.pid),
         _ => format!("find out what it computes: `perf top -p {}`", activity.pid),
     };

@@ -1,16 +1,15 @@
-//! The window that was watched, and the buckets into which its ticks are cut
-//! for sparklines. A bucket takes more ticks as the window grows, so that a log
-//! of a year needs no more memory than one of a minute.
+//! State of the window, and buckets of its ticks for sparklines. A bucket takes more ticks as the window grows, so that
+//! a log of a year needs no more memory than one of a minute.
 
 use diskwright_base::Frame;
 
 use crate::lanes::LaneSums;
 use crate::trends::timeline::Buckets;
 
-/// Points of a sparkline at most.
+/// Largest number of points of a sparkline.
 pub(crate) const POINTS: usize = 60;
 
-/// What was watched so far.
+/// Extent of the window so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WindowState {
     /// Start of the first tick, nanoseconds since 1970.
@@ -23,7 +22,7 @@ pub(crate) struct WindowState {
     pub ticks: u64,
     /// Ticks of known length before the present one.
     timed: u64,
-    /// A bucket has two to this power of them.
+    /// A bucket holds two to this power of timed ticks.
     doublings: u32,
 }
 
@@ -37,7 +36,7 @@ pub(crate) struct WindowBucketTicks {
 }
 
 impl WindowState {
-    /// Takes in the ticks `range` of a frame and cuts them by bucket.
+    /// Adds the ticks `range` of a frame and cuts them into segments by bucket.
     pub fn watch(&mut self, frame: &Frame, range: std::ops::Range<usize>, segments: &mut Vec<WindowBucketTicks>) {
         segments.clear();
         for (index, tick) in frame.ticks()[range].iter().enumerate() {
@@ -62,7 +61,7 @@ impl WindowState {
     }
 
     fn bucket(&self) -> usize {
-        // doublings keep it small
+        // `add_ticks` raises the doublings so that this stays below 2 * MAX_POINTS
         (self.timed >> self.doublings) as usize
     }
 
@@ -80,12 +79,12 @@ pub(crate) struct BucketTrack {
     current: LaneSums,
     bucket: usize,
     doublings: u32,
-    /// The same by the clock, for trends; `None` for a series too many.
+    /// Buckets by the clock, for trends; `None` for a series beyond the limit.
     pub buckets: Option<Buckets>,
 }
 
 impl BucketTrack {
-    /// A track; `followed` where trends are to be found in it.
+    /// Creates a track; with `followed`, trends are computed for it.
     pub fn new(followed: bool) -> BucketTrack {
         BucketTrack { buckets: followed.then(Buckets::default), ..BucketTrack::default() }
     }
@@ -112,12 +111,12 @@ impl BucketTrack {
         self.bucket = segment.bucket;
     }
 
-    /// Puts the current bucket to the complete ones.
+    /// Moves the current sums to the complete buckets.
     fn close(&mut self) {
         put(&mut self.done, self.bucket, std::mem::take(&mut self.current));
     }
 
-    /// All buckets, the current one too.
+    /// All buckets, the current one included.
     fn buckets_so_far(&self) -> Vec<(f64, f64)> {
         let mut done = self.done.clone();
         put(&mut done, self.bucket, self.current);
@@ -131,7 +130,7 @@ impl BucketTrack {
         (weight > 0.0).then(|| product / weight)
     }
 
-    /// Means of at most [`POINTS`] parts of the window, `None` for a gap.
+    /// Means of at most [`POINTS`] parts of the window; `None` for a gap.
     pub fn points(&self) -> Vec<Option<f64>> {
         let buckets = self.buckets_so_far();
         let step = buckets.len().div_ceil(POINTS).max(1);

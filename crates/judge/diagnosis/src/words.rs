@@ -1,4 +1,4 @@
-//! What the verdict says in words.
+//! Texts of the verdict: sentences, labels of quantities, reasons why a rule did not hold.
 
 use diskwright_base::units::{counted, digits, display, length, plural};
 
@@ -7,12 +7,12 @@ use crate::outcome::{ConditionValue, RuleOutcome, over_window, unit_of};
 use crate::rule::{Bottleneck, Condition, ConditionSpan, Operand, RuleQuantity};
 use crate::verdict::{Culprit, Finding, seen_s};
 
-/// A value with its unit; a bare number where there is none.
+/// A value with its unit; a plain number where there is none.
 pub(crate) fn value_text(value: f64, unit: &str) -> String {
     display(value, unit)
 }
 
-/// A limit, without repeating a unit that needs no telling.
+/// A limit with its unit; counts of requests and processes go without.
 fn limit_text(limit: f64, unit: &str) -> String {
     match unit {
         "requests" | "count" | "processes" => digits(limit),
@@ -20,7 +20,7 @@ fn limit_text(limit: f64, unit: &str) -> String {
     }
 }
 
-/// A counter's id as people say it: `average queue length`.
+/// A condition's quantity as people say it: `average queue length`.
 pub(crate) fn label(condition: &Condition) -> String {
     let quantity = &condition.quantity;
     let text = product(quantity).map_or_else(|| formula(quantity), str::to_owned);
@@ -35,8 +35,8 @@ pub(crate) fn label(condition: &Condition) -> String {
     }
 }
 
-/// What a product of two counters is called: seconds in a request times requests a second
-/// are requests in flight (Little's law).
+/// Name of a product of two counters: seconds per request times requests per second are requests in flight (Little's
+/// law).
 fn product(quantity: &RuleQuantity) -> Option<&'static str> {
     let last = |id: &str| id.rsplit('.').next().unwrap_or_default().to_owned();
     let Some(Operand::Counter(times)) = &quantity.times else { return None };
@@ -77,7 +77,7 @@ fn formula(quantity: &RuleQuantity) -> String {
     }
 }
 
-/// `paging.swap_in_pages_per_s` is `swap in pages`, `pressure.io_some` is `io pressure (some)`.
+/// Label of a counter: `paging.swap_in_pages_per_s` is `swap in pages`, `pressure.io_some` is `io pressure (some)`.
 fn short(id: &str) -> String {
     let (object, name) = id.split_once('.').unwrap_or(("", id));
     match name {
@@ -106,37 +106,37 @@ fn short(id: &str) -> String {
     }
 }
 
-/// How near a measured value comes to its limit, from 0 to 1.
+/// Closeness of a measured value to its limit, from 0 to 1.
 pub(crate) fn closeness(condition: &Condition, measured: ConditionValue) -> f64 {
     let ConditionValue { value, limit } = measured;
     if condition.compare.holds(value, limit) {
         return 1.0;
     }
     let ratio = if condition.compare.is_upper() { value / limit } else { limit / value };
-    // a limit of nothing, or below it, is near or far by no measure
+    // closeness has no meaning for a limit of 0 or below
     if ratio.is_finite() { ratio.clamp(0.0, 0.999) } else { 0.0 }
 }
 
-/// How near a rule came to holding, and why it did not, in numbers.
+/// Closeness of a rule to holding, and the reason in numbers why it did not.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Approach {
     pub closeness: f64,
-    /// What was measured, to tell it once.
+    /// Quantity and instance, so that each is reported once.
     pub what: String,
     pub text: String,
 }
 
-/// The condition that kept a rule from holding at an instance. `None` where nothing was judged.
-pub(crate) fn approach(seen: &Observation, outcome: &RuleOutcome<'_>) -> Option<Approach> {
+/// Describes the condition that kept a rule from holding at an instance. `None` where nothing was judged.
+pub(crate) fn approach(observed: &Observation, outcome: &RuleOutcome<'_>) -> Option<Approach> {
     let share = outcome.share?;
     let rule = outcome.rule;
-    // more of a queue, or longer waits, than a rule is for make it another rule's case, and rule nothing out
+    // a queue or latency above the range of a rule is the case of another rule, and rules nothing out
     let beyond = |(index, c): (usize, &Condition)| {
         let id = &c.quantity.counter.id;
         let slow = id.contains("avg_s_per") && rule.bottleneck == Bottleneck::Disk;
         let of_waiting = id.contains("queue_length") || slow;
         let band = || rule.all.iter().any(|other| other.compare.is_upper() && other.quantity == c.quantity);
-        let measured = || over_window(seen, c, &outcome.stream.conditions[index]);
+        let measured = || over_window(observed, c, &outcome.stream.conditions[index]);
         let lower = !c.compare.is_upper() && (of_waiting || band());
         lower && measured().is_some_and(|m| !c.compare.holds(m.value, m.limit))
     };
@@ -144,8 +144,8 @@ pub(crate) fn approach(seen: &Observation, outcome: &RuleOutcome<'_>) -> Option<
         return None;
     }
     let of = |index: usize, condition: &Condition| {
-        let measured = over_window(seen, condition, &outcome.stream.conditions[index])?;
-        // what is said of another object is not said of the rule's instance
+        let measured = over_window(observed, condition, &outcome.stream.conditions[index])?;
+        // a counter of another object does not belong to the rule's instance
         let own = condition.quantity.counter.object == rule.object;
         let instance = if own { outcome.stream.instance.as_str() } else { "" };
         let what = format!("{} {instance}", condition.quantity.text());
@@ -154,7 +154,7 @@ pub(crate) fn approach(seen: &Observation, outcome: &RuleOutcome<'_>) -> Option<
     let all = rule.all.iter().enumerate().filter_map(|(index, c)| of(index, c));
     let any = rule.any.iter().enumerate().filter_map(|(index, c)| of(rule.all.len() + index, c));
     let nearest = any.max_by(|a, b| a.0.total_cmp(&b.0));
-    // the weakest of those that must all hold; the strongest of the others counts as one
+    // the weakest of `all`, where the strongest of `any` counts as one of them
     let (closeness, what, text) = all.chain(nearest).min_by(|a, b| a.0.total_cmp(&b.0))?;
     if closeness < 1.0 {
         return Some(Approach { closeness, what, text });
@@ -191,7 +191,7 @@ fn told(condition: &Condition, measured: ConditionValue, instance: &str) -> Stri
     format!("{} {}{} ({limit})", label(condition), value_text(measured.value, &unit), at_instance(instance))
 }
 
-/// What the bottleneck is, in front of a colon.
+/// Names the bottleneck in the phrase before the colon.
 fn subject(bottleneck: Bottleneck, instance: &str) -> String {
     match (bottleneck, instance) {
         (Bottleneck::Memory, "") => "Memory is the bottleneck".into(),
@@ -219,10 +219,10 @@ fn to(instance: &str) -> String {
     if instance.is_empty() { String::new() } else { format!(" to {instance}") }
 }
 
-/// The verdict in one sentence, told by its strongest finding.
+/// The verdict in one sentence, from its strongest finding.
 pub(crate) fn sentence(instance: &str, finding: &Finding, label: &str, window_s: f64) -> String {
     let subject = match finding.bottleneck {
-        // what cannot be settled is told of its disk
+        // an undecided finding names its disk
         Bottleneck::Unknown if !instance.is_empty() => format!("Not enough data: {instance}"),
         bottleneck => subject(bottleneck, instance),
     };
@@ -234,7 +234,7 @@ pub(crate) fn sentence(instance: &str, finding: &Finding, label: &str, window_s:
     )
 }
 
-/// The verdict on a thread that one processor limits: what has room is the machine, not the program.
+/// The verdict on a thread that one processor limits: the machine has spare capacity, the program does not.
 pub(crate) fn one_thread(finding: &Finding, culprit: Option<&Culprit>, window_s: f64) -> String {
     let who = match culprit.and_then(|c| Some((c, c.pid?, c.thread.as_ref()?))) {
         Some((process, pid, thread)) if thread.name == process.name => {
@@ -258,7 +258,7 @@ pub(crate) fn one_thread(finding: &Finding, culprit: Option<&Culprit>, window_s:
     )
 }
 
-/// What was measured, over which ticks, against what.
+/// The measured value, the time it is of, and the limit.
 fn measured(finding: &Finding, label: &str) -> String {
     if let Some(from) = &finding.limit_from {
         return from.clone();
@@ -278,7 +278,7 @@ fn measured(finding: &Finding, label: &str) -> String {
     }
 }
 
-/// How often and how long a device stood still, and what it caught.
+/// Number and length of a device's stalls, and the requests that they held up.
 fn stalls(finding: &Finding) -> String {
     let times = if finding.times == 1 { "1 stall".into() } else { format!("{} stalls", finding.times) };
     let longest = value_text(finding.longest_s, "s");
@@ -291,7 +291,8 @@ fn stalls(finding: &Finding) -> String {
     format!("{times}, the longest {longest} at {time} UTC{caught}")
 }
 
-/// For how much of the time it held that was judged, which may be less than the window: of the rest nothing is known.
+/// Share of the judged time for which a rule held. The judged time may be less than the window; nothing is known about
+/// the rest.
 fn held(share: f64, judged_s: f64, window_s: f64) -> String {
     let (share, judged) = (display(share, "fraction"), length(judged_s));
     match seen_s(judged_s, window_s) {

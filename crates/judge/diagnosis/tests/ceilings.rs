@@ -1,5 +1,4 @@
-//! What a measured ceiling changes, on each side of each limit; and that
-//! without one nothing changes.
+//! Effects of a measured ceiling, on each side of each limit; without one, nothing changes.
 
 use crate::common::*;
 use diskwright_base::{Ceiling, Device, DeviceClass, Filesystem, Note, Topology};

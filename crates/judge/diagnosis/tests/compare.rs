@@ -1,5 +1,5 @@
-//! Two windows of known difference: what changed is told, noise is not, and
-//! "faster because nobody asked" is not taken for success.
+//! Two windows of known difference: changes are reported, noise is not, and "faster at a lower load" does not count as
+//! success.
 
 use crate::common::noise::Noise;
 use crate::common::*;

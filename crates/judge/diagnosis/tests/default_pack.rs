@@ -1,5 +1,5 @@
 //! The design's table of what really happens and what the default pack must
-//! say, with made-up counters. (The truth lab does the same on a real kernel.)
+//! say, with synthetic counters. (The truth lab does the same on a real kernel.)
 
 use crate::common::*;
 use diskwright_base::{Device, DeviceClass, DeviceKind, RaidLevel, Topology};

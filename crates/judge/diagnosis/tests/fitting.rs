@@ -6,7 +6,7 @@ use crate::common::*;
 use diskwright_base::{DeviceClass, Note, ProcessRow, ProcessTable, Topology};
 use diskwright_diagnosis::{Bottleneck, Judge, Verdict};
 
-/// Which way a load goes, in requests of so many bytes, and on what.
+/// A load: its direction, request size and device.
 #[derive(Clone, Copy)]
 struct Load {
     reads: f64,

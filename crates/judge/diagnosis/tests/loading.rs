@@ -1,5 +1,4 @@
-//! What is wrong in a pack is refused with file, line, item and a hint; and no
-//! text whatever makes the loader panic.
+//! Mistakes in a pack are rejected with file, line, item and a hint; and no text makes the loader panic.
 
 use diskwright_diagnosis::{Pack, packs};
 
@@ -221,7 +220,7 @@ fn no_text_makes_the_loader_panic() {
     assert!(Pack::load("x.toml", &deep).is_err());
 }
 
-/// Advice that no rule of the default pack names is found by nobody who keeps to the defaults.
+/// Users of the default pack never see advice that none of its rules names.
 #[test]
 fn every_advice_belongs_to_a_rule_of_the_default_pack() {
     let rules = include_str!("../../../../rules/default.toml");

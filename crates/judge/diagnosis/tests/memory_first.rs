@@ -1,5 +1,5 @@
 //! Memory before disk, by the default pack, whatever a log lacks: a table of
-//! made-up counters with what is true of them.
+//! synthetic counters with their true bottleneck.
 
 use crate::common::*;
 use diskwright_base::DeviceClass;

@@ -106,7 +106,7 @@ fn of_time(rule: &Rule) -> Vec<Mutant> {
     mutants
 }
 
-/// What a rule's `none` lists: ids, and families that are there as a whole.
+/// Entries of a rule's `none`: ids, and families that are listed as a whole.
 fn explained_by(pack: &Pack, rule: &Rule) -> BTreeSet<String> {
     let entry = |id: &String| {
         let family = id.split_once('.').map_or("", |(family, _)| family).to_owned() + ".";

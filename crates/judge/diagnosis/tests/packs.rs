@@ -78,7 +78,7 @@ impl Cell {
         }
     }
 
-    /// How many ticks it makes, where it says so.
+    /// Number of its ticks, where it is fixed.
     fn ticks(&self) -> Option<usize> {
         match self {
             Cell::Runs { runs } => Some(runs.iter().map(|(ticks, _)| ticks).sum()),
@@ -94,7 +94,7 @@ struct Set {
     members: usize,
 }
 
-/// What is recorded, and what is known of the machine.
+/// Recorded cells and known facts about the machine.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Recording {
@@ -234,7 +234,7 @@ impl Recording {
         frame
     }
 
-    /// What judges take of it.
+    /// Input of a judge, made from it.
     pub fn input(&self) -> JudgeInput {
         assert!(self.unknown.is_empty(), "unknown keys: {:?}", self.unknown);
         let options = JudgeOptions {

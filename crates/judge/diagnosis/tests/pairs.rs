@@ -1,5 +1,5 @@
-//! `compare` on pairs of made-up windows of known difference: a few of what the
-//! benchmark `pairs` runs by the thousand, with fixed seeds.
+//! `compare` on pairs of synthetic windows of known difference: a few of the pairs that the benchmark `pairs` runs by
+//! the thousand, with fixed seeds.
 
 use diskwright_diagnosis::compare::{ChangeOutcome, WindowComparison};
 use diskwright_diagnosis::{Pack, packs};
@@ -14,7 +14,7 @@ fn pack() -> Pack {
     packs::builtin("default").expect("it loads").expect("it is there")
 }
 
-/// What is told of each counter is possible, and interval and test agree.
+/// Asserts that the values of each counter are possible, and that interval and test agree.
 fn holds_together(both: &WindowComparison) {
     // what the load was is told once
     assert!(both.sentence.to_lowercase().matches("requests of the disks:").count() <= 1, "{}", both.sentence);

@@ -116,8 +116,7 @@ fn what_is_missing_is_told_in_the_words_of_the_logs_maker() {
     assert_eq!(ours.missing.source, LogOrigin::Live);
 }
 
-/// What most Windows loggers are told to record: nothing of who waits but the
-/// reads and their time.
+/// Usual counters of Windows logs: only the reads and their times show whether tasks wait.
 #[test]
 fn reads_that_wait_are_seen_in_rates_and_times() {
     let log = |reads: f64| {

@@ -5,7 +5,7 @@ use crate::common::*;
 use diskwright_base::{Frame, Tick};
 use diskwright_diagnosis::{Judge, JudgeOptions, packs};
 
-/// What loggers are set to, in seconds: ours, node_exporter's, perfmon's and sar's.
+/// Usual intervals of recorders, seconds: ours, node_exporter's, perfmon's and sar's.
 const TICKS_S: [u64; 4] = [1, 15, 300, 600];
 
 fn rule(sustained: &str) -> String {

@@ -141,7 +141,7 @@ fn a_burst_every_two_hours_is_told_as_that() {
     assert_eq!(trend.rhythm.as_ref().map(|r| r.period_s), Some(7200.0), "{:?}", trend.rhythm);
 }
 
-/// Logs of pure noise in which anything at all is told, of `logs` with `disks` series each.
+/// Number of logs of pure noise with any reported trend, of `logs` with `disks` series each.
 fn false_alarms(r: f64, every_s: f64, ticks: usize, disks: usize, logs: u64, shaped: fn(f64) -> f64) -> u64 {
     let ticks = even(every_s, ticks);
     let names: Vec<String> = (0..disks).map(|d| format!("disk{d}")).collect();

@@ -20,7 +20,7 @@ fn processors(recording: Recording, busy: f64, iowait: f64) -> Recording {
         .with("processor.busy", "_total", move |_| busy)
 }
 
-/// A disk as iostat tells of it.
+/// A disk as iostat reports it.
 #[derive(Clone, Copy)]
 struct Iostat {
     reads: f64,

@@ -1,5 +1,5 @@
-//! CSV by RFC 4180: lines end in CR LF, and what holds a comma, a quote or a
-//! line end stands in quotes. A gap is an empty cell.
+//! CSV by RFC 4180: lines end in CR LF, and cells that contain a comma, a quote or a
+//! line end are quoted. A gap is an empty cell.
 
 use diskwright_base::text::csv_cell;
 
@@ -8,7 +8,7 @@ use crate::output::CountingWriter;
 use crate::time::TimeFormatter;
 use crate::{ExportBatch, ExportColumn, ExportError, ExportSink, ExportTally};
 
-/// Appends a number as a cell: the shortest text that reads back to the same bits, nothing for a gap.
+/// Appends a number as a cell: the shortest text that is read back to the same bits, or nothing for a gap.
 #[inline]
 pub fn csv_number(out: &mut Vec<u8>, value: f64) {
     if value.is_nan() {
@@ -20,7 +20,7 @@ pub fn csv_number(out: &mut Vec<u8>, value: f64) {
     number::put(out, value);
 }
 
-/// Appends a tick's cells, each behind its comma: an empty one for a gap, and for a column that is missing.
+/// Appends a tick's cells, each after a comma: an empty cell for a gap or a missing column.
 #[inline]
 pub fn csv_cells<'a>(out: &mut Vec<u8>, columns: impl IntoIterator<Item = Option<&'a [f64]>>, index: usize) {
     for column in columns {
@@ -31,7 +31,7 @@ pub fn csv_cells<'a>(out: &mut Vec<u8>, columns: impl IntoIterator<Item = Option
     }
 }
 
-/// A line a tick: `time`, then a cell a series.
+/// Sink of one line per tick: `time`, then one cell per series.
 pub(crate) struct CsvWideSink {
     out: CountingWriter,
     clock: TimeFormatter,
@@ -77,7 +77,7 @@ impl ExportSink for CsvWideSink {
     }
 }
 
-/// A line a tick and series: `time,counter,instance,unit,value`.
+/// Sink of one line per tick and series: `time,counter,instance,unit,value`.
 pub(crate) struct CsvLongSink {
     out: CountingWriter,
     clock: TimeFormatter,

@@ -1,5 +1,5 @@
-//! JSON lines: an object a tick, `time` and then a member a series. A gap, a
-//! series that is not there, and an infinity (which JSON has no word for) are
+//! JSON lines: one object per tick, with `time` and one member per series. Gaps,
+//! missing series, and infinities (which JSON cannot represent) are
 //! `null`.
 
 use crate::number;
@@ -7,7 +7,7 @@ use crate::output::CountingWriter;
 use crate::time::TimeFormatter;
 use crate::{ExportBatch, ExportColumn, ExportError, ExportSink, ExportTally};
 
-/// Writes the objects.
+/// Sink of JSON objects.
 pub(crate) struct JsonLines {
     out: CountingWriter,
     clock: TimeFormatter,

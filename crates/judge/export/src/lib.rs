@@ -1,7 +1,7 @@
-//! Samples in other tools' formats: CSV, JSON lines, Parquet, Prometheus text.
+//! Exports samples to other tools' formats: CSV, JSON lines, Parquet, Prometheus text.
 //!
-//! A [`ExportSink`] takes ticks batch by batch and writes them on at once, so memory
-//! does not depend on how long a log is. A gap never becomes a zero: it is an
+//! An [`ExportSink`] gets ticks in batches and writes them at once, so memory
+//! does not depend on the length of a log. A gap never becomes a zero: it is an
 //! empty cell, a `null`, or no sample.
 
 mod csv;
@@ -21,19 +21,19 @@ pub use csv::{csv_cells, csv_number};
 pub use output::CountingWriter;
 pub use time::rfc3339;
 
-/// Why an export stopped.
+/// Reason why an export stopped.
 #[derive(Debug, Error)]
 pub enum ExportError {
-    /// The output does not take it.
+    /// Writing the output failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The Parquet writer gave up.
+    /// The Parquet writer failed.
     #[error("Parquet: {0}")]
     Parquet(#[from] ::parquet::errors::ParquetError),
 }
 
 impl ExportError {
-    /// The operating system's error, where it was one.
+    /// Returns the operating system's error, if it was one.
     pub fn io(&self) -> Option<&io::Error> {
         match self {
             ExportError::Io(error) => Some(error),
@@ -44,42 +44,42 @@ impl ExportError {
     }
 }
 
-/// A format to write.
+/// Format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportFormat {
-    /// RFC 4180: a line a tick, a column a series.
+    /// CSV (RFC 4180): one line per tick, one column per series.
     Csv,
-    /// RFC 4180: a line a tick and series.
+    /// CSV (RFC 4180): one line per tick and series.
     CsvLong,
-    /// One JSON object a tick.
+    /// One JSON object per tick.
     JsonLines,
-    /// Parquet: a row a tick and series.
+    /// Parquet: one row per tick and series.
     Parquet,
-    /// Parquet: a row a tick, a column a series.
+    /// Parquet: one row per tick, one column per series.
     ParquetWide,
     /// OpenMetrics text with timestamps.
     Prometheus,
 }
 
-/// A series as it is exported.
+/// An exported series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExportColumn {
-    /// Canonical counter id, or `foreign.` and another tool's name.
+    /// Canonical counter id, or `foreign.` and the name in another tool.
     pub counter: String,
-    /// What it is about; empty where there is only one.
+    /// Instance, such as the device; empty if there is only one.
     pub instance: String,
-    /// Unit of the values, such as `bytes_per_s`; empty where it is not known.
+    /// Unit of the values, such as `bytes_per_s`; empty if unknown.
     pub unit: String,
-    /// How it behaves, where the catalogue knows it.
+    /// Kind of the counter, if the catalogue contains it.
     pub kind: Option<CounterKind>,
-    /// What it says; empty where that is not known.
+    /// Explanation; empty if unknown.
     pub explain: String,
-    /// Its metric in Prometheus, where the catalogue names one.
+    /// Its metric in Prometheus, if the catalogue has one.
     pub metric: Option<String>,
 }
 
 impl ExportColumn {
-    /// `counter{instance}`, or the counter alone.
+    /// Returns `counter{instance}`, or the counter alone.
     pub fn name(&self) -> String {
         match self.instance.as_str() {
             "" => self.counter.clone(),
@@ -88,72 +88,72 @@ impl ExportColumn {
     }
 }
 
-/// Some ticks of the columns that a pass wants, oldest first.
+/// A batch of ticks with the columns of a pass, oldest first.
 #[derive(Clone, Copy, Debug)]
 pub struct ExportBatch<'a> {
     /// The ticks.
     pub ticks: &'a [Tick],
-    /// For each wanted column a value a tick, `NaN` where there is a gap;
-    /// `None` where the log has no such series at these ticks.
+    /// For each wanted column one value per tick, `NaN` for a gap;
+    /// `None` if the log has no such series at these ticks.
     pub values: &'a [Option<&'a [f64]>],
 }
 
-/// What an export came to.
+/// Counts of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportTally {
-    /// Lines, objects or rows; samples, in Prometheus text.
+    /// Number of lines, objects or rows; of samples in Prometheus text.
     pub rows: u64,
-    /// Values that are numbers.
+    /// Number of values that are numbers.
     pub values: u64,
-    /// Values that are gaps.
+    /// Number of values that are gaps.
     pub gaps: u64,
-    /// Samples left out because the format takes one a series and millisecond,
-    /// in order of time.
+    /// Number of samples skipped because the format accepts one per series and
+    /// millisecond, in order of time.
     pub left_out: u64,
     /// Bytes written.
     pub bytes: u64,
 }
 
-/// Takes ticks and writes them in some format.
+/// Writer of ticks in one of the formats.
 ///
-/// The caller reads the log once for each pass and hands over what that pass
-/// wants: only Prometheus text, where all of a series comes before the next,
-/// has more than one.
+/// The caller reads the log once per pass and passes the columns that the pass
+/// wants. Only Prometheus text, where all samples of a series precede the next
+/// series, has more than one pass.
 pub trait ExportSink {
-    /// How often the log must be read.
+    /// Returns how often the log must be read.
     fn passes(&self) -> usize {
         1
     }
 
-    /// Positions of the columns that a pass wants, in the order of a batch's values.
+    /// Returns the indices of the columns that a pass wants, in the order of a batch's values.
     fn wanted(&self, pass: usize) -> Vec<usize>;
 
-    /// Takes some ticks.
+    /// Writes a batch of ticks.
     ///
     /// # Errors
-    /// When the output does not take them.
+    /// When writing fails.
     fn write(&mut self, batch: &ExportBatch<'_>) -> Result<(), ExportError>;
 
-    /// The log has been read to its end once more.
+    /// Ends a pass over the log.
     ///
     /// # Errors
-    /// When the output does not take what was held back.
+    /// When writing the buffered samples fails.
     fn end_pass(&mut self) -> Result<(), ExportError> {
         Ok(())
     }
 
-    /// Writes what is left, and says what it came to.
+    /// Writes the rest and returns the counts.
     ///
     /// # Errors
-    /// When the output does not take it.
+    /// When writing fails.
     fn finish(self: Box<Self>) -> Result<ExportTally, ExportError>;
 }
 
-/// A sink of a format. `ticks` is how many are expected, which settles how
-/// much is held in memory; a wrong number costs memory or time and no more.
+/// Creates a sink of a format. `ticks` is the expected number of ticks, which determines
+/// how much is buffered in memory; a wrong number only costs memory or time.
 ///
 /// # Errors
-/// When the output does not take the format's beginning.
+/// When writing the beginning fails.
 pub fn sink(
     format: ExportFormat,
     columns: Vec<ExportColumn>,

@@ -1,12 +1,12 @@
-//! Numbers as text: the shortest that reads back to the same bits.
+//! Formats numbers as the shortest text that is read back to the same bits.
 
-/// Whole numbers below this are written without an exponent.
+/// Limit below which whole numbers are written without an exponent.
 const MOST_PLAIN: f64 = 1e15;
 
 /// Appends a number that is neither a gap nor infinite.
 pub(crate) fn put(out: &mut Vec<u8>, value: f64) {
     let whole = value as i64;
-    // -0 is written by the other branch, with its sign
+    // -0 has other bits than 0 and is written below, with its sign
     if value.abs() < MOST_PLAIN && (whole as f64).to_bits() == value.to_bits() {
         out.extend_from_slice(itoa::Buffer::new().format(whole).as_bytes());
         return;

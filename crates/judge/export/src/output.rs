@@ -1,30 +1,31 @@
-//! Where an export goes: a buffer, a count, and whoever takes the bytes.
+//! Output of an export: a buffered writer that counts its bytes.
 
 use std::io::{self, Write};
 
-/// Bytes gathered before they are handed on.
+/// Number of buffered bytes from which they are written.
 const CHUNK: usize = 1 << 17;
 
-/// A writer that counts and gathers.
+/// A buffered writer that counts its bytes.
 pub struct CountingWriter {
     inner: Box<dyn Write + Send>,
-    /// Bytes not yet handed on; sinks append to it and then call [`CountingWriter::pass_on`].
+    /// Bytes that are not written yet; sinks append to it and then call [`CountingWriter::pass_on`].
     pub(crate) text: Vec<u8>,
     bytes: u64,
 }
 
 impl CountingWriter {
-    /// Around a file, standard output, or whatever takes bytes.
+    /// Wraps a file, standard output, or another writer.
     pub fn new(inner: Box<dyn Write + Send>) -> CountingWriter {
         CountingWriter { inner, text: Vec::with_capacity(CHUNK + CHUNK / 4), bytes: 0 }
     }
 
-    /// Hands the gathered bytes on once they are many.
+    /// Writes the buffer if it is full.
     #[inline]
     pub(crate) fn pass_on(&mut self) -> io::Result<()> {
         if self.text.len() < CHUNK { Ok(()) } else { self.empty() }
     }
 
+    /// Writes the buffer and empties it.
     fn empty(&mut self) -> io::Result<()> {
         self.inner.write_all(&self.text)?;
         self.bytes += self.text.len() as u64;
@@ -32,7 +33,7 @@ impl CountingWriter {
         Ok(())
     }
 
-    /// Hands everything on; gives the bytes written in all.
+    /// Writes and flushes everything; returns the total number of bytes.
     pub(crate) fn end(&mut self) -> io::Result<u64> {
         self.flush()?;
         Ok(self.bytes)

@@ -1,6 +1,6 @@
-//! Parquet: tidy (a row a tick and series) or wide (a row a tick, a column a
-//! series). Times are microseconds, UTC; gaps are nulls; names go through a
-//! dictionary; pages are packed with zstd.
+//! Parquet: tidy (one row per tick and series) or wide (one row per tick, one column per
+//! series). Times are microseconds, UTC; gaps are nulls; names are encoded with a
+//! dictionary; pages are compressed with zstd.
 
 use std::sync::Arc;
 
@@ -13,32 +13,36 @@ use parquet::schema::types::{ColumnPath, Type, TypePtr};
 use crate::output::CountingWriter;
 use crate::{ExportBatch, ExportColumn, ExportError, ExportSink, ExportTally};
 
-/// Rows of a group in the tidy form.
+/// Number of rows in a group of the tidy form.
 const LONG_ROWS: usize = 1 << 20;
-/// Cells of a group in the wide form, in all its columns.
+/// Largest number of cells in a group of the wide form, in all its columns.
 const WIDE_CELLS: usize = 1 << 22;
-/// Rows of a group in the wide form at most.
+/// Largest number of rows in a group of the wide form.
 const WIDE_ROWS: usize = 1 << 17;
 
 type ParquetFileWriter = SerializedFileWriter<CountingWriter>;
 type ParquetRowGroup<'a> = SerializedRowGroupWriter<'a, CountingWriter>;
 
+/// Type of the column of times.
 fn time_type() -> Result<TypePtr, ExportError> {
     let stamp = LogicalType::timestamp(true, TimeUnit::MICROS);
     let field = Type::primitive_type_builder("time", Physical::INT64).with_repetition(Repetition::REQUIRED);
     Ok(Arc::new(field.with_logical_type(Some(stamp)).build()?))
 }
 
+/// Type of a column of texts.
 fn text_type(name: &str) -> Result<TypePtr, ExportError> {
     let field = Type::primitive_type_builder(name, Physical::BYTE_ARRAY).with_repetition(Repetition::REQUIRED);
     Ok(Arc::new(field.with_logical_type(Some(LogicalType::String)).build()?))
 }
 
+/// Type of a column of values.
 fn value_type(name: &str) -> Result<TypePtr, ExportError> {
     let field = Type::primitive_type_builder(name, Physical::DOUBLE).with_repetition(Repetition::OPTIONAL);
     Ok(Arc::new(field.build()?))
 }
 
+/// Creates the file writer; the columns in `plain` get no dictionary.
 fn writer(fields: Vec<TypePtr>, plain: &[&str], out: CountingWriter) -> Result<ParquetFileWriter, ExportError> {
     let schema = Arc::new(Type::group_type_builder("log").with_fields(fields).build()?);
     let mut properties = WriterProperties::builder()
@@ -46,25 +50,30 @@ fn writer(fields: Vec<TypePtr>, plain: &[&str], out: CountingWriter) -> Result<P
         .set_created_by(concat!("diskwright ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_statistics_enabled(EnabledStatistics::Chunk);
     for column in plain {
-        // measured values hardly ever repeat enough to pay for a dictionary
+        // measured values rarely repeat often enough for a dictionary
         properties = properties.set_column_dictionary_enabled(ColumnPath::from(*column), false);
     }
     Ok(SerializedFileWriter::new(out, schema, Arc::new(properties.build()))?)
 }
 
-/// Writes doubles with nulls for gaps.
-fn put_values(group: &mut ParquetRowGroup<'_>, values: &[f64], room: &mut ParquetScratch) -> Result<(), ExportError> {
-    room.levels.clear();
-    room.levels.extend(values.iter().map(|value| i16::from(!value.is_nan())));
-    room.present.clear();
-    room.present.extend(values.iter().filter(|value| !value.is_nan()));
+/// Writes a column of doubles with nulls for gaps.
+fn put_values(
+    group: &mut ParquetRowGroup<'_>,
+    values: &[f64],
+    scratch: &mut ParquetScratch,
+) -> Result<(), ExportError> {
+    scratch.levels.clear();
+    scratch.levels.extend(values.iter().map(|value| i16::from(!value.is_nan())));
+    scratch.present.clear();
+    scratch.present.extend(values.iter().filter(|value| !value.is_nan()));
     if let Some(mut column) = group.next_column()? {
-        column.typed::<DoubleType>().write_batch(&room.present, Some(&room.levels), None)?;
+        column.typed::<DoubleType>().write_batch(&scratch.present, Some(&scratch.levels), None)?;
         column.close()?;
     }
     Ok(())
 }
 
+/// Writes the column of times.
 fn put_times(group: &mut ParquetRowGroup<'_>, times: &[i64]) -> Result<(), ExportError> {
     if let Some(mut column) = group.next_column()? {
         column.typed::<Int64Type>().write_batch(times, None, None)?;
@@ -73,29 +82,29 @@ fn put_times(group: &mut ParquetRowGroup<'_>, times: &[i64]) -> Result<(), Expor
     Ok(())
 }
 
-/// A text to be repeated. An empty one has no bytes of its own and then points
-/// nowhere; comparing two of those by vector instructions takes hundreds of
-/// cycles on some processors, so it points into the heap instead.
+/// Returns a text that will be repeated. An empty one would have a dangling pointer, and
+/// comparing two such texts with vector instructions takes hundreds of cycles on some
+/// processors, so it points into the heap instead.
 fn text(text: &str) -> ByteArray {
     if text.is_empty() { ByteArray::from("-").slice(0, 0) } else { ByteArray::from(text) }
 }
 
-/// Scratch for nulls.
+/// Reusable buffers for nulls.
 #[derive(Default)]
 struct ParquetScratch {
     levels: Vec<i16>,
     present: Vec<f64>,
 }
 
-/// The tidy form: `time`, `counter`, `instance`, `unit`, `value`. Within a
-/// group the rows of a series stand together as far as they came together.
+/// Sink of the tidy form: `time`, `counter`, `instance`, `unit`, `value`. Within a
+/// group, the rows of a series are adjacent as far as they were in one batch.
 pub(crate) struct ParquetLongSink {
     writer: ParquetFileWriter,
     /// Counter, instance and unit of each column.
     names: Vec<[ByteArray; 3]>,
     times: Vec<i64>,
     values: Vec<f64>,
-    /// Columns and rows that follow each other.
+    /// Columns with their number of consecutive rows.
     runs: Vec<(usize, usize)>,
     texts: Vec<ByteArray>,
     room: ParquetScratch,
@@ -173,7 +182,7 @@ impl ExportSink for ParquetLongSink {
     }
 }
 
-/// The wide form: `time` and a column a series.
+/// Sink of the wide form: `time` and one column per series.
 pub(crate) struct ParquetWideSink {
     writer: ParquetFileWriter,
     times: Vec<i64>,
@@ -248,7 +257,7 @@ impl ExportSink for ParquetWideSink {
     }
 }
 
-/// Writes the file's footer; gives the bytes in all.
+/// Writes the file's footer; returns the total number of bytes.
 fn end(writer: ParquetFileWriter) -> Result<u64, ExportError> {
     Ok(writer.into_inner()?.end()?)
 }

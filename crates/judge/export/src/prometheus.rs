@@ -1,10 +1,10 @@
-//! Prometheus' text, in the form that OpenMetrics demands: metric after
-//! metric, and of each series all samples together, in order of time.
-//! `promtool tsdb create-blocks-from openmetrics` takes it.
+//! Prometheus' text in the form that OpenMetrics requires: grouped by metric, with
+//! all samples of a series together, in order of time.
+//! `promtool tsdb create-blocks-from openmetrics` accepts it.
 //!
-//! A log lies the other way round, so it is read several times, for as many
-//! series each time as fit in memory. A gap is no sample. What was counted in
-//! each tick is summed up to a counter that only grows, as Prometheus has it.
+//! A log is ordered by time, so it is read several times, each time for as many
+//! series as fit into memory. A gap has no sample. Counts per tick are summed up to a
+//! counter that only grows, as Prometheus requires.
 
 use diskwright_base::{CounterKind, exposition};
 
@@ -12,27 +12,27 @@ use crate::number;
 use crate::output::CountingWriter;
 use crate::{ExportBatch, ExportColumn, ExportError, ExportSink, ExportTally};
 
-/// Values held in memory at once (8 bytes each, and 8 for each tick's time).
+/// Largest number of values in memory at once (8 bytes each, and 8 for each tick's time).
 const MOST_HELD: u64 = 1 << 23;
 
-/// A series and what its samples begin with.
+/// A series with its texts.
 struct MetricSeries {
-    /// Position among the columns.
+    /// Index of its column.
     column: usize,
     family: String,
-    /// Name and labels.
+    /// Name and labels, with which its samples begin.
     sample: String,
     help: String,
     counts: bool,
 }
 
-/// Writes the exposition.
+/// Sink of OpenMetrics text.
 pub(crate) struct Exposition {
     out: CountingWriter,
     series: Vec<MetricSeries>,
-    /// Series of a pass.
+    /// Number of series in a pass.
     at_once: usize,
-    /// First series of this pass.
+    /// Index of the first series of this pass.
     first: usize,
     times: Vec<i64>,
     held: Vec<Vec<f64>>,
@@ -40,7 +40,7 @@ pub(crate) struct Exposition {
     tally: ExportTally,
 }
 
-/// How far the writing of a series has come.
+/// State of writing a series.
 #[derive(Default)]
 struct MetricState {
     family: String,
@@ -67,7 +67,7 @@ impl Exposition {
         }
     }
 
-    /// Writes samples of one series, which may have had some before.
+    /// Writes samples of one series, after those written before.
     fn samples(&mut self, series: usize, times: &[i64], values: &[f64]) -> Result<(), ExportError> {
         let Exposition { out, series: all, state, tally, .. } = self;
         let series = &all[series];
@@ -100,7 +100,7 @@ impl Exposition {
         Ok(())
     }
 
-    /// Makes ready for the samples of another series.
+    /// Prepares for the samples of another series.
     fn begin(&mut self, series: usize) {
         self.state.sum = 0.0;
         self.state.last_ms = None;
@@ -110,7 +110,7 @@ impl Exposition {
     }
 }
 
-/// The value and a blank.
+/// Appends the value and a blank.
 fn put_value(text: &mut Vec<u8>, value: f64) {
     match value {
         f64::INFINITY => text.extend_from_slice(b"+Inf"),
@@ -120,7 +120,7 @@ fn put_value(text: &mut Vec<u8>, value: f64) {
     text.push(b' ');
 }
 
-/// Milliseconds as seconds. Logs without a date begin in 1970, and east of Greenwich before that.
+/// Appends milliseconds as seconds. Negative times occur in logs without a date, which begin in 1970 local time.
 fn put_seconds(text: &mut Vec<u8>, ms: i64) {
     if ms < 0 {
         text.push(b'-');
@@ -143,7 +143,7 @@ impl ExportSink for Exposition {
     fn write(&mut self, batch: &ExportBatch<'_>) -> Result<(), ExportError> {
         batch.values.iter().flatten().for_each(|values| self.tally.count(values));
         if self.at_once == 1 {
-            // a log so long that a single series does not fit: nothing is held
+            // the log is so long that not even one series fits: nothing is buffered
             if self.state.prefix.is_empty() {
                 self.begin(self.first);
             }
@@ -156,7 +156,7 @@ impl ExportSink for Exposition {
         self.times.extend(batch.ticks.iter().map(|tick| tick.time_ns));
         self.held.resize(batch.values.len(), Vec::new());
         for (held, values) in self.held.iter_mut().zip(batch.values) {
-            // what is not there is no gap, but nothing is written either way
+            // a missing series is not a gap, but neither has samples
             held.resize(self.times.len() - batch.ticks.len(), f64::NAN);
             match values {
                 Some(values) => held.extend_from_slice(values),
@@ -190,13 +190,13 @@ impl ExportSink for Exposition {
     }
 }
 
-/// Family, labels and help of a column.
+/// Derives family, labels and help of a column.
 fn name(index: usize, column: &ExportColumn) -> MetricSeries {
     let counts = column.kind == Some(CounterKind::Total);
     let object = column.counter.split_once('.').map_or("", |(object, _)| object);
     let mut labels = Vec::new();
     let metric = column.metric.clone().unwrap_or_else(|| {
-        // Two of other tools' names may become one here; the label tells them apart.
+        // Two names of other tools may become the same metric; the label distinguishes them.
         labels.push(format!("counter=\"{}\"", escaped(&column.counter)));
         format!("diskwright_{}", plain(&column.counter))
     });
@@ -212,7 +212,7 @@ fn name(index: usize, column: &ExportColumn) -> MetricSeries {
     MetricSeries { column: index, family, sample, help, counts }
 }
 
-/// A name as Prometheus takes it.
+/// Converts a name to the characters that Prometheus allows.
 fn plain(name: &str) -> String {
     let mut plain = String::new();
     for c in name.chars().map(|c| c.to_ascii_lowercase()) {
@@ -226,6 +226,7 @@ fn plain(name: &str) -> String {
     plain.trim_end_matches('_').to_owned()
 }
 
+/// Escapes a label value or help text.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

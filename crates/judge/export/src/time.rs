@@ -1,11 +1,12 @@
-//! Moments as RFC 3339 text, quickly: the date is worked out once a day.
+//! Fast formatting of times as RFC 3339: the date is computed once per day.
 
 use diskwright_base::moment::date_of;
 
+/// One second, nanoseconds.
 const SECOND: i64 = 1_000_000_000;
 const DAY_S: i64 = 86_400;
 
-/// Writes moments; remembers the day of the last.
+/// Formatter of times that caches the date of the last day.
 #[derive(Debug, Default)]
 pub(crate) struct TimeFormatter {
     day: Option<i64>,
@@ -13,8 +14,8 @@ pub(crate) struct TimeFormatter {
 }
 
 impl TimeFormatter {
-    /// Appends `2026-11-22T01:02:03.123456Z` (UTC, to the microsecond, what is
-    /// less is cut off).
+    /// Appends `2026-11-22T01:02:03.123456Z` (UTC, truncated to the
+    /// microsecond).
     pub fn put(&mut self, out: &mut Vec<u8>, time_ns: i64) {
         let seconds = time_ns.div_euclid(SECOND);
         let (day, second) = (seconds.div_euclid(DAY_S), seconds.rem_euclid(DAY_S));
@@ -39,7 +40,7 @@ impl TimeFormatter {
     }
 }
 
-/// A moment as RFC 3339, UTC, to the microsecond.
+/// Formats a time as RFC 3339, UTC, truncated to the microsecond.
 pub fn rfc3339(time_ns: i64) -> String {
     let mut out = Vec::new();
     TimeFormatter::default().put(&mut out, time_ns);

@@ -1,5 +1,5 @@
-//! Every format says what went in: gaps are never zeros, numbers read back to
-//! the bit, names of any sort survive.
+//! Every format preserves its input: gaps never become zeros, numbers are read back
+//! exactly, and any names are kept.
 #![allow(clippy::expect_used)]
 
 use std::fs::File;
@@ -12,7 +12,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use proptest::prelude::*;
 
-/// Bytes that can be looked at after their writer is gone.
+/// Output that can be read after its writer was dropped.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 
@@ -49,15 +49,15 @@ fn column(counter: &str, instance: &str) -> ExportColumn {
     }
 }
 
-/// Columns with a value a tick; `None` where the log lacks the series.
+/// Columns with one value per tick; `None` if the log lacks the series.
 type Data = Vec<(ExportColumn, Vec<Option<f64>>)>;
 
 fn ticks(count: usize) -> Vec<Tick> {
     (0..count as i64).map(|index| Tick { time_ns: START + index * SECOND, elapsed_ns: 1_000_000_000 }).collect()
 }
 
-/// Exports in batches of `size` ticks; a column that lacks a whole batch is
-/// not there in it.
+/// Exports in batches of `size` ticks; a column without any value in a batch is
+/// missing in it.
 fn export(format: ExportFormat, data: &Data, ticks: &[Tick], size: usize, expected: u64) -> (Vec<u8>, ExportTally) {
     let shared = Shared::default();
     let columns = data.iter().map(|(column, _)| column.clone()).collect();
@@ -125,7 +125,7 @@ fn json_lines_are_objects_with_nulls() {
     let mut data = small();
     data[1].1[2] = Some(f64::INFINITY);
     let (bytes, tally) = export(ExportFormat::JsonLines, &data, &ticks(3), 2, 4);
-    // the third column is not there in the first two ticks
+    // the third column is missing in the first two ticks
     assert_eq!((tally.values, tally.gaps), (5, 2), "a null is a gap");
     let text = String::from_utf8(bytes).expect("text");
     let objects: Vec<serde_json::Value> =
@@ -171,7 +171,7 @@ fn prometheus_gets_one_sample_a_millisecond_in_order() {
     let text = String::from_utf8(bytes).expect("text");
     let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
     let name = "diskwright_physical_disk_reads_total";
-    // what is left out is still counted
+    // skipped samples are still counted in the total
     let expected = ["1 0.000", "3 0.001", "10 0.005", "21 0.006"].map(|sample| format!("{name} {sample}"));
     assert_eq!(samples, expected);
     assert_eq!((tally.rows, tally.left_out), (4, 2));
@@ -188,7 +188,7 @@ fn moments_before_1970_are_written_as_such() {
     assert_eq!(samples, expected);
 }
 
-/// The rows of a Parquet file, through a file of its own.
+/// Reads the rows of a Parquet file through a temporary file.
 fn parquet_rows(bytes: &[u8]) -> Vec<Vec<(String, Field)>> {
     static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -208,19 +208,19 @@ fn named(row: &[(String, Field)], name: &str) -> Field {
 fn tidy_parquet_has_a_row_a_tick_and_series_and_nulls_for_gaps() {
     let (bytes, tally) = export(ExportFormat::Parquet, &small(), &ticks(3), 2, 3);
     let rows = parquet_rows(&bytes);
-    // the third column is not there in the first batch, the second not in the last
+    // the third column is missing in the first batch, the second in the last
     assert_eq!((rows.len(), tally.rows, tally.values, tally.gaps), (6, 6, 5, 1));
     let text = |row: &[(String, Field)], name| match named(row, name) {
         Field::Str(text) => text,
         other => panic!("{other:?}"),
     };
-    let of = |counter: &str| rows.iter().filter(|row| text(row, "counter") == counter).collect::<Vec<_>>();
-    let reads = of("physical_disk.reads");
+    let rows_of = |counter: &str| rows.iter().filter(|row| text(row, "counter") == counter).collect::<Vec<_>>();
+    let reads = rows_of("physical_disk.reads");
     let values: Vec<Field> = reads.iter().map(|row| named(row, "value")).collect();
     assert_eq!(values, [Field::Double(10.0), Field::Null, Field::Double(5.5)]);
     assert_eq!(named(reads[0], "time"), Field::TimestampMicros(START / 1000));
     assert_eq!((text(reads[2], "instance"), text(reads[2], "unit")), ("sda".into(), "count".into()));
-    assert_eq!(of(&small()[2].0.counter).len(), 1);
+    assert_eq!(rows_of(&small()[2].0.counter).len(), 1);
 }
 
 #[test]

@@ -3,17 +3,17 @@
 use diskwright_base::units;
 
 /// Round values from `low` to at least `high`, in steps of 1, 2, 2.5 or 5
-/// times a power of ten; at most about `most` of them, never fewer than two.
+/// times a power of ten; at most about `max_count` of them, never fewer than two.
 /// The first is at or below `low`, the last at or above `high`.
-pub fn round_values(low: f64, high: f64, most: usize) -> Vec<f64> {
+pub fn round_values(low: f64, high: f64, max_count: usize) -> Vec<f64> {
     let (low, high) = if high > low { (low, high) } else { (low, low + 1.0) };
-    let rough = (high - low) / (most.max(2) - 1) as f64;
+    let rough = (high - low) / (max_count.max(2) - 1) as f64;
     let power = 10f64.powf(rough.log10().floor());
     // steps of 2.5 go with tens and hundreds, not with single requests
     let steps = [1.0, 2.0, 2.5, 5.0, 10.0, 20.0];
     let enough = |step: f64| {
         let count = (high / step - 1e-9).ceil() - (low / step + 1e-9).floor();
-        count <= (most.max(2) - 1) as f64
+        count <= (max_count.max(2) - 1) as f64
     };
     let step = steps.iter().map(|s| s * power).find(|&s| enough(s)).unwrap_or(20.0 * power);
     let first = (low / step + 1e-9).floor();
@@ -21,25 +21,26 @@ pub fn round_values(low: f64, high: f64, most: usize) -> Vec<f64> {
     (0..=(last - first) as usize).map(|i| (first + i as f64) * step).collect()
 }
 
-/// The axis for values between `low` and `high`: from zero where nothing is
-/// below it; a fraction that stays within 1 ends at 1 when it comes near.
-pub fn value_axis(low: f64, high: f64, unit: &str, most: usize) -> Vec<f64> {
+/// Returns the axis for values between `low` and `high`. It starts at zero
+/// unless values are below zero; a fraction that stays within 1 ends at 1
+/// when it comes near.
+pub fn value_axis(low: f64, high: f64, unit: &str, max_count: usize) -> Vec<f64> {
     let low = low.min(0.0);
     if unit == "fraction" && low == 0.0 && high > 0.5 && high <= 1.0 {
-        let step = if most >= 5 { 0.25 } else { 0.5 };
+        let step = if max_count >= 5 { 0.25 } else { 0.5 };
         return (0..=(1.0 / step) as usize).map(|i| i as f64 * step).collect();
     }
-    let mut values = round_values(low, if high > low { high } else { low + 1.0 }, most);
+    let mut values = round_values(low, if high > low { high } else { low + 1.0 }, max_count);
     if unit == "fraction" && high <= 1.0 {
         values.retain(|v| *v <= 1.0 + 1e-9);
     }
     values
 }
 
-/// A value beside an axis: with its unit where that is short, the bare
+/// Formats a value beside an axis: with its unit if that is short, as a bare
 /// number otherwise.
 pub fn label(value: f64, unit: &str) -> String {
-    // the arithmetic of steps leaves a hair at zero
+    // adding up steps leaves a rounding error at zero
     let value = if value.abs() < 1e-12 { 0.0 } else { value };
     match unit {
         _ if value == 0.0 => "0".into(),
@@ -49,7 +50,7 @@ pub fn label(value: f64, unit: &str) -> String {
     }
 }
 
-/// A unit in words, to stand beside a title.
+/// Spells a unit out in words, to stand beside a title.
 pub fn unit_words(unit: &str) -> String {
     match unit {
         "s" => "seconds".into(),
@@ -61,8 +62,8 @@ pub fn unit_words(unit: &str) -> String {
     }
 }
 
-/// What is still to be said of the unit beside a title, where neither the
-/// title nor the labels of the axis carry it.
+/// Returns the unit in words to stand beside a title, or nothing if the title
+/// or the labels of the axis already carry it.
 pub fn caption(unit: &str, title: &str) -> String {
     let words = unit_words(unit);
     match unit {
@@ -73,7 +74,7 @@ pub fn caption(unit: &str, title: &str) -> String {
     }
 }
 
-/// A counter with what it is of, for a title: `sda: average queue length`
+/// Returns a counter with its object, for a title: `sda: average queue length`
 /// for one instance, `physical disk: average queue length` for several.
 pub fn counter_title(id: &str, instances: &[&str]) -> String {
     let object = id.split_once('.').map_or("", |(object, _)| object);
@@ -84,25 +85,26 @@ pub fn counter_title(id: &str, instances: &[&str]) -> String {
     }
 }
 
-/// Counters whose names say too little by themselves.
+/// Counters whose ids say too little by themselves, with the words for them.
 const TASKS: &[(&str, &str)] =
     &[("system.running", "tasks running or waiting for a processor"), ("system.blocked", "tasks blocked by I/O")];
 
-/// A counter's id in words: `physical_disk.avg_s_per_transfer` is `time per
-/// transfer`, `paging.pages_per_s` is `pages per second`.
+/// Puts a counter's id in words: `physical_disk.avg_s_per_transfer` becomes
+/// `time per transfer`, `paging.pages_per_s` becomes `pages per second`.
 pub fn counter_words(id: &str) -> String {
     if let Some((_, words)) = TASKS.iter().find(|(known, _)| *known == id) {
         return (*words).to_owned();
     }
     let (object, name) = id.split_once('.').unwrap_or(("", id));
-    let waiting = |what: &str| what.replace("io", "I/O").replace("cpu", "a processor").replace("irq", "interrupts");
+    let waiting =
+        |resource: &str| resource.replace("io", "I/O").replace("cpu", "a processor").replace("irq", "interrupts");
     if object == "pressure" || object == "cgroup" {
         let stalled = name.trim_end_matches("_s");
-        if let Some(what) = stalled.strip_suffix("_some") {
-            return format!("some tasks waiting for {}", waiting(what));
+        if let Some(resource) = stalled.strip_suffix("_some") {
+            return format!("some tasks waiting for {}", waiting(resource));
         }
-        if let Some(what) = stalled.strip_suffix("_full") {
-            return format!("all tasks waiting for {}", waiting(what));
+        if let Some(resource) = stalled.strip_suffix("_full") {
+            return format!("all tasks waiting for {}", waiting(resource));
         }
     }
     let name = name.replace("avg_s_per_", "time_per_").replace("avg_bytes_per_", "bytes_per_");

@@ -1,4 +1,4 @@
-//! Bars: one value of each part, side by side of what is compared. Drawn as
+//! Bar charts: groups of bars, one bar for each of the compared things. Drawn as
 //! SVG whose lengths are shares of the surrounding box.
 
 use diskwright_base::units;
@@ -7,37 +7,38 @@ use crate::markup::{coordinate, escape};
 use crate::svg::{LINES, percent};
 use crate::text;
 
-/// A chart of bars.
+/// A bar chart.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bars {
-    /// What it shows.
+    /// Title: the quantity that the bars show.
     pub title: String,
     /// Unit of the values, as the catalogue names units.
     pub unit: String,
-    /// The whole width; the largest value where it is not said.
+    /// Value of a bar over the full width; `None` stands for the largest value.
     pub full: Option<f64>,
-    /// What is compared: a bar each, in every group.
+    /// Names of the compared things: every group has a bar for each.
     pub names: Vec<String>,
-    /// Each part's name and its values, one for each of the names; none where
-    /// it was not measured.
+    /// Each group's name and its values, one for each of `names`; `None` if a value
+    /// was not measured.
     pub groups: Vec<(String, Vec<Option<f64>>)>,
 }
 
-/// Height of a bar, pixels.
+/// Height of a bar.
 const BAR: f64 = 14.0;
-/// Room between groups, pixels.
+/// Space between groups.
 const ROOM: f64 = 10.0;
-/// Groups that are drawn at most.
+/// Largest number of groups that are drawn.
 const GROUPS: usize = 40;
-/// Columns of a group's name.
+/// Width of a group's name, columns.
 const NAME: usize = 22;
 
+/// Returns the values that can be drawn, with their positions.
 fn known(values: &[Option<f64>]) -> impl Iterator<Item = (usize, f64)> {
-    let sound = |v: f64| (0.0..1e24).contains(&v);
-    values.iter().take(LINES).enumerate().filter_map(move |(index, v)| Some((index, v.filter(|v| sound(*v))?)))
+    let is_drawable = |v: f64| (0.0..1e24).contains(&v);
+    values.iter().take(LINES).enumerate().filter_map(move |(index, v)| Some((index, v.filter(|v| is_drawable(*v))?)))
 }
 
-/// The chart in words: every value.
+/// Describes the chart in words: every value.
 fn describe(bars: &Bars) -> String {
     let group = |(part, values): &(String, Vec<Option<f64>>)| {
         let one = |(index, v): (usize, f64)| {
@@ -50,11 +51,11 @@ fn describe(bars: &Bars) -> String {
     bars.groups.iter().take(GROUPS).map(group).collect::<Vec<_>>().join(" ")
 }
 
-/// The chart as a `figure`. `id` is unique on the page. Empty where there is
-/// nothing to draw.
+/// Draws the chart as a `figure`. `id` must be unique on the page. Returns an
+/// empty string if there is nothing to draw.
 pub fn figure(bars: &Bars, id: &str) -> String {
-    let most = bars.groups.iter().flat_map(|(_, values)| known(values)).map(|(_, v)| v).fold(0.0, f64::max);
-    let full = bars.full.filter(|full| *full > 0.0).unwrap_or(most);
+    let max_value = bars.groups.iter().flat_map(|(_, values)| known(values)).map(|(_, v)| v).fold(0.0, f64::max);
+    let full = bars.full.filter(|full| *full > 0.0).unwrap_or(max_value);
     if bars.groups.is_empty() || full <= 0.0 {
         return String::new();
     }
@@ -85,7 +86,7 @@ pub fn figure(bars: &Bars, id: &str) -> String {
     framed(bars, id, &inside, top, widest.unwrap_or(0) * 7 + 14)
 }
 
-/// The figure around the bars, with the key of their colours.
+/// Wraps the bars into a figure, with a key of their colours.
 fn framed(bars: &Bars, id: &str, inside: &str, height: f64, left: usize) -> String {
     let key = |(index, name): (usize, &String)| format!("<span class=\"k{index}\">\u{25a0}</span> {}", escape(name));
     let keys: Vec<String> = bars.names.iter().take(LINES).enumerate().map(key).collect();

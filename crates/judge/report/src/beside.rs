@@ -1,6 +1,6 @@
-//! What else was measured while logs were recorded, to stand on the page that
-//! compares them: an application's own figures, curves, remarks. A file of
-//! JSON, written by whoever ran the application (docs/json.md).
+//! Measurements from outside, made while the logs were recorded: an application's
+//! figures, curves and remarks, to stand on the page that compares the logs. They
+//! come as a JSON file from the user who ran the application (docs/json.md).
 
 use serde::Deserialize;
 
@@ -10,44 +10,44 @@ use crate::sheet::{SheetSection, SheetTable};
 
 /// Name of the file's format.
 pub const SCHEMA: &str = "diskwright.beside/1";
-/// The largest file that is read, bytes.
+/// Size of the largest file that is read.
 pub const LARGEST: u64 = 8 << 20;
 
-/// What a file tells.
+/// Content of such a file.
 #[derive(Clone, Debug, Default)]
 pub struct BesideDocument {
-    /// Heading of the page in the place of the comparison's own sentence; empty for that one.
+    /// Heading of the page, instead of the comparison's sentence; empty to keep that sentence.
     pub title: String,
     /// Sentences below it.
     pub lead: Vec<String>,
-    /// What the two sides are called; `Before` and `After` where nothing is said.
+    /// Names of the two sides; `Before` and `After` if absent.
     pub names: Option<[String; 2]>,
     /// Sections above those of the comparison.
     pub sections: Vec<SheetSection>,
 }
 
-/// The file is no such document.
+/// Reason why a file cannot be used.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum BesideError {
-    /// No JSON, or another shape than the format's.
+    /// Not JSON, or JSON of another shape than the format's.
     #[error("line {line}, column {column}: {what}; the format is described in docs/json.md")]
     Shape {
         /// Line, from 1.
         line: usize,
         /// Column, from 1.
         column: usize,
-        /// What is wrong.
+        /// Description of the mistake.
         what: String,
     },
-    /// Another schema.
+    /// An unknown schema.
     #[error("schema {0:?}, where `{SCHEMA}` is read")]
     Schema(String),
-    /// A part that cannot be drawn as it stands.
+    /// A part with inconsistent lengths, which cannot be drawn.
     #[error("section {section:?}: {what}")]
     Part {
         /// Title of the section.
         section: String,
-        /// What is wrong and what would be right.
+        /// Description of the mistake and of the remedy.
         what: String,
     },
 }
@@ -122,14 +122,15 @@ struct RawTable {
     rows: Vec<Vec<String>>,
 }
 
-/// Reads such a document.
+/// Parses such a file.
 ///
 /// # Errors
-/// What is wrong, with its place.
+/// If it is not JSON of this schema, or if a table or bar chart has rows of the
+/// wrong length. The error names the position.
 pub fn parse(text: &[u8]) -> Result<BesideDocument, BesideError> {
     let shape = |e: serde_json::Error| {
-        let said = e.to_string();
-        let what = said.rsplit_once(" at line ").map_or(said.as_str(), |(what, _)| what).to_owned();
+        let message = e.to_string();
+        let what = message.rsplit_once(" at line ").map_or(message.as_str(), |(what, _)| what).to_owned();
         BesideError::Shape { line: e.line(), column: e.column(), what }
     };
     let raw: RawBeside = serde_json::from_slice(text).map_err(shape)?;
@@ -140,6 +141,7 @@ pub fn parse(text: &[u8]) -> Result<BesideDocument, BesideError> {
     Ok(BesideDocument { title: raw.title, lead: raw.lead, names: raw.names, sections })
 }
 
+/// Checks the lengths of rows and groups, then builds the section.
 fn section(raw: RawSection) -> Result<SheetSection, BesideError> {
     let wrong = |what: String| BesideError::Part { section: raw.title.clone(), what };
     for table in &raw.tables {
@@ -152,9 +154,9 @@ fn section(raw: RawSection) -> Result<SheetSection, BesideError> {
     for bars in &raw.bars {
         let names = bars.names.len();
         if let Some((part, values)) = bars.groups.iter().find(|(_, values)| values.len() != names) {
-            let told =
+            let message =
                 format!("bars of {part:?}: {} values for {names} names; use null for an unknown value", values.len());
-            return Err(wrong(told));
+            return Err(wrong(message));
         }
     }
     Ok(SheetSection {

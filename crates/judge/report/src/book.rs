@@ -1,6 +1,6 @@
-//! Which charts a report has: one for each finding, then the main counters.
-//! A [`ChartBook`] is told what there is, reads the log once more frame by frame,
-//! and returns the charts; memory does not grow with the log.
+//! Selection of a report's charts: one for each finding, then the main counters.
+//! A [`ChartBook`] gets the verdict and the log's schemas, reads the log a second
+//! time frame by frame, and returns the charts. Memory does not grow with the log.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::model::{Chart, ChartLine};
 use crate::svg;
 use crate::time;
 
-/// Buckets of a chart at most: about one for each three pixels of a wide page.
+/// Largest number of buckets of a chart: about one per three pixels of a wide page.
 const BUCKETS: u64 = 240;
 
-/// Instances of one counter that are followed at most; the busiest are drawn.
+/// Largest number of instances of one counter that are followed; the busiest are drawn.
 const INSTANCES: usize = 64;
 
-/// Counters of the appendix, where the log has them.
+/// Counters of the appendix, if the log has them.
 const MAIN: &[&str] = &[
     "processor.busy",
     "processor.iowait",
@@ -43,11 +43,11 @@ const MAIN: &[&str] = &[
     "network.sent_bytes_per_s",
 ];
 
-/// Counters of processes, which are looked at more rarely than everything else.
+/// Counters of processes, which are sampled more rarely than all others.
 const WHO: &[&str] =
     &["process.read_bytes_per_s", "process.write_bytes_per_s", "process.blocked_share", "process.processor"];
 
-/// Nanoseconds between two looks at the processes, as a rule.
+/// Usual time between two samples of the processes.
 const LOOK_NS: i64 = 5_000_000_000;
 
 /// Collects the charts of a report.
@@ -56,19 +56,20 @@ pub struct ChartBook {
     to_ns: i64,
     /// Counter and instance of each followed series.
     wanted: Vec<(String, String)>,
-    /// The findings, by position in `wanted`.
+    /// The findings, each with its position in `series`.
     findings: Vec<(usize, Finding)>,
-    /// Counters of the appendix with positions in `wanted`.
+    /// Counters of the appendix with their positions in `series`.
     main: Vec<(String, Vec<usize>)>,
     sampler: Downsampler,
-    /// Series of processes, counter by counter.
+    /// Counter and process of each series of processes, counter by counter.
     who: Vec<(String, String)>,
     who_sampler: Downsampler,
 }
 
 impl ChartBook {
-    /// For a verdict's findings and the main counters among `schemas` (all
-    /// that the log has), over the window, nanoseconds since 1970 UTC.
+    /// Prepares charts of a verdict's findings and of the main counters that occur
+    /// in `schemas` (all that the log has), over the window from `from_ns` to
+    /// `to_ns`, nanoseconds since 1970 UTC.
     pub fn new(verdict: &Verdict, schemas: &[Arc<Schema>], from_ns: i64, to_ns: i64) -> ChartBook {
         let mut wanted: Vec<(String, String)> = Vec::new();
         let mut follow = |counter: &str, instance: &str| {
@@ -92,18 +93,18 @@ impl ChartBook {
                 main.push(((*counter).to_owned(), places));
             }
         }
-        // a bucket for each tick of a short window; the first tick covers no time
+        // a bucket for each tick of a short window; the first tick covers no time of it
         let count = verdict.window.ticks.saturating_sub(1).clamp(20, BUCKETS) as usize;
         let sampler = Downsampler::new(from_ns, to_ns, count, &wanted);
         let who = processes(schemas);
-        let looks = ((to_ns - from_ns) / LOOK_NS).clamp(1, BUCKETS as i64) as usize;
-        let who_sampler = Downsampler::new(from_ns, to_ns, looks, &who);
+        let process_buckets = ((to_ns - from_ns) / LOOK_NS).clamp(1, BUCKETS as i64) as usize;
+        let who_sampler = Downsampler::new(from_ns, to_ns, process_buckets, &who);
         ChartBook { from_ns, to_ns, wanted, findings, main, sampler, who, who_sampler }
     }
 
-    /// The same of a log that is read from its beginning; see [`Downsampler::from_beginning`].
-    pub fn from_beginning(self, is_so: bool) -> ChartBook {
-        ChartBook { sampler: self.sampler.from_beginning(is_so), ..self }
+    /// Sets whether the log is read from its beginning; see [`Downsampler::from_beginning`].
+    pub fn from_beginning(self, whole_ticks: bool) -> ChartBook {
+        ChartBook { sampler: self.sampler.from_beginning(whole_ticks), ..self }
     }
 
     /// Adds a frame of the log.
@@ -112,7 +113,7 @@ impl ChartBook {
         self.who_sampler.push(frame);
     }
 
-    /// The charts: first those of the findings, in their order.
+    /// Returns the charts: first those of the findings, in their order, then the main counters.
     pub fn finish(self) -> Vec<Chart> {
         let buckets = self.sampler.finish();
         let line = |index: usize| ChartLine { instance: self.wanted[index].1.clone(), buckets: buckets[index].clone() };
@@ -129,9 +130,9 @@ impl ChartBook {
                 charts.push(Chart::new(counter, self.from_ns, self.to_ns, lines));
             }
         }
-        let who = self.who.into_iter().zip(self.who_sampler.finish());
+        let process_lines = self.who.into_iter().zip(self.who_sampler.finish());
         let mut by_counter: Vec<(String, Vec<ChartLine>)> = Vec::new();
-        for ((counter, instance), buckets) in who {
+        for ((counter, instance), buckets) in process_lines {
             let line = ChartLine { instance, buckets };
             match by_counter.last_mut() {
                 Some((last, lines)) if *last == counter => lines.push(line),
@@ -140,8 +141,8 @@ impl ChartBook {
         }
         for (counter, lines) in by_counter {
             let lines = busiest(lines);
-            // nobody swapped, nobody waited: no picture of nothing
-            if lines.iter().any(|line| line.summary().is_some_and(|(_, _, most)| most > 0.0)) {
+            // a chart that stays at zero, such as of processes that never waited, is left out
+            if lines.iter().any(|line| line.summary().is_some_and(|(_, _, max)| max > 0.0)) {
                 charts.push(Chart::new(&counter, self.from_ns, self.to_ns, lines));
             }
         }
@@ -149,7 +150,7 @@ impl ChartBook {
     }
 }
 
-/// Counters of processes and their instances, where the log has them.
+/// Returns the counters of processes with their instances, as far as the log has them.
 fn processes(schemas: &[Arc<Schema>]) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for counter in WHO {
@@ -164,32 +165,32 @@ fn processes(schemas: &[Arc<Schema>]) -> Vec<(String, String)> {
     found
 }
 
-/// What ties a chart to its finding.
+/// Returns the key that ties a chart to its finding: rule and instance.
 pub(crate) fn finding_id(finding: &Finding) -> String {
     format!("{} {}", finding.rule, finding.instance)
 }
 
-/// Limit, stretch and tie of a finding's chart.
+/// Marks a chart as that of a finding: its key, limit and held intervals.
 pub(crate) fn mark(chart: &mut Chart, finding: &Finding) {
     chart.finding = Some(finding_id(finding));
     chart.limit = Some(finding.limit).filter(|_| chart.unit == finding.unit);
     chart.shaded = held(finding);
 }
 
-/// When a finding held: what is shaded in its chart and nothing else. The one
-/// place that knows how a finding tells its stretches.
+/// Returns the intervals in which a finding held, to be shaded in its chart. Only
+/// this function reads the finding's stretches.
 fn held(finding: &Finding) -> Vec<(i64, i64)> {
     let times = |s: &HoldInterval| Some((time::parse(&s.from)?, time::parse(&s.to)?));
     finding.stretches.iter().filter_map(times).collect()
 }
 
-/// Share of a window's time that its ticks cover at least where a finding's own points are drawn.
+/// Smallest share of a window's time that its ticks must cover for a chart of a finding's own points.
 const COVERED: f64 = 0.95;
 
-/// A chart of the finding's own points, for a quantity that is no counter as
-/// it stands; `None` where nothing was measured, and where much of the window has
-/// no ticks: the points are parts of the ticks and not of the time, so that those
-/// behind a gap would stand at other times, and the gap would be drawn over.
+/// Charts the finding's own points, for a quantity that is not itself a counter.
+/// Returns `None` if nothing was measured or if much of the window has no ticks:
+/// the points divide the ticks evenly, not the time, so points after a gap would
+/// stand at wrong times and the gap would be drawn over.
 pub(crate) fn of_series(verdict: &Verdict, finding: &Finding) -> Option<Chart> {
     let (from_ns, to_ns) = (time::parse(&verdict.window.from)?, time::parse(&verdict.window.to)?);
     let span_s = to_ns.saturating_sub(from_ns) as f64 / 1e9;
@@ -206,18 +207,19 @@ pub(crate) fn of_series(verdict: &Verdict, finding: &Finding) -> Option<Chart> {
     Some(chart)
 }
 
-/// The instance under which a finding's counter is measured: the finding's
-/// own, or the only one or the total where the finding is of the machine.
+/// Returns the instance under which a finding's counter is measured: the finding's
+/// instance, or the only one or the total if the finding is about the machine.
 fn measured_as<'a>(schemas: &'a [Arc<Schema>], counter: &str, instance: &'a str) -> Option<&'a str> {
-    let there = |i: &str| schemas.iter().any(|s| CounterPlan::resolve(Catalogue::builtin(), s, counter, i).is_some());
-    if there(instance) {
+    let is_measured =
+        |i: &str| schemas.iter().any(|s| CounterPlan::resolve(Catalogue::builtin(), s, counter, i).is_some());
+    if is_measured(instance) {
         return Some(instance);
     }
-    ["", "_total"].into_iter().find(|i| there(i))
+    ["", "_total"].into_iter().find(|i| is_measured(i))
 }
 
-/// Instances of a counter: the total alone where there is one; else those
-/// with a finding first.
+/// Returns the instances of a counter: only the total if it exists, otherwise all
+/// up to a limit, those with a finding first.
 fn instances<'a>(schemas: &'a [Arc<Schema>], counter: &str, findings: &'a [Finding]) -> Vec<&'a str> {
     let object = counter.split('.').next().unwrap_or(counter);
     let mut found: Vec<&str> = Vec::new();
@@ -239,7 +241,7 @@ fn instances<'a>(schemas: &'a [Arc<Schema>], counter: &str, findings: &'a [Findi
     found
 }
 
-/// The lines with the highest means, busiest first. Those that were always
+/// Returns the lines with the highest means, busiest first. Lines that were always
 /// zero are left out, unless all were.
 fn busiest(mut lines: Vec<ChartLine>) -> Vec<ChartLine> {
     let mean = |l: &ChartLine| l.summary().map(|(_, mean, _)| mean);

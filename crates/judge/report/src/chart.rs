@@ -1,7 +1,6 @@
-//! Line charts in the terminal. One line, or several where colours tell them
-//! apart, are drawn in Braille dots, eight to a character; otherwise each line
-//! is a row of its letter. What was not recorded stays blank, on the time
-//! axis too.
+//! Line charts in the terminal. A single line, or several lines in colour, are
+//! drawn in Braille dots, eight to a character; otherwise each line is drawn with
+//! its letter. Times without a recording stay blank, on the time axis too.
 
 use diskwright_base::{Note, units};
 
@@ -12,12 +11,12 @@ use crate::style::{Ink, Style};
 use crate::text;
 use crate::time::DisplayZone;
 
-/// Buckets that a chart of this width can show: two a column.
+/// Returns the number of buckets that a chart of this width can show: two per column.
 pub fn buckets(style: &Style) -> usize {
     style.width * 2
 }
 
-/// The chart in `rows` rows of plot with axes, a legend, and the bookmarks
+/// Draws the chart in `rows` rows of plot with axes, a legend, and the bookmarks
 /// among `notes`.
 pub fn draw(chart: &Chart, notes: &[Note], zone: &DisplayZone, style: &Style, rows: usize) -> String {
     let (chart, quiet) = &without_quiet(chart);
@@ -41,8 +40,8 @@ pub fn draw(chart: &Chart, notes: &[Note], zone: &DisplayZone, style: &Style, ro
     canvas.limit(chart, &scale, style);
     canvas.bookmarks(chart, &bookmarks, style);
     for row in 0..canvas.height {
-        let here = |v: &&f64| scale.row(**v, canvas.height) == row;
-        let label = values.iter().rposition(|v| here(&v)).map_or("", |index| labels[index].as_str());
+        let is_here = |v: &&f64| scale.row(**v, canvas.height) == row;
+        let label = values.iter().rposition(|v| is_here(&v)).map_or("", |index| labels[index].as_str());
         let line = if label.is_empty() { style.glyph("│", "|") } else { style.glyph("┤", "+") };
         let left = format!("{} {line}", text::right(label, gutter));
         out.push_str(&format!("{}{}\n", style.paint(Ink::Dim, &left), canvas.row(row, style)));
@@ -61,10 +60,10 @@ pub fn draw(chart: &Chart, notes: &[Note], zone: &DisplayZone, style: &Style, ro
     out
 }
 
-/// The chart without the lines that stayed at zero where others did not, and
-/// the names of these.
+/// Splits off the lines that stayed at zero, unless all lines did. Returns the chart
+/// without them, and their names.
 fn without_quiet(chart: &Chart) -> (Chart, Vec<String>) {
-    let is_quiet = |l: &ChartLine| l.summary().is_some_and(|(least, _, most)| least == 0.0 && most == 0.0);
+    let is_quiet = |l: &ChartLine| l.summary().is_some_and(|(min, _, max)| min == 0.0 && max == 0.0);
     let (quiet, loud): (Vec<&ChartLine>, Vec<&ChartLine>) = chart.lines.iter().partition(|l| is_quiet(l));
     if loud.is_empty() || quiet.is_empty() {
         return (chart.clone(), Vec::new());
@@ -73,13 +72,14 @@ fn without_quiet(chart: &Chart) -> (Chart, Vec<String>) {
     (Chart { lines, ..chart.clone() }, quiet.into_iter().map(|l| l.instance.clone()).collect())
 }
 
-/// From values to rows, the greatest on top.
+/// Mapping from values to rows, the highest value on top.
 struct RowScale {
     low: f64,
     high: f64,
 }
 
 impl RowScale {
+    /// Returns the row of `value` in a plot of `rows` rows, 0 at the top.
     fn row(&self, value: f64, rows: usize) -> usize {
         let share = ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
         let last = rows - 1;
@@ -87,6 +87,7 @@ impl RowScale {
     }
 }
 
+/// Character cells of the plot, each with its colour, row by row.
 struct Canvas {
     width: usize,
     height: usize,
@@ -113,20 +114,20 @@ impl Canvas {
         }
     }
 
-    /// Braille: two dots a column across, four a row up, joined vertically.
+    /// Draws a line in Braille dots, two across and four down per character, joined vertically.
     fn dots(&mut self, line: &ChartLine, number: usize, scale: &RowScale) {
         const DOTS: [[u32; 4]; 2] = [[0x01, 0x02, 0x04, 0x40], [0x08, 0x10, 0x20, 0x80]];
-        let across = self.width * 2;
-        let mut before = None;
-        for x in 0..across {
-            let value = line.buckets.get(x * line.buckets.len() / across).map_or(f64::NAN, |b| b.mean);
+        let dot_columns = self.width * 2;
+        let mut previous_y = None;
+        for x in 0..dot_columns {
+            let value = line.buckets.get(x * line.buckets.len() / dot_columns).map_or(f64::NAN, |b| b.mean);
             if value.is_nan() {
-                before = None;
+                previous_y = None;
                 continue;
             }
             let y = scale.row(value, self.height * 4);
-            let from: usize = before.replace(y).unwrap_or(y);
-            // the step belongs to the later column, up to its neighbour's level
+            let from: usize = previous_y.replace(y).unwrap_or(y);
+            // the vertical step is drawn in the later column, up to the level of its left neighbour
             let joined = if from < y { from + 1..=y } else { y..=from.saturating_sub(1).max(y) };
             for dot in joined {
                 let cell = self.cell(x / 2, dot / 4);
@@ -137,7 +138,7 @@ impl Canvas {
         }
     }
 
-    /// One letter a column; `+` where lines meet.
+    /// Draws a line with one letter per column; `+` where lines meet.
     fn letters(&mut self, line: &ChartLine, letter: char, scale: &RowScale) {
         for column in 0..self.width {
             let length = line.buckets.len();
@@ -165,7 +166,7 @@ impl Canvas {
         }
     }
 
-    /// A dotted column a bookmark, its number on top.
+    /// Draws a dotted column for each bookmark, with its number on top.
     fn bookmarks(&mut self, chart: &Chart, bookmarks: &[(usize, &Note)], style: &Style) {
         let sign = if style.unicode { '┊' } else { ':' };
         for (number, note) in bookmarks {
@@ -180,7 +181,7 @@ impl Canvas {
         }
     }
 
-    /// One row, neighbours of one ink painted together.
+    /// Renders one row; neighbours of the same colour are painted together.
     fn row(&self, row: usize, style: &Style) -> String {
         let cells = &self.cells[row * self.width..(row + 1) * self.width];
         let filled = cells.iter().rposition(|c| c.0 != ' ').map_or(0, |index| index + 1);
@@ -196,18 +197,18 @@ impl Canvas {
     }
 }
 
-/// The letter of a line: `*` for a single one, then A, B, C, …
+/// Returns the letter of a line: `*` for a single line, otherwise A, B, C, …
 fn letter(number: usize, lines: usize) -> char {
     if lines == 1 { '*' } else { char::from(b'A' + (number % 26) as u8) }
 }
 
-/// The number of a bookmark as one character.
+/// Returns the number of a bookmark as one character.
 fn mark(number: usize) -> char {
     char::from_digit(number as u32, 36).unwrap_or('#')
 }
 
-/// The time axis: a line where something was recorded, a heavy one where the
-/// finding held, a blank where nothing is known.
+/// Draws the time axis: a line where something was recorded, a heavy line while the
+/// finding held, a blank where nothing was recorded.
 fn baseline(chart: &Chart, width: usize, style: &Style) -> String {
     let mut out = String::from(style.glyph("└", "+"));
     for column in 0..width {
@@ -227,7 +228,7 @@ fn baseline(chart: &Chart, width: usize, style: &Style) -> String {
     out.trim_end().to_owned()
 }
 
-/// Labels under the axis, centred on their marks, none over another.
+/// Writes the labels under the axis, centred on their marks; labels that would overlap are left out.
 fn times(chart: &Chart, width: usize, zone: &DisplayZone, style: &Style) -> String {
     let mut out = String::new();
     for mark in zone.marks(chart.from_ns, chart.to_ns, (width / 14).max(2)) {
@@ -254,15 +255,15 @@ fn legend(out: &mut String, chart: &Chart, bookmarks: &[(usize, &Note)], zone: &
     for (number, (line, name)) in chart.lines.iter().zip(&names).enumerate() {
         let dots = style.unicode && (style.colour || chart.lines.len() == 1);
         let sign = if dots { "⣀".to_owned() } else { letter(number, chart.lines.len()).to_string() };
-        let told = match line.summary() {
-            Some((least, mean, most)) => {
-                format!("min {}, mean {}, max {}", short(least), short(mean), short(most))
+        let values = match line.summary() {
+            Some((min, mean, max)) => {
+                format!("min {}, mean {}, max {}", short(min), short(mean), short(max))
             }
             None => "nothing recorded".to_owned(),
         };
         let name = if widest == 0 { String::new() } else { text::left(name, widest) + "  " };
-        let told = text::cut(&told, style.width.saturating_sub(widest + 6), "");
-        add(format!("  {} {name}{told}", style.paint(Ink::Line(number), &sign)));
+        let values = text::cut(&values, style.width.saturating_sub(widest + 6), "");
+        add(format!("  {} {name}{values}", style.paint(Ink::Line(number), &sign)));
     }
     if let Some(limit) = chart.limit {
         add(format!(
@@ -275,9 +276,9 @@ fn legend(out: &mut String, chart: &Chart, bookmarks: &[(usize, &Note)], zone: &
         add(format!("  {} while the finding held", style.glyph("━", "=")));
     }
     for (number, note) in bookmarks {
-        let said = format!("{}  {}", zone.clock(note.time_ns), style.clean(&note.text));
-        let said = text::cut(&said, style.width.saturating_sub(4), style.glyph("…", "..."));
-        add(format!("  {} {said}", style.paint(Ink::Warn, &mark(*number).to_string())));
+        let bookmark = format!("{}  {}", zone.clock(note.time_ns), style.clean(&note.text));
+        let bookmark = text::cut(&bookmark, style.width.saturating_sub(4), style.glyph("…", "..."));
+        add(format!("  {} {bookmark}", style.paint(Ink::Warn, &mark(*number).to_string())));
     }
 }
 

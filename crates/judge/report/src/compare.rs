@@ -1,5 +1,5 @@
-//! Two windows side by side: the answer in words, a table of what changed, and
-//! a page with the same and charts.
+//! Comparison of two windows: the answer in words and a table of the changes for
+//! the terminal, and a page with the same and charts.
 
 use diskwright_base::units::{self, plural};
 use diskwright_diagnosis::Verdict;
@@ -18,7 +18,7 @@ use crate::text::wrap;
 use crate::time::DisplayZone;
 use crate::words;
 
-/// Counters that are told first, of all instances together.
+/// Counters that are listed first, for all instances together.
 pub const MAIN: &[&str] = &[
     "physical_disk.transfers_per_s",
     "physical_disk.avg_s_per_transfer",
@@ -30,18 +30,19 @@ pub const MAIN: &[&str] = &[
     "pressure.cpu_some",
 ];
 
-/// Changes by less than this factor come after the others.
+/// Smallest factor of a change that is listed among the first.
 const LEAST: f64 = 1.05;
-/// Ends of an interval that lie so much further off on one side are told both.
+/// An interval whose one end lies farther from the mean than the other by more than
+/// this factor is printed with both ends instead of `±`.
 const UNEVEN: f64 = 1.25;
-/// Rows of the page's table at most.
+/// Largest number of rows of the page's table.
 const ROWS: usize = 300;
 
-/// A row in the order in which people want to see it: what changed beyond
-/// noise first, the most certain and then the largest before the others.
+/// Orders the rows by interest: changes beyond noise first; among them the most
+/// certain, then the largest, before the others.
 pub fn ranked(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
     let doubled = |r: &ComparisonRow| {
-        // all disks together are told by the disk where there is only one
+        // with a single disk, its row already stands for all disks together
         let same = |o: &&ComparisonRow| o.counter == r.counter && o.instance != WHOLE;
         r.instance == WHOLE && comparison.counters.iter().filter(same).count() == 1
     };
@@ -53,9 +54,9 @@ pub fn ranked(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
         Some(true) => 3,
     };
     rows.sort_by(|a, b| {
-        let sure = |r: &ComparisonRow| r.significance.unwrap_or(1.0);
-        // chances below this are all the same
-        let rough = |r: &ComparisonRow| (sure(r).max(1e-6).log10() * 2.0) as i64;
+        let significance = |r: &ComparisonRow| r.significance.unwrap_or(1.0);
+        // probabilities below this count as equal
+        let rough = |r: &ComparisonRow| (significance(r).max(1e-6).log10() * 2.0) as i64;
         let together = |r: &ComparisonRow| r.instance != WHOLE;
         let by_noise = noise(a).cmp(&noise(b)).then(rough(a).cmp(&rough(b)));
         by_noise.then(size(b).total_cmp(&size(a))).then(together(a).cmp(&together(b)))
@@ -63,24 +64,25 @@ pub fn ranked(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
     rows
 }
 
-/// The rows that the screen shows: those that stand for the machine, then what
-/// changed.
-fn shown(comparison: &WindowComparison, most: usize) -> Vec<&ComparisonRow> {
+/// Returns the rows that the screen shows: those that stand for the machine, then
+/// those that changed.
+fn shown(comparison: &WindowComparison, max_rows: usize) -> Vec<&ComparisonRow> {
     let ranked = ranked(comparison);
-    if most >= ranked.len() {
+    if max_rows >= ranked.len() {
         return ranked;
     }
     let main = |counter: &str| ranked.iter().copied().find(|r| r.counter == counter && is_whole(r, &ranked));
     let mut rows: Vec<&ComparisonRow> = MAIN.iter().filter_map(|counter| main(counter)).collect();
     for row in ranked.iter().copied().filter(|r| r.noise == Some(false)) {
-        if rows.len() < most && !rows.iter().any(|known| std::ptr::eq(*known, row)) {
+        if rows.len() < max_rows && !rows.iter().any(|known| std::ptr::eq(*known, row)) {
             rows.push(row);
         }
     }
     rows
 }
 
-/// All rows in the order of one who reads only the first: those that stand for the machine, then as [`ranked`].
+/// Returns all rows for readers of only the first few: those that stand for the machine, then the rest in the
+/// order of [`ranked`].
 pub fn ordered(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
     let ranked = ranked(comparison);
     let main = |counter: &&str| ranked.iter().copied().find(|r| r.counter == **counter && is_whole(r, &ranked));
@@ -94,49 +96,52 @@ pub fn ordered(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
     rows
 }
 
-/// Whether a row stands for the whole machine.
+/// Returns true if a row stands for the whole machine: for all instances, or for the
+/// only instance in `among`.
 pub fn is_whole(row: &ComparisonRow, among: &[&ComparisonRow]) -> bool {
     let named = ["", "_total", WHOLE].contains(&row.instance.as_str());
     named || among.iter().filter(|r| r.counter == row.counter).count() == 1
 }
 
-/// How many times larger one mean is than the other.
+/// Returns how many times larger the larger mean is than the smaller one.
 fn size(row: &ComparisonRow) -> f64 {
     let (a, b) = (row.before.mean.abs(), row.after.mean.abs());
     let (small, large) = (a.min(b), a.max(b));
-    // from nothing to something counts as much
+    // a change from zero has no ratio: it counts as 1000
     if large == 0.0 { 1.0 } else { (large / small).min(1e3) }
 }
 
-/// `1.2 ±0.1 ms`, or `36 (9 to 140) ms` where the ends lie unevenly; the mean alone
-/// where the interval is not known.
+/// Formats a mean with its interval: `1.2 ±0.1 ms`, or `36 (9 to 140) ms` if the ends
+/// lie unevenly; the mean alone if the interval is unknown. `second` selects the window after.
 fn estimate(row: &ComparisonRow, second: bool) -> String {
-    let of = if second { &row.after } else { &row.before };
+    let side = if second { &row.after } else { &row.before };
     let show = |v: f64| units::display(v, &row.unit);
-    match (of.low, of.high) {
+    match (side.low, side.high) {
         (Some(low), Some(high)) if high > low => {
-            let (below, above) = (of.mean - low, high - of.mean);
+            let (below, above) = (side.mean - low, high - side.mean);
             if above.max(below) <= UNEVEN * above.min(below) {
-                return joined(&show(of.mean), " ±", &show((high - low) / 2.0));
+                return joined(&show(side.mean), " ±", &show((high - low) / 2.0));
             }
-            format!("{} ({})", show(of.mean), joined(&show(low), " to ", &show(high)))
+            format!("{} ({})", show(side.mean), joined(&show(low), " to ", &show(high)))
         }
-        _ => show(of.mean),
+        _ => show(side.mean),
     }
 }
 
-/// Two values with what stands between them; a unit that they share is told once.
+/// Joins two formatted values; a unit that they share is written once.
 pub(crate) fn joined(one: &str, between: &str, other: &str) -> String {
     let unit = |text: &str| text.trim_start_matches(|c: char| !c.is_alphabetic() && !"/%".contains(c)).to_owned();
     let bare = one.strip_suffix(&unit(one)).unwrap_or(one).trim_end();
     if unit(one) == unit(other) { format!("{bare}{between}{other}") } else { format!("{one}{between}{other}") }
 }
 
+/// Formats a difference with its sign.
 pub(crate) fn signed(v: f64, unit: &str) -> String {
     let sign = if v > 0.0 { "+" } else { "" };
     format!("{sign}{}", units::display(v, unit))
 }
 
+/// Formats the interval of the difference, which may be open at one end.
 fn interval(row: &ComparisonRow) -> String {
     match (row.difference_low, row.difference_high) {
         (Some(low), Some(high)) if high > low => joined(&signed(low, &row.unit), " to ", &signed(high, &row.unit)),
@@ -164,19 +169,19 @@ fn name_of(row: &ComparisonRow) -> &str {
     if row.instance == WHOLE { "all" } else { &row.instance }
 }
 
-/// The windows, a line each: host, times and verdict.
+/// Describes the windows, a line each: host, times and verdict.
 fn windows(comparison: &WindowComparison, zone: &DisplayZone) -> [String; 2] {
     let line = |verdict: &Verdict| {
         let host = if verdict.host.is_empty() { String::new() } else { format!("{}, ", verdict.host) };
         let instance = if verdict.instance.is_empty() { String::new() } else { format!(" ({})", verdict.instance) };
         let when = zone.range_between(&verdict.window.from, &verdict.window.to);
-        let what = format!("{}{instance}", words::bottleneck(verdict.bottleneck));
-        format!("{host}{when} ({}): {what}, confidence {}", words::watched(verdict), words::sure(verdict))
+        let verdict_text = format!("{}{instance}", words::bottleneck(verdict.bottleneck));
+        format!("{host}{when} ({}): {verdict_text}, confidence {}", words::watched(verdict), words::sure(verdict))
     };
     [line(&comparison.before), line(&comparison.after)]
 }
 
-/// How much may be noise, and what is not in the table.
+/// Returns remarks on noise and on series that the table leaves out.
 fn remarks(comparison: &WindowComparison) -> Vec<String> {
     let mut remarks = vec![format!(
         "{} judged; noise alone would show any change in fewer than 1 of 20 comparisons. The ranges of \
@@ -198,8 +203,8 @@ fn remarks(comparison: &WindowComparison) -> Vec<String> {
     remarks
 }
 
-/// The answer for a terminal: at most `most` rows of the table.
-pub fn screen(comparison: &WindowComparison, most: usize, zone: &DisplayZone, style: &Style) -> String {
+/// Renders the answer for a terminal, with at most `max_rows` rows of the table.
+pub fn screen(comparison: &WindowComparison, max_rows: usize, zone: &DisplayZone, style: &Style) -> String {
     let ink = match comparison.outcome {
         ChangeOutcome::Helped => Ink::Good,
         ChangeOutcome::Worse => Ink::Bad,
@@ -209,8 +214,8 @@ pub fn screen(comparison: &WindowComparison, most: usize, zone: &DisplayZone, st
         ChangeOutcome::Unchanged => Ink::Bold,
     };
     let mut out = String::new();
-    for (what, line) in ["before", "after"].iter().zip(windows(comparison, zone)) {
-        for line in wrap(&style.clean(&format!("{what}: {line}")), style.width, 0) {
+    for (word, line) in ["before", "after"].iter().zip(windows(comparison, zone)) {
+        for line in wrap(&style.clean(&format!("{word}: {line}")), style.width, 0) {
             out.push_str(&format!("{}\n", style.paint(Ink::Dim, &line)));
         }
     }
@@ -219,7 +224,7 @@ pub fn screen(comparison: &WindowComparison, most: usize, zone: &DisplayZone, st
         out.push_str(&format!("{}\n", style.paint(ink, &line)));
     }
     out.push('\n');
-    let rows = shown(comparison, most);
+    let rows = shown(comparison, max_rows);
     let all = ranked(comparison);
     let changed = all.iter().filter(|r| r.noise == Some(false)).count();
     let mut table = TextTable::new()
@@ -236,18 +241,19 @@ pub fn screen(comparison: &WindowComparison, most: usize, zone: &DisplayZone, st
     }
     out.push_str(&table.render(style));
     out.push('\n');
-    let mut told = vec![format!("{changed} of {} changed beyond noise.", plural(all.len(), "counter", "counters"))];
+    let mut remark_parts =
+        vec![format!("{changed} of {} changed beyond noise.", plural(all.len(), "counter", "counters"))];
     if all.len() > rows.len() {
-        told.push("--all, --json and -o FILE.html show the others.".to_owned());
+        remark_parts.push("--all, --json and -o FILE.html show the others.".to_owned());
     }
-    told.extend(remarks(comparison));
-    for line in wrap(&style.clean(&told.join(" ")), style.width, 0) {
+    remark_parts.extend(remarks(comparison));
+    for line in wrap(&style.clean(&remark_parts.join(" ")), style.width, 0) {
         out.push_str(&format!("{}\n", style.paint(Ink::Dim, &line)));
     }
     out
 }
 
-/// What a page shows besides the comparison.
+/// Content of the page besides the comparison.
 pub struct ComparePage {
     /// Charts made by [`chart`].
     pub charts: Vec<Chart>,
@@ -255,13 +261,13 @@ pub struct ComparePage {
     pub zone: DisplayZone,
     /// Version of the program, for the foot of the page.
     pub version: String,
-    /// What else was measured meanwhile; empty where nothing was.
+    /// Measurements from outside, made at the same time; empty if there are none.
     pub beside: BesideDocument,
 }
 
-/// Both windows of one counter in one chart, each from its own start: `from_ns`
-/// is that of the second window, `to_ns` lies as far from it as the longer one
-/// lasts. `None` where neither has anything.
+/// Draws both windows of one counter in one chart, aligned at their starts: `from_ns`
+/// is the start of the second window; `to_ns` minus `from_ns` is the length of the
+/// longer one. Returns `None` if neither window has values.
 pub fn chart(
     row: &ComparisonRow,
     (from_ns, to_ns): (i64, i64),
@@ -284,11 +290,11 @@ pub fn chart(
     Some(chart)
 }
 
-/// The page.
+/// Renders the comparison as an HTML page.
 pub fn page(comparison: &WindowComparison, page: ComparePage) -> String {
     let class = if comparison.outcome == ChangeOutcome::Worse { "" } else { " none" };
     let beside = &page.beside;
-    // a heading from beside leaves the comparison's own sentence to the windows
+    // if the user's file brings a heading, the comparison's sentence moves to the section on the windows
     let (first, rest) = comparison.sentence.split_once(". ").unwrap_or((&comparison.sentence, ""));
     let (title, own) = match beside.title.as_str() {
         "" => (first.trim_end_matches('.'), None),
@@ -309,7 +315,7 @@ pub fn page(comparison: &WindowComparison, page: ComparePage) -> String {
     let rows: Vec<Vec<String>> = [(before, &comparison.before), (after, &comparison.after)]
         .iter()
         .zip(&windows)
-        .map(|((what, verdict), line)| vec![escape(what), escape(line), escape_code(&verdict.sentence)])
+        .map(|((name, verdict), line)| vec![escape(name), escape(line), escape_code(&verdict.sentence)])
         .collect();
     let own = own.map(|sentence| format!("<p>{}</p>\n", escape(sentence))).unwrap_or_default();
     let windows = table(&["", "When, and which bottleneck", "In words"], &rows);

@@ -1,6 +1,6 @@
 //! Charts of one quantity over another (not over time of day): throughput by
 //! record size, latency by percentile. They are drawn with the parts of
-//! [`crate::svg`], on a page or as a file of their own.
+//! [`crate::svg`], on a page or as a separate file.
 
 use diskwright_base::units;
 
@@ -11,78 +11,79 @@ use crate::palette;
 use crate::svg::{self, FOOT, HEAD, LINES, PLOT, STRETCHED, percent};
 use crate::text;
 
-/// How values become places along an axis.
+/// Mapping of values to positions along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AxisScale {
     /// Evenly.
     Linear,
-    /// Each doubling is as long as any other.
+    /// Logarithmically: each doubling has the same length.
     Log,
     /// Shares of a distribution: 90 %, 99 %, 99.9 % are equally far apart.
     Nines,
 }
 
-/// One axis.
+/// An axis of the chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What it is, in words.
+    /// Quantity, in words.
     pub words: String,
     /// Unit, as the catalogue names units.
     pub unit: String,
-    /// Its scale. An axis of heights is linear where the values would be little apart.
+    /// Scale. A logarithmic y axis is drawn linear if its values lie close together.
     pub scale: AxisScale,
 }
 
-/// A point, with its interval where one is known.
+/// A point, with its interval if known.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CurvePoint {
-    /// Place.
+    /// Value along the x axis.
     pub x: f64,
-    /// Height.
+    /// Value along the y axis.
     pub y: f64,
-    /// Interval of the height.
+    /// Confidence interval of `y`: lower and upper end.
     pub interval: Option<(f64, f64)>,
 }
 
-/// One line.
+/// A line of the chart.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChartCurve {
-    /// Its name; empty where there is only one.
+    /// Its name; empty for the only line.
     pub name: String,
     /// Its points from left to right.
     pub points: Vec<CurvePoint>,
 }
 
-/// A chart.
+/// A chart of one quantity over another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curves {
-    /// What it shows.
+    /// Title above the chart.
     pub title: String,
-    /// Along.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Up.
+    /// The vertical axis.
     pub y: Axis,
     /// The lines.
     pub lines: Vec<ChartCurve>,
 }
 
-/// Points up to which each is marked by a dot.
+/// Largest number of points of a line that are each marked by a dot.
 const DOTS: usize = 20;
-/// Intervals are drawn up to this many times the highest point.
+/// Height up to which intervals are drawn, as a multiple of the highest point.
 const TALLEST: f64 = 1.5;
-/// Columns of a line's name in a file of its own, which is wide.
+/// Longest line name beside a chart in a separate file, which is wide; columns.
 const NAME: usize = 24;
-/// On a page longer names stand below the chart, and letters for them in it: beside the lines they would take its room.
+/// Longest line name beside a chart on a page, columns. Longer names stand below the chart and letters beside the
+/// lines, because long names would take the chart's space.
 const BESIDE: usize = 16;
-/// Least width of a plot, pixels: of any, and of one that shows labels of the class `wide`.
+/// Smallest width of a plot: of any plot, and of one that shows labels of the class `wide`.
 const WIDTHS: (f64, f64) = (200.0, 480.0);
-/// Pixels between two labels of an axis.
+/// Smallest gap between two labels of an axis.
 const APART: f64 = 8.0;
-/// Values that are less than this many times apart stand on a linear axis.
+/// Smallest ratio of the largest to the smallest value for which the y axis is logarithmic.
 const LOG_FROM: f64 = 8.0;
 
 impl AxisScale {
-    /// A value on the even ruler that is drawn.
+    /// Transforms a value so that equal distances are drawn equally long.
     fn even(self, value: f64) -> f64 {
         match self {
             AxisScale::Linear => value,
@@ -92,7 +93,7 @@ impl AxisScale {
     }
 }
 
-/// An axis with its ends and marks.
+/// An axis with its ends and labelled marks.
 struct Ruler {
     scale: AxisScale,
     low: f64,
@@ -101,19 +102,20 @@ struct Ruler {
 }
 
 impl Ruler {
-    /// 0 at the lower end, 1 at the upper.
+    /// Returns the position of a value: 0 at the lower end, 1 at the upper.
     fn share(&self, value: f64) -> f64 {
         let (low, high) = (self.scale.even(self.low), self.scale.even(self.high));
         let share = (self.scale.even(value) - low) / (high - low);
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.5 }
     }
 
+    /// Returns the y coordinate of a value, pixels.
     fn y(&self, value: f64) -> f64 {
         HEAD + (1.0 - self.share(value)) * PLOT
     }
 }
 
-/// A size as programs ask for it: `4K`, `1M`.
+/// Formats a size in binary units, as programs accept it: `4K`, `1M`.
 pub fn binary(bytes: f64) -> String {
     let whole = |unit: f64| bytes >= unit && (bytes / unit * 2.0).fract() == 0.0;
     [(30, "G"), (20, "M"), (10, "K")]
@@ -123,6 +125,7 @@ pub fn binary(bytes: f64) -> String {
         .map_or_else(|| units::digits(bytes), |(unit, letter)| format!("{}{letter}", bytes / unit))
 }
 
+/// Formats a value for a label of the axis.
 fn label(value: f64, axis: &Axis) -> String {
     match axis.unit.as_str() {
         "request_bytes" => binary(value),
@@ -131,13 +134,14 @@ fn label(value: f64, axis: &Axis) -> String {
     }
 }
 
-/// At most `most` of these, evenly taken, with the last.
-fn thinned(values: Vec<f64>, most: usize) -> Vec<f64> {
-    let step = values.len().div_ceil(most).max(1);
+/// Returns at most `max_count` of the values, evenly spaced, including the last.
+fn thinned(values: Vec<f64>, max_count: usize) -> Vec<f64> {
+    let step = values.len().div_ceil(max_count).max(1);
     let last = values.len().saturating_sub(1) % step;
     values.into_iter().enumerate().filter(|(index, _)| index % step == last).map(|(_, v)| v).collect()
 }
 
+/// Builds the x axis for `points`; `None` if there are none.
 fn along(chart: &Curves, points: &[CurvePoint]) -> Option<Ruler> {
     let axis = &chart.x;
     let mut values: Vec<f64> = points.iter().map(|p| p.x).collect();
@@ -157,7 +161,7 @@ fn along(chart: &Curves, points: &[CurvePoint]) -> Option<Ruler> {
                 marks: shares.into_iter().filter(|s| *s <= high).map(name).collect(),
             }
         }
-        // the values that were measured say most
+        // the measured values are the most useful marks
         AxisScale::Log => Ruler { scale: AxisScale::Log, low, high, marks: marked(thinned(values, 9)) },
         AxisScale::Linear => {
             let marks = axis::round_values(low.min(0.0), high, 8);
@@ -168,7 +172,7 @@ fn along(chart: &Curves, points: &[CurvePoint]) -> Option<Ruler> {
     Some(ruler)
 }
 
-/// The decades, halved and fifthed where they are few.
+/// Returns the marks of a logarithmic axis: powers of ten, with their multiples of 2 and 5 if there are few.
 fn decades(low: f64, high: f64) -> Vec<f64> {
     let (from, to) = (low.log10().floor() as i32, high.log10().ceil() as i32);
     let steps: &[f64] = if to - from <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
@@ -178,12 +182,13 @@ fn decades(low: f64, high: f64) -> Vec<f64> {
     all[first..=last.max(first)].to_vec()
 }
 
+/// Builds the y axis for `points`; `None` if there are none.
 fn up(chart: &Curves, points: &[CurvePoint]) -> Option<Ruler> {
     let ends = |(a, b): (f64, f64), y: f64| (f64::min(a, y), f64::max(b, y));
-    let (low, most) = points.iter().map(|p| p.y).fold((f64::MAX, f64::MIN), ends);
-    // an interval of few repeats may be huge: it must not press the line flat
-    let reach = points.iter().filter_map(|p| Some(p.interval?.1.min(TALLEST * most)));
-    let (_, high) = reach.fold((low, most), ends);
+    let (low, max_y) = points.iter().map(|p| p.y).fold((f64::MAX, f64::MIN), ends);
+    // an interval of few repeats may be huge: it must not flatten the line
+    let reach = points.iter().filter_map(|p| Some(p.interval?.1.min(TALLEST * max_y)));
+    let (_, high) = reach.fold((low, max_y), ends);
     let logarithmic = chart.y.scale == AxisScale::Log && low > 0.0 && high >= LOG_FROM * low;
     let (scale, mut values) = if logarithmic {
         (AxisScale::Log, decades(low, high))
@@ -197,9 +202,9 @@ fn up(chart: &Curves, points: &[CurvePoint]) -> Option<Ruler> {
     Some(Ruler { scale, low, high, marks: values.into_iter().map(|v| (v, label(v, &chart.y))).collect() })
 }
 
-/// What can be drawn of a line: points that both scales have a place for.
+/// Returns the points of a line that lie within both scales.
 fn drawn(chart: &Curves, line: &ChartCurve) -> Vec<CurvePoint> {
-    // what a file may hold, but no measurement: axes are not made for it
+    // a file may hold values that no measurement gives; the axes cannot show them
     let possible = |v: f64| v == 0.0 || (1e-15..1e24).contains(&v);
     let fits = |scale: AxisScale, v: f64| match scale {
         AxisScale::Linear => possible(v),
@@ -210,13 +215,13 @@ fn drawn(chart: &Curves, line: &ChartCurve) -> Vec<CurvePoint> {
     line.points.iter().copied().filter(|p| fits(chart.x.scale, p.x) && fits(height, p.y)).collect()
 }
 
-/// Pixels of a label.
+/// Returns the estimated width of a label, pixels.
 fn long(label: &str) -> f64 {
     text::width(label) as f64 * 7.0
 }
 
-/// Which labels along an axis are shown in a plot of any width, and which beside them in a wide one: of two that would
-/// touch, the one to the right.
+/// Returns which labels along an axis are shown in a plot of any width, and which in a wide one. Of two labels that
+/// would touch, the right one is shown.
 fn shown(marks: &[(f64, &str)]) -> (Vec<bool>, Vec<bool>) {
     let pass = |kept: &[bool], width: f64| -> Vec<bool> {
         let mut shown = kept.to_vec();
@@ -234,7 +239,7 @@ fn shown(marks: &[(f64, &str)]) -> (Vec<bool>, Vec<bool>) {
     (narrow, wide)
 }
 
-/// Marks below the plot; a value whose label has no room keeps its tick.
+/// Appends the marks below the plot; a value whose label does not fit keeps its tick.
 fn foot(out: &mut String, along: &Ruler) {
     let marks: Vec<(f64, &str)> = along.marks.iter().map(|(v, label)| (along.share(*v), label.as_str())).collect();
     let (narrow, wide) = shown(&marks);
@@ -244,7 +249,8 @@ fn foot(out: &mut String, along: &Ruler) {
     }
 }
 
-/// A chart's parts: room at the left and right, and what stands between; what letters in it stand for.
+/// A drawn chart: margins at the left and right in pixels, the drawing between them, and the names that its
+/// letters stand for.
 struct ChartParts {
     left: usize,
     right: usize,
@@ -252,8 +258,8 @@ struct ChartParts {
     names: Vec<String>,
 }
 
-/// Draws it with names of at most so many columns beside the lines.
-fn inside(chart: &Curves, beside: usize) -> Option<ChartParts> {
+/// Draws the chart, with line names of at most `max_label_columns` beside the lines; `None` if no point can be drawn.
+fn inside(chart: &Curves, max_label_columns: usize) -> Option<ChartParts> {
     let lines: Vec<Vec<CurvePoint>> = chart.lines.iter().take(LINES).map(|l| drawn(chart, l)).collect();
     let all: Vec<CurvePoint> = lines.iter().flatten().copied().collect();
     let (along, up) = (along(chart, &all)?, up(chart, &all)?);
@@ -275,7 +281,7 @@ fn inside(chart: &Curves, beside: usize) -> Option<ChartParts> {
     let full: Vec<&str> = chart.lines.iter().take(LINES).map(|l| l.name.as_str()).collect();
     let mut short = palette::short(&full, NAME, "…");
     let mut names = Vec::new();
-    if short.iter().any(|name| text::width(name) > beside) {
+    if short.iter().any(|name| text::width(name) > max_label_columns) {
         let letters = || ('a'..='z').map(String::from);
         names = letters().zip(&full).map(|(letter, name)| format!("{letter}: {name}")).collect();
         short = letters().take(full.len()).collect();
@@ -291,7 +297,7 @@ fn inside(chart: &Curves, beside: usize) -> Option<ChartParts> {
     Some(ChartParts { left, right, inside: out, names })
 }
 
-/// A dot each point, with its values for a pointer that rests on it, and its interval.
+/// Appends a dot for each point, with its values as a tooltip, and its interval.
 fn dots(out: &mut String, chart: &Curves, points: &[CurvePoint], number: usize, along: &Ruler, up: &Ruler) {
     for p in points.iter().filter(|_| points.len() <= DOTS) {
         let (x, y) = (percent(along.share(p.x)), coordinate(up.y(p.y)));
@@ -311,7 +317,7 @@ fn dots(out: &mut String, chart: &Curves, points: &[CurvePoint], number: usize, 
     }
 }
 
-/// The chart in words: each line's ends and extremes.
+/// Describes the chart in words: first and last point of each line.
 pub fn describe(chart: &Curves) -> String {
     let mut words = format!("{} by {}.", chart.y.words, chart.x.words);
     for line in chart.lines.iter().take(LINES) {
@@ -330,8 +336,8 @@ pub fn describe(chart: &Curves) -> String {
     words
 }
 
-/// The chart as a `figure` for a page. `id` is unique there. Empty where
-/// nothing of it can be drawn.
+/// Draws the chart as a `figure` for a page. `id` must be unique there. Returns an
+/// empty string if nothing of it can be drawn.
 pub fn figure(chart: &Curves, id: &str) -> String {
     let Some(drawing) = inside(chart, BESIDE) else { return String::new() };
     let mut out = format!(
@@ -348,28 +354,29 @@ pub fn figure(chart: &Curves, id: &str) -> String {
     out
 }
 
-/// What the axes are, and what letters in the chart stand for.
+/// Explains the axes and the letters beside the lines.
 fn key(chart: &Curves, drawing: &ChartParts) -> String {
     let mut key = format!("Along: {}. Up: {}.", chart.x.words, chart.y.words);
     if !drawing.names.is_empty() {
         key.push_str(&format!(" Lines: {}.", drawing.names.join("; ")));
     }
     if chart.lines.len() > LINES {
-        key.push_str(&format!(" Shown: {LINES} of {} lines.", chart.lines.len()));
+        key.push_str(&format!(" Shown: {} of {} lines.", LINES, chart.lines.len()));
     }
     key
 }
 
-/// Width of a chart in a file of its own, pixels.
+/// Width of a chart in a separate file.
 const WIDE: f64 = 860.0;
-/// Height of one with its title, without the lines below it.
+/// Height of such a chart with its title, without the lines below it.
 const TALL: f64 = HEAD + PLOT + FOOT + 56.0;
-/// Height of a line below it, and its columns.
+/// Height of a line of the key below it.
 const KEY_LINE: f64 = 16.0;
+/// Width of a line of the key, columns.
 const KEY_COLUMNS: usize = 115;
 
-/// Charts below each other as an SVG file that needs nothing else. `title`
-/// stands above them.
+/// Draws charts below each other as a self-contained SVG file. `title` stands
+/// above them.
 pub fn file(title: &str, charts: &[Curves]) -> String {
     let mut drawings: Vec<(&Curves, ChartParts, Vec<String>)> = Vec::new();
     for chart in charts {
@@ -381,13 +388,15 @@ pub fn file(title: &str, charts: &[Curves]) -> String {
     let tall = |lines: &[String]| TALL + KEY_LINE * lines.len() as f64;
     let height = coordinate(48.0 + drawings.iter().map(|(.., lines)| tall(lines)).sum::<f64>());
     let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDE}\" height=\"{height}\" \
-         viewBox=\"0 0 {WIDE} {height}\" font-family=\"sans-serif\">\n<title>{title}</title>\n<style>\n{PALETTE}{}\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\">\n<title>{title}</title>\n<style>\n{palette}{}\
          .ground {{ fill: var(--card); }} .title {{ fill: var(--ink); }}\n</style>\n\
          <rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n\
          <text class=\"title\" x=\"20\" y=\"30\" font-size=\"18\" font-weight=\"600\">{title}</text>\n",
         svg::STYLE,
         title = escape(title),
+        width = WIDE,
+        palette = PALETTE,
     );
     let mut top = 48.0;
     for (number, (chart, drawing, lines)) in drawings.iter().enumerate() {

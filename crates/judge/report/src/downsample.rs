@@ -1,23 +1,23 @@
-//! A log of any length in a fixed number of buckets: ticks stream through,
-//! memory stays. Means are weighted as the counter's kind demands, since each
-//! bucket sums what the values are made of ([`CounterSummary`]) and divides once.
+//! Downsampling of a log of any length to a fixed number of buckets, in constant
+//! memory. Means are weighted as the counter's kind requires: each bucket sums
+//! numerators and denominators ([`CounterSummary`]) and divides once.
 
 use std::sync::Arc;
 
 use diskwright_base::{Catalogue, CounterKind, CounterPlan, CounterSummary, Frame, Schema, Tick};
 
-/// One stretch of a chart. Without data, the values are `NaN`.
+/// Values of a counter over one time interval of a chart; `NaN` without data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChartBucket {
-    /// Least value of a tick.
+    /// Smallest value of a tick.
     pub least: f64,
     /// Mean, weighted by time or operations.
     pub mean: f64,
-    /// Greatest value of a tick.
+    /// Largest value of a tick.
     pub most: f64,
-    /// Share of the bucket's time that no tick with a value covers.
+    /// Share of the bucket's time that is not covered by ticks with a value.
     pub gap_share: f64,
-    /// What the mean counts in a mean over buckets: seconds or operations.
+    /// Weight of the mean in a mean over buckets: seconds or operations.
     pub weight: f64,
 }
 
@@ -26,18 +26,18 @@ impl ChartBucket {
     pub const GAP: ChartBucket =
         ChartBucket { least: f64::NAN, mean: f64::NAN, most: f64::NAN, gap_share: 1.0, weight: 0.0 };
 
-    /// A bucket of one value, as heavy as every other; `None` is a gap.
+    /// Makes a bucket of one value, with weight 1; `None` makes a gap.
     pub fn of(value: Option<f64>) -> ChartBucket {
         value.map_or(ChartBucket::GAP, |v| ChartBucket { least: v, mean: v, most: v, gap_share: 0.0, weight: 1.0 })
     }
 
-    /// True where there is no value: nothing was recorded, or nothing
-    /// happened that an average could be of.
+    /// Returns true if there is no value: nothing was recorded, or there was nothing
+    /// to average.
     pub fn is_gap(&self) -> bool {
         self.mean.is_nan()
     }
 
-    /// True where there is no value because nothing was recorded.
+    /// Returns true if there is no value because nothing was recorded.
     pub fn is_unrecorded(&self) -> bool {
         self.is_gap() && self.gap_share > 0.999
     }
@@ -52,16 +52,17 @@ pub struct Downsampler {
     whole_ticks: bool,
     schema: Option<Arc<Schema>>,
     lines: Vec<DownsampleLine>,
-    /// Where the ticks of the frame at hand belong; kept to be refilled.
+    /// Buckets of the current frame's ticks; kept to reuse its memory.
     runs: Vec<TickRun>,
     values: Vec<f64>,
 }
 
+/// A followed counter of one instance, with its buckets.
 struct DownsampleLine {
     counter: String,
     instance: String,
     plan: Option<CounterPlan>,
-    /// The last plan that was found, which divides the sums at the end.
+    /// Plan of the last schema that had the counter; it divides the sums at the end.
     finish: Option<CounterPlan>,
     cells: Vec<DownsampleCell>,
 }
@@ -72,22 +73,23 @@ struct DownsampleCell {
     covered_ns: f64,
 }
 
-/// Ticks that belong together: those that lie wholly in one bucket, or the
-/// part of a single tick that lies in it.
+/// Consecutive ticks that lie wholly in one bucket, or the part of a single tick
+/// that lies in it.
 struct TickRun {
     ticks: std::ops::Range<usize>,
     bucket: usize,
     /// Share of the tick that lies in the bucket.
     share: f64,
     covered_ns: f64,
-    /// So little of a tick that its value is not the bucket's least or most:
-    /// ticks do not come to the microsecond, and buckets are cut evenly.
+    /// True for so small a part of a tick that its value is ignored for the bucket's
+    /// minimum and maximum: ticks are not exact to the microsecond, but buckets are
+    /// evenly spaced.
     sliver: bool,
 }
 
 impl Downsampler {
-    /// For the window from `from_ns` to `to_ns` (nanoseconds since 1970 UTC)
-    /// in `count` buckets, and the wanted counters and instances.
+    /// Prepares `count` buckets over the window from `from_ns` to `to_ns` (nanoseconds
+    /// since 1970 UTC) for the wanted counters and instances.
     pub fn new(from_ns: i64, to_ns: i64, count: usize, wanted: &[(String, String)]) -> Downsampler {
         let count = count.max(1);
         let line = |(counter, instance): &(String, String)| DownsampleLine {
@@ -110,14 +112,14 @@ impl Downsampler {
         }
     }
 
-    /// The same of a log that is read from its beginning: its first tick began before the window and counts whole, so
-    /// that the means are those of a verdict.
+    /// Sets whether the log is read from its beginning. Its first tick began before the window and then counts whole,
+    /// so that the means equal those of a verdict.
     pub fn from_beginning(self, whole_ticks: bool) -> Downsampler {
         Downsampler { whole_ticks, ..self }
     }
 
-    /// Adds the frame's ticks. A tick covers the time before its moment, so
-    /// one that is longer than a bucket is spread over several.
+    /// Adds the frame's ticks. A tick covers the time before its time stamp; one
+    /// longer than a bucket is spread over several.
     pub fn push(&mut self, frame: &Frame) {
         self.follow(frame.schema());
         self.place(frame.ticks());
@@ -140,7 +142,7 @@ impl Downsampler {
         }
     }
 
-    /// Finds where the ticks belong.
+    /// Assigns the ticks to buckets.
     fn place(&mut self, ticks: &[Tick]) {
         let mut runs = std::mem::take(&mut self.runs);
         runs.clear();
@@ -150,6 +152,7 @@ impl Downsampler {
         self.runs = runs;
     }
 
+    /// Assigns one tick to the buckets that it overlaps.
     fn place_one(&self, index: usize, tick: &Tick, runs: &mut Vec<TickRun>) {
         let width = (self.to_ns as f64 - self.from_ns as f64) / self.count as f64;
         let end = (tick.time_ns as f64 - self.from_ns as f64) / width;
@@ -157,7 +160,7 @@ impl Downsampler {
         let length = if self.whole_ticks && end >= 0.0 { length.min(end) } else { length };
         let start = end - length;
         if length == 0.0 {
-            // covers no time of the window, but a level has a value at its moment
+            // covers no time of the window, but a level still has a value at its time
             if (0.0..=self.count as f64).contains(&end) {
                 let bucket = (end as usize).min(self.count - 1);
                 runs.push(TickRun { ticks: index..index + 1, bucket, share: 1.0, covered_ns: 0.0, sliver: false });
@@ -168,7 +171,7 @@ impl Downsampler {
         let last = (end.ceil().max(0.0) as usize).min(self.count);
         for bucket in first..last {
             let inside = end.min(bucket as f64 + 1.0) - start.max(bucket as f64);
-            // a hair beyond the edge is rounding, not a second bucket
+            // less than a billionth beyond the edge is rounding, not a second bucket
             let share = if inside > length * (1.0 - 1e-9) { 1.0 } else { inside / length };
             if share < 1e-9 {
                 continue;
@@ -191,10 +194,10 @@ impl Downsampler {
         }
     }
 
-    /// Settles the columns again where the schema is another.
+    /// Looks the columns up again if the schema has changed.
     fn follow(&mut self, schema: &Arc<Schema>) {
-        let same = self.schema.as_ref().is_some_and(|s| Arc::ptr_eq(s, schema) || s == schema);
-        if same {
+        let is_same = self.schema.as_ref().is_some_and(|s| Arc::ptr_eq(s, schema) || s == schema);
+        if is_same {
             return;
         }
         for line in &mut self.lines {
@@ -207,8 +210,8 @@ impl Downsampler {
         self.schema = Some(schema.clone());
     }
 
-    /// The buckets of each wanted counter, in the order they were asked for.
-    /// A total is told per second, so that the width of a bucket does not matter.
+    /// Returns the buckets of each wanted counter, in the order of `wanted`. Totals
+    /// are given per second, so that the width of a bucket does not matter.
     pub fn finish(self) -> Vec<Vec<ChartBucket>> {
         let width = (self.to_ns as f64 - self.from_ns as f64) / self.count as f64;
         let bucket = |plan: &CounterPlan, cell: &DownsampleCell| {
@@ -230,7 +233,7 @@ impl Downsampler {
     }
 }
 
-/// Sums a range of ticks: as the plan does, but a total by its seconds.
+/// Sums a range of ticks as the plan does, except that totals become rates per second.
 fn sum(plan: &CounterPlan, frame: &Frame, range: std::ops::Range<usize>, values: &[f64]) -> CounterSummary {
     if plan.kind() != CounterKind::Total {
         return plan.summarise(frame, |index| range.contains(&index));
@@ -247,7 +250,7 @@ fn sum(plan: &CounterPlan, frame: &Frame, range: std::ops::Range<usize>, values:
     sum
 }
 
-/// The unit of a counter's buckets: a total is told per second.
+/// Returns the unit of a counter's buckets; totals are given per second.
 pub fn bucket_unit(catalogue: &Catalogue, counter: &str) -> String {
     match catalogue.get(counter) {
         Some(entry) if entry.kind == CounterKind::Total => match entry.unit.as_str() {

@@ -1,9 +1,9 @@
-//! Expected output of tests, in files of their own. With `DISKWRIGHT_BLESS=1`
-//! a test writes them anew instead of comparing.
+//! Expected output of tests, in files under `tests/expected`. With
+//! `DISKWRIGHT_BLESS=1` a test rewrites them instead of comparing.
 
 use std::path::Path;
 
-/// Holds `actual` against the file `tests/expected/NAME`.
+/// Asserts that `actual` equals the file `tests/expected/NAME`.
 pub(crate) fn holds(name: &str, actual: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expected").join(name);
     if std::env::var_os("DISKWRIGHT_BLESS").is_some_and(|v| v == "1") {

@@ -1,4 +1,4 @@
-//! What a counter, a rule or a pack means, for `explain`.
+//! Explanations of counters, rules, packs and glossary terms, for `explain`.
 
 use diskwright_base::catalogue::{Derive, DeriveDivisor, OverInstances};
 use diskwright_base::glossary::GlossaryTerm;
@@ -10,7 +10,7 @@ use crate::style::{Ink, Style};
 use crate::text;
 use crate::time::length;
 
-/// A counter: meaning, trap, unit, how it aggregates, formula, other names, source.
+/// Explains a counter: meaning, trap, unit, aggregation, formula, other names, source.
 pub fn counter(counter: &Counter, style: &Style) -> String {
     let mut page = ExplainPage::new(style, &counter.id, &axis::counter_words(&counter.id));
     page.paragraph("", &counter.explain);
@@ -36,12 +36,12 @@ pub fn counter(counter: &Counter, style: &Style) -> String {
     page.out
 }
 
-/// A counter in a few words: `time per transfer (physical disk)`.
+/// Returns a counter in a few words: `time per transfer (physical disk)`.
 pub fn title_of(counter: &Counter) -> String {
     format!("{} ({})", axis::counter_words(&counter.id), counter.object().replace('_', " "))
 }
 
-/// A word of the trade, and what measures and judges it.
+/// Explains a term of the field, with the counters, rules and suites that concern it.
 pub fn term(term: &GlossaryTerm, style: &Style) -> String {
     let mut page = ExplainPage::new(style, &term.names[0], &term.title);
     page.paragraph("", &term.explain);
@@ -56,8 +56,8 @@ pub fn term(term: &GlossaryTerm, style: &Style) -> String {
     page.out
 }
 
-/// A rule: what it says and why, its conditions, how long they must hold,
-/// what to do, source.
+/// Explains a rule: its verdict and reason, its conditions and how long they must
+/// hold, advice, source.
 pub fn rule(pack: &Pack, rule: &Rule, style: &Style) -> String {
     let mut page = ExplainPage::new(style, &format!("{}/{}", pack.id, rule.id), &rule.title);
     page.paragraph("", &rule.explain);
@@ -72,8 +72,8 @@ pub fn rule(pack: &Pack, rule: &Rule, style: &Style) -> String {
     }
     let mut sustained = format!("{} of the time", units::display(rule.sustained.share, "fraction"));
     if rule.sustained.at_least_s > 0.0 {
-        let least = length(rule.sustained.at_least_s);
-        sustained.push_str(&format!(", and {least} in total (at most half of the window)"));
+        let needed = length(rule.sustained.at_least_s);
+        sustained.push_str(&format!(", and {needed} in total (at most half of the window)"));
     }
     if rule.sustained.in_a_row_s > 0.0 {
         let stretch = length(rule.sustained.in_a_row_s);
@@ -89,7 +89,7 @@ pub fn rule(pack: &Pack, rule: &Rule, style: &Style) -> String {
     page.out
 }
 
-/// Anything else that explains itself: a name, a line, a paragraph and fields with their titles.
+/// Explains anything else: a name, a title line, a paragraph, and fields with their titles.
 pub fn page(name: &str, title: &str, text: &str, fields: &[(&str, &str)], style: &Style) -> String {
     let mut page = ExplainPage::new(style, name, title);
     page.paragraph("", text);
@@ -97,25 +97,25 @@ pub fn page(name: &str, title: &str, text: &str, fields: &[(&str, &str)], style:
     page.out
 }
 
-/// A pack: whose judgement it is, and its rules.
+/// Explains a pack: its author's view and its rules.
 pub fn pack(pack: &Pack, style: &Style) -> String {
     let mut page = ExplainPage::new(style, &pack.id, &pack.title);
     page.paragraph("", &pack.explain);
     page.field("source", &pack.source);
     for rule in &pack.rules {
-        let said = format!("{}: {} ({}, {})", rule.id, rule.title, rule.bottleneck.name(), rule.severity.name());
-        page.field(if rule.line == pack.rules[0].line { "rules" } else { "" }, &said);
+        let summary = format!("{}: {} ({}, {})", rule.id, rule.title, rule.bottleneck.name(), rule.severity.name());
+        page.field(if rule.line == pack.rules[0].line { "rules" } else { "" }, &summary);
     }
     page.out
 }
 
-/// A heading, paragraphs, and named fields whose texts stand in one column.
+/// Text page of a heading, paragraphs, and named fields whose texts stand in one column.
 struct ExplainPage<'a> {
     style: &'a Style,
     out: String,
 }
 
-/// Columns of a field's name.
+/// Width of a field's name, columns.
 const NAMES: usize = 16;
 
 impl<'a> ExplainPage<'a> {
@@ -164,7 +164,7 @@ fn unit(unit: &str) -> String {
     }
 }
 
-/// How values of a kind become one value for a stretch of time.
+/// Describes how values of a kind are combined over a period of time.
 pub fn over_time(kind: CounterKind) -> &'static str {
     match kind {
         CounterKind::Rate => "a rate: averaged by time",
@@ -185,7 +185,7 @@ fn over_instances(over: OverInstances) -> &'static str {
     }
 }
 
-/// A formula as people write it; counters of the same object by their short names.
+/// Writes a formula as text; counters of the same object appear by their short names.
 fn formula(derive: &Derive, object: &str) -> String {
     let short = |id: &String| id.strip_prefix(object).and_then(|r| r.strip_prefix('.')).unwrap_or(id).to_owned();
     let list = |ids: &[String], sign: &str| ids.iter().map(short).collect::<Vec<_>>().join(sign);
@@ -222,6 +222,7 @@ fn formula(derive: &Derive, object: &str) -> String {
     words
 }
 
+/// Describes the objects that a rule judges, with its restrictions to classes and roles.
 fn judged(rule: &Rule) -> String {
     let mut words = match rule.object.as_str() {
         "machine" => "the machine".to_owned(),
@@ -242,7 +243,7 @@ fn judged(rule: &Rule) -> String {
     words
 }
 
-/// A condition in words: `avg_queue_length per spindle above 2`.
+/// Puts a condition in words: `avg_queue_length per spindle above 2`.
 pub fn condition(condition: &Condition) -> String {
     let quantity = condition.quantity.text();
     let quantity = match condition.over {
@@ -265,7 +266,7 @@ pub fn condition(condition: &Condition) -> String {
     format!("{quantity} {} {limit}", compare(condition.compare))
 }
 
-/// A comparison in words.
+/// Puts a comparison in words.
 pub fn compare(compare: Comparator) -> &'static str {
     match compare {
         Comparator::Above => "above",

@@ -1,5 +1,5 @@
-//! A made-up machine for the tests: a disk that is asked for too much, with
-//! names that try to break out of the page.
+//! A made-up machine for the tests: an overloaded disk, and names that try to
+//! break out of the page.
 
 use diskwright_base::{Device, DeviceClass, DeviceKind, Filesystem, Note, RaidLevel, Topology};
 use diskwright_diagnosis::missing::{LogOrigin, MissingCounters};
@@ -79,7 +79,7 @@ fn finding(rule: &str, title: &str, instance: &str, counter: &str, numbers: [f64
     }
 }
 
-/// 60 points as the diagnosis gives them.
+/// Returns 60 points, as many as the diagnosis gives.
 fn points(value: f64) -> Vec<Option<f64>> {
     let buckets = wave(value, value * 0.3, 0.0);
     (0..60).map(|index| Some(buckets[index * buckets.len() / 60].mean).filter(|v| v.is_finite())).collect()
@@ -326,7 +326,7 @@ fn unjudged() -> Vec<UnjudgedRule> {
     ]
 }
 
-/// Programs of a machine where nothing is blamed.
+/// Programs of a machine without a bottleneck to blame.
 pub(crate) fn programs() -> Vec<ProgramActivity> {
     let lock = Sleep { kind: "lock".into(), waits_in: "futex_wait_queue".into(), threads: 24 };
     let program = |name: &str, pid: u32| ProgramActivity {

@@ -1,42 +1,42 @@
-//! Latency over time as a map: time from left to right, doublings of latency from bottom to top, darker where
-//! more requests fell, by logarithm, because the few slow ones are what is looked for.
+//! Heat map of latency over time: time from left to right, doublings of latency from bottom to top, darker for
+//! more requests. The shade is logarithmic, because the few slow requests matter most.
 
 use diskwright_base::units;
 
 use crate::markup::{coordinate, escape};
 use crate::time::DisplayZone;
 
-/// Height of a doubling, pixels.
+/// Height of a row, which is a doubling of latency.
 const ROW: f64 = 12.0;
-/// Room at the left for the labels of latency, pixels.
+/// Space at the left for the labels of latency.
 const LEFT: f64 = 72.0;
-/// Width of the map, in its own units.
+/// Width of the map in units of its `viewBox`.
 const WIDTH: f64 = 1000.0;
 
-/// One operation on one device over a window.
+/// Latencies of one operation on one device over a window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatChart {
-    /// What it is of.
+    /// Title: operation and device.
     pub title: String,
     /// Start of the window, nanoseconds since 1970 UTC.
     pub from_ns: i64,
-    /// Its end.
+    /// End of the window, nanoseconds since 1970 UTC.
     pub to_ns: i64,
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
-    /// Half took no longer, seconds.
+    /// Median latency, seconds.
     pub median_s: Option<f64>,
-    /// All but one in a hundred took no longer.
+    /// 99th percentile of latency, seconds.
     pub p99_s: Option<f64>,
-    /// The longest.
+    /// Longest latency, seconds.
     pub longest_s: Option<f64>,
-    /// Lower edge of each row, shortest first.
+    /// Label of each row's lower edge, shortest latency first.
     pub labels: Vec<String>,
     /// Requests by column and row.
     pub columns: Vec<Vec<u64>>,
 }
 
-/// The map in words, for those who cannot see it.
+/// Describes the map in words, for users who cannot see it.
 fn describe(chart: &HeatChart, zone: &DisplayZone) -> String {
     let time = |s: Option<f64>| s.map_or_else(|| "unknown (too few)".into(), |s| units::display(s, "s"));
     format!(
@@ -49,7 +49,8 @@ fn describe(chart: &HeatChart, zone: &DisplayZone) -> String {
     )
 }
 
-/// The map as a `figure` with one `svg`; `id` is unique in the page. Nothing where there was no request.
+/// Draws the map as a `figure` with one `svg`; `id` must be unique in the page. Returns an empty string if there
+/// was no request.
 pub fn draw(chart: &HeatChart, zone: &DisplayZone, id: &str) -> String {
     let counts = || chart.columns.iter().flatten().copied();
     let densest = counts().max().unwrap_or(0);
@@ -72,14 +73,15 @@ pub fn draw(chart: &HeatChart, zone: &DisplayZone, id: &str) -> String {
     let width = WIDTH / chart.columns.len().max(1) as f64;
     for (index, column) in chart.columns.iter().enumerate() {
         for (row, count) in column.iter().enumerate().filter(|(_, count)| **count > 0) {
-            // the least is seen too
+            // a single request must be visible too
             let share = 0.15 + 0.85 * (*count as f64).ln_1p() / (densest as f64).ln_1p();
             out.push_str(&format!(
-                "<rect class=\"cell\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{ROW}\" opacity=\"{}\"/>",
+                "<rect class=\"cell\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{row_height}\" opacity=\"{}\"/>",
                 coordinate(index as f64 * width),
                 coordinate((last - row) as f64 * ROW),
                 coordinate(width),
                 coordinate(share),
+                row_height = ROW,
             ));
         }
     }

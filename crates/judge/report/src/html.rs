@@ -1,5 +1,5 @@
-//! The page of `report`: one file, nothing loaded from elsewhere, no script.
-//! It reads on a phone, on paper and in the dark; every foreign word is escaped.
+//! HTML page of `report`: one file without scripts that loads nothing from elsewhere.
+//! It is readable on a phone, on paper and in dark mode; all foreign text is escaped.
 
 use diskwright_base::{Note, Topology, units};
 use diskwright_diagnosis::{Finding, Verdict};
@@ -16,22 +16,22 @@ use crate::time::DisplayZone;
 use crate::trends;
 use crate::words;
 
-/// Colours and fonts, for light and dark.
+/// Style sheet with colours and fonts, for light and dark mode.
 pub const PALETTE: &str = include_str!("page/palette.css");
 
-/// Everything that the page tells.
+/// Content of the page.
 #[derive(Clone, Debug)]
 pub struct HtmlReport {
-    /// What each pack says; the first is the one that was asked.
+    /// Verdict of each pack; the first is that of the requested pack.
     pub verdicts: Vec<Verdict>,
-    /// Charts, as a [`crate::ChartBook`] makes them: those of findings stand with
-    /// these, the others make the appendix.
+    /// Charts, as a [`crate::ChartBook`] makes them: those of findings stand beside
+    /// the findings, the others make the appendix.
     pub charts: Vec<Chart>,
-    /// Latency of single requests over time, where they were traced.
+    /// Latency of single requests over time, if they were traced.
     pub heat: Vec<HeatChart>,
-    /// The log's notes: bookmarks, gaps, what could not be seen.
+    /// Notes of the log: bookmarks, gaps, sources that could not be read.
     pub notes: Vec<Note>,
-    /// The machine, where known.
+    /// The machine, if known.
     pub topology: Option<Topology>,
     /// Zone that times are shown in.
     pub zone: DisplayZone,
@@ -40,7 +40,7 @@ pub struct HtmlReport {
 }
 
 impl HtmlReport {
-    /// The style of each device's line, the same in all charts.
+    /// Chooses a style for each device's line, the same in all charts.
     fn palette(&self) -> Palette {
         let verdicts = || self.verdicts.iter().take(1);
         let found = verdicts().flat_map(|v| v.findings.iter().map(|f| f.instance.as_str()));
@@ -49,7 +49,7 @@ impl HtmlReport {
     }
 }
 
-/// The page. Without any verdict it says so.
+/// Renders the page. Without a verdict it says so.
 pub fn page(report: &HtmlReport) -> String {
     let title = report.verdicts.first().map_or("no verdict".to_owned(), |v| {
         let host = if v.host.is_empty() { String::new() } else { format!(" ({})", v.host) };
@@ -65,7 +65,7 @@ pub fn page(report: &HtmlReport) -> String {
     out
 }
 
-/// A page of another kind: head, the given body, and foot.
+/// Wraps the body of any other page in head and foot.
 pub(crate) fn document(title: &str, body: &str, version: &str) -> String {
     format!("{}{body}<footer>\n{}</footer>\n</body>\n</html>\n", head(title), made_by(version))
 }
@@ -90,6 +90,7 @@ fn made_by(version: &str) -> String {
     )
 }
 
+/// Appends headline, table of contents and all sections that have content.
 fn body(out: &mut String, report: &HtmlReport, verdict: &Verdict) {
     let mut used = Vec::new();
     let evidence = evidence(report, verdict, &mut used);
@@ -112,13 +113,13 @@ fn body(out: &mut String, report: &HtmlReport, verdict: &Verdict) {
         ("charts", "Main counters", sections::charts(report, &rest)),
     ];
     headline(out, report, verdict);
-    let told = || parts.iter().filter(|(_, _, content)| !content.is_empty());
+    let filled_parts = || parts.iter().filter(|(_, _, content)| !content.is_empty());
     out.push_str("<main>\n<nav aria-label=\"Contents\">");
-    for (id, title, _) in told() {
+    for (id, title, _) in filled_parts() {
         out.push_str(&format!("<a href=\"#{id}\">{}</a> ", escape(title)));
     }
     out.push_str("</nav>\n");
-    for (id, title, content) in told() {
+    for (id, title, content) in filled_parts() {
         out.push_str(&format!(
             "<section id=\"{id}\" aria-labelledby=\"{id}-h\">\n<h2 id=\"{id}-h\">{}</h2>\n{content}</section>\n",
             escape(title)
@@ -127,13 +128,13 @@ fn body(out: &mut String, report: &HtmlReport, verdict: &Verdict) {
     out.push_str("</main>\n");
 }
 
-/// A map of each operation on each device.
+/// Draws the heat map of each operation on each device.
 fn heat_maps(report: &HtmlReport) -> String {
     let maps = report.heat.iter().enumerate();
     maps.map(|(number, chart)| heat::draw(chart, &report.zone, &format!("heat{number}"))).collect()
 }
 
-/// The documents that the page cites, and who made it.
+/// Appends the list of cited documents and the program's version.
 fn footer(out: &mut String, report: &HtmlReport) {
     let rules = report.verdicts.iter().flat_map(|v| v.findings.iter().map(|f| f.source.as_str()));
     let advice = report.verdicts.iter().take(1).flat_map(|v| v.advice.iter().map(|a| a.source.as_str()));
@@ -182,7 +183,7 @@ fn headline(out: &mut String, report: &HtmlReport, verdict: &Verdict) {
     out.push_str("</div>\n</header>\n");
 }
 
-/// A confidence in words.
+/// Puts a confidence in words.
 fn sure_words(confidence: f64) -> &'static str {
     match confidence {
         c if c >= 0.9 => "Almost certain",
@@ -193,7 +194,7 @@ fn sure_words(confidence: f64) -> &'static str {
     }
 }
 
-/// A card for each finding; `used` gets the charts that stand here.
+/// Renders a card for each finding; adds the positions of the charts shown here to `used`.
 fn evidence(report: &HtmlReport, verdict: &Verdict, used: &mut Vec<usize>) -> String {
     let mut out = String::new();
     for (number, finding) in verdict.findings.iter().enumerate() {
@@ -255,10 +256,10 @@ fn card(
     ));
 }
 
-/// A chart with its caption and, where there is one, its key.
+/// Renders a chart with its caption and key, if any.
 pub(crate) fn figure(chart: &Chart, report: &HtmlReport, id: &str, key: &str) -> String {
     let unit = axis::caption(&chart.unit, &chart.title);
-    // a title that leads with a device keeps its name's case
+    // a title that starts with a device name keeps the case of that name
     let named = chart.lines.len() == 1 && {
         let instance = &chart.lines[0].instance;
         !instance.is_empty() && chart.title.starts_with(instance)
@@ -277,7 +278,7 @@ pub(crate) fn figure(chart: &Chart, report: &HtmlReport, id: &str, key: &str) ->
     out
 }
 
-/// What the marks of a chart mean, as far as it has them.
+/// Explains the marks that a chart has.
 fn key(chart: &Chart) -> String {
     let spread = |b: &crate::ChartBucket| !b.is_gap() && b.most > b.least;
     let banded = chart.lines.len() == 1 && chart.lines[0].buckets.iter().any(spread);
@@ -285,7 +286,7 @@ fn key(chart: &Chart) -> String {
     format!("{lead} {}", rare_key(chart)).trim().to_owned()
 }
 
-/// The part of the key that few charts need.
+/// Returns the part of the key that few charts need.
 pub(crate) fn rare_key(chart: &Chart) -> String {
     let mut words = Vec::new();
     if !chart.shaded.is_empty() {
@@ -307,7 +308,7 @@ pub(crate) fn rare_key(chart: &Chart) -> String {
     words.join(" ")
 }
 
-/// The first letter large.
+/// Capitalizes the first letter.
 pub(crate) fn sentence_case(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
@@ -463,7 +464,7 @@ pub(crate) mod tests {
             HtmlReport { verdicts: Vec::new(), charts: Vec::new(), notes: Vec::new(), topology: None, ..report() };
         assert!(read(&page(&empty)).2.contains("no verdict"));
         let bare = HtmlReport { charts: Vec::new(), notes: Vec::new(), topology: None, ..report() };
-        // the findings and trends bring points of their own
+        // findings and trends carry their own points
         assert_eq!(read(&page(&bare)).1.iter().filter(|(n, v)| n == "class" && v == "chart").count(), 6);
     }
 }

@@ -1,6 +1,6 @@
-//! Diskwright's answers for people: the one screen of `why`, tables, charts
-//! in the terminal, and the self-contained HTML page. Nothing here measures
-//! or judges; it draws what it is given.
+//! Rendering of Diskwright's answers: the one screen of `why`, tables, charts in
+//! the terminal, and the self-contained HTML page. This crate does not measure or
+//! judge; it draws its input.
 
 pub mod axis;
 pub mod bars;

@@ -1,9 +1,9 @@
-//! Text into HTML and SVG. Every word that comes from a machine (host and
-//! process names, bookmarks, mount points) goes through [`escape`].
+//! Escaping and formatting of text for HTML and SVG. All text that comes from a
+//! machine (host and process names, bookmarks, mount points) goes through [`escape`].
 
 use diskwright_base::text::is_control;
 
-/// Text as it stands between tags or in a quoted attribute. Control
+/// Escapes text to stand between tags or in a quoted attribute. Control
 /// characters, which neither HTML nor XML allows, become U+FFFD.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
@@ -22,7 +22,7 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// The same, with `code` in backquotes set as code.
+/// Escapes text as [`escape`] does and sets text in backquotes as `code`.
 pub fn escape_code(text: &str) -> String {
     let escaped = escape(text);
     if escaped.matches('`').count() % 2 == 1 {
@@ -39,12 +39,12 @@ pub fn escape_code(text: &str) -> String {
     out
 }
 
-/// A value with its unit, which a line end does not part.
+/// Formats a value with its unit, joined by a no-break space.
 pub fn value(value: f64, unit: &str) -> String {
     escape(&diskwright_base::units::display(value, unit)).replace(' ', "\u{a0}")
 }
 
-/// A number for a coordinate: one decimal, no trailing zero.
+/// Formats a coordinate with one decimal and no trailing zero.
 pub fn coordinate(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)

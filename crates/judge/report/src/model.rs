@@ -1,4 +1,4 @@
-//! What a chart shows, whether it is drawn in a terminal or on a page.
+//! Data of a chart, independent of whether it is drawn in a terminal or on a page.
 
 use diskwright_base::{Catalogue, Note};
 
@@ -8,7 +8,7 @@ use crate::downsample::{ChartBucket, bucket_unit};
 /// One counter over a window, for one or more instances.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
-    /// What it shows, in words.
+    /// Title: the quantity in words.
     pub title: String,
     /// Unit of the values, as in the catalogue.
     pub unit: String,
@@ -16,29 +16,29 @@ pub struct Chart {
     pub counter: String,
     /// Start of the window, nanoseconds since 1970 UTC.
     pub from_ns: i64,
-    /// Its end.
+    /// End of the window, nanoseconds since 1970 UTC.
     pub to_ns: i64,
     /// The instances, each with the same number of buckets.
     pub lines: Vec<ChartLine>,
-    /// A limit to hold the values against, in the same unit.
+    /// Limit to compare the values with, in the same unit.
     pub limit: Option<f64>,
-    /// The finding that it stands with: rule and instance.
+    /// Key of the finding that the chart belongs to: rule and instance.
     pub finding: Option<String>,
-    /// Stretches to point out (a finding's window), nanoseconds since 1970 UTC.
+    /// Intervals to highlight (in which a finding held), nanoseconds since 1970 UTC.
     pub shaded: Vec<(i64, i64)>,
 }
 
 /// One instance's values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChartLine {
-    /// What it is about; empty where there is only one.
+    /// Name of the instance; empty if there is only one.
     pub instance: String,
     /// Values over the window, evenly spaced.
     pub buckets: Vec<ChartBucket>,
 }
 
 impl Chart {
-    /// A chart of a counter, named and with the unit after its id.
+    /// Makes a chart of a counter; title and unit follow from its id.
     pub fn new(counter: &str, from_ns: i64, to_ns: i64, lines: Vec<ChartLine>) -> Chart {
         let instances: Vec<&str> = lines.iter().map(|l| l.instance.as_str()).collect();
         Chart {
@@ -54,34 +54,34 @@ impl Chart {
         }
     }
 
-    /// Least and greatest of the lines' means and the drawn limit; `None`
-    /// where nothing was measured.
+    /// Returns the smallest and largest of the buckets' means and the drawn limit;
+    /// `None` if nothing was measured.
     pub fn span(&self) -> Option<(f64, f64)> {
         span(self.measured().map(|b| (b.mean, b.mean)), self.drawn_limit())
     }
 
-    /// The same with the ticks' extremes.
+    /// Returns the smallest and largest tick value or drawn limit; `None` if nothing was measured.
     pub fn full_span(&self) -> Option<(f64, f64)> {
         span(self.measured().map(|b| (b.least, b.most)), self.drawn_limit())
     }
 
-    /// The limit, unless it lies so far above the values that drawing it
-    /// would press them flat against the axis.
+    /// Returns the limit, unless it lies so far above the values that drawing it
+    /// would flatten them.
     pub fn drawn_limit(&self) -> Option<f64> {
-        let most = self.measured().map(|b| b.most).fold(0.0, f64::max);
-        self.limit.filter(|l| l.is_finite() && (most == 0.0 || *l <= 5.0 * most))
+        let max_value = self.measured().map(|b| b.most).fold(0.0, f64::max);
+        self.limit.filter(|l| l.is_finite() && (max_value == 0.0 || *l <= 5.0 * max_value))
     }
 
     fn measured(&self) -> impl Iterator<Item = &ChartBucket> {
         self.lines.iter().flat_map(|l| &l.buckets).filter(|b| !b.is_gap())
     }
 
-    /// Where in the window a moment lies, 0 at its start and 1 at its end.
+    /// Returns the position of a time in the window: 0 at its start, 1 at its end.
     pub fn place(&self, time_ns: i64) -> f64 {
         (time_ns as f64 - self.from_ns as f64) / (self.to_ns as f64 - self.from_ns as f64)
     }
 
-    /// The bookmarks within the window, oldest first, each with its number
+    /// Returns the bookmarks within the window, oldest first, each with its number
     /// among all bookmarks.
     pub fn bookmarks<'a>(&self, notes: &'a [Note]) -> Vec<(usize, &'a Note)> {
         let inside = |(_, n): &(usize, &Note)| n.time_ns >= self.from_ns && n.time_ns <= self.to_ns;
@@ -89,7 +89,7 @@ impl Chart {
     }
 }
 
-/// All bookmarks among the notes, oldest first, numbered from 1.
+/// Returns all bookmarks among the notes, oldest first, numbered from 1.
 pub fn bookmarks(notes: &[Note]) -> Vec<(usize, &Note)> {
     let mut found: Vec<&Note> = notes.iter().filter(|n| n.kind == Note::BOOKMARK).collect();
     found.sort_by_key(|n| n.time_ns);
@@ -98,9 +98,9 @@ pub fn bookmarks(notes: &[Note]) -> Vec<(usize, &Note)> {
 
 fn span(values: impl Iterator<Item = (f64, f64)>, limit: Option<f64>) -> Option<(f64, f64)> {
     let mut found: Option<(f64, f64)> = None;
-    for (least, most) in values {
-        let (low, high) = found.unwrap_or((least, most));
-        found = Some((low.min(least), high.max(most)));
+    for (min, max) in values {
+        let (low, high) = found.unwrap_or((min, max));
+        found = Some((low.min(min), high.max(max)));
     }
     let (low, high) = found?;
     let limit = limit.unwrap_or(high);
@@ -108,21 +108,21 @@ fn span(values: impl Iterator<Item = (f64, f64)>, limit: Option<f64>) -> Option<
 }
 
 impl ChartLine {
-    /// Least, mean (by the buckets' weights, so that it is that of the ticks)
-    /// and greatest; `None` where nothing was measured.
+    /// Returns minimum, mean and maximum; `None` if nothing was measured. The mean is
+    /// weighted by the buckets' weights and so equals the mean over ticks.
     pub fn summary(&self) -> Option<(f64, f64, f64)> {
         let measured: Vec<&ChartBucket> = self.buckets.iter().filter(|b| !b.is_gap()).collect();
         let weight: f64 = measured.iter().map(|b| b.weight).sum();
         if measured.is_empty() {
             return None;
         }
-        let least = measured.iter().map(|b| b.least).fold(f64::INFINITY, f64::min);
-        let most = measured.iter().map(|b| b.most).fold(f64::NEG_INFINITY, f64::max);
+        let min = measured.iter().map(|b| b.least).fold(f64::INFINITY, f64::min);
+        let max = measured.iter().map(|b| b.most).fold(f64::NEG_INFINITY, f64::max);
         let mean = measured.iter().map(|b| b.mean * b.weight).sum::<f64>() / weight;
-        Some((least, mean, most))
+        Some((min, mean, max))
     }
 
-    /// Runs of neighbouring buckets that have data, as positions.
+    /// Returns the runs of neighbouring buckets that have data, as ranges of positions.
     pub fn runs(&self) -> Vec<std::ops::Range<usize>> {
         let mut runs: Vec<std::ops::Range<usize>> = Vec::new();
         for (index, _) in self.buckets.iter().enumerate().filter(|(_, b)| !b.is_gap()) {

@@ -1,5 +1,5 @@
-//! One style of line for each device in all charts of a page, by its name, and
-//! names short enough to stand at a line's end and still differ.
+//! Line styles, one per device name across all charts of a page, and shortened
+//! names that fit at a line's end and still differ.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::model::Chart;
 use crate::svg::LINES;
 use crate::text;
 
-/// Styles of lines: six colours, whole and dotted, as the style sheet has them.
+/// Number of line styles in the style sheet: six colours, solid and dotted.
 pub(crate) const STYLES: usize = 12;
 
 /// The style of each name.
@@ -17,9 +17,9 @@ pub(crate) struct Palette {
 }
 
 impl Palette {
-    /// For all names in the charts of a page and those `beside` them. Each has a
-    /// style of its own as long as there are enough, and differs from those that it
-    /// shares a chart with as long as it can.
+    /// Assigns styles to all names in the charts of a page and to the names in `beside`.
+    /// Names get different styles while there are enough of them; after that, names in
+    /// the same chart still differ if possible.
     pub fn of<'a>(charts: &'a [Chart], beside: impl Iterator<Item = &'a str>) -> Palette {
         let drawn = |chart: &'a Chart| chart.lines.iter().take(LINES).map(|l| l.instance.as_str());
         let mut names: Vec<&str> = charts.iter().flat_map(drawn).chain(beside).filter(|n| is_device(n)).collect();
@@ -36,7 +36,7 @@ impl Palette {
         Palette { of }
     }
 
-    /// Styles of a chart's lines; those of no device have the first that are free.
+    /// Returns the styles of a chart's lines; lines that are not of a device get the first free styles.
     pub fn styles(&self, chart: &Chart) -> Vec<usize> {
         let known: Vec<Option<usize>> = chart.lines.iter().map(|l| self.of.get(&l.instance).copied()).collect();
         let mut free = (0..).filter(|s| !known.contains(&Some(*s)));
@@ -44,13 +44,13 @@ impl Palette {
     }
 }
 
-/// Names that stand for the machine or for all are no device.
+/// Returns false for names that stand for the machine or for all instances.
 fn is_device(name: &str) -> bool {
     !["", "_total", "*", "before", "after"].contains(&name)
 }
 
-/// Names cut in their middle to `columns`, where they are longer, and to more where
-/// it takes more to tell them apart. `more` stands for what was cut.
+/// Shortens longer names to `columns` by cutting their middle, or to more columns if
+/// they would no longer differ. `more` is the mark put in place of the cut text.
 pub(crate) fn short(names: &[&str], columns: usize, more: &str) -> Vec<String> {
     let longest = names.iter().map(|n| text::width(n)).max().unwrap_or(0);
     let cut = |width: usize| -> Vec<String> { names.iter().map(|n| middle(n, width, more)).collect() };
@@ -61,8 +61,8 @@ pub(crate) fn short(names: &[&str], columns: usize, more: &str) -> Vec<String> {
     (columns..longest).map(cut).find(|list| differ(list)).unwrap_or_else(|| cut(longest.max(columns)))
 }
 
-/// A text of at most `width` columns: its start, and its end, which tells devices
-/// apart more often than the start.
+/// Cuts the middle out of a name, to at most `width` columns. More of the end is kept
+/// than of the start, because device names differ mostly at their ends.
 fn middle(name: &str, width: usize, more: &str) -> String {
     if text::width(name) <= width {
         return name.to_owned();

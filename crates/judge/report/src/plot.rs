@@ -1,14 +1,16 @@
 //! Charts of one quantity over another in the terminal: the same [`Curves`]
-//! that [`crate::curves`] draws as SVG, each line in signs of its own.
+//! that [`crate::curves`] draws as SVG, each line with a different sign.
 
 use crate::axis;
 use crate::curves::{AxisScale, CurvePoint, Curves};
 use crate::style::{Ink, Style};
 use crate::text;
 
-/// Lines that are told apart.
+/// Largest number of lines that can be distinguished.
 const LINES: usize = 6;
+/// Signs of the lines, where Unicode is available.
 const SIGNS: [&str; LINES] = ["•", "×", "+", "◦", "▪", "△"];
+/// Signs of the lines in ASCII.
 const LETTERS: [&str; LINES] = ["*", "x", "+", "o", "#", "^"];
 
 /// The ends of an axis.
@@ -19,7 +21,8 @@ struct AxisEnds {
 }
 
 impl AxisEnds {
-    /// Of values; logarithmic only where all are above nothing.
+    /// Returns the ends for `values`; `None` without finite values. The scale is logarithmic only if all values are
+    /// positive.
     fn of(scale: AxisScale, values: impl Iterator<Item = f64> + Clone) -> Option<AxisEnds> {
         let low = values.clone().fold(f64::INFINITY, f64::min);
         let high = values.fold(f64::NEG_INFINITY, f64::max);
@@ -27,16 +30,16 @@ impl AxisEnds {
         (low <= high && low.is_finite() && high.is_finite()).then_some(AxisEnds { scale, low, high })
     }
 
-    /// Place from 0 to 1.
+    /// Returns the position of a value between the ends, from 0 to 1.
     fn share(&self, value: f64) -> f64 {
-        let even = |v: f64| if self.scale == AxisScale::Log { v.ln() } else { v };
-        let share = (even(value) - even(self.low)) / (even(self.high) - even(self.low));
+        let to_linear = |v: f64| if self.scale == AxisScale::Log { v.ln() } else { v };
+        let share = (to_linear(value) - to_linear(self.low)) / (to_linear(self.high) - to_linear(self.low));
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.5 }
     }
 }
 
-/// The chart in `rows` rows of plot, with axes and a legend. Empty where
-/// nothing of it can be drawn.
+/// Draws the chart in `rows` rows of plot, with axes and a legend. Returns an empty
+/// string if nothing of it can be drawn.
 pub fn draw(chart: &Curves, style: &Style, rows: usize) -> String {
     let lines: Vec<Vec<CurvePoint>> = chart.lines.iter().take(LINES).map(|line| drawn(&line.points)).collect();
     let points = || lines.iter().flatten();
@@ -63,13 +66,13 @@ pub fn draw(chart: &Curves, style: &Style, rows: usize) -> String {
     out + &legend(chart, lines.len(), style)
 }
 
-/// Points that have a place.
+/// Returns the points that have finite coordinates.
 fn drawn(points: &[CurvePoint]) -> Vec<CurvePoint> {
     points.iter().copied().filter(|p| p.x.is_finite() && p.y.is_finite()).collect()
 }
 
-/// Which line each cell shows: its points and, between them, the straight way;
-/// the first line is drawn last, over the others.
+/// Returns the line that each cell shows: points and the straight segments between
+/// them; the first line is drawn last, over the others.
 fn grid(lines: &[Vec<CurvePoint>], x: &AxisEnds, y: &AxisEnds, width: usize, rows: usize) -> Vec<Vec<Option<usize>>> {
     let mut grid = vec![vec![None; width]; rows];
     let column = |p: &CurvePoint| (x.share(p.x) * (width - 1) as f64).round() as usize;
@@ -103,7 +106,7 @@ fn painted(cells: &[Option<usize>], style: &Style) -> String {
     cells.iter().map(cell).collect::<String>().trim_end().to_owned()
 }
 
-/// The ends of the axis along, and what it is.
+/// Writes the line below the x axis: its ends and its quantity.
 fn foot(chart: &Curves, x: &AxisEnds, width: usize, style: &Style) -> String {
     let label = |v: f64| style.clean(&axis::label(v, &chart.x.unit));
     let (low, high) = (label(x.low), label(x.high));

@@ -1,6 +1,6 @@
-//! The one screen of `why`. Its first [`FIRST_LOOK`] rows are read in ten seconds: what
-//! holds the machine back, the numbers that say so, who is doing it, what to do first.
-//! Behind them stands what was when, what was ruled out, and how far to trust it all. Each
+//! The one screen of `why`. Its first [`FIRST_LOOK`] rows can be read in ten seconds: the
+//! bottleneck, the numbers that prove it, the processes that cause it, the first remedy.
+//! The rows below give the timeline, the exclusions, and the limits of the answer. Each
 //! half shows as much as fits; the less important parts shrink first.
 
 use diskwright_base::{Note, units};
@@ -15,38 +15,38 @@ use crate::time::DisplayZone;
 use crate::trends;
 use crate::words;
 
-/// Rows of a common terminal less one for the prompt: the first remedy ends within them.
+/// Rows of a common terminal less one for the prompt; the first remedy must end within them.
 const FIRST_LOOK: usize = 23;
 
-/// How much is shown of what is looked at first.
+/// Numbers of items and lines shown in the first half.
 #[derive(Clone, Copy)]
 struct FrontDetail {
     findings: usize,
     /// Lines of the leading finding's explanation.
     explain: usize,
-    /// Lines of further counters beside the leading finding, and beside others.
+    /// Lines of further counters for the leading finding, and for the others.
     evidence: [usize; 2],
     culprits: usize,
     advice: usize,
-    /// Lines of each of these.
+    /// Lines of each remedy.
     advice_lines: usize,
 }
 
-/// How much is shown of what stands behind it.
+/// Numbers of items and lines shown in the second half.
 #[derive(Clone, Copy)]
 struct BackDetail {
     phases: usize,
-    /// Episodes and trends.
+    /// Number of episodes and of trends.
     times: usize,
     ruled_out: usize,
-    /// Lines of each of these, and of each trend; with 0 only their names are told.
+    /// Lines of each exclusion and of each trend; with 0 only the names of exclusions are listed.
     lines: usize,
     set_aside: usize,
     /// Remarks on how far to trust the answer.
     limits: usize,
 }
 
-/// From generous to terse; the first that fits is taken.
+/// Details of the first half from generous to terse; the first that fits is used.
 const FRONTS: &[FrontDetail] = &[
     FrontDetail::new([4, 2, 2, 1], 5, [5, 3]),
     FrontDetail::new([3, 2, 2, 1], 4, [4, 3]),
@@ -59,6 +59,7 @@ const FRONTS: &[FrontDetail] = &[
     FrontDetail::new([1, 0, 0, 0], 2, [1, 2]),
     FrontDetail::new([1, 0, 0, 0], 1, [1, 1]),
 ];
+/// Details of the second half, in the same order.
 const BACKS: &[BackDetail] = &[
     BackDetail::new([8, 4], [9, 3, 2], 5),
     BackDetail::new([6, 3], [9, 2, 2], 4),
@@ -90,13 +91,13 @@ impl BackDetail {
     }
 }
 
-/// The screen, each line ended.
+/// Renders the screen; every line ends with a newline.
 pub fn draw(verdict: &Verdict, zone: &DisplayZone, style: &Style) -> String {
     let mut front = Screen::new(style);
     for detail in FRONTS {
         front = Screen::new(style);
         let first_remedy_ends = front.tell_first(verdict, zone, *detail);
-        // a row stays for what is said where no more of the second half fits
+        // one row remains for the hint that replaces a second half that does not fit
         if first_remedy_ends <= FIRST_LOOK && front.lines.len() < style.height {
             break;
         }
@@ -112,7 +113,7 @@ pub fn draw(verdict: &Verdict, zone: &DisplayZone, style: &Style) -> String {
     screen.lines.join("\n") + "\n"
 }
 
-/// The same with nothing left out or cut, for a page that scrolls.
+/// Renders the same with nothing left out or cut, for a page that scrolls.
 pub fn whole(verdict: &Verdict, zone: &DisplayZone, style: &Style) -> String {
     const ALL: usize = usize::MAX;
     let mut screen = Screen::new(style);
@@ -121,7 +122,7 @@ pub fn whole(verdict: &Verdict, zone: &DisplayZone, style: &Style) -> String {
     screen.lines.join("\n") + "\n"
 }
 
-/// What other packs say, a row each.
+/// Renders the verdicts of other packs, a row each.
 pub fn others(verdicts: &[Verdict], style: &Style) -> String {
     let mut table = TextTable::new().text("pack").text("says").text("because");
     for verdict in verdicts {
@@ -149,7 +150,7 @@ impl<'a> Screen<'a> {
         Screen { style, lines: Vec::new() }
     }
 
-    /// Verdict, evidence, culprits, advice; the number of lines until the first remedy ends.
+    /// Adds verdict, evidence, culprits and advice. Returns the number of lines up to the end of the first remedy.
     fn tell_first(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: FrontDetail) -> usize {
         self.headline(verdict, zone);
         self.findings(verdict, detail);
@@ -158,6 +159,7 @@ impl<'a> Screen<'a> {
         self.advice(verdict, detail)
     }
 
+    /// Adds timeline, episodes, trends, exclusions and limits.
     fn tell_behind(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: BackDetail) {
         self.phases(verdict, zone, detail);
         self.episodes(verdict, zone, detail);
@@ -166,31 +168,31 @@ impl<'a> Screen<'a> {
         self.limits(verdict, detail);
     }
 
-    /// What held the machine back when; nothing where it was the same all along.
+    /// Adds the bottlenecks over time; nothing if the bottleneck never changed.
     fn phases(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: BackDetail) {
         if verdict.phases.len() < 2 || detail.phases == 0 {
             return;
         }
         self.heading("Timeline");
-        let most = detail.phases;
-        // where something was blamed before where nothing was, then the longest; told in the order of time
+        let max_phases = detail.phases;
+        // phases with a bottleneck before those without, then the longest; printed in the order of time
         let mut order: Vec<usize> = (0..verdict.phases.len()).collect();
         order.sort_by(|a, b| {
             let (a, b) = (&verdict.phases[*a], &verdict.phases[*b]);
             b.bottleneck.blames().cmp(&a.bottleneck.blames()).then(b.seconds.total_cmp(&a.seconds))
         });
-        order.truncate(most);
+        order.truncate(max_phases);
         order.sort_unstable();
         let sign = self.style.glyph("· ", "- ");
         for phase in order.into_iter().map(|index| &verdict.phases[index]) {
             let ink = (!phase.bottleneck.blames()).then_some(Ink::Dim);
             self.words(&format!("  {sign}"), 4, &words::phase(phase, zone), ink, 2);
         }
-        self.more(verdict.phases.len(), most);
+        self.more(verdict.phases.len(), max_phases);
     }
 
-    /// A bad hour of a quiet day: what did not hold for long enough to be the
-    /// answer, with the options that look at it alone.
+    /// Adds episodes: bottlenecks that were too short to be the answer, such as a bad hour
+    /// of a quiet day, each with the options that select its time.
     fn episodes(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: BackDetail) {
         if verdict.episodes.is_empty() || detail.times == 0 {
             return;
@@ -202,7 +204,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// What grows towards a limit, and what changed.
+    /// Adds the quantities that grow towards a limit, and those that changed.
     fn trends(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: BackDetail) {
         let lines = trends::lines(verdict, zone);
         if lines.is_empty() || detail.times == 0 {
@@ -225,13 +227,13 @@ impl<'a> Screen<'a> {
         self.lines.push(self.style.paint(Ink::Bold, words));
     }
 
-    /// Wrapped words with a hanging indent: `first` stands before the first
-    /// line. At most `most` lines; what is left out is marked.
-    fn words(&mut self, first: &str, indent: usize, words: &str, ink: Option<Ink>, most: usize) {
+    /// Adds wrapped words with a hanging indent; `first` stands before the first
+    /// line. At most `max_lines` lines are added; cut text ends in a mark.
+    fn words(&mut self, first: &str, indent: usize, words: &str, ink: Option<Ink>, max_lines: usize) {
         let room = self.style.width.saturating_sub(indent);
         let mut lines = wrap(&self.style.clean(words), room, 0);
-        if lines.len() > most {
-            lines.truncate(most);
+        if lines.len() > max_lines {
+            lines.truncate(max_lines);
             if let Some(last) = lines.last_mut() {
                 let more = self.style.glyph(" …", " ...");
                 while text::width(last) + text::width(more) > room {
@@ -297,8 +299,8 @@ impl<'a> Screen<'a> {
         self.more(verdict.findings.len(), detail.findings);
     }
 
-    /// Title; sparkline in `columns`, value, and limit with how long it held; then as many lines as
-    /// `more` says of what was measured beside it, and of why it matters.
+    /// Adds a finding: title; sparkline in `columns`, value, and limit with its duration; then
+    /// further counters and the explanation, in at most as many lines as `more` gives for each.
     fn finding(&mut self, finding: &Finding, [value, held]: [&str; 2], columns: usize, more: [usize; 2]) {
         let style = self.style;
         let (sign, ink) = match finding.severity {
@@ -322,9 +324,10 @@ impl<'a> Screen<'a> {
         let [evidence, explain] = more;
         let beside = words::evidence(finding);
         if evidence > 0 && !beside.is_empty() {
-            let told = |(name, value, unit): &(String, f64, &str)| format!("{name} {}", units::display(*value, unit));
-            let told: Vec<String> = beside.iter().take(6).map(told).collect();
-            self.words("", 4, &format!("with {}", told.join(", ")), Some(Ink::Dim), evidence);
+            let counter_text =
+                |(name, value, unit): &(String, f64, &str)| format!("{name} {}", units::display(*value, unit));
+            let counters: Vec<String> = beside.iter().take(6).map(counter_text).collect();
+            self.words("", 4, &format!("with {}", counters.join(", ")), Some(Ink::Dim), evidence);
         }
         if explain > 0 && !finding.explain.is_empty() {
             self.words("", 4, &finding.explain, None, explain);
@@ -373,7 +376,7 @@ impl<'a> Screen<'a> {
         self.more(verdict.culprits.len(), detail.culprits);
     }
 
-    /// What programs do and wait for, each with where to look next.
+    /// Adds the programs with their activity and waits, each with the next place to look.
     fn programs(&mut self, verdict: &Verdict, detail: FrontDetail) {
         if verdict.programs.is_empty() {
             return;
@@ -393,7 +396,7 @@ impl<'a> Screen<'a> {
         self.more(verdict.programs.len(), shown.len());
     }
 
-    /// The number of lines until the first remedy ends.
+    /// Adds the remedies. Returns the number of lines up to the end of the first remedy.
     fn advice(&mut self, verdict: &Verdict, detail: FrontDetail) -> usize {
         if verdict.advice.is_empty() {
             return self.lines.len();
@@ -411,12 +414,12 @@ impl<'a> Screen<'a> {
     }
 
     fn limits(&mut self, verdict: &Verdict, detail: BackDetail) {
-        let mut said: Vec<String> = verdict.certainty_limits.clone();
+        let mut remarks: Vec<String> = verdict.certainty_limits.clone();
         let remark = |r: &LogRemark| Some(format!("{}: {}", words::remark_kind(&r.kind)?, r.text));
-        said.extend(verdict.notes.iter().filter(|r| r.kind != Note::UNSEEN).filter_map(remark));
-        // the list of them is for whoever asks; one line says that there is one
+        remarks.extend(verdict.notes.iter().filter(|r| r.kind != Note::UNSEEN).filter_map(remark));
+        // the full list is in `--json` and `report`; one line mentions it
         let not_judged = words::not_judged(verdict);
-        if said.is_empty() && not_judged.is_empty() {
+        if remarks.is_empty() && not_judged.is_empty() {
             return;
         }
         if detail.limits == 0 {
@@ -425,15 +428,16 @@ impl<'a> Screen<'a> {
             return;
         }
         self.heading("How far to trust this");
-        for words in said.iter().take(detail.limits) {
+        for words in remarks.iter().take(detail.limits) {
             self.words(&format!("  {}", self.style.glyph("·", "-")), 4, words, None, 3);
         }
-        self.more(said.len(), detail.limits);
+        self.more(remarks.len(), detail.limits);
         if !not_judged.is_empty() {
             self.words(&format!("  {}", self.style.glyph("·", "-")), 4, &not_judged, None, 3);
         }
     }
 
+    /// Adds a line on how many items were left out, if any.
     fn more(&mut self, all: usize, shown: usize) {
         if all > shown {
             let words = format!("  {} {} more: `--json` or `report`", self.style.glyph("…", "..."), all - shown);
@@ -442,7 +446,7 @@ impl<'a> Screen<'a> {
     }
 }
 
-/// A bar of `columns` for a share.
+/// Draws a share as a bar of `columns`.
 fn bar(share: f64, columns: usize, style: &Style) -> String {
     let full = (share.clamp(0.0, 1.0) * columns as f64).round() as usize;
     style.glyph("█", "#").repeat(full) + &style.glyph("░", ".").repeat(columns - full)
@@ -530,7 +534,7 @@ mod tests {
                 for verdict in [&verdict, &nothing, &fixture::verdict(), &fixture::other_verdict()] {
                     let screen = draw(verdict, &DisplayZone::utc(), &style);
                     assert!(screen.lines().count() <= style.height, "{width}:\n{screen}");
-                    // where there is no room to say it, it is said where it stands
+                    // a screen too short for the section has a hint to it instead, with the same words
                     assert!(screen.contains("How far to trust this"), "{width}:\n{screen}");
                     assert!(unicode || screen.is_ascii());
                     for line in screen.lines() {

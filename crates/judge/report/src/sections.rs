@@ -1,5 +1,5 @@
-//! The sections of the page below the evidence. Each returns its content, or
-//! nothing where there is nothing to tell.
+//! Sections of the page below the evidence. Each function returns the content of a
+//! section, or an empty string if there is none.
 
 use diskwright_base::units::plural;
 use diskwright_base::{Device, Note, Topology, units};
@@ -13,11 +13,11 @@ use crate::model::{self, Chart};
 use crate::time;
 use crate::words;
 
-/// Rows of a table in a card. The first cell names the row; on a phone each
-/// cell is led by its column's title.
+/// Renders a table in a card. The first cell names the row; on a phone the title
+/// of its column stands before each cell.
 pub(crate) fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
     let mut out = String::from("<div class=\"card\"><table>\n");
-    // without any title there is no row of titles
+    // without any title the row of titles is left out
     if titles.iter().any(|title| !title.is_empty()) {
         out.push_str("<thead><tr>");
         for title in titles {
@@ -44,7 +44,7 @@ pub(crate) fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
     out
 }
 
-/// What else it might have been.
+/// Renders the bottlenecks that were ruled out, and the findings that were set aside.
 pub(crate) fn ruled_out(verdict: &Verdict) -> String {
     let mut out = String::new();
     if !verdict.ruled_out.is_empty() {
@@ -65,7 +65,7 @@ pub(crate) fn ruled_out(verdict: &Verdict) -> String {
     out
 }
 
-/// Processes and cgroups.
+/// Renders the processes and cgroups that cause the bottleneck.
 pub(crate) fn culprits(verdict: &Verdict) -> String {
     if verdict.culprits.is_empty() {
         return String::new();
@@ -86,7 +86,7 @@ pub(crate) fn culprits(verdict: &Verdict) -> String {
     out
 }
 
-/// What programs do and wait for, where nothing is blamed.
+/// Renders the activity and waits of programs, if no bottleneck is blamed.
 pub(crate) fn programs(verdict: &Verdict) -> String {
     if verdict.programs.is_empty() {
         return String::new();
@@ -99,7 +99,7 @@ pub(crate) fn programs(verdict: &Verdict) -> String {
     table(&["Program", "What it does and waits for", "Where to look next"], &rows)
 }
 
-/// Remedies in order.
+/// Renders the remedies in order.
 pub(crate) fn advice(verdict: &Verdict) -> String {
     if verdict.advice.is_empty() {
         return String::new();
@@ -117,7 +117,7 @@ pub(crate) fn advice(verdict: &Verdict) -> String {
     out
 }
 
-/// What each pack says, with its leading finding; disagreement is marked.
+/// Renders the verdict of each pack with its leading finding; disagreement is marked.
 pub(crate) fn packs(verdicts: &[Verdict]) -> String {
     let Some((first, others)) = verdicts.split_first().filter(|(_, others)| !others.is_empty()) else {
         return String::new();
@@ -153,7 +153,7 @@ pub(crate) fn packs(verdicts: &[Verdict]) -> String {
     format!("<p>{summary}</p>\n{}", table(&["Pack", "Says", "Because", "Source"], &rows))
 }
 
-/// A bad hour of a quiet day: stretches that were too short to be the answer.
+/// Renders the episodes: bottlenecks that were too short to be the answer.
 pub(crate) fn episodes(report: &HtmlReport, verdict: &Verdict) -> String {
     let item =
         |e: &Episode| format!("<li>{}</li>\n", escape_code(&words::episode(e, verdict.window.seconds, &report.zone)));
@@ -161,17 +161,17 @@ pub(crate) fn episodes(report: &HtmlReport, verdict: &Verdict) -> String {
     if items.is_empty() { String::new() } else { format!("<ul>\n{items}</ul>\n") }
 }
 
-/// What held the machine back when, where that changed.
+/// Renders the bottlenecks over time, if the bottleneck changed.
 pub(crate) fn phases(report: &HtmlReport, verdict: &Verdict) -> String {
     let item = |p: &VerdictPhase| format!("<li>{}</li>\n", escape_code(&words::phase(p, &report.zone)));
     let items: String = verdict.phases.iter().map(item).collect();
     if verdict.phases.len() < 2 { String::new() } else { format!("<ol>\n{items}</ol>\n") }
 }
 
-/// Gaps, what was missing, what could not be judged.
+/// Renders the limits of the answer: gaps, missing data, rules that could not be judged.
 pub(crate) fn trust(report: &HtmlReport, verdict: &Verdict) -> String {
     let mut items: Vec<String> = verdict.certainty_limits.iter().map(|w| escape_code(&sentence_case(w))).collect();
-    // rules that lack the same are told together
+    // rules that lack the same counters share an item
     let mut lacking: Vec<(&[String], Vec<&str>)> = Vec::new();
     for unjudged in &verdict.unjudged {
         match lacking.iter_mut().find(|(missing, _)| *missing == unjudged.missing) {
@@ -209,7 +209,7 @@ pub(crate) fn trust(report: &HtmlReport, verdict: &Verdict) -> String {
     format!("<div class=\"card\"><ul class=\"plain\">\n{}\n</ul></div>\n", items.join("\n"))
 }
 
-/// All bookmarks, oldest first.
+/// Renders all bookmarks, oldest first.
 pub(crate) fn bookmarks(report: &HtmlReport) -> String {
     let row = |(number, n): (usize, &Note)| {
         vec![number.to_string(), format!("<time>{}</time>", escape(&report.zone.moment(n.time_ns))), escape(&n.text)]
@@ -218,7 +218,7 @@ pub(crate) fn bookmarks(report: &HtmlReport) -> String {
     if rows.is_empty() { String::new() } else { table(&["", "When", "What"], &rows) }
 }
 
-/// The machine, its devices and filesystems.
+/// Renders the machine, its devices and filesystems.
 pub(crate) fn topology(topology: Option<&Topology>) -> String {
     let Some(topology) = topology else { return String::new() };
     let mut facts = Vec::new();
@@ -269,7 +269,7 @@ fn device(topology: &Topology, device: &Device) -> Vec<String> {
         DeviceClass::Memory => "memory",
         DeviceClass::Unknown => "",
     };
-    let what = match device.level {
+    let description = match device.level {
         Some(level) => format!("{kind}, {}", level.name()),
         None if device.below.is_empty() && !class.is_empty() => format!("{class} {kind}"),
         None => kind.to_owned(),
@@ -289,24 +289,25 @@ fn device(topology: &Topology, device: &Device) -> Vec<String> {
         remarks.push(plural(topology.spindles(&device.name), "disk", "disks"));
     }
     let size = device.bytes.map_or(String::new(), |b| units::display(b as f64, "bytes"));
-    vec![escape(&device.name), escape(&what), escape(&device.below.join(", ")), size, escape(&remarks.join("; "))]
+    let (below, remarks) = (device.below.join(", "), remarks.join("; "));
+    vec![escape(&device.name), escape(&description), escape(&below), size, escape(&remarks)]
 }
 
-/// The charts that stand with no finding.
+/// Renders the charts that belong to no finding.
 pub(crate) fn charts(report: &HtmlReport, charts: &[&Chart]) -> String {
     if charts.is_empty() {
         return String::new();
     }
     let measured: Vec<&&Chart> = charts.iter().filter(|c| c.span().is_some()).collect();
-    let still = |c: &Chart| c.full_span() == Some((0.0, 0.0));
+    let is_zero = |c: &Chart| c.full_span() == Some((0.0, 0.0));
     let mut out = String::from("<p>A line is the mean; the band behind a single line shows minimum to maximum.</p>\n");
     out.push_str("<div class=\"small\">\n");
-    for (number, chart) in measured.iter().filter(|c| !still(c)).enumerate() {
+    for (number, chart) in measured.iter().filter(|c| !is_zero(c)).enumerate() {
         let drawn = figure(chart, report, &format!("c{number}"), &rare_key(chart));
         out.push_str(&format!("<div class=\"card\">{drawn}</div>\n"));
     }
     out.push_str("</div>\n");
-    let still: Vec<&str> = measured.iter().filter(|c| still(c)).map(|c| c.title.as_str()).collect();
+    let still: Vec<&str> = measured.iter().filter(|c| is_zero(c)).map(|c| c.title.as_str()).collect();
     if !still.is_empty() {
         out.push_str(&format!("<p>Always 0: {}.</p>\n", escape(&still.join("; "))));
     }

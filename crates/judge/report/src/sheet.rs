@@ -1,5 +1,5 @@
-//! A plain page of sections: words, charts of one quantity over another,
-//! tables. For answers that are no verdict, such as a simulation's.
+//! A plain page of sections with words, charts of one quantity over another, and
+//! tables. For answers that are not verdicts, such as a simulation's.
 
 use crate::bars::{self, Bars};
 use crate::curves::{Curves, figure};
@@ -7,16 +7,16 @@ use crate::html;
 use crate::markup::{escape, escape_code};
 use crate::sections::table;
 
-/// What a page holds.
+/// Content of a page.
 #[derive(Clone, Debug, Default)]
 pub struct PageSheet {
-    /// What it is of.
+    /// Title: the subject of the page.
     pub title: String,
-    /// How it was made, above the title: "Simulated".
+    /// Kind of answer, above the title, such as "Simulated".
     pub made: String,
     /// The answer in a few sentences, below the title.
     pub lead: Vec<String>,
-    /// The rest.
+    /// Sections below the head.
     pub sections: Vec<SheetSection>,
     /// Version of the program, for the foot.
     pub version: String,
@@ -25,15 +25,15 @@ pub struct PageSheet {
 /// A section of a page.
 #[derive(Clone, Debug, Default)]
 pub struct SheetSection {
-    /// Its heading.
+    /// Heading.
     pub title: String,
-    /// Paragraphs before everything else.
+    /// Paragraphs, which come first.
     pub words: Vec<String>,
-    /// Charts, side by side where there is room.
+    /// Charts, side by side if they fit.
     pub charts: Vec<Curves>,
-    /// Charts of bars, beside them.
+    /// Bar charts, beside the other charts.
     pub bars: Vec<Bars>,
-    /// Tables below them.
+    /// Tables, below the charts.
     pub tables: Vec<SheetTable>,
 }
 
@@ -42,14 +42,14 @@ pub struct SheetSection {
 pub struct SheetTable {
     /// Title of each column.
     pub titles: Vec<String>,
-    /// Rows of as many cells.
+    /// Rows, with as many cells as there are titles.
     pub rows: Vec<Vec<String>>,
 }
 
-/// Rows of a table at most.
+/// Largest number of rows of a table.
 const ROWS: usize = 500;
 
-/// The page.
+/// Renders the page.
 pub fn page(sheet: &PageSheet) -> String {
     let lead: String = sheet.lead.iter().map(|l| format!("<p class=\"dim\">{}</p>\n", escape_code(l))).collect();
     let mut out = format!(
@@ -63,7 +63,7 @@ pub fn page(sheet: &PageSheet) -> String {
     html::document(&sheet.title, &out, &sheet.version)
 }
 
-/// Sections one after the other, without those that hold nothing.
+/// Renders the sections one after the other, without empty ones.
 pub(crate) fn sections(sections: &[SheetSection]) -> String {
     let mut out = String::new();
     for (number, section) in sections.iter().enumerate() {
@@ -82,9 +82,9 @@ pub(crate) fn sections(sections: &[SheetSection]) -> String {
 fn content(section: &SheetSection, number: usize) -> String {
     let mut out: String = section.words.iter().map(|w| format!("<p>{}</p>\n", escape_code(w))).collect();
     let figures = section.charts.iter().enumerate().map(|(index, chart)| figure(chart, &format!("s{number}c{index}")));
-    let pillars =
+    let bar_figures =
         section.bars.iter().enumerate().map(|(index, chart)| bars::figure(chart, &format!("s{number}b{index}")));
-    let figures = figures.chain(pillars);
+    let figures = figures.chain(bar_figures);
     let cards: String = figures.filter(|f| !f.is_empty()).map(|f| format!("<div class=\"card\">{f}</div>\n")).collect();
     if !cards.is_empty() {
         out.push_str(&format!("<div class=\"small\">\n{cards}</div>\n"));

@@ -1,12 +1,14 @@
-//! Sparklines: a row of a value over time, as high as a line of text.
+//! Sparklines: a value over time in one line of text.
 
+/// Signs for eight heights, lowest first.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// The same in ASCII.
 const SIGNS: [char; 8] = ['_', '.', '-', '~', '=', '+', '*', '#'];
 
-/// A sparkline of at most `columns`. `NaN` is a gap and shows as a blank.
-/// The scale goes from 0 (or the least value, where that is lower) to the
-/// greatest of the values and `limit`, so that a value at half its limit
-/// looks it. Longer rows are averaged into columns.
+/// Draws a sparkline of at most `columns`. `NaN` is a gap and shows as a blank.
+/// The scale goes from 0 (or the smallest value, if that is lower) to the
+/// largest of the values and `limit`, so that a value at half its limit has
+/// half the height. Longer rows are averaged into columns.
 pub fn sparkline(values: &[f64], limit: Option<f64>, columns: usize, unicode: bool) -> String {
     let cells = squeeze(values, columns);
     let finite = || cells.iter().copied().filter(|v| v.is_finite());
@@ -23,7 +25,7 @@ pub fn sparkline(values: &[f64], limit: Option<f64>, columns: usize, unicode: bo
     cells.iter().map(|&v| sign(v)).collect()
 }
 
-/// Means of neighbours, so that at most `columns` are left; fewer values stay as they are.
+/// Averages neighbours so that at most `columns` values remain; fewer values are returned unchanged.
 fn squeeze(values: &[f64], columns: usize) -> Vec<f64> {
     if values.len() <= columns {
         return values.to_vec();

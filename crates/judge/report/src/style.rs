@@ -1,9 +1,9 @@
-//! How a terminal is written to: colours or not, Unicode or not, how wide.
-//! Whether it is a terminal at all is the caller's knowledge.
+//! Style of output to a terminal: colour, Unicode, width and height. The caller
+//! knows whether the output goes to a terminal at all.
 
 use crate::text;
 
-/// What the terminal can show.
+/// Capabilities and size of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// Write colour escapes.
@@ -16,37 +16,37 @@ pub struct Style {
     pub height: usize,
 }
 
-/// Rows of an answer where no terminal says how many it has.
+/// Rows of an answer if the size of the terminal is unknown.
 const USUAL_HEIGHT: usize = 45;
 
-/// What a coloured word means. The colours are those of the terminal's own
+/// Meaning of a coloured word. The colours are taken from the terminal's
 /// palette, so that they suit its background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ink {
     /// Headings and the verdict.
     Bold,
-    /// Beside the point: times, sources.
+    /// Secondary text: times, sources.
     Dim,
     /// All is well, or ruled out.
     Good,
-    /// Worth a look.
+    /// Deserves attention.
     Warn,
-    /// Holds the machine back.
+    /// A bottleneck or a critical finding.
     Bad,
-    /// A chart's line; several lines take several.
+    /// A chart's line by number, so that several lines get different colours.
     Line(usize),
 }
 
 impl Style {
-    /// Unicode without colour, for files and tests.
+    /// Returns a style with Unicode and without colour, for files and tests.
     pub fn plain(width: usize) -> Style {
         Style { colour: false, unicode: true, width, height: USUAL_HEIGHT }
     }
 
-    /// Chooses by the custom of terminals: colour on a terminal that is not
-    /// `dumb` and without `NO_COLOR`; Unicode where the locale says UTF-8;
-    /// between 40 and 100 columns, 80 where nothing is known; rows so that the next
-    /// prompt fits below. `size` is rows and columns, `variable` reads the environment.
+    /// Chooses the style by the usual conventions: colour on a terminal that is not
+    /// `dumb` and without `NO_COLOR`; Unicode if the locale says UTF-8; between 40 and
+    /// 100 columns, 80 if the size is unknown; one row fewer than the terminal has, for
+    /// the next prompt. `size` is rows and columns, `variable` reads the environment.
     pub fn choose(is_terminal: bool, size: Option<(usize, usize)>, variable: impl Fn(&str) -> Option<String>) -> Style {
         let set = |name: &str| variable(name).filter(|v| !v.is_empty());
         let colour = is_terminal && set("NO_COLOR").is_none() && set("TERM").is_none_or(|t| t != "dumb");
@@ -58,7 +58,7 @@ impl Style {
         Style { colour, unicode, width: columns.clamp(40, 100), height }
     }
 
-    /// The text in a colour, where colours are shown.
+    /// Returns the text with colour escapes, if colours are shown.
     pub fn paint(&self, ink: Ink, text: &str) -> String {
         if !self.colour || text.is_empty() {
             return text.to_owned();
@@ -75,13 +75,13 @@ impl Style {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
-    /// One of two spellings of a sign.
+    /// Returns the Unicode or the ASCII spelling of a sign.
     pub fn glyph<'a>(&self, unicode: &'a str, ascii: &'a str) -> &'a str {
         if self.unicode { unicode } else { ascii }
     }
 
-    /// Foreign text made harmless for this terminal: no control characters,
-    /// and nothing beyond ASCII where that cannot be shown.
+    /// Makes foreign text harmless for this terminal: replaces control characters,
+    /// and characters beyond ASCII if they cannot be shown.
     pub fn clean(&self, foreign: &str) -> String {
         let printable = diskwright_base::text::printable(foreign);
         if self.unicode { printable.into_owned() } else { text::ascii(&printable) }

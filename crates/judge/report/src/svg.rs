@@ -1,7 +1,7 @@
 //! Line charts for the page, as inline SVG. Widths are shares of the
-//! surrounding box and text keeps its size, so that a chart reads on a phone
-//! as on a wide screen. Colours are the page's CSS variables ([`STYLE`]),
-//! which follow light, dark and print.
+//! surrounding box and text keeps its size, so that a chart is readable on a
+//! phone and on a wide screen. Colours are the page's CSS variables ([`STYLE`]),
+//! which follow light mode, dark mode and print.
 
 use diskwright_base::{Note, units};
 
@@ -12,40 +12,41 @@ use crate::palette;
 use crate::text;
 use crate::time::{DisplayZone, length};
 
-/// The style sheet that the charts need. Line colours are told apart by
-/// colour-blind people (after Okabe and Ito) and have a contrast of at least
-/// 3 to 1 on their ground.
+/// Style sheet of the charts. Colour-blind people can distinguish the line colours
+/// (after Okabe and Ito), which have a contrast of at least 3 to 1 on their
+/// background.
 pub const STYLE: &str = include_str!("page/chart.css");
 
-/// Lines that a chart shows at most; more cannot be told apart.
+/// Largest number of lines that a chart shows; more cannot be distinguished.
 pub const LINES: usize = 6;
 
-/// Height of the plot without the time axis, pixels.
+/// Height of the plot without the time axis.
 pub(crate) const PLOT: f64 = 150.0;
-/// Room above it for the marks of bookmarks, pixels.
+/// Height of the space above the plot for the marks of bookmarks.
 pub(crate) const HEAD: f64 = 16.0;
-/// Room below it for the times, pixels.
+/// Height of the space below the plot for the times.
 pub(crate) const FOOT: f64 = 24.0;
 
-/// From values to heights in the plot.
+/// Mapping from values to heights in the plot.
 struct HeightScale {
     low: f64,
     high: f64,
 }
 
 impl HeightScale {
-    /// 0 at the top, 1 at the bottom.
+    /// Returns the position of a value: 0 at the top, 1 at the bottom.
     fn share(&self, value: f64) -> f64 {
         1.0 - ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }
 
+    /// Returns the y coordinate of a value, pixels.
     fn y(&self, value: f64) -> f64 {
         HEAD + self.share(value) * PLOT
     }
 }
 
-/// The chart as a `div` with one `svg`. `id` is unique in the page. Bookmarks
-/// among `notes` are marked. `styles` are those of its lines.
+/// Draws the chart as a `div` with one `svg`. `id` must be unique in the page.
+/// Bookmarks among `notes` are marked. `styles` are the styles of its lines.
 pub(crate) fn draw(chart: &Chart, styles: &[usize], notes: &[Note], zone: &DisplayZone, id: &str) -> String {
     let single = chart.lines.len() == 1;
     let span = if single { chart.full_span() } else { chart.span() };
@@ -79,12 +80,12 @@ pub(crate) fn draw(chart: &Chart, styles: &[usize], notes: &[Note], zone: &Displ
     out
 }
 
-/// A box of 1000 by 1000 over the whole plot, in which paths are drawn.
+/// Opening tag of a box of 1000 by 1000 over the whole plot, in which paths are drawn.
 pub(crate) const STRETCHED: &str = "<svg viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\" \
     x=\"0\" y=\"16\" width=\"100%\" height=\"150\">\n";
 
-/// Opens a chart's `svg` with its words for those who cannot see it. `place`
-/// holds the attributes of its width and place.
+/// Opens a chart's `svg` with its description for users who cannot see it. `place`
+/// holds the attributes of its width and position.
 pub(crate) fn open(out: &mut String, place: &str, id: &str, title: &str, description: &str) {
     out.push_str(&format!(
         "<svg class=\"chart\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\" {place} height=\"{}\">\n",
@@ -94,7 +95,7 @@ pub(crate) fn open(out: &mut String, place: &str, id: &str, title: &str, descrip
     out.push_str(&format!("<desc id=\"{id}-d\">{}</desc>\n", escape(description)));
 }
 
-/// Lines across the plot with their values at the left.
+/// Appends horizontal lines across the plot with their values at the left.
 pub(crate) fn rows<'a>(out: &mut String, rows: impl Iterator<Item = (f64, &'a str)>) {
     for (y, label) in rows {
         let y = coordinate(y);
@@ -103,15 +104,15 @@ pub(crate) fn rows<'a>(out: &mut String, rows: impl Iterator<Item = (f64, &'a st
     }
 }
 
-/// Marks under the plot, at shares of its width. Every second one gives way on
-/// a narrow screen.
+/// Appends marks under the plot, at shares of its width. Every second label is
+/// hidden on a narrow screen.
 pub(crate) fn columns<'a>(out: &mut String, columns: impl Iterator<Item = (f64, &'a str)>) {
     for (number, (share, label)) in columns.enumerate() {
         column(out, share, label, number % 2 == 1);
     }
 }
 
-/// One such mark, without a label where that is empty; `is_wide` where the label gives way on a narrow screen.
+/// Appends one such mark; an empty label is left out. `is_wide` hides the label on a narrow screen.
 pub(crate) fn column(out: &mut String, share: f64, label: &str, is_wide: bool) {
     let (x, bottom) = (percent(share), HEAD + PLOT);
     out.push_str(&format!("<line class=\"tick\" x1=\"{x}\" x2=\"{x}\" y1=\"{bottom}\" y2=\"{}\"/>", bottom + 5.0));
@@ -123,24 +124,25 @@ pub(crate) fn column(out: &mut String, share: f64, label: &str, is_wide: bool) {
     out.push('\n');
 }
 
-/// Names of the drawn lines, short and different.
+/// Returns names of the drawn lines, shortened so that they still differ.
 fn names_of(chart: &Chart) -> Vec<String> {
     let name = |l: &ChartLine| if l.instance == "_total" { "all".to_owned() } else { l.instance.clone() };
     let names: Vec<String> = chart.lines.iter().take(LINES).map(name).collect();
     palette::short(&names.iter().map(String::as_str).collect::<Vec<_>>(), 14, "…")
 }
 
+/// Formats a share as an SVG percentage.
 pub(crate) fn percent(share: f64) -> String {
     format!("{}%", coordinate(share.clamp(0.0, 1.0) * 100.0))
 }
 
-/// Band from least to most (of a single line) and line of the means, one path
-/// a run of data; where nothing was recorded there is nothing.
+/// Appends the line of the means and, for a single line, the band from minimum to
+/// maximum. Each run of data is a separate path; unrecorded time stays empty.
 fn paths(out: &mut String, line: &ChartLine, number: usize, single: bool, scale: &HeightScale) {
     let count = line.buckets.len() as f64;
     let (mut means, mut band) = (String::new(), String::new());
     for run in line.runs() {
-        // from edge to edge, so that a single bucket is seen
+        // from edge to edge, so that a single bucket is visible
         let mut places: Vec<(f64, usize)> = vec![(run.start as f64 / count, run.start)];
         places.extend(run.clone().map(|index| ((index as f64 + 0.5) / count, index)));
         places.push((run.end as f64 / count, run.end - 1));
@@ -161,15 +163,17 @@ fn paths(out: &mut String, line: &ChartLine, number: usize, single: bool, scale:
     out.push_str(&format!("<path class=\"mean s{number}\" d=\"{means}\"/>\n"));
 }
 
-/// The windows in which the finding held.
+/// Appends the intervals in which the finding held.
 fn shades(out: &mut String, chart: &Chart) {
     for (from, to) in &chart.shaded {
         let (start, end) = (chart.place(*from).clamp(0.0, 1.0), chart.place(*to).clamp(0.0, 1.0));
         if end > start {
             out.push_str(&format!(
-                "<rect class=\"held\" x=\"{}\" width=\"{}\" y=\"{HEAD}\" height=\"{PLOT}\"/>\n",
+                "<rect class=\"held\" x=\"{}\" width=\"{}\" y=\"{head}\" height=\"{plot}\"/>\n",
                 percent(start),
-                percent(end - start)
+                percent(end - start),
+                head = HEAD,
+                plot = PLOT,
             ));
         }
     }
@@ -178,7 +182,7 @@ fn shades(out: &mut String, chart: &Chart) {
 fn limit(out: &mut String, chart: &Chart, scale: &HeightScale) {
     let Some(limit) = chart.drawn_limit() else { return };
     let y = scale.y(limit);
-    // the side of the line on which fewer values stand, within the plot
+    // the text stands on the side of the line with fewer values, within the plot
     let ends = chart.lines.iter().flat_map(|l| l.buckets.iter().skip(l.buckets.len() * 3 / 4));
     let heights: Vec<f64> = ends.filter(|b| !b.is_gap()).map(|b| scale.y(b.mean)).collect();
     let crowd = |from: f64, to: f64| heights.iter().filter(|h| (from..to).contains(h)).count();
@@ -192,8 +196,8 @@ fn limit(out: &mut String, chart: &Chart, scale: &HeightScale) {
     ));
 }
 
-/// A vertical mark for each bookmark with its number, and its text where
-/// there is room until the next.
+/// Appends a vertical mark for each bookmark with its number, and its text if it
+/// fits before the next one.
 fn bookmarks(out: &mut String, chart: &Chart, notes: &[Note], zone: &DisplayZone) {
     let found = chart.bookmarks(notes);
     for (index, (number, note)) in found.iter().enumerate() {
@@ -203,18 +207,19 @@ fn bookmarks(out: &mut String, chart: &Chart, notes: &[Note], zone: &DisplayZone
         let words = if room >= 8 { text::cut(&note.text, room.min(30), "…") } else { String::new() };
         let x = percent(place);
         out.push_str(&format!(
-            "<g class=\"mark\"><title>{} {}</title><line x1=\"{x}\" x2=\"{x}\" y1=\"{HEAD}\" y2=\"{}\"/>\
+            "<g class=\"mark\"><title>{} {}</title><line x1=\"{x}\" x2=\"{x}\" y1=\"{head}\" y2=\"{}\"/>\
              <text x=\"{x}\" y=\"11\" dx=\"-3\">{}<tspan class=\"wide\"> {}</tspan></text></g>\n",
             zone.clock(note.time_ns),
             escape(&note.text),
             HEAD + PLOT,
             number,
             escape(&words),
+            head = HEAD,
         ));
     }
 }
 
-/// Times under the plot.
+/// Appends the times under the plot.
 fn times(out: &mut String, chart: &Chart, zone: &DisplayZone) {
     let marks = zone.marks(chart.from_ns, chart.to_ns, 8);
     columns(out, marks.iter().map(|mark| (chart.place(mark.time_ns), mark.label.as_str())));
@@ -227,8 +232,8 @@ fn line_names(out: &mut String, chart: &Chart, scale: &HeightScale, named: &[Str
     names(out, places, |number| named[number].clone(), style);
 }
 
-/// Names of lines at their ends, moved apart where they would touch: heights
-/// with the lines' numbers.
+/// Appends the names of lines at their ends, moved apart where they would touch.
+/// `places` holds the heights of the ends with the lines' numbers.
 pub(crate) fn names(
     out: &mut String,
     mut places: Vec<(f64, usize)>,
@@ -240,7 +245,7 @@ pub(crate) fn names(
     for index in 1..places.len() {
         places[index].0 = places[index].0.max(places[index - 1].0 + APART);
     }
-    // pushed below the plot: move up again from the bottom
+    // names pushed below the plot move up again, starting from the bottom
     let mut floor = HEAD + PLOT + 4.0;
     for place in places.iter_mut().rev() {
         place.0 = place.0.min(floor);
@@ -253,16 +258,16 @@ pub(crate) fn names(
     }
 }
 
-/// The chart in a sentence or two, for those who cannot see it.
+/// Describes the chart in a sentence or two, for users who cannot see it.
 pub fn describe(chart: &Chart, zone: &DisplayZone) -> String {
     let mut words = format!("{}.", zone.range(chart.from_ns, chart.to_ns));
     for (line, name) in chart.lines.iter().zip(names_of(chart)) {
         let name = if line.instance.is_empty() { String::new() } else { format!("{name}: ") };
         let value = |v: f64| units::display(v, &chart.unit);
         match line.summary() {
-            Some((least, mean, most)) => {
-                let (least, mean, most) = (value(least), value(mean), value(most));
-                words.push_str(&format!(" {name}minimum {least}, mean {mean}, maximum {most}."));
+            Some((min, mean, max)) => {
+                let (min, mean, max) = (value(min), value(mean), value(max));
+                words.push_str(&format!(" {name}minimum {min}, mean {mean}, maximum {max}."));
             }
             None => words.push_str(&format!(" {name}nothing recorded.")),
         }

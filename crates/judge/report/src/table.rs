@@ -3,12 +3,12 @@
 use crate::style::{Ink, Style};
 use crate::text;
 
-/// Where a column's cells stand.
+/// Alignment of a column's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// Words.
+    /// To the left, for words.
     Left,
-    /// Numbers.
+    /// To the right, for numbers.
     Right,
 }
 
@@ -17,7 +17,7 @@ pub enum Align {
 struct TextColumn {
     title: String,
     align: Align,
-    /// May be narrowed (then wrapped or cut) when the table is too wide.
+    /// True if the column may be narrowed, and its cells wrapped, when the table is too wide.
     yields: bool,
 }
 
@@ -29,7 +29,7 @@ pub struct TextTable {
 }
 
 impl TextTable {
-    /// No columns, no rows.
+    /// Makes a table without columns and rows.
     pub fn new() -> TextTable {
         TextTable::default()
     }
@@ -40,7 +40,7 @@ impl TextTable {
         self
     }
 
-    /// Adds a column of words that gets what room is left and wraps in it.
+    /// Adds a column of words that wraps within the remaining width.
     pub fn text(mut self, title: &str) -> TextTable {
         self.columns.push(TextColumn { title: title.into(), align: Align::Left, yields: true });
         self
@@ -49,7 +49,7 @@ impl TextTable {
     /// Adds a row; missing cells are empty.
     ///
     /// # Panics
-    /// When the row has more cells than there are columns.
+    /// If the row has more cells than there are columns.
     pub fn row<C: Into<String>>(&mut self, cells: impl IntoIterator<Item = C>) {
         let mut row: Vec<String> = cells.into_iter().map(Into::into).collect();
         assert!(row.len() <= self.columns.len(), "a cell without a column");
@@ -57,14 +57,14 @@ impl TextTable {
         self.rows.push(row);
     }
 
-    /// True where there is no row.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The table with a heading, each line ended. Cells are made harmless for
-    /// the terminal; columns that yield wrap so that lines stay within the
-    /// style's width where that is possible.
+    /// Renders the table with a heading; every line ends with a newline. Cells are made
+    /// harmless for the terminal; shrinkable columns wrap so that lines stay within the
+    /// style's width if possible.
     pub fn render(&self, style: &Style) -> String {
         let rows: Vec<Vec<String>> =
             self.rows.iter().map(|row| row.iter().map(|cell| style.clean(cell)).collect()).collect();
@@ -86,7 +86,7 @@ impl TextTable {
         out
     }
 
-    /// One row of cells that may each have several lines.
+    /// Appends one row of cells, each of which may have several lines.
     fn line(&self, out: &mut String, cells: &[Vec<String>], widths: &[usize], paint: impl Fn(&str) -> String) {
         let height = cells.iter().map(Vec::len).max().unwrap_or(0);
         for index in 0..height {
@@ -104,8 +104,8 @@ impl TextTable {
         }
     }
 
-    /// Widths: what the cells need; those that yield share what is left,
-    /// each at least 12 columns.
+    /// Returns the widths that the cells need. If the table is wider than `room`,
+    /// shrinkable columns are narrowed, the widest first, to no less than 12 columns.
     fn widths(&self, rows: &[Vec<String>], room: usize) -> Vec<usize> {
         let mut widths: Vec<usize> = self.columns.iter().map(|c| text::width(&c.title)).collect();
         for row in rows {

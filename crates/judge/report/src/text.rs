@@ -1,11 +1,11 @@
-//! Text in columns: width as a terminal counts it, wrapping, padding.
+//! Layout of text in columns: display width in a terminal, wrapping, cutting, padding.
 
 use diskwright_base::text::{colour_length, is_control};
 use unicode_width::UnicodeWidthChar;
 
-/// Columns that the text takes once it is shown. Our own colours take none; a character that a terminal would act on
-/// takes the column of the sign that is shown instead, so that a foreign name pushes nothing out of its column,
-/// whether it was made harmless before it is measured or is afterwards.
+/// Returns the number of columns that the text takes when it is shown. Diskwright's colour escapes take none. A
+/// control character takes one column, that of the sign shown in its place; so a foreign name keeps its width
+/// whether it is made harmless before or after it is measured.
 pub fn width(text: &str) -> usize {
     let mut columns = 0;
     let mut rest = text;
@@ -23,7 +23,7 @@ fn columns_of(c: char) -> usize {
     if is_control(c) { 1 } else { c.width().unwrap_or(0) }
 }
 
-/// The text in ASCII: common signs by their plain spelling, others as `?`.
+/// Converts text to ASCII: common signs to their plain spelling, others to `?`.
 pub fn ascii(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -46,7 +46,7 @@ pub fn ascii(text: &str) -> String {
 }
 
 /// Breaks the text into lines of at most `columns`; the first line has
-/// `first` columns less. A word longer than a line is cut, if possible behind
+/// `first` columns less. A word longer than a line is cut, if possible after
 /// one of `. _ / - ,`.
 pub fn wrap(text: &str, columns: usize, first: usize) -> Vec<String> {
     let columns = columns.max(8);
@@ -67,7 +67,7 @@ pub fn wrap(text: &str, columns: usize, first: usize) -> Vec<String> {
             }
             if line.is_empty() && room == columns {
                 let head = head(&word, columns);
-                // ids and paths break behind a separator, where there is one
+                // ids and paths break after a separator, if there is one
                 let end = head.rfind(['.', '_', '/', '-', ',']).map(|index| index + 1);
                 let head = end.filter(|&e| e > head.len() / 3).unwrap_or(head.len());
                 line.push_str(&word[..head]);
@@ -80,7 +80,7 @@ pub fn wrap(text: &str, columns: usize, first: usize) -> Vec<String> {
     lines
 }
 
-/// The words of a text; a number and its unit are one, so that no line ends between them.
+/// Splits a text into words; a number and its unit are one word, so that no line ends between them.
 fn words(text: &str, columns: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -100,7 +100,8 @@ fn is_number(word: &str) -> bool {
     digits.starts_with(|c: char| c.is_ascii_digit()) && digits.chars().all(|c| c.is_ascii_digit() || ".,".contains(c))
 }
 
-/// `%)`, `ms`, `MB/s;`, as [`units::display`](diskwright_base::units::display) writes units behind numbers.
+/// Returns true for a unit with its punctuation, such as `%)`, `ms`, `MB/s;`, as
+/// [`units::display`](diskwright_base::units::display) writes it after a number.
 fn is_unit(word: &str) -> bool {
     let unit = word.trim_end_matches([')', ',', ';', '.', ':']);
     let first = unit.split('/').next().unwrap_or(unit);
@@ -108,7 +109,7 @@ fn is_unit(word: &str) -> bool {
     is_size || ["%", "ns", "us", "µs", "ms", "s", "min", "h", "d", "k", "M", "G"].contains(&first)
 }
 
-/// As much of the start as fits into `columns`.
+/// Returns the longest start of the text that fits into `columns`, at least one character.
 fn head(text: &str, columns: usize) -> &str {
     let mut used = 0;
     for (position, c) in text.char_indices() {
@@ -120,7 +121,7 @@ fn head(text: &str, columns: usize) -> &str {
     text
 }
 
-/// The text cut to `columns`, ending in `more` where something was cut.
+/// Cuts the text to `columns`; if something was cut, it ends in `more`.
 pub fn cut(text: &str, columns: usize, more: &str) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -132,12 +133,12 @@ pub fn cut(text: &str, columns: usize, more: &str) -> String {
     format!("{}{more}", head(text, room).trim_end())
 }
 
-/// Blanks behind the text up to `columns`.
+/// Pads the text with blanks at its end to `columns`.
 pub fn left(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
 }
 
-/// Blanks before the text up to `columns`.
+/// Pads the text with blanks before it to `columns`.
 pub fn right(text: &str, columns: usize) -> String {
     format!("{}{text}", " ".repeat(columns.saturating_sub(width(text))))
 }

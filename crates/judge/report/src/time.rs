@@ -1,4 +1,4 @@
-//! Moments as people read them, and where the marks of a time axis stand.
+//! Formatting of times in a time zone, and the marks of a time axis.
 
 pub use diskwright_base::moment::parse;
 pub use diskwright_base::units::length;
@@ -15,7 +15,7 @@ const MINUTE_NS: i64 = 60 * SECOND_NS;
 const HOUR_NS: i64 = 60 * MINUTE_NS;
 const DAY_NS: i64 = 24 * HOUR_NS;
 
-/// Distances that marks of an axis may have.
+/// Possible distances between the marks of an axis.
 const STEPS_NS: &[i64] = &[
     SECOND_NS / 10,
     SECOND_NS / 5,
@@ -51,44 +51,44 @@ const STEPS_NS: &[i64] = &[
 pub struct TimeMark {
     /// Nanoseconds since 1970 UTC.
     pub time_ns: i64,
-    /// What is written there.
+    /// Label of the mark.
     pub label: String,
 }
 
 impl DisplayZone {
-    /// Coordinated universal time.
+    /// Returns coordinated universal time.
     pub fn utc() -> DisplayZone {
         DisplayZone(TimeZone::UTC)
     }
 
-    /// The machine's zone; UTC where it has none.
+    /// Returns the machine's zone; UTC if it has none.
     pub fn local() -> DisplayZone {
         DisplayZone(TimeZone::try_system().unwrap_or(TimeZone::UTC))
     }
 
-    /// A zone by its rule, such as `CET-1CEST,M3.5.0,M10.5.0/3`; `None` where
-    /// the rule is wrong.
+    /// Makes a zone from its POSIX rule, such as `CET-1CEST,M3.5.0,M10.5.0/3`; `None`
+    /// if the rule is invalid.
     pub fn rule(posix: &str) -> Option<DisplayZone> {
         TimeZone::posix(posix).ok().map(DisplayZone)
     }
 
     fn zoned(&self, time_ns: i64) -> Zoned {
-        // every i64 of nanoseconds lies within the calendar
+        // the calendar covers all times that an i64 of nanoseconds can express
         Timestamp::from_nanosecond(time_ns.into()).unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(self.0.clone())
     }
 
-    /// `22:20:11`.
+    /// Formats a time of day: `22:20:11`.
     pub fn clock(&self, time_ns: i64) -> String {
         self.zoned(time_ns).strftime("%H:%M:%S").to_string()
     }
 
-    /// `2026-11-21 22:20:11 UTC`.
+    /// Formats a time with date and zone: `2026-11-21 22:20:11 UTC`.
     pub fn moment(&self, time_ns: i64) -> String {
         self.zoned(time_ns).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
     }
 
-    /// `2026-11-21 22:20:11 to 22:20:41 UTC`, with the second date where it is another, and both zones where the clock
-    /// changes between winter and summer in it.
+    /// Formats a range: `2026-11-21 22:20:11 to 22:20:41 UTC`, with the second date if it differs, and with both zones
+    /// if the clock changes between winter and summer time in the range.
     pub fn range(&self, from_ns: i64, to_ns: i64) -> String {
         let (from, to) = (self.zoned(from_ns), self.zoned(to_ns));
         let start = if from.offset() == to.offset() { "%Y-%m-%d %H:%M:%S" } else { "%Y-%m-%d %H:%M:%S %Z" };
@@ -96,7 +96,7 @@ impl DisplayZone {
         format!("{} to {}", from.strftime(start), to.strftime(end))
     }
 
-    /// The same for two RFC 3339 times; as they stand, where they are none.
+    /// Formats a range between two RFC 3339 times; strings that are not such times are kept unchanged.
     pub fn range_between(&self, from: &str, to: &str) -> String {
         match (parse(from), parse(to)) {
             (Some(from_ns), Some(to_ns)) => self.range(from_ns, to_ns),
@@ -104,13 +104,13 @@ impl DisplayZone {
         }
     }
 
-    /// Marks of an axis over the window: at most `most`, at round local times.
-    pub fn marks(&self, from_ns: i64, to_ns: i64, most: usize) -> Vec<TimeMark> {
+    /// Returns the marks of an axis over the window: at most `max_count`, at round local times.
+    pub fn marks(&self, from_ns: i64, to_ns: i64, max_count: usize) -> Vec<TimeMark> {
         let span = to_ns.saturating_sub(from_ns);
-        if span <= 0 || most == 0 {
+        if span <= 0 || max_count == 0 {
             return Vec::new();
         }
-        let fits = |step: &&i64| ((span / **step) as usize) < most;
+        let fits = |step: &&i64| ((span / **step) as usize) < max_count;
         let step = STEPS_NS.iter().find(fits).or(STEPS_NS.last()).copied().unwrap_or(DAY_NS);
         let mut marks = Vec::new();
         let mut day = Some(self.zoned(from_ns).date());
@@ -126,13 +126,12 @@ impl DisplayZone {
             };
             marks.push(TimeMark { time_ns, label: zoned.strftime(format).to_string() });
         }
-        marks.truncate(most.max(1));
+        marks.truncate(max_count.max(1));
         marks
     }
 
-    /// Multiples of `step` in local time. Steps of an hour and more go by the
-    /// clock on the wall, so that marks stay at round hours over a change to
-    /// summer time.
+    /// Returns the multiples of `step` in local time. Steps of an hour and more follow
+    /// wall-clock time, so that marks stay at round hours across a change to summer time.
     fn round_times(&self, from_ns: i64, to_ns: i64, step: i64) -> Vec<i64> {
         let start = self.zoned(from_ns);
         let mut times = Vec::new();
@@ -157,7 +156,7 @@ impl DisplayZone {
             }
         }
         times.retain(|&time_ns| time_ns >= from_ns);
-        // the hour that a change to summer time skips would stand twice
+        // the hour that a change to summer time skips would otherwise appear twice
         times.dedup();
         times
     }

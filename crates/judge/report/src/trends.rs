@@ -1,4 +1,4 @@
-//! Trends in words, and their part of the page.
+//! Trends in words, and the section of the page on trends.
 
 use diskwright_base::units;
 use diskwright_diagnosis::Verdict;
@@ -12,23 +12,23 @@ use crate::model::{Chart, ChartLine};
 use crate::sections::table;
 use crate::time::{DisplayZone, length, parse};
 
-/// Trends that the screen tells at most.
+/// Largest number of trends on the screen.
 pub(crate) const TOLD: usize = 5;
-/// Charts on the page at most.
+/// Largest number of charts on the page.
 const CHARTS: usize = 24;
-/// Rows of the page's table at most.
+/// Largest number of rows of the page's table.
 const ROWS: usize = 120;
 
-/// `sda: average queue length`.
+/// Returns the name of a trend: `sda: average queue length`.
 pub(crate) fn name(trend: &Trend) -> String {
     if trend.quantity == trend.counter {
         return axis::counter_title(&trend.counter, &[&trend.instance]);
     }
-    // a formula stands as it is
+    // a formula is shown unchanged
     format!("{}{}", crate::words::place(&trend.instance), trend.quantity)
 }
 
-/// A slope with its interval: `falls by 1.5 % per day (1.2 % to 1.8 %)`.
+/// Puts a slope with its interval in words: `falls by 1.5 % per day (1.2 % to 1.8 %)`.
 fn heading(trend: &Trend) -> String {
     let (verb, sign) = if trend.slope_per_day < 0.0 { ("falls", -1.0) } else { ("grows", 1.0) };
     let show = |v: f64| units::display(sign * v, &trend.unit);
@@ -41,7 +41,7 @@ fn heading(trend: &Trend) -> String {
     format!("{verb} by {} per day{range}", show(trend.slope_per_day))
 }
 
-/// A moment, as exact as `wide_s` seconds of doubt allow: to the day or the minute.
+/// Formats a time to the minute, or only to the day if it is uncertain by `wide_s` seconds of more than a day.
 fn moment(rfc3339: &str, zone: &DisplayZone, wide_s: f64) -> String {
     let Some(time_ns) = parse(rfc3339) else { return rfc3339.to_owned() };
     let full = zone.moment(time_ns);
@@ -49,6 +49,7 @@ fn moment(rfc3339: &str, zone: &DisplayZone, wide_s: f64) -> String {
     full.get(..length).map_or(full.clone(), str::to_owned)
 }
 
+/// Returns the seconds from one RFC 3339 time to another; infinity if either is missing.
 fn apart_s(from: &Option<String>, to: &Option<String>) -> f64 {
     let time = |text: &Option<String>| parse(text.as_deref()?);
     match (time(from), time(to)) {
@@ -57,8 +58,8 @@ fn apart_s(from: &Option<String>, to: &Option<String>) -> f64 {
     }
 }
 
-/// When the limit is crossed: `crosses 2 requests about 2026-12-03 (2026-11-30
-/// to 2026-12-07)`.
+/// Describes the time at which the limit is crossed: `crosses 2 requests about
+/// 2026-12-03 (2026-11-30 to 2026-12-07)`.
 pub(crate) fn crossing(trend: &Trend, zone: &DisplayZone) -> Option<String> {
     let limit = units::display(trend.limit, &trend.unit);
     let wide = apart_s(&trend.crosses_earliest, &trend.crosses_latest);
@@ -79,7 +80,7 @@ fn stepped(step: &TrendStep, unit: &str) -> String {
     format!("{} to {}", units::display(step.before, unit), units::display(step.after, unit))
 }
 
-/// What changed, in words; `None` where nothing did.
+/// Describes the change in words; `None` if nothing changed.
 fn told(trend: &Trend, zone: &DisplayZone) -> Option<String> {
     let show = |v: f64| units::display(v, &trend.unit);
     if trend.shape == TrendShape::Line {
@@ -101,7 +102,7 @@ fn told(trend: &Trend, zone: &DisplayZone) -> Option<String> {
     ))
 }
 
-/// `day`, `2 h`, `95 min`.
+/// Returns the period of a rhythm: `day`, `2 h`, `95 min`.
 fn period(rhythm: &TrendRhythm) -> String {
     match rhythm.period {
         "other" if rhythm.period_s >= 600.0 => length((rhythm.period_s / 60.0).round() * 60.0),
@@ -118,19 +119,19 @@ fn peak(rhythm: &TrendRhythm, zone: &DisplayZone) -> String {
     }
 }
 
-/// The trends that matter, a line each; steps at one moment are one line.
+/// Returns the trends that matter, a line each; simultaneous steps share a line.
 pub(crate) fn lines(verdict: &Verdict, zone: &DisplayZone) -> Vec<String> {
     let window_s = apart_s(&Some(verdict.window.from.clone()), &Some(verdict.window.to.clone()));
     let mut lines: Vec<String> = Vec::new();
-    let mut told_already: Vec<&Trend> = Vec::new();
+    let mut reported: Vec<&Trend> = Vec::new();
     let matter: Vec<&Trend> = verdict.trends.iter().filter(|t| t.matters).collect();
     for trend in &matter {
-        if told_already.iter().any(|t| std::ptr::eq(*t, *trend)) {
+        if reported.iter().any(|t| std::ptr::eq(*t, *trend)) {
             continue;
         }
         let Some(words) = told(trend, zone) else { continue };
         let with: Vec<&&Trend> = matter.iter().filter(|t| together(trend, t, window_s)).collect();
-        told_already.extend(with.iter().map(|t| **t));
+        reported.extend(with.iter().map(|t| **t));
         let also = match with.as_slice() {
             [] => String::new(),
             [one] => format!(", together with {}", beside(one)),
@@ -146,7 +147,7 @@ fn beside(trend: &Trend) -> String {
     format!("{}{change}", name(trend))
 }
 
-/// Whether two steps are at about one moment.
+/// Returns true if two steps happened at about the same time.
 fn together(one: &Trend, other: &Trend, window_s: f64) -> bool {
     let step_time = |t: &Trend| t.step.as_ref().map(|s| s.at.clone());
     !std::ptr::eq(one, other)
@@ -155,13 +156,13 @@ fn together(one: &Trend, other: &Trend, window_s: f64) -> bool {
         && apart_s(&step_time(one), &step_time(other)).abs() <= 0.02 * window_s
 }
 
-/// How much may be noise.
+/// Returns the sentence on how much may be noise.
 pub(crate) fn caution(verdict: &Verdict) -> String {
     let questions = verdict.trend_questions;
     format!("Noise alone would show any of these in fewer than 1 of 20 logs ({questions} tests made).")
 }
 
-/// The page's section: charts of what changed, and a table of everything.
+/// Renders the page's section: charts of the changes, and a table of all trends.
 pub(crate) fn section(report: &HtmlReport, verdict: &Verdict) -> String {
     if verdict.trends.is_empty() {
         return String::new();
@@ -208,7 +209,7 @@ fn row(trend: &Trend, zone: &DisplayZone) -> Vec<String> {
     ]
 }
 
-/// A chart of a trend's own points; `None` where nothing significant was found.
+/// Charts a trend's own points; `None` if it has none.
 fn chart(verdict: &Verdict, trend: &Trend) -> Option<Chart> {
     let (from_ns, to_ns) = (parse(&verdict.window.from)?, parse(&verdict.window.to)?);
     let bucket = |v: &Option<f64>| ChartBucket::of(*v);

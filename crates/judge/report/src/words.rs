@@ -1,4 +1,4 @@
-//! Words for the parts of a verdict, shared by screen and page.
+//! Wording of the parts of a verdict, shared by screen and page.
 
 use diskwright_base::moment::rfc3339;
 use diskwright_base::units::plural;
@@ -13,7 +13,7 @@ use crate::time::{DisplayZone, length, parse};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// The documents that sources cite, by their short names.
+/// Short names and titles of the documents that sources cite.
 const DOCUMENTS: [(&str, &str); 5] = [
     ("SAS 1998", "\u{201c}Help! My NT Server Is Too Slow\u{201d}, SAS Institute, 1998"),
     ("Compaq 1997", "\u{201c}Disk Subsystem Performance and Scalability\u{201d}, Compaq, 1997"),
@@ -28,12 +28,12 @@ const DOCUMENTS: [(&str, &str); 5] = [
     ("InfoStor 1999", "\u{201c}Testing SQL 7.0 with various RAID systems\u{201d}, InfoStor, 1999"),
 ];
 
-/// Short name and title of the documents that a text cites.
+/// Returns short name and title of the documents that a text cites.
 pub(crate) fn cited(text: &str) -> Vec<(&'static str, &'static str)> {
     DOCUMENTS.into_iter().filter(|(name, _)| text.contains(name)).collect()
 }
 
-/// A bottleneck's name for people.
+/// Returns a bottleneck's name as it is shown.
 pub(crate) fn bottleneck(bottleneck: Bottleneck) -> &'static str {
     match bottleneck {
         Bottleneck::None => "no bottleneck",
@@ -43,22 +43,22 @@ pub(crate) fn bottleneck(bottleneck: Bottleneck) -> &'static str {
     }
 }
 
-/// The confidence in whole per cent.
+/// Formats the confidence in whole per cent.
 pub(crate) fn sure(verdict: &Verdict) -> String {
     format!("{} %", (verdict.confidence * 100.0).round())
 }
 
-/// `sda: ` before what is said of an instance. A Windows disk has the colon of its drive already: `0 C:`.
+/// Returns the prefix of a text on an instance: `sda: `. The name of a Windows disk already ends in a colon: `0 C:`.
 pub(crate) fn place(instance: &str) -> String {
     if instance.is_empty() { String::new() } else { format!("{}: ", instance.trim_end_matches(':')) }
 }
 
-/// `sda: more than two requests wait for each disk`.
+/// Returns instance and title of a finding: `sda: more than two requests wait for each disk`.
 pub(crate) fn titled(finding: &Finding) -> String {
     format!("{}{}", place(&finding.instance), finding.title)
 }
 
-/// How the value stands to the limit: `more than`.
+/// Returns the comparison of the value with the limit in words: `more than`.
 pub(crate) fn than(finding: &Finding) -> &'static str {
     match finding.compare {
         "at_least" => "at least",
@@ -68,21 +68,22 @@ pub(crate) fn than(finding: &Finding) -> &'static str {
     }
 }
 
-/// `more than 2 for 93 % of the time`.
+/// Describes the limit and how long it was exceeded: `more than 2 for 93 % of the time`.
 pub(crate) fn held(finding: &Finding, window_s: f64) -> String {
     let limit = axis::label(finding.limit, &finding.unit);
     let share = units::display(finding.share, "fraction");
     format!("{} {limit} for {share} of {}", than(finding), seen(finding.seen_s(window_s)))
 }
 
-/// `the time`, or `the 26 s it was seen` where most of the window tells nothing of it.
+/// Returns `the time`, or `the 26 s it was seen` if most of the window has no data on it.
 pub(crate) fn seen(seen_s: Option<f64>) -> String {
     seen_s.map_or("the time".to_owned(), |seen| format!("the {} it was seen", length(seen)))
 }
 
-/// `22:15:05 to 22:15:30 (25 s): disk vda, it is overloaded (87 %)`; of a phase without a bottleneck only that.
+/// Describes a phase: `22:15:05 to 22:15:30 (25 s): disk vda, it is overloaded (confidence 87 %)`; a phase without
+/// a bottleneck has no title.
 pub fn phase(phase: &VerdictPhase, zone: &DisplayZone) -> String {
-    let what = match (phase.bottleneck, phase.instance.as_str()) {
+    let subject = match (phase.bottleneck, phase.instance.as_str()) {
         (other, "") => bottleneck(other).to_owned(),
         (other, instance) => format!("{} {instance}", bottleneck(other)),
     };
@@ -94,11 +95,11 @@ pub fn phase(phase: &VerdictPhase, zone: &DisplayZone) -> String {
         _ => format!(" (confidence {:.0} %)", phase.confidence * 100.0),
     };
     let when = zone.range_between(&phase.from, &phase.to);
-    format!("{when} ({}){mark}: {what}{title}{sure}", length(phase.seconds))
+    format!("{when} ({}){mark}: {subject}{title}{sure}", length(phase.seconds))
 }
 
-/// What was measured beside a finding, without what the log lacks: name,
-/// value and unit. A counter of another object than the finding's says which.
+/// Returns further measurements of a finding, as far as the log has them: name,
+/// value and unit. The name of a counter of another object includes that object.
 pub(crate) fn evidence(finding: &Finding) -> Vec<(String, f64, &str)> {
     let name = |e: &Evidence| {
         let object = e.counter.split('.').next().unwrap_or_default();
@@ -108,12 +109,12 @@ pub(crate) fn evidence(finding: &Finding) -> Vec<(String, f64, &str)> {
     finding.evidence.iter().filter_map(|e| Some((name(e), e.value?, e.unit.as_str()))).collect()
 }
 
-/// The series with gaps as `NaN`.
+/// Returns the series of a finding with gaps as `NaN`.
 pub(crate) fn series(finding: &Finding) -> Vec<f64> {
     finding.series.iter().map(|v| v.unwrap_or(f64::NAN)).collect()
 }
 
-/// `postgres (812)`.
+/// Returns the name of a culprit: `postgres (812)`.
 pub(crate) fn culprit(culprit: &Culprit) -> String {
     match culprit.pid {
         Some(pid) => format!("{} ({pid})", culprit.name),
@@ -121,19 +122,19 @@ pub(crate) fn culprit(culprit: &Culprit) -> String {
     }
 }
 
-/// `postgres (812)`.
+/// Returns the name of a program: `postgres (812)`.
 pub(crate) fn program(program: &ProgramActivity) -> String {
     format!("{} ({})", program.name, program.pid)
 }
 
-/// How long the machine was watched: `5 min, 288 ticks, 1 gap`.
+/// Describes the observed time: `5 min, 288 ticks, 1 gap`.
 pub(crate) fn watched(verdict: &Verdict) -> String {
     let window = &verdict.window;
     let gaps = if window.gaps == 0 { String::new() } else { format!(", {}", plural(window.gaps, "gap", "gaps")) };
     format!("{}, {}{gaps}", length(window.seconds), plural(window.ticks, "tick", "ticks"))
 }
 
-/// What could not be judged or read, in a line; where nothing could be said, with what would help.
+/// Lists in a line what could not be judged or read; if there was not enough data for a verdict, also what would help.
 pub(crate) fn not_judged(verdict: &Verdict) -> String {
     let mut parts = Vec::new();
     if !verdict.unjudged.is_empty() {
@@ -143,17 +144,17 @@ pub(crate) fn not_judged(verdict: &Verdict) -> String {
     if unseen > 0 {
         parts.push(format!("{} could not be read", plural(unseen, "source", "sources")));
     }
-    let said = parts.join(", ");
+    let summary = parts.join(", ");
     match verdict.missing.short.as_str() {
-        _ if said.is_empty() => said,
+        _ if summary.is_empty() => summary,
         short if verdict.bottleneck == Bottleneck::Unknown && !short.is_empty() => {
-            format!("{said}. To judge more next time, {short} (commands: `--json`, `report`)")
+            format!("{summary}. To judge more next time, {short} (commands: `--json`, `report`)")
         }
-        _ => format!("{said} (`--json`, `report`)"),
+        _ => format!("{summary} (`--json`, `report`)"),
     }
 }
 
-/// A remark's kind for people; `None` for kinds that are told elsewhere.
+/// Returns a remark's kind as it is shown; `None` for kinds that are shown elsewhere.
 pub(crate) fn remark_kind(kind: &str) -> Option<&'static str> {
     match kind {
         "gap" => Some("Gap"),
@@ -164,41 +165,43 @@ pub(crate) fn remark_kind(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// `sda: requests queue, for 12 min from 02:10 (8 % of the time in total); look at
-/// it with --from … --to …`.
+/// Describes an episode: `sda: requests queue, for 12 min from 02:10 (8 % of the time in
+/// total); look at it with --from … --to …`.
 pub fn episode(episode: &Episode, window_s: f64, zone: &DisplayZone) -> String {
-    let of = place(&episode.instance);
+    let prefix = place(&episode.instance);
     let title = &episode.title;
     let lasted = length(episode.longest_s);
     let from = parse(&episode.from).map_or_else(|| episode.from.clone(), |ns| zone.moment(ns));
     let share = units::display(episode.share, "fraction");
     let time = seen(seen_s(episode.judged_s, window_s));
-    // to the second: nobody types milliseconds. A window has the ticks that end in it, also the one that ends where it
-    // begins, and that one is of the time before
+    // rounded to seconds, which are easier to type. A window includes the ticks that end in it, even the tick that ends
+    // exactly at its start; that tick covers the time before, so the start is rounded up to the next second
     let second = |time: &str, more_ns: i64| {
         let whole = |ns: i64| ns.saturating_add(more_ns).div_euclid(SECOND_NS) * SECOND_NS;
         parse(time).map_or_else(|| time.to_owned(), |ns| rfc3339(whole(ns)))
     };
     let look = format!("--from {} --to {}", second(&episode.from, SECOND_NS), second(&episode.to, SECOND_NS - 1));
-    format!("{of}{title}, for {lasted} from {from} ({share} of {time} in total); look at it with {look}")
+    format!("{prefix}{title}, for {lasted} from {from} ({share} of {time} in total); look at it with {look}")
 }
 
-/// Who asked for an operation, and for others' writes who dirtied the pages.
-pub(crate) fn asked(asked: &AskedOperation) -> String {
+/// Describes the programs that requested an operation; for writes by the kernel, also
+/// the programs that dirtied the pages.
+pub(crate) fn asked(operation: &AskedOperation) -> String {
     let share = |a: &AskingProgram| format!("{} {:.0} %", a.name, a.share * 100.0);
     let list = |askers: &[AskingProgram]| askers.iter().map(share).collect::<Vec<_>>().join(", ");
-    let mut words = format!("{}: {} of its time at the disk", asked.operation.replace('_', " "), list(&asked.askers));
-    if asked.programs > asked.askers.len() {
-        words.push_str(&format!(" ({} programs in all)", asked.programs));
+    let name = operation.operation.replace('_', " ");
+    let mut words = format!("{name}: {} of its time at the disk", list(&operation.askers));
+    if operation.programs > operation.askers.len() {
+        words.push_str(&format!(" ({} programs in all)", operation.programs));
     }
-    match asked.sure.as_str() {
+    match operation.sure.as_str() {
         "sure" => {}
         "unknown" => words.push_str("; the kernel wrote for other programs; which ones is unknown"),
         sure => {
             let how = if sure == "likely" { "likely" } else { "a guess" };
             words.push_str(&format!(
                 "; the kernel wrote for other programs, {how}: {} of the bytes",
-                list(&asked.dirtied_by)
+                list(&operation.dirtied_by)
             ));
         }
     }

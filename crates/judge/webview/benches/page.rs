@@ -1,5 +1,5 @@
-//! What the page costs: how long a zoom into a log of seven days and 24 disks takes, and what 32 viewers of a
-//! recording take of a processor. `-- --tiny` does both in small, so that they do not rot.
+//! Cost of the page: time of a zoom into a log of seven days and 24 disks, and processor share of 32 viewers of a
+//! recording. `-- --tiny` runs a small version of both, to check that they still work.
 #![allow(
     missing_docs,
     clippy::disallowed_macros,

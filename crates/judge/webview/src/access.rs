@@ -1,25 +1,25 @@
-//! Who may ask, and from where: the host that was named, the page that asks, the token. What the
-//! headers of every answer forbid a browser.
+//! Access control: checks the Host header, the origin of a request and the token, and adds security headers to every
+//! answer.
 
 use diskwright_httpserver::{HttpAnswer, HttpRequest};
 
-/// How the name of the cookie begins that holds the token.
+/// Prefix of the name of the cookie that holds the token.
 const COOKIE: &str = "diskwright";
 
-/// Who may ask.
+/// Access rules.
 #[derive(Clone, Debug, Default)]
 pub struct WebAccess {
-    /// Names of this machine by which it may be asked, beside `localhost` and addresses. A name that
-    /// somebody else's name server gave to our address is not among them.
+    /// Host names that requests may use, in addition to `localhost` and addresses. Other names are refused, because a
+    /// foreign name server may resolve its name to our address (DNS rebinding).
     pub names: Vec<String>,
-    /// What everybody must know; without one, everybody who reaches the server may ask.
+    /// Token that every client must present; `None` lets everybody who reaches the server in.
     pub token: Option<String>,
 }
 
-/// So many random bytes in hexadecimal digits.
+/// Returns this number of random bytes as hexadecimal digits.
 ///
 /// # Errors
-/// Where the kernel gives none.
+/// Where the kernel provides none.
 pub fn random_text(bytes: usize) -> std::io::Result<String> {
     let mut random = vec![0u8; bytes];
     let mut filled = 0;
@@ -29,25 +29,26 @@ pub fn random_text(bytes: usize) -> std::io::Result<String> {
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Compares without telling by its time where two texts differ.
+/// Compares two texts in a time that does not depend on where they differ.
 fn is_equal(one: &str, other: &str) -> bool {
     let differ = one.bytes().zip(other.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
     std::hint::black_box(differ) == 0 && one.len() == other.len()
 }
 
-/// What a request is refused with.
+/// Answer that refuses a request, with a status and a text.
 fn refused(status: &'static str, text: &str) -> Option<HttpAnswer> {
     Some(secured(HttpAnswer::plain(status, text), None))
 }
 
 impl WebAccess {
-    /// The answer to one who may not ask, or who showed the token and is sent on; `None` for all others.
+    /// Returns the answer that refuses a request, or that redirects a client which has just presented the token; `None`
+    /// where the request is allowed.
     pub fn refusal(&self, request: &HttpRequest) -> Option<HttpAnswer> {
         let host = request.header("host").unwrap_or_default();
         if !self.is_ours(host_name(host)) {
             return refused("403 Forbidden", "this server does not answer to that host name; --name NAME allows it\n");
         }
-        // a browser says where a request comes from; other programs say nothing
+        // browsers send the site that a request comes from; other programs send nothing
         let site = request.header("sec-fetch-site").unwrap_or("none");
         if !matches!(site, "none" | "same-origin") && request.path != "/" {
             return refused("403 Forbidden", "requests from other sites are refused\n");
@@ -62,7 +63,7 @@ impl WebAccess {
         }
     }
 
-    /// A change is made by our own page only.
+    /// Refuses a POST that does not come from the server's own page.
     fn foreign_change(&self, request: &HttpRequest, host: &str) -> Option<HttpAnswer> {
         let origin = request.header("origin").unwrap_or_default();
         let authority = origin.split_once("://").map_or("", |(_, authority)| authority);
@@ -88,7 +89,7 @@ impl WebAccess {
             return None;
         }
         if request.path == "/" && request.parameter("token").is_some_and(|shown| is_equal(&shown, token)) {
-            // sent on, so that the token does not stay in the address
+            // redirected, so that the token does not stay in the address bar
             let mut answer = HttpAnswer::plain("303 See Other", "");
             answer.headers.push(("Location", "/".into()));
             let cookie = format!("{own}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age=2592000");
@@ -99,7 +100,7 @@ impl WebAccess {
         refused("401 Unauthorized\r\nWWW-Authenticate: Bearer", text)
     }
 
-    /// An address is nobody's name; of names, only our own.
+    /// True for an IP address, `localhost` and the configured names.
     fn is_ours(&self, name: &str) -> bool {
         let is_address = name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
         is_address
@@ -109,7 +110,7 @@ impl WebAccess {
     }
 }
 
-/// `[::1]:9190` and `db1:9190` without the port.
+/// Host without its port, as of `[::1]:9190` and `db1:9190`.
 fn host_name(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,
@@ -117,8 +118,8 @@ fn host_name(host: &str) -> &str {
     }
 }
 
-/// The name of the cookie for a host and port: browsers send a cookie to all ports of its host, so that of one name
-/// each server would overwrite the token of the others.
+/// Name of the cookie for a host and port. Browsers send a cookie to all ports of its host, so with a common name each
+/// server would overwrite the token of the others.
 fn cookie_of(host: &str) -> String {
     match host[host_name(host).len()..].trim_start_matches(':') {
         "" => COOKIE.to_owned(),
@@ -126,8 +127,8 @@ fn cookie_of(host: &str) -> String {
     }
 }
 
-/// The answer with what forbids browsers to keep it, frame it, guess its type or run anything else in it. `nonce` is
-/// what the page's own scripts and styles bear.
+/// Adds headers that forbid browsers to cache the answer, frame it, guess its type or run foreign scripts in it.
+/// `nonce` is that of the page's own scripts and styles.
 pub fn secured(mut answer: HttpAnswer, nonce: Option<&str>) -> HttpAnswer {
     let policy = match nonce {
         Some(nonce) => format!(

@@ -1,4 +1,4 @@
-//! What can be asked: the page, and data about a host, a moment, a stretch.
+//! HTTP interface: the page, and data about a host, a moment or a stretch.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -16,25 +16,26 @@ use crate::host::HostState;
 use crate::source::Stretch;
 use crate::{page, shapes, threads};
 
-/// Points of a line at most.
+/// Largest number of points of a line.
 const MOST_POINTS: usize = 4000;
-/// Points of a line, where nothing is said.
+/// Default number of points of a line.
 const USUAL_POINTS: usize = 600;
-/// Stretches that are read tick by tick hold so many ticks at most, where there is an overview to read instead.
+/// Longest stretch, in ticks, that is read tick by tick where an overview could be used instead.
 const MOST_TICKS: i64 = 30_000;
-/// Answers that are kept for the next who asks the same, and their bytes.
+/// Largest number of cached answers, and of their bytes.
 const KEPT: (usize, usize) = (64, 32 << 20);
-/// Answers that take long, at a time; of the threads that make answers, the rest is for those that do not.
+/// Largest number of slow answers at a time; the remaining threads are reserved for fast ones.
 const MOST_LONG: usize = 2;
-/// What a time in milliseconds loses as a number of a browser: a tick at the very end of a stretch is part of it.
+/// Rounding error of a time in milliseconds as a JavaScript number, nanoseconds: a tick at the very end of a stretch
+/// belongs to it.
 const ROUNDING: i64 = 1_000;
-/// Times lie nearer to 1970 than this, milliseconds (the year 2115): what lies between two fits in nanoseconds.
+/// Largest distance of a time from 1970, milliseconds (the year 2115), so that differences fit into nanoseconds.
 const MOST_MS: f64 = 4.6e12;
-/// The longest bookmark, characters.
+/// Longest text of a bookmark, characters.
 const LONGEST_MARK: usize = 500;
 const JSON: &str = "application/json";
 
-/// Answers of a while ago.
+/// Cache of recent answers.
 #[derive(Default)]
 pub struct AnswerCache(Mutex<VecDeque<(String, Arc<[u8]>)>>);
 
@@ -53,14 +54,14 @@ impl AnswerCache {
     }
 }
 
-/// The page and its data.
+/// Serves the page and its data.
 pub struct WebService {
-    /// How many answers that take long are being made.
+    /// Number of slow answers in progress.
     pub long: Arc<AtomicUsize>,
     pub access: WebAccess,
     pub hosts: Arc<Vec<Arc<HostState>>>,
     pub cache: Arc<AnswerCache>,
-    /// Asks for a host's overview to be made.
+    /// Requests a host's overview by its id.
     pub begin: std::sync::mpsc::Sender<usize>,
     pub version: String,
 }
@@ -93,7 +94,7 @@ impl HttpService for WebService {
         }
         let (host, cache, request) = (Arc::clone(host), Arc::clone(&self.cache), request.clone());
         if !matches!(request.path.as_str(), "/api/host" | "/api/range" | "/api/mark") {
-            // the others keep threads for themselves, so that a zoom waits for no report
+            // fast answers keep threads in reserve, so that a zoom does not wait for a report
             let Some(place) = LongPlace::take(&self.long) else {
                 return plain("503 Service Unavailable\r\nRetry-After: 1", "too many requests");
             };
@@ -106,11 +107,12 @@ impl HttpService for WebService {
     }
 }
 
-/// A place among the answers that take long; it is free again when this is dropped.
+/// Slot for a slow answer, released on drop.
 struct LongPlace(Arc<AtomicUsize>);
 
 impl LongPlace {
     fn take(long: &Arc<AtomicUsize>) -> Option<LongPlace> {
+        // created first, so that dropping it on failure undoes the count
         let place = LongPlace(Arc::clone(long));
         (long.fetch_add(1, Ordering::Relaxed) < MOST_LONG).then_some(place)
     }
@@ -144,10 +146,10 @@ impl WebService {
     }
 }
 
-/// The stream of a live host; 204 tells a browser not to ask again.
+/// Event stream of a live host; for others 204, which tells a browser not to reconnect.
 fn stream(host: &Arc<HostState>, id: usize, request: &HttpRequest) -> HttpReply {
     if !host.is_live() || request.is_head() {
-        // it has no body, not even an empty line: the next answer on the connection would begin with it
+        // 204 must have no body, not even an empty line: it would be read as the start of the next answer
         return HttpReply::Now(secured(HttpAnswer::plain("204 No Content", ""), None));
     }
     let seen = request.header("last-event-id").and_then(|id| id.parse().ok());
@@ -155,12 +157,12 @@ fn stream(host: &Arc<HostState>, id: usize, request: &HttpRequest) -> HttpReply 
     HttpReply::Stream(secured(answer, None), id)
 }
 
-/// How much of a host is known: whether its log was read, and up to where.
+/// Read state of a host: whether its log was read completely, and up to which time.
 fn known(host: &HostState) -> (bool, Option<i64>) {
     (host.is_read(), host.with_overview(|overview| overview.until_ns))
 }
 
-/// What an answer is kept under. A log that grows has other answers, and so has one of which more was read since.
+/// Cache key of an answer. It includes the extent of the log and of what was read of it, because both change answers.
 pub fn cache_key(host: &HostState, id: usize, request: &HttpRequest) -> String {
     let stretch = ["at", "from", "to", "shown", "judged", "all", "points", "counters", "from2", "to2"];
     let words = stretch.map(|name| request.parameter(name).unwrap_or_default()).join("&");
@@ -172,7 +174,7 @@ pub fn cache_key(host: &HostState, id: usize, request: &HttpRequest) -> String {
     format!("{id}{}?{words}@{state}", request.path)
 }
 
-/// An answer that takes a moment.
+/// Makes the answer to a request for data, or takes it from the cache.
 fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpRequest) -> HttpAnswer {
     let kept = matches!(request.path.as_str(), "/api/view" | "/api/range" | "/api/heat" | "/api/compare");
     let before = known(host);
@@ -192,7 +194,7 @@ fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpReques
     match made {
         Ok(document) => {
             let body: Arc<[u8]> = document.to_string().into_bytes().into();
-            // what was read or forgotten meanwhile may be in it only in part
+            // an overview that was read or dropped meanwhile may be in the answer only in part
             if kept && before == known(host) {
                 cache.keep(key, &body);
             }
@@ -205,14 +207,14 @@ fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpReques
     }
 }
 
-/// A time or a length of the query, milliseconds there, nanoseconds here.
+/// Parses a time or length of the query, given in milliseconds, into nanoseconds.
 fn time(request: &HttpRequest, name: &str) -> Result<Option<i64>, String> {
     let Some(text) = request.parameter(name).filter(|text| !text.is_empty()) else { return Ok(None) };
     let found: Option<f64> = text.parse().ok().filter(|ms: &f64| ms.is_finite() && ms.abs() < MOST_MS);
     found.map(|ms| Some((ms * 1e6) as i64)).ok_or_else(|| format!("{name} is not a time in milliseconds since 1970"))
 }
 
-/// A stretch of the query, inside of what there is; all where it says none.
+/// Parses a stretch of the query; by default the whole recording.
 fn stretch(host: &HostState, request: &HttpRequest, names: [&str; 2]) -> Result<Stretch, String> {
     let (first, last) = host.range();
     let from = time(request, names[0])?.unwrap_or(first);
@@ -220,7 +222,8 @@ fn stretch(host: &HostState, request: &HttpRequest, names: [&str; 2]) -> Result<
     if from >= to { Err(format!("{} is not before {}", names[0], names[1])) } else { Ok((from, to)) }
 }
 
-/// The same of a stretch that is judged: a page on nothing would look like one on something.
+/// Parses a stretch to be judged; an error where nothing was recorded in it, because a page on an empty stretch would
+/// be misleading.
 fn part(host: &HostState, request: &HttpRequest, names: [&str; 2]) -> Result<Stretch, String> {
     let (from, to) = stretch(host, request, names)?;
     let (first, last) = host.range();
@@ -242,7 +245,7 @@ fn view(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     host.view(cursor_ns, (shown, judged), all_devices).map(|view| shapes::view(&view))
 }
 
-/// Waits for nobody: what is not read yet is said to be so.
+/// Error where nothing of the log has been read yet; it does not wait.
 fn ready(host: &HostState) -> Result<(), String> {
     if host.range().1 == 0 { Err("it is still loading".into()) } else { Ok(()) }
 }
@@ -257,18 +260,18 @@ fn range(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     let width = host.with_overview(|overview| overview.reducer.width_ns()).unwrap_or(i64::MAX);
     let (first, last) = host.range();
     let inside = to.min(last) - from.max(first);
-    // half as many points are enough: a log that is read tick by tick takes longer
+    // half of the requested resolution is enough: reading tick by tick takes longer
     let is_fine = width / 2 <= (to - from) / points as i64;
     let is_long = inside / host.source.interval_ns() > MOST_TICKS;
     let from_overview = is_fine || is_long || !host.is_read();
     let lines = if from_overview {
-        // coarser where the log has no more to say
+        // no more points than the overview has
         let points = points.min(usize::try_from((to - from) / width.max(1)).unwrap_or(points).max(10));
         let lines = host.with_overview(|overview| overview.reducer.lines(&counters, (from, to), points));
         lines.unwrap_or_default()
     } else {
-        let most = usize::try_from((to - from) / host.source.interval_ns()).unwrap_or(points).max(10);
-        ticks(host, counters, (from, to), points.min(most))?
+        let max_points = usize::try_from((to - from) / host.source.interval_ns()).unwrap_or(points).max(10);
+        ticks(host, counters, (from, to), points.min(max_points))?
     };
     let wide = (from - ROUNDING, to + ROUNDING);
     let inside = |time_ns: i64| (wide.0..=wide.1).contains(&time_ns);
@@ -292,7 +295,7 @@ fn range(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     }))
 }
 
-/// A short stretch, tick by tick.
+/// Lines of a short stretch, reduced from its ticks.
 fn ticks(
     host: &HostState,
     counters: Vec<String>,
@@ -312,7 +315,7 @@ fn ticks(
     // a tick covers the time before it
     let until = to.saturating_add(interval);
     history.read(from, until, &mut each)?;
-    // the one that covers the end may be longer than usual
+    // the tick that covers the end may be longer than usual
     let longest = host.with_overview(|overview| overview.longest_ns).unwrap_or(0);
     if reached.get() < to && longest > interval {
         let longest = longest.min(interval.saturating_mul(MOST_TICKS));

@@ -1,4 +1,4 @@
-//! A host while it is looked at: its overview in memory, and its newest frame.
+//! State of a viewed host: its overview in memory, and its newest frame.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -15,21 +15,21 @@ use crate::WebSettings;
 use crate::shapes;
 use crate::source::HostSource;
 
-/// Ticks that a reader which was cut off can be given again.
+/// Number of ticks kept for clients that reconnect.
 const RECENT: usize = 900;
-/// What a live frame's values are means over, at least.
+/// Shortest time over which values of a live frame are averaged.
 const SHOWN_NS: i64 = 5_000_000_000;
-/// What its verdict is about, at least.
+/// Shortest judged time of a live frame.
 const JUDGED_NS: i64 = 60_000_000_000;
-/// It is made anew when such a part of that has passed.
+/// A live frame is judged again after this fraction of the judged time.
 const JUDGED_STEPS: i64 = 12;
-/// How far back its devices' small charts go.
+/// Shortest span of the devices' small charts.
 const BESIDE_NS: i64 = 300_000_000_000;
-/// Points of them.
+/// Number of points of the small charts.
 const BESIDE: usize = 60;
-/// Processes of a stretch that come from tables of so much time at most, so that memory is bounded.
+/// Longest stretch whose process tables are read, so that memory is bounded.
 const MOST_SHOWN_NS: i64 = 1_800_000_000_000;
-/// Pauses before a host that could not be read is read again: the first, and the longest; each is twice the last.
+/// First and longest pause before an unreadable host is read again; each pause is twice the last.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// A tick's values, in the order of the overview's series.
@@ -38,35 +38,35 @@ type ValueRow = (i64, Vec<Option<f32>>);
 /// The newest frame of a live host.
 #[derive(Default)]
 struct LiveFrames {
-    /// `"view": …` and what stands beside it, without ticks.
+    /// JSON members of the newest frame, such as `"view": …`, without its ticks.
     newest: String,
-    /// The last tick of it.
+    /// Last tick of the newest frame.
     until_ns: i64,
     recent: VecDeque<ValueRow>,
 }
 
-/// When a host that could not be read may be read again.
+/// Time at which an unreadable host may be read again.
 #[derive(Default)]
 struct ReadRetry {
     pause: Duration,
     due: Option<Instant>,
 }
 
-/// A host.
+/// State of a host.
 pub struct HostState {
-    /// What it is read from.
+    /// Source that it is read from.
     pub source: Box<dyn HostSource>,
     pub settings: Arc<WebSettings>,
     overview: RwLock<Option<LogOverview>>,
     frames: Mutex<LiveFrames>,
     summary: Mutex<Option<Result<Verdict, String>>>,
-    /// Its overview is being made, or was.
+    /// Its overview is being made, or has been made.
     is_begun: AtomicBool,
     retry: Mutex<ReadRetry>,
     is_read: AtomicBool,
-    /// Its end moves, as of the last look: the source itself may be reading a slow disk.
+    /// True where the recording continues, as of the last refresh; cached because the source may block on a slow disk.
     is_live: AtomicBool,
-    /// It has distributions of latency.
+    /// True where it has latency distributions.
     has_heat: AtomicBool,
     range: (AtomicI64, AtomicI64),
     fault: Mutex<Option<String>>,
@@ -77,11 +77,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn ms(ns: i64) -> f64 {
-    // whole milliseconds are exact in a browser
+    // whole milliseconds are exact as JavaScript numbers
     ns as f64 / 1e6
 }
 
 impl HostState {
+    /// Creates the state of a host of which nothing has been read.
     pub fn new(source: Box<dyn HostSource>, settings: Arc<WebSettings>) -> HostState {
         let (summary, is_live) = (source.verdict(), AtomicBool::new(source.is_live()));
         HostState {
@@ -100,16 +101,17 @@ impl HostState {
         }
     }
 
-    /// First and last tick that are known.
+    /// First and last known tick.
     pub fn range(&self) -> (i64, i64) {
         (self.range.0.load(Ordering::Relaxed), self.range.1.load(Ordering::Relaxed))
     }
 
+    /// True where its whole log has been read into the overview.
     pub fn is_read(&self) -> bool {
         self.is_read.load(Ordering::Relaxed)
     }
 
-    /// True where its end moves; waits for nobody.
+    /// True where the recording continues; does not block.
     pub fn is_live(&self) -> bool {
         self.is_live.load(Ordering::Relaxed)
     }
@@ -119,7 +121,7 @@ impl HostState {
         Viewer::new(settings.panels.clone(), settings.pack.clone(), settings.ceilings.clone())
     }
 
-    /// Learns the range of what is there now.
+    /// Updates the range of the recording.
     pub fn refresh(&self) -> Result<(), String> {
         self.source.refresh()?;
         self.is_live.store(self.source.is_live(), Ordering::Relaxed);
@@ -130,12 +132,12 @@ impl HostState {
         Ok(())
     }
 
-    /// Reads what is new into the overview; the first time, all.
+    /// Reads new ticks into the overview, the first time all of them, and returns the values of the new ticks.
     pub fn read(&self) -> Result<Vec<ValueRow>, String> {
         self.source.prepare()?;
         self.refresh()?;
         let (first, last) = self.range();
-        // a machine whose clock was set back has forgotten what comes a second time, and so does its overview
+        // after the clock was set back, the source has dropped ticks, so the overview is made again
         let is_first = self.with_overview(|overview| overview.until_ns <= last) != Some(true);
         if is_first {
             let fresh = LogOverview::new(self.settings.panels.clone(), first, self.source.interval_ns());
@@ -143,7 +145,7 @@ impl HostState {
         }
         let until = self.with_overview(|overview| overview.until_ns).unwrap_or(i64::MIN);
         let mut rows = Vec::new();
-        // with what is new, the last tick again: a recorder writes its alerts after it, which may have come since
+        // the last tick is read again, because a recorder writes alerts after the tick that they belong to
         let from = if last > until { until } else { until.saturating_add(1) };
         self.source.history()?.read(from.max(first), last, &mut |piece| {
             let mut guard = self.overview.write().unwrap_or_else(PoisonError::into_inner);
@@ -162,13 +164,14 @@ impl HostState {
         Ok(rows)
     }
 
-    /// True for one caller where its overview is to be made: nobody has begun, and the pause after a failure is over.
+    /// Returns true to exactly one caller, who then makes the overview: nobody has started, and the pause after a
+    /// failure is over.
     pub fn begins(&self) -> bool {
         let waits = lock(&self.retry).due.is_some_and(|due| Instant::now() < due);
         !waits && !self.is_begun.swap(true, Ordering::Relaxed)
     }
 
-    /// Keeps what became of reading it; after a failure the next who asks begins again, but not at once.
+    /// Records the result of reading; after a failure it may be tried again after a pause.
     pub fn was_read(&self, fault: Option<String>) {
         let failed = fault.is_some();
         self.fail(fault);
@@ -180,28 +183,28 @@ impl HostState {
             return;
         }
         *retry = ReadRetry::default();
-        // what the list says of it was said when it could not be read
+        // the error in the list of hosts is outdated
         lock(&self.summary).take_if(|summary| summary.is_err());
     }
 
-    /// Keeps why it cannot be read.
+    /// Sets or clears the reason why it cannot be read.
     pub fn fail(&self, fault: Option<String>) {
         *lock(&self.fault) = fault;
     }
 
-    /// Forgets the overview; it is made again when somebody asks.
+    /// Drops the overview; it is made again on the next request.
     pub fn forget(&self) {
         *self.overview.write().unwrap_or_else(PoisonError::into_inner) = None;
         self.is_read.store(false, Ordering::Relaxed);
         self.is_begun.store(false, Ordering::Relaxed);
     }
 
-    /// What the overview says, once there is one.
+    /// Calls `of` with the overview, once there is one.
     pub fn with_overview<T>(&self, of: impl FnOnce(&LogOverview) -> T) -> Option<T> {
         self.overview.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(of)
     }
 
-    /// Sets a bookmark. It is put into the overview too, which reads only what comes after its last tick: a bookmark
+    /// Sets a bookmark. It is also added to the overview, which reads only what follows its last tick, while a bookmark
     /// may be earlier.
     pub fn mark(&self, time_ns: i64, text: &str) -> Result<(), String> {
         self.source.mark(time_ns, text)?;
@@ -212,7 +215,7 @@ impl HostState {
         Ok(())
     }
 
-    /// The view of a moment; `judged_ns` before it were judged, over `shown_ns` values are means.
+    /// The view of a moment; `judged_ns` before it are judged, and values are averaged over `shown_ns`.
     pub fn view(
         &self,
         cursor_ns: i64,
@@ -236,7 +239,7 @@ impl HostState {
         }
     }
 
-    /// Takes in what has come, and gives the event of the newest frame where there is one.
+    /// Reads new ticks and returns the event of the newest frame, where there is a new one.
     pub fn next_frame(&self, viewer: &mut Viewer) -> Result<Option<Vec<u8>>, String> {
         let rows = self.read()?;
         let (first, last) = self.range();
@@ -265,25 +268,25 @@ impl HostState {
         Ok(Some(event(&frames, before, rows.iter())))
     }
 
-    /// A viewer for [`Self::next_frame`], which remembers from frame to frame.
+    /// A viewer for [`Self::next_frame`], which caches from frame to frame.
     pub fn frame_viewer(&self) -> Viewer {
         self.viewer()
     }
 
-    /// The first event of a reader, with the ticks since the one that it saw last.
+    /// The first event for a client, with the ticks since the last one that it saw.
     pub fn first_event(&self, last_seen_ns: Option<i64>) -> Vec<u8> {
         let frames = lock(&self.frames);
         if frames.newest.is_empty() {
             return b"retry: 2000\n: the first frame is being made\n\n".to_vec();
         }
         let oldest = frames.recent.front().map_or(i64::MAX, |(time_ns, _)| *time_ns);
-        // one that missed more than is kept reads all anew
+        // a client that missed more than is kept loads everything again
         let known = last_seen_ns.filter(|seen| *seen >= oldest).unwrap_or(0);
         let rows = frames.recent.iter().filter(|(time_ns, _)| known > 0 && *time_ns > known);
         [b"retry: 2000\n".as_slice(), &event(&frames, known, rows)].concat()
     }
 
-    /// What is known of the host.
+    /// JSON document about the host.
     pub fn describe(&self) -> Value {
         let (first, last) = self.range();
         let read_ns = self.with_overview(|overview| overview.until_ns).unwrap_or(first).clamp(first, last.max(first));
@@ -307,7 +310,7 @@ impl HostState {
         })
     }
 
-    /// Its line in the list of hosts.
+    /// Its entry in the list of hosts.
     pub fn list(&self, id: usize) -> Value {
         let (first, last) = self.range();
         let summary = lock(&self.summary).clone();
@@ -326,12 +329,12 @@ impl HostState {
         })
     }
 
-    /// True where nobody has judged all of it yet.
+    /// True where its whole log has not been judged yet.
     pub fn is_unjudged(&self) -> bool {
         lock(&self.summary).is_none()
     }
 
-    /// Judges all of it, for the list.
+    /// Judges the whole log, for the list of hosts.
     pub fn judge(&self) {
         let judged = self.source.prepare().and_then(|()| self.refresh()).and_then(|()| {
             let (first, last) = self.range();
@@ -342,7 +345,7 @@ impl HostState {
     }
 }
 
-/// True where percentiles of single requests are among the series.
+/// True where the schema has percentiles of request latency.
 fn has_latency(schema: &Schema) -> bool {
     static COUNTERS: LazyLock<HashSet<String>> = LazyLock::new(|| latency_view::counters().collect());
     schema.series.iter().any(|series| COUNTERS.contains(&series.counter))

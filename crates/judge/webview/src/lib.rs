@@ -1,15 +1,15 @@
-//! The live view in a browser: one page, the data that it asks for, and a stream of frames.
+//! The live view in a browser: one page, the data that it requests, and a stream of frames.
 //!
-//! What a moment looks like is the crate `dashboard`'s, as in a terminal. Here:
+//! The crate `dashboard` computes the view of a moment, as for a terminal. Here:
 //!
-//! - `source`: what is asked of a host's history, which the command implements
-//! - `access`: who may ask, and what browsers are forbidden
-//! - `host`: a host's overview and newest frame; `threads`: who makes them
-//! - `api`: what can be asked; `shapes`: what of a view is sent
+//! - `host_source`: the source of a host's history, which the command implements
+//! - `access`: access control and security headers
+//! - `host_state`: a host's overview and newest frame; `threads`: the threads that make them
+//! - `api`: the HTTP interface; `reduced_json`: the parts of a view that are sent
 //! - `page`: the document, from the files in `page/`
 //!
-//! A frame is made once and the same bytes go to all who look. Nobody who looks can hold up who records:
-//! they have only the log, or what a sampler's thread has handed over, in common.
+//! A frame is made once, and the same bytes go to all clients. Clients cannot delay the recorder: they share only the
+//! log with it, or the ticks that the sampler's thread has handed over.
 
 mod access;
 mod api;
@@ -36,31 +36,31 @@ pub use source::{HostSource, Stretch};
 use api::WebService;
 use host::HostState;
 
-/// What all hosts are shown and judged by.
+/// Settings for all hosts.
 #[derive(Clone)]
 pub struct WebSettings {
-    /// What is shown.
+    /// The panels.
     pub panels: Panels,
-    /// By whose rules it is judged.
+    /// The pack of rules to judge by.
     pub pack: Pack,
-    /// What probes measured.
+    /// Ceilings that probes measured.
     pub ceilings: Vec<Ceiling>,
     /// Version of the program.
     pub version: String,
 }
 
-/// A server of the page. It ends when dropped.
+/// Server of the page; it stops when dropped.
 pub struct WebView {
     server: HttpServer,
-    /// The threads end when this is gone.
+    /// The background threads stop when this is dropped.
     _hosts: Arc<Vec<Arc<HostState>>>,
 }
 
 impl WebView {
-    /// Serves some hosts at an address.
+    /// Starts serving hosts at an address.
     ///
     /// # Errors
-    /// Where it cannot be listened at.
+    /// Where the server cannot listen at the address.
     pub fn start(
         address: &str,
         access: WebAccess,
@@ -75,7 +75,7 @@ impl WebView {
         std::thread::Builder::new()
             .name("overviews".into())
             .spawn(move || threads::make_overviews(&asked, &watched, &events))?;
-        // what is live is followed at once, so that the first who looks sees what came before
+        // live hosts are followed from the start, so that the first client sees earlier ticks
         for (id, host) in hosts.iter().enumerate().filter(|(id, host)| host.source.is_live() || *id == 0) {
             threads::ask_for(&begin, host, id);
         }
@@ -86,7 +86,7 @@ impl WebView {
         Ok(WebView { server, _hosts: hosts })
     }
 
-    /// Where it listens.
+    /// Address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }

@@ -1,4 +1,4 @@
-//! What of a view and a verdict is sent: enough for a screen, no more.
+//! Reduced JSON of views and verdicts: only the parts that the page shows.
 
 use std::collections::HashSet;
 
@@ -8,12 +8,12 @@ use diskwright_dashboard::{DashboardView, ProcessOrder, ProcessSummary};
 use diskwright_diagnosis::Verdict;
 use serde_json::{Value, json};
 
-/// Processes that are sent of each order.
+/// Largest number of processes for each sort order.
 const PROCESSES: usize = 12;
-/// Findings, culprits, advice and remarks that are sent.
+/// Largest number of findings, episodes, culprits, remedies and remarks.
 const LISTED: usize = 6;
 
-/// A counter with its title, its unit, and what it means.
+/// JSON of a counter with its title, unit and explanation.
 pub fn titled(shown: &PanelCounter) -> Value {
     let counter = Catalogue::builtin().get(&shown.counter);
     json!({
@@ -24,7 +24,7 @@ pub fn titled(shown: &PanelCounter) -> Value {
     })
 }
 
-/// A view without what no screen shows: `diskwright.view/1`, its verdict as [`verdict`] gives it.
+/// Reduced JSON of a view: `diskwright.view/1`, with the verdict of [`verdict`].
 pub fn view(view: &DashboardView) -> Value {
     let mut short = view.clone();
     short.verdict = None;
@@ -34,7 +34,7 @@ pub fn view(view: &DashboardView) -> Value {
     value
 }
 
-/// Those that come first in any order.
+/// Processes that come first in any sort order.
 fn busiest(all: &[ProcessSummary]) -> Vec<ProcessSummary> {
     let mut kept = HashSet::new();
     let mut order = ProcessOrder::default();
@@ -47,7 +47,7 @@ fn busiest(all: &[ProcessSummary]) -> Vec<ProcessSummary> {
     all.iter().enumerate().filter(|(index, _)| kept.contains(index)).map(|(_, row)| row.clone()).collect()
 }
 
-/// A verdict without its series and what is for reading at leisure.
+/// Reduced JSON of a verdict, without series and long texts.
 pub fn verdict(verdict: &Verdict) -> Value {
     let findings = verdict.findings.iter().take(LISTED).map(|finding| {
         json!({

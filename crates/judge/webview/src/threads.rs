@@ -1,4 +1,4 @@
-//! Who makes overviews, and the frames of live hosts.
+//! Background threads that make overviews, and the frames of live hosts.
 
 use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -11,32 +11,32 @@ use rustix::thread::gettid;
 
 use crate::host::HostState;
 
-/// Overviews that are kept at a time.
+/// Largest number of overviews in memory.
 const KEPT: usize = 6;
-/// What is recorded goes first.
+/// Niceness of the threads: recording has priority.
 const NICENESS: i32 = 5;
-/// How often hosts whose logs stand still are looked at.
+/// Interval at which hosts whose logs have ended are checked.
 const WAKING: Duration = Duration::from_secs(2);
-/// Frames come no faster, and live hosts are looked at no slower.
+/// Shortest and longest pause between frames of a live host.
 const PACE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(60));
 
-/// Asks for a host's overview, where it is not made yet and was not asked for.
+/// Requests a host's overview, unless it exists or was requested already.
 pub fn ask_for(begin: &Sender<usize>, host: &HostState, id: usize) {
     if host.begins() && begin.send(id).is_err() {
         host.fail(Some("this server ends".into()));
     }
 }
 
-/// The hosts, as long as the server serves them.
+/// The hosts, for as long as the server serves them.
 pub type HostList = Weak<Vec<Arc<HostState>>>;
 
-/// Makes overviews one after another as they are asked for, and verdicts for the list while nobody asks.
-pub fn make_overviews(asked: &Receiver<usize>, hosts: &HostList, hub: &StreamHub) {
+/// Makes overviews one after another as they are requested, and verdicts for the list of hosts when idle.
+pub fn make_overviews(requests: &Receiver<usize>, hosts: &HostList, hub: &StreamHub) {
     let _ = setpriority_process(Some(gettid()), NICENESS);
     let (mut kept, mut live, mut looked): (Vec<usize>, HashSet<usize>, _) =
         (Vec::new(), HashSet::new(), Instant::now());
     loop {
-        let next = asked.recv_timeout(Duration::from_millis(300));
+        let next = requests.recv_timeout(Duration::from_millis(300));
         let Some(hosts) = hosts.upgrade() else { return };
         if looked.elapsed() >= WAKING {
             looked = Instant::now();
@@ -81,14 +81,14 @@ pub fn make_overviews(asked: &Receiver<usize>, hosts: &HostList, hub: &StreamHub
     }
 }
 
-/// Hosts that somebody has looked at, whose log stood still and is recorded again.
+/// Viewed hosts whose log had ended and is recorded again.
 fn waking(hosts: &[Arc<HostState>], live: &HashSet<usize>) -> Vec<usize> {
     let is_known = |(id, host): &(usize, &Arc<HostState>)| host.is_read() && !live.contains(id);
     let wakes = |host: &HostState| host.refresh().is_ok() && host.is_live();
     hosts.iter().enumerate().filter(is_known).filter(|(_, host)| wakes(host)).map(|(id, _)| id).collect()
 }
 
-/// A thread that makes a live host's frames.
+/// Starts the thread that makes a live host's frames.
 fn begin_live(id: usize, hosts: &HostList, hub: &StreamHub) {
     let (hosts, hub) = (hosts.clone(), hub.clone());
     let begun = std::thread::Builder::new().name("frames".into()).spawn(move || {
@@ -107,12 +107,12 @@ fn begin_live(id: usize, hosts: &HostList, hub: &StreamHub) {
                 Err(because) => host.fail(Some(because)),
             }
             let interval = Duration::from_nanos(host.source.interval_ns().unsigned_abs());
-            // four looks an interval, so that a tick is shown soon after it came
+            // four checks per interval, so that a tick is shown soon after it came
             let nap = (interval / 4).clamp(PACE.0, PACE.1).saturating_sub(began.elapsed());
             std::thread::park_timeout(nap.max(Duration::from_millis(20)));
         }
     });
-    // without a thread there is no stream, and the page says so
+    // if the thread could not be started there is no stream, and the page shows that
     drop(begun);
 }
 
@@ -129,15 +129,15 @@ mod tests {
     use super::*;
     use crate::{HostSource, Stretch, WebSettings};
 
-    /// A machine of a store that is away at first.
+    /// A host whose store is unavailable at first.
     #[derive(Default)]
     struct AwayAtFirst {
         tries: Arc<Mutex<Vec<Instant>>>,
         fails: usize,
-        /// When ticks ended, in the order in which they came.
+        /// End times of ticks, in the order in which they came.
         seconds: Arc<Mutex<Vec<i64>>>,
         notes: Arc<Mutex<Vec<Note>>>,
-        /// How often it was asked whether it is live.
+        /// Number of calls of `is_live`.
         live_asked: Arc<Mutex<usize>>,
     }
 

@@ -1,5 +1,5 @@
-//! What a machine suffered while it was measured: time that a hypervisor gave to others, other programs, limits,
-//! frequency, heat.
+//! Conditions on a machine while it was measured: time that a hypervisor gave to others, other
+//! programs, limits, frequency, heat.
 
 use std::fs;
 use std::path::Path;
@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::compute::{CHAIN_CYCLES, dependent_chain};
 
-/// The kernel counts processor time in hundredths of a second for programs (USER_HZ), whatever it uses itself.
+/// Unit in which the kernel reports processor time to programs (USER_HZ): hundredths of a second,
+/// whatever it uses itself.
 const TICKS_PER_S: f64 = 100.0;
 
-/// A lowest and a highest value.
+/// Lowest and highest value observed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeenRange {
     /// Lowest.
@@ -24,13 +25,15 @@ pub struct SeenRange {
 }
 
 impl SeenRange {
+    /// Returns the range extended to a value.
     fn with(range: Option<SeenRange>, value: f64) -> SeenRange {
         let range = range.unwrap_or(SeenRange { low: value, high: value });
         SeenRange { low: range.low.min(value), high: range.high.max(value) }
     }
 }
 
-/// What is kept of it. `null` is what this machine does not tell.
+/// Conditions during a measurement, as documents store them; `null` is what this machine does not
+/// report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BaselineCircumstances {
@@ -44,61 +47,64 @@ pub struct BaselineCircumstances {
     pub frequency_hz: Option<SeenRange>,
     /// Clock by a chain of dependent instructions, Hz: about the clock on most processors, and comparable with itself.
     pub clock_hz: Option<SeenRange>,
-    /// How often a processor was slowed down for its heat.
+    /// Number of times that a processor was slowed down for its heat.
     pub thermal_throttles: Option<u64>,
     /// The hottest sensor, degrees Celsius.
     pub temperature_c: Option<SeenRange>,
 }
 
-/// Totals at a moment.
+/// Totals since boot, read at one moment.
 #[derive(Clone, Debug, Default)]
 struct MachineTotals {
-    /// All processors' time but steal, and steal, s.
+    /// Time of all processors, s: busy without steal, idle, and stolen; and this program's own.
     busy_s: f64,
     idle_s: f64,
     steal_s: f64,
     own_s: f64,
-    /// By control group.
+    /// Throttled time of each control group, s.
     throttled_s: Vec<f64>,
     thermal_throttles: Option<u64>,
 }
 
-/// Watches while something is measured.
+/// Observes the conditions while something is measured.
 pub struct CircumstanceWatch<'a> {
     root: &'a Path,
     start: MachineTotals,
     seen: BaselineCircumstances,
 }
 
+/// Reads a file that contains one number.
 fn number(path: &Path) -> Option<f64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Files of folders whose names begin so: `cpu0`, `thermal_zone1`.
-fn each(folder: &Path, begins: &str, file: &str) -> Vec<f64> {
+/// Reads `file` in all subfolders whose names are `prefix` and a number: `cpu0`, `thermal_zone1`.
+fn each(folder: &Path, prefix: &str, file: &str) -> Vec<f64> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let is_one = |name: &str| {
-        name.strip_prefix(begins).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+        name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
     };
     let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_one));
     named.filter_map(|entry| number(&entry.path().join(file))).collect()
 }
 
-/// Busy, idle and stolen seconds of all processors in `/proc/stat`.
+/// Parses the busy, idle and stolen seconds of all processors from `/proc/stat`.
 #[must_use]
 pub fn processor_times(stat: &str) -> Option<(f64, f64, f64)> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let values: Vec<f64> = line.split_whitespace().map_while(|value| value.parse().ok()).collect();
     let of = |index: usize| values.get(index).copied().unwrap_or(0.0) / TICKS_PER_S;
-    // user and nice hold the time of guests, which follows steal
+    // user and nice already contain the time of guests, whose columns follow steal
     (values.len() >= 4).then(|| (of(0) + of(1) + of(2) + of(5) + of(6), of(3) + of(4), of(7)))
 }
 
+/// Returns the processor time of this program, s.
 fn own_time() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0)).as_secs_f64()
 }
 
+/// Reads the totals of this moment.
 fn totals(root: &Path) -> MachineTotals {
     let stat = fs::read_to_string(root.join("proc/stat")).unwrap_or_default();
     let (busy_s, idle_s, steal_s) = processor_times(&stat).unwrap_or_default();
@@ -107,15 +113,16 @@ fn totals(root: &Path) -> MachineTotals {
     MachineTotals { busy_s, idle_s, steal_s, own_s: own_time(), throttled_s: throttled_s(root), thermal_throttles }
 }
 
-/// The time of the group that was kept from running most. Each is compared with itself: one that was throttled for long
-/// in the past would hide what the others were meanwhile.
+/// Returns the throttled time, s, of the group that was throttled most in the interval. Each group
+/// is compared with itself: one that was throttled for long before the start would hide what
+/// happened to the others in the interval.
 fn throttled_most(start: &[f64], end: &[f64]) -> Option<f64> {
     let meanwhile = start.iter().zip(end).map(|(start, end)| (end - start).max(0.0));
     meanwhile.reduce(f64::max).filter(|_| start.len() == end.len())
 }
 
-/// The rate of a chain of dependent instructions, as a clock: the best of some short runs, so that an interruption
-/// counts nothing.
+/// Measures the rate of a chain of dependent instructions, as a clock, Hz: the best of some short
+/// runs, so that an interruption does not count.
 #[must_use]
 pub fn clock_hz() -> f64 {
     const STEPS: u64 = 300_000;
@@ -127,7 +134,7 @@ pub fn clock_hz() -> f64 {
     (0..5).map(run).fold(0.0, f64::max)
 }
 
-/// The hottest sensor, degrees Celsius.
+/// Returns the temperature of the hottest sensor, degrees Celsius.
 #[must_use]
 pub fn temperature(root: &Path) -> Option<f64> {
     let zones = each(&root.join("sys/class/thermal"), "thermal_zone", "temp");
@@ -137,7 +144,7 @@ pub fn temperature(root: &Path) -> Option<f64> {
 }
 
 impl<'a> CircumstanceWatch<'a> {
-    /// Begins to watch a machine below a folder, `/` for this one.
+    /// Starts to observe the machine whose files lie below a folder, `/` for this one.
     #[must_use]
     pub fn start(root: &'a Path) -> CircumstanceWatch<'a> {
         let mut watch = CircumstanceWatch { root, start: totals(root), seen: BaselineCircumstances::default() };
@@ -145,7 +152,8 @@ impl<'a> CircumstanceWatch<'a> {
         watch
     }
 
-    /// Looks at what changes: clock, frequency, heat. Takes some milliseconds; while nothing is measured.
+    /// Samples clock, frequency and temperature. It takes some milliseconds; call it while nothing
+    /// is measured.
     pub fn look(&mut self) {
         let seen = &mut self.seen;
         seen.clock_hz = Some(SeenRange::with(seen.clock_hz, clock_hz()));
@@ -153,12 +161,12 @@ impl<'a> CircumstanceWatch<'a> {
         if let Some(kilohertz) = number(&path) {
             seen.frequency_hz = Some(SeenRange::with(seen.frequency_hz, kilohertz * 1e3));
         }
-        if let Some(degrees) = temperature(self.root) {
-            seen.temperature_c = Some(SeenRange::with(seen.temperature_c, degrees));
+        if let Some(celsius) = temperature(self.root) {
+            seen.temperature_c = Some(SeenRange::with(seen.temperature_c, celsius));
         }
     }
 
-    /// What was suffered since the start.
+    /// Returns the conditions since the start.
     #[must_use]
     pub fn finish(mut self) -> BaselineCircumstances {
         self.look();
@@ -202,7 +210,7 @@ mod tests {
         put("proc/stat", "cpu  0 0 0 0 0 0 0 0\n");
         put("proc/self/cgroup", "0::/app\n");
         put("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
-        // the group above was throttled much more, but before
+        // the parent group was throttled much more, but before the start
         put("sys/fs/cgroup/cpu.stat", "usage_usec 5\nthrottled_usec 1000000000\n");
         put("sys/fs/cgroup/app/cpu.stat", "usage_usec 5\nthrottled_usec 1000000\n");
         put("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "3\n");

@@ -1,15 +1,16 @@
 //! Two baselines side by side: a machine then and now, or two machines.
 //!
-//! Speeds are compared: rates as they are, times by their inverse. Several figures are one number by the geometric mean
-//! (Fleming and Wallace 1986: of ratios no other mean is independent of which side is the reference), first within each
-//! group and then of the groups, so that six latencies do not outweigh one clock.
+//! It compares speeds: rates directly, times by their inverse. Several figures are combined by the
+//! geometric mean (Fleming and Wallace 1986: no other mean of ratios is independent of which side
+//! is the reference), first within each group and then over the groups, so that six latencies do
+//! not outweigh one clock.
 
 use serde::Serialize;
 
 use crate::document::{BaselineDocument, FigureResult};
 use crate::figure::{FigureKind, GROUPS};
 
-/// Figures of one quiet machine differ by this from run to run.
+/// Usual difference of a figure between two runs on one quiet machine, as a share.
 const RUN_TO_RUN: f64 = 0.03;
 
 /// The comparison, `diskwright.baseline-compare/1`.
@@ -17,7 +18,7 @@ const RUN_TO_RUN: f64 = 0.03;
 pub struct BaselineComparison {
     /// `diskwright.baseline-compare/1`.
     pub schema: &'static str,
-    /// Figures that both have.
+    /// Figures that both baselines have.
     pub rows: Vec<BaselineRow>,
     /// Speed of the second at one thread, as a multiple of the first; `null` without a figure in common.
     pub speed_one_thread: Option<f64>,
@@ -25,13 +26,13 @@ pub struct BaselineComparison {
     pub speed_all_threads: Option<f64>,
     /// The same of one thread by group.
     pub groups: Vec<GroupSpeed>,
-    /// What differs between the machines.
+    /// Differences between the machines.
     pub differences: Vec<String>,
-    /// Figures that are reliable in only one of them, or measured otherwise.
+    /// Figures that are reliable in only one of them, or measured by a different method.
     pub only_in_one: Vec<String>,
 }
 
-/// A group of figures at one thread.
+/// Relative speed of a group of figures with one thread.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GroupSpeed {
     /// `processor`, `memory` and so on.
@@ -40,12 +41,12 @@ pub struct GroupSpeed {
     pub speed: f64,
 }
 
-/// A figure of both.
+/// A figure that both baselines have.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BaselineRow {
-    /// Of the list.
+    /// Id in the list of figures.
     pub id: String,
-    /// For people.
+    /// Title for people.
     pub title: String,
     /// Unit.
     pub unit: String,
@@ -57,21 +58,25 @@ pub struct BaselineRow {
     pub second: f64,
     /// Speed of the second as a multiple of the first: above 1 it is faster.
     pub speed: f64,
-    /// Whether the difference is larger than both spreads together and than what runs differ by.
+    /// The difference is larger than both spreads together and larger than the usual variation
+    /// between runs.
     pub differs: bool,
 }
 
+/// Returns the speed of the second as a multiple of the first.
 fn speed(first: &FigureResult, second: &FigureResult) -> Option<f64> {
     let (one, two) = (first.median?, second.median?);
     let speed = if first.better == FigureKind::Rate.better() { two / one } else { one / two };
     (speed.is_finite() && speed > 0.0).then_some(speed)
 }
 
+/// Returns the geometric mean; `None` of no values.
 fn geometric_mean(speeds: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, count) = speeds.fold((0.0, 0u32), |(sum, count), speed| (sum + f64::ln(speed), count + 1));
     (count > 0).then(|| (sum / f64::from(count)).exp())
 }
 
+/// Compares two results of a figure.
 fn row(first: &FigureResult, second: &FigureResult, threads: String) -> Option<BaselineRow> {
     let speed = speed(first, second)?;
     let noise = (first.spread + second.spread).max(RUN_TO_RUN);
@@ -87,7 +92,8 @@ fn row(first: &FigureResult, second: &FigureResult, threads: String) -> Option<B
     })
 }
 
-/// The figure of the other side: with as many threads, or with all of each machine.
+/// Finds the figure of the other baseline: with the same number of threads, or with all threads of
+/// each machine.
 fn partner<'a>(
     figure: &FigureResult,
     sides: [&BaselineDocument; 2],
@@ -100,11 +106,13 @@ fn partner<'a>(
     Some((found, if is_all { "all".into() } else { figure.threads.to_string() }))
 }
 
+/// Returns true if two results are comparable: same method, unit and direction.
 fn is_same_work(one: &FigureResult, two: &FigureResult) -> bool {
     one.method == two.method && one.unit == two.unit && one.better == two.better
 }
 
-/// All threads of a machine of one processor are its one thread: the same figure, against all of the other's.
+/// Finds the partner of a machine with one processor: its one thread is all of its threads, so the
+/// same figure is also compared with all threads of the other machine.
 fn all_of_one<'a>(
     figure: &FigureResult,
     sides: [&BaselineDocument; 2],
@@ -115,6 +123,7 @@ fn all_of_one<'a>(
     second.figure(&figure.id, other).filter(|found| is_one && is_same_work(figure, found))
 }
 
+/// Returns the relative speed of each group for a number of threads.
 fn of_groups(rows: &[BaselineRow], threads: &str) -> Vec<GroupSpeed> {
     let speed = |group: &str| {
         let is_of = |row: &&BaselineRow| row.threads == threads && row.id.split('.').next() == Some(group);
@@ -123,11 +132,12 @@ fn of_groups(rows: &[BaselineRow], threads: &str) -> Vec<GroupSpeed> {
     GROUPS.iter().filter_map(|(group, _)| Some(GroupSpeed { group, speed: speed(group)? })).collect()
 }
 
+/// Combines the speeds of the groups.
 fn whole(groups: &[GroupSpeed]) -> Option<f64> {
     geometric_mean(groups.iter().map(|group| group.speed))
 }
 
-/// What is not the same about two machines.
+/// Lists the differences between two machines.
 fn differences(first: &BaselineDocument, second: &BaselineDocument) -> Vec<String> {
     let (one, two) = (&first.machine, &second.machine);
     let none = || "unknown".to_owned();
@@ -214,7 +224,8 @@ mod tests {
         assert!(comparison.speed_all_threads.is_some_and(|speed| (speed - 2.0).abs() < 1e-12), "{comparison:?}");
         assert!(comparison.differences.iter().any(|text| text == "processors: 2 -> 4"));
         assert!(comparison.only_in_one.is_empty(), "{comparison:?}");
-        // one processor against four, either way round: all of the one is one thread
+        // one processor against four, in both directions: the one thread is all threads of its
+        // machine
         let one = document(1, &[("memory.read", 1, 10.0)]);
         for (comparison, all) in [(compare(&one, &four), 3.0), (compare(&four, &one), 1.0 / 3.0)] {
             assert!(comparison.speed_all_threads.is_some_and(|speed| (speed - all).abs() < 1e-12), "{comparison:?}");
@@ -228,7 +239,7 @@ mod tests {
         let mut second = document(1, &[("memory.read", 1, 98.0)]);
         let comparison = compare(&first, &second);
         assert!(!comparison.rows[0].differs && comparison.only_in_one == ["memory.triad (1)"]);
-        // what one of them refused is named, and what both refused is not
+        // a figure that one of them refused is listed, one that both refused is not
         let wide = |id| FigureResult::of(definition(id).expect("known"), 1, &[50.0, 70.0, 100.0, 130.0, 150.0]);
         let noisy = BaselineDocument { figures: vec![wide("memory.read"), wide("memory.triad")], ..first.clone() };
         let comparison = compare(&first, &noisy);
@@ -243,7 +254,7 @@ mod tests {
             change(&mut other.figures[0]);
             assert_eq!(compare(&first, &other).speed_one_thread, None);
         }
-        // numbers whose quotient is none
+        // numbers whose quotient is not finite
         second.figures[0].median = Some(f64::MIN_POSITIVE / 4.0);
         let first = document(1, &[("memory.read", 1, f64::MAX)]);
         assert!(compare(&first, &second).rows.is_empty() && compare(&second, &first).rows.is_empty());

@@ -1,4 +1,4 @@
-//! Work of the processor alone: it stays in registers and the first cache.
+//! Work of the processor alone: its data stays in registers and the first-level cache.
 
 use std::hint::black_box;
 
@@ -6,12 +6,13 @@ use crate::BaselineError;
 use crate::kernel::{ThreadShare, WorkKernel};
 use crate::machine::WorkingSizes;
 
-/// Chains that do not depend on each other, so that a processor's width counts.
+/// Number of independent chains, which makes use of the processor's width.
 const CHAINS: usize = 4;
-/// Steps of a round.
+/// Steps of each chain in a round.
 const STEPS: u64 = 1 << 16;
 
-/// A round of xorshift64 (Marsaglia 2003): three shifts, three exclusive ors, each after the one before.
+/// Computes one step of xorshift64 (Marsaglia 2003): three shifts and three exclusive ors, each
+/// depending on the one before.
 #[inline(always)]
 fn xorshift(mut x: u64) -> u64 {
     x ^= x << 13;
@@ -20,7 +21,8 @@ fn xorshift(mut x: u64) -> u64 {
     x
 }
 
-/// Four chains of xorshift64 followed by a multiplication and an addition. A unit is one step of one chain.
+/// Makes the integer kernel: four chains of xorshift64, each step followed by a multiplication and
+/// an addition. A unit is one step of one chain.
 pub fn integer(_: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, BaselineError> {
     let seed = share.index as u64;
     let work = move |rounds: u64| {
@@ -40,7 +42,8 @@ pub fn integer(_: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, Basel
     Ok(WorkKernel { work: Box::new(work), units: (STEPS * CHAINS as u64) as f64, is_repeatable: true })
 }
 
-/// Chains of the logistic map x' = r x (1 - x), which stays chaotic within 0 to 1: three operations a step.
+/// Makes the floating-point kernel: chains of the logistic map x' = r x (1 - x), which stays
+/// chaotic within 0 to 1: three operations a step.
 pub fn floating(_: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, BaselineError> {
     const FLOATING_CHAINS: usize = 8;
     let shift = share.index as f64 / 4096.0;
@@ -62,8 +65,9 @@ pub fn floating(_: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, Base
     Ok(WorkKernel { work: Box::new(work), units, is_repeatable: true })
 }
 
-/// A branch on a random bit that no predictor knows: half of them are mispredicted. Both ways write to memory, so
-/// that no compiler turns the branch into a selection.
+/// Makes the branch kernel: a branch on a random bit that no predictor knows, so half of the
+/// branches are mispredicted. Both ways write to memory, so that no compiler turns the branch into
+/// a selection.
 pub fn branches(_: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, BaselineError> {
     let seed = 77 + share.index as u64;
     let work = move |rounds: u64| {
@@ -83,8 +87,9 @@ pub fn branches(_: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, Base
     Ok(WorkKernel { work: Box::new(work), units: STEPS as f64, is_repeatable: true })
 }
 
-/// Steps of a dependent chain of xorshift64: six instructions of one cycle each on processors that shift and combine
-/// in one, so that six times the rate of steps is about the clock.
+/// Runs steps of a dependent chain of xorshift64: six instructions of one cycle each on processors
+/// whose shifts and exclusive ors take one cycle, so that six times the rate of steps is about the
+/// clock.
 pub fn dependent_chain(steps: u64) -> u64 {
     let mut x = black_box(1u64);
     for _ in 0..steps {
@@ -93,7 +98,7 @@ pub fn dependent_chain(steps: u64) -> u64 {
     black_box(x)
 }
 
-/// Cycles of a step of [`dependent_chain`].
+/// Cycles of one step of [`dependent_chain`].
 pub const CHAIN_CYCLES: f64 = 6.0;
 
 #[cfg(test)]
@@ -115,7 +120,7 @@ mod tests {
         }
     }
 
-    /// Marsaglia's generator begins so from 1: 1 ^ 1 << 13 = 8193, ^ >> 7 = 8257 (8193 >> 7 = 64), ^ << 17.
+    /// The first step from 1: 1 ^ 1 << 13 = 8193, ^ >> 7 = 8257 (8193 >> 7 = 64), ^ << 17.
     #[test]
     fn a_step_is_marsaglias() {
         let x = 1u64 ^ (1 << 13);

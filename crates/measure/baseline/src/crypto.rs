@@ -1,4 +1,5 @@
-//! SHA-256 and AES-256-GCM of 16 KiB pieces (a TLS record), as HTTPS and disk encryption use them.
+//! SHA-256 and AES-256-GCM of 16 KiB pieces (the size of a TLS record), as HTTPS and disk
+//! encryption use them.
 
 use std::hint::black_box;
 
@@ -9,12 +10,12 @@ use crate::BaselineError;
 use crate::kernel::{ThreadShare, WorkKernel};
 use crate::machine::WorkingSizes;
 
-/// Bytes of a piece: the largest TLS record.
+/// Size of a piece, bytes: the largest TLS record.
 const PIECE: usize = 16 << 10;
-/// Pieces of a round.
+/// Pieces in a round.
 const PIECES: u64 = 16;
 
-/// Digests of a piece of which the first bytes change.
+/// Makes the SHA-256 kernel: digests of a piece whose first bytes change each time.
 pub fn sha256(_: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, BaselineError> {
     let seed = share.index as u8;
     let work = move |rounds: u64| {
@@ -28,7 +29,7 @@ pub fn sha256(_: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, Baseli
     Ok(WorkKernel { work: Box::new(work), units: (PIECES * PIECE as u64) as f64, is_repeatable: true })
 }
 
-/// Encrypts and signs a piece over and over.
+/// Makes the AES-256-GCM kernel: encrypts and authenticates a piece over and over.
 pub fn aes256gcm(_: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, BaselineError> {
     let key = [7u8; 32];
     let unbound = UnboundKey::new(&AES_256_GCM, &key);
@@ -49,6 +50,7 @@ pub fn aes256gcm(_: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, Bas
     Ok(WorkKernel { work: Box::new(work), units: (PIECES * PIECE as u64) as f64, is_repeatable: true })
 }
 
+/// Returns the first eight bytes as a big-endian number.
 fn head(piece: &[u8]) -> u64 {
     piece.iter().take(8).fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }

@@ -1,4 +1,4 @@
-//! What is kept of a baseline: `diskwright.baseline/1`.
+//! The stored document of a baseline: `diskwright.baseline/1`.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use crate::machine::BaselineMachine;
 use crate::rounds::WIDEST;
 use crate::sustained::SustainedResult;
 
-/// Name of the contract.
+/// Schema name of the document.
 pub const SCHEMA: &str = "diskwright.baseline/1";
 
-/// Share of the best rate that the knee reaches.
+/// Share of the best rate that marks the knee.
 const KNEE: f64 = 0.95;
 
 /// A measurement of a machine.
@@ -22,33 +22,33 @@ const KNEE: f64 = 0.95;
 pub struct BaselineDocument {
     /// [`SCHEMA`].
     pub schema: String,
-    /// When it began, RFC 3339 in UTC.
+    /// Start of the measurement, RFC 3339 in UTC.
     pub measured: String,
-    /// `full`, or `check` for a look of some seconds.
+    /// `full`, or `check` for a measurement of some seconds.
     pub extent: String,
     /// Version of the program.
     pub version: String,
-    /// What was measured.
+    /// The measured machine.
     pub machine: BaselineMachine,
-    /// How long it took, s.
+    /// Duration of the measurement, s.
     pub seconds: f64,
     /// The figures.
     pub figures: Vec<FigureResult>,
-    /// What could not be measured, and why.
+    /// Figures that could not be measured, with reasons.
     pub skipped: Vec<SkippedFigure>,
-    /// Throughput by concurrent threads.
+    /// Throughput by number of concurrent threads.
     pub scaling: Option<ThreadScaling>,
-    /// Minutes of work, where they were asked for.
+    /// Result of the sustained load, if it was requested.
     pub sustained: Option<SustainedResult>,
-    /// What `probe quick` measured, where a target was given.
+    /// Results of `probe quick`, if a target was given.
     pub disk: Option<BaselineDisk>,
-    /// What the machine suffered meanwhile.
+    /// Conditions during the measurement.
     pub circumstances: BaselineCircumstances,
-    /// What is to be known.
+    /// Remarks for the reader.
     pub remarks: Vec<String>,
 }
 
-/// A figure.
+/// Result of a figure with a number of threads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FigureResult {
@@ -66,11 +66,11 @@ pub struct FigureResult {
     pub method: u32,
     /// All values, in their order.
     pub values: Vec<f64>,
-    /// Their median; `null` where they spread too wide.
+    /// Median of the values; `null` if they spread too wide.
     pub median: Option<f64>,
-    /// The middle half of the values from end to end, as a share of the median.
+    /// Width of the middle half of the values, as a share of the median.
     pub spread: f64,
-    /// Why there is no median.
+    /// Reason for which there is no median.
     pub refused: Option<String>,
 }
 
@@ -86,15 +86,15 @@ pub struct SkippedFigure {
     pub because: String,
 }
 
-/// The scaling curve.
+/// Scaling curve of a figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThreadScaling {
     /// The figure.
     pub figure: String,
-    /// Threads and their rate together.
+    /// Numbers of threads with their total rate.
     pub points: Vec<ScalingPoint>,
-    /// The fewest threads that reach 95 % of the best rate.
+    /// Smallest number of threads that reaches 95 % of the best rate.
     pub knee_threads: usize,
     /// Rate at the knee as a multiple of one thread's.
     pub speedup: f64,
@@ -103,17 +103,17 @@ pub struct ThreadScaling {
     pub unknown_threads: Vec<usize>,
 }
 
-/// A point of it.
+/// Point of a scaling curve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ScalingPoint {
     /// Concurrent threads.
     pub threads: usize,
-    /// Rate of all of them.
+    /// Total rate of these threads.
     pub rate: f64,
 }
 
-/// What `probe quick` measured.
+/// Results of `probe quick`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BaselineDisk {
@@ -123,11 +123,11 @@ pub struct BaselineDisk {
     pub figures: Vec<DiskFigure>,
 }
 
-/// One of them.
+/// Figure of a disk.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DiskFigure {
-    /// As in profiles: `reads_per_s`.
+    /// Name as in profiles: `reads_per_s`.
     pub figure: String,
     /// Unit.
     pub unit: String,
@@ -135,13 +135,14 @@ pub struct DiskFigure {
     pub value: f64,
 }
 
+/// Returns the values in ascending order.
 fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted
 }
 
-/// The median; of an even number the mean of the middle two. 0 of none.
+/// Returns the median: of an even number of values the mean of the middle two; 0 of none.
 #[must_use]
 pub fn median(values: &[f64]) -> f64 {
     let sorted = sorted(values);
@@ -152,8 +153,8 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The middle half of values from end to end, as a share of the median: of five values from the second to the fourth.
-/// One disturbed value does not widen it.
+/// Returns the width of the middle half of the values, as a share of the median: of five values the
+/// distance from the second to the fourth. One disturbed value does not widen it.
 #[must_use]
 pub fn spread(values: &[f64]) -> f64 {
     let sorted = sorted(values);
@@ -165,7 +166,7 @@ pub fn spread(values: &[f64]) -> f64 {
 }
 
 impl FigureResult {
-    /// Judges the values of a figure.
+    /// Judges the values of a figure and builds its result.
     #[must_use]
     pub fn of(figure: &FigureDefinition, threads: usize, values: &[f64]) -> FigureResult {
         let spread = spread(values);
@@ -189,7 +190,8 @@ impl FigureResult {
         }
     }
 
-    /// Whether it can be compared: what it is, and which direction is better, is not left to the file.
+    /// Checks that it can be compared: id, unit and direction must match the list of figures,
+    /// because the file is not trusted.
     fn check(&self) -> Result<(), String> {
         let FigureResult { id, unit, better, .. } = self;
         if !GROUPS.iter().any(|(group, _)| *group == self.group()) {
@@ -203,7 +205,7 @@ impl FigureResult {
         }
         let (unit_wanted, better_wanted) = match definition(id).filter(|known| known.method == self.method) {
             Some(known) => (known.unit, known.kind.better()),
-            // of a later version: the direction at least must be known
+            // method of a later version: at least the direction must be known
             None if better == FigureKind::Time.better() => (unit.as_str(), FigureKind::Time.better()),
             None => (unit.as_str(), FigureKind::Rate.better()),
         };
@@ -215,7 +217,7 @@ impl FigureResult {
         Ok(())
     }
 
-    /// The part of the id before the point.
+    /// Returns the part of the id before the point.
     #[must_use]
     pub fn group(&self) -> &str {
         self.id.split_once('.').map_or(self.id.as_str(), |(group, _)| group)
@@ -223,7 +225,7 @@ impl FigureResult {
 }
 
 impl ThreadScaling {
-    /// The curve of a figure that was measured with several numbers of threads.
+    /// Builds the curve of a figure that was measured with several numbers of threads.
     #[must_use]
     pub fn of(figures: &[FigureResult], id: &str) -> Option<ThreadScaling> {
         let point = |figure: &FigureResult| Some(ScalingPoint { threads: figure.threads, rate: figure.median? });
@@ -233,7 +235,8 @@ impl ThreadScaling {
         let one = points.iter().find(|point| point.threads == 1)?.rate;
         let knee = *points.iter().find(|point| point.rate >= KNEE * best)?;
         let knee_threads = knee.threads;
-        // below a rate that is no knee there is none either
+        // rates grow up to the knee: below a measured count that is not the knee, no other count
+        // can be it
         let below = points.iter().filter(|point| point.threads < knee_threads).map(|point| point.threads).max();
         let is_unknown =
             |figure: &&FigureResult| figure.id == id && figure.median.is_none() && Some(figure.threads) > below;
@@ -245,25 +248,25 @@ impl ThreadScaling {
 }
 
 impl BaselineDocument {
-    /// A figure by id and threads.
+    /// Returns the figure with an id and a number of threads.
     #[must_use]
     pub fn figure(&self, id: &str, threads: usize) -> Option<&FigureResult> {
         self.figures.iter().find(|figure| figure.id == id && figure.threads == threads)
     }
 
-    /// Reads a document.
+    /// Parses and checks a document.
     ///
     /// # Errors
-    /// Why it is none.
+    /// The reason for which it is not a valid baseline.
     pub fn parse(bytes: &[u8]) -> Result<BaselineDocument, String> {
         let document: BaselineDocument = serde_json::from_slice(bytes).map_err(|e| format!("no baseline: {e}"))?;
         document.check().map(|()| document)
     }
 
-    /// Whether everything in it can be compared.
+    /// Checks that everything in it can be compared.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the first fault.
     pub fn check(&self) -> Result<(), String> {
         if self.schema != SCHEMA {
             return Err(format!("its schema is `{}`, this program knows `{SCHEMA}`", self.schema));
@@ -279,7 +282,7 @@ impl BaselineDocument {
     }
 }
 
-/// Whether bytes begin like a baseline, of whatever version.
+/// Returns true if bytes begin like a baseline document, of whatever version.
 #[must_use]
 pub fn is_baseline(head: &[u8]) -> bool {
     let text = String::from_utf8_lossy(head);
@@ -320,7 +323,8 @@ mod tests {
         assert_eq!((scaling.knee_threads, scaling.speedup, scaling.points[0].threads), (2, 1.98, 1));
         assert!(scaling.unknown_threads.is_empty(), "{scaling:?}");
         assert_eq!(ThreadScaling::of(&rates.map(at_threads)[..2], figure.id), None);
-        // what is refused at 2 threads may be the knee, and what is refused at 16 more than the best
+        // the refused value at 2 threads may be the knee, and the refused one at 16 more than the
+        // best
         let noisy = |threads: usize| FigureResult::of(figure, threads, &[80.0, 90.0, 100.0, 110.0, 120.0]);
         let mut figures: Vec<FigureResult> = [(1, 100.0), (4, 390.0), (8, 395.0)].map(at_threads).into();
         figures.extend([16, 2].map(noisy));

@@ -1,20 +1,21 @@
-//! What is measured: the list of figures. Each is work that a kernel (a closure) does in a given number of units.
+//! The list of figures that are measured. Each is work that a kernel (a closure) does in a given
+//! number of units.
 
 use crate::kernel::{ThreadShare, WorkKernel};
 use crate::machine::WorkingSizes;
 use crate::{BaselineError, compute, crypto, loopback, memory, system};
 
-/// Whether more is better.
+/// Kind of a figure, which decides whether more is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FigureKind {
-    /// Units in a second, over all threads.
+    /// Units per second, over all threads.
     Rate,
-    /// Seconds of a unit.
+    /// Seconds per unit.
     Time,
 }
 
 impl FigureKind {
-    /// Which values are better, as documents write it.
+    /// Returns which values are better, as documents write it.
     #[must_use]
     pub fn better(self) -> &'static str {
         match self {
@@ -24,43 +25,43 @@ impl FigureKind {
     }
 }
 
-/// How many threads a figure is measured with.
+/// Numbers of threads that a figure is measured with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadCounts {
-    /// One.
+    /// One thread.
     One,
-    /// One, and as many as there are processors.
+    /// One thread, and as many as there are processors.
     OneAndAll,
     /// 1, 2, 4 and so on, beyond the number of processors: the scaling curve.
     Scaling,
 }
 
-/// A figure of the list.
+/// Definition of a figure.
 pub struct FigureDefinition {
-    /// `group.name`, a contract.
+    /// `group.name`; stable, as documents store it.
     pub id: &'static str,
-    /// For people.
+    /// Title for people.
     pub title: &'static str,
     /// Unit, as the counters' catalogue names units.
     pub unit: &'static str,
-    /// Direction.
+    /// Kind, which decides the direction.
     pub kind: FigureKind,
-    /// Threads.
+    /// Numbers of threads.
     pub counts: ThreadCounts,
     /// Version of the work; only equal ones are comparable.
     pub method: u32,
-    /// Makes the work for a thread.
+    /// Makes the kernel for a thread.
     pub make: fn(&WorkingSizes, ThreadShare) -> Result<WorkKernel, BaselineError>,
 }
 
 impl FigureDefinition {
-    /// The part of the id before the point.
+    /// Returns the part of the id before the point.
     pub fn group(&self) -> &'static str {
         self.id.split_once('.').map_or(self.id, |(group, _)| group)
     }
 }
 
-/// Groups, in the order in which they are shown, and what they are.
+/// Groups in the order in which they are shown, with descriptions.
 pub const GROUPS: &[(&str, &str)] = &[
     ("processor", "what a processor computes"),
     ("memory", "bandwidth, and latency by working set"),
@@ -68,6 +69,7 @@ pub const GROUPS: &[(&str, &str)] = &[
     ("network", "TCP over the loopback interface"),
 ];
 
+/// Defines a figure that is a rate.
 const fn rate(
     id: &'static str,
     title: &'static str,
@@ -78,6 +80,7 @@ const fn rate(
     FigureDefinition { id, title, unit, kind: FigureKind::Rate, counts, method: 1, make }
 }
 
+/// Defines a figure that is a time, s, measured with one thread.
 const fn time(
     id: &'static str,
     title: &'static str,
@@ -88,14 +91,15 @@ const fn time(
 
 use ThreadCounts::{One, OneAndAll, Scaling};
 
-/// The list.
+/// All figures.
 pub const FIGURES: &[FigureDefinition] = &[
     rate("processor.integer", "integer rounds", "per_s", Scaling, compute::integer),
     rate("processor.floating", "floating-point operations", "per_s", OneAndAll, compute::floating),
     rate("processor.branches", "unpredictable branches", "per_s", OneAndAll, compute::branches),
     rate("processor.sha256", "SHA-256", "bytes_per_s", OneAndAll, crypto::sha256),
     rate("processor.aes256gcm", "AES-256-GCM", "bytes_per_s", OneAndAll, crypto::aes256gcm),
-    // 2: arrays of all threads are four times all caches of the last level, not the largest cache
+    // method 2: arrays of all threads are four times all caches of the last level, not of the
+    // largest cache
     FigureDefinition { method: 2, ..rate("memory.read", "reading", "bytes_per_s", OneAndAll, memory::read) },
     FigureDefinition { method: 2, ..rate("memory.triad", "STREAM triad", "bytes_per_s", OneAndAll, memory::triad) },
     time("memory.latency.16K", "latency in 16 KiB", memory::latency::<{ 16 << 10 }>),
@@ -112,12 +116,12 @@ pub const FIGURES: &[FigureDefinition] = &[
     time("network.round_trip", "loopback round trip", loopback::round_trip),
 ];
 
-/// A figure by id.
+/// Returns the figure with an id.
 pub fn definition(id: &str) -> Option<&'static FigureDefinition> {
     FIGURES.iter().find(|figure| figure.id == id)
 }
 
-/// The figures that a word means: a group, an id, or the beginning of ids up to a point.
+/// Returns the figures that a word selects: a group, an id, or the beginning of ids up to a point.
 pub fn chosen(word: &str) -> Vec<&'static FigureDefinition> {
     let is_meant = |figure: &&FigureDefinition| {
         figure.id.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

@@ -2,24 +2,24 @@
 
 use crate::BaselineError;
 
-/// Does so many rounds of work and gives a sum that depends on all of them.
+/// Function that does a number of rounds of work and returns a sum that depends on all of them.
 pub type RoundFunction = Box<dyn FnMut(u64) -> Result<u64, BaselineError> + Send>;
 
 /// Work that can be timed.
 pub struct WorkKernel {
-    /// Does the work.
+    /// Does a number of rounds.
     pub work: RoundFunction,
-    /// Units of the figure in a round: operations, bytes.
+    /// Units of the figure in one round: operations, bytes.
     pub units: f64,
-    /// The sum is the same whenever the same rounds are done by a new kernel.
+    /// A new kernel returns the same sum for the same number of rounds.
     pub is_repeatable: bool,
 }
 
-/// A share of the work: which thread of how many.
+/// Share of one thread in the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadShare {
-    /// From 0.
+    /// Index of the thread, from 0.
     pub index: usize,
-    /// Threads in all.
+    /// Number of threads.
     pub threads: usize,
 }

@@ -1,11 +1,12 @@
-//! What a machine does: processor, memory, kernel and loopback network, by work of a fixed amount.
+//! Performance of a machine: processor, memory, kernel and loopback network, measured by fixed
+//! amounts of work.
 //!
 //! - [`figure`]: the list of what is measured, each with unit, direction and method.
 //! - [`compute`], [`crypto`], [`memory`], [`system`], [`loopback`]: the work itself, a file for each kind.
-//! - [`timing`]: how a kernel of work is timed in one or many threads; [`rounds`] repeats all of them and
+//! - [`timing`]: times a kernel of work in one or many threads; [`rounds`] repeats all of them and
 //!   judges their spread; [`sustained`] runs for minutes and looks for heat.
-//! - [`machine`] and [`circumstances`]: what was measured, and what it suffered meanwhile.
-//! - [`document`]: what is kept, [`store`] where, [`compare`] two of them side by side.
+//! - [`machine`] and [`circumstances`]: the measured machine, and the conditions during the measurement.
+//! - [`document`]: the stored document; [`store`] keeps one file per machine, [`compare`] compares two documents.
 //!
 //! The crate is always compiled with optimization, in development builds too (`Cargo.toml` of the workspace): figures
 //! of unoptimized loops would measure the compiler.
@@ -26,32 +27,32 @@ pub mod sustained;
 pub mod system;
 pub mod timing;
 
-/// Why something could not be measured.
+/// Reason for which something could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum BaselineError {
-    /// The system refused.
+    /// The operating system refused.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The same work gave two results: no figure, and a reason to test the hardware.
+    /// The same work gave two results: there is no figure, and a reason to test the hardware.
     #[error("{figure}: the same work gave two different results; processor or memory of this machine is faulty")]
     Wrong {
         /// The figure.
         figure: &'static str,
     },
-    /// This machine cannot do it.
+    /// This machine does not support it.
     #[error("{0}")]
     Cannot(String),
-    /// Somebody asked to stop.
+    /// The measurement was interrupted.
     #[error("interrupted; nothing was kept")]
     Stopped,
 }
 
-/// Says what was tried in an error of the system.
+/// Returns a converter that adds the failed operation to an error of the system.
 pub(crate) fn io<E: Into<std::io::Error>>(what: &'static str) -> impl FnOnce(E) -> BaselineError {
     move |source| BaselineError::Io { what, source: source.into() }
 }

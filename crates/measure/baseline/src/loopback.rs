@@ -1,4 +1,4 @@
-//! TCP over the loopback device: what the kernel's network code does without a network.
+//! TCP over the loopback device: the cost of the kernel's network code without a network.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -8,10 +8,10 @@ use crate::kernel::{ThreadShare, WorkKernel};
 use crate::machine::WorkingSizes;
 use crate::{BaselineError, io};
 
-/// Bytes of a write.
+/// Size of a write, bytes.
 const PIECE: usize = 128 << 10;
 
-/// A connection whose other end is a thread of this program.
+/// A connection whose other end is served by a thread of this program.
 struct Peer {
     stream: TcpStream,
     thread: Option<JoinHandle<()>>,
@@ -26,25 +26,27 @@ impl Drop for Peer {
     }
 }
 
+/// Connects to a new thread that runs `serve`.
 fn connect(serve: fn(TcpStream) -> std::io::Result<()>) -> Result<Peer, BaselineError> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(io("listening on the loopback interface"))?;
     let address = listener.local_addr().map_err(io("listening on the loopback interface"))?;
     let stream = TcpStream::connect(address).map_err(io("connecting over the loopback interface"))?;
-    let (other, from) = listener.accept().map_err(io("connecting over the loopback interface"))?;
-    if stream.local_addr().ok() != Some(from) {
+    let (other, peer_address) = listener.accept().map_err(io("connecting over the loopback interface"))?;
+    if stream.local_addr().ok() != Some(peer_address) {
         return Err(BaselineError::Cannot("another program connected to the test's port".into()));
     }
     stream.set_nodelay(true).map_err(io("setting up a connection"))?;
     other.set_nodelay(true).map_err(io("setting up a connection"))?;
     let body = move || {
-        // a closed connection is the end
+        // the thread ends when the connection is closed
         let _ = serve(other);
     };
     let thread = std::thread::Builder::new().name("peer".into()).spawn(body).map_err(io("starting a thread"))?;
     Ok(Peer { stream, thread: Some(thread) })
 }
 
-/// Sends pieces of 128 KiB; each round of sixteen is over when the other end has acknowledged it with a byte.
+/// Makes the throughput kernel: it sends pieces of 128 KiB; each round of sixteen ends when the
+/// other end has acknowledged it with a byte.
 pub fn bulk(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, BaselineError> {
     const PIECES: usize = 16;
     fn serve(mut stream: TcpStream) -> std::io::Result<()> {
@@ -71,7 +73,7 @@ pub fn bulk(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, BaselineErro
     Ok(WorkKernel { work: Box::new(work), units: (PIECES * PIECE) as f64, is_repeatable: true })
 }
 
-/// Sends a byte and waits for it to come back.
+/// Makes the round-trip kernel: it sends a byte and waits for it to come back.
 pub fn round_trip(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, BaselineError> {
     fn serve(mut stream: TcpStream) -> std::io::Result<()> {
         let mut byte = [0u8];

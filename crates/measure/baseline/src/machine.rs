@@ -1,4 +1,4 @@
-//! What the machine is, and how large arrays must be on it.
+//! Properties of the machine, and the array sizes that a measurement needs on it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 use diskwright_hostfiles::group;
 use serde::{Deserialize, Serialize};
 
-/// Times the largest cache that an array of STREAM must have.
+/// Smallest size of a STREAM array, as a multiple of the largest cache.
 const STREAM_TIMES: u64 = 4;
-/// What the largest cache is taken for where the kernel does not say.
+/// Assumed size of the largest cache if the kernel does not report it, bytes.
 const USUAL_CACHE: u64 = 32 << 20;
 
-/// How much memory the work may use.
+/// Sizes of the memory that the work may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkingSizes {
-    /// Bytes of one of the three arrays, for one thread.
+    /// Size of each of the three arrays for one thread, bytes.
     pub array_bytes: u64,
-    /// The same for all threads together, which use all caches of the last level.
+    /// Size of each array for all threads together, which use all caches of the last level, bytes.
     pub all_bytes: u64,
-    /// Memory that programs can have, bytes.
+    /// Memory available to programs, bytes.
     pub available_bytes: u64,
 }
 
@@ -27,9 +27,9 @@ pub struct WorkingSizes {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BaselineMachine {
-    /// Its name.
+    /// Host name.
     pub host: String,
-    /// Model of the processor, where the kernel says.
+    /// Model of the processor, if the kernel reports it.
     pub processor: Option<String>,
     /// Processors that this program may use.
     pub processors: usize,
@@ -39,24 +39,26 @@ pub struct BaselineMachine {
     pub memory_bytes: u64,
     /// Sizes of the first processor's caches, bytes: `L1d`, `L2`, `L3`.
     pub caches: BTreeMap<String, u64>,
-    /// All caches of the last level together, bytes; 0 where the kernel does not say.
+    /// Total size of all caches of the last level, bytes; 0 if the kernel does not report it.
     pub last_level_bytes: u64,
     /// Kernel release.
     pub kernel: String,
-    /// Frequency governor, where there is one.
+    /// Frequency governor, if there is one.
     pub governor: Option<String>,
     /// Transparent huge pages: `always`, `madvise` or `never`.
     pub huge_pages: Option<String>,
-    /// The tightest limit on processor time of this program's cgroups: microseconds in each period of so many.
+    /// Tightest limit on processor time of this program's cgroups: quota and period, microseconds,
+    /// separated by a space.
     pub processor_limit: Option<String>,
 }
 
+/// Reads a file below the root, trimmed; `None` if it is missing or empty.
 fn text(root: &Path, path: &str) -> Option<String> {
     let text = fs::read_to_string(root.join(path)).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// A size as sysfs writes it: `32K`.
+/// Parses a size as sysfs writes it: `32K`.
 fn size(text: &str) -> Option<u64> {
     let unit = match text.as_bytes().last()? {
         b'K' => 10,
@@ -66,6 +68,7 @@ fn size(text: &str) -> Option<u64> {
     text.trim_end_matches(['K', 'M']).parse::<u64>().ok().map(|number| number << unit)
 }
 
+/// Reads the sizes of the first processor's caches, bytes.
 fn caches(root: &Path) -> BTreeMap<String, u64> {
     let folder = "sys/devices/system/cpu/cpu0/cache";
     let entries = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
@@ -81,7 +84,8 @@ fn caches(root: &Path) -> BTreeMap<String, u64> {
     entries.filter_map(|entry| one(entry.file_name().into_string().ok()?)).collect()
 }
 
-/// All caches of the last level together, bytes: one that processors share counts once.
+/// Returns the total size of all caches of the last level, bytes; a cache that processors share
+/// counts once.
 fn last_level(root: &Path) -> u64 {
     let folders = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut found: BTreeMap<(u64, String), u64> = BTreeMap::new();
@@ -99,7 +103,7 @@ fn last_level(root: &Path) -> u64 {
     found.iter().filter(|((level, _), _)| Some(*level) == last).map(|(_, bytes)| *bytes).sum()
 }
 
-/// A line of `/proc/meminfo`, bytes.
+/// Reads a line of `/proc/meminfo`, bytes.
 fn meminfo(root: &Path, name: &str) -> Option<u64> {
     let text = text(root, "proc/meminfo")?;
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -107,7 +111,7 @@ fn meminfo(root: &Path, name: &str) -> Option<u64> {
 }
 
 impl BaselineMachine {
-    /// Looks at a machine below a folder, `/` for this one.
+    /// Reads the machine whose files lie below a folder, `/` for this one.
     #[must_use]
     pub fn read(root: &Path) -> BaselineMachine {
         let cpuinfo = text(root, "proc/cpuinfo").unwrap_or_default();
@@ -128,7 +132,7 @@ impl BaselineMachine {
         }
     }
 
-    /// Processors that the limit of its cgroups leaves to this program.
+    /// Returns the number of processors that the limit of its cgroups leaves to this program.
     #[must_use]
     pub fn limit_processors(&self) -> Option<f64> {
         let (quota, period) = self.processor_limit.as_ref()?.split_once(' ')?;
@@ -136,25 +140,26 @@ impl BaselineMachine {
         Some(quota / period).filter(|processors| processors.is_finite())
     }
 
-    /// What the largest cache holds.
+    /// Returns the size of the largest cache, bytes.
     #[must_use]
     pub fn largest_cache(&self) -> Option<u64> {
         self.caches.values().copied().max()
     }
 
-    /// Sizes of arrays: four times the caches that are used, as STREAM asks (of one thread the largest, of all threads
-    /// all of the last level), and all three arrays in a quarter of the memory that is available.
+    /// Returns the array sizes: four times the caches that are used, as STREAM demands (for one
+    /// thread the largest cache, for all threads all caches of the last level), but all three
+    /// arrays in at most a quarter of the available memory.
     #[must_use]
     pub fn sizes(&self, root: &Path) -> WorkingSizes {
-        // more than its group may have would end this program, not slow it down
+        // exceeding the limit of its cgroup would kill this program, not slow it down
         let available_bytes = group::memory_available(root).unwrap_or(self.memory_bytes / 2);
-        let most = available_bytes / 12;
+        let max_bytes = available_bytes / 12;
         let one = STREAM_TIMES * self.largest_cache().unwrap_or(USUAL_CACHE);
         let all = one.max(STREAM_TIMES * self.last_level_bytes);
-        WorkingSizes { array_bytes: one.min(most), all_bytes: all.min(most), available_bytes }
+        WorkingSizes { array_bytes: one.min(max_bytes), all_bytes: all.min(max_bytes), available_bytes }
     }
 
-    /// Why the arrays are smaller than they should be.
+    /// Returns the reason if the arrays are smaller than they should be.
     #[must_use]
     pub fn small_arrays(&self, sizes: &WorkingSizes) -> Option<String> {
         let cache = self.largest_cache()?;
@@ -207,11 +212,11 @@ mod tests {
         );
         assert_eq!((machine.caches["L1d"], machine.largest_cache()), (32768, Some(65536)));
         assert_eq!(machine.limit_processors(), Some(0.5));
-        // four times 64 KiB would be 256 KiB, and a twelfth of 3 MiB is as much
+        // four times 64 KiB are 256 KiB, and a twelfth of 3 MiB is as much
         let sizes = machine.sizes(root.path());
         assert_eq!((sizes.array_bytes, machine.small_arrays(&sizes)), (262_144, None));
         assert!(machine.small_arrays(&WorkingSizes { array_bytes: 1024, ..sizes }).is_some());
-        // a group may have less than the machine has
+        // a cgroup may have less memory than the machine
         put("sys/fs/cgroup/a/memory.max", "130000\n");
         put("sys/fs/cgroup/a/memory.current", "10000\n");
         let sizes = machine.sizes(root.path());

@@ -1,5 +1,5 @@
-//! Memory: bandwidth by arrays that no cache holds (STREAM, McCalpin 1995) and latency by following pointers in
-//! random order through a working set (lmbench's lat_mem_rd, McVoy and Staelin 1996).
+//! Memory: bandwidth of arrays that no cache holds (STREAM, McCalpin 1995) and latency of following
+//! pointers in random order through a working set (lmbench's lat_mem_rd, McVoy and Staelin 1996).
 
 use std::hint::black_box;
 
@@ -7,18 +7,19 @@ use crate::BaselineError;
 use crate::kernel::{ThreadShare, WorkKernel};
 use crate::machine::WorkingSizes;
 
-/// Bytes of a cache line. Lines of 128 bytes count as two, of which one is brought along.
+/// Size of a cache line, bytes. A line of 128 bytes counts as two, of which the second comes along
+/// with the first.
 const LINE: usize = 64;
-/// Words of a line.
+/// Words of 8 bytes in a line.
 const WORDS: usize = LINE / 8;
 
-/// Elements of this thread's part of an array of 8-byte numbers.
+/// Returns the number of 8-byte elements in this thread's part of an array.
 fn part(sizes: &WorkingSizes, share: ThreadShare) -> usize {
     let bytes = if share.threads == 1 { sizes.array_bytes } else { sizes.all_bytes };
     (bytes as usize / 8 / share.threads).max(WORDS)
 }
 
-/// Sums an array; a round is once through it.
+/// Makes the read kernel: it sums an array; a round is one pass.
 pub fn read(sizes: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, BaselineError> {
     let length = part(sizes, share);
     let array: Vec<u64> = (0..length as u64).collect();
@@ -33,7 +34,8 @@ pub fn read(sizes: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, Base
     Ok(WorkKernel { work: Box::new(work), units: (length * 8) as f64, is_repeatable: true })
 }
 
-/// a[i] = b[i] + q c[i]. Counts 24 bytes an element, as STREAM does; what a cache reads before it writes is not in it.
+/// Makes the STREAM triad kernel: a[i] = b[i] + q c[i]. It counts 24 bytes an element, as STREAM
+/// does; lines that a cache reads before it writes them are not counted.
 pub fn triad(sizes: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, BaselineError> {
     let length = part(sizes, share);
     let mut a = vec![1.0f64; length];
@@ -47,7 +49,7 @@ pub fn triad(sizes: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, Bas
             }
             black_box(&mut a);
         }
-        // STREAM checks its arrays, too: 2 + 3 x 0.5
+        // check the result, as STREAM does: 2 + 3 x 0.5
         if a.iter().any(|x| *x != 3.5) {
             return Err(BaselineError::Wrong { figure: "memory.triad" });
         }
@@ -56,7 +58,8 @@ pub fn triad(sizes: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, Bas
     Ok(WorkKernel { work: Box::new(work), units: (length * 24) as f64, is_repeatable: true })
 }
 
-/// Follows a random cycle through all lines of a working set (Sattolo 1986), load after load. A unit is a load.
+/// Makes the latency kernel: it follows a random cycle through all lines of a working set (Sattolo
+/// 1986), each load depending on the one before. A unit is a load.
 pub fn latency<const BYTES: usize>(sizes: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, BaselineError> {
     const LOADS: u64 = 1 << 12;
     if BYTES as u64 > sizes.available_bytes / 4 {
@@ -64,25 +67,26 @@ pub fn latency<const BYTES: usize>(sizes: &WorkingSizes, _: ThreadShare) -> Resu
     }
     let chain = cycle(BYTES / LINE);
     let work = move |rounds: u64| {
-        let mut place = 0u64;
+        let mut position = 0u64;
         for _ in 0..rounds {
             for _ in 0..LOADS {
-                place = chain[place as usize];
+                position = chain[position as usize];
             }
-            place = black_box(place);
+            position = black_box(position);
         }
-        Ok(place)
+        Ok(position)
     };
     Ok(WorkKernel { work: Box::new(work), units: LOADS as f64, is_repeatable: true })
 }
 
-/// An array in which the first word of each line holds the index of the next line's, all in one cycle.
+/// Builds an array in which the first word of each line holds the index of the next line's first
+/// word, all in one cycle.
 fn cycle(lines: usize) -> Vec<u64> {
     let mut order: Vec<u32> = (0..lines as u32).collect();
     let mut random = 0x9e37_79b9_7f4a_7c15u64;
     for last in (1..lines).rev() {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // below `last`, never `last` itself: this makes it one cycle
+        // the partner is below `last`, never `last` itself: this makes it one single cycle
         order.swap(last, ((random >> 33) % last as u64) as usize);
     }
     let mut chain = vec![0u64; lines * WORDS];

@@ -1,5 +1,6 @@
-//! All figures, several times: round by round, so that a disturbance of some seconds reaches one value of each
-//! figure and not all values of one. The median counts; a figure whose values spread too wide is refused.
+//! Measures all figures several times, round by round, so that a disturbance of some seconds
+//! affects one value of each figure and not all values of one. The median counts; a figure whose
+//! values spread too wide is refused.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,27 +11,27 @@ use crate::figure::{FigureDefinition, ThreadCounts};
 use crate::machine::WorkingSizes;
 use crate::{BaselineError, timing};
 
-/// Spread beyond which a figure says nothing, as a share of its median.
+/// Largest spread of a valid figure, as a share of its median.
 pub const WIDEST: f64 = 0.05;
-/// Thread counts of the scaling curve go at least this far: InfoStor 1999 printed up to 32 threads.
+/// The scaling curve goes to at least this many threads: InfoStor 1999 printed up to 32.
 const SCALING_THREADS: usize = 32;
 
-/// What to measure, and for how long.
+/// Plan of a measurement: figures, number and duration of values.
 #[derive(Clone)]
 pub struct BaselinePlan {
     /// Figures with their thread counts.
     pub items: Vec<PlannedFigure>,
-    /// Time of one value.
+    /// Duration of one value.
     pub target: Duration,
     /// Values of each figure.
     pub repeats: usize,
-    /// More values of those that spread too wide, at most.
+    /// Largest number of additional values for figures that spread too wide.
     pub more: usize,
-    /// No more values after this time.
+    /// No additional values are measured after this time.
     pub budget: Duration,
 }
 
-/// A figure by a number of threads.
+/// A figure with a number of threads.
 #[derive(Clone, Copy)]
 pub struct PlannedFigure {
     /// The figure.
@@ -39,15 +40,15 @@ pub struct PlannedFigure {
     pub threads: usize,
 }
 
-/// Thread counts of a figure on a machine of some processors.
+/// Returns the thread counts of a figure on a machine with a number of processors.
 #[must_use]
 pub fn thread_counts(counts: ThreadCounts, processors: usize) -> Vec<usize> {
     let mut list = match counts {
         ThreadCounts::One => vec![1],
         ThreadCounts::OneAndAll => vec![1, processors],
         ThreadCounts::Scaling => {
-            let most = (2 * processors).max(SCALING_THREADS);
-            let powers = (0..).map(|power| 1usize << power).take_while(|count| *count <= most);
+            let max_threads = (2 * processors).max(SCALING_THREADS);
+            let powers = (0..).map(|power| 1usize << power).take_while(|count| *count <= max_threads);
             powers.chain([processors]).collect()
         }
     };
@@ -57,7 +58,7 @@ pub fn thread_counts(counts: ThreadCounts, processors: usize) -> Vec<usize> {
 }
 
 impl BaselinePlan {
-    /// The whole baseline of some figures.
+    /// Plans a complete baseline of some figures.
     #[must_use]
     pub fn full(figures: &[&'static FigureDefinition], processors: usize) -> BaselinePlan {
         let counts = |figure: &&'static FigureDefinition| {
@@ -69,7 +70,7 @@ impl BaselinePlan {
         BaselinePlan { items: figures.iter().flat_map(counts).collect(), target, repeats: 5, more: 4, budget }
     }
 
-    /// A look of some seconds: one thread, short values.
+    /// Plans a check of some seconds: one thread, short values.
     #[must_use]
     pub fn check(figures: &[&'static FigureDefinition]) -> BaselinePlan {
         let items = figures.iter().map(|figure| PlannedFigure { figure, threads: 1 }).collect();
@@ -77,14 +78,14 @@ impl BaselinePlan {
         BaselinePlan { items, target, repeats: 5, more: 2, budget }
     }
 
-    /// How many values will be measured, calibrations too.
+    /// Returns the number of values that will be measured, including calibrations.
     #[must_use]
     pub fn steps(&self) -> u64 {
         (self.items.len() * (self.repeats + 1)) as u64
     }
 }
 
-/// What came out.
+/// Measured figures, and those that had to be skipped.
 pub type MeasuredFigures = (Vec<FigureResult>, Vec<SkippedFigure>);
 
 /// A figure that is being measured.
@@ -96,6 +97,7 @@ struct OngoingFigure {
 }
 
 impl OngoingFigure {
+    /// Measures one more value; fails if the work gives another sum than before.
     fn measure(&mut self, sizes: &WorkingSizes) -> Result<(), BaselineError> {
         let PlannedFigure { figure, threads } = self.planned;
         let done = timing::time(figure, sizes, threads, self.rounds)?;
@@ -106,15 +108,18 @@ impl OngoingFigure {
         Ok(())
     }
 
+    /// Judges the values measured so far.
     fn result(&self) -> FigureResult {
         FigureResult::of(self.planned.figure, self.planned.threads, &self.values)
     }
 }
 
-/// Measures. `progress` is called after each value; `watch` looks once a round.
+/// Measures all figures of a plan. `progress` is called after each value; `watch` samples once a
+/// round.
 ///
 /// # Errors
-/// When it was stopped, the system refused what it had allowed before, or the same work gave two results.
+/// When it was stopped, the system refused something that it had allowed before, or the same work
+/// gave two results.
 pub fn measure(
     plan: &BaselinePlan,
     sizes: &WorkingSizes,
@@ -129,7 +134,8 @@ pub fn measure(
         go_on()?;
         match timing::calibrate(planned.figure, sizes, planned.threads, plan.target) {
             Ok(rounds) => ongoing.push(OngoingFigure { planned, rounds, sum: None, values: Vec::new() }),
-            // what the system refuses for one figure (no loopback device, a call that a sandbox lacks) ends no other
+            // a refusal that concerns one figure (no loopback device, a call that a sandbox lacks)
+            // does not end the others
             Err(error @ (BaselineError::Cannot(_) | BaselineError::Io { .. })) => {
                 let (id, because) = (planned.figure.id.into(), error.to_string());
                 skipped.push(SkippedFigure { id, threads: planned.threads, because });

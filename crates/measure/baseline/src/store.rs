@@ -1,4 +1,4 @@
-//! The baseline of a machine and the newest measurement after it, in one file a machine.
+//! Profile file of a machine: its baseline and the newest measurement after it.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::BaselineDocument;
 
-/// Name of the file's contract.
+/// Schema name of the file.
 pub const SCHEMA: &str = "diskwright.baseline-profile/1";
-/// What is larger than this is no profile of a machine.
+/// Largest size of a profile, bytes; a larger file is rejected.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// What is kept of a machine.
+/// Stored measurements of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MachineProfile {
@@ -29,7 +29,8 @@ pub struct MachineProfile {
     pub latest: Option<BaselineDocument>,
 }
 
-/// The file of a machine in a folder. Names of hosts that are not plain get a checksum (FNV-1a), so that two differ.
+/// Returns the path of a machine's file in a folder. Host names with other characters than letters,
+/// digits and `-` get a checksum (FNV-1a), so that two of them differ.
 #[must_use]
 pub fn file(folder: &Path, host: &str) -> PathBuf {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
@@ -38,10 +39,10 @@ pub fn file(folder: &Path, host: &str) -> PathBuf {
     folder.join(if plain == host { format!("{plain}.json") } else { format!("{plain}-{:08x}.json", sum as u32) })
 }
 
-/// Reads what is kept of a machine; `None` where there is nothing.
+/// Loads the profile of a machine; `None` if there is none.
 ///
 /// # Errors
-/// Why the file cannot be used.
+/// The reason for which the file cannot be used.
 pub fn load(folder: &Path, host: &str) -> Result<Option<MachineProfile>, String> {
     let path = file(folder, host);
     let wrong = |why: String| format!("{}: {why}", path.display());
@@ -64,9 +65,9 @@ pub fn load(folder: &Path, host: &str) -> Result<Option<MachineProfile>, String>
     Ok((profile.host == host).then_some(profile))
 }
 
-/// Keeps a measurement: as the baseline where there is none or `replace` says so, else as the newest. `known` is the
-/// baseline that is in use, which may be of another folder: then it is kept here too, so that this measurement does not
-/// become the baseline. Readers see the old file or the new one.
+/// Saves a measurement: as the baseline if there is none or `replace` is set, else as the newest.
+/// `known` is the baseline in use, which may come from another folder: then it is stored here too,
+/// so that this measurement does not become the baseline. Readers see the old file or the new one.
 ///
 /// # Errors
 /// When the system refuses.
@@ -93,7 +94,7 @@ pub fn keep(
     };
     let path = file(folder, host);
     let part = path.with_extension("part");
-    // what a killed one left: by the lock, nobody else writes it now
+    // a killed process may have left one; holding the lock, nothing else writes it now
     let _ = fs::remove_file(&part);
     let written = write(&part, &profile).and_then(|()| fs::rename(&part, &path));
     if written.is_err() {
@@ -102,6 +103,7 @@ pub fn keep(
     written.map(|()| path)
 }
 
+/// Writes a profile and syncs the file.
 fn write(path: &Path, profile: &MachineProfile) -> io::Result<()> {
     let mut text = serde_json::to_string_pretty(profile)?;
     text.push('\n');

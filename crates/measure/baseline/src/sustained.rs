@@ -1,5 +1,5 @@
-//! Minutes of work by all processors: a processor that gets too hot, or a cloud's processor credits that run out, show
-//! as a rate that falls.
+//! Minutes of work by all processors: overheating, or a cloud's processor credits that run out,
+//! show as a falling rate.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,18 +13,19 @@ use crate::figure::{FigureKind, definition};
 use crate::machine::WorkingSizes;
 use crate::{BaselineError, timing};
 
-/// What is worked on: floating-point operations heat a processor most of what the list has.
+/// The figure that is repeated: of the list, floating-point operations heat a processor most.
 const FIGURE: &str = "processor.floating";
-/// Time of a part.
+/// Duration of a part.
 const PART: Duration = Duration::from_secs(1);
-/// Fewer parts than this have no beginning and end of their own.
+/// Smallest number of parts: fewer have no distinct beginning and end.
 pub const LEAST_PARTS: usize = 12;
-/// Rates that are kept, those of an hour: a machine's file must stay small enough to be read.
+/// Largest number of stored rates, those of an hour: a machine's file must stay small enough to be
+/// read.
 const MOST_RATES: usize = 3600;
-/// A fall by less than this is noise.
+/// Smallest fall that counts, as a share; less is noise.
 const FALL: f64 = 0.05;
 
-/// How the rate went.
+/// Course of the rate under sustained load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SustainedResult {
@@ -32,25 +33,25 @@ pub struct SustainedResult {
     pub figure: String,
     /// Threads.
     pub threads: usize,
-    /// How long, s.
+    /// Duration, s.
     pub seconds: f64,
-    /// Rate of each part of about a second; of more than an hour, means of neighbours.
+    /// Rate of each part of about a second; beyond an hour, means of neighboring parts.
     pub rates: Vec<f64>,
     /// Median of the first quarter.
     pub first: f64,
     /// Median of the last quarter.
     pub last: f64,
-    /// How much the rate fell, as a share of the first; negative if it rose.
+    /// Fall of the rate, as a share of the first; negative if it rose.
     pub fell_by: f64,
-    /// Whether that is more than noise.
+    /// The fall is more than noise.
     pub has_fallen: bool,
     /// Clock by a chain of dependent instructions, between parts, Hz.
     pub clock_hz: Option<SeenRange>,
-    /// The hottest sensor, degrees Celsius, where there is one.
+    /// Temperature of the hottest sensor, degrees Celsius, if there is one.
     pub temperature_c: Option<SeenRange>,
 }
 
-/// Judges rates in their order.
+/// Judges rates in chronological order.
 #[must_use]
 pub fn judge(rates: Vec<f64>) -> SustainedResult {
     let quarter = rates.len().div_ceil(4).max(1);
@@ -62,12 +63,12 @@ pub fn judge(rates: Vec<f64>) -> SustainedResult {
     SustainedResult { first, last, fell_by, has_fallen: fell_by > FALL, rates, ..SustainedResult::default() }
 }
 
-/// Works for a while.
+/// Runs the load for a time.
 ///
 /// # Errors
 /// When it was stopped or the system refused.
 pub fn run(
-    lasts: Duration,
+    duration: Duration,
     threads: usize,
     root: &Path,
     stop: &AtomicBool,
@@ -77,13 +78,13 @@ pub fn run(
     let sizes = WorkingSizes::default();
     let rounds = timing::calibrate(figure, &sizes, threads, PART)?;
     let start = Instant::now();
-    let (mut rates, mut heat, mut clocks) = (Vec::new(), Vec::new(), Vec::new());
-    while start.elapsed() < lasts {
+    let (mut rates, mut temperatures, mut clocks) = (Vec::new(), Vec::new(), Vec::new());
+    while start.elapsed() < duration {
         if stop.load(Ordering::Relaxed) {
             return Err(BaselineError::Stopped);
         }
         rates.push(timing::time(figure, &sizes, threads, rounds)?.value(FigureKind::Rate, threads));
-        heat.extend(temperature(root));
+        temperatures.extend(temperature(root));
         clocks.push(clock_hz());
         progress(start.elapsed().as_secs());
     }
@@ -98,12 +99,12 @@ pub fn run(
         seconds: start.elapsed().as_secs_f64(),
         rates: kept(&judged.rates),
         clock_hz: range(&clocks),
-        temperature_c: range(&heat),
+        temperature_c: range(&temperatures),
         ..judged
     })
 }
 
-/// As many rates as are kept, in their order.
+/// Reduces the rates to the number that is stored, in their order, as means of neighbors.
 fn kept(rates: &[f64]) -> Vec<f64> {
     let each = rates.len().div_ceil(MOST_RATES).max(1);
     rates.chunks(each).map(|part| part.iter().sum::<f64>() / part.len() as f64).collect()
@@ -127,7 +128,7 @@ mod tests {
         assert_eq!(kept(&[3.0, 5.0]), [3.0, 5.0]);
         let day: Vec<f64> = (0..86_400).map(f64::from).collect();
         let rates = kept(&day);
-        // 24 of a second each
+        // 24 parts of a second each
         assert_eq!((rates.len(), rates[0], rates[1]), (3600, 11.5, 35.5));
         assert!(kept(&[]).is_empty());
     }

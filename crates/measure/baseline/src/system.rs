@@ -1,5 +1,5 @@
-//! What the kernel costs: a system call, a switch between threads, waking one elsewhere, a page fault (after lmbench,
-//! McVoy and Staelin 1996).
+//! Cost of kernel operations: a system call, a switch between threads, a wake-up on another
+//! processor, a page fault (after lmbench, McVoy and Staelin 1996).
 
 use std::hint::black_box;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
@@ -11,7 +11,7 @@ use crate::kernel::{ThreadShare, WorkKernel};
 use crate::machine::WorkingSizes;
 use crate::{BaselineError, io};
 
-/// The parent's number, a call that does nothing else.
+/// Makes the system call kernel: it gets the parent's process id, a call that does nothing else.
 pub fn system_call(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, BaselineError> {
     const CALLS: u64 = 1024;
     let work = |rounds: u64| {
@@ -23,13 +23,15 @@ pub fn system_call(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, Basel
     Ok(WorkKernel { work: Box::new(work), units: CALLS as f64, is_repeatable: true })
 }
 
-/// Two threads on one processor send each other a byte through pipes: each message is a switch, a write and a read.
+/// Makes the context switch kernel: two threads on one processor send each other a byte through
+/// pipes; each message is a switch, a write and a read.
 pub fn context_switch(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, BaselineError> {
     let processors = allowed()?;
     messages(processors[0], processors[0])
 }
 
-/// The same between two processors: a message wakes a thread elsewhere, which may have to come out of an idle state.
+/// Makes the wake-up kernel, the same between two processors: a message wakes a thread on the other
+/// one, which may have to leave an idle state.
 pub fn wake(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, BaselineError> {
     let processors = allowed()?;
     match processors.as_slice() {
@@ -38,13 +40,14 @@ pub fn wake(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, BaselineErro
     }
 }
 
-/// Processors that this program may use; at least one.
+/// Returns the processors that this program may use; at least one.
 fn allowed() -> Result<Vec<usize>, BaselineError> {
     let set = sched_getaffinity(None).map_err(io("asking for the allowed processors"))?;
     let found: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect();
     if found.is_empty() { Err(BaselineError::Cannot("no processor is allowed".into())) } else { Ok(found) }
 }
 
+/// Pins this thread to a processor.
 fn stay_on(processor: usize) -> Result<(), BaselineError> {
     let mut set = CpuSet::new();
     set.set(processor);
@@ -60,7 +63,7 @@ struct Echo {
 
 impl Drop for Echo {
     fn drop(&mut self) {
-        // the other thread reads the end of the pipe and is done
+        // closing the pipe ends the other thread
         self.to = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -68,6 +71,7 @@ impl Drop for Echo {
     }
 }
 
+/// Makes a kernel that exchanges messages between threads on two processors.
 fn messages(here: usize, there: usize) -> Result<WorkKernel, BaselineError> {
     let ((mut their_end, to), (from, mut answer)) =
         (pipe().map_err(io("making a pipe"))?, pipe().map_err(io("making a pipe"))?);
@@ -95,16 +99,17 @@ fn messages(here: usize, there: usize) -> Result<WorkKernel, BaselineError> {
         }
         Ok(rounds)
     };
-    // there and back
+    // a round has two messages: there and back
     Ok(WorkKernel { work: Box::new(work), units: 2.0, is_repeatable: true })
 }
 
-/// Writes a byte to each 4 KiB of fresh memory: a mapping, its faults, its zeroed pages and its removal. Huge pages are
-/// off meanwhile, so that each fault is of one page. Threads share an address space, as those of a program do.
+/// Makes the page fault kernel: it writes a byte to each 4 KiB of fresh memory: a mapping, its
+/// faults, its zeroed pages and its removal. Huge pages are off during the work, so that each fault
+/// is of one page. The threads share an address space, as those of a program do.
 pub fn page_fault(sizes: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, BaselineError> {
     const BYTES: usize = 64 << 20;
     const PAGE: usize = 4096;
-    // all threads have theirs at once
+    // all threads have their pages at the same time
     if (BYTES as u64).saturating_mul(share.threads as u64) > sizes.available_bytes / 4 {
         let why = "fresh pages of 64 MiB for each thread are more than a quarter of the available memory";
         return Err(BaselineError::Cannot(why.into()));
@@ -116,7 +121,7 @@ pub fn page_fault(sizes: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel
     let work = move |rounds: u64| {
         let _off = &off;
         for _ in 0..rounds {
-            // as large as this, it comes from the kernel each time and goes back to it
+            // an allocation of this size is mapped anew each time and returned to the kernel
             let mut fresh = vec![0u8; BYTES];
             for page in fresh.chunks_mut(PAGE) {
                 page[0] = 1;
@@ -128,13 +133,14 @@ pub fn page_fault(sizes: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel
     Ok(WorkKernel { work: Box::new(work), units: (BYTES / PAGE) as f64, is_repeatable: true })
 }
 
-/// No huge pages for this program while one of these lives.
+/// Turns huge pages off for this program while a value of this type lives.
 struct SmallPages;
 
-/// How many live: threads make and drop theirs at different times.
+/// Number of live values: threads create and drop theirs at different times.
 static SMALL_PAGES: std::sync::Mutex<usize> = std::sync::Mutex::new(0);
 
 impl SmallPages {
+    /// Turns huge pages off if this is the first user.
     fn start() -> Result<SmallPages, BaselineError> {
         let mut users = SMALL_PAGES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if *users == 0 {
@@ -171,7 +177,7 @@ mod tests {
         .expect("ended");
     }
 
-    /// 32 threads would have 2 GiB at once.
+    /// 32 threads would use 2 GiB at the same time.
     #[test]
     fn fresh_pages_of_all_threads_must_fit_into_memory() {
         let sizes = WorkingSizes { array_bytes: 1 << 20, all_bytes: 1 << 20, available_bytes: 1 << 30 };

@@ -1,4 +1,5 @@
-//! How work is timed: the same amount each time, by one thread or by several that begin at the same moment.
+//! Times work: the same amount each time, by one thread or by several that begin at the same
+//! moment.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -9,19 +10,19 @@ use crate::figure::{FigureDefinition, FigureKind};
 use crate::kernel::ThreadShare;
 use crate::machine::WorkingSizes;
 
-/// Work that was done.
+/// Duration and result of some work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WorkTime {
-    /// From the first thread's start to the last one's end, s.
+    /// Time from the first thread's start to the last one's end, s.
     pub seconds: f64,
     /// Units of all threads.
     pub units: f64,
-    /// Sum over the results; the same for the same rounds.
+    /// Sum of the threads' results; the same for the same rounds.
     pub sum: u64,
 }
 
 impl WorkTime {
-    /// The figure.
+    /// Returns the value of the figure.
     #[must_use]
     pub fn value(&self, kind: FigureKind, threads: usize) -> f64 {
         match kind {
@@ -32,7 +33,7 @@ impl WorkTime {
     }
 }
 
-/// What one thread did.
+/// Time and result of one thread.
 struct ThreadTime {
     start: Instant,
     end: Instant,
@@ -40,10 +41,10 @@ struct ThreadTime {
     sum: u64,
 }
 
-/// Where threads wait for each other, so that all begin at one moment. A barrier would wait for ever for a thread that
-/// the system did not start.
+/// Gate at which threads wait for each other, so that all begin at one moment. A barrier would wait
+/// forever for a thread that the system did not start.
 struct ThreadGate {
-    /// Threads that have not come yet.
+    /// Number of threads that have not arrived yet.
     missing: Mutex<usize>,
     complete: Condvar,
 }
@@ -53,7 +54,7 @@ impl ThreadGate {
         ThreadGate { missing: Mutex::new(threads), complete: Condvar::new() }
     }
 
-    /// A thread is there, or will never be.
+    /// Counts one thread as arrived, or as one that never will.
     fn arrive(&self) {
         let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
         *missing = missing.saturating_sub(1);
@@ -62,7 +63,7 @@ impl ThreadGate {
         }
     }
 
-    /// A thread is there, and waits for the others.
+    /// Arrives and waits for all others.
     fn wait(&self) {
         self.arrive();
         let missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,7 +71,8 @@ impl ThreadGate {
     }
 }
 
-/// Times rounds of work in each of some threads. A tenth of them goes before and is not counted.
+/// Times rounds of work in each of some threads. A tenth as many rounds run before as a warm-up and
+/// are not counted.
 ///
 /// # Errors
 /// Those of the work.
@@ -91,7 +93,7 @@ pub fn time(
         gate.wait();
         let mut kernel = prepared?;
         if failed.load(Ordering::SeqCst) {
-            // the thread that failed says why
+            // the thread that failed reports the reason
             return Err(BaselineError::Stopped);
         }
         let start = Instant::now();
@@ -121,15 +123,16 @@ pub fn time(
     let done: Vec<ThreadTime> = done.into_iter().flatten().collect();
     let start = done.iter().map(|thread| thread.start).min();
     let end = done.iter().map(|thread| thread.end).max();
-    let took = end.zip(start).map_or(Duration::ZERO, |(end, start)| end - start);
+    let elapsed = end.zip(start).map_or(Duration::ZERO, |(end, start)| end - start);
     Ok(WorkTime {
-        seconds: took.as_secs_f64().max(1e-9),
+        seconds: elapsed.as_secs_f64().max(1e-9),
         units: done.iter().map(|thread| thread.units).sum(),
         sum: done.iter().fold(0, |sum, thread| sum.wrapping_add(thread.sum)),
     })
 }
 
-/// Rounds for each thread that take about so long. The tries warm the machine up, too.
+/// Returns the number of rounds for each thread that takes about the target duration. The trial
+/// runs warm the machine up, too.
 ///
 /// # Errors
 /// Those of the work.
@@ -161,7 +164,7 @@ mod tests {
         WorkingSizes { array_bytes: 1 << 20, all_bytes: 1 << 20, available_bytes: 1 << 40 }
     }
 
-    /// Each figure works, in as many threads as it is measured with, and the same work gives the same sum.
+    /// Each figure works, with each of its thread counts, and the same work gives the same sum.
     #[test]
     fn every_figure_can_be_timed() {
         for figure in FIGURES {
@@ -183,7 +186,8 @@ mod tests {
         assert_eq!((two.value(FigureKind::Rate, 2), two.value(FigureKind::Time, 2)), (4.0, 0.5));
     }
 
-    /// More rounds are asked for until they take as long as they should; only their ratio is judged here.
+    /// Calibration increases the rounds until they take as long as they should; only their ratio is
+    /// judged here.
     #[test]
     fn calibration_asks_for_more_rounds_of_longer_work() {
         let figure = definition("processor.integer").expect("known");
@@ -196,7 +200,7 @@ mod tests {
         let gate = ThreadGate::new(3);
         std::thread::scope(|scope| {
             let two = [(); 2].map(|()| scope.spawn(|| gate.wait()));
-            // the third that the system refuses
+            // the third thread, which the system refuses
             gate.arrive();
             two.into_iter().for_each(|thread| thread.join().expect("ended"));
         });

@@ -1,4 +1,4 @@
-//! The kernel's own word on whether somebody else has a device or file.
+//! Asks the kernel whether anyone else uses a device or file.
 
 use diskwright_hostfiles::private::again;
 use std::fs::File;
@@ -7,27 +7,27 @@ use std::os::fd::AsRawFd;
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 
-/// Takes a block device for ourselves alone: the kernel gives it so only where
-/// nobody else has it so (filesystems, arrays, device mapper and swap all do),
-/// and as long as we have it, none of them gets it.
+/// Opens a block device exclusively. The kernel allows that only while no one else has it open
+/// exclusively (filesystems, arrays, device mapper and swap all do), and as long as we have it,
+/// none of them gets it.
 ///
 /// # Errors
-/// `EBUSY` where somebody has it; what the system says otherwise.
+/// `EBUSY` if another user has it; otherwise the error of the system.
 pub fn claim(file: &OwnedFd, mode: OFlags) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(again(file), mode | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Signal of a lease that somebody wants back; this one does nothing by default.
+/// Signal sent when a lease must be given back; this one does nothing by default.
 const HARMLESS_SIGNAL: i32 = libc::SIGURG;
 /// `F_SETSIG` of fcntl(2).
 const SET_SIGNAL: i32 = 10;
 
-/// Whether anybody has a regular file open for writing: a process of any container, a
-/// loop device, swap, a pool or a server of the kernel, by whatever path. `false` where
-/// the filesystem does not tell.
+/// Returns whether anyone has a regular file open for writing: a process of any container, a loop
+/// device, swap, a pool or a server of the kernel, by whatever path. `false` if the filesystem does
+/// not support leases.
 #[allow(unsafe_code, reason = "leases are taken by fcntl calls that no crate has as safe ones")]
 pub(crate) fn has_writer(file: &File) -> bool {
-    // a lease for reading is given where nobody writes, and only to one who reads
+    // a read lease is given if no one writes, and only to a reader
     let Ok(own) = File::open(again(file)) else { return false };
     let call = |what: i32, value: i32| {
         // SAFETY: F_SETSIG and F_SETLEASE take integers and touch no memory of ours.

@@ -1,5 +1,5 @@
-//! Block devices and what each stands on: which bytes of which lower device or
-//! file, so that neighbours on the same disk are told apart from what overlaps.
+//! Block devices and their layers: which bytes of which lower device or file each one lies on, so
+//! that neighbors on the same disk are distinguished from overlaps.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -14,19 +14,19 @@ use crate::mapper;
 use crate::mounts::MountTable;
 use crate::node::{DeviceNumber, line, names, sys, value};
 
-/// A block device, or a file by its place in [`DeviceGraph::files`].
+/// A block device, or a file by its index in [`DeviceGraph::files`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum StorageNode {
     Device(DeviceNumber),
     File(usize),
 }
 
-/// What kind of device stands on another.
+/// Kind of a device that stands on another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LayerKind {
     Partition,
     Loop,
-    /// A disk; or what is made of others: arrays, volumes, caches, paths.
+    /// A disk, or a device made of others: array, volume, cache, multipath.
     Other,
 }
 
@@ -34,38 +34,39 @@ pub(crate) enum LayerKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slice {
     pub node: StorageNode,
-    /// Bytes of the lower one.
+    /// Byte range of the lower node.
     pub below: Range<u64>,
-    /// Where they begin in the upper one; `None` where they are spread over it.
+    /// Start of these bytes in the upper device; `None` if they are spread over it.
     pub offset: Option<u64>,
-    /// Nothing proves that it is this file, and nothing disproves it.
+    /// It is not known for sure that it is this file.
     pub perhaps: bool,
-    /// Others that lie on the same bytes are kept apart by whoever deals them out (a pool,
-    /// a snapshot): what is written to one never reaches another.
+    /// A pool or a snapshot keeps devices on the same bytes apart: a write to one never reaches
+    /// another.
     pub is_dealt: bool,
 }
 
-/// All of something.
+/// The byte range of a whole device or file.
 pub(crate) const ALL: Range<u64> = 0..u64::MAX;
 
-/// The common part of two stretches.
+/// Returns the intersection of two ranges.
 fn common(a: &Range<u64>, b: &Range<u64>) -> Option<Range<u64>> {
     let both = a.start.max(b.start)..a.end.min(b.end);
     (!both.is_empty()).then_some(both)
 }
 
 impl Slice {
+    /// A slice that covers a whole lower node.
     pub fn whole(node: StorageNode) -> Slice {
         Slice { node, below: ALL, offset: None, perhaps: false, is_dealt: false }
     }
 
-    /// One stretch, which begins at `offset` of the upper device.
+    /// A contiguous range, which begins at `offset` of the upper device.
     pub fn part(node: StorageNode, from: u64, bytes: Option<u64>, offset: u64) -> Slice {
         let end = bytes.map_or(u64::MAX, |bytes| from.saturating_add(bytes));
         Slice { node, below: from..end, offset: Some(offset), perhaps: false, is_dealt: false }
     }
 
-    /// The bytes of the lower one that these of the upper one lie on.
+    /// Returns the bytes of the lower node on which these bytes of the upper device lie.
     pub fn down(&self, upper: &Range<u64>) -> Option<Range<u64>> {
         let Some(offset) = self.offset else { return Some(self.below.clone()) };
         let bytes = self.below.end - self.below.start;
@@ -74,7 +75,7 @@ impl Slice {
         Some(shift(both.start)..shift(both.end))
     }
 
-    /// The bytes of the upper one that lie on these of the lower one.
+    /// Returns the bytes of the upper device that lie on these bytes of the lower node.
     pub fn up(&self, lower: &Range<u64>) -> Option<Range<u64>> {
         let both = common(lower, &self.below)?;
         let Some(offset) = self.offset else { return Some(ALL) };
@@ -89,30 +90,30 @@ pub(crate) struct GuardDevice {
     pub name: String,
     pub kind: LayerKind,
     pub below: Vec<Slice>,
-    /// Names of what holds it, and is no block device that is known.
+    /// Names of holders that are no known block devices.
     pub holders: Vec<String>,
     /// It is registered with bcache.
     pub is_cached: bool,
 }
 
-/// Block devices and files of a machine at one moment.
+/// Block devices and files of a machine at one time.
 #[derive(Debug)]
 pub(crate) struct DeviceGraph<'r> {
     pub roots: &'r Roots,
     pub mounts: MountTable,
     pub devices: BTreeMap<DeviceNumber, GuardDevice>,
     pub files: Vec<BackingFile>,
-    /// What stands on each: the upper device, and the place of the slice in its list.
+    /// Devices above each node: the upper device, and the index of the slice in its list.
     above: HashMap<StorageNode, Vec<(DeviceNumber, usize)>>,
 }
 
 impl<'r> DeviceGraph<'r> {
-    /// Looks at all devices. The first of the files is the one that is asked about, where one is.
+    /// Reads all devices. `file`, if given, is the target and becomes the first of the files.
     pub fn read(roots: &'r Roots, mounts: MountTable, file: Option<BackingFile>) -> DeviceGraph<'r> {
         DeviceGraph::with_tables(roots, mounts, file, &mapper::table)
     }
 
-    /// The same with tables of the device mapper from elsewhere.
+    /// As [`DeviceGraph::read`], with device mapper tables from another source.
     pub fn with_tables(
         roots: &'r Roots,
         mounts: MountTable,
@@ -135,13 +136,14 @@ impl<'r> DeviceGraph<'r> {
             let device = devices.entry(found.number).or_insert_with(|| plain(found.name));
             (device.kind, device.below) = (LayerKind::Loop, below);
         }
-        let mut machine = DeviceGraph { roots, mounts, devices, files, above: HashMap::new() };
-        machine.add_holders();
-        machine.index();
-        machine
+        let mut graph = DeviceGraph { roots, mounts, devices, files, above: HashMap::new() };
+        graph.add_holders();
+        graph.index();
+        graph
     }
 
-    /// What is held says by whom; most holders say it themselves as well, and more exactly.
+    /// Adds the layers that follow from the holders of devices; most holders also describe their
+    /// layers themselves, and more exactly.
     fn add_holders(&mut self) {
         let by_name: HashMap<String, DeviceNumber> = self.devices.iter().map(|(n, d)| (d.name.clone(), *n)).collect();
         let mut more = Vec::new();
@@ -171,13 +173,13 @@ impl<'r> DeviceGraph<'r> {
         }
     }
 
-    /// What stands on a device or file.
+    /// Iterates over the devices that stand on a device or file.
     pub fn above(&self, node: StorageNode) -> impl Iterator<Item = (DeviceNumber, &Slice)> {
         let found = self.above.get(&node).into_iter().flatten();
         found.map(|(number, place)| (*number, &self.devices[number].below[*place]))
     }
 
-    /// A name for sentences.
+    /// Returns a name for messages.
     pub fn name(&self, node: StorageNode) -> String {
         match node {
             StorageNode::Device(number) => match self.devices.get(&number) {
@@ -212,9 +214,9 @@ fn device(roots: &Roots, number: DeviceNumber, table: &dyn Fn(&Roots, DeviceNumb
     let numbers = slaves.iter().filter_map(|slave| number_in(&folder.join("slaves").join(slave).join("dev")));
     let slaves: Vec<DeviceNumber> = numbers.collect();
     let is_mapped = folder.join("dm").exists();
-    let told = is_mapped.then(|| table(roots, number)).flatten().map(|text| mapper::slices(&text));
-    device.below = told.unwrap_or_default();
-    // what the table does not name stands on all of it
+    let table_slices = is_mapped.then(|| table(roots, number)).flatten().map(|text| mapper::slices(&text));
+    device.below = table_slices.unwrap_or_default();
+    // a lower device that the table does not name is used as a whole
     for slave in slaves.into_iter().map(StorageNode::Device) {
         if device.below.iter().all(|slice| slice.node != slave) {
             device.below.push(Slice::whole(slave));

@@ -1,5 +1,5 @@
-//! What the kernel hands out to other machines without claiming it: NVMe over
-//! fabrics, iSCSI and the like, USB gadgets; and pools of ZFS that stand on files.
+//! Exports of the kernel to other machines, which do not claim a device: NVMe over fabrics, iSCSI
+//! and the like, USB gadgets; and ZFS pools on files.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -9,15 +9,15 @@ use diskwright_counters::live::Roots;
 
 use crate::node::{line, names};
 
-/// Files of /sys/kernel/config in which the path of what is handed out stands: the folders
-/// on the way, a star for each of any name, and what it is.
+/// Files in /sys/kernel/config that contain the path of an export: the folders on the way, a star
+/// for any name, and the kind of export.
 const EXPORTS: &[(&str, &str)] = &[
     ("nvmet/subsystems/*/namespaces/*/device_path", "the NVMe target"),
     ("target/core/*/*/udev_path", "the SCSI target"),
     ("usb_gadget/*/functions/*/*/file", "the USB gadget"),
 ];
 
-/// Paths that are handed out, and by what.
+/// Returns the exported paths, each with the name of the exporter.
 pub(crate) fn all(roots: &Roots) -> Vec<(String, String)> {
     let config = roots.at("/sys/kernel/config");
     let paths = |(pattern, what): &(&str, &str)| {
@@ -34,10 +34,10 @@ fn expand(folder: &Path, pattern: &str) -> Vec<PathBuf> {
     })
 }
 
-/// So much of a ZFS label is looked through: it stands at the start, with its words after 16 KiB.
+/// Bytes of a ZFS label that are searched: it is at the start, with its strings after 16 KiB.
 const LABEL: usize = 128 << 10;
 
-/// The pool of ZFS that is imported here and of which this is a part by its label.
+/// Returns the imported ZFS pool to which a file belongs by its label.
 pub(crate) fn pool(roots: &Roots, file: &File) -> Option<String> {
     let pools = names(&roots.at("/proc/spl/kstat/zfs"));
     let pools = pools.into_iter().filter(|name| roots.at(&format!("/proc/spl/kstat/zfs/{name}")).is_dir());
@@ -55,7 +55,7 @@ pub(crate) fn pool(roots: &Roots, file: &File) -> Option<String> {
     None
 }
 
-/// A pair of the label's list: `name`, a string, one of it, and the pool's name.
+/// Returns the encoded pair of the label's list: `name`, a string, one value, and the pool's name.
 fn named(pool: &str) -> Vec<u8> {
     let mut word = b"\0\0\0\x04name\0\0\0\x09\0\0\0\x01".to_vec();
     word.extend((pool.len() as u32).to_be_bytes());
@@ -64,7 +64,7 @@ fn named(pool: &str) -> Vec<u8> {
     word
 }
 
-/// Whether a path of the kernel's leads to a file or device.
+/// Returns whether a path of the kernel's leads to a file or device that `wanted` accepts.
 pub(crate) fn leads_to(roots: &Roots, path: &str, wanted: impl Fn(&fs::Metadata) -> bool) -> bool {
     fs::metadata(roots.at(path)).is_ok_and(|found| wanted(&found))
 }

@@ -1,6 +1,6 @@
-//! Files, and whether two are the same although their numbers differ: overlayfs
-//! shows other numbers than the filesystem below, and a loop device's file may be
-//! unlinked or mounted over, so that no path leads to it.
+//! Files and their identity, even if their numbers differ: overlayfs shows other numbers than the
+//! filesystem below, and a loop device's file may be unlinked or mounted over, so that no path
+//! leads to it.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -13,44 +13,45 @@ use rustix::ioctl::{Updater, ioctl, opcode};
 use crate::mounts::MountTable;
 use crate::node::{DeviceNumber, FileId, block_number};
 
-/// What /sys writes behind the path of a file that was unlinked.
+/// Suffix that /sys adds to the path of an unlinked file.
 const DELETED: &str = " (deleted)";
 
-/// A file that something stands on.
+/// A file on which a device stands.
 #[derive(Debug)]
 pub(crate) struct BackingFile {
-    /// Its number; `None` where only a path is known that leads elsewhere.
+    /// Its number; `None` if only a path is known that leads elsewhere.
     pub id: Option<FileId>,
     /// Its path, as far as it is known.
     pub path: String,
-    /// The bytes that it has, where known.
+    /// Its size, bytes, if known.
     pub bytes: Option<u64>,
     /// Its number may be another filesystem's view of it.
     stacked: bool,
-    /// Its filesystem's server does not answer.
+    /// The server of its filesystem does not respond.
     hangs: bool,
     opened: Option<File>,
 }
 
-/// Whether two files are the same.
+/// Result of comparing two files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileMatch {
     Yes,
     No,
-    /// Nothing tells them apart.
+    /// They cannot be distinguished.
     Perhaps,
 }
 
 impl BackingFile {
-    /// A file that is open.
+    /// Creates the entry of an open file.
     pub fn opened(mounts: &MountTable, file: &File, path: String) -> std::io::Result<BackingFile> {
-        let found = file.metadata()?;
-        let id = FileId::of(&found);
-        let (stacked, bytes) = (mounts.may_be_stacked(id.device), Some(found.len()));
+        let metadata = file.metadata()?;
+        let id = FileId::of(&metadata);
+        let (stacked, bytes) = (mounts.may_be_stacked(id.device), Some(metadata.len()));
         Ok(BackingFile { id: Some(id), path, bytes, stacked, hangs: false, opened: Some(file.try_clone()?) })
     }
 
-    /// A file whose number is known for sure, and the path that it had once. `bytes` it has at least.
+    /// Creates the entry of a file whose number is known for sure, with a path that it once had and
+    /// its least size in bytes.
     pub fn known(roots: &Roots, mounts: &MountTable, id: FileId, path: String, bytes: Option<u64>) -> BackingFile {
         let stacked = mounts.may_be_stacked(id.device);
         let mut file = BackingFile { id: Some(id), path, bytes, stacked, hangs: false, opened: None };
@@ -62,8 +63,8 @@ impl BackingFile {
         file
     }
 
-    /// A file of which only the path is known that it had once, and so many bytes
-    /// that it had; or the number of a device at that path.
+    /// Creates the entry of a file of which only a former path and its least size are known; or
+    /// returns the number of a device at that path.
     pub fn shown(
         roots: &Roots,
         mounts: &MountTable,
@@ -74,23 +75,23 @@ impl BackingFile {
         if path.ends_with(DELETED) || mounts.may_hang(&path) {
             return unknown(path);
         }
-        let Ok(found) = fs::metadata(roots.at(&path)) else { return unknown(path) };
-        if let Some(number) = block_number(&found) {
+        let Ok(metadata) = fs::metadata(roots.at(&path)) else { return unknown(path) };
+        if let Some(number) = block_number(&metadata) {
             return Err(number);
         }
-        // another size: another file lies there by now
-        if bytes.is_some_and(|bytes| found.len() < bytes) {
+        // a smaller size: another file is there by now
+        if bytes.is_some_and(|bytes| metadata.len() < bytes) {
             return unknown(path);
         }
-        Ok(BackingFile::known(roots, mounts, FileId::of(&found), path, bytes))
+        Ok(BackingFile::known(roots, mounts, FileId::of(&metadata), path, bytes))
     }
 
-    /// A file on a filesystem whose server does not answer.
+    /// Creates the entry of a file on a filesystem whose server does not respond.
     pub fn hanging(path: String, bytes: Option<u64>) -> BackingFile {
         BackingFile { id: None, path, bytes, stacked: false, hangs: true, opened: None }
     }
 
-    /// The path without what /sys adds to it.
+    /// Returns the path without the suffix of /sys.
     pub fn name(&self) -> &str {
         self.path.strip_suffix(DELETED).unwrap_or(&self.path)
     }
@@ -99,14 +100,15 @@ impl BackingFile {
         self.id.map(|id| id.device).or_else(|| mounts.top(self.name()))
     }
 
-    /// Whether this is the same file as another.
+    /// Compares this file with another.
     pub fn is(&self, other: &BackingFile, mounts: &MountTable) -> FileMatch {
         match (self.id, other.id) {
             (Some(own), Some(others)) if own == others => return FileMatch::Yes,
             (Some(_), Some(_)) if !self.stacked && !other.stacked => return FileMatch::No,
             (None, Some(id)) if !mounts.may_lie_at(id.device, self.name()) && !other.stacked => return FileMatch::No,
             (Some(id), None) if !mounts.may_lie_at(id.device, other.name()) && !self.stacked => return FileMatch::No,
-            // who does not answer is asked because of where its path leads; a slow server may answer one of two in time
+            // a server that does not respond was queried because of where the path leads; a slow
+            // server may answer one of two in time
             _ if (self.hangs || other.hangs) && self.filesystem(mounts) != other.filesystem(mounts) => {
                 return FileMatch::No;
             }
@@ -123,7 +125,7 @@ impl BackingFile {
         }
     }
 
-    /// Whether an open file of a process, under another number, is this one.
+    /// Returns whether an open file of a process, under another number, is this one.
     pub fn is_open_at(&self, link: &Path, found: &Statx) -> bool {
         let Some(own) = &self.opened else { return false };
         if OverlayPrint::of(own).is_some_and(|print| print.differs(&OverlayPrint::from(found))) {
@@ -133,15 +135,15 @@ impl BackingFile {
         File::open(link).is_ok_and(|other| by_place(own, &other) != FileMatch::No)
     }
 
-    /// Whether its number may be another filesystem's view of it.
+    /// Returns whether its number may be another filesystem's view of it.
     pub fn is_stacked(&self) -> bool {
         self.stacked
     }
 }
 
-/// The places of a file in a list: its own, where it is put if it is new, and those of
-/// all others that it may be as well, with `true`. A doubt never stands in for the file
-/// itself: another device may stand on the same one for sure.
+/// Adds a file to a list if it is new. Returns its index, and the indexes of all others that it may
+/// also be, with `true`. An uncertain match never replaces the file itself: another device may
+/// stand on the same one for sure.
 pub(crate) fn enlist(files: &mut Vec<BackingFile>, file: BackingFile, mounts: &MountTable) -> Vec<(usize, bool)> {
     let same: Vec<FileMatch> = files.iter().map(|known| known.is(&file, mounts)).collect();
     let own = same.iter().position(|same| *same == FileMatch::Yes).unwrap_or(files.len());
@@ -152,7 +154,7 @@ pub(crate) fn enlist(files: &mut Vec<BackingFile>, file: BackingFile, mounts: &M
     std::iter::once((own, false)).chain(doubts.map(|index| (index, true))).collect()
 }
 
-/// What a filesystem on top of another passes on unchanged.
+/// Attributes that a stacked filesystem passes on unchanged.
 #[derive(PartialEq, Eq)]
 struct OverlayPrint {
     born: Option<(i64, u32)>,
@@ -172,11 +174,12 @@ impl From<&Statx> for OverlayPrint {
 impl OverlayPrint {
     fn of(file: &File) -> Option<OverlayPrint> {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        let found = rustix::fs::statx(file, "", flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME).ok()?;
-        Some(OverlayPrint::from(&found))
+        let status = rustix::fs::statx(file, "", flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME).ok()?;
+        Some(OverlayPrint::from(&status))
     }
 
-    /// For sure two files. A size may change between two looks, a birth does not.
+    /// Returns whether two files are certainly different. A size may change between two looks, a
+    /// birth time does not.
     fn differs(&self, other: &OverlayPrint) -> bool {
         match (self.born, other.born) {
             (Some(own), Some(others)) => own != others,
@@ -185,7 +188,7 @@ impl OverlayPrint {
     }
 }
 
-/// Compares where files lie on their disk.
+/// Compares two files by their extents on the disk.
 fn by_place(own: &File, others: &File) -> FileMatch {
     if let (Some(own), Some(others)) = (OverlayPrint::of(own), OverlayPrint::of(others))
         && own.differs(&others)
@@ -223,7 +226,7 @@ struct FiemapExtent {
     reserved_more: [u32; 3],
 }
 
-/// So many extents are compared.
+/// Largest number of extents compared.
 const EXTENTS: usize = 64;
 
 #[repr(C)]
@@ -234,11 +237,12 @@ struct Fiemap {
 
 /// `FS_IOC_FIEMAP` of linux/fs.h.
 const MAP: u32 = opcode::read_write::<FiemapHead>(b'f', 11);
-/// Extents that lie nowhere yet, inside other blocks, or are shared by several files.
+/// Flags of extents without a place of their own: not allocated yet, inside other blocks, or shared
+/// by several files.
 const NO_PLACE: u32 = 0x2 | 0x4 | 0x100 | 0x200 | 0x400 | 0x2000;
 
-/// Where the first parts of a file lie on its disk: place in the file, place on
-/// the disk. `None` where the filesystem does not tell.
+/// Returns the first extents of a file: offset in the file, offset on the disk. `None` if the
+/// filesystem does not support it.
 #[allow(unsafe_code, reason = "the map of a file is asked by an ioctl that no crate has as a safe call")]
 fn places(file: impl AsFd) -> Option<Vec<(u64, u64)>> {
     let head = FiemapHead { start: 0, length: u64::MAX, flags: 0, mapped: 0, count: EXTENTS as u32, reserved: 0 };
@@ -290,7 +294,8 @@ mod tests {
             std::fs::write(folder.path().join(name), [7; 4096]).unwrap();
             File::open(folder.path().join(name)).unwrap()
         };
-        // one through an overlay, one whose path is covered, and that one again by a path that leads to it
+        // one through an overlay, one whose path is covered, and the same again by a path that
+        // leads to it
         let shown =
             BackingFile { stacked: true, opened: Some(open("a")), ..backing(id((0, 60), 5), "/merged/a", 4096) };
         let covered = backing(id((8, 1), 6), "/covered/b", 4096);

@@ -1,16 +1,14 @@
-//! Who uses a block device or file, told by numbers and never by names: what the
-//! kernel stands on it, what it stands on, who has it open or mapped; and whether it
-//! may be touched.
+//! Finds the users of a block device or file, by numbers and never by names: the kernel's layers
+//! above and below it, processes that have it open or mapped; and decides whether it may be used.
 //!
-//! Reading order: `node` (numbers, and devices opened by them), `mounts`, `file` (files
-//! that are the same under several numbers), `loops` and `mapper` (what their drivers
-//! say), `devices` (all devices with what each stands on, byte for byte), `walk` (from a
-//! target down to what it lies on, and up to all that stands on the same bytes),
-//! `processes`, `exports`, `usage` (the sentences), `claim` (the kernel's own word),
-//! `signature` (what lies on a device), `permit` (what follows of it), `output` (files
-//! that commands write).
+//! Reading order: `node` (numbers, and devices opened by them), `mounts`, `backing_file` (files
+//! that are the same under several numbers), `loop_devices` and `device_mapper` (answers of their
+//! drivers), `device_graph` (all devices with their layers, byte for byte), `walk` (from a target
+//! down to what it lies on, and up to everything on the same bytes), `processes`, `exports`,
+//! `usage` (the sentences), `claim` (the kernel's answer), `signature` (what is stored on a
+//! device), `permit` (the decision), `output` (files that commands write).
 //!
-//! Does no I/O but to look. Knows no suite, format or server.
+//! It only reads. It knows no suite, format or server.
 
 pub mod claim;
 mod devices;

@@ -1,5 +1,5 @@
-//! What loop devices stand on, as their driver says it: the path that /sys shows
-//! is that of the moment when the device was made, and may lead elsewhere by now.
+//! Loop devices and their backing files or devices, as their driver reports them: the path in /sys
+//! is from the time when the device was set up, and may lead elsewhere now.
 
 use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, channel};
@@ -20,15 +20,15 @@ pub(crate) struct Loop {
     pub number: DeviceNumber,
     /// Its name.
     pub name: String,
-    /// It begins so many bytes into what it stands on.
+    /// Offset of its start in the backing file or device, bytes.
     pub offset: u64,
-    /// Its size, bytes, where it is known.
+    /// Its size, bytes, if known.
     pub bytes: Option<u64>,
-    /// What it stands on.
+    /// Its backing file or device.
     pub below: LoopBacking,
 }
 
-/// What a loop device stands on.
+/// Backing of a loop device.
 #[derive(Debug)]
 pub(crate) enum LoopBacking {
     /// Another block device.
@@ -37,7 +37,7 @@ pub(crate) enum LoopBacking {
     File(BackingFile),
 }
 
-/// The driver's answer, `struct loop_info64` of linux/loop.h.
+/// Response of the driver, `struct loop_info64` of linux/loop.h.
 #[repr(C)]
 struct LoopInfo64 {
     device: u64,
@@ -57,7 +57,7 @@ struct LoopInfo64 {
 
 /// `LOOP_GET_STATUS64` of linux/loop.h.
 const GET_STATUS: u32 = 0x4c05;
-/// Sizes in /sys are in these units, bytes.
+/// Unit of sizes in /sys, bytes.
 pub(crate) const SECTOR: u64 = 512;
 
 #[allow(unsafe_code, reason = "the loop driver is asked by an ioctl that no crate has as a safe call")]
@@ -67,56 +67,56 @@ fn status(device: impl AsFd) -> Option<LoopInfo64> {
     unsafe { ioctl(device, Getter::<GET_STATUS, LoopInfo64>::new()) }.ok()
 }
 
-/// What asking the driver came to.
+/// Result of querying the driver.
 enum LoopStatus {
     Told(Box<LoopInfo64>),
-    /// We may not ask.
+    /// The query is not permitted.
     Denied,
-    /// The driver asks the filesystem, and that one's server hangs.
+    /// The driver queries the filesystem, whose server does not respond.
     Hangs,
 }
 
-/// Time for the filesystem behind a server to answer.
+/// Time in which the server of a filesystem must respond.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// All loop devices that stand on something.
+/// Returns all loop devices with a backing file or device.
 pub(crate) fn all(roots: &Roots, mounts: &MountTable) -> Vec<Loop> {
     let bound = |name: &String| roots.at(&format!("/sys/block/{name}/loop")).exists();
     let loops = names(&roots.at("/sys/block")).into_iter().filter(|name| name.starts_with("loop")).filter(bound);
-    let shown: Vec<LoopSysfs> = loops.filter_map(|name| shown(roots, name)).collect();
-    // those that may hang are asked all at once, and none is waited for longer than the others
-    let asked: Vec<Option<Receiver<LoopStatus>>> = shown
+    let devices: Vec<LoopSysfs> = loops.filter_map(|name| shown(roots, name)).collect();
+    // queries that may hang run all at once, and all share one deadline
+    let queries: Vec<Option<Receiver<LoopStatus>>> = devices
         .iter()
         .map(|device| mounts.may_hang(&device.path).then(|| ask_aside(roots, device.number, &device.name)))
         .collect();
     let end = Instant::now() + PATIENCE;
-    let answer = |device: &LoopSysfs, asked: Option<Receiver<LoopStatus>>| match asked {
+    let answer = |device: &LoopSysfs, queries: Option<Receiver<LoopStatus>>| match queries {
         None => ask(roots, device.number, &device.name),
-        Some(asked) => asked.recv_timeout(end.saturating_duration_since(Instant::now())).unwrap_or(LoopStatus::Hangs),
+        Some(queries) => queries.recv_timeout(end.saturating_duration_since(Instant::now())).unwrap_or(LoopStatus::Hangs),
     };
-    shown
+    devices
         .into_iter()
-        .zip(asked)
-        .map(|(device, asked)| (answer(&device, asked), device))
+        .zip(queries)
+        .map(|(device, queries)| (answer(&device, queries), device))
         .map(|(answer, device)| device.with(roots, mounts, answer))
         .collect()
 }
 
 fn ask(roots: &Roots, number: DeviceNumber, name: &str) -> LoopStatus {
-    let told = open(roots, number, name, OFlags::empty()).and_then(status);
-    told.map_or(LoopStatus::Denied, |told| LoopStatus::Told(Box::new(told)))
+    let status = open(roots, number, name, OFlags::empty()).and_then(status);
+    status.map_or(LoopStatus::Denied, |status| LoopStatus::Told(Box::new(status)))
 }
 
-/// Asks in a thread of its own, which is left to itself where it hangs.
+/// Queries the driver in a separate thread, which is abandoned if it hangs.
 fn ask_aside(roots: &Roots, number: DeviceNumber, name: &str) -> Receiver<LoopStatus> {
-    let (tell, asked) = channel();
+    let (sender, receiver) = channel();
     let (roots, name) = (roots.clone(), name.to_owned());
-    // nobody listens any more to an answer that comes late
-    std::thread::spawn(move || tell.send(ask(&roots, number, &name)));
-    asked
+    // the receiver is gone if the response comes late
+    std::thread::spawn(move || sender.send(ask(&roots, number, &name)));
+    receiver
 }
 
-/// What /sys shows of a loop device.
+/// Information of /sys about a loop device.
 struct LoopSysfs {
     number: DeviceNumber,
     name: String,

@@ -1,6 +1,5 @@
-//! Tables of the device mapper (LVM, LUKS, multipath and others): which bytes of
-//! which devices a mapped device lies on. Two logical volumes are neighbours on one
-//! disk and no users of each other.
+//! Tables of the device mapper (LVM, LUKS, multipath and others): which bytes of which devices a
+//! mapped device lies on. Two logical volumes are neighbors on one disk and do not use each other.
 
 use std::fs::File;
 use std::path::Path;
@@ -13,7 +12,7 @@ use crate::devices::{Slice, StorageNode};
 use crate::loops::SECTOR;
 use crate::node::DeviceNumber;
 
-/// Room for the table behind the head, bytes; a longer one is not used.
+/// Buffer for the table after the header, bytes; a longer table is not used.
 const ROOM: usize = 1 << 16;
 
 /// `struct dm_ioctl` of linux/dm-ioctl.h.
@@ -41,16 +40,16 @@ struct Call {
 
 /// `DM_TABLE_STATUS`.
 const TABLE_STATUS: u32 = opcode::read_write::<DmIoctl>(0xfd, 12);
-/// `DM_STATUS_TABLE_FLAG`: the table, and not how it fares.
+/// `DM_STATUS_TABLE_FLAG`: returns the table instead of the status.
 const WANT_TABLE: u32 = 1 << 4;
 /// `DM_BUFFER_FULL_FLAG`.
 const TOO_LONG: u32 = 1 << 8;
 
-/// A mapped device's table, a line a target: start, length, kind, words of the kind.
-/// `None` where the driver does not tell it to us.
+/// Reads a mapped device's table, one line per target: start, length, kind, parameters of the kind.
+/// `None` if the driver does not show it to us.
 #[allow(unsafe_code, reason = "the device mapper is asked by an ioctl that no crate has as a safe call")]
 pub(crate) fn table(roots: &Roots, number: DeviceNumber) -> Option<String> {
-    // a made-up machine has no driver
+    // a fake machine has no driver
     let control = (roots.root == Path::new("/")).then(|| File::open("/dev/mapper/control").ok())??;
     let size = size_of::<DmIoctl>();
     let head = DmIoctl {
@@ -67,18 +66,18 @@ pub(crate) fn table(roots: &Roots, number: DeviceNumber) -> Option<String> {
         uuid: [0; 129],
         data: [0; 7],
     };
-    let mut call = Box::new(Call { head, room: [0; ROOM] });
+    let mut request = Box::new(Call { head, room: [0; ROOM] });
     // SAFETY: DM_TABLE_STATUS reads the head and writes at most `data_size` bytes from its start, for which `Call`
     // has the room; all of it are plain integers.
-    unsafe { ioctl(control, Updater::<TABLE_STATUS, Call>::new(&mut call)) }.ok()?;
-    if call.head.flags & TOO_LONG != 0 || call.head.data_start as usize != size {
+    unsafe { ioctl(control, Updater::<TABLE_STATUS, Call>::new(&mut request)) }.ok()?;
+    if request.head.flags & TOO_LONG != 0 || request.head.data_start as usize != size {
         return None;
     }
-    lines(&call.room, call.head.target_count)
+    lines(&request.room, request.head.target_count)
 }
 
-/// Targets one behind the other: start and length in sectors, a status, the distance
-/// to the next from the first, a kind of 16 bytes, and the words up to a zero.
+/// Parses consecutive targets: start and length in sectors, a status, the offset of the next target
+/// from the first, a kind of 16 bytes, and the parameters up to a zero.
 fn lines(room: &[u8], count: u32) -> Option<String> {
     let word = |bytes: &[u8]| {
         let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
@@ -96,7 +95,8 @@ fn lines(room: &[u8], count: u32) -> Option<String> {
     Some(text)
 }
 
-/// What a table stands on. Devices of kinds that spread what they hold are named whole.
+/// Returns the slices on which a table lies. Devices of kinds that spread their data are used as a
+/// whole.
 pub(crate) fn slices(table: &str) -> Vec<Slice> {
     table.lines().filter_map(target).flatten().collect()
 }
@@ -112,9 +112,9 @@ fn target(line: &str) -> Option<Vec<Slice>> {
         "linear" => {
             vec![Slice::part(device(rest.first()?)?, from(rest.get(1)), Some(bytes(length)), bytes(start))]
         }
-        // cipher, key, and where its counting begins go before
+        // cipher, key, and start of the sector count come first
         "crypt" => vec![Slice::part(device(rest.get(3)?)?, from(rest.get(4)), Some(bytes(length)), bytes(start))],
-        // stripes, bytes of each, then device and start of each
+        // number of stripes, their size, then device and start of each
         "striped" => {
             let stripes = rest.first()?.parse::<u64>().ok().filter(|stripes| *stripes > 0)?;
             let pairs = rest.get(2..)?.chunks_exact(2);
@@ -124,7 +124,7 @@ fn target(line: &str) -> Option<Vec<Slice>> {
             };
             pairs.filter_map(share).collect()
         }
-        // of a pool, and of an origin that is copied from before it changes
+        // on a pool, or on an origin whose blocks are copied before they change
         "thin" | "snapshot" | "snapshot-merge" => {
             let first = Slice { is_dealt: true, ..Slice::whole(device(rest.first()?)?) };
             let more = rest.get(1).and_then(|word| device(word)).map(Slice::whole);

@@ -1,4 +1,4 @@
-//! What is mounted, in every mount namespace that can be seen.
+//! Mounts in every mount namespace that is visible.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,15 +12,16 @@ use crate::node::{DeviceNumber, names};
 /// All mounts.
 #[derive(Debug, Default)]
 pub(crate) struct MountTable {
-    /// Each with a process that sees it, where we do not.
+    /// Each mount, with a process that sees it if we do not.
     pub all: Vec<(Mount, Option<u32>)>,
     overlays: HashSet<DeviceNumber>,
     known: HashSet<DeviceNumber>,
-    /// Mounts on which a look can wait for ever.
+    /// Mounts on which any access can block for ever.
     remote: HashSet<u64>,
 }
 
 impl MountTable {
+    /// Reads the mounts of all mount namespaces that processes of this machine are in.
     pub fn read(roots: &Roots) -> MountTable {
         let table = |path: &Path| mountinfo::parse(&fs::read(path).unwrap_or_default());
         let mut all: Vec<(Mount, Option<u32>)> =
@@ -44,7 +45,8 @@ impl MountTable {
         MountTable { all, overlays, known, remote }
     }
 
-    /// Mounts that a path of ours leads through, also those that others lie over.
+    /// Iterates over the mounts on the way of a path in our namespace, including those that others
+    /// cover.
     fn covering<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Mount> {
         self.all
             .iter()
@@ -53,59 +55,59 @@ impl MountTable {
             .filter(move |mount| mount.is_above(path))
     }
 
-    /// The mount that a path of ours lies on.
+    /// Returns the mount on which a path in our namespace lies.
     fn mount_of<'a>(&'a self, path: &'a str) -> Option<&'a Mount> {
-        // of those at one point the last lies over the others
+        // of several at one point the last covers the others
         self.covering(path).max_by_key(|mount| mount.point.trim_end_matches('/').len())
     }
 
-    /// The filesystem that a path of ours lies on.
+    /// Returns the filesystem on which a path in our namespace lies.
     pub fn top(&self, path: &str) -> Option<DeviceNumber> {
         self.mount_of(path).map(|mount| mount.device)
     }
 
-    /// Looking at what this path leads to can wait for ever: a server answers for it.
+    /// Returns whether access to this path can block for ever: a server responds for it.
     pub fn may_hang(&self, path: &str) -> bool {
         self.mount_of(path).is_some_and(Mount::is_remote)
     }
 
-    /// A mount of this number is served by somebody who may hang.
+    /// Returns whether a mount of this number depends on a server that may hang.
     pub fn is_remote(&self, id: u64) -> bool {
         self.remote.contains(&id)
     }
 
-    /// A mount of this number is of this device.
+    /// Returns whether a mount of this number is of this device.
     pub fn has(&self, id: u64, device: DeviceNumber) -> bool {
         self.all.iter().any(|(mount, _)| mount.id == id && mount.device == device)
     }
 
-    /// A filesystem of this number is served by somebody who may hang.
+    /// Returns whether a filesystem of this number depends on a server that may hang.
     pub fn device_is_remote(&self, device: DeviceNumber) -> bool {
         !self.none_remote() && self.all.iter().any(|(mount, _)| mount.device == device && mount.is_remote())
     }
 
-    /// No mount at all is served by somebody who may hang.
+    /// Returns whether no mount depends on a server that may hang.
     pub fn none_remote(&self) -> bool {
         self.remote.is_empty()
     }
 
-    /// There is a filesystem that shows files of others under its own numbers.
+    /// Returns whether there is a filesystem that shows files of others under its own numbers.
     pub fn have_stacks(&self) -> bool {
         !self.overlays.is_empty()
     }
 
-    /// A file of this filesystem may be another filesystem's file under a number of
-    /// its own: overlayfs shows its own device, or one that no table of mounts has.
+    /// Returns whether a file of this filesystem may be another filesystem's file under a different
+    /// number: overlayfs shows its own device, or one that no mount table has.
     pub fn may_be_stacked(&self, device: DeviceNumber) -> bool {
         !self.overlays.is_empty() && (self.overlays.contains(&device) || self.is_anonymous(device))
     }
 
-    /// A number that a filesystem made up and that no table of mounts shows.
+    /// Returns whether a number was made up by a filesystem and is in no mount table.
     fn is_anonymous(&self, device: DeviceNumber) -> bool {
         device.0 == 0 && !self.known.contains(&device)
     }
 
-    /// A file of this filesystem can lie where a path says, or said once.
+    /// Returns whether a file of this filesystem can be at a path, or could be once.
     pub fn may_lie_at(&self, device: DeviceNumber, path: &str) -> bool {
         self.is_anonymous(device) || self.covering(path).any(|mount| mount.device == device)
     }

@@ -1,4 +1,4 @@
-//! Numbers of devices and files, and devices that are opened by their number.
+//! Numbers of devices and files, and opening devices by number.
 
 use std::fs::{self, File, Metadata};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -10,67 +10,68 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags, major,
 /// Major and minor number of a device.
 pub type DeviceNumber = (u64, u64);
 
-/// A file by its filesystem's device and its inode, as `stat` tells them.
+/// A file by its filesystem's device and its inode, as `stat` reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
-    /// The filesystem's device; major 0 where it has none of its own.
+    /// The filesystem's device; major 0 if it has no device of its own.
     pub device: DeviceNumber,
     /// The inode.
     pub inode: u64,
 }
 
 impl FileId {
-    /// Of what `stat` told.
+    /// Takes the numbers from the result of `stat`.
     #[must_use]
-    pub fn of(found: &Metadata) -> FileId {
-        FileId { device: unpack(found.dev()), inode: found.ino() }
+    pub fn of(metadata: &Metadata) -> FileId {
+        FileId { device: unpack(metadata.dev()), inode: metadata.ino() }
     }
 }
 
-/// A number that the kernel packed.
+/// Unpacks a device number of the kernel.
 #[must_use]
 pub fn unpack(packed: u64) -> DeviceNumber {
     (u64::from(major(packed)), u64::from(minor(packed)))
 }
 
-/// The number of the block device that was found at a path.
+/// Returns the number of a block device; `None` for other files.
 #[must_use]
-pub fn block_number(found: &Metadata) -> Option<DeviceNumber> {
-    found.file_type().is_block_device().then(|| unpack(found.rdev()))
+pub fn block_number(metadata: &Metadata) -> Option<DeviceNumber> {
+    metadata.file_type().is_block_device().then(|| unpack(metadata.rdev()))
 }
 
-/// What a link or file is, from what the kernel knows already: a server that is gone is not waited for.
+/// Returns the status of a link or file from the kernel's cached attributes, without waiting for a
+/// server.
 pub(crate) fn look(path: &Path) -> Option<Statx> {
     rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS | StatxFlags::BTIME).ok()
 }
 
-/// A device's folder in /sys.
+/// Returns a device's folder in /sys.
 #[must_use]
 pub fn sys(roots: &Roots, number: DeviceNumber) -> PathBuf {
     roots.at(&format!("/sys/dev/block/{}:{}", number.0, number.1))
 }
 
-/// Opens a block device for reading by its number, whatever its name leads to.
-/// `None` where this machine does not let us.
+/// Opens a block device for reading by its number, whatever its name leads to. `None` if this
+/// machine does not permit it.
 pub(crate) fn open(roots: &Roots, number: DeviceNumber, name: &str, flags: OFlags) -> Option<File> {
     let node = roots.at(&format!("/dev/{}", name.replace('!', "/")));
     let link = roots.at(&format!("/dev/block/{}:{}", number.0, number.1));
     let open = |path: &Path| {
-        // looked at before it is opened: opening a tape winds it back
+        // checked before it is opened: opening a tape rewinds it
         let is_it = |m: &Metadata| block_number(m) == Some(number);
         fs::metadata(path).ok().filter(is_it)?;
         let flags = (flags | OFlags::NONBLOCK | OFlags::CLOEXEC).bits() as i32;
         let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
         file.metadata().is_ok_and(|m| is_it(&m)).then_some(file)
     };
-    // a made-up machine has no devices of its own to open
+    // a fake machine has no devices to open
     let private = || (roots.root == Path::new("/")).then(|| with_node(number, open)).flatten();
     open(&node).or_else(|| open(&link)).or_else(private)
 }
 
-/// Makes a node of our own in a folder that only we look into, for a moment.
+/// Creates a temporary device node in a private folder.
 fn with_node<T>(number: DeviceNumber, open: impl Fn(&Path) -> Option<T>) -> Option<T> {
-    // where devices work differs: /run and /tmp often refuse them
+    // /run and /tmp often forbid device nodes
     ["/run", "/var/tmp", "/tmp", "/root"].iter().find_map(|parent| {
         let folder = Path::new(parent).join(format!(".diskwright-{}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&folder).ok()?;
@@ -78,14 +79,14 @@ fn with_node<T>(number: DeviceNumber, open: impl Fn(&Path) -> Option<T>) -> Opti
         let device = makedev(number.0 as u32, number.1 as u32);
         let made = rustix::fs::mknodat(CWD, &node, FileType::BlockDevice, Mode::RUSR | Mode::WUSR, device);
         let opened = made.ok().and_then(|()| open(&node));
-        // what is left of it is empty and private
+        // a leftover would be empty and private
         let _ = fs::remove_file(&node);
         let _ = fs::remove_dir(&folder);
         opened
     })
 }
 
-/// Names in a folder, sorted; none where it cannot be read.
+/// Returns the names in a folder, sorted; empty if it cannot be read.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
@@ -93,12 +94,12 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The first line of a small file of the kernel.
+/// Reads a small file of the kernel, without the newline at its end.
 pub(crate) fn line(path: &Path) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim_end_matches('\n').to_owned())
 }
 
-/// A number in a small file of the kernel.
+/// Reads a number from a small file of the kernel.
 pub(crate) fn value(path: &Path) -> Option<u64> {
     line(path)?.trim().parse().ok()
 }

@@ -1,5 +1,5 @@
-//! Files that commands write answers to: never a device, never through a link,
-//! never what the kernel uses.
+//! Files to which commands write their output: never a device, never through a link, never a file
+//! in use by the kernel.
 
 use std::fs::{self, File, Metadata};
 use std::io::ErrorKind;
@@ -20,30 +20,29 @@ use crate::refusal::Refusal;
 use crate::swaps;
 use crate::usage;
 
-/// /dev/null and /dev/full, to which nothing can be done.
+/// /dev/null and /dev/full, which cannot be damaged.
 const HARMLESS: [DeviceNumber; 2] = [(1, 3), (1, 7)];
-/// Links of the kernel to what a process has open already.
+/// Links of the kernel to files that a process has open already.
 const STREAMS: [&str; 3] = ["/dev/stdout", "/dev/stderr", "/dev/stdin"];
 /// Folders of such links.
 const STREAM_FOLDERS: [&str; 3] = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"];
 
-/// Whether a command may write its answer to this path, creating or replacing a file.
+/// Checks whether a command may write its output to this path, creating or replacing a file.
 ///
 /// # Errors
-/// With what lies there: a device (but /dev/null and what standard output is), a link, a
-/// folder, a file that a loop device stands on or that is swap, or nothing in a folder of
-/// the kernel's.
+/// With what is there: a device (other than /dev/null and standard output), a link, a folder, a
+/// file that is behind a loop device or is swap, or nothing in a folder of the kernel's.
 pub fn check_output(path: &Path) -> Result<(), Refusal> {
     let refuse = |what: String| Err(Refusal::Output { path: path.to_owned(), what });
     let stream = is_stream(path);
-    let found = if stream { fs::metadata(path) } else { fs::symlink_metadata(path) };
-    let found = match found {
-        Ok(found) => found,
+    let metadata = if stream { fs::metadata(path) } else { fs::symlink_metadata(path) };
+    let metadata = match metadata {
+        Ok(metadata) => metadata,
         Err(error) if error.kind() == ErrorKind::NotFound => return check_new(path),
-        // whoever opens it tells this in its own words
+        // opening it will report the error
         Err(_) => return Ok(()),
     };
-    let kind = found.file_type();
+    let kind = metadata.file_type();
     if kind.is_symlink() {
         let to = fs::read_link(path).unwrap_or_default();
         return refuse(format!("is a link to {}, and links are not followed when writing", to.display()));
@@ -51,7 +50,7 @@ pub fn check_output(path: &Path) -> Result<(), Refusal> {
     if kind.is_block_device() {
         return refuse("is a block device".into());
     }
-    if kind.is_char_device() && !stream && !HARMLESS.contains(&unpack(found.rdev())) {
+    if kind.is_char_device() && !stream && !HARMLESS.contains(&unpack(metadata.rdev())) {
         return refuse("is a character device".into());
     }
     if kind.is_dir() {
@@ -61,25 +60,25 @@ pub fn check_output(path: &Path) -> Result<(), Refusal> {
         return refuse("is a socket".into());
     }
     let roots = Roots::default();
-    match kernel_use(&roots, path, &found).or_else(|| if stream { None } else { writer(&roots, path, &found) }) {
+    match kernel_use(&roots, path, &metadata).or_else(|| if stream { None } else { writer(&roots, path, &metadata) }) {
         Some(why) => refuse(why),
         None => Ok(()),
     }
 }
 
-/// Whether a file may be created at a path where there is none: not in /dev, /proc or /sys.
+/// Checks whether a file may be created at a path where there is none: not in /dev, /proc or /sys.
 ///
 /// # Errors
 /// With [`Refusal::KernelFolder`].
 pub fn check_new(path: &Path) -> Result<(), Refusal> {
     match kernel::owns(path) {
         Ok(true) => Err(Refusal::KernelFolder { path: path.to_owned(), near: near(path) }),
-        // whoever creates it tells an error in its own words
+        // creating it will report an error
         Ok(false) | Err(_) => Ok(()),
     }
 }
 
-/// Block devices whose names are near to one that is not there.
+/// Returns a hint with the block device whose name is nearest to a missing one.
 fn near(path: &Path) -> String {
     let (Some(folder), Some(typed)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
         return String::new();
@@ -94,7 +93,7 @@ fn near(path: &Path) -> String {
     }
 }
 
-/// A name of something that this process or another has open already.
+/// Returns whether a path names something that this process or another has open already.
 fn is_stream(path: &Path) -> bool {
     let is_number = |name: &std::ffi::OsStr| name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
     let in_folder = || {
@@ -105,12 +104,12 @@ fn is_stream(path: &Path) -> bool {
     plain && (STREAMS.iter().any(|stream| path == Path::new(stream)) || in_folder().unwrap_or(false))
 }
 
-/// What the kernel uses a regular file for.
-fn kernel_use(roots: &Roots, path: &Path, found: &Metadata) -> Option<String> {
-    if !found.is_file() {
+/// Returns how the kernel uses a regular file.
+fn kernel_use(roots: &Roots, path: &Path, metadata: &Metadata) -> Option<String> {
+    if !metadata.is_file() {
         return None;
     }
-    let id = FileId::of(found);
+    let id = FileId::of(metadata);
     if swaps::paths(roots).iter().any(|swap| fs::metadata(roots.at(swap)).is_ok_and(|m| FileId::of(&m) == id)) {
         return Some("is a swap file in use".into());
     }
@@ -118,10 +117,10 @@ fn kernel_use(roots: &Roots, path: &Path, found: &Metadata) -> Option<String> {
     let name = path.display().to_string();
     let own = match File::open(path).and_then(|file| BackingFile::opened(&mounts, &file, name.clone())) {
         Ok(own) => own,
-        // one that may be written to and not read
-        Err(_) => BackingFile::known(roots, &mounts, id, name, Some(found.len())),
+        // it may be writable but not readable
+        Err(_) => BackingFile::known(roots, &mounts, id, name, Some(metadata.len())),
     };
-    // what was put in its place meanwhile is looked at by the next command
+    // a file that replaced it meanwhile is checked by the next command
     loops::all(roots, &mounts).into_iter().find_map(|device| match &device.below {
         LoopBacking::File(below) => match own.is(below, &mounts) {
             FileMatch::No => None,
@@ -135,9 +134,10 @@ fn kernel_use(roots: &Roots, path: &Path, found: &Metadata) -> Option<String> {
     })
 }
 
-/// Who else writes the file: what is replaced goes on below a name that is gone.
-fn writer(roots: &Roots, path: &Path, found: &Metadata) -> Option<String> {
-    let file = found.is_file().then(|| File::open(path).ok()).flatten()?;
+/// Returns who else writes to the file: after a replacement they would continue with the unlinked
+/// one.
+fn writer(roots: &Roots, path: &Path, metadata: &Metadata) -> Option<String> {
+    let file = metadata.is_file().then(|| File::open(path).ok()).flatten()?;
     claim::has_writer(&file).then(|| {
         let users = usage::of_file(roots, &file, &path.display().to_string());
         format!("is in use ({})", users.first().map_or("something has it open for writing", |user| user))
@@ -183,7 +183,7 @@ mod tests {
         drop(writer);
         assert_eq!(said(&inside("page.html")), "allowed");
         for path in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/2"] {
-            // under a test it is a pipe, a file or a terminal
+            // in a test it is a pipe, a file or a terminal
             assert_eq!(said(Path::new(path)), "allowed", "{path}");
         }
         assert!(!is_stream(Path::new("/dev/fd/../sda")) && !is_stream(Path::new("/dev/fd/x")));
@@ -197,12 +197,12 @@ mod tests {
         let Some(name) = devices.find_map(|e| e.file_name().into_string().ok()) else {
             return eprintln!("skipped: no block device has a node here");
         };
-        // a letter too many at its front: no other name is nearer
+        // an extra letter at the front: no other name is nearer
         let mistyped = folder.join(format!("x{name}"));
-        let told = check_new(&mistyped).expect_err("refused").to_string();
-        assert!(told.contains(&format!("(did you mean /dev/{name}?)")), "{told}");
-        let told = check_new(Path::new("/dev/nothing-like-any")).expect_err("refused").to_string();
-        assert!(told.contains("(lsblk lists them)"), "{told}");
+        let message = check_new(&mistyped).expect_err("refused").to_string();
+        assert!(message.contains(&format!("(did you mean /dev/{name}?)")), "{message}");
+        let message = check_new(Path::new("/dev/nothing-like-any")).expect_err("refused").to_string();
+        assert!(message.contains("(lsblk lists them)"), "{message}");
         assert!(!mistyped.exists());
     }
 

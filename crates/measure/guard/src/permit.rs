@@ -1,7 +1,6 @@
-//! What stands against touching a target. Reading a device that is in use
-//! needs the user's word; writing needs more: a device that is mounted, held,
-//! or in use is never written to, and one that carries anything only when its
-//! name was typed behind `--destroy-data-on`.
+//! Permission to use a target. Reading a device in use needs the user's consent; writing needs
+//! more: a device that is mounted, held, or in use is never written to, and one that contains
+//! anything only if its name was given with `--destroy-data-on`.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -17,16 +16,16 @@ use crate::node::DeviceNumber;
 use crate::refusal::Refusal;
 use crate::{signature, usage};
 
-/// What was found out about a block device.
+/// Findings about a block device or file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Why it is in use: mounted, held, swapped on. Never written to.
+    /// Reasons why it is in use: mounted, held, swapped on. It is never written to then.
     pub in_use: Vec<String>,
-    /// What it carries: partitions, signatures. Written to only by name.
+    /// Its contents: partitions, signatures. It is written to only by name then.
     pub carries: Vec<String>,
 }
 
-/// What the user said.
+/// Consent of the user.
 #[derive(Clone, Debug, Default)]
 pub struct Consent {
     /// `--live`
@@ -35,24 +34,24 @@ pub struct Consent {
     pub destroy: Option<String>,
 }
 
-/// Whether a device may be used: to read, or to write as well.
+/// Checks whether a device may be read, or written as well.
 ///
 /// # Errors
-/// With the reason, in one sentence that says what would help.
-pub fn allow(name: &str, findings: &Findings, writes: bool, said: &Consent) -> Result<(), Refusal> {
+/// With the reason, in one sentence that says what helps.
+pub fn allow(name: &str, findings: &Findings, writes: bool, consent: &Consent) -> Result<(), Refusal> {
     let name = name.to_owned();
     if let Some(why) = (!findings.in_use.is_empty()).then(|| findings.in_use.join(", ")) {
         if writes {
             return Err(Refusal::InUse { name, why });
         }
-        if !said.live {
+        if !consent.live {
             return Err(Refusal::NeedsLive { name, why });
         }
     }
     if !writes {
         return Ok(());
     }
-    match &said.destroy {
+    match &consent.destroy {
         Some(typed) if *typed == name => Ok(()),
         Some(typed) => Err(Refusal::OtherName { typed: typed.clone(), name }),
         None => {
@@ -63,17 +62,16 @@ pub fn allow(name: &str, findings: &Findings, writes: bool, said: &Consent) -> R
     }
 }
 
-/// Whether a regular file may be opened for writing, or created: nobody uses it, and
-/// none is created in the kernel's own folders. What is no regular file is for the
-/// caller to judge.
+/// Checks whether a regular file may be opened for writing, or created: no one uses it, and it is
+/// not in the kernel's folders. Files that are not regular are left to the caller.
 ///
 /// # Errors
-/// With who uses it.
+/// With its users.
 pub fn check_file(path: &Path) -> Result<(), Refusal> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() => {}
         Err(error) if error.kind() == ErrorKind::NotFound => return crate::check_new(path),
-        // whoever opens it tells what is wrong in its own words
+        // opening it will report the error
         _ => return Ok(()),
     }
     let Ok(file) = File::open(path) else { return Ok(()) };
@@ -82,8 +80,8 @@ pub fn check_file(path: &Path) -> Result<(), Refusal> {
     if in_use.is_empty() { Ok(()) } else { Err(Refusal::InUse { name, why: in_use.join(", ") }) }
 }
 
-/// Looks at a block device from all sides: an open one, so that nobody puts
-/// another in its place meanwhile.
+/// Inspects a block device: its users and its contents. It must be open, so that it cannot be
+/// replaced meanwhile.
 #[must_use]
 pub fn inspect(roots: &Roots, file: &OwnedFd, number: DeviceNumber, bytes: u64) -> Findings {
     let mut findings = Findings { in_use: usage::of_device(roots, number), carries: Vec::new() };
@@ -124,7 +122,7 @@ mod tests {
         assert!(matches!(allow(name, &marked, true, &said(false, None)), Err(Refusal::NeedsName { .. })));
         assert_eq!(allow(name, &marked, true, &said(false, Some(name))), Ok(()));
         assert!(matches!(allow(name, &marked, true, &said(false, Some("sda"))), Err(Refusal::OtherName { .. })));
-        // in use: no word helps
+        // in use: no option helps
         assert!(matches!(allow(name, &mounted, true, &said(true, Some(name))), Err(Refusal::InUse { .. })));
     }
 }

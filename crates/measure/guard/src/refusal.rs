@@ -1,8 +1,8 @@
-//! Why a device or file is refused.
+//! Reasons for refusing a device or file.
 
 use std::path::PathBuf;
 
-/// Why a target is refused.
+/// Reason why a target is refused.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Refusal {
     /// It is in use, and writing would break what uses it.
@@ -13,7 +13,7 @@ pub enum Refusal {
         /// By what.
         why: String,
     },
-    /// It is in use, and reading needs the user's word.
+    /// It is in use, and reading needs the user's consent.
     #[error("{name} is in use ({why}); to read it anyway, carefully, use --live")]
     NeedsLive {
         /// The device.
@@ -26,26 +26,26 @@ pub enum Refusal {
     NeedsName {
         /// The device.
         name: String,
-        /// What it carries; `nothing known` too takes the name.
+        /// Its contents; the name is required even if nothing is known.
         what: String,
     },
-    /// Another name was typed than the target's.
+    /// The given name is not the target's.
     #[error("--destroy-data-on names {typed}, but the target is {name}; nothing was written")]
     OtherName {
-        /// What was typed.
+        /// The given name.
         typed: String,
         /// The target.
         name: String,
     },
-    /// No answer, result or log is written there.
+    /// No output, result or log is written there.
     #[error("{path}: {what}; give a new file, or a regular file to replace")]
     Output {
-        /// Where it was to be written.
+        /// Path of the output.
         path: PathBuf,
-        /// What lies there.
+        /// What is at that path.
         what: String,
     },
-    /// A new file in the kernel's own folders would lie in memory.
+    /// A new file in the kernel's folders would be in memory.
     #[error(
         "{path}: no such device; no file is created in /dev, /proc or /sys, where it would be in memory. \
          Give an existing device{near}, or a file elsewhere"
@@ -53,7 +53,7 @@ pub enum Refusal {
     KernelFolder {
         /// The path.
         path: PathBuf,
-        /// ` (did you mean /dev/sda?)`, or what lists the devices.
+        /// ` (did you mean /dev/sda?)`, or the command that lists the devices.
         near: String,
     },
 }

@@ -1,11 +1,10 @@
-//! What lies on a device: the marks that filesystems, partition tables, arrays
-//! and the like leave at known places. The places are from each format's own
-//! public description.
+//! Contents of a device, recognized by the signatures that filesystems, partition tables, arrays
+//! and the like leave at known offsets. The offsets are from each format's public description.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// A mark: what it is of, where it stands, its bytes.
+/// A signature: its format, its offset, its bytes.
 struct SignatureMark {
     what: &'static str,
     /// From the start, or from the end where negative, bytes.
@@ -17,8 +16,8 @@ const fn mark(what: &'static str, offset: i64, bytes: &'static [u8]) -> Signatur
     SignatureMark { what, offset, bytes }
 }
 
-/// Known marks. An MBR's is also on boot sectors of FAT and NTFS; that is as
-/// good a reason to keep off.
+/// Known signatures. An MBR's is also on boot sectors of FAT and NTFS; that is as good a reason to
+/// keep away.
 const MARKS: &[SignatureMark] = &[
     mark("a partition table (GPT)", 512, b"EFI PART"),
     mark("a partition table (GPT)", 4096, b"EFI PART"),
@@ -39,7 +38,7 @@ const MARKS: &[SignatureMark] = &[
     mark("squashfs", 0, b"hsqs"),
     mark("EROFS", 0x400, &[0xe2, 0xe1, 0xf5, 0xe0]),
     mark("swap", 0xff6, b"SWAPSPACE2"),
-    // it stands at the end of the first page, which is that of the machine that made it
+    // it is at the end of the first page, whose size is that of the machine that made it
     mark("swap (8 KiB pages)", 0x1ff6, b"SWAPSPACE2"),
     mark("swap (16 KiB pages)", 0x3ff6, b"SWAPSPACE2"),
     mark("swap (32 KiB pages)", 0x7ff6, b"SWAPSPACE2"),
@@ -79,7 +78,7 @@ const MD: [u8; 4] = [0xfc, 0x4e, 0x2b, 0xa9];
 /// ZFS keeps 128 uberblocks in each label; this is their magic in both byte orders.
 const ZFS: [[u8; 8]; 2] = [[0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0xba, 0xb1, 0x0c]];
 
-/// What was found on a target of `bytes` bytes; empty where nothing is known.
+/// Finds the known formats on a target of `bytes` bytes; empty if none is found.
 ///
 /// # Errors
 /// When it cannot be read.

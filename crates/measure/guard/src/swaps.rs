@@ -1,10 +1,10 @@
-//! What is swapped on.
+//! Swap devices and files.
 
 use std::fs;
 
 use diskwright_counters::live::{Roots, mountinfo};
 
-/// Paths of devices and files that are swapped on.
+/// Returns the paths of devices and files in use as swap.
 pub(crate) fn paths(roots: &Roots) -> Vec<String> {
     let text = fs::read(roots.at("/proc/swaps")).unwrap_or_default();
     let first = |line: &[u8]| line.split(|b| b.is_ascii_whitespace()).next().map(mountinfo::unescape);

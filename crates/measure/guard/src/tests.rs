@@ -1,5 +1,5 @@
-//! Made-up machines: each layer that the kernel can put between a disk and its
-//! users, refused where bytes are shared and left alone where they are not.
+//! Tests on fake machines: each layer that the kernel can put between a disk and its users is
+//! refused if bytes are shared, and left alone if they are not.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,7 +12,7 @@ use crate::mounts::MountTable;
 use crate::node::DeviceNumber;
 use crate::usage;
 
-/// A made-up /sys and /proc.
+/// A fake /sys and /proc.
 struct Tree {
     folder: tempfile::TempDir,
     tables: Vec<(DeviceNumber, String)>,
@@ -39,7 +39,7 @@ impl Tree {
         Roots::under(self.folder.path())
     }
 
-    /// A device; `folder` below sys/devices, the disk's for a partition.
+    /// Adds a device; `folder` is below sys/devices, the disk's for a partition.
     fn add(&self, number: &str, folder: &str) -> String {
         let folder = format!("sys/devices/{folder}");
         self.write(&format!("{folder}/dev"), &format!("{number}\n"));
@@ -52,7 +52,7 @@ impl Tree {
         self.add(number, name);
     }
 
-    /// A partition by sectors.
+    /// Adds a partition, in sectors.
     fn part(&self, disk: &str, name: &str, number: &str, start: u64, size: u64) {
         let folder = self.add(number, &format!("{disk}/{name}"));
         for (file, value) in [("partition", 1), ("start", start), ("size", size)] {
@@ -60,7 +60,7 @@ impl Tree {
         }
     }
 
-    /// A device that stands on others, which both sides tell.
+    /// Adds a device that stands on others, shown from both sides.
     fn over(&self, name: &str, number: &str, lower: &[(&str, &str)]) {
         let folder = self.add(number, name);
         for (lower, number) in lower {
@@ -69,7 +69,7 @@ impl Tree {
         }
     }
 
-    /// A device of the device mapper with its table.
+    /// Adds a device of the device mapper with its table.
     fn mapped(&mut self, name: &str, number: &str, lower: &[(&str, &str)], table: &str) {
         self.over(name, number, lower);
         self.write(&format!("sys/devices/{name}/dm/name"), name);
@@ -92,7 +92,7 @@ impl Tree {
         self.write(path, &format!("{text}9 1 {number} / {point} rw - ext4 /dev/x rw\n"));
     }
 
-    /// A process with a file open by these flags.
+    /// Adds a process that has a file open with these flags.
     fn process(&self, id: u32, name: &str, file: &Path, flags: &str) {
         self.write(&format!("proc/{id}/comm"), &format!("{name}\n"));
         self.write(&format!("proc/{id}/fdinfo/5"), &format!("pos:\t0\nflags:\t{flags}\nmnt_id:\t1\n"));
@@ -105,8 +105,8 @@ impl Tree {
         let table = |_: &Roots, number: DeviceNumber| {
             self.tables.iter().find(|(mapped, _)| *mapped == number).map(|(_, table)| table.clone())
         };
-        let machine = DeviceGraph::with_tables(&roots, MountTable::read(&roots), None, &table);
-        usage::of(&machine, StorageNode::Device(number))
+        let graph = DeviceGraph::with_tables(&roots, MountTable::read(&roots), None, &table);
+        usage::of(&graph, StorageNode::Device(number))
     }
 
     fn users_of_file(&self, name: &str) -> Vec<String> {
@@ -160,7 +160,7 @@ fn volumes_are_neighbours_by_their_tables() {
     tree.mapped("dm-0", "253:0", &lower, "0 2048 linear 8:16 2048\n2048 2048 linear 8:16 8192\n");
     tree.mapped("dm-1", "253:1", &lower, "0 4096 linear 8:16 4096\n");
     tree.mapped("dm-2", "253:2", &lower, "0 100 linear 8:16 9000\n");
-    // encrypted, in the first
+    // encrypted, on the first
     tree.mapped("dm-3", "253:3", &[("dm-0", "253:0")], "0 4000 crypt aes-xts-plain64 :64:x 0 253:0 64\n");
     tree.mount("253:3", "/secret");
     let said =
@@ -227,7 +227,7 @@ fn members_swap_and_what_is_handed_out() {
     assert_eq!(tree.users((8, 32)), ["sdc is a member of the btrfs b7f0"]);
     tree.write("sys/devices/sdd/bcache/state", "clean\n");
     assert_eq!(tree.users((8, 48)), ["sdd is a part of a bcache"]);
-    // a holder that is no block device
+    // a holder that is not a block device
     tree.write("sys/devices/sde/holders/drbd1", "");
     assert_eq!(tree.users((8, 64)), ["sde is held by drbd1"]);
     assert_eq!(tree.users((43, 0)), NOBODY);
@@ -316,7 +316,7 @@ fn what_is_mapped_counts_without_a_descriptor() {
     assert_eq!(tree.users_of_file("data"), NOBODY);
     tree.write("proc/4000001/maps", &line(id.inode));
     assert_eq!(tree.users_of_file("data"), ["process 4000001 (database) runs from it or has it mapped"]);
-    // btrfs shows another number of its device there, and the file itself tells
+    // btrfs shows another device number there, and the file itself shows the right one
     tree.write("proc/4000001/maps", "55d1-55d2 r--s 00000000 00:2a 999 /data\n");
     assert_eq!(tree.users_of_file("data"), NOBODY);
     fs::create_dir_all(tree.path("proc/4000001/map_files")).unwrap();

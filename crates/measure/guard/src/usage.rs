@@ -1,5 +1,5 @@
-//! Who uses a device or a file, a sentence each: what is mounted, swapped on, held or
-//! handed out of it, of what it stands on and of what stands on it; and processes.
+//! Users of a device or a file, a sentence each: mounts, swap, holders and exports of it, of what
+//! it stands on and of what stands on it; and processes.
 
 use std::fs::{self, File};
 
@@ -16,17 +16,17 @@ use crate::processes::{self, NodeFilter, NodeUser, UseMode};
 use crate::swaps;
 use crate::walk::{WalkStep, clauses, reach};
 
-/// So many processes, or places of a mount, are named.
+/// Largest number of processes, or of mount points, that are named.
 const MOST_NAMED: usize = 3;
 
-/// Who uses a block device.
+/// Returns the users of a block device.
 #[must_use]
 pub fn of_device(roots: &Roots, number: DeviceNumber) -> Vec<String> {
-    let machine = DeviceGraph::read(roots, MountTable::read(roots), None);
-    of(&machine, StorageNode::Device(number))
+    let graph = DeviceGraph::read(roots, MountTable::read(roots), None);
+    of(&graph, StorageNode::Device(number))
 }
 
-/// Who uses a regular file that is open for reading.
+/// Returns the users of a regular file that is open for reading.
 #[must_use]
 pub fn of_file(roots: &Roots, file: &File, name: &str) -> Vec<String> {
     let mounts = MountTable::read(roots);
@@ -34,8 +34,8 @@ pub fn of_file(roots: &Roots, file: &File, name: &str) -> Vec<String> {
         Ok(backing) => backing,
         Err(error) => return vec![format!("it cannot be examined: {error}")],
     };
-    let machine = DeviceGraph::read(roots, mounts, Some(backing));
-    let mut found = of(&machine, StorageNode::File(0));
+    let graph = DeviceGraph::read(roots, mounts, Some(backing));
+    let mut found = of(&graph, StorageNode::File(0));
     if let Some(pool) = exports::pool(roots, file) {
         found.push(format!("it belongs to the ZFS pool {pool}"));
     }
@@ -45,7 +45,7 @@ pub fn of_file(roots: &Roots, file: &File, name: &str) -> Vec<String> {
     found
 }
 
-/// The device and its partitions: numbers and kernel names.
+/// Returns the device and its partitions: numbers and kernel names.
 #[must_use]
 pub fn with_partitions(roots: &Roots, number: DeviceNumber) -> Vec<(DeviceNumber, String)> {
     let folder = sys(roots, number);
@@ -62,26 +62,26 @@ pub fn with_partitions(roots: &Roots, number: DeviceNumber) -> Vec<(DeviceNumber
     all
 }
 
-/// Who uses a node of a machine.
-pub(crate) fn of(machine: &DeviceGraph, target: StorageNode) -> Vec<String> {
-    let steps = reach(machine, target);
-    let facts = UsageFacts::read(machine.roots);
+/// Returns the users of a node of a machine.
+pub(crate) fn of(graph: &DeviceGraph, target: StorageNode) -> Vec<String> {
+    let steps = reach(graph, target);
+    let facts = UsageFacts::read(graph.roots);
     let wanted: NodeFilter = steps.iter().map(|step| (step.node, !step.is_below)).collect();
-    let users = processes::users(machine, &wanted);
+    let users = processes::users(graph, &wanted);
     let mut sentences: Vec<Vec<String>> = Vec::new();
-    // the furthest first, so that a way is not told again that a longer sentence tells
+    // the furthest first, so that a path that a longer sentence contains is not reported again
     for (index, step) in steps.iter().enumerate().rev() {
-        let way = clauses(&steps, index);
-        let mut uses = of_node(machine, &facts, step);
-        uses.extend(of_processes(machine, step, &users, index == 0));
-        if uses.is_empty() && step.below_loop && has_exclusive_user(machine, step.node) {
-            uses.push(format!("the kernel does not grant exclusive access to {}", machine.name(step.node)));
+        let path = clauses(&steps, index);
+        let mut uses = of_node(graph, &facts, step);
+        uses.extend(of_processes(graph, step, &users, index == 0));
+        if uses.is_empty() && step.below_loop && has_exclusive_user(graph, step.node) {
+            uses.push(format!("the kernel does not grant exclusive access to {}", graph.name(step.node)));
         }
-        let told = sentences.iter().any(|sentence| sentence.starts_with(&way));
-        if uses.is_empty() && step.is_use && !told {
-            sentences.push(way);
+        let is_reported = sentences.iter().any(|sentence| sentence.starts_with(&path));
+        if uses.is_empty() && step.is_use && !is_reported {
+            sentences.push(path);
         } else {
-            sentences.extend(uses.into_iter().map(|a_use| way.iter().cloned().chain([a_use]).collect()));
+            sentences.extend(uses.into_iter().map(|a_use| path.iter().cloned().chain([a_use]).collect()));
         }
     }
     let order = |sentence: &Vec<String>| sentence.len();
@@ -89,7 +89,7 @@ pub(crate) fn of(machine: &DeviceGraph, target: StorageNode) -> Vec<String> {
     sentences.iter().map(|sentence| join(sentence)).collect()
 }
 
-/// Clauses as one sentence.
+/// Joins clauses to one sentence.
 fn join(clauses: &[String]) -> String {
     let mut text = String::new();
     for clause in clauses {
@@ -103,10 +103,10 @@ fn join(clauses: &[String]) -> String {
     text
 }
 
-/// What is the same for all nodes.
+/// Facts that are the same for all nodes.
 struct UsageFacts {
     swaps: Vec<String>,
-    /// Names of filesystems, and of the devices of each.
+    /// Names of btrfs filesystems, and of the devices of each.
     btrfs: Vec<(String, Vec<String>)>,
     exports: Vec<(String, String)>,
 }
@@ -122,17 +122,17 @@ impl UsageFacts {
     }
 }
 
-/// What the kernel does with a device or file of the way.
-fn of_node(machine: &DeviceGraph, facts: &UsageFacts, step: &WalkStep) -> Vec<String> {
-    let (roots, name) = (machine.roots, machine.name(step.node));
+/// Returns the kernel's uses of a node on the path.
+fn of_node(graph: &DeviceGraph, facts: &UsageFacts, step: &WalkStep) -> Vec<String> {
+    let (roots, name) = (graph.roots, graph.name(step.node));
     match step.node {
         StorageNode::Device(number) => {
             let is_it = |path: &str| {
                 path.starts_with('/') && exports::leads_to(roots, path, |m| block_number(m) == Some(number))
             };
-            let mut found = mounted(machine, number, &name, &is_it);
+            let mut found = mounted(graph, number, &name, &is_it);
             found.extend(facts.swaps.iter().any(|path| is_it(path)).then(|| format!("{name} is swap")));
-            let device = machine.devices.get(&number);
+            let device = graph.devices.get(&number);
             found.extend(device.into_iter().flat_map(|d| &d.holders).map(|h| format!("{name} is held by {h}")));
             found.extend(device.is_some_and(|d| d.is_cached).then(|| format!("{name} is a part of a bcache")));
             for (id, _) in facts.btrfs.iter().filter(|(_, devices)| devices.contains(&name)) {
@@ -143,8 +143,8 @@ fn of_node(machine: &DeviceGraph, facts: &UsageFacts, step: &WalkStep) -> Vec<St
             found
         }
         StorageNode::File(place) => {
-            let file = &machine.files[place];
-            // the target's own name is not told again
+            let file = &graph.files[place];
+            // the target's own name is not repeated
             let name = if step.is_below { name } else { "it".into() };
             let is_it = |path: &str| exports::leads_to(roots, path, |m| file.id == Some(FileId::of(m)));
             let mut found = Vec::new();
@@ -152,7 +152,7 @@ fn of_node(machine: &DeviceGraph, facts: &UsageFacts, step: &WalkStep) -> Vec<St
             let out = facts.exports.iter().filter(|(path, _)| is_it(path));
             found.extend(out.map(|(_, what)| format!("{name} is exported by {what}")));
             let pool = || exports::pool(roots, &fs::File::open(roots.at(file.name())).ok()?);
-            let looks = step.is_below && !machine.mounts.may_hang(file.name());
+            let looks = step.is_below && !graph.mounts.may_hang(file.name());
             let pool = looks.then(pool).flatten();
             found.extend(pool.map(|pool| format!("{name} belongs to the ZFS pool {pool}")));
             found
@@ -160,10 +160,10 @@ fn of_node(machine: &DeviceGraph, facts: &UsageFacts, step: &WalkStep) -> Vec<St
     }
 }
 
-/// Where a device is mounted.
-fn mounted(machine: &DeviceGraph, number: DeviceNumber, name: &str, is_it: &dyn Fn(&str) -> bool) -> Vec<String> {
+/// Returns the mount points of a device, as sentences.
+fn mounted(graph: &DeviceGraph, number: DeviceNumber, name: &str, is_it: &dyn Fn(&str) -> bool) -> Vec<String> {
     let mut points: Vec<String> = Vec::new();
-    for (mount, process) in &machine.mounts.all {
+    for (mount, process) in &graph.mounts.all {
         // btrfs and the like show a made-up number, and the device as the source
         let of_it = mount.device == number || mount.device.0 == 0 && !mount.is_remote() && is_it(&mount.source);
         let place = match process {
@@ -178,15 +178,15 @@ fn mounted(machine: &DeviceGraph, number: DeviceNumber, name: &str, is_it: &dyn 
     few(points.into_iter().map(|point| format!("{name} is mounted on {point}")).collect(), "places more")
 }
 
-/// Processes that use a step.
-fn of_processes(machine: &DeviceGraph, step: &WalkStep, users: &[NodeUser], is_target: bool) -> Vec<String> {
-    let object = if is_target { "it".to_owned() } else { machine.name(step.node) };
+/// Returns the processes that use a node, as sentences.
+fn of_processes(graph: &DeviceGraph, step: &WalkStep, users: &[NodeUser], is_target: bool) -> Vec<String> {
+    let object = if is_target { "it".to_owned() } else { graph.name(step.node) };
     let say = |user: &NodeUser| {
-        let who = format!("process {} ({})", user.process, user.name);
+        let process = format!("process {} ({})", user.process, user.name);
         match (user.how, step.is_below) {
-            (UseMode::Maps, _) => format!("{who} runs from {object} or has it mapped"),
-            (UseMode::Writes, true) => format!("{who} has {object} open for writing"),
-            _ => format!("{who} has {object} open"),
+            (UseMode::Maps, _) => format!("{process} runs from {object} or has it mapped"),
+            (UseMode::Writes, true) => format!("{process} has {object} open for writing"),
+            _ => format!("{process} has {object} open"),
         }
     };
     let (maps, opens): (Vec<&NodeUser>, Vec<&NodeUser>) =
@@ -196,13 +196,13 @@ fn of_processes(machine: &DeviceGraph, step: &WalkStep, users: &[NodeUser], is_t
     found
 }
 
-/// The kernel keeps a device for somebody of whom nothing else tells.
-fn has_exclusive_user(machine: &DeviceGraph, node: StorageNode) -> bool {
+/// Returns whether the kernel reserves a device for a user that nothing else shows.
+fn has_exclusive_user(graph: &DeviceGraph, node: StorageNode) -> bool {
     let StorageNode::Device(number) = node else { return false };
-    let name = machine.name(node);
-    // opened at all, and not exclusively
-    node::open(machine.roots, number, &name, OFlags::empty()).is_some()
-        && node::open(machine.roots, number, &name, OFlags::EXCL).is_none()
+    let name = graph.name(node);
+    // it can be opened, but not exclusively
+    node::open(graph.roots, number, &name, OFlags::empty()).is_some()
+        && node::open(graph.roots, number, &name, OFlags::EXCL).is_none()
 }
 
 fn few(mut found: Vec<String>, what: &str) -> Vec<String> {

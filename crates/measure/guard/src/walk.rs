@@ -1,5 +1,5 @@
-//! From a device or file down to what it lies on, and up again to all that stands
-//! on the same bytes.
+//! Walks from a device or file down to what it lies on, and up again to everything on the same
+//! bytes.
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
@@ -11,21 +11,21 @@ use crate::devices::{ALL, DeviceGraph, LayerKind, Slice, StorageNode};
 pub(crate) struct WalkStep {
     pub node: StorageNode,
     bytes: Range<u64>,
-    /// The target stands on it, rather than it on the target.
+    /// The target stands on it, not the other way round.
     pub is_below: bool,
-    /// The step before, and how the two are connected.
+    /// The previous step, and a clause about the connection.
     before: Option<(usize, String)>,
-    /// It stands on what the target stands on, and not on the target.
+    /// It stands on something below the target, not on the target.
     is_beside: bool,
-    /// It holds what it stands on, which is a use by itself. A loop device holds nothing:
-    /// one that stands on the target is a use of it all the same, one beside it is none.
+    /// It holds what it stands on, which is itself a use. A loop device holds nothing: one on the
+    /// target is a use all the same, one beside it is none.
     pub is_use: bool,
-    /// It is the file or device of a loop device, which claims nothing of it.
+    /// It is behind a loop device, which does not claim it.
     pub below_loop: bool,
 }
 
-/// All that shares bytes with a target, itself first, each once.
-pub(crate) fn reach(machine: &DeviceGraph, target: StorageNode) -> Vec<WalkStep> {
+/// Finds all nodes that share bytes with a target, the target first, each once.
+pub(crate) fn reach(graph: &DeviceGraph, target: StorageNode) -> Vec<WalkStep> {
     let mut steps = vec![WalkStep {
         node: target,
         bytes: ALL,
@@ -35,15 +35,16 @@ pub(crate) fn reach(machine: &DeviceGraph, target: StorageNode) -> Vec<WalkStep>
         is_use: false,
         below_loop: false,
     }];
-    down(machine, &mut steps);
-    up(machine, &mut steps);
+    down(graph, &mut steps);
+    up(graph, &mut steps);
     let mut seen = HashSet::new();
-    // the steps before one that is left out are never left out themselves: a node's first step is its shortest way
+    // the steps before a dropped one are never dropped themselves: a node's first step is on its
+    // shortest path
     let first: Vec<usize> = (0..steps.len()).filter(|index| seen.insert(steps[*index].node)).collect();
     keep(steps, &first)
 }
 
-/// Only these steps; ways go by the first step of each node.
+/// Keeps only these steps; paths use the first step of each node.
 fn keep(steps: Vec<WalkStep>, first: &[usize]) -> Vec<WalkStep> {
     let nodes: Vec<StorageNode> = steps.iter().map(|step| step.node).collect();
     let place = |old: usize| first.iter().position(|index| nodes[*index] == nodes[old]).unwrap_or(0);
@@ -52,19 +53,19 @@ fn keep(steps: Vec<WalkStep>, first: &[usize]) -> Vec<WalkStep> {
     kept.map(|(_, step)| WalkStep { before: step.before.map(|(old, words)| (place(old), words)), ..step }).collect()
 }
 
-fn down(machine: &DeviceGraph, steps: &mut Vec<WalkStep>) {
+fn down(graph: &DeviceGraph, steps: &mut Vec<WalkStep>) {
     let mut seen = HashSet::from([(steps[0].node, 0, u64::MAX)]);
     let mut queue = VecDeque::from([0]);
     while let Some(index) = queue.pop_front() {
         let StorageNode::Device(number) = steps[index].node else { continue };
-        let Some(device) = machine.devices.get(&number) else { continue };
+        let Some(device) = graph.devices.get(&number) else { continue };
         for slice in device.below.iter().filter(|slice| !slice.is_dealt) {
             let Some(bytes) = slice.down(&steps[index].bytes) else { continue };
             if !seen.insert((slice.node, bytes.start, bytes.end)) {
                 continue;
             }
-            let (upper, lower) = (&device.name, machine.name(slice.node));
-            let words = match (device.kind, slice.node) {
+            let (upper, lower) = (&device.name, graph.name(slice.node));
+            let clause = match (device.kind, slice.node) {
                 (LayerKind::Partition, _) => format!("{upper} is a part of {lower}"),
                 (_, StorageNode::File(_)) if slice.perhaps => format!("{upper} may use the file {lower}"),
                 (_, StorageNode::File(_)) => format!("{upper} uses the file {lower}"),
@@ -75,7 +76,7 @@ fn down(machine: &DeviceGraph, steps: &mut Vec<WalkStep>) {
                 node: slice.node,
                 bytes,
                 is_below: true,
-                before: Some((index, words)),
+                before: Some((index, clause)),
                 is_beside: false,
                 is_use: false,
                 below_loop: device.kind == LayerKind::Loop,
@@ -84,14 +85,14 @@ fn down(machine: &DeviceGraph, steps: &mut Vec<WalkStep>) {
     }
 }
 
-fn up(machine: &DeviceGraph, steps: &mut Vec<WalkStep>) {
+fn up(graph: &DeviceGraph, steps: &mut Vec<WalkStep>) {
     let below: HashSet<StorageNode> = steps.iter().map(|step| step.node).collect();
     let mut seen = HashSet::new();
     let mut queue: VecDeque<usize> = (0..steps.len()).collect();
     while let Some(index) = queue.pop_front() {
-        for (number, slice) in machine.above(steps[index].node) {
+        for (number, slice) in graph.above(steps[index].node) {
             let node = StorageNode::Device(number);
-            // the target's own way down, and what is kept apart from it
+            // skip the target's own path down, and nodes that are isolated from it
             if below.contains(&node) || (slice.is_dealt && steps[index].is_below) {
                 continue;
             }
@@ -99,15 +100,15 @@ fn up(machine: &DeviceGraph, steps: &mut Vec<WalkStep>) {
             if !seen.insert((node, bytes.start, bytes.end)) {
                 continue;
             }
-            let kind = machine.devices[&number].kind;
-            let words = words_up(machine, &steps[index], number, slice);
+            let kind = graph.devices[&number].kind;
+            let clause = words_up(graph, &steps[index], number, slice);
             let is_beside = steps[index].is_below || steps[index].is_beside;
             queue.push_back(steps.len());
             steps.push(WalkStep {
                 node,
                 bytes,
                 is_below: false,
-                before: Some((index, words)),
+                before: Some((index, clause)),
                 is_beside,
                 is_use: kind == LayerKind::Other || (kind == LayerKind::Loop && !is_beside),
                 below_loop: false,
@@ -116,9 +117,10 @@ fn up(machine: &DeviceGraph, steps: &mut Vec<WalkStep>) {
     }
 }
 
-/// How what stands on a step is connected with it; nothing for a partition, whose name tells it.
-fn words_up(machine: &DeviceGraph, lower: &WalkStep, upper: (u64, u64), slice: &Slice) -> String {
-    let device = &machine.devices[&upper];
+/// Describes how an upper device is connected with a step; empty for a partition, whose name shows
+/// it.
+fn words_up(graph: &DeviceGraph, lower: &WalkStep, upper: (u64, u64), slice: &Slice) -> String {
+    let device = &graph.devices[&upper];
     let upper = &device.name;
     match (lower.node, device.kind) {
         (_, LayerKind::Partition) => String::new(),
@@ -128,21 +130,22 @@ fn words_up(machine: &DeviceGraph, lower: &WalkStep, upper: (u64, u64), slice: &
         }
         (StorageNode::File(_), _) if lower.before.is_none() => format!("it is the disk behind {upper}"),
         (StorageNode::File(_), _) => format!("which is also behind {upper}"),
-        (node, LayerKind::Loop) => format!("{} is below {upper}", machine.name(node)),
-        (node, LayerKind::Other) => format!("{} is held by {upper}", machine.name(node)),
+        (node, LayerKind::Loop) => format!("{} is below {upper}", graph.name(node)),
+        (node, LayerKind::Other) => format!("{} is held by {upper}", graph.name(node)),
     }
 }
 
-/// How a step is connected with the target, in clauses; empty for itself and its partitions.
+/// Describes how a step is connected with the target, in clauses; empty for itself and its
+/// partitions.
 pub(crate) fn clauses(steps: &[WalkStep], index: usize) -> Vec<String> {
     let (mut found, mut next) = (Vec::new(), Some(index));
-    // ways are as short as the devices are high; a ring is a broken description
+    // a path is at most as long as the stack of devices; a cycle is a broken description
     for _ in 0..steps.len() {
-        let Some((before, words)) = next.and_then(|index| steps[index].before.as_ref()) else { break };
-        found.push(words.clone());
-        next = Some(*before);
+        let Some((previous, clause)) = next.and_then(|index| steps[index].before.as_ref()) else { break };
+        found.push(clause.clone());
+        next = Some(*previous);
     }
     found.reverse();
-    found.retain(|words| !words.is_empty());
+    found.retain(|clause| !clause.is_empty());
     found
 }

@@ -1,21 +1,19 @@
-//! What a request costs, side by side in one run: our engines, fio at its
-//! defaults and with everything on that makes it cheaper, and requests that do
-//! nothing on a bare ring.
+//! Compares the processor cost of a request in one run: our engines, fio with its defaults and with
+//! every option that makes it cheaper, and requests that do nothing on a bare ring.
 //!
 //!     cargo bench -p diskwright-probe --bench cost -- [--dir DIR] [--rounds N] [--seconds S]
 //!
-//! With `--tiny`, and when `cargo test` runs it, it does one short round only,
-//! to see that it works; then the numbers mean nothing. fio's part is left out,
-//! and said to be, where fio is not installed.
+//! With `--tiny`, and when `cargo test` runs it, it does one short round only, to check that it
+//! works; the numbers then mean nothing. If fio is not installed, its part is skipped with a
+//! message.
 //!
-//! Everybody reads 4 KiB at random places, 64 outstanding, one thread, O_DIRECT,
-//! latency histograms on, for the same time, in turns; the table has the median
-//! of the rounds and their extremes. Processor time of ours is that of the
-//! whole process from before the engine is made until after it has gone (so
-//! workers of the kernel are in it); fio's is what it says of its job, which
-//! leaves out its start. Where compilers run beside it, start the program
-//! itself below `chrt -f 50 taskset -c N`, on a processor that the disk's
-//! interrupts do not go to: whoever runs where they come pays for them.
+//! Every contender reads 4 KiB at random places with 64 requests in flight, one thread, O_DIRECT
+//! and latency histograms on, for the same time, in turns. The table shows the median of the rounds
+//! and their extremes. Our processor time is that of the whole process from before the engine is
+//! made until after it is gone (so kernel workers are included); fio's is the time that it reports
+//! for its job, without its start-up. If compilers run at the same time, start the program under
+//! `chrt -f 50 taskset -c N`, on a processor that does not handle the disk's interrupts: the time
+//! of an interrupt is charged to whatever runs there.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -30,27 +28,27 @@ use diskwright_probe::pattern::Pattern;
 use diskwright_probe::run::{self, EngineKind, RunConfig};
 use diskwright_probe::{ProbeTarget, TargetOptions};
 
-/// Requests outstanding.
+/// Requests in flight.
 const DEPTH: u32 = 64;
-/// What makes fio cheap.
+/// Options that make fio cheaper: registered files and buffers.
 const REGISTERED: &[&str] = &["--registerfiles=1", "--fixedbufs=1"];
 
-/// Who takes part.
+/// A participant of the comparison.
 #[derive(Clone)]
 enum Contender {
     /// Our engine of this kind.
     Ours(EngineKind),
     /// fio with these options beside the usual ones.
     Fio(Vec<String>),
-    /// Requests that do nothing, so many at once.
+    /// Requests that do nothing, with this batch size.
     NoOps(u32),
 }
 
-/// What one round of one contender gave.
+/// Result of one round of one contender.
 #[derive(Clone, Copy, Default)]
 struct Round {
     per_s: f64,
-    /// Processor time a request, microseconds.
+    /// User time per request, microseconds.
     user_us: f64,
     system_us: f64,
     p50_us: f64,
@@ -78,7 +76,7 @@ impl Entry {
         Entry { name: name.into(), contender, rounds: Vec::new() }
     }
 
-    /// Median of the rounds, least and most.
+    /// Returns the median, the minimum and the maximum over the rounds.
     fn of(&self, value: impl Fn(&Round) -> f64) -> (f64, f64, f64) {
         let mut all: Vec<f64> = self.rounds.iter().map(value).collect();
         all.sort_by(f64::total_cmp);
@@ -87,7 +85,7 @@ impl Entry {
     }
 }
 
-/// How it is run.
+/// Command-line settings.
 struct Setting {
     rounds: usize,
     seconds: f64,
@@ -156,8 +154,8 @@ fn holes(setting: &Setting, fio: bool) {
 fn filled(setting: &Setting, fio: bool) {
     let path = setting.folder.join("cost-filled.dat");
     let bytes = if setting.tiny { 16 << 20 } else { 1 << 30 };
-    let take = TargetOptions { bytes: Some(bytes), keep: true, ..TargetOptions::default() };
-    if let Err(why) = ProbeTarget::take(&path, &take, &mut |_, _| true) {
+    let options = TargetOptions { bytes: Some(bytes), keep: true, ..TargetOptions::default() };
+    if let Err(why) = ProbeTarget::take(&path, &options, &mut |_, _| true) {
         println!("filled file: skipped: {why}");
         return;
     }
@@ -203,7 +201,7 @@ fn contenders(fio: bool) -> Vec<Entry> {
     entries
 }
 
-fn compare(what: &str, path: &Path, entries: &mut Vec<Entry>, setting: &Setting) {
+fn compare(title: &str, path: &Path, entries: &mut Vec<Entry>, setting: &Setting) {
     for _ in 0..setting.rounds {
         for entry in entries.iter_mut() {
             let round = match &entry.contender {
@@ -218,7 +216,7 @@ fn compare(what: &str, path: &Path, entries: &mut Vec<Entry>, setting: &Setting)
         }
     }
     entries.retain(|e| !e.rounds.is_empty());
-    println!("\n== {what}");
+    println!("\n== {title}");
     println!(
         "{:<46} {:>28} {:>7} {:>7} {:>22} {:>8} {:>8}",
         "", "requests/s", "user us", "sys us", "processor time us", "50 % us", "99 % us"
@@ -236,7 +234,8 @@ fn compare(what: &str, path: &Path, entries: &mut Vec<Entry>, setting: &Setting)
     ratios(entries);
 }
 
-/// Ours to the best of fio's, figure by figure: each may be another fio.
+/// Prints our figures relative to fio's best; the best fio variant may differ from figure to
+/// figure.
 fn ratios(entries: &[Entry]) {
     let is_ring = |e: &&Entry| matches!(&e.contender, Contender::Fio(o) if o[0].ends_with("io_uring"));
     let best = |value: Figure| {
@@ -255,7 +254,7 @@ fn ratios(entries: &[Entry]) {
     }
 }
 
-/// How far ours is from requests that do nothing.
+/// Prints how much more our requests cost than requests that do nothing.
 fn distance(entries: &[Entry]) {
     let (Some(ours), Some(bare)) = (entries.first(), entries.last()) else { return };
     if !matches!(bare.contender, Contender::NoOps(_)) {
@@ -272,9 +271,9 @@ fn ours(path: &Path, kind: EngineKind, seconds: f64) -> Result<Round, String> {
     let target = ProbeTarget::take(path, &TargetOptions::default(), &mut |_, _| true).map_err(|e| e.to_string())?;
     let (ramp, lasts) = (Duration::ZERO, Duration::from_secs_f64(seconds));
     let pattern = Pattern { ramp, lasts, ..Pattern::random_reads(4096, DEPTH) };
-    let making = RunConfig { engine: kind, lanes: 1, brake: None, stop: Arc::default() };
+    let config = RunConfig { engine: kind, lanes: 1, brake: None, stop: Arc::default() };
     let before = times();
-    let outcome = run::run(&target, &pattern, &making, &mut |_, _| {}).map_err(|e| e.to_string())?;
+    let outcome = run::run(&target, &pattern, &config, &mut |_, _| {}).map_err(|e| e.to_string())?;
     let spent = used(before);
     let reads = &outcome.tally.reads;
     assert!(outcome.tally.failed() == 0, "no request fails");
@@ -306,8 +305,8 @@ fn times() -> (f64, f64, f64) {
     (field(11), field(12), exact.tv_sec as f64 + exact.tv_nsec as f64 * 1e-9)
 }
 
-/// User and system time since then, seconds: the exact sum, dealt out as the
-/// ticks say.
+/// User and system time since `before`, seconds: the exact sum, split in the ratio of the tick
+/// counts.
 fn used(before: (f64, f64, f64)) -> (f64, f64) {
     let after = times();
     let (user, system, sum) = (after.0 - before.0, after.1 - before.1, after.2 - before.2);

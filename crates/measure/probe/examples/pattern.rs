@@ -1,12 +1,11 @@
-//! Measures one pattern, given as JSON, and prints its result as JSON: for
-//! `benches/probe/run`, which holds it against fio. Suites ask for many
-//! patterns at once; this asks for exactly one.
+//! Measures one pattern, given as JSON, and prints its result as JSON. `benches/probe/run` compares
+//! it with fio. Suites measure many patterns; this program measures exactly one.
 //!
 //!     pattern TARGET PATTERN.json [--lanes N] [--threads]
 //!     pattern FILE --fill BYTES
 //!
-//! The second form makes a file, fills it as every probe does, and leaves it.
-//! It writes to TARGET where the pattern writes: the bench makes its own devices.
+//! The second form creates a file, fills it as every probe does, and keeps it. The first form
+//! writes to TARGET if the pattern writes: the bench creates its own devices.
 
 use std::error::Error;
 use std::io::Write;
@@ -25,8 +24,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: pattern TARGET PATTERN.json [--lanes N] [--threads]".into());
     };
     if let ("--fill", [bytes]) = (pattern.as_str(), options) {
-        let take = TargetOptions { writes: true, bytes: Some(bytes.parse()?), keep: true, ..TargetOptions::default() };
-        ProbeTarget::take(Path::new(name), &take, &mut |_, _| true)?;
+        let target_options = TargetOptions { writes: true, bytes: Some(bytes.parse()?), keep: true, ..TargetOptions::default() };
+        ProbeTarget::take(Path::new(name), &target_options, &mut |_, _| true)?;
         return Ok(());
     }
     let pattern: Pattern = serde_json::from_str(&std::fs::read_to_string(pattern)?)?;
@@ -38,9 +37,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         brake: None,
         stop: Arc::default(),
     };
-    let said = Consent { live: false, destroy: Some(name.clone()) };
-    let take = TargetOptions { writes: pattern.writes(), said, ..TargetOptions::default() };
-    let target = ProbeTarget::take(Path::new(name), &take, &mut |_, _| true)?;
+    let consent = Consent { live: false, destroy: Some(name.clone()) };
+    let target_options = TargetOptions { writes: pattern.writes(), said: consent, ..TargetOptions::default() };
+    let target = ProbeTarget::take(Path::new(name), &target_options, &mut |_, _| true)?;
     let outcome = run(&target, &pattern, &making, &mut |_, _| {})?;
     writeln!(std::io::stdout(), "{}", serde_json::to_string(&summary(&pattern, &outcome))?)?;
     Ok(())

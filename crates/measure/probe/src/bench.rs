@@ -1,6 +1,5 @@
-//! What suites measure on: a [`Bench`] makes runs and series. One is made of
-//! real targets, one of made-up devices in tests, one only adds up the time
-//! that a suite will take.
+//! Targets of suites: a [`Bench`] measures runs and series. One implementation uses real targets,
+//! one uses fake devices in tests, and one only adds up the time that a suite will take.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,38 +13,38 @@ use crate::engine::{Action, BufferSpec, Completion, IoEngine, Op, TurnWait, ring
 use crate::error::ProbeError;
 use crate::live::{Live, LiveInterval};
 use crate::pattern::Pattern;
-use crate::run::{EngineKind, GRACE, Outcomes, RunConfig, RunJob as OnTarget, RunOutcome, run_jobs};
+use crate::run::{EngineKind, GRACE, Outcomes, RunConfig, RunJob, RunOutcome, run_jobs};
 
 use crate::target::ProbeTarget;
 
-/// Time between looks at whether a series is to end.
+/// Interval at which a series checks whether it must end.
 const LOOK: Duration = Duration::from_millis(100);
 const LOOK_NS: u64 = LOOK.as_nanos() as u64;
 
-/// A run to make, and where.
+/// A run to measure, and its target.
 #[derive(Clone, Copy)]
 pub struct BenchJob<'a> {
-    /// 0 is the target, 1 and on are the members that it stands on.
+    /// 0 is the target itself, 1 and up are the members that it consists of.
     pub place: usize,
-    /// What to ask.
+    /// The requests to make.
     pub pattern: &'a Pattern,
 }
 
 /// One request of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeriesStep {
-    /// Write it; read it otherwise.
+    /// True for a write, false for a read.
     pub write: bool,
     /// First byte.
     pub offset: u64,
-    /// Bytes.
+    /// Length, bytes.
     pub length: u32,
-    /// Time between the answer before and this request, nanoseconds.
+    /// Pause between the previous completion and this request, nanoseconds.
     pub pause_ns: u64,
 }
 
-/// Single requests, one after another, each timed: for questions about where
-/// a request lies in time, which a distribution of latencies cannot answer.
+/// Single requests made one after another, each with its own times. They answer questions about
+/// when a request completes, which a distribution of latencies cannot.
 #[derive(Clone, Debug)]
 pub struct RequestSeries {
     /// Name in the results.
@@ -56,7 +55,7 @@ pub struct RequestSeries {
     pub buffered: bool,
     /// Writes return when they are durable (O_DSYNC).
     pub durable: bool,
-    /// The series ends after this time, wherever it is.
+    /// The series ends after this time, even if steps are left.
     pub most: Duration,
 }
 
@@ -67,53 +66,53 @@ impl RequestSeries {
     }
 }
 
-/// When a request of a series was made and answered, nanoseconds from the same moment for all.
+/// Start and end of a request of a series, in nanoseconds on one clock for all requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestTimes {
-    /// Made.
+    /// Time of submission.
     pub start_ns: u64,
-    /// Answered.
+    /// Time of completion.
     pub end_ns: u64,
 }
 
 impl RequestTimes {
-    /// How long it took, seconds.
+    /// Time that the request took, seconds.
     pub fn seconds(&self) -> f64 {
         self.end_ns.saturating_sub(self.start_ns) as f64 * 1e-9
     }
 }
 
-/// Makes runs and series.
+/// Measures runs and series.
 pub trait Bench {
-    /// Makes runs at the same time, each on its place.
+    /// Measures runs at the same time, each on its target.
     ///
     /// # Errors
-    /// What the first run that failed says.
+    /// The error of the first run that failed.
     fn runs(&mut self, jobs: &[BenchJob<'_>]) -> Result<Outcomes, ProbeError>;
 
-    /// What a place is called.
+    /// Returns the name of a target.
     fn name(&self, place: usize) -> String;
 
-    /// Makes a series on the target; gives its times and the engine that made it.
+    /// Measures a series on the target; returns its times and the name of the engine.
     ///
     /// # Errors
-    /// When a request fails, or is slower than a device in use may be.
+    /// When a request fails, or is slower than the limit for devices in use.
     fn series(&mut self, series: &RequestSeries) -> Result<(Vec<RequestTimes>, &'static str), ProbeError>;
 }
 
-/// Makes the requests of a series on an engine, until `most` or `stop`; a request that is not
-/// answered then is not waited for, and `live` goes on saying so.
+/// Makes the requests of a series on an engine until its maximum duration or `stop`. A request that
+/// has not completed by then is not waited for, and stays in flight in `live`.
 ///
 /// # Errors
-/// When the engine or a request fails, or moves less than requested.
+/// When the engine or a request fails, or a request transfers less than requested.
 pub fn follow<E: IoEngine>(
     engine: &mut E,
     series: &RequestSeries,
     stop: &AtomicBool,
     live: &Live,
 ) -> io::Result<Vec<RequestTimes>> {
-    let mut timed = Vec::with_capacity(series.steps.len());
-    let mut done: Vec<Completion> = Vec::new();
+    let mut times = Vec::with_capacity(series.steps.len());
+    let mut completions: Vec<Completion> = Vec::new();
     let begin = engine.now();
     let until = begin + u64::try_from(series.most.as_nanos()).unwrap_or(u64::MAX / 4);
     for step in &series.steps {
@@ -121,9 +120,9 @@ pub fn follow<E: IoEngine>(
         let due = now + step.pause_ns;
         while now < due {
             if stop.load(Ordering::Relaxed) {
-                return Ok(timed);
+                return Ok(times);
             }
-            engine.turn(TurnWait::Until(due.min(now + LOOK_NS)), &mut done)?;
+            engine.turn(TurnWait::Until(due.min(now + LOOK_NS)), &mut completions)?;
             now = engine.now();
         }
         if now >= until || stop.load(Ordering::Relaxed) {
@@ -133,85 +132,87 @@ pub fn follow<E: IoEngine>(
         engine.put(Op { slot: 0, action, offset: step.offset, length: step.length });
         live.waits(1, now);
         let mut look = now + LOOK_NS;
-        while done.is_empty() {
-            engine.turn(TurnWait::Until(look), &mut done)?;
-            if done.is_empty() && stop.load(Ordering::Relaxed) {
-                return Ok(timed);
+        while completions.is_empty() {
+            engine.turn(TurnWait::Until(look), &mut completions)?;
+            if completions.is_empty() && stop.load(Ordering::Relaxed) {
+                return Ok(times);
             }
             look += LOOK_NS;
         }
         live.waits(0, 0);
-        timed.push(RequestTimes { start_ns: now, end_ns: engine.now() });
-        if let Some(answer) = done.pop() {
+        times.push(RequestTimes { start_ns: now, end_ns: engine.now() });
+        if let Some(answer) = completions.pop() {
             match u32::try_from(answer.result) {
                 Err(_) => return Err(io::Error::from_raw_os_error(answer.result.wrapping_neg())),
-                // past the end of what has shrunk nothing is read, and very fast
+                // if the target has shrunk, a read past its end returns nothing, very fast
                 Ok(moved) if moved < step.length => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => {}
             }
         }
     }
-    Ok(timed)
+    Ok(times)
 }
 
-/// A series in a thread of its own, which a device that never answers keeps for ever.
+/// Runs a series in a separate thread, because a device that never responds would block it for
+/// ever.
 fn followed(
     series: RequestSeries,
     file: OwnedFd,
-    making: &RunConfig,
+    config: &RunConfig,
     live: Arc<Live>,
     begin: Instant,
 ) -> io::Result<Receiver<SeriesResult>> {
-    let (tell, told) = channel();
-    let (engine, stop) = (making.engine, Arc::clone(&making.stop));
+    let (sender, receiver) = channel();
+    let (engine, stop) = (config.engine, Arc::clone(&config.stop));
     std::thread::Builder::new().spawn(move || {
         let writes = series.steps.iter().any(|s| s.write);
-        let room = BufferSpec { slots: 1, largest: series.largest(), writes, seed: 1 };
+        let buffers = BufferSpec { slots: 1, largest: series.largest(), writes, seed: 1 };
         let ring = match engine {
-            EngineKind::Best => file.try_clone().and_then(|file| Ring::new(file, &room, begin)),
+            EngineKind::Best => file.try_clone().and_then(|file| Ring::new(file, &buffers, begin)),
             EngineKind::Threads => Err(io::ErrorKind::Unsupported.into()),
         };
-        let done = match ring {
+        let result = match ring {
             Ok(ring) => (kept(ring, &series, &stop, &live), "io_uring"),
             Err(_) => {
-                let threads = ThreadEngine::new(file, &room, begin);
+                let threads = ThreadEngine::new(file, &buffers, begin);
                 (threads.and_then(|engine| kept(engine, &series, &stop, &live)), "threads")
             }
         };
-        // nobody hears of one that was given up
-        let _ = tell.send(done);
+        // if the series was abandoned, the receiver is gone
+        let _ = sender.send(result);
     })?;
-    Ok(told)
+    Ok(receiver)
 }
 
-/// Follows a series, and takes its engine down where that waits for nobody.
+/// Runs a series and drops its engine, unless a request is still in flight: dropping would wait for
+/// it.
 fn kept<E: IoEngine>(
     mut engine: E,
     series: &RequestSeries,
     stop: &AtomicBool,
     live: &Live,
 ) -> io::Result<Vec<RequestTimes>> {
-    let timed = follow(&mut engine, series, stop, live);
+    let times = follow(&mut engine, series, stop, live);
     if live.waiting().0 > 0 {
         std::mem::forget(engine);
     }
-    timed
+    times
 }
 
 /// The times of a series, and the engine that made it.
 type SeriesResult = (io::Result<Vec<RequestTimes>>, &'static str);
 
-/// Told while something is measured: its name, the share of its time that is
-/// over, what was done since the last time, and how long it takes in all (seconds).
+/// Receives progress: the name, the finished share of the time, the counts since the last call, and
+/// the total duration in seconds.
 pub type BenchProgress<'a> = dyn FnMut(&str, f64, &LiveInterval, f64) + 'a;
 
-/// Real targets.
+/// Measures on real targets.
 pub struct TargetBench<'a> {
-    /// The target, then the members that it stands on.
+    /// The target, then the members that it consists of.
     pub targets: Vec<&'a ProbeTarget>,
-    /// How runs are made.
+    /// Engine, number of workers and limits of every run.
     pub making: &'a RunConfig,
-    /// Hears of the progress.
+    /// Receives the progress.
     pub told: &'a mut BenchProgress<'a>,
 }
 
@@ -222,22 +223,22 @@ impl TargetBench<'_> {
 }
 
 impl<'a> TargetBench<'a> {
-    /// How long an answer may take, seconds.
+    /// Longest time that a response may take, seconds.
     fn limit_s(&self) -> f64 {
         self.making.brake.map_or(f64::INFINITY, |b| b.as_secs_f64())
     }
 
-    /// Waits for a series; one that was stopped, or waits for a device in use, is not waited for long.
+    /// Waits for a series; not for long after a stop, or if a device in use does not respond.
     fn wait_for(
         &self,
-        told: &Receiver<SeriesResult>,
+        receiver: &Receiver<SeriesResult>,
         live: &Live,
         begin: Instant,
         target: &ProbeTarget,
     ) -> Result<SeriesResult, ProbeError> {
         let mut stopped = None;
         loop {
-            match told.recv_timeout(self.making.nap(LOOK)) {
+            match receiver.recv_timeout(self.making.nap(LOOK)) {
                 Ok(followed) => return Ok(followed),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(ProbeError::io(
@@ -278,7 +279,7 @@ impl Bench for TargetBench<'_> {
             if job.pattern.buffered && !job.pattern.warm {
                 cached::empty(target)?;
             }
-            all.push(OnTarget { pattern: job.pattern, target, after: Duration::ZERO });
+            all.push(RunJob { pattern: job.pattern, target, after: Duration::ZERO });
         }
         let names = jobs.iter().map(|j| j.pattern.name.as_str()).collect::<Vec<_>>().join(" + ");
         let lasts = jobs.iter().map(|j| (j.pattern.ramp + j.pattern.lasts).as_secs_f64()).fold(0.0, f64::max);
@@ -320,7 +321,7 @@ impl Bench for TargetBench<'_> {
     }
 }
 
-/// Measures nothing and adds up how long it would take.
+/// Measures nothing; adds up the time that the measurement would take.
 #[derive(Debug, Default)]
 pub struct DryRun {
     /// Runs and series so far.
@@ -329,12 +330,12 @@ pub struct DryRun {
     pub seconds: f64,
 }
 
-/// The dry device answers everything in this time, nanoseconds, however many ask.
+/// Response time of the imaginary device, nanoseconds, whatever the number of requests in flight.
 const DRY_NS: u64 = 1_000_000;
 
 impl Bench for DryRun {
     fn runs(&mut self, jobs: &[BenchJob<'_>]) -> Result<Outcomes, ProbeError> {
-        // several are told one by one and together
+        // several jobs give one result each and one for all
         self.runs += jobs.len() as u32 + u32::from(jobs.len() > 1);
         self.seconds += jobs.iter().map(|j| (j.pattern.ramp + j.pattern.lasts).as_secs_f64()).fold(0.0, f64::max);
         let each: Vec<RunOutcome> = jobs.iter().map(|job| dry(job.pattern)).collect();
@@ -351,7 +352,7 @@ impl Bench for DryRun {
         let mut seen = std::collections::HashSet::new();
         let mut answer = |step: &SeriesStep| {
             let start_ns = now + step.pause_ns;
-            // what was asked for before is in a cache, so that suites look for all there is to one
+            // repeated requests hit a cache, so that suites try every step of their search for one
             now = start_ns + if seen.insert(step.offset) { 20 * DRY_NS } else { DRY_NS };
             RequestTimes { start_ns, end_ns: now }
         };
@@ -362,7 +363,7 @@ impl Bench for DryRun {
     }
 }
 
-/// An outcome of as many requests at once as are asked for.
+/// Returns an outcome with as many requests in flight as the pattern asks for.
 fn dry(pattern: &Pattern) -> RunOutcome {
     use crate::pattern::Pace;
     let at_once = match pattern.pace {
@@ -370,9 +371,9 @@ fn dry(pattern: &Pattern) -> RunOutcome {
         Pace::Users { users, .. } | Pace::Cycles { users, .. } => users,
         Pace::Open { .. } => 1,
     };
-    // a suite that looks for a limit finds one at last
+    // a suite that searches for a limit must find one in the end
     let latency_ns = if at_once > 2048 { 1_000_000 * DRY_NS } else { DRY_NS };
-    // a thousand requests a second for each that is outstanding, of which some are enough
+    // a thousand requests per second for each one in flight; a sample of them is enough
     let count = (u64::from(at_once) * 100).min(2000);
     let seconds = count as f64 / (f64::from(at_once) * 1000.0);
     let mut outcome = RunOutcome { seconds, engine: "none", lanes: 1, ..RunOutcome::default() };
@@ -391,13 +392,13 @@ mod tests {
     fn a_read_beyond_the_end_is_no_measurement() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
-        let room = BufferSpec { slots: 1, largest: 4096, writes: false, seed: 1 };
-        let mut engine = ThreadEngine::new(file.into(), &room, Instant::now()).unwrap();
+        let buffers = BufferSpec { slots: 1, largest: 4096, writes: false, seed: 1 };
+        let mut engine = ThreadEngine::new(file.into(), &buffers, Instant::now()).unwrap();
         let stop = AtomicBool::new(false);
         let mut read = |offset: u64| {
             let steps = vec![SeriesStep { write: false, offset, length: 4096, pause_ns: 0 }];
-            let most = Duration::from_secs(60);
-            let series = RequestSeries { name: "one".into(), steps, buffered: true, durable: false, most };
+            let max_duration = Duration::from_secs(60);
+            let series = RequestSeries { name: "one".into(), steps, buffered: true, durable: false, most: max_duration };
             follow(&mut engine, &series, &stop, &Live::default())
         };
         assert_eq!(read(0).unwrap().len(), 1);

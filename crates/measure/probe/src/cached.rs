@@ -1,5 +1,5 @@
-//! The page cache around a buffered run: emptied of the target before it, and
-//! asked afterwards how much it answered itself.
+//! The page cache around a buffered run: drops the target's pages before it, and measures
+//! afterwards how much the cache served.
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,18 +10,18 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use crate::error::ProbeError;
 use crate::target::ProbeTarget;
 
-/// Places that are looked at to see what is cached.
+/// Number of places that are sampled to find the cached share.
 const SAMPLES: u64 = 64;
 
-/// Bytes that the kernel read from disks for this process so far; `None`
-/// where the kernel does not count them (no task I/O accounting).
+/// Returns the bytes that the kernel has read from disks for this process; `None` if the kernel
+/// does not count them (no task I/O accounting).
 pub fn read_from_disk() -> Option<f64> {
     let text = fs::read_to_string("/proc/self/io").ok()?;
     text.lines().find_map(|l| l.strip_prefix("read_bytes:"))?.trim().parse().ok()
 }
 
-/// Takes a target's pages out of the page cache: what is dirty is written
-/// first, because dirty pages stay.
+/// Drops a target's pages from the page cache. Dirty pages are written first, because they would
+/// stay.
 ///
 /// # Errors
 /// When the target cannot be opened or written back.
@@ -32,19 +32,19 @@ pub fn empty(target: &ProbeTarget) -> Result<(), ProbeError> {
         .map_err(|e| ProbeError::io(&target.name, "its pages cannot be dropped from the cache", e))
 }
 
-/// The share of a target that the page cache holds, from a sample of its
-/// pages: a read that may not wait is answered from memory or not at all.
-/// `None` where the filesystem does not know such reads.
+/// Returns the share of a target that the page cache holds, from a sample of its pages: a read that
+/// may not wait is served from memory or fails. `None` if the filesystem does not support such
+/// reads.
 pub fn share(target: &ProbeTarget) -> Option<f64> {
     let file = target.open(false, true, false).ok()?;
     let step = (target.bytes / SAMPLES).max(4096) / 4096 * 4096;
-    let mut seen = 0.0;
-    let mut held = 0.0;
+    let mut sampled = 0.0;
+    let mut cached = 0.0;
     for index in (0..SAMPLES).map(|i| i * step).take_while(|offset| offset + 512 <= target.bytes) {
-        seen += 1.0;
-        held += f64::from(u8::from(is_held(file.as_fd(), index)?));
+        sampled += 1.0;
+        cached += f64::from(u8::from(is_held(file.as_fd(), index)?));
     }
-    (seen > 0.0).then(|| held / seen)
+    (sampled > 0.0).then(|| cached / sampled)
 }
 
 fn is_held(file: BorrowedFd<'_>, offset: u64) -> Option<bool> {
@@ -56,17 +56,17 @@ fn is_held(file: BorrowedFd<'_>, offset: u64) -> Option<bool> {
     }
 }
 
-/// Bytes of dirty pages at which the kernel begins to write them back, and at
-/// which it stops writers, as it computes both from `vm.dirty_*` and the
-/// memory that can be had now; `None` where it does not show them.
+/// Returns the bytes of dirty pages at which the kernel begins to write them back, and at which it
+/// stops writers, as the kernel computes both from `vm.dirty_*` and the available memory; `None` if
+/// it does not show them.
 pub fn dirty_limits() -> Option<(f64, f64)> {
     limits(&fs::read_to_string("/proc/vmstat").ok()?, rustix::param::page_size() as f64)
 }
 
-fn limits(vmstat: &str, page: f64) -> Option<(f64, f64)> {
+fn limits(vmstat: &str, page_bytes: f64) -> Option<(f64, f64)> {
     let of = |name: &str| {
         let line = vmstat.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' '))?;
-        line.trim().parse::<f64>().ok().map(|pages| pages * page)
+        line.trim().parse::<f64>().ok().map(|pages| pages * page_bytes)
     };
     Some((of("nr_dirty_background_threshold")?, of("nr_dirty_threshold")?))
 }

@@ -1,5 +1,5 @@
-//! What is behind a target, as far as the kernel shows it: enough to repeat a
-//! measurement, and to know the device again.
+//! The device behind a target, as far as the kernel shows it: enough to repeat a measurement and to
+//! recognize the device later.
 
 use std::fs;
 
@@ -8,18 +8,18 @@ use diskwright_counters::live::{Roots, mountinfo};
 
 use crate::facts::DeviceFacts;
 
-/// Where a target is, as the kernel numbers places.
+/// Location of a target in the kernel's numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetPlace {
-    /// Major and minor of the device, or of the one that a file is on.
+    /// Major and minor number of the device, or of the device below a file.
     pub number: (u64, u64),
     /// It is a file.
     pub is_file: bool,
-    /// The mount that a file was reached by, where the kernel tells it.
+    /// The mount through which a file was reached, if the kernel shows it.
     pub mount: Option<u64>,
 }
 
-/// Looks up what is behind a target.
+/// Reads the facts about the device behind a target.
 pub fn facts(roots: &Roots, topology: &Topology, place: TargetPlace) -> DeviceFacts {
     let number = place.number;
     let mount = if place.is_file { mount(roots, &place) } else { None };
@@ -57,7 +57,7 @@ pub fn facts(roots: &Roots, topology: &Topology, place: TargetPlace) -> DeviceFa
     }
 }
 
-/// The name of the whole disk that has this number: a partition's is its disk's.
+/// Returns the name of the whole disk with this number; for a partition, the name of its disk.
 fn whole(roots: &Roots, number: (u64, u64)) -> Option<String> {
     let folder = fs::canonicalize(roots.at(&format!("/sys/dev/block/{}:{}", number.0, number.1))).ok()?;
     let folder = if folder.join("partition").exists() { folder.parent()? } else { &folder };
@@ -65,22 +65,21 @@ fn whole(roots: &Roots, number: (u64, u64)) -> Option<String> {
     folder.file_name().map(|name| name.to_string_lossy().replace('!', "/"))
 }
 
-/// What bears a mounted filesystem: a disk, a mapped device, a btrfs volume.
-/// Filesystems of several devices have numbers that no device has, and only
-/// the topology knows them.
+/// Returns the device below a mounted filesystem: a disk, a mapped device, a btrfs volume.
+/// Filesystems on several devices have numbers that no device has; only the topology knows them.
 fn below(topology: &Topology, mount: &mountinfo::Mount) -> Option<String> {
     let bears = topology.filesystems.iter().rev().find(|f| f.mount == mount.point && !f.device.is_empty())?;
     let part = topology.device(&bears.device).filter(|d| d.kind == DeviceKind::Partition);
     Some(part.and_then(|p| p.below.first()).unwrap_or(&bears.device).clone())
 }
 
-/// The mount that a file was reached by. Files of btrfs have device numbers
-/// that no mount has, so the mount's own number comes first.
+/// Finds the mount through which a file was reached. Files of btrfs have device numbers that no
+/// mount has, so the mount's own number is tried first.
 fn mount(roots: &Roots, place: &TargetPlace) -> Option<mountinfo::Mount> {
     let text = fs::read(roots.at("/proc/self/mountinfo")).ok()?;
     let mut all = mountinfo::parse(&text);
     let index = all.iter().position(|m| Some(m.id) == place.mount);
-    // the last mount of a device is the one that is seen
+    // the last mount of a device hides the earlier ones
     index.or_else(|| all.iter().rposition(|m| m.device == place.number)).map(|index| all.swap_remove(index))
 }
 

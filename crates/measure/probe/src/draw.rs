@@ -1,21 +1,21 @@
-//! Draws requests: where each lies, how long it is, read or write; and times
-//! between them. Seeded: the same pattern draws the same requests.
+//! Generates requests (place, length, direction) and the random times between them. Seeded: the
+//! same pattern generates the same requests.
 
 use diskwright_base::Rng;
 use diskwright_base::zipf::{Zipf, scatter};
 
 use crate::pattern::{MixStep, NormalSpread, Pattern, Placement};
 
-/// A quantity as Response Probe draws it (Windows NT Workstation 4.0 Resource
-/// Kit, ch. 11, "How Response Probe Works"): the mean, and the sum of 14
-/// numbers between 0 and 1 less 7, times the deviation; what is negative is
-/// folded. So the true deviation is sqrt(14/12), 1.08 times the one given.
-pub fn bell(dice: &mut Rng, of: &NormalSpread) -> f64 {
-    if of.deviation == 0.0 {
-        return of.mean;
+/// Draws a quantity as Response Probe does (Windows NT Workstation 4.0 Resource Kit, ch. 11, "How
+/// Response Probe Works"): the mean, plus the deviation times the sum of 14 numbers between 0 and 1
+/// less 7; negative values are folded. The true deviation is therefore sqrt(14/12), 1.08 times the
+/// given one.
+pub fn bell(rng: &mut Rng, spread: &NormalSpread) -> f64 {
+    if spread.deviation == 0.0 {
+        return spread.mean;
     }
-    let sum: f64 = (0..14).map(|_| dice.share()).sum();
-    (of.mean + (sum - 7.0) * of.deviation).abs()
+    let sum: f64 = (0..14).map(|_| rng.share()).sum();
+    (spread.mean + (sum - 7.0) * spread.deviation).abs()
 }
 
 /// One request to make.
@@ -23,13 +23,13 @@ pub fn bell(dice: &mut Rng, of: &NormalSpread) -> f64 {
 pub struct PatternRequest {
     /// First byte.
     pub offset: u64,
-    /// Bytes.
+    /// Length, bytes.
     pub length: u32,
-    /// Write; a read otherwise.
+    /// True for a write, false for a read.
     pub write: bool,
 }
 
-/// Draws the requests of one lane of a pattern.
+/// Generates the requests of one worker of a pattern.
 #[derive(Clone, Debug)]
 pub struct Draw {
     dice: Rng,
@@ -43,10 +43,10 @@ pub struct Draw {
     from: u64,
     range: u64,
     place: OffsetGenerator,
-    /// The line of writes, where they keep apart from reads.
+    /// Separate sequence of places for writes, if the pattern keeps them apart from reads.
     write_place: Option<OffsetGenerator>,
     scattered: bool,
-    /// Requests from one place, those still to come from this one, and where the next lies.
+    /// Contiguous requests from one place, how many of them remain, and where the next one lies.
     run: u32,
     run_left: u32,
     run_next: u64,
@@ -54,7 +54,8 @@ pub struct Draw {
 
 #[derive(Clone, Debug)]
 enum OffsetGenerator {
-    /// Next offset of each stream, the streams' part of the range, whose turn.
+    /// Next offset of each stream, each stream's part of the range, and the stream whose turn it
+    /// is.
     Sequential {
         next: Vec<u64>,
         part: u64,
@@ -76,23 +77,23 @@ enum OffsetGenerator {
 }
 
 impl Draw {
-    /// For a lane out of `lanes`, on a target of `room` bytes. Sequential
-    /// streams and strides are dealt out over the lanes, so that two threads
-    /// do not read the same bytes one after the other.
-    pub fn new(pattern: &Pattern, room: u64, lane: u32, lanes: u32) -> Draw {
-        let range = pattern.range_bytes.unwrap_or(room.saturating_sub(pattern.from_bytes));
+    /// Creates the generator of one of several workers, on a target of `target_bytes`. Sequential
+    /// streams and strides are split among the workers, so that no two threads read the same bytes
+    /// one after the other.
+    pub fn new(pattern: &Pattern, target_bytes: u64, worker: u32, workers: u32) -> Draw {
+        let range = pattern.range_bytes.unwrap_or(target_bytes.saturating_sub(pattern.from_bytes));
         let largest = u64::from(pattern.largest());
         let smallest = |sizes: &[(u32, f64)]| sizes.iter().map(|s| u64::from(s.0)).min().unwrap_or(1).max(1);
         let aligned = |sizes| if pattern.align_bytes == 0 { smallest(sizes) } else { pattern.align_bytes };
         let align = aligned(&pattern.sizes);
-        let place = match &pattern.placement {
+        let offsets = match &pattern.placement {
             Placement::Sequential { streams } => {
-                let all = u64::from((*streams).max(1)) * u64::from(lanes);
-                let part = (range / all / align).max(1) * align;
-                let own = u64::from((*streams).max(1));
-                let first = u64::from(lane) * own;
+                let stream_count = u64::from((*streams).max(1)) * u64::from(workers);
+                let part = (range / stream_count / align).max(1) * align;
+                let per_worker = u64::from((*streams).max(1));
+                let first = u64::from(worker) * per_worker;
                 OffsetGenerator::Sequential {
-                    next: (first..first + own).map(|s| s * part % range.max(1)).collect(),
+                    next: (first..first + per_worker).map(|s| s * part % range.max(1)).collect(),
                     part,
                     turn: 0,
                 }
@@ -105,12 +106,12 @@ impl Draw {
             Placement::Pareto { power } => OffsetGenerator::Pareto { exponent: power.ln() / (1.0 - power).ln() },
             Placement::Strided { stride_bytes } => {
                 let stride = (*stride_bytes).max(align);
-                let of = |lanes: u32| stride.saturating_mul(u64::from(lanes));
-                OffsetGenerator::Strided { stride: of(lanes), next: of(lane) }
+                let of = |workers: u32| stride.saturating_mul(u64::from(workers));
+                OffsetGenerator::Strided { stride: of(workers), next: of(worker) }
             }
         };
         Draw {
-            dice: Rng::new(pattern.seed, u64::from(lane)),
+            dice: Rng::new(pattern.seed, u64::from(worker)),
             sizes: pattern.sizes.clone(),
             write_sizes: pattern.write_sizes.clone(),
             read_share: pattern.read_share,
@@ -120,8 +121,8 @@ impl Draw {
             write_align: if pattern.write_sizes.is_empty() { align } else { aligned(&pattern.write_sizes) },
             from: pattern.from_bytes,
             range,
-            write_place: pattern.apart.then(|| place.clone()),
-            place,
+            write_place: pattern.apart.then(|| offsets.clone()),
+            place: offsets,
             scattered: pattern.scattered,
             run: pattern.run_requests.max(1),
             run_left: 0,
@@ -129,12 +130,12 @@ impl Draw {
         }
     }
 
-    /// The generator, for think times and arrivals.
+    /// Returns the random generator, for think times and arrivals.
     pub fn dice(&mut self) -> &mut Rng {
         &mut self.dice
     }
 
-    /// The next request.
+    /// Generates the next request.
     #[inline]
     pub fn request(&mut self) -> PatternRequest {
         let mut length = self.size(false);
@@ -193,11 +194,11 @@ impl Draw {
         let places = self.range.saturating_sub(length) / align + 1;
         let scattered = self.scattered;
         let spread = |offset: u64| if scattered { scatter(offset, places) } else { offset };
-        let place = match &mut self.write_place {
-            Some(own) if write => own,
+        let offsets = match &mut self.write_place {
+            Some(writes) if write => writes,
             _ => &mut self.place,
         };
-        match place {
+        match offsets {
             OffsetGenerator::Uniform => self.dice.below(places) * align,
             OffsetGenerator::Normal { mean, deviation } => {
                 for _ in 0..64 {
@@ -222,15 +223,15 @@ impl Draw {
                 let position = next[stream];
                 let base = position / *part * *part;
                 let position = if position + length > self.range { base.min(self.range - length) } else { position };
-                let after = position + length;
-                next[stream] = if after >= base + *part || after >= self.range { base } else { after };
+                let end = position + length;
+                next[stream] = if end >= base + *part || end >= self.range { base } else { end };
                 position
             }
             OffsetGenerator::Strided { stride, next } => {
-                // each lane comes round to where it began, so that two of them never read the same
-                let most = self.range.saturating_sub(length);
-                let first = || Some(*next % *stride).filter(|first| *first <= most).unwrap_or(0);
-                let position = if *next <= most { *next } else { first() };
+                // each worker wraps around to its own start, so that no two of them read the same
+                let max_offset = self.range.saturating_sub(length);
+                let first = || Some(*next % *stride).filter(|first| *first <= max_offset).unwrap_or(0);
+                let position = if *next <= max_offset { *next } else { first() };
                 *next = position.saturating_add(*stride);
                 position
             }
@@ -324,14 +325,14 @@ mod tests {
     #[test]
     fn response_probes_bell_is_fourteen_numbers_wide() {
         // sum of 14 numbers of variance 1/12 each
-        let (mut dice, of) = (Rng::new(3, 0), NormalSpread { mean: 100.0, deviation: 10.0 });
-        let found: Vec<f64> = (0..100_000).map(|_| bell(&mut dice, &of)).collect();
+        let (mut rng, spread) = (Rng::new(3, 0), NormalSpread { mean: 100.0, deviation: 10.0 });
+        let found: Vec<f64> = (0..100_000).map(|_| bell(&mut rng, &spread)).collect();
         let mean = found.iter().sum::<f64>() / 1e5;
         let deviation = (found.iter().map(|f| (f - mean).powi(2)).sum::<f64>() / 1e5).sqrt();
         assert!((mean - 100.0).abs() < 0.2 && (deviation / (10.0 * (14.0f64 / 12.0).sqrt()) - 1.0).abs() < 0.01);
         // what is negative is folded: a time of -16 is one of 16
-        let of = NormalSpread { mean: 0.0, deviation: 1.0 };
-        assert!((0..1000).all(|_| bell(&mut dice, &of) >= 0.0));
+        let spread = NormalSpread { mean: 0.0, deviation: 1.0 };
+        assert!((0..1000).all(|_| bell(&mut rng, &spread) >= 0.0));
     }
 
     #[test]
@@ -368,8 +369,8 @@ mod tests {
         let sizes = vec![(64 << 10, 1.0)];
         let one = Pattern { sizes, ..pattern(Placement::Strided { stride_bytes: stride }) };
         let one = Pattern { range_bytes: Some(4 * stride), ..one };
-        let places = |lane| -> Vec<u64> {
-            let mut draw = Draw::new(&one, 64 * MIB, lane, 2);
+        let places = |worker| -> Vec<u64> {
+            let mut draw = Draw::new(&one, 64 * MIB, worker, 2);
             (0..5).map(|_| draw.request().offset / stride).collect()
         };
         assert_eq!((places(0), places(1)), (vec![0, 2, 0, 2, 0], vec![1, 3, 1, 3, 1]));

@@ -1,5 +1,5 @@
-//! The loops: they draw requests, hand them to an engine when they are due,
-//! and count the answers. One lane is one thread with one engine.
+//! The worker loops: they generate requests, submit them to an engine when they are due, and count
+//! the completions. One worker is one thread with one engine.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,72 +13,72 @@ use crate::live::{Live, LiveTotals};
 use crate::pattern::{Durable, NormalSpread, Pace};
 use crate::tally::WorkerTally;
 
-/// After so many failed requests in a row a lane gives up: the target is gone.
+/// A worker gives up after this many failed requests in a row: the target is gone.
 const MOST_ERRORS: u64 = 1000;
-/// A request that the system tells us to try again is given up after so many times.
+/// A request that fails with a temporary error is given up after this many retries.
 const MOST_TRIES: u8 = 100;
-/// Requests handed over at once where answers come while they are: with more,
-/// the first answers would be looked at late. A ring needs some, to be cheap.
+/// Largest batch while requests complete during submission: with more, the first completions would
+/// be seen late. A ring needs some batching to be cheap.
 const AT_ONCE: usize = 32;
-/// Turns until it is looked again whether answers come at once.
+/// Turns with large batches before it is checked again whether requests complete during submission.
 const LOOK_AGAIN: u32 = 64;
-/// A look at whether the run is over while the processor is kept busy, nanoseconds.
+/// Interval of the check for the end of the run while the processor is kept busy, nanoseconds.
 const COMPUTE_NS: u64 = 10_000_000;
-/// The same while a job waits for its start, or for an answer, nanoseconds.
+/// Interval of the same check while a job waits for its start or for a completion, nanoseconds.
 const LOOK_NS: u64 = 100_000_000;
-/// Looks within the time that a device in use may take.
+/// Checks per response limit of a device in use.
 const LOOKS_PER_BRAKE: u64 = 4;
-/// Shortest time between two such looks, nanoseconds.
+/// Shortest interval between two such checks, nanoseconds.
 const LEAST_LOOK_NS: u64 = 1_000_000;
-/// A run that was stopped waits so long for the answers to what is in flight, nanoseconds.
+/// Time that a stopped run waits for the requests in flight, nanoseconds.
 const GRACE_NS: u64 = 200_000_000;
 
-/// What one lane has to do.
+/// The task of one worker.
 pub struct WorkerPlan<'a> {
-    /// When to make requests: this lane's part of the pattern's pace.
+    /// When to make requests: this worker's part of the pattern's pace.
     pub pace: Pace,
     /// Sync after each write.
     pub durable: Durable,
-    /// Time before measuring, and measured, nanoseconds.
+    /// Time before measuring, nanoseconds.
     pub ramp_ns: u64,
     /// Measured time, nanoseconds.
     pub lasts_ns: u64,
-    /// Set by whoever wants the run to end.
+    /// Set from outside to end the run.
     pub stop: &'a AtomicBool,
-    /// An answer that takes longer than this ends the run, nanoseconds: others use the device.
+    /// A response slower than this ends the run, nanoseconds: others use the device.
     pub brake_ns: Option<u64>,
-    /// Time before anything begins, nanoseconds: jobs may start one after the other.
+    /// Delay of the start, nanoseconds: jobs may start one after the other.
     pub after_ns: u64,
-    /// Each so many-th write is made durable.
+    /// A sync follows every `sync_every`-th write.
     pub sync_every: u32,
-    /// Ends when so much was asked for after the ramp, bytes.
+    /// The run ends when this many bytes were requested after the ramp.
     pub most_bytes: Option<u64>,
-    /// Told what was answered, for progress.
+    /// Counters of completed requests, for progress.
     pub done: &'a Live,
-    /// Where the counts lie while the engine may not come back.
+    /// Holds the counts while the engine may block for ever.
     pub shelf: &'a Mutex<Option<WorkerTally>>,
 }
 
-/// A slot's request under way.
+/// The request of a slot.
 #[derive(Clone, Copy, Default)]
 struct RequestSlot {
-    /// When its latency began.
+    /// Time from which its latency counts, engine time.
     start: u64,
     offset: u64,
     length: u32,
-    /// It has no answer.
+    /// Submitted and not completed.
     in_flight: bool,
     write: bool,
-    /// The write is done and its sync is under way.
+    /// The write is complete and its sync is in flight.
     syncing: bool,
     tries: u8,
 }
 
-/// What is wrong with an answer.
+/// Fault of a completion.
 enum IoFault {
-    /// The system's error number.
+    /// Error number of the system.
     Error(i32),
-    /// Fewer bytes than asked for: the end of the target is nearer than it was.
+    /// Fewer bytes than requested: the target has become smaller.
     Short,
 }
 
@@ -92,7 +92,7 @@ impl RequestSlot {
     }
 }
 
-/// A lane at work.
+/// A running worker.
 struct Worker<'a, E> {
     engine: &'a mut E,
     draw: &'a mut Draw,
@@ -101,45 +101,44 @@ struct Worker<'a, E> {
     slots: Vec<RequestSlot>,
     outstanding: u32,
     done: Vec<Completion>,
-    /// Measuring begins and ends, engine time.
+    /// Start and end of the measured time, engine time.
     from: u64,
     until: u64,
-    /// When the last answer came, or when waiting for the next began.
+    /// Time of the last completion, or when waiting for the next one began.
     last_answer: u64,
-    /// Bytes that may still be asked for.
+    /// Bytes that may still be requested.
     left_bytes: u64,
-    /// Writes until the next that is made durable.
+    /// Writes since the last sync.
     unsynced: u32,
     /// Failures since the last success.
     failing: u64,
-    /// When it was last looked at the clock.
+    /// Time of the last look at the clock.
     now: u64,
-    /// Time between looks at what is in flight, and when the next is due.
+    /// Interval between checks of the requests in flight, and time of the next check.
     look_ns: u64,
     next_look: u64,
 }
 
-/// Runs a lane to its end and gives what it counted. Requests that are under
-/// way at the end are waited for and not counted, but for the latency of those
-/// that an open loop made. Where the run is stopped they are waited for only for a
-/// moment; then [`WorkerTally::unanswered`] says how many were given up, and the engine
-/// must not be used any more.
+/// Runs a worker to its end and returns its counts. Requests in flight at the end are waited for
+/// and not counted, except for the latency of those that an open loop made. After a stop they are
+/// waited for only briefly; then [`WorkerTally::unanswered`] holds the number of abandoned
+/// requests, and the engine must not be used any more.
 ///
 /// # Errors
 /// When the engine fails.
-pub fn run<E: IoEngine>(engine: &mut E, draw: &mut Draw, lane: &WorkerPlan<'_>, slots: u32) -> io::Result<WorkerTally> {
+pub fn run<E: IoEngine>(engine: &mut E, generator: &mut Draw, plan: &WorkerPlan<'_>, slots: u32) -> io::Result<WorkerTally> {
     let mut begin = engine.now();
-    let due = begin.saturating_add(lane.after_ns);
-    while begin < due && !lane.stop.load(Ordering::Relaxed) {
+    let due = begin.saturating_add(plan.after_ns);
+    while begin < due && !plan.stop.load(Ordering::Relaxed) {
         engine.turn(TurnWait::Until(due.min(begin + LOOK_NS)), &mut Vec::new())?;
         begin = engine.now();
     }
-    let from = begin.saturating_add(lane.ramp_ns);
-    let until = from.saturating_add(lane.lasts_ns);
+    let from = begin.saturating_add(plan.ramp_ns);
+    let until = from.saturating_add(plan.lasts_ns);
     let mut work = Worker {
         engine,
-        draw,
-        lane,
+        draw: generator,
+        lane: plan,
         tally: WorkerTally::default(),
         slots: vec![RequestSlot::default(); slots as usize],
         outstanding: 0,
@@ -147,21 +146,21 @@ pub fn run<E: IoEngine>(engine: &mut E, draw: &mut Draw, lane: &WorkerPlan<'_>, 
         from,
         until,
         last_answer: begin,
-        left_bytes: lane.most_bytes.unwrap_or(u64::MAX),
+        left_bytes: plan.most_bytes.unwrap_or(u64::MAX),
         unsynced: 0,
         failing: 0,
         now: begin,
-        look_ns: lane.brake_ns.map_or(LOOK_NS, |ns| (ns / LOOKS_PER_BRAKE).clamp(LEAST_LOOK_NS, LOOK_NS)),
+        look_ns: plan.brake_ns.map_or(LOOK_NS, |ns| (ns / LOOKS_PER_BRAKE).clamp(LEAST_LOOK_NS, LOOK_NS)),
         next_look: begin,
     };
-    match lane.pace {
+    match plan.pace {
         Pace::Closed { .. } => work.closed()?,
         Pace::Users { think_s, random, .. } => work.users(think_s, random)?,
         Pace::Cycles { think_s, requests, compute_s, .. } => work.cycles(&think_s, &requests, &compute_s)?,
         Pace::Open { rate_per_s, poisson } => work.open(rate_per_s, poisson)?,
     }
-    // where all was asked for, all counts
-    while work.is_spent() && work.outstanding > 0 && !lane.stop.load(Ordering::Relaxed) {
+    // a run that ends by its byte limit counts every request
+    while work.is_spent() && work.outstanding > 0 && !plan.stop.load(Ordering::Relaxed) {
         work.turn(TurnWait::One)?;
         let now = work.engine.now();
         work.settle(now, |_| {});
@@ -184,46 +183,46 @@ impl<E: IoEngine> Worker<'_, E> {
             || self.failing >= MOST_ERRORS
     }
 
-    /// Ends everything where an answer takes too long.
+    /// Stops the run if a response takes too long.
     #[inline]
-    fn brake(&mut self, took: u64) {
-        if self.lane.brake_ns.is_some_and(|most| took > most) {
-            self.tally.braked_ns = self.tally.braked_ns.max(Some(took));
+    fn brake(&mut self, latency_ns: u64) {
+        if self.lane.brake_ns.is_some_and(|limit_ns| latency_ns > limit_ns) {
+            self.tally.braked_ns = self.tally.braked_ns.max(Some(latency_ns));
             self.lane.stop.store(true, Ordering::Relaxed);
         }
     }
 
-    /// All bytes that there are to ask for were asked for.
+    /// Returns whether the byte limit was reached.
     #[inline]
     fn is_spent(&self) -> bool {
         self.left_bytes == 0
     }
 
-    /// Makes the next request from a slot; its latency begins at `start`.
+    /// Submits the next request in a slot; its latency begins at `start`.
     #[inline]
     fn make(&mut self, slot: u32, start: u64) {
         debug_assert!(!self.slots[slot as usize].in_flight, "slot {slot} has one request at a time");
-        let drawn = self.draw.request();
-        let action = if drawn.write { Action::Write } else { Action::Read };
+        let request = self.draw.request();
+        let action = if request.write { Action::Write } else { Action::Read };
         self.slots[slot as usize] = RequestSlot {
             start,
-            offset: drawn.offset,
-            length: drawn.length,
-            write: drawn.write,
+            offset: request.offset,
+            length: request.length,
+            write: request.write,
             in_flight: true,
             ..RequestSlot::default()
         };
-        self.engine.put(Op { slot, action, offset: drawn.offset, length: drawn.length });
+        self.engine.put(Op { slot, action, offset: request.offset, length: request.length });
         if self.outstanding == 0 {
             self.last_answer = self.last_answer.max(start);
         }
         self.outstanding += 1;
         if self.lane.most_bytes.is_some() && start >= self.from {
-            self.left_bytes = self.left_bytes.saturating_sub(u64::from(drawn.length));
+            self.left_bytes = self.left_bytes.saturating_sub(u64::from(request.length));
         }
     }
 
-    /// Hands over and waits, but never past the next look at whether the run is over.
+    /// Submits the batch and waits, but never past the next check for the end of the run.
     #[inline]
     fn turn(&mut self, wait: TurnWait) -> io::Result<()> {
         let look = self.now.saturating_add(self.look_ns);
@@ -241,8 +240,8 @@ impl<E: IoEngine> Worker<'_, E> {
         turned
     }
 
-    /// While it may not come back, the counts lie where others find them. Who takes them has
-    /// given this lane up.
+    /// Parks the counts while the engine may block for ever. If they are gone afterwards, the run
+    /// has abandoned this worker.
     fn turn_that_blocks(&mut self, wait: TurnWait) -> io::Result<()> {
         let shelf = || self.lane.shelf.lock().unwrap_or_else(PoisonError::into_inner);
         *shelf() = Some(std::mem::take(&mut self.tally));
@@ -251,7 +250,7 @@ impl<E: IoEngine> Worker<'_, E> {
         turned
     }
 
-    /// Ends everything where a request in flight has taken too long, although others are answered.
+    /// Stops the run if a request in flight has taken too long although others complete.
     fn look(&mut self, now: u64) {
         self.next_look = now + self.look_ns;
         if let Some(oldest) = self.oldest() {
@@ -259,12 +258,12 @@ impl<E: IoEngine> Worker<'_, E> {
         }
     }
 
-    /// When the oldest request in flight began.
+    /// Returns the start of the oldest request in flight.
     fn oldest(&self) -> Option<u64> {
         self.slots.iter().filter(|slot| slot.in_flight).map(|slot| slot.start).min()
     }
 
-    /// Waits for what is in flight; where the run was stopped, not for long.
+    /// Waits for the requests in flight; after a stop, not for long.
     fn drain(&mut self) -> io::Result<()> {
         let mut stopped_at = None;
         while self.outstanding > 0 {
@@ -285,7 +284,7 @@ impl<E: IoEngine> Worker<'_, E> {
         Ok(())
     }
 
-    /// Counts the answers that came; each slot that is free again goes to `freed`.
+    /// Counts the completions; each slot that becomes free is passed to `freed`.
     #[inline]
     fn settle(&mut self, now: u64, mut freed: impl FnMut(u32)) {
         self.now = now;
@@ -294,16 +293,16 @@ impl<E: IoEngine> Worker<'_, E> {
         }
         if self.done.is_empty() {
             if self.outstanding > 0 {
-                // a device that answers nothing at all must not be asked for more
+                // a device that completes nothing must not get more requests
                 self.brake(now.saturating_sub(self.last_answer));
             }
             return;
         }
         self.silence(now);
         self.last_answer = now;
-        let mut done = std::mem::take(&mut self.done);
-        let mut seen = LiveTotals::default();
-        for answer in done.drain(..) {
+        let mut completions = std::mem::take(&mut self.done);
+        let mut totals = LiveTotals::default();
+        for answer in completions.drain(..) {
             let slot = self.slots[answer.slot as usize];
             debug_assert!(slot.in_flight, "slot {} had no request", answer.slot);
             self.outstanding -= 1;
@@ -317,7 +316,7 @@ impl<E: IoEngine> Worker<'_, E> {
             freed(answer.slot);
             let latency = now.saturating_sub(slot.start);
             self.brake(latency);
-            // nothing that moved less than was asked is a measurement of what was asked
+            // a shorter transfer is no measurement of the requested one
             if let Some(fault) = slot.fault(answer.result) {
                 self.failing += 1;
                 match fault {
@@ -327,26 +326,27 @@ impl<E: IoEngine> Worker<'_, E> {
                 continue;
             }
             self.failing = 0;
-            seen.answer(slot.length, latency);
+            totals.answer(slot.length, latency);
             if now > self.from && now <= self.until {
                 self.tally.answer(slot.write, slot.length, latency, now - self.from);
             } else if now > self.until {
                 self.late_answer(slot, now);
             }
         }
-        self.lane.done.add(seen);
-        self.done = done;
+        self.lane.done.add(totals);
+        self.done = completions;
     }
 
-    /// Notes the time without an answer up to now, as far as it was measured.
+    /// Records the time without a completion up to now, as far as it was measured.
     #[inline]
     fn silence(&mut self, now: u64) {
         let silence = now.min(self.until).saturating_sub(self.last_answer.max(self.from));
         self.tally.longest_silence_ns = self.tally.longest_silence_ns.max(silence);
     }
 
-    /// Counts an answer after the end. It is in no rate; but what an open loop should have made in
-    /// time and got late is latency that somebody would have had, and a stall at the end must not hide it.
+    /// Counts a completion after the end. It is part of no rate; but a request that an open loop
+    /// should have had answered in time has a latency that a user would have seen, and a stall at
+    /// the end must not be hidden.
     fn late_answer(&mut self, slot: RequestSlot, now: u64) {
         if self.counts_late(slot) {
             let side = if slot.write { &mut self.tally.writes } else { &mut self.tally.reads };
@@ -358,12 +358,12 @@ impl<E: IoEngine> Worker<'_, E> {
         slot.start >= self.from && matches!(self.lane.pace, Pace::Open { .. })
     }
 
-    /// Takes the answers that come after the loop has ended. What failed has failed: a dead disk may
-    /// take longer than a run to say so.
+    /// Handles the completions that come after the loop has ended. Errors still count as errors: a
+    /// dead disk may take longer than a run to report one.
     fn settle_late(&mut self) {
         let now = self.engine.now();
-        let mut done = std::mem::take(&mut self.done);
-        for answer in done.drain(..) {
+        let mut completions = std::mem::take(&mut self.done);
+        for answer in completions.drain(..) {
             self.outstanding -= 1;
             let slot = self.slots[answer.slot as usize];
             let fault = slot.fault(answer.result);
@@ -373,18 +373,18 @@ impl<E: IoEngine> Worker<'_, E> {
             }
             self.slots[answer.slot as usize] = RequestSlot::default();
             match fault {
-                // it was to be tried again, and there is no time left
+                // it would be retried, but there is no time left
                 Some(IoFault::Error(libc::EAGAIN | libc::EINTR)) => {}
                 Some(IoFault::Error(number)) => self.tally.error(number),
                 Some(IoFault::Short) => self.tally.short += 1,
                 None => self.late_answer(slot, now),
             }
         }
-        self.done = done;
+        self.done = completions;
     }
 
-    /// Makes a request again that the system could not begin; false where it
-    /// failed for good. Its latency goes on.
+    /// Retries a request that the system could not begin; returns false if it failed for good. Its
+    /// latency continues.
     fn again(&mut self, number: u32, error: i32) -> bool {
         let slot = &mut self.slots[number as usize];
         if !matches!(error, libc::EAGAIN | libc::EINTR) || slot.tries == MOST_TRIES {
@@ -405,7 +405,7 @@ impl<E: IoEngine> Worker<'_, E> {
         true
     }
 
-    /// Notes that a request was made later than it was due.
+    /// Records that a request was made later than it was due.
     #[inline]
     fn lateness(&mut self, now: u64, due: u64) {
         if now > self.from {
@@ -413,7 +413,7 @@ impl<E: IoEngine> Worker<'_, E> {
         }
     }
 
-    /// Begins the sync that belongs to a write; false where none does.
+    /// Starts the sync that follows a write; returns false if none is due.
     fn sync(&mut self, slot: u32) -> bool {
         let action = match self.lane.durable {
             Durable::Fdatasync => Action::Fdatasync,
@@ -431,15 +431,15 @@ impl<E: IoEngine> Worker<'_, E> {
         true
     }
 
-    /// So many outstanding: a new request for each answer.
+    /// Keeps a fixed number of requests in flight: a new one for each completion.
     fn closed(&mut self) -> io::Result<()> {
         let mut free: Vec<u32> = (0..self.slots.len() as u32).collect();
         let mut now = self.engine.now();
-        // turns until few requests are handed over at once again; 0 while answers come at once
+        // turns until small batches are tried again; 0 while requests complete during submission
         let mut patience = 0u32;
         while !self.is_over(now) {
-            let most = if patience == 0 { AT_ONCE } else { usize::MAX };
-            for _ in 0..free.len().min(most) {
+            let batch_size = if patience == 0 { AT_ONCE } else { usize::MAX };
+            for _ in 0..free.len().min(batch_size) {
                 if !self.is_spent()
                     && let Some(slot) = free.pop()
                 {
@@ -460,7 +460,7 @@ impl<E: IoEngine> Worker<'_, E> {
         Ok(())
     }
 
-    /// Users who think: each slot is one of them.
+    /// Runs users with think time: each slot is one user.
     fn users(&mut self, think_s: f64, random: bool) -> io::Result<()> {
         let begin = self.engine.now();
         let think = |draw: &mut Draw| {
@@ -469,7 +469,7 @@ impl<E: IoEngine> Worker<'_, E> {
         };
         let mut ready = BinaryHeap::new();
         for user in 0..self.slots.len() as u32 {
-            // they do not all come in at once
+            // spread the first arrivals over one think time
             let first = (self.draw.dice().share() * think_s * 1e9) as u64;
             ready.push(Reverse((begin + first, user)));
         }
@@ -478,7 +478,7 @@ impl<E: IoEngine> Worker<'_, E> {
         while !self.is_over(now) {
             while let Some(&Reverse((due, user))) = ready.peek().filter(|r| r.0.0 <= now && !self.is_spent()) {
                 ready.pop();
-                // a user who wakes late has waited for nobody: the clock starts now
+                // a user who wakes late did not wait for the device: latency starts now
                 self.make(user, now.max(due));
                 self.lateness(now, due);
             }
@@ -493,11 +493,11 @@ impl<E: IoEngine> Worker<'_, E> {
         Ok(())
     }
 
-    /// Users in Response Probe's cycles: think, some requests, compute.
+    /// Runs users in Response Probe's cycles: think, make some requests, compute.
     fn cycles(&mut self, think_s: &NormalSpread, requests: &NormalSpread, compute_s: &NormalSpread) -> io::Result<()> {
         let begin = self.engine.now();
         let users = self.slots.len() as u32;
-        // requests that are left of each user's cycle
+        // requests left in each user's cycle
         let mut left = vec![0u64; users as usize];
         let first = |draw: &mut Draw| begin + (draw.dice().share() * think_s.mean * 1e9) as u64;
         let mut ready: BinaryHeap<_> = (0..users).map(|user| Reverse((first(self.draw), user))).collect();
@@ -529,7 +529,8 @@ impl<E: IoEngine> Worker<'_, E> {
         Ok(())
     }
 
-    /// Keeps the processor busy as a user who works on what was read; gives the time after it.
+    /// Keeps the processor busy like a user who works on what was read; returns the time
+    /// afterwards.
     fn compute(&mut self, compute_s: &NormalSpread) -> u64 {
         let mut left = (bell(self.draw.dice(), compute_s) * 1e9) as u64;
         let mut now = self.engine.now();
@@ -542,14 +543,14 @@ impl<E: IoEngine> Worker<'_, E> {
         now
     }
 
-    /// So many a second, come what may.
+    /// Makes requests at a fixed rate, whatever the device does.
     fn open(&mut self, rate_per_s: f64, poisson: bool) -> io::Result<()> {
         let mean_ns = 1e9 / rate_per_s;
         let begin = self.engine.now();
         let mut due = begin as f64;
         let mut free: Vec<u32> = (0..self.slots.len() as u32).collect();
         let mut now = begin;
-        // since when there has been a free slot
+        // time since which a slot has been free
         let mut free_since = begin;
         while !self.is_over(now) {
             while due <= now as f64 && !self.is_spent() {
@@ -569,7 +570,7 @@ impl<E: IoEngine> Worker<'_, E> {
             self.settle(now, |slot| free.push(slot));
         }
         if !self.is_spent() {
-            // what was due by now and found no slot: nobody knows how long it would have waited
+            // requests that were due and found no slot: how long they would have waited is unknown
             let from = due.max(self.from as f64);
             self.tally.unsent = ((now.min(self.until) as f64 - from) / mean_ns).ceil().max(0.0) as u64;
         }

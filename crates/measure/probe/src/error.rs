@@ -1,22 +1,22 @@
-//! What can go wrong with a probe.
+//! Errors of a probe.
 
 use std::io;
 
 use diskwright_base::units::plural;
 use diskwright_guard::Refusal;
 
-/// Why something was not measured, or not to its end.
+/// Reason why something was not measured, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// The guard says no.
+    /// The guard refuses.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// It is nothing that can be measured.
+    /// The target cannot be measured.
     #[error("{target}: {because}")]
     Target {
         /// As the user wrote it.
         target: String,
-        /// What it is, and what to name instead.
+        /// The kind of the target, and the one to give instead.
         because: String,
     },
     /// The system refused.
@@ -24,9 +24,9 @@ pub enum ProbeError {
     Io {
         /// The target.
         target: String,
-        /// What was tried.
+        /// Failed operation.
         what: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// Requests failed in such numbers that nothing was measured.
@@ -34,9 +34,9 @@ pub enum ProbeError {
     Failing {
         /// The target.
         target: String,
-        /// How many.
+        /// Number of failed requests.
         failed: u64,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The user ended it; what was measured before is kept.
@@ -50,19 +50,19 @@ pub enum ProbeError {
     Brake {
         /// The target.
         target: String,
-        /// The answer that was too slow, seconds.
+        /// Time of the response that was too slow, seconds.
         seconds: f64,
         /// The limit, seconds.
         limit: f64,
-        /// The answer came at last.
+        /// The response arrived in the end.
         answered: bool,
     },
-    /// A pattern that makes no sense here.
+    /// A pattern that does not fit the target.
     #[error("{name}: {because}")]
     Pattern {
-        /// The pattern.
+        /// Name of the pattern.
         name: String,
-        /// What is wrong.
+        /// The fault.
         because: String,
     },
     /// A script that cannot be read.
@@ -70,15 +70,15 @@ pub enum ProbeError {
     Script {
         /// The file.
         file: String,
-        /// The line, from 1; 0 where it is about the whole file.
+        /// The line, from 1; 0 for the whole file.
         line: usize,
-        /// What is wrong there.
+        /// Fault at this place.
         because: String,
     },
 }
 
 impl ProbeError {
-    /// A refusal of the system.
+    /// Makes an error from a refusal of the system.
     pub fn io(target: &str, what: &'static str, source: impl Into<io::Error>) -> ProbeError {
         ProbeError::Io { target: target.to_owned(), what, source: source.into() }
     }

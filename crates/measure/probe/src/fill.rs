@@ -1,6 +1,5 @@
-//! Fills a file that was made with bytes that nothing makes smaller: no two
-//! pages are alike and none can be compressed, so that a device or filesystem
-//! that compresses or stores equal blocks once has nothing to gain.
+//! Fills a new file with bytes that cannot be reduced: no two pages are alike and none can be
+//! compressed, so that a device or filesystem that compresses or deduplicates gains nothing.
 
 use std::fs::File;
 use std::io;
@@ -13,51 +12,51 @@ use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
 use diskwright_base::Rng;
 use diskwright_guard::again;
 
-/// A write while filling, bytes; what is filled is a multiple of this.
+/// Size of a write while filling, bytes; a filled file is a multiple of this.
 pub const STEP: usize = 1 << 20;
-/// Writers: while one draws bytes, another waits for the device.
+/// Number of writers: while one generates bytes, another waits for the device.
 const WRITERS: usize = 4;
-/// Direct I/O wants buffers that start at multiples of this, bytes.
+/// Buffer alignment that direct I/O needs, bytes.
 const ALIGN: usize = 4096;
-/// So much at least is written between two tellings of progress, in steps.
+/// Chunks that a writer writes between two reports of progress.
 const TOLD: u64 = 8;
 
-/// What is written at a step: it depends on the size of the file too, so that
-/// two files do not share blocks.
-fn draw(bytes: u64, step: u64, buffer: &mut [u8]) {
-    let mut dice = Rng::new(bytes, step);
+/// Generates the bytes of a chunk. They depend on the size of the file too, so that two files share
+/// no blocks.
+fn draw(bytes: u64, chunk: u64, buffer: &mut [u8]) {
+    let mut rng = Rng::new(bytes, chunk);
     for word in buffer.chunks_exact_mut(8) {
-        word.copy_from_slice(&dice.bits().to_ne_bytes());
+        word.copy_from_slice(&rng.bits().to_ne_bytes());
     }
 }
 
-/// Fills the file; `told` hears of the progress (bytes done, bytes in all) and
-/// ends it by `false`, which is told by `Ok(false)`.
+/// Fills the file. `progress` receives the bytes done and the total, and stops the filling by
+/// returning `false`; the result is then `Ok(false)`.
 ///
 /// # Errors
 /// When a write fails.
-pub fn fill(file: &OwnedFd, bytes: u64, told: &mut dyn FnMut(u64, u64) -> bool) -> io::Result<bool> {
-    // in one piece where the filesystem can; where it cannot, writing makes it longer
+pub fn fill(file: &OwnedFd, bytes: u64, progress: &mut dyn FnMut(u64, u64) -> bool) -> io::Result<bool> {
+    // allocated at once if the filesystem can; otherwise writing extends the file
     let _ = rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes);
-    // past the page cache it is several times faster, and does not push others out of it
+    // direct writes are several times faster, and do not push other data out of the page cache
     let direct = rustix::fs::open(again(file), OFlags::WRONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty());
-    let work = FillJob { file: direct.as_ref().unwrap_or(file), bytes, next: AtomicU64::new(0), stop: false.into() };
-    let (tell, heard) = channel();
+    let job = FillJob { file: direct.as_ref().unwrap_or(file), bytes, next: AtomicU64::new(0), stop: false.into() };
+    let (sender, receiver) = channel();
     let result = std::thread::scope(|scope| {
         for _ in 0..WRITERS {
-            let (tell, work) = (tell.clone(), &work);
+            let (sender, job) = (sender.clone(), &job);
             // the receiver may have left after an error
-            scope.spawn(move || tell.send(work.writer(&tell)));
+            scope.spawn(move || sender.send(job.writer(&sender)));
         }
-        drop(tell);
+        drop(sender);
         let (mut done, mut result) = (0, Ok(true));
-        for steps in heard {
-            match steps {
-                Ok(steps) => done += steps * STEP as u64,
+        for chunks in receiver {
+            match chunks {
+                Ok(chunks) => done += chunks * STEP as u64,
                 Err(error) => result = result.and(Err(error)),
             }
-            if result.is_err() || !told(done, bytes) {
-                work.stop.store(true, Ordering::Relaxed);
+            if result.is_err() || !progress(done, bytes) {
+                job.stop.store(true, Ordering::Relaxed);
                 result = result.map(|_| false);
             }
         }
@@ -70,7 +69,7 @@ pub fn fill(file: &OwnedFd, bytes: u64, told: &mut dyn FnMut(u64, u64) -> bool) 
     Ok(result)
 }
 
-/// What all writers share.
+/// State shared by all writers.
 struct FillJob<'a> {
     file: &'a OwnedFd,
     bytes: u64,
@@ -79,12 +78,12 @@ struct FillJob<'a> {
 }
 
 impl FillJob<'_> {
-    /// Writes steps until none is left; gives those that it has not told yet.
-    fn writer(&self, tell: &std::sync::mpsc::Sender<io::Result<u64>>) -> io::Result<u64> {
+    /// Writes chunks until none is left; returns the number that it has not reported yet.
+    fn writer(&self, sender: &std::sync::mpsc::Sender<io::Result<u64>>) -> io::Result<u64> {
         let mut memory = vec![0u8; STEP + ALIGN];
-        let from = memory.as_ptr().align_offset(ALIGN).min(ALIGN);
-        let buffer = &mut memory[from..from + STEP];
-        let mut untold = 0;
+        let buffer_start = memory.as_ptr().align_offset(ALIGN).min(ALIGN);
+        let buffer = &mut memory[buffer_start..buffer_start + STEP];
+        let mut unreported = 0;
         while !self.stop.load(Ordering::Relaxed) {
             let step = self.next.fetch_add(1, Ordering::Relaxed);
             if step >= self.bytes / STEP as u64 {
@@ -92,13 +91,13 @@ impl FillJob<'_> {
             }
             draw(self.bytes, step, buffer);
             self.write(buffer, step * STEP as u64)?;
-            untold += 1;
-            if untold == TOLD {
-                // the receiver is there as long as we are
-                let _ = tell.send(Ok(std::mem::take(&mut untold)));
+            unreported += 1;
+            if unreported == TOLD {
+                // the receiver outlives the writers
+                let _ = sender.send(Ok(std::mem::take(&mut unreported)));
             }
         }
-        Ok(untold)
+        Ok(unreported)
     }
 
     fn write(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
@@ -115,8 +114,8 @@ impl FillJob<'_> {
     }
 }
 
-/// Whether a file of this size looks like one that [`fill`] wrote: any page of
-/// its first step is still as it was drawn.
+/// Returns whether a file of this size looks like one that [`fill_file`] wrote: any page of its first
+/// chunk is unchanged.
 ///
 /// # Errors
 /// When it cannot be read.

@@ -1,12 +1,11 @@
 //! The probe: measures what a disk does under a load that is known.
 //!
-//! Reading order: `pattern` of the crate results (what is asked), `draw` (the requests of a
-//! pattern), `engine` (how they reach the target), `drive` (the loops), `run`
-//! (jobs at the same time, on threads), `bench` (what suites measure on),
-//! `suites` and `script` (where patterns come from). Before all of it stand
-//! `target`, the crate `guard` and `fill`; behind it `tally`,
-//! `summary` (from counts to the result), `together` and `profile`. Result files and their
-//! comparison are the crate results.
+//! Reading order: `pattern` of the crate results (what to request), `request_generator` (the
+//! requests of a pattern), `engine` (how they reach the target), `worker_loop` (the loops that make
+//! them), `run` (jobs at the same time, on threads), `bench` (targets of suites), `suites` and
+//! `script` (sources of patterns). `target`, the crate `guard` and `fill` come before all of it;
+//! `tally`, `summary` (from counts to the result), `combined_results` and `profile` come after it.
+//! Result files and their comparison are in the crate results.
 
 pub mod bench;
 pub mod cached;
@@ -32,7 +31,7 @@ pub mod together;
 pub use diskwright_guard as guard;
 pub use diskwright_results::{facts, pattern, result};
 
-// what those who use the crate begin with
+// the starting points for users of the crate
 pub use error::ProbeError;
 pub use profile::Profile;
 pub use run::{EngineKind, RunConfig};

@@ -1,6 +1,6 @@
-//! The circumstances of a measurement that are not the device itself: the
-//! processor, how the kernel's queue of the device is set, and limits that hold
-//! this process back. Whoever repeats a measurement wants them the same.
+//! Circumstances of a measurement other than the device: the processor, the settings of the
+//! device's queue in the kernel, and limits on this process. They must be equal when a measurement
+//! is repeated.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use diskwright_counters::live::{Roots, mountinfo};
 
 use crate::facts::ProbeMachine;
 
-/// Settings of a queue that change what is measured.
+/// Settings of a block device queue that affect a measurement.
 const QUEUE: &[&str] = &[
     "scheduler",
     "nr_requests",
@@ -30,7 +30,7 @@ const QUEUE: &[&str] = &[
     "iostats",
 ];
 
-/// Files of a blkio cgroup (version 1) that limit.
+/// Files of a blkio cgroup (version 1) that hold limits.
 const THROTTLES: &[&str] = &[
     "blkio.throttle.read_bps_device",
     "blkio.throttle.write_bps_device",
@@ -38,10 +38,10 @@ const THROTTLES: &[&str] = &[
     "blkio.throttle.write_iops_device",
 ];
 
-/// Most limits that are kept.
+/// Largest number of limits kept.
 const MOST_LIMITS: usize = 64;
 
-/// Looks around. `device` is the kernel's name of the block device.
+/// Reads the circumstances. `device` is the kernel's name of the block device.
 pub fn machine(roots: &Roots, device: &str, memory_bytes: u64) -> ProbeMachine {
     let cpuinfo = read(roots, "/proc/cpuinfo").unwrap_or_default();
     let model = cpuinfo.lines().find_map(|l| l.strip_prefix("model name")?.split_once(':').map(|(_, m)| m.trim()));
@@ -69,13 +69,12 @@ fn read(roots: &Roots, path: &str) -> Option<String> {
 /// A cgroup of a process.
 #[derive(Debug, PartialEq)]
 struct ProcessCgroup {
-    /// Of version 2, or version 1's of the blkio controller.
+    /// True for version 2, false for version 1's blkio controller.
     unified: bool,
     path: String,
 }
 
-/// The process's cgroups that can limit I/O: version 1's blkio first, where
-/// there is one.
+/// Returns the process's cgroups that can limit I/O, version 1's blkio first if there is one.
 fn groups(text: &str) -> Vec<ProcessCgroup> {
     let one = |line: &str| {
         let mut parts = line.splitn(3, ':');
@@ -98,7 +97,7 @@ fn limits(roots: &Roots, groups: &[ProcessCgroup]) -> Vec<String> {
         };
         let Some(mount) = mounts.iter().find(is_it) else { continue };
         let files: &[&str] = if group.unified { &["io.max"] } else { THROTTLES };
-        // a limit above holds for all below
+        // a limit of a parent holds for all its descendants
         let mut path = group.path.trim_end_matches('/');
         loop {
             for file in files {
@@ -120,7 +119,7 @@ fn limits(roots: &Roots, groups: &[ProcessCgroup]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// A machine of files in a folder of its own.
+    /// Creates a machine made of files in a temporary folder.
     fn made_up(files: &[(&str, &str)]) -> (tempfile::TempDir, Roots) {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in files {

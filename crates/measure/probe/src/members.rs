@@ -1,14 +1,14 @@
-//! What a striped target stands on, as the kernel shows it.
+//! Members of a striped target, as the kernel shows them.
 
 use diskwright_base::Topology;
 
 use crate::facts::DeviceFacts;
 
-/// Kernel names of the members of the set that a target is, or lies on: the
-/// first device below it that stands on more than one. Empty where there is none.
+/// Returns the kernel names of the members of the set that a target is, or lies on: those of the
+/// first device below it that consists of more than one. Empty if there is none.
 pub fn members(topology: &Topology, facts: &DeviceFacts) -> Vec<String> {
     let mut name = facts.name.clone();
-    // a chain of one below the other is short; a ring is a broken description
+    // a chain of single devices is short; a cycle is a broken description
     for _ in 0..16 {
         match topology.device(&name).map(|d| &d.below[..]) {
             Some([one]) => name.clone_from(one),

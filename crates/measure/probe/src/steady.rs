@@ -1,38 +1,37 @@
-//! Whether a rate has settled down.
+//! Steady state: decides whether a rate has settled.
 
-/// What a series of counts in equal times says of its steadiness, by the
-/// measure of the SNIA's Solid State Storage Performance Test Specification
-/// 2.0.1: over five rounds the rate stays within 20 % of its mean from lowest
-/// to highest, and a straight line through them rises or falls by at most 10 %
-/// of it. Rounds are a minute there; here they are fifths of a run, made of
-/// whole seconds where the run has five or more.
+/// Steadiness of a series of counts in equal intervals, by the SNIA's Solid State Storage
+/// Performance Test Specification 2.0.1: over five rounds the rate stays within 20 % of its mean
+/// from lowest to highest, and a straight line through them rises or falls by at most 10 % of it.
+/// There, a round is a minute; here, it is a fifth of a run, made of whole seconds if the run has
+/// five or more.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Steadiness {
-    /// Both hold.
+    /// Both conditions hold.
     pub steady: bool,
     /// Highest round less lowest, shares of the mean.
     pub excursion: f64,
-    /// Rise of the line from the first round to the last, shares of the mean; negative where it falls.
+    /// Rise of the line from the first round to the last, shares of the mean; negative if it falls.
     pub drift: f64,
 }
 
-/// Rounds.
+/// Number of rounds.
 const ROUNDS: usize = 5;
 /// Slices (tenths of a second) in a second.
 const SECOND: usize = 10;
-/// Most excursion, and most drift, shares of the mean.
+/// Largest excursion and largest drift of a steady rate, shares of the mean.
 const MOST: (f64, f64) = (0.2, 0.1);
 
-/// The whole tenths of a second of a run of so many seconds: one that nobody
-/// answered in is there and 0, one that the end cut short is not.
+/// Returns the complete tenths of a second of a run: one without a completion counts as 0, one that
+/// the end cut short is left out.
 pub fn whole(slices: &[u64], seconds: f64) -> Vec<u64> {
     // a run's length is known to a few milliseconds
     let count = (seconds * SECOND as f64 + 0.1).max(0.0) as usize;
     slices.iter().copied().chain(std::iter::repeat(0)).take(count).collect()
 }
 
-/// Judges a run by its counts in tenths of a second; `None` where there are
-/// fewer than two tenths a round, or nothing was answered at all.
+/// Judges a run by its counts in tenths of a second; `None` if there are fewer than two tenths per
+/// round, or nothing was completed at all.
 pub fn judge(slices: &[u64], seconds: f64) -> Option<Steadiness> {
     let slices = whole(slices, seconds);
     let unit = if slices.len() >= ROUNDS * SECOND { SECOND } else { 1 };
@@ -40,29 +39,29 @@ pub fn judge(slices: &[u64], seconds: f64) -> Option<Steadiness> {
     if length < 2 {
         return None;
     }
-    // what does not fill a round is left out at the beginning: the end is what the run came to
+    // slices that do not fill a round are left out at the beginning: the end shows where the run
+    // settled
     let rest = &slices[slices.len() - ROUNDS * length..];
     let rounds: Vec<f64> = rest.chunks(length).map(|c| c.iter().sum::<u64>() as f64).collect();
     of_rounds(&rounds)
 }
 
-/// Judges the last five of rates that were measured one after another; `None`
-/// where there are fewer, or they are nothing.
+/// Judges the last five of consecutive rates; `None` if there are fewer, or they are zero.
 pub fn of_rounds(rates: &[f64]) -> Option<Steadiness> {
     let rounds = &rates[rates.len().checked_sub(ROUNDS)?..];
     let mean = rounds.iter().sum::<f64>() / ROUNDS as f64;
     if mean.is_nan() || mean <= 0.0 {
         return None;
     }
-    let (least, most) = rounds.iter().fold((f64::MAX, f64::MIN), |(a, b), &p| (a.min(p), b.max(p)));
+    let (min, max) = rounds.iter().fold((f64::MAX, f64::MIN), |(a, b), &p| (a.min(p), b.max(p)));
     // least squares through equally spaced points -2..2: the squares sum to 10
     let slope: f64 = rounds.iter().enumerate().map(|(i, p)| (i as f64 - 2.0) * p).sum::<f64>() / 10.0;
-    let (excursion, drift) = ((most - least) / mean, slope * (ROUNDS - 1) as f64 / mean);
+    let (excursion, drift) = ((max - min) / mean, slope * (ROUNDS - 1) as f64 / mean);
     Some(Steadiness { steady: excursion <= MOST.0 && drift.abs() <= MOST.1, excursion, drift })
 }
 
-/// The moment from which a rate was steady to the end: the first of `rates`
-/// such that every five in a row from there on are. `None` where the last five are not.
+/// Returns the index from which a rate was steady to the end: the first of `rates` from which every
+/// five in a row are steady. `None` if the last five are not.
 pub fn since(rates: &[f64]) -> Option<usize> {
     let mut index = None;
     for first in (0..=rates.len().checked_sub(ROUNDS)?).rev() {
@@ -74,33 +73,33 @@ pub fn since(rates: &[f64]) -> Option<usize> {
     index
 }
 
-/// A step in a series: the cut at which two flat parts explain it best, with
-/// the mean before and after. `None` where a straight line explains it as
-/// well, where either part is shorter than a tenth, or where the step is less
-/// than a tenth of the mean before, or less than three times the spread around it.
+/// Finds a step in a series: the cut at which two flat parts explain it best, with the mean before
+/// and after. `None` if a straight line explains it as well, if either part is shorter than a
+/// tenth, or if the step is less than a tenth of the mean before, or less than three times the
+/// spread around it.
 pub fn step(rates: &[f64]) -> Option<(usize, f64, f64)> {
-    let least = (rates.len() / 10).max(2);
-    if rates.len() < 2 * least + 1 {
+    let min_length = (rates.len() / 10).max(2);
+    if rates.len() < 2 * min_length + 1 {
         return None;
     }
     let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
     let squares = |part: &[f64]| part.iter().map(|r| (r - mean(part)).powi(2)).sum::<f64>();
-    let left = |cut: usize| squares(&rates[..cut]) + squares(&rates[cut..]);
-    let cut = (least..=rates.len() - least).min_by(|&a, &b| left(a).total_cmp(&left(b)))?;
+    let residual = |cut: usize| squares(&rates[..cut]) + squares(&rates[cut..]);
+    let cut = (min_length..=rates.len() - min_length).min_by(|&a, &b| residual(a).total_cmp(&residual(b)))?;
     let (before, after) = (mean(&rates[..cut]), mean(&rates[cut..]));
-    let spread = (left(cut) / (rates.len() - 2) as f64).sqrt();
+    let spread = (residual(cut) / (rates.len() - 2) as f64).sqrt();
     let size = (after - before).abs();
-    (size > 0.1 * before && size > 3.0 * spread && left(cut) < 0.5 * around_line(rates)).then_some((cut, before, after))
+    (size > 0.1 * before && size > 3.0 * spread && residual(cut) < 0.5 * around_line(rates)).then_some((cut, before, after))
 }
 
-/// Squares around the straight line of least squares.
+/// Returns the sum of squares around the least-squares line.
 fn around_line(rates: &[f64]) -> f64 {
     let n = rates.len() as f64;
     let (middle, mean) = ((n - 1.0) / 2.0, rates.iter().sum::<f64>() / n);
-    let with = |of: &dyn Fn(f64, f64) -> f64| -> f64 {
-        rates.iter().enumerate().map(|(i, r)| of(i as f64 - middle, r - mean)).sum()
+    let sum_of = |term: &dyn Fn(f64, f64) -> f64| -> f64 {
+        rates.iter().enumerate().map(|(i, r)| term(i as f64 - middle, r - mean)).sum()
     };
-    let (xy, xx, yy) = (with(&|x, y| x * y), with(&|x, _| x * x), with(&|_, y| y * y));
+    let (xy, xx, yy) = (sum_of(&|x, y| x * y), sum_of(&|x, _| x * x), sum_of(&|_, y| y * y));
     yy - xy * xy / xx
 }
 
@@ -108,9 +107,9 @@ fn around_line(rates: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// A minute in tenths of a second.
-    fn minute(of: impl Fn(f64) -> f64) -> Vec<u64> {
-        (0..600).map(|i| of(f64::from(i) / 10.0) as u64).collect()
+    /// A minute of counts in tenths of a second.
+    fn minute(rate: impl Fn(f64) -> f64) -> Vec<u64> {
+        (0..600).map(|i| rate(f64::from(i) / 10.0) as u64).collect()
     }
 
     #[test]
@@ -159,7 +158,7 @@ mod tests {
         let mut slices = vec![100; 20];
         slices.push(1);
         assert!(judge(&slices, 2.0).is_some_and(|s| s.steady));
-        // who answered nothing for the last two of ten seconds was not steady
+        // a device that completed nothing for the last two of ten seconds was not steady
         assert!(judge(&[100; 80], 10.0).is_some_and(|s| !s.steady));
         assert_eq!(whole(&[1, 2, 3], 0.5), [1, 2, 3, 0, 0]);
         assert_eq!(whole(&[1, 2, 3], f64::NAN), [0; 0]);

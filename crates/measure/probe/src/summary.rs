@@ -1,4 +1,4 @@
-//! From what a run counted to its result.
+//! Converts the counts of a run into its result.
 
 use diskwright_base::Histogram;
 use diskwright_base::arithmetic::bytes_per_interrupt;
@@ -12,7 +12,7 @@ use crate::run::RunOutcome;
 use crate::steady;
 use crate::tally::{DirectionTally, WorkerTally};
 
-/// Puts a run's counts in order.
+/// Summarizes the counts of a run.
 pub fn summary(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
     let tally = &outcome.tally;
     let seconds = outcome.seconds.max(1e-9);
@@ -20,7 +20,7 @@ pub fn summary(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
     both.merge(&tally.writes.latency);
     let (requests, bytes) = (tally.reads.requests + tally.writes.requests, tally.reads.bytes + tally.writes.bytes);
     let kernel = &outcome.kernel;
-    // what the kernel counted covers a little more than the run: take it as a rate
+    // the kernel's counts cover a little more than the run: treat them as a rate
     let per_request = |count: Option<f64>| {
         let rate = count? / if kernel.seconds > 0.0 { kernel.seconds } else { return None };
         (requests > 0).then(|| rate * seconds / requests as f64)
@@ -70,12 +70,12 @@ pub fn summary(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
         pattern: Some(pattern.clone()),
         ..histograms(tally)
     };
-    // the silence is a worker's, which makes its share of the requests; the others went on
+    // the silence is one worker's, which makes its share of the requests; the others continued
     name_pace(&mut run, &pattern.pace, silence * rate / f64::from(outcome.lanes.max(1)));
     run
 }
 
-/// A result that has the steps of latency alone.
+/// Returns a result that holds only the latency histograms.
 fn histograms(tally: &WorkerTally) -> RunResult {
     RunResult {
         read_histogram: steps_of(&tally.reads.latency),
@@ -84,7 +84,7 @@ fn histograms(tally: &WorkerTally) -> RunResult {
     }
 }
 
-/// The pace in short. Where requests wait for answers, `hidden` were not made.
+/// Sets the pace of the result. In closed loops `hidden` requests were not made during the silence.
 fn name_pace(run: &mut RunResult, pace: &Pace, hidden: f64) {
     match *pace {
         Pace::Closed { depth } => {
@@ -108,8 +108,8 @@ fn share(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
     Some(part? / whole?).filter(|s| s.is_finite())
 }
 
-/// Shares at which the distribution is told: even steps in the middle, then
-/// three to each further nine.
+/// Shares at which the distribution is reported: even steps in the middle, then three for each
+/// further nine.
 const STEPS: &[f64] = &[
     0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995,
     0.9998, 0.9999, 0.99995, 0.99998, 0.99999,
@@ -120,12 +120,12 @@ fn distribution(histogram: &Histogram) -> Vec<(f64, f64)> {
     STEPS.iter().filter_map(quantile).collect()
 }
 
-/// What memory answered of a buffered run's reads. The kernel's count covers
-/// the ramp, so a run with one says nothing.
+/// Returns the share of a buffered run's reads that memory served. The kernel's count covers the
+/// ramp, so a run with one gives `None`.
 fn from_memory(pattern: &Pattern, outcome: &RunOutcome) -> Option<f64> {
-    let asked = outcome.tally.reads.bytes as f64;
-    let known = pattern.buffered && pattern.ramp.is_zero() && asked > 0.0;
-    outcome.disk_read_bytes.filter(|_| known).map(|disk| (1.0 - disk / asked).max(0.0))
+    let requested = outcome.tally.reads.bytes as f64;
+    let known = pattern.buffered && pattern.ramp.is_zero() && requested > 0.0;
+    outcome.disk_read_bytes.filter(|_| known).map(|disk| (1.0 - disk / requested).max(0.0))
 }
 
 fn place(placement: &Placement) -> &'static str {
@@ -151,29 +151,29 @@ fn failure(&(number, count): &(i32, u64)) -> FailureCount {
     FailureCount { number, what: std::io::Error::from_raw_os_error(number).to_string(), count }
 }
 
-/// Of a histogram of nanoseconds.
+/// Summarizes a histogram of late starts in nanoseconds.
 fn late_start(lateness: &Histogram) -> Option<LateStart> {
     let most = lateness.most()? as f64;
     Some(LateStart { mean: lateness.mean()? * 1e-9, p99: lateness.quantile(0.99)? * 1e-9, max: most * 1e-9 })
 }
 
-/// How a run went, stretch by stretch; `None` of a run of few.
-fn timeline(stretches: &[LiveInterval]) -> Option<RunTimeline> {
-    if stretches.len() < LEAST_COURSE {
+/// Converts the intervals of a run into its timeline; `None` if there are few.
+fn timeline(intervals: &[LiveInterval]) -> Option<RunTimeline> {
+    if intervals.len() < LEAST_COURSE {
         return None;
     }
-    let mut course = RunTimeline::default();
+    let mut timeline = RunTimeline::default();
     let mut until_s = 0.0;
-    for stretch in stretches.iter().filter(|s| s.seconds > 0.0) {
-        let seen = &stretch.seen;
-        until_s += stretch.seconds;
-        course.until_s.push(until_s);
-        course.requests_per_s.push(seen.requests as f64 / stretch.seconds);
-        course.bytes_per_s.push(seen.bytes as f64 / stretch.seconds);
-        course.mean_s.push(seen.mean_s());
-        course.max_s.push((seen.requests > 0).then_some(seen.longest_ns as f64 * 1e-9));
+    for interval in intervals.iter().filter(|s| s.seconds > 0.0) {
+        let totals = &interval.seen;
+        until_s += interval.seconds;
+        timeline.until_s.push(until_s);
+        timeline.requests_per_s.push(totals.requests as f64 / interval.seconds);
+        timeline.bytes_per_s.push(totals.bytes as f64 / interval.seconds);
+        timeline.mean_s.push(totals.mean_s());
+        timeline.max_s.push((totals.requests > 0).then_some(totals.longest_ns as f64 * 1e-9));
     }
-    Some(course)
+    Some(timeline)
 }
 
 #[cfg(test)]
@@ -241,8 +241,8 @@ mod tests {
     #[test]
     fn a_silent_worker_hides_its_own_share_of_the_requests() {
         // 1000 a second by four workers, of which one waits for half a second
-        let hidden = |lanes: u32| {
-            let mut outcome = RunOutcome { lanes, ..outcome() };
+        let hidden = |workers: u32| {
+            let mut outcome = RunOutcome { lanes: workers, ..outcome() };
             outcome.tally.longest_silence_ns = 500_000_000;
             summary(&Pattern::random_reads(512, 4), &outcome).hidden_requests
         };

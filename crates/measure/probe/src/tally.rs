@@ -1,22 +1,22 @@
-//! What a lane counts while a run goes on.
+//! Counts of a worker during a run.
 
 use diskwright_base::Histogram;
 
-/// Time after which a count of what was done is put down, nanoseconds.
+/// Length of a slice of the measured time, nanoseconds.
 pub const SLICE_NS: u64 = 100_000_000;
 
-/// What one direction did.
+/// Counts of one direction.
 #[derive(Clone, Debug, Default)]
 pub struct DirectionTally {
-    /// Requests answered while measuring.
+    /// Requests completed while measuring.
     pub requests: u64,
-    /// Bytes they moved.
+    /// Bytes they transferred.
     pub bytes: u64,
     /// Their latency, nanoseconds.
     pub latency: Histogram,
 }
 
-/// What one lane did.
+/// Counts of one worker.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerTally {
     /// Reads.
@@ -27,39 +27,39 @@ pub struct WorkerTally {
     pub slices: Vec<(u64, u64)>,
     /// Error numbers of requests that failed, and how many.
     pub errors: Vec<(i32, u64)>,
-    /// Requests that moved less than they asked for.
+    /// Requests that transferred less than requested.
     pub short: u64,
-    /// Longest time in which a lane got no answer while it had requests outstanding, nanoseconds.
+    /// Longest time in which a worker got no completion while it had requests in flight,
+    /// nanoseconds.
     pub longest_silence_ns: u64,
     /// Requests that an open loop made late because no slot was free.
     pub late: u64,
-    /// Requests of an open loop that were due and never made, because no slot was free.
+    /// Requests of an open loop that were due and never made because no slot was free.
     pub unsent: u64,
-    /// By how much requests of open loops and users started later than they
-    /// should have, for no reason but ours: waking up, and being busy with
-    /// others. Nanoseconds.
+    /// Delay between the due time and the start of requests of open loops and users, as far as it
+    /// was caused by the probe itself: late wake-ups, and work on other requests. Nanoseconds.
     pub lateness: Histogram,
-    /// Requests that were made again because the system said to try again.
+    /// Requests that were retried after a temporary error.
     pub retried: u64,
-    /// Time that was measured, by the lane's own clock, nanoseconds.
+    /// Measured time, by the worker's own clock, nanoseconds.
     pub measured_ns: u64,
-    /// The answer that was slower than a live device may be, nanoseconds.
+    /// Response that was slower than the limit for a device in use, nanoseconds.
     pub braked_ns: Option<u64>,
-    /// Requests that had no answer when they were given up.
+    /// Requests in flight when they were abandoned.
     pub unanswered: u64,
-    /// How long the oldest of them had been in flight, nanoseconds.
+    /// Time that the oldest of them had been in flight, nanoseconds.
     pub unanswered_ns: u64,
 }
 
 impl WorkerTally {
-    /// One answer; `at` is the time since measuring began, nanoseconds.
+    /// Records a completion; `offset_ns` is the time since measuring began.
     #[inline]
-    pub fn answer(&mut self, write: bool, bytes: u32, latency_ns: u64, offset: u64) {
+    pub fn answer(&mut self, write: bool, bytes: u32, latency_ns: u64, offset_ns: u64) {
         let side = if write { &mut self.writes } else { &mut self.reads };
         side.requests += 1;
         side.bytes += u64::from(bytes);
         side.latency.record(latency_ns);
-        let slice = (offset / SLICE_NS) as usize;
+        let slice = (offset_ns / SLICE_NS) as usize;
         if slice >= self.slices.len() {
             self.slices.resize(slice + 1, (0, 0));
         }
@@ -68,7 +68,7 @@ impl WorkerTally {
         *moved += u64::from(bytes);
     }
 
-    /// A request that failed.
+    /// Records a failed request.
     pub fn error(&mut self, number: i32) {
         match self.errors.iter_mut().find(|(n, _)| *n == number) {
             Some((_, count)) => *count += 1,
@@ -76,12 +76,12 @@ impl WorkerTally {
         }
     }
 
-    /// Requests that failed.
+    /// Returns the number of failed requests.
     pub fn failed(&self) -> u64 {
         self.errors.iter().map(|(_, count)| count).sum()
     }
 
-    /// Joins what another lane did in the same time.
+    /// Adds the counts of another worker of the same time.
     pub fn merge(&mut self, other: &WorkerTally) {
         for (mine, theirs) in [(&mut self.reads, &other.reads), (&mut self.writes, &other.writes)] {
             mine.requests += theirs.requests;
@@ -121,12 +121,12 @@ mod tests {
     #[test]
     fn percentiles_up_to_99_999_are_within_a_bucket_of_the_exact_ones() {
         // 2 million latencies: most around 80 us, one of a hundred some ms, one of 20,000 a stall
-        let (mut dice, mut tally) = (Rng::new(5, 0), WorkerTally::default());
+        let (mut rng, mut tally) = (Rng::new(5, 0), WorkerTally::default());
         let mut exact: Vec<u64> = (0..2_000_000)
             .map(|i| match i {
-                _ if i % 20_000 == 0 => 1_000_000_000 + dice.below(1_000_000_000),
-                _ if i % 100 == 0 => (2e6 * dice.normal().exp()) as u64,
-                _ => (8e4 * (0.3 * dice.normal()).exp()) as u64,
+                _ if i % 20_000 == 0 => 1_000_000_000 + rng.below(1_000_000_000),
+                _ if i % 100 == 0 => (2e6 * rng.normal().exp()) as u64,
+                _ => (8e4 * (0.3 * rng.normal()).exp()) as u64,
             })
             .collect();
         exact.iter().for_each(|latency| tally.answer(false, 4096, *latency, 0));

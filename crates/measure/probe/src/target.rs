@@ -1,8 +1,7 @@
-//! What is measured: a file, made and filled by us where it is not there, or a
-//! block device. It is opened once, and what a run opens later is that very
-//! file, whatever its name leads to by then. A file that we made has no name
-//! where the filesystem can do that (so nothing is left even of a probe that
-//! was killed), and goes away with the [`ProbeTarget`] otherwise.
+//! Measurement targets: a block device, or a file, which is created and filled if it does not
+//! exist. A target is opened once, and every run reopens that very file, whatever its name leads to
+//! by then. A created file has no name if the filesystem supports that (so nothing is left even of
+//! a probe that was killed); otherwise it is removed with the [`ProbeTarget`].
 
 use std::fs::{self, Metadata};
 use std::os::fd::OwnedFd;
@@ -19,47 +18,47 @@ use crate::device::TargetPlace;
 use crate::error::ProbeError;
 use crate::fill::{self, STEP};
 
-/// Size of a file that is made, where nobody says.
+/// Default size of a created file, bytes.
 pub const USUAL_BYTES: u64 = 1 << 30;
-/// At most this share of the free space is filled.
+/// Largest share of the free space that a created file may use.
 const MOST_OF_FREE: f64 = 0.5;
-/// Holes of a file are looked for in so many pieces at most.
+/// Largest number of pieces of a file in which holes are searched.
 const MOST_PIECES: usize = 100_000;
-/// A file with more than this share of holes is said to have them.
+/// Share of holes above which a file is reported to have them.
 const FEW_HOLES: f64 = 0.01;
 
-/// What is measured.
+/// A file or device to measure.
 #[derive(Debug)]
 pub struct ProbeTarget {
     /// As the user wrote it.
     pub name: String,
     path: PathBuf,
-    /// What runs open again; for a device that is written to, ours alone.
+    /// The file that runs reopen; for a device that is written to, opened exclusively.
     file: OwnedFd,
-    /// Bytes that may be touched.
+    /// Size of the part that may be accessed, bytes.
     pub bytes: u64,
     /// Smallest unit of direct I/O, bytes.
     pub sector: u64,
-    /// The device or the one below the file: major and minor, 0 where there is none.
+    /// Number of the device, or of the device below the file: major and minor, 0 if there is none.
     pub device: DeviceNumber,
     /// It is a block device.
     pub is_device: bool,
-    /// What was found out about a device.
+    /// Findings of the guard about a device.
     pub findings: Findings,
-    /// What to know before believing the numbers, a sentence each.
+    /// Cautions about the results, a sentence each.
     pub cautions: Vec<String>,
-    /// A good part of it was never written, so that reading asks no disk.
+    /// A good part of it was never written, so reading it needs no disk access.
     pub is_sparse: bool,
     made: bool,
-    /// A file that was made, has a name and goes away with this.
+    /// Name of a created file that is removed with this target.
     named: Option<TemporaryName>,
 }
 
-/// The name of a file that goes away when this is dropped.
+/// Name of a file that is removed when this is dropped.
 #[derive(Debug)]
 struct TemporaryName {
     path: PathBuf,
-    /// Device and inode: another file of that name is not ours.
+    /// Device and inode: a different file of that name is not removed.
     identity: (u64, u64),
     stays: bool,
 }
@@ -68,23 +67,23 @@ impl Drop for TemporaryName {
     fn drop(&mut self) {
         let is_it = |m: Metadata| (m.dev(), m.ino()) == self.identity;
         if !self.stays && fs::symlink_metadata(&self.path).is_ok_and(is_it) {
-            // nobody is left to be told
+            // there is no one to report an error to
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// How to take a target.
+/// Options for opening a target.
 #[derive(Clone, Debug, Default)]
 pub struct TargetOptions {
     /// Something will be written.
     pub writes: bool,
-    /// What the user said about devices and files that hold something.
+    /// The user's consent to use devices and files that hold data.
     pub said: Consent,
-    /// Size of a file to make, [`USUAL_BYTES`] otherwise; of what is there
-    /// already only so much is touched, from its start.
+    /// Size of a file to create, [`DEFAULT_FILE_BYTES`] by default; of an existing target only this
+    /// much is accessed, from its start.
     pub bytes: Option<u64>,
-    /// Leave a file that was made.
+    /// Keep a created file.
     pub keep: bool,
     /// Through the page cache, so that direct I/O is not needed.
     pub buffered: bool,
@@ -94,43 +93,43 @@ fn wrong(name: &str, because: impl Into<String>) -> ProbeError {
     ProbeError::Target { target: name.to_owned(), because: because.into() }
 }
 
-/// The place where something is named in a sentence: what was tried, and what
-/// the system said.
+/// Returns a function that converts a system error, with the name of the target and the failed
+/// operation.
 fn io<E: Into<std::io::Error>>(name: &str, what: &'static str) -> impl Fn(E) -> ProbeError {
     move |error| ProbeError::io(name, what, error)
 }
 
 impl ProbeTarget {
-    /// Takes a file or device. A file that is not there is made and filled with
-    /// bytes that nothing can make smaller; `filled` hears of the progress
-    /// (bytes done, bytes in all) and ends it by `false`.
+    /// Opens a file or device. A missing file is created and filled with bytes that cannot be
+    /// reduced; `filled` receives the progress (bytes done, total) and stops the filling by
+    /// returning `false`.
     ///
     /// # Errors
     /// When the guard refuses, when it is neither file nor block device, or
     /// when the system refuses.
     pub fn take(
         path: &Path,
-        take: &TargetOptions,
+        options: &TargetOptions,
         filled: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<ProbeTarget, ProbeError> {
         let name = path.display().to_string();
-        let found = match fs::metadata(path) {
-            Ok(found) => found,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return make(path, &name, take, filled),
+        let metadata = match fs::metadata(path) {
+            Ok(metadata) => metadata,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return make(path, &name, options, filled),
             Err(e) => return Err(ProbeError::io(&name, "cannot be examined", e)),
         };
-        // only opened when it is known to be harmless: opening a tape winds it back
-        if let Some(because) = unfit(&found) {
+        // opened only if that is known to be harmless: opening a tape rewinds it
+        if let Some(because) = unfit(&metadata) {
             return Err(wrong(&name, because));
         }
         let file = fs::File::open(path).map_err(io(&name, "cannot be opened"))?;
         let opened = file.metadata().map_err(io(&name, "cannot be examined"))?;
-        if (opened.dev(), opened.ino(), opened.rdev()) != (found.dev(), found.ino(), found.rdev()) {
+        if (opened.dev(), opened.ino(), opened.rdev()) != (metadata.dev(), metadata.ino(), metadata.rdev()) {
             return Err(wrong(&name, "it was replaced by another file a moment ago"));
         }
-        let of_what = if found.is_file() { existing } else { device };
-        let mut target = of_what(path, &name, take, file.into(), &opened)?;
-        if let Some(bytes) = take.bytes {
+        let of_what = if metadata.is_file() { existing } else { device };
+        let mut target = of_what(path, &name, options, file.into(), &opened)?;
+        if let Some(bytes) = options.bytes {
             if bytes > target.bytes {
                 return Err(wrong(&name, format!("{bytes} bytes are requested, but it has {}", target.bytes)));
             }
@@ -139,11 +138,10 @@ impl ProbeTarget {
         Ok(target)
     }
 
-    /// Opens it for a run.
+    /// Opens the target for a run.
     ///
     /// # Errors
-    /// When the system refuses; where the filesystem knows no direct I/O the
-    /// error says so.
+    /// When the system refuses; if the filesystem does not support direct I/O the error says so.
     pub fn open(&self, writes: bool, buffered: bool, dsync: bool) -> Result<OwnedFd, ProbeError> {
         let mut flags = if writes { OFlags::RDWR } else { OFlags::RDONLY } | OFlags::CLOEXEC;
         if !buffered {
@@ -155,26 +153,26 @@ impl ProbeTarget {
         rustix::fs::open(again(&self.file), flags, Mode::empty()).map_err(|e| not_opened(&self.name, e, buffered))
     }
 
-    /// True for a file that was made for this.
+    /// Returns whether the file was created for this target.
     pub fn was_made(&self) -> bool {
         self.made
     }
 
-    /// Where it is, as the kernel numbers places.
+    /// Returns the target's location in the kernel's numbers.
     pub fn place(&self) -> TargetPlace {
         let found = statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok();
-        // kernels before 5.8 do not tell
-        let told = found.filter(|f| StatxFlags::from_bits_retain(f.stx_mask).contains(StatxFlags::MNT_ID));
-        TargetPlace { number: self.device, is_file: !self.is_device, mount: told.map(|f| f.stx_mnt_id) }
+        // kernels before 5.8 do not report it
+        let reported = found.filter(|f| StatxFlags::from_bits_retain(f.stx_mask).contains(StatxFlags::MNT_ID));
+        TargetPlace { number: self.device, is_file: !self.is_device, mount: reported.map(|f| f.stx_mnt_id) }
     }
 
-    /// Where it lies, or would lie if it had a name.
+    /// Returns its path, or the path that it would have with a name.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Why something is not measured at all.
+/// Returns why a file cannot be measured; `None` if it can.
 pub fn unfit(found: &Metadata) -> Option<&'static str> {
     let kind = found.file_type();
     if kind.is_dir() {
@@ -210,9 +208,9 @@ fn number(packed: u64) -> DeviceNumber {
 fn device(
     path: &Path,
     name: &str,
-    take: &TargetOptions,
+    options: &TargetOptions,
     file: OwnedFd,
-    found: &Metadata,
+    metadata: &Metadata,
 ) -> Result<ProbeTarget, ProbeError> {
     let roots = Roots::default();
     let bytes = rustix::fs::seek(&file, SeekFrom::End(0)).map_err(io(name, "has no size"))?;
@@ -220,15 +218,15 @@ fn device(
         return Err(wrong(name, "has no medium: its size is 0"));
     }
     let sector = ioctl_blksszget(&file).map_or(512, u64::from);
-    let device = number(found.rdev());
+    let device = number(metadata.rdev());
     let read_only = fs::read_to_string(sys(&roots, device).join("ro")).is_ok_and(|text| text.trim() == "1");
-    if take.writes && read_only {
+    if options.writes && read_only {
         return Err(wrong(name, "the device is read-only; only suites that only read can measure it"));
     }
     let findings = guard::inspect(&roots, &file, device, bytes);
-    guard::allow(name, &findings, take.writes, &take.said)?;
-    let file = if take.writes {
-        // as long as we have it, nobody mounts it
+    guard::allow(name, &findings, options.writes, &options.said)?;
+    let file = if options.writes {
+        // no one can mount it while we hold it
         guard::claim(&file, OFlags::RDWR).map_err(|e| not_opened(name, e, true))?
     } else {
         file
@@ -238,34 +236,34 @@ fn device(
     Ok(target)
 }
 
-/// A file that was there: reading is harmless, writing destroys it.
+/// Opens an existing file: reading is harmless, writing destroys it.
 fn existing(
     path: &Path,
     name: &str,
-    take: &TargetOptions,
+    options: &TargetOptions,
     file: OwnedFd,
-    found: &Metadata,
+    metadata: &Metadata,
 ) -> Result<ProbeTarget, ProbeError> {
-    let bytes = found.len();
+    let bytes = metadata.len();
     let mut findings = Findings::default();
-    let ours = fill::is_ours(&file, bytes).unwrap_or(false);
-    findings.carries.push(if ours {
+    let is_ours = fill::is_ours(&file, bytes).unwrap_or(false);
+    findings.carries.push(if is_ours {
         "a file that an earlier probe filled and kept; it can be removed".into()
     } else {
         "a file that existed before".into()
     });
-    if found.nlink() > 1 {
-        findings.carries.push(format!("it has {} names (hard links)", found.nlink()));
+    if metadata.nlink() > 1 {
+        findings.carries.push(format!("it has {} names (hard links)", metadata.nlink()));
     }
-    if take.writes {
+    if options.writes {
         let open = fs::File::from(file.try_clone().map_err(io(name, "cannot be examined"))?);
         findings.in_use = usage::of_file(&Roots::default(), &open, name);
     }
-    guard::allow(name, &findings, take.writes, &take.said)?;
-    let mut target = of_file(path, name, file, bytes, take.buffered)?;
-    if take.writes {
-        // now, and not after half of the suite
-        drop(target.open(true, take.buffered, false)?);
+    guard::allow(name, &findings, options.writes, &options.said)?;
+    let mut target = of_file(path, name, file, bytes, options.buffered)?;
+    if options.writes {
+        // find out now, not after half of the suite
+        drop(target.open(true, options.buffered, false)?);
     }
     target.findings = findings;
     let holes = holes(&target.file, bytes, MOST_PIECES);
@@ -296,26 +294,26 @@ impl ProbeTarget {
 }
 
 fn of_file(path: &Path, name: &str, file: OwnedFd, bytes: u64, buffered: bool) -> Result<ProbeTarget, ProbeError> {
-    let found = rustix::fs::fstat(&file).map_err(io(name, "cannot be examined"))?;
-    let device = number(found.st_dev);
-    let told = statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
-    // kernels before 6.1 and many filesystems do not tell what direct I/O needs
-    let told = told.filter(|t| t.stx_mask & StatxFlags::DIOALIGN.bits() != 0).map(|t| t.stx_dio_offset_align);
-    if told == Some(0) && !buffered {
+    let metadata = rustix::fs::fstat(&file).map_err(io(name, "cannot be examined"))?;
+    let device = number(metadata.st_dev);
+    let reported = statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
+    // kernels before 6.1 and many filesystems do not report what direct I/O needs
+    let reported = reported.filter(|t| t.stx_mask & StatxFlags::DIOALIGN.bits() != 0).map(|t| t.stx_dio_offset_align);
+    if reported == Some(0) && !buffered {
         return Err(not_opened(name, Errno::INVAL, false));
     }
-    let sector = told.filter(|t| *t > 0).map_or_else(|| direct_unit(&Roots::default(), device), u64::from);
-    let on = rustix::fs::fstatfs(&file).ok();
-    let (kind, block) = on.map_or((0, 0), |on| (on.f_type as u32, on.f_bsize as u64));
+    let sector = reported.filter(|t| *t > 0).map_or_else(|| direct_unit(&Roots::default(), device), u64::from);
+    let filesystem_info = rustix::fs::fstatfs(&file).ok();
+    let (kind, block) = filesystem_info.map_or((0, 0), |filesystem_info| (filesystem_info.f_type as u32, filesystem_info.f_bsize as u64));
     let mut target = ProbeTarget::of(path, name, file, bytes, sector.max(unit_of_blocks(kind, block)), device);
     target.cautions.extend(filesystem(kind).map(str::to_owned));
-    // a filesystem without direct I/O says so when it is asked, better now than after filling
+    // a filesystem without direct I/O fails when it is used: better now than after filling
     drop(target.open(false, buffered, false)?);
     Ok(target)
 }
 
-/// What a filesystem does with direct I/O that is not what it says. The
-/// numbers are those of statfs(2).
+/// Returns a caution if a filesystem does something unexpected with direct I/O. The numbers are
+/// those of statfs(2).
 fn filesystem(kind: u32) -> Option<&'static str> {
     match kind {
         0x0102_1994 | 0x8584_58f6 => Some("the file is in memory (tmpfs): this measures memory, not a disk"),
@@ -333,20 +331,21 @@ fn filesystem(kind: u32) -> Option<&'static str> {
     }
 }
 
-/// Their numbers of statfs(2).
+/// Filesystem number of btrfs in statfs(2).
 const BTRFS: u32 = 0x9123_683e;
+/// Filesystem number of F2FS in statfs(2).
 const F2FS: u32 = 0xf2f5_2010;
 
-/// The smallest direct request of filesystems that send less than a whole block of theirs through the
-/// page cache, and say nothing; 0 of all others. `block` is that of statfs(2), bytes.
+/// Returns the smallest direct request of filesystems that silently send requests smaller than a
+/// block through the page cache; 0 for all others. `block` is the block size of statfs(2), bytes.
 fn unit_of_blocks(kind: u32, block: u64) -> u64 {
     if matches!(kind, BTRFS | F2FS) { block } else { 0 }
 }
 
-/// A sentence about the holes of a file: reading them asks no disk.
-fn holes(file: &OwnedFd, bytes: u64, most: usize) -> Option<String> {
+/// Returns a sentence about the holes of a file: reading them needs no disk access.
+fn holes(file: &OwnedFd, bytes: u64, max_pieces: usize) -> Option<String> {
     let (mut offset, mut data, mut pieces) = (0, 0, 0);
-    while pieces < most {
+    while pieces < max_pieces {
         let Ok(from) = rustix::fs::seek(file, SeekFrom::Data(offset)) else { break };
         offset = rustix::fs::seek(file, SeekFrom::Hole(from)).ok()?;
         data += offset.min(bytes).saturating_sub(from);
@@ -355,20 +354,20 @@ fn holes(file: &OwnedFd, bytes: u64, most: usize) -> Option<String> {
         }
         pieces += 1;
     }
-    // of a file in more pieces than that, those that were looked at have to do
-    let seen = if pieces == most { offset.min(bytes) } else { bytes };
-    let share = 1.0 - data as f64 / seen.max(1) as f64;
+    // of a file in more pieces than that, only the examined part counts
+    let examined = if pieces == max_pieces { offset.min(bytes) } else { bytes };
+    let share = 1.0 - data as f64 / examined.max(1) as f64;
     (share > FEW_HOLES).then(|| {
         let percent = (share * 100.0).round();
         format!("{percent:.0} % of the file is holes or was never written: reading those needs no disk access")
     })
 }
 
-/// The logical sector of the disk below a file, 512 where it is not shown.
+/// Returns the logical sector size of the disk below a file, bytes; 512 if it is not shown.
 fn direct_unit(roots: &Roots, device: DeviceNumber) -> u64 {
     let folder = sys(roots, device);
     let read = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse().ok();
-    // a partition's queue is its disk's
+    // a partition uses its disk's queue
     let unit =
         read(folder.join("queue/logical_block_size")).or_else(|| read(folder.join("../queue/logical_block_size")));
     unit.unwrap_or(512)
@@ -377,30 +376,30 @@ fn direct_unit(roots: &Roots, device: DeviceNumber) -> u64 {
 fn make(
     path: &Path,
     name: &str,
-    take: &TargetOptions,
+    options: &TargetOptions,
     filled: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<ProbeTarget, ProbeError> {
     guard::check_new(path)?;
-    let (file, named) = match nameless(path).filter(|_| !take.keep) {
+    let (file, named) = match nameless(path).filter(|_| !options.keep) {
         Some(file) => (file, None),
         None => {
             let made = fs::File::options().read(true).write(true).create_new(true).open(path);
             let made = made.map_err(io(name, "cannot be created"))?;
             let found = made.metadata().map_err(io(name, "cannot be examined"))?;
-            // from here on it goes away whatever happens, also when this program stands in another folder by then
+            // from here on it is removed in any case, even if the working directory changes
             let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
             (made.into(), Some(TemporaryName { path, identity: (found.dev(), found.ino()), stays: false }))
         }
     };
-    let bytes = room(name, &file, take.bytes)?;
-    let mut target = of_file(path, name, file, bytes, take.buffered)?;
+    let bytes = room(name, &file, options.bytes)?;
+    let mut target = of_file(path, name, file, bytes, options.buffered)?;
     (target.made, target.named) = (true, named);
-    let whole = fill::fill(&target.file, bytes, filled).map_err(io(name, "cannot be filled"))?;
-    if !whole {
+    let is_complete = fill::fill(&target.file, bytes, filled).map_err(io(name, "cannot be filled"))?;
+    if !is_complete {
         return Err(wrong(name, "interrupted while it was being filled; it was removed"));
     }
-    if take.keep {
-        // it is whole now, and its user wants it
+    if options.keep {
+        // the file is complete now, and the user wants to keep it
         if let Some(named) = &mut target.named {
             named.stays = true;
         }
@@ -408,32 +407,32 @@ fn make(
     Ok(target)
 }
 
-/// A file that has no name, in the folder where it would be.
+/// Creates a file without a name, in the folder of `path`.
 fn nameless(path: &Path) -> Option<OwnedFd> {
     let folder = path.parent().filter(|f| !f.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR).ok()
 }
 
-/// How large a file is made: as asked for, or the usual size, and at most half
-/// of what is free.
-fn room(name: &str, file: &OwnedFd, asked: Option<u64>) -> Result<u64, ProbeError> {
-    let room = fstatvfs(file).map_err(io(name, "its filesystem cannot be examined"))?;
-    let free = room.f_bavail.saturating_mul(room.f_frsize);
-    let most = (free as f64 * MOST_OF_FREE) as u64;
-    let bytes = match asked {
-        Some(bytes) if bytes > most => {
+/// Chooses the size of a created file: the requested or the default size, and at most half of the
+/// free space.
+fn room(name: &str, file: &OwnedFd, requested: Option<u64>) -> Result<u64, ProbeError> {
+    let space = fstatvfs(file).map_err(io(name, "its filesystem cannot be examined"))?;
+    let free = space.f_bavail.saturating_mul(space.f_frsize);
+    let max_bytes = (free as f64 * MOST_OF_FREE) as u64;
+    let bytes = match requested {
+        Some(bytes) if bytes > max_bytes => {
             let because = format!("{bytes} bytes requested, {free} are free, and at most half of that may be used");
             return Err(wrong(name, because));
         }
         Some(bytes) => bytes,
-        None => USUAL_BYTES.min(most),
+        None => USUAL_BYTES.min(max_bytes),
     } / STEP as u64
         * STEP as u64;
     if bytes == 0 {
-        let what = match asked {
-            Some(asked) => format!("{asked} bytes are requested"),
-            None => format!("half of the free space is {most} bytes"),
+        let what = match requested {
+            Some(requested) => format!("{requested} bytes are requested"),
+            None => format!("half of the free space is {max_bytes} bytes"),
         };
         return Err(wrong(name, format!("a file of at least 1 MiB is needed, and {what}")));
     }
@@ -455,7 +454,7 @@ mod tests {
         let asked = TargetOptions { bytes: Some(3 << 20), writes: true, ..TargetOptions::default() };
         let target = take(&path, &asked).unwrap();
         assert_eq!(target.bytes, 3 << 20);
-        // nothing can be seen of it, but what runs open is there and nothing in it repeats
+        // it has no name, but a run can open it and nothing in it repeats
         let mut bytes = vec![0; 3 << 20];
         let file = fs::File::from(target.open(true, true, false).unwrap());
         std::os::unix::fs::FileExt::read_exact_at(&file, &mut bytes, 0).unwrap();
@@ -497,11 +496,11 @@ mod tests {
             take(&path, &TargetOptions { bytes: Some(1 << 20), ..TargetOptions::default() }).unwrap().bytes,
             1 << 20
         );
-        let said = take(&path, &TargetOptions { bytes: Some(8 << 20), ..TargetOptions::default() }).unwrap_err();
-        assert!(said.contains("8388608 bytes are requested, but it has 4194304"), "{said}");
+        let message = take(&path, &TargetOptions { bytes: Some(8 << 20), ..TargetOptions::default() }).unwrap_err();
+        assert!(message.contains("8388608 bytes are requested, but it has 4194304"), "{message}");
         fs::hard_link(&path, folder.path().join("second")).unwrap();
-        let said = take(&path, &TargetOptions { writes: true, ..TargetOptions::default() }).unwrap_err();
-        assert!(said.contains("2 names"), "{said}");
+        let message = take(&path, &TargetOptions { writes: true, ..TargetOptions::default() }).unwrap_err();
+        assert!(message.contains("2 names"), "{message}");
     }
 
     #[test]
@@ -538,8 +537,8 @@ mod tests {
         assert!(take(&empty, &usual).unwrap_err().contains("empty"));
         assert!(take(&folder.path().join("no/such/file"), &usual).unwrap_err().contains("cannot be created"));
         let writes = TargetOptions { writes: true, ..TargetOptions::default() };
-        let said = take(&file, &writes).unwrap_err();
-        assert!(said.contains("--destroy-data-on") && said.contains("data"), "{said}");
+        let message = take(&file, &writes).unwrap_err();
+        assert!(message.contains("--destroy-data-on") && message.contains("data"), "{message}");
         assert_eq!(take(&file, &usual).unwrap().bytes, 8192);
         let huge = TargetOptions { bytes: Some(1 << 60), ..TargetOptions::default() };
         assert!(take(&folder.path().join("huge"), &huge).unwrap_err().contains("are free"));
@@ -549,7 +548,7 @@ mod tests {
     #[test]
     fn filesystems_that_read_small_requests_from_memory_get_none() {
         assert_eq!((unit_of_blocks(BTRFS, 4096), unit_of_blocks(F2FS, 16_384)), (4096, 16_384));
-        // ext4 and XFS refuse what they cannot do
+        // ext4 and XFS reject direct requests that they do not support
         assert_eq!((unit_of_blocks(0xef53, 4096), unit_of_blocks(0x5846_5342, 4096)), (0, 0));
         assert!(filesystem(0x00c3_6400).is_some_and(|text| text.contains("another machine")));
         assert_eq!(filesystem(0xef53), None);

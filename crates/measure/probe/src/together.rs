@@ -1,5 +1,5 @@
-//! Results of runs that were made at the same time: each, those that belong
-//! together as one line, and the sum of all.
+//! Combines the results of runs that were made at the same time: each run, groups as one line, and
+//! the total.
 
 use crate::pattern::Pattern;
 use crate::result::RunResult;
@@ -7,13 +7,13 @@ use crate::run::{Outcomes, RunOutcome};
 use crate::steady;
 use crate::summary::summary;
 
-/// The results of patterns measured at the same time, and that of all together
-/// under this name where there are several.
+/// Returns the results of patterns measured at the same time, and, under this name, the total if
+/// there are several.
 pub fn together(name: &str, patterns: &[Pattern], outcomes: &Outcomes) -> Vec<RunResult> {
     grouped(name, patterns, &vec![None; patterns.len()], outcomes)
 }
 
-/// As [`together`]; patterns with the same group are one line under its name.
+/// As [`combine_results`]; patterns of the same group are one line under the group's name.
 pub fn grouped(name: &str, patterns: &[Pattern], groups: &[Option<String>], outcomes: &Outcomes) -> Vec<RunResult> {
     let mut lines: Vec<(Option<&String>, Vec<usize>)> = Vec::new();
     for index in 0..patterns.len().min(outcomes.each.len()) {
@@ -45,20 +45,20 @@ pub fn grouped(name: &str, patterns: &[Pattern], groups: &[Option<String>], outc
     runs
 }
 
-/// What some of the jobs gave, as if they were one. They began at the same time.
+/// Merges the outcomes of some jobs, which began at the same time.
 fn joined(outcomes: &Outcomes, members: &[usize]) -> RunOutcome {
     let mut all = RunOutcome { cpu_s: f64::NAN, ..RunOutcome::default() };
-    for one in members.iter().map(|index| &outcomes.each[*index]) {
-        all.tally.merge(&one.tally);
-        all.seconds = all.seconds.max(one.seconds);
-        all.lanes += one.lanes;
-        all.engine = one.engine;
-        all.stopped |= one.stopped;
+    for outcome in members.iter().map(|index| &outcomes.each[*index]) {
+        all.tally.merge(&outcome.tally);
+        all.seconds = all.seconds.max(outcome.seconds);
+        all.lanes += outcome.lanes;
+        all.engine = outcome.engine;
+        all.stopped |= outcome.stopped;
     }
     all
 }
 
-/// One line for several runs made at the same time.
+/// Combines several runs made at the same time into one result.
 fn sum(name: &str, runs: &[RunResult], first: &Pattern, outcome: &RunOutcome) -> RunResult {
     let mut sum = RunResult { name: name.to_owned(), pattern: None, ..summary(first, outcome) };
     let several = |word: &str, of: &dyn Fn(&RunResult) -> &str| {
@@ -70,7 +70,7 @@ fn sum(name: &str, runs: &[RunResult], first: &Pattern, outcome: &RunOutcome) ->
     sum.offered_per_s = runs.iter().map(|r| r.offered_per_s).sum();
     let (reads, writes) = (outcome.tally.reads.requests, outcome.tally.writes.requests);
     sum.read_share = if reads + writes > 0 { reads as f64 / (reads + writes) as f64 } else { first.read_share };
-    // somebody else's answers fill the silence
+    // another job's completions fill the silence
     (sum.hidden_requests, sum.steady) = (None, steady::judge(&sum.slices, sum.measured_s).map(|s| s.steady));
     sum
 }
@@ -95,15 +95,15 @@ mod tests {
         let outcomes = Outcomes { each, all: Some(outcome(300, 100)) };
         let groups = [Some("a".to_owned()), Some("a".to_owned()), None];
         let runs = grouped("all", &patterns, &groups, &outcomes);
-        let told: Vec<_> = runs.iter().map(|r| (r.name.as_str(), r.requests_per_s, r.depth)).collect();
-        assert_eq!(told, [("a", 300.0, Some(4)), ("b", 100.0, Some(2)), ("all", 400.0, Some(6))]);
+        let found: Vec<_> = runs.iter().map(|r| (r.name.as_str(), r.requests_per_s, r.depth)).collect();
+        assert_eq!(found, [("a", 300.0, Some(4)), ("b", 100.0, Some(2)), ("all", 400.0, Some(6))]);
         assert_eq!(
             (&runs[0].beside[..], &runs[2].combines[..]),
             (&["b".to_owned()][..], &["a".into(), "b".into()][..])
         );
         assert_eq!((runs[0].lanes, runs[0].cpu_s_per_request, runs[2].read_share), (2, None, 0.75));
         assert!(runs[0].pattern.is_some() && runs[2].pattern.is_none());
-        // a group alone is all there is
+        // a single group needs no total
         let alone = Outcomes { each: outcomes.each[..2].to_vec(), all: Some(outcome(300, 0)) };
         let runs = grouped("all", &patterns[..2], &groups[..2], &alone);
         assert_eq!((runs.len(), runs[0].name.as_str(), runs[0].combines.len()), (1, "a", 0));

@@ -1,4 +1,4 @@
-//! Scripts: what is understood, what is noted, what is refused and how.
+//! Tests of scripts: what is understood, noted, or refused, and how.
 
 use std::collections::HashMap;
 use std::io;
@@ -26,7 +26,7 @@ fn fio(text: &str) -> Script {
     parse("a.fio", text, &[]).unwrap_or_else(|e| panic!("{text}\n{e}"))
 }
 
-/// The one job of a job file with these options.
+/// Returns the job of a job file with these options.
 fn job(options: &str) -> ScriptJob {
     let script = fio(&format!("[one]\nsize=64m\n{options}\n"));
     assert_eq!((script.rounds.len(), script.rounds[0].len()), (1, 1));
@@ -73,7 +73,7 @@ fn directions_and_mixes() {
         assert!((pattern.read_share - read_share).abs() < 1e-9, "{options}: {}", pattern.read_share);
     }
     assert_eq!(on(&job("rw=randread:8")).run_requests, 8);
-    // fio's normal: the mean of 12 even numbers, spread by a hash
+    // fio's normal: the mean of 12 uniform numbers, spread by a hash
     let pattern = on(&job("rw=randread\nrandom_distribution=normal:0"));
     assert_eq!(pattern.placement, Placement::Normal { mean: 0.5, deviation: 1.0 / 12.0 });
     assert!(pattern.scattered);
@@ -164,7 +164,7 @@ fn ends_and_times() {
     assert_eq!(of("filesize=128m"), (Some(64 * MIB), 1_000_000));
     let one = job("ramp_time=5\nstartdelay=500ms\nruntime=10\nrandseed=7");
     assert_eq!((one.pattern.ramp.as_secs(), one.after.as_millis(), one.pattern.seed), (5, 500, 7));
-    // what the user says goes before what the script says
+    // the user's settings override the script
     let (lasts, ramp) = (Some(Duration::from_secs(1)), Some(Duration::ZERO));
     let pattern = one.on(64 * MIB, &ScriptOptions { lasts, ramp, usual: Duration::ZERO, seed: 1 });
     assert_eq!((pattern.lasts.as_secs(), pattern.ramp.as_secs(), pattern.most_bytes), (1, 0, None));
@@ -174,7 +174,7 @@ fn ends_and_times() {
 fn places_in_a_file_can_be_shares_of_it() {
     let one = job("offset=25%\nsize=50%");
     assert_eq!((one.from, one.range, one.needs()), (TargetAmount::Share(0.25), Some(TargetAmount::Share(0.5)), None));
-    // a third of the file begins at no sector, and fio begins at a block
+    // a third of the file is not a multiple of a sector, and fio begins at a block
     let third = on(&job("direct=1\nbs=64k\noffset=33%\nsize=50%"));
     assert_eq!((third.from_bytes, third.fault(512, 64 * MIB)), (337 * 65_536, None));
     let pattern = one.on(64 * MIB, &ScriptOptions::default());
@@ -219,7 +219,7 @@ rw=write
     assert_eq!(named(1), [one("c", "c.0.0", 32_768)]);
     assert_eq!(named(2), [one("d", "/dev/sdz", 32_768)]);
     assert_eq!(script.rounds[0][0].group.as_deref(), Some("a"));
-    // seeds of clones are others
+    // clones have different seeds
     assert_ne!(script.rounds[0][0].pattern.seed, script.rounds[0][1].pattern.seed);
     let wanted = script.wanted(None);
     let told: Vec<_> = wanted.iter().map(|w| (w.path.display().to_string(), w.writes)).collect();
@@ -354,7 +354,7 @@ fn processes_and_threads_are_followed() {
     names.dedup();
     assert_eq!(names.len(), 12);
     assert!(script.notes.iter().any(|n| n.file == "kit/one.scp" && n.line == 3));
-    // the same by its content alone
+    // the format is recognized by the content too
     assert_eq!(parse("kit/all.txt", text, &files).unwrap().rounds[0].len(), 12);
 }
 
@@ -406,11 +406,11 @@ fn our_own_scripts_are_understood() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scripts"));
     let read = |path: &Path| std::fs::read_to_string(path);
     let variable = |name: &str| (name == "DIR").then(|| "folder".to_owned());
-    let around = ScriptEnvironment { read: &read, variable: &variable };
+    let environment = ScriptEnvironment { read: &read, variable: &variable };
     let mut jobs = HashMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        let script = Script::parse(&path, &read(&path).unwrap(), &around).unwrap_or_else(|e| panic!("{e}"));
+        let script = Script::parse(&path, &read(&path).unwrap(), &environment).unwrap_or_else(|e| panic!("{e}"));
         for job in script.jobs() {
             assert_eq!(job.on(64 * MIB, &ScriptOptions::default()).fault(512, 64 * MIB), None, "{}", path.display());
         }

@@ -1,6 +1,6 @@
-//! What else differs between two sides of a comparison: other devices,
-//! kernels, schedulers, settings, and runs of one name that asked for
-//! something else.
+//! Finds other differences between the two sides of a comparison: devices,
+//! kernels, schedulers, settings, and runs of one name with different
+//! patterns.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,25 +10,26 @@ use serde_json::Value;
 use crate::compare::{ResultFile, Runs};
 use crate::document::ProbeDocument;
 
-/// Something that is not the same on both sides.
+/// A circumstance that differs between the sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Circumstance {
-    /// What: `kernel`, `device.scheduler`, `queue.read_ahead_kb`, `pattern.lasts_s`.
+    /// Name: `kernel`, `device.scheduler`, `queue.read_ahead_kb`, `pattern.lasts_s`.
+    #[serde(rename = "what")]
     pub what: String,
-    /// Value of the first side; several are joined by commas.
+    /// Value on the first side; several are separated by commas.
     pub before: String,
-    /// Value of the second side.
+    /// Value on the second side.
     pub after: String,
-    /// Runs that it is about; empty where it is all.
+    /// Runs that it applies to; empty for all.
     pub runs: Vec<String>,
 }
 
-/// Facts of a document by name; what is unknown is not there.
+/// Returns the known facts of a document by name.
 fn facts(document: &ProbeDocument) -> BTreeMap<String, String> {
     let (device, machine) = (&document.device, &document.machine);
-    let first = |of: fn(&crate::result::RunResult) -> String| document.runs.first().map(of);
+    let first = |field: fn(&crate::result::RunResult) -> String| document.runs.first().map(field);
     let number = |n: Option<u64>| n.map(|n| n.to_string());
-    // a file may say anything
+    // a file may contain any numbers
     let counts = document.runs.iter().flat_map(|run| [run.failed, run.short, run.unanswered]);
     let failed = counts.fold(0, u64::saturating_add);
     let all: [(&str, Option<String>); 24] = [
@@ -38,7 +39,7 @@ fn facts(document: &ProbeDocument) -> BTreeMap<String, String> {
         ("buffered", Some(document.buffered.to_string())),
         ("version", Some(document.version.clone())),
         ("engine", first(|r| r.engine.clone())),
-        // they are in no figure that is compared
+        // failed requests are in no compared figure
         ("failed_requests", Some(failed.to_string())),
         ("device", Some(device.key.clone())),
         ("device.model", device.model.clone()),
@@ -59,13 +60,15 @@ fn facts(document: &ProbeDocument) -> BTreeMap<String, String> {
         ("io_limits", Some(machine.io_limits.join("; "))),
     ];
     let known = all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    // the scheduler is told as the device's
+    // the scheduler and the queue's requests are already facts of the device
     let queue = machine.queue.iter().filter(|(name, _)| *name != "scheduler" && *name != "nr_requests");
     known.chain(queue.map(|(name, value)| (format!("queue.{name}"), value.clone()))).collect()
 }
 
+/// Distinct values by name.
 type DistinctValues = BTreeMap<String, BTreeSet<String>>;
 
+/// Collects the facts of all files of a side.
 fn gathered(side: &[ResultFile<'_>]) -> DistinctValues {
     let mut values = DistinctValues::new();
     for (name, value) in side.iter().flat_map(|(_, d)| facts(d)) {
@@ -74,12 +77,13 @@ fn gathered(side: &[ResultFile<'_>]) -> DistinctValues {
     values
 }
 
+/// Joins values with commas.
 fn joined(values: Option<&BTreeSet<String>>) -> String {
     let words: Vec<&str> = values.into_iter().flatten().map(|v| if v.is_empty() { "none" } else { v }).collect();
     if words.is_empty() { "unknown".into() } else { words.join(", ") }
 }
 
-/// Everything that differs.
+/// Finds all circumstances that differ.
 pub(crate) fn circumstances(
     before: &[ResultFile<'_>],
     after: &[ResultFile<'_>],
@@ -101,7 +105,7 @@ pub(crate) fn circumstances(
     found
 }
 
-/// Fields of a run's pattern, name and seed aside: those may differ.
+/// Returns the fields of a run's pattern, except name and seed, which may differ.
 fn fields(side: &Runs<'_>, run: &str) -> DistinctValues {
     let mut values = DistinctValues::new();
     for pattern in side.named(run).filter_map(|r| serde_json::to_value(r.pattern.as_ref()?).ok()) {
@@ -113,8 +117,8 @@ fn fields(side: &Runs<'_>, run: &str) -> DistinctValues {
     values
 }
 
-/// Runs of one name that asked for something else; the same difference in
-/// several runs is told once.
+/// Finds differences between the patterns of runs of one name; the same difference in
+/// several runs is reported once.
 fn patterns([before, after]: [&Runs<'_>; 2]) -> Vec<Circumstance> {
     let mut found: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
     let mut shared = 0;
@@ -122,7 +126,7 @@ fn patterns([before, after]: [&Runs<'_>; 2]) -> Vec<Circumstance> {
         shared += 1;
         let (first, second) = (fields(before, run), fields(after, run));
         if first.is_empty() || second.is_empty() {
-            // a file of before patterns were kept
+            // the file is from a version that did not store patterns
             continue;
         }
         let names: BTreeSet<&String> = first.keys().chain(second.keys()).collect();
@@ -132,9 +136,9 @@ fn patterns([before, after]: [&Runs<'_>; 2]) -> Vec<Circumstance> {
             found.entry(key).or_default().push((*run).to_owned());
         }
     }
-    let told = |((what, before, after), runs): ((String, String, String), Vec<String>)| {
+    let circumstance = |((what, before, after), runs): ((String, String, String), Vec<String>)| {
         let runs = if runs.len() == shared { Vec::new() } else { runs };
         Circumstance { what, before, after, runs }
     };
-    found.into_iter().map(told).collect()
+    found.into_iter().map(circumstance).collect()
 }

@@ -1,15 +1,15 @@
-//! Results side by side: which differences are real, which are noise, and
-//! which cannot be told.
+//! Compares results: which differences are real, which are noise, and
+//! which are unclear.
 //!
-//! What a run gives differs from one time to the next. Where a run was made
-//! several times (`--repeat`, or several files a side), the spread of the times
-//! says how far a mean can be trusted, and two means are held against each
-//! other as by Welch ([`diskwright_statistics::Contrast`]). Several
-//! files a side count as one value each, the mean of its repeats: what is made
-//! in one sitting shares more than it shares with another sitting, and counting
-//! it as independent would find differences in noise (nested designs: Cochran,
+//! The result of a run varies from one repeat to the next. If a run was repeated
+//! (`--repeat`, or several files per side), the spread of the repeats
+//! shows the precision of the mean, and two means are compared by Welch's
+//! test ([`diskwright_statistics::Contrast`]). With several
+//! files per side each file counts as one value, the mean of its repeats: repeats
+//! of one session have more in common than those of different sessions, and treating
+//! them as independent would find differences in noise (nested designs: Cochran,
 //! "Sampling Techniques", 1977, 10.3). All differences of a comparison share one
-//! chance of 5 % to be wrong (Holm).
+//! error probability of 5 % (Holm).
 //!
 //! Percentiles are read from buckets that are up to 1/64 of the value wide; the
 //! variance of such a reading, width squared by 12, is added to each side (JCGM
@@ -26,32 +26,32 @@ use crate::circumstances::{Circumstance, circumstances};
 use crate::document::ProbeDocument;
 use crate::result::RunResult;
 
-/// How it turned out.
+/// Outcome of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResultOutcome {
-    /// What differs beyond noise is better.
+    /// All differences beyond noise are better.
     Helped,
-    /// What differs beyond noise is worse.
+    /// All differences beyond noise are worse.
     Worse,
-    /// Some of it is better, some worse.
+    /// Some differences beyond noise are better, some worse.
     Mixed,
-    /// Nothing differs beyond noise.
+    /// There is no difference beyond noise.
     Unchanged,
-    /// Nothing can be told: too few runs of one name.
+    /// Too few runs of one name to decide.
     Unclear,
 }
 
-/// A mean of repeated runs.
+/// Mean of repeated runs with its confidence interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct RepeatEstimate {
-    /// The mean.
+    /// Arithmetic mean.
     pub mean: f64,
-    /// Ends of the interval that holds the true mean 19 times of 20; `None` of a single run.
+    /// Lower end of the 95 % confidence interval; `None` for a single run.
     pub low: Option<f64>,
-    /// The upper end.
+    /// Upper end of the interval.
     pub high: Option<f64>,
-    /// Values that it is of: repeats, or files where a side has several.
+    /// Number of values: repeats, or files if a side has several.
     pub values: usize,
 }
 
@@ -63,30 +63,30 @@ pub struct ResultRow {
     pub counter: &'static str,
     /// Name of the run.
     pub instance: String,
-    /// Unit, as the catalogue names units.
+    /// Unit, by its name in the catalogue.
     pub unit: &'static str,
-    /// First side.
+    /// Estimate of the first side.
     pub before: RepeatEstimate,
-    /// Second side.
+    /// Estimate of the second side.
     pub after: RepeatEstimate,
-    /// After less before.
+    /// After minus before.
     pub difference: f64,
-    /// Ends of its 95 % interval.
+    /// Lower end of the difference's 95 % confidence interval.
     pub difference_low: Option<f64>,
-    /// The upper end.
+    /// Upper end of the interval.
     pub difference_high: Option<f64>,
-    /// After by before.
+    /// After divided by before.
     pub ratio: Option<f64>,
-    /// Chance that noise alone differs as much anywhere in this comparison.
+    /// Probability that noise alone causes such a difference anywhere in this comparison.
     pub significance: Option<f64>,
-    /// True: may be noise. `None`: a single run says nothing of noise.
+    /// True if the difference may be noise; `None` for single runs, which do not show noise.
     pub noise: Option<bool>,
-    /// The second side is better, whether by noise or not.
+    /// True if the second side is better, whether by noise or not.
     pub better: bool,
 }
 
 impl ResultRow {
-    /// By what share the second side is worse than the first; below 0 where it is better.
+    /// Returns the share by which the second side is worse than the first; negative if it is better.
     pub fn worse_by(&self) -> f64 {
         let ratio = self.ratio.unwrap_or(1.0);
         let more = QUANTITIES.iter().any(|q| q.counter == self.counter && q.more_is_better);
@@ -103,7 +103,7 @@ pub struct OneSidedRun {
     pub instance: String,
 }
 
-/// A side in short.
+/// Summary of a side.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ResultSide {
     /// Its files.
@@ -112,24 +112,25 @@ pub struct ResultSide {
     pub suites: Vec<String>,
     /// Targets.
     pub targets: Vec<String>,
-    /// What the devices are known again by.
+    /// Keys by which the devices are recognised.
     pub devices: Vec<String>,
-    /// When each was begun, RFC 3339.
+    /// Start time of each, RFC 3339.
     pub started: Vec<String>,
 }
 
-/// The comparison.
+/// Comparison of two sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ResultComparison {
     /// `diskwright.compare/1`.
     pub schema: &'static str,
-    /// `probe`: what is compared are results, not logs.
+    /// `probe`, because results are compared, not logs.
+    #[serde(rename = "of")]
     pub of: &'static str,
-    /// How it turned out.
+    /// Outcome of the comparison.
     pub outcome: ResultOutcome,
-    /// The same in words.
+    /// The outcome as a sentence.
     pub sentence: String,
-    /// Differences that were judged.
+    /// Number of differences that were judged.
     pub questions: usize,
     /// Each quantity of each run that both sides have, in the order of the first file.
     pub counters: Vec<ResultRow>,
@@ -137,13 +138,13 @@ pub struct ResultComparison {
     pub only_before: Vec<OneSidedRun>,
     /// Runs that only the second side has.
     pub only_after: Vec<OneSidedRun>,
-    /// Runs of both sides that are not compared: on one at least, all of that name were ended early.
+    /// Runs of both sides that are not compared, because at least one side stopped all runs of that name early.
     pub ended_early: Vec<OneSidedRun>,
-    /// What else differs between the sides.
+    /// Other differences between the sides.
     pub circumstances: Vec<Circumstance>,
-    /// First side.
+    /// Summary of the first side.
     pub before: ResultSide,
-    /// Second side.
+    /// Summary of the second side.
     pub after: ResultSide,
 }
 
@@ -152,20 +153,22 @@ struct ComparedQuantity {
     counter: &'static str,
     unit: &'static str,
     more_is_better: bool,
-    /// It is read from a histogram's bucket.
+    /// True if it is read from a histogram's bucket.
     rounded: bool,
     of: fn(&RunResult) -> Option<f64>,
 }
 
+/// Creates a quantity in seconds of which less is better.
 const fn latency(counter: &'static str, rounded: bool, of: fn(&RunResult) -> Option<f64>) -> ComparedQuantity {
     ComparedQuantity { counter, unit: "s", more_is_better: false, rounded, of }
 }
 
+/// Creates a rate, of which more is better.
 const fn rate(counter: &'static str, unit: &'static str, of: fn(&RunResult) -> Option<f64>) -> ComparedQuantity {
     ComparedQuantity { counter, unit, more_is_better: true, rounded: false, of }
 }
 
-/// All of them, in the order in which they are told.
+/// All compared quantities, in the order of the report.
 const QUANTITIES: &[ComparedQuantity] = &[
     rate("requests_per_s", "per_s", |r| Some(r.requests_per_s)),
     rate(BYTES, "bytes_per_s", |r| Some(r.bytes_per_s)),
@@ -177,35 +180,35 @@ const QUANTITIES: &[ComparedQuantity] = &[
     latency("cpu_s_per_request", false, |r| r.cpu_s_per_request),
 ];
 
-/// Where requests have one size, this only says the same again.
+/// Counter that only repeats the request rate if all requests have one size.
 const BYTES: &str = "bytes_per_s";
 
-/// Width of a bucket by its value, at most: [`diskwright_base::Histogram`].
+/// Largest width of a bucket relative to its value: [`diskwright_base::Histogram`].
 const BUCKET: f64 = 1.0 / 64.0;
 
 /// A result with the name of its file.
 pub type ResultFile<'a> = (&'a str, &'a ProbeDocument);
 
-/// Holds the second side against the first.
+/// Compares the second side with the first.
 pub fn compare(before: &[ResultFile<'_>], after: &[ResultFile<'_>]) -> ResultComparison {
     let (first, second) = (Runs::of(before), Runs::of(after));
     let mut counters = Vec::new();
-    let (mut contrasts, mut asked) = (Vec::new(), Vec::new());
+    let (mut contrasts, mut is_question) = (Vec::new(), Vec::new());
     for name in first.names.iter().filter(|n| second.has(n)) {
         for quantity in QUANTITIES {
             let values = [values(&first, name, quantity), values(&second, name, quantity)];
             let Some((row, contrast)) = row(name, quantity, &values) else { continue };
-            let again = quantity.counter == BYTES && counters.last().is_some_and(|r| repeats(&row, r));
+            let is_repeat = quantity.counter == BYTES && counters.last().is_some_and(|r| repeats(&row, r));
             contrasts.push(contrast);
-            asked.push(!again);
+            is_question.push(!is_repeat);
             counters.push(row);
         }
     }
-    judge(&mut counters, &contrasts, &asked);
+    judge(&mut counters, &contrasts, &is_question);
     let outcome = outcome(&counters);
     let is_shared = first.names.iter().any(|n| second.has(n));
     let named = |name: &str| OneSidedRun { counter: "run", instance: name.to_owned() };
-    // a run without a figure: each that was made to its end has a rate
+    // a run without any row: every run that was completed has a rate
     let is_left_out = |name: &str| second.has(name) && !counters.iter().any(|row| row.instance == name);
     let ended_early: Vec<OneSidedRun> =
         first.names.iter().filter(|name| is_left_out(name)).map(|name| named(name)).collect();
@@ -218,7 +221,7 @@ pub fn compare(before: &[ResultFile<'_>], after: &[ResultFile<'_>]) -> ResultCom
         of: "probe",
         outcome,
         sentence: sentence(outcome, &counters, is_shared),
-        questions: contrasts.iter().zip(&asked).filter(|(c, asked)| c.is_some() && **asked).count(),
+        questions: contrasts.iter().zip(&is_question).filter(|(c, is_question)| c.is_some() && **is_question).count(),
         counters,
         only_before: lacking(&first, &second),
         only_after: lacking(&second, &first),
@@ -229,14 +232,15 @@ pub fn compare(before: &[ResultFile<'_>], after: &[ResultFile<'_>]) -> ResultCom
     }
 }
 
-/// A side's runs by name.
+/// The runs of a side by name.
 pub(crate) struct Runs<'a> {
-    /// Names, each once, in their order.
+    /// Distinct names in their order.
     pub(crate) names: Vec<&'a str>,
     files: Vec<HashMap<&'a str, Vec<&'a RunResult>>>,
 }
 
 impl<'a> Runs<'a> {
+    /// Groups the runs of a side's files by name.
     fn of(side: &[ResultFile<'a>]) -> Runs<'a> {
         let (mut names, mut known, mut files) = (Vec::new(), HashSet::new(), Vec::new());
         for (_, document) in side {
@@ -252,22 +256,23 @@ impl<'a> Runs<'a> {
         Runs { names, files }
     }
 
+    /// Returns true if the side has a run of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.files.iter().any(|f| f.contains_key(name))
     }
 
-    /// All runs of a name, file by file.
+    /// Returns all runs of a name, file by file.
     pub(crate) fn named(&self, name: &str) -> impl Iterator<Item = &'a RunResult> {
         self.files.iter().filter_map(move |f| f.get(name)).flatten().copied()
     }
 }
 
-/// A quantity's values: of each repeat in a single file, of each file otherwise.
+/// Returns a quantity's values: one per repeat if there is a single file, else one per file.
 fn values(side: &Runs<'_>, name: &str, quantity: &ComparedQuantity) -> Vec<f64> {
     let of_file = |runs: &Vec<&RunResult>| -> Vec<f64> {
-        // a run that was ended early measured another time than the others
-        let whole = runs.iter().filter(|r| !r.stopped);
-        whole.filter_map(|r| (quantity.of)(r)).filter(|v| v.is_finite()).collect()
+        // a stopped run has another measuring time than the others
+        let completed = runs.iter().filter(|r| !r.stopped);
+        completed.filter_map(|r| (quantity.of)(r)).filter(|v| v.is_finite()).collect()
     };
     let of_name = side.files.iter().filter_map(|f| f.get(name));
     let mut files: Vec<Vec<f64>> = of_name.map(of_file).filter(|v| !v.is_empty()).collect();
@@ -277,15 +282,15 @@ fn values(side: &Runs<'_>, name: &str, quantity: &ComparedQuantity) -> Vec<f64> 
     files.iter().map(|v| v.iter().sum::<f64>() / v.len() as f64).collect()
 }
 
-/// True where bytes only say what requests said: they have one size.
+/// Returns true if the byte rate only repeats the request rate, because all requests have one size.
 pub fn repeats(bytes: &ResultRow, requests: &ResultRow) -> bool {
-    let alike = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs();
-    let same = requests.ratio.zip(bytes.ratio).is_some_and(|(a, b)| alike(a, b));
+    let is_close = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs();
+    let same = requests.ratio.zip(bytes.ratio).is_some_and(|(a, b)| is_close(a, b));
     same && bytes.counter == BYTES && requests.counter == "requests_per_s" && bytes.instance == requests.instance
 }
 
-/// The mean of repeats with its variance; `None` of fewer than two. `bucket` is
-/// the width of the buckets that the values were read from, by the value.
+/// Computes the mean of repeats with its variance; `None` for fewer than two. `bucket` is
+/// the width of the buckets that the values were read from, relative to the value.
 fn mean_of(values: &[f64], bucket: f64) -> Option<MeanVariance> {
     let count = values.len() as f64;
     if values.len() < 2 {
@@ -295,23 +300,24 @@ fn mean_of(values: &[f64], bucket: f64) -> Option<MeanVariance> {
     let squares: f64 = values.iter().map(|v| (v - value).powi(2)).sum();
     let drawn = squares / (count - 1.0) / count;
     let variance = drawn + (value * bucket).powi(2) / 12.0;
-    // Welch and Satterthwaite; the reading's variance is known, so it has no end of freedom
+    // Welch and Satterthwaite; the variance of the reading is known, so it has infinite degrees of freedom
     let df = if drawn > 0.0 { (count - 1.0) * (variance / drawn).powi(2) } else { 1e9 };
     Some(MeanVariance { value, variance, df: df.min(1e9) })
 }
 
-/// The estimate of repeated values that were not read from buckets.
+/// Estimates the mean of repeated values that were not read from buckets.
 pub fn estimate_of(values: &[f64]) -> RepeatEstimate {
     estimate(values, mean_of(values, 0.0).as_ref())
 }
 
+/// Builds an estimate with the interval of the mean, if it is finite.
 fn estimate(values: &[f64], mean: Option<&MeanVariance>) -> RepeatEstimate {
     let plain = values.iter().sum::<f64>() / values.len().max(1) as f64;
     let interval = mean.map(MeanVariance::interval).filter(|(low, high)| low.is_finite() && high.is_finite());
     RepeatEstimate { mean: plain, low: interval.map(|i| i.0), high: interval.map(|i| i.1), values: values.len() }
 }
 
-/// A row that is not judged yet, and how its sides differ; `None` where that cannot be told.
+/// Builds a row that is not judged yet, and the contrast of its sides if it is known; `None` if a side has no value.
 fn row(
     name: &str,
     quantity: &ComparedQuantity,
@@ -341,15 +347,15 @@ fn row(
     Some((row, contrast.filter(Contrast::is_known)))
 }
 
-/// Judges all rows together. Each interval is at the level of its own test, so that
-/// it leaves 0 out exactly where the difference is more than noise. What only says
-/// the same again is judged as what it repeats.
-fn judge(rows: &mut [ResultRow], contrasts: &[Option<Contrast>], asked: &[bool]) {
-    let chance = |(c, asked): (&Option<Contrast>, &bool)| match c {
-        Some(c) if *asked => c.chance(),
+/// Judges all rows together. Each interval has the level of its own test, so that it
+/// excludes 0 exactly if the difference is beyond noise. A row that only repeats
+/// another one gets the judgement of that one.
+fn judge(rows: &mut [ResultRow], contrasts: &[Option<Contrast>], is_question: &[bool]) {
+    let chance = |(c, is_question): (&Option<Contrast>, &bool)| match c {
+        Some(c) if *is_question => c.chance(),
         _ => f64::NAN,
     };
-    let chances: Vec<f64> = contrasts.iter().zip(asked).map(chance).collect();
+    let chances: Vec<f64> = contrasts.iter().zip(is_question).map(chance).collect();
     let mut last = None;
     for ((row, contrast), result) in rows.iter_mut().zip(contrasts).zip(tested(&chances, ERROR)) {
         let result = if result.adjusted.is_nan() && row.counter == BYTES { last } else { Some(result) };
@@ -363,6 +369,7 @@ fn judge(rows: &mut [ResultRow], contrasts: &[Option<Contrast>], asked: &[bool])
     }
 }
 
+/// Determines the outcome from the judged rows.
 fn outcome(rows: &[ResultRow]) -> ResultOutcome {
     let real = || rows.iter().filter(|r| r.noise == Some(false));
     match (real().any(|r| r.better), real().any(|r| !r.better)) {
@@ -374,7 +381,7 @@ fn outcome(rows: &[ResultRow]) -> ResultOutcome {
     }
 }
 
-/// A quantity in words.
+/// Returns the name of a quantity for users.
 pub fn words(counter: &str) -> &str {
     match counter {
         "requests_per_s" => "requests per second",
@@ -389,7 +396,7 @@ pub fn words(counter: &str) -> &str {
     }
 }
 
-/// The outcome in words; the sides may share names of runs and have nothing to compare.
+/// Describes the outcome; `is_shared` is true if the sides have names of runs in common.
 fn sentence(outcome: ResultOutcome, rows: &[ResultRow], is_shared: bool) -> String {
     if rows.is_empty() && is_shared {
         return "The runs that the results have in common were stopped before their end.".into();
@@ -400,20 +407,21 @@ fn sentence(outcome: ResultOutcome, rows: &[ResultRow], is_shared: bool) -> Stri
     let judged = rows.iter().filter(|r| r.noise.is_some()).count();
     let real = |better: bool| rows.iter().filter(move |r| r.noise == Some(false) && r.better == better);
     let size = |r: &&ResultRow| r.ratio.map_or(0.0, |ratio| ratio.max(1e-9).ln().abs());
-    let most = |better| {
+    let largest = |better| {
         let row = real(better).max_by(|a, b| size(a).total_cmp(&size(b)))?;
         let times = row.ratio.map_or(String::new(), |r| format!(", x {}", diskwright_base::units::digits(r)));
         Some(format!("most in {} of {}{times}", words(row.counter), row.instance))
     };
-    let told = |better: bool, word: &str| {
+    let summary = |better: bool, word: &str| {
         let count = real(better).count();
-        most(better).map(|most| format!("{count} of {judged} figures {word} beyond noise ({most})"))
+        largest(better).map(|largest| format!("{count} of {judged} figures {word} beyond noise ({largest})"))
     };
     match outcome {
-        ResultOutcome::Helped => format!("The second is better: {}.", told(true, "are better").unwrap_or_default()),
-        ResultOutcome::Worse => format!("The second is worse: {}.", told(false, "are worse").unwrap_or_default()),
+        ResultOutcome::Helped => format!("The second is better: {}.", summary(true, "are better").unwrap_or_default()),
+        ResultOutcome::Worse => format!("The second is worse: {}.", summary(false, "are worse").unwrap_or_default()),
         ResultOutcome::Mixed => {
-            let (good, bad) = (told(true, "are better").unwrap_or_default(), told(false, "worse").unwrap_or_default());
+            let good = summary(true, "are better").unwrap_or_default();
+            let bad = summary(false, "worse").unwrap_or_default();
             format!("Better and worse: {good}, {bad}.")
         }
         ResultOutcome::Unchanged => format!("No difference beyond noise in {judged} figures."),
@@ -421,9 +429,10 @@ fn sentence(outcome: ResultOutcome, rows: &[ResultRow], is_shared: bool) -> Stri
     }
 }
 
+/// Summarizes a side.
 fn side(documents: &[ResultFile<'_>]) -> ResultSide {
-    let each = |of: fn(&ProbeDocument) -> &str| {
-        let mut found: Vec<String> = documents.iter().map(|(_, d)| of(d).to_owned()).collect();
+    let each = |field: fn(&ProbeDocument) -> &str| {
+        let mut found: Vec<String> = documents.iter().map(|(_, d)| field(d).to_owned()).collect();
         found.dedup();
         found
     };
@@ -442,7 +451,7 @@ mod tests {
     use crate::document::tests::sample;
     use crate::result::Latency;
 
-    /// A result with a run for each rate; its latency is one by the rate.
+    /// A result with a run for each rate; the latency is one divided by the rate.
     fn rates(name: &str, rates: &[f64]) -> ProbeDocument {
         let run = |rate: &f64| RunResult {
             name: name.into(),
@@ -470,10 +479,11 @@ mod tests {
         assert_eq!((row.before.values, row.after.values), (3, 4));
         // the interval of the first: 12 ± 4.303 sqrt(4/3)
         assert!((row.before.high.unwrap() - 12.0 - 4.303 * (4.0f64 / 3.0).sqrt()).abs() < 1e-3);
-        // three questions: rate, mean, 99 %; bytes say the rate again
+        // three questions: rate, mean, 99 %; the byte rate repeats the request rate
         assert_eq!(comparison.questions, 3);
-        let alone = row.significance.unwrap();
-        assert!((alone / 3.0 - 0.00197).abs() < 2e-5 || (alone / 2.0 - 0.00197).abs() < 2e-5, "{alone}");
+        let significance = row.significance.unwrap();
+        let is_close = |chance: f64| (chance - 0.00197).abs() < 2e-5;
+        assert!(is_close(significance / 3.0) || is_close(significance / 2.0), "{significance}");
         assert_eq!(of(&comparison, "bytes_per_s").significance, row.significance);
         assert_eq!((row.noise, row.better, comparison.outcome), (Some(false), true, ResultOutcome::Helped));
         assert!((row.worse_by() + 1.0).abs() < 1e-12 && of(&comparison, "latency_s.mean").worse_by() < 0.0);
@@ -481,7 +491,7 @@ mod tests {
 
     #[test]
     fn the_reading_of_a_percentile_is_no_difference() {
-        // each side steady to the last digit, one bucket apart: 1/64
+        // each side is exactly steady, and they are one bucket apart: 1/64
         let flat = |rate: f64| rates("one", &[rate, rate, rate]);
         let (a, b) = (flat(100.0), flat(101.0));
         let comparison = compare(&[("a", &a)], &[("b", &b)]);
@@ -512,10 +522,10 @@ mod tests {
 
     #[test]
     fn noise_alone_is_told_seldom() {
-        // 400 comparisons of the same with the same; the rate of false alarms stays below 5 %
-        let mut dice = diskwright_base::Rng::new(5, 0);
+        // 400 comparisons of equal sides; the rate of false alarms stays below 5 %
+        let mut rng = diskwright_base::Rng::new(5, 0);
         let mut noisy = || {
-            let runs: Vec<f64> = (0..5).map(|_| 1000.0 * (1.0 + 0.05 * dice.exponential(1.0))).collect();
+            let runs: Vec<f64> = (0..5).map(|_| 1000.0 * (1.0 + 0.05 * rng.exponential(1.0))).collect();
             rates("one", &runs)
         };
         let alarms =
@@ -533,7 +543,7 @@ mod tests {
         assert!(comparison.sentence.contains("were stopped"), "{}", comparison.sentence);
         assert!(comparison.only_before.is_empty() && comparison.only_after.is_empty());
         assert_eq!(comparison.ended_early.len(), 1);
-        // beside another run, which is compared
+        // together with another run, which is compared
         let two = |stopped: bool| {
             let mut both = rates("one", &[10.0, 11.0]);
             both.runs.extend(rates("two", &[10.0, 11.0]).runs);
@@ -568,10 +578,10 @@ mod tests {
         let longer = crate::pattern::Pattern { lasts: std::time::Duration::from_secs(9), seed: 7, ..pattern };
         b.runs.iter_mut().for_each(|r| r.pattern = Some(longer.clone()));
         let comparison = compare(&[("a", &a)], &[("b", &b)]);
-        let told: Vec<String> =
+        let reported: Vec<String> =
             comparison.circumstances.iter().map(|c| format!("{} {} {}", c.what, c.before, c.after)).collect();
         let expected = ["device.scheduler unknown none", "queue.read_ahead_kb unknown 128", "pattern.lasts_s 5.0 9.0"];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
         assert_eq!((comparison.only_before.len(), comparison.only_after[0].instance.as_str()), (0, "other"));
         let none = compare(&[("a", &a)], &[("b", &rates("two", &[1.0]))]);
         assert_eq!((none.counters.len(), none.outcome), (0, ResultOutcome::Unclear));

@@ -1,7 +1,6 @@
-//! A result file: what `probe` prints as JSON and keeps, and its reader.
-//! The schema's number grows when an old reader would misread the new; fields
-//! that are only added do not change it, so the reader passes over those that it
-//! does not know.
+//! The result file, which `probe` prints as JSON and stores, and its reader.
+//! The schema's version is raised when an old reader would misread a new file; added
+//! fields do not change it, so the reader ignores fields that it does not know.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,59 +11,60 @@ use serde::{Deserialize, Serialize};
 use crate::facts::{DeviceFacts, ProbeMachine, ProfileUpdate, ScriptFacts, SuiteRemark};
 use crate::result::RunResult;
 
-/// The schema that is written, and the newest that is read.
+/// Schema that is written, and the newest that is read.
 pub const SCHEMA: &str = "diskwright.probe/1";
-/// Schemas of results begin so; the version follows.
-const FAMILY: &str = "diskwright.probe/";
+/// Beginning of the schemas of results; the version follows.
+const SCHEMA_PREFIX: &str = "diskwright.probe/";
 /// Newest version that is read.
 const VERSION: u32 = 1;
-/// Largest file that is read, bytes: a hundred times what a suite of an hour gives.
-const MOST_BYTES: u64 = 64 << 20;
+/// Largest file that is read, bytes: a hundred times the result of an hour's suite.
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// A result, as it is printed and kept.
+/// A result, as it is printed and stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProbeDocument {
     /// [`SCHEMA`].
     pub schema: String,
     /// The suite.
     pub suite: String,
-    /// What was measured, as the user named it.
+    /// The measured target, as the user named it.
     pub target: String,
-    /// Its size, bytes.
+    /// Size of the target, bytes.
     pub target_bytes: u64,
-    /// The device behind it.
+    /// Device of the target.
     pub device: DeviceFacts,
-    /// Circumstances besides.
+    /// Other circumstances of the machine.
     #[serde(default)]
     pub machine: ProbeMachine,
-    /// Seed of everything that was drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// When it began, RFC 3339.
+    /// Start time, RFC 3339.
     pub started: String,
     /// Version of the program.
     pub version: String,
-    /// How it was made, to make it again.
+    /// Command line, for repeating the measurement.
     pub command: Vec<String>,
-    /// Through the page cache.
+    /// True if it was measured through the page cache.
     pub buffered: bool,
-    /// Every run was made to its end.
+    /// True if every run was completed.
     pub complete: bool,
-    /// Why it is not complete.
+    /// Reason why it is not complete.
+    #[serde(rename = "because")]
     pub because: Option<String>,
-    /// Bytes that `moving_s` of the runs is for.
+    /// Number of bytes to which `moving_s` of the runs refers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moving_bytes: Option<u64>,
-    /// The script, where one was run.
+    /// The script, if one was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<ScriptFacts>,
-    /// All targets, where there are several: their names and bytes.
+    /// All targets, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<TargetFacts>,
-    /// The runs, in the order in which they were made.
+    /// The runs, in the order of execution.
     pub runs: Vec<RunResult>,
-    /// What the suite found out.
+    /// Findings of the suite.
     pub remarks: Vec<SuiteRemark>,
-    /// What became of it as the device's profile.
+    /// Result of storing it as the device's profile.
     #[serde(default)]
     pub profile: ProfileUpdate,
 }
@@ -72,38 +72,38 @@ pub struct ProbeDocument {
 /// One of several targets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TargetFacts {
-    /// As the script or the user named it.
+    /// Name in the script or on the command line.
     pub name: String,
-    /// Its size, bytes.
+    /// Size, bytes.
     pub bytes: u64,
 }
 
-/// Why a result file could not be read.
+/// Reason why a result file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The system refused.
+    /// The operating system reported an error.
     #[error("{file}: {source}")]
     Io {
         /// The file.
         file: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// It is too large to be one.
-    #[error("{file}: larger than {MOST_BYTES} bytes, so it is not a result of `probe`")]
+    /// The file is too large for a result.
+    #[error("{file}: larger than {MAX_FILE_BYTES} bytes, so it is not a result of `probe`")]
     Large {
         /// The file.
         file: String,
     },
-    /// It is JSON of another kind.
+    /// The file is other JSON.
     #[error("{file}: not a result of `probe`: its `schema` is {found}, but `{SCHEMA}` is expected")]
     Other {
         /// The file.
         file: String,
-        /// What it says that it is.
+        /// The schema in the file.
         found: String,
     },
-    /// It is of a later version.
+    /// A later version wrote the file.
     #[error("{file}: written by a newer diskwright as `{found}`; this version reads up to `{SCHEMA}`")]
     Newer {
         /// The file.
@@ -111,7 +111,7 @@ pub enum ReadError {
         /// Its schema.
         found: String,
     },
-    /// A part of it is not what it should be.
+    /// A part of the file is invalid.
     #[error("{file}:{line}:{column}: {place}{because}")]
     Damaged {
         /// The file.
@@ -120,62 +120,63 @@ pub enum ReadError {
         line: usize,
         /// Column, from 1.
         column: usize,
-        /// The field and a colon; empty where the text is no JSON up to there.
+        /// The field and a colon; empty if the text is not JSON up to there.
         place: String,
-        /// What is wrong.
+        /// Description of the fault.
         because: String,
     },
-    /// A number in it cannot be.
+    /// A number in the file is impossible.
     #[error("{file}: `{field}`: {because}")]
     Wrong {
         /// The file.
         file: String,
         /// The field.
         field: String,
-        /// What is wrong.
+        /// Description of the fault.
         because: String,
     },
 }
 
+/// The field that identifies the schema.
 #[derive(Deserialize)]
 struct SchemaHead {
     #[serde(default)]
     schema: Option<serde_json::Value>,
 }
 
-/// True for the beginning of a file that says it is a result of any version.
+/// Returns true for the beginning of a file whose schema is a result of any version.
 pub fn is_result(head: &[u8]) -> bool {
     let text = String::from_utf8_lossy(head);
-    text.trim_start_matches('\u{feff}').trim_start().starts_with('{') && text.contains(&format!("\"{FAMILY}"))
+    text.trim_start_matches('\u{feff}').trim_start().starts_with('{') && text.contains(&format!("\"{SCHEMA_PREFIX}"))
 }
 
 impl ProbeDocument {
     /// Reads a file.
     ///
     /// # Errors
-    /// When it is no result, of a later schema, or damaged.
+    /// When it is not a result, of a later schema, or damaged.
     pub fn read(path: &Path) -> Result<ProbeDocument, ReadError> {
         let name = path.display().to_string();
         let failed = |source| ReadError::Io { file: name.clone(), source };
         let mut bytes = Vec::new();
-        File::open(path).map_err(failed)?.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+        File::open(path).map_err(failed)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
         ProbeDocument::parse(&name, &bytes)
     }
 
-    /// Reads what a file holds; `file` is its name in messages.
+    /// Parses the content of a file; `file` is its name in messages.
     ///
     /// # Errors
     /// As [`ProbeDocument::read`].
     pub fn parse(file: &str, bytes: &[u8]) -> Result<ProbeDocument, ReadError> {
-        if bytes.len() as u64 > MOST_BYTES {
+        if bytes.len() as u64 > MAX_FILE_BYTES {
             return Err(ReadError::Large { file: file.into() });
         }
-        // editors of other systems put a mark before the text
+        // editors of other systems write a byte order mark
         let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
         if bytes.trim_ascii_start().starts_with(b"[") {
             return Err(ReadError::Other { file: file.into(), found: "missing (it is a list)".into() });
         }
-        // what it says that it is comes first: another schema's fields are not judged
+        // the schema is checked first, so that fields of another schema are not criticized
         schema(file, &parsed::<SchemaHead>(file, bytes)?)?;
         let document: ProbeDocument = parsed(file, bytes)?;
         for (index, run) in document.runs.iter().enumerate() {
@@ -187,9 +188,10 @@ impl ProbeDocument {
     }
 }
 
+/// Checks the schema of a file.
 fn schema(file: &str, head: &SchemaHead) -> Result<(), ReadError> {
     let found = head.schema.as_ref().and_then(|s| s.as_str()).unwrap_or_default();
-    match found.strip_prefix(FAMILY).and_then(|v| v.parse::<u32>().ok()) {
+    match found.strip_prefix(SCHEMA_PREFIX).and_then(|v| v.parse::<u32>().ok()) {
         Some(version) if (1..=VERSION).contains(&version) => Ok(()),
         Some(version) if version > VERSION => Err(ReadError::Newer { file: file.into(), found: found.into() }),
         _ => {
@@ -199,17 +201,18 @@ fn schema(file: &str, head: &SchemaHead) -> Result<(), ReadError> {
     }
 }
 
-/// A value of somebody else's file in a message: plain, and not long.
+/// Formats a foreign value for a message: without control characters, and shortened.
 fn shortened(value: &serde_json::Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     diskwright_base::text::shortened(&text, 60)
 }
 
+/// Parses JSON; errors have the path of the field.
 fn parsed<T: for<'a> Deserialize<'a>>(file: &str, bytes: &[u8]) -> Result<T, ReadError> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let read = serde_path_to_error::deserialize(&mut json);
     let damaged = |place: String, error: &serde_json::Error| {
-        // the position has its own place in the message
+        // the position is in its own part of the message
         let text = error.to_string();
         let because = text.rsplit_once(" at line ").map_or(text.as_str(), |(because, _)| because).to_owned();
         ReadError::Damaged { file: file.into(), line: error.line(), column: error.column(), place, because }
@@ -227,7 +230,7 @@ fn parsed<T: for<'a> Deserialize<'a>>(file: &str, bytes: &[u8]) -> Result<T, Rea
 pub(crate) mod tests {
     use super::*;
 
-    /// A small result, made by this very program.
+    /// A small result.
     pub fn sample() -> ProbeDocument {
         let run = RunResult { name: "one".into(), engine: "fake".into(), ..RunResult::default() };
         ProbeDocument {

@@ -1,19 +1,19 @@
-//! What a result says of its circumstances: the device, the machine, the script, what
-//! the suite found out, and what became of the profile.
+//! Circumstances in a result: the device, the machine, the script, the findings
+//! of the suite, and the profile.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A device and the machine that it was measured in.
+/// A device and the machine in which it was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeviceFacts {
-    /// Kernel name of the block device, of the one below a file too; empty
-    /// where there is none (a network filesystem).
+    /// Kernel name of the block device, or of the one below a file; empty
+    /// if there is none (a network filesystem).
     pub name: String,
-    /// What it is known again by (see [`diskwright_base::ceiling::keys`]); of a file without a
-    /// block device below, what its filesystem is known by. Empty for memory.
+    /// Key by which it is recognised (see [`diskwright_base::ceiling::keys`]); for a file without a
+    /// block device below, the key of its filesystem. Empty for memory.
     pub key: String,
     /// Model.
     pub model: Option<String>,
@@ -27,11 +27,11 @@ pub struct DeviceFacts {
     pub scheduler: Option<String>,
     /// `write back` or `write through`.
     pub write_cache: Option<String>,
-    /// Requests that the block layer queues at most.
+    /// Largest number of requests that the block layer queues.
     pub queue_requests: Option<u32>,
     /// Largest request before the block layer splits it, bytes.
     pub max_request_bytes: Option<u64>,
-    /// Filesystem of a file: type, where it is mounted, its options.
+    /// Type of the filesystem of a file.
     pub filesystem: Option<String>,
     /// Mount point.
     pub mount: Option<String>,
@@ -45,7 +45,7 @@ pub struct DeviceFacts {
     pub processors: u32,
 }
 
-/// Circumstances. What could not be read is missing, never empty.
+/// Circumstances of the machine. Unreadable values are missing, never empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProbeMachine {
@@ -65,7 +65,7 @@ pub struct ProbeMachine {
     pub io_limits: Vec<String>,
 }
 
-/// Whose script it is.
+/// Format of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScriptFormat {
@@ -75,82 +75,84 @@ pub enum ScriptFormat {
     ResponseProbe,
 }
 
-/// A file that was read.
+/// A script file that was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScriptFile {
-    /// As it was named.
+    /// Path as the user named it.
     pub path: String,
-    /// What it said.
+    /// Its content.
     pub text: String,
 }
 
-/// Something that is not done as the script says, and makes no other load.
+/// A setting of the script that is not applied, without effect on the load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScriptNote {
     /// The file.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// What it is.
+    /// Description.
     pub text: String,
 }
 
-/// What a result keeps of its script: enough to run it again.
+/// The script in a result: enough to run it again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScriptFacts {
-    /// Whose it is.
+    /// Format of the script.
     pub format: ScriptFormat,
-    /// The files and what they say.
+    /// The files with their content.
     pub files: Vec<ScriptFile>,
-    /// What was not done as they say.
+    /// Settings that were not applied.
     pub notes: Vec<ScriptNote>,
 }
 
-/// Something that a suite found out, in words and as a number.
+/// A finding of a suite, as a sentence and as a number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SuiteRemark {
     /// Short name for programs: `knee_bytes`, `rotation_s`.
     pub id: String,
-    /// The sentence.
+    /// Sentence for users.
     pub text: String,
-    /// The number in it, where there is one.
+    /// The number in it, if there is one.
     pub value: Option<f64>,
-    /// Its unit, as the catalogue names units.
+    /// Its unit, by its name in the catalogue.
     pub unit: Option<String>,
 }
 
 impl SuiteRemark {
-    /// What stands between the number and the sentence: one that goes on from it needs no colon (`6 of 15 runs`).
+    /// Returns the separator between the number and the sentence. A sentence that continues the number needs no colon
+    /// (`6 of 15 runs`).
     pub fn between(&self) -> &'static str {
         if self.text.starts_with("of ") { " " } else { ": " }
     }
 }
 
-/// What a suite is, for people.
+/// Description of a suite for users.
 #[derive(Clone, Copy, Debug)]
 pub struct SuiteText {
     /// Name on the command line.
     pub id: &'static str,
-    /// What it measures, in a line.
+    /// Measured quantity, in one line.
     pub title: &'static str,
-    /// What it shows, and where it is from.
+    /// Explanation and origin.
     pub explain: &'static str,
-    /// What a good result looks like.
+    /// Description of a good result.
     pub good: &'static str,
 }
 
-/// What became of a measurement as the device's profile.
+/// Result of storing a measurement as the device's profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProfileUpdate {
-    /// Where it is kept; `null` where it is not.
+    /// File in which it is stored; `null` if it is not.
     pub file: Option<String>,
-    /// Why it is not kept, or what is to be said of it.
+    /// Reasons why it is not stored, or remarks about it.
+    #[serde(rename = "because")]
     pub because: Vec<String>,
 }
 
 impl ProfileUpdate {
-    /// The same for people: a sentence, and what is to be said of it. No sentence where there is nothing to say.
+    /// Returns a sentence for users and the remarks; an empty sentence if there is nothing to report.
     pub fn words(&self) -> (&'static str, &[String]) {
         let said = match (&self.file, self.because.as_slice()) {
             (Some(_), []) => "Saved as the device profile that `why` uses.",

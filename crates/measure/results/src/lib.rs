@@ -1,8 +1,8 @@
-//! Results of the probe, as they are kept, read and compared. Nothing here measures.
+//! Results of the probe: storing, reading and comparing. Nothing here measures.
 //!
-//! Reading order: `pattern` (what was asked), `result` (what a run gave), `facts` (the
-//! circumstances), `document` (the result file), `compare` and `circumstances` (which
-//! differences between results are real, and what else differed).
+//! Reading order: `pattern` (the requested load), `result` (the result of a run), `facts` (the
+//! circumstances), `document` (the result file), `compare` and `circumstances` (real
+//! differences between results, and other differences).
 
 pub mod circumstances;
 pub mod compare;

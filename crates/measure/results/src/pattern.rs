@@ -1,53 +1,54 @@
-//! What is asked of a target: one [`Pattern`] is one run's load.
+//! Load of a run: one [`Pattern`] describes all its requests.
 
 use std::time::Duration;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Where requests go.
+/// Distribution of the requests over the range.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "place")]
 pub enum Placement {
-    /// One after another from the start, and again from the start at the end.
+    /// Consecutive from the start, and from the start again after the end.
     /// Each stream has its own part of the range.
     Sequential {
-        /// How many streams take turns.
-        #[serde(default = "one")]
+        /// Number of streams that take turns.
+        #[serde(default = "default_one")]
         streams: u32,
     },
-    /// Anywhere with the same likelihood.
+    /// Uniformly random.
     Uniform,
-    /// Around a point, as Response Probe's FILESEEK says: mean and standard
-    /// deviation as shares of the range; what falls outside is drawn again.
+    /// Normally distributed around a point, as by Response Probe's FILESEEK: mean and
+    /// standard deviation are shares of the range; values outside are drawn again.
     Normal {
         /// The point, 0 to 1.
         mean: f64,
-        /// Standard deviation, shares of the range.
+        /// Standard deviation, as a share of the range.
         deviation: f64,
     },
-    /// Few places often, by Zipf's law with this exponent (0 is uniform, 0.99 is
-    /// a usual web or key-value load); the places are scattered over the range.
+    /// Few popular places, by Zipf's law with this exponent (0 is uniform, 0.99 is
+    /// typical of web or key-value loads); the places are scattered over the range.
     Zipf {
         /// Exponent, at least 0 and not 1.
         theta: f64,
     },
-    /// Few places often, by Pareto's law as fio has it: of the places in the order
-    /// in which they are wanted, one at `u^(ln h / ln (1 - h))` with `u` drawn
-    /// evenly, so that a share `h` of them gets a share `1 - h` of the requests;
+    /// Few popular places, by Pareto's law as in fio: of the places ordered by
+    /// popularity, the one at `u^(ln h / ln (1 - h))` with a uniformly random
+    /// `u`, so that a share `h` of them gets a share `1 - h` of the requests;
     /// scattered over the range.
     Pareto {
         /// The share h, between 0 and 1.
         power: f64,
     },
-    /// Each request this many bytes behind the one before.
+    /// Each request begins this many bytes after the previous one.
     Strided {
         /// Bytes from start to start.
         stride_bytes: u64,
     },
 }
 
-fn one() -> u32 {
+/// Default of counts whose smallest value is 1.
+fn default_one() -> u32 {
     1
 }
 
@@ -59,66 +60,65 @@ fn is_false(word: &bool) -> bool {
     !word
 }
 
-/// When requests are made.
+/// Timing of the requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "loop")]
 pub enum Pace {
-    /// So many outstanding at all times. Latency counts from the moment of
-    /// submission, so what a stalled device makes others wait is hidden.
+    /// A fixed number of requests in flight. Latency counts from submission, so
+    /// the waiting that a stalled device causes for other requests is hidden.
     Closed {
-        /// Requests outstanding.
+        /// Queue depth.
         depth: u32,
     },
-    /// So many users; each asks, waits for the answer, thinks, asks again.
+    /// A number of users; each submits a request, waits for the completion, thinks, and repeats.
     Users {
-        /// How many.
+        /// Number of users.
         users: u32,
         /// Mean time between an answer and the next request, seconds.
         think_s: f64,
-        /// Think times are drawn from an exponential distribution; fixed otherwise.
+        /// True for exponentially distributed think times, false for fixed ones.
         random: bool,
     },
-    /// So many users in Response Probe's cycles: each thinks, makes some requests
-    /// one after another, computes, and begins again.
+    /// A number of users in Response Probe's cycles: each thinks, makes some consecutive
+    /// requests, computes, and repeats.
     Cycles {
-        /// How many.
+        /// Number of users.
         users: u32,
-        /// Time of thinking in a cycle, seconds.
+        /// Think time in a cycle, seconds.
         think_s: NormalSpread,
-        /// Requests in a cycle.
+        /// Number of requests in a cycle.
         requests: NormalSpread,
         /// Processor time in a cycle, seconds.
         compute_s: NormalSpread,
     },
-    /// So many requests a second, whatever the device does. Latency counts
-    /// from the intended start, so a stall shows in every request that it made late.
+    /// A fixed rate, whatever the device does. Latency counts from the
+    /// intended start, so a stall shows in every request that it delays.
     Open {
-        /// Requests a second.
+        /// Requests per second.
         rate_per_s: f64,
-        /// Poisson arrivals; evenly spaced otherwise.
+        /// True for Poisson arrivals, false for evenly spaced ones.
         poisson: bool,
     },
 }
 
-/// A quantity that is drawn anew each time, from a normal distribution (see
-/// `draw::bell` of the probe).
+/// A quantity that is drawn each time from a normal distribution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NormalSpread {
     /// Mean.
     pub mean: f64,
-    /// Deviation as Response Probe takes it; 0 is a fixed quantity.
+    /// Deviation as defined by Response Probe; 0 is a fixed quantity.
     #[serde(default)]
     pub deviation: f64,
 }
 
 impl NormalSpread {
-    /// The same each time.
+    /// Creates a fixed quantity.
     pub fn fixed(mean: f64) -> NormalSpread {
         NormalSpread { mean, deviation: 0.0 }
     }
 
-    fn is_sound(&self, most: f64) -> bool {
-        (0.0..=most).contains(&self.mean) && (0.0..=most).contains(&self.deviation)
+    fn is_sound(&self, max: f64) -> bool {
+        (0.0..=max).contains(&self.mean) && (0.0..=max).contains(&self.deviation)
     }
 }
 
@@ -132,30 +132,30 @@ pub enum MixStep {
     Write,
 }
 
-/// What makes a write durable.
+/// Method of making writes durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durable {
-    /// Nothing: the device's cache may hold it.
+    /// None: the data may stay in the device's cache.
     #[default]
     No,
-    /// fdatasync after each write; the pair counts as one request.
+    /// fdatasync after each write; both together count as one request.
     Fdatasync,
     /// fsync after each write.
     Fsync,
-    /// O_DSYNC: each write returns when it is durable.
+    /// O_DSYNC: each write returns when its data is durable.
     Dsync,
 }
 
-/// One run's load.
+/// Load of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pattern {
     /// Name in the results, such as `depth-8`.
     pub name: String,
-    /// Where requests go.
+    /// Distribution of the requests over the range.
     #[serde(flatten)]
     pub placement: Placement,
-    /// When they are made.
+    /// Timing of the requests.
     #[serde(flatten)]
     pub pace: Pace,
     /// Sizes with their weights, bytes; one entry is a fixed size.
@@ -163,54 +163,54 @@ pub struct Pattern {
     pub sizes: Vec<(u32, f64)>,
     /// Share of reads, 0 to 1.
     pub read_share: f64,
-    /// Offsets are multiples of this, bytes; 0 is the size of the request.
+    /// Alignment of offsets, bytes; 0 means the size of the request.
     pub align_bytes: u64,
-    /// First byte of the range.
+    /// Offset of the range, bytes.
     pub from_bytes: u64,
-    /// Length of the range; `None` is up to the end of the target.
+    /// Length of the range, bytes; `None` is up to the end of the target.
     pub range_bytes: Option<u64>,
-    /// Through the page cache, to measure it on purpose.
+    /// True to measure through the page cache.
     pub buffered: bool,
-    /// Where buffered: what the cache holds from before stays in it.
+    /// True to keep the content of the page cache from before; only for buffered runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub warm: bool,
-    /// What makes writes durable.
+    /// Method of making writes durable.
     pub durable: Durable,
-    /// Time before measuring.
+    /// Ramp time before measuring.
     #[serde(rename = "ramp_s", with = "seconds")]
     pub ramp: Duration,
-    /// Time measured.
+    /// Measured time.
     #[serde(rename = "lasts_s", with = "seconds")]
     pub lasts: Duration,
-    /// Seed of everything that is drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Sizes of writes where they differ from those of reads.
+    /// Sizes of writes with their weights, if they differ from those of reads.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "sizes")]
     pub write_sizes: Vec<(u32, f64)>,
-    /// Reads and writes come in this order, again and again; by `read_share` where it is empty.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Repeated order of reads and writes; if it is empty, `read_share` decides.
+    #[serde(rename = "turns", default, skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<MixStep>,
-    /// Requests that follow one another from each place; 0 and 1 are every one at a place of its own.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
+    /// Number of consecutive requests at each place; 0 and 1 mean that every request has a new place.
+    #[serde(default = "default_one", skip_serializing_if = "is_one")]
     pub run_requests: u32,
-    /// Sequential reads and writes each go along a line of their own.
-    #[serde(default, skip_serializing_if = "is_false")]
+    /// True if sequential reads and writes each have their own position.
+    #[serde(rename = "apart", default, skip_serializing_if = "is_false")]
     pub apart: bool,
-    /// Places are scattered over the range, so that wanted ones do not lie side by side.
+    /// True to scatter places over the range, so that popular ones are not adjacent.
     #[serde(default, skip_serializing_if = "is_false")]
     pub scattered: bool,
-    /// Only each so many-th write of a lane is made durable; 0 and 1 are each.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
+    /// Interval of writes of a worker after which one is made durable; 0 and 1 mean every write.
+    #[serde(default = "default_one", skip_serializing_if = "is_one")]
     pub sync_every: u32,
-    /// Ends when so much was asked for after the ramp, bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Number of bytes requested after the ramp at which the run ends.
+    #[serde(rename = "most_bytes", default, skip_serializing_if = "Option::is_none")]
     pub most_bytes: Option<u64>,
-    /// Most requests under way in an open loop; those that come late wait, and their wait counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Largest number of requests in flight in an open loop; later ones wait, and their wait counts.
+    #[serde(rename = "most_outstanding", default, skip_serializing_if = "Option::is_none")]
     pub most_outstanding: Option<u32>,
 }
 
-/// Durations in files are seconds; a hundred days keep their nanoseconds.
+/// Durations are seconds in files, which keep the nanoseconds of a hundred days.
 mod seconds {
     use super::*;
 
@@ -223,7 +223,7 @@ mod seconds {
     }
 }
 
-/// Sizes in files are objects with names.
+/// Sizes are objects with names in files.
 mod sizes {
     use super::*;
 
@@ -243,7 +243,7 @@ mod sizes {
 }
 
 impl Pattern {
-    /// Random reads of one size at a depth, the most usual measurement.
+    /// Creates random reads of one size at a queue depth, the most common measurement.
     pub fn random_reads(size: u32, depth: u32) -> Pattern {
         Pattern {
             name: format!("random-read-{size}-depth-{depth}"),
@@ -271,19 +271,19 @@ impl Pattern {
         }
     }
 
-    /// Largest request, bytes.
+    /// Returns the size of the largest request, bytes.
     pub fn largest(&self) -> u32 {
         self.sizes.iter().chain(&self.write_sizes).map(|s| s.0).max().unwrap_or(0)
     }
 
-    /// True when it writes anything.
+    /// Returns true if it contains writes.
     pub fn writes(&self) -> bool {
         if self.turns.is_empty() { self.read_share < 1.0 } else { self.turns.contains(&MixStep::Write) }
     }
 
-    /// What is wrong with it, in a sentence; `None` where nothing is.
-    /// `sector` is the target's smallest unit, bytes; `room` its size.
-    pub fn fault(&self, sector: u64, room: u64) -> Option<String> {
+    /// Describes the first fault in a sentence; `None` if the pattern is valid.
+    /// `sector` is the target's smallest unit, bytes; `target_bytes` its size.
+    pub fn fault(&self, sector: u64, target_bytes: u64) -> Option<String> {
         let mut sizes = self.sizes.iter().chain(&self.write_sizes);
         if self.sizes.is_empty() || sizes.any(|(s, w)| *s == 0 || !w.is_finite() || *w <= 0.0) {
             return Some("request sizes and their weights must be more than 0".into());
@@ -291,23 +291,23 @@ impl Pattern {
         if !(0.0..=1.0).contains(&self.read_share) {
             return Some(format!("read share {} is not between 0 and 1", self.read_share));
         }
-        let odd = |bytes: u64| !self.buffered && sector > 0 && !bytes.is_multiple_of(sector);
-        if let Some((size, _)) = self.sizes.iter().chain(&self.write_sizes).find(|(s, _)| odd(u64::from(*s))) {
+        let is_unaligned = |bytes: u64| !self.buffered && sector > 0 && !bytes.is_multiple_of(sector);
+        if let Some((size, _)) = self.sizes.iter().chain(&self.write_sizes).find(|(s, _)| is_unaligned(u64::from(*s))) {
             return Some(format!("requests of {size} bytes are not a multiple of the sector of {sector} bytes"));
         }
-        if odd(self.align_bytes) || odd(self.from_bytes) {
+        if is_unaligned(self.align_bytes) || is_unaligned(self.from_bytes) {
             return Some(format!("alignment and start must be multiples of the sector of {sector} bytes"));
         }
         if let Placement::Strided { stride_bytes } = self.placement
-            && odd(stride_bytes)
+            && is_unaligned(stride_bytes)
         {
             return Some(format!("a stride of {stride_bytes} bytes is not a multiple of the sector of {sector} bytes"));
         }
-        let range = self.range_bytes.unwrap_or(room.saturating_sub(self.from_bytes));
-        if range < u64::from(self.largest()) || self.from_bytes.saturating_add(range) > room {
+        let range = self.range_bytes.unwrap_or(target_bytes.saturating_sub(self.from_bytes));
+        if range < u64::from(self.largest()) || self.from_bytes.saturating_add(range) > target_bytes {
             let largest = self.largest();
             return Some(format!(
-                "a range of {range} bytes from byte {} with requests of {largest} does not fit into {room}",
+                "a range of {range} bytes from byte {} with requests of {largest} does not fit into {target_bytes}",
                 self.from_bytes
             ));
         }
@@ -320,7 +320,7 @@ impl Pattern {
             }
             Pace::Open { rate_per_s, .. } => !rate_per_s.is_finite() || rate_per_s <= 0.0,
         };
-        if wrong || self.most_outstanding.is_some_and(|most| most == 0 || most > 65_536) {
+        if wrong || self.most_outstanding.is_some_and(|max| max == 0 || max > 65_536) {
             return Some("depth, users and rate must be more than 0 (and at most 65536 requests in flight)".into());
         }
         None

@@ -1,4 +1,4 @@
-//! What a run gave, as it stands in a result file (`diskwright.probe/1`).
+//! Result of a run, as stored in a result file (`diskwright.probe/1`).
 
 use diskwright_base::arithmetic::elapsed_s;
 use diskwright_base::latency::edges;
@@ -7,32 +7,32 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::pattern::Pattern;
 
-/// Latency, seconds. `None` where nothing was measured, and a percentile is
-/// given only where at least ten requests lie above it.
+/// Latency, seconds. `None` if nothing was measured; a percentile exists only
+/// if at least ten requests are above it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Arithmetic mean.
     pub mean: Option<f64>,
     /// Median.
     pub p50: Option<f64>,
-    /// 95 of 100 are faster.
+    /// 95th percentile.
     pub p95: Option<f64>,
-    /// 99 of 100 are faster.
+    /// 99th percentile.
     pub p99: Option<f64>,
-    /// 99.9 of 100 are faster.
+    /// 99.9th percentile.
     pub p999: Option<f64>,
-    /// 99.99 of 100 are faster.
+    /// 99.99th percentile.
     pub p9999: Option<f64>,
-    /// 99.999 of 100 are faster.
+    /// 99.999th percentile.
     pub p99999: Option<f64>,
-    /// The fastest.
+    /// Latency of the fastest request.
     pub min: Option<f64>,
-    /// The slowest.
+    /// Latency of the slowest request.
     pub max: Option<f64>,
 }
 
 impl Latency {
-    /// Of a histogram of nanoseconds.
+    /// Computes the latency from a histogram of nanoseconds.
     pub fn of(histogram: &Histogram) -> Latency {
         let quantile = |share: f64| histogram.percentile(share).map(|ns| ns * 1e-9);
         Latency {
@@ -49,18 +49,18 @@ impl Latency {
     }
 }
 
-/// A step of a distribution of latency: those of `trace` and of logs, so that they can be added up.
+/// A step of a latency distribution, with the edges of `trace` and of logs, so that counts can be added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyStep {
-    /// From so many seconds on.
+    /// Lower edge (included), seconds.
     pub from_s: f64,
-    /// To below so many.
+    /// Upper edge (excluded), seconds.
     pub to_s: f64,
-    /// Requests.
+    /// Number of requests.
     pub count: u64,
 }
 
-/// The steps of a histogram of nanoseconds that have any.
+/// Returns the steps of a histogram of nanoseconds that contain requests.
 pub fn steps_of(histogram: &Histogram) -> Vec<LatencyStep> {
     let step = |(step, count)| {
         let (from, to) = edges(step);
@@ -69,40 +69,41 @@ pub fn steps_of(histogram: &Histogram) -> Vec<LatencyStep> {
     LatencyHistogram::of(histogram).steps().map(step).collect()
 }
 
-/// One direction of a run.
+/// Result of the reads or the writes of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DirectionResult {
-    /// Requests a second.
+    /// Requests per second.
     pub requests_per_s: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_s: f64,
     /// Latency, seconds.
     pub latency_s: Latency,
 }
 
-/// Requests that failed for one reason.
+/// Number of requests that failed for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureCount {
     /// The system's error number.
     pub number: i32,
-    /// What it means.
+    /// Meaning of the error.
+    #[serde(rename = "what")]
     pub what: String,
-    /// How many.
+    /// Number of requests.
     pub count: u64,
 }
 
-/// How late requests started, seconds.
+/// Delay of the requests' starts, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LateStart {
-    /// Mean.
+    /// Mean delay.
     pub mean: f64,
-    /// 99 of 100 started earlier after they were due.
+    /// 99th percentile of the delay.
     pub p99: f64,
-    /// The latest.
+    /// Largest delay.
     pub max: f64,
 }
 
-/// One run.
+/// Result of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
     /// Name in its suite.
@@ -112,13 +113,13 @@ pub struct RunResult {
     /// `closed`, `users`, `open`.
     #[serde(rename = "loop")]
     pub pace: String,
-    /// Requests outstanding, in a closed loop.
+    /// Queue depth, in a closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
-    /// Users, where there are any.
+    /// Number of users, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<u32>,
-    /// Requests a second that were asked for, in an open loop.
+    /// Requested rate in an open loop, requests per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offered_per_s: Option<f64>,
     /// Mean size of a request, bytes.
@@ -127,146 +128,148 @@ pub struct RunResult {
     pub read_share: f64,
     /// Measured time, seconds.
     pub measured_s: f64,
-    /// Requests a second, reads and writes.
+    /// Requests per second, reads and writes.
     pub requests_per_s: f64,
-    /// Bytes a second, reads and writes.
+    /// Bytes per second, reads and writes.
     pub bytes_per_s: f64,
-    /// Latency of both, seconds.
+    /// Latency of reads and writes, seconds.
     pub latency_s: Latency,
-    /// Reads alone, where there were any.
+    /// Result of the reads, if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<DirectionResult>,
-    /// Writes alone, where there were any.
+    /// Result of the writes, if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writes: Option<DirectionResult>,
-    /// Processor time of the probe and the kernel on its behalf, seconds a request.
+    /// Processor time of the probe, including kernel time, seconds per request.
     pub cpu_s_per_request: Option<f64>,
-    /// Share of one processor that this is.
+    /// This processor time as a share of one processor.
     pub cpu_share: Option<f64>,
-    /// Interrupts of the machine less those of clock and network, by request.
+    /// Interrupts of the machine without those of clock and network, per request.
     pub interrupts_per_request: Option<f64>,
-    /// Share of these in all interrupts of the machine.
+    /// These interrupts as a share of all interrupts of the machine.
     #[serde(default)]
     pub interrupt_share: Option<f64>,
-    /// Bytes moved for each such interrupt.
+    /// Bytes transferred per such interrupt.
     pub bytes_per_interrupt: Option<f64>,
-    /// Context switches of the machine, by request.
+    /// Context switches of the machine, per request.
     pub context_switches_per_request: Option<f64>,
-    /// Through the page cache: bytes that the kernel read from disks meanwhile (read-ahead
-    /// included), and the share of what was read that memory answered.
+    /// For buffered runs: bytes that the kernel read from disks during the run, including read-ahead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_read_bytes: Option<f64>,
-    /// See above; 0 where read-ahead brought more than was asked for.
+    /// For buffered runs: share of the read bytes that came from memory; 0 if read-ahead read more than was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_memory_share: Option<f64>,
-    /// Longest time in which a lane got no answer while it had requests outstanding, seconds.
+    /// Longest time without a completion of a worker that had requests in flight, seconds.
     pub longest_silence_s: f64,
-    /// What a closed loop hides: requests that this lane never made because others had not
-    /// come back in the longest silence, at its share of the run's own rate.
+    /// Requests hidden by a closed loop: those that this worker did not make during the longest
+    /// silence, at its share of the run's rate.
     pub hidden_requests: Option<f64>,
-    /// Whether the rate settled down; `None` where the run was too short to say.
+    /// True if the rate became steady; `None` if the run was too short to decide.
     pub steady: Option<bool>,
-    /// Requests that failed, and requests that moved less than asked.
+    /// Number of failed requests.
     pub failed: u64,
-    /// Requests that moved fewer bytes than asked.
+    /// Number of requests that transferred fewer bytes than requested.
+    #[serde(rename = "short")]
     pub short: u64,
-    /// What the system said of those that failed, and how often.
+    /// Errors of the failed requests with their counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FailureCount>,
     /// `io_uring` or `threads`.
     pub engine: String,
-    /// What kept the engine from its best or from what was asked, in sentences.
+    /// Reasons why the engine could not do its best or the requested load, as sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub engine_notes: Vec<String>,
-    /// By how much requests started later than they were due for reasons of
-    /// ours (waking up, serving others); in an open loop this is in their
-    /// latency. Open loops and users only.
+    /// Delays of requests caused by the probe itself (waking up, serving other
+    /// requests); in an open loop they are part of the latency. Only for open
+    /// loops and users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_start_s: Option<LateStart>,
-    /// Requests that were made again because the system said to try again.
+    /// Number of requests that were repeated because the system asked to try again.
     #[serde(default)]
     pub retried: u64,
     /// Requests of an open loop that were due in the measured time and never made, because too
-    /// many were outstanding; they are in no latency.
+    /// many were in flight; they are in no latency.
     #[serde(default)]
     pub unsent: u64,
-    /// Threads.
+    /// Number of worker threads.
+    #[serde(rename = "lanes")]
     pub lanes: u32,
-    /// Requests without an answer when they were given up.
+    /// Number of requests that were abandoned without a completion.
     #[serde(default)]
     pub unanswered: u64,
-    /// How long the oldest of them had been in flight, seconds.
+    /// Time in flight of the oldest of them, seconds.
     #[serde(default)]
     pub unanswered_s: f64,
-    /// It was stopped before its time.
+    /// True if it was stopped early.
     pub stopped: bool,
-    /// Requests in each tenth of a second.
+    /// Number of requests in each tenth of a second.
     pub slices: Vec<u64>,
-    /// Latency at steps of its distribution: share of the requests that took
-    /// at most so many seconds. Steps with fewer than ten requests above are not there.
+    /// Points of the latency distribution: share of the requests, and the seconds that they
+    /// took at most. Points with fewer than ten requests above are omitted.
     #[serde(default)]
     pub distribution: Vec<(f64, f64)>,
-    /// Reads by steps of their latency.
+    /// Number of reads by steps of latency.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read_histogram: Vec<LatencyStep>,
-    /// Writes.
+    /// Number of writes by steps of latency.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub write_histogram: Vec<LatencyStep>,
-    /// How it went over time, of runs of [`LEAST_COURSE`] stretches and more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Course over time, for runs of at least [`LEAST_COURSE`] intervals.
+    #[serde(rename = "course", default, skip_serializing_if = "Option::is_none")]
     pub course: Option<RunTimeline>,
-    /// Seconds that the document's `moving_bytes` take at this rate in requests of this size.
+    /// Time for transferring the document's `moving_bytes` at this rate in requests of this size, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moving_s: Option<f64>,
-    /// Everything that was asked: what the fields above tell in part. `None` in
-    /// files of before there was such a field, and where a newer version asked
-    /// for what this one does not know.
+    /// The complete load, which the fields above contain in part. `None` in
+    /// files from before this field, and for patterns of a newer version that
+    /// this one does not know.
     #[serde(default, deserialize_with = "known_pattern")]
     pub pattern: Option<Pattern>,
     /// Names of the runs that were made at the same time.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(rename = "beside", default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<String>,
-    /// Names of the runs that this one sums up; they were made at the same time.
+    /// Names of the simultaneous runs that this one combines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub combines: Vec<String>,
-    /// What it was made on, where that is not the document's target.
+    /// Target of the run, if it is not the document's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
 }
 
-/// Stretches from which on a run's course is kept.
+/// Smallest number of intervals for which a run's timeline is stored.
 pub const LEAST_COURSE: usize = 10;
 
-/// A run over time, column by column.
+/// Timeline of a run, in columns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunTimeline {
-    /// Ends of the stretches, seconds after measuring began.
+    /// Ends of the intervals, seconds from the start of measuring.
     pub until_s: Vec<f64>,
-    /// Requests a second.
+    /// Requests per second.
     pub requests_per_s: Vec<f64>,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_s: Vec<f64>,
-    /// Mean latency, seconds; `None` where nothing was answered.
+    /// Mean latency, seconds; `None` if nothing was completed.
     pub mean_s: Vec<Option<f64>>,
     /// Longest latency, seconds.
     pub max_s: Vec<Option<f64>>,
 }
 
+/// Deserializes a pattern; `None` if this version does not know it.
 fn known_pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Pattern>, D::Error> {
-    let told = Option::<serde_json::Value>::deserialize(deserializer)?;
-    Ok(told.and_then(|pattern| serde_json::from_value(pattern).ok()))
+    let value = Option::<serde_json::Value>::deserialize(deserializer)?;
+    Ok(value.and_then(|pattern| serde_json::from_value(pattern).ok()))
 }
 
 impl RunResult {
-    /// Seconds that so many bytes take at this run's rate, in requests of its
-    /// size (NT Resource Kit's elapsed times); `None` where nothing was moved.
+    /// Returns the time for transferring `bytes` at this run's rate, in requests of its
+    /// size (elapsed times of the NT Resource Kit), seconds; `None` if nothing was transferred.
     pub fn moving_s(&self, bytes: f64) -> Option<f64> {
         let seconds = elapsed_s(bytes, self.size_bytes, self.requests_per_s);
         Some(seconds).filter(|s| s.is_finite())
     }
 
-    /// The first field that holds what cannot be, and why: for results that
-    /// were read from a file.
+    /// Finds the first field with an impossible value, and describes the fault. Used for results
+    /// that were read from a file.
     pub fn fault(&self) -> Option<(&'static str, String)> {
         let latency = &self.latency_s;
         let fields = [
@@ -320,12 +323,12 @@ mod tests {
     #[test]
     fn exactly_ten_requests_above_a_percentile_are_enough() {
         // 1 - 0.9999 and 1 - 0.99999 are a little less than 0.0001 and 0.00001
-        let of = |count: u64| {
+        let latency_of = |count: u64| {
             let mut histogram = Histogram::new();
             histogram.record_many(1000, count);
             Latency::of(&histogram)
         };
-        assert!(of(100_000).p9999.is_some() && of(99_999).p9999.is_none());
-        assert!(of(1_000_000).p99999.is_some() && of(999_999).p99999.is_none());
+        assert!(latency_of(100_000).p9999.is_some() && latency_of(99_999).p9999.is_none());
+        assert!(latency_of(1_000_000).p99999.is_some() && latency_of(999_999).p99999.is_none());
     }
 }

@@ -1,5 +1,5 @@
-//! A cgroup of a load's own: of version 2 where the memory controller is there, of version 1 elsewhere. It goes with
-//! its load; what a killed one left has its name, holds nobody, and is removed by the next.
+//! Cgroup of a load: version 2 if the memory controller is there, otherwise version 1. It is removed with its load; the
+//! group of a killed load is recognized by its name, is empty, and is removed by the next load.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,25 +12,25 @@ use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use crate::relief::{self, MemoryRelief};
 use crate::{StressError, io};
 
-/// How the names of these cgroups begin.
+/// Prefix of the names of these cgroups.
 const NAME: &str = "diskwright-stress-";
-/// The file of a group that names the controllers that its groups have.
+/// File of a group that lists the controllers delegated to its child groups.
 const SUBTREE: &str = "cgroup.subtree_control";
-/// Controllers of version 1 that a load has a group in: memory has the limit, the others tell what it used.
+/// Controllers of version 1 in which a load has a group: memory has the limit, the others count its usage.
 const CONTROLLERS: [&str; 4] = ["memory", "cpu", "cpuacct", "blkio"];
 
-/// Where cgroups are mounted.
+/// Roots below which cgroups of loads are created.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CgroupPlace {
-    /// The roots: one of version 2, or one for each controller of version 1.
+    /// One root of version 2, or one for each controller of version 1.
     roots: Vec<PathBuf>,
-    /// The root whose groups have a limit of memory.
+    /// Root below which groups can have a memory limit.
     memory: Option<PathBuf>,
     is_unified: bool,
 }
 
 impl CgroupPlace {
-    /// Reads it from a table of mounts (`/proc/self/mounts`).
+    /// Finds the roots in a table of mounts (`/proc/self/mounts`).
     #[must_use]
     pub fn of(mounts: &str) -> CgroupPlace {
         let rows = mounts.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -50,7 +50,8 @@ impl CgroupPlace {
         CgroupPlace { roots, memory: of("memory"), is_unified: false }
     }
 
-    /// That of this machine: below the groups of this process where those have limits, so that they bind a load, too.
+    /// Finds the roots of the host: below the groups of this process if those have limits, so that they bind a load,
+    /// too.
     #[must_use]
     pub fn here() -> CgroupPlace {
         let place = CgroupPlace::of(&mounts::table("/proc/self/mounts"));
@@ -58,12 +59,12 @@ impl CgroupPlace {
         if group::is_limited(machine) { place.within(machine) } else { place }
     }
 
-    /// The same below the groups of this process, on a machine below a folder.
+    /// Moves the roots below the groups of this process, on a host whose root is a folder.
     fn within(self, machine: &Path) -> CgroupPlace {
         let own = |controller: &str| OwnGroup::of(machine, controller);
         if !self.is_unified {
             let folder = |controller: &str| Some(own(controller)?.folder().to_owned());
-            // version 1 limits disks for the processes of a group, and not for groups below it: a load stays in ours
+            // version 1 limits disks for the processes of a group, not for child groups: a load stays in our group
             let below = CONTROLLERS.iter().filter(|controller| **controller != "blkio");
             let mut roots: Vec<PathBuf> = below.filter_map(|controller| folder(controller)).collect();
             roots.sort();
@@ -71,19 +72,19 @@ impl CgroupPlace {
             return CgroupPlace { roots, memory: folder("memory"), is_unified: false };
         }
         let Some(own) = own("memory") else { return self };
-        // a limit of memory can be set below groups that hand this controller on, which none with processes may
+        // a memory limit can be set below groups that delegate this controller; groups with processes cannot delegate
         let hands_on = |folder: &&Path| has_controller(&folder.join(SUBTREE), "memory");
         let memory = own.folders().find(hands_on).map(Path::to_owned).or(self.memory);
         CgroupPlace { roots: vec![own.folder().to_owned()], memory, is_unified: true }
     }
 
-    /// Removes groups that killed loads left, and tells their names.
+    /// Removes groups that killed loads left, and returns their paths.
     #[must_use]
     pub fn sweep(&self) -> Vec<PathBuf> {
         let mut removed = Vec::new();
         let roots = self.roots.iter().chain(self.memory.iter().filter(|memory| !self.roots.contains(memory)));
         for entry in roots.filter_map(|root| fs::read_dir(root).ok()).flatten().flatten() {
-            // a group in which somebody works cannot be removed; that of a load that just begins can, but its maker
+            // a group with processes cannot be removed; the group of a load that is just starting can, but its creator
             // is alive
             let name = entry.file_name().to_string_lossy().into_owned();
             let maker = name.strip_prefix(NAME).and_then(|id| id.parse::<u32>().ok());
@@ -95,10 +96,10 @@ impl CgroupPlace {
         removed
     }
 
-    /// A new group for a load of this process, with a limit of memory where one is asked (bytes).
+    /// Creates a group for a load of this process, with a memory limit if one is given (bytes).
     ///
     /// # Errors
-    /// Where none can be made: the reason.
+    /// The reason why none can be created.
     pub fn group(&self, limit: Option<u64>) -> Result<LoadGroup, StressError> {
         if self.roots.is_empty() {
             return Err(StressError::Unavailable("no cgroups are mounted".into()));
@@ -110,7 +111,7 @@ impl CgroupPlace {
             handed_on: Vec::new(),
             relief: None,
         };
-        // of version 2 it is one group, where there can be a limit if one is asked
+        // version 2: a single group, below the root that allows a limit if one is given
         let roots: &[PathBuf] = match &self.memory {
             Some(memory) if self.is_unified && limit.is_some() => std::slice::from_ref(memory),
             _ => &self.roots,
@@ -118,7 +119,7 @@ impl CgroupPlace {
         for root in roots {
             let folder = root.join(format!("{NAME}{}", std::process::id()));
             if self.is_unified {
-                // it may be given to groups already, or not be ours to give; the limit below tells
+                // may be delegated already, or we may lack the permission; then setting the limit below fails
                 let control = root.join(SUBTREE);
                 let had = has_controller(&control, "memory");
                 if fs::write(&control, "+memory").is_ok() && !had {
@@ -138,20 +139,21 @@ impl CgroupPlace {
     }
 }
 
+/// Returns true if a file lists a controller.
 fn has_controller(list: &Path, controller: &str) -> bool {
     let text = fs::read_to_string(list).unwrap_or_default();
     text.split_whitespace().any(|name| name == controller)
 }
 
-/// A load's group; it is removed with this.
+/// Cgroup of a load, removed on drop.
 #[derive(Debug)]
 pub struct LoadGroup {
     folders: Vec<PathBuf>,
     memory: Option<PathBuf>,
     is_unified: bool,
-    /// Groups of version 2 that have the memory controller for their groups since this one was made.
+    /// Groups of version 2 that delegate the memory controller since this group was created.
     handed_on: Vec<PathBuf>,
-    /// Where it waits for memory instead of being killed.
+    /// Set if the group waits for memory instead of being killed.
     relief: Option<MemoryRelief>,
 }
 
@@ -168,7 +170,7 @@ impl LoadGroup {
         Ok(())
     }
 
-    /// How its load died, if the kernel killed one of its processes for want of memory.
+    /// Returns the reason if the kernel killed a process of the load for lack of memory.
     #[must_use]
     pub fn death(&self) -> Option<&'static str> {
         let file = if self.is_unified { "memory.events" } else { relief::CONTROL };
@@ -176,13 +178,13 @@ impl LoadGroup {
         (relief::value(&text, "oom_kill")? > 0).then_some("killed by the kernel, out of memory in its cgroup")
     }
 
-    /// The files to which a process writes itself to be in the group.
+    /// Returns the `cgroup.procs` files, to which a process writes itself to enter the group.
     #[must_use]
     pub fn doors(&self) -> Vec<PathBuf> {
         self.folders.iter().map(|folder| folder.join("cgroup.procs")).collect()
     }
 
-    /// The file that tells how much memory the group has.
+    /// Returns the file with the memory usage of the group.
     #[must_use]
     pub fn usage_file(&self) -> Option<PathBuf> {
         let name = if self.is_unified { "memory.current" } else { "memory.usage_in_bytes" };
@@ -190,7 +192,7 @@ impl LoadGroup {
     }
 }
 
-/// Whether another load has a group below this one: its limit would go with the controller.
+/// Returns true if another load has a group below this one: it would lose its limit with the controller.
 fn has_loads(root: &Path) -> bool {
     let is_load = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with(NAME);
     fs::read_dir(root).is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(is_load)))
@@ -199,11 +201,11 @@ fn has_loads(root: &Path) -> bool {
 impl Drop for LoadGroup {
     fn drop(&mut self) {
         self.relief = None;
-        // the kernel lets a group go only when its last task is gone, some moments after it was waited for
+        // a group can be removed only when its last task is gone, which may be shortly after it was waited for
         for _ in 0..100 {
             self.folders.retain(|folder| folder.exists() && fs::remove_dir(folder).is_err());
             if self.folders.is_empty() {
-                // the kernel keeps what a group has handed on since
+                // undo the delegation of the memory controller
                 for root in self.handed_on.drain(..).filter(|root| !has_loads(root)) {
                     let _ = fs::write(root.join(SUBTREE), "-memory");
                 }
@@ -214,24 +216,26 @@ impl Drop for LoadGroup {
     }
 }
 
-/// Whether those who need memory in a group of version 1 wait for it.
+/// Returns true if processes of a version 1 group wait for memory instead of being killed.
 fn waits_for_memory(control: &Path) -> bool {
     fs::read_to_string(control).is_ok_and(|text| relief::value(&text, "oom_kill_disable") == Some(1))
 }
 
-/// Puts this process into a group, by its doors.
+/// Moves this process into a group, by its `cgroup.procs` files.
 ///
 /// # Errors
-/// Where the kernel refuses.
-pub fn enter(doors: &[PathBuf]) -> Result<(), StressError> {
-    if doors.iter().any(|door| waits_for_memory(&door.with_file_name(relief::CONTROL))) {
-        // who gives memory to those who wait is the parent: without it they would wait for ever, and hear no signal
-        // but this
+/// If the kernel refuses.
+pub fn enter(procs_files: &[PathBuf]) -> Result<(), StressError> {
+    if procs_files.iter().any(|procs_file| waits_for_memory(&procs_file.with_file_name(relief::CONTROL))) {
+        // the parent raises the limit for waiting processes: without it they would wait forever, and handle no signal
+        // but SIGKILL
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(io(Path::new("parent"), "cannot be followed"))?;
     }
     let before = sched_getaffinity(None).ok();
-    doors.iter().try_for_each(|door| fs::write(door, "0").map_err(io(door, "the group cannot be entered")))?;
-    // a group may have more processors than this program may use: a cpuset of version 2, from which it comes, is left
+    procs_files
+        .iter()
+        .try_for_each(|procs_file| fs::write(procs_file, "0").map_err(io(procs_file, "the group cannot be entered")))?;
+    // leaving a version 2 cpuset may allow more processors than before: restore the previous mask
     let Some(before) = before.filter(|before| sched_getaffinity(None).is_ok_and(|after| after != *before)) else {
         return Ok(());
     };
@@ -268,7 +272,7 @@ mod tests {
         assert!(usage.starts_with(folder.path().join("memory")) && usage.ends_with("memory.usage_in_bytes"));
         let limit = usage.with_file_name("memory.limit_in_bytes");
         assert_eq!(fs::read_to_string(&limit).unwrap(), "1048576");
-        // the kernel's killer is off, and asked how the load died
+        // the kernel's OOM killer is off, and its counter is read
         let control = usage.with_file_name("memory.oom_control");
         assert_eq!(fs::read_to_string(&control).unwrap(), "1");
         assert_eq!(group.death(), None);
@@ -290,7 +294,7 @@ mod tests {
         let group = place.group(None).unwrap();
         assert!(group.doors().len() == 1 && group.usage_file().unwrap().ends_with("memory.current"));
         assert_eq!(CgroupPlace::of("").group(None).unwrap_err().to_string(), "no cgroups are mounted");
-        // the controller was not handed on before, and is not afterwards; a load that goes on keeps it
+        // the controller was not delegated before, and is not afterwards; another running load keeps it
         let control = folder.path().join("all").join(SUBTREE);
         let other = folder.path().join("all").join(format!("{NAME}1"));
         let after = |group: LoadGroup| {
@@ -350,15 +354,15 @@ mod tests {
         assert_eq!(place.memory, Some(top.join("memory/a")));
     }
 
-    /// Where this test's own program, begun again, finds its door and how many MiB it shall fill.
+    /// Environment variable that tells a child of this test how many MiB to fill, and its `cgroup.procs` file.
     const CHILD: &str = "DISKWRIGHT_TEST_GROUP";
 
-    /// A process in a group of this machine that needs so much memory: whether it got it.
+    /// Runs a process in a group of this host that needs `mib` MiB; returns true if it got them.
     fn in_a_group(group: &LoadGroup, mib: usize) -> bool {
-        let door = group.memory.as_ref().unwrap().join("cgroup.procs");
+        let procs_file = group.memory.as_ref().unwrap().join("cgroup.procs");
         let name = "cgroup::tests::a_group_of_version_1_waits_for_memory_and_a_death_has_its_reason";
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", name]).env(CHILD, format!("{mib} {}", door.display()));
+        child.args(["--exact", name]).env(CHILD, format!("{mib} {}", procs_file.display()));
         child.output().unwrap().status.success()
     }
 
@@ -366,36 +370,36 @@ mod tests {
     fn a_group_of_version_1_waits_for_memory_and_a_death_has_its_reason() {
         const LIMIT: u64 = 32 << 20;
         if let Ok(text) = std::env::var(CHILD) {
-            let (mib, door) = text.split_once(' ').unwrap();
-            enter(&[door.into()]).unwrap();
+            let (mib, procs_file) = text.split_once(' ').unwrap();
+            enter(&[procs_file.into()]).unwrap();
             std::hint::black_box(vec![1_u8; mib.parse::<usize>().unwrap() << 20]);
             return;
         }
         let place = CgroupPlace::here();
         let has_swap = fs::read_to_string("/proc/swaps").is_ok_and(|swaps| swaps.lines().count() > 1);
-        let made = if place.is_unified || has_swap { None } else { place.group(Some(LIMIT)).ok() };
-        let Some(group) = made.filter(|group| group.relief.is_some()) else {
+        let created = if place.is_unified || has_swap { None } else { place.group(Some(LIMIT)).ok() };
+        let Some(group) = created.filter(|group| group.relief.is_some()) else {
             eprintln!("skipped: no group of version 1 can be made here, or there is swap space");
             return;
         };
-        // half as much again as there is: it waits until the limit is raised
+        // 1.5 times the limit: it waits until the limit is raised
         assert_eq!((in_a_group(&group, 48), group.death()), (true, None));
         let limit = fs::read_to_string(group.memory.as_ref().unwrap().join(relief::LIMIT)).unwrap();
         let limit: u64 = limit.trim().parse().unwrap();
         assert!(limit > LIMIT && limit <= 2 * LIMIT, "{limit}");
-        // four times as much is too much
+        // four times the limit is too much
         assert!(!in_a_group(&group, 128));
         assert_eq!(group.death(), Some("killed by the kernel, out of memory in its cgroup"));
     }
 
-    /// It sets this test's thread alone.
+    /// The death signal is set for this test's thread only.
     #[test]
     fn who_may_wait_for_memory_ends_with_the_one_who_gives_it() {
         let folder = tempfile::tempdir().unwrap();
-        let door = folder.path().join("cgroup.procs");
+        let procs_file = folder.path().join("cgroup.procs");
         let entered = |control: &str| {
             fs::write(folder.path().join("memory.oom_control"), control).unwrap();
-            enter(std::slice::from_ref(&door)).unwrap();
+            enter(std::slice::from_ref(&procs_file)).unwrap();
             rustix::process::parent_process_death_signal().unwrap()
         };
         std::thread::scope(|scope| {
@@ -407,7 +411,7 @@ mod tests {
         });
     }
 
-    /// A cpuset of version 1 takes single threads: this test's is alone in it.
+    /// A version 1 cpuset accepts single threads: it contains only this test's thread.
     #[test]
     fn who_enters_a_group_uses_no_more_processors_than_before() {
         let top = Path::new("/sys/fs/cgroup/cpuset");
@@ -427,7 +431,7 @@ mod tests {
             Ok((before, sched_getaffinity(None)?))
         };
         let outcome = std::thread::scope(|scope| scope.spawn(within).join());
-        // the thread may still be on its way out of it
+        // the thread may not have left it yet
         for _ in 0..100 {
             if fs::remove_dir(&narrow).is_ok() {
                 break;

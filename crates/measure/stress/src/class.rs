@@ -1,4 +1,4 @@
-//! The classes of load, as `classes.toml` has them.
+//! Classes of load, read from `classes.toml`.
 
 use diskwright_base::words::nearest;
 use diskwright_base::{Problems, toml_reader};
@@ -10,54 +10,58 @@ use crate::StressError;
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct StressClass {
-    /// What people type.
+    /// Name on the command line.
     pub id: String,
-    /// In a few words.
+    /// Short title.
     pub title: String,
-    /// What it does.
+    /// Description of the load.
+    #[serde(rename = "loads")]
     pub loads: String,
-    /// What a level of 100 % is.
+    /// Meaning of a level of 100 %.
+    #[serde(rename = "full")]
     pub full: String,
-    /// Unit of that: `processors`, `per_s`, `bytes_per_s` or `fraction`.
+    /// Unit of the level: `processors`, `per_s`, `bytes_per_s` or `fraction`.
     pub unit: String,
-    /// The verdicts that are right; more than one where the parts of a machine that it fills are more than one.
+    /// Correct verdicts; several if it saturates several parts of a host.
+    #[serde(rename = "expect")]
     pub expect: Vec<String>,
-    /// Verdicts that are right too where the processors are full: they saturated before what is loaded did.
-    #[serde(default)]
+    /// Verdicts that are also correct if the processors are full: they saturated before the loaded part did.
+    #[serde(default, rename = "or_if_processors_full")]
     pub or_if_processors_full: Vec<String>,
-    /// The finding that must be there.
-    #[serde(default)]
+    /// Finding that must be reported.
+    #[serde(default, rename = "rule")]
     pub rule: Option<String>,
-    /// What some program must be reported to wait for.
-    #[serde(default)]
+    /// Wait reason that must be reported for some program.
+    #[serde(default, rename = "waits")]
     pub waits: Option<String>,
-    /// What `why` should say, in words.
+    /// Expected output of `why`, in words.
+    #[serde(rename = "says")]
     pub says: String,
-    /// The level at which it is tried, per cent.
-    #[serde(default = "hundred")]
+    /// Level at which it is verified, percent.
+    #[serde(default = "hundred", rename = "level")]
     pub level: u32,
-    /// The highest level that makes sense, per cent.
-    #[serde(default = "hundred")]
+    /// Highest level that makes sense, percent.
+    #[serde(default = "hundred", rename = "most_level")]
     pub most_level: u32,
-    /// How long it runs before its most is measured, milliseconds.
+    /// Warm-up before its maximum is measured, milliseconds.
     #[serde(default = "half_a_second")]
     pub warm_up_ms: u64,
-    /// Processors that it takes at least.
-    #[serde(default)]
+    /// Smallest number of processors.
+    #[serde(default, rename = "processors")]
     pub processors: usize,
-    /// Memory, MiB.
+    /// Memory that it takes, MiB.
     #[serde(default)]
     pub memory_mib: u64,
-    /// Limit of its cgroup's memory, MiB; 0 where it has none.
+    /// Memory limit of its cgroup, MiB; 0: none.
     #[serde(default)]
     pub limit_mib: u64,
-    /// Room for files, MiB.
+    /// Size of its files, MiB.
     #[serde(default)]
     pub file_mib: u64,
-    /// Swap space, MiB.
+    /// Swap space that it needs, MiB.
     #[serde(default)]
     pub swap_mib: u64,
-    /// Whether it takes io_uring.
+    /// True if it needs io_uring.
     #[serde(default)]
     pub needs_ring: bool,
 }
@@ -70,14 +74,14 @@ fn half_a_second() -> u64 {
     500
 }
 
-/// The file's root.
+/// Root of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ClassesFile {
     class: Vec<StressClass>,
 }
 
-/// All classes, in the order in which they are tried.
+/// Reads all classes, in the order in which they are verified.
 ///
 /// # Errors
 /// Mistakes in the table, by line.
@@ -85,10 +89,10 @@ pub fn classes() -> Result<Vec<StressClass>, Problems> {
     toml_reader::read::<ClassesFile>("classes.toml", include_str!("classes.toml")).map(|file| file.class)
 }
 
-/// The class of a name.
+/// Finds the class with a name.
 ///
 /// # Errors
-/// Names the nearest, and all.
+/// Names the nearest class, and all classes.
 pub fn find(name: &str) -> Result<StressClass, StressError> {
     let all = classes().map_err(|problems| StressError::Usage(problems.to_string()))?;
     if let Some(class) = all.iter().find(|class| class.id == name) {
@@ -98,7 +102,7 @@ pub fn find(name: &str) -> Result<StressClass, StressError> {
     let named: Vec<&str> = all.iter().filter(|class| class.expects(name)).map(|class| class.id.as_str()).collect();
     let near = match nearest(name, ids.iter().copied()) {
         Some(near) => format!(" (did you mean `{near}`?)"),
-        // who wants to see a verdict types its name
+        // the name may be that of an expected verdict
         None if !named.is_empty() => format!(" (`why` should say {name} for {})", named.join(", ")),
         None => String::new(),
     };
@@ -106,29 +110,29 @@ pub fn find(name: &str) -> Result<StressClass, StressError> {
 }
 
 impl StressClass {
-    /// Room that its files and its swap space take, bytes.
+    /// Disk space for its files and its swap space, bytes.
     #[must_use]
     pub fn room(&self) -> u64 {
         (self.file_mib + self.swap_mib) << 20
     }
 
-    /// Whether a verdict is right whatever the processors do.
+    /// Returns true if a verdict is correct whatever the processors do.
     #[must_use]
     pub fn expects(&self, verdict: &str) -> bool {
         self.expect.iter().any(|expected| expected == verdict)
     }
 
-    /// A level as a share of 1.
+    /// Converts a level to a share of 1.
     ///
     /// # Errors
-    /// Levels that this class cannot have.
+    /// If the class does not support the level.
     pub fn share(&self, level: u32) -> Result<f64, StressError> {
         if level == 0 || level > 100 {
             return Err(StressError::Usage(format!("level {level} %: expected 1 to 100 %")));
         }
         if level > self.most_level {
-            let (most, id) = (self.most_level, &self.id);
-            return Err(StressError::Usage(format!("level {level} %: {id} allows at most {most} %")));
+            let (max, id) = (self.most_level, &self.id);
+            return Err(StressError::Usage(format!("level {level} %: {id} allows at most {max} %")));
         }
         Ok(f64::from(level) / 100.0)
     }
@@ -154,12 +158,12 @@ mod tests {
         assert_eq!(ids.len(), all.len());
     }
 
-    /// A maximum that moves needs room below it; a verdict that needs all of a part needs 100 %.
+    /// A maximum that fluctuates needs headroom; a verdict that needs a saturated part needs 100 %.
     #[test]
     fn levels_leave_room_where_the_maximum_moves() {
         let level = |id: &str| find(id).unwrap().level;
-        for (id, most) in [("paging", 60), ("memory-limit", 80), ("file-cache", 80), ("disk-random", 80)] {
-            assert!(level(id) <= most, "{id}");
+        for (id, max) in [("paging", 60), ("memory-limit", 80), ("file-cache", 80), ("disk-random", 80)] {
+            assert!(level(id) <= max, "{id}");
         }
         assert!(level("network") < 100);
         for id in ["processor", "one-thread", "memory-bandwidth", "disk-sequential", "completions"] {

@@ -1,10 +1,10 @@
-//! Known load: each class loads one part of a machine, at a settled share of what that part can do, so that what the
-//! diagnosis should say is known beforehand.
+//! Known load: each class loads one part of a host, at a set share of the part's maximum, so that the correct verdict
+//! of the diagnosis is known beforehand.
 //!
-//! Reading order: `class` (the classes are data, in `classes.toml`), `loads` (what each does, as small steps of
-//! workers), `pace` (how a share is held), `run` (what is the most, and then the share of it). Around a load stand
-//! `cgroup` (its own), `relief` (more memory for a group that waits for it), `swap` (a swap file, where a class needs
-//! one) and `safety` (when it stops by itself).
+//! Reading order: `class` (classes as data, in `classes.toml`), `loads` (their workers, which do small steps), `pace`
+//! (holding a share of the maximum), `run` (measuring the maximum, and running at a share of it). Around a load:
+//! `cgroup` (its cgroup), `memory_relief` (more memory for a group that waits for it), `swap` (a swap file, if a class
+//! needs one) and `safety` (conditions that stop a load).
 //!
 //! Unsafe code: none.
 
@@ -21,36 +21,36 @@ pub mod swap;
 
 use std::path::{Path, PathBuf};
 
-/// Why a load was not made, or ended.
+/// Error of a load.
 #[derive(Debug, thiserror::Error)]
 pub enum StressError {
-    /// The request contradicts itself or the machine: said before anything is written.
+    /// The request contradicts itself or the host; reported before anything is written.
     #[error("{0}")]
     Usage(String),
-    /// This machine cannot make the load.
+    /// The load is impossible on this host.
     #[error("{0}")]
     Unavailable(String),
-    /// The system refused.
+    /// An operating system call failed.
     #[error("{}: {what}: {source}", .path.display())]
     Io {
-        /// The file or folder, or what stands for it.
+        /// The file or folder, or a name in its place.
         path: PathBuf,
-        /// What was tried.
+        /// Description of the failed operation.
         what: &'static str,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// The files of work.
+    /// Error of a work file.
     #[error(transparent)]
     Work(#[from] diskwright_workload::WorkError),
 }
 
-/// The system starts no more threads.
+/// Creates the error for a thread that cannot be started.
 pub(crate) fn no_thread(source: std::io::Error) -> StressError {
     io(Path::new("threads"), "no more can be started")(source)
 }
 
-/// Names the file in an error of the system.
+/// Adds the path and the failed operation to an error of the system.
 pub(crate) fn io<E: Into<std::io::Error>>(path: &Path, what: &'static str) -> impl FnOnce(E) -> StressError + use<E> {
     let path = path.to_path_buf();
     move |source| StressError::Io { path, what, source: source.into() }

@@ -1,34 +1,34 @@
-//! How a share of the most is held: a worker does small steps, and rests while it is ahead of its schedule.
+//! Pace of a worker: it does small steps, and rests while it is ahead of its schedule.
 //!
-//! What is late is caught up, so that the mean is held, not the rate of a moment. A worker that is never ahead never
+//! Delays are caught up, so that the mean rate is held, not the momentary rate. A worker that is never ahead never
 //! rests: that is 100 %.
 
 use std::time::Duration;
 
-/// The longest rest, so that a worker sees soon that it should stop.
+/// Longest rest, so that a worker notices soon that it should stop.
 const LONGEST_REST: Duration = Duration::from_millis(20);
 
-/// The schedule of one worker.
+/// Schedule of a worker.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WorkPace {
-    /// What is due, units a second; infinite for as fast as it goes.
+    /// Target rate, units per second; infinite for the maximum.
     pub per_s: f64,
-    /// Whether a step counts from its begin. Below 100 % it does: else all workers begin one as soon as one is due, and
-    /// many slow ones are far ahead before the first has ended. At 100 % as many as there are shall work at once.
+    /// True if a step counts from its start. So it is below 100 %: otherwise all workers would start a step as soon as
+    /// one is due, and many slow ones would be far ahead before the first had ended. At 100 % all workers work at once.
     pub counts_begun: bool,
 }
 
 impl WorkPace {
-    /// As fast as it goes.
+    /// No limit: as fast as possible.
     pub const FREE: WorkPace = WorkPace { per_s: f64::INFINITY, counts_begun: false };
 
-    /// So many units a second, which are this share of the most.
+    /// Creates the pace for a rate that is this share of the maximum.
     #[must_use]
     pub fn of(per_s: f64, share: f64) -> WorkPace {
         WorkPace { per_s, counts_begun: share < 1.0 }
     }
 
-    /// Rest before the next step, if any, after so much work in so much time.
+    /// Returns the rest before the next step, if any, given the work done and the elapsed time.
     #[must_use]
     pub fn rest(self, done: f64, elapsed: Duration) -> Option<Duration> {
         let ahead = done - self.per_s * elapsed.as_secs_f64();
@@ -39,17 +39,17 @@ impl WorkPace {
     }
 }
 
-/// How far two shares are apart, as a part of the share that was asked.
+/// Returns the deviation of a reached share from the requested one, relative to the requested one.
 #[must_use]
-pub fn error(asked: f64, reached: f64) -> f64 {
-    (reached - asked).abs() / asked
+pub fn error(requested: f64, reached: f64) -> f64 {
+    (reached - requested).abs() / requested
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Steps of a fixed length on a clock of its own.
+    /// Simulates steps of a fixed length, and returns the mean rate.
     fn held(per_s: f64, step_units: f64, step_s: f64, lasts: f64) -> f64 {
         let (mut done, mut time) = (0.0, 0.0);
         while time < lasts {
@@ -63,14 +63,14 @@ mod tests {
 
     #[test]
     fn a_share_is_held_and_what_is_late_is_caught_up() {
-        // a machine that does 1,000 units a second, in steps of 1 ms
+        // a host that does 1,000 units per second, in steps of 1 ms
         for share in [0.1, 0.5, 0.95] {
             assert!(error(share * 1e3, held(share * 1e3, 1.0, 1e-3, 10.0)) < 0.01, "{share}");
         }
         // steps of 90 ms hold a mean of 50 % too
         assert!(error(500.0, held(500.0, 90.0, 0.09, 20.0)) < 0.01);
         assert!((held(f64::INFINITY, 1.0, 1e-3, 1.0) - 1e3).abs() < 2.0);
-        // more than it can do is as much as it can do
+        // a target above the maximum gives the maximum
         assert!((held(5e3, 1.0, 1e-3, 1.0) - 1e3).abs() < 2.0);
     }
 

@@ -1,25 +1,25 @@
-//! A group of version 1 that waits for memory instead of being killed. Under a load that fills its group, the kernel
-//! finds nothing that can go at once, although swap space is free, and kills. With its killer off, those who need
-//! memory wait. Nobody else frees any then, so that whoever made the group raises its limit a little.
+//! Memory relief for a version 1 cgroup that waits for memory instead of being killed. Under a load that fills its
+//! group, the kernel finds nothing to reclaim at once, although swap space is free, and kills a process. With the OOM
+//! killer off, processes that need memory wait. Then nothing else frees memory, so the creator of the group raises its
+//! limit a little.
 //!
-//! The group's processes cannot do this: they are who waits, and to read a file takes memory, too.
-
+//! The group's processes cannot do this: they are the ones that wait, and reading a file takes memory, too.
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How far a limit is raised at a time.
+/// Amount by which a limit is raised at a time, bytes.
 const STEP: u64 = 8 << 20;
-/// How often it is looked whether anybody waits.
+/// Interval of checking whether the group waits.
 const EVERY: Duration = Duration::from_millis(20);
-/// What tells that a group waits, and turns its killer off.
+/// File that shows whether a group waits, and turns its OOM killer off.
 pub(crate) const CONTROL: &str = "memory.oom_control";
-/// What tells and sets its limit.
+/// File with the memory limit of a group.
 pub(crate) const LIMIT: &str = "memory.limit_in_bytes";
 
-/// Somebody who looks after a group until this goes.
+/// Thread that relieves a group until this is dropped.
 #[derive(Debug)]
 pub(crate) struct MemoryRelief {
     end: Option<Sender<()>>,
@@ -27,7 +27,7 @@ pub(crate) struct MemoryRelief {
 }
 
 impl MemoryRelief {
-    /// Turns the killer of a group off, and looks after the group. None where the kernel does not let it wait.
+    /// Turns the OOM killer of a group off, and starts the thread. None if the kernel does not let the group wait.
     pub(crate) fn begin(folder: &Path, limit: u64) -> Option<MemoryRelief> {
         fs::write(folder.join(CONTROL), "1").ok()?;
         let mut group = WaitingGroup { folder: folder.to_owned(), limit, most: 2 * limit };
@@ -39,7 +39,7 @@ impl MemoryRelief {
         };
         let thread = std::thread::Builder::new().name("stress-relief".into()).spawn(look);
         if thread.is_err() {
-            // nobody would end its waiting
+            // without the thread, nothing would end the waiting
             let _ = fs::write(folder.join(CONTROL), "0");
         }
         Some(MemoryRelief { end: Some(end), thread: Some(thread.ok()?) })
@@ -55,7 +55,7 @@ impl Drop for MemoryRelief {
     }
 }
 
-/// A group, its limit, and how far that may go: a load that still has too little then will never have enough.
+/// A group, its limit, and the maximum of the limit: a load that has too little then will never have enough.
 struct WaitingGroup {
     folder: PathBuf,
     limit: u64,
@@ -68,10 +68,10 @@ impl WaitingGroup {
         value(&text, name)
     }
 
-    /// Gives it more memory if it waits for some, and nothing is on its way out.
+    /// Raises the limit if the group waits for memory, and no writeback is running.
     fn look(&mut self) {
         let waits = self.value(CONTROL, "under_oom").is_some_and(|waits| waits > 0);
-        // pages that are being written to swap space or files can go when they are there
+        // pages under writeback to swap space or files are freed when it is done
         if !waits || self.value("memory.stat", "writeback").is_some_and(|bytes| bytes > 0) {
             return;
         }
@@ -83,7 +83,7 @@ impl WaitingGroup {
     }
 }
 
-/// The value of a line of a table: `under_oom 1`.
+/// Returns the value of a line of a table, such as `under_oom 1`.
 pub(crate) fn value(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }

@@ -1,4 +1,4 @@
-//! A load made to run: first as fast as it goes, to know the most, then at a share of that.
+//! Running a load: first as fast as possible, to measure the maximum, then at a share of it.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,45 +12,48 @@ use crate::StressError;
 use crate::loads::{LoadMost, StressLoad, WorkStep};
 use crate::pace::WorkPace;
 
-/// How long each measurement takes.
+/// Duration of a measurement.
 const MEASURED: Duration = Duration::from_secs(1);
-/// It is measured again until two in sequence differ by less than this share: pages that are touched for the first time
-/// are fast, and a disk may slow down.
+/// Measurements are repeated until two in sequence differ by less than this share: pages touched for the first time are
+/// fast, and a disk may slow down.
 const SETTLED: f64 = 0.05;
+/// Largest number of measurements.
 const MOST_MEASUREMENTS: usize = 8;
-/// How long each number of workers is tried.
+/// Duration of a trial of a number of workers.
 const TRIED: Duration = Duration::from_millis(600);
-/// More workers are worth having where twice as many bring so much more.
+/// Smallest gain for which the number of workers is doubled.
 const WORTH: f64 = 1.05;
 
-/// What the most is, and by how many workers it is reached.
+/// Maximum of a load, and the number of workers that reach it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadScale {
-    /// Units a second at 100 %.
+    /// Units per second at 100 %.
+    #[serde(rename = "most")]
     pub most: f64,
-    /// Workers.
+    /// Number of workers.
     pub workers: usize,
 }
 
-/// What came out of a load.
+/// Result of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadOutcome {
-    /// Units a second.
+    /// Units per second.
     pub per_s: f64,
-    /// Of the most.
+    /// Share of the maximum.
+    #[serde(rename = "reached")]
     pub reached: f64,
-    /// Seconds.
+    /// Elapsed time, s.
     pub wall_s: f64,
 }
 
-/// Sleeps; a signal ends it early.
+/// Sleeps for a time; a signal may end the sleep early.
 pub fn rest(time: Duration) {
     if let Ok(time) = Timespec::try_from(time) {
         let _ = nanosleep(&time);
     }
 }
 
-/// Finds the most.
+/// Measures the maximum of a load.
 ///
 /// # Errors
 /// Those of the workers.
@@ -58,7 +61,7 @@ pub fn scale(load: &mut StressLoad, stop: &AtomicBool) -> Result<LoadScale, Stre
     let all = load.workers.len();
     let mut workers = all;
     match &load.most {
-        LoadMost::Known(most) => return Ok(LoadScale { most: *most, workers }),
+        LoadMost::Known(max_per_s) => return Ok(LoadScale { most: *max_per_s, workers }),
         LoadMost::Filled(_) => return Ok(LoadScale { most: 1.0, workers }),
         LoadMost::Measured => {}
         LoadMost::MeasuredByDoubling => {
@@ -75,14 +78,14 @@ pub fn scale(load: &mut StressLoad, stop: &AtomicBool) -> Result<LoadScale, Stre
         }
     }
     as_fast_as_it_goes(&mut load.workers[..workers], load.warm_up, stop)?;
-    let most = settled(|| as_fast_as_it_goes(&mut load.workers[..workers], MEASURED, stop))?;
-    if most <= 0.0 && !stop.load(Ordering::Relaxed) {
+    let max_per_s = settled(|| as_fast_as_it_goes(&mut load.workers[..workers], MEASURED, stop))?;
+    if max_per_s <= 0.0 && !stop.load(Ordering::Relaxed) {
         return Err(StressError::Unavailable("the load did nothing in two seconds".into()));
     }
-    Ok(LoadScale { most, workers })
+    Ok(LoadScale { most: max_per_s, workers })
 }
 
-/// The mean of the first two measurements in sequence that agree, or of the last two.
+/// Repeats a measurement, and returns the mean of the first two in sequence that agree, or of the last two.
 fn settled(mut measure: impl FnMut() -> Result<f64, StressError>) -> Result<f64, StressError> {
     let mut before = measure()?;
     for _ in 2..MOST_MEASUREMENTS {
@@ -95,12 +98,12 @@ fn settled(mut measure: impl FnMut() -> Result<f64, StressError>) -> Result<f64,
     Ok((before + measure()?) / 2.0)
 }
 
-fn as_fast_as_it_goes(workers: &mut [WorkStep], lasts: Duration, stop: &AtomicBool) -> Result<f64, StressError> {
-    let (done, wall) = work(workers, WorkPace::FREE, lasts, stop)?;
+fn as_fast_as_it_goes(workers: &mut [WorkStep], duration: Duration, stop: &AtomicBool) -> Result<f64, StressError> {
+    let (done, wall) = work(workers, WorkPace::FREE, duration, stop)?;
     Ok(done / wall.as_secs_f64())
 }
 
-/// Holds a share of the most.
+/// Runs a load at a share of its maximum.
 ///
 /// # Errors
 /// Those of the workers.
@@ -108,12 +111,12 @@ pub fn hold(
     load: &mut StressLoad,
     scale: LoadScale,
     share: f64,
-    lasts: Duration,
+    duration: Duration,
     stop: &AtomicBool,
 ) -> Result<LoadOutcome, StressError> {
     let is_filled = matches!(load.most, LoadMost::Filled(_));
     let pace = if is_filled { WorkPace::FREE } else { WorkPace::of(share * scale.most, share) };
-    let (done, wall) = work(&mut load.workers[..scale.workers], pace, lasts, stop)?;
+    let (done, wall) = work(&mut load.workers[..scale.workers], pace, duration, stop)?;
     let wall_s = wall.as_secs_f64();
     let rate = match &load.most {
         LoadMost::Filled(filled) => filled(),
@@ -122,7 +125,7 @@ pub fn hold(
     Ok(LoadOutcome { per_s: rate, reached: rate / scale.most, wall_s })
 }
 
-/// What all workers did together. They share one schedule, so that the quick make up for the slow.
+/// Units done by all workers together. They share one schedule, so that fast workers make up for slow ones.
 #[derive(Default)]
 struct SharedTotal(AtomicU64);
 
@@ -137,27 +140,27 @@ impl SharedTotal {
     }
 }
 
-/// Lets workers work side by side, and gives what they did together and how long that was.
+/// Runs workers in parallel, and returns the units done together and the elapsed time.
 fn work(
     workers: &mut [WorkStep],
     pace: WorkPace,
-    lasts: Duration,
+    duration: Duration,
     stop: &AtomicBool,
 ) -> Result<(f64, Duration), StressError> {
-    work_in(Builder::new, workers, pace, lasts, stop)
+    work_in(Builder::new, workers, pace, duration, stop)
 }
 
-/// The same in threads of this kind.
+/// Does the same in threads from a given builder.
 fn work_in(
     new: fn() -> Builder,
     workers: &mut [WorkStep],
     pace: WorkPace,
-    lasts: Duration,
+    duration: Duration,
     stop: &AtomicBool,
 ) -> Result<(f64, Duration), StressError> {
     let (total, failure) = (SharedTotal::default(), Mutex::new(None));
     let is_over = AtomicBool::new(false);
-    let begun = Instant::now();
+    let started = Instant::now();
     let fail = |error: StressError| {
         is_over.store(true, Ordering::Relaxed);
         failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(error);
@@ -166,8 +169,8 @@ fn work_in(
         for step in workers {
             let thread = new().spawn_scoped(scope, || {
                 let must_end =
-                    || begun.elapsed() >= lasts || stop.load(Ordering::Relaxed) || is_over.load(Ordering::Relaxed);
-                if let Err(error) = one(step, pace, begun, &total, &must_end) {
+                    || started.elapsed() >= duration || stop.load(Ordering::Relaxed) || is_over.load(Ordering::Relaxed);
+                if let Err(error) = one(step, pace, started, &total, &must_end) {
                     fail(error);
                 }
             });
@@ -177,7 +180,7 @@ fn work_in(
             }
         }
     });
-    let wall = begun.elapsed();
+    let wall = started.elapsed();
     if let Some(error) = failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
         return Err(error);
     }
@@ -187,14 +190,14 @@ fn work_in(
 fn one(
     step: &mut WorkStep,
     pace: WorkPace,
-    begun: Instant,
+    started: Instant,
     total: &SharedTotal,
     must_end: &dyn Fn() -> bool,
 ) -> Result<(), StressError> {
     let mut last = 0.0;
     while !must_end() {
-        // half a step early as often as half a step late: the mean of few large steps is right as well
-        match pace.rest(total.get() + last / 2.0, begun.elapsed()) {
+        // half a step early as often as half a step late, so that the mean of few large steps is right
+        match pace.rest(total.get() + last / 2.0, started.elapsed()) {
             Some(time) => rest(time),
             None => {
                 let expected = if pace.counts_begun { last } else { 0.0 };
@@ -213,14 +216,14 @@ mod tests {
 
     use super::*;
 
-    fn load(workers: usize, most: LoadMost) -> StressLoad {
+    fn load(workers: usize, full_level: LoadMost) -> StressLoad {
         let step = || -> WorkStep {
             Box::new(|| {
                 rest(Duration::from_millis(1));
                 Ok(1.0)
             })
         };
-        StressLoad { workers: (0..workers).map(|_| step()).collect(), most, warm_up: Duration::ZERO }
+        StressLoad { workers: (0..workers).map(|_| step()).collect(), most: full_level, warm_up: Duration::ZERO }
     }
 
     #[test]
@@ -230,26 +233,26 @@ mod tests {
         let scale = scale(&mut load, &stop).unwrap();
         assert_eq!(scale, LoadScale { most: 100.0, workers: 2 });
         let outcome = hold(&mut load, scale, 0.5, Duration::from_millis(400), &stop).unwrap();
-        // 20 steps are due; more than those and a step of each worker cannot be, however late the machine
+        // 20 steps are due; at most those and one step per worker are done, however slow the host
         assert!(outcome.per_s * outcome.wall_s <= 22.5 && outcome.per_s > 0.0, "{outcome:?}");
     }
 
-    /// Pages that were never swapped out are touched at once.
+    /// For example, pages that were never swapped out are touched fast.
     #[test]
     fn what_is_fast_only_at_first_is_not_measured() {
         let mut load = load(1, LoadMost::Measured);
         load.warm_up = Duration::from_millis(1500);
-        // its own clock: 1 ms a step for the first second of work, 20 ms then
+        // 1 ms per step for the first second of work, then 20 ms
         let mut worked = Duration::ZERO;
         load.workers[0] = Box::new(move || {
             let long = if worked < Duration::from_secs(1) { 1 } else { 20 };
-            let begun = Instant::now();
+            let started = Instant::now();
             rest(Duration::from_millis(long));
-            worked += begun.elapsed();
+            worked += started.elapsed();
             Ok(1.0)
         });
         let scale = scale(&mut load, &AtomicBool::new(false)).unwrap();
-        // at first it is many hundreds a second; a machine that others use does less than 50
+        // at first it is many hundreds per second; a busy host does less than 50
         assert!(scale.most > 0.0 && scale.most <= 51.0, "{scale:?}");
     }
 
@@ -257,15 +260,15 @@ mod tests {
     fn the_most_is_what_it_settles_at() {
         let measured = |values: &[f64]| {
             let mut values = values.iter().copied();
-            let most = settled(|| Ok(values.next().unwrap())).unwrap();
-            (most, values.len())
+            let max_per_s = settled(|| Ok(values.next().unwrap())).unwrap();
+            (max_per_s, values.len())
         };
         // fast at first
         assert_eq!(measured(&[107.0, 60.0, 43.0, 44.0, 1.0]), (43.5, 1));
         assert_eq!(measured(&[100.0, 104.0, 1.0]), (102.0, 1));
-        // it never settles: the last two
+        // it never settles: the mean of the last two
         assert_eq!(measured(&[1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 3.0, 9.0]), (2.0, 1));
-        // nothing at all is an answer too
+        // zero is a valid result
         assert_eq!(measured(&[0.0, 0.0, 1.0]), (0.0, 1));
     }
 
@@ -274,13 +277,13 @@ mod tests {
         let steps = |done: f64| {
             let total = SharedTotal::default();
             total.add(done);
-            let begun = Instant::now();
-            let must_end = || begun.elapsed() >= Duration::from_millis(30) || total.get() > done + 9.0;
+            let started = Instant::now();
+            let must_end = || started.elapsed() >= Duration::from_millis(30) || total.get() > done + 9.0;
             let mut step: WorkStep = Box::new(|| Ok(1.0));
-            one(&mut step, WorkPace::of(100.0, 0.5), begun - Duration::from_secs(1), &total, &must_end).unwrap();
+            one(&mut step, WorkPace::of(100.0, 0.5), started - Duration::from_secs(1), &total, &must_end).unwrap();
             total.get() - done
         };
-        // after a second 100 are due: the others are far ahead, or have left all of it to this one
+        // after a second 100 are due: the others are far ahead, or have done nothing
         assert_eq!((steps(1e9), steps(0.0)), (0.0, 10.0));
     }
 
@@ -293,12 +296,12 @@ mod tests {
                 their_seen.lock().unwrap().push(their_total.get());
                 Ok(1.0)
             });
-            let begun = Instant::now() - Duration::from_secs(1);
-            one(&mut step, pace, begun, &total, &|| total.get() >= 3.0).unwrap();
+            let started = Instant::now() - Duration::from_secs(1);
+            one(&mut step, pace, started, &total, &|| total.get() >= 3.0).unwrap();
             assert_eq!(total.get(), 3.0);
             seen.lock().unwrap().clone()
         };
-        // how large steps are is known after the first
+        // the size of steps is known after the first
         assert_eq!(seen_by_others(WorkPace::of(1e9, 0.5)), [0.0, 2.0, 3.0]);
         assert_eq!(seen_by_others(WorkPace::of(1e9, 1.0)), [0.0, 1.0, 2.0]);
         assert_eq!(seen_by_others(WorkPace::FREE), [0.0, 1.0, 2.0]);
@@ -313,20 +316,20 @@ mod tests {
         assert_eq!((outcome.per_s, outcome.reached), (0.9, 0.9));
         let mut broken = load(1, LoadMost::Measured);
         broken.workers.push(Box::new(|| Err(StressError::Unavailable("gone".into()))));
-        let begun = Instant::now();
+        let started = Instant::now();
         let two = LoadScale { most: 1.0, workers: 2 };
         assert!(hold(&mut broken, two, 1.0, Duration::from_secs(600), &stop).is_err());
-        assert!(begun.elapsed() < Duration::from_secs(60));
+        assert!(started.elapsed() < Duration::from_secs(60));
     }
 
-    /// No machine has so much room for a stack.
+    /// No host has enough memory for a stack of this size.
     #[test]
     fn where_no_thread_can_be_started_the_reason_is_told() {
         let mut workers = load(2, LoadMost::Measured).workers;
         let new = || Builder::new().stack_size(1 << 50);
         let outcome = work_in(new, &mut workers, WorkPace::FREE, Duration::from_secs(600), &AtomicBool::new(false));
-        let told = outcome.unwrap_err().to_string();
-        assert!(told.starts_with("threads: no more can be started: "), "{told}");
+        let message = outcome.unwrap_err().to_string();
+        assert!(message.starts_with("threads: no more can be started: "), "{message}");
     }
 
     #[test]

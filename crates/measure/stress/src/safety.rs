@@ -1,39 +1,39 @@
-//! When a load stops by itself: at heat, at low memory, on a disk that is nearly full.
+//! Conditions that stop a load: heat, low memory, a nearly full disk.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use diskwright_hostfiles::room::DiskSpace;
 
-/// How far below a critical temperature a load stops, thousandths of a degree.
+/// Margin below a critical temperature at which a load stops, thousandths of a degree.
 const MARGIN: i64 = 5_000;
-/// The most memory that is kept available.
+/// Largest amount of memory that must stay available, bytes.
 const MOST_RESERVE: u64 = 1 << 30;
 
-/// What is looked at while a load runs.
+/// Sensors checked while a load runs.
 #[derive(Debug)]
 pub struct SafetyWatch {
-    /// Files of temperatures, and the critical value of each, thousandths of a degree.
+    /// Temperature files with their critical values, thousandths of a degree.
     sensors: Vec<(PathBuf, i64)>,
     meminfo: PathBuf,
     folder: Option<File>,
 }
 
 impl SafetyWatch {
-    /// Looks at the machine below a root (`/`), and at the disk of a folder.
+    /// Finds the sensors of the host below a root (`/`), and opens the folder whose disk is checked.
     #[must_use]
     pub fn new(root: &Path, folder: Option<&Path>) -> SafetyWatch {
         let folder = folder.and_then(|folder| File::open(folder).ok());
         SafetyWatch { sensors: sensors(&root.join("sys/class")), meminfo: root.join("proc/meminfo"), folder }
     }
 
-    /// Whether any temperature with a critical limit can be read here.
+    /// Returns true if any temperature with a critical limit can be read.
     #[must_use]
     pub fn sees_heat(&self) -> bool {
         !self.sensors.is_empty()
     }
 
-    /// Why to stop now, if there is a reason.
+    /// Returns the reason to stop now, if there is one.
     #[must_use]
     pub fn reason(&self) -> Option<String> {
         for (file, critical) in &self.sensors {
@@ -52,7 +52,7 @@ impl SafetyWatch {
     }
 }
 
-/// Memory that is available, and that of it which stays so: a twentieth of all, 1 GiB at most. Bytes.
+/// Returns the available memory, and the part that must stay available: a twentieth of all, at most 1 GiB. Bytes.
 #[must_use]
 pub fn memory(meminfo: &Path) -> Option<(u64, u64)> {
     let text = fs::read_to_string(meminfo).ok()?;
@@ -67,7 +67,7 @@ fn number(file: &Path) -> Option<i64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
-/// Sensors with a critical limit: of thermal zones, and of hardware monitors.
+/// Finds sensors with a critical limit, of thermal zones and of hardware monitors.
 fn sensors(class: &Path) -> Vec<(PathBuf, i64)> {
     let folders = |name: &str| fs::read_dir(class.join(name)).into_iter().flatten().flatten().map(|e| e.path());
     let mut found = Vec::new();
@@ -85,7 +85,7 @@ fn sensors(class: &Path) -> Vec<(PathBuf, i64)> {
         };
         found.extend((1..=64).filter_map(of));
     }
-    // a limit of nothing is none
+    // a limit of 0 means that there is none
     found.retain(|(_, critical)| *critical > MARGIN);
     found
 }

@@ -1,5 +1,5 @@
-//! A swap file for a load that pages, where the machine has too little swap space of its own. It has a name, because
-//! the kernel removes it from use by name only; the next load turns off and removes what a killed one left.
+//! Swap file for a load that pages, if the host has too little swap space. It has a name, because the kernel turns it
+//! off by name only; the next load turns off and removes the swap file of a killed load.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -12,27 +12,27 @@ use diskwright_workload::files::{WorkFile, is_left};
 
 use crate::{StressError, io};
 
-/// A swap file that is in use as long as this.
+/// A swap file, in use until dropped.
 #[derive(Debug)]
 pub struct SwapFile {
-    /// Gone when its name has to stay.
+    /// None when its name has to stay.
     file: Option<WorkFile>,
     path: PathBuf,
 }
 
 impl SwapFile {
-    /// Makes one in a folder and has the kernel use it.
+    /// Creates a swap file in a folder and turns it on.
     ///
     /// # Errors
-    /// Where the filesystem or the kernel refuses.
+    /// If the filesystem or the kernel refuses.
     pub fn create(folder: &Path, bytes: u64) -> Result<SwapFile, StressError> {
-        // the kernel's table has whole names
+        // the kernel's table has absolute paths
         let folder = &fs::canonicalize(folder).map_err(io(folder, "cannot be examined"))?;
         let file = WorkFile::named(folder)?;
         let Some(path) = file.name().map(Path::to_path_buf) else {
             return Err(StressError::Unavailable("a swap file needs a name".into()));
         };
-        // swap space has no holes
+        // a swap file must not have holes
         let block = vec![0_u8; 1 << 20];
         for offset in (0..bytes).step_by(block.len()) {
             file.file().write_all_at(&block, offset).map_err(io(folder, "the swap file cannot be written"))?;
@@ -44,7 +44,7 @@ impl SwapFile {
         Ok(swap)
     }
 
-    /// Where it is.
+    /// Folder of the swap file.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(&self.path)
@@ -54,8 +54,8 @@ impl SwapFile {
 impl Drop for SwapFile {
     fn drop(&mut self) {
         let _ = call("swapoff", &self.path);
-        // the kernel takes a swap file out of use by its name alone: as long as it is in use, the name stays for the
-        // next load, which tries again
+        // the kernel turns a swap file off by name only: while it is in use, the name stays for the next load, which
+        // tries again
         if is_in_use(&table(), &self.path)
             && let Some(file) = self.file.take()
         {
@@ -64,22 +64,22 @@ impl Drop for SwapFile {
     }
 }
 
-/// The kernel's table of swap areas.
+/// Reads the kernel's table of swap areas.
 fn table() -> String {
     mounts::table("/proc/swaps")
 }
 
-/// Names of swap areas in that table.
+/// Returns the paths of swap areas in that table.
 fn names(swaps: &str) -> impl Iterator<Item = PathBuf> {
     swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(unescaped_path)
 }
 
 fn is_in_use(swaps: &str, path: &Path) -> bool {
-    // what is no text is replaced in the table
+    // invalid UTF-8 is replaced in the table
     names(swaps).any(|name| name.to_string_lossy() == path.to_string_lossy())
 }
 
-/// Runs a program of the system on a swap file.
+/// Runs a system program on a swap file.
 fn call(name: &'static str, path: &Path) -> Result<(), StressError> {
     let Some(found) = program::find(name) else {
         return Err(StressError::Unavailable(format!("there is no program {name}")));
@@ -92,25 +92,25 @@ fn call(name: &'static str, path: &Path) -> Result<(), StressError> {
     Err(StressError::Unavailable(format!("{name}: {text}")))
 }
 
-/// Free swap space by a table of swap areas (`/proc/swaps`), bytes.
+/// Returns the free swap space in a table of swap areas (`/proc/swaps`), bytes.
 #[must_use]
 pub fn free(swaps: &str) -> u64 {
     let row = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |column: usize| words.get(column)?.parse::<u64>().ok();
-        // the name may hold spaces that the kernel writes as \040: columns count from the front
+        // spaces in the name are written as \040, so columns can be counted from the front
         Some(number(2)?.saturating_sub(number(3)?) << 10)
     };
     swaps.lines().skip(1).filter_map(row).sum()
 }
 
-/// Swap files in use whose load has ended: it was killed, or the kernel could not take them out of use.
+/// Finds swap files in use whose load has ended: it was killed, or the kernel could not turn them off.
 #[must_use]
 pub fn left() -> Vec<PathBuf> {
     names(&table()).filter(|path| is_left(path)).collect()
 }
 
-/// Turns off and removes those files, and tells their names.
+/// Turns off and removes those files, and returns their paths.
 #[must_use]
 pub fn sweep() -> Vec<PathBuf> {
     let is_removed = |path: &PathBuf| call("swapoff", path).is_ok() && fs::remove_file(path).is_ok();

@@ -1,4 +1,4 @@
-//! How long a step of a thread took, and how much of that a processor worked for it: the rest it waited.
+//! Time of a thread's steps: elapsed time and processor time; the difference is waiting.
 
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-/// Processor time that this thread has had.
+/// Returns the processor time of the calling thread.
 #[must_use]
 pub fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -14,41 +14,41 @@ pub fn thread_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanoseconds)
 }
 
-/// What one kind of step took, over all threads that did it.
+/// Time of one kind of step, over all threads that did it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StepTime {
     /// Bytes read or written.
     pub bytes: u64,
     /// Requests to the filesystem.
     pub requests: u64,
-    /// Time of the threads, s: two threads that read for a second are two.
+    /// Elapsed time of the threads, added up, s: two threads that read for a second count two.
     pub thread_s: f64,
-    /// Of that, processor time, s.
+    /// Processor time within it, s.
     pub cpu_s: f64,
 }
 
 impl StepTime {
-    /// What the threads waited for: a disk, a lock, a processor that others had.
+    /// Time that the threads waited: for a disk, a lock, or a processor in use by others, s.
     #[must_use]
     pub fn waiting_s(&self) -> f64 {
         (self.thread_s - self.cpu_s).max(0.0)
     }
 
-    /// A step of one thread for which the others of its stage wait: they wait as long.
+    /// Converts a step of one thread, for which the other threads of its stage wait: they wait as long.
     #[must_use]
     pub fn while_others_wait(self, threads: usize) -> StepTime {
         StepTime { thread_s: self.thread_s * threads as f64, ..self }
     }
 
-    /// This less a part of it that is counted elsewhere; what it moved stays with that part.
+    /// Subtracts the time of a part that is counted elsewhere; bytes and requests are counted with that part.
     #[must_use]
     pub fn without(&self, part: &StepTime) -> StepTime {
-        let less = |whole: f64, part: f64| (whole - part).max(0.0);
-        let (thread_s, cpu_s) = (less(self.thread_s, part.thread_s), less(self.cpu_s, part.cpu_s));
+        let subtract = |total: f64, part: f64| (total - part).max(0.0);
+        let (thread_s, cpu_s) = (subtract(self.thread_s, part.thread_s), subtract(self.cpu_s, part.cpu_s));
         StepTime { bytes: 0, requests: 0, thread_s, cpu_s }
     }
 
-    /// Runs a step that moves bytes, and adds it; the step tells how many.
+    /// Runs a step that moves bytes, and adds its time; the step returns how many bytes.
     ///
     /// # Errors
     /// Those of the step.
@@ -63,7 +63,7 @@ impl StepTime {
         result
     }
 
-    /// Runs a step that only computes, and adds it.
+    /// Runs a step that only computes, and adds its time.
     pub fn compute<T>(&mut self, step: impl FnOnce() -> T) -> T {
         let timed = StepTimer::start();
         let result = step();
@@ -81,7 +81,7 @@ impl AddAssign for StepTime {
     }
 }
 
-/// A step that has begun.
+/// Timer of a running step.
 struct StepTimer {
     begun: Instant,
     cpu: Duration,

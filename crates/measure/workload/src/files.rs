@@ -1,6 +1,6 @@
-//! The files that work needs. A file has no name where its filesystem can do that: then nothing is left behind,
-//! whoever is killed. Elsewhere its name says what it is, it is locked while somebody works with it, and the next
-//! work in that folder removes what nobody holds. Room is counted before anything is written.
+//! Files of a workload. A file has no name if its filesystem supports that: then nothing is left behind, even if the
+//! process is killed. Otherwise its name says what it is, it is locked while in use, and the next workload in that
+//! folder removes files that no process holds. Free space is checked before anything is written.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,21 +14,21 @@ use diskwright_hostfiles::room::{DiskSpace, FilesystemKey};
 
 use crate::{WorkError, io};
 
-/// How the names of work files begin, where they need names.
+/// Prefix of the names of work files, if they need names.
 const NAME: &str = ".diskwright-work-";
 
-/// A file of a folder, for as long as work goes on.
+/// A file in a folder that exists while the workload runs.
 #[derive(Debug)]
 pub struct WorkFile {
     /// The file, through the file cache.
     file: File,
     folder: PathBuf,
-    /// Its name, where it has one; it goes with this.
+    /// Its name, if it has one; removed on drop.
     name: Option<PathBuf>,
 }
 
 impl WorkFile {
-    /// A new, empty one.
+    /// Creates an empty file, without a name if possible.
     ///
     /// # Errors
     /// When the folder takes no file.
@@ -41,7 +41,7 @@ impl WorkFile {
         WorkFile::named(folder)
     }
 
-    /// A new one that has a name, for users who need one.
+    /// Creates an empty file with a name, for callers that need one.
     ///
     /// # Errors
     /// When the folder takes no file.
@@ -51,9 +51,9 @@ impl WorkFile {
         let (name, file) = loop {
             let name = name_in(folder);
             match rustix::fs::open(&name, flags, private) {
-                // a process of this number in another container works in the same folder
+                // a process with the same id in another container works in the same folder
                 Err(rustix::io::Errno::EXIST) => {}
-                made => break (name, File::from(made.map_err(io(folder, "no file can be made"))?)),
+                result => break (name, File::from(result.map_err(io(folder, "no file can be made"))?)),
             }
         };
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io(&name, "cannot be locked"))?;
@@ -66,24 +66,24 @@ impl WorkFile {
         &self.file
     }
 
-    /// Its name, where it has one.
+    /// Its name, if it has one.
     #[must_use]
     pub fn name(&self) -> Option<&Path> {
         self.name.as_deref()
     }
 
-    /// For messages: its folder, which is what people know of it.
+    /// Its folder, for messages: the path that users know.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.folder
     }
 
-    /// Leaves it under its name, for the next work to remove.
+    /// Keeps it under its name, for the next workload to remove.
     pub fn leave(mut self) {
         self.name = None;
     }
 
-    /// Puts it on its device and out of the file cache, so that what is read next comes from there.
+    /// Writes it to its device and drops it from the file cache, so that the next reads come from the device.
     ///
     /// # Errors
     /// When the device fails.
@@ -91,10 +91,10 @@ impl WorkFile {
         leave_cache(&self.file, &self.folder)
     }
 
-    /// The same file past the file cache.
+    /// Opens the same file for direct I/O, past the file cache.
     ///
     /// # Errors
-    /// Where the filesystem has no direct I/O.
+    /// If the filesystem has no direct I/O.
     pub fn direct(&self) -> Result<File, WorkError> {
         direct(&self.file, &self.folder)
     }
@@ -103,13 +103,13 @@ impl WorkFile {
 impl Drop for WorkFile {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            // it is gone or it stays for the next work to remove; nobody else would act on an error here
+            // if this fails, the next workload removes it; no caller could act on an error here
             let _ = std::fs::remove_file(name);
         }
     }
 }
 
-/// Puts a file on its device and out of the file cache, so that what is read next comes from there.
+/// Writes a file to its device and drops it from the file cache, so that the next reads come from the device.
 ///
 /// # Errors
 /// When the device fails.
@@ -119,41 +119,41 @@ pub fn leave_cache(file: &File, path: &Path) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Takes a file that is on its device out of the file cache.
+/// Drops a synced file from the file cache.
 pub(crate) fn forget_cached(file: &File) {
-    // a wish that may be refused: files in memory have no other place
+    // only advice to the kernel; it has no effect on filesystems in memory
     let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
 }
 
-/// A folder of named files, for as long as work goes on. Its name says what it is, and a locked file in it that
-/// somebody works there.
+/// A folder of named files that exists while the workload runs. Its name says what it is, and a locked file in it shows
+/// that it is in use.
 #[derive(Debug)]
 pub struct WorkFolder {
     path: PathBuf,
     lock: File,
 }
 
-/// The file in a work folder that is locked.
+/// Name of the locked file in a work folder.
 const LOCK: &str = ".lock";
 
 impl WorkFolder {
-    /// A new, empty one.
+    /// Creates an empty work folder.
     ///
     /// # Errors
-    /// When the folder takes none.
+    /// When no folder can be made there.
     pub fn create(folder: &Path) -> Result<WorkFolder, WorkError> {
         let (path, lock) = loop {
             let path = name_in(folder);
             match std::fs::DirBuilder::new().mode(0o700).create(&path) {
-                // a process of this number in another container works in the same folder
+                // a process with the same id in another container works in the same folder
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => continue,
-                made => made.map_err(io(folder, "no folder can be made"))?,
+                result => result.map_err(io(folder, "no folder can be made"))?,
             }
             match File::create_new(path.join(LOCK)) {
-                // other work has taken it, still empty, for one that was left behind
+                // another workload removed it, still empty, as left behind
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                made => {
-                    let lock = made.map_err(io(&path, "cannot be locked"))?;
+                result => {
+                    let lock = result.map_err(io(&path, "cannot be locked"))?;
                     break (path, lock);
                 }
             }
@@ -162,7 +162,7 @@ impl WorkFolder {
         Ok(WorkFolder { path, lock })
     }
 
-    /// Puts all its files on their device.
+    /// Writes all its files to their device.
     ///
     /// # Errors
     /// When the device fails.
@@ -170,7 +170,7 @@ impl WorkFolder {
         rustix::fs::syncfs(&self.lock).map_err(io(&self.path, "cannot be synced"))
     }
 
-    /// Where it is.
+    /// Path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -179,36 +179,36 @@ impl WorkFolder {
 
 impl Drop for WorkFolder {
     fn drop(&mut self) {
-        // what stays is removed by the next work; nobody else would act on an error here
+        // if this fails, the next workload removes the rest; no caller could act on an error here
         let _ = empty(&self.path);
     }
 }
 
-/// A name for work in a folder that no other work has.
+/// Returns a path in a folder that no other workload of this host uses.
 fn name_in(folder: &Path) -> PathBuf {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     folder.join(format!("{NAME}{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)))
 }
 
-/// An open file once more, past the file cache.
+/// Opens an open file again for direct I/O, past the file cache.
 ///
 /// # Errors
-/// Where the filesystem has no direct I/O.
+/// If the filesystem has no direct I/O.
 pub fn direct(file: &File, path: &Path) -> Result<File, WorkError> {
-    let again = diskwright_hostfiles::private::again(file);
+    let by_descriptor = diskwright_hostfiles::private::again(file);
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
-    let file = rustix::fs::open(again, flags, Mode::empty()).or_else(|error| match error {
-        // a source that may only be read
+    let file = rustix::fs::open(by_descriptor, flags, Mode::empty()).or_else(|error| match error {
+        // a source without write permission
         rustix::io::Errno::ACCESS | rustix::io::Errno::ROFS => {
-            let again = diskwright_hostfiles::private::again(file);
-            rustix::fs::open(again, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty())
+            let by_descriptor = diskwright_hostfiles::private::again(file);
+            rustix::fs::open(by_descriptor, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty())
         }
         other => Err(other),
     });
     Ok(file.map_err(io(path, "direct I/O is not possible here; try --buffered"))?.into())
 }
 
-/// Removes what killed work left in a folder, and tells the names.
+/// Removes files and folders that killed workloads left in a folder, and returns their paths.
 ///
 /// # Errors
 /// When the folder cannot be read.
@@ -221,7 +221,7 @@ pub fn sweep(folder: &Path) -> Result<Vec<PathBuf>, WorkError> {
             continue;
         }
         let path = entry.path();
-        // a link is neither, and folders of others are theirs
+        // links are skipped, and so are files and folders of other users
         let Ok(meta) = std::fs::symlink_metadata(&path) else { continue };
         let own = meta.uid() == rustix::process::geteuid().as_raw();
         let is_removed = own && if meta.is_dir() { remove_folder(&path) } else { meta.is_file() && remove_file(&path) };
@@ -232,14 +232,15 @@ pub fn sweep(folder: &Path) -> Result<Vec<PathBuf>, WorkError> {
     Ok(removed)
 }
 
-/// Whether a file is one of these, and killed work left it.
+/// Returns true for a work file that a killed workload left.
 #[must_use]
 pub fn is_left(path: &Path) -> bool {
     let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(NAME));
     is_ours && unused(path).is_some()
 }
 
-/// Whether nobody works with a file; whoever does holds its lock. The lock is held as long as the file is.
+/// Locks a work file if no process uses it; a process that does holds its lock. The lock lasts until the returned file
+/// is closed.
 fn unused(path: &Path) -> Option<File> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
@@ -253,12 +254,12 @@ fn remove_file(path: &Path) -> bool {
 fn remove_folder(path: &Path) -> bool {
     match unused(&path.join(LOCK)) {
         Some(_held) => empty(path).is_ok(),
-        // killed before it was locked, or when only the folder itself was left; one with files in it stays
+        // killed before the lock existed, or when only the folder was left; a folder with files in it stays
         None => std::fs::remove_dir(path).is_ok(),
     }
 }
 
-/// Removes a work folder, its lock at last: what is left by whoever is killed meanwhile still has it.
+/// Removes a work folder, its lock file last, so that a folder left by a process killed meanwhile still has one.
 fn empty(path: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(path)? {
         let entry = entry?;
@@ -274,7 +275,7 @@ fn empty(path: &Path) -> std::io::Result<()> {
     std::fs::remove_dir(path)
 }
 
-/// Refuses a folder in which no file can be made, before other files of the same work are written.
+/// Rejects a folder in which no file can be made, before other files of the workload are written.
 ///
 /// # Errors
 /// Names the folder.
@@ -289,7 +290,7 @@ pub fn check_folder(folder: &Path) -> Result<(), WorkError> {
     Err(WorkError::Usage(format!("{}: {why}", folder.display())))
 }
 
-/// Refuses work for which a filesystem has no room. Needs of folders on one filesystem add up.
+/// Rejects a workload for which a filesystem has too little free space. Needs of folders on one filesystem add up.
 ///
 /// # Errors
 /// Names the folder, what is needed and what is free.
@@ -311,7 +312,7 @@ pub fn check_room(needs: &[(&Path, u64)]) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Two folders that lie on one filesystem, if any: places that are no two places.
+/// Returns two of the folders that lie on the same filesystem, if any.
 ///
 /// # Errors
 /// When a folder cannot be examined.
@@ -354,11 +355,11 @@ mod tests {
         assert!(!own.exists());
     }
 
-    /// Numbers of processes are those of a container, and two containers may work in one folder.
+    /// Process ids are those of a container, and two containers may work in one folder.
     #[test]
     fn a_name_that_a_namesake_in_another_container_has_is_passed_over() {
         let folder = tempfile::tempdir().unwrap();
-        // other tests of this process take numbers meanwhile, but not so many
+        // other tests of this process use numbers meanwhile, but not as many
         let next = name_in(folder.path()).to_string_lossy().rsplit_once('-').unwrap().1.parse::<u64>().unwrap();
         let taken = |number: u64| folder.path().join(format!("{NAME}{}-{number}", std::process::id()));
         (next..next + 1000).for_each(|number| std::fs::write(taken(number), "theirs").unwrap());
@@ -372,9 +373,9 @@ mod tests {
     fn what_was_killed_while_it_made_or_removed_its_folder_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let name = |number: u32| folder.path().join(format!("{NAME}1-{number}"));
-        // before it had its lock, and when all but the folder was gone
+        // killed before it had its lock, or when everything but the folder was removed
         std::fs::create_dir(name(0)).unwrap();
-        // a folder with files and without a lock is not of this program
+        // a folder with files but without a lock does not belong to this program
         std::fs::create_dir(name(1)).unwrap();
         std::fs::write(name(1).join("letter"), "").unwrap();
         assert_eq!(sweep(folder.path()).unwrap(), [name(0)]);

@@ -1,13 +1,14 @@
-//! Work as programs do it, on real files, with known load and checked results.
+//! Workloads as programs do them, on real files, with known load and checked results.
 //!
-//! - [`sort`]: an external merge sort (SAS 1998), rows in, sorted rows out, phases timed.
-//! - [`users`]: users who think and ask, or operations that are due; honest latency. [`transactions`], [`table`] (bulk
-//!   load and scan), [`tree`] (file server and backup reader) and [`mail`] are what they do.
-//! - [`files`]: the files that work needs: without a name where the filesystem can do that, so that
-//!   nothing is left behind, and refused before anything is written where there is no room.
-//! - [`clock`]: how long a step took, and how much of that a processor worked.
+//! - [`sort`]: an external merge sort (SAS 1998), from rows to sorted rows, with timed phases.
+//! - [`users`]: closed users with think times, or operations at a fixed rate; latency without coordinated omission.
+//!   Their workloads: [`transactions`], [`table`] (bulk load and scan), [`tree`] (file server and backup reader) and
+//!   [`mail`].
+//! - [`files`]: files of a workload: without a name if the filesystem supports that, so that nothing is left behind;
+//!   rejected before anything is written if there is too little space.
+//! - [`clock`]: elapsed and processor time of steps.
 //!
-//! Writes only into folders that it is given. Knows no command line and no terminal.
+//! Writes only into folders passed to it. Independent of the command line and the terminal.
 
 pub mod clock;
 pub mod files;
@@ -22,55 +23,55 @@ pub mod users;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Why work could not be done.
+/// Error of a workload.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkError {
-    /// The request contradicts itself or the machine: said before anything is written.
+    /// The request contradicts itself or the machine; reported before anything is written.
     #[error("{0}")]
     Usage(String),
-    /// There is no room.
+    /// Too little free space.
     #[error("{}: {needed} bytes are needed, but {free} are free, of which {reserve} must stay free; nothing was \
              written",
         .folder.display())]
     NoRoom {
         /// A folder on the filesystem that is too small.
         folder: PathBuf,
-        /// Bytes.
+        /// Bytes needed.
         needed: u64,
-        /// Bytes.
+        /// Bytes free.
         free: u64,
-        /// Bytes.
+        /// Bytes that must stay free.
         reserve: u64,
     },
-    /// The system refused.
+    /// An operating system call failed.
     #[error("{}: {what}: {source}", .path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What was tried.
+        /// Description of the failed operation.
         what: &'static str,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// What came out is not what went in.
+    /// Data read back differs from the data written.
     #[error("{0}")]
     Wrong(String),
-    /// Somebody asked to stop.
+    /// The workload was stopped.
     #[error("interrupted; nothing was left behind")]
     Stopped,
 }
 
-/// Whether to go on with work that somebody may ask to stop.
+/// Returns [`WorkError::Stopped`] if the workload shall stop.
 pub(crate) fn go_on(stop: &AtomicBool) -> Result<(), WorkError> {
     if stop.load(Ordering::Relaxed) { Err(WorkError::Stopped) } else { Ok(()) }
 }
 
-/// The system starts no more threads.
+/// Creates the error for a thread that cannot be started.
 pub(crate) fn no_thread(source: std::io::Error) -> WorkError {
     io(std::path::Path::new("threads"), "no more can be started")(source)
 }
 
-/// Names the file in an error of the system.
+/// Adds the path and the failed operation to an error of the system.
 pub(crate) fn io<E: Into<std::io::Error>>(
     path: &std::path::Path,
     what: &'static str,

@@ -1,5 +1,5 @@
-//! Mail: many small syncs. A message is written into a file, synced, given its name in its mailbox, and the mailbox is
-//! synced, as a delivery into a maildir does; users read and delete them.
+//! Mail workload: many small syncs. A message is written into a file, synced, and renamed in its mailbox, and the
+//! mailbox is synced, like a delivery into a maildir; users read and delete messages.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,7 +13,7 @@ use crate::files::{WorkFolder, forget_cached};
 use crate::users::Work;
 use crate::{WorkError, go_on, io};
 
-/// Messages that a mailbox keeps: then each delivery deletes one.
+/// Largest number of messages of a mailbox; at the limit the next operation deletes one.
 const MOST: usize = 200;
 
 /// A mail store.
@@ -27,15 +27,15 @@ pub struct Mail {
 pub struct Mailbox {
     path: PathBuf,
     open: File,
-    /// Messages: number and bytes, oldest first.
+    /// Messages, oldest first: number and bytes.
     messages: VecDeque<(u64, u64)>,
 }
 
 impl Mail {
-    /// An empty one in a folder; messages have a mean size (exponential).
+    /// Creates an empty mail store in a folder; message sizes are exponential with this mean.
     ///
     /// # Errors
-    /// When the folder takes nothing.
+    /// When nothing can be made in the folder.
     pub fn create(mean_bytes: u64, folder: &Path) -> Result<Mail, WorkError> {
         if !(256..=1 << 20).contains(&mean_bytes) {
             return Err(WorkError::Usage("messages have a mean size of 256 bytes to 1 MiB".into()));
@@ -43,7 +43,7 @@ impl Mail {
         Ok(Mail { folder: WorkFolder::create(folder)?, mean_bytes, next: AtomicU64::new(0) })
     }
 
-    /// Bytes that so many users need at most.
+    /// Returns the largest number of bytes that `users` users need.
     #[must_use]
     pub fn needed(mean_bytes: u64, users: usize) -> u64 {
         let each = mean_bytes.saturating_mul(4).saturating_add(4096);
@@ -91,7 +91,7 @@ impl Mailbox {
     }
 }
 
-/// A message.
+/// Returns the text of a message, which follows from its number.
 fn text(number: u64, bytes: u64) -> Vec<u8> {
     let mut rng = Rng::new(number, 2);
     let mut text = format!("{number:016x}").into_bytes();

@@ -1,17 +1,17 @@
-//! Pages that say what they are: a number, a version and a sum over all of it, so that a lost, torn or misplaced
-//! write is found whenever a page is read.
+//! Self-describing pages: a number, a version and a checksum over the page, so that a lost, torn or misplaced write is
+//! found whenever a page is read.
 
-/// Bytes of the head: number, version, sum.
+/// Size of the header: number, version, checksum.
 const HEAD: usize = 24;
 /// A multiplier whose bits are well spread (SplitMix64's increment).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What is wrong with a page.
+/// Fault of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageFault {
-    /// Its bytes are not those that were written together.
+    /// Its bytes come from different writes.
     Torn,
-    /// It is another page.
+    /// It is another page, with this number.
     Number(u64),
 }
 
@@ -24,17 +24,18 @@ impl std::fmt::Display for PageFault {
     }
 }
 
+/// Reads a 64-bit word of a page.
 fn word(page: &[u8], index: usize) -> u64 {
     u64::from_le_bytes(page[index * 8..index * 8 + 8].try_into().expect("eight bytes"))
 }
 
-/// Sum over all words but the sum itself.
+/// Computes the checksum over all words except the checksum itself.
 fn sum(page: &[u8]) -> u64 {
     let words = (0..page.len() / 8).filter(|index| *index != 2);
     words.fold(SPREAD, |sum, index| (sum ^ word(page, index)).wrapping_mul(SPREAD).rotate_left(23))
 }
 
-/// Writes number, version, rows that follow from both, and the sum.
+/// Fills a page with number, version, content that follows from both, and the checksum.
 pub fn make(page: &mut [u8], number: u64, version: u64) {
     assert!(page.len() > HEAD && page.len().is_multiple_of(8), "a page of {} bytes", page.len());
     let mut state = number.wrapping_mul(SPREAD) ^ version;
@@ -45,7 +46,7 @@ pub fn make(page: &mut [u8], number: u64, version: u64) {
     stamp(page, number, version);
 }
 
-/// Makes a page of its rows as they are now.
+/// Writes number, version and checksum for the present content of a page.
 pub fn stamp(page: &mut [u8], number: u64, version: u64) {
     page[..8].copy_from_slice(&number.to_le_bytes());
     page[8..16].copy_from_slice(&version.to_le_bytes());
@@ -53,10 +54,10 @@ pub fn stamp(page: &mut [u8], number: u64, version: u64) {
     page[16..24].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// The version of a page that is whole and where it belongs.
+/// Returns the version of a page, if it is intact and in its place.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the page.
 pub fn check(page: &[u8], number: u64) -> Result<u64, PageFault> {
     if word(page, 2) != sum(page) {
         return Err(PageFault::Torn);

@@ -1,5 +1,5 @@
-//! A table on a file: bulk load (pages appended in large batches, each committed) and scan (large reads from begin to
-//! end, each user from a place of its own).
+//! Table workloads on a file: bulk load (pages appended in large batches, each committed) and scan (large sequential
+//! reads, each user from its own starting point).
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -12,15 +12,15 @@ use crate::files::WorkFile;
 use crate::users::Work;
 use crate::{WorkError, go_on, io, page};
 
-/// Bytes of a page.
+/// Size of a page.
 const PAGE: usize = 8192;
 
-/// How a table is used.
+/// Sizes of a table workload.
 #[derive(Clone, Debug)]
 pub struct TableOptions {
-    /// Bytes of the table; a load that reaches its end begins anew.
+    /// Bytes of the table; a load that reaches its end starts over.
     pub bytes: u64,
-    /// Bytes of a batch of a load, or of a read of a scan: whole pages.
+    /// Bytes of a batch of a load, or of a read of a scan; whole pages.
     pub batch: usize,
 }
 
@@ -41,7 +41,7 @@ impl Table {
             );
             return Err(WorkError::Usage(why));
         }
-        // whole batches, so that none ends within the table's end
+        // whole batches, so that none extends beyond the table's end
         Ok(Table { file: WorkFile::create(folder)?, pages: pages / batch_pages * batch_pages, batch_pages })
     }
 
@@ -60,7 +60,7 @@ impl Table {
         wrote.map_err(io(self.file.path(), "a batch cannot be written"))
     }
 
-    /// Reads a batch, and holds its pages against the version that was written last.
+    /// Reads a batch, and checks its pages against the version written last.
     fn read(&self, batch: u64, version: u64, buffer: &mut [u8]) -> Result<(), WorkError> {
         let first = batch * self.batch_pages;
         let read = self.file.file().read_exact_at(buffer, first * PAGE as u64);
@@ -76,16 +76,16 @@ impl Table {
     }
 }
 
-/// Appends batches and commits each.
+/// Bulk load: appends batches and commits each.
 pub struct BulkLoad {
     table: Table,
     next: AtomicU64,
-    /// How often each batch was committed, which is its version; whoever writes it holds its lock.
+    /// Number of commits of each batch, which is its version; the lock is held while the batch is written.
     loaded: Vec<Mutex<u64>>,
 }
 
 impl BulkLoad {
-    /// An empty table in a folder.
+    /// Creates an empty table in a folder.
     ///
     /// # Errors
     /// When the file cannot be made.
@@ -96,11 +96,11 @@ impl BulkLoad {
     }
 
     fn loaded(&self, batch: u64) -> MutexGuard<'_, u64> {
-        // whoever panicked has ended the work already
+        // a panic elsewhere has ended the workload already
         self.loaded[batch as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads back all that was loaded, from its device.
+    /// Reads back and checks everything that was loaded, from its device.
     ///
     /// # Errors
     /// The first page that is not as it was written.
@@ -138,22 +138,22 @@ impl Work for BulkLoad {
     }
 }
 
-/// Reads a table from begin to end, again and again.
+/// Scan: reads a table from start to end, repeatedly.
 pub struct TableScan {
     table: Table,
 }
 
-/// Where a user of a scan is.
+/// Position and buffer of a user of a scan.
 pub struct TableReader {
     next: u64,
     buffer: Vec<u8>,
 }
 
 impl TableScan {
-    /// A full table in a folder, on its device and out of the file cache as far as the kernel allows.
+    /// Creates a full table in a folder, on its device and dropped from the file cache as far as the kernel allows.
     ///
     /// # Errors
-    /// When the file cannot be made, and when somebody stops it.
+    /// When the file cannot be made, or the workload is stopped.
     pub fn create(options: &TableOptions, folder: &Path, stop: &AtomicBool) -> Result<TableScan, WorkError> {
         let table = Table::create(options, folder)?;
         let mut buffer = table.buffer();
@@ -174,7 +174,7 @@ impl Work for TableScan {
     }
 
     fn user(&self, number: usize) -> Result<TableReader, WorkError> {
-        // users begin far from each other: the golden section of the table
+        // golden section of the table, so that users start far from each other
         let next = (number as f64 * 0.618_034).fract() * self.table.batches() as f64;
         Ok(TableReader { next: next as u64, buffer: self.table.buffer() })
     }

@@ -1,6 +1,6 @@
-//! Transactions: rows of 8 KiB pages, chosen by Zipf's law, read and changed; a log that each commit waits for. What a
-//! transaction changed is in the log before its commit is answered, and in the pages afterwards; commits that come at
-//! the same time share one sync. At a checkpoint pages are synced, and the log begins anew.
+//! Transaction workload: rows of 8 KiB pages, chosen by Zipf's law, read and changed; a log that each commit waits for.
+//! Changes of a transaction are in the log before its commit completes, and in the pages afterwards; simultaneous
+//! commits share one sync. At a checkpoint the pages are synced, and the log starts over.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -14,27 +14,27 @@ use crate::files::WorkFile;
 use crate::users::Work;
 use crate::{WorkError, go_on, io, page};
 
-/// Bytes of a page.
+/// Size of a page.
 pub const PAGE: usize = 8192;
-/// Locks over pages.
+/// Number of locks over the pages.
 const STRIPES: usize = 1024;
-/// Bytes of a changed row in the log.
+/// Size of a changed row in the log.
 const RECORD: usize = 128;
-/// Most pages that a transaction reads: it cannot be stopped in between.
+/// Largest number of pages that a transaction reads; it cannot be stopped in between.
 const MOST_READS: u32 = 100_000;
 /// Bytes of log between checkpoints.
 const CHECKPOINT: u64 = 64 << 20;
 
-/// What a database is like.
+/// Parameters of a database.
 #[derive(Clone, Debug)]
 pub struct DatabaseOptions {
     /// Bytes of pages.
     pub bytes: u64,
     /// Pages that a transaction reads.
     pub reads: u32,
-    /// Pages that one in two transactions changes; the others only read.
+    /// Pages that an updating transaction changes.
     pub writes: u32,
-    /// Share of transactions that change something.
+    /// Share of transactions that change pages.
     pub write_share: f64,
     /// Exponent of Zipf's law.
     pub skew: f64,
@@ -46,15 +46,15 @@ impl Default for DatabaseOptions {
     }
 }
 
-/// The log: what is written, what is safe, whether somebody syncs.
+/// State of the log, in bytes: written, synced, and whether a thread is syncing.
 #[derive(Debug, Default)]
 struct LogState {
     end: u64,
     safe: u64,
     syncing: bool,
-    /// Where it began after the last checkpoint.
+    /// End of the log at the last checkpoint.
     begin: u64,
-    /// A sync failed: no commit is safe any more.
+    /// True after a failed sync: no further commit is safe.
     failed: bool,
 }
 
@@ -67,20 +67,20 @@ pub struct Database {
     log: WorkFile,
     state: Mutex<LogState>,
     synced: Condvar,
-    /// The version of each page, in stripes that are locked for a change.
+    /// Version of each page, in stripes that are locked for a change.
     versions: Vec<Mutex<Vec<u32>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // whoever panicked has ended the work already
+    // a panic elsewhere has ended the workload already
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Database {
-    /// Makes the pages in one folder and the log in another.
+    /// Creates the pages in one folder and the log in another.
     ///
     /// # Errors
-    /// When the files cannot be made, and when somebody stops it.
+    /// When the files cannot be made, or the workload is stopped.
     pub fn create(
         options: &DatabaseOptions,
         data: &Path,
@@ -120,7 +120,7 @@ impl Database {
         })
     }
 
-    /// Bytes that pages and log need at most.
+    /// Returns the largest number of bytes of the pages and of the log.
     #[must_use]
     pub fn needed(options: &DatabaseOptions) -> (u64, u64) {
         (options.bytes, 2 * CHECKPOINT)
@@ -130,10 +130,10 @@ impl Database {
         WorkError::Wrong(format!("{}: page {number}: {fault}", self.data.path().display()))
     }
 
-    /// Reads a page whose stripe is locked, and holds it against what was written.
+    /// Reads a page whose stripe is locked, and checks it against the version written last.
     fn read(&self, number: u64, version: u32, into: &mut [u8]) -> Result<(), WorkError> {
-        let read = self.data.file().read_exact_at(into, number * PAGE as u64);
-        read.map_err(io(self.data.path(), "a page cannot be read"))?;
+        let result = self.data.file().read_exact_at(into, number * PAGE as u64);
+        result.map_err(io(self.data.path(), "a page cannot be read"))?;
         match page::check(into, number) {
             Ok(found) if found == u64::from(version) => Ok(()),
             Ok(found) => Err(self.fault(number, format_args!("version {found} of {version}: a write was lost"))),
@@ -141,7 +141,7 @@ impl Database {
         }
     }
 
-    /// A transaction that reads.
+    /// Runs a transaction that only reads.
     fn query(&self, user: &mut DatabaseUser, rng: &mut Rng) -> Result<u64, WorkError> {
         for _ in 0..self.options.reads {
             let number = self.draw(rng);
@@ -151,12 +151,12 @@ impl Database {
         Ok(u64::from(self.options.reads) * PAGE as u64)
     }
 
-    /// A transaction that changes rows of some pages.
+    /// Runs a transaction that changes rows of some pages.
     fn change(&self, user: &mut DatabaseUser, rng: &mut Rng) -> Result<u64, WorkError> {
         let mut numbers: Vec<u64> = (0..self.options.reads).map(|_| self.draw(rng)).collect();
         numbers.sort_unstable_by_key(|number| (number % STRIPES as u64, *number));
         numbers.dedup_by_key(|number| *number % STRIPES as u64);
-        // stripes in one order, so that nobody waits for somebody who waits
+        // all transactions lock stripes in the same order, which prevents deadlocks
         let mut stripes: Vec<_> =
             numbers.iter().map(|number| lock(&self.versions[*number as usize % STRIPES])).collect();
         let changes = (self.options.writes as usize).min(numbers.len());
@@ -177,8 +177,8 @@ impl Database {
         for (index, (page, number)) in pages.iter_mut().zip(&numbers).enumerate() {
             let version = &mut stripes[index][*number as usize / STRIPES];
             page::stamp(page, *number, u64::from(*version) + 1);
-            let wrote = self.data.file().write_all_at(page, number * PAGE as u64);
-            wrote.map_err(io(self.data.path(), "a page cannot be written"))?;
+            let result = self.data.file().write_all_at(page, number * PAGE as u64);
+            result.map_err(io(self.data.path(), "a page cannot be written"))?;
             *version += 1;
         }
         Ok(((numbers.len() + changes) * PAGE) as u64 + records.len() as u64)
@@ -188,12 +188,12 @@ impl Database {
         scatter(self.zipf.draw(rng), self.pages)
     }
 
-    /// Puts records into the log, and waits until they are safe: by a sync of one's own or of somebody else that began
-    /// after they were written.
+    /// Appends records to the log, and waits until they are synced: by this thread, or by another thread's sync that
+    /// began after they were written.
     fn commit(&self, records: &[u8]) -> Result<(), WorkError> {
         let mut state = lock(&self.state);
-        let wrote = self.log.file().write_all_at(records, state.end % (2 * CHECKPOINT));
-        wrote.map_err(io(self.log.path(), "the log cannot be written"))?;
+        let result = self.log.file().write_all_at(records, state.end % (2 * CHECKPOINT));
+        result.map_err(io(self.log.path(), "the log cannot be written"))?;
         state.end += records.len() as u64;
         let own = state.end;
         while state.safe < own {
@@ -207,10 +207,10 @@ impl Database {
             state.syncing = true;
             let (end, checkpoint) = (state.end, state.end - state.begin >= CHECKPOINT);
             drop(state);
-            let done = self.sync(checkpoint);
+            let result = self.sync(checkpoint);
             state = lock(&self.state);
             state.syncing = false;
-            match &done {
+            match &result {
                 Ok(()) => state.safe = state.safe.max(end),
                 Err(_) => state.failed = true,
             }
@@ -218,7 +218,7 @@ impl Database {
                 state.begin = end;
             }
             self.synced.notify_all();
-            done?;
+            result?;
         }
         Ok(())
     }
@@ -231,10 +231,10 @@ impl Database {
         Ok(())
     }
 
-    /// Reads all pages from their device: each is whole, where it belongs, and as often changed as transactions said.
+    /// Reads all pages from their device, and checks that each is intact, in its place, and of the expected version.
     ///
     /// # Errors
-    /// The first page that is not.
+    /// The first faulty page.
     pub fn verify(&self, stop: &AtomicBool) -> Result<(), WorkError> {
         self.data.leave_cache()?;
         let mut bytes = vec![0; PAGE];
@@ -247,7 +247,7 @@ impl Database {
     }
 }
 
-/// What a user of a database has of its own.
+/// State of one user of a database.
 pub struct DatabaseUser {
     page: Vec<u8>,
 }

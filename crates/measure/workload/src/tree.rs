@@ -1,5 +1,5 @@
-//! A tree of files: what a file server does (create, look up, read, append, list, delete) and what a backup does (all
-//! files, one after another). Each file says in its head which one it is and how long, and is filled accordingly.
+//! File tree workloads: a file server (create, look up, read, append, list, delete) and a backup (all files, one after
+//! another). Each file has its number and length in its header, and content that follows from the number.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -13,19 +13,20 @@ use crate::files::{WorkFolder, forget_cached};
 use crate::users::Work;
 use crate::{WorkError, go_on, io};
 
-/// Bytes of a file's head: its number and its length.
+/// Size of a file's header: its number and its length.
 const HEAD: usize = 16;
-/// Largest file; of trees with a large mean, this many times the mean: cut off earlier, sizes would have a smaller mean
-/// than was asked for.
+/// Largest file.
 const MOST_BYTES: u64 = 16 << 20;
+/// Largest file in multiples of the mean, for trees with a large mean: a lower limit would make the mean smaller than
+/// requested.
 const MOST_MEANS: u64 = 64;
 
-/// What a tree is like.
+/// Parameters of a file tree.
 #[derive(Clone, Debug)]
 pub struct TreeOptions {
-    /// Files at the begin.
+    /// Number of files at the beginning.
     pub files: u64,
-    /// Folders that they are dealt out over.
+    /// Number of folders over which the files are distributed.
     pub folders: u64,
     /// Mean size of a file, bytes (lognormal: most are small, some are large).
     pub mean_bytes: u64,
@@ -33,24 +34,24 @@ pub struct TreeOptions {
     pub seed: u64,
 }
 
-/// Standard deviation of the logarithm of sizes. Agrawal et al. (FAST 2007) fit file sizes of desktops with 2.4 to
-/// 2.6 for the body of the distribution; 1.5 here, so that a short run sees the mean that it was asked for.
+/// Standard deviation of the logarithm of sizes. Agrawal et al. (FAST 2007) fit file sizes of desktops with 2.4 to 2.6
+/// for the body of the distribution; 1.5 here, so that a short run sees the requested mean.
 const SIGMA: f64 = 1.5;
 
-/// A tree of files, each with the number of its bytes.
+/// A tree of files whose contents are known.
 pub struct FileTree {
     folder: WorkFolder,
     options: TreeOptions,
-    /// Files that are there: number and bytes. Each slot is locked by whoever uses the file.
+    /// Existing files: number and bytes. A slot is locked while its file is used.
     slots: Vec<Mutex<Option<(u64, u64)>>>,
     next: std::sync::atomic::AtomicU64,
 }
 
 impl FileTree {
-    /// Makes the tree in a folder.
+    /// Creates the tree in a folder.
     ///
     /// # Errors
-    /// When a file cannot be made, and when somebody stops it.
+    /// When a file cannot be made, or the workload is stopped.
     pub fn create(options: &TreeOptions, folder: &Path, stop: &AtomicBool) -> Result<FileTree, WorkError> {
         if options.files == 0 || options.folders == 0 || !(1 << 10..=1 << 20).contains(&options.mean_bytes) {
             let why = "a tree has files, folders, and a mean size of 1 KiB to 1 MiB";
@@ -77,20 +78,20 @@ impl FileTree {
         Ok(tree)
     }
 
-    /// Bytes that it needs at most: four times the mean of each file, and eight standard deviations of their sum, which
-    /// counts where files are few.
+    /// Returns the largest number of bytes that it needs: four times the mean of each file, and eight standard
+    /// deviations of their sum, which matters if files are few.
     #[must_use]
     pub fn needed(options: &TreeOptions) -> u64 {
         let TreeOptions { files, folders, mean_bytes, .. } = *options;
         let deviations = files.isqrt().saturating_mul(24);
         let expected =
             files.saturating_mul(4).saturating_add(deviations).saturating_mul(mean_bytes.saturating_add(4096));
-        let most = files.saturating_mul(most_bytes(mean_bytes).saturating_add(4096));
-        expected.min(most).saturating_add(folders.saturating_mul(4096))
+        let max_bytes = files.saturating_mul(most_bytes(mean_bytes).saturating_add(4096));
+        expected.min(max_bytes).saturating_add(folders.saturating_mul(4096))
     }
 
     fn slot(&self, index: usize) -> std::sync::MutexGuard<'_, Option<(u64, u64)>> {
-        // whoever panicked has ended the work already
+        // a panic elsewhere has ended the workload already
         self.slots[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -102,12 +103,12 @@ impl FileTree {
         self.folder_of(number).join(format!("{number:016x}"))
     }
 
-    /// A size: lognormal with the mean asked for.
+    /// Draws a file size: lognormal with the requested mean.
     fn size(&self, rng: &mut Rng) -> u64 {
         size(self.options.mean_bytes, rng)
     }
 
-    /// Makes a file anew, or longer.
+    /// Creates a file.
     fn write(&self, number: u64, bytes: u64, sync: bool) -> Result<(), WorkError> {
         let path = self.path(number);
         let mut file = File::create_new(&path).map_err(io(&path, "cannot be made"))?;
@@ -133,15 +134,15 @@ impl FileTree {
     fn append(&self, number: u64, old: u64, new: u64) -> Result<(), WorkError> {
         let path = self.path(number);
         let mut file = OpenOptions::new().write(true).open(&path).map_err(io(&path, "cannot be opened"))?;
-        let whole = content(number, new);
-        let written = file.write_all(&whole[..HEAD]).and_then(|()| {
+        let full = content(number, new);
+        let written = file.write_all(&full[..HEAD]).and_then(|()| {
             std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(old))?;
-            file.write_all(&whole[old as usize..])
+            file.write_all(&full[old as usize..])
         });
         written.map_err(io(&path, "cannot be written"))
     }
 
-    /// Puts all files on their device and out of the file cache.
+    /// Writes all files to their device and drops them from the file cache.
     ///
     /// # Errors
     /// When the device fails.
@@ -157,7 +158,7 @@ impl FileTree {
         Ok(())
     }
 
-    /// Reads back all files that are there, from their device.
+    /// Reads back and checks all existing files, from their device.
     ///
     /// # Errors
     /// The first that is not as it was written.
@@ -183,7 +184,7 @@ fn size(mean_bytes: u64, rng: &mut Rng) -> u64 {
     (drawn as u64).clamp(HEAD as u64, most_bytes(mean_bytes))
 }
 
-/// What stands in a file.
+/// Returns the content of a file, which follows from its number and length.
 fn content(number: u64, bytes: u64) -> Vec<u8> {
     let mut content = Vec::with_capacity(bytes as usize + 8);
     content.extend_from_slice(&number.to_le_bytes());
@@ -196,18 +197,18 @@ fn content(number: u64, bytes: u64) -> Vec<u8> {
     content
 }
 
-/// Operations of a file server, and how many of a hundred each is. Look-ups lead, as in the traces of network file
-/// servers that Leung et al. published (USENIX 2008); the shares themselves are ours.
+/// Operations of a file server with their percentages. Look-ups dominate, as in the traces of network file servers that
+/// Leung et al. published (USENIX 2008); the percentages themselves are our own choice.
 const SERVER: [(&str, u64); 6] =
     [("stat", 40), ("read", 25), ("list", 10), (CREATE, 10), ("append", 5), ("delete", 10)];
 const CREATE: &str = "create";
 
-/// A file server's work on a tree.
+/// File server workload on a tree.
 pub struct FileServer(pub FileTree);
 
 impl FileServer {
-    /// On a tree, to which it adds places without a file. A tenth of all places is so, and the next operation there
-    /// makes a file: as many are made as are deleted, and the number of files stays.
+    /// Creates the workload, and adds empty slots to the tree. A tenth of all slots is empty, and the next operation on
+    /// an empty slot creates a file: as many are created as deleted, so the number of files is stable.
     #[must_use]
     pub fn new(mut tree: FileTree) -> FileServer {
         let empty = tree.slots.len().div_ceil(9);
@@ -215,16 +216,16 @@ impl FileServer {
         FileServer(tree)
     }
 
-    /// An operation at a place that has a file: any but to make one.
+    /// Draws an operation for a slot with a file: any but creation.
     fn operation(rng: &mut Rng) -> usize {
         let shares = SERVER.map(|(name, share)| if name == CREATE { 0 } else { share });
         let mut drawn = rng.below(shares.iter().sum());
         shares
             .iter()
             .position(|share| {
-                let is_it = drawn < *share;
+                let is_drawn = drawn < *share;
                 drawn = drawn.saturating_sub(*share);
-                is_it
+                is_drawn
             })
             .unwrap_or(0)
     }
@@ -262,8 +263,8 @@ impl Work for FileServer {
     fn operate(&self, buffer: &mut Vec<u8>, rng: &mut Rng) -> Result<(usize, u64), WorkError> {
         let tree = &self.0;
         let mut slot = tree.slot(rng.below(tree.slots.len() as u64) as usize);
-        let asked = FileServer::operation(rng);
-        match (*slot, SERVER[asked].0) {
+        let kind = FileServer::operation(rng);
+        match (*slot, SERVER[kind].0) {
             (None, _) => {
                 let number = tree.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 let bytes = tree.size(rng);
@@ -271,43 +272,44 @@ impl Work for FileServer {
                 *slot = Some((number, bytes));
                 Ok((3, bytes))
             }
-            (Some((number, bytes)), "stat") => self.stat(number, bytes).map(|moved| (asked, moved)),
-            (Some((number, _)), "list") => self.list(number).map(|moved| (asked, moved)),
+            (Some((number, bytes)), "stat") => self.stat(number, bytes).map(|moved| (kind, moved)),
+            (Some((number, _)), "list") => self.list(number).map(|moved| (kind, moved)),
             (Some((number, bytes)), "append") => {
                 let new = (bytes + 1 + rng.below(8192)).min(most_bytes(tree.options.mean_bytes)).max(bytes);
                 tree.append(number, bytes, new)?;
                 *slot = Some((number, new));
-                Ok((asked, new - bytes))
+                Ok((kind, new - bytes))
             }
             (Some((number, _)), "delete") => {
                 let path = tree.path(number);
                 std::fs::remove_file(&path).map_err(io(&path, "cannot be removed"))?;
                 *slot = None;
-                Ok((asked, 0))
+                Ok((kind, 0))
             }
             (Some((number, bytes)), _) => tree.read(number, bytes, buffer).map(|()| (1, bytes)),
         }
     }
 }
 
-/// A backup's work on a tree: each user reads its part of the files, one after another, again and again.
+/// Backup workload on a tree: each user reads its part of the files, one after another, repeatedly.
 pub struct Backup {
     tree: FileTree,
     users: usize,
 }
 
 impl Backup {
-    /// A tree in a folder, on its device and out of the file cache as far as the kernel allows, for users who share it.
+    /// Creates a tree for `users` users in a folder, on its device and dropped from the file cache as far as the kernel
+    /// allows.
     ///
     /// # Errors
-    /// When the tree cannot be made, and when somebody stops it.
+    /// When the tree cannot be made, or the workload is stopped.
     pub fn create(options: &TreeOptions, users: usize, folder: &Path, stop: &AtomicBool) -> Result<Backup, WorkError> {
         let tree = FileTree::create(options, folder, stop)?;
         tree.leave_cache()?;
         Ok(Backup { tree, users })
     }
 
-    /// Reads back all files, from their device.
+    /// Reads back and checks all files, from their device.
     ///
     /// # Errors
     /// The first that is not as it was written.
@@ -346,13 +348,13 @@ mod tests {
         for mean_bytes in [1 << 10, 32 << 10, 1 << 20] {
             let mut rng = Rng::new(5, mean_bytes);
             let sum: u64 = (0..DRAWN).map(|_| size(mean_bytes, &mut rng)).sum();
-            // the mean of so many has a standard deviation of half a hundredth
+            // the mean of 400,000 sizes has a standard deviation of half a percent
             let error = sum as f64 / DRAWN as f64 / mean_bytes as f64 - 1.0;
             assert!(error.abs() < 0.025, "{mean_bytes}: {error}");
         }
     }
 
-    /// Of 10,000 operations a tenth has a standard deviation of 0.3 hundredths.
+    /// In 10,000 operations, a share of a tenth has a standard deviation of 0.3 percentage points.
     #[test]
     fn operations_of_a_file_server_have_their_shares_and_files_stay_as_many() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! Users who ask for operations, and what they wait. A user of a closed load thinks, asks, waits for the answer and
-//! thinks again; latency counts from asking. With a rate, operations are due at moments that no answer can put off
-//! (exponential gaps, a seed), and latency counts from the moment that an operation was due: an answer that was late
-//! makes those behind it late, too, and that is shown.
+//! Users who run operations, and their latencies. A user of a closed load thinks, starts an operation, waits for it and
+//! thinks again; latency counts from the start. With a rate, operations are due at times that no completion delays
+//! (exponential gaps, a seed), and latency counts from the time an operation was due: a late completion delays the
+//! operations behind it, and the latencies show that.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -14,52 +14,52 @@ use serde::Serialize;
 
 use crate::{WorkError, go_on, no_thread};
 
-/// Most operations that are due each second: a due time is a whole number of nanoseconds.
+/// Largest rate, operations per second: due times are whole nanoseconds.
 const MOST_RATE: f64 = 1e9;
-/// Operations that are counted by their rate where more than these were left.
+/// Above this number, operations not started are calculated from the rate and not drawn one by one.
 const MANY: f64 = 1e6;
-/// How long nobody looks at whether to stop.
+/// Interval of checking whether to stop.
 const NAP: Duration = Duration::from_millis(50);
 
-/// Who asks, and how often.
+/// Number, pace and duration of users.
 #[derive(Clone, Debug)]
 pub struct UserOptions {
     /// Number of concurrent users, each a thread.
     pub users: usize,
-    /// Mean time to think between an answer and the next operation (exponential).
+    /// Mean think time between an operation's end and the next operation (exponential).
     pub think: Duration,
-    /// Operations that are due each second, of all users together; without it answers set the pace.
+    /// Operations due per second, of all users together; None: completions set the pace.
     pub rate: Option<f64>,
-    /// How long.
+    /// Duration of the run.
     pub lasts: Duration,
     /// Seed.
     pub seed: u64,
 }
 
-/// What is done; one for each kind of work.
+/// A workload: the operations that users run.
 pub trait Work: Sync {
-    /// What a user has of its own.
+    /// State of a user.
     type User: Send;
 
     /// Names of the operations, in the order of their numbers.
     fn operations(&self) -> &'static [&'static str];
 
-    /// A user, before anything is measured.
+    /// Creates a user, before anything is measured.
     ///
     /// # Errors
     /// When its files cannot be opened.
     fn user(&self, number: usize) -> Result<Self::User, WorkError>;
 
-    /// Does one operation: its number, and the bytes of files that it read or wrote.
+    /// Runs one operation; returns its number, and the bytes of files that it read or wrote.
     ///
     /// # Errors
-    /// When a file fails, or holds what it should not.
+    /// When a file fails, or its content is wrong.
     fn operate(&self, user: &mut Self::User, rng: &mut Rng) -> Result<(usize, u64), WorkError>;
 
-    /// Reads back what a user alone knows of, when nothing is measured any more.
+    /// Reads back and checks data that only this user knows, after the measurement.
     ///
     /// # Errors
-    /// What is not as it was written.
+    /// Data that is not as it was written.
     fn read_back(&self, _: Self::User, _: &AtomicBool) -> Result<(), WorkError> {
         Ok(())
     }
@@ -70,20 +70,20 @@ pub trait Work: Sync {
 pub struct LatencySummary {
     /// Mean.
     pub mean: f64,
-    /// Half took less.
+    /// Median.
     pub p50: f64,
-    /// 95 of 100 took less.
+    /// 95th percentile.
     pub p95: f64,
-    /// 99 of 100 took less.
+    /// 99th percentile.
     pub p99: f64,
-    /// 999 of 1,000 took less.
+    /// 99.9th percentile.
     pub p999: f64,
     /// Longest.
     pub max: f64,
 }
 
 impl LatencySummary {
-    /// Of a histogram of nanoseconds; all nothing where it is empty, whose count says so.
+    /// Summarizes a histogram of nanoseconds; None if it is empty.
     #[must_use]
     pub fn of(histogram: &Histogram) -> Option<LatencySummary> {
         let quantile = |share: f64| histogram.quantile(share).map(|ns| ns / 1e9);
@@ -98,44 +98,45 @@ impl LatencySummary {
     }
 }
 
-/// One kind of operation, over all users.
+/// Result of one kind of operation, over all users.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OperationOutcome {
-    /// Its name.
+    /// Name of the operation.
     pub operation: &'static str,
-    /// How many were done.
+    /// Number of operations done.
     pub done: u64,
-    /// A second.
+    /// Operations per second.
     pub per_s: f64,
     /// Bytes of files read or written.
     pub bytes: u64,
-    /// From when it was due (with a rate) or asked for, to its answer; nothing where none was done.
+    /// Latency from the due time (with a rate) or from the start to the end; None if no operation was done.
     pub latency_s: Option<LatencySummary>,
 }
 
-/// What all users did.
+/// Result of a run over all users.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UserOutcome {
-    /// Time from the first user's begin to the last one's end, s.
+    /// Time from the first user's start to the last one's end, s.
     pub wall_s: f64,
     /// Processor time of the users' threads, s.
     pub cpu_s: f64,
-    /// Operations that were due and not done when the time was over; they are in no latency.
+    /// Operations that were due and not started when the time was over; no latency includes them.
+    #[serde(rename = "left")]
     pub left: u64,
-    /// By kind.
+    /// Results by kind of operation.
     pub operations: Vec<OperationOutcome>,
 }
 
-/// For whoever watches; and whether to stop.
+/// Progress and stop flag of a run, shared with its caller.
 #[derive(Clone, Debug, Default)]
 pub struct UserWatch {
-    /// Operations done.
+    /// Number of operations done.
     pub done: Arc<AtomicU64>,
-    /// Set to end it.
+    /// Set to stop the run.
     pub stop: Arc<AtomicBool>,
 }
 
-/// What one user measured.
+/// Measurements of one user.
 struct UserResult {
     histograms: Vec<Histogram>,
     bytes: Vec<u64>,
@@ -144,10 +145,10 @@ struct UserResult {
 }
 
 impl UserOptions {
-    /// Whether users can work so.
+    /// Checks the options.
     ///
     /// # Errors
-    /// A sentence about what cannot be.
+    /// A sentence about the impossible option.
     pub fn check(&self) -> Result<(), WorkError> {
         if !(1..=4096).contains(&self.users) {
             return Err(WorkError::Usage(format!("{} users; expected 1 to 4096", self.users)));
@@ -161,17 +162,17 @@ impl UserOptions {
     }
 }
 
-/// Lets users work for the time asked for.
+/// Runs users for the duration in the options.
 ///
 /// # Errors
-/// The first error of a user ends it for all.
+/// The first error of a user, which ends the run for all.
 pub fn run<W: Work>(work: &W, options: &UserOptions, watch: &UserWatch) -> Result<UserOutcome, WorkError> {
     options.check()?;
     let users = (0..options.users).map(|number| work.user(number)).collect::<Result<Vec<_>, _>>()?;
     let (begun, failed) = (Instant::now(), AtomicBool::new(false));
     let results = std::thread::scope(|scope| {
         let (options, failed) = (&options, &failed);
-        let one = move |(number, user): (usize, W::User)| {
+        let start = move |(number, user): (usize, W::User)| {
             let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
                 let result = UserLoop { work, options, watch, begun, failed }.run(number, user);
                 failed.fetch_or(result.is_err(), Ordering::Relaxed);
@@ -180,7 +181,7 @@ pub fn run<W: Work>(work: &W, options: &UserOptions, watch: &UserWatch) -> Resul
             failed.fetch_or(thread.is_err(), Ordering::Relaxed);
             thread.map_err(no_thread)
         };
-        let threads: Vec<_> = users.into_iter().enumerate().map(one).collect();
+        let threads: Vec<_> = users.into_iter().enumerate().map(start).collect();
         let join = |thread: Result<std::thread::ScopedJoinHandle<'_, _>, WorkError>| {
             thread.and_then(|thread| thread.join().expect("a user's thread"))
         };
@@ -213,7 +214,7 @@ fn outcome(names: &'static [&'static str], results: &[UserResult], wall_s: f64) 
     }
 }
 
-/// One user at work.
+/// Loop of one user.
 struct UserLoop<'a, W> {
     work: &'a W,
     options: &'a UserOptions,
@@ -224,11 +225,11 @@ struct UserLoop<'a, W> {
 
 impl<W: Work> UserLoop<'_, W> {
     fn run(&self, number: usize, mut user: W::User) -> Result<(UserResult, W::User), WorkError> {
-        // sleep ends when an operation is due, and not up to 50 us later, which would count as latency
+        // without slack, sleep ends when an operation is due, and not up to 50 us later, which would count as latency
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let kinds = self.work.operations().len();
         let (mut histograms, mut bytes) = (vec![Histogram::new(); kinds], vec![0; kinds]);
-        // the operations and the pauses of a user draw independently
+        // operations and pauses of a user draw independently
         let (mut rng, mut pauses) =
             (Rng::new(self.options.seed, 2 * number as u64), Rng::new(self.options.seed, 2 * number as u64 + 1));
         let (cpu, mut due) = (crate::clock::thread_time(), self.begun);
@@ -252,7 +253,7 @@ impl<W: Work> UserLoop<'_, W> {
         ended || self.watch.stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
     }
 
-    /// Waits until the next operation, and gives the moment from which its latency counts.
+    /// Waits until the next operation, and returns the time from which its latency counts.
     fn next(&self, due: &mut Instant, pauses: &mut Rng) -> Instant {
         let Some(gap) = self.gap(pauses) else {
             let think = self.options.think.as_secs_f64();
@@ -266,31 +267,31 @@ impl<W: Work> UserLoop<'_, W> {
         *due
     }
 
-    /// Time between two operations of one user that are due; nothing where answers set the pace.
+    /// Draws the time between two due operations of one user; None if completions set the pace.
     fn gap(&self, pauses: &mut Rng) -> Option<Duration> {
         let rate = self.options.rate? / self.options.users as f64;
         Some(self.pause(pauses, 1.0 / rate))
     }
 
-    /// An exponential pause with a mean, s. One that is longer than the work lasts is as good as the longest.
+    /// Draws an exponential pause with a mean in seconds, cut off beyond the run's duration.
     fn pause(&self, pauses: &mut Rng, mean_s: f64) -> Duration {
         let longest = self.options.lasts.as_secs_f64() + 1.0;
         Duration::from_secs_f64(pauses.exponential(mean_s).min(longest))
     }
 
-    fn sleep_until(&self, moment: Instant) {
+    fn sleep_until(&self, due: Instant) {
         while !self.is_over() {
-            let left = moment.saturating_duration_since(Instant::now()).min(NAP);
+            let left = due.saturating_duration_since(Instant::now()).min(NAP);
             if left.is_zero() {
                 return;
             }
             let time = rustix::time::Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
-            // a signal ends the nap early, which the loop sees
+            // a signal may end the sleep early, which the loop handles
             let _ = nanosleep(&time);
         }
     }
 
-    /// Operations that were due within the time and were not begun.
+    /// Counts operations that were due within the duration and were not started.
     fn left(&self, mut due: Instant, pauses: &mut Rng) -> u64 {
         let end = self.begun + self.options.lasts;
         if self.options.rate.is_none() || due >= end {
@@ -299,7 +300,7 @@ impl<W: Work> UserLoop<'_, W> {
         let rate = self.options.rate.unwrap_or_default() / self.options.users as f64;
         let expected = rate * (end - due).as_secs_f64();
         if expected > MANY {
-            // within a thousandth, as likely as not, of what would be drawn
+            // the standard deviation of a drawn count would be below a thousandth
             return expected as u64;
         }
         let mut left = 0;
@@ -315,7 +316,7 @@ impl<W: Work> UserLoop<'_, W> {
 mod tests {
     use super::*;
 
-    /// Each operation takes a while; the third of each user takes long.
+    /// A workload whose operations take the usual time, except for the third of each user.
     struct Slow {
         usual: Duration,
         third: Duration,
@@ -389,7 +390,7 @@ mod tests {
         assert!((all / 6e8 - 1.0).abs() < 0.01, "{often:?}");
     }
 
-    /// What a user did is read back, and what is wrong then is an error.
+    /// A workload whose second user fails the verification.
     struct Forgetful;
 
     impl Work for Forgetful {

@@ -1,4 +1,4 @@
-//! Sorts of real files, each held against what the standard library makes of the same rows.
+//! Sorts of real files, each compared with the same rows sorted by the standard library.
 
 #![allow(clippy::disallowed_macros, reason = "what a test prints is shown when it fails")]
 
@@ -9,7 +9,7 @@ use diskwright_workload::WorkError;
 use diskwright_workload::sort::rows::RowShape;
 use diskwright_workload::sort::{Progress, SortOptions, SortOutcome, SortSource, check, sort};
 
-/// On a filesystem that has direct I/O where the checkout lies on one; a folder in memory has none.
+/// Creates a folder on the checkout's filesystem, which may have direct I/O; a folder in memory has none.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
@@ -32,7 +32,7 @@ fn options(folder: &Path, rows: u64, memory: u64) -> SortOptions {
     }
 }
 
-/// Sorts, and compares the result with rows sorted in memory by other means.
+/// Sorts, and compares the result with rows sorted by the standard library.
 fn sorted(options: &SortOptions) -> SortOutcome {
     check(options).unwrap();
     let progress = Progress::default();
@@ -45,9 +45,9 @@ fn sorted(options: &SortOptions) -> SortOutcome {
     let name = options.keep.as_ref().unwrap();
     assert!(std::fs::read(name).unwrap() == rows.concat(), "{outcome:?}");
     std::fs::remove_file(name).unwrap();
-    // a run left alone in a pass is not moved
-    let (moved, most) = (progress.rows.load(Ordering::Relaxed), options.rows * u64::from(1 + outcome.passes));
-    assert!(moved <= most && moved + options.rows > most, "{moved} of {most}");
+    // a single remaining run of a pass is not moved
+    let (moved, max_moved) = (progress.rows.load(Ordering::Relaxed), options.rows * u64::from(1 + outcome.passes));
+    assert!(moved <= max_moved && moved + options.rows > max_moved, "{moved} of {max_moved}");
     outcome
 }
 
@@ -66,7 +66,7 @@ fn all_in_memory_in_one_pass_and_in_several() {
             let read: u64 = outcome.stages.iter().map(|stage| stage.steps.read.bytes).sum();
             let wrote: u64 = outcome.stages.iter().map(|stage| stage.steps.write.bytes).sum();
             let data = rows * 100 * u64::from(1 + outcome.passes);
-            // threads look where a run is to be cut; a run left alone is not copied
+            // threads also read to find where to cut runs; a single remaining run is not copied
             assert!(read + rows * 100 >= data && read < data + data / 3, "{read} {data} {outcome:?}");
             assert!(wrote <= data && wrote + rows * 100 > data, "{wrote} {data}");
         }
@@ -83,7 +83,7 @@ fn past_the_file_cache() {
             && what.contains("direct")
         {
             println!("skipped: no direct I/O in {}", folder.path().display());
-            // and so it is said before the rows are made
+            // the error must come before the rows are made
             assert!(check(&options).is_err_and(|error| error.to_string().contains("try --buffered")));
             return;
         }

@@ -1,4 +1,4 @@
-//! Each kind of work on real files, for a moment, with its content read back.
+//! Each workload on real files, briefly, with its content read back.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn work(work: &impl Work) -> UserOutcome {
     outcome
 }
 
-/// Nobody stops it.
+/// A stop flag that is never set.
 static GO_ON: AtomicBool = AtomicBool::new(false);
 
 fn is_empty(folder: &Path) -> bool {
@@ -52,7 +52,7 @@ fn transactions_keep_what_they_committed() {
 #[test]
 fn loads_and_scans() {
     let folder = tempfile::tempdir().unwrap();
-    // small enough that a load begins anew
+    // small enough that a load starts over
     let options = TableOptions { bytes: 1 << 20, batch: 128 << 10 };
     let load = BulkLoad::create(&options, folder.path()).unwrap();
     assert_eq!(work(&load).operations[0].bytes % (128 << 10), 0);
@@ -98,13 +98,13 @@ fn mail_is_delivered_read_and_deleted() {
     assert!(is_empty(folder.path()));
 }
 
-/// The files of a folder, however deep.
+/// Returns the files below a folder, at any depth.
 fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// Mail that a user never read is read back at the end: here each message is changed behind its back.
+/// Mail that a user never read is read back at the end: here a message is changed before that.
 #[test]
 fn mail_that_nobody_read_is_read_back() {
     struct Changed<'a>(Mail, &'a Path);

@@ -1,11 +1,11 @@
-//! The data that are built in: a document's file and a system's file are one
-//! line each here; a test holds the two lists against the folders.
+//! The built-in data: each document's file and each system's file is one line here; a test compares both lists with the
+//! folders.
 
 use diskwright_base::Problems;
 
 use crate::document::ExperimentDocument;
 
-/// File and text of each document's experiments, in the order of the documents.
+/// File name and text of each document's experiments, in the order of the documents.
 pub const DOCUMENTS: &[(&str, &str)] = &[
     ("experiments/000.toml", include_str!("../../../../experiments/000.toml")),
     ("experiments/001.toml", include_str!("../../../../experiments/001.toml")),
@@ -33,15 +33,15 @@ pub const SYSTEMS: &[(&str, &str)] = &[
     ("sort-ultra-work", include_str!("../../../../experiments/systems/sort-ultra-work.toml")),
 ];
 
-/// All documents.
+/// Reads all documents.
 ///
 /// # Errors
-/// Everything that is wrong in the first file that has mistakes.
+/// Lists all mistakes in the first file that has any.
 pub fn documents() -> Result<Vec<ExperimentDocument>, Problems> {
     DOCUMENTS.iter().map(|(file, text)| ExperimentDocument::read(file, text)).collect()
 }
 
-/// Text of a system, whatever lies in the folder in which the program is started.
+/// Returns the text of a built-in system; the current directory does not matter.
 pub fn system(name: &str) -> Option<&'static str> {
     SYSTEMS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }

@@ -1,5 +1,5 @@
-//! One document's experiments as written: rows, the simulations that they
-//! need, and the parameters that its fit rows set.
+//! A document's experiments as written: published rows, the simulations that they need, and the parameters that its fit
+//! rows set.
 
 use std::collections::BTreeMap;
 
@@ -15,34 +15,34 @@ use crate::expression::{Expression, Test};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExperimentDocument {
-    /// Its number: the three digits in front of its file's name.
+    /// Its number: the three digits at the start of its file name.
     pub doc: String,
-    /// What it is called, by whom and when.
+    /// Title, authors and date.
     pub title: String,
-    /// Simulations, by the name under which measures speak of them.
+    /// Simulations, by the names that measures use.
     #[serde(default)]
     pub runs: BTreeMap<String, ExperimentRun>,
     /// Free parameters, each set by fit rows.
     #[serde(default, rename = "fit")]
     pub fits: Vec<FitParameter>,
-    /// What was printed.
+    /// The published values.
     #[serde(rename = "row")]
     pub rows: Vec<PublishedRow>,
 }
 
-/// A simulation: a system, some of its keys set otherwise.
+/// A simulation: a system with some keys changed.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExperimentRun {
     /// `experiments/systems/NAME.toml`.
     pub system: String,
-    /// Keys (`disk.count`), and what they are here.
+    /// Keys (`disk.count`), and their values in this run.
     #[serde(default)]
     pub set: BTreeMap<String, toml::Value>,
-    /// How often it is simulated, each time by another seed: its numbers are means. 1 if left out.
+    /// Number of simulations, each with another seed; the results are means. Default: 1.
     #[serde(default = "once")]
     pub repeat: u32,
-    /// What is particular about it.
+    /// Remark.
     #[serde(default)]
     pub because: String,
 }
@@ -55,74 +55,75 @@ fn once() -> u32 {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FitParameter {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// Its value, in the unit that `written` writes.
+    /// Its value, in the unit of the value format.
     pub value: f64,
-    /// Least and most that is possible.
+    /// Smallest and largest possible value.
     pub range: [f64; 2],
-    /// The fit rows that set it, no others.
+    /// The fit rows that set it, and no others.
     pub rows: Vec<String>,
-    /// The keys that it stands in: `SYSTEM:KEY`.
+    /// The keys that use it: `SYSTEM:KEY`.
     pub keys: Vec<String>,
-    /// How the value is written where `{}` stands (`{}us`, `{}KB/s`); a plain number if empty.
-    #[serde(default)]
+    /// Text of the value, with `{}` for the number (`{}us`, `{}KB/s`); a plain number if empty.
+    #[serde(default, rename = "written")]
     pub written: String,
-    /// The key takes whole numbers only.
-    #[serde(default)]
+    /// The key takes only integers.
+    #[serde(default, rename = "whole")]
     pub whole: bool,
-    /// Worked out by hand from what is printed with the rows; a search leaves it alone.
+    /// Calculated by hand from published figures; a search leaves it unchanged.
     #[serde(default)]
     pub worked_out: bool,
-    /// What it means, and whether the value is plausible.
+    /// Its meaning, and whether the value is plausible.
     pub because: String,
 }
 
-/// What a row may be used for. The split is frozen.
+/// Permitted use of a row. The split is frozen.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum RowUse {
-    /// It may set free parameters.
+    /// May set free parameters.
     Fit,
-    /// It is predicted.
+    /// Is predicted.
     Predict,
-    /// Its shape is predicted: how its parts compare, not how much each is.
+    /// Only its shape is predicted: the relations of its parts, not their values.
     Shape,
-    /// Neither: arithmetic on print, or prices.
+    /// Neither: arithmetic on published figures, or prices.
     None,
 }
 
 impl RowUse {
-    /// `fit`, `predict`, `shape` or `none`.
+    /// Returns `fit`, `predict`, `shape` or `none`.
     pub fn name(self) -> &'static str {
         ["fit", "predict", "shape", "none"][self as usize]
     }
 }
 
-/// Where print gives a bound and no value.
+/// Kind of a published bound.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Bound {
-    /// At least the published value.
+    /// The value is at least the published one.
+    #[serde(rename = "least")]
     Least,
-    /// Between its negative and itself.
+    /// The value lies between the negative published value and the published value.
     Within,
 }
 
-/// What a naive reader predicts.
+/// A naive prediction, as a comparison.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct NaivePrediction {
-    /// A fit row of the same document; its published value...
+    /// A fit row of the same document, whose published value is used...
     #[serde(default)]
     pub row: Option<String>,
-    /// ... times this (disks by disks, for what scales with them).
+    /// ... times this factor (the ratio of disks, for what scales with them).
     #[serde(default = "one")]
     pub times: f64,
-    /// A value, where no row gives one.
+    /// A fixed value, if no row gives one.
     #[serde(default)]
     pub value: Option<f64>,
-    /// Why it is that.
+    /// Reason for this prediction.
     #[serde(default)]
     pub because: String,
 }
@@ -131,47 +132,49 @@ fn one() -> f64 {
     1.0
 }
 
-/// One printed quantity.
+/// A published quantity.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedRow {
-    /// `S1`, `M28a`; parts of one row are `M8a.processor`.
+    /// Its id: `S1`, `M28a`; parts of one row are `M8a.processor`.
     pub id: String,
     /// The quantity.
+    #[serde(rename = "what")]
     pub what: String,
-    /// What was printed, in `unit`; none where only a shape is told.
+    /// The published value, in `unit`; `None` if only a shape is given.
     #[serde(default)]
     pub published: Option<f64>,
-    /// How `published` follows from what is printed, where that number itself is not.
+    /// Derivation of `published`, if that number itself was not published.
     #[serde(default)]
     pub derived: Option<String>,
-    /// Unit of the printed and the simulated value.
+    /// Unit of the published and the simulated value.
     pub unit: String,
-    /// A gain, printed as a percentage: errors are percentage points.
+    /// A gain, published as a percentage: errors are percentage points.
     #[serde(default)]
     pub gain: bool,
-    /// The printed value is a bound.
+    /// Set if the published value is a bound.
     #[serde(default)]
     pub bound: Option<Bound>,
-    /// What it may be used for.
+    /// Permitted use.
     #[serde(rename = "use")]
     pub usage: RowUse,
-    /// What a naive reader predicts.
+    /// The naive prediction.
     #[serde(default)]
     pub baseline: Option<NaivePrediction>,
-    /// The number of simulations that stands against it, in `unit`.
+    /// Expression over simulation results that is compared with it, in `unit`.
     #[serde(default)]
     pub measure: Option<Expression>,
-    /// What must hold of a shape.
+    /// Comparisons that must hold for a shape.
     #[serde(default)]
     pub holds: Vec<Test>,
-    /// Why it is not simulated, why the model differs, or what is to be known.
+    /// Reason why it is not simulated or why the model differs, or another remark.
     #[serde(default)]
     pub because: String,
 }
 
 impl PublishedRow {
-    /// True where the row is meant by an id: itself, or a part of it (`M28` means `M28a`, `M8a` means `M8a.processor`).
+    /// True if an id means this row: the row itself, or the whole that it is a part of (`M28` means `M28a`, `M8a` means
+    /// `M8a.processor`).
     pub fn is_meant_by(&self, id: &str) -> bool {
         let Some(rest) = self.id.get(..id.len()).filter(|head| head.eq_ignore_ascii_case(id)) else { return false };
         let rest = &self.id[rest.len()..];
@@ -190,10 +193,10 @@ impl PublishedRow {
 }
 
 impl ExperimentDocument {
-    /// Reads a document's file and checks that its parts fit together.
+    /// Reads a document's file and checks its consistency.
     ///
     /// # Errors
-    /// Everything that is wrong, by line, and what would be right.
+    /// Lists all mistakes, by line, with corrections.
     pub fn read(file: &str, text: &str) -> Result<ExperimentDocument, Problems> {
         let source = TomlSource::new(file, text);
         let document = source.parse().and_then(|table| {
@@ -205,7 +208,7 @@ impl ExperimentDocument {
         source.finish(document).map(|(document, _)| document)
     }
 
-    /// The row of an id.
+    /// Finds a row by its id.
     pub fn row(&self, id: &str) -> Option<&PublishedRow> {
         self.rows.iter().find(|row| row.id == id)
     }
@@ -273,9 +276,9 @@ impl ExperimentDocument {
     }
 
     fn check_fitted(&self, fitted: &FitParameter) -> Result<(), String> {
-        let [least, most] = fitted.range;
-        if !(least..=most).contains(&fitted.value) {
-            return Err(format!("its value {} is outside its range {least} to {most}", fitted.value));
+        let [min, max] = fitted.range;
+        if !(min..=max).contains(&fitted.value) {
+            return Err(format!("its value {} is outside its range {min} to {max}", fitted.value));
         }
         if fitted.rows.is_empty() || fitted.keys.is_empty() {
             return Err("it needs `rows` that set it and `keys` that use it".into());

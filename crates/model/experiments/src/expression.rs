@@ -1,5 +1,4 @@
-//! What stands against a printed value: arithmetic on the numbers of
-//! simulations.
+//! Expressions that are compared with published values: arithmetic on simulation results.
 //!
 //! ```text
 //! two:workload.bytes_per_s / one:workload.bytes_per_s - 1
@@ -13,9 +12,9 @@ use std::fmt;
 
 use serde::Deserialize;
 
-/// Brackets within brackets, at most.
+/// Largest number of nested brackets.
 const DEEPEST: u32 = 32;
-/// Longest text, bytes: terms lie within one another, and each takes stack.
+/// Largest length of an expression, bytes: nested terms use stack space.
 const LONGEST: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +34,7 @@ enum Function {
     Plateau,
 }
 
-/// An expression that was read.
+/// A parsed expression.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "String")]
 pub struct Expression {
@@ -43,7 +42,7 @@ pub struct Expression {
     node: ExpressionNode,
 }
 
-/// A comparison that was read: `a < b`, with `<`, `<=`, `>` or `>=`.
+/// A parsed comparison: `a < b`, with `<`, `<=`, `>` or `>=`.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "String")]
 pub struct Test {
@@ -53,7 +52,7 @@ pub struct Test {
     right: ExpressionNode,
 }
 
-/// Tells the number of a run's path.
+/// Looks up a number by run and path.
 pub type Lookup<'a> = &'a dyn Fn(&str, &str) -> Result<f64, String>;
 
 impl TryFrom<String> for Expression {
@@ -94,15 +93,15 @@ impl fmt::Display for Test {
 }
 
 impl Expression {
-    /// Its value.
+    /// Returns its value.
     ///
     /// # Errors
-    /// What the lookup says.
+    /// Returns the lookup's error.
     pub fn value(&self, lookup: Lookup) -> Result<f64, String> {
         self.node.value(lookup)
     }
 
-    /// The names in it: run and path.
+    /// Lists the names in it: run and path.
     pub fn names(&self) -> Vec<(&str, &str)> {
         let mut names = Vec::new();
         self.node.names(&mut names);
@@ -111,10 +110,10 @@ impl Expression {
 }
 
 impl Test {
-    /// Whether it holds.
+    /// Evaluates the comparison.
     ///
     /// # Errors
-    /// What the lookup says.
+    /// Returns the lookup's error.
     pub fn holds(&self, lookup: Lookup) -> Result<bool, String> {
         let (left, right) = (self.left.value(lookup)?, self.right.value(lookup)?);
         Ok(match self.how.as_str() {
@@ -125,7 +124,7 @@ impl Test {
         })
     }
 
-    /// The names in it: run and path.
+    /// Lists the names in it: run and path.
     pub fn names(&self) -> Vec<(&str, &str)> {
         let mut names = Vec::new();
         self.left.names(&mut names);
@@ -179,15 +178,15 @@ impl Function {
             Function::Plateau => {
                 let (share, pairs) = values.split_first().ok_or("plateau needs a share and pairs")?;
                 let (pairs, rest) = pairs.as_chunks::<2>();
-                let most = pairs.iter().map(|pair| pair[1]).fold(f64::NEG_INFINITY, f64::max);
-                let first = pairs.iter().find(|pair| pair[1] >= most * (1.0 - share));
+                let max = pairs.iter().map(|pair| pair[1]).fold(f64::NEG_INFINITY, f64::max);
+                let first = pairs.iter().find(|pair| pair[1] >= max * (1.0 - share));
                 first.filter(|_| rest.is_empty()).ok_or("plateau needs a share and pairs")?[0]
             }
         })
     }
 }
 
-/// Reads text from left to right.
+/// Parses a text from left to right.
 struct ExpressionReader<'a> {
     text: &'a str,
     position: usize,
@@ -351,9 +350,9 @@ mod tests {
             (deep.as_str(), "more than 32 nested brackets"),
             (long.as_str(), "the limit is 4096"),
         ];
-        for (text, told) in cases {
+        for (text, expected) in cases {
             let error = value(text).unwrap_err();
-            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 

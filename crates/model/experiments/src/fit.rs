@@ -1,31 +1,29 @@
-//! Searching free parameters: a downhill simplex (Nelder and Mead 1965) within
-//! bounds, always the same for the same function.
+//! Fits free parameters by a downhill simplex (Nelder and Mead 1965) within bounds; deterministic.
 
-/// Least value of a function within bounds: the point, and the value there.
+/// Minimizes a function within bounds; returns the point, and the value there.
 ///
-/// Coefficients are the authors' (reflection 1, expansion 2, contraction and
-/// shrinking one half). A point beyond the bounds is moved to them. It ends
-/// after `most` evaluations, or when the simplex is smaller than a
-/// ten-thousandth of the bounds and flat.
-pub fn least(start: &[f64], bounds: &[[f64; 2]], most: usize, mut of: impl FnMut(&[f64]) -> f64) -> (Vec<f64>, f64) {
-    let inside = |mut point: Vec<f64>| {
-        for (x, [least, most]) in point.iter_mut().zip(bounds) {
-            *x = x.clamp(*least, *most);
-        }
-        point
-    };
+/// Coefficients are the authors' (reflection 1, expansion 2, contraction and shrinking one half). Points beyond the
+/// bounds are moved to them. The search ends after `max_evaluations` evaluations, or when the simplex is smaller than a
+/// ten-thousandth of the bounds.
+pub fn least(
+    start: &[f64],
+    bounds: &[[f64; 2]],
+    max_evaluations: usize,
+    mut function: impl FnMut(&[f64]) -> f64,
+) -> (Vec<f64>, f64) {
+    let inside = |point: Vec<f64>| clamp_to_bounds(point, bounds);
     let mut evaluations = 0;
     let mut measure = |point: &[f64]| {
         evaluations += 1;
-        let value = of(point);
+        let value = function(point);
         (if value.is_nan() { f64::INFINITY } else { value }, evaluations)
     };
     let mut corners = vec![inside(start.to_vec())];
     for index in 0..start.len() {
-        let [least, most] = bounds[index];
-        let step = (most - least) * 0.15;
+        let [min, max] = bounds[index];
+        let step = (max - min) * 0.15;
         let mut corner = corners[0].clone();
-        corner[index] += if corner[index] + step > most { -step } else { step };
+        corner[index] += if corner[index] + step > max { -step } else { step };
         corners.push(inside(corner));
     }
     let mut simplex: Vec<(Vec<f64>, f64)> = corners.into_iter().map(|c| (c.clone(), measure(&c).0)).collect();
@@ -43,7 +41,7 @@ pub fn least(start: &[f64], bounds: &[[f64; 2]], most: usize, mut of: impl FnMut
             .map(|index| simplex[..last].iter().map(|(p, _)| p[index]).sum::<f64>() / last as f64)
             .collect();
         let worst = simplex[last].clone();
-        let along = |by: f64| inside(centre.iter().zip(&worst.0).map(|(c, w)| c + by * (c - w)).collect());
+        let along = |factor: f64| inside(centre.iter().zip(&worst.0).map(|(c, w)| c + factor * (c - w)).collect());
         let reflected = along(1.0);
         let (value, count) = measure(&reflected);
         let next = if value < simplex[0].1 {
@@ -61,7 +59,7 @@ pub fn least(start: &[f64], bounds: &[[f64; 2]], most: usize, mut of: impl FnMut
             Some(corner) => simplex[last] = corner,
             None => shrink(&mut simplex, &mut |p| measure(p).0),
         }
-        if count >= most {
+        if count >= max_evaluations {
             break;
         }
     }
@@ -69,7 +67,15 @@ pub fn least(start: &[f64], bounds: &[[f64; 2]], most: usize, mut of: impl FnMut
     simplex.swap_remove(0)
 }
 
-/// All corners half way towards the best one.
+/// Moves a point that is beyond the bounds to them.
+fn clamp_to_bounds(mut point: Vec<f64>, bounds: &[[f64; 2]]) -> Vec<f64> {
+    for (x, [min, max]) in point.iter_mut().zip(bounds) {
+        *x = x.clamp(*min, *max);
+    }
+    point
+}
+
+/// Moves all corners half way towards the best one.
 fn shrink(simplex: &mut [(Vec<f64>, f64)], measure: &mut dyn FnMut(&[f64]) -> f64) {
     let best = simplex[0].0.clone();
     for (point, value) in &mut simplex[1..] {
@@ -92,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_bent_valley_and_a_bound() {
-        // Rosenbrock's function: least at (1, 1)
+        // Rosenbrock's function: minimum at (1, 1)
         let bent = |p: &[f64]| 100.0 * (p[1] - p[0] * p[0]).powi(2) + (1.0 - p[0]).powi(2);
         let (point, _) = least(&[-1.0, 1.0], &[[-2.0, 2.0], [-2.0, 2.0]], 1000, bent);
         assert!((point[0] - 1.0).abs() < 0.02 && (point[1] - 1.0).abs() < 0.04, "{point:?}");

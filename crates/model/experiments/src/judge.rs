@@ -1,40 +1,39 @@
-//! How far a simulated value is from print: a gain in percentage points,
-//! anything else relative; and means over rows.
+//! Compares simulated values with published ones: gains in percentage points, everything else relatively; and means
+//! over rows.
 
 use crate::document::{Bound, ExperimentDocument, PublishedRow, RowUse};
 
-/// A row, simulated.
+/// Result of a simulated row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowOutcome {
     /// The document's number.
     pub doc: String,
     /// The row's id.
     pub id: String,
-    /// What it may be used for.
+    /// Permitted use of the row.
     pub usage: RowUse,
-    /// Errors are percentage points.
+    /// True if errors are percentage points.
     pub gain: bool,
-    /// What the simulator says, in the row's unit; none where it was not simulated.
+    /// Simulated value, in the row's unit; `None` if it was not simulated.
     pub simulated: Option<f64>,
-    /// Of a shape: how many of its comparisons hold, of how many.
+    /// For a shape: number of comparisons that hold, and of all.
     pub holds: Option<(usize, usize)>,
-    /// What a naive reader predicts, in the row's unit.
+    /// Naive prediction, in the row's unit.
     pub baseline: Option<f64>,
-    /// Error of the simulated value: percentage points of a gain, else a fraction; none of a shape.
+    /// Error of the simulated value: percentage points for a gain, otherwise a fraction; `None` for a shape.
     pub error: Option<f64>,
-    /// The same of the baseline.
+    /// Error of the naive prediction.
     pub baseline_error: Option<f64>,
-    /// Why there is no value.
+    /// Reason why there is no value.
     pub failed: Option<String>,
 }
 
-/// Error of a value against a row's print: percentage points of a gain, else a
-/// fraction of what was printed. Of a bound, how far it is missed.
+/// Returns the error of a value against a row's published one: percentage points for a gain, otherwise a fraction of
+/// the published value. For a bound, only the shortfall counts.
 ///
 /// ```
-/// use diskwright_experiments::judge::error;
-/// assert_eq!(error(57.0, None, true, 53.0), 4.0);
-/// assert_eq!(error(80.0, None, false, 76.0), 0.05);
+/// use diskwright_experiments::judge::published_error; assert_eq!(published_error(57.0, None, true, 53.0), 4.0);
+/// assert_eq!(published_error(80.0, None, false, 76.0), 0.05);
 /// ```
 pub fn error(published: f64, bound: Option<Bound>, gain: bool, value: f64) -> f64 {
     let off = match bound {
@@ -45,14 +44,14 @@ pub fn error(published: f64, bound: Option<Bound>, gain: bool, value: f64) -> f6
     if gain { off } else { off / published.abs() }
 }
 
-/// Judges a row by what was simulated for it.
+/// Judges a row by its simulated value.
 pub fn outcome(
     document: &ExperimentDocument,
     row: &PublishedRow,
     simulated: Result<f64, String>,
     holds: Option<(usize, usize)>,
 ) -> RowOutcome {
-    // of a shape only the comparisons are predicted
+    // of a shape, only the comparisons are predicted
     let published = row.published.filter(|_| row.usage != RowUse::Shape);
     let against = |value: f64| published.map(|published| error(published, row.bound, row.gain, value));
     let baseline = document.baseline(row);
@@ -78,35 +77,35 @@ pub fn outcome(
 /// Means over rows of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RowMeans {
-    /// Predicted rows.
+    /// Number of predicted rows.
     pub rows: usize,
-    /// Those that were simulated.
+    /// Number of rows that were simulated.
     pub simulated: usize,
-    /// Mean error of those; NaN where there are none.
+    /// Mean error of the simulated rows; NaN if there are none.
     pub error: f64,
-    /// Mean error over the simulated rows that have a baseline; NaN where there are none.
+    /// Mean error of the simulated rows that have a baseline; NaN if there are none.
     pub error_where_baseline: f64,
-    /// Mean error of the baseline over the same rows; NaN where there are none.
+    /// Mean error of the baseline over the same rows; NaN if there are none.
     pub baseline_error: f64,
 }
 
-/// Means over the predicted rows of a document, or of all.
+/// Means over the predicted rows of a document, or of all documents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DocumentSummary {
-    /// The document's number; empty of all.
+    /// The document's number; empty for all documents.
     pub doc: String,
     /// Gains: percentage points.
     pub gains: RowMeans,
     /// Rates, times, shares: fractions.
     pub others: RowMeans,
-    /// Both: fractions, a percentage point as 0.01.
+    /// Both: fractions, with a percentage point as 0.01.
     pub all: RowMeans,
-    /// Shapes that hold as a whole, of those that were simulated.
+    /// Shapes of which every comparison holds, and all simulated shapes.
     pub shapes: (usize, usize),
 }
 
 impl DocumentSummary {
-    /// Means over outcomes.
+    /// Summarizes outcomes.
     pub fn of(doc: &str, outcomes: &[&RowOutcome]) -> DocumentSummary {
         let predicted = || outcomes.iter().copied().filter(|o| o.usage == RowUse::Predict);
         let shapes: Vec<(usize, usize)> = outcomes.iter().filter_map(|o| o.holds).collect();
@@ -125,12 +124,12 @@ fn mean<'a>(outcomes: impl Iterator<Item = &'a RowOutcome>, scale: impl Fn(&RowO
     let (mut rows, mut errors, mut beside, mut baselines) = (0, Vec::new(), Vec::new(), Vec::new());
     for outcome in outcomes {
         rows += 1;
-        let by = scale(outcome);
+        let factor = scale(outcome);
         let Some(error) = outcome.error else { continue };
-        errors.push(error * by);
+        errors.push(error * factor);
         if let Some(baseline) = outcome.baseline_error {
-            beside.push(error * by);
-            baselines.push(baseline * by);
+            beside.push(error * factor);
+            baselines.push(baseline * factor);
         }
     }
     RowMeans {

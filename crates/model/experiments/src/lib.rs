@@ -1,15 +1,13 @@
-//! The measurements that the source documents print, as data, and how near the
-//! simulator comes to them.
+//! The published measurements of the source documents, as data, and the accuracy of the simulator against them.
 //!
 //! ```text
 //! experiments/003.toml ── rows, runs, fitted parameters ──┐
 //! experiments/systems/*.toml ── machines ── a run's keys ─┴─> simulator ─> numbers ─> measure ─> error
 //! ```
 //!
-//! A row is what was printed, what it may be used for (that split is frozen),
-//! which numbers of which simulations stand against it, and what a naive reader
-//! would have predicted ([`document`]). Nothing here knows a machine or a
-//! document by name; `docs/experiments.md` says how rows are written.
+//! A row is a published value, with its permitted use (a frozen split), the simulation results that it is compared
+//! with, and the prediction of a naive reader ([`document`]). No code here depends on a particular machine or document;
+//! `docs/experiments.md` describes the format of rows.
 
 pub mod data;
 pub mod document;
@@ -22,15 +20,15 @@ pub mod simulate;
 
 use thiserror::Error;
 
-/// What stopped a search for parameters.
+/// Error that stopped a search for parameters.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{file}: {item}: {message}")]
 pub struct SearchError {
     /// The document.
     pub file: String,
-    /// Its row.
+    /// The row.
     pub item: String,
-    /// Why it has no value.
+    /// Reason why it has no value.
     pub message: String,
 }
 

@@ -1,5 +1,5 @@
-//! The numbers of a simulation, by path. Names in a path have letters, digits
-//! and `_` only; anything else in a component's name reads as `_`.
+//! The results of a simulation, by path. Names in a path consist of letters, digits and `_`; other characters in a
+//! component's name become `_`.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Puts a number at a path.
+    /// Sets the number at a path.
     pub fn put(&mut self, path: impl Into<String>, value: f64) {
         self.values.insert(path.into(), value);
     }
 
-    /// Means of the numbers that all of them have.
+    /// Returns the means of the numbers that all of them have.
     pub fn mean(all: &[Numbers]) -> Numbers {
         let mut means = Numbers::default();
         for (path, _) in all.iter().take(1).flat_map(Numbers::iter) {
@@ -27,10 +27,10 @@ impl Numbers {
         means
     }
 
-    /// The number at a path.
+    /// Returns the number at a path.
     ///
     /// # Errors
-    /// Names what there is of the same kind.
+    /// An error lists the paths of the same kind.
     pub fn get(&self, path: &str) -> Result<f64, String> {
         if let Some(value) = self.values.get(path) {
             return Ok(*value);
@@ -42,13 +42,13 @@ impl Numbers {
         Err(format!("a simulation has no number `{path}`; it has {}", near.join(", ")))
     }
 
-    /// All of them, by path.
+    /// All numbers, by path.
     pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
         self.values.iter().map(|(path, value)| (path.as_str(), *value))
     }
 }
 
-/// A name as it stands in a path.
+/// Converts a name to the form used in paths.
 pub fn path_name(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }

@@ -1,5 +1,4 @@
-//! From rows to outcomes: which systems are to be simulated, each once, and
-//! what stands against print.
+//! From rows to outcomes: simulates the required systems, each once, and compares the results with published values.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,61 +10,61 @@ use crate::fit;
 use crate::judge::{self, RowOutcome};
 use crate::numbers::Numbers;
 
-/// What a simulation of a description gives, or why there is none.
+/// Numbers of a simulation, or the reason why there are none.
 pub type SimulationResult = Result<Numbers, String>;
 
-/// A system and what is set otherwise in it.
+/// A system and the settings that differ from its description.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variant {
     /// `experiments/systems/NAME.toml`.
     pub system: String,
-    /// Keys and values, as `simulate --set` takes them; of a key that comes twice the later one counts.
+    /// Keys and values, as for `simulate --set`; for a repeated key the last value counts.
     pub settings: Vec<(String, String)>,
-    /// Simulations, each by another seed; numbers are their means.
+    /// Number of simulations, each with another seed; the numbers are their means.
     pub repeat: u32,
 }
 
-/// What simulates variants, several at a time.
+/// Simulates variants, several in parallel.
 #[derive(Clone, Copy)]
 pub struct VariantRunner<'a> {
-    /// Simulates one.
+    /// Simulates a variant.
     pub simulate: &'a (dyn Fn(&Variant) -> SimulationResult + Sync),
-    /// Simulations at a time.
+    /// Number of parallel simulations.
     pub threads: usize,
 }
 
-/// What a run is: its system, the fitted parameters of the document that stand
-/// in it, then what the run itself sets otherwise.
+/// Returns the variant of a run: its system, the document's fitted parameters for that system, then the run's own
+/// settings.
 fn variant(document: &ExperimentDocument, run: &str) -> Option<Variant> {
-    let told = document.runs.get(run)?;
+    let described = document.runs.get(run)?;
     let fitted = document.fits.iter().flat_map(|fitted| {
         let keys = fitted.keys.iter().filter_map(|key| key.split_once(':'));
-        let own = keys.filter(|(system, _)| *system == told.system);
+        let own = keys.filter(|(system, _)| *system == described.system);
         own.map(|(_, key)| (key.to_owned(), written(fitted)))
     });
-    let own = told.set.iter().map(|(key, value)| (key.clone(), value.to_string()));
-    Some(Variant { system: told.system.clone(), settings: fitted.chain(own).collect(), repeat: told.repeat })
+    let own = described.set.iter().map(|(key, value)| (key.clone(), value.to_string()));
+    Some(Variant { system: described.system.clone(), settings: fitted.chain(own).collect(), repeat: described.repeat })
 }
 
-/// A parameter's value as it stands in a description.
+/// Formats a parameter's value for a description.
 fn written(fitted: &FitParameter) -> String {
     let value = if fitted.whole { fitted.value.round() } else { fitted.value };
-    // TOML tells 3 from 3.0
+    // TOML distinguishes 3 and 3.0
     let number = if fitted.whole || !fitted.written.is_empty() { value.to_string() } else { format!("{value:?}") };
     if fitted.written.is_empty() { number } else { fitted.written.replace("{}", &number) }
 }
 
-/// Outcomes of a document's rows that are wanted, in their order. Why a
-/// simulation failed is in the outcomes of its rows.
+/// Simulates the rows of a document that `is_wanted` selects, and returns their outcomes in order. A failed simulation
+/// is reported in the outcomes of its rows.
 pub fn document(
-    bench: &VariantRunner,
+    runner: &VariantRunner,
     document: &ExperimentDocument,
-    wanted: impl Fn(&PublishedRow) -> bool,
+    is_wanted: impl Fn(&PublishedRow) -> bool,
 ) -> Vec<RowOutcome> {
-    let rows: Vec<&PublishedRow> = document.rows.iter().filter(|row| wanted(row)).collect();
+    let rows: Vec<&PublishedRow> = document.rows.iter().filter(|row| is_wanted(row)).collect();
     let runs = rows.iter().flat_map(|row| row.runs());
     let variants = runs.filter_map(|run| variant(document, run).map(|variant| (run, variant))).collect();
-    let simulated = simulate_all(bench, &variants);
+    let simulated = simulate_all(runner, &variants);
     rows.into_iter().map(|row| outcome(document, row, &simulated)).collect()
 }
 
@@ -88,7 +87,7 @@ fn outcome(
     judge::outcome(document, row, value, holds.map(|held| (held.iter().filter(|h| **h).count(), held.len())))
 }
 
-/// One of a row's unit in SI units.
+/// Returns the size of a row's unit in SI units.
 fn unit(unit: &str) -> f64 {
     match unit {
         "%" => 0.01,
@@ -98,9 +97,9 @@ fn unit(unit: &str) -> f64 {
     }
 }
 
-/// Simulates each variant once, even where several runs have the same.
+/// Simulates each variant once, even if several runs share it.
 fn simulate_all<'a>(
-    bench: &VariantRunner,
+    runner: &VariantRunner,
     variants: &BTreeMap<&'a str, Variant>,
 ) -> BTreeMap<&'a str, SimulationResult> {
     let mut distinct: Vec<&Variant> = Vec::new();
@@ -111,28 +110,28 @@ fn simulate_all<'a>(
     }
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<Option<SimulationResult>>> = Mutex::new(vec![None; distinct.len()]);
-    let (simulate, variants_in_turn) = (bench.simulate, &distinct);
+    let (simulate, variants_in_turn) = (runner.simulate, &distinct);
     let work = || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(variant) = variants_in_turn.get(index) else { break };
             let numbers = repeated(simulate, variant);
-            // a lock is poisoned where a simulation panicked, which ends the scope anyway
+            // the lock is poisoned only if a simulation panicked, which ends the scope anyway
             done.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(numbers);
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..bench.threads.clamp(1, distinct.len().max(1)) {
+        for _ in 0..runner.threads.clamp(1, distinct.len().max(1)) {
             scope.spawn(work);
         }
     });
     let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let of =
+    let find_result =
         |variant: &Variant| distinct.iter().position(|known| *known == variant).and_then(|index| done[index].clone());
-    variants.iter().filter_map(|(run, variant)| of(variant).map(|numbers| (*run, numbers))).collect()
+    variants.iter().filter_map(|(run, variant)| find_result(variant).map(|numbers| (*run, numbers))).collect()
 }
 
-/// Means over a variant's repetitions.
+/// Returns the means over a variant's repetitions.
 fn repeated(simulate: &(dyn Fn(&Variant) -> SimulationResult + Sync), variant: &Variant) -> SimulationResult {
     if variant.repeat <= 1 {
         return simulate(variant);
@@ -149,45 +148,44 @@ fn repeated(simulate: &(dyn Fn(&Variant) -> SimulationResult + Sync), variant: &
 /// A parameter before and after a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FitResult {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// As it stands in the data.
+    /// Value in the data.
     pub before: f64,
-    /// As it comes out.
+    /// Value found.
     pub after: f64,
 }
 
-/// Searches the free parameters of a document, so that the squares of the
-/// errors of the fit rows that set them come to least: those that share rows
-/// together, the others one after the other, twice over. No other row is
-/// simulated. Returns the parameters and the root mean square error.
+/// Searches the free parameters of a document that minimize the squared errors of the fit rows that set them:
+/// parameters that share rows together, the others one after the other, in two rounds. No other row is simulated.
+/// Returns the parameters and the root mean square error.
 ///
 /// # Errors
-/// Where a row cannot be simulated.
+/// Fails if a row cannot be simulated.
 pub fn search(
-    bench: &VariantRunner,
+    runner: &VariantRunner,
     original: &ExperimentDocument,
-    most: usize,
+    max_evaluations: usize,
 ) -> Result<(Vec<FitResult>, f64), SearchError> {
     let mut trial = original.clone();
     for _ in 0..ROUNDS {
         for group in groups(original) {
-            search_group(bench, &mut trial, &group, most)?;
+            search_group(runner, &mut trial, &group, max_evaluations)?;
         }
     }
     let rows: Vec<&String> = original.fits.iter().flat_map(|fitted| &fitted.rows).collect();
-    let outcomes = document(bench, &trial, |row| rows.contains(&&row.id));
+    let outcomes = document(runner, &trial, |row| rows.contains(&&row.id));
     let found = original.fits.iter().zip(&trial.fits);
-    // as it was simulated
+    // rounded as it was simulated
     let after = |is: &FitParameter| if is.whole { is.value.round() } else { is.value };
     let found = found.map(|(was, is)| FitResult { name: was.name.clone(), before: was.value, after: after(is) });
     Ok((found.collect(), mean_square(&outcomes).sqrt()))
 }
 
-/// A search goes over the groups so often: one group's rows may depend on another's parameters.
+/// Number of rounds over the groups: one group's rows may depend on another's parameters.
 const ROUNDS: usize = 2;
 
-/// Positions of parameters that share rows.
+/// Groups the positions of parameters that share rows.
 fn groups(document: &ExperimentDocument) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (index, fitted) in document.fits.iter().enumerate().filter(|(_, f)| !f.worked_out) {
@@ -201,20 +199,20 @@ fn groups(document: &ExperimentDocument) -> Vec<Vec<usize>> {
 }
 
 fn search_group(
-    bench: &VariantRunner,
+    runner: &VariantRunner,
     trial: &mut ExperimentDocument,
     group: &[usize],
-    most: usize,
+    max_evaluations: usize,
 ) -> Result<(), SearchError> {
     let rows: Vec<String> = group.iter().flat_map(|index| trial.fits[*index].rows.clone()).collect();
     let start: Vec<f64> = group.iter().map(|index| trial.fits[*index].value).collect();
     let bounds: Vec<[f64; 2]> = group.iter().map(|index| trial.fits[*index].range).collect();
     let mut failed = None;
-    let (point, squares) = fit::least(&start, &bounds, most, |point| {
+    let (point, squares) = fit::least(&start, &bounds, max_evaluations, |point| {
         for (index, value) in group.iter().zip(point) {
             trial.fits[*index].value = *value;
         }
-        let outcomes = document(bench, trial, |row| row.usage == RowUse::Fit && rows.contains(&row.id));
+        let outcomes = document(runner, trial, |row| row.usage == RowUse::Fit && rows.contains(&row.id));
         if failed.is_none() {
             failed = outcomes.iter().find_map(|o| o.failed.as_ref().map(|because| (o.id.clone(), because.clone())));
         }
@@ -231,7 +229,7 @@ fn search_group(
     }
 }
 
-/// Mean square of errors, a percentage point as 0.01; NaN where a row has none.
+/// Mean square of the errors, with a percentage point as 0.01; NaN if a row has none.
 fn mean_square(outcomes: &[RowOutcome]) -> f64 {
     let squares = outcomes.iter().map(|o| (o.error.unwrap_or(f64::NAN) * if o.gain { 0.01 } else { 1.0 }).powi(2));
     squares.sum::<f64>() / outcomes.len() as f64
@@ -277,7 +275,7 @@ unit = ""
 use = "shape"
 holds = ["two:rate > one:rate", "one:rate > two:rate"]
 "#;
-    /// A system whose rate is the host's rate times its drives to the power of 0.9.
+    /// Simulates a system whose rate is the host's rate times its number of drives to the power of 0.9.
     fn simulate(variant: &Variant) -> SimulationResult {
         let of = |wanted: &str| variant.settings.iter().rev().find(|(key, _)| key == wanted).map(|(_, v)| v.parse());
         let number = |key: &str, usual: f64| of(key).unwrap_or(Ok(usual)).map_err(|_| format!("{key} is not a number"));
@@ -324,7 +322,7 @@ holds = ["two:rate > one:rate", "one:rate > two:rate"]
         let (found, error) = search(&BENCH, &read, 200).unwrap();
         assert!((found[0].after - 20.0).abs() < 0.05 && error < 0.003, "{found:?} {error}");
         assert_eq!(found[0].before, 3.0);
-        // what takes whole numbers is told as one
+        // integer parameters are reported as integers
         let whole = DOCUMENT.replacen("value = 3.0", "value = 3.0\nwhole = true", 1);
         let (found, _) = search(&BENCH, &ExperimentDocument::read("009", &whole).unwrap(), 200).unwrap();
         assert_eq!(found[0].after.fract(), 0.0, "{found:?}");
@@ -341,10 +339,10 @@ holds = ["two:rate > one:rate", "one:rate > two:rate"]
             ("published = 20.0\n", "", "`published` is missing"),
             ("measure = \"one:rate\"", "measure = \"one:\"", "expected a path"),
         ];
-        for (from, to, told) in cases {
+        for (from, to, expected) in cases {
             let error =
                 ExperimentDocument::read("009.toml", &DOCUMENT.replacen(from, to, 1)).expect_err(to).to_string();
-            assert!(error.contains(told) && error.starts_with("009.toml"), "{to}: {error}");
+            assert!(error.contains(expected) && error.starts_with("009.toml"), "{to}: {error}");
         }
     }
 

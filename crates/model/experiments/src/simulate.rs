@@ -1,5 +1,4 @@
-//! The bench that simulates: systems that are built in, the simulator, and the
-//! numbers of its report by path.
+//! Runs experiments on the built-in systems with the simulator, and extracts the numbers of its report by path.
 
 use diskwright_simulator::run::{Component, ComponentKind, Counts, Simulation, SimulationReport, WorkloadReport};
 use diskwright_simulator::station::StationTotals;
@@ -9,7 +8,7 @@ use crate::data;
 use crate::numbers::{Numbers, path_name};
 use crate::run::{SimulationResult, Variant, VariantRunner};
 
-/// The bench of the data that are built in.
+/// Returns the runner for the built-in systems.
 pub fn bench(threads: usize) -> VariantRunner<'static> {
     VariantRunner { simulate: &simulate, threads }
 }
@@ -17,7 +16,7 @@ pub fn bench(threads: usize) -> VariantRunner<'static> {
 /// Simulates a variant of a built-in system.
 ///
 /// # Errors
-/// What is wrong in the description, by line.
+/// Lists mistakes in the description, by line.
 pub fn simulate(variant: &Variant) -> SimulationResult {
     let name = &variant.system;
     let text = data::system(name).ok_or_else(|| format!("there is no system `{name}`"))?;
@@ -29,12 +28,12 @@ pub fn simulate(variant: &Variant) -> SimulationResult {
     let mut simulation = Simulation::new(&described.system).map_err(|error| error.to_string())?;
     let report = simulation.run(|_| {});
     let host = &described.system.host;
-    // interrupts that come anyway are counted, but are no visit to a processor
+    // other interrupts are counted, but are no visits to a processor
     let others = host.other_interrupts_per_s * host.interrupt as f64 * 1e-9 / f64::from(host.processors.max(1));
     Ok(numbers(&report, others))
 }
 
-/// The numbers of a report, and the share of processor time in interrupts that come anyway.
+/// Extracts the numbers of a report; `others` is the share of processor time in other interrupts.
 fn numbers(report: &SimulationReport, others: f64) -> Numbers {
     let mut numbers = Numbers::default();
     let elapsed_s = report.elapsed_s();
@@ -50,9 +49,9 @@ fn numbers(report: &SimulationReport, others: f64) -> Numbers {
     let mut kinds: Vec<&str> = report.components.iter().map(|c| c.kind.name()).collect();
     kinds.dedup();
     for kind in kinds.into_iter().filter(|kind| *kind != ComponentKind::Processor.name()) {
-        let of: Vec<&Component> = report.components.iter().filter(|c| c.kind.name() == kind).collect();
+        let of_kind: Vec<&Component> = report.components.iter().filter(|c| c.kind.name() == kind).collect();
         let one = |c: &Component| part(c.utilisation(), &c.totals, &c.counts, elapsed_s);
-        parts(&mut numbers, kind, &of.iter().map(|c| (c.name.as_str(), one(c))).collect::<Vec<_>>());
+        parts(&mut numbers, kind, &of_kind.iter().map(|c| (c.name.as_str(), one(c))).collect::<Vec<_>>());
     }
     let one = |a: &diskwright_simulator::run::ArrayReport| part(a.totals.busy(), &a.totals, &a.counts, elapsed_s);
     parts(&mut numbers, "array", &report.arrays.iter().map(|a| (a.name.as_str(), one(a))).collect::<Vec<_>>());
@@ -73,7 +72,7 @@ fn part(busy: f64, totals: &StationTotals, counts: &Counts, elapsed_s: f64) -> C
     ]
 }
 
-/// Each by its name, and all together: sums of rates, means of the rest.
+/// Inserts the quantities of each component by its name, and of all together: sums of rates, means of the rest.
 fn parts(numbers: &mut Numbers, kind: &str, parts: &[(&str, ComponentQuantities)]) {
     for (name, values) in parts {
         for (quantity, value) in values {
@@ -106,7 +105,7 @@ fn workloads(numbers: &mut Numbers, workloads: &[WorkloadReport], elapsed_s: f64
     all.put(numbers, "workload", elapsed_s);
 }
 
-/// What workloads did, so that it can be added up.
+/// Sums over workloads.
 #[derive(Clone, Copy, Debug, Default)]
 struct WorkloadSums {
     counts: Counts,

@@ -1,5 +1,5 @@
-//! What the simulator says is held: every row that has a measure is simulated,
-//! fit rows are met, and the goals for predicted rows.
+//! The simulator's predictions: every row with a measure can be simulated, fit rows are met, and the predicted rows
+//! reach the goals.
 
 use diskwright_experiments::document::RowUse;
 use diskwright_experiments::judge::{DocumentSummary, RowOutcome};
@@ -11,9 +11,9 @@ fn outcomes(doc: &str) -> Vec<RowOutcome> {
     let outcomes = run::document(&simulate::bench(2), document, |_| true);
     for outcome in &outcomes {
         let row = document.row(&outcome.id).expect("there");
-        let told = outcome.failed.as_deref().unwrap_or_default();
-        assert!(row.measure.is_none() || outcome.simulated.is_some(), "{}: {told}", outcome.id);
-        assert!(row.holds.is_empty() || outcome.holds.is_some(), "{}: {told}", outcome.id);
+        let failure = outcome.failed.as_deref().unwrap_or_default();
+        assert!(row.measure.is_none() || outcome.simulated.is_some(), "{}: {failure}", outcome.id);
+        assert!(row.holds.is_empty() || outcome.holds.is_some(), "{}: {failure}", outcome.id);
     }
     outcomes
 }
@@ -31,7 +31,7 @@ fn document_003() {
     assert_eq!(summary.shapes, (4, 4));
 }
 
-/// The same data give the same numbers, however many threads.
+/// Checks that the numbers do not depend on the number of threads.
 #[test]
 fn the_same_every_time() {
     let documents = data::documents().expect("data");

@@ -1,5 +1,5 @@
-//! The servers of Compaq 1997 and NT Magazine 1998, in runs far too short for their
-//! table: what must come out whatever else is refined.
+//! The servers of Compaq 1997 and NT Magazine 1998, in runs much shorter than those of the tables: relations that must
+//! hold whatever is refined.
 
 use diskwright_experiments::numbers::Numbers;
 use diskwright_experiments::run::Variant;
@@ -11,7 +11,7 @@ fn run(system: &str, settings: &[(&str, &str)]) -> Numbers {
 }
 
 fn netbench(system: &str, settings: &[(&str, &str)]) -> f64 {
-    // clients who think need the table's 40 s until the caches hold what they will hold
+    // users with think time need the table's 40 s until the caches are warm
     let short = [("watch.warm_up", "40s"), ("watch.duration", "40s")];
     let all: Vec<(&str, &str)> = short.iter().chain(settings).copied().collect();
     run(system, &all).get("workload.bytes_per_s").unwrap()
@@ -38,12 +38,12 @@ fn a_second_controller_helps_raid_5_more_than_raid_0() {
 
 #[test]
 fn copying_users_gain_less_than_disks_are_added() {
-    let of = |disks: &str| {
+    let copy_with = |disks: &str| {
         let numbers = run("nt-copy", &[("watch.duration", "3min"), ("disk.count", disks)]);
-        let of = |path: &str| numbers.get(path).unwrap();
-        (of("workload.bytes_per_s"), of("workload.operation_s"), of("array.response_s"))
+        let number = |path: &str| numbers.get(path).unwrap();
+        (number("workload.bytes_per_s"), number("workload.operation_s"), number("array.response_s"))
     };
-    let (three, ten) = (of("3"), of("10"));
+    let (three, ten) = (copy_with("3"), copy_with("10"));
     let gain = ten.0 / three.0;
     assert!((1.1..1.8).contains(&gain), "{gain}");
     assert!(ten.1 < three.1 && ten.2 < three.2 * 0.8, "{three:?} {ten:?}");

@@ -1,11 +1,10 @@
-//! The split of rows into those that may set parameters and those that never
-//! may is frozen, and so are the printed values and what a naive reader
-//! predicts: a row that is moved, changed or left out fails here.
+//! The split of rows into those that may set parameters and those that must not is frozen, and so are the published
+//! values and the naive predictions: moving, changing or omitting a row fails here.
 
 use diskwright_experiments::data;
 use diskwright_experiments::document::RowUse::{self, Fit, None, Predict, Shape};
 
-/// Id, use and printed value of every row (SAS 1998, Compaq 1997, NT Magazine 1998, NT Resource Kit, InfoStor 1999).
+/// Id, use and published value of every row (SAS 1998, Compaq 1997, NT Magazine 1998, NT Resource Kit, InfoStor 1999).
 const ROWS: &[(&str, RowUse, f64)] = &[
     // SAS 1998
     ("M25", Fit, 86.4),
@@ -115,7 +114,7 @@ fn rows_uses_and_printed_values_are_frozen() {
     }
 }
 
-/// Every id of published-results.md is there, by itself or in parts.
+/// Checks that every id of published-results.md is present, as a row or in parts.
 #[test]
 fn every_published_row_is_there() {
     let documents = data::documents().expect("data");
@@ -126,9 +125,9 @@ fn every_published_row_is_there() {
     }
 }
 
-/// "The naive baseline: for gains, the fitted gain of the same group for every
-/// row; for rates and times, the fitted row scaled ideally by the number of
-/// disks." Rows of other quantities have one where print gives one.
+/// Checks the naive predictions: "The naive baseline: for gains, the fitted gain of the same group for every row; for
+/// rates and times, the fitted row scaled ideally by the number of disks." Rows of other quantities have one where the
+/// source gives one.
 #[test]
 fn predicted_gains_rates_and_times_have_a_naive_prediction() {
     let documents = data::documents().expect("data");

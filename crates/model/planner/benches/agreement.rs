@@ -1,12 +1,12 @@
-//! How far analysis and simulation of designs are apart, over random demands and designs.
+//! Measures the deviation between analysis and simulation, over random demands and designs.
 //!
 //!     cargo bench -p diskwright-planner --bench agreement
 //!     cargo bench -p diskwright-planner --bench agreement -- --seed 7 --designs 300
 //!
-//! A seed and a number make a design: a drive that is sold or a volume, a level, members, a stripe unit, sizes
-//! and shares of reads and writes, and a load of 10 to 90 % of what the design sustains. The planner
-//! (`StorageDesign`) and the simulator's analysis, whose percentiles are others, are held against the simulation.
-//! When `cargo test` runs it, it tries few.
+//! A seed and an index determine a design: a drive that is sold today or a volume, a level, members, a stripe unit,
+//! sizes and shares of reads and writes, and a load of 10 to 90 % of what the design sustains. The planner
+//! (`StorageDesign`) and the simulator's analysis, with different percentiles, are compared with the simulation. Under
+//! `cargo test` it tries only a few.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -59,7 +59,7 @@ fn main() {
     }
 }
 
-/// One of these.
+/// Picks one element.
 fn pick<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
     all[rng.below(all.len() as u64) as usize]
 }

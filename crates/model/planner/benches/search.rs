@@ -1,8 +1,8 @@
-//! How long a hundred thousand designs take to be judged.
+//! Measures how long it takes to judge a hundred thousand designs.
 //!
 //!     cargo bench -p diskwright-planner --bench search
 //!
-//! When `cargo test` runs it, it judges few.
+//! Under `cargo test` it judges only a few.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -22,7 +22,7 @@ fn main() {
     for (name, ms, size) in [("8 KiB", 20.0, 8192.0), ("96 KiB", 40.0, 98_304.0)] {
         let response = Some(ResponseTarget { target_s: ms / 1e3, of: ResponseStatistic::Mean });
         let demand = Demand { capacity_bytes: Some(40e12), response, ..Demand::typed(2000.0, 700.0, size) };
-        // the tables of flash models are made once
+        // the tables of flash models are built once
         let all = parts(&demand, &limits).expect("parts");
         let first = Instant::now();
         let outcome = search(&demand, &limits, &all, &[]);

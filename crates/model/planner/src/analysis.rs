@@ -1,6 +1,6 @@
-//! What a design does under a demand, by analysis: the simulator's solver, with the names of limits
-//! and parts that people know. Percentiles are the planner's own: over random designs they are nearer
-//! to the simulation than the solver's for disks and volumes (docs/planner.md).
+//! Behaviour of a design under a demand, by analysis: the simulator's solver, with common names for limits and parts.
+//! Percentiles are the planner's own: over random designs they are nearer to the simulation than the solver's for disks
+//! and volumes (docs/planner.md).
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::parts::{DesignPart, volume_need};
 use crate::paths::DesignPath;
 use crate::reliability::gamma_share;
 
-/// What the members of a design are called together among its parts.
+/// Name of a design's members together among its parts.
 pub const MEMBERS: &str = "members";
 
-/// Members of a part at a level.
+/// Members of one part at a RAID level.
 #[derive(Clone, Copy, Debug)]
 pub struct StorageDesign<'a> {
-    /// What its members are.
+    /// Drive or volume of each member.
     pub part: &'a DesignPart,
     /// Level.
     pub level: ArrayLevel,
@@ -32,41 +32,41 @@ pub struct StorageDesign<'a> {
     pub count: u16,
     /// Stripe unit, bytes.
     pub unit_bytes: u64,
-    /// Controllers before them; `None` for ports that limit nothing.
+    /// Controllers in front of them; `None` for ports that limit nothing.
     pub path: Option<DesignPath<'a>>,
 }
 
-/// What a design does.
+/// Predicted behaviour of a design.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DesignResponse {
     /// Mean response, s.
     pub mean_s: f64,
-    /// Of reads and of writes, s; NaN where there are none.
+    /// Mean of reads and of writes, s; NaN if there are none.
     pub kinds_s: [f64; 2],
-    /// Share of each part that is used, the highest first.
+    /// Utilization of each part, the highest first.
     pub utilization: Vec<(String, f64)>,
 }
 
 impl DesignResponse {
-    /// Share of the busiest part.
+    /// Utilization of the busiest part.
     pub fn busiest(&self) -> f64 {
         self.utilization.first().map_or(0.0, |part| part.1)
     }
 }
 
-/// Requests of a demand that a rotating disk serves without moving its arm, because they go on where the one before
-/// them on the same disk ended.
+/// Requests of a demand that a rotating disk serves without moving its arm, because they continue where the previous
+/// request on the same disk ended.
 struct ContinuedRequests {
     /// Shares of the reads and of the writes.
     shares: [f64; 2],
-    /// What the others take on an idle design, less what these take: the transfer, s.
+    /// Time of the others on an idle design, less that of these: the transfer, s.
     saved_s: [f64; 2],
-    /// All work of the arms, as a share of what it is where every request is random.
+    /// All work of the arms, relative to the work if every request were random.
     work: f64,
 }
 
-/// The volume as the solver should see it, to which all requests are random: with limits that are higher by what
-/// sequential requests count for less.
+/// Describes the volume for the solver, which treats all requests as random: limits are raised by what sequential
+/// requests count for less.
 fn merging(spec: &VolumeSpec, demand: &Demand, random: &Demand) -> VolumeSpec {
     let (less, all) = (volume_need(spec, demand), volume_need(spec, random));
     let higher = |limit: RateLimit, index: usize| RateLimit {
@@ -77,18 +77,18 @@ fn merging(spec: &VolumeSpec, demand: &Demand, random: &Demand) -> VolumeSpec {
     VolumeSpec { operations: higher(spec.operations, 0), bytes: higher(spec.bytes, 1), ..spec.clone() }
 }
 
-/// Blocks of a size, at least one.
+/// Rounds a size to blocks, at least one.
 fn size_bytes(bytes: f64) -> u64 {
     ((bytes / 512.0).round().max(1.0) * 512.0) as u64
 }
 
 impl StorageDesign<'_> {
-    /// Room for data, bytes.
+    /// Capacity for data, bytes.
     pub fn usable_bytes(&self) -> f64 {
         usable_members(self.level, self.count) * self.part.bytes
     }
 
-    /// I/Os a second of each member: small requests, or as many as stripe units they are spread over.
+    /// I/Os per second of each member: small requests, or as many as the stripe units that they span.
     pub fn member_load(&self, demand: &Demand) -> f64 {
         let pieces = |bytes: f64| match self.is_striped() {
             true => (bytes / self.unit_bytes as f64).max(1.0),
@@ -99,12 +99,12 @@ impl StorageDesign<'_> {
         (reads + writes) / f64::from(self.count)
     }
 
-    /// True where it has stripe units.
+    /// True if it has stripe units.
     pub fn is_striped(&self) -> bool {
         self.count > 1 && !matches!(self.level, ArrayLevel::Linear | ArrayLevel::Raid1)
     }
 
-    /// The design as a system under a demand, with `extra` drives beside it.
+    /// Returns the design as a system under a demand, with `extra` drives beside it.
     pub fn system(&self, demand: &Demand, extra: u16) -> System {
         let mut group = Drives::new("member", u32::from(self.count + extra), self.part.device.clone());
         if let DeviceModel::Mechanical(model) = &self.part.device {
@@ -136,10 +136,10 @@ impl StorageDesign<'_> {
         system
     }
 
-    /// Shares of the reads and of the writes that go on where the one before them on the same rotating disk ended: it
-    /// is of the stream as well, and of the same kind. In a stream over stripe units, each member has a stream of its
-    /// own. Small writes to parity read first, so they never go on, and their I/Os stand between the reads; copies are
-    /// read in turns, and what one of them has read the other has not.
+    /// Shares of the reads and of the writes that continue where the previous request on the same rotating disk ended:
+    /// that one belongs to the stream as well, and is of the same kind. In a stream over stripe units, each member has
+    /// a stream. Small writes to parity read first, so they never continue, and their I/Os stand between the reads;
+    /// copies are read in turns, and data read from one copy was not read from the other.
     fn continuing(&self, demand: &Demand) -> [f64; 2] {
         let share = demand.sequential_share.unwrap_or(0.0);
         let (reads, info) = (demand.read_share(), self.level.info());
@@ -152,7 +152,8 @@ impl StorageDesign<'_> {
         [if copies { 0.0 } else { share * share * reads }, share * share * (1.0 - reads)]
     }
 
-    /// What is saved by requests that go on; `None` where nothing is, or every place is taken as random.
+    /// Savings by requests that continue the previous one; `None` if there are none, or if every position is treated as
+    /// random.
     fn continued(&self, demand: &Demand, random: &Demand) -> Result<Option<ContinuedRequests>, UnsolvedReason> {
         let shares = self.continuing(demand);
         let is_arm = matches!(&self.part.device, DeviceModel::Mechanical(_));
@@ -162,7 +163,7 @@ impl StorageDesign<'_> {
         let Some(idle) = StorageDesign { path: None, ..*self }.respond(&random.scaled(1e-4))? else { return Ok(None) };
         let transfer = [demand.read_size_bytes, demand.write_size_bytes].map(|bytes| bytes / rate);
         let saved_s = [0, 1].map(|kind| (idle.kinds_s[kind] - transfer[kind]).max(0.0));
-        // I/Os of each kind on the members; small writes to parity are several
+        // I/Os of each kind on the members; small writes to parity need several
         let ios = [demand.reads_per_s, demand.writes_per_s * write_cost(self.level, self.count)];
         let saved = [0, 1].map(|kind| match idle.kinds_s[kind] > 0.0 {
             true => ios[kind] * shares[kind] * saved_s[kind] / idle.kinds_s[kind],
@@ -172,12 +173,12 @@ impl StorageDesign<'_> {
         Ok(Some(ContinuedRequests { shares, saved_s, work }))
     }
 
-    /// What it does; `None` where it cannot keep up.
+    /// Predicts its response; `None` if it cannot keep up.
     ///
     /// # Errors
-    /// What of it cannot be solved.
+    /// The part that cannot be solved.
     pub fn respond(&self, demand: &Demand) -> Result<Option<DesignResponse>, UnsolvedReason> {
-        // those of a drive of somebody's own are the solver's, as of other members
+        // percentiles of a user's own drive are the solver's, as for other members
         let limits = match &self.part.device {
             DeviceModel::Volume(spec) if self.part.volume.is_some() => self.limits(spec, demand),
             _ => Vec::new(),
@@ -185,9 +186,9 @@ impl StorageDesign<'_> {
         if limits.first().is_some_and(|limit| limit.1 >= 1.0) {
             return Ok(None);
         }
-        // places are taken as random: the order of what is sequential is the simulation's
+        // positions are treated as random: the order of sequential requests is left to the simulation
         let random = Demand { sequential_share: None, ..demand.clone() };
-        // a cache takes writes at once; what it sends on is as much as without it
+        // a cache accepts writes at once; what it passes on is the same as without it
         let write_back = self.path.filter(|path| path.write_back);
         let through = StorageDesign { path: self.path.map(|path| DesignPath { write_back: false, ..path }), ..*self };
         let continued = self.continued(demand, &random)?;
@@ -201,7 +202,7 @@ impl StorageDesign<'_> {
             Ok(solution) => {
                 let is_volume = !limits.is_empty();
                 let mut busiest = limits;
-                // of a volume the limits are its parts
+                // the limits of a volume are its parts
                 for (name, busy) in solution.utilisations.into_iter().filter(|_| !is_volume) {
                     // equal members are one part
                     let name = match self.path.and_then(|path| path.part_name(&name)) {
@@ -234,8 +235,8 @@ impl StorageDesign<'_> {
         }
     }
 
-    /// Limits of volumes side by side, each with its share of the requests: those of operations and of bytes by
-    /// name, with the share that is used, the highest first.
+    /// Limits of parallel volumes, each with its share of the requests: those of operations and of bytes by name, with
+    /// their utilization, the highest first.
     fn limits(&self, spec: &VolumeSpec, demand: &Demand) -> Vec<(String, f64)> {
         let each = demand.scaled(1.0 / f64::from(self.count));
         let need = volume_need(spec, &each);
@@ -248,19 +249,19 @@ impl StorageDesign<'_> {
         limits
     }
 
-    /// 95 and 99 % of responses: reads and writes each as a gamma distribution of their mean and of the
-    /// variance of an idle design and of waits. That of a wait W is W² + 2/3 W E[S³] / E[S²] (Takács, for
-    /// M/G/1: W² + λ E[S³] / (3 (1 - ρ)) with W = λ E[S²] / (2 (1 - ρ))). Small writes to parity wait twice.
-    /// An estimate; the short list has those of the simulation.
+    /// Estimates 95 and 99 % of responses: reads and writes each as a gamma distribution of their mean and of the
+    /// variance of an idle design and of waits. That of a wait W is W² + 2/3 W E[S³] / E[S²] (Takács, for M/G/1: W² + λ
+    /// E[S³] / (3 (1 - ρ)) with W = λ E[S²] / (2 (1 - ρ))). Small writes to parity wait twice. The short list has those
+    /// of the simulation.
     pub fn percentiles(&self, demand: &Demand, response: &DesignResponse) -> Option<[f64; 2]> {
         let idle = self.respond(&demand.scaled(1e-4)).ok()??;
         let (share, cv2) = (demand.read_share(), self.variation());
         let turns = [1.0, if self.level.info().parities > 0 { 2.0 } else { 1.0 }];
-        // a member's time
+        // a member's service time
         let service = if idle.kinds_s[0] > 0.0 { idle.kinds_s[0] } else { idle.kinds_s[1] / turns[1] };
         let rest = 2.0 / 3.0
             * match &self.part.volume {
-                // who waits for a limit waits for its next token
+                // a request that waits for a limit waits for its next token
                 Some(_) => response.busiest() * f64::from(self.count) / demand.requests_per_s(),
                 None => service * (1.0 + 3.0 * cv2) / (1.0 + cv2),
             };
@@ -284,8 +285,8 @@ impl StorageDesign<'_> {
         }))
     }
 
-    /// Squared coefficient of variation of an idle member's time: of a drive arm and rotation, of a
-    /// volume what its description says, of flash little.
+    /// Squared coefficient of variation of an idle member's service time: of a drive, arm and rotation; of a volume, as
+    /// described; of flash, little.
     fn variation(&self) -> f64 {
         match &self.part.device {
             DeviceModel::Mechanical(_) => 0.12,
@@ -296,7 +297,7 @@ impl StorageDesign<'_> {
     }
 }
 
-/// The classes of a demand: what is random, and what goes on where the last one ended (in one stream).
+/// Operation classes of a demand: random requests, and those that continue where the last one ended (in one stream).
 fn classes(demand: &Demand) -> Vec<OperationClass> {
     let transfer = OperationTransfer {
         read_share: demand.read_share(),

@@ -12,25 +12,25 @@ use crate::reliability::drawn::MissionOutcome;
 use crate::search::MOST_FACTOR;
 use crate::steps::ArithmeticStep;
 
-/// What a demand leads to.
+/// Answer to a demand.
 #[derive(Clone, Debug, Serialize)]
 pub struct PlanAnswer {
-    /// What was asked for.
+    /// The demand.
     pub demand: Demand,
-    /// The short list, best first. Where nothing meets the demand, what comes nearest.
+    /// The short list, best first. If nothing meets the demand, the nearest designs.
     pub designs: Vec<PlannedDesign>,
-    /// True where the designs meet the demand; else the first is the nearest possible.
+    /// True if the designs meet the demand; else the first is the nearest possible.
     pub feasible: bool,
-    /// Designs that fail, each with where and by how much: the cheaper ones, and those of which only the simulation
-    /// showed it.
+    /// Designs that fail, each with its limit and by how much: the cheaper ones, and those that only the simulation
+    /// rejected.
     pub rejected: Vec<RejectedDesign>,
     /// The cheapest design for each response, from the cheapest on.
     pub frontier: Vec<FrontierPoint>,
-    /// Prices at which another design would be first.
+    /// Prices at which another design would rank first.
     pub break_even: Vec<BreakEven>,
-    /// How many designs were judged.
+    /// Number of designs that were judged.
     pub searched: u64,
-    /// What to know when reading it: assumptions, old prices, unknown prices.
+    /// Assumptions and caveats: old prices, unknown prices.
     pub notes: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ pub struct PlannedDesign {
     pub level: String,
     /// Drive or volume.
     pub part: String,
-    /// What it is called in full.
+    /// Full name.
     pub name: String,
     /// Members that are needed, without spares.
     pub count: u32,
@@ -55,29 +55,29 @@ pub struct PlannedDesign {
     pub spares: u32,
     /// Stripe unit, bytes; `None` where there is none.
     pub stripe_unit_bytes: Option<u64>,
-    /// Room for data.
+    /// Capacity for data, bytes.
     pub usable_bytes: f64,
-    /// What made it as large as it is: `capacity`, `response`, `load`, `queue`, `level`, `offer`.
+    /// Requirement that determined its size: `capacity`, `response`, `load`, `queue`, `level`, `offer`.
     pub sized_by: String,
-    /// I/Os a second on each member, as they cost here.
+    /// I/Os per second on each member, by this planner's write costs.
     pub member_load_per_s: f64,
     /// The same by the factors of NT Magazine 1998.
     pub member_load_published_per_s: f64,
-    /// I/Os a second that a member sustains under this mix at most.
+    /// Maximum I/Os per second that a member sustains under this mix.
     pub member_sustains_per_s: f64,
-    /// Front-end requests a second that all members carry, by rule and by the popular blend.
+    /// Front-end requests per second that all members carry, by rule and by the popular blend.
     pub rules: RuleFigures,
     /// Requests in flight for each member.
     pub queue_per_spindle: f64,
-    /// Response, s: of the simulation where it was simulated.
+    /// Response, s: simulated if available.
     pub response_s: ResponseFigures,
     /// Response by analysis, s.
     pub analysis_response_s: ResponseFigures,
-    /// How far the simulated mean is from the analysis, as a share of the simulated.
+    /// Deviation of the simulated mean from the analysis, as a share of the simulated one.
     pub deviation: Option<f64>,
-    /// False where they are further apart than 15 %.
+    /// False if they differ by more than 15 %.
     pub agrees: Option<bool>,
-    /// With a member failed, simulated; `None` where it cannot keep up or has no redundancy.
+    /// With a failed member, simulated; `None` if it cannot keep up or has no redundancy.
     pub degraded_response_s: Option<ResponseFigures>,
     /// While a spare is rebuilt, simulated.
     pub rebuilding_response_s: Option<ResponseFigures>,
@@ -87,104 +87,105 @@ pub struct PlannedDesign {
     pub limit: String,
     /// Load that it carries as a multiple of the demand, until a target is missed or a part is full.
     pub headroom: f64,
-    /// What ends that: `response`, or the part that saturates; `None` where nothing does within the loads tried.
+    /// Limit of the headroom: `response`, or the part that saturates; `None` if nothing limits it within the loads
+    /// tried.
     pub headroom_limit: Option<String>,
     /// Load at which a part saturates, as a multiple of the demand.
     pub saturates_at: f64,
-    /// Days until it is full, by the growth that was given.
+    /// Days until it is full, at the given growth.
     pub full_after_days: Option<f64>,
-    /// Seconds that a rebuild takes at best.
+    /// Duration of a rebuild at best, s.
     pub rebuild_s: Option<f64>,
-    /// Under the demand, as simulated.
+    /// Duration under the demand, as simulated, s.
     pub rebuild_loaded_s: Option<f64>,
-    /// At the least rate that md keeps up.
+    /// Duration at the minimum rate that md keeps up, s.
     pub rebuild_floor_s: Option<f64>,
-    /// Chance of losing data in 5 years by data-sheet rates; `None` where it is not known.
+    /// Chance of losing data in 5 years by data-sheet rates; `None` if unknown.
     pub loss_5_years: Option<f64>,
     /// Chances of losing data over the mission.
     pub loss: LossFigures,
-    /// Price, once for hardware and a month for volumes; `None` where it is not known.
+    /// Price, once for hardware and per month for volumes; `None` if unknown.
     pub price: Option<f64>,
     /// `once` or `month`.
     pub price_period: PricePeriod,
-    /// What it costs over the mission.
+    /// Cost over the mission.
     pub cost: Option<f64>,
     /// Currency of the price.
     pub currency: String,
-    /// Day of the price.
+    /// Date of the price.
     pub price_date: Option<String>,
-    /// Who says so.
+    /// Source of the price.
     pub price_source: Option<String>,
-    /// What is bought, each sort with its price; drives that are there are left out.
+    /// Items to buy, each with its price; existing drives are left out.
     pub bought: Vec<BoughtItem>,
-    /// What of the price is known, where not all of it is.
+    /// Known part of the price, if not all of it is known.
     pub known_price: Option<f64>,
-    /// Drives that are there and stay.
+    /// Existing drives that are kept.
     pub kept: u32,
-    /// Watts of all drives and controllers at work; `None` where any is not known.
+    /// Watts of all drives and controllers at work; `None` if any is unknown.
     pub watts: Option<f64>,
-    /// Day of the watts of a drive.
+    /// Date of a drive's watts.
     pub watts_date: Option<String>,
-    /// Who says so.
+    /// Source of a drive's watts.
     pub watts_source: Option<String>,
-    /// Controllers before the drives; `None` for ports of the machine that limit nothing.
+    /// Controllers in front of the drives; `None` for ports of the machine that limit nothing.
     pub controller: Option<PlannedController>,
     /// At the horizon, where there is one.
     pub horizon: Option<HorizonFigures>,
-    /// How the figures came about.
+    /// Derivation of the figures.
     pub arithmetic: Vec<ArithmeticStep>,
-    /// True where it was simulated.
+    /// True if it was simulated.
     pub simulated: bool,
-    /// Why it has this rank.
+    /// Reason for its rank.
     pub why: String,
 }
 
 /// Controllers of a design.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlannedController {
-    /// Which.
+    /// Id in the catalogue.
     pub id: String,
-    /// What it is called.
+    /// Full name.
     pub name: String,
-    /// How many.
+    /// Number of controllers.
     pub count: u32,
     /// Channels in all.
     pub channels: u32,
     /// Drives on the fullest channel.
     pub drives_per_channel: u32,
-    /// Its cache, bytes, where it takes writes.
+    /// Its cache, bytes, if it accepts writes.
     pub write_back_bytes: Option<f64>,
-    /// Watts of one.
+    /// Watts of each controller.
     pub watts_each: Option<f64>,
-    /// Day of its row.
+    /// Date of its row.
     pub date: String,
-    /// Where that is written.
+    /// Source of its row.
     pub source: String,
 }
 
 /// A design at the horizon.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct HorizonFigures {
-    /// Days until then.
+    /// Days until the horizon.
     pub days: f64,
-    /// Room that is needed then.
+    /// Capacity that is needed then, bytes.
     pub capacity_bytes: f64,
-    /// The same for both ends of the growth's interval.
+    /// Capacity for both ends of the growth's interval.
     pub capacity_interval_bytes: Option<(f64, f64)>,
-    /// Room that is left then.
+    /// Free capacity then, bytes.
     pub free_bytes: f64,
-    /// True where it holds what the upper end of the growth needs; `None` where growth was typed.
+    /// True if it holds the upper end of the growth; `None` if growth was typed.
     pub holds_upper_end: Option<bool>,
-    /// Load that it carries as a multiple of the demand then, if the load grows as the data do.
+    /// Load that it carries then as a multiple of the demand, if the load grows like the data.
     pub headroom: f64,
 }
 
-/// Two rules for what members carry together. The planner's own answer comes from neither.
+/// Two rules for the load that members carry together. The planner's own answer uses neither.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct RuleFigures {
-    /// Rule 1, raw / (r + w p): what saturates.
+    /// Rule 1, raw / (r + w p): the point of saturation.
     pub front_end_per_s: f64,
-    /// Rule 2, raw r + raw w / p: widely copied, and too much for mixed loads.
+    /// Rule 2, raw r + raw w / p: widely copied, and too high for mixed loads.
     pub blend_per_s: f64,
 }
 
@@ -193,15 +194,15 @@ pub struct RuleFigures {
 pub struct LossFigures {
     /// The mission, years.
     pub years: f64,
-    /// Time from a failure until the member is made good, s.
+    /// Time from a failure until the member is restored, s.
     pub repair_s: Option<f64>,
-    /// By data-sheet rates, unreadable sectors at the printed bound.
+    /// By data-sheet rates, unreadable sectors at the published bound.
     pub spec: Option<f64>,
-    /// By the field's rates, without unreadable sectors.
+    /// By field rates, without unreadable sectors.
     pub field: Option<f64>,
-    /// By the field's rates, members failing five times as often while one is down.
+    /// By field rates, with members failing five times as often while one is down.
     pub correlated: Option<f64>,
-    /// The data sheet's row drawn at random.
+    /// Simulated missions with the data sheet's rates.
     pub drawn: Option<MissionOutcome>,
 }
 
@@ -216,64 +217,64 @@ pub struct ResponseFigures {
     pub p99: f64,
 }
 
-/// How much of a part is used.
+/// Utilization of a part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartUtilization {
-    /// Which part.
+    /// Name of the part.
     pub part: String,
-    /// Share of what it can do.
+    /// Share of its capacity in use.
     pub utilization: f64,
 }
 
 /// A design that is not on the list.
 #[derive(Clone, Debug, Serialize)]
 pub struct RejectedDesign {
-    /// What it is: `raid5 of 5 x compaq-9gb`.
+    /// Its title: `raid5 of 5 x compaq-9gb`.
     pub design: String,
-    /// Where it fails and by how much.
+    /// Reason, and by how much it fails.
     pub because: String,
     /// The part or demand that it fails at.
     pub limit: String,
-    /// Its price, once for hardware and a month for volumes; `None` where it is not known.
+    /// Its price, once for hardware and per month for volumes; `None` if unknown.
     pub price: Option<f64>,
     /// `once` or `month`.
     pub price_period: PricePeriod,
-    /// What it costs over the mission.
+    /// Its cost over the mission.
     pub cost: Option<f64>,
-    /// True where it costs less than the first of the list; `None` where either is not known.
+    /// True if it costs less than the first of the list; `None` if either cost is unknown.
     pub cheaper: Option<bool>,
 }
 
 /// A design that no other beats in both cost and response.
 #[derive(Clone, Debug, Serialize)]
 pub struct FrontierPoint {
-    /// What it is.
+    /// Its title.
     pub design: String,
-    /// What it costs over the mission.
+    /// Its cost over the mission.
     pub cost: f64,
     /// Its mean response, s.
     pub response_s: f64,
-    /// True where it meets the demand.
+    /// True if it meets the demand.
     pub meets: bool,
 }
 
-/// A price at which the ranking turns.
+/// A price at which the ranking changes.
 #[derive(Clone, Debug, Serialize)]
 pub struct BreakEven {
-    /// The part whose price it is.
+    /// The part with this price.
     pub part: String,
-    /// The design that would be first.
+    /// The design that would rank first.
     pub design: String,
-    /// Below this price of one part.
+    /// Price of one part below which it does.
     pub below: f64,
-    /// What it is now; `None` where it is not known.
+    /// Current price; `None` if unknown.
     pub now: Option<f64>,
     /// As a sentence.
     pub sentence: String,
 }
 
 impl PlannedDesign {
-    /// `1.2x the load, limited by members`: what it sustains, and what binds then.
+    /// Formats `1.2x the load, limited by members`: the sustained load, and its limit.
     #[must_use]
     pub fn headroom_words(&self) -> String {
         let times = |factor: f64| format!("{}x the load", digits(factor));

@@ -1,22 +1,22 @@
-//! What a design has to be paid for, item by item.
+//! Purchases of a design, item by item.
 
 use serde::Serialize;
 
 use crate::parts::DesignPart;
 use crate::paths::DesignPath;
 
-/// Some equal things of a design.
+/// Several equal items of a design.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BoughtItem {
     /// Id of a drive, volume or controller.
     pub item: String,
-    /// How many are bought.
+    /// Number of items.
     pub count: u32,
-    /// What all of them cost; `None` where it is not known.
+    /// Price of all of them; `None` if unknown.
     pub price: Option<f64>,
 }
 
-/// So many drives or volumes, and the controllers before them.
+/// Lists drives or volumes, and the controllers in front of them.
 pub fn bought(part: &DesignPart, drives: u16, path: Option<&DesignPath<'_>>, currency: &str) -> Vec<BoughtItem> {
     let mut items = Vec::new();
     if drives > 0 {

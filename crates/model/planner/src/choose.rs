@@ -1,5 +1,5 @@
-//! From a demand to the answer: the short list, each simulated, the frontier,
-//! what was rejected and why, and prices at which the ranking turns.
+//! From a demand to the answer: the short list, each design simulated, the frontier, rejected designs with reasons, and
+//! prices at which the ranking changes.
 
 use std::collections::BTreeSet;
 
@@ -20,15 +20,15 @@ use crate::parts::parts;
 use crate::paths::controllers;
 use crate::search::{DesignFailure, JudgedDesign, SearchOutcome, search, worst_failure};
 
-/// Designs of the list with parts of one kind, at most.
+/// Maximum number of listed designs with parts of one kind.
 const MOST_OF_A_KIND: usize = 2;
-/// Cheaper designs that fail, at most.
+/// Maximum number of cheaper designs that fail.
 const MOST_REJECTED: usize = 8;
 
-/// Answers a demand.
+/// Finds designs for a demand.
 ///
 /// # Errors
-/// A demand that cannot be, limits that contradict each other, and names that there are not.
+/// An impossible demand, contradictory limits, and unknown names.
 pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanError> {
     demand.check()?;
     limits.check()?;
@@ -45,7 +45,7 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
     simulate_doubtful(&context, &mut outcome);
     outcome.feasible.sort_by(by_cost);
     let ShortList { mut list, refused, .. } = short_list(&context, &outcome);
-    // what the simulation refuses fails like what the analysis refuses
+    // a design refused by the simulation fails like one refused by the analysis
     outcome.feasible.retain(|judged| !refused.iter().any(|other| other.is_same(judged)));
     outcome.failing.extend(refused.iter().cloned());
     if list.is_empty() {
@@ -66,7 +66,7 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
     for (index, design) in answer.designs.iter_mut().enumerate() {
         design.rank = index as u32 + 1;
     }
-    // what binds the nearest comes first
+    // the limit of the nearest design comes first
     let nearest = list.first().filter(|_| !feasible);
     let others = refused.iter().chain(cheaper(&context, &outcome, best_cost)).collect();
     answer.rejected = rejections(&context, nearest, others, best_cost);
@@ -78,18 +78,18 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
     Ok(answer)
 }
 
-/// The cheapest of each kind and level that meets the demand in the simulation too. Half of the places
-/// are kept for other media than the cheapest, where they can do it.
+/// Returns the cheapest of each kind and level that meets the demand in the simulation too. Half of the places are kept
+/// for media other than that of the cheapest, if they meet the demand.
 fn short_list<'a>(context: &PlanContext<'a>, outcome: &SearchOutcome) -> ShortList<'a> {
     let mut choice = ShortList::default();
     let places = context.limits.list;
-    for most_of_media in [places.div_ceil(2), places] {
+    for max_of_media in [places.div_ceil(2), places] {
         let mut tries = 4 * places;
         for judged in &outcome.feasible {
             if choice.list.len() >= places || tries == 0 {
                 break;
             }
-            if choice.has_room(context, judged, most_of_media) {
+            if choice.has_room(context, judged, max_of_media) {
                 tries -= 1;
                 choice.simulate(context, judged);
             }
@@ -99,26 +99,26 @@ fn short_list<'a>(context: &PlanContext<'a>, outcome: &SearchOutcome) -> ShortLi
     choice
 }
 
-/// A short list as far as it is done.
+/// A short list under construction.
 #[derive(Default)]
 struct ShortList<'a> {
     list: Vec<JudgedDesign>,
-    /// What meets the demand in the analysis alone, with what it misses.
+    /// Designs that meet the demand only in the analysis, with what they miss.
     refused: Vec<JudgedDesign>,
     /// Kind, level and medium of each design.
     taken: Vec<(&'a str, &'a str, &'a str)>,
 }
 
 impl<'a> ShortList<'a> {
-    /// Alternatives are of another kind, or of another level.
-    fn has_room(&self, context: &PlanContext<'a>, judged: &JudgedDesign, most_of_media: usize) -> bool {
+    /// True if the list accepts the design: alternatives differ in kind or in level.
+    fn has_room(&self, context: &PlanContext<'a>, judged: &JudgedDesign, max_of_media: usize) -> bool {
         let (kind, level, medium) = (kind(context, judged), judged.level.name(), medium(context, judged));
-        let most_of_kind = if medium == "cloud" { 1 } else { MOST_OF_A_KIND };
+        let max_of_kind = if medium == "cloud" { 1 } else { MOST_OF_A_KIND };
         let of_kind = self.taken.iter().filter(|taken| taken.0 == kind);
         let title = context.title(judged);
-        of_kind.clone().count() < most_of_kind
+        of_kind.clone().count() < max_of_kind
             && of_kind.clone().all(|taken| taken.1 != level)
-            && self.taken.iter().filter(|taken| taken.2 == medium).count() < most_of_media
+            && self.taken.iter().filter(|taken| taken.2 == medium).count() < max_of_media
             && !self.refused.iter().any(|refused| context.title(refused) == title)
     }
 
@@ -135,13 +135,13 @@ impl<'a> ShortList<'a> {
     }
 }
 
-/// Of one that the simulation refused: what more of the same are for.
+/// Returns the reason for more members of a design that the simulation refused.
 fn pressed_by(refused: &JudgedDesign) -> &'static str {
     let is_late = refused.failure.as_ref().is_some_and(|failure| failure.limit == RESPONSE);
     if is_late { RESPONSE } else { LOAD }
 }
 
-/// `hdd`, `ssd` or `cloud`.
+/// Returns `hdd`, `ssd` or `cloud`.
 fn medium(context: &PlanContext<'_>, judged: &JudgedDesign) -> &'static str {
     match context.parts[judged.part].class {
         DriveClass::Cloud => "cloud",
@@ -150,30 +150,30 @@ fn medium(context: &PlanContext<'_>, judged: &JudgedDesign) -> &'static str {
     }
 }
 
-/// What sort of part a design has: the group of drives that share a price, or the volume type.
+/// Kind of a design's part: the group of drives that share a price, or the volume type.
 fn kind<'a>(context: &PlanContext<'a>, judged: &JudgedDesign) -> &'a str {
     let id = &context.parts[judged.part].id;
     context.limits.prices.group(id).map_or(id, |group| &group.id)
 }
 
-/// Where nothing meets the demand: what misses it by least. Analysis and simulation are not equally strict, so what is
-/// nearest in the analysis is simulated, and is only named if nothing else is nearer then. If it meets the demand in
-/// the simulation, nothing is left that it misses.
+/// If nothing meets the demand: the design that misses it by least. Analysis and simulation are not equally strict, so
+/// the nearest in the analysis is simulated, and is only named if nothing else is nearer then. If it meets the demand
+/// in the simulation, it misses nothing any more.
 fn nearest(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Option<JudgedDesign> {
     let with_worst = |judged: JudgedDesign| JudgedDesign { failure: worst_failure(&judged, context.with()), ..judged };
     let factor = |judged: &JudgedDesign| judged.failure.as_ref().map_or(0.0, |failure| failure.factor);
     let mut failing: Vec<JudgedDesign> = outcome.failing.iter().cloned().map(with_worst).collect();
     for _ in 0..TRIES {
-        let least = failing.iter_mut().min_by(|a, b| factor(a).total_cmp(&factor(b)).then(by_cost(a, b)))?;
-        // what cannot keep up in the analysis is not simulated: it has no steady state
-        if least.simulated.is_some() || least.response.is_none() {
+        let closest = failing.iter_mut().min_by(|a, b| factor(a).total_cmp(&factor(b)).then(by_cost(a, b)))?;
+        // designs that cannot keep up in the analysis are not simulated: they have no steady state
+        if closest.simulated.is_some() || closest.response.is_none() {
             break;
         }
-        let simulated = with_worst(decided(context, least.clone()));
+        let simulated = with_worst(decided(context, closest.clone()));
         if simulated.simulated.is_none() {
             break;
         }
-        *least = simulated;
+        *closest = simulated;
     }
     failing.into_iter().min_by(|a, b| factor(a).total_cmp(&factor(b)).then(by_cost(a, b)))
 }
@@ -188,8 +188,8 @@ fn cheaper<'o>(context: &PlanContext<'_>, outcome: &'o SearchOutcome, best: Opti
     failing
 }
 
-/// Why designs are not on the list, each once: the nearest, where there is one, then the first of each kind and level,
-/// so that no kind takes all places, then more of them.
+/// Lists why designs are not on the list, each once: the nearest, if there is one, then the first of each kind and
+/// level, so that no kind takes all places, then more of them.
 fn rejections(
     context: &PlanContext<'_>,
     nearest: Option<&JudgedDesign>,
@@ -204,7 +204,7 @@ fn rejections(
     all.filter_map(|judged| rejection(context, judged, best)).take(MOST_REJECTED).collect()
 }
 
-/// Why a design is not on the list.
+/// Describes why a design is not on the list.
 fn rejection(context: &PlanContext<'_>, judged: &JudgedDesign, best: Option<f64>) -> Option<RejectedDesign> {
     let DesignFailure { because, limit, .. } = judged.failure.clone()?;
     let price_period = context.parts[judged.part].period();
@@ -213,14 +213,14 @@ fn rejection(context: &PlanContext<'_>, judged: &JudgedDesign, best: Option<f64>
     Some(RejectedDesign { design: context.title(judged), because, limit, price, price_period, cost, cheaper })
 }
 
-/// Designs that no other beats in cost and response, the cheapest first.
+/// Returns designs that no other beats in both cost and response, the cheapest first.
 fn frontier(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Vec<FrontierPoint> {
     let mut points: Vec<(&JudgedDesign, f64, f64)> = Vec::new();
     for judged in outcome.feasible.iter().chain(&outcome.failing) {
         let meets = judged.failure.is_none();
         let by_response = judged.failure.as_ref().is_some_and(|failure| failure.limit == RESPONSE);
         if let (Some(cost), Some(response), true) = (judged.cost, &judged.response, meets || by_response) {
-            // what the simulation refused is as slow as there
+            // designs that the simulation refused are as slow as it says
             let simulated = judged.simulated.and_then(|found| found.response_s);
             points.push((judged, cost, simulated.map_or(response.mean_s, |found| found[0])));
         }
@@ -229,7 +229,7 @@ fn frontier(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Vec<FrontierP
     let mut best = f64::INFINITY;
     let mut frontier = Vec::new();
     for (judged, cost, response_s) in points {
-        // a hundredth less is no better
+        // one percent less is no improvement
         if response_s < best * 0.99 {
             best = response_s;
             let meets = judged.failure.is_none();
@@ -239,7 +239,7 @@ fn frontier(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Vec<FrontierP
     frontier
 }
 
-/// Prices at which others of the list would be first.
+/// Returns prices at which others of the list would rank first.
 fn break_even(context: &PlanContext<'_>, list: &[JudgedDesign]) -> Vec<BreakEven> {
     let currency = &context.limits.currency;
     let Some((first, others)) = list.split_first() else { return Vec::new() };
@@ -274,13 +274,13 @@ fn break_even(context: &PlanContext<'_>, list: &[JudgedDesign]) -> Vec<BreakEven
         );
         all.push(BreakEven { part: part.id.clone(), design: title, below, now, sentence });
     }
-    // of designs of one part, a lower price makes that with the higher limit the first: the others never are
+    // for designs with one part, a lower price puts the one with the higher limit first, never the others
     let limits: Vec<(String, f64)> = all.iter().map(|turn| (turn.part.clone(), turn.below)).collect();
     all.retain(|turn| !limits.iter().any(|(part, below)| *part == turn.part && *below > turn.below));
     all
 }
 
-/// How much more a design costs than the first, which costs nothing where the existing drives are enough.
+/// Describes how much more a design costs than the first, which costs nothing if the existing drives suffice.
 fn more_expensive(own: f64, best: f64, currency: &str) -> String {
     match own - best {
         more if more <= 0.005 * best => "the same price as rank 1".to_owned(),
@@ -289,7 +289,7 @@ fn more_expensive(own: f64, best: f64, currency: &str) -> String {
     }
 }
 
-/// Why each has its rank.
+/// Explains the rank of each design.
 fn reasons(answer: &mut PlanAnswer) {
     let Some(first) = answer.designs.first() else { return };
     let (cost, response, currency) = (first.cost, first.response_s.mean, first.currency.clone());
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn what_was_simulated_is_not_simulated_again() {
-        // the analysis takes the places of what is sequential as random, so that the simulation decides
+        // the analysis treats sequential positions as random, so the simulation decides
         let demand = Demand { sequential_share: Some(0.9), ..Demand::typed(300.0, 20.0, 65536.0) };
         let (demand, limits) = (within(10.0, demand), PlanLimits { drives: vec!["st24000nm002h".into()], ..limits() });
         let parts = parts(&demand, &limits).expect("a drive");
@@ -362,7 +362,7 @@ mod tests {
         assert!(outcome.feasible.iter().chain(&outcome.failing).all(|judged| judged.simulated.is_none()));
         simulate_doubtful(&context, &mut outcome);
         let accepted = outcome.feasible.iter_mut().find(|judged| judged.simulated.is_some()).expect("one is accepted");
-        // a response that no run has
+        // a response that no run has reached
         let known = SimulatedResponse { response_s: Some([0.001_234; 3]), ..accepted.simulated.expect("known") };
         accepted.simulated = Some(known);
         let accepted = accepted.clone();
@@ -385,16 +385,16 @@ mod tests {
         let failing = cheaper(&context, &outcome, None);
         let sort = |judged: &JudgedDesign| (kind(&context, judged).to_owned(), judged.level.name());
         let sorts = |all: &[&JudgedDesign]| all.iter().map(|judged| sort(judged)).collect::<BTreeSet<_>>().len();
-        let told = rejections(&context, None, failing.clone(), None);
-        let found: Vec<&JudgedDesign> = told
+        let listed = rejections(&context, None, failing.clone(), None);
+        let found: Vec<&JudgedDesign> = listed
             .iter()
-            .filter_map(|told| failing.iter().copied().find(|judged| context.title(judged) == told.design))
+            .filter_map(|listed| failing.iter().copied().find(|judged| context.title(judged) == listed.design))
             .collect();
         let cheapest = &failing[..MOST_REJECTED];
-        assert!(told.len() == MOST_REJECTED && found.len() == MOST_REJECTED, "{told:?}");
-        assert_eq!(sorts(&found), sorts(&failing).min(MOST_REJECTED), "{told:?}");
+        assert!(listed.len() == MOST_REJECTED && found.len() == MOST_REJECTED, "{listed:?}");
+        assert_eq!(sorts(&found), sorts(&failing).min(MOST_REJECTED), "{listed:?}");
         assert!(sorts(cheapest) < sorts(&found), "the cheapest are of as many sorts");
-        // of each sort the cheapest
+        // the cheapest of each kind
         for judged in &found[..sorts(&found)] {
             assert!(failing.iter().all(|other| sort(other) != sort(judged) || by_cost(judged, other).is_le()));
         }

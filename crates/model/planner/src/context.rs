@@ -1,4 +1,4 @@
-//! What an answer is made of, the order of designs, and what a simulated one misses.
+//! Inputs of an answer, the order of designs, and the targets that a simulated design misses.
 
 use diskwright_base::units::display;
 
@@ -11,10 +11,10 @@ use crate::paths::{ControllerOffer, DesignPath, JudgedPath};
 use crate::search::{DesignFailure, JudgedDesign, JudgedWith};
 use crate::simulated::{ArrayCondition, SimulatedResponse, simulate};
 
-/// Simulation and analysis further apart than this are flagged.
+/// Simulation and analysis that differ by more than this are flagged.
 pub(crate) const AGREE: f64 = 0.15;
 
-/// Everything that an answer is made of.
+/// Inputs of an answer.
 pub(crate) struct PlanContext<'a> {
     pub demand: &'a Demand,
     pub limits: &'a PlanLimits,
@@ -23,31 +23,31 @@ pub(crate) struct PlanContext<'a> {
 }
 
 impl<'a> PlanContext<'a> {
-    /// The design of a judged one.
+    /// Returns the storage design of a judged one.
     pub fn design(&self, judged: &JudgedDesign) -> StorageDesign<'a> {
         let JudgedDesign { level, count, unit_bytes, .. } = *judged;
         StorageDesign { part: &self.parts[judged.part], level, count, unit_bytes, path: self.path(judged) }
     }
 
-    /// What designs are judged by.
+    /// Returns the inputs by which designs are judged.
     pub fn with(&self) -> JudgedWith<'a> {
         (self.demand, self.limits, self.parts, self.offers)
     }
 
-    /// What the simulation says of a judged one, which is asked once; `None` where it cannot make it.
+    /// Simulates a judged design, once; `None` if the simulator cannot build it.
     pub fn simulated(&self, judged: &JudgedDesign) -> Option<SimulatedResponse> {
         let requests = self.limits.simulated_requests;
         let run = || simulate(&self.design(judged), self.demand, ArrayCondition::Healthy, requests).ok();
         judged.simulated.or_else(run)
     }
 
-    /// The controllers of a judged one.
+    /// Returns the controllers of a judged design.
     pub fn path(&self, judged: &JudgedDesign) -> Option<DesignPath<'a>> {
         let JudgedPath { offer, controllers, write_back } = judged.path?;
         Some(DesignPath { offer: &self.offers[offer], controllers, write_back })
     }
 
-    /// `raid5 of 10 x compaq-4gb + 1 spare`.
+    /// Formats `raid5 of 10 x compaq-4gb + 1 spare`.
     pub fn title(&self, judged: &JudgedDesign) -> String {
         let part = &self.parts[judged.part];
         let name = if part.volume.is_some() { &part.name } else { &part.id };
@@ -64,8 +64,8 @@ impl<'a> PlanContext<'a> {
     }
 }
 
-/// Cheaper first; what has no price comes after what has one: by how much of it is unknown, so that nothing is cheap
-/// because it has no price, by what of it is known, by number, then by response.
+/// Orders by cost, cheaper first; designs without a complete price come last: by the number of unknown prices, so that
+/// nothing is cheap because its price is unknown, then by the known part, by number, and by response.
 pub(crate) fn by_cost(a: &JudgedDesign, b: &JudgedDesign) -> std::cmp::Ordering {
     let response = |design: &JudgedDesign| design.response.as_ref().map_or(f64::INFINITY, |found| found.mean_s);
     let cost = |design: &JudgedDesign| design.cost.unwrap_or(f64::INFINITY);
@@ -79,15 +79,15 @@ pub(crate) fn by_cost(a: &JudgedDesign, b: &JudgedDesign) -> std::cmp::Ordering 
         .then(response(a).total_cmp(&response(b)))
 }
 
-/// Least factor by which what cannot keep up misses the demand, as in the analysis.
+/// Minimum factor by which a design that cannot keep up misses the demand, as in the analysis.
 const OVERLOAD: f64 = 1.01;
 
-/// What a simulated design misses.
+/// Returns the target that a simulated design misses.
 pub(crate) fn missed(demand: &Demand, judged: &JudgedDesign, found: &SimulatedResponse) -> Option<DesignFailure> {
     let Some(response) = found.response_s else {
         let first = judged.response.as_ref().and_then(|response| response.utilization.first());
         let limit = first.map_or(MEMBERS, |part| &part.0).to_owned();
-        // what was answered had the shortest waits: the response is missed by more
+        // the requests that were answered waited least: the response is missed by more
         let late = found.answered_s.zip(demand.response).map_or(1.0, |(mean, target)| mean / target.target_s);
         let factor = (1.0 / found.answered).max(OVERLOAD).max(late);
         return Some(DesignFailure { because: "simulated, it cannot keep up with the demand".into(), limit, factor });
@@ -100,8 +100,8 @@ pub(crate) fn missed(demand: &Demand, judged: &JudgedDesign, found: &SimulatedRe
     };
     (value > target.target_s).then(|| {
         let factor = value / target.target_s;
-        let (value, asked) = (display(value, "s"), display(target.target_s, "s"));
-        let because = format!("simulated, its {} response is {value}; the limit is {asked}", target.of.name());
+        let (value, target_text) = (display(value, "s"), display(target.target_s, "s"));
+        let because = format!("simulated, its {} response is {value}; the limit is {target_text}", target.of.name());
         DesignFailure { because, limit: RESPONSE.into(), factor }
     })
 }

@@ -1,30 +1,30 @@
-//! What a request counts for at a volume: operations and bytes, as its provider reckons them. Designs and the
-//! replay of a log count alike.
+//! Cost of a request at a volume: operations and bytes, as its provider counts them. Designs and the replay of a log
+//! use the same rules.
 
 use diskwright_simulator::catalogue::{EntryKind, find};
 use diskwright_simulator::volume::VolumeSpec;
 
 use crate::prices::VolumeOffer;
 
-/// How a provider counts.
+/// Counting rule of a provider.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OperationRule {
-    /// The largest request that is one operation, bytes.
+    /// Size of the largest request that is one operation, bytes.
     pub unit_bytes: f64,
-    /// Each counted operation draws a whole unit from the bytes, however small it was (AWS st1 and sc1).
+    /// Each counted operation uses a whole unit of the bytes, however small it was (AWS st1 and sc1).
     pub whole: bool,
     /// Operations that a write counts for.
     pub write_cost: f64,
-    /// Requests that go on where the last one ended count together. Only where whole units are drawn: others merge
-    /// such requests if they can, and nothing should be bought in the hope that they do.
+    /// Requests that continue where the last one ended count together. Only if whole units are used: others merge such
+    /// requests if they can, and no purchase should depend on that.
     pub merges: bool,
 }
 
-/// As most count, and all instances: 256 KiB.
+/// Rule of most volumes and of all instances: 256 KiB.
 pub const USUAL: OperationRule = OperationRule { unit_bytes: 262_144.0, whole: false, write_cost: 1.0, merges: false };
 
 impl OperationRule {
-    /// That of a volume of the catalogue.
+    /// Returns the rule of a volume in the catalogue.
     pub fn of(spec: &VolumeSpec) -> OperationRule {
         OperationRule {
             unit_bytes: spec.operation_bytes as f64,
@@ -34,7 +34,7 @@ impl OperationRule {
         }
     }
 
-    /// That of an offer, as the catalogue has it for volumes of this kind.
+    /// Returns the rule of an offer, taken from the catalogue's volume of this kind.
     pub fn of_offer(offer: &VolumeOffer) -> OperationRule {
         match find(&offer.like).map(|entry| &entry.kind) {
             Some(EntryKind::Volume(spec)) => OperationRule::of(spec),
@@ -42,8 +42,8 @@ impl OperationRule {
         }
     }
 
-    /// Operations and bytes that a request of a size counts for on average, if `goes_on` of them go on where the
-    /// last one ended.
+    /// Operations and bytes that a request of a size counts for on average, if a share `goes_on` of them continue where
+    /// the last one ended.
     pub fn request(&self, bytes: f64, write: bool, goes_on: f64) -> [f64; 2] {
         let alone = (bytes / self.unit_bytes).ceil().max(1.0);
         let joined = if self.merges { goes_on } else { 0.0 };
@@ -53,8 +53,8 @@ impl OperationRule {
     }
 }
 
-/// Share of the requests that go on where the one before them ended: the one before is of the stream as well, and
-/// of the same kind.
+/// Share of the requests that continue where the previous one ended: the previous one belongs to the stream as well,
+/// and is of the same kind.
 pub fn goes_on(sequential_share: Option<f64>, read_share: f64) -> f64 {
     let share = sequential_share.unwrap_or(0.0);
     share * share * (read_share * read_share + (1.0 - read_share) * (1.0 - read_share))

@@ -1,48 +1,47 @@
-//! What is asked of storage: requests a second, their sizes, the room they need
-//! and the response that is good enough. Where it came from (typed, a log, a
-//! trace) is not known here.
+//! Demand on storage: requests per second, their sizes, the capacity needed and the acceptable response. Its origin
+//! (typed, a log, a trace) is unknown here.
 
 use serde::Serialize;
 
-/// What is asked of storage by its programs: the front end, before any level
-/// turns it into member I/Os.
+/// Load that programs put on storage: the front end, before any level turns it into member I/Os.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Demand {
-    /// Reads a second.
+    /// Reads per second.
     pub reads_per_s: f64,
-    /// Writes a second.
+    /// Writes per second.
     pub writes_per_s: f64,
     /// Mean size of a read, bytes.
     pub read_size_bytes: f64,
     /// Mean size of a write, bytes.
     pub write_size_bytes: f64,
-    /// Share of requests that go on where the last one ended; `None` where nobody knows.
+    /// Share of requests that continue where the last one ended; `None` if unknown.
     pub sequential_share: Option<f64>,
-    /// Room that is needed today, bytes; `None` where nobody said.
+    /// Capacity that is needed today, bytes; `None` if unknown.
     pub capacity_bytes: Option<f64>,
-    /// The response that is good enough.
+    /// The acceptable response.
     pub response: Option<ResponseTarget>,
     /// Requests in flight in all, as measured where the load is today.
     pub queue: Option<f64>,
-    /// Which percentile of the load over time the rates are; `None` where they were typed.
+    /// Percentile of the load over time that the rates are; `None` if they were typed.
     pub percentile: Option<f64>,
-    /// How the room that is needed grows.
+    /// Growth of the capacity that is needed.
     pub growth: Option<CapacityGrowth>,
-    /// Variance of the number of arrivals over its mean (index of dispersion): 1 is a
-    /// Poisson stream, more comes in bursts.
+    /// Variance of the number of arrivals over its mean (index of dispersion): 1 is a Poisson stream, larger values are
+    /// bursts.
     pub burstiness: Option<f64>,
-    /// How far what was measured can be trusted, 0 to 1; `None` where it was typed.
+    /// Confidence in the measurement, 0 to 1; `None` if it was typed.
     pub confidence: Option<f64>,
-    /// Fields that are estimates and were not measured, and how they were estimated.
+    /// Fields that were estimated, not measured, and how.
     pub estimated: Vec<EstimatedField>,
 }
 
-/// The response that is good enough.
+/// The acceptable response.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ResponseTarget {
-    /// At most so long, s.
+    /// Maximum, s.
     pub target_s: f64,
-    /// Of which statistic of the responses.
+    /// Statistic of the responses that it limits.
+    #[serde(rename = "of")]
     pub of: ResponseStatistic,
 }
 
@@ -69,12 +68,12 @@ impl ResponseStatistic {
     }
 }
 
-/// Growth of the room that is needed.
+/// Growth of the capacity that is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CapacityGrowth {
     /// Bytes a day.
     pub bytes_per_day: f64,
-    /// The interval of 95 % around it; `None` where it was typed.
+    /// Its 95 % interval; `None` if it was typed.
     pub interval_bytes_per_day: Option<(f64, f64)>,
 }
 
@@ -83,30 +82,30 @@ pub struct CapacityGrowth {
 pub struct EstimatedField {
     /// Its name, as in JSON.
     pub field: String,
-    /// How it was estimated.
+    /// Method of the estimate.
     pub how: String,
 }
 
-/// What cannot be a demand.
+/// Reason why a demand is impossible.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DemandError {
     /// Neither reads nor writes.
     #[error("no demand: give reads or writes per second above 0")]
     Nothing,
-    /// A number that cannot be.
+    /// An impossible number.
     #[error("{field}: {value}; expected {expected}")]
     Number {
-        /// Of which field.
+        /// The field.
         field: &'static str,
-        /// What it is.
+        /// Its value.
         value: f64,
-        /// What it could be.
+        /// Allowed values.
         expected: &'static str,
     },
 }
 
 impl Demand {
-    /// A typed demand: requests a second of one size.
+    /// Returns a typed demand: requests per second of one size.
     pub fn typed(reads_per_s: f64, writes_per_s: f64, size_bytes: f64) -> Demand {
         Demand {
             reads_per_s,
@@ -125,10 +124,10 @@ impl Demand {
         }
     }
 
-    /// Looks for what cannot be.
+    /// Checks for impossible values.
     ///
     /// # Errors
-    /// Names the first field that cannot be what it is.
+    /// The first field with an impossible value.
     pub fn check(&self) -> Result<(), DemandError> {
         const MOST: f64 = 1e12;
         let from_0 = |field, value: f64| match value {
@@ -179,17 +178,17 @@ impl Demand {
         }
     }
 
-    /// Reads and writes a second.
+    /// Reads and writes per second.
     pub fn requests_per_s(&self) -> f64 {
         self.reads_per_s + self.writes_per_s
     }
 
-    /// Share of requests that read.
+    /// Share of reads among the requests.
     pub fn read_share(&self) -> f64 {
         self.reads_per_s / self.requests_per_s()
     }
 
-    /// The mean over reads and writes of what each kind has.
+    /// Mean over reads and writes of a value that each kind has.
     pub fn mean_of(&self, kinds: [f64; 2]) -> f64 {
         let rates = [self.reads_per_s, self.writes_per_s];
         let sum = rates.into_iter().zip(kinds).filter(|(rate, _)| *rate > 0.0).map(|(rate, value)| rate * value);
@@ -201,12 +200,12 @@ impl Demand {
         self.bytes_per_s() / self.requests_per_s()
     }
 
-    /// Bytes a second, reads and writes.
+    /// Bytes per second, reads and writes.
     pub fn bytes_per_s(&self) -> f64 {
         self.reads_per_s * self.read_size_bytes + self.writes_per_s * self.write_size_bytes
     }
 
-    /// The same with so much more of everything that comes in time (1.5: half as much again).
+    /// Returns the demand with everything per time multiplied by a factor (1.5: half as much again).
     pub fn scaled(&self, factor: f64) -> Demand {
         Demand {
             reads_per_s: self.reads_per_s * factor,
@@ -216,7 +215,7 @@ impl Demand {
         }
     }
 
-    /// Room that is needed after so many days, bytes.
+    /// Capacity that is needed after this many days, bytes.
     pub fn capacity_after(&self, days: f64) -> Option<f64> {
         let growth = self.growth.map_or(0.0, |growth| growth.bytes_per_day.max(0.0));
         self.capacity_bytes.map(|now| now + growth * days)
@@ -254,7 +253,7 @@ mod tests {
             let error = demand.check().expect_err(says).to_string();
             assert!(error.starts_with(says), "{error}");
         }
-        // a size of what is not asked for does not matter
+        // the size of requests that do not occur does not matter
         assert_eq!(Demand { writes_per_s: 0.0, write_size_bytes: 0.0, ..good }.check(), Ok(()));
     }
 }

@@ -1,4 +1,4 @@
-//! A design of the short list with all that is told of it.
+//! All figures of a design on the short list.
 
 use diskwright_simulator::DeviceModel;
 
@@ -20,10 +20,10 @@ use crate::search::{JudgedDesign, MOST_FACTOR, largest, saturates_first, statist
 use crate::simulated::{ArrayCondition, SimulatedResponse, simulate};
 use crate::steps;
 
-/// Missions that are drawn beside the formula.
+/// Missions that are simulated beside the formula.
 const MISSIONS: u32 = 20_000;
 
-/// All that is told of a design.
+/// Computes all figures of a design.
 pub(crate) fn design(context: &PlanContext<'_>, judged: &JudgedDesign) -> PlannedDesign {
     let (design, part) = (context.design(judged), &context.parts[judged.part]);
     let (demand, limits) = (context.demand, context.limits);
@@ -31,14 +31,14 @@ pub(crate) fn design(context: &PlanContext<'_>, judged: &JudgedDesign) -> Planne
     let simulated = judged.simulated.and_then(|found| found.response_s).map(figures);
     let deviation = simulated.map(|simulated| analysis.mean / simulated.mean - 1.0);
     let response = simulated.unwrap_or(analysis);
-    let most = sustained(&design, demand);
+    let sustainable = sustained(&design, demand);
     let member_load = design.member_load(demand);
-    let utilization = utilization(judged.response.as_ref(), &design, demand, most);
+    let utilization = utilization(judged.response.as_ref(), &design, demand, sustainable);
     let failed = |condition| failed_member(&design, demand, condition, limits);
     let (degraded, rebuilding) = (failed(ArrayCondition::Degraded), failed(ArrayCondition::Rebuilding));
     let rebuild = rebuild_seconds(part, judged);
     let headroom = headroom(&design, demand);
-    let mut told = PlannedDesign {
+    let mut planned = PlannedDesign {
         rank: 0,
         level: judged.level.name().to_owned(),
         part: part.id.clone(),
@@ -51,8 +51,8 @@ pub(crate) fn design(context: &PlanContext<'_>, judged: &JudgedDesign) -> Planne
         sized_by: judged.sized_by.to_owned(),
         member_load_per_s: member_load,
         member_load_published_per_s: judged.level.member_load(judged.count, demand.reads_per_s, demand.writes_per_s),
-        member_sustains_per_s: member_load * most,
-        rules: rules(judged, member_load * most * f64::from(judged.count), demand.read_share()),
+        member_sustains_per_s: member_load * sustainable,
+        rules: rules(judged, member_load * sustainable * f64::from(judged.count), demand.read_share()),
         queue_per_spindle: demand.requests_per_s() * response.mean / f64::from(judged.count),
         response_s: response,
         analysis_response_s: analysis,
@@ -60,11 +60,11 @@ pub(crate) fn design(context: &PlanContext<'_>, judged: &JudgedDesign) -> Planne
         agrees: deviation.map(|deviation| deviation.abs() <= AGREE),
         degraded_response_s: degraded.and_then(|found| found.response_s).map(figures),
         rebuilding_response_s: rebuilding_response(degraded, rebuilding),
-        limit: first_limit(judged, &design, demand, most),
+        limit: first_limit(judged, &design, demand, sustainable),
         utilization,
         headroom,
         headroom_limit: None,
-        saturates_at: most,
+        saturates_at: sustainable,
         full_after_days: full_after(&design, demand),
         rebuild_s: rebuild.map(|found| found.0),
         rebuild_loaded_s: rebuild_loaded(part, rebuild, rebuilding),
@@ -75,40 +75,40 @@ pub(crate) fn design(context: &PlanContext<'_>, judged: &JudgedDesign) -> Planne
         simulated: simulated.is_some(),
         ..PlannedDesign::default()
     };
-    told.headroom_limit = headroom_limit(&told);
-    buy(&mut told, &design, judged, limits);
-    told.horizon = steps::horizon(&told, demand, limits);
-    told.arithmetic = steps::steps(&design, &told, demand, limits);
-    told
+    planned.headroom_limit = headroom_limit(&planned);
+    buy(&mut planned, &design, judged, limits);
+    planned.horizon = steps::horizon(&planned, demand, limits);
+    planned.arithmetic = steps::steps(&design, &planned, demand, limits);
+    planned
 }
 
 /// The part that saturates first.
-fn first_limit(judged: &JudgedDesign, design: &StorageDesign<'_>, demand: &Demand, most: f64) -> String {
+fn first_limit(judged: &JudgedDesign, design: &StorageDesign<'_>, demand: &Demand, sustainable: f64) -> String {
     match &judged.response {
-        Some(response) => saturates_first(design, most, (1.0, Some(response))),
-        None => match calm(design, demand, most).filter(|calm| !calm.utilization.is_empty()) {
-            Some(calm) => saturates_first(design, most, (0.5 * most, Some(&calm))),
+        Some(response) => saturates_first(design, sustainable, (1.0, Some(response))),
+        None => match calm(design, demand, sustainable).filter(|calm| !calm.utilization.is_empty()) {
+            Some(calm) => saturates_first(design, sustainable, (0.5 * sustainable, Some(&calm))),
             None => "unknown".into(),
         },
     }
 }
 
-/// What is bought for a design, and what it draws.
-fn buy(told: &mut PlannedDesign, design: &StorageDesign<'_>, judged: &JudgedDesign, limits: &PlanLimits) {
+/// Adds purchases and watts of a design.
+fn buy(planned: &mut PlannedDesign, design: &StorageDesign<'_>, judged: &JudgedDesign, limits: &PlanLimits) {
     let part = design.part;
     let kept = limits.existing.as_ref().map_or(0, |existing| existing.count);
     let drives = judged.count + judged.spares;
-    (told.price, told.cost) = (judged.price, judged.cost);
-    told.price_period = part.period();
-    told.price_date = part.price.as_ref().map(|price| price.date.clone());
-    told.price_source = part.price.as_ref().map(|price| price.source.clone());
-    told.bought = bought(part, drives.saturating_sub(kept), design.path.as_ref(), &limits.currency);
-    told.known_price = judged.price.is_none().then_some(judged.known_price).filter(|price| *price > 0.0);
-    told.kept = kept.into();
-    told.controller = design.path.map(|path| controller(&path, drives));
-    told.watts = watts(part, drives, told.controller.as_ref());
-    told.watts_date = power_source(part).map(|(date, _)| date.to_owned());
-    told.watts_source = power_source(part).map(|(_, source)| source.to_owned());
+    (planned.price, planned.cost) = (judged.price, judged.cost);
+    planned.price_period = part.period();
+    planned.price_date = part.price.as_ref().map(|price| price.date.clone());
+    planned.price_source = part.price.as_ref().map(|price| price.source.clone());
+    planned.bought = bought(part, drives.saturating_sub(kept), design.path.as_ref(), &limits.currency);
+    planned.known_price = judged.price.is_none().then_some(judged.known_price).filter(|price| *price > 0.0);
+    planned.kept = kept.into();
+    planned.controller = design.path.map(|path| controller(&path, drives));
+    planned.watts = watts(part, drives, planned.controller.as_ref());
+    planned.watts_date = power_source(part).map(|(date, _)| date.to_owned());
+    planned.watts_source = power_source(part).map(|(_, source)| source.to_owned());
 }
 
 /// The controllers of a design.
@@ -127,7 +127,7 @@ fn controller(path: &DesignPath<'_>, drives: u16) -> PlannedController {
     }
 }
 
-/// Of drives and controllers, where all are known.
+/// Watts of drives and controllers, if all are known.
 fn watts(part: &DesignPart, drives: u16, controller: Option<&PlannedController>) -> Option<f64> {
     let boards = match controller {
         Some(controller) => controller.watts_each? * f64::from(controller.count),
@@ -140,7 +140,7 @@ fn power_source(part: &DesignPart) -> Option<(&str, &str)> {
     part.watts.as_ref()?.source()
 }
 
-/// What the members carry together by the two rules, from what they do together.
+/// Load that the members carry together by the two rules, from their total I/Os.
 fn rules(judged: &JudgedDesign, raw: f64, read_share: f64) -> RuleFigures {
     let factor = write_cost(judged.level, judged.count);
     RuleFigures {
@@ -157,7 +157,7 @@ fn five_years(limits: &PlanLimits) -> PlanLimits {
     PlanLimits { years: 5.0, ..limits.clone() }
 }
 
-/// With a surplus for surges, in numbers that the level can have, where it is bought by the piece.
+/// Members including the surplus for surges, rounded to a number that the level allows, if they are bought singly.
 fn recommended(judged: &JudgedDesign, part: &DesignPart, limits: &PlanLimits) -> u32 {
     use diskwright_simulator::ArrayLevel;
     let count = u32::from(judged.count);
@@ -180,43 +180,44 @@ fn analysis_figures(design: &StorageDesign<'_>, demand: &Demand, response: Optio
     ResponseFigures { mean: response.mean_s, p95, p99 }
 }
 
-/// Of what cannot keep up, the shares that would be needed.
+/// Utilization of each part; for a design that cannot keep up, the shares that would be needed.
 fn utilization(
     response: Option<&DesignResponse>,
     design: &StorageDesign<'_>,
     demand: &Demand,
-    most: f64,
+    sustainable: f64,
 ) -> Vec<PartUtilization> {
     let part = |(part, utilization): (String, f64)| PartUtilization { part, utilization };
     if let Some(response) = response {
         return response.utilization.iter().cloned().map(part).collect();
     }
-    // parts are used in proportion to the load; arms, which are busy long before, are full at the most they sustain
-    let Some(calm) = calm(design, demand, most) else { return Vec::new() };
+    // parts are used in proportion to the load; arms, which are busy long before, are full at the maximum that they
+    // sustain
+    let Some(calm) = calm(design, demand, sustainable) else { return Vec::new() };
     let is_arm = matches!(design.part.device, DeviceModel::Mechanical(_));
     let needed = calm.utilization.into_iter().map(|(name, share)| match is_arm && name == MEMBERS {
-        true => (name, 1.0 / most),
-        false => (name, 2.0 * share / most),
+        true => (name, 1.0 / sustainable),
+        false => (name, 2.0 * share / sustainable),
     });
     needed.map(part).collect()
 }
 
-/// What it does under half of what it sustains.
-fn calm(design: &StorageDesign<'_>, demand: &Demand, most: f64) -> Option<DesignResponse> {
-    design.respond(&demand.scaled(0.5 * most)).ok().flatten()
+/// Response under half of the load that it sustains.
+fn calm(design: &StorageDesign<'_>, demand: &Demand, sustainable: f64) -> Option<DesignResponse> {
+    design.respond(&demand.scaled(0.5 * sustainable)).ok().flatten()
 }
 
-/// What ends the headroom: the response limit where a part could do more, else the part that saturates first.
-fn headroom_limit(told: &PlannedDesign) -> Option<String> {
-    match told.headroom {
+/// Limit of the headroom: the response limit if a part could do more, else the part that saturates first.
+fn headroom_limit(planned: &PlannedDesign) -> Option<String> {
+    match planned.headroom {
         most if most >= MOST_FACTOR => None,
-        // both are found to a half percent
-        most if most < 0.99 * told.saturates_at => Some(RESPONSE.to_owned()),
-        _ => Some(told.limit.clone()),
+        // both are computed to half a percent
+        most if most < 0.99 * planned.saturates_at => Some(RESPONSE.to_owned()),
+        _ => Some(planned.limit.clone()),
     }
 }
 
-/// The load that it carries, as a multiple of the demand.
+/// Load that it carries, as a multiple of the demand.
 fn headroom(design: &StorageDesign<'_>, demand: &Demand) -> f64 {
     largest(|factor| {
         let demand = demand.scaled(factor);
@@ -256,7 +257,8 @@ fn rebuild_seconds(part: &DesignPart, judged: &JudgedDesign) -> Option<(f64, f64
     Some((best * 3600.0, floor * 3600.0))
 }
 
-/// While a spare is rebuilt: what cannot keep up with a member missing cannot then, which is watched for a minute only.
+/// Response while a spare is rebuilt: a design that cannot keep up with a member missing cannot then either; the
+/// rebuild is simulated only for a minute.
 fn rebuilding_response(
     degraded: Option<SimulatedResponse>,
     rebuilding: Option<SimulatedResponse>,
@@ -265,7 +267,7 @@ fn rebuilding_response(
     rebuilding?.response_s.map(figures)
 }
 
-/// Seconds of a rebuild under the demand.
+/// Duration of a rebuild under the demand, s.
 fn rebuild_loaded(
     part: &DesignPart,
     rebuild: Option<(f64, f64)>,
@@ -274,14 +276,14 @@ fn rebuild_loaded(
     Some(rebuild?.0 * slower(part, rebuilding?.rebuild_bytes_per_s?))
 }
 
-/// How much longer a rebuild takes under the demand: it is watched where drives begin, on the fastest tracks, and not
-/// over the whole drive.
+/// Factor by which a rebuild under the demand takes longer than simulated: the simulation covers the beginning of the
+/// drives, on the fastest tracks, not the whole drive.
 fn slower(part: &DesignPart, bytes_per_s: f64) -> f64 {
     let alone = part.first_bytes_per_s.unwrap_or(f64::NAN).min(MD_CEILING_BYTES_PER_S);
     (alone / bytes_per_s).max(1.0)
 }
 
-/// By the data sheet, else by the field.
+/// Reliability by the data sheet, else by the field.
 fn member(part: &DesignPart) -> Option<MemberReliability> {
     part.spec.or(part.field)
 }

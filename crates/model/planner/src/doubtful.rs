@@ -1,4 +1,4 @@
-//! Designs that the analysis rejects for their response, but perhaps wrongly: the simulation decides.
+//! Designs that the analysis rejects for their response, perhaps wrongly: the simulation decides.
 
 use crate::context::{PlanContext, by_cost, missed};
 use crate::judged::RESPONSE;
@@ -8,7 +8,7 @@ use crate::search::{JudgedDesign, SearchOutcome, too_dear_or_risky};
 const DOUBTFUL: f64 = 1.25;
 /// The analysis of sequential requests overstated responses by up to 157 %.
 const DOUBTFUL_SEQUENTIAL: f64 = 2.6;
-/// Designs that are simulated for it, at most, the cheapest first.
+/// Maximum number of designs that are simulated for it, the cheapest first.
 pub(crate) const TRIES: usize = 8;
 
 /// Simulates the designs that are cheaper than everything feasible and miss the response limit by little in the
@@ -20,7 +20,7 @@ pub(crate) fn simulate_doubtful(context: &PlanContext<'_>, outcome: &mut SearchO
     let is_doubtful = |judged: &JudgedDesign| {
         let failure = judged.failure.as_ref();
         let is_close = failure.is_some_and(|failure| failure.limit == RESPONSE && failure.factor <= doubtful);
-        // where nothing is feasible, what has no price may be the only answer
+        // if nothing is feasible, a design without a price may be the only answer
         let is_cheaper = judged.cost.map_or(best.is_infinite(), |cost| cost < best);
         is_close && judged.response.is_some() && is_cheaper
     };
@@ -37,7 +37,7 @@ pub(crate) fn simulate_doubtful(context: &PlanContext<'_>, outcome: &mut SearchO
     }
 }
 
-/// What the simulation says of a design.
+/// Judges a design by its simulation.
 pub(crate) fn decided(context: &PlanContext<'_>, judged: JudgedDesign) -> JudgedDesign {
     let Some(found) = context.simulated(&judged) else { return judged };
     let failure = missed(context.demand, &judged, &found).or_else(|| too_dear_or_risky(&judged, context.with()));

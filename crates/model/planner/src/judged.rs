@@ -1,4 +1,4 @@
-//! Designs that were judged, and where they fail.
+//! Judged designs, and the limits at which they fail.
 
 use diskwright_simulator::ArrayLevel;
 
@@ -6,15 +6,15 @@ use crate::analysis::DesignResponse;
 use crate::paths::JudgedPath;
 use crate::simulated::SimulatedResponse;
 
-/// What the response limit is called where it binds.
+/// Name of the response limit.
 pub const RESPONSE: &str = "response";
-/// What makes a design as large as it is, where fewer hold the data and cannot keep up.
+/// Sizing by load: fewer members would hold the data and could not keep up.
 pub(crate) const LOAD: &str = "load";
 
 /// A design that was judged.
 #[derive(Clone, Debug)]
 pub struct JudgedDesign {
-    /// Position of its part.
+    /// Index of its part.
     pub part: usize,
     /// Level.
     pub level: ArrayLevel,
@@ -24,59 +24,59 @@ pub struct JudgedDesign {
     pub spares: u16,
     /// Stripe unit, bytes.
     pub unit_bytes: u64,
-    /// Controllers before it; `None` for ports that limit nothing.
+    /// Controllers in front of it; `None` for ports that limit nothing.
     pub path: Option<JudgedPath>,
-    /// What it does; `None` where it cannot keep up or was not looked at.
+    /// Predicted behaviour; `None` if it cannot keep up or was not analysed.
     pub response: Option<DesignResponse>,
-    /// Price, once or a month.
+    /// Price, once or per month.
     pub price: Option<f64>,
-    /// What of the price is known.
+    /// Known part of the price.
     pub known_price: f64,
-    /// How many sorts of what is bought have no known price.
+    /// Number of purchased items without a known price.
     pub unknown_prices: usize,
-    /// What it costs over the mission.
+    /// Cost over the mission.
     pub cost: Option<f64>,
-    /// What made it as large as it is.
+    /// Requirement that determined its size.
     pub sized_by: &'static str,
-    /// What the simulation says of it; `None` where it was not simulated.
+    /// Simulated behaviour; `None` if it was not simulated.
     pub simulated: Option<SimulatedResponse>,
-    /// Where it fails; `None` where it meets everything.
+    /// Its failure; `None` if it meets everything.
     pub failure: Option<DesignFailure>,
 }
 
 impl JudgedDesign {
-    /// Whether it differs in number and spares alone.
+    /// True if it differs only in number and spares.
     pub fn is_alike(&self, other: &JudgedDesign) -> bool {
         let of = |design: &JudgedDesign| (design.part, design.level, design.unit_bytes);
         of(self) == of(other) && self.path == other.path
     }
 
-    /// Whether it is made of the same in the same way.
+    /// True if it consists of the same parts in the same way.
     pub fn is_same(&self, other: &JudgedDesign) -> bool {
         self.is_alike(other) && (self.count, self.spares) == (other.count, other.spares)
     }
 }
 
-/// Where a design fails.
+/// Failure of a design.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DesignFailure {
-    /// At what: `capacity`, `response`, a part, `budget`.
+    /// The limit: `capacity`, `response`, a part, `budget`.
     pub limit: String,
     /// As a sentence.
     pub because: String,
-    /// How far: what is needed over what there is, above 1.
+    /// Needed over available, above 1.
     pub factor: f64,
 }
 
-/// All that were judged.
+/// All judged designs.
 #[derive(Clone, Debug, Default)]
 pub struct SearchOutcome {
-    /// Of each family the least design that meets the demand, and larger ones for the frontier.
+    /// The smallest design of each family that meets the demand, and larger ones for the frontier.
     pub feasible: Vec<JudgedDesign>,
-    /// Of each family the largest that still fails though it holds the data, or the nearest.
+    /// The largest design of each family that holds the data and fails, or the nearest.
     pub failing: Vec<JudgedDesign>,
-    /// How many designs were judged.
+    /// Number of designs that were judged.
     pub searched: u64,
-    /// What could not be solved, each once.
+    /// Parts that could not be solved, each once.
     pub unsolved: Vec<String>,
 }

@@ -1,9 +1,7 @@
-//! The planner: how many disks, which level, which volume, what it costs, what
-//! it will do.
+//! The planner: how many disks, which level, which volume, their cost, and their performance.
 //!
-//! Pure functions over data: a [`Demand`], however it came about, the drives of
-//! the simulator's catalogue and dated price lists go in; a [`PlanAnswer`] comes
-//! out. No clock, no files.
+//! Pure functions over data: a [`Demand`] from any source, the drives of the simulator's catalogue and dated price
+//! lists go in; a [`PlanAnswer`] comes out. No clock, no files.
 
 pub mod analysis;
 pub mod answer;
@@ -36,36 +34,36 @@ pub use choose::plan;
 pub use demand::{Demand, DemandError};
 pub use limits::{PartFilter, PlanLimits};
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PlanError {
-    /// A demand that cannot be.
+    /// An impossible demand.
     #[error(transparent)]
     Demand(#[from] DemandError),
-    /// A name that there is not.
+    /// An unknown name.
     #[error("unknown {what} `{name}`{}", hint(near.as_deref()))]
     Unknown {
-        /// A drive, an instance.
+        /// Kind of the name: a drive, an instance.
         what: &'static str,
         /// As it was typed.
         name: String,
-        /// The nearest that there is.
+        /// The nearest existing name.
         near: Option<String>,
     },
-    /// A drive that cannot be made.
+    /// A drive that cannot be built.
     #[error("drive `{drive}`: {because}")]
     Drive {
-        /// Which.
+        /// Its name.
         drive: String,
-        /// Why.
+        /// The reason.
         because: String,
     },
-    /// Limits that leave nothing.
+    /// Contradictory limits.
     #[error("{0}")]
     Contradiction(String),
 }
 
-/// ` (did you mean `x`?)`, or nothing.
+/// Formats ` (did you mean `x`?)`, or nothing.
 fn hint(near: Option<&str>) -> String {
     near.map_or(String::new(), |near| format!(" (did you mean `{near}`?)"))
 }

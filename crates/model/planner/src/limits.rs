@@ -1,4 +1,4 @@
-//! What designs must keep to: the budget, levels, drives, instance, time.
+//! Limits that designs must meet: the budget, levels, drives, instance, time.
 
 use diskwright_base::units::plural;
 use diskwright_base::words::nearest;
@@ -8,34 +8,34 @@ use diskwright_simulator::catalogue::{self, CatalogueEntry, DriveClass};
 use crate::PlanError;
 use crate::prices::{InstanceCaps, PriceList, VolumeOffer};
 
-/// What designs must keep to.
+/// Limits that designs must meet.
 #[derive(Clone, Debug)]
 pub struct PlanLimits {
-    /// Most that a design may cost over the mission, in the currency.
+    /// Maximum cost of a design over the mission, in the currency.
     pub budget: Option<f64>,
-    /// Currency of all prices; none is converted.
+    /// Currency of all prices; prices are not converted.
     pub currency: String,
     /// Maximum number of drives, including spares.
     pub max_drives: u16,
-    /// Most volumes of a design.
+    /// Maximum number of volumes in a design.
     pub max_volumes: u16,
-    /// Levels of drives; volumes are striped where there are several.
+    /// Levels for drives; several volumes are striped.
     pub levels: Vec<ArrayLevel>,
     /// Kinds of parts; empty for all.
     pub only: Vec<PartFilter>,
-    /// Drives and volumes by id; empty for those that are sold today.
+    /// Drives and volumes by id; empty for those sold today.
     pub drives: Vec<String>,
-    /// Drives of a user's own, which go before those of the catalogue.
+    /// A user's own drives, which take precedence over the catalogue's.
     pub own_drives: Vec<CatalogueEntry>,
     /// Controllers to try, by id; empty for ports of the machine that limit nothing.
     pub controllers: Vec<String>,
     /// Maximum number of controllers in a design.
     pub max_controllers: u16,
-    /// Size of the controllers' caches, where it is not their own.
+    /// Size of the controllers' caches, if it differs from their own.
     pub cache_bytes: Option<f64>,
-    /// Drives that are there and stay: they cost nothing, and every design has them.
+    /// Existing drives that are kept: they cost nothing, and every design has them.
     pub existing: Option<ExistingDrives>,
-    /// The instance whose volumes they are.
+    /// The instance that the volumes are attached to.
     pub instance: Option<String>,
     /// Numbers of spares to try.
     pub spares: Vec<u16>,
@@ -43,32 +43,32 @@ pub struct PlanLimits {
     pub units: Vec<u64>,
     /// The mission for costs and losses, years.
     pub years: f64,
-    /// Days until which the room must last.
+    /// Days for which the capacity must last.
     pub horizon_days: f64,
     /// Largest chance of a loss over the mission, by data-sheet rates.
     pub max_loss: Option<f64>,
-    /// Members beyond what is needed that are recommended, as a share (NT Magazine 1998: 10 for 8).
+    /// Recommended members beyond those needed, as a share (NT Magazine 1998: 10 for 8).
     pub surplus: f64,
     /// Requests in flight that a mechanical drive may hold (NT Magazine 1998, NT Resource Kit: 2).
     pub queue_each: f64,
-    /// Hours until a failed drive is replaced where there is no spare.
+    /// Hours until a failed drive is replaced if there is no spare.
     pub replace_hours: f64,
-    /// Designs of the short list.
+    /// Number of designs on the short list.
     pub list: usize,
-    /// Requests that a simulation of a design should see.
+    /// Requests that a simulation of a design should process.
     pub simulated_requests: u32,
     /// Prices.
     pub prices: PriceList,
-    /// Today, `2026-11-23`.
+    /// Today's date, `2026-11-23`.
     pub today: String,
 }
 
-/// Drives that are there.
+/// Drives that exist already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExistingDrives {
-    /// How many.
+    /// Number of drives.
     pub count: u16,
-    /// Which, by id.
+    /// Id of the drive.
     pub drive: String,
 }
 
@@ -81,12 +81,12 @@ pub enum PartFilter {
     Ssd,
     /// Volumes of any cloud.
     Cloud,
-    /// Volumes of one.
+    /// Volumes of one provider.
     Provider(String),
 }
 
 impl PartFilter {
-    /// Reads `hdd`, `ssd`, `cloud`, `cloud:aws`.
+    /// Parses `hdd`, `ssd`, `cloud`, `cloud:aws`.
     pub fn parse(text: &str) -> Option<PartFilter> {
         match text.trim().to_ascii_lowercase().as_str() {
             "hdd" => Some(PartFilter::Hdd),
@@ -98,7 +98,7 @@ impl PartFilter {
 }
 
 impl PlanLimits {
-    /// The usual ones: levels with redundancy, 24 drives, five years.
+    /// Default limits: levels with redundancy, 24 drives, five years.
     pub fn usual(prices: PriceList, today: &str) -> PlanLimits {
         PlanLimits {
             budget: None,
@@ -129,10 +129,10 @@ impl PlanLimits {
         }
     }
 
-    /// Looks for what contradicts itself.
+    /// Checks for contradictions.
     ///
     /// # Errors
-    /// Names the two that do not go together.
+    /// The two limits that contradict each other.
     pub fn check(&self) -> Result<(), PlanError> {
         let no = |because: String| Err(PlanError::Contradiction(because));
         let currencies = self.prices.currencies();
@@ -162,15 +162,17 @@ impl PlanLimits {
             }
         }
         self.check_hardware()?;
-        let least = self.levels.iter().map(|level| level.info().members_least).min().unwrap_or(1);
-        if least > self.max_drives {
-            let most = self.max_drives;
-            return no(format!("no level of --levels works with --max-drives {most}; at least {least} are needed"));
+        let min_members = self.levels.iter().map(|level| level.info().members_least).min().unwrap_or(1);
+        if min_members > self.max_drives {
+            let max_drives = self.max_drives;
+            return no(format!(
+                "no level of --levels works with --max-drives {max_drives}; at least {min_members} are needed"
+            ));
         }
         Ok(())
     }
 
-    /// Parts by name are of the kinds that are asked for.
+    /// Checks that named parts are of the requested kinds.
     fn check_named(&self) -> Result<(), PlanError> {
         let kept = self.existing.as_ref().map(|existing| ("--keep-existing", &existing.drive));
         for (option, name) in self.drives.iter().map(|name| ("--drives", name)).chain(kept) {
@@ -188,7 +190,7 @@ impl PlanLimits {
         Ok(())
     }
 
-    /// Drives that are there, and controllers, are none of a cloud.
+    /// Checks that existing drives and controllers are not combined with a cloud.
     fn check_hardware(&self) -> Result<(), PlanError> {
         let no = |because: String| Err(PlanError::Contradiction(because));
         let hardware = [("--keep-existing", self.existing.is_some()), ("--controllers", !self.controllers.is_empty())];
@@ -214,10 +216,10 @@ impl PlanLimits {
         Ok(())
     }
 
-    /// The instance, where one is named.
+    /// Returns the named instance, if there is one.
     ///
     /// # Errors
-    /// Names the nearest one where there is none of that name.
+    /// The nearest name if the instance is unknown.
     pub fn instance_caps(&self) -> Result<Option<&InstanceCaps>, PlanError> {
         let Some(name) = &self.instance else { return Ok(None) };
         let all = &self.prices.instances;
@@ -230,27 +232,27 @@ impl PlanLimits {
         }
     }
 
-    /// True where `--drives` names it.
+    /// True if `--drives` names it.
     pub(crate) fn names(&self, id: &str) -> bool {
         self.drives.iter().any(|name| name.eq_ignore_ascii_case(id))
     }
 
-    /// True where `--drives` names volumes and no drive.
+    /// True if `--drives` names only volumes.
     pub fn names_volumes_alone(&self) -> bool {
         !self.drives.is_empty() && self.drives.iter().all(|name| self.volume(name).is_some())
     }
 
-    /// The drive of a name: a user's own, or the catalogue's.
+    /// Returns the drive with a name: a user's own, or the catalogue's.
     pub fn drive(&self, id: &str) -> Option<&CatalogueEntry> {
         self.own_drives.iter().find(|entry| entry.id.eq_ignore_ascii_case(id)).or_else(|| catalogue::find(id))
     }
 
-    /// The volume offer of a name.
+    /// Returns the volume offer with a name.
     pub(crate) fn volume(&self, id: &str) -> Option<&VolumeOffer> {
         self.prices.volumes.iter().find(|offer| offer.id.eq_ignore_ascii_case(id))
     }
 
-    /// True where the kind of a part is asked for.
+    /// True if the kind of a part is allowed.
     pub(crate) fn allows(&self, class: DriveClass, offer: Option<&VolumeOffer>) -> bool {
         if self.instance.is_some() && offer.is_none() {
             return false;

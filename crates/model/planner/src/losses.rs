@@ -1,4 +1,4 @@
-//! How long a failed member is missing, and how likely a design loses data over the mission.
+//! Time that a failed member is missing, and the chance that a design loses data over the mission.
 
 use diskwright_simulator::ArrayLevel;
 
@@ -8,8 +8,8 @@ use crate::parts::DesignPart;
 use crate::reliability::{MemberReliability, YEAR_HOURS, mission_loss, mttdl_hours, rebuild_hours};
 use crate::search::JudgedDesign;
 
-/// Hours until a failed member is made good: replacement, where no spare waits, and the rebuild in the time
-/// that the load leaves.
+/// Hours until a failed member is restored: replacement, if no spare waits, and the rebuild in the time that the load
+/// leaves.
 pub fn repair_hours(part: &DesignPart, design: &JudgedDesign, limits: &PlanLimits) -> Option<f64> {
     let rate = part.stream_bytes_per_s?.min(crate::reliability::MD_CEILING_BYTES_PER_S);
     let idle = 1.0 - design.response.as_ref().map_or(0.0, DesignResponse::busiest).min(0.9);

@@ -1,4 +1,4 @@
-//! What to know when reading an answer: assumptions, old and unknown prices, and what was not counted.
+//! Caveats of an answer: assumptions, old and unknown prices, and what was not counted.
 
 use std::collections::BTreeSet;
 
@@ -17,12 +17,12 @@ use crate::search::SearchOutcome;
 
 /// A log is bursty if its index of dispersion exceeds this: one of 30 pairs of Poisson ticks scatters by a quarter.
 const BURSTY: f64 = 1.5;
-/// A chance of losing data over the mission from which on it is pointed out.
+/// Chance of losing data over the mission from which it is pointed out.
 const RISKY: f64 = 0.05;
-/// Times a day that a drive is written from which on it is pointed out: consumer drives are warranted for about 0.3.
+/// Full drive writes per day from which they are pointed out: consumer drives are warranted for about 0.3.
 const WORN_PER_DAY: f64 = 0.3;
 
-/// All of them, each once.
+/// Collects all notes, each once.
 pub(crate) fn notes(context: &PlanContext<'_>, outcome: &SearchOutcome, answer: &PlanAnswer) -> Vec<String> {
     let mut notes = of_demand(context.demand, context.limits);
     for design in &answer.designs {
@@ -113,7 +113,7 @@ fn of_design(context: &PlanContext<'_>, design: &PlannedDesign) -> Vec<String> {
     notes
 }
 
-/// How often a day the capacity of each flash drive is written, if all writes to parity are small; `None` for others.
+/// Full writes per day of each flash drive, if all writes to parity are small; `None` for other drives.
 pub fn written_per_day(demand: &Demand, design: &PlannedDesign, part: &DesignPart) -> Option<f64> {
     let is_flash = matches!(part.class, DriveClass::SataSsd | DriveClass::SasSsd | DriveClass::NvmeSsd);
     let level = ArrayLevel::parse(&design.level).filter(|_| is_flash)?;
@@ -148,15 +148,15 @@ fn of_volumes(limits: &PlanLimits, answer: &PlanAnswer) -> Vec<String> {
         notes.push(format!("the limits of {} are older than a year ({})", caps.id, caps.date));
     }
     if let Some(caps) = caps
-        && let Some(most) = caps.most
+        && let Some(instance_burst) = caps.most
     {
         notes.push(format!(
             "{} sustains {} IOPS and {} (these count), and {} and {} for 30 minutes a day",
             caps.id,
             digits(caps.baseline.iops),
             display(caps.baseline.mb_s * 1e6, "bytes_per_s"),
-            digits(most.iops),
-            display(most.mb_s * 1e6, "bytes_per_s")
+            digits(instance_burst.iops),
+            display(instance_burst.mb_s * 1e6, "bytes_per_s")
         ));
     }
     notes

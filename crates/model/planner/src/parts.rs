@@ -1,5 +1,4 @@
-//! What designs are made of: drives of the catalogue with their prices and
-//! failure rates, and volumes of a size and speed.
+//! Parts of designs: drives of the catalogue with their prices and failure rates, and volumes of a size and speed.
 
 use std::sync::Arc;
 
@@ -19,67 +18,67 @@ use crate::prices::bills::VolumeChoice;
 use crate::prices::{DrivePower, InstanceCaps, PriceList, VolumeOffer};
 use crate::reliability::{MemberReliability, afr};
 
-/// Something that designs are made of.
+/// A drive or volume that designs are made of.
 #[derive(Clone, Debug)]
 pub struct DesignPart {
     /// Its id in the catalogue or the price list.
     pub id: String,
-    /// What it is called, with size and speed where they were chosen.
+    /// Full name, with size and speed if they were chosen.
     pub name: String,
-    /// What sort of a thing it is.
+    /// Class of the drive.
     pub class: DriveClass,
-    /// What it is to the simulator.
+    /// Model for the simulator.
     pub device: DeviceModel,
-    /// Bytes that it holds.
+    /// Capacity, bytes.
     pub bytes: f64,
-    /// Bytes a second of a long transfer, on average over it.
+    /// Bytes per second of a long transfer, averaged over the drive.
     pub stream_bytes_per_s: Option<f64>,
-    /// The same where it begins: on the outer tracks of a disk.
+    /// Bytes per second at its beginning: on the outer tracks of a disk.
     pub first_bytes_per_s: Option<f64>,
-    /// What one of them costs.
+    /// Price of each.
     pub price: Option<PartPrice>,
-    /// Watts of one at work.
+    /// Watts of each at work.
     pub watts: Option<DrivePower>,
-    /// By its data sheet, or its provider.
+    /// Reliability by its data sheet, or its provider.
     pub spec: Option<MemberReliability>,
-    /// By what large users report.
+    /// Reliability by reports of large users.
     pub field: Option<MemberReliability>,
-    /// Where it is a volume.
+    /// Limits, if it is a volume.
     pub volume: Option<VolumePart>,
 }
 
-/// What a volume is limited by.
+/// Limits of a volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumePart {
-    /// How many of them designs have: each was made for that number.
+    /// Number of volumes in a design: each part is made for one number.
     pub count: u16,
-    /// Operations a second of the volume itself, and what limits them.
+    /// Operations per second of the volume, and their limit.
     pub iops: (f64, String),
-    /// Bytes a second, and what limits them.
+    /// Bytes per second, and their limit.
     pub rate: (f64, String),
 }
 
 /// A price.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartPrice {
-    /// How much.
+    /// Amount.
     pub amount: f64,
-    /// How often.
+    /// Payment period.
     pub period: PricePeriod,
-    /// Of which day.
+    /// Date.
     pub date: String,
-    /// Who says so.
+    /// Source.
     pub source: String,
 }
 
 impl DesignPart {
-    /// How often it is paid.
+    /// Payment period of the part.
     pub fn period(&self) -> PricePeriod {
         if self.volume.is_some() { PricePeriod::Month } else { PricePeriod::Once }
     }
 }
 
-/// Bytes a second of a long transfer: the mean of the outer and the inner tracks, and that of the outer.
+/// Bytes per second of a long transfer: the mean of the outer and the inner tracks, and that of the outer.
 fn disk_stream(sheet: &DataSheet) -> [f64; 2] {
     let rate = |track: &TrackRate| match track {
         TrackRate::Sectors(sectors) => sectors * 512.0 * sheet.rpm / 60.0,
@@ -89,7 +88,7 @@ fn disk_stream(sheet: &DataSheet) -> [f64; 2] {
     [0.5 * (outer + rate(&sheet.inner)), outer].map(|rate| rate.min(sheet.interface))
 }
 
-/// Bytes a second that all dies program, at most the link's.
+/// Bytes per second that all dies program, at most the link's rate.
 fn flash_stream(spec: &FlashSpec) -> f64 {
     let dies = f64::from(spec.channels) * f64::from(spec.dies) * f64::from(spec.planes);
     (dies * f64::from(spec.page) / (spec.program as f64 * 1e-9)).min(spec.link)
@@ -126,10 +125,10 @@ fn drive_part(entry: &CatalogueEntry, prices: &PriceList, limits: &PlanLimits) -
     })
 }
 
-/// All parts that the limits allow for a demand.
+/// Lists all parts that the limits allow for a demand.
 ///
 /// # Errors
-/// Names drives and instances that there are not, with the nearest names.
+/// Unknown drives and instances, with the nearest names.
 pub fn parts(demand: &Demand, limits: &PlanLimits) -> Result<Vec<DesignPart>, PlanError> {
     let prices = &limits.prices;
     let mut parts = Vec::new();
@@ -152,11 +151,11 @@ pub fn parts(demand: &Demand, limits: &PlanLimits) -> Result<Vec<DesignPart>, Pl
     Ok(parts)
 }
 
-/// The drives by name, or a user's own, those that he has a price of, and those that are sold today.
+/// Lists the drives by name, or a user's own, those with a user's price, and those sold today.
 fn entries(limits: &PlanLimits) -> Result<Vec<&CatalogueEntry>, PlanError> {
     let prices = &limits.prices;
     let names: Vec<&String> = match (limits.drives.is_empty(), &limits.existing) {
-        // members of an array are alike: what is added is as what is there
+        // members of an array are alike, so additions are the same drive
         (_, Some(existing)) => vec![&existing.drive],
         (true, None) => {
             let own = limits.own_drives.iter().map(|entry| &entry.id);
@@ -181,10 +180,10 @@ fn entries(limits: &PlanLimits) -> Result<Vec<&CatalogueEntry>, PlanError> {
     Ok(entries)
 }
 
-/// How far volumes are used at the demand: what is bought is the demand over these.
+/// Utilizations of volumes at the demand: each is bought for the demand over one of these.
 const GRADES: [f64; 6] = [0.95, 0.85, 0.75, 0.6, 0.4, 0.2];
 
-/// Volumes of an offer for a demand: so many of them, each of a size and speed.
+/// Adds volumes of an offer for a demand: a number of them, each with a size and speed.
 fn volumes(
     offer: &VolumeOffer,
     demand: &Demand,
@@ -195,7 +194,7 @@ fn volumes(
     let Some(like) = catalogue::find(&offer.like) else { return };
     let EntryKind::Volume(like) = &like.kind else { return };
     let need = volume_need(like, demand);
-    // an instance counts what is moved, the volume what it is charged
+    // an instance counts the bytes moved, the volume the bytes charged
     let instance = instance.map(|caps| (caps, need[1] / demand.bytes_per_s()));
     let room = demand.capacity_after(limits.horizon_days).unwrap_or(0.0) / GIB;
     for count in 1..=limits.max_volumes.min(limits.max_drives) {
@@ -208,10 +207,10 @@ fn volumes(
             parts.push(volume_part(offer, like, &choice, count, limits, instance));
         }
         if last.is_none() {
-            // too slow for the demand: the smallest that holds the data and the fastest that there is, which the
-            // search will refuse by name
-            let least = (room / n).max(offer.gib[0]).ceil();
-            let mut sizes = vec![least, offer.fastest_gib(least)];
+            // too slow for the demand: the smallest that holds the data and the fastest available, which the search
+            // then rejects by name
+            let min_gib = (room / n).max(offer.gib[0]).ceil();
+            let mut sizes = vec![min_gib, offer.fastest_gib(min_gib)];
             sizes.dedup();
             for gib in sizes.into_iter().filter(|gib| *gib <= offer.gib[1]) {
                 let (iops, rate) = (offer.iops.reachable(gib), offer.rate.reachable(gib));
@@ -223,7 +222,7 @@ fn volumes(
 
 const GIB: f64 = 1_073_741_824.0;
 
-/// Counted operations and drawn bytes a second of a demand.
+/// Counted operations and bytes per second of a demand.
 pub fn volume_need(spec: &VolumeSpec, demand: &Demand) -> [f64; 2] {
     let rule = OperationRule::of(spec);
     let on = goes_on(demand.sequential_share, demand.read_share());
@@ -249,7 +248,7 @@ fn volume_part(
     let own = |what: &str| format!("{} {what}", offer.id);
     let (mut iops, mut rate) = ((choice.iops, own("IOPS")), (choice.rate * offer.unit.bytes(), own("throughput")));
     if let Some((caps, charged)) = instance {
-        // all volumes share what the instance may do
+        // all volumes share the instance's limits
         let (each_iops, each_rate) =
             (caps.baseline.iops / f64::from(count), caps.baseline.mb_s * 1e6 * charged / f64::from(count));
         if each_iops < iops.0 {
@@ -283,7 +282,7 @@ fn volume_part(
             source: offer.source.clone(),
         }),
         watts: None,
-        spec: offer.afr.map(|[_, most]| MemberReliability { afr: most, errors_per_bit: 0.0 }),
+        spec: offer.afr.map(|[_, max_afr]| MemberReliability { afr: max_afr, errors_per_bit: 0.0 }),
         field: None,
         volume: Some(VolumePart { count, iops, rate }),
     }

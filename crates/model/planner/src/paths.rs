@@ -1,10 +1,9 @@
-//! The way from a host to the drives of a design: controllers, their channels, the bus
-//! that they share, and a controller's own cache.
+//! The path from a host to the drives of a design: controllers, their channels, the bus that they share, and a
+//! controller's own cache.
 //!
-//! Members are dealt out over the channels in turn. Data pass the channel, the controller's
-//! link and the bus, one after another; which of them saturates first is read off the
-//! utilizations. A cache takes writes at once and sends them on as fast as the drives can
-//! (a battery keeps them); drives have as much to do as without it.
+//! Members are dealt out over the channels in turn. Data pass the channel, the controller's link and the bus, one after
+//! another; the utilizations show which of them saturates first. A cache accepts writes at once and passes them on as
+//! fast as the drives can (a battery preserves them); drives have as much to do as without it.
 
 use diskwright_base::words::nearest;
 use diskwright_simulator::DeviceModel;
@@ -17,38 +16,38 @@ use crate::PlanError;
 use crate::limits::PlanLimits;
 use crate::prices::HardwarePrice;
 
-/// A controller that can be bought. Rates are MB (10^6 bytes) a second.
+/// A controller that can be bought. Rates are in MB/s (10^6 bytes).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControllerOffer {
-    /// How it is named: `sas3-hba-8`.
+    /// Id: `sas3-hba-8`.
     pub id: String,
-    /// What it is called.
+    /// Full name.
     pub name: String,
-    /// Classes of drives that it takes: `hdd`, `sata-ssd`, `sas-ssd`.
+    /// Classes of drives that it supports: `hdd`, `sata-ssd`, `sas-ssd`.
     pub takes: Vec<String>,
-    /// Channels that it has.
+    /// Number of channels.
     pub channels: u16,
-    /// Drives that a channel takes.
+    /// Maximum number of drives per channel.
     pub drives_per_channel: u16,
     /// Rate of a channel.
     pub channel_mb_s: f64,
     /// Arbitration, command and status of a request on a channel, us.
     #[serde(default)]
     pub channel_overhead_us: f64,
-    /// Rate of its own link to the host, where it has one.
+    /// Rate of its own link to the host, if it has one.
     pub link_mb_s: Option<f64>,
     /// The bus that all controllers share.
     pub bus: Option<ControllerBus>,
     /// Its cache with a battery, MiB.
     pub cache_mib: Option<f64>,
-    /// What one costs.
+    /// Price of each.
     pub price: Option<HardwarePrice>,
-    /// Watts of one at work.
+    /// Watts of each at work.
     pub watts: Option<f64>,
-    /// Day of the row.
+    /// Date of the row.
     pub date: String,
-    /// Where that is written.
+    /// Source of the row.
     pub source: String,
 }
 
@@ -56,24 +55,24 @@ pub struct ControllerOffer {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControllerBus {
-    /// What it is called.
+    /// Full name.
     pub name: String,
     /// Its rate.
     pub mb_s: f64,
 }
 
 impl ControllerOffer {
-    /// Drives that so many of them take.
+    /// Number of drives that this many controllers support.
     pub fn drives(&self, controllers: u16) -> u16 {
         self.channels.saturating_mul(self.drives_per_channel).saturating_mul(controllers)
     }
 
-    /// True where it takes drives of a class.
+    /// True if it supports drives of a class.
     pub fn takes(&self, class: DriveClass) -> bool {
         self.takes.iter().any(|name| name == class.name())
     }
 
-    /// What cannot be.
+    /// Checks for impossible values.
     pub(crate) fn check(&self) -> Result<(), String> {
         let rates = [Some(self.channel_mb_s), self.link_mb_s, self.bus.as_ref().map(|bus| bus.mb_s), self.cache_mib];
         if rates.into_iter().flatten().any(|rate| !(rate > 0.0 && rate <= 1e7)) {
@@ -94,32 +93,32 @@ impl ControllerOffer {
     }
 }
 
-/// So many controllers before a design.
+/// Several controllers in front of a design.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DesignPath<'a> {
-    /// Of which sort.
+    /// The kind of controller.
     pub offer: &'a ControllerOffer,
-    /// How many.
+    /// Number of controllers.
     pub controllers: u16,
-    /// True where its cache takes writes.
+    /// True if its cache accepts writes.
     pub write_back: bool,
 }
 
-/// The same among what was judged: the position of its sort.
+/// A path of a judged design, with the index of its controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JudgedPath {
-    /// Position among those of [`controllers`].
+    /// Index among the result of [`controllers`].
     pub offer: usize,
-    /// How many.
+    /// Number of controllers.
     pub controllers: u16,
-    /// True where its cache takes writes.
+    /// True if its cache accepts writes.
     pub write_back: bool,
 }
 
-/// The controllers that the limits name, with the size of their cache where that was named too.
+/// Returns the controllers that the limits name, with a given cache size if there is one.
 ///
 /// # Errors
-/// Names that there are not, with the nearest.
+/// Unknown names, with the nearest ones.
 pub fn controllers(limits: &PlanLimits) -> Result<Vec<ControllerOffer>, PlanError> {
     let known = &limits.prices.controllers;
     let mut found: Vec<ControllerOffer> = Vec::new();
@@ -136,7 +135,7 @@ pub fn controllers(limits: &PlanLimits) -> Result<Vec<ControllerOffer>, PlanErro
     Ok(found)
 }
 
-/// Ways to drives of a class: none of its own where no controller was named.
+/// Lists paths to drives of a class: only the direct one if no controller was named.
 pub(crate) fn ways(class: DriveClass, offers: &[ControllerOffer], limits: &PlanLimits) -> Vec<Option<JudgedPath>> {
     if offers.is_empty() || class == DriveClass::Cloud {
         return vec![None];
@@ -147,7 +146,7 @@ pub(crate) fn ways(class: DriveClass, offers: &[ControllerOffer], limits: &PlanL
             all.push(Some(JudgedPath { offer, controllers, write_back: false }));
         }
         if row.cache_mib.is_some() {
-            // an array that a controller runs is on that controller alone
+            // an array that a controller manages is on that controller alone
             all.push(Some(JudgedPath { offer, controllers: 1, write_back: true }));
         }
     }
@@ -155,7 +154,7 @@ pub(crate) fn ways(class: DriveClass, offers: &[ControllerOffer], limits: &PlanL
 }
 
 impl DesignPath<'_> {
-    /// ` on 2 x sas3-hba-8`.
+    /// Formats ` on 2 x sas3-hba-8`.
     pub fn words(&self) -> String {
         let cache = if self.write_back { ", write-back" } else { "" };
         match self.controllers {
@@ -164,12 +163,12 @@ impl DesignPath<'_> {
         }
     }
 
-    /// Channels in all.
+    /// Number of channels of all controllers.
     pub fn channels(&self) -> u16 {
         self.offer.channels * self.controllers
     }
 
-    /// Bytes a second of a channel: a disk sends at its own interface's rate where that is slower.
+    /// Bytes per second of a channel: a disk sends at its own interface's rate if that is slower.
     pub(crate) fn channel_rate(&self, device: &DeviceModel) -> f64 {
         let rate = self.offer.channel_mb_s * 1e6;
         match device {
@@ -184,20 +183,20 @@ impl DesignPath<'_> {
         rates.into_iter().flatten().map(|rate| bytes / (rate * 1e6)).sum()
     }
 
-    /// Drives on each channel, dealt out in turn.
+    /// Number of drives on a channel, dealt out in turn.
     fn drives_of(&self, drives: u32, channel: u16) -> u32 {
         let channels = u32::from(self.channels());
         drives / channels + u32::from(u32::from(channel) < drives % channels)
     }
 
-    /// The number that the simulator gives to a drive of so many: those of the first channel come first.
+    /// Number that the simulator gives to a drive: those of the first channel come first.
     pub(crate) fn number(&self, drive: u32, drives: u32) -> u32 {
         let channels = u32::from(self.channels());
         let channel = (drive % channels) as u16;
         (0..channel).map(|before| self.drives_of(drives, before)).sum::<u32>() + drive / channels
     }
 
-    /// Puts the drives of a system of one group on channels and controllers.
+    /// Puts the drives of a system with one group on channels and controllers.
     pub(crate) fn attach(&self, system: &mut System) {
         let Some(group) = system.drives.pop() else { return };
         let rate = |mb_s: f64| (mb_s * 1e6) as u64;
@@ -248,7 +247,7 @@ impl DesignPath<'_> {
         })
     }
 
-    /// What a part of the system is called in an answer; its own name where it is none of the way.
+    /// Name of a part of the system in an answer; `None` if it is not part of the path.
     pub(crate) fn part_name(&self, name: &str) -> Option<String> {
         let of = |what: &str| Some(format!("{what} of {}", self.offer.id));
         match name {

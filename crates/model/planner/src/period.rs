@@ -1,12 +1,12 @@
-//! How often a price is paid.
+//! Payment period of a price.
 
 use serde::Serialize;
 
-/// How often a price is paid.
+/// Payment period of a price.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PricePeriod {
-    /// When it is bought.
+    /// At the purchase.
     #[default]
     Once,
     /// Every month.

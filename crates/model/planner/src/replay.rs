@@ -1,11 +1,9 @@
-//! Buckets of every kind replayed along a load: when credits run out, how long,
-//! and what would then not be served.
+//! Replays limits of every kind along a load: when credits run out, for how long, and what would then not be served.
 //!
-//! A bucket fills at its baseline and is drawn from at the rate of use; full
-//! buckets at the beginning (AWS EC2 user guide, "I/O credits and burst
-//! performance": 5.4 million credits, `credits / (burst - baseline)` seconds at
-//! full burst). What a volume does not get done is made up later, as a queue
-//! does it, so that a peak can be longer there than in the log.
+//! A bucket fills at its baseline and is drawn from at the rate of use; buckets are full at the beginning (AWS EC2 user
+//! guide, "I/O credits and burst performance": 5.4 million credits, `credits / (burst - baseline)` seconds at full
+//! burst). Requests that a volume cannot serve are served later, as in a queue, so that a peak can be longer there than
+//! in the log.
 
 use serde::Serialize;
 
@@ -13,24 +11,24 @@ use crate::counted::OperationRule;
 use crate::prices::{InstanceCaps, RateUnit, VolumeOffer};
 use crate::series::LoadTick;
 
-/// One limit over time.
+/// One limit with its credits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreditBucket {
-    /// What it limits: `volume IOPS`, `instance bytes`.
+    /// Name of the limit: `volume IOPS`, `instance bytes`.
     pub name: &'static str,
     /// `operations` or `bytes`.
     pub unit: BucketUnit,
-    /// Always allowed, a second.
+    /// Baseline per second, always allowed.
     pub baseline: f64,
-    /// Allowed while there are credits, a second.
+    /// Burst per second, allowed while there are credits.
     pub burst: f64,
     /// Credits of a full bucket; 0 for a limit without credits.
     pub credits: f64,
-    /// Filled up each so many seconds besides.
+    /// Interval after which the bucket is filled up in addition, s.
     pub top_up_s: Option<f64>,
 }
 
-/// What a bucket counts.
+/// Unit of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BucketUnit {
@@ -40,32 +38,32 @@ pub enum BucketUnit {
     Bytes,
 }
 
-/// What became of a bucket.
+/// Result of replaying a bucket.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BucketReplay {
-    /// What it limits.
+    /// Name of the limit.
     pub bucket: String,
-    /// What it counts.
+    /// Unit of the bucket.
     pub unit: BucketUnit,
-    /// Always allowed, a second.
+    /// Baseline, always allowed.
     pub baseline_per_s: f64,
-    /// Allowed while there are credits.
+    /// Burst, allowed while there are credits.
     pub burst_per_s: f64,
-    /// Credits of a full bucket; `None` where the limit has none.
+    /// Credits of a full bucket; `None` for a limit without credits.
     pub credits: Option<f64>,
-    /// The lowest balance as a share of a full bucket; `None` where the limit has none.
+    /// The lowest balance as a share of a full bucket; `None` for a limit without credits.
     pub lowest_balance: Option<f64>,
-    /// Seconds in which more was asked than allowed.
+    /// Seconds in which more was requested than allowed.
     pub throttled_s: f64,
     /// Of these, those with an empty bucket.
     pub seconds_at_nothing: f64,
-    /// When more was asked than allowed for the first time, RFC 3339.
+    /// First time at which more was requested than allowed, RFC 3339.
     pub first: Option<String>,
-    /// The longest delay of what waits, s.
+    /// The longest delay of waiting requests, s.
     pub longest_delay_s: f64,
 }
 
-/// Replays a limit along a load, of which `goes_on` of the requests go on where the last one ended.
+/// Replays a limit along a load; a share `goes_on` of the requests continue where the last one ended.
 pub fn replay(bucket: &CreditBucket, ticks: &[LoadTick], rule: &OperationRule, goes_on: f64) -> BucketReplay {
     let mut state = CreditLevel { balance: bucket.credits, backlog: 0.0, lowest: bucket.credits, ..Default::default() };
     let mut first = None;
@@ -79,8 +77,8 @@ pub fn replay(bucket: &CreditBucket, ticks: &[LoadTick], rule: &OperationRule, g
             }
         }
         let [operations, bytes] = counted(tick, rule, goes_on);
-        let asked = if bucket.unit == BucketUnit::Bytes { bytes } else { operations };
-        let throttled = state.step(bucket, asked, f64::from(tick.seconds));
+        let demand = if bucket.unit == BucketUnit::Bytes { bytes } else { operations };
+        let throttled = state.step(bucket, demand, f64::from(tick.seconds));
         if throttled > 0.0 && first.is_none() {
             first = Some(diskwright_base::moment::rfc3339(tick.time_ns));
         }
@@ -100,8 +98,8 @@ pub fn replay(bucket: &CreditBucket, ticks: &[LoadTick], rule: &OperationRule, g
     }
 }
 
-/// Seconds between ticks of which nothing is known. A replay leaves credits and backlog as they are meanwhile, because
-/// nobody knows whether they were used.
+/// Seconds between ticks of which nothing is known. A replay leaves credits and backlog unchanged over them, because
+/// their use is unknown.
 pub fn unknown_s(ticks: &[LoadTick]) -> f64 {
     let between = |pair: &[LoadTick]| {
         let length_s = f64::from(pair[1].seconds);
@@ -113,8 +111,8 @@ pub fn unknown_s(ticks: &[LoadTick]) -> f64 {
     ticks.windows(2).map(between).fold(0.0, |sum, gap_s| sum + gap_s)
 }
 
-/// Operations and bytes a second as a provider counts them. The mean size stands for all, so that a mix of sizes is
-/// counted somewhat too low.
+/// Operations and bytes per second as a provider counts them. The mean size stands for all requests, so that a mix of
+/// sizes is counted somewhat too low.
 fn counted(tick: &LoadTick, rule: &OperationRule, goes_on: f64) -> [f64; 2] {
     let mut sums = [0.0; 2];
     for (count, bytes, write) in [(tick.reads, tick.read_bytes, false), (tick.writes, tick.write_bytes, true)] {
@@ -138,19 +136,19 @@ struct CreditLevel {
 }
 
 impl CreditLevel {
-    /// One tick; gives the seconds of it in which more was asked than allowed.
-    fn step(&mut self, bucket: &CreditBucket, asked: f64, seconds: f64) -> f64 {
+    /// Advances by one tick; returns the seconds of it in which more was requested than allowed.
+    fn step(&mut self, bucket: &CreditBucket, demand: f64, seconds: f64) -> f64 {
         let mut left = seconds;
         let mut throttled = 0.0;
-        // within a tick the rate is constant: it is cut where the bucket or the backlog becomes empty
+        // the rate is constant within a tick, which is cut where the bucket or the backlog becomes empty
         for _ in 0..4 {
             if left <= 1e-9 {
                 break;
             }
             let allowed = if self.balance > 0.0 { bucket.burst } else { bucket.baseline };
-            let served = if self.backlog > 0.0 { allowed } else { asked.min(allowed) };
+            let served = if self.backlog > 0.0 { allowed } else { demand.min(allowed) };
             let drain = if bucket.credits > 0.0 { served - bucket.baseline } else { 0.0 };
-            let grows = asked - served;
+            let grows = demand - served;
             let waits = self.backlog > 0.0 || grows > 0.0;
             let until_empty = if drain > 0.0 { self.balance / drain } else { f64::INFINITY };
             let until_done = if grows < 0.0 { self.backlog / -grows } else { f64::INFINITY };
@@ -169,7 +167,7 @@ impl CreditLevel {
                 throttled += step;
                 let empty = bucket.credits > 0.0 && allowed <= bucket.baseline;
                 self.nothing_s += if empty { step } else { 0.0 };
-                // in a long tick, all that waited at its beginning may be done at its end
+                // in a long tick, everything that waited at its beginning may be served at its end
                 self.delay_s = self.delay_s.max(waited.max(self.backlog) / allowed);
             }
             left -= step;
@@ -179,7 +177,7 @@ impl CreditLevel {
     }
 }
 
-/// The limits of a volume of a size, with more operations and bytes a second where they were bought.
+/// Returns the limits of a volume of a size, with additional operations and bytes per second if they were bought.
 pub fn volume_buckets(offer: &VolumeOffer, gib: f64, iops: Option<f64>, rate: Option<f64>) -> Vec<CreditBucket> {
     let baseline = iops.map_or(offer.iops.included(gib), |iops| iops.min(offer.iops.reachable(gib)));
     let unit = if offer.unit == RateUnit::Mebi { RateUnit::Mebi.bytes() } else { RateUnit::Mega.bytes() };
@@ -194,24 +192,24 @@ pub fn volume_buckets(offer: &VolumeOffer, gib: f64, iops: Option<f64>, rate: Op
         top_up_s: None,
     };
     let more = offer.byte_burst.filter(|rule| gib < rule.below_gib);
-    let most = more.map_or(bytes, |rule| ((rule.rate + rule.rate_per_gib * gib) * unit).min(rule.most * unit));
-    let has_more = more.is_some() && most > bytes;
+    let max_rate = more.map_or(bytes, |rule| ((rule.rate + rule.rate_per_gib * gib) * unit).min(rule.most * unit));
+    let has_more = more.is_some() && max_rate > bytes;
     let flow = CreditBucket {
         name: "volume bytes",
         unit: BucketUnit::Bytes,
         baseline: bytes,
-        burst: if has_more { most } else { bytes },
+        burst: if has_more { max_rate } else { bytes },
         credits: more.filter(|_| has_more).map_or(0.0, |rule| (rule.credits + rule.credits_per_gib * gib) * unit),
         top_up_s: None,
     };
     vec![operations, flow]
 }
 
-/// The limits of an instance. One that holds its most for 30 minutes in 24 hours has credits for
-/// that, filled at the baseline by what is not used and filled up once a day.
+/// Returns the limits of an instance. One that holds its maximum for 30 minutes in 24 hours has credits for that,
+/// filled at the baseline by what is not used and filled up once a day.
 pub fn instance_buckets(caps: &InstanceCaps) -> Vec<CreditBucket> {
     const BURST_S: f64 = 1800.0;
-    let most = caps.most.unwrap_or(caps.baseline);
+    let burst_cap = caps.most.unwrap_or(caps.baseline);
     let bucket = |name, unit, baseline: f64, burst: f64| CreditBucket {
         name,
         unit,
@@ -221,8 +219,8 @@ pub fn instance_buckets(caps: &InstanceCaps) -> Vec<CreditBucket> {
         top_up_s: (burst > baseline).then_some(86_400.0),
     };
     vec![
-        bucket("instance IOPS", BucketUnit::Operations, caps.baseline.iops, most.iops),
-        bucket("instance bytes", BucketUnit::Bytes, caps.baseline.mb_s * 1e6, most.mb_s * 1e6),
+        bucket("instance IOPS", BucketUnit::Operations, caps.baseline.iops, burst_cap.iops),
+        bucket("instance bytes", BucketUnit::Bytes, caps.baseline.mb_s * 1e6, burst_cap.mb_s * 1e6),
     ]
 }
 
@@ -261,7 +259,7 @@ mod tests {
         // 5.4e6 / (3000 - 3 GiB): 33.3, 40, 60 and 120 minutes
         for (gib, minutes) in [(100.0, 33.333), (250.0, 40.0), (500.0, 60.0), (750.0, 120.0)] {
             let buckets = volume_buckets(&offer("aws-gp2"), gib, None, None);
-            // a little more than the burst, so that the end of the credits is felt; the excess waits from the start
+            // slightly above the burst, so that the end of the credits shows; the excess waits from the start
             let ticks = steady(3000.0, 3000.0 * 4096.0, 4 * 3600);
             let replay = replay(&buckets[0], &ticks, &USUAL, 0.0);
             let lasted = (4.0 * 3600.0 - replay.seconds_at_nothing) / 60.0;
@@ -291,7 +289,7 @@ mod tests {
         let ticks = steady(40_000.0, 40_000.0 * 1024.0, 3600);
         let once = replay(&buckets[0], &ticks, &USUAL, 0.0);
         assert!((once.seconds_at_nothing - 1800.0).abs() < 0.01, "{once:?}");
-        // 25 minutes of it on two days, the baseline in between: filled up in the night
+        // 25 minutes of it on two days, the baseline in between: filled up at night
         let later = |ticks: Vec<LoadTick>, s: i64| {
             ticks.into_iter().map(move |t| LoadTick { time_ns: t.time_ns + s * 1_000_000_000, ..t })
         };
@@ -347,21 +345,21 @@ mod tests {
         };
         let first = steady(6000.0, 6000.0 * 4096.0, 1)[0];
         let idle = LoadTick { time_ns: 601_000_000_000, seconds: 600.0, reads: 0.0, read_bytes: 0.0, ..first };
-        // 3,000 wait after the first second; half of them are served with the last credits, the rest at 100 a second
+        // 3,000 wait after the first second; half of them are served with the last credits, the rest at 100 per second
         let found = replay(&bucket, &[first, idle], &USUAL, 0.0);
         assert!((found.longest_delay_s - 15.0).abs() < 1e-9, "{found:?}");
     }
 
     #[test]
     fn small_random_requests_use_up_what_counts_whole_operations() {
-        // 199 of 8 KiB a second count as 199 MiB/s on 500 GiB of st1, which has 19.5 MiB/s, and 122 for a while
+        // 199 of 8 KiB per second count as 199 MiB/s on 500 GiB of st1, which has 19.5 MiB/s, and 122 for a while
         let rule = OperationRule::of_offer(&offer("aws-st1"));
         let buckets = volume_buckets(&offer("aws-st1"), 500.0, None, None);
         let ticks = steady(199.0, 199.0 * 8192.0, 600);
         let random = replay(&buckets[1], &ticks, &rule, 0.0);
         assert!(random.throttled_s == 600.0 && random.longest_delay_s > 60.0, "{random:?}");
         assert_eq!(replay(&buckets[1], &ticks, &rule, 1.0).throttled_s, 0.0);
-        // 100 GiB of a standard disk of Google: 75 reads, but 150 writes a second
+        // 100 GiB of a standard disk of Google: 75 reads, but 150 writes per second
         let rule = OperationRule::of_offer(&offer("gcp-pd-standard"));
         let buckets = volume_buckets(&offer("gcp-pd-standard"), 100.0, None, None);
         let writes: Vec<LoadTick> = steady(140.0, 140.0 * 4096.0, 60)

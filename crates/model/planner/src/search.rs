@@ -1,11 +1,9 @@
-//! Judges every combination of part, level, number, stripe unit and spares.
+//! Judges every combination of part, level, number of members, stripe unit and spares.
 //!
-//! A design is judged by what costs least to know first: room, then requests in
-//! flight, then the analysis. More members of one kind never make a response
-//! longer under arrivals that do not wait for it (each has less to do), so that
-//! the least number that will do is found by halving, and all others of the family
-//! are judged with it. Mirrors of more copies are the exception (each writes
-//! everything); they are judged one by one.
+//! A design is judged by the cheapest criterion first: capacity, then requests in flight, then the analysis. More
+//! members of one kind never make a response longer under open arrivals (each has less to do), so the smallest
+//! sufficient number is found by bisection, and all others of the family are judged by it. Mirrors of more copies are
+//! the exception (each copy writes everything); they are judged one by one.
 
 use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::DeviceModel;
@@ -24,16 +22,16 @@ use crate::period::PricePeriod;
 pub use crate::judged::{DesignFailure, JudgedDesign, SearchOutcome};
 use crate::judged::{LOAD, RESPONSE};
 
-/// Copies of a mirror at most.
+/// Maximum number of copies of a mirror.
 const MOST_COPIES: u16 = 4;
 
-/// Members of an array at most, as the simulator has it.
+/// Maximum number of members of an array, as in the simulator.
 const MOST_MEMBERS: u16 = 128;
 
-/// Loads are tried up to so many times the demand.
+/// Maximum factor of the demand that is tried.
 pub const MOST_FACTOR: f64 = 65_536.0;
 
-/// Judges all designs, on each way to their drives.
+/// Judges all designs, on each path to their drives.
 pub fn search(demand: &Demand, limits: &PlanLimits, parts: &[DesignPart], offers: &[ControllerOffer]) -> SearchOutcome {
     let mut outcome = SearchOutcome::default();
     for (index, part) in parts.iter().enumerate() {
@@ -64,7 +62,7 @@ fn levels(part: &DesignPart, limits: &PlanLimits) -> Vec<ArrayLevel> {
     }
 }
 
-/// Stripe units, and how many of those asked for each stands for: units that no request crosses are alike.
+/// Stripe units, and the number of requested units that each stands for: units that no request crosses are alike.
 fn units(part: &DesignPart, level: ArrayLevel, demand: &Demand, limits: &PlanLimits) -> Vec<(u64, u64)> {
     const USUAL: u64 = 64 * 1024;
     if part.volume.is_some() || matches!(level, ArrayLevel::Linear | ArrayLevel::Raid1) {
@@ -83,7 +81,7 @@ fn units(part: &DesignPart, level: ArrayLevel, demand: &Demand, limits: &PlanLim
     units
 }
 
-/// Designs that differ in number and spares alone.
+/// Designs that differ only in number and spares.
 struct DesignFamily<'a> {
     demand: &'a Demand,
     limits: &'a PlanLimits,
@@ -105,63 +103,64 @@ impl DesignFamily<'_> {
         if redundant { self.limits.spares.clone() } else { vec![0] }
     }
 
-    /// Spares that every design has.
+    /// Minimum number of spares in every design.
     fn least_spares(&self) -> u16 {
         self.spares().into_iter().min().unwrap_or(0)
     }
 
-    /// Least and largest number of members, without spares.
+    /// Minimum and maximum number of members, without spares.
     fn range(&self) -> (u16, u16) {
         if let Some(volume) = &self.part.volume {
             return (volume.count, volume.count);
         }
         let fewest = match self.level {
             ArrayLevel::Linear => 1,
-            // of two it is a mirror, which is a level of its own
+            // with two members it is a mirror, which is a separate level
             ArrayLevel::Raid10 | ArrayLevel::Raid01 => 4,
             _ => 2,
         };
         let kept = self.limits.existing.as_ref().map_or(0, |existing| existing.count);
-        let least = self.level.info().members_least.max(fewest).max(kept);
-        // spares count among the drives, and need a place as well
+        let min_count = self.level.info().members_least.max(fewest).max(kept);
+        // spares count among the drives, and need a slot as well
         let places = self.path.map_or(u16::MAX, |path| path.offer.drives(path.controllers));
         let drives = self.limits.max_drives.min(places);
         let members = drives.saturating_sub(self.least_spares());
-        let most = match self.level {
+        let max_count = match self.level {
             ArrayLevel::Raid1 => members.min(MOST_COPIES),
             ArrayLevel::Linear => 1,
             _ => members.min(MOST_MEMBERS),
         };
-        (least.next_multiple_of(self.step()), most - most % self.step())
+        (min_count.next_multiple_of(self.step()), max_count - max_count % self.step())
     }
 
-    /// Members come in pairs where they are mirrored in pairs.
+    /// Step of the number of members: two if they are mirrored in pairs.
     fn step(&self) -> u16 {
         if matches!(self.level, ArrayLevel::Raid10 | ArrayLevel::Raid01) { 2 } else { 1 }
     }
 
     fn judge(&self, alike: u64, outcome: &mut SearchOutcome) {
-        let (least, most) = self.range();
-        if least > most {
+        let (min_count, max_count) = self.range();
+        if min_count > max_count {
             return;
         }
-        outcome.searched += u64::from((most - least) / self.step() + 1) * self.spares().len() as u64 * alike;
-        let (room, queue) = (self.least_for_room(least, most), self.least_for_queue(least));
+        outcome.searched += u64::from((max_count - min_count) / self.step() + 1) * self.spares().len() as u64 * alike;
+        let (room, queue) = (self.least_for_room(min_count, max_count), self.least_for_queue(min_count));
         let Some(room) = room else {
-            let failure = self.no_room(most);
-            outcome.failing.push(self.judged(most, self.least_spares(), None, "capacity", Some(failure)));
+            let failure = self.no_room(max_count);
+            outcome.failing.push(self.judged(max_count, self.least_spares(), None, "capacity", Some(failure)));
             return;
         };
         let start = room.max(queue);
-        if start > most {
+        if start > max_count {
             let needed = (self.demand.queue.unwrap_or(0.0) / self.limits.queue_each).ceil();
-            let factor = needed / f64::from(most);
-            let because = format!("{needed:.0} drives are needed for the requests in flight, but {most} are allowed");
+            let factor = needed / f64::from(max_count);
+            let because =
+                format!("{needed:.0} drives are needed for the requests in flight, but {max_count} are allowed");
             let failure = DesignFailure { limit: "queue per spindle".into(), because, factor };
-            outcome.failing.push(self.judged(most, self.least_spares(), None, "queue", Some(failure)));
+            outcome.failing.push(self.judged(max_count, self.least_spares(), None, "queue", Some(failure)));
             return;
         }
-        let found = match self.least_that_responds(start, most, outcome) {
+        let found = match self.least_that_responds(start, max_count, outcome) {
             Ok(found) => found,
             Err(because) => {
                 if !outcome.unsolved.contains(&because) {
@@ -170,32 +169,32 @@ impl DesignFamily<'_> {
                 return;
             }
         };
-        self.below(room, queue, found.as_ref().map(|(count, _)| *count), most, outcome);
+        self.below(room, queue, found.as_ref().map(|(count, _)| *count), max_count, outcome);
         let Some((count, response)) = found else { return };
         let sized_by = match count {
             _ if self.part.volume.is_some() => "offer",
-            n if n == least => "level",
+            n if n == min_count => "level",
             n if n == room => "capacity",
             n if n == queue => "queue",
             n => self.pressed_by(n - self.step()),
         };
-        self.add(count, response, sized_by, most, outcome);
+        self.add(count, response, sized_by, max_count, outcome);
     }
 
-    /// Why so many are too few, though they hold the data: they respond too late, or cannot keep up at all.
+    /// Returns why this many are too few, although they hold the data: they respond too late, or cannot keep up at all.
     fn pressed_by(&self, count: u16) -> &'static str {
         let keeps_up = || matches!(self.design(count).respond(self.demand), Ok(Some(_)));
         if self.demand.response.is_some() && keeps_up() { RESPONSE } else { LOAD }
     }
 
-    /// Adds the designs of a number that meets the demand, one for each number of spares that is
-    /// allowed, and some larger ones.
+    /// Adds the designs with a number of members that meets the demand, one for each allowed number of spares, and some
+    /// larger ones.
     fn add(
         &self,
         count: u16,
         response: DesignResponse,
         sized_by: &'static str,
-        most: u16,
+        max_count: u16,
         outcome: &mut SearchOutcome,
     ) {
         for spares in self.spares() {
@@ -211,11 +210,11 @@ impl DesignFamily<'_> {
         if self.part.volume.is_some() {
             return;
         }
-        // larger ones: for the frontier, and for when the simulation finds the least too slow
+        // larger ones: for the frontier, and in case the simulation finds the smallest too slow
         let mut last = count;
         for factor in [1.01, 1.06, 1.12, 1.25, 1.5, 2.0, 3.0] {
             let larger = ((f64::from(count) * factor).ceil() as u16).next_multiple_of(self.step());
-            if larger > last && larger <= most {
+            if larger > last && larger <= max_count {
                 last = larger;
                 let Ok(Some(response)) = self.design(larger).respond(self.demand) else { continue };
                 let pressed_by = self.pressed_by(count);
@@ -228,12 +227,12 @@ impl DesignFamily<'_> {
         }
     }
 
-    /// The cheapest that holds the data and fails, where the family has one.
-    fn below(&self, room: u16, queue: u16, found: Option<u16>, most: u16, outcome: &mut SearchOutcome) {
+    /// Adds the cheapest design that holds the data and fails, if the family has one.
+    fn below(&self, room: u16, queue: u16, found: Option<u16>, max_count: u16, outcome: &mut SearchOutcome) {
         let fails_at = match found {
             Some(count) if count == room => return,
-            // nothing in the family will do: the nearest is the largest
-            None => most,
+            // nothing in the family is sufficient: the nearest is the largest
+            None => max_count,
             Some(_) => room,
         };
         if fails_at < queue {
@@ -253,10 +252,10 @@ impl DesignFamily<'_> {
         outcome.failing.push(self.judged(fails_at, self.least_spares(), response, pressed_by, failure));
     }
 
-    /// Least number that holds what is needed.
-    fn least_for_room(&self, least: u16, most: u16) -> Option<u16> {
+    /// Minimum number of members that holds the data.
+    fn least_for_room(&self, min_count: u16, max_count: u16) -> Option<u16> {
         let need = self.need_bytes();
-        (least..=most)
+        (min_count..=max_count)
             .step_by(self.step().into())
             .find(|count| usable_members(self.level, *count) * self.part.bytes >= need)
     }
@@ -265,28 +264,28 @@ impl DesignFamily<'_> {
         self.demand.capacity_after(self.limits.horizon_days).unwrap_or(0.0)
     }
 
-    fn no_room(&self, most: u16) -> DesignFailure {
-        let (need, have) = (self.need_bytes(), self.design(most).usable_bytes());
+    fn no_room(&self, max_count: u16) -> DesignFailure {
+        let (need, have) = (self.need_bytes(), self.design(max_count).usable_bytes());
         let because = format!(
-            "{most} of them hold {}, but {} are needed",
+            "{max_count} of them hold {}, but {} are needed",
             diskwright_base::units::display(have, "bytes"),
             diskwright_base::units::display(need, "bytes")
         );
         DesignFailure { limit: "capacity".into(), because, factor: need / have.max(1.0) }
     }
 
-    /// Least number for the requests in flight, of drives with one arm.
-    fn least_for_queue(&self, least: u16) -> u16 {
+    /// Minimum number of members for the requests in flight, for drives with one arm.
+    fn least_for_queue(&self, min_count: u16) -> u16 {
         match self.demand.queue {
             Some(queue) if self.part.class == DriveClass::Hdd => {
                 let needed = (queue / self.limits.queue_each).ceil().min(60_000.0) as u16;
-                least.max(needed.next_multiple_of(self.step()))
+                min_count.max(needed.next_multiple_of(self.step()))
             }
-            _ => least,
+            _ => min_count,
         }
     }
 
-    /// Does so many respond in time?
+    /// Returns the response of this many members if it is in time.
     fn responds(&self, count: u16) -> Result<Option<DesignResponse>, String> {
         let design = self.design(count);
         let response = design.respond(self.demand).map_err(|error| error.to_string())?;
@@ -300,12 +299,12 @@ impl DesignFamily<'_> {
     fn least_that_responds(
         &self,
         start: u16,
-        most: u16,
+        max_count: u16,
         outcome: &SearchOutcome,
     ) -> Result<Option<(u16, DesignResponse)>, String> {
-        debug_assert!(start <= most && outcome.searched > 0);
+        debug_assert!(start <= max_count && outcome.searched > 0);
         if self.level == ArrayLevel::Raid1 {
-            for count in start..=most {
+            for count in start..=max_count {
                 if let Some(response) = self.responds(count)? {
                     return Ok(Some((count, response)));
                 }
@@ -315,10 +314,10 @@ impl DesignFamily<'_> {
         if let Some(response) = self.responds(start)? {
             return Ok(Some((start, response)));
         }
-        let Some(response) = (most > start).then(|| self.responds(most)).transpose()?.flatten() else {
+        let Some(response) = (max_count > start).then(|| self.responds(max_count)).transpose()?.flatten() else {
             return Ok(None);
         };
-        let (mut fails, mut works) = (start, (most, response));
+        let (mut fails, mut works) = (start, (max_count, response));
         let step = self.step();
         while works.0 - fails > step {
             let middle = fails + (works.0 - fails) / 2 / step * step;
@@ -339,7 +338,7 @@ impl DesignFamily<'_> {
         failure: Option<DesignFailure>,
     ) -> JudgedDesign {
         let bought = self.bought(count + spares);
-        // from 0: the sum of nothing is -0, which is told as such
+        // starting at 0, because the sum of nothing is -0, which would be printed
         let price = bought.iter().try_fold(0.0, |sum, item| Some(sum + item.price?));
         let known_price = bought.iter().filter_map(|item| item.price).fold(0.0, |sum, price| sum + price);
         let months = match self.part.price.as_ref().map(|price| price.period) {
@@ -364,7 +363,7 @@ impl DesignFamily<'_> {
         }
     }
 
-    /// What is to be paid for so many drives, those that are there left out.
+    /// Lists the purchases for this many drives, without existing ones.
     fn bought(&self, drives: u16) -> Vec<BoughtItem> {
         let kept = self.limits.existing.as_ref().map_or(0, |existing| existing.count);
         bought(self.part, drives.saturating_sub(kept), self.path.as_ref(), &self.limits.currency)
@@ -391,17 +390,17 @@ impl DesignFamily<'_> {
     }
 
     fn too_risky(&self, design: &JudgedDesign) -> Option<DesignFailure> {
-        let most = self.limits.max_loss?;
+        let max_loss = self.limits.max_loss?;
         let member = self.part.spec.or(self.part.field);
         let loss = member.and_then(|member| loss(self.part, design, member, self.limits, 1.0));
         match loss {
-            Some(loss) if loss <= most => None,
+            Some(loss) if loss <= max_loss => None,
             Some(loss) => Some(DesignFailure {
                 limit: "loss".into(),
                 because: format!(
-                    "the chance of losing data is {loss:.2e} over its years of use, above the limit of {most:.2e}"
+                    "the chance of losing data is {loss:.2e} over its years of use, above the limit of {max_loss:.2e}"
                 ),
-                factor: loss / most,
+                factor: loss / max_loss,
             }),
             None => Some(DesignFailure {
                 limit: "loss".into(),
@@ -411,18 +410,18 @@ impl DesignFamily<'_> {
         }
     }
 
-    /// What cannot keep up, by how much.
+    /// Returns the failure of a design that cannot keep up, and by how much.
     fn overloaded(&self, design: &StorageDesign<'_>) -> DesignFailure {
-        let most = sustained(design, self.demand);
-        let calm = design.respond(&self.demand.scaled(0.5 * most)).ok().flatten();
-        let limit = saturates_first(design, most, (0.5 * most, calm.as_ref()));
-        let because = self.cannot_keep_up(design, &limit, 1.0 / most);
-        // where the response is too long under less load as well, both are missed
+        let sustainable = sustained(design, self.demand);
+        let calm = design.respond(&self.demand.scaled(0.5 * sustainable)).ok().flatten();
+        let limit = saturates_first(design, sustainable, (0.5 * sustainable, calm.as_ref()));
+        let because = self.cannot_keep_up(design, &limit, 1.0 / sustainable);
+        // if the response is too long under less load as well, both are missed
         let missed = match (&calm, self.demand.response) {
             (Some(calm), Some(target)) => calm.mean_s / target.target_s,
             _ => 1.0,
         };
-        DesignFailure { limit, because, factor: (1.0 / most).max(1.01) * missed.max(1.0) }
+        DesignFailure { limit, because, factor: (1.0 / sustainable).max(1.01) * missed.max(1.0) }
     }
 
     fn cannot_keep_up(&self, design: &StorageDesign<'_>, limit: &str, busy: f64) -> String {
@@ -454,10 +453,10 @@ impl DesignFamily<'_> {
     }
 }
 
-/// What designs are judged by, and with what.
+/// Inputs by which designs are judged.
 pub type JudgedWith<'a> = (&'a Demand, &'a PlanLimits, &'a [DesignPart], &'a [ControllerOffer]);
 
-/// The family of a judged design.
+/// Returns the family of a judged design.
 fn family<'a>(judged: &JudgedDesign, (demand, limits, parts, offers): JudgedWith<'a>) -> DesignFamily<'a> {
     let JudgedDesign { part: index, level, unit_bytes: unit, path: way, .. } = *judged;
     let path = way.map(|JudgedPath { offer, controllers, write_back }| DesignPath {
@@ -468,8 +467,8 @@ fn family<'a>(judged: &JudgedDesign, (demand, limits, parts, offers): JudgedWith
     DesignFamily { demand, limits, part: &parts[index], index, level, unit, way, path }
 }
 
-/// What of everything a failing design misses by most: search stops at the first. The simulation's word on the response
-/// is the last one.
+/// Returns the limit that a failing design misses by most: the search stops at the first. For the response, the
+/// simulation has precedence.
 pub fn worst_failure(judged: &JudgedDesign, with: JudgedWith<'_>) -> Option<DesignFailure> {
     let family = family(judged, with);
     let slow = || match &judged.response {
@@ -481,13 +480,13 @@ pub fn worst_failure(judged: &JudgedDesign, with: JudgedWith<'_>) -> Option<Desi
     all.into_iter().flatten().max_by(|a, b| a.factor.total_cmp(&b.factor))
 }
 
-/// What a design misses besides its response.
+/// Returns a limit other than the response that a design misses.
 pub(crate) fn too_dear_or_risky(judged: &JudgedDesign, with: JudgedWith<'_>) -> Option<DesignFailure> {
     let family = family(judged, with);
     family.too_dear(judged).or_else(|| family.too_risky(judged))
 }
 
-/// A statistic of the response by analysis.
+/// Returns a statistic of the response by analysis.
 pub fn statistic(design: &StorageDesign<'_>, demand: &Demand, response: &DesignResponse, of: ResponseStatistic) -> f64 {
     match of {
         ResponseStatistic::Mean => response.mean_s,
@@ -498,29 +497,29 @@ pub fn statistic(design: &StorageDesign<'_>, demand: &Demand, response: &DesignR
     }
 }
 
-/// Share of the demand that a design can keep up with, or a multiple of it.
+/// Multiple of the demand that a design can sustain; below 1 if it cannot keep up.
 pub fn sustained(design: &StorageDesign<'_>, demand: &Demand) -> f64 {
     largest(|factor| matches!(design.respond(&demand.scaled(factor)), Ok(Some(_))))
 }
 
-/// The part that saturates first, at `most` times the demand, by what a design does at `factor` times it. The most used
-/// one, but arms are busy long before they saturate: the more waits, the faster they are. So they are only named where
-/// no other part is full then, each of which is used in proportion to the load.
+/// Returns the part that saturates first, at `most` times the demand, from the utilizations at `factor` times it: the
+/// most used one. Arms are busy long before they saturate, because they get faster as more requests wait. So they are
+/// only named if no other part is full then, each of which is used in proportion to the load.
 pub fn saturates_first(
     design: &StorageDesign<'_>,
-    most: f64,
+    sustainable: f64,
     (factor, response): (f64, Option<&DesignResponse>),
 ) -> String {
     let parts = response.map_or(&[][..], |response| &response.utilization);
     let is_arm = matches!(design.part.device, DeviceModel::Mechanical(_));
     let first = match is_arm {
-        true => parts.iter().find(|(name, share)| name != MEMBERS && share * most >= 0.98 * factor),
+        true => parts.iter().find(|(name, share)| name != MEMBERS && share * sustainable >= 0.98 * factor),
         false => parts.first(),
     };
     first.map_or(MEMBERS, |part| &part.0).to_owned()
 }
 
-/// The largest factor at which something still holds, to a half percent; [`MOST_FACTOR`] for more than that.
+/// Returns the largest factor at which a condition holds, to half a percent; [`MOST_FACTOR`] if it is larger.
 pub fn largest(holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while holds(high) {

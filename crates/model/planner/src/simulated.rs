@@ -1,5 +1,4 @@
-//! The same designs simulated: healthy, with a member failed, and while a
-//! spare is rebuilt.
+//! Simulation of designs: healthy, with a failed member, and while a spare is rebuilt.
 
 use diskwright_simulator::Simulation;
 use diskwright_simulator::system::{Background, WatchSpec};
@@ -8,7 +7,7 @@ use crate::analysis::StorageDesign;
 use crate::demand::Demand;
 use crate::reliability::MD_CEILING_BYTES_PER_S;
 
-/// In which state a design is simulated.
+/// State in which a design is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrayCondition {
     /// All members work.
@@ -19,43 +18,44 @@ pub enum ArrayCondition {
     Rebuilding,
 }
 
-/// What came out.
+/// Result of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SimulatedResponse {
-    /// Mean, 95 % and 99 % of responses, s; `None` where it could not keep up.
+    /// Mean, 95 % and 99 % of responses, s; `None` if it could not keep up.
     pub response_s: Option<[f64; 3]>,
-    /// Share of the busiest member that was used.
+    /// Utilization of the busiest member.
     pub busiest: f64,
-    /// I/Os a second of each member.
+    /// I/Os per second of each member.
     pub member_per_s: f64,
-    /// Bytes a second of a rebuild.
+    /// Bytes per second of a rebuild.
     pub rebuild_bytes_per_s: Option<f64>,
-    /// Share of the requests that was answered in the time.
+    /// Share of the requests that was answered within the run.
     pub answered: f64,
-    /// Mean response of those, s, also where it could not keep up and others waited longer.
+    /// Mean response of those, s, also if it could not keep up and others waited longer.
     pub answered_s: Option<f64>,
 }
 
-/// Share of what comes that must be answered for a steady state, and what chance may add, standard deviations.
+/// Minimum share of arrivals that must be answered in a steady state, and the allowance for chance, standard
+/// deviations.
 const KEEPS_UP: (f64, f64) = (0.97, 4.0);
-/// A rebuild is many more I/Os than the load; it is watched for so long at most, s.
+/// Maximum simulated time of a rebuild, which has many more I/Os than the load, s.
 const REBUILD_S: f64 = 60.0;
-/// With fewer requests than this nothing can be said.
+/// Minimum number of requests for a result.
 const LEAST_REQUESTS: f64 = 30.0;
-/// Share of time from which a member counts as always busy. Its queue may be long and stable, as more requests to
-/// choose from shorten the way of the arm, or grow for ever.
+/// Utilization from which a member counts as always busy. Its queue may be long and stable, because more requests to
+/// choose from shorten the arm's movements, or grow for ever.
 const FULL: f64 = 0.999;
-/// Whether it grows is seen in a run so many times as long: the mean response is then at most so many times the first
+/// Test for a growing queue: a run this many times as long may have a mean response at most this many times the first
 /// run's. Each of 82 arrays of disks at 10 to 90 % of what it sustains stays below that (`benches/agreement.rs`); a
 /// queue that grows with time makes it four times as long.
 const STABLE: (f64, f64) = (4.0, 1.2);
-/// Requests for each member that a run has at least: with fewer, a queue that fills is no longer than one that grows.
+/// Minimum number of requests per member in a run: with fewer, a queue that fills up is no longer than one that grows.
 const LEAST_EACH: u32 = 250;
 
-/// Simulates a design; `None` where the simulator cannot make it (the message says why).
+/// Simulates a design.
 ///
 /// # Errors
-/// What of the design cannot be.
+/// The reason why the simulator cannot build the design.
 pub fn simulate(
     design: &StorageDesign<'_>,
     demand: &Demand,
@@ -64,19 +64,19 @@ pub fn simulate(
 ) -> Result<SimulatedResponse, String> {
     let mut seconds = (f64::from(requests) / demand.requests_per_s()).max(0.1);
     if condition == ArrayCondition::Rebuilding {
-        // its members are always busy: a rebuild takes what time is left
+        // its members are always busy: a rebuild takes the remaining time
         return watched(design, demand, condition, seconds.min(REBUILD_S));
     }
     seconds = seconds.max(f64::from(LEAST_EACH * u32::from(design.count)) / demand.requests_per_s());
     let found = watched(design, demand, condition, seconds)?;
     let Some(short) = found.response_s.filter(|_| found.busiest >= FULL) else { return Ok(found) };
-    // what waits longer and longer is answered in the end of no run
+    // a growing queue does not answer its requests at the end of any run
     let long = watched(design, demand, condition, STABLE.0 * seconds)?;
     let response_s = long.response_s.filter(|long| long[0] <= STABLE.1 * short[0]);
     Ok(SimulatedResponse { response_s, ..long })
 }
 
-/// One run of so many seconds.
+/// Runs a design for this many seconds.
 fn watched(
     design: &StorageDesign<'_>,
     demand: &Demand,

@@ -1,5 +1,5 @@
-//! The figures of a design in plain arithmetic: what was put into which formula, and what
-//! came out, so that anybody can work it out again.
+//! The figures of a design in plain arithmetic: the inputs of each formula and its result, so that anybody can
+//! recompute it.
 
 use serde::Serialize;
 
@@ -9,30 +9,30 @@ use crate::arithmetic::{usable_members, write_cost};
 use crate::demand::Demand;
 use crate::limits::PlanLimits;
 
-/// A figure, and how it came about.
+/// A figure and its derivation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ArithmeticStep {
     /// The field of the design.
     pub figure: &'static str,
     /// The formula in words.
     pub formula: &'static str,
-    /// The same with numbers.
+    /// The formula with numbers.
     pub numbers: String,
-    /// What comes out, in the unit of the field.
+    /// The result, in the unit of the field.
     pub value: f64,
 }
 
-/// The steps of a design, in the order in which one needs them.
+/// Returns the steps of a design, in the order in which they depend on each other.
 pub(crate) fn steps(
     design: &StorageDesign<'_>,
-    told: &PlannedDesign,
+    planned: &PlannedDesign,
     demand: &Demand,
     limits: &PlanLimits,
 ) -> Vec<ArithmeticStep> {
-    let mut all = load_steps(design, told, demand);
-    all.extend(way_steps(design, told, demand));
-    all.extend(room_steps(design, told, demand, limits));
-    all.extend(money_steps(told, limits));
+    let mut all = load_steps(design, planned, demand);
+    all.extend(way_steps(design, planned, demand));
+    all.extend(room_steps(design, planned, demand, limits));
+    all.extend(money_steps(planned, limits));
     all
 }
 
@@ -40,17 +40,17 @@ fn step(figure: &'static str, formula: &'static str, numbers: String, value: f64
     ArithmeticStep { figure, formula, numbers, value }
 }
 
-/// Six significant digits, so that what is worked out again comes out the same.
+/// Formats six significant digits, so that recomputing gives the same result.
 fn number(value: f64) -> String {
     format!("{value:.5e}").parse::<f64>().unwrap_or(value).to_string()
 }
 
-/// Pieces that a request is cut into, where units are smaller than it.
+/// Number of pieces of a request, if stripe units are smaller than it.
 fn pieces(design: &StorageDesign<'_>, bytes: f64) -> f64 {
     if design.is_striped() { (bytes / design.unit_bytes as f64).max(1.0) } else { 1.0 }
 }
 
-fn load_steps(design: &StorageDesign<'_>, told: &PlannedDesign, demand: &Demand) -> Vec<ArithmeticStep> {
+fn load_steps(design: &StorageDesign<'_>, planned: &PlannedDesign, demand: &Demand) -> Vec<ArithmeticStep> {
     let (level, count) = (design.level, design.count);
     let [read, write] = [demand.read_size_bytes, demand.write_size_bytes].map(|bytes| number(pieces(design, bytes)));
     let (reads, writes) = (number(demand.reads_per_s), number(demand.writes_per_s));
@@ -61,33 +61,35 @@ fn load_steps(design: &StorageDesign<'_>, told: &PlannedDesign, demand: &Demand)
             "member_load_per_s",
             "(reads x stripe units of a read + writes x stripe units of a write x I/Os of a small write) / members",
             format!("({reads} x {read} + {writes} x {write} x {cost}) / {count}"),
-            told.member_load_per_s,
+            planned.member_load_per_s,
         ),
         step(
             "member_load_published_per_s",
             "(reads + writes x the factor of NT Magazine 1998) / members",
             format!("({reads} + {writes} x {published}) / {count}"),
-            told.member_load_published_per_s,
+            planned.member_load_published_per_s,
         ),
         step(
             "queue_per_spindle",
             "requests per second x mean response / members (Little's law)",
-            format!("{} x {} / {count}", number(demand.requests_per_s()), number(told.response_s.mean)),
-            told.queue_per_spindle,
+            format!("{} x {} / {count}", number(demand.requests_per_s()), number(planned.response_s.mean)),
+            planned.queue_per_spindle,
         ),
     ]
 }
 
-/// Channels, links and the bus: bytes of all member I/Os over what each carries. Compaq 1997's channel
+/// Steps for channels, links and the bus: bytes of all member I/Os over the capacity of each. Compaq 1997's channel
 /// arithmetic.
-fn way_steps(design: &StorageDesign<'_>, told: &PlannedDesign, demand: &Demand) -> Vec<ArithmeticStep> {
+fn way_steps(design: &StorageDesign<'_>, planned: &PlannedDesign, demand: &Demand) -> Vec<ArithmeticStep> {
     let Some(path) = &design.path else { return Vec::new() };
-    let of = |what: &str| told.utilization.iter().find(|part| part.part.starts_with(what)).map(|part| part.utilization);
+    let of = |prefix: &str| {
+        planned.utilization.iter().find(|part| part.part.starts_with(prefix)).map(|part| part.utilization)
+    };
     let bytes = member_bytes_per_s(design, demand);
     // dealt out in turn, the fullest has this share
     let share = |parts: u16| f64::from(design.count.div_ceil(parts)) / f64::from(design.count);
-    let size = bytes / (told.member_load_per_s * f64::from(design.count));
-    let ios = number(told.member_load_per_s * f64::from(design.count));
+    let size = bytes / (planned.member_load_per_s * f64::from(design.count));
+    let ios = number(planned.member_load_per_s * f64::from(design.count));
     let row = |figure, formula, rate: f64, parts: u16, found: Option<f64>| {
         let numbers = format!("{ios} x {} x {} / {}", number(size), number(share(parts)), number(rate));
         found.map(|_| step(figure, formula, numbers, bytes * share(parts) / rate))
@@ -112,7 +114,7 @@ fn way_steps(design: &StorageDesign<'_>, told: &PlannedDesign, demand: &Demand) 
     .collect()
 }
 
-/// Bytes of all member I/Os a second: of small writes each I/O moves the write's bytes.
+/// Bytes per second of all member I/Os: for small writes, each I/O moves the write's bytes.
 fn member_bytes_per_s(design: &StorageDesign<'_>, demand: &Demand) -> f64 {
     let cost = write_cost(design.level, design.count);
     demand.reads_per_s * demand.read_size_bytes + demand.writes_per_s * demand.write_size_bytes * cost
@@ -120,7 +122,7 @@ fn member_bytes_per_s(design: &StorageDesign<'_>, demand: &Demand) -> f64 {
 
 fn room_steps(
     design: &StorageDesign<'_>,
-    told: &PlannedDesign,
+    planned: &PlannedDesign,
     demand: &Demand,
     limits: &PlanLimits,
 ) -> Vec<ArithmeticStep> {
@@ -129,22 +131,23 @@ fn room_steps(
         "usable_bytes",
         "data members x capacity of one",
         format!("{} x {}", number(members), number(design.part.bytes)),
-        told.usable_bytes,
+        planned.usable_bytes,
     );
     let mut all = vec![room];
-    if let (Some(seconds), Some(rate)) = (told.rebuild_s, design.part.stream_bytes_per_s) {
+    if let (Some(seconds), Some(rate)) = (planned.rebuild_s, design.part.stream_bytes_per_s) {
         let rate = rate.min(crate::reliability::MD_CEILING_BYTES_PER_S);
         let numbers = format!("{} / {}", number(design.part.bytes), number(rate));
         all.push(step("rebuild_s", "capacity of a member / rate of a rebuild", numbers, seconds));
     }
-    // what does not hold the data today is full at once
-    let full_after = told.full_after_days.filter(|days| *days > 0.0);
+    // a design that does not hold today's data is full at once
+    let full_after = planned.full_after_days.filter(|days| *days > 0.0);
     if let (Some(growth), Some(used), Some(days)) = (demand.growth, demand.capacity_bytes, full_after) {
-        let numbers = format!("({} - {}) / {}", number(told.usable_bytes), number(used), number(growth.bytes_per_day));
+        let numbers =
+            format!("({} - {}) / {}", number(planned.usable_bytes), number(used), number(growth.bytes_per_day));
         all.push(step("full_after_days", "(usable - in use today) / growth per day", numbers, days));
     }
-    if let (Some(horizon), Some(used)) = (&told.horizon, demand.capacity_bytes) {
-        // nobody plans for less than is in use today
+    if let (Some(horizon), Some(used)) = (&planned.horizon, demand.capacity_bytes) {
+        // the plan never covers less than today's use
         let growth = demand.growth.map_or(0.0, |growth| growth.bytes_per_day.max(0.0));
         let (used, days) = (number(used), number(limits.horizon_days));
         let needed = format!("{used} + {} x {days}", number(growth));
@@ -154,30 +157,30 @@ fn room_steps(
             needed,
             horizon.capacity_bytes,
         ));
-        let numbers = format!("{} / ({} / {used})", number(told.headroom), number(horizon.capacity_bytes));
+        let numbers = format!("{} / ({} / {used})", number(planned.headroom), number(horizon.capacity_bytes));
         let formula = "headroom today / (space needed then / today), assuming that the load grows with the data";
         all.push(step("horizon.headroom", formula, numbers, horizon.headroom));
     }
     all
 }
 
-fn money_steps(told: &PlannedDesign, limits: &PlanLimits) -> Vec<ArithmeticStep> {
+fn money_steps(planned: &PlannedDesign, limits: &PlanLimits) -> Vec<ArithmeticStep> {
     let mut all = Vec::new();
-    if let Some(price) = told.price {
+    if let Some(price) = planned.price {
         let item = |item: &crate::bought::BoughtItem| {
             let each = item.price.unwrap_or(f64::NAN) / f64::from(item.count.max(1));
             format!("{} x {}", item.count, number(each))
         };
-        let numbers = if told.bought.is_empty() { "0".into() } else { list(told.bought.iter().map(item)) };
+        let numbers = if planned.bought.is_empty() { "0".into() } else { list(planned.bought.iter().map(item)) };
         all.push(step("price", "pieces bought x price of one, for each kind", numbers, price));
-        if let (Some(cost), PricePeriod::Month) = (told.cost, told.price_period) {
+        if let (Some(cost), PricePeriod::Month) = (planned.cost, planned.price_period) {
             let numbers = format!("{} x 12 x {}", number(price), number(limits.years));
             all.push(step("cost", "price per month x 12 x years", numbers, cost));
         }
     }
-    if let Some(watts) = told.watts {
-        let drives = told.count + told.spares;
-        let boards = told.controller.as_ref().map(|c| (c.count, c.watts_each.unwrap_or(f64::NAN)));
+    if let Some(watts) = planned.watts {
+        let drives = planned.count + planned.spares;
+        let boards = planned.controller.as_ref().map(|c| (c.count, c.watts_each.unwrap_or(f64::NAN)));
         let rest = boards.map_or(0.0, |(count, each)| f64::from(count) * each);
         let mut numbers = format!("{drives} x {}", number((watts - rest) / f64::from(drives)));
         if let Some((count, each)) = boards {
@@ -192,8 +195,8 @@ fn list(items: impl Iterator<Item = String>) -> String {
     items.collect::<Vec<_>>().join(" + ")
 }
 
-/// Room and headroom at the horizon. That the load grows as the data do is an assumption, and said to be.
-pub(crate) fn horizon(told: &PlannedDesign, demand: &Demand, limits: &PlanLimits) -> Option<HorizonFigures> {
+/// Capacity and headroom at the horizon. The load is assumed to grow like the data, which is stated in the answer.
+pub(crate) fn horizon(planned: &PlannedDesign, demand: &Demand, limits: &PlanLimits) -> Option<HorizonFigures> {
     let (growth, used) = (demand.growth?, demand.capacity_bytes?);
     let days = limits.horizon_days;
     if days <= 0.0 {
@@ -206,8 +209,8 @@ pub(crate) fn horizon(told: &PlannedDesign, demand: &Demand, limits: &PlanLimits
         days,
         capacity_bytes,
         capacity_interval_bytes: interval,
-        free_bytes: told.usable_bytes - capacity_bytes,
-        holds_upper_end: interval.map(|(_, high)| high <= told.usable_bytes),
-        headroom: told.headroom * used / capacity_bytes,
+        free_bytes: planned.usable_bytes - capacity_bytes,
+        holds_upper_end: interval.map(|(_, high)| high <= planned.usable_bytes),
+        headroom: planned.headroom * used / capacity_bytes,
     })
 }

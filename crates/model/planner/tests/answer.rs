@@ -1,4 +1,4 @@
-//! Whole answers.
+//! Complete answers of the planner.
 
 use diskwright_planner::demand::{CapacityGrowth, ResponseStatistic, ResponseTarget};
 use diskwright_planner::prices::built_in;

@@ -1,4 +1,4 @@
-//! The load of named devices: disks, arrays, and what stands on them.
+//! The load of named devices: disks, arrays, and the devices on them.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use diskwright_base::{Device, DeviceClass, DeviceKind, Filesystem, Frame, RaidLe
 use diskwright_planner::series::hidden::hidden;
 use diskwright_planner::series::{LoadCollector, LoadSeries, MeasureOptions, demand_from_series};
 
-/// What stands on what: two disks, partitions, a volume over both, one over a partition, a loop device on that.
+/// Devices and those below them: two disks, partitions, a volume over both, one over a partition, a loop device on it.
 const STACK: [(&str, &[&str]); 7] = [
     ("sda", &[]),
     ("sdb", &[]),
@@ -18,10 +18,10 @@ const STACK: [(&str, &[&str]); 7] = [
     ("loop0", &["dm-1"]),
 ];
 
-/// Reads a second of each: the partitions make up their disk, and the volumes what they stand on.
+/// Reads per second of each: partitions add up to their disk, and volumes to the devices below them.
 const READS: [f64; 7] = [100.0, 40.0, 30.0, 70.0, 90.0, 30.0, 20.0];
 
-/// A minute of the machine, of these devices alone.
+/// A minute of the machine, limited to these devices.
 fn of(only: &[&str]) -> LoadSeries {
     let device = |(name, below): &(&str, &[&str])| Device {
         name: (*name).into(),
@@ -63,7 +63,7 @@ fn of(only: &[&str]) -> LoadSeries {
     collector.finish()
 }
 
-/// Names of those that count, and the reads a second of all.
+/// Names of the devices that count, and their total reads per second.
 fn counted(only: &[&str]) -> (Vec<String>, f64, String) {
     let series = of(only);
     let names = series.fronts.iter().map(|front| front.name.clone()).collect();
@@ -140,12 +140,12 @@ const SHARED: [(&str, DeviceKind, &[&str]); 10] = [
     ("md1", DeviceKind::Md, &["sda2", "sdb2"]),
 ];
 
-/// A minute of them, with counters of whole devices and of these partitions, and 50 pages a second swapped in.
+/// A minute of them, with counters of whole devices and of these partitions, and 50 pages per second swapped in.
 fn of_shared(parts: &[&str], only: &[&str]) -> LoadSeries {
     of_arrays(&["md0", "md1"], parts, only)
 }
 
-/// The same, with counters of these arrays alone.
+/// A minute of them, with counters of these arrays only.
 fn of_arrays(arrays: &[&str], parts: &[&str], only: &[&str]) -> LoadSeries {
     let device = |(name, kind, below): &(&str, DeviceKind, &[&str])| Device {
         name: (*name).into(),
@@ -219,7 +219,7 @@ fn an_array_on_partitions_has_the_room_of_what_stands_on_it_alone() {
     assert!((reads_of(&below) - 5.0).abs() < 1e-3, "{}", reads_of(&below));
 }
 
-/// 50 pages of 64 KiB a second are half of 100 reads of 64 KiB.
+/// 50 pages of 64 KiB per second are half of 100 reads of 64 KiB.
 #[test]
 fn swapped_pages_are_as_large_as_the_kernel_has_them() {
     let swaps = vec![Swap { path: "/dev/sda2".into(), device: "sda".into(), ..Swap::default() }];

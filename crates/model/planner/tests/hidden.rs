@@ -1,5 +1,5 @@
-//! Load that saturation hides, against simulated systems of which the truth is known: so many users, each with
-//! such a pause, ask `users / pause` of a device that keeps nobody waiting.
+//! Load that saturation hides, compared with simulated systems whose load is known: users with a pause issue
+//! `users / pause` requests per second to a device without waiting.
 
 #![allow(clippy::disallowed_macros, reason = "a test prints what it measured")]
 
@@ -10,7 +10,7 @@ use diskwright_simulator::Simulation;
 use diskwright_simulator::samples::SampleRows;
 use diskwright_simulator::system::read::read;
 
-/// Runs a system and collects its samples as a log's.
+/// Runs a system and collects its samples as from a log.
 pub fn series(text: &str) -> LoadSeries {
     let system = read("a.toml", text, &[], &|_| Err(String::new())).unwrap_or_else(|p| panic!("{p}")).system;
     let mut samples = SampleRows::new(&system);

@@ -1,4 +1,4 @@
-//! Answers that contradicted themselves, or said less than they should.
+//! Regression tests for answers that contradicted themselves or lacked information.
 
 use diskwright_planner::answer::PricePeriod;
 use diskwright_planner::demand::{CapacityGrowth, ResponseStatistic, ResponseTarget};

@@ -1,4 +1,4 @@
-//! What keeps up in the simulation: a long queue may be stable, a queue that grows is not.
+//! Designs that keep up in the simulation: a long queue may be stable, a growing one is not.
 
 use diskwright_planner::analysis::StorageDesign;
 use diskwright_planner::parts::parts;
@@ -8,7 +8,7 @@ use diskwright_planner::simulated::{ArrayCondition, SimulatedResponse, simulate}
 use diskwright_planner::{Demand, PlanLimits};
 use diskwright_simulator::ArrayLevel;
 
-/// An array of large disks at a share of what it sustains by the analysis.
+/// An array of large disks at a share of the load that it sustains by analysis.
 fn loaded(share: f64, (level, count): (ArrayLevel, u16), requests: u32) -> SimulatedResponse {
     let demand = Demand::typed(700.0, 300.0, 8192.0);
     let limits = PlanLimits { drives: vec!["st18000nm000j".into()], ..PlanLimits::usual(built_in(), "2026-11-23") };

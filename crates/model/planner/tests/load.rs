@@ -1,4 +1,4 @@
-//! From ticks to a demand, on series whose truth is written down.
+//! From ticks to a demand, on series with known properties.
 
 use diskwright_base::Histogram;
 use diskwright_planner::prices::{PriceList, built_in};
@@ -15,7 +15,7 @@ fn options(percentile: f64) -> MeasureOptions {
     MeasureOptions { percentile, ..MeasureOptions::default() }
 }
 
-/// Two disks of which one works while the other rests.
+/// Two disks, one of which works while the other is idle.
 fn in_turn() -> LoadSeries {
     let disk = |name: &str, first: f64, then: f64| {
         format!(

@@ -1,4 +1,4 @@
-//! Bills as published, and what price lists refuse.
+//! Published bills, and errors that price lists report.
 
 use diskwright_planner::prices::bills::{VolumeChoice, burst_transactions, burst_units};
 use diskwright_planner::prices::{PriceList, VolumeOffer, built_in, day_number, is_old, read};
@@ -7,7 +7,7 @@ fn offer(id: &str) -> VolumeOffer {
     built_in().volumes.into_iter().find(|row| row.id == id).expect(id)
 }
 
-/// Room, operations, rate and the whole, in cents.
+/// Capacity, operations, rate and total, in cents.
 fn bill(id: &str, gib: f64, iops: f64, rate: f64) -> [i64; 4] {
     let bill = offer(id).bill(&VolumeChoice { gib, iops, rate });
     let cents = |value: Option<f64>| (value.expect("a known price") * 100.0).round() as i64;

@@ -1,4 +1,4 @@
-//! Published and recomputed values of planner's reliability formulas.
+//! Published and recomputed values of the planner's reliability formulas.
 
 use diskwright_planner::reliability::drawn::{MissionPlan, draw};
 use diskwright_planner::reliability::*;

@@ -1,4 +1,4 @@
-//! What the search finds and refuses.
+//! Designs that the search finds and refuses.
 
 use diskwright_planner::demand::{ResponseStatistic, ResponseTarget};
 use diskwright_planner::parts::parts;

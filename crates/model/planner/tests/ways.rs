@@ -1,4 +1,4 @@
-//! Controllers, channels and caches before drives; drives that stay; the horizon; figures in plain arithmetic.
+//! Controllers, channels and caches in front of drives; existing drives; the horizon; figures in plain arithmetic.
 
 use diskwright_planner::analysis::StorageDesign;
 use diskwright_planner::demand::{CapacityGrowth, ResponseStatistic, ResponseTarget};
@@ -23,7 +23,7 @@ fn offer(id: &str) -> ControllerOffer {
     controllers(&PlanLimits { controllers: vec![id.into()], ..limits() }).expect("a controller").remove(0)
 }
 
-/// The part that a load of large reads fills first, and how far at half of what is sustained.
+/// The part that large reads saturate first, and its utilization at half of the sustained load.
 fn first_to_saturate(id: &str, boards: u16, drives: u16) -> (String, f64) {
     let demand = Demand::typed(100.0, 0.0, 1_048_576.0);
     let limits = PlanLimits { drives: vec!["st32171w".into()], ..limits() };
@@ -217,7 +217,7 @@ fn the_horizon_says_what_is_left_then() {
     assert_eq!(plan(&demand, &PlanLimits { horizon_days: 0.0, ..hdd }).expect("an answer").designs[0].horizon, None);
 }
 
-/// What `(126 x 1 + 73 x 1 x 4) / 3` is: sums of products, from the left, and brackets.
+/// Evaluates `(126 x 1 + 73 x 1 x 4) / 3`: sums of products, from the left, and brackets.
 fn worked_out(text: &str) -> f64 {
     fn sum(left: &mut &str) -> f64 {
         let mut value = product(left);

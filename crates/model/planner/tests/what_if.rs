@@ -1,4 +1,4 @@
-//! Changes predicted from the log of a simulated machine, against the same machine simulated with the change made.
+//! Changes predicted from the log of a simulated machine, compared with the same machine simulated after the change.
 
 #![allow(clippy::disallowed_macros, reason = "a test prints what it measured")]
 
@@ -62,7 +62,7 @@ fn predictions_are_held_against_the_change_made() {
     assert!(errors.iter().all(|e| *e < 0.15), "{errors:?}");
 }
 
-/// So many users of an array of drives whose pauses average 0.1 s.
+/// Users with a mean pause of 0.1 s on an array of drives.
 fn users(count: u32, level: u32, members: u32) -> String {
     format!(
         "[watch]\nwarm_up = \"10s\"\nduration = \"300s\"\n[[drive]]\nmodel = \"st32171w\"\ncount = {members}\n\

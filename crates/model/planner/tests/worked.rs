@@ -5,19 +5,19 @@
 //!
 //! | vector | test |
 //! |---|---|
-//! | Backblaze's window: 4 + 2 with k = 1, 2, 4; 17 + 3 | `reliability::the_window_model_as_backblaze_prints_it` |
-//! | MTTDL of ten drives; RAID 5, 6, 10 of 2 to 12 | `reliability::mean_times_to_loss_as_recomputed` |
-//! | unreadable sectors, 12.5 TB to 7 x 20 TB | `reliability::unreadable_sectors_as_published` |
+//! | Backblaze's window: 4 + 2 with k = 1, 2, 4; 17 + 3 | `reliability::window_model_matches_backblaze` |
+//! | MTTDL of ten drives; RAID 5, 6, 10 of 2 to 12 | `reliability::mean_times_to_data_loss_match_recomputed_values` |
+//! | unreadable sectors, 12.5 TB to 7 x 20 TB | `reliability::unreadable_sectors_match_published_values` |
 //! | AFR of Backblaze 2025, of data sheets | `reliability::rates_of_data_sheets_and_of_the_field`, doc test of `afr` |
 //! | rebuild hours, md's floor | `reliability::rebuilds_take_capacity_over_rate` |
-//! | 1,000 IOPS to back ends; 5 x 180, 8 x 180; Dell TR1050 | `worked::three_rules_that_disagree` |
+//! | 1,000 IOPS to back ends; 5 x 180, 8 x 180; Dell TR1050 | `worked::three_sizing_rules_disagree` |
 //! | IOPS of a drive as calculators take them | `worked::drives_do_what_calculators_take` |
-//! | rooms by level, with RAID 50, 60, 5E, ZFS | `worked::rooms_as_calculators_print_them` |
-//! | bills of gp3, io2, Azure; Tokyo; tiers | `prices::bills_as_published` |
-//! | gp2 credits, P20's 30 minutes, on-demand bursts | `prices::bursts_on_demand_and_by_credits`, `replay` |
-//! | limits of gp3, gp2, st1, Premium v2 | `prices::limits_of_volumes` |
+//! | rooms by level, with RAID 50, 60, 5E, ZFS | `worked::capacities_match_published_calculators` |
+//! | bills of gp3, io2, Azure; Tokyo; tiers | `prices::computes_published_bills` |
+//! | gp2 credits, P20's 30 minutes, on-demand bursts | `prices::bursts_on_demand_and_by_credits`, `bucket_replay` |
+//! | limits of gp3, gp2, st1, Premium v2 | `prices::volume_limits_follow_the_documentation` |
 //! | instance caps | `prices::instances_have_the_limits_that_are_published`, `search` |
-//! | W8 to W12 | `worked::doc_001_channels_and_buses`, `ways::doc_001s_channels_and_bus_saturate_by_name` |
+//! | W8 to W12 | `worked::doc_001_channels_and_buses`, `ways::names_saturated_channels_and_bus_of_doc_001` |
 //! | W13 to W16, W26 | `worked::doc_002_sizes_by_queue_and_load`, `prices::subsystems_of_infostor_1999` |
 //! | 95 % bounds of single models (22 TB 0.51 %: 0.65 %) | none: their drive-days are not published with them |
 //! | Google's and Azure's prices without a day | none: marked second-hand, rows say `unverified` |

@@ -1,10 +1,9 @@
-//! What planning costs a member I/O.
+//! Cost of planning, per member I/O.
 //!
 //!     cargo bench -p diskwright-simulator --bench arrays
 //!
-//! With `--tiny`, and when `cargo test` runs it, it does a few requests only,
-//! to see that it works; then the numbers mean nothing. Each line is the least
-//! of several rounds: what else the machine does only adds.
+//! With `--tiny`, and when `cargo test` runs it, it runs a few requests only, to see that it works; then the numbers
+//! are meaningless. Each line is the minimum of several rounds: other load on the machine only adds time.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -16,7 +15,7 @@ use diskwright_simulator::array::{
     ArrayDescription, ArrayGeometry, ArrayLevel, ArrayPolicy, ArrayRequest, ArrayState, MemberIoPlan, Planner, ReadFrom,
 };
 
-/// A load on a level of so many members.
+/// A load on a level with a number of members.
 struct Load {
     level: ArrayLevel,
     members: u16,
@@ -45,7 +44,7 @@ const LOADS: &[(&str, Load)] = &[
     ("RAID 10 of 14, 4 KB, half writes", Load::new(ArrayLevel::Raid10, 14, 8, 0.5)),
 ];
 
-/// Policies of mirrored reads that are told apart.
+/// Policies of mirrored reads that are compared.
 const READS: &[(&str, ReadFrom)] = &[
     ("mirror of 2, 4 KB reads, round robin", ReadFrom::RoundRobin),
     ("mirror of 2, 4 KB reads, nearest", ReadFrom::Nearest),
@@ -74,17 +73,17 @@ fn main() {
 }
 
 fn line(name: &str, planner: &mut Planner, blocks: u32, writes: f64, rounds: u32, requests: usize) {
-    let mut dice = Rng::new(1, 0);
+    let mut rng = Rng::new(1, 0);
     let places = planner.array().blocks() / 8 - u64::from(blocks);
-    let asked: Vec<ArrayRequest> = (0..requests.min(1 << 16))
-        .map(|_| ArrayRequest { write: dice.chance(writes), ..ArrayRequest::read(dice.below(places) * 8, blocks) })
+    let batch: Vec<ArrayRequest> = (0..requests.min(1 << 16))
+        .map(|_| ArrayRequest { write: rng.chance(writes), ..ArrayRequest::read(rng.below(places) * 8, blocks) })
         .collect();
     let mut plan = MemberIoPlan::new();
     let (mut best, mut ios) = (f64::MAX, 0);
     for _ in 0..rounds {
         let start = Instant::now();
         let mut count = 0;
-        for request in asked.iter().cycle().take(requests) {
+        for request in batch.iter().cycle().take(requests) {
             planner.plan(*request, &mut plan);
             count += black_box(&plan).ios();
         }

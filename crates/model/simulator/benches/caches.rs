@@ -1,10 +1,9 @@
-//! What a request costs a cache.
+//! Cost of a request at a cache.
 //!
 //!     cargo bench -p diskwright-simulator --bench caches
 //!
-//! With `--tiny`, and when `cargo test` runs it, it does a few only, to see
-//! that it works; then the numbers mean nothing. Each line is the least of
-//! several rounds: what else the machine does only adds.
+//! With `--tiny`, and when `cargo test` runs it, it runs a few only, to see that it works; then the numbers are
+//! meaningless. Each line is the minimum of several rounds: other load on the machine only adds time.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -15,7 +14,7 @@ use diskwright_base::Rng;
 use diskwright_simulator::Io;
 use diskwright_simulator::cache::*;
 
-/// A cache above a layer that answers at once.
+/// A cache above a layer that completes every I/O at once.
 struct World {
     cache: Cache,
     out: CacheActions,
@@ -59,33 +58,33 @@ fn main() {
             let mut world = World::new(&BlockCacheSpec { read, ..spec });
             (0..pages / 16).for_each(|run| world.ask(Io::read(run * 128, 128)));
             let line = format!("a page hit, {name}, random{what}");
-            let io = |dice: &mut Rng, _| Io::read(dice.below(pages / 16 * 16) * 8, 8);
+            let io = |rng: &mut Rng, _| Io::read(rng.below(pages / 16 * 16) * 8, 8);
             measure(&line, rounds, count, &mut world, io);
         }
     }
     let none = BlockCacheSpec { read: CacheReadAhead::None, ..BlockCacheSpec::default() };
-    let far = |dice: &mut Rng, write| Io { first: dice.below(1 << 28) * 8, blocks: 8, write };
-    measure("a page missed, 64 MB, random", rounds, count, &mut World::new(&none), |dice, _| far(dice, false));
+    let far = |rng: &mut Rng, write| Io { first: rng.below(1 << 28) * 8, blocks: 8, write };
+    measure("a page missed, 64 MB, random", rounds, count, &mut World::new(&none), |rng, _| far(rng, false));
     let ahead = |_: &mut Rng, page| Io::read(page * 8, 8);
     measure("a page of a sequential reader", rounds, count, &mut World::new(&BlockCacheSpec::default()), ahead);
     for order in [FlushOrder::Address, FlushOrder::Age] {
         let back = WriteBackPolicy { order, ..WriteBackPolicy::default() };
         let spec = BlockCacheSpec { write: WritePolicy::Back(back), ..none };
         let line = format!("a page posted and flushed by {order:?}, random");
-        measure(&line, rounds, count, &mut World::new(&spec), |dice, _| far(dice, true));
+        measure(&line, rounds, count, &mut World::new(&spec), |rng, _| far(rng, true));
         let line = format!("a page posted and flushed by {order:?}, sequential");
         measure(&line, rounds, count, &mut World::new(&spec), |_, page| Io::write(page * 8, 8));
     }
     let through = BlockCacheSpec { write: WritePolicy::Through, ..none };
-    measure("a page written through, random", rounds, count, &mut World::new(&through), |dice, _| far(dice, true));
+    measure("a page written through, random", rounds, count, &mut World::new(&through), |rng, _| far(rng, true));
 }
 
-/// Least time of a round, ns a request.
+/// Prints the shortest time of a round, ns per request.
 fn measure(what: &str, rounds: u32, count: u64, world: &mut World, io: impl Fn(&mut Rng, u64) -> Io) {
-    let mut dice = Rng::new(1, 0);
+    let mut rng = Rng::new(1, 0);
     let mut round = |round: u64| {
         let start = Instant::now();
-        (0..count).for_each(|index| world.ask(io(&mut dice, round * count + index)));
+        (0..count).for_each(|index| world.ask(io(&mut rng, round * count + index)));
         start.elapsed().as_secs_f64() * 1e9 / count as f64
     };
     let least = (0..u64::from(rounds)).map(&mut round).fold(f64::MAX, f64::min);

@@ -1,12 +1,10 @@
-//! How many requests a second one core puts through a simulated mechanical
-//! drive: random reads of 4 KB one after the other, and sixteen waiting at a
-//! time under shortest positioning first.
+//! Requests per second of a simulated mechanical drive on one core: random reads of 4 KB one after the other, and
+//! sixteen waiting at a time under shortest positioning first.
 //!
 //!     cargo bench -p diskwright-simulator --bench drives [-- --drive FILE.diskspecs] [--requests N]
 //!
-//! `--requests` makes each line one run of so many, for counting instructions.
-//! With `--tiny`, and when `cargo test` runs it, it does a few requests only,
-//! to see that it works; then the numbers mean nothing.
+//! `--requests` makes each line one run of that many requests, for counting instructions. With `--tiny`, and when
+//! `cargo test` runs it, it runs a few requests only, to see that it works; then the numbers are meaningless.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -45,8 +43,8 @@ fn main() {
     let drive = diskspecs::read(&name, &text, &load).unwrap_or_else(|e| panic!("{e}"));
     let model = Arc::new(Model::new(&drive.spec).unwrap_or_else(|e| panic!("{name}: {e}")));
     println!("# {}: random reads of 4 KB, million a second of one core", model.name());
-    let told = arguments.iter().skip_while(|a| *a != "--requests").nth(1).and_then(|n| n.parse().ok());
-    let (rounds, requests) = match told {
+    let given_requests = arguments.iter().skip_while(|a| *a != "--requests").nth(1).and_then(|n| n.parse().ok());
+    let (rounds, requests) = match given_requests {
         Some(requests) => (1, requests),
         None if tiny => (1, 2_000),
         None => (7, 3_000_000),
@@ -76,23 +74,23 @@ fn report(name: &str, rounds: u32, run: impl Fn() -> (u64, u64)) {
 }
 
 fn one(model: &Arc<Model>, requests: u64) -> (u64, u64) {
-    let (mut drive, mut dice, mut now) = (MechanicalDrive::new(model), Dice(88_172_645_463_325_252), 0);
+    let (mut drive, mut rng, mut now) = (MechanicalDrive::new(model), Dice(88_172_645_463_325_252), 0);
     for _ in 0..requests {
-        now = drive.start(now, &dice.read(model.blocks())).done;
+        now = drive.start(now, &rng.read(model.blocks())).done;
     }
     (requests, black_box(now))
 }
 
 fn queued(model: &Arc<Model>, policy: QueuePolicy, depth: u32, requests: u64) -> (u64, u64) {
-    let (mut drive, mut dice, mut now) = (MechanicalDrive::new(model), Dice(88_172_645_463_325_252), 0);
+    let (mut drive, mut rng, mut now) = (MechanicalDrive::new(model), Dice(88_172_645_463_325_252), 0);
     let mut queue = DriveQueue::new(policy);
     for tag in 0..depth {
-        queue.push(&drive, dice.read(model.blocks()), tag);
+        queue.push(&drive, rng.read(model.blocks()), tag);
     }
     for _ in 0..requests {
         if let Some((io, tag)) = queue.next(now, &drive) {
             now = drive.start(now, &io).done;
-            queue.push(&drive, dice.read(model.blocks()), tag);
+            queue.push(&drive, rng.read(model.blocks()), tag);
         }
     }
     (requests, black_box(now))

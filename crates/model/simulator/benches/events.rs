@@ -1,11 +1,9 @@
-//! What an event costs, what a queueing simulation made of them costs, and
-//! what the analytic solvers cost.
+//! Cost of an event, of a queueing simulation made of events, and of the analytic solvers.
 //!
 //!     cargo bench -p diskwright-simulator --bench events
 //!
-//! With `--tiny`, and when `cargo test` runs it, it does a few only, to see
-//! that it works; then the numbers mean nothing. Each line is the least of
-//! several rounds: what else the machine does only adds.
+//! With `--tiny`, and when `cargo test` runs it, it runs a few only, to see that it works; then the numbers are
+//! meaningless. Each line is the minimum of several rounds: other load on the machine only adds time.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -49,7 +47,7 @@ fn main() {
     }
 }
 
-/// Least time of a round, ns for each of `count`.
+/// Shortest time of a round, ns for each of `count`.
 fn best(rounds: u32, count: usize, mut what: impl FnMut()) -> f64 {
     let round = |_| {
         let start = Instant::now();
@@ -59,33 +57,33 @@ fn best(rounds: u32, count: usize, mut what: impl FnMut()) -> f64 {
     (0..rounds).map(round).fold(f64::MAX, f64::min)
 }
 
-/// The hold model: each event taken adds one at a random time to come.
+/// The hold model: each event popped schedules one at a random time.
 fn hold(waiting: u32, count: usize) {
-    let (mut events, mut dice) = (Events::new(), Rng::new(1, 0));
-    (0..waiting).for_each(|i| events.schedule(dice.below(1 << 30), i));
+    let (mut events, mut rng) = (Events::new(), Rng::new(1, 0));
+    (0..waiting).for_each(|i| events.schedule(rng.below(1 << 30), i));
     for _ in 0..count {
         if let Some((_, what)) = events.take() {
-            events.after(dice.below(1 << 30), black_box(what));
+            events.after(rng.below(1 << 30), black_box(what));
         }
     }
 }
 
-/// Users who ask a RAID 5 of eight for 4 KB each, again and again: member I/Os.
-/// Drives are stations that need a random time, so that this is what arrays,
-/// events and queues cost, without a drive's mechanics.
+/// Users who repeatedly send requests of 4 KB to a RAID 5 of eight drives; returns the number of member I/Os. Drives
+/// are stations with a random service time, so that this is the cost of arrays, events and queues without a drive's
+/// mechanics.
 fn raid5(requests: usize, writes: f64) -> usize {
     let array = ArrayGeometry::new(&ArrayDescription::new(ArrayLevel::Raid5, 8, 1 << 27, 128)).expect("a valid array");
     let places = array.blocks() / 8;
     let (mut planner, mut plan, mut flights) =
         (Planner::new(array, ArrayPolicy::default()), MemberIoPlan::new(), ArrayFlights::new());
-    let (mut events, mut dice) = (Events::new(), Rng::new(6, 0));
+    let (mut events, mut rng) = (Events::new(), Rng::new(6, 0));
     let mut drives = vec![Station::new(1); 8];
     let (mut begun, mut ios, mut free) = (0, 0, 32);
     let mut send =
-        |io: &MemberIo, id, events: &mut Events<(u16, StationJob)>, drives: &mut [Station], dice: &mut Rng| {
-            // the lowest bit tells a write
+        |io: &MemberIo, id, events: &mut Events<(u16, StationJob)>, drives: &mut [Station], rng: &mut Rng| {
+            // the lowest bit marks a write
             let id = id * 2 + u32::from(io.write);
-            let job = StationJob { id, arrived: events.now(), service: 4_000_000 + dice.below(8_000_000) };
+            let job = StationJob { id, arrived: events.now(), service: 4_000_000 + rng.below(8_000_000) };
             ios += 1;
             if let Some(end) = drives[usize::from(io.member)].arrive(events.now(), job) {
                 events.schedule(end, (io.member, job));
@@ -93,11 +91,11 @@ fn raid5(requests: usize, writes: f64) -> usize {
         };
     loop {
         while free > 0 && begun < requests {
-            let request = ArrayRequest::read(dice.below(places) * 8, 8);
-            planner.plan(ArrayRequest { write: dice.chance(writes), ..request }, &mut plan);
+            let request = ArrayRequest::read(rng.below(places) * 8, 8);
+            planner.plan(ArrayRequest { write: rng.chance(writes), ..request }, &mut plan);
             let Some(id) = flights.begin(&mut plan) else { continue };
             for io in plan.reads.iter().chain(&plan.writes) {
-                send(io, id, &mut events, &mut drives, &mut dice);
+                send(io, id, &mut events, &mut drives, &mut rng);
             }
             (begun, free) = (begun + 1, free - 1);
         }
@@ -110,7 +108,7 @@ fn raid5(requests: usize, writes: f64) -> usize {
             ArrayProgress::Waiting => {}
             ArrayProgress::Send(after, _) => {
                 for io in after {
-                    send(io, id, &mut events, &mut drives, &mut dice);
+                    send(io, id, &mut events, &mut drives, &mut rng);
                 }
             }
             ArrayProgress::Done => free += 1,
@@ -119,14 +117,14 @@ fn raid5(requests: usize, writes: f64) -> usize {
 }
 
 fn queue(count: usize) {
-    let (mut events, mut dice, mut station) = (Events::new(), Rng::new(1, 0), Station::new(1));
+    let (mut events, mut rng, mut station) = (Events::new(), Rng::new(1, 0), Station::new(1));
     events.schedule(0, None);
     let mut done = 0;
     while done < count {
         match events.take() {
             Some((now, None)) => {
-                events.after(dice.exponential(1250.0) as u64, None);
-                let job = StationJob { id: 0, arrived: now, service: dice.exponential(1000.0) as u64 };
+                events.after(rng.exponential(1250.0) as u64, None);
+                let job = StationJob { id: 0, arrived: now, service: rng.exponential(1000.0) as u64 };
                 if let Some(end) = station.arrive(now, job) {
                     events.schedule(end, Some(job));
                 }

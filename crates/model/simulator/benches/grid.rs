@@ -1,12 +1,11 @@
-//! The grid of 500 systems: what the simulation says of them, how near the
-//! analysis comes, and what it costs.
+//! The grid of 500 systems: simulated results, accuracy of the analysis, and its cost.
 //!
 //!     cargo bench -p diskwright-simulator --bench grid                  solves all, against grid/grid.csv
 //!     cargo bench -p diskwright-simulator --bench grid -- --simulate    writes what belongs into grid/grid.csv
 //!     cargo bench -p diskwright-simulator --bench grid -- --others      simulates systems beside the grid
 //!
-//! Simulating takes all processors for some minutes. When `cargo test` runs it,
-//! it does a few only, to see that it works.
+//! Simulating takes all processors for some minutes. When `cargo test` runs it, it runs a few only, to see that it
+//! works.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -70,7 +69,7 @@ fn simulate(points: &[Point], devices: &[(String, DeviceModel)]) -> Vec<Row> {
     rows
 }
 
-/// A table of errors, and the worst of them.
+/// Prints a table of errors, and the worst of them.
 fn errors(rows: &[Row], devices: &[(String, DeviceModel)], worst: bool) {
     let mut found: Vec<(f64, f64, String, &Row)> = Vec::new();
     for row in rows {
@@ -98,14 +97,14 @@ fn errors(rows: &[Row], devices: &[(String, DeviceModel)], worst: bool) {
 
 fn table<'a>(name: &str, found: impl Iterator<Item = &'a (f64, f64, String, &'a Row)>) {
     let (mut throughput, mut response): (Vec<f64>, Vec<f64>) = found.map(|f| (f.0.abs(), f.1.abs())).unzip();
-    let mut told = String::new();
+    let mut columns = String::new();
     for errors in [&mut throughput, &mut response] {
         errors.sort_by(f64::total_cmp);
         let count = errors.len().max(1) as f64;
         let mean = errors.iter().sum::<f64>() / count;
         let within = errors.iter().filter(|error| **error <= 0.1).count() as f64 / count;
         let most = |share: f64| errors.get((share * (count - 1.0)) as usize).copied().unwrap_or(f64::NAN);
-        told += &format!(
+        columns += &format!(
             "  {:5.1} % {:5.1} % {:5.1} % {:6.1} %",
             mean * 100.0,
             most(0.9) * 100.0,
@@ -113,10 +112,10 @@ fn table<'a>(name: &str, found: impl Iterator<Item = &'a (f64, f64, String, &'a 
             within * 100.0
         );
     }
-    println!("{name:<10} {:>5} {told}", throughput.len());
+    println!("{name:<10} {:>5} {columns}", throughput.len());
 }
 
-/// What a solution costs, all of it, the drive's tables included.
+/// Prints the time of a complete solution, including the drive's tables.
 fn times(rows: &[Row], devices: &[(String, DeviceModel)], rounds: u32) {
     let systems: Vec<System> = rows.iter().map(|row| grid::system(&row.point, devices)).collect();
     let mut times: Vec<f64> = Vec::new();

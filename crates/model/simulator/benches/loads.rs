@@ -1,9 +1,9 @@
-//! What it costs to ask: loads by themselves, every request answered at once.
+//! Cost of generating requests: loads without a system, every request completed at once.
 //!
 //!     cargo bench -p diskwright-simulator --bench loads
 //!
-//! With `--tiny`, and when `cargo test` runs it, it does a few only, to see
-//! that it works; then the numbers mean nothing.
+//! With `--tiny`, and when `cargo test` runs it, it runs a few only, to see that it works; then the numbers are
+//! meaningless.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -55,7 +55,7 @@ fn loads() -> Vec<(&'static str, LoadSpec)> {
         ("Poisson arrivals, uniform 4 KB reads", LoadSpec::Open(OpenSpec::default())),
         ("NetBench, 32 clients", LoadSpec::Netbench(NetbenchSpec { clients: 32, ..NetbenchSpec::default() })),
         ("scans, 4 users of 4 threads", LoadSpec::Scan(ScanSpec { users: 4, degree: 4, ..ScanSpec::default() })),
-        // without checkpoints: their clock means nothing where every answer comes at once
+        // without checkpoints: their clock is meaningless where every request completes at once
         ("transactions, 32 users", LoadSpec::Oltp(OltpSpec { users: 32, checkpoint_s: 0.0, ..OltpSpec::default() })),
         // on 4 TB, where few of half a billion pages are dirty
         ("transactions on a very large database, 32 users", LoadSpec::Oltp(large)),
@@ -63,7 +63,7 @@ fn loads() -> Vec<(&'static str, LoadSpec)> {
     ]
 }
 
-/// Asks for so many requests, one answer at a time; ns for each.
+/// Generates requests, one completion at a time; ns for each.
 fn asked(spec: &LoadSpec, requests: u64) -> f64 {
     let blocks = match spec {
         LoadSpec::Oltp(oltp) if oltp.buffers >= 1 << 20 => 1 << 33,

@@ -1,10 +1,10 @@
-//! How many requests a second one core puts through a simulated SSD and a
-//! cloud volume: 4 KB anywhere, 64 at a time, by themselves.
+//! Requests per second of a simulated SSD and a cloud volume on one core: 4 KB at random positions, queue depth 64,
+//! without a system.
 //!
 //!     cargo bench -p diskwright-simulator --bench media [-- --drive ID]
 //!
-//! With `--tiny`, and when `cargo test` runs it, it does a few requests only,
-//! to see that it works; then the numbers mean nothing.
+//! With `--tiny`, and when `cargo test` runs it, it runs a few requests only, to see that it works; then the numbers
+//! are meaningless.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -18,7 +18,7 @@ use diskwright_simulator::catalogue;
 use diskwright_simulator::flash::FlashDevice;
 use diskwright_simulator::volume::CloudVolume;
 
-/// Requests under way.
+/// Requests in flight.
 const DEPTH: usize = 64;
 
 fn main() {
@@ -42,17 +42,17 @@ fn main() {
 }
 
 fn rate(device: &DeviceModel, writes: f64, requests: u64) -> f64 {
-    let mut dice = Rng::new(1, 0);
+    let mut rng = Rng::new(1, 0);
     let places = device.blocks() / 8;
     let started = Instant::now();
     let end = match device {
         DeviceModel::Flash(model) => {
             let mut flash = FlashDevice::new(model);
-            closed(&mut dice, places, writes, requests, |now, io| flash.submit(now, io))
+            closed(&mut rng, places, writes, requests, |now, io| flash.submit(now, io))
         }
         DeviceModel::Volume(spec) => {
             let mut volume = CloudVolume::new(spec, Rng::new(1, 1));
-            closed(&mut dice, places, writes, requests, |now, io| volume.submit(now, io))
+            closed(&mut rng, places, writes, requests, |now, io| volume.submit(now, io))
         }
         _ => panic!("an SSD or a cloud volume"),
     };
@@ -60,14 +60,13 @@ fn rate(device: &DeviceModel, writes: f64, requests: u64) -> f64 {
     requests as f64 / started.elapsed().as_secs_f64() / 1e6
 }
 
-/// A ring of requests: each place is used again when its last one is done, so
-/// that little is measured but the device.
-fn closed(dice: &mut Rng, places: u64, writes: f64, requests: u64, mut submit: impl FnMut(u64, &Io) -> u64) -> u64 {
+/// A ring of requests: each slot is reused when its last request is done, so that little but the device is measured.
+fn closed(rng: &mut Rng, places: u64, writes: f64, requests: u64, mut submit: impl FnMut(u64, &Io) -> u64) -> u64 {
     let mut done = [0u64; DEPTH];
     let mut now = 0;
     for index in 0..requests as usize {
         now = now.max(done[index % DEPTH]);
-        let io = Io { first: dice.below(places) * 8, blocks: 8, write: dice.chance(writes) };
+        let io = Io { first: rng.below(places) * 8, blocks: 8, write: rng.chance(writes) };
         done[index % DEPTH] = submit(now, &io);
     }
     now

@@ -1,5 +1,4 @@
-//! Random systems of six kinds: what the simulation says of them, and how near the
-//! analysis comes.
+//! Random systems of six kinds: simulated results, and the accuracy of the analysis.
 //!
 //!     cargo bench -p diskwright-simulator --bench mixed                          solves those of grid/mixed.csv
 //!     cargo bench -p diskwright-simulator --bench mixed -- --worst 10            and names the worst
@@ -7,8 +6,8 @@
 //!     cargo bench -p diskwright-simulator --bench mixed -- --against FILE        solves those of another file
 //!     cargo bench -p diskwright-simulator --bench mixed -- --simulate --seed 77 --count 500    writes such a file
 //!
-//! Simulating takes two processors for some minutes. When `cargo test` runs it,
-//! it does a few only, to see that it works.
+//! Simulating takes two processors for some minutes. When `cargo test` runs it, it runs a few only, to see that it
+//! works.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads a file and measures time")]
@@ -49,7 +48,7 @@ fn main() {
     judge(&systems, number("--worst", 0) as usize);
 }
 
-/// Simulates systems, and prints what came out in their order.
+/// Simulates systems, and prints the results in their order.
 fn simulate(seed: u64, count: usize) {
     let (next, lines) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = || {
@@ -89,7 +88,7 @@ fn one(seed: u64, number: usize) -> String {
     text
 }
 
-/// Tables of errors.
+/// Prints tables of errors.
 fn judge(systems: &[Vec<SimulatedWorkload>], worst: usize) {
     let mut found: Vec<(&str, usize, f64)> = Vec::new();
     let (mut refused, mut percentiles) = (BTreeMap::<String, usize>::new(), [Vec::new(), Vec::new()]);
@@ -125,7 +124,7 @@ fn judge(systems: &[Vec<SimulatedWorkload>], worst: usize) {
     found.iter().take(worst).for_each(|(kind, number, error)| println!("{error:8.3} {kind} {number}"));
 }
 
-/// All of one system: what it is, and what simulation and analysis say.
+/// Prints everything about a system: its description, and the results of simulation and analysis.
 fn show(rows: &[SimulatedWorkload]) {
     let system = mixed::system(rows[0].seed, rows[0].number);
     for group in &system.drives {

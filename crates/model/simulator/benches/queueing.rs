@@ -1,10 +1,9 @@
-//! Queueing truth through the whole engine: a table of mean responses beside
-//! their closed forms.
+//! Queueing theory through the complete engine: a table of mean responses beside their closed forms.
 //!
 //!     cargo bench -p diskwright-simulator --bench queueing
 //!
-//! With `--tiny`, and when `cargo test` runs it, it does one only, to see that
-//! it works. It says at its end whether every case is within 1 %.
+//! With `--tiny`, and when `cargo test` runs it, it runs one case only, to see that it works. It fails unless every
+//! case is within 1 %.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -15,7 +14,7 @@ use std::time::Instant;
 
 use truth::*;
 
-/// Half of the 95 % interval, share of the mean.
+/// Half-width of the 95 % interval, as a share of the mean.
 const HALF: f64 = 0.0025;
 
 fn main() {
@@ -44,7 +43,7 @@ fn main() {
     }
     let seconds = start.elapsed().as_secs_f64();
     println!("\n{requests} requests in {seconds:.1} s; the worst is {:.2} % off", worst * 1e2);
-    // approximate formulas are no truth
+    // approximate formulas are not exact references
     for case in if tiny { vec![] } else { vec![fork_many(4, 0.5), fork_many(8, 0.3), fork_many(8, 0.6)] } {
         let row = case.run(HALF);
         println!("{}: formula {:+.2} % off what is found", row.what, (row.truth_s / row.found.mean - 1.0) * 1e2);

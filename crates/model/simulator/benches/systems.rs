@@ -1,10 +1,9 @@
-//! How many requests a second one core puts through whole simulated systems.
+//! Requests per second of complete simulated systems on one core.
 //!
 //!     cargo bench -p diskwright-simulator --bench systems [-- --only PART-OF-A-NAME] [--seconds N]
 //!
-//! `--seconds` makes each line one run of so many simulated seconds, for counting instructions.
-//! With `--tiny`, and when `cargo test` runs it, it does a little only, to see
-//! that it works; then the numbers mean nothing.
+//! `--seconds` makes each line one run of that many simulated seconds, for counting instructions. With `--tiny`, and
+//! when `cargo test` runs it, it runs a little only, to see that it works; then the numbers are meaningless.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -26,8 +25,8 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
     let tiny = has("--tiny") || !has("--bench");
-    let told = arguments.iter().skip_while(|a| *a != "--seconds").nth(1).and_then(|n| n.parse().ok());
-    let (rounds, seconds) = match told {
+    let given_seconds = arguments.iter().skip_while(|a| *a != "--seconds").nth(1).and_then(|n| n.parse().ok());
+    let (rounds, seconds) = match given_seconds {
         Some(seconds) => (1, seconds),
         None if tiny => (1, 20),
         None => (5, 20_000),
@@ -54,7 +53,8 @@ fn main() {
             line(&name, rounds, seconds / 4, &raid5(&model, users, writes));
         }
     }
-    // what a transaction's requests cost beside plain ones at the same places: at most twice as much is the goal
+    // cost of a transaction's requests, compared with plain ones at the same positions: the goal is at most twice as
+    // much
     let large = catalogue::find("st4000nm0023").expect("in the catalogue").device().expect("possible");
     line("4 TB: 32 users, half of 8 KB writes", rounds, seconds, &large_disk(&large, plain(8192, 0.5)));
     line("4 TB: transactions of 32 users", rounds, seconds, &large_disk(&large, transactions()));
@@ -134,7 +134,7 @@ fn raid5(model: &Arc<Model>, users: u32, writes: f64) -> System {
     }
 }
 
-/// True where a line is wanted: all are, unless `--only` names a part of it.
+/// True if a line is selected: all are, unless `--only` names a part of it.
 fn wanted(name: &str) -> bool {
     let mut arguments = std::env::args().skip_while(|a| a != "--only").skip(1);
     arguments.next().is_none_or(|part| name.contains(&part))

@@ -1,10 +1,10 @@
-//! How far a simulated mean can be trusted: means of independent runs, or of
-//! long stretches of one run (batches), and Student's t over them.
+//! Precision of a simulated mean: means of independent runs, or of long stretches of one run (batches), and Student's
+//! t over them.
 
 use diskwright_statistics::distribution::student_limit;
 use diskwright_statistics::{BlockMean, ERROR, MeanVariance};
 
-/// Means of runs or batches, all of the same length.
+/// Means of runs or batches of equal length.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Means {
     count: u64,
@@ -12,30 +12,29 @@ pub struct Means {
     squares: f64,
 }
 
-/// A mean and the half of the interval around it that holds the true one 19
-/// times of 20. Infinite where there are fewer than two means.
+/// A mean and the half-width of its 95 % confidence interval. Infinite if there are fewer than two means.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// The mean.
     pub mean: f64,
-    /// Half of the interval.
+    /// Half of the interval's width.
     pub half: f64,
 }
 
 impl Interval {
-    /// Half of the interval as a share of the mean.
+    /// Returns the half-width as a share of the mean.
     pub fn relative(&self) -> f64 {
         self.half / self.mean.abs()
     }
 
-    /// Whether a value lies inside.
+    /// True if a value lies inside.
     pub fn holds(&self, value: f64) -> bool {
         (value - self.mean).abs() <= self.half
     }
 }
 
 impl Means {
-    /// None yet.
+    /// An empty set of means.
     pub fn new() -> Means {
         Means::default()
     }
@@ -48,13 +47,13 @@ impl Means {
         self.squares += off * (mean - self.mean);
     }
 
-    /// Means so far.
+    /// Number of means.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The interval. Neighbouring batches of one run must be long against the
-    /// time that a queue takes to forget, or it is too narrow.
+    /// Returns the confidence interval. Neighbouring batches of one run must be long relative to the correlation time
+    /// of the queue, or the interval is too narrow.
     pub fn interval(&self) -> Interval {
         let df = self.count.saturating_sub(1) as f64;
         if self.count < 2 {
@@ -66,31 +65,31 @@ impl Means {
     }
 }
 
-/// The mean of all requests of one run with its interval, from what stretches of equal length came to, in the
-/// order of time: responses added up, s, and their number, more than 0. A long queue lasts from one stretch into
-/// the next: what neighbours have in common makes the interval wider. `None` of fewer than two stretches.
+/// Returns the mean over all requests of one run with its confidence interval, from stretches of equal length in the
+/// order of time: sum of the responses, s, and their number, more than 0. A long queue lasts from one stretch into the
+/// next; this correlation widens the interval. `None` for fewer than two stretches.
 pub fn of_stretches(stretches: &[(f64, f64)]) -> Option<Interval> {
     if stretches.len() < 2 {
         return None;
     }
-    let block = |(index, (sum_s, count)): (usize, &(f64, f64))| BlockMean {
+    let to_block = |(index, (sum_s, count)): (usize, &(f64, f64))| BlockMean {
         at_s: index as f64,
         value: sum_s / count,
         weight: *count,
     };
-    let blocks: Vec<BlockMean> = stretches.iter().enumerate().map(block).collect();
+    let blocks: Vec<BlockMean> = stretches.iter().enumerate().map(to_block).collect();
     let MeanVariance { value, variance, df } = MeanVariance::of_blocks(&blocks);
     let half = if variance > 0.0 { student_limit(ERROR, df) * variance.sqrt() } else { 0.0 };
     Some(Interval { mean: value, half })
 }
 
-/// Runs repetitions, told their number, until the interval is within `share`
-/// of the mean, at least `least` and at most `most` of them.
-pub fn repeat(share: f64, least: u64, most: u64, mut run: impl FnMut(u64) -> f64) -> Interval {
+/// Repeats runs until the half-width is within `share` of the mean, at least `min_runs` and at most `max_runs`
+/// times. `run` receives the number of the repetition.
+pub fn repeat(share: f64, min_runs: u64, max_runs: u64, mut run: impl FnMut(u64) -> f64) -> Interval {
     let mut means = Means::new();
-    for number in 0..most {
+    for number in 0..max_runs {
         means.push(run(number));
-        if means.count() >= least && means.interval().relative() <= share {
+        if means.count() >= min_runs && means.interval().relative() <= share {
             break;
         }
     }
@@ -110,7 +109,7 @@ mod tests {
         means.push(9.0);
         assert_eq!(means.interval().half, f64::INFINITY);
         [10.0, 11.0].into_iter().for_each(|m| means.push(m));
-        // deviation 1, three values: t(0.975, 2) = 4.303
+        // standard deviation 1, three values: t(0.975, 2) = 4.303
         let Interval { mean, half } = means.interval();
         assert!(mean == 10.0 && (half - 4.303 / 3f64.sqrt()).abs() < 1e-3, "{half}");
         assert!(means.interval().holds(12.0) && !means.interval().holds(13.0));
@@ -118,19 +117,19 @@ mod tests {
 
     #[test]
     fn nineteen_of_twenty_intervals_hold_the_truth() {
-        let mut dice = Rng::new(4, 0);
-        let mut held = 0;
+        let mut rng = Rng::new(4, 0);
+        let mut contained = 0;
         for _ in 0..4000 {
             let mut means = Means::new();
-            (0..10).for_each(|_| means.push(5.0 + dice.normal()));
-            held += u32::from(means.interval().holds(5.0));
+            (0..10).for_each(|_| means.push(5.0 + rng.normal()));
+            contained += u32::from(means.interval().holds(5.0));
         }
-        assert!((3740..=3860).contains(&held), "{held} of 4000");
+        assert!((3740..=3860).contains(&contained), "{contained} of 4000");
     }
 
     #[test]
     fn stretches_count_by_their_requests() {
-        // 10 requests of 1 s, then 30 of 5 s, in turns: the mean of all is 4 s, that of the stretches 3 s
+        // 10 requests of 1 s, then 30 of 5 s, alternating: the mean of all is 4 s, that of the stretches 3 s
         let stretches: Vec<(f64, f64)> =
             (0..16).map(|index| if index % 2 == 0 { (10.0, 10.0) } else { (150.0, 30.0) }).collect();
         let found = of_stretches(&stretches).expect("several");
@@ -141,29 +140,29 @@ mod tests {
 
     #[test]
     fn stretches_that_depend_on_their_neighbours_are_trusted_less() {
-        let mut dice = Rng::new(4, 2);
-        let (mut held, mut naive) = (0, 0);
+        let mut rng = Rng::new(4, 2);
+        let (mut contained, mut naive) = (0, 0);
         for _ in 0..1000 {
-            // 30 stretches of a queue that keeps nine tenths of what it was
+            // 30 stretches of a queue with an autocorrelation of 0.9
             let (mut off, mut means, mut stretches) = (0.0, Means::new(), Vec::new());
             for index in 0..60 {
-                off = 0.9 * off + dice.normal();
+                off = 0.9 * off + rng.normal();
                 if index >= 30 {
                     means.push(50.0 + off);
                     stretches.push(((50.0 + off) * 100.0, 100.0));
                 }
             }
-            held += u32::from(of_stretches(&stretches).is_some_and(|interval| interval.holds(50.0)));
+            contained += u32::from(of_stretches(&stretches).is_some_and(|interval| interval.holds(50.0)));
             naive += u32::from(means.interval().holds(50.0));
         }
         assert!(naive < 600, "as if they were independent, {naive} of 1000");
-        assert!(held > 800, "{held} of 1000");
+        assert!(contained > 800, "{contained} of 1000");
     }
 
     #[test]
     fn repetitions_end_when_they_are_sure_or_at_most() {
-        let mut dice = Rng::new(4, 1);
-        let interval = repeat(0.01, 5, 10_000, |_| 1.0 + 0.1 * dice.normal());
+        let mut rng = Rng::new(4, 1);
+        let interval = repeat(0.01, 5, 10_000, |_| 1.0 + 0.1 * rng.normal());
         assert!(interval.relative() <= 0.01 && (interval.mean - 1.0).abs() < 0.02);
         let mut runs = 0;
         repeat(0.0, 2, 7, |number| {

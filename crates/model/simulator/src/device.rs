@@ -1,4 +1,4 @@
-//! Whatever requests end at: one of the kinds of devices that are simulated.
+//! The end point of all requests: one of the kinds of devices that are simulated.
 
 use std::sync::Arc;
 
@@ -8,37 +8,37 @@ use crate::io::{BLOCK_BYTES, transfer_time};
 use crate::spread::ServiceTimeDistribution;
 use crate::volume::VolumeSpec;
 
-/// A device, as far as it never changes; those of one kind share it.
+/// The unchanging part of a device; devices of one kind share it.
 #[derive(Clone, Debug)]
 pub enum DeviceModel {
-    /// A mechanical drive. It holds up to [`drive::Model::slots`] requests and serves one of them
-    /// at a time, in the order of [`drive::Model::policy`].
+    /// A mechanical drive. It holds up to [`drive::Model::slots`] requests and serves one of them at a time, in the
+    /// order of [`drive::Model::policy`].
     Mechanical(Arc<drive::Model>),
     /// An SSD.
     Flash(Arc<FlashModel>),
     /// A cloud volume.
     Volume(Arc<VolumeSpec>),
-    /// Servers with a time of service and nothing else, for queueing truth.
+    /// Servers with a service time and nothing else, to be compared with queueing theory.
     Plain(Arc<PlainSpec>),
 }
 
-/// So many equal servers with one queue.
+/// A number of equal servers with one queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlainSpec {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Blocks of 512 bytes that it holds.
+    /// Capacity in blocks of 512 bytes.
     pub blocks: u64,
-    /// Servers.
+    /// Number of servers.
     pub servers: u32,
-    /// Time of a request, whatever it is.
+    /// Service time of a request of any kind.
     pub service: ServiceTimeDistribution,
-    /// Bytes a second of each server, on top of that time; infinite where size does not matter.
+    /// Transfer rate of each server, bytes/s, in addition to that time; infinite if size does not matter.
     pub bytes_per_s: f64,
 }
 
 impl DeviceModel {
-    /// What it is called.
+    /// Its name.
     pub fn name(&self) -> &str {
         match self {
             DeviceModel::Mechanical(model) => model.name(),
@@ -48,8 +48,8 @@ impl DeviceModel {
         }
     }
 
-    /// The same on a channel of so many bytes a second: a mechanical drive sends its blocks no faster than
-    /// the slower one of the channel and its own interface.
+    /// Returns the same device on a channel with this rate, bytes/s: a mechanical drive sends its blocks at the slower
+    /// rate of the channel and its own interface.
     pub fn on_channel(&self, rate: Option<u64>) -> DeviceModel {
         let block = rate.map_or(0, |rate| transfer_time(BLOCK_BYTES, rate.max(1)));
         match self {
@@ -60,7 +60,7 @@ impl DeviceModel {
         }
     }
 
-    /// Blocks of 512 bytes that it holds.
+    /// Capacity in blocks of 512 bytes.
     pub fn blocks(&self) -> u64 {
         match self {
             DeviceModel::Mechanical(model) => model.blocks(),
@@ -70,7 +70,7 @@ impl DeviceModel {
         }
     }
 
-    /// Requests that it takes before the others wait outside.
+    /// Requests that it accepts before further ones wait outside.
     pub fn slots(&self) -> u32 {
         match self {
             DeviceModel::Mechanical(model) => model.slots(),

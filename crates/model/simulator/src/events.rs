@@ -1,9 +1,9 @@
-//! Events to come, in the order of their time; of one moment, in the order in
-//! which they were added. So a run is the same however the heap is laid out.
+//! Future events in the order of time; at equal times, in the order of insertion. So a run is reproducible whatever the
+//! layout of the heap.
 
 use crate::Ns;
 
-/// Children of a node. Four to a node halve the depth, and they lie side by side.
+/// Children of a node. Four per node halve the depth, and they lie next to each other in memory.
 const WIDTH: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ struct EventEntry<T> {
 impl<T> EventEntry<T> {
     #[inline]
     fn before(&self, other: &EventEntry<T>) -> bool {
-        // one comparison of 128 bits, without a branch on equal times
+        // a single comparison of 128 bits, without a branch on equal times
         self.key() < other.key()
     }
 
@@ -26,16 +26,15 @@ impl<T> EventEntry<T> {
     }
 }
 
-/// A queue of events. `what` should be small (a number of a component and what
-/// it awaits). Memory is that of the most events that ever waited at once.
+/// A priority queue of events: a 4-ary heap. Payloads should be small (the number of a component and the kind of
+/// event). Memory is that of the largest number of events that ever waited at once.
 ///
-/// The usual step of a simulation takes an event and adds its consequence, so
-/// that the place of the taken one is kept free for it: one way through the
-/// heap instead of two.
+/// A simulation step typically pops an event and schedules a follow-up, so the root is left vacant after a pop and
+/// filled by the next event: one pass through the heap instead of two.
 #[derive(Clone, Debug)]
 pub struct Events<T> {
     heap: Vec<EventEntry<T>>,
-    /// The first entry was taken, and nothing has filled its place.
+    /// The root was popped, and nothing has filled its place.
     vacant: bool,
     sequence: u64,
     now: Ns,
@@ -48,34 +47,34 @@ impl<T: Copy> Default for Events<T> {
 }
 
 impl<T: Copy> Events<T> {
-    /// An empty queue at moment 0.
+    /// An empty queue at time 0.
     pub fn new() -> Events<T> {
         Events { heap: Vec::new(), vacant: false, sequence: 0, now: 0 }
     }
 
-    /// The moment of the event taken last.
+    /// Time of the last event popped.
     #[inline]
     pub fn now(&self) -> Ns {
         self.now
     }
 
-    /// Events that wait.
+    /// Number of waiting events.
     pub fn len(&self) -> usize {
         self.heap.len() - usize::from(self.vacant)
     }
 
-    /// True when none waits.
+    /// True if no event waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The moment of the next event.
+    /// Time of the next event.
     pub fn next_at(&self) -> Option<Ns> {
         let first = usize::from(self.vacant);
         self.heap.iter().skip(first).take(WIDTH).map(|entry| entry.time).min()
     }
 
-    /// Adds an event. A moment that is past is taken as now: time never goes back.
+    /// Schedules an event. A past time is taken as now: time never goes back.
     #[inline]
     pub fn schedule(&mut self, time: Ns, what: T) {
         let entry = EventEntry { time: time.max(self.now), sequence: self.sequence, what };
@@ -89,13 +88,13 @@ impl<T: Copy> Events<T> {
         }
     }
 
-    /// Adds an event some time from now.
+    /// Schedules an event `delay` from now.
     #[inline]
-    pub fn after(&mut self, wait: Ns, what: T) {
-        self.schedule(self.now.saturating_add(wait), what);
+    pub fn after(&mut self, delay: Ns, what: T) {
+        self.schedule(self.now.saturating_add(delay), what);
     }
 
-    /// Takes the next event; its moment is now.
+    /// Removes and returns the next event; its time becomes now.
     #[inline]
     pub fn take(&mut self) -> Option<(Ns, T)> {
         if self.vacant {
@@ -112,60 +111,61 @@ impl<T: Copy> Events<T> {
         Some((first.time, first.what))
     }
 
-    /// Time goes on to a moment before the next event.
+    /// Advances time to `until`, but not past the next event.
     pub fn wait(&mut self, until: Ns) {
         self.now = self.now.max(until.min(self.next_at().unwrap_or(until)));
         debug_assert!(self.next_at().is_none_or(|next| self.now <= next), "no event is passed over");
     }
 
-    /// Forgets all events and starts again at moment 0; keeps the memory.
+    /// Removes all events and restarts at time 0; keeps the memory.
     pub fn clear(&mut self) {
         self.heap.clear();
         (self.vacant, self.sequence, self.now) = (false, 0, 0);
     }
 
-    /// Puts `entry` at `place` or above, moving down what comes after it.
+    /// Puts `entry` at `index` or above, moving later entries down.
     #[inline]
-    fn rise(&mut self, mut place: usize, entry: EventEntry<T>) {
-        while place > 0 {
-            let parent = (place - 1) / WIDTH;
+    fn rise(&mut self, mut index: usize, entry: EventEntry<T>) {
+        while index > 0 {
+            let parent = (index - 1) / WIDTH;
             if !entry.before(&self.heap[parent]) {
                 break;
             }
-            self.heap[place] = self.heap[parent];
-            place = parent;
+            self.heap[index] = self.heap[parent];
+            index = parent;
         }
-        self.heap[place] = entry;
+        self.heap[index] = entry;
     }
 
-    /// Puts `entry` at the top or below, moving up what comes before it.
+    /// Puts `entry` at the root or below, moving earlier entries up.
     #[inline]
     fn sink(&mut self, entry: EventEntry<T>) {
-        let (heap, mut place) = (&mut self.heap[..], 0);
+        let (heap, mut index) = (&mut self.heap[..], 0);
         loop {
-            let children = place * WIDTH + 1;
-            let least = match heap.get(children..children + WIDTH) {
-                // the least of four by selection: which it is cannot be foreseen, so branches would cost
+            let children = index * WIDTH + 1;
+            let first = match heap.get(children..children + WIDTH) {
+                // the earliest of four by selection: the outcome is unpredictable, so branches would be slow
                 Some([a, b, c, d]) => {
                     let (ab, ab_key) = earlier((0, a.key()), (1, b.key()));
                     let (cd, cd_key) = earlier((2, c.key()), (3, d.key()));
                     children + earlier((ab, ab_key), (cd, cd_key)).0
                 }
                 _ => match (children..heap.len()).min_by_key(|child| heap[*child].key()) {
-                    Some(least) => least,
+                    Some(first) => first,
                     None => break,
                 },
             };
-            if !heap[least].before(&entry) {
+            if !heap[first].before(&entry) {
                 break;
             }
-            heap[place] = heap[least];
-            place = least;
+            heap[index] = heap[first];
+            index = first;
         }
-        heap[place] = entry;
+        heap[index] = entry;
     }
 }
 
+/// Returns the index and key of the earlier of two entries, without a branch.
 #[inline]
 fn earlier(one: (usize, u128), other: (usize, u128)) -> (usize, u128) {
     let later = other.1 < one.1;
@@ -181,8 +181,8 @@ mod tests {
     #[test]
     fn events_come_in_the_order_of_time_then_of_adding() {
         let mut events = Events::new();
-        for (time, what) in [(30, 'a'), (10, 'b'), (30, 'c'), (20, 'd'), (10, 'e')] {
-            events.schedule(time, what);
+        for (time, payload) in [(30, 'a'), (10, 'b'), (30, 'c'), (20, 'd'), (10, 'e')] {
+            events.schedule(time, payload);
         }
         let taken: Vec<(Ns, char)> = std::iter::from_fn(|| events.take()).collect();
         assert_eq!(taken, [(10, 'b'), (10, 'e'), (20, 'd'), (30, 'a'), (30, 'c')]);
@@ -191,16 +191,16 @@ mod tests {
 
     #[test]
     fn the_heap_agrees_with_sorting() {
-        let mut dice = Rng::new(1, 1);
+        let mut rng = Rng::new(1, 1);
         let (mut events, mut sorted) = (Events::new(), Vec::new());
         for round in 0..3000u64 {
-            for _ in 0..dice.below(4) {
-                // few moments, so that many are equal
-                let time = events.now() + dice.below(8);
+            for _ in 0..rng.below(4) {
+                // few different times, so that many are equal
+                let time = events.now() + rng.below(8);
                 events.schedule(time, sorted.len());
                 sorted.push((time, sorted.len(), false));
             }
-            if dice.chance(0.6) || round > 2900 {
+            if rng.chance(0.6) || round > 2900 {
                 let next = sorted.iter().filter(|e| !e.2).min().copied();
                 assert_eq!(events.take(), next.map(|(time, what, _)| (time, what)));
                 if let Some((_, what, _)) = next {

@@ -1,16 +1,16 @@
-//! What is asked of a drive, an array or a volume in the simulation.
+//! Requests to a drive, an array or a volume.
 
-/// Size of a block, bytes: drives of this family are addressed in 512.
+/// Size of a block, bytes: everything here is addressed in units of 512 bytes.
 pub use diskwright_base::units::BLOCK_BYTES;
 
 use crate::Ns;
 
-/// One request: `blocks` blocks of 512 bytes from `first` on.
+/// A request for `blocks` blocks of 512 bytes, starting at `first`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Io {
     /// First block.
     pub first: u64,
-    /// How many blocks; at least one.
+    /// Number of blocks; 0 only for requests without data.
     pub blocks: u32,
     /// True for a write.
     pub write: bool,
@@ -33,8 +33,9 @@ impl Io {
     }
 }
 
-/// Time of bytes at a rate of bytes a second, to the nearest ns; 0 is no limit. The time of a single byte is never
-/// rounded: at 150 GB/s it is 6.67 ps, and whole picoseconds would be 11 % too fast.
+/// Transfer time of `bytes` at a rate in bytes/s, to the nearest ns; rate 0 is no limit. Computed over all bytes at
+/// once, since the time of a single byte would be rounded: at 150 GB/s it is 6.67 ps, and whole picoseconds would be 11
+/// % too fast.
 pub(crate) fn transfer_time(bytes: u64, rate: u64) -> Ns {
     if rate == 0 {
         return 0;

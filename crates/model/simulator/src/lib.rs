@@ -1,7 +1,6 @@
-//! The simulator: predicts what a disk subsystem does under a load.
+//! The simulator: predicts the performance of a disk subsystem under a load.
 //!
-//! Everything here is pure: virtual time in integer nanoseconds ([`Ns`]), one
-//! seed, no clock and no files.
+//! Everything here is pure: virtual time in integer nanoseconds ([`Ns`]), one seed, no clock and no files.
 
 pub mod analytic;
 pub mod array;
@@ -27,10 +26,10 @@ pub mod text;
 pub mod theory;
 pub mod volume;
 
-/// A moment or a length of virtual time, nanoseconds.
+/// A point in virtual time or a duration, nanoseconds.
 pub type Ns = u64;
 
-// what those who use the crate begin with
+// the types that users of the crate start with
 pub use array::ArrayLevel;
 pub use device::DeviceModel;
 pub use io::{BLOCK_BYTES, Io};

@@ -1,9 +1,7 @@
-//! Replays a measured trace on a drive, and says how far its distribution of
-//! response times is from the measured one.
+//! Replays a measured trace on a drive and compares the distributions of predicted and measured response times.
 //!
-//! A trace of this kind is closed at depth one: each request was issued when
-//! the one before it was done and a pause had passed. The replay keeps the
-//! pauses, not the moments.
+//! A trace of this kind is closed at queue depth 1: each request was issued when the previous one was done and a pause
+//! had passed. The replay keeps the pauses, not the issue times.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,22 +13,22 @@ use crate::io::Io;
 /// A measured request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayRequest {
-    /// What was asked.
+    /// The requested I/O.
     pub io: Io,
-    /// How long it took.
+    /// Measured response time.
     pub response: Ns,
-    /// From its end to the next request.
+    /// Time from its completion to the next request.
     pub pause: Ns,
 }
 
-/// Sums of one sort of requests, seconds.
+/// Sums over one kind of requests, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ReplaySums {
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
-    /// Measured responses, added up.
+    /// Sum of the measured response times.
     pub measured_s: f64,
-    /// Predicted ones.
+    /// Sum of the predicted response times.
     pub predicted_s: f64,
 }
 
@@ -42,37 +40,37 @@ impl ReplaySums {
     }
 }
 
-/// Where the predicted time went, seconds added up.
+/// Components of the predicted time, sums in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TimeBreakdown {
-    /// Waiting for what the drive did on its own.
+    /// Waiting for the drive's background work.
     pub waiting_s: f64,
-    /// The drive's processor.
+    /// Command overhead of the drive's processor.
     pub overhead_s: f64,
-    /// Arm and head switches.
+    /// Seeks and head switches.
     pub seek_s: f64,
-    /// Rotation.
+    /// Rotational latency.
     pub rotation_s: f64,
-    /// Sectors under the head.
+    /// Media transfer.
     pub media_s: f64,
-    /// The channel, where nothing hid it.
+    /// Channel transfer, where nothing hid it.
     pub channel_s: f64,
 }
 
-/// What a replay found.
+/// Result of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct Replay {
-    /// Measured responses, in the order of the trace.
+    /// Measured response times, in the order of the trace.
     pub measured: Vec<Ns>,
-    /// Predicted ones.
+    /// Predicted response times, in the same order.
     pub predicted: Vec<Ns>,
     /// Reads.
     pub reads: ReplaySums,
     /// Writes.
     pub writes: ReplaySums,
-    /// By what the model's cache made of them, in the order of [`Hit::ALL`].
+    /// By cache result in the model, in the order of [`Hit::ALL`].
     pub by_hit: [ReplaySums; 4],
-    /// Where the time went.
+    /// Components of the predicted time.
     pub spent: TimeBreakdown,
 }
 
@@ -81,7 +79,7 @@ fn seconds(time: Ns) -> f64 {
 }
 
 impl Replay {
-    /// Replays requests on a drive at rest.
+    /// Replays requests on an idle drive.
     pub fn run(model: &Arc<Model>, requests: impl IntoIterator<Item = ReplayRequest>) -> Replay {
         let mut drive = MechanicalDrive::new(model);
         let mut replay = Replay::default();
@@ -109,17 +107,17 @@ impl Replay {
         spent.channel_s += seconds(service.channel);
     }
 
-    /// Mean of the measured responses, seconds; none without requests.
+    /// Mean of the measured response times, seconds; `None` without requests.
     pub fn measured_mean_s(&self) -> Option<f64> {
         mean(&self.measured)
     }
 
-    /// Mean of the predicted ones, seconds.
+    /// Mean of the predicted response times, seconds.
     pub fn predicted_mean_s(&self) -> Option<f64> {
         mean(&self.predicted)
     }
 
-    /// How far the two distributions are apart, seconds.
+    /// Distance of the two distributions, seconds.
     pub fn demerit_s(&self) -> Option<f64> {
         demerit_s(&self.measured, &self.predicted)
     }
@@ -130,16 +128,13 @@ fn mean(times: &[Ns]) -> Option<f64> {
     (!times.is_empty()).then(|| sum / times.len() as f64 / 1e9)
 }
 
-/// Hits that are wanted before a time is taken from them.
+/// Cache hits needed to derive a block time.
 const HITS: usize = 20;
 
-/// The time of a block on the channel of the machine that was measured, of
-/// reads and of writes, nanoseconds: for traces whose drive does not tell it.
-/// It is taken from requests that the drive's cache answered, which wait for
-/// nothing else but the drive's processor: by how much those with more blocks
-/// took longer. `model` is the drive with a channel that takes no time.
-/// Writes without such requests are taken as fast as reads; none with fewer
-/// than twenty such reads.
+/// Estimates the transfer time of a block on the channel of the measured machine, for reads and for writes,
+/// nanoseconds, where the drive's specification lacks it. It uses requests served by the drive's cache, which wait for
+/// nothing but the drive's processor: the extra time per extra block. `model` is the drive with a channel that takes no
+/// time. Writes without such requests are assumed to be as fast as reads; `None` with fewer than twenty such reads.
 pub fn block_time(model: &Arc<Model>, requests: &[ReplayRequest]) -> Option<(Ns, Ns)> {
     let mut drive = MechanicalDrive::new(model);
     let mut found: [BTreeMap<u32, Vec<Ns>>; 2] = Default::default();
@@ -157,9 +152,8 @@ pub fn block_time(model: &Arc<Model>, requests: &[ReplayRequest]) -> Option<(Ns,
     reads.map(|read| (read, writes.unwrap_or(read)))
 }
 
-/// The slope through the medians of what requests of each size took, by least squares with the
-/// requests as weights: what all of them take besides is not the channel's. Of one size
-/// alone, all that they took.
+/// Fits a slope through the median times of each request size by least squares, weighted with the number of requests:
+/// the constant part is not the channel's. With a single size, the whole time counts.
 fn slope(found: BTreeMap<u32, Vec<Ns>>) -> Option<Ns> {
     let all: usize = found.values().map(Vec::len).sum();
     if all < HITS {
@@ -179,11 +173,10 @@ fn slope(found: BTreeMap<u32, Vec<Ns>>) -> Option<Ns> {
     Some(slope.max(0.0).round() as Ns)
 }
 
-/// The demerit figure of Ruemmler and Wilkes, "An introduction to disk drive
-/// modeling" (IEEE Computer, March 1994): the root mean square of the
-/// horizontal distance between two cumulative distributions, seconds. With as
-/// many requests in both that is the distance between the sorted times, one by
-/// one. None without requests, or with different numbers of them.
+/// The demerit figure of Ruemmler and Wilkes, "An introduction to disk drive modeling" (IEEE Computer, March 1994): the
+/// root mean square of the horizontal distance between two cumulative distributions, seconds. With equal numbers of
+/// requests that is the distance between the sorted times, one by one. `None` without requests, or with different
+/// numbers of them.
 pub fn demerit_s(measured: &[Ns], predicted: &[Ns]) -> Option<f64> {
     if measured.is_empty() || measured.len() != predicted.len() {
         return None;

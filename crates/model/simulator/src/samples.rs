@@ -1,11 +1,9 @@
-//! What a simulation does, in the vocabulary of every other source of samples:
-//! a simulated server can be recorded, shown and diagnosed like a real one.
+//! Samples of a simulation in the vocabulary of every other source: a simulated server can be recorded, shown and
+//! diagnosed like a real one.
 //!
-//! Each interval is one tick. Drives and arrays are `physical_disk`s, an array
-//! standing on its members, so that what members do is seen even where a
-//! controller would hide it. Requests that wait for a processor, a bus or a
-//! controller have not reached the disk and are not in its queue; waiting for
-//! the channel is, as on a real host.
+//! Each interval is one tick. Drives and arrays are `physical_disk`s, an array standing on its members, so that the
+//! members' activity is visible even where a controller would hide it. Requests that wait for a processor, a bus or a
+//! controller have not reached the disk and are not in its queue; waiting for the channel counts, as on a real host.
 
 use std::sync::Arc;
 
@@ -20,37 +18,37 @@ use crate::run::{ArrayReport, Component, ComponentKind, Counts, SimulationReport
 use crate::station::StationTotals;
 use crate::system::{System, WorkloadTarget};
 
-/// 2000-01-01 00:00 UTC, nanoseconds since 1970: when simulated time begins.
-/// Samples bear no clock's time, so that one seed always gives one log.
+/// Start of simulated time: 2000-01-01 00:00 UTC, in nanoseconds since 1970. Samples carry no wall-clock time, so that
+/// one seed always gives the same log.
 pub const EPOCH_NS: i64 = 946_684_800_000_000_000;
 
 const NS: f64 = 1e-9;
 
-/// Turns reports of intervals into rows of a frame.
+/// Converts interval reports to rows of samples.
 #[derive(Debug)]
 pub struct SampleRows {
     schema: Arc<Schema>,
-    /// Distributions of latency, where they are wanted, and the series that are always there.
+    /// Latency distributions, if they are wanted, and the series that are always present.
     latency: Option<(LatencyTable, Vec<Series>)>,
-    /// Moment 0 of virtual time, ns since 1970.
+    /// Time 0 of virtual time, ns since 1970.
     epoch_ns: i64,
     topology: Topology,
-    /// Rates of the channels, bytes/s, where they have one.
+    /// Rates of the channels, bytes/s, if they are limited.
     link_rates: Vec<Option<u64>>,
     processors: u32,
     other_interrupts_per_s: f64,
-    /// Processor time of one of them, ns.
+    /// Processor time of an interrupt, ns.
     interrupt: crate::Ns,
 }
 
 impl SampleRows {
-    /// For a system, in simulated time: [`EPOCH_NS`].
+    /// Rows for a system in simulated time: [`EPOCH_NS`].
     pub fn new(system: &System) -> SampleRows {
         SampleRows::since(system, EPOCH_NS)
     }
 
-    /// For a system whose moment 0 is at `epoch_ns`, nanoseconds since 1970: where it runs against a
-    /// clock, the clock's time of its moment 0.
+    /// Rows for a system whose time 0 is `epoch_ns`, nanoseconds since 1970: for a system that runs in real time, the
+    /// wall clock at its time 0.
     pub fn since(system: &System, epoch_ns: i64) -> SampleRows {
         let schema = Schema::new(series(system));
         SampleRows {
@@ -65,38 +63,38 @@ impl SampleRows {
         }
     }
 
-    /// Adds distributions of latency by disk and operation, as a trace of a real machine has them. Their columns come
-    /// with the first requests that need them, so that the schema is that of the last row.
+    /// Adds latency distributions by disk and operation, as in a trace of a real machine. Their columns are added with
+    /// the first requests that need them, so that the schema is that of the last row.
     pub fn with_latency(mut self) -> SampleRows {
         self.latency = Some((LatencyTable::default(), self.schema.series.clone()));
         self
     }
 
-    /// The columns of the last row.
+    /// Columns of the last row.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// How drives, arrays and channels stand on each other.
+    /// Topology of drives, arrays and channels.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// The tick of an interval; `row` gets a cell for each column.
+    /// Fills `row` with a cell for each column and returns the tick of the interval.
     pub fn row(&mut self, report: &SimulationReport, row: &mut Vec<f64>) -> Tick {
         row.clear();
         self.processor(report, row);
-        let of = |kind: ComponentKind| report.components.iter().filter(move |component| component.kind == kind);
-        for drive in of(ComponentKind::Drive) {
+        let of_kind = |kind: ComponentKind| report.components.iter().filter(move |component| component.kind == kind);
+        for drive in of_kind(ComponentKind::Drive) {
             disk(&drive.totals, &drive.counts, row);
             row.extend([drive.utilisation(), drive.counts.flushes as f64, drive.counts.flush_ns as f64 * NS]);
         }
         report.arrays.iter().for_each(|array| disk(&array.totals, &array.counts, row));
-        for (channel, rate) in of(ComponentKind::Channel).zip(&self.link_rates) {
+        for (channel, rate) in of_kind(ComponentKind::Channel).zip(&self.link_rates) {
             let moved = channel.counts.bytes() as f64;
             row.extend([channel.utilisation(), per_s(moved, &channel.totals), rate.map_or(f64::NAN, |r| r as f64)]);
         }
-        for controller in of(ComponentKind::Controller) {
+        for controller in of_kind(ComponentKind::Controller) {
             row.extend(busiest(report, controller));
         }
         report.arrays.iter().for_each(|array| row.extend(health(array)));
@@ -117,20 +115,20 @@ impl SampleRows {
         }
     }
 
-    /// Processors and interrupts, in the order of [`MACHINE`].
+    /// Pushes the cells of processors and interrupts, in the order of [`MACHINE`].
     fn processor(&self, report: &SimulationReport, row: &mut Vec<f64>) {
         let elapsed_s = report.elapsed_s();
         let all_s = elapsed_s * f64::from(self.processors);
         let station = report.components.iter().find(|component| component.kind == ComponentKind::Processor);
         let others = self.other_interrupts_per_s * elapsed_s;
-        // those that come anyway are reckoned, not simulated: they keep nobody waiting
+        // other interrupts are calculated, not simulated: they delay no request
         let others_s = others * self.interrupt as f64 * NS;
         let busy_s = station.map_or(f64::NAN, |processor| processor.totals.service_ns as f64 * NS + others_s);
-        // a server that is at work for longer than an interval is counted in it, not when it began
+        // a service that lasts longer than an interval is counted in full when it begins: cap it
         let busy_s = busy_s.min(all_s);
         let interrupts_s = (report.interrupt_ns * NS).min(busy_s);
         let queue = station.map_or(f64::NAN, |processor| processor.totals.queue());
-        // programs are counted when they ask for their time, which may end in the next interval
+        // program time is counted when it is requested, and may end in the next interval
         let programs_s = (report.compute_ns * NS).min(busy_s - interrupts_s);
         row.extend([
             programs_s,
@@ -151,8 +149,7 @@ impl SampleRows {
     }
 }
 
-/// Counters of the machine: `(counter, instance)`. Of the sorts of processor
-/// time that are 0 there is none in a simulated host.
+/// Counters of the host: `(counter, instance)`. Kinds of processor time that are 0 do not occur in a simulated host.
 const MACHINE: [(&str, &str); 14] = [
     ("processor.user_s", "_total"),
     ("processor.system_s", "_total"),
@@ -181,12 +178,13 @@ const DISK: [&str; 8] = [
     "physical_disk.busy_time_s",
     "physical_disk.weighted_time_s",
 ];
-/// Of a drive besides: an array has no parts of its own that could be full, and passes flushes on.
+/// Counters of drives only: arrays have no resources of their own to be utilized, and pass flushes on.
 const OF_DRIVES: [&str; 3] = ["physical_disk.utilisation", "physical_disk.flushes", "physical_disk.flush_time_s"];
 const CHANNEL: [&str; 3] = ["channel.busy", "channel.bytes_per_s", "channel.link_bytes_per_s"];
 const CONTROLLER: [&str; 2] = ["controller.busy", "controller.bytes_per_s"];
 const ARRAY: [&str; 5] = ["array.members", "array.failed", "array.degraded", "array.background", "array.sync_bytes"];
 
+/// Lists the columns of a system.
 fn series(system: &System) -> Vec<Series> {
     let one = |counter: &str, instance: &str| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 };
     let mut series: Vec<Series> = MACHINE.iter().map(|(counter, instance)| one(counter, instance)).collect();
@@ -210,7 +208,7 @@ fn series(system: &System) -> Vec<Series> {
     series
 }
 
-/// The cells of a disk.
+/// Pushes the cells of a disk.
 fn disk(totals: &StationTotals, counts: &Counts, row: &mut Vec<f64>) {
     row.extend([
         counts.reads as f64,
@@ -228,8 +226,8 @@ fn per_s(amount: f64, totals: &StationTotals) -> f64 {
     amount / (totals.elapsed_ns as f64 * NS)
 }
 
-/// How busy a controller is: as busy as the busiest of its processor, its port
-/// and its parity engine, which bear its name.
+/// Returns the utilization and the bytes/s of a controller: those of the busiest of its processor, its port and its
+/// parity engine, which carry its name.
 fn busiest(report: &SimulationReport, controller: &Component) -> [f64; 2] {
     let own = |part: &&Component| {
         let rest = part.name.strip_prefix(&controller.name);
@@ -247,6 +245,7 @@ fn busiest(report: &SimulationReport, controller: &Component) -> [f64; 2] {
     [busy, per_s(moved as f64, &controller.totals)]
 }
 
+/// Returns the cells of an array's health.
 fn health(array: &ArrayReport) -> [f64; 5] {
     let background = array.background.as_ref().filter(|b| b.ended.is_none());
     let missing = array.failed as usize;
@@ -259,7 +258,7 @@ fn health(array: &ArrayReport) -> [f64; 5] {
     ]
 }
 
-/// What diagnosis has to know of the disks.
+/// Builds the topology that diagnosis works with.
 fn topology(system: &System) -> Topology {
     let mut devices: Vec<Seen> = Vec::new();
     for (number, group) in (0..system.drive_count()).filter_map(|n| system.group_of(n).map(|(group, _)| (n, group))) {
@@ -294,7 +293,7 @@ fn topology(system: &System) -> Topology {
     Topology { host: system.name.clone(), processors: system.host.processors, devices, ..Topology::default() }
 }
 
-/// The class that rules know, by what a device is made of.
+/// Returns the device class that rules distinguish.
 fn class(device: &DeviceModel) -> DeviceClass {
     match device {
         DeviceModel::Mechanical(_) => DeviceClass::Rotational,
@@ -304,7 +303,7 @@ fn class(device: &DeviceModel) -> DeviceClass {
     }
 }
 
-/// The level as diagnosis knows levels: by what a write costs.
+/// Maps to diagnosis' levels, by the cost of a write.
 fn level(level: ArrayLevel) -> Option<SeenLevel> {
     match level {
         ArrayLevel::Linear => Some(SeenLevel::Linear),
@@ -317,7 +316,7 @@ fn level(level: ArrayLevel) -> Option<SeenLevel> {
     }
 }
 
-/// What a workload's target is called.
+/// Returns the name of a workload's target.
 pub fn target_name(system: &System, target: WorkloadTarget) -> String {
     match target {
         WorkloadTarget::Drive(drive) => system.drive_name(drive),

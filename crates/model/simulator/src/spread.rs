@@ -1,70 +1,70 @@
-//! How a time spreads: the same always, or drawn from a distribution.
+//! Distributions of a service time: constant or random.
 
 use diskwright_base::Rng;
 
 use crate::Ns;
 
-/// Most points of a table of quantiles.
+/// Largest number of points in a table of quantiles.
 pub const MOST_QUANTILES: usize = 64;
 
-/// A distribution of times, ns.
+/// A distribution of service times, ns.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServiceTimeDistribution {
-    /// Always the same.
+    /// A constant.
     Constant(Ns),
-    /// Exponential.
+    /// Exponential distribution.
     Exponential {
         /// Its mean.
         mean: Ns,
     },
-    /// The sum of so many exponentials.
+    /// Sum of a number of exponential stages.
     Erlang {
-        /// How many.
+        /// Number of stages.
         stages: u32,
-        /// The mean of the sum.
+        /// Mean of the sum.
         mean: Ns,
     },
-    /// Mostly short, sometimes long: two exponential branches that carry half of the time each.
+    /// Hyperexponential, mostly short, sometimes long: two branches that contribute half of the mean each.
     Hyper {
         /// Its mean.
         mean: Ns,
         /// Squared coefficient of variation, at least 1.
         cv2: f64,
     },
-    /// Any time between two equally.
+    /// Uniform between two times.
     Uniform {
-        /// The shortest.
-        least: Ns,
-        /// The longest.
-        most: Ns,
+        /// Shortest time.
+        min: Ns,
+        /// Longest time.
+        max: Ns,
     },
-    /// Its logarithm is normal.
+    /// Log-normal distribution.
     LogNormal {
-        /// Half of all are below.
+        /// Median.
         median: Ns,
         /// Standard deviation of the natural logarithm.
         sigma: f64,
     },
-    /// Measured quantiles, straight between them: shares from 0 to 1 and times, both rising.
+    /// Measured quantiles, interpolated linearly: shares from 0 to 1 and times, both increasing.
     Quantiles(Vec<(f64, Ns)>),
 }
 
 impl ServiceTimeDistribution {
-    /// One time.
+    /// Draws a time.
     #[inline]
-    pub fn draw(&self, dice: &mut Rng) -> Ns {
+    pub fn draw(&self, rng: &mut Rng) -> Ns {
         match self {
             ServiceTimeDistribution::Constant(time) => *time,
-            ServiceTimeDistribution::Exponential { mean } => dice.exponential(*mean as f64) as Ns,
-            ServiceTimeDistribution::Erlang { stages, mean } => dice.erlang(*stages, *mean as f64) as Ns,
-            ServiceTimeDistribution::Hyper { mean, cv2 } => hyper(*mean as f64, *cv2, dice) as Ns,
-            ServiceTimeDistribution::Uniform { least, most } => {
-                least + dice.below(most.saturating_sub(*least).saturating_add(1))
+            ServiceTimeDistribution::Exponential { mean } => rng.exponential(*mean as f64) as Ns,
+            ServiceTimeDistribution::Erlang { stages, mean } => rng.erlang(*stages, *mean as f64) as Ns,
+            ServiceTimeDistribution::Hyper { mean, cv2 } => hyper(*mean as f64, *cv2, rng) as Ns,
+            ServiceTimeDistribution::Uniform { min, max } => {
+                min + rng.below(max.saturating_sub(*min).saturating_add(1))
             }
             ServiceTimeDistribution::LogNormal { median, sigma } => {
-                (*median as f64 * (sigma * dice.normal()).exp()) as Ns
+                (*median as f64 * (sigma * rng.normal()).exp()) as Ns
             }
-            ServiceTimeDistribution::Quantiles(points) => quantile(points, dice.share()),
+            ServiceTimeDistribution::Quantiles(points) => quantile(points, rng.share()),
         }
     }
 
@@ -75,7 +75,7 @@ impl ServiceTimeDistribution {
             ServiceTimeDistribution::Exponential { mean }
             | ServiceTimeDistribution::Erlang { mean, .. }
             | ServiceTimeDistribution::Hyper { mean, .. } => *mean as f64,
-            ServiceTimeDistribution::Uniform { least, most } => (*least as f64 + *most as f64) / 2.0,
+            ServiceTimeDistribution::Uniform { min, max } => (*min as f64 + *max as f64) / 2.0,
             ServiceTimeDistribution::LogNormal { median, sigma } => *median as f64 * (sigma * sigma / 2.0).exp(),
             ServiceTimeDistribution::Quantiles(points) => moment(points, |a, b| (a + b) / 2.0),
         }
@@ -92,8 +92,8 @@ impl ServiceTimeDistribution {
             ServiceTimeDistribution::Exponential { .. } => 1.0,
             ServiceTimeDistribution::Erlang { stages, .. } => 1.0 / f64::from((*stages).max(1)),
             ServiceTimeDistribution::Hyper { cv2, .. } => *cv2,
-            ServiceTimeDistribution::Uniform { least, most } => {
-                (*most as f64 - *least as f64).powi(2) / 12.0 / mean.powi(2)
+            ServiceTimeDistribution::Uniform { min, max } => {
+                (*max as f64 - *min as f64).powi(2) / 12.0 / mean.powi(2)
             }
             ServiceTimeDistribution::LogNormal { sigma, .. } => (sigma * sigma).exp() - 1.0,
             // the square of a uniform between a and b has the mean (a² + ab + b²) / 3
@@ -103,10 +103,10 @@ impl ServiceTimeDistribution {
         }
     }
 
-    /// Looks for what cannot be; the answer says what would be right.
+    /// Checks the parameters.
     ///
     /// # Errors
-    /// A text that names the item and what would be right.
+    /// An error names the parameter and its valid range.
     pub fn check(&self) -> Result<(), String> {
         match self {
             ServiceTimeDistribution::Erlang { stages, .. } if !(1..=10_000).contains(stages) => {
@@ -115,8 +115,8 @@ impl ServiceTimeDistribution {
             ServiceTimeDistribution::Hyper { cv2, .. } if !(1.0..=1e6).contains(cv2) => {
                 Err(format!("cv2: {cv2} where 1 to 1e6 are possible"))
             }
-            ServiceTimeDistribution::Uniform { least, most } if least > most => {
-                Err(format!("from {least} ns to {most} ns, where the first is the shorter"))
+            ServiceTimeDistribution::Uniform { min, max } if min > max => {
+                Err(format!("from {min} ns to {max} ns, where the first is the shorter"))
             }
             ServiceTimeDistribution::LogNormal { sigma, .. } if !(0.0..=5.0).contains(sigma) => {
                 Err(format!("sigma: {sigma} where 0 to 5 are possible"))
@@ -127,13 +127,13 @@ impl ServiceTimeDistribution {
     }
 }
 
-/// Balanced means (Morse, "Queues, Inventories and Maintenance", 1958; Allen,
-/// "Probability, Statistics, and Queueing Theory", 1990): with probability p
-/// the mean is m/2p, otherwise m/2(1 - p), p = (1 - sqrt((c² - 1)/(c² + 1)))/2.
-pub(crate) fn hyper(mean: f64, cv2: f64, dice: &mut Rng) -> f64 {
+/// Draws from a hyperexponential distribution with balanced means (Morse, "Queues, Inventories and Maintenance", 1958;
+/// Allen, "Probability, Statistics, and Queueing Theory", 1990): with probability p the mean is m/2p, otherwise
+/// m/2(1 - p), p = (1 - sqrt((c² - 1)/(c² + 1)))/2.
+pub(crate) fn hyper(mean: f64, cv2: f64, rng: &mut Rng) -> f64 {
     let long = 0.5 * (1.0 - ((cv2 - 1.0) / (cv2 + 1.0)).sqrt());
-    let branch = if dice.chance(long) { long } else { 1.0 - long };
-    dice.exponential(0.5 * mean / branch)
+    let branch = if rng.chance(long) { long } else { 1.0 - long };
+    rng.exponential(0.5 * mean / branch)
 }
 
 fn check_quantiles(points: &[(f64, Ns)]) -> Result<(), String> {
@@ -149,7 +149,7 @@ fn check_quantiles(points: &[(f64, Ns)]) -> Result<(), String> {
     Ok(())
 }
 
-/// The time below which this share is.
+/// Returns the time at this quantile, interpolated.
 fn quantile(points: &[(f64, Ns)], share: f64) -> Ns {
     let index = points.iter().skip(1).take_while(|point| point.0 < share).count();
     match (points.get(index), points.get(index + 1)) {
@@ -159,8 +159,9 @@ fn quantile(points: &[(f64, Ns)], share: f64) -> Ns {
     }
 }
 
-fn moment(points: &[(f64, Ns)], of: impl Fn(f64, f64) -> f64) -> f64 {
-    points.windows(2).map(|p| (p[1].0 - p[0].0) * of(p[0].1 as f64, p[1].1 as f64)).sum()
+/// Averages a function of the end points of each segment, weighted by the segment's share.
+fn moment(points: &[(f64, Ns)], segment: impl Fn(f64, f64) -> f64) -> f64 {
+    points.windows(2).map(|p| (p[1].0 - p[0].0) * segment(p[0].1 as f64, p[1].1 as f64)).sum()
 }
 
 #[cfg(test)]
@@ -173,7 +174,7 @@ mod tests {
             ServiceTimeDistribution::Exponential { mean: 1_000_000 },
             ServiceTimeDistribution::Erlang { stages: 3, mean: 1_000_000 },
             ServiceTimeDistribution::Hyper { mean: 1_000_000, cv2: 3.0 },
-            ServiceTimeDistribution::Uniform { least: 100_000, most: 300_000 },
+            ServiceTimeDistribution::Uniform { min: 100_000, max: 300_000 },
             ServiceTimeDistribution::LogNormal { median: 1_000_000, sigma: 0.5 },
             ServiceTimeDistribution::Quantiles(vec![(0.0, 100_000), (0.5, 200_000), (0.9, 300_000), (1.0, 1_000_000)]),
         ]
@@ -181,19 +182,19 @@ mod tests {
 
     #[test]
     fn draws_have_the_told_mean_and_variation() {
-        for spread in all() {
-            let mut dice = Rng::new(5, 0);
+        for distribution in all() {
+            let mut rng = Rng::new(5, 0);
             let (mut sum, mut squares, draws) = (0.0, 0.0, 400_000);
             for _ in 0..draws {
-                let time = spread.draw(&mut dice) as f64;
+                let time = distribution.draw(&mut rng) as f64;
                 sum += time;
                 squares += time * time;
             }
             let mean = sum / f64::from(draws);
             let cv2 = squares / f64::from(draws) / mean.powi(2) - 1.0;
-            assert!((mean / spread.mean() - 1.0).abs() < 0.01, "{spread:?}: {mean}");
-            assert!((cv2 - spread.variation_squared()).abs() < 0.02, "{spread:?}: {cv2}");
-            assert_eq!(spread.check(), Ok(()));
+            assert!((mean / distribution.mean() - 1.0).abs() < 0.01, "{distribution:?}: {mean}");
+            assert!((cv2 - distribution.variation_squared()).abs() < 0.02, "{distribution:?}: {cv2}");
+            assert_eq!(distribution.check(), Ok(()));
         }
     }
 
@@ -202,15 +203,15 @@ mod tests {
         let wrong = [
             ServiceTimeDistribution::Erlang { stages: 0, mean: 1 },
             ServiceTimeDistribution::Hyper { mean: 1, cv2: 0.5 },
-            ServiceTimeDistribution::Uniform { least: 2, most: 1 },
+            ServiceTimeDistribution::Uniform { min: 2, max: 1 },
             ServiceTimeDistribution::LogNormal { median: 1, sigma: f64::NAN },
             ServiceTimeDistribution::Quantiles(vec![]),
             ServiceTimeDistribution::Quantiles(vec![(0.0, 1), (0.9, 2)]),
             ServiceTimeDistribution::Quantiles(vec![(0.0, 1), (f64::NAN, 1), (1.0, 2)]),
             ServiceTimeDistribution::Quantiles(vec![(0.0, 3), (1.0, 2)]),
         ];
-        for spread in wrong {
-            assert!(spread.check().is_err(), "{spread:?}");
+        for distribution in wrong {
+            assert!(distribution.check().is_err(), "{distribution:?}");
         }
     }
 }

@@ -1,47 +1,45 @@
-//! A station: a number of equal servers with one queue before them, first come
-//! first served, and what there is to count of it. It knows no clock: its
-//! owner tells it what happens when, and schedules what it answers.
+//! A station: a number of equal servers with one queue in front, first come first served, and its statistics. It has no
+//! clock: its owner reports each event with its time and schedules the returned completions.
 
 use std::collections::VecDeque;
 
 use crate::Ns;
 
-/// What is to be done at a station.
+/// A job for a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StationJob {
-    /// Whose it is; the station does not look at it.
+    /// The owner's number; the station ignores it.
     pub id: u32,
-    /// When it came.
+    /// Arrival time.
     pub arrived: Ns,
-    /// How long a server needs for it.
+    /// Service time.
     pub service: Ns,
 }
 
-/// Time integrals of a station from the beginning. Differences of two moments
-/// ([`StationTotals::since`]) are a sample: everything that can be said of a stretch
-/// of time follows from them with the right weights.
+/// Time integrals of a station since the beginning. The difference of two snapshots ([`StationTotals::since`]) is a
+/// sample: every statistic of the period follows from it with the right weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StationTotals {
-    /// Time that went by, ns.
+    /// Elapsed time, ns.
     pub elapsed_ns: u64,
-    /// Time of all servers at work, added up, ns.
+    /// Service time, summed over all servers, ns.
     pub service_ns: u128,
-    /// Time with at least one server at work, ns.
+    /// Time with at least one busy server, ns.
     pub busy_ns: u64,
     /// Integral of the number of jobs waiting and in service, job ns.
     pub queue_ns: u128,
-    /// Jobs that came.
+    /// Arrivals.
     pub arrived: u64,
-    /// Jobs done.
+    /// Completions.
     pub completed: u64,
-    /// Sum of the times from coming to done, of those done, ns.
+    /// Sum of the response times of completed jobs, ns.
     pub response_ns: u128,
-    /// Sum of the squares of those times, s².
+    /// Sum of the squares of these response times, s².
     pub response_squares_s2: f64,
 }
 
 impl StationTotals {
-    /// What was added since an earlier moment.
+    /// Returns the difference from an earlier snapshot.
     pub fn since(&self, earlier: &StationTotals) -> StationTotals {
         StationTotals {
             elapsed_ns: self.elapsed_ns - earlier.elapsed_ns,
@@ -55,40 +53,39 @@ impl StationTotals {
         }
     }
 
-    /// Mean number of servers at work; NaN where no time went by.
+    /// Mean number of busy servers; NaN if no time passed.
     pub fn utilisation(&self) -> f64 {
         self.service_ns as f64 / self.elapsed_ns as f64
     }
 
-    /// Share of time with a server at work; NaN where no time went by.
+    /// Share of time with a busy server; NaN if no time passed.
     pub fn busy(&self) -> f64 {
         self.busy_ns as f64 / self.elapsed_ns as f64
     }
 
-    /// Mean number of jobs waiting and in service; NaN where no time went by.
+    /// Mean number of jobs waiting and in service; NaN if no time passed.
     pub fn queue(&self) -> f64 {
         self.queue_ns as f64 / self.elapsed_ns as f64
     }
 
-    /// Jobs done a second; NaN where no time went by.
+    /// Completions per second; NaN if no time passed.
     pub fn throughput_per_s(&self) -> f64 {
         self.completed as f64 / (self.elapsed_ns as f64 * 1e-9)
     }
 
-    /// Mean time from coming to done, s; NaN where nothing was done.
+    /// Mean response time, s; NaN if nothing was completed.
     pub fn response_s(&self) -> f64 {
         self.response_ns as f64 * 1e-9 / self.completed as f64
     }
 
-    /// Standard deviation of that time, s; NaN where nothing was done.
+    /// Standard deviation of the response time, s; NaN if nothing was completed.
     pub fn response_deviation_s(&self) -> f64 {
         let mean = self.response_s();
         (self.response_squares_s2 / self.completed as f64 - mean * mean).max(0.0).sqrt()
     }
 }
 
-/// Counts what comes, is served and goes, wherever that is. Its owner tells it
-/// what happens when.
+/// Counts arrivals, starts and completions anywhere. Its owner reports each event with its time.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     working: u32,
@@ -97,25 +94,25 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Jobs waiting and in service.
+    /// Number of jobs waiting and in service.
     #[inline]
     pub fn present(&self) -> u32 {
         self.present
     }
 
-    /// Servers at work.
+    /// Number of busy servers.
     #[inline]
     pub fn working(&self) -> u32 {
         self.working
     }
 
-    /// The integrals up to a moment.
+    /// Returns the integrals up to now.
     pub fn totals(&mut self, now: Ns) -> StationTotals {
         self.advance(now);
         self.totals
     }
 
-    /// A job comes.
+    /// Records an arrival.
     #[inline]
     pub fn arrive(&mut self, now: Ns) {
         self.advance(now);
@@ -123,20 +120,20 @@ impl Meter {
         self.present += 1;
     }
 
-    /// A server starts on a job that came.
+    /// Records that a server starts on a job.
     #[inline]
     pub fn start(&mut self, now: Ns) {
         self.advance(now);
         self.working += 1;
     }
 
-    /// A server lets a job go that is not done.
+    /// Records that a server drops a job that is not done.
     pub fn stop(&mut self, now: Ns) {
         self.advance(now);
         self.working = self.working.saturating_sub(1);
     }
 
-    /// A job that came at `arrived` is done.
+    /// Records the completion of a job that arrived at `arrived`.
     #[inline]
     pub fn complete(&mut self, now: Ns, arrived: Ns) {
         self.advance(now);
@@ -150,20 +147,21 @@ impl Meter {
         self.totals.response_squares_s2 += seconds * seconds;
     }
 
+    /// Advances the integrals to now.
     #[inline]
     fn advance(&mut self, now: Ns) {
-        let step = now.saturating_sub(self.totals.elapsed_ns);
-        if step > 0 {
+        let elapsed = now.saturating_sub(self.totals.elapsed_ns);
+        if elapsed > 0 {
             self.totals.elapsed_ns = now;
-            self.totals.service_ns += u128::from(step) * u128::from(self.working);
-            self.totals.busy_ns += if self.working > 0 { step } else { 0 };
-            self.totals.queue_ns += u128::from(step) * u128::from(self.present);
+            self.totals.service_ns += u128::from(elapsed) * u128::from(self.working);
+            self.totals.busy_ns += if self.working > 0 { elapsed } else { 0 };
+            self.totals.queue_ns += u128::from(elapsed) * u128::from(self.present);
         }
         debug_assert!(self.totals.busy_ns <= self.totals.elapsed_ns, "no server works longer than time goes on");
     }
 }
 
-/// Servers and the queue before them.
+/// A number of servers and the queue in front of them.
 #[derive(Clone, Debug)]
 pub struct Station {
     servers: u32,
@@ -172,27 +170,27 @@ pub struct Station {
 }
 
 impl Station {
-    /// A station of at least one server.
+    /// A station with at least one server.
     pub fn new(servers: u32) -> Station {
         Station { servers: servers.max(1), waiting: VecDeque::new(), meter: Meter::default() }
     }
 
-    /// Jobs waiting and in service.
+    /// Number of jobs waiting and in service.
     pub fn queue(&self) -> usize {
         self.meter.present() as usize
     }
 
-    /// Its servers.
+    /// Number of servers.
     pub fn servers(&self) -> u32 {
         self.servers
     }
 
-    /// The integrals up to a moment.
+    /// Returns the integrals up to now.
     pub fn totals(&mut self, now: Ns) -> StationTotals {
         self.meter.totals(now)
     }
 
-    /// A job comes. Where a server is free it starts at once: its end.
+    /// Adds a job. If a server is free, the job starts at once, and its end is returned.
     #[must_use = "the end of service is to be scheduled"]
     #[inline]
     pub fn arrive(&mut self, now: Ns, job: StationJob) -> Option<Ns> {
@@ -207,7 +205,7 @@ impl Station {
         Some(now.saturating_add(job.service))
     }
 
-    /// A job is done. The one that starts in its place, where one waits, and its end.
+    /// Completes a job. Returns the job that starts in its place, if one waits, and its end.
     #[must_use = "the end of service is to be scheduled"]
     #[inline]
     pub fn complete(&mut self, now: Ns, job: &StationJob) -> Option<(Ns, StationJob)> {
@@ -240,7 +238,7 @@ mod tests {
         assert_eq!(totals.response_ns, 100 + 160);
         assert_eq!((totals.busy(), totals.queue(), totals.response_s()), (0.5, 0.65, 130e-9));
         assert!((totals.response_deviation_s() - 30e-9).abs() < 1e-12);
-        // Little's law: what was there is what came times how long it stayed
+        // Little's law: jobs present = arrival rate times time in the station
         assert!((totals.queue() - totals.throughput_per_s() * totals.response_s()).abs() < 1e-12);
     }
 

@@ -1,7 +1,6 @@
-//! A cloud volume: not a device but a promise. A provider holds each volume to
-//! rates of operations and of bytes with token buckets, some of which may be
-//! overdrawn for a while (burst credits), and answers after a latency that has
-//! little to do with what else the volume does.
+//! A cloud volume: not a device but a service level. A provider limits each volume's rates of operations and of bytes
+//! with token buckets, some of which allow bursts for a while (burst credits), and responds after a latency that hardly
+//! depends on the volume's other requests.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,20 +15,20 @@ use crate::spread::ServiceTimeDistribution;
 /// A second, ns.
 const SECOND: f64 = 1e9;
 
-/// A rate that is allowed, and how long how much more.
+/// A rate limit, and its burst allowance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateLimit {
-    /// Always allowed, a second. Infinite for no limit.
+    /// Rate that is always allowed, per second. Infinite for no limit.
     pub baseline: f64,
-    /// Allowed while there are credits, a second; at least the baseline.
+    /// Rate allowed while there are credits, per second; at least the baseline.
     pub burst: f64,
-    /// Credits of a full bucket: operations or bytes. The bucket is full at the
-    /// beginning, fills at the baseline and is drawn from at the rate of use.
+    /// Credits of a full bucket: operations or bytes. The bucket is full at the beginning, fills at the baseline and is
+    /// drained at the rate of use.
     pub credits: f64,
 }
 
 impl RateLimit {
-    /// The same always.
+    /// A constant limit, without bursts.
     pub fn steady(rate: f64) -> RateLimit {
         RateLimit { baseline: rate, burst: rate, credits: 0.0 }
     }
@@ -39,36 +38,34 @@ impl RateLimit {
         RateLimit::steady(f64::INFINITY)
     }
 
-    /// Seconds until a full bucket is empty at a rate of use: none where it
-    /// never gets empty, because the rate is not above the baseline. A rate
-    /// above the burst counts as the burst, which is all that is let through.
+    /// Seconds until a full bucket is empty at a rate of use: `None` if it never gets empty, because the rate is not
+    /// above the baseline. A rate above the burst counts as the burst, which is the highest rate let through.
     pub fn burst_seconds(&self, rate: f64) -> Option<f64> {
         let rate = rate.min(self.burst);
         (rate > self.baseline && self.credits > 0.0).then(|| self.credits / (rate - self.baseline))
     }
 
-    /// Seconds until an empty bucket is full when nothing is asked for; none
-    /// where there is no bucket or it never fills.
+    /// Seconds until an empty bucket is full without requests; `None` if there is no bucket or it never fills.
     pub fn refill_seconds(&self) -> Option<f64> {
         (self.credits > 0.0 && self.baseline > 0.0).then(|| self.credits / self.baseline)
     }
 }
 
-/// What requests under way cost each other: work that only one thing can do, such as a processor, a path or a
-/// controller, without a sharp end. With work `s` of each of those under way, its own included, and a time `a` of its
-/// own, a request takes `(a^k + (sum of s)^k)^(1/k)`: `a` where it is alone, all that work where many are there.
+/// Mutual slowdown of requests in flight: work on a single resource, such as a processor, a path or a controller, with
+/// a gradual saturation. With work `s` of each request in flight, its own included, and a time `a` of its own, a
+/// request takes `(a^k + (sum of s)^k)^(1/k)`: `a` if it is alone, the sum of the work if many are in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SharedWork {
     /// Work of a read and of a write, s.
     pub each_s: [f64; 2],
-    /// Bytes a second of it, of reads and of writes.
+    /// Bytes per second of work, of reads and of writes.
     pub bytes_per_s: [f64; 2],
-    /// How sharp the bend between both is: 1 adds them up, with many the longer one counts.
+    /// Sharpness of the bend between both: 1 adds them up, for large values the longer one counts.
     pub knee: f64,
 }
 
 impl SharedWork {
-    /// Work of a request, s.
+    /// Returns the work of a request, s.
     pub fn of(&self, write: bool, bytes: f64) -> f64 {
         let index = usize::from(write);
         self.each_s[index] + bytes / self.bytes_per_s[index]
@@ -85,53 +82,49 @@ impl SharedWork {
 /// A cloud volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumeSpec {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Blocks of 512 bytes.
     pub blocks: u64,
-    /// Requests that it takes at a time.
+    /// Requests that it accepts at a time.
     pub slots: u32,
-    /// Operations a second.
+    /// Limit of operations per second.
     pub operations: RateLimit,
-    /// Bytes a second.
+    /// Limit of bytes per second.
     pub bytes: RateLimit,
-    /// The largest request that counts as one operation, bytes; larger ones
-    /// count as so many of these.
+    /// Largest request that counts as one operation, bytes; larger ones count as several.
     pub operation_bytes: u64,
-    /// Requests that go on where the last one ended count together, as if they
-    /// were one.
+    /// Requests that continue where the last one ended are counted together, as a single one.
     pub merges: bool,
-    /// Each counted operation draws `operation_bytes` from the bytes, however
-    /// small it was (AWS st1 and sc1).
+    /// Each counted operation draws `operation_bytes` from the bytes, however small it was (AWS st1 and sc1).
     pub whole_operations: bool,
-    /// Operations that a write counts for, where they are not equal to reads.
+    /// Operations that a write counts for, relative to a read.
     pub write_cost: f64,
-    /// Limits of operations and of bytes for writes alone, as cgroups and QEMU have them; the others then
-    /// hold for reads alone.
+    /// Separate limits of operations and of bytes for writes, as in cgroups and QEMU; the other limits then apply to
+    /// reads only.
     pub writes: Option<[RateLimit; 2]>,
-    /// What those under way cost each other.
+    /// Mutual slowdown of requests in flight.
     pub shared: Option<SharedWork>,
-    /// How far rates are smoothed: what was not used within this time may be
-    /// used at once, ns.
+    /// Smoothing time of the rates: unused capacity of this time may be used at once, ns.
     pub window: Ns,
-    /// Time of a read of one operation without any limit in its way.
+    /// Latency of a read of one operation without any limits.
     pub read: ServiceTimeDistribution,
-    /// The same of a write.
+    /// Latency of a write of one operation without any limits.
     pub write: ServiceTimeDistribution,
-    /// Bytes a second of one request's data, on top of that time.
+    /// Transfer rate of one request's data, bytes/s, in addition to the latency.
     pub stream: f64,
 }
 
 impl VolumeSpec {
-    /// Limits of operations and of bytes that hold for reads, or for writes.
+    /// Returns the limits of operations and of bytes for reads, or for writes.
     pub fn limits(&self, write: bool) -> [RateLimit; 2] {
         self.writes.filter(|_| write).unwrap_or([self.operations, self.bytes])
     }
 
-    /// Looks for what cannot be.
+    /// Checks the specification.
     ///
     /// # Errors
-    /// A text that names the item and what would be right.
+    /// An error names the item and its valid range.
     pub fn check(&self) -> Result<(), String> {
         if self.blocks == 0 || self.slots == 0 || self.operation_bytes == 0 {
             return Err("capacity, slots and the bytes of an operation are at least 1".into());
@@ -165,23 +158,24 @@ impl VolumeSpec {
     }
 }
 
-/// One bucket.
+/// A token bucket.
 #[derive(Clone, Copy, Debug)]
 struct TokenBucket {
     limit: RateLimit,
     credits: f64,
-    /// The moment of `credits`.
+    /// Time of `credits`.
     at: Ns,
-    /// When the next may begin at the burst rate.
+    /// Earliest start of the next request at the burst rate.
     free: Ns,
 }
 
 impl TokenBucket {
+    /// A full bucket.
     fn new(limit: RateLimit) -> TokenBucket {
         TokenBucket { limit, credits: limit.credits, at: 0, free: 0 }
     }
 
-    /// Takes `cost` out, and says when it may begin.
+    /// Draws `cost` tokens and returns the earliest start.
     #[inline]
     fn take(&mut self, now: Ns, cost: f64, window: Ns) -> Ns {
         if self.limit.burst == f64::INFINITY || cost <= 0.0 {
@@ -190,12 +184,12 @@ impl TokenBucket {
         let begin = now.max(self.free.saturating_sub(window));
         let mut next = cost / self.limit.burst;
         if self.limit.credits > 0.0 {
-            let moment = begin.max(self.at);
-            let filled = self.credits + self.limit.baseline * (moment - self.at) as f64 / SECOND;
+            let time = begin.max(self.at);
+            let filled = self.credits + self.limit.baseline * (time - self.at) as f64 / SECOND;
             self.credits = filled.min(self.limit.credits) - cost;
-            self.at = moment;
+            self.at = time;
             if self.credits < 0.0 {
-                // empty: what is missing must flow in before the next
+                // empty: the deficit must flow in before the next request
                 let missing = -self.credits / self.limit.baseline;
                 self.at += (missing * SECOND) as Ns;
                 self.credits = 0.0;
@@ -207,40 +201,40 @@ impl TokenBucket {
     }
 }
 
-/// Counts of a volume.
+/// Counters of a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeTotals {
     /// Requests.
     pub requests: u64,
-    /// Operations that the provider counted.
+    /// Operations counted by the provider.
     pub operations: u64,
-    /// What they took from the limit, thousandths of an operation: a write may count for more than one.
+    /// Operations drawn from the limit, in thousandths: a write may count for more than one.
     pub charged_thousandths: u64,
-    /// Bytes that moved.
+    /// Bytes transferred.
     pub bytes: u64,
-    /// Bytes that they took from the limit: of whole operations, where those count.
+    /// Bytes drawn from the limit: those of full operations, where these count.
     pub drawn_bytes: u64,
-    /// Of what was taken from the limits, that of writes: thousandths of an operation.
+    /// Operations drawn by writes, in thousandths.
     pub written_thousandths: u64,
-    /// The same of writes, bytes.
+    /// Bytes drawn by writes.
     pub written_drawn_bytes: u64,
-    /// Time that requests waited for the limits, added up, ns.
+    /// Total time that requests waited for the limits, ns.
     pub throttled_ns: u128,
 }
 
-/// A volume at work.
+/// A volume in operation.
 #[derive(Clone, Debug)]
 pub struct CloudVolume {
     spec: Arc<VolumeSpec>,
     dice: Rng,
-    /// Of operations and of bytes.
+    /// Buckets of operations and of bytes.
     buckets: [TokenBucket; 2],
-    /// The same of writes, where they have limits of their own.
+    /// Separate buckets of writes, if they have their own limits.
     write_buckets: Option<[TokenBucket; 2]>,
-    /// Those under way and their work, ns, the first done first; and all that work.
+    /// Requests in flight: completion time and work, ns, the earliest first; and their total work.
     under_way: BinaryHeap<Reverse<(Ns, u64)>>,
     work: u64,
-    /// Where the last request ended, whether it wrote, and bytes since the last counted operation.
+    /// End of the last request, whether it was a write, and bytes since the last counted operation.
     end: u64,
     wrote: bool,
     merged: u64,
@@ -249,9 +243,9 @@ pub struct CloudVolume {
 
 impl CloudVolume {
     /// A volume with full buckets.
-    pub fn new(spec: &Arc<VolumeSpec>, dice: Rng) -> CloudVolume {
+    pub fn new(spec: &Arc<VolumeSpec>, rng: Rng) -> CloudVolume {
         CloudVolume {
-            dice,
+            dice: rng,
             buckets: [spec.operations, spec.bytes].map(TokenBucket::new),
             write_buckets: spec.writes.map(|limits| limits.map(TokenBucket::new)),
             under_way: BinaryHeap::new(),
@@ -264,17 +258,17 @@ impl CloudVolume {
         }
     }
 
-    /// What it is.
+    /// Its specification.
     pub fn spec(&self) -> &Arc<VolumeSpec> {
         &self.spec
     }
 
-    /// Requests that it takes at a time.
+    /// Requests that it accepts at a time.
     pub fn slots(&self) -> u32 {
         self.spec.slots
     }
 
-    /// Counts since the beginning.
+    /// Counters since the beginning.
     pub fn totals(&self) -> VolumeTotals {
         self.totals
     }
@@ -284,8 +278,8 @@ impl CloudVolume {
         (self.buckets[0].credits, self.buckets[1].credits)
     }
 
-    /// Operations and bytes a second that are allowed just now: the burst while there are
-    /// credits, the baseline after that. Then the same of writes, where they have limits of their own.
+    /// Returns the operations and bytes per second that are currently allowed: the burst while there are credits, then
+    /// the baseline; followed by those of writes, if they have their own limits.
     pub fn allowed(&self) -> [f64; 4] {
         let now = |bucket: &TokenBucket| if bucket.credits > 0.0 { bucket.limit.burst } else { bucket.limit.baseline };
         let [operations, bytes] = [now(&self.buckets[0]), now(&self.buckets[1])];
@@ -296,20 +290,20 @@ impl CloudVolume {
         [operations, bytes, writes, written]
     }
 
-    /// A flush: what was answered is kept already, so it takes as long as a write without data and
-    /// counts as no operation. `now` never goes back.
+    /// Flushes: acknowledged data are safe already, so it takes as long as a write without data and counts as no
+    /// operation. `now` never goes back.
     pub fn flush(&mut self, now: Ns) -> Ns {
         now + self.spec.write.draw(&mut self.dice)
     }
 
-    /// Takes a request, and says when it is done. `now` never goes back.
+    /// Submits a request and returns its completion time. `now` never goes back.
     #[inline]
     pub fn submit(&mut self, now: Ns, io: &Io) -> Ns {
         let spec = &*self.spec;
         let bytes = u64::from(io.blocks) * BLOCK_BYTES;
         let unit = spec.operation_bytes;
         let goes_on = spec.merges && io.first == self.end && io.write == self.wrote;
-        // what is left of the last counted operation is free for what goes on behind it
+        // the rest of the last counted operation is free for a request that continues it
         let before = if goes_on { self.merged } else { 0 };
         let all = before + bytes;
         let counted = all.div_ceil(unit) - before.div_ceil(unit);
@@ -334,23 +328,23 @@ impl CloudVolume {
         }
         self.totals.throttled_ns += u128::from(begin - now);
         let latency = if io.write { spec.write.draw(&mut self.dice) } else { spec.read.draw(&mut self.dice) };
-        let alone = latency + (bytes as f64 / spec.stream * SECOND) as Ns;
+        let alone_ns = latency + (bytes as f64 / spec.stream * SECOND) as Ns;
         match spec.shared {
-            Some(shared) => self.crowded(begin, alone, shared, shared.of(io.write, bytes as f64)),
-            None => begin + alone,
+            Some(shared) => self.crowded(begin, alone_ns, shared, shared.of(io.write, bytes as f64)),
+            None => begin + alone_ns,
         }
     }
 
-    /// When a request is done that shares work with those under way.
-    fn crowded(&mut self, begin: Ns, alone: Ns, shared: SharedWork, own_s: f64) -> Ns {
+    /// Returns the completion time of a request that shares work with those in flight.
+    fn crowded(&mut self, begin: Ns, alone_ns: Ns, shared: SharedWork, own_s: f64) -> Ns {
         while let Some(Reverse((_, work))) = self.under_way.peek().filter(|first| first.0.0 <= begin).copied() {
             self.under_way.pop();
             self.work -= work;
         }
         let own = (own_s * SECOND) as u64;
         self.work += own;
-        let longer = (alone as f64).max(self.work as f64).max(1.0);
-        let powers = (alone as f64 / longer).powf(shared.knee) + (self.work as f64 / longer).powf(shared.knee);
+        let longer = (alone_ns as f64).max(self.work as f64).max(1.0);
+        let powers = (alone_ns as f64 / longer).powf(shared.knee) + (self.work as f64 / longer).powf(shared.knee);
         let done = begin + (longer * powers.powf(1.0 / shared.knee)) as Ns;
         self.under_way.push(Reverse((done, own)));
         done

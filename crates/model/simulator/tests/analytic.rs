@@ -1,4 +1,4 @@
-//! Times and systems that are reckoned, against the same simulated.
+//! The analytic solution of times and systems, against the simulation.
 
 use std::sync::Arc;
 
@@ -24,19 +24,19 @@ use diskwright_simulator::system::{
     Bus, Channel, Controller, Drives, HostSpec, RunBy, Set, System, WatchSpec, Workload, WorkloadTarget,
 };
 
-/// Mean time of a request, s, where always so many wait at a drive.
-fn simulated(model: &Arc<Model>, asked: &DriveDemand, requests: u32) -> f64 {
-    let blocks = asked.blocks as u32;
-    let (mut drive, mut queue, mut dice) = (MechanicalDrive::new(model), DriveQueue::new(asked.order), Rng::new(3, 0));
-    let places = asked.used_blocks / u64::from(blocks);
+/// Mean time of a request, s, at a drive with a constant queue depth.
+fn simulated(model: &Arc<Model>, demand: &DriveDemand, requests: u32) -> f64 {
+    let blocks = demand.blocks as u32;
+    let (mut drive, mut queue, mut rng) = (MechanicalDrive::new(model), DriveQueue::new(demand.order), Rng::new(3, 0));
+    let places = demand.used_blocks / u64::from(blocks);
     let (mut now, mut start) = (0, 0);
     for request in 0..requests + requests / 5 {
         if request == requests / 5 {
             start = now;
         }
-        while queue.len() < asked.depth as usize {
-            let first = dice.below(places) * u64::from(blocks);
-            queue.push(&drive, Io { first, blocks, write: dice.chance(asked.write_share) }, ());
+        while queue.len() < demand.depth as usize {
+            let first = rng.below(places) * u64::from(blocks);
+            queue.push(&drive, Io { first, blocks, write: rng.chance(demand.write_share) }, ());
         }
         let Some((io, ())) = queue.next(now, &drive) else { break };
         now = drive.start(now, &io).done;
@@ -50,11 +50,11 @@ fn catalogued(id: &str) -> Arc<Model> {
     model
 }
 
-/// What is reckoned over what is simulated, less 1.
-fn error(model: &Arc<Model>, asked: &DriveDemand) -> f64 {
-    let served = mechanical(model, asked);
-    let costs = if asked.write_share > 0.5 { &served.write } else { &served.read };
-    at_depth(costs, f64::from(asked.depth)).hold_s / simulated(model, asked, 12_000) - 1.0
+/// Relative error of the solution against the simulation.
+fn error(model: &Arc<Model>, demand: &DriveDemand) -> f64 {
+    let served = mechanical(model, demand);
+    let costs = if demand.write_share > 0.5 { &served.write } else { &served.read };
+    at_depth(costs, f64::from(demand.depth)).hold_s / simulated(model, demand, 12_000) - 1.0
 }
 
 #[test]
@@ -63,8 +63,8 @@ fn a_drive_by_itself_is_reckoned_within_two_percent() {
     for write_share in [0.0, 1.0] {
         for (blocks, used) in [(8.0, 1.0), (1.0, 1.0), (16.0, 0.1), (128.0, 1.0), (8.0, 0.02)] {
             let used_blocks = (model.blocks() as f64 * used) as u64;
-            let asked = DriveDemand { blocks, used_blocks, write_share, order: QueuePolicy::FirstCome, depth: 1 };
-            let error = error(&model, &asked);
+            let demand = DriveDemand { blocks, used_blocks, write_share, order: QueuePolicy::FirstCome, depth: 1 };
+            let error = error(&model, &demand);
             assert!(error.abs() < 0.02, "{write_share} {blocks} {used}: {error}");
         }
     }
@@ -76,15 +76,14 @@ fn a_queue_is_reckoned_within_four_percent() {
     for order in QueuePolicy::ALL {
         for depth in [2, 4, 8, 16, 32, 64] {
             let used_blocks = model.blocks();
-            let asked = DriveDemand { blocks: 8.0, used_blocks, write_share: 0.0, order, depth };
-            let error = error(&model, &asked);
+            let demand = DriveDemand { blocks: 8.0, used_blocks, write_share: 0.0, order, depth };
+            let error = error(&model, &demand);
             assert!(error.abs() < 0.04, "{} {depth}: {error}", order.name());
         }
     }
 }
 
-/// By hand: seeks of 2 ms, a turn of 10 ms, ten sectors on a track, half a
-/// millisecond of command.
+/// A drive with seeks of 2 ms, a turn of 10 ms, ten sectors on a track, and half a millisecond of command overhead.
 #[test]
 fn a_drive_by_hand() {
     let zone = ZoneSpec {
@@ -119,15 +118,15 @@ fn a_drive_by_hand() {
     };
     let model = Model::new(&spec).expect("possible");
     let used_blocks = model.blocks();
-    let asked = DriveDemand { blocks: 1.0, used_blocks, write_share: 0.0, order: QueuePolicy::FirstCome, depth: 1 };
-    let read = mechanical(&model, &asked).read[0];
-    // 0.5 command, 2 arm, 5 half a turn, 1 the sector; the arm's time does not vary but at distance 0
+    let demand = DriveDemand { blocks: 1.0, used_blocks, write_share: 0.0, order: QueuePolicy::FirstCome, depth: 1 };
+    let read = mechanical(&model, &demand).read[0];
+    // 0.5 command, 2 arm, 5 half a turn, 1 the sector; the arm's time varies only at distance 0
     assert!((read.hold_s * 1e3 - 8.5).abs() < 0.05, "{read:?}");
     assert!((read.variance_s2.sqrt() * 1e3 - 10.0 / 12f64.sqrt()).abs() < 0.05, "{read:?}");
     assert_eq!((read.after_s, read.seen_s()), (0.0, read.hold_s));
-    // of very many, one is always just there: the command, the arm and the sector
-    let asked = DriveDemand { order: QueuePolicy::ShortestPositioning, depth: 256, ..asked };
-    let least = mechanical(&model, &asked).read[8].hold_s * 1e3;
+    // among very many requests, one is always just in time: the command, the arm and the sector
+    let demand = DriveDemand { order: QueuePolicy::ShortestPositioning, depth: 256, ..demand };
+    let least = mechanical(&model, &demand).read[8].hold_s * 1e3;
     assert!(least > 3.5 && least < 3.9, "{least}");
 }
 
@@ -172,18 +171,18 @@ fn arrivals(per_s: f64, read_share: f64) -> LoadSpec {
     })
 }
 
-/// Servers with a time of service.
+/// Servers with a service time.
 fn plain(servers: u32, service: ServiceTimeDistribution) -> DeviceModel {
     let spec = PlainSpec { name: "plain".into(), blocks: 1 << 22, servers, service, bytes_per_s: f64::INFINITY };
     DeviceModel::Plain(Arc::new(spec))
 }
 
-/// Some drive reports writes before they are on the disk.
+/// True if a drive acknowledges writes before they are on the medium.
 fn early(system: &System) -> bool {
     system.drives.iter().any(|group| matches!(&group.device, DeviceModel::Mechanical(m) if m.cache().reports_early))
 }
 
-/// Errors of throughput and response against the simulation.
+/// Relative errors of throughput and response against the simulation.
 fn errors(system: &System) -> (f64, f64) {
     let solution = solve(system).expect("it can be solved");
     let report = Simulation::new(system).expect("possible").run(|_| {});
@@ -192,7 +191,7 @@ fn errors(system: &System) -> (f64, f64) {
     let response = workload.responses.mean().expect("some") * 1e-9;
     for (name, busy) in &solution.utilisations {
         let component = report.component(name).expect("the same names");
-        // of early writes the simulation counts the part that is waited for
+        // of writes acknowledged early, the simulation counts the part that is waited for
         assert!(
             early(system) || (component.utilisation() - busy).abs() < 0.1,
             "{name}: {busy} {}",
@@ -293,7 +292,7 @@ fn members_are_spread_over_channels_and_controllers() {
     let overhead = solved.throughput_per_s / 3.0 * 100e-6;
     assert!((busy("scsi 2") - bytes / 3.0 / 10e6 - overhead).abs() < 1e-6, "{:?}", solved.utilisations);
     assert!((busy("adapter 0 port") - bytes * 2.0 / 3.0 / 20e6).abs() < 1e-6, "{:?}", solved.utilisations);
-    // channels that are not alike are the simulation's
+    // channels that are not alike are left to the simulation
     system.channels[1].rate = Some(5_000_000);
     assert!(matches!(solve(&system), Err(UnsolvedReason::Part { part: UnsolvedPart::UnequalMembers, .. })));
 }
@@ -348,7 +347,7 @@ fn writes_that_are_reported_early() {
     }
 }
 
-/// Devices, a level, members, the share of reads and the size of requests that arrive at a rate.
+/// Device, level, members, share of reads and size of requests that arrive at a rate.
 type AskedSystem<'a> = (&'a DeviceModel, ArrayLevel, u16, f64, u64);
 
 fn open_system((device, level, members, read_share, bytes): AskedSystem<'_>, rate: f64) -> System {
@@ -359,18 +358,18 @@ fn open_system((device, level, members, read_share, bytes): AskedSystem<'_>, rat
     system(device.clone(), Some((level, members)), load)
 }
 
-/// Its mean response at a rate, s; `None` where it does not keep up.
-fn at_rate(asked: AskedSystem<'_>, rate: f64) -> Option<f64> {
-    match solve(&open_system(asked, rate)) {
+/// Mean response at a rate, s; `None` if the system does not keep up.
+fn at_rate(demand: AskedSystem<'_>, rate: f64) -> Option<f64> {
+    match solve(&open_system(demand, rate)) {
         Ok(solution) => Some(solution.response_s),
         Err(UnsolvedReason::Overload(_)) => None,
-        Err(other) => panic!("{} of {} at {rate}/s: {other}", asked.1, asked.2),
+        Err(other) => panic!("{} of {} at {rate}/s: {other}", demand.1, demand.2),
     }
 }
 
 #[test]
 fn what_keeps_up_with_a_rate_keeps_up_with_less_and_answers_sooner() {
-    // arms that choose among what waits are faster the more that is
+    // drives that choose among waiting requests are faster the more requests wait
     let drives = ["st24000nm002h", "st3600057ss", "hp97560", "samsung-870evo-1tb", "samsung-pm9a3-7680", "aws-gp3"];
     let levels = [
         (ArrayLevel::Raid0, 3),
@@ -382,7 +381,7 @@ fn what_keeps_up_with_a_rate_keeps_up_with_less_and_answers_sooner() {
     ];
     let kinds = [(0.0, 4096), (0.3, 65_536), (0.7, 8192), (1.0, 262_144)];
     let devices = drives.map(|drive| catalogue::find(drive).expect("in the catalogue").device().expect("possible"));
-    // each drive in each level with one of the kinds, in a whole sweep with all
+    // each drive in each level with one of the kinds; in a full sweep with all of them
     let sets = drives.len() * levels.len();
     let numbers = sweep(sets * kinds.len(), sets);
     let mut tried = 0;
@@ -403,9 +402,9 @@ fn what_keeps_up_with_a_rate_keeps_up_with_less_and_answers_sooner() {
     assert!(numbers.len() >= sets && tried > 20 * numbers.len(), "{tried}");
 }
 
-/// Rates and responses: up to what it keeps up with, close below that, and beyond.
-fn at_many_rates(asked: AskedSystem<'_>) -> Vec<(f64, Option<f64>)> {
-    let with_response = |rate: f64| (rate, at_rate(asked, rate));
+/// Responses at rates well below saturation, just below it, and beyond.
+fn at_many_rates(demand: AskedSystem<'_>) -> Vec<(f64, Option<f64>)> {
+    let with_response = |rate: f64| (rate, at_rate(demand, rate));
     let mut found: Vec<(f64, Option<f64>)> = Vec::new();
     let too_much = loop {
         let (rate, response) = with_response(1.25f64.powi(found.len() as i32));
@@ -424,7 +423,7 @@ fn at_many_rates(asked: AskedSystem<'_>) -> Vec<(f64, Option<f64>)> {
 
 #[test]
 fn arms_keep_up_with_what_the_simulation_keeps_up_with() {
-    // beyond the rate at which each request alone would fill the arm's time, up to close below the limit
+    // beyond the rate at which each single request would saturate the arm, up to just below the limit
     let entry = catalogue::find("st24000nm002h").expect("in the catalogue");
     let device = entry.device().expect("possible");
     for (level, members, read_share, rates) in [
@@ -434,16 +433,16 @@ fn arms_keep_up_with_what_the_simulation_keeps_up_with() {
         (ArrayLevel::Raid0, 4, 0.0, [150.0, 300.0, 450.0]),
     ] {
         for rate in rates {
-            let asked = (&device, level, members, read_share, 8192);
-            let solved = at_rate(asked, rate).unwrap_or_else(|| panic!("{level} {rate}/s: keeps up"));
-            let report = Simulation::new(&open_system(asked, rate)).expect("possible").result();
+            let demand = (&device, level, members, read_share, 8192);
+            let solved = at_rate(demand, rate).unwrap_or_else(|| panic!("{level} {rate}/s: keeps up"));
+            let report = Simulation::new(&open_system(demand, rate)).expect("possible").result();
             let simulated = report.workloads[0].responses.mean().expect("answers") * 1e-9;
             let error = solved / simulated - 1.0;
             assert!(error.abs() < 0.1, "{level} {read_share} {rate}/s: {solved} s, simulated {simulated} s");
         }
-        // and not with more than that
-        let asked = (&device, level, members, read_share, 8192);
-        assert_eq!(at_rate(asked, 3.0 * rates[2]), None, "{level}");
+        // and not at higher rates
+        let demand = (&device, level, members, read_share, 8192);
+        assert_eq!(at_rate(demand, 3.0 * rates[2]), None, "{level}");
     }
 }
 

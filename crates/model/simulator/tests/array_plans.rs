@@ -1,7 +1,6 @@
-//! Plans do what they must, proved on what the members would hold: each block
-//! of a row is an unknown, each parity a known sum of them, and whatever a plan
-//! writes or returns must follow from what it read and from what the request
-//! brought. No I/O touches a lost member, and everything is written once.
+//! Plans are correct, proved on the members' contents: each block of a row is an unknown, each parity a known sum of
+//! them, and whatever a plan writes or returns must follow from what it read and from the request's data. No I/O uses a
+//! lost member, and everything is written once.
 
 use std::collections::HashMap;
 
@@ -16,12 +15,12 @@ fn power(base: u64, exponent: u64) -> u64 {
     (0..exponent).fold(1, |product, _| product * base % PRIME)
 }
 
-/// Vectors that are known, over the data units of a row.
+/// Known vectors over the data units of a row.
 #[derive(Default)]
 struct Known(Vec<Vec<u64>>);
 
 impl Known {
-    /// What is left of a vector when the known ones are taken out.
+    /// Returns what remains of a vector after the known ones are eliminated.
     fn rest(&self, mut vector: Vec<u64>) -> Vec<u64> {
         for known in &self.0 {
             let lead = known.iter().position(|x| *x != 0).expect("no zero vector is kept");
@@ -47,7 +46,7 @@ impl Known {
     }
 }
 
-/// By Fermat's little theorem.
+/// Inverts by Fermat's little theorem.
 fn inverse_of(value: u64) -> u64 {
     let (mut result, mut base, mut exponent) = (1, value, PRIME - 2);
     while exponent > 0 {
@@ -60,7 +59,7 @@ fn inverse_of(value: u64) -> u64 {
     result
 }
 
-/// How often each member block is touched.
+/// Counts the I/Os to each member block.
 fn touched(ios: &[MemberIo]) -> HashMap<(u16, u64), u32> {
     let mut all = HashMap::new();
     for io in ios {
@@ -71,7 +70,7 @@ fn touched(ios: &[MemberIo]) -> HashMap<(u16, u64), u32> {
     all
 }
 
-/// One case: an array, who is lost at a member block, a plan.
+/// One case: an array, the members lost at a member block, and a plan.
 struct Case<'a> {
     array: &'a ArrayGeometry,
     lost: &'a dyn Fn(u16, u64) -> bool,
@@ -84,7 +83,7 @@ impl Case<'_> {
         u64::from(self.array.members() - self.array.parities())
     }
 
-    /// What a member holds on a block, as sums of the row's data.
+    /// Content of a member's block, as sums of the row's data.
     fn holds(&self, member: u16, block: u64) -> Option<Vec<u64>> {
         let k = self.k();
         match self.array.place(member, block) {
@@ -114,7 +113,7 @@ impl Case<'_> {
         assert_eq!(self.plan.lost_blocks, 0, "{}", (self.what)());
     }
 
-    /// A read or write of a level with copies (or one).
+    /// Checks a read or write of a level with copies (or one).
     fn copies_are_right(&self, request: ArrayRequest) {
         let (reads, writes) = (touched(&self.plan.reads), touched(&self.plan.writes));
         assert!(self.plan.after.is_empty());
@@ -136,7 +135,7 @@ impl Case<'_> {
         assert_eq!((reads.len(), writes.len()), (read, written), "{}: nothing else", (self.what)());
     }
 
-    /// A read or write of a level with parity.
+    /// Checks a read or write of a level with parity.
     fn rows_are_right(&self, request: ArrayRequest) {
         let (array, k, unit) = (self.array, self.k(), self.array.unit_blocks());
         let reads = touched(&self.plan.reads);
@@ -176,7 +175,7 @@ impl Case<'_> {
             } else {
                 Known::default()
             };
-            // what of the new content stems from old data
+            // the part of the new content that stems from old data
             let old = self.holds(*member, *member_block).expect("nothing unused is written");
             let old: Vec<u64> = old.iter().zip(wanted).map(|(c, new)| if *new { 0 } else { *c }).collect();
             let data = matches!(array.place(*member, *member_block), MemberBlock::Data { .. });
@@ -191,7 +190,7 @@ impl Case<'_> {
     }
 }
 
-fn any_policy(dice: &mut Rng) -> ArrayPolicy {
+fn any_policy(rng: &mut Rng) -> ArrayPolicy {
     let read_from = [
         ReadFrom::RoundRobin,
         ReadFrom::Nearest,
@@ -202,30 +201,30 @@ fn any_policy(dice: &mut Rng) -> ArrayPolicy {
     ];
     let write_by = [WriteBy::Fewest, WriteBy::Md, WriteBy::ReadModifyWrite, WriteBy::Reconstruct];
     ArrayPolicy {
-        read_from: read_from[dice.below(6) as usize],
-        write_by: write_by[dice.below(4) as usize],
-        join: dice.chance(0.5),
+        read_from: read_from[rng.below(6) as usize],
+        write_by: write_by[rng.below(4) as usize],
+        join: rng.chance(0.5),
     }
 }
 
-fn any_request(array: &ArrayGeometry, dice: &mut Rng) -> ArrayRequest {
+fn any_request(array: &ArrayGeometry, rng: &mut Rng) -> ArrayRequest {
     let most = (array.row_blocks() * 3).min(array.blocks());
-    let most = if dice.chance(0.5) { array.unit_blocks().min(most) } else { most };
-    let mut blocks = 1 + dice.below(most);
-    let mut block = dice.below(array.blocks() - blocks + 1);
+    let most = if rng.chance(0.5) { array.unit_blocks().min(most) } else { most };
+    let mut blocks = 1 + rng.below(most);
+    let mut block = rng.below(array.blocks() - blocks + 1);
     if array.level() == ArrayLevel::Raid3 {
-        // its own blocks are whole rows
+        // its own blocks are full rows
         let row = array.row_blocks();
         (block, blocks) = (block / row * row, blocks.next_multiple_of(row).min(array.blocks() - block / row * row));
     }
-    ArrayRequest { block, blocks: blocks as u32, write: dice.chance(0.6), who: dice.below(9) as u32 }
+    ArrayRequest { block, blocks: blocks as u32, write: rng.chance(0.6), who: rng.below(9) as u32 }
 }
 
-/// Members that may fail together, up to as many as possible.
-fn any_failures(array: &ArrayGeometry, dice: &mut Rng) -> Members {
+/// Returns members that may fail together, up to as many as possible.
+fn any_failures(array: &ArrayGeometry, rng: &mut Rng) -> Members {
     let mut failed = Members::NONE;
-    for _ in 0..dice.below(4) {
-        let more = failed.with(dice.below(u64::from(array.members())) as u16);
+    for _ in 0..rng.below(4) {
+        let more = failed.with(rng.below(u64::from(array.members())) as u16);
         if array.survives(more) {
             failed = more;
         }
@@ -240,17 +239,17 @@ fn small_arrays() -> Vec<ArrayGeometry> {
 
 #[test]
 fn every_plan_follows_from_what_it_read() {
-    let (mut dice, mut degraded) = (Rng::new(5, 1), 0);
+    let (mut rng, mut degraded) = (Rng::new(5, 1), 0);
     let mut plan = MemberIoPlan::new();
     for array in small_arrays() {
         for _ in 0..16 {
-            let failed = any_failures(&array, &mut dice);
-            let mut planner = Planner::new(array.clone(), any_policy(&mut dice));
+            let failed = any_failures(&array, &mut rng);
+            let mut planner = Planner::new(array.clone(), any_policy(&mut rng));
             assert!(planner.set_state(ArrayState { failed, ..ArrayState::default() }));
             let out = array.out_of_service(failed);
             degraded += u32::from(!out.is_empty());
             for _ in 0..8 {
-                let request = any_request(&array, &mut dice);
+                let request = any_request(&array, &mut rng);
                 planner.plan(request, &mut plan);
                 let what = || format!("{array:?}\n{:?} failed {out:?}\n{request:?}\n{plan:?}", planner.policy());
                 Case { array: &array, lost: &|m, _| out.contains(m), plan: &plan, what: &what }.is_right(request);
@@ -260,22 +259,22 @@ fn every_plan_follows_from_what_it_read() {
     assert!(degraded > 1000, "{degraded}");
 }
 
-/// During a rebuild what is done is good and is kept good, the rest is lost.
+/// During a rebuild, the rebuilt part is good and kept good, the rest is lost.
 #[test]
 fn rebuilds_write_everything_once_and_requests_go_on() {
-    let mut dice = Rng::new(6, 1);
+    let mut rng = Rng::new(6, 1);
     let (mut plan, mut rebuilds) = (MemberIoPlan::new(), 0);
     for array in small_arrays() {
         for _ in 0..6 {
-            let failed = any_failures(&array, &mut dice);
+            let failed = any_failures(&array, &mut rng);
             if failed.is_empty() {
                 continue;
             }
             rebuilds += 1;
-            let mut planner = Planner::new(array.clone(), any_policy(&mut dice));
+            let mut planner = Planner::new(array.clone(), any_policy(&mut rng));
             planner.set_state(ArrayState { failed, ..ArrayState::default() });
             let out = planner.state().failed;
-            let mut pass = Pass::new(Task::Rebuild, &planner, 1 + dice.below(9));
+            let mut pass = Pass::new(Task::Rebuild, &planner, 1 + rng.below(9));
             let mut written: HashMap<(u16, u64), u32> = HashMap::new();
             let mut before = 0;
             while pass.next(&planner, &mut plan) {
@@ -290,7 +289,7 @@ fn rebuilds_write_everything_once_and_requests_go_on() {
                 if good < pass.end() {
                     assert_eq!(planner.state().good_below, good, "steps are whole rows where it matters");
                     for _ in 0..4 {
-                        let request = any_request(&array, &mut dice);
+                        let request = any_request(&array, &mut rng);
                         planner.plan(request, &mut plan);
                         requests_during_rebuild(&array, out, good, request, &plan);
                     }
@@ -387,12 +386,12 @@ fn too_many_failures_lose_data_and_say_so() {
 
 #[test]
 fn no_request_is_too_odd() {
-    let (mut dice, mut plan) = (Rng::new(9, 9), MemberIoPlan::new());
+    let (mut rng, mut plan) = (Rng::new(9, 9), MemberIoPlan::new());
     for array in small_arrays() {
         let end = array.blocks();
         let mut planner = Planner::new(array, ArrayPolicy::default());
         let odd = [(0, 0), (end, 1), (end - 1, 9), (u64::MAX, u32::MAX), (0, u32::MAX), (end, 0)];
-        let any = (0..20).map(|_| (dice.bits() >> (dice.below(64)), dice.bits() as u32 >> dice.below(32)));
+        let any = (0..20).map(|_| (rng.bits() >> (rng.below(64)), rng.bits() as u32 >> rng.below(32)));
         for (block, blocks) in odd.into_iter().chain(any.collect::<Vec<_>>()) {
             for write in [false, true] {
                 planner.plan(ArrayRequest { write, ..ArrayRequest::read(block, blocks) }, &mut plan);

@@ -1,5 +1,4 @@
-//! Address mapping of all levels, and the figures that textbooks and the
-//! source documents give for capacities and I/Os.
+//! Address mapping of all levels, and the capacities and I/O counts that textbooks and the source documents give.
 
 use std::collections::HashMap;
 
@@ -8,8 +7,7 @@ use diskwright_base::Rng;
 use diskwright_simulator::array::*;
 use diskwright_simulator::theory::nearest_arm;
 
-/// Each block of data lies where `map` says, once for each copy, nothing lies
-/// on top of anything else, and `place` is the inverse.
+/// Each block of data lies where `map` says, once for each copy, no two blocks overlap, and `place` is the inverse.
 fn is_a_bijection(array: &ArrayGeometry) {
     let most = array.blocks() + 20;
     let index = |member: u16, block: u64| (u64::from(member) * most + block) as usize;
@@ -113,7 +111,7 @@ fn capacities() {
     assert_eq!((gigabytes(ArrayLevel::Raid0, 14, 2), gigabytes(ArrayLevel::Raid0, 14, 4)), (28.0, 56.0));
     assert_eq!(gigabytes(ArrayLevel::Raid5, 10, 4), 36.0);
     assert_eq!(gigabytes(ArrayLevel::Raid10, 12, 9), 54.0);
-    // unequal members: linear holds all of them, the others count the least
+    // unequal members: linear uses all of their capacity, the others that of the smallest
     let unequal = |level| {
         let members = vec![1000, 3000, 2000];
         let description = ArrayDescription { members, ..ArrayDescription::new(level, 0, 0, 10) };
@@ -134,7 +132,7 @@ fn what_survives() {
     let survives = |array: &ArrayGeometry, failed: &[u16]| array.survives(failed.iter().copied().collect());
     let raid10 = array(ArrayLevel::Raid10, 4, None);
     assert!(survives(&raid10, &[0, 2]) && survives(&raid10, &[1, 3]) && !survives(&raid10, &[0, 1]));
-    // a mirror of stripe sets {0, 1} and {2, 3}: a set with a failed member is out
+    // a mirror of stripe sets {0, 1} and {2, 3}: a set with a failed member is out of service
     let raid01 = array(ArrayLevel::Raid01, 4, None);
     assert!(survives(&raid01, &[0, 1]) && !survives(&raid01, &[0, 2]) && !survives(&raid01, &[0, 3]));
     assert_eq!(raid01.out_of_service(Members::NONE.with(1)), [0, 1].into_iter().collect());
@@ -154,7 +152,7 @@ fn what_survives() {
     }
 }
 
-/// Member I/Os of a small write to each data unit of as many rows as bring every member into every role, on average.
+/// Mean number of member I/Os of a small write to each data unit of as many rows as put every member into every role.
 fn mean_degraded_write(level: ArrayLevel, members: u16, write_by: WriteBy, failed: &[u16]) -> f64 {
     let array = ArrayGeometry::new(&ArrayDescription::new(level, members, 16 * 4096, 16)).unwrap();
     let mut planner = Planner::new(array, ArrayPolicy { write_by, ..ArrayPolicy::default() });
@@ -235,10 +233,10 @@ fn loads_of_doc_002_come_out_of_plans() {
     let load = |level, members: u16, reads: u64, writes: u64| {
         let array = ArrayGeometry::new(&ArrayDescription::new(level, members, 1 << 20, 128)).expect("valid");
         let policy = ArrayPolicy { write_by: WriteBy::ReadModifyWrite, ..ArrayPolicy::default() };
-        let (mut planner, mut plan, mut dice) = (Planner::new(array, policy), MemberIoPlan::new(), Rng::new(2, 0));
+        let (mut planner, mut plan, mut rng) = (Planner::new(array, policy), MemberIoPlan::new(), Rng::new(2, 0));
         let mut ios = 0;
         for index in 0..reads + writes {
-            let block = dice.below(planner.array().blocks() / 8) * 8;
+            let block = rng.below(planner.array().blocks() / 8) * 8;
             let request = ArrayRequest { write: index >= reads, ..ArrayRequest::read(block, 8) };
             planner.plan(request, &mut plan);
             ios += plan.ios();
@@ -267,12 +265,12 @@ fn writes_choose_by_fewest_ios() {
         assert_eq!(now > 0, units == 7, "only the whole row waits for nothing");
     }
     // whatever the level and the request, no way takes fewer
-    let mut dice = Rng::new(3, 1);
+    let mut rng = Rng::new(3, 1);
     for (level, members) in
         [(ArrayLevel::Raid4, 5), (ArrayLevel::Raid5, 6), (ArrayLevel::Raid6, 8), (ArrayLevel::Raid7, 11)]
     {
         for _ in 0..300 {
-            let request = ArrayRequest::write(dice.below(4000), 1 + dice.below(1500) as u32);
+            let request = ArrayRequest::write(rng.below(4000), 1 + rng.below(1500) as u32);
             let ios = |by| plan_with(level, members, by, request).ios();
             let least = ios(WriteBy::ReadModifyWrite).min(ios(WriteBy::Reconstruct));
             assert!(ios(WriteBy::Fewest) <= least, "{level} of {members}: {request:?}");
@@ -343,7 +341,7 @@ fn mirrors_choose_their_copy() {
     busy.pending(0, 3);
     busy.pending(1, 2);
     assert_eq!(members(&mut busy, &[(0, 0)]), [1]);
-    // who has failed is passed over, whatever the policy
+    // failed members are skipped, whatever the policy
     for policy in [
         ReadFrom::RoundRobin,
         ReadFrom::Nearest,
@@ -358,7 +356,7 @@ fn mirrors_choose_their_copy() {
     }
 }
 
-/// The steps of `read_balance` in drivers/md/raid1.c, Linux 6.1: going on, idle, near.
+/// The steps of `read_balance` in drivers/md/raid1.c, Linux 6.1: sequential, idle, nearest.
 #[test]
 fn md_chooses_its_copy() {
     let mut plan = MemberIoPlan::new();
@@ -371,7 +369,7 @@ fn md_chooses_its_copy() {
     md.moved(1, 90_000);
     // both idle: the first, however far its arm is
     assert_eq!(member(&mut md, 80_000), 0);
-    // what goes on behind the read that was sent last stays, though another is idle
+    // a read that continues the last one stays, though another member is idle
     md.pending(0, 1);
     assert_eq!(member(&mut md, 80_008), 0);
     // the idle one, though the other is nearer
@@ -392,14 +390,14 @@ fn md_chooses_its_copy() {
 
 #[test]
 fn arms_that_are_chosen_by_distance_keep_to_their_parts() {
-    // reads anywhere, two copies, the nearer arm goes: arms no longer stand anywhere, but each in its half
+    // reads at random positions, two copies, the nearer arm serves: each arm stays in its half
     let mut planner = mirror(2, ReadFrom::Nearest);
     let blocks = planner.array().blocks();
-    let (mut plan, mut dice) = (MemberIoPlan::new(), Rng::new(12, 0));
+    let (mut plan, mut rng) = (MemberIoPlan::new(), Rng::new(12, 0));
     let (mut heads, mut way) = ([0u64; 2], 0.0);
     const READS: u32 = 200_000;
     for _ in 0..READS {
-        planner.plan(ArrayRequest::read(dice.below(blocks), 1), &mut plan);
+        planner.plan(ArrayRequest::read(rng.below(blocks), 1), &mut plan);
         let io = plan.reads[0];
         way += heads[usize::from(io.member)].abs_diff(io.block) as f64;
         heads[usize::from(io.member)] = io.block + 1;
@@ -425,18 +423,18 @@ fn a_plan_is_a_buffer_to_be_used_again() {
     for level in ArrayLevel::ALL {
         let array = ArrayGeometry::new(&ArrayDescription::new(level, 8, 1 << 20, 64)).expect("valid");
         let most = array.blocks() - 4096;
-        let (mut planner, mut plan, mut dice) =
+        let (mut planner, mut plan, mut rng) =
             (Planner::new(array, ArrayPolicy::default()), MemberIoPlan::new(), Rng::new(4, 4));
         let mut rooms = Vec::new();
         for round in 0..2 {
             for _ in 0..3000 {
-                let request = ArrayRequest::read(dice.below(most), 1 + dice.below(4096) as u32);
-                planner.plan(ArrayRequest { write: dice.chance(0.5), ..request }, &mut plan);
+                let request = ArrayRequest::read(rng.below(most), 1 + rng.below(4096) as u32);
+                planner.plan(ArrayRequest { write: rng.chance(0.5), ..request }, &mut plan);
             }
             let lists = [&plan.reads, &plan.writes, &plan.after];
             rooms.push(lists.map(|list| (list.as_ptr(), list.capacity())));
             // the second round has nothing larger than the first
-            dice = Rng::new(4, 4);
+            rng = Rng::new(4, 4);
             assert_eq!(rooms[0], rooms[round], "{level}");
         }
     }

@@ -1,4 +1,4 @@
-//! Whole systems with caches: what can be worked out by hand.
+//! Complete systems with caches, compared with hand-computed results.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use diskwright_simulator::{Simulation, SimulationReport};
 const MS: Ns = 1_000_000;
 const SECOND: Ns = 1000 * MS;
 
-/// Drives that need 10 ms for anything.
+/// Drives with a service time of 10 ms.
 fn drives(count: u32) -> Vec<Drives> {
     let service = ServiceTimeDistribution::Constant(10 * MS);
     let spec = PlainSpec { name: "plain".into(), blocks: 1 << 22, servers: 1, service, bytes_per_s: f64::INFINITY };
@@ -28,8 +28,8 @@ fn asked(read_share: f64, bytes: u64) -> OperationTransfer {
     OperationTransfer { read_share, bytes: RequestSizes::One(bytes), ..OperationTransfer::default() }
 }
 
-fn users(users: u32, asked: OperationTransfer) -> LoadSpec {
-    LoadSpec::Closed(ClosedSpec { users, classes: vec![OperationClass::of("io", 1.0, asked)], ..ClosedSpec::default() })
+fn users(users: u32, spec: OperationTransfer) -> LoadSpec {
+    LoadSpec::Closed(ClosedSpec { users, classes: vec![OperationClass::of("io", 1.0, spec)], ..ClosedSpec::default() })
 }
 
 fn on(target: WorkloadTarget, load: LoadSpec) -> Workload {
@@ -41,7 +41,7 @@ fn system(count: u32, workloads: Vec<Workload>) -> System {
     System { watch, drives: drives(count), workloads, ..System::new("test") }
 }
 
-/// A RAID 5 of five behind a controller that needs 0.1 ms for a request and has a cache.
+/// A RAID 5 of five drives behind a controller that needs 0.1 ms per request and has a cache.
 fn raid(cache: Option<BlockCacheSpec>, workloads: Vec<Workload>) -> System {
     let mut system = system(5, workloads);
     system.controllers = vec![Controller { command: MS / 10, cache, ..Controller::new("raid") }];
@@ -49,7 +49,7 @@ fn raid(cache: Option<BlockCacheSpec>, workloads: Vec<Workload>) -> System {
     system
 }
 
-/// 16 MB behind a battery: all of it may be dirty, and goes at once.
+/// 16 MB behind a battery: all of it may be dirty, and flushes start at once.
 fn battery() -> BlockCacheSpec {
     let back = WriteBackPolicy {
         dirty_limit: 1.0,

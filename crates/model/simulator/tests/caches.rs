@@ -5,12 +5,12 @@ use diskwright_simulator::Io;
 use diskwright_simulator::Ns;
 use diskwright_simulator::cache::*;
 
-/// A cache above a layer that answers at once, one after another.
+/// A cache above a layer that completes every I/O at once.
 struct Direct {
     cache: Cache,
     out: CacheActions,
     now: Ns,
-    /// What went below.
+    /// I/Os sent to the layer below.
     sent: Vec<Io>,
 }
 
@@ -20,7 +20,7 @@ impl Direct {
         Direct { cache: Cache::new(spec, blocks), out: CacheActions::new(), now: 0, sent: Vec::new() }
     }
 
-    /// Asks, and answers all below: true where it was done at once.
+    /// Submits a request and completes all I/Os below; true if it was done at once.
     fn ask(&mut self, io: Io) -> bool {
         let answer = self.cache.ask(self.now, 7, &io, &mut self.out);
         let waited = self.settle();
@@ -28,7 +28,7 @@ impl Direct {
         answer == CacheAnswer::Done
     }
 
-    /// Answers all below: who was ready.
+    /// Completes all I/Os below; returns the number of requests that became ready.
     fn settle(&mut self) -> u32 {
         let (mut under, mut ready) = (Vec::new(), 0);
         loop {
@@ -43,7 +43,7 @@ impl Direct {
         }
     }
 
-    /// Hit share of so many reads of single pages after as many to warm up.
+    /// Hit share of single-page reads, after as many to warm up.
     fn hit_share(&mut self, reads: u32, mut page: impl FnMut() -> u64) -> f64 {
         (0..reads).for_each(|_| _ = self.ask(Io::read(page() * 8, 8)));
         let before = self.cache.counters(self.now);
@@ -63,8 +63,8 @@ fn near(value: f64, wanted: f64, by: f64) {
 #[test]
 fn uniform_reads_hit_by_the_share_that_is_cached() {
     for (pages, set) in [(1000, 2000), (3000, 4000), (100, 10_000), (4096, 4000)] {
-        let (mut world, mut dice) = (Direct::new(&plain(pages), set * 8), Rng::new(pages, set));
-        let share = world.hit_share(60_000, || dice.below(set));
+        let (mut world, mut rng) = (Direct::new(&plain(pages), set * 8), Rng::new(pages, set));
+        let share = world.hit_share(60_000, || rng.below(set));
         near(share, (pages as f64 / set as f64).min(1.0), 0.01);
     }
 }
@@ -91,12 +91,10 @@ fn a_long_read_faults_piece_by_piece() {
     assert_eq!(out.ready, [2]);
 }
 
-/// Hit share of a cache of `pages` under independent references, least recently
-/// used: page i stays for a time T after its last use, the same for all, so
-/// that 1 - exp(-q_i T) of them add up to the cache.
-/// Source: Che, Tung and Wang, "Hierarchical Web caching systems", IEEE JSAC 20
-/// (2002), as in Fricker, Robert and Roberts, "A versatile and accurate
-/// approximation for LRU cache performance", arXiv 1202.3974.
+/// Hit share of an LRU cache of `pages` under independent references: page i stays for a time T after its last use, the
+/// same for all pages, so that the 1 - exp(-q_i T) add up to the size of the cache. Source: Che, Tung and Wang,
+/// "Hierarchical Web caching systems", IEEE JSAC 20 (2002), as in Fricker, Robert and Roberts, "A versatile and
+/// accurate approximation for LRU cache performance", arXiv 1202.3974.
 fn che(popularity: &[f64], pages: f64) -> f64 {
     let held = |t: f64| popularity.iter().map(|q| 1.0 - (-q * t).exp()).sum::<f64>();
     let (mut low, mut high) = (0.0, 1e12);
@@ -116,9 +114,9 @@ fn independent_references_hit_as_che_says() {
         let all: f64 = weights.iter().sum();
         let popularity: Vec<f64> = weights.iter().map(|w| w / all).collect();
         let sums: Vec<f64> = popularity.iter().scan(0.0, |sum, q| Some(std::mem::replace(sum, *sum + q) + q)).collect();
-        let (mut world, mut dice) = (Direct::new(&plain(pages), u64::from(set as u32) * 8), Rng::new(5, pages));
+        let (mut world, mut rng) = (Direct::new(&plain(pages), u64::from(set as u32) * 8), Rng::new(5, pages));
         let share = world.hit_share(150_000, || {
-            let drawn = dice.share();
+            let drawn = rng.share();
             (sums.partition_point(|sum| *sum < drawn) as u64).min(u64::from(set as u32) - 1)
         });
         near(share, che(&popularity, pages as f64), 0.01);
@@ -127,10 +125,10 @@ fn independent_references_hit_as_che_says() {
 
 #[test]
 fn reads_agree_with_a_list_in_order_of_use() {
-    let (mut world, mut dice) = (Direct::new(&plain(50), 200 * 8), Rng::new(3, 3));
+    let (mut world, mut rng) = (Direct::new(&plain(50), 200 * 8), Rng::new(3, 3));
     let mut list: Vec<u64> = Vec::new();
     for _ in 0..20_000 {
-        let (first, count) = (dice.below(196), 1 + dice.below(4));
+        let (first, count) = (rng.below(196), 1 + rng.below(4));
         let mut hit = true;
         for page in first..first + count {
             let known = list.iter().position(|p| *p == page);
@@ -151,8 +149,8 @@ fn reads_agree_with_a_list_in_order_of_use() {
 fn a_cache_of_64_gb_in_bounded_memory_still_hits_by_the_share_that_is_cached() {
     // one entry of 64 pages each; few enough reads that nothing has to go
     let mut world = Direct::new(&BlockCacheSpec { bytes: 64 << 30, ..plain(1) }, 1 << 32);
-    let mut dice = Rng::new(6, 4);
-    let pages: Vec<u64> = (0..20_000).map(|_| dice.below(1 << 29)).collect();
+    let mut rng = Rng::new(6, 4);
+    let pages: Vec<u64> = (0..20_000).map(|_| rng.below(1 << 29)).collect();
     let mut next = 0;
     let share = world.hit_share(20_000, || {
         next += 1;
@@ -171,7 +169,7 @@ fn read_ahead_makes_a_sequential_readers_ios_as_long_as_configured() {
         let lengths: Vec<u32> = world.sent.iter().map(|io| io.blocks).collect();
         assert_eq!(lengths[..5], [8, 32, 64, 128, 256]);
         assert!(lengths[4..].iter().all(|blocks| *blocks == 256), "{lengths:?}");
-        // in time, nobody waits once the runs are under way
+        // in time, no read waits once the runs are established
         assert_eq!(waits, if early { 2 } else { lengths.len() });
         let counters = world.cache.counters(0);
         assert_eq!(counters.reads(), 2048);
@@ -181,9 +179,9 @@ fn read_ahead_makes_a_sequential_readers_ios_as_long_as_configured() {
         Direct::new(&BlockCacheSpec { read: CacheReadAhead::Fixed { blocks: 128 }, ..plain(4096) }, 1 << 20);
     (0..2048).for_each(|page| _ = world.ask(Io::read(page * 8, 8)));
     assert!(world.sent.len() == 128 && world.sent.iter().all(|io| io.blocks == 128));
-    // also for those who jump: what is missing comes in such runs
-    let mut dice = Rng::new(1, 1);
-    (0..100).for_each(|_| _ = world.ask(Io::read(dice.below(100_000) * 8 + 20_000, 8)));
+    // also for readers that jump: missing blocks are read in such runs
+    let mut rng = Rng::new(1, 1);
+    (0..100).for_each(|_| _ = world.ask(Io::read(rng.below(100_000) * 8 + 20_000, 8)));
     assert!(world.sent[128..].iter().all(|io| io.blocks <= 128 && io.blocks % 8 == 0));
 }
 
@@ -221,7 +219,7 @@ fn a_write_through_goes_as_it_was_asked() {
     let mut world = Direct::new(&BlockCacheSpec { write: WritePolicy::Through, ..plain(100) }, 1 << 20);
     assert!(!world.ask(Io::write(13, 22)));
     assert_eq!(world.sent, [Io::write(13, 22)]);
-    // pages 2 and 3 were written as a whole
+    // pages 2 and 3 were written in full
     assert!(!world.cache.holds(13) && world.cache.holds(16) && world.cache.holds(31) && !world.cache.holds(32));
     assert!(world.ask(Io::read(16, 16)));
     let mut world =
@@ -283,7 +281,7 @@ fn volumes_are_flushed_side_by_side_and_read_ahead_each_to_its_end() {
 
 #[test]
 fn what_cannot_be_is_not_believed() {
-    // bad numbers are not believed, and empty requests are done
+    // unknown numbers are ignored, and empty requests are done
     let mut cache = Cache::new(&BlockCacheSpec { bytes: 0, page_blocks: 0, ..BlockCacheSpec::default() }, 100);
     let mut out = CacheActions::new();
     assert_eq!(cache.ask(0, 1, &Io::read(100, 8), &mut out), CacheAnswer::Done);

@@ -1,5 +1,5 @@
-//! Devices of known truth are described from the loops of `probe quick` and held against loops that the fit never
-//! saw: other depths, sizes and mixes.
+//! Devices with known parameters are described from the loops of `probe quick`, and the descriptions are tested on
+//! loops that the fit never saw: other depths, sizes and mixes.
 
 use diskwright_simulator::calibrate::burst::{self, RunCourse};
 use diskwright_simulator::calibrate::{
@@ -9,7 +9,7 @@ use diskwright_simulator::catalogue::measure::{DriveLoad, measure_arrivals, meas
 use diskwright_simulator::catalogue::{EntryKind, find, read};
 use diskwright_simulator::device::DeviceModel;
 
-/// A run as long as this is one in which buffers are full.
+/// Bytes of a run that is long enough to fill the buffers.
 const RUN_BYTES: u32 = 128 << 20;
 
 fn random(read_share: f64, kb: u32, depth: u32) -> DriveLoad {
@@ -20,7 +20,7 @@ fn in_order(read_share: f64, kb: u32) -> DriveLoad {
     DriveLoad { sequential: true, ..random(read_share, kb, 8) }
 }
 
-/// What `probe quick` asks, but at smaller depths, because the largest take longest to simulate.
+/// The loops of `probe quick`, but at smaller depths, because the largest take longest to simulate.
 fn quick() -> Vec<DriveLoad> {
     let of = |share: f64| {
         let depths = [1, 4, 16, 32].map(|depth| random(share, 4, depth));
@@ -29,7 +29,7 @@ fn quick() -> Vec<DriveLoad> {
     of(1.0).chain(of(0.0)).chain([random(0.5, 4, 16)]).collect()
 }
 
-/// What it does not ask.
+/// Loops that `probe quick` does not run.
 fn others() -> Vec<DriveLoad> {
     let of = |share: f64| {
         let depths = [2, 8, 24].map(|depth| random(share, 4, depth));
@@ -72,7 +72,7 @@ fn mean_error(found: &CalibratedDrive) -> f64 {
 fn described(truth: &DeviceModel) -> CalibratedDrive {
     let all = [cells(truth, quick(), false), cells(truth, others(), true)].concat();
     let found = calibrate(&all, &device(truth.blocks() * 512)).expect("a description");
-    // it is what a catalogue's reader makes of the file
+    // the description is read back by the catalogue's reader
     let entries = read("measured.toml", &found.toml).expect("a catalogue");
     assert_eq!(entries[0].kind, found.entry.kind);
     found
@@ -135,7 +135,7 @@ fn a_logs_loads_are_fitted_and_tried_by_their_response() {
     all.extend([400.0, 1200.0].map(|rate| load(rate, true)));
     let found = calibrate(&all, &device(100_000_000_000)).expect("a description");
     assert_eq!(found.aside.iter().map(|cell| cell.tries).collect::<Vec<_>>(), ["log", "log"]);
-    // 0.6 of 900 us and 0.4 of 500 us where nothing waits: 740 us
+    // 0.6 of 900 us and 0.4 of 500 us without waits: 740 us
     assert!((found.aside[0].measured_s / 740e-6 - 1.0).abs() < 0.1, "{:?}", found.aside);
     assert!(mean_error(&found) < 0.1, "{:?}", found.aside);
 }

@@ -1,5 +1,5 @@
-//! The built-in drives can be read, say where their values come from, and do
-//! in the simulation what is printed of them.
+//! The built-in drives can be read, give the sources of their values, and reach their published figures in the
+//! simulation.
 
 use diskwright_simulator::DeviceModel;
 use diskwright_simulator::catalogue::measure::{DrivePattern, measure};
@@ -19,7 +19,7 @@ fn every_file_is_read() {
     }
 }
 
-/// Printed capacities are met: by mechanical drives nearly, as their zones are made from edges.
+/// Published capacities are met; for mechanical drives nearly, since their zones are derived from the edges.
 #[test]
 fn capacities_are_those_in_print() {
     for entry in catalogue::all() {
@@ -59,7 +59,7 @@ fn checks_hold() {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
-/// `cargo test -p diskwright-simulator --test catalogue -- --ignored --nocapture`: what all of them do.
+/// `cargo test -p diskwright-simulator --test catalogue -- --ignored --nocapture`: prints the results of all drives.
 #[test]
 #[ignore = "a table to look at, not a test"]
 fn table() {
@@ -85,7 +85,7 @@ fn table() {
     }
 }
 
-/// Every value of a built-in drive has one source, and no source is of a value that is not there.
+/// Every value of a built-in drive has one source, and no source refers to a missing value.
 #[test]
 fn every_value_has_a_source() {
     for (file, text) in FILES {
@@ -131,7 +131,7 @@ fn each_decade_and_class_has_its_drives() {
     }
 }
 
-/// One entry that is right, for the broken ones.
+/// A valid entry, to be broken by tests.
 const RIGHT: &str = r#"
 [[drive]]
 id = "mine"

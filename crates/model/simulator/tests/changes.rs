@@ -1,4 +1,4 @@
-//! Drives that slow down, hang, fail and are replaced in the course of a run.
+//! Drives that slow down, hang, fail and are replaced during a run.
 
 use std::sync::Arc;
 
@@ -106,8 +106,8 @@ fn slow_drives_of_all_kinds_serve_as_many_times_less() {
             let mut disk = serving(&drives(1, device.clone()));
             let blocks = disk.target_blocks(0).expect("it is served");
             disk.change(SystemChange::Slow { drive: 0, factor }).expect("possible");
-            let mut dice = Rng::new(1, 1);
-            let mut read = |disk: &mut Simulation| ask(disk, Io::read(dice.below(blocks / 8 - 1) * 8, 8), 0);
+            let mut rng = Rng::new(1, 1);
+            let mut read = |disk: &mut Simulation| ask(disk, Io::read(rng.below(blocks / 8 - 1) * 8, 8), 0);
             (0..load).for_each(|_| read(&mut disk));
             for _ in 0..2000 {
                 let time = disk.next_at().expect("some are under way");
@@ -146,7 +146,7 @@ fn a_drive_that_hangs_answers_when_it_is_released() {
     let at = |n: Ns| 2 * S + n * MS;
     assert_eq!(all(&mut disk), [(0, at(0)), (1, at(1)), (2, at(2)), (3, at(3)), (4, at(4))]);
     assert_eq!(disk.under_way(), 0);
-    // one that hangs while nothing is asked of it is at work from the first request on
+    // an idle drive that hangs counts as busy from its first request on
     disk.change(hang(0, true)).expect("possible");
     disk.interval();
     disk.pass_until(4 * S);
@@ -195,7 +195,7 @@ fn requests_to_a_member_that_fails_are_asked_of_the_others() {
     raid.change(fail(member)).expect("possible");
     assert_eq!(raid.array_state(0).expect("there").failed, members(&[member]));
     let found = all(&mut raid);
-    // of the write only the data were missing, whose parity is written; the read is asked of both others
+    // of the write only the data were missing, and their parity is written; the read is sent to both others
     assert_eq!(found, [(1, 30 * S), (0, 30 * S + MS)]);
     let report = raid.interval();
     assert_eq!((report.arrays[0].failed, report.arrays[0].lost_blocks), (1, 0));
@@ -203,7 +203,7 @@ fn requests_to_a_member_that_fails_are_asked_of_the_others() {
     let again = |raid: &mut Simulation| raid.change(fail(member)).expect_err("twice").to_string();
     assert!(again(&mut raid).contains(&format!("`{name}` has failed already")));
     assert_eq!(raid.change(hang(u32::from(member), true)), Err(ChangeError::Failed(name)));
-    // without a second one data are lost, and said to be
+    // without a second copy data are lost, and reported
     raid.change(fail((member + 1) % 3)).expect("possible");
     ask(&mut raid, Io::read(0, 256), 2);
     assert_eq!(all(&mut raid).len(), 1);
@@ -280,7 +280,7 @@ fn a_rebuild_that_loses_its_drive_begins_again_on_the_next() {
     assert_eq!(raid.member_of(3), Some((0, 0)));
     let state = raid.array_state(0).expect("there");
     assert_eq!((state.good_below, state.rebuilding), (0, members(&[0])));
-    // the one that is read from fails: nothing is left
+    // the member that is read from fails: nothing is left
     raid.pass_until(80 * MS);
     raid.change(fail(1)).expect("possible");
     let state = raid.array_state(0).expect("there");
@@ -329,7 +329,7 @@ fn what_had_lost_data_before_the_beginning_is_not_rebuilt() {
 
 #[test]
 fn members_that_had_failed_before_the_beginning_are_rebuilt_as_far_as_there_are_spares() {
-    // a set of the mirror stands still with its failed member: one spare is enough
+    // one stripe set of the mirror is out of service with its failed member: one spare is enough
     let mut system = set(ArrayLevel::Raid01, 4, 1);
     system.arrays[0].failed = vec![0];
     let mut raid = serving(&system);
@@ -460,24 +460,24 @@ fn a_run_lasts_also_while_everybody_waits() {
     assert_eq!(report.workloads[0].counts.requests(), 1999);
 }
 
-fn any_change(dice: &mut Rng, system: &System) -> SystemChange {
-    let drive = dice.below(u64::from(system.drive_count())) as u32;
-    let array = dice.below(system.arrays.len().max(1) as u64) as usize;
+fn any_change(rng: &mut Rng, system: &System) -> SystemChange {
+    let drive = rng.below(u64::from(system.drive_count())) as u32;
+    let array = rng.below(system.arrays.len().max(1) as u64) as usize;
     let count = system.arrays.get(array).map_or(1, |set| set.members.len());
-    let member = dice.below(count as u64) as u16;
-    match dice.below(6) {
-        0 => SystemChange::Slow { drive, factor: one(dice, &[0.1, 1.0, 3.0, 50.0]) },
-        1 | 2 => SystemChange::Hang { drive, on: dice.chance(0.6) },
+    let member = rng.below(count as u64) as u16;
+    match rng.below(6) {
+        0 => SystemChange::Slow { drive, factor: one(rng, &[0.1, 1.0, 3.0, 50.0]) },
+        1 | 2 => SystemChange::Hang { drive, on: rng.chance(0.6) },
         3 => SystemChange::Fail { array, member },
         _ => {
-            let step_blocks = 256 << dice.below(6);
-            let settings = Background { step_blocks, depth: 1 + dice.below(4) as u32, rate: None };
-            SystemChange::Replace { array, member, settings: dice.chance(0.5).then_some(settings) }
+            let step_blocks = 256 << rng.below(6);
+            let settings = Background { step_blocks, depth: 1 + rng.below(4) as u32, rate: None };
+            SystemChange::Replace { array, member, settings: rng.chance(0.5).then_some(settings) }
         }
     }
 }
 
-/// The state of every array is one that can be.
+/// Checks that the state of every array is possible.
 fn check(simulation: &Simulation, system: &System, seed: u64) {
     for (index, set) in system.arrays.iter().enumerate() {
         let (state, array) = (simulation.array_state(index).expect("there"), simulation.array(index).expect("there"));
@@ -491,28 +491,28 @@ fn check(simulation: &Simulation, system: &System, seed: u64) {
     }
 }
 
-/// Random systems, random changes, random requests: every request is answered
-/// once, and nothing is left when everything was released.
+/// Random systems, random changes, random requests: every request completes once, and nothing is left after everything
+/// was released.
 #[test]
 fn nothing_is_lost_whatever_happens() {
     for seed in 0..60 {
-        let mut dice = Rng::new(seed, 77);
-        let mut system = random_system(&mut dice, seed % 2 == 0, 60);
+        let mut rng = Rng::new(seed, 77);
+        let mut system = random_system(&mut rng, seed % 2 == 0, 60);
         let used: Vec<u32> = system.workloads.iter().flat_map(|w| &w.targets).filter_map(drive_of).collect();
         for set in &mut system.arrays {
-            set.rebuild = dice.chance(0.5).then(Background::default);
+            set.rebuild = rng.chance(0.5).then(Background::default);
         }
         let targets: Vec<WorkloadTarget> = (0..system.arrays.len()).map(WorkloadTarget::Array).collect();
         let targets = [targets, used.into_iter().map(WorkloadTarget::Drive).collect()].concat();
         let mut simulation = Simulation::serving(&system, &targets).expect("possible");
-        let (mut asked, mut answers) = (0, Vec::new());
+        let (mut submitted, mut answers) = (0, Vec::new());
         for _ in 0..200 {
-            if !targets.is_empty() && dice.chance(0.7) {
-                let target = dice.below(targets.len() as u64) as u16;
-                let first = dice.below(simulation.target_blocks(target).expect("served") / 8) * 8;
-                let io = Io { first, blocks: 8 << dice.below(7), write: dice.chance(0.5) };
+            if !targets.is_empty() && rng.chance(0.7) {
+                let target = rng.below(targets.len() as u64) as u16;
+                let first = rng.below(simulation.target_blocks(target).expect("served") / 8) * 8;
+                let io = Io { first, blocks: 8 << rng.below(7), write: rng.chance(0.5) };
                 let what = one(
-                    &mut dice,
+                    &mut rng,
                     &[
                         JobPurpose::Transfer,
                         JobPurpose::Transfer,
@@ -521,16 +521,16 @@ fn nothing_is_lost_whatever_happens() {
                         JobPurpose::Trim,
                     ],
                 );
-                let time = simulation.now() + dice.below(3 * MS);
-                simulation.ask_for(time, what, ExternalRequest { target, io, tag: asked });
-                asked += 1;
+                let time = simulation.now() + rng.below(3 * MS);
+                simulation.ask_for(time, what, ExternalRequest { target, io, tag: submitted });
+                submitted += 1;
             }
-            if dice.chance(0.15) {
-                // also what cannot be, which changes nothing
-                let _ = simulation.change(any_change(&mut dice, &system));
+            if rng.chance(0.15) {
+                // includes impossible changes, which change nothing
+                let _ = simulation.change(any_change(&mut rng, &system));
                 check(&simulation, &system, seed);
             }
-            let until = simulation.now() + dice.below(8 * MS);
+            let until = simulation.now() + rng.below(8 * MS);
             simulation.pass_until(until);
             answers.extend(simulation.answers().map(|answer| answer.tag));
         }
@@ -546,7 +546,7 @@ fn nothing_is_lost_whatever_happens() {
             assert!(events < 1_000_000, "seed {seed}: it never ends");
         }
         answers.sort_unstable();
-        assert_eq!(answers, (0..asked).collect::<Vec<_>>(), "seed {seed}");
+        assert_eq!(answers, (0..submitted).collect::<Vec<_>>(), "seed {seed}");
         assert_eq!(simulation.under_way(), 0, "seed {seed}");
         check(&simulation, &system, seed);
         let report = simulation.interval();

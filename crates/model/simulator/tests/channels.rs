@@ -1,5 +1,5 @@
-//! Channels: drives that let them go fill their buffers at the rate of the disk and send at the channel's
-//! rate. The worked examples are those of Compaq 1997 (W8 to W12), and the lesson of NT Magazine 1998.
+//! Channels: drives that release them fill their buffers at the media rate and send at the channel's rate. The worked
+//! examples are those of Compaq 1997 (W8 to W12), and the lesson of NT Magazine 1998.
 
 use diskwright_simulator::Simulation;
 use diskwright_simulator::analytic::solve;
@@ -41,7 +41,7 @@ fn numbered(name: &str, count: u32) -> Vec<String> {
     if count == 1 { vec![name.to_owned()] } else { (0..count).map(|index| format!("{name}{index}")).collect() }
 }
 
-/// Drives of one rate read in sequence over one channel of another, MB/s.
+/// Drives of one rate read sequentially over one channel of another, MB/s.
 fn streams(count: u32, rate: u32, channel: u32, more: &str) -> SimulationReport {
     let channel = format!("[[channel]]\nname = \"scsi\"\nrate = \"{channel}MB/s\"\n{more}\n");
     run(&described(&[channel, drives("d", count, "scsi", rate), readers(&numbered("d", count))].concat()))
@@ -51,7 +51,7 @@ fn busy(report: &SimulationReport, name: &str) -> f64 {
     report.component(name).unwrap_or_else(|| panic!("no {name}")).utilisation()
 }
 
-/// All that workloads moved, MB/s.
+/// Total throughput of the workloads, MB/s.
 fn moved(report: &SimulationReport) -> f64 {
     report.workloads.iter().map(|w| w.counts.bytes() as f64).sum::<f64>() / report.elapsed_s() / 1e6
 }
@@ -67,14 +67,14 @@ fn w8_a_channel_is_held_for_its_bytes_at_its_own_rate() {
     let idle = |drives: u32| 1.0 - busy(&streams(drives, 5, 40, ""), "scsi");
     near(idle(1), 0.875, 0.01);
     near(idle(2), 0.75, 0.01);
-    // the drives are what is full, and the channel is not blamed
+    // the drives are saturated, and the channel is not blamed
     let two = streams(2, 5, 40, "");
     near(moved(&two), 10.0, 0.03);
     let fullest = two.bottleneck().expect("time went by");
     assert_eq!((fullest.kind.name(), fullest.utilisation() > 0.97), ("drive", true), "{fullest:?}");
 }
 
-/// On a channel that is kept from the command on, two arms do what one does, and the drives are as busy as it is.
+/// On a channel that is held from the command on, two drives do the work of one, and are as busy as the channel.
 #[test]
 fn the_connected_way_is_an_option() {
     let random = |more: &str| {

@@ -1,4 +1,4 @@
-//! Descriptions of systems: what is read from them, and what is told of wrong ones.
+//! Descriptions of systems: parsing, and messages about wrong ones.
 
 use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::Simulation;
@@ -36,7 +36,7 @@ fn described(text: &str) -> SystemDescription {
     read("a.toml", text, &[], &file).unwrap_or_else(|problems| panic!("{problems}\n{text}"))
 }
 
-/// What is told of a description with these settings.
+/// Returns the problems of a description with these settings.
 fn told(text: &str, settings: &[&str]) -> String {
     let settings: Vec<Setting> = settings.iter().map(|s| Setting::parse(s).expect("a setting")).collect();
     match read("a.toml", text, &settings, &file) {
@@ -60,7 +60,7 @@ fn a_drive_and_a_workload_are_a_few_lines() {
     assert_eq!((load.users, load.classes[0].transfers[0].bytes.clone()), (4, RequestSizes::One(8192)));
 }
 
-/// Everything that can be said of the path, arrays and closed loads.
+/// A description with every key of the path, arrays and closed loads.
 const WHOLE: &str = r#"
 [system]
 name = "file server"
@@ -301,7 +301,7 @@ fn workloads_of_the_documents_are_read() {
     }
 }
 
-/// A description around [`DISK`] that has one mistake, and what is told of it.
+/// Checks that a description around [`DISK`] with a single mistake gives the expected message.
 fn one_mistake(rest: &str, expected: &str) {
     let text = format!("{DISK}{rest}\n[[workload]]\n");
     let told = told(&text, &[]);
@@ -471,7 +471,7 @@ fn every_drive_has_a_name_of_its_own() {
         let told = told(&groups(first, second, same), &[]);
         assert!(told.contains(&format!("the name `{same}` is already used")), "{first:?} {second:?}\n---\n{told}");
     }
-    // two groups without names are as good as ever where the first has no third drive
+    // two groups without names are valid if the first has no third drive
     described(&groups(("", 2), ("", 2), "disk1"));
     let found = described(&groups((d, 1), (d1, 3), "d12"));
     assert_eq!(found.system.workloads[0].targets, [WorkloadTarget::Drive(3)]);

@@ -127,7 +127,7 @@ fn all_kinds_of_seeks() {
     }
 }
 
-/// What is replaced in the small drive, by what, the line of the error and a part of it.
+/// Replacements in the small drive, the line of the error and a part of its message.
 const BROKEN: &[(&str, &str, usize, &str)] = &[
     ("disksim_disk SMALL", "disksim_bus SMALL", 1, "no `disksim_disk"),
     ("Number of data surfaces = 2", "Number of data surfaces = two", 3, "`two`; expected a number"),
@@ -200,7 +200,8 @@ fn bad_curves_name_their_own_file() {
     }
 }
 
-/// What would change times that the model cannot change is refused by name; where it changes none it is read.
+/// Parameters that change times in a way that the model cannot reproduce are refused by name, unless they have no
+/// effect.
 #[test]
 fn what_is_not_modelled_is_refused_where_it_matters() {
     let base = "Enable caching in buffer = 1, Maximum number of write segments = 1,";

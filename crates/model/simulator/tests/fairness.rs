@@ -1,4 +1,4 @@
-//! Shortest positioning over random mixes: no request waits longer than a bound, and every stream gets a share.
+//! Shortest positioning under random mixes: no request waits longer than a bound, and every stream gets a share.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use diskwright_simulator::drive::{
 };
 
 const S: Ns = 1_000_000_000;
-/// How long a mix runs.
+/// Duration of a mix.
 const RUN: Ns = 20 * S;
 /// An arm and a turn take 30 ms at most on these drives, which six thousandths of five seconds are.
 const LONGEST_WAIT: Ns = 5 * S;
-/// Requests of each stream in a run: one a second.
+/// Requests of each stream in a run: one per second.
 const LEAST_SHARE: u64 = 20;
 
 fn from_file() -> Arc<Model> {
@@ -54,7 +54,7 @@ fn printed() -> Arc<Model> {
     Arc::new(Model::new(&sheet.spec().expect("possible")).expect("possible"))
 }
 
-/// Who asks: sequential or random, reading or writing, so many blocks at a time.
+/// A stream of requests: sequential or random, reading or writing, of a fixed size.
 struct Asker {
     next: Option<u64>,
     write: bool,
@@ -64,12 +64,12 @@ struct Asker {
 }
 
 impl Asker {
-    fn any(dice: &mut Rng, blocks: u64, sequential: bool) -> Asker {
-        let next = sequential.then(|| dice.below(blocks / 2));
-        Asker { next, write: dice.below(4) == 0, blocks: 1 << dice.below(6), came: 0, served: 0 }
+    fn any(rng: &mut Rng, blocks: u64, sequential: bool) -> Asker {
+        let next = sequential.then(|| rng.below(blocks / 2));
+        Asker { next, write: rng.below(4) == 0, blocks: 1 << rng.below(6), came: 0, served: 0 }
     }
 
-    fn asks(&mut self, dice: &mut Rng, blocks: u64, now: Ns) -> Io {
+    fn asks(&mut self, rng: &mut Rng, blocks: u64, now: Ns) -> Io {
         self.came = now;
         let room = blocks - u64::from(self.blocks);
         let first = match &mut self.next {
@@ -77,22 +77,22 @@ impl Asker {
                 *next += u64::from(self.blocks);
                 (*next - u64::from(self.blocks)) % room
             }
-            None => dice.below(room),
+            None => rng.below(room),
         };
         Io { first, blocks: self.blocks, write: self.write }
     }
 }
 
-/// One mix: the longest wait, and what the one with the fewest got.
+/// Runs one mix; returns the longest wait, and the count of the stream with the fewest requests.
 fn mix(model: &Arc<Model>, seed: u64) -> (Ns, u64, String) {
-    let mut dice = Rng::new(seed, 0);
-    let (streams, others) = (1 + dice.below(4), dice.below(13));
+    let mut rng = Rng::new(seed, 0);
+    let (streams, others) = (1 + rng.below(4), rng.below(13));
     let blocks = model.blocks();
-    let mut askers: Vec<Asker> = (0..streams + others).map(|n| Asker::any(&mut dice, blocks, n < streams)).collect();
+    let mut askers: Vec<Asker> = (0..streams + others).map(|n| Asker::any(&mut rng, blocks, n < streams)).collect();
     let mut drive = MechanicalDrive::new(model);
     let mut queue = DriveQueue::new(QueuePolicy::ShortestPositioning);
     for (index, asker) in askers.iter_mut().enumerate() {
-        queue.push(&drive, asker.asks(&mut dice, blocks, 0), index);
+        queue.push(&drive, asker.asks(&mut rng, blocks, 0), index);
     }
     let (mut now, mut longest) = (0, 0);
     while now < RUN {
@@ -100,7 +100,7 @@ fn mix(model: &Arc<Model>, seed: u64) -> (Ns, u64, String) {
         now = drive.start(now, &io).done;
         longest = longest.max(now - askers[index].came);
         askers[index].served += 1;
-        let io = askers[index].asks(&mut dice, blocks, now);
+        let io = askers[index].asks(&mut rng, blocks, now);
         queue.push(&drive, io, index);
     }
     let least = askers.iter().map(|asker| asker.served).min().unwrap_or(0);

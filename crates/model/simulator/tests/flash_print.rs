@@ -1,5 +1,5 @@
-//! SSDs held against print: what was fitted, and what was predicted with nothing changed. The rows are
-//! in `flash/rows.toml`, each with its source; `docs/drives.md` shows what comes out.
+//! SSDs compared with published figures: fitted ones, and predicted ones without further changes. The rows are in
+//! `flash/rows.toml`, each with its source; `docs/drives.md` shows the results.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,7 +9,7 @@ use diskwright_base::Rng;
 use diskwright_simulator::flash::{FlashDevice, FlashModel, FlashSpec, Start};
 use diskwright_simulator::{DeviceModel, Io, catalogue};
 
-/// A printed figure of a drive.
+/// A published figure of a drive.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FlashRow {
@@ -23,7 +23,7 @@ struct FlashRow {
     depth: u32,
     #[serde(default)]
     sequential: bool,
-    /// What is printed, in one of these units.
+    /// The published value, in one of these units.
     iops: Option<f64>,
     mb_s: Option<f64>,
     /// Ours less print, in percent of print, as it came out.
@@ -37,12 +37,11 @@ struct FlashRows {
     row: Vec<FlashRow>,
 }
 
-/// Requests a second of a drive at which `depth` requests are kept; the first half is for the state to
-/// settle and is not counted.
+/// Requests per second of a drive at queue depth `depth`; the first half is for the state to settle and is not counted.
 fn rate(spec: &FlashSpec, row: &FlashRow) -> f64 {
     let start = if row.sequential { Start { filled: 1.0, overwritten: 0.0 } } else { spec.start };
     let model = Arc::new(FlashModel::new(&FlashSpec { start, ..spec.clone() }).expect("a possible drive"));
-    let (mut flash, mut dice) = (FlashDevice::new(&model), Rng::new(23, 0));
+    let (mut flash, mut rng) = (FlashDevice::new(&model), Rng::new(23, 0));
     let blocks = (row.kb * 2.0) as u32;
     let places = model.blocks() / u64::from(blocks);
     // enough to fill the write buffer many times
@@ -53,8 +52,8 @@ fn rate(spec: &FlashSpec, row: &FlashRow) -> f64 {
     let mut next = 0;
     let mut io = || {
         next = (next + 1) % places;
-        let place = if row.sequential { next } else { dice.below(places) };
-        Io { first: place * u64::from(blocks), blocks, write: !dice.chance(row.reads) }
+        let place = if row.sequential { next } else { rng.below(places) };
+        Io { first: place * u64::from(blocks), blocks, write: !rng.chance(row.reads) }
     };
     (0..row.depth.min(model.slots())).for_each(|_| out.push(Reverse(flash.submit(0, &io()))));
     for index in 0..requests * 2 {
@@ -68,7 +67,7 @@ fn rate(spec: &FlashSpec, row: &FlashRow) -> f64 {
     (requests - 1) as f64 / ((until - from) as f64 / 1e9)
 }
 
-/// Ours, print, and the error in percent.
+/// Simulated value, published value, and the error in percent.
 fn compare(spec: &FlashSpec, row: &FlashRow) -> (f64, f64, f64) {
     let rate = rate(spec, row);
     let (ours, print) = match (row.iops, row.mb_s) {
@@ -93,7 +92,7 @@ fn rows() -> Vec<FlashRow> {
     toml::from_str::<FlashRows>(&text).unwrap_or_else(|e| panic!("{path}: {e}")).row
 }
 
-/// What was fitted comes out, what was predicted is within 15 %, and every error is the one that is told.
+/// Fitted figures are met, predicted ones are within 15 %, and every error is the documented one.
 #[test]
 fn ssds_do_what_was_printed_or_measured_of_them() {
     let rows = rows();

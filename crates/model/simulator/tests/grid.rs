@@ -1,5 +1,4 @@
-//! The analysis against the simulation on 500 systems, and the simulation
-//! against what it said of them before.
+//! The analysis against the simulation on 500 systems, and the simulation against its recorded results.
 
 #[path = "common/grid.rs"]
 mod systems;

@@ -1,5 +1,5 @@
-//! A drive whose every time can be worked out by hand: 6000 turns a minute, so
-//! that a turn takes 10 ms and one of its ten sectors 1 ms.
+//! A drive whose times can be computed by hand: 6000 turns a minute, so that a turn takes 10 ms and one of its ten
+//! sectors 1 ms.
 
 use std::sync::Arc;
 
@@ -254,7 +254,7 @@ fn no_request_is_lost_or_served_twice() {
     }
 }
 
-/// All places of a drive's blocks, and runs that agree with them.
+/// Returns the places of all blocks of a drive, and checks that runs agree with them.
 fn places(spec: &Spec) -> Vec<(u32, u32, u32)> {
     let geometry = Geometry::new(spec).expect("possible");
     let mut places = Vec::new();

@@ -1,5 +1,4 @@
-//! The analysis against the simulation on random systems of six kinds, and the
-//! simulation against what it said of them before.
+//! The analysis against the simulation on random systems of six kinds, and the simulation against its recorded results.
 
 #[path = "common/mixed.rs"]
 mod systems;
@@ -14,7 +13,7 @@ fn random_systems_are_solved_as_simulated_or_refused() {
     let rows = systems::simulated(ASIDE);
     assert_eq!(rows.len(), 500);
     let (mut solved, mut far, mut refused) = (0, Vec::new(), 0);
-    // volumes are what a planner asks for most: all of them, and some of the others
+    // volumes matter most to the planner: all of them, and some of the others
     for rows in rows.iter().filter(|rows| rows[0].number % 6 < 2 || rows[0].number % 7 == 0) {
         match systems::outcome(rows) {
             MixedOutcome::Refused(_) => refused += 1,

@@ -1,5 +1,4 @@
-//! Flushes and trims from outside: what each sort of part does for them, and
-//! how long that takes.
+//! External flushes and trims: the work of each kind of part, and its duration.
 
 use std::sync::Arc;
 
@@ -46,7 +45,7 @@ fn serving(system: &System, target: WorkloadTarget) -> Simulation {
     Simulation::serving(system, &[target]).expect("possible")
 }
 
-/// Asks at once, with their places in the list as tags; how long each took, ns.
+/// Submits requests at once, tagged with their positions in the list; returns their response times, ns.
 fn took(simulation: &mut Simulation, wanted: &[(JobPurpose, Io)]) -> Vec<Ns> {
     let now = simulation.now();
     for (tag, (what, io)) in (0..).zip(wanted) {
@@ -80,7 +79,7 @@ fn a_drive_that_reports_early_writes_before_it_answers() {
         disk.interval().components.iter().find(|part| part.kind == ComponentKind::Drive).map(|part| part.counts);
     let counted = counts.map(|counts| (counts.writes, counts.flushes, counts.flush_ns));
     assert_eq!(counted, Some((1, 2, flushed + again)));
-    // nobody has to wait for what is on the disk already
+    // no request waits for data that are on the medium already
     let mut disk = serving(&one(mechanical(true)), WorkloadTarget::Drive(0));
     took(&mut disk, &[write(2_000_000)]);
     let later = disk.now() + 100 * MS;

@@ -1,4 +1,4 @@
-//! Each parameter of a drive file alone: a tiny drive, two values, and responses worked out by hand.
+//! Each parameter of a drive file separately: a tiny drive, two values, and responses computed by hand.
 //!
 //! A turn takes 10 ms and one of its ten sectors 1 ms; at every multiple of 10 ms sector 0 begins to pass.
 //! Block b lies on cylinder b / 20, surface b / 10 % 2, sector b % 10. A seek takes 1.5 ms, a switch of heads
@@ -27,7 +27,7 @@ disksim_disk TINY {
   },
 ";
 
-/// What holds unless a test says something else; all others are 0 or missing.
+/// Default parameters of the tests; all others are 0 or missing.
 const USUAL: &[(&str, &str)] = &[
     ("Bulk sector transfer time", "0.01"),
     ("Number of buffer segments", "4"),
@@ -43,11 +43,11 @@ const USUAL: &[(&str, &str)] = &[
 
 type Parameters<'a> = &'a [(&'a str, &'a str)];
 
-fn drive(told: Parameters<'_>) -> MechanicalDrive {
+fn drive(settings: Parameters<'_>) -> MechanicalDrive {
     let mut text = DRIVE.to_owned();
     let mut rest: Vec<(&str, &str)> =
-        USUAL.iter().filter(|(key, _)| told.iter().all(|(k, _)| k != key)).copied().collect();
-    for (key, value) in told {
+        USUAL.iter().filter(|(key, _)| settings.iter().all(|(k, _)| k != key)).copied().collect();
+    for (key, value) in settings {
         match text.find(&format!("{key} = ")) {
             Some(index) => {
                 let end = index + text[index..].find([',', '\n']).expect("an end");
@@ -77,18 +77,18 @@ fn at(ms: f64) -> Ns {
     (ms * 1e6).round() as Ns
 }
 
-/// Responses, us, of requests that come at these moments, ms.
-fn responses(told: Parameters<'_>, asked: &[(f64, Io)]) -> Vec<u64> {
-    let mut drive = drive(told);
-    asked.iter().map(|(ms, io)| (drive.start(at(*ms), io).done - at(*ms) + 500) / 1000).collect()
+/// Responses, us, of requests that arrive at these times, ms.
+fn responses(settings: Parameters<'_>, requests: &[(f64, Io)]) -> Vec<u64> {
+    let mut drive = drive(settings);
+    requests.iter().map(|(ms, io)| (drive.start(at(*ms), io).done - at(*ms) + 500) / 1000).collect()
 }
 
-/// The last response for each value of a parameter.
+/// Checks the last response for each value of a parameter.
 #[track_caller]
-fn last(key: &str, others: Parameters<'_>, asked: &[(f64, Io)], expected: &[(&str, u64)]) {
+fn last(key: &str, others: Parameters<'_>, requests: &[(f64, Io)], expected: &[(&str, u64)]) {
     for (value, us) in expected {
-        let told: Vec<(&str, &str)> = others.iter().copied().chain([(key, *value)]).collect();
-        assert_eq!(responses(&told, asked).last(), Some(us), "{key} = {value}");
+        let settings: Vec<(&str, &str)> = others.iter().copied().chain([(key, *value)]).collect();
+        assert_eq!(responses(&settings, requests).last(), Some(us), "{key} = {value}");
     }
 }
 
@@ -116,10 +116,10 @@ fn segments_and_what_they_keep() {
     last("Read-ahead over requested", &ahead, &again, &[("1", 10), ("0", 10), ("-1", 7910)]);
 }
 
-/// The last block that a drive has after one read and a long pause.
-fn reads_on_to(told: Parameters<'_>, io: Io) -> u64 {
+/// Returns the last block in the cache after one read and a long pause.
+fn reads_on_to(settings: Parameters<'_>, io: Io) -> u64 {
     let held = |block: &u64| {
-        let mut drive = drive(told);
+        let mut drive = drive(settings);
         drive.start(0, &io);
         drive.start(at(500.0), &read(*block, 1)).hit == Hit::Full
     };
@@ -137,9 +137,9 @@ fn how_far_it_reads_on() {
     // a segment that reaches back into the track before: to the end of the next one too
     assert_eq!(reads_on_to(&with("Buffer continuous read", "4"), read(8, 3)), 29);
     for (most, last) in [("5", 9), ("10", 14)] {
-        let told = [("Segment size (in blks)", "40"), ("Buffer continuous read", "3")];
-        let told: Vec<_> = told.into_iter().chain([("Maximum read-ahead (blks)", most)]).collect();
-        assert_eq!(reads_on_to(&told, read(3, 2)), last);
+        let settings = [("Segment size (in blks)", "40"), ("Buffer continuous read", "3")];
+        let settings: Vec<_> = settings.into_iter().chain([("Maximum read-ahead (blks)", most)]).collect();
+        assert_eq!(reads_on_to(&settings, read(3, 2)), last);
     }
     // eight blocks of a segment: four read and four more, or eight more over the four
     for (over, last) in [("0", 7), ("1", 11)] {
@@ -234,8 +234,8 @@ fn writes_that_are_reported_early() {
     last("Hold bus entire write xfer", &early, &twelve, &[("0", 17_040), ("1", 14_010)]);
 }
 
-/// At level 2 the queue prefers a write that goes on behind the one that is being written; at level 1, which
-/// is for streams that nothing interrupts, a read from the buffer is sooner there.
+/// At level 2 the queue prefers a write that continues the one being written; at level 1, which is for uninterrupted
+/// streams, a read from the buffer is sooner.
 #[test]
 fn levels_of_early_writes_differ_where_others_wait() {
     for (level, first) in [("1", 40), ("2", 6)] {
@@ -259,10 +259,10 @@ fn overheads_by_what_came_before() {
             ("Write hit over.", "2", write(42, 1), 10, 1000),
             ("Write miss over.", "0", write(42, 1), 3000, 10_000),
         ] {
-            for told in ["read", "write"] {
-                let key = format!("{kind} after {told}");
+            for previous in ["read", "write"] {
+                let key = format!("{kind} after {previous}");
                 let told_too = [("Fast write level", level), (key.as_str(), "1.0")];
-                let expected = if told == after { plain + more } else { plain };
+                let expected = if previous == after { plain + more } else { plain };
                 assert_eq!(responses(&told_too, &[(0.0, before), (100.0, io)])[1], expected, "{key}, {after}");
             }
         }
@@ -303,7 +303,7 @@ fn the_other_overheads() {
 /// After a write elsewhere: the arm sets out at 101.2, the data come at 104.9, and sector 2 at 112 ms.
 #[test]
 fn a_write_that_leaves_the_channel_before_its_data() {
-    let told = [
+    let settings = [
         ("Extradisc command overhead", "1.0"),
         ("Extradisc disconnect overhead", "0.5"),
         ("Extradisc inter-disconnect delay", "3.0"),
@@ -312,12 +312,12 @@ fn a_write_that_leaves_the_channel_before_its_data() {
         ("Other reselect overhead", "0.7"),
     ];
     let elsewhere = [(0.0, write(0, 1)), (100.0, write(42, 1))];
-    last("Extra write disconnect", &told, &elsewhere, &[("0", 3400), ("1", 13_700)]);
+    last("Extra write disconnect", &settings, &elsewhere, &[("0", 3400), ("1", 13_700)]);
     // after a read, and behind the last write, it does not
     let after_read = [(0.0, read(0, 1)), (100.0, write(42, 1))];
-    last("Extra write disconnect", &told, &after_read, &[("0", 3400), ("1", 3400)]);
+    last("Extra write disconnect", &settings, &after_read, &[("0", 3400), ("1", 3400)]);
     let behind = [(0.0, write(0, 1)), (100.0, write(1, 1))];
-    last("Extra write disconnect", &told, &behind, &[("0", 2400), ("1", 2400)]);
+    last("Extra write disconnect", &settings, &behind, &[("0", 2400), ("1", 2400)]);
     // each part: the command and the seek delta until the arm sets out, the others until the data come
     for (key, value, us) in [
         ("Extradisc command overhead", "9.0", 23_700),
@@ -326,8 +326,8 @@ fn a_write_that_leaves_the_channel_before_its_data() {
         ("Extradisc seek delta", "9.7", 23_700),
         ("Extradisc 2nd disconnect overhead", "10.0", 15_610),
     ] {
-        let mut told: Vec<_> = told.into_iter().filter(|(k, _)| *k != key).collect();
-        told.extend([("Extra write disconnect", "1"), (key, value)]);
-        assert_eq!(responses(&told, &elsewhere)[1], us, "{key}");
+        let mut settings: Vec<_> = settings.into_iter().filter(|(k, _)| *k != key).collect();
+        settings.extend([("Extra write disconnect", "1"), (key, value)]);
+        assert_eq!(responses(&settings, &elsewhere)[1], us, "{key}");
     }
 }

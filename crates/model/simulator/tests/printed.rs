@@ -1,4 +1,4 @@
-//! Mechanical drives from print: what the printed figures come to.
+//! Mechanical drives from data sheets: the resulting times and capacities.
 
 use std::sync::Arc;
 
@@ -147,8 +147,8 @@ fn a_long_read_has_the_sustained_rate_at_any_depth() {
         assert!((found / rate - 1.0).abs() < 0.02, "{depth} of {blocks}: {found} and {rate}");
     }
     // and the other way: from the sustained rate to the sectors
-    let told = DataSheet { outer: TrackRate::Sustained(rate), inner: TrackRate::Sustained(rate * 0.6), ..printed() };
-    let sectors = told.spec().expect("possible").zones[0].sectors;
+    let sheet = DataSheet { outer: TrackRate::Sustained(rate), inner: TrackRate::Sustained(rate * 0.6), ..printed() };
+    let sectors = sheet.spec().expect("possible").zones[0].sectors;
     assert!((198..=202).contains(&sectors), "{sectors}");
     let media = DataSheet { outer: TrackRate::Media(200.0 * 512.0 * 120.0), ..printed() };
     assert_eq!(media.spec().expect("possible").zones[0].sectors, 200);
@@ -193,10 +193,10 @@ fn early_reported_writes_are_no_faster_than_the_disk() {
 fn random_reads_take_seek_turn_and_overhead() {
     let model = model(&printed());
     let (mut drive, mut now) = (MechanicalDrive::new(&model), 0);
-    let mut dice = diskwright_base::Rng::new(3, 0);
+    let mut rng = diskwright_base::Rng::new(3, 0);
     let all = 20_000;
     for _ in 0..all {
-        now = drive.start(now, &Io::read(dice.below(model.blocks() / 8) * 8, 8)).done;
+        now = drive.start(now, &Io::read(rng.below(model.blocks() / 8) * 8, 8)).done;
     }
     // 0.5 command, 8.5 seek, 4.17 turn, 8 of 160 sectors 0.42
     let mean = now as f64 / 1e6 / f64::from(all);

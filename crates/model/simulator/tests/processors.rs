@@ -11,7 +11,7 @@ use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::system::read::read;
 use diskwright_simulator::system::{Drives, System, Workload, WorkloadTarget};
 
-/// Throughput and response: by analysis, and simulated for so long.
+/// Throughput and response: by analysis, and by a simulation of `seconds`.
 fn both(text: &str, seconds: u32) -> [(f64, f64); 2] {
     let text = format!("[watch]\nwarm_up = \"50s\"\nduration = \"{seconds}s\"\n{text}");
     let system = read("a.toml", &text, &[], &|_| Err(String::new())).unwrap_or_else(|p| panic!("{p}")).system;
@@ -91,12 +91,12 @@ fn processors_are_as_simulated() {
             0.08,
         ),
     ];
-    let mut told = Vec::new();
+    let mut rows = Vec::new();
     for (name, host, load, most) in cases {
         let [reckoned, simulated] = both(&format!("{host}{DISK}{load}"), 2000);
         let apart = [reckoned.0 / simulated.0 - 1.0, reckoned.1 / simulated.1 - 1.0];
-        told.push(format!("{name}: {:+.3} {:+.3}", apart[0], apart[1]));
-        assert!(apart.iter().all(|apart| apart.abs() < most), "{told:?}");
+        rows.push(format!("{name}: {:+.3} {:+.3}", apart[0], apart[1]));
+        assert!(apart.iter().all(|apart| apart.abs() < most), "{rows:?}");
     }
     // work shorter than a turn, where the processor is all that counts
     let nvme = "[[drive]]\nmodel = \"samsung-980pro-1tb\"\n[[workload]]\nusers = 4\ncompute = \"500us\"\n";

@@ -1,11 +1,9 @@
-//! Queueing truth: the event queue and the station against queues whose
-//! answers are known in closed form, within 1 %. Whole systems, and higher
-//! loads, are held against them in `queueing_systems.rs` and `benches/queueing.rs`.
+//! The event queue and the station against queues with known solutions, within 1 %. Complete systems, and higher loads,
+//! are tested in `queueing_systems.rs` and `benches/queueing.rs`.
 //!
-//! Each case is one long seeded run, cut into batches of 20,000 jobs after one
-//! that does not count, and goes on until the half of the 95 % interval is
-//! below 0.5 % of the mean: then a right simulation is 1 % off once in ten
-//! thousand. The same seeds give the same answer on every machine.
+//! Each case is one long seeded run, cut into batches of 20,000 jobs after one that does not count, and continues until
+//! the half-width of the 95 % interval is below 0.5 % of the mean: then a correct simulation is 1 % off once in ten
+//! thousand runs. The same seeds give the same results on every machine.
 
 use diskwright_base::Rng;
 use diskwright_simulator::Ns;
@@ -14,7 +12,7 @@ use diskwright_simulator::events::Events;
 use diskwright_simulator::solve::*;
 use diskwright_simulator::station::{Station, StationJob};
 
-/// Mean service: a thousandth of a second, so that a nanosecond is nothing.
+/// Mean service time: a thousandth of a second, so that a nanosecond is negligible.
 const SERVICE_S: f64 = 1e-3;
 const BATCH: u64 = 20_000;
 const SURE: f64 = 0.005;
@@ -24,7 +22,7 @@ fn ns(seconds: f64) -> Ns {
     (seconds * 1e9).round() as Ns
 }
 
-/// A batch-by-batch run: mean response of each batch, s, until it is sure.
+/// Runs batches until the mean response, s, is precise.
 fn sure(mut batch: impl FnMut() -> f64) -> Interval {
     batch();
     let interval = repeat(SURE, 10, MOST_BATCHES, |_| batch());
@@ -103,15 +101,15 @@ fn open_queue_is(servers: u32, per_s: f64, draw: Draw, truth: QueueSolution, wha
 }
 
 /// Two kinds of service, 1/5 of the jobs long: squared coefficient of variation 4.
-fn hyper(dice: &mut Rng) -> f64 {
+fn hyper(rng: &mut Rng) -> f64 {
     // mean 0.2 x 3.449… + 0.8 x 0.3876… = 1
     let (long, short) = (1.0 + 6f64.sqrt(), (1.0 - 0.2 * (1.0 + 6f64.sqrt())) / 0.8);
-    if dice.chance(0.2) { dice.exponential(long) } else { dice.exponential(short) }
+    if rng.chance(0.2) { rng.exponential(long) } else { rng.exponential(short) }
 }
 
 #[test]
 fn mm1_and_mmc() {
-    let exponential: Draw = |dice| dice.exponential(1.0);
+    let exponential: Draw = |rng| rng.exponential(1.0);
     for rho in [0.3, 0.5] {
         let truth = mm1(rho / SERVICE_S, SERVICE_S).expect("not full");
         open_queue_is(1, rho / SERVICE_S, exponential, truth, &format!("M/M/1 at {rho}"));
@@ -124,7 +122,7 @@ fn mm1_and_mmc() {
 fn mg1() {
     let cases: [(Draw, f64, f64, &str); 3] = [
         (|_| 1.0, 0.0, 0.6, "M/D/1"),
-        (|dice| dice.erlang(4, 1.0), 0.25, 0.5, "M/E4/1"),
+        (|rng| rng.erlang(4, 1.0), 0.25, 0.5, "M/E4/1"),
         (hyper, hyper_cv2(), 0.3, "M/H2/1"),
     ];
     for (draw, cv2, rho, what) in cases {
@@ -139,12 +137,12 @@ fn hyper_cv2() -> f64 {
     2.0 * (0.2 * long * long + 0.8 * short * short) - 1.0
 }
 
-/// So many machines that break and are repaired.
+/// Simulates machines that break and are repaired.
 fn machines(count: u32, think_s: f64, servers: u32) -> (Interval, f64) {
     let (mut events, mut station) = (Events::new(), Station::new(servers));
-    let mut dice = Rng::new(2, u64::from(count));
+    let mut rng = Rng::new(2, u64::from(count));
     for id in 0..count {
-        events.schedule(ns(dice.exponential(think_s)), Event::Arrival(id));
+        events.schedule(ns(rng.exponential(think_s)), Event::Arrival(id));
     }
     let mut batch = || {
         let before = station.totals(events.now());
@@ -152,7 +150,7 @@ fn machines(count: u32, think_s: f64, servers: u32) -> (Interval, f64) {
         while done < BATCH {
             match events.take() {
                 Some((now, Event::Arrival(id))) => {
-                    let job = StationJob { id, arrived: now, service: ns(dice.exponential(SERVICE_S)) };
+                    let job = StationJob { id, arrived: now, service: ns(rng.exponential(SERVICE_S)) };
                     if let Some(end) = station.arrive(now, job) {
                         events.schedule(end, Event::Done(job));
                     }
@@ -162,7 +160,7 @@ fn machines(count: u32, think_s: f64, servers: u32) -> (Interval, f64) {
                     if let Some((end, next)) = station.complete(now, &job) {
                         events.schedule(end, Event::Done(next));
                     }
-                    events.after(ns(dice.exponential(think_s)), Event::Arrival(job.id));
+                    events.after(ns(rng.exponential(think_s)), Event::Arrival(job.id));
                 }
                 None => unreachable!("machines never rest"),
             }
@@ -192,9 +190,9 @@ fn forked(k: u32, rho: f64) -> Interval {
         Arrival,
         Done(u16, StationJob),
     }
-    let (mut events, mut dice) = (Events::new(), Rng::new(3, u64::from(k)));
+    let (mut events, mut rng) = (Events::new(), Rng::new(3, u64::from(k)));
     let mut stations = vec![Station::new(1); k as usize];
-    // jobs under way by number: when it came, parts left
+    // jobs in flight by number: arrival time, remaining parts
     let mut under_way: Vec<(Ns, u32)> = Vec::new();
     let mut free: Vec<u32> = Vec::new();
     events.schedule(0, Part::Arrival);
@@ -203,14 +201,14 @@ fn forked(k: u32, rho: f64) -> Interval {
         while done < BATCH {
             match events.take() {
                 Some((now, Part::Arrival)) => {
-                    events.after(ns(dice.exponential(SERVICE_S / rho)), Part::Arrival);
+                    events.after(ns(rng.exponential(SERVICE_S / rho)), Part::Arrival);
                     let id = free.pop().unwrap_or(under_way.len() as u32);
                     if id as usize == under_way.len() {
                         under_way.push((0, 0));
                     }
                     under_way[id as usize] = (now, k);
                     for (index, station) in stations.iter_mut().enumerate() {
-                        let job = StationJob { id, arrived: now, service: ns(dice.exponential(SERVICE_S)) };
+                        let job = StationJob { id, arrived: now, service: ns(rng.exponential(SERVICE_S)) };
                         if let Some(end) = station.arrive(now, job) {
                             events.schedule(end, Part::Done(index as u16, job));
                         }
@@ -245,7 +243,7 @@ fn fork_and_join_of_two_is_exact() {
     // next to no load: the slowest of K, exact for any K
     for k in [4, 8] {
         let truth = fork_join_empty(k, SERVICE_S);
-        // at 0.1 % load the others still add about 0.1 %
+        // at 0.1 % load other jobs still add about 0.1 %
         within_one_percent(forked(k, 0.001).mean, truth, &format!("fork-join of {k} alone"));
     }
 }
@@ -260,15 +258,15 @@ fn fork_and_join_of_many_is_near_nelson_and_tantawi() {
     }
 }
 
-/// So many users, each of whom gives a part to every one of `k` stations, waits
-/// for all, and thinks for a mean of `think` services.
+/// Simulates users who each send a part to every one of `k` stations, wait for all, and think for a mean of `think`
+/// services.
 fn closed_fork(users: u32, k: u32, think: f64) -> f64 {
     #[derive(Clone, Copy)]
     enum Step {
         Ask(u32),
         Done(u16, StationJob),
     }
-    let (mut events, mut dice) = (Events::new(), Rng::new(5, u64::from(users * 100 + k)));
+    let (mut events, mut rng) = (Events::new(), Rng::new(5, u64::from(users * 100 + k)));
     let mut stations = vec![Station::new(1); k as usize];
     let mut left = vec![0u32; users as usize];
     (0..users).for_each(|id| events.schedule(0, Step::Ask(id)));
@@ -279,7 +277,7 @@ fn closed_fork(users: u32, k: u32, think: f64) -> f64 {
                 Some((now, Step::Ask(id))) => {
                     left[id as usize] = k;
                     for (index, station) in stations.iter_mut().enumerate() {
-                        let job = StationJob { id, arrived: now, service: ns(dice.exponential(SERVICE_S)) };
+                        let job = StationJob { id, arrived: now, service: ns(rng.exponential(SERVICE_S)) };
                         if let Some(end) = station.arrive(now, job) {
                             events.schedule(end, Step::Done(index as u16, job));
                         }
@@ -292,7 +290,7 @@ fn closed_fork(users: u32, k: u32, think: f64) -> f64 {
                     left[job.id as usize] -= 1;
                     if left[job.id as usize] == 0 {
                         done += 1;
-                        events.after(ns(dice.exponential(think * SERVICE_S)), Step::Ask(job.id));
+                        events.after(ns(rng.exponential(think * SERVICE_S)), Step::Ask(job.id));
                     }
                 }
                 None => unreachable!("users go on"),
@@ -312,7 +310,7 @@ fn closed_forks_are_near_varkis_recurrence() {
         let ratio = formula / closed_fork(users, k, think);
         // an approximation; it was found at 0.974 to 1.002
         assert!(ratio > 0.97 && ratio < 1.01, "{users} users, {k} branches, think {think}: {ratio}");
-        // one user alone finds every branch free: exact
+        // a single user finds every branch empty: exact
         assert!(users > 1 || (ratio - 1.0).abs() < 0.01, "{ratio}");
     }
 }
@@ -320,7 +318,7 @@ fn closed_forks_are_near_varkis_recurrence() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let run = || {
-        let mut open = Open::new(2, 1500.0, |dice| dice.exponential(1.0));
+        let mut open = Open::new(2, 1500.0, |rng| rng.exponential(1.0));
         (0..5000).for_each(|_| open.step());
         (open.events.now(), open.station.totals(open.events.now()))
     };

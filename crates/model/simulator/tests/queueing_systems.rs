@@ -1,14 +1,13 @@
-//! Queueing truth through the whole engine: loads, paths, devices, arrays and
-//! reports against closed forms. Here each to about 1 %; `cargo bench --bench
-//! queueing` holds more of them, to a quarter of that.
+//! Queueing theory through the complete engine: loads, paths, devices, arrays and reports against closed forms. Here
+//! each to about 1 %; `cargo bench --bench queueing` tests more of them, to a quarter of that.
 
 #[path = "common/truth.rs"]
 mod truth;
 
 use truth::*;
 
-/// Half of the 95 % interval, share of the mean. A right engine is four standard
-/// errors off once in sixteen thousand runs.
+/// Half-width of the 95 % interval, as a share of the mean. A correct engine is four standard errors off once in
+/// sixteen thousand runs.
 const HALF: f64 = 0.005;
 
 fn hold(cases: &[Case]) {

@@ -1,5 +1,5 @@
-//! Replays: the demerit figure by hand, the channel's time taken from hits, and
-//! measured drives where their traces are at hand.
+//! Replays: the demerit figure by hand, the channel's time derived from hits, and measured drives if their traces are
+//! available.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ fn made(block_ns: u64) -> Vec<ReplayRequest> {
     requests
 }
 
-/// The same requests as a workload of a whole system that costs nothing but its drive.
+/// The same requests as a workload of a complete system in which only the drive takes time.
 #[test]
 fn a_trace_in_a_system_is_a_replay() {
     let (model, requests) = (own_drive(51_200), made(51_200));
@@ -102,9 +102,9 @@ fn the_channel_is_taken_from_hits() {
     assert_eq!(block_time(&own_drive(0), &requests[..20]), None);
 }
 
-/// A measured drive: its files, the block times of its bus where the drive does not tell them (as DiskSim's
-/// own validation has them), and DiskSim 4.0's demerit on the same trace, ms: the larger of the one that it had
-/// when it was run and the one that its validation script expects.
+/// A measured drive: its files, the block times of its bus where the drive does not specify them (as in DiskSim's own
+/// validation), and DiskSim 4.0's demerit on the same trace, ms: the larger of the one from our run and the one that
+/// its validation script expects.
 struct MeasuredDrive {
     trace: &'static str,
     drive: &'static str,
@@ -121,8 +121,7 @@ const MEASURED: [MeasuredDrive; 6] = [
     MeasuredDrive { trace: "hp_c3323a", drive: "hp_c3323a_validate", bus: Some((145_500, 145_500)), bar_ms: 0.306 },
 ];
 
-/// Where the measured traces lie: in the folder that `DISKWRIGHT_SAMPLES`
-/// names, or in `shared/samples` beside the checkout.
+/// Folder of the measured traces: the one that `DISKWRIGHT_SAMPLES` names, or `shared/samples` beside the checkout.
 fn samples() -> PathBuf {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/samples");
     std::env::var_os("DISKWRIGHT_SAMPLES").map_or_else(|| PathBuf::from(beside), PathBuf::from).join("drive-validation")
@@ -157,7 +156,7 @@ fn measured_drives_are_as_near_as_disksim() {
         }
         let model = Arc::new(Model::new(&spec).expect("possible"));
         let demerit_ms = Replay::run(&model, requests).demerit_s().expect("requests") * 1e3;
-        // as precise as DiskSim's figures are told
+        // to the precision of DiskSim's published figures
         assert!((demerit_ms * 1e3).round() <= bar_ms * 1e3, "{trace}: {demerit_ms} ms, at most {bar_ms}");
     }
 }

@@ -1,5 +1,4 @@
-//! A simulation's intervals as samples: every column has its cell, and they
-//! add up to what the whole run says.
+//! A simulation's intervals as samples: every column has its cell, and they add up to the report of the whole run.
 
 use diskwright_base::topology::{DeviceClass, RaidLevel};
 use diskwright_base::{Frame, LatencyColumns, LatencyHistogram, LatencyOperation};
@@ -112,7 +111,7 @@ fn samples_bear_the_time_of_whoever_runs_the_system() {
     assert_eq!(tick(SampleRows::since(&system, i64::MAX)), i64::MAX);
 }
 
-/// What a trace of a real machine has: each request of each interval in one step, and the mean within a step.
+/// As in a trace of a real machine, each request of each interval is in one step, and the mean within a step.
 #[test]
 fn distributions_count_each_request_once() {
     let system = system();

@@ -1,7 +1,5 @@
-//! Chen and Patterson's rules for stripe units, held against a simulation of
-//! plans, events and stations together: a stripe set of 16 simple drives that
-//! position for a random time and then transfer, under a fixed number of
-//! requests at once.
+//! Chen and Patterson's rules for stripe units, compared with a simulation of plans, events and stations: a stripe set
+//! of 16 simple drives with a random positioning time and a transfer time, under a fixed number of concurrent requests.
 
 use diskwright_base::Rng;
 use diskwright_simulator::Ns;
@@ -22,20 +20,20 @@ fn throughput(unit_sectors: u64, concurrency: u32, sectors: f64) -> f64 {
     let array =
         ArrayGeometry::new(&ArrayDescription::new(ArrayLevel::Raid0, DRIVES, 1 << 22, unit_sectors)).expect("valid");
     let mut planner = Planner::new(array, ArrayPolicy::default());
-    let (mut plan, mut events, mut dice) = (MemberIoPlan::new(), Events::new(), Rng::new(7, u64::from(concurrency)));
+    let (mut plan, mut events, mut rng) = (MemberIoPlan::new(), Events::new(), Rng::new(7, u64::from(concurrency)));
     let mut drives = vec![Station::new(1); usize::from(DRIVES)];
     let mut left = vec![0usize; concurrency as usize];
     let (mut done, mut bytes) = (0, 0.0);
     let mut ready: Vec<u32> = (0..concurrency).collect();
     while done < REQUESTS {
         for id in ready.drain(..) {
-            let length = (dice.exponential(sectors) as u32 + 1).min(1 << 14);
-            let block = dice.below(planner.array().blocks() - u64::from(length));
+            let length = (rng.exponential(sectors) as u32 + 1).min(1 << 14);
+            let block = rng.below(planner.array().blocks() - u64::from(length));
             planner.plan(ArrayRequest::read(block, length), &mut plan);
             left[id as usize] = plan.reads.len();
             bytes += f64::from(length) * SECTOR;
             for io in &plan.reads {
-                let seconds = POSITIONING_S * 2.0 * dice.share() + f64::from(io.blocks) * SECTOR / RATE;
+                let seconds = POSITIONING_S * 2.0 * rng.share() + f64::from(io.blocks) * SECTOR / RATE;
                 let job = StationJob { id, arrived: events.now(), service: (seconds * 1e9) as Ns };
                 if let Some(end) = drives[usize::from(io.member)].arrive(events.now(), job) {
                     events.schedule(end, (io.member, job));

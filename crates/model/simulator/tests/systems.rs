@@ -1,4 +1,4 @@
-//! Whole systems in virtual time: what can be worked out by hand.
+//! Complete systems in virtual time, compared with hand-computed results.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use diskwright_simulator::array::{ArrayPolicy, WriteBy};
 use diskwright_simulator::cache::BlockCacheSpec;
 use diskwright_simulator::device::{DeviceModel, PlainSpec};
 use diskwright_simulator::load::AccessPattern;
-use diskwright_simulator::load::{ClosedSpec, LoadSpec, OperationClass, OperationTransfer as Asked, RequestSizes};
+use diskwright_simulator::load::{ClosedSpec, LoadSpec, OperationClass, OperationTransfer as Transfer, RequestSizes};
 use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::system::*;
 use diskwright_simulator::{ComponentKind, Simulation, SimulationReport};
@@ -16,23 +16,23 @@ use diskwright_simulator::{ComponentKind, Simulation, SimulationReport};
 const MS: Ns = 1_000_000;
 const SECOND: Ns = 1000 * MS;
 
-/// A device that needs so many ms for anything.
+/// A device with a service time of `ms` milliseconds.
 fn plain(ms: u64, servers: u32) -> DeviceModel {
     let service = ServiceTimeDistribution::Constant(ms * MS);
     let spec = PlainSpec { name: "plain".into(), blocks: 1 << 22, servers, service, bytes_per_s: f64::INFINITY };
     DeviceModel::Plain(Arc::new(spec))
 }
 
-fn users(users: u32, asked: Asked) -> LoadSpec {
-    LoadSpec::Closed(ClosedSpec { users, classes: vec![OperationClass::of("io", 1.0, asked)], ..ClosedSpec::default() })
+fn users(users: u32, spec: Transfer) -> LoadSpec {
+    LoadSpec::Closed(ClosedSpec { users, classes: vec![OperationClass::of("io", 1.0, spec)], ..ClosedSpec::default() })
 }
 
-fn reads(bytes: u64) -> Asked {
-    Asked { bytes: RequestSizes::One(bytes), ..Asked::default() }
+fn reads(bytes: u64) -> Transfer {
+    Transfer { bytes: RequestSizes::One(bytes), ..Transfer::default() }
 }
 
-fn writes(bytes: u64) -> Asked {
-    Asked { read_share: 0.0, ..reads(bytes) }
+fn writes(bytes: u64) -> Transfer {
+    Transfer { read_share: 0.0, ..reads(bytes) }
 }
 
 fn on(target: WorkloadTarget, load: LoadSpec) -> Vec<Workload> {
@@ -180,10 +180,10 @@ fn what_has_failed_is_read_from_the_others_and_rebuilt_onto_a_spare() {
     near(each, 4.0 / 3.0, 0.02);
 }
 
-/// Requests of one array of plain drives a second, and member I/Os of each.
-fn of_parity_set(members: u32, by: WriteBy, asked: Asked, outstanding: u32) -> (f64, f64) {
+/// Requests per second of one array of plain drives, and member I/Os per request.
+fn of_parity_set(members: u32, by: WriteBy, spec: Transfer, outstanding: u32) -> (f64, f64) {
     let drives = vec![Drives::new("d", members, plain(10, 1))];
-    let mut system = system(drives, on(WorkloadTarget::Array(0), users(outstanding, asked)));
+    let mut system = system(drives, on(WorkloadTarget::Array(0), users(outstanding, spec)));
     let policy = ArrayPolicy { write_by: by, ..ArrayPolicy::default() };
     system.arrays = vec![Set { policy, ..Set::new("set", ArrayLevel::Raid5, (0..members).collect()) }];
     let report = run(&system);
@@ -193,7 +193,7 @@ fn of_parity_set(members: u32, by: WriteBy, asked: Asked, outstanding: u32) -> (
 
 #[test]
 fn a_stream_of_small_writes_becomes_whole_rows_where_md_runs_the_array() {
-    let stream = |bytes| Asked { access: AccessPattern::Sequential { streams: 1 }, ..writes(bytes) };
+    let stream = |bytes| Transfer { access: AccessPattern::Sequential { streams: 1 }, ..writes(bytes) };
     // five members, rows of four units of 64 KB, eight units under way: two rows, five writes of each
     let (requests, each) = of_parity_set(5, WriteBy::Md, stream(65_536), 8);
     near(each, 5.0 / 4.0, 0.01);
@@ -223,12 +223,12 @@ fn large_requests_are_split_and_gates_hold() {
 
 #[test]
 fn the_file_cache_answers_what_it_holds() {
-    let asked = Asked {
+    let spec = Transfer {
         cached: true,
         part: diskwright_simulator::load::TargetPart::Bytes { from: 0, bytes: 1 << 20 },
         ..reads(4096)
     };
-    let mut system = system(vec![Drives::new("d", 1, plain(1, 1))], on(WorkloadTarget::Drive(0), users(2, asked)));
+    let mut system = system(vec![Drives::new("d", 1, plain(1, 1))], on(WorkloadTarget::Drive(0), users(2, spec)));
     system.host.cache = Some(BlockCacheSpec { bytes: 4 << 20, ..BlockCacheSpec::default() });
     system.host.copy_byte_ps = 1_000_000;
     system.watch.warm_up = 30 * SECOND;
@@ -242,7 +242,7 @@ fn the_file_cache_answers_what_it_holds() {
 fn one_seed_one_result() {
     let mut system = system(
         vec![Drives::new("d", 4, plain(3, 1))],
-        on(WorkloadTarget::Array(0), users(6, Asked { read_share: 0.6, ..reads(8192) })),
+        on(WorkloadTarget::Array(0), users(6, Transfer { read_share: 0.6, ..reads(8192) })),
     );
     system.arrays = vec![Set::new("set", ArrayLevel::Raid5, (0..4).collect())];
     let text = |seed| {

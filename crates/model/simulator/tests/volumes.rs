@@ -154,7 +154,7 @@ fn st1_scans_itself_with_a_full_bucket() {
     assert!((hours - 1.387).abs() < 0.01, "{hours}");
 }
 
-/// How much of its scarcest allowance so many requests a second use.
+/// Used share of the scarcest limit at this rate of requests.
 fn used(spec: VolumeSpec, per_s: u64, io: impl Fn(u64) -> Io) -> f64 {
     let mut system = System::new("volume");
     system.drives.push(Drives::new("volume", 1, DeviceModel::Volume(Arc::new(spec))));

@@ -1,6 +1,5 @@
-//! What holds of every system, on random ones: no request is lost or done
-//! twice, times and bytes add up, nothing does more than it can, and one seed
-//! has one result.
+//! Properties of every system, tested on random ones: no request is lost or done twice, times and bytes add up, nothing
+//! exceeds its capacity, and one seed gives one result.
 
 use crate::random_system::random_system;
 use diskwright_base::Rng;
@@ -31,7 +30,7 @@ fn run(seed: u64, caches: bool) -> Ran {
     Ran { seed, report, samples, left: simulation.under_way(), system }
 }
 
-/// Runs so many random systems of each sort.
+/// Runs a number of random systems of each kind.
 fn all(count: u64, mut check: impl FnMut(&Ran)) {
     for seed in 0..count {
         check(&run(seed, false));
@@ -64,16 +63,16 @@ fn times_add_up() {
         for component in &ran.report.components {
             let Component { name, servers, totals, .. } = component;
             let StationTotals { elapsed_ns, service_ns, busy_ns, queue_ns, response_ns, .. } = *totals;
-            let told = format!("seed {seed}, {name}: {totals:?}");
-            assert_eq!(elapsed_ns, ran.report.to - ran.report.from, "{told}");
-            assert!(u128::from(busy_ns) <= service_ns && busy_ns <= elapsed_ns, "{told}");
-            assert!(service_ns <= u128::from(elapsed_ns) * u128::from(*servers), "{told}");
-            assert!(service_ns <= queue_ns && response_ns <= queue_ns, "{told}");
-            assert!(component.utilisation() <= 1.0 + 1e-9, "{told}");
+            let context = format!("seed {seed}, {name}: {totals:?}");
+            assert_eq!(elapsed_ns, ran.report.to - ran.report.from, "{context}");
+            assert!(u128::from(busy_ns) <= service_ns && busy_ns <= elapsed_ns, "{context}");
+            assert!(service_ns <= u128::from(elapsed_ns) * u128::from(*servers), "{context}");
+            assert!(service_ns <= queue_ns && response_ns <= queue_ns, "{context}");
+            assert!(component.utilisation() <= 1.0 + 1e-9, "{context}");
             if ran.left == 0 {
                 // Little's law without an end to disturb it: the integral of
                 // those present is the sum of the times that they stayed
-                assert_eq!(queue_ns, response_ns, "{told}");
+                assert_eq!(queue_ns, response_ns, "{context}");
             }
         }
         for array in &ran.report.arrays {
@@ -107,14 +106,14 @@ fn samples_add_up_to_the_whole() {
             assert_eq!(bytes, whole.counts.bytes(), "seed {}", ran.seed);
         }
         for (index, whole) in ran.report.caches.iter().enumerate() {
-            let asked: u64 =
+            let requested: u64 =
                 ran.samples.iter().map(|s| s.caches[index].counters.reads() + s.caches[index].counters.writes()).sum();
-            assert_eq!(asked, whole.counters.reads() + whole.counters.writes(), "seed {}", ran.seed);
+            assert_eq!(requested, whole.counters.reads() + whole.counters.writes(), "seed {}", ran.seed);
         }
     });
 }
 
-/// Bytes a second that a component is described to do, where it is.
+/// Specified bytes per second of a component, if it has a limit.
 fn bound(system: &System, component: &Component) -> Option<f64> {
     let named = |name: &str| component.name == name;
     let bus = system.buses.iter().find(|bus| named(&bus.name)).map(|bus| bus.rate);
@@ -164,16 +163,16 @@ fn bytes_are_what_was_asked() {
             return;
         }
         for (workload, described) in report.workloads.iter().zip(&system.workloads) {
-            let asked = (workload.counts.bytes_read, workload.counts.bytes_written);
+            let requested = (workload.counts.bytes_read, workload.counts.bytes_written);
             match described.targets[0] {
                 WorkloadTarget::Drive(drive) => {
                     let counts = report.component(&system.drive_name(drive)).expect("it is there").counts;
-                    assert_eq!(asked, (counts.bytes_read, counts.bytes_written), "seed {seed}");
+                    assert_eq!(requested, (counts.bytes_read, counts.bytes_written), "seed {seed}");
                     singles += 1;
                 }
                 WorkloadTarget::Array(index) => {
                     let array = &report.arrays[index];
-                    assert_eq!(asked, (array.counts.bytes_read, array.counts.bytes_written), "seed {seed}");
+                    assert_eq!(requested, (array.counts.bytes_read, array.counts.bytes_written), "seed {seed}");
                     members_add_up(ran, index);
                     sets += 1;
                 }
@@ -183,15 +182,15 @@ fn bytes_are_what_was_asked() {
     assert!(singles > 10 && sets > 5, "{singles} {sets}");
 }
 
-/// Member I/Os reach the drives, and carry what the level needs.
+/// Checks that member I/Os reach the drives, and carry what the level needs.
 fn members_add_up(ran: &Ran, index: usize) {
     let (array, set) = (&ran.report.arrays[index], &ran.system.arrays[index]);
     let drives = array.members.iter().filter_map(|drive| ran.report.component(&ran.system.drive_name(*drive)));
     let counts: Vec<_> = drives.map(|drive| drive.counts).collect();
-    let told = format!("seed {}, {:?}: {:?} on {counts:?}", ran.seed, set.level, array.counts);
+    let context = format!("seed {}, {:?}: {:?} on {counts:?}", ran.seed, set.level, array.counts);
     let requests: u64 = counts.iter().map(|c| c.requests()).sum();
     let split = ran.system.controllers.iter().any(|c| c.transfer_blocks.is_some());
-    assert!(requests == array.member_ios || split && requests >= array.member_ios, "{told}");
+    assert!(requests == array.member_ios || split && requests >= array.member_ios, "{context}");
     let read: u64 = counts.iter().map(|c| c.bytes_read).sum();
     let written: u64 = counts.iter().map(|c| c.bytes_written).sum();
     let copies = match set.level {
@@ -202,9 +201,9 @@ fn members_add_up(ran: &Ran, index: usize) {
         _ => 0,
     };
     if copies > 0 {
-        assert_eq!((read, written), (array.counts.bytes_read, copies * array.counts.bytes_written), "{told}");
+        assert_eq!((read, written), (array.counts.bytes_read, copies * array.counts.bytes_written), "{context}");
     } else {
-        assert!(written >= array.counts.bytes_written && read >= array.counts.bytes_read, "{told}");
+        assert!(written >= array.counts.bytes_written && read >= array.counts.bytes_read, "{context}");
     }
 }
 
@@ -234,7 +233,7 @@ fn what_is_posted_is_flushed_or_still_dirty() {
     assert!(posted_in_all > 5000);
 }
 
-/// A workload asks through the file cache.
+/// True if a workload uses the file cache.
 fn through(workload: &Workload) -> bool {
     use diskwright_simulator::load::LoadSpec;
     matches!(&workload.load, LoadSpec::Closed(spec) if spec.classes[0].transfers[0].cached)

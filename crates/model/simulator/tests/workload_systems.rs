@@ -1,4 +1,4 @@
-//! Loads of the documents in whole systems: what can be worked out by hand.
+//! Loads of the documents in complete systems, compared with hand-computed results.
 
 use std::sync::Arc;
 

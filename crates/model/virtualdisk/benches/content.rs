@@ -1,11 +1,11 @@
-//! What content costs a request, and how fast parity is computed.
+//! Measures the cost of content per request, and the speed of parity computation.
 //!
 //!     cargo bench -p diskwright-virtualdisk --bench content
 //!
-//! With `--tiny`, and when `cargo test` runs it, it does a few requests only,
-//! to see that it works; then the numbers mean nothing. Each line is the least
-//! of several rounds: what else the machine does only adds. The first line is
-//! what moving the same bytes costs at least: random 4 KB of as much memory.
+//! With `--tiny`, and when `cargo test` runs it, it does a few requests only, to check that it
+//! works; the numbers then mean nothing. Each line is the minimum of several rounds, because other
+//! activity of the machine only adds. The first line is the lower bound: moving the same bytes,
+//! random 4 KB of as much memory.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -26,7 +26,7 @@ const SIZE: usize = 4096;
 struct Scale {
     rounds: usize,
     requests: usize,
-    /// Bytes of the content that requests go to.
+    /// Size of the content that requests go to, bytes.
     bytes: u64,
 }
 
@@ -74,7 +74,7 @@ fn system(level: ArrayLevel, members: u32, scale: &Scale) -> System {
     system
 }
 
-/// The least time of a request over all rounds, ns.
+/// Returns the smallest time per request over all rounds, ns.
 fn least(scale: &Scale, mut request: impl FnMut(u64)) -> f64 {
     let mut best = f64::MAX;
     for round in 0..scale.rounds {
@@ -125,10 +125,10 @@ fn line(name: &str, scale: &Scale, (level, members, failed): (ArrayLevel, u32, O
     }
 }
 
-/// Puts bytes into others.
+/// Copies bytes.
 type Kind = fn(&mut [u8], &[u8]);
 
-/// Bytes a second that go through each computation, in cache and beyond it.
+/// Prints the bytes per second of each computation, in cache and beyond it.
 fn rates(scale: &Scale) {
     println!("{:<44} {:>10} {:>10}", "GB/s", "in 64 KB", "in 64 MB");
     let kinds: [(&str, Kind); 6] = [

@@ -1,10 +1,10 @@
-//! A day of random reads, writes, trims, zeroes, flushes and connection losses,
-//! compressed by the time scale, every byte against a shadow; members fail and
-//! are replaced meanwhile.
+//! Soak test: a day of random reads, writes, trims, zeros, flushes and connection losses,
+//! compressed by the time scale, every byte checked against a shadow, while members fail and are
+//! replaced.
 //!
 //!     cargo bench -p diskwright-virtualdisk --bench soak [-- --hours 24 --speed 1000]
 //!
-//! With `--tiny`, and when `cargo test` runs it, it does a little only.
+//! With `--tiny`, and when `cargo test` runs it, it does only a little.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -21,7 +21,7 @@ use diskwright_virtualdisk::server::DiskCommand;
 use served::{Running, array, plain, serve};
 use shadow::Load;
 
-/// Blocks of a drive.
+/// Size of a drive, blocks.
 const BLOCKS: u64 = 16_384;
 
 fn main() {
@@ -72,7 +72,8 @@ fn one(name: &str, system: System, seed: u64, lasts_s: f64, speed: f64) {
     );
 }
 
-/// A member fails when all are well; a failed one is replaced. True where one failed.
+/// Fails a member if all are healthy, otherwise replaces the failed one. Returns true if one
+/// failed.
 fn change(running: &Running, round: usize) -> bool {
     let status = running.order(&DiskCommand::Status).expect("a status");
     let members = status["arrays"][0]["members"].as_array().expect("members");

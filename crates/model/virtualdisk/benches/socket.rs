@@ -1,15 +1,14 @@
-//! Requests a second over a Unix socket when the model costs nothing, beside
-//! nbdkit's memory plug-in in the same run.
+//! Measures requests per second over a Unix socket with a model that costs nothing, beside nbdkit's
+//! memory plug-in in the same run.
 //!
 //!     cargo bench -p diskwright-virtualdisk --bench socket
 //!
 //! `-- --beside PROGRAM` adds the server of another build of this program.
 //!
-//! The server is this program once more (`--serve`), so that neither side
-//! shares the other's process; both servers get the same client. With `--tiny`,
-//! and when `cargo test` runs it, a few requests are made, to see that it works;
-//! then the numbers mean nothing. Each line has the median of rounds that
-//! alternate between the servers, and their range.
+//! The server is another process of this program (`--serve`), so that neither side shares the
+//! other's process; both servers get the same client. With `--tiny`, and when `cargo test` runs it,
+//! only a few requests are made, to check that it works; the numbers then mean nothing. Each line
+//! has the median of rounds that alternate between the servers, and their range.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -31,7 +30,7 @@ use diskwright_virtualdisk::server::{DiskServer, ListenAddress};
 const BLOCKS_OF_EXPORT: u64 = 1 << 21;
 const QUEUE: usize = 64;
 const BLOCK: u64 = 4096;
-/// More than a socket gives at once.
+/// Larger than one read of a socket returns.
 const LONG: u64 = 256 << 10;
 /// Part of the export that is used, bytes.
 const USED: u64 = 64 << 20;
@@ -88,13 +87,13 @@ fn main() {
 
 fn serve(socket: &str) {
     let options = served::options(ListenAddress::Unix(socket.into()));
-    // the caller ends it; should that die, it ends by itself
+    // the parent ends it; if the parent dies, it ends by itself
     let ends = Instant::now() + Duration::from_secs(600);
     let mut server = DiskServer::new(served::plain(1, BLOCKS_OF_EXPORT, 64, 0), &options).expect("served");
     server.run(&AtomicBool::new(false), Some(ends), &mut |_| Ok(())).expect("ended well");
 }
 
-/// A server, ended with this.
+/// A server process, ended on drop.
 struct Process(Child);
 
 impl Process {
@@ -121,7 +120,7 @@ fn connected(socket: &PathBuf) -> UnixStream {
     }
 }
 
-/// Requests a second of so many connections, each of which makes its share.
+/// Returns the requests per second of a number of connections, each of which makes its share.
 fn rate(socket: &Path, connections: usize, kind: (bool, u64), count: usize) -> f64 {
     let socket = socket.to_path_buf();
     let clients: Vec<_> = (0..connections)
@@ -154,7 +153,7 @@ fn ask(client: &mut NbdClient<UnixStream>, seed: u64, (writes, bytes): (bool, u6
             client.send(ask, CommandFlags(0)).expect("sent");
             sent += 1;
         }
-        // what came together is taken together, and asked for anew together
+        // replies that arrived together are processed together, and their successors sent together
         loop {
             assert_eq!(client.receive().expect("an answer").error, None);
             answered += 1;

@@ -1,20 +1,20 @@
-//! How exactly answers come when the model says, as a client at the socket sees it.
+//! Measures how exactly replies arrive at the time that the model says, as a client at the socket
+//! sees it.
 //!
 //!     cargo bench -p diskwright-virtualdisk --bench timing [-- --seconds 10]
 //!     chrt -f 50 cargo bench ...          before all ordinary processes
 //!     cargo bench ... -- --awake          a server that never sleeps either
 //!
-//! The models' answers are known: a device that always takes the same time and
-//! has a server for each request. A model that costs nothing shows what the way
-//! there and back takes, the client's own waking up with it; a client that never
-//! sleeps (`awake`) shows how much of that is the client's. What the machine
-//! itself can do stands above both: how late a thread on each processor sees the
-//! same moments, with no server and no socket; the server sleeps until shortly
-//! before a moment, so that the first row is its own limit. Reads of 4 KB; the
-//! server has processor 0 for itself, the client 1, where there are two.
+//! The response times of the models are known: devices that always take the same time and serve any
+//! number of requests at once. A model that costs nothing shows the cost of the way there and back,
+//! including the client's own wake-up; a client that never sleeps (`awake`) shows how much of it is
+//! the client's. The first row shows the limit of the machine itself: how late a thread on each
+//! processor sees the same moments, with no server and no socket; the server sleeps until shortly
+//! before a moment, so that this row is also the server's limit. Reads are of 4 KB; the server has
+//! processor 0 for itself, the client 1, if there are two.
 //!
-//! With `--tiny`, and when `cargo test` runs it, it does a little only, to see
-//! that it works; then the numbers mean nothing.
+//! With `--tiny`, and when `cargo test` runs it, it does only a little, to check that it works; the
+//! numbers then mean nothing.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 #![allow(clippy::disallowed_methods, reason = "nothing is to be told meanwhile")]
@@ -42,24 +42,24 @@ use served::{Running, plain, serve_as};
 
 const US: f64 = 1e3;
 const BYTES: usize = 4096;
-/// Of an answer: its head and the data.
+/// Size of a reply: its header and the data.
 const ANSWER: usize = 16 + BYTES;
 const DISK: u64 = 1 << 30;
 
-/// Who is awake all the time is stopped by the kernel where it goes before other programs.
+/// The kernel throttles a real-time thread that never sleeps, so it works in stints with pauses.
 const STINT: Duration = Duration::from_millis(700);
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// When requests are sent.
+/// Arrival of requests.
 #[derive(Clone, Copy)]
 enum Pace {
-    /// So many a second, whatever has been answered.
+    /// So many per second, regardless of replies.
     Open(f64),
-    /// So many are always under way.
+    /// So many are always in flight.
     Closed(usize),
 }
 
-/// How a client waits.
+/// Waiting method of a client.
 #[derive(Clone, Copy, PartialEq)]
 enum Waits {
     Asleep,
@@ -78,7 +78,7 @@ fn main() {
         "", "client", "requests", "model", "mean", "p50", "p99", "p99.9", "max"
     );
     pin(1);
-    // as the server does for itself; not to wait for other programs is no matter of either
+    // as the server does for itself, so that neither waits for other programs
     let _ = rustix::process::setpriority_process(None, -15);
     for waits in [Waits::Asleep, Waits::Awake] {
         for processor in [0, 1] {
@@ -93,15 +93,16 @@ fn main() {
     }
 }
 
-/// This thread to a processor, if there is one of that number.
+/// Pins this thread to a processor, if there is one with that number.
 fn pin(processor: usize) {
     let mut set = CpuSet::new();
     set.set(processor);
-    // with fewer processors it stays where it may be
+    // with fewer processors the thread is not pinned
     let _ = sched_setaffinity(None, &set);
 }
 
-/// How late, in us, this thread sees 1,000 moments a second that it waits for with nothing else to do.
+/// Measures how late, us, this thread sees 1,000 moments per second that it waits for with nothing
+/// else to do.
 fn own(waits: Waits, lasts: Duration) -> Vec<f64> {
     let mut errors = Vec::new();
     in_stints(waits, lasts, |stint| {
@@ -119,12 +120,12 @@ fn own(waits: Waits, lasts: Duration) -> Vec<f64> {
     errors
 }
 
-/// About 1, so that moments do not always come at the same distance.
+/// Returns a factor of about 1, so that moments are not equidistant.
 fn uneven(number: usize) -> f64 {
     0.5 + number.wrapping_mul(0x9E37_79B9) as u32 as f64 / f64::from(u32::MAX)
 }
 
-/// Work in pieces, with pauses where it would be stopped.
+/// Runs work in stints, with pauses where the kernel would throttle it.
 fn in_stints(waits: Waits, lasts: Duration, mut work: impl FnMut(Duration)) {
     let begin = Instant::now();
     while begin.elapsed() < lasts {
@@ -135,12 +136,12 @@ fn in_stints(waits: Waits, lasts: Duration, mut work: impl FnMut(Duration)) {
     }
 }
 
-/// What is asked of the server.
+/// Applies `--awake` to the server's options.
 fn change(options: &mut ServeOptions) {
     options.awake = std::env::args().any(|a| a == "--awake");
 }
 
-/// Devices that always take `service` us.
+/// Measures devices that always take `service` us.
 fn known(service: u64, waits: Waits, lasts: Duration, paces: &[Pace]) {
     let running = serve_as(plain(1, DISK / 512, 256, service * 1000), change, || pin(0), |_| {});
     for pace in paces {
@@ -155,7 +156,8 @@ fn known(service: u64, waits: Waits, lasts: Duration, paces: &[Pace]) {
     late(&running);
 }
 
-/// A real drive: means are compared, as the client does not learn what the model says of each request.
+/// Measures a real drive: means are compared, as the client does not learn the model's time of each
+/// request.
 fn mechanical(waits: Waits, lasts: Duration) {
     let name = concat!(env!("CARGO_MANIFEST_DIR"), "/../simulator/tests/drives/disk7200.diskspecs");
     let load = |path: &str| std::fs::read_to_string(path).map_err(|e| e.to_string());
@@ -211,14 +213,14 @@ fn line(name: &str, waits: Waits, model: f64, mut errors: Vec<f64>) {
     );
 }
 
-/// What the server itself says of its lateness.
+/// Returns the lateness that the server itself reports.
 fn late(running: &Running) {
     let status = running.order(&DiskCommand::Status).expect("a status");
     let of = |key: &str| status["late_s"][key].as_f64().unwrap_or(f64::NAN) * 1e6;
     println!("    given to the kernel late by: mean {:.1}, 99 % {:.1}, most {:.1}", of("mean"), of("p99"), of("max"));
 }
 
-/// Responses in ns, as they came.
+/// Response times, ns, in order of arrival.
 fn measure(running: &Running, pace: Pace, waits: Waits, lasts: Duration) -> Vec<u64> {
     let client = running.open("", ClientOptions { structured: false, block_status: false });
     let mut meter = Meter {
@@ -237,7 +239,7 @@ struct Meter {
     stream: UnixStream,
     input: Vec<u8>,
     filled: usize,
-    /// By cookie.
+    /// Send times by cookie.
     sent: Vec<Instant>,
     came: Vec<u64>,
 }
@@ -262,7 +264,7 @@ impl Meter {
             {
                 while next <= now {
                     self.send();
-                    // uneven, so that answers do not always come where the next is sent
+                    // uneven, so that replies do not always arrive when the next request is sent
                     next += Duration::from_secs_f64(uneven(self.sent.len()) / rate);
                 }
                 wait = next.saturating_duration_since(Instant::now());
@@ -280,7 +282,7 @@ impl Meter {
     fn sleep(&self, most: Duration) {
         let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: i64::from(most.subsec_nanos()) };
         let mut fds = [PollFd::new(&self.stream, PollFlags::IN)];
-        // interrupted or not, it is looked
+        // interrupted or not, the loop checks the time again
         let _ = poll(&mut fds, Some(&most));
     }
 
@@ -293,7 +295,7 @@ impl Meter {
         self.stream.write_all(&request.head()).expect("room for a request");
     }
 
-    /// How many were answered.
+    /// Returns the number of replies received.
     fn receive(&mut self) -> usize {
         match self.stream.read(&mut self.input[self.filled..]) {
             Ok(0) => panic!("the server went away"),

@@ -1,5 +1,5 @@
-//! Clients that do not behave, at the socket of a real server: who behaves is
-//! served all the same, memory stays bounded, and nobody is told wrong data.
+//! Misbehaving clients at the socket of a real server: well-behaved clients are still served,
+//! memory stays bounded, and no client gets wrong data.
 
 #![allow(clippy::disallowed_methods, reason = "a test waits for the server to notice")]
 
@@ -28,7 +28,7 @@ fn quick() -> Running {
     serve(plain(1, 256 * MIB / 512, 64, 0), |_| {})
 }
 
-/// Everybody else is served.
+/// Asserts that other clients are served.
 fn serves(running: &Running) {
     let mut client = running.connect();
     client.write(8192, &[7; 4096], NONE).expect("written");
@@ -41,7 +41,7 @@ fn head(command: NbdCommand, offset: u64, length: u32) -> NbdRequest {
     NbdRequest { flags: NONE, command, cookie: 1, offset, length }
 }
 
-/// The server closes, after whatever it says.
+/// Returns true if the server closes the connection, after any output.
 fn is_closed(mut stream: &UnixStream) -> bool {
     let mut all = Vec::new();
     match stream.read_to_end(&mut all) {
@@ -61,7 +61,7 @@ fn what_is_no_nbd_is_closed() {
         stream.write_all(greeting).expect("sent");
         assert!(is_closed(&stream), "{greeting:x?}");
     }
-    // once an export is open
+    // also once an export is open
     for bytes in [[0; 28], [0xff; 28]] {
         let client = running.open("", SIMPLE);
         client.stream().write_all(&bytes).expect("sent");
@@ -98,10 +98,10 @@ fn requests_beyond_the_disk_and_too_large_ones_are_errors() {
     }
     let refused = client.write(end, &[1; 4096], NONE).expect_err("beyond the end");
     assert!(matches!(refused, ClientError::Failed { error: ErrorCode::Nospc, .. }), "{refused}");
-    // its data come in pieces, of which the later ones would lie beyond the last address
+    // its data arrives in pieces, of which the later ones would lie beyond the last address
     let refused = client.write(u64::MAX - 511, &vec![1; MIB as usize], NONE).expect_err("beyond all addresses");
     assert!(matches!(refused, ClientError::Failed { error: ErrorCode::Nospc, .. }), "{refused}");
-    // a write that is too large is read and forgotten, one that nobody would send ends the connection
+    // a write that is too large is read and discarded; one far beyond any limit ends the connection
     let refused = client.write(0, &vec![1; (32 << 20) + 1], NONE).expect_err("too large");
     assert!(matches!(refused, ClientError::Failed { .. }), "{refused}");
     let mut first = [9; 512];
@@ -132,7 +132,7 @@ fn who_is_silent_or_stops_in_the_middle_holds_up_nobody() {
         })
         .collect();
     serves(&running);
-    // a length that lies: what comes is data, however much it looks like a request
+    // with a wrong length, the following bytes are data even if they look like a request
     let mut client = running.open("", SIMPLE);
     client.stream().write_all(&head(NbdCommand::Write, 2 * MIB, 4096).head()).expect("sent");
     let mut data = head(NbdCommand::Trim, 0, 1 << 20).head().to_vec();
@@ -220,7 +220,8 @@ fn who_goes_with_requests_under_way_is_forgotten() {
         }
         client.push().expect("sent");
     }
-    // 800 requests at 80 a second: those of the dead are still done, by the model, and answered to nobody
+    // 800 requests at 80 a second: the model still executes those of closed connections, and nobody
+    // gets their replies
     let mut client = running.connect();
     let status = running.order(&DiskCommand::Status).expect("a status");
     assert!(status["under_way"].as_u64().expect("a number") > 100, "{status}");
@@ -277,7 +278,7 @@ fn orders_that_are_none_are_answered_or_closed() {
         let bytes = stream.read(&mut answer).expect("answered");
         assert!(String::from_utf8_lossy(&answer[..bytes]).contains("error"), "{line:x?}");
     }
-    // without an end
+    // a command without its end
     let mut stream = UnixStream::connect(&running.control).expect("served");
     stream.set_write_timeout(Some(served::PATIENCE)).expect("a timeout");
     let _ = stream.write_all(&vec![b'['; 4 << 20]);
@@ -302,7 +303,7 @@ fn a_disk_without_trim_refuses_it_and_goes_on() {
     assert!(!client.about().flags.has(TransmissionFlags::TRIM));
     assert!(client.about().flags.has(TransmissionFlags::WRITE_ZEROES));
     client.write(0, &[7; 4096], NONE).expect("written");
-    // one that did not look at the flags: the protocol has an error for that
+    // a client that ignored the flags: the protocol has an error for that
     let refused = client.trim(0, 1 << 30);
     assert!(matches!(refused, Err(ClientError::Failed { error: ErrorCode::Inval, .. })), "{refused:?}");
     let mut back = [0; 4096];

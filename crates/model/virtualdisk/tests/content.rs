@@ -1,5 +1,5 @@
-//! Arrays by content against a flat list of bytes: whatever is written, failed,
-//! replaced and half rebuilt, what is read is what was written.
+//! Compares the content of arrays with a flat list of bytes: whatever is written, failed, replaced
+//! and half rebuilt, reads return what was written.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -28,7 +28,7 @@ fn drives(name: &str, count: u32, blocks: u64) -> Drives {
     Drives::new(name, count, DeviceModel::Plain(Arc::new(spec)))
 }
 
-/// An array of drives of these blocks, in this order.
+/// Returns an array of drives with these sizes in blocks, in this order.
 fn system(level: ArrayLevel, blocks: &[u64], unit: u64) -> System {
     let mut system = System::new("test");
     for (index, blocks) in blocks.iter().enumerate() {
@@ -39,7 +39,7 @@ fn system(level: ArrayLevel, blocks: &[u64], unit: u64) -> System {
     system
 }
 
-/// Any array that can be.
+/// Returns a random valid array.
 fn any_system(dice: &mut Rng) -> (System, ArrayGeometry) {
     loop {
         let all = levels();
@@ -99,7 +99,7 @@ impl Trial {
         self.content.state(0).expect("the array").0
     }
 
-    /// One more member, if the data survive without it.
+    /// Returns a random member without which the data still survives.
     fn victim(&mut self) -> Option<u16> {
         let member = self.dice.below(u64::from(self.array.members())) as u16;
         self.array.survives(self.failed().with(member)).then_some(member)
@@ -201,8 +201,8 @@ fn in_a_file_as_in_memory() {
     }
 }
 
-/// With less room than is written, each write is done or refused, what is read
-/// is the one or the other, and copies and parities agree.
+/// With less memory than is written, each write either completes or is refused, reads return the
+/// old or the new data, and copies and parities agree.
 #[test]
 fn full_memory_leaves_nothing_torn() {
     let mut refused = 0;
@@ -224,11 +224,11 @@ fn full_memory_leaves_nothing_torn() {
     assert!(refused > 100, "{refused} writes refused: the test does not test it");
 }
 
-/// A file system in memory, unmounted at the end.
+/// A small file system in memory, unmounted at the end.
 struct Small(tempfile::TempDir);
 
 impl Small {
-    /// `None` where it cannot be mounted.
+    /// Returns `None` if it cannot be mounted.
     fn new(bytes: u64) -> Option<Small> {
         let folder = tempfile::tempdir().ok()?;
         let size = format!("size={bytes}");
@@ -246,7 +246,7 @@ impl Drop for Small {
     }
 }
 
-/// As above on a file system that runs full.
+/// The same on a file system that fills up.
 #[test]
 fn a_full_disk_leaves_nothing_torn() {
     let (mut refused, mut torn) = (0, 0);
@@ -268,8 +268,8 @@ fn a_full_disk_leaves_nothing_torn() {
 }
 
 impl Trial {
-    /// Writes; where that is refused, takes each byte that is old or new into
-    /// the model. True where it was refused.
+    /// Writes; if that is refused, copies each byte that is old or new into the expected data.
+    /// Returns true if it was refused.
     fn write_or_not(&mut self) -> bool {
         let (from, to) = self.range();
         let seed = self.dice.bits() as u8;
@@ -294,7 +294,7 @@ fn in_file(system: &System, path: &Path) -> Content {
     let begun = std::time::Instant::now();
     loop {
         match Content::new(system, &ContentBacking::File(path.to_owned())) {
-            // a program that another test has just begun holds all open files for a moment
+            // a process that another test has just forked holds all open files for a moment
             Err(ContentError::InUse(_)) if begun.elapsed().as_secs() < 10 => std::thread::yield_now(),
             content => return content.expect("content"),
         }
@@ -323,7 +323,7 @@ fn a_scrub_finds_a_flipped_bit() {
     }
 }
 
-/// md's own numbers: the row of a left-symmetric RAID 6 of 4 is D0 D1 P Q.
+/// Numbers as md computes them: the row of a left-symmetric RAID 6 of 4 is D0 D1 P Q.
 #[test]
 fn the_parities_in_the_file_are_anvins() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -343,7 +343,7 @@ fn the_parities_in_the_file_are_anvins() {
     assert_eq!(found, [0x01, 0x1c, 0x80, 0x81]);
 }
 
-/// A server that was killed in the middle of a write: some of it is there.
+/// A server was killed in the middle of a write, and a part of it is there.
 #[test]
 fn what_a_killed_server_left_is_settled() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -377,8 +377,8 @@ fn what_a_killed_server_left_is_settled() {
     }
 }
 
-/// With a member lost, parity that may be half written is not used, and the
-/// rest of the array is.
+/// With a failed member, parity that may be half written is not used, and the rest of the array is
+/// readable.
 #[test]
 fn a_torn_row_is_not_guessed() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -388,7 +388,7 @@ fn a_torn_row_is_not_guessed() {
     content.write(ARRAY, 0, &data).expect("room");
     content.fail(0, 0).expect("a member");
     drop(content);
-    // the note of a write of array 0 from byte 100 to 200, behind the three drives
+    // the journal record of a write of array 0 from byte 100 to 200, behind the three drives
     let words = [u64::from_le_bytes(*b"dwrnote1"), 0, 100, 200].map(u64::to_le_bytes);
     let file = OpenOptions::new().write(true).open(&path).expect("the file");
     file.write_all_at(&words.concat(), 3 << 20).expect("room");
@@ -413,7 +413,8 @@ fn a_torn_row_is_not_guessed() {
     assert_eq!(content.scrub(0).expect("whole"), 0);
 }
 
-/// With a member lost too, a write that its server said and did a part of is done by the next.
+/// Also with a failed member, a write that the server recorded and did in part is completed by the
+/// next server.
 #[test]
 fn what_a_killed_server_promised_is_done() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -428,7 +429,7 @@ fn what_a_killed_server_promised_is_done() {
         content.write(ARRAY, 4096, &[7; 2048]).expect("room");
         data[4096..6144].fill(7);
         drop(content);
-        // all that was done is undone, and then each part of it
+        // the whole write is undone, and then each part of it
         let after = std::fs::read(&path).expect("the file");
         let changed: Vec<usize> = (0..own as usize)
             .step_by(512)
@@ -561,7 +562,7 @@ fn what_cannot_be_asked_is_refused() {
     assert!(matches!(content.write(ARRAY, 0, &[1; 8192]), Err(Trouble::LostData)));
 }
 
-/// What is written takes room, zeros and what is trimmed do not.
+/// Written data takes space; zeros and trimmed data do not.
 #[test]
 fn room_is_given_back() {
     let mut system = System::new("test");

@@ -1,6 +1,5 @@
-//! Random reads, writes, trims, zeroes and flushes through the socket of a real
-//! server, over several connections that break in between, against what should
-//! lie on the disk.
+//! Random reads, writes, trims, zeros and flushes through the socket of a real server, over several
+//! connections that break in between, compared with the expected content of the disk.
 
 use crate::served::{Running, array, plain, serve};
 use crate::shadow::Load;
@@ -83,7 +82,7 @@ fn members_fail_and_are_rebuilt_meanwhile() {
     }
 }
 
-/// Goes on until no member is failed or rebuilding.
+/// Waits until no member is failed or rebuilding.
 fn await_health(running: &Running, load: &mut Load) {
     for _ in 0..2000 {
         let status = running.order(&DiskCommand::Status).expect("a status");

@@ -1,8 +1,8 @@
-//! A server that is killed, and clients that end in the middle of a write: each sector is as
-//! it was or as it was to be, and what was acknowledged is there.
+//! A server that is killed, and clients that end in the middle of a write: each sector has its old
+//! or its new content, and acknowledged writes are present.
 //!
-//! The server is this program once more, on a backing file, and is killed while writes of
-//! several connections are in flight. `DISKWRIGHT_KILLS` says how many kills there are.
+//! The server is another process of this program, on a backing file, and is killed while writes of
+//! several connections are in flight. `DISKWRIGHT_KILLS` sets the number of kills.
 
 #![allow(clippy::disallowed_methods, reason = "a test waits for another process")]
 
@@ -27,13 +27,13 @@ use diskwright_virtualdisk::server::{DiskServer, ListenAddress};
 
 const SECTOR: u64 = 512;
 const WORDS: usize = SECTOR as usize / 8;
-/// Sectors that are written; few, so that writes meet.
+/// Number of sectors that are written; few, so that writes overlap.
 const SECTORS: u64 = 4096;
-/// Sectors of a write at most.
+/// Largest write, sectors.
 const LONGEST: u64 = 300;
 const CONNECTIONS: u64 = 3;
 const DEPTH: usize = 12;
-/// Set in the process that serves: the kind of disk, and the folder.
+/// Environment variables of the serving process: the kind of disk, and the folder.
 const KIND: &str = "DISKWRIGHT_TEST_KIND";
 const FOLDER: &str = "DISKWRIGHT_TEST_FOLDER";
 
@@ -58,7 +58,7 @@ fn system(kind: &str) -> System {
     system
 }
 
-/// What a write leaves in a sector; of write 0 there are zeros.
+/// Returns the content that a write leaves in a sector; zeros for write 0.
 fn pattern(write: u64, sector: u64) -> [u64; WORDS] {
     let mut words = [0; WORDS];
     if write > 0 {
@@ -74,13 +74,13 @@ fn data(write: u64, from: u64, sectors: u64) -> Vec<u8> {
     words.flat_map(u64::to_le_bytes).collect()
 }
 
-/// The write of which a sector is; `None` where it is of no single one.
+/// Returns the write whose content a sector has; `None` if it is of no single write.
 fn write_of(found: &[u8], sector: u64) -> Option<u64> {
     let write = u64::from_le_bytes(*found.first_chunk()?);
     (data(write, sector, 1) == found).then_some(write)
 }
 
-/// A write, and the moments between which it was done.
+/// A write, and the times of its start and its acknowledgment.
 struct Sent {
     write: u64,
     from: u64,
@@ -96,7 +96,7 @@ impl Sent {
     }
 }
 
-/// The server in another process.
+/// A server in another process.
 struct Other {
     child: Child,
     socket: PathBuf,
@@ -113,7 +113,7 @@ impl Other {
     fn start(kind: &str, folder: &Path) -> Other {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command.args(["kills::the_server_of_the_others", "--exact", "--nocapture"]).env(KIND, kind).env(FOLDER, folder);
-        // what servers tell of themselves goes there too
+        // the links of running servers go there too
         command.env("XDG_RUNTIME_DIR", folder).stdout(Stdio::null());
         Other { child: command.spawn().expect("started"), socket: folder.join("s") }
     }
@@ -135,7 +135,7 @@ impl Other {
     }
 }
 
-/// Not a test of its own: what the killed process does.
+/// Not a test of its own: the code of the killed process.
 #[test]
 fn the_server_of_the_others() {
     let (Some(kind), Some(folder)) = (std::env::var(KIND).ok(), std::env::var_os(FOLDER).map(PathBuf::from)) else {
@@ -144,12 +144,12 @@ fn the_server_of_the_others() {
     let mut options = served::options(ListenAddress::Unix(folder.join("s")));
     options.backing = ContentBacking::File(folder.join("content"));
     let mut server = DiskServer::new(system(&kind), &options).expect("served");
-    // the caller kills it; should that die, it ends by itself
+    // the parent kills it; if the parent dies, it ends by itself
     let ends = Instant::now() + PATIENCE;
     server.run(&AtomicBool::new(false), Some(ends), &mut |_| Ok(())).expect("ended well");
 }
 
-/// Writes until the connection ends: what was sent.
+/// Writes until the connection ends; returns the writes sent.
 fn load(client: &mut NbdClient<UnixStream>, dice: &mut Rng, writes: &AtomicU64, clock: &AtomicU64) -> Vec<Sent> {
     let tick = || clock.fetch_add(1, Ordering::SeqCst);
     let (mut all, mut open) = (Vec::<Sent>::new(), Vec::<(u64, usize)>::new());
@@ -173,7 +173,7 @@ fn load(client: &mut NbdClient<UnixStream>, dice: &mut Rng, writes: &AtomicU64, 
     }
 }
 
-/// Serves, writes and kills once.
+/// Starts a server, writes and kills it once.
 fn round(kind: &str, folder: &Path, seed: u64, writes: &AtomicU64) -> Vec<Sent> {
     let mut other = Other::start(kind, folder);
     let clients: Vec<_> = (0..CONNECTIONS).map(|_| other.client()).collect();
@@ -191,7 +191,7 @@ fn round(kind: &str, folder: &Path, seed: u64, writes: &AtomicU64) -> Vec<Sent> 
     })
 }
 
-/// What is wrong after a kill, and what lies in each sector now.
+/// Returns the faults after a kill, and updates the content of each sector.
 fn judge(kind: &str, folder: &Path, before: &mut [u64], sent: &[Sent]) -> Vec<String> {
     let mut other = Other::start(kind, folder);
     let mut client = other.client();
@@ -203,7 +203,8 @@ fn judge(kind: &str, folder: &Path, before: &mut [u64], sent: &[Sent]) -> Vec<St
             continue;
         }
         let here: Vec<&Sent> = sent.iter().filter(|sent| sent.covers(sector)).collect();
-        // what was acknowledged before another that was acknowledged too had begun is gone
+        // a write must have been overwritten if it ended before another acknowledged write to the
+        // sector began
         let gone = |end: u64| here.iter().any(|later| later.begun > end && later.acknowledged.is_some());
         match write_of(&found, sector) {
             None => {
@@ -252,7 +253,7 @@ fn a_killed_server_tears_no_sector_and_keeps_what_it_acknowledged() {
     assert!(all_wrong.is_empty(), "{all_wrong:#?}");
 }
 
-/// A client that ends, which is how a database in a crash test does.
+/// A client that ends in the middle of a write, as a database in a crash test does.
 #[test]
 fn a_write_of_which_a_part_came_leaves_whole_sectors() {
     for kind in KINDS {
@@ -266,7 +267,7 @@ fn a_write_of_which_a_part_came_leaves_whole_sectors() {
             stream.write_all(&head.head()).expect("sent");
             stream.write_all(&data(write, 1, 14)[..part]).expect("sent");
             drop(stream);
-            // what was sent before is done when a later client is answered
+            // earlier input has been processed when a later client is answered
             running.connect().flush().expect("flushed");
             let mut found = vec![0; 8192];
             check.read(0, &mut found).expect("read");

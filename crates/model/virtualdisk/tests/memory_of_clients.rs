@@ -1,5 +1,5 @@
-//! What clients cost in memory: of those that read no answers, and of a thousand.
-//! In a program of its own, as it looks at what the whole program takes.
+//! Memory cost of clients: of those that read no replies, and of a thousand. It is a separate
+//! program, because it measures the memory of the whole process.
 
 use std::io::Write;
 
@@ -20,13 +20,13 @@ fn serves(running: &Running) {
     running.connect().write(8192, &[7; 4096], NONE).expect("written");
 }
 
-/// Resident memory of this process, which is the server's too.
+/// Returns the resident memory of this process, which includes the server.
 fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number") * 4096
 }
 
-/// One after the other.
+/// Runs the cases one after the other, as they share the process.
 #[test]
 fn clients_cost_little_memory() {
     who_does_not_read_costs_little_memory();

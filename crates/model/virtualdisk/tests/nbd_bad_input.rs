@@ -1,4 +1,4 @@
-//! What a client gets that does not keep to the protocol.
+//! Replies to a client that violates the protocol.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, OnceLock};
@@ -9,10 +9,10 @@ use diskwright_virtualdisk::nbd::handshake::{Handshake, HandshakeState, NbdExpor
 use diskwright_virtualdisk::nbd::request::{self, NbdRequest, RequestCheck, RequestParse};
 use diskwright_virtualdisk::nbd::wire::{self, CommandFlags, ErrorCode, NbdCommand, TransmissionFlags, answer, option};
 
-/// A client whose bytes are known beforehand, and what it is answered.
+/// A client with a fixed input, and the output that it receives.
 struct Script<'a> {
     input: &'a [u8],
-    /// Bytes that arrive together.
+    /// Number of bytes that arrive together.
     piece: usize,
     output: Vec<u8>,
 }
@@ -36,7 +36,7 @@ impl Write for Script<'_> {
 }
 
 fn served() -> Arc<Served> {
-    // tests of bad input change nothing on it but the first bytes, one those from 9000 on
+    // shared by all tests, which change only its first bytes, one of them those from 9000 on
     static SERVED: OnceLock<Arc<Served>> = OnceLock::new();
     Arc::clone(SERVED.get_or_init(made))
 }
@@ -50,7 +50,7 @@ fn made() -> Arc<Served> {
     Served::new(vec![small, sealed])
 }
 
-/// Everything that the server says to `input`, and why it ends.
+/// Returns the server's whole output for `input`, and the error that ends it.
 fn said(input: &[u8], piece: usize) -> (Vec<u8>, Option<ProtocolError>) {
     let mut script = Script { input, piece, output: Vec::new() };
     let ended = served().serve(&mut script).expect("a script has no errors");
@@ -75,7 +75,7 @@ fn contexts(number: u32, queries: &[&str]) -> Vec<u8> {
     ask(number, &[string("small"), (queries.len() as u32).to_be_bytes().to_vec(), queries.concat()].concat())
 }
 
-/// Option and kind of each answer.
+/// Decodes option and kind of each reply.
 fn answers(mut output: &[u8]) -> Vec<(u32, u32)> {
     let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().expect("four"));
     let mut found = Vec::new();
@@ -199,7 +199,7 @@ fn a_client_that_reads_nothing_is_not_answered_without_end() {
     let lists = [CLIENT.to_vec(), ask(option::LIST, &[]).repeat(100_000)].concat();
     let progress = handshake.feed(&served.exports, &lists, &mut output);
     assert!(output.len() < 300_000 && progress.consumed < lists.len() && progress.state == HandshakeState::More);
-    // it goes on once the output is sent
+    // it continues once the output is sent
     output.clear();
     let more = handshake.feed(&served.exports, &lists[progress.consumed..], &mut output);
     assert!(more.consumed > 10_000 && more.state == HandshakeState::More);
@@ -210,8 +210,8 @@ fn head(command: u16, flags: u16, offset: u64, length: u32) -> Vec<u8> {
     NbdRequest { flags, command, cookie: 0x1234_5678_9abc_def0, offset, length }.head().to_vec()
 }
 
-/// Error codes of the answers behind the handshake, 0 where one is good, for
-/// answers without data.
+/// Decodes the error codes of the replies after the handshake, 0 for success, for replies without
+/// data.
 fn codes(mut output: &[u8]) -> Vec<u32> {
     let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().expect("four"));
     let mut found = Vec::new();
@@ -228,7 +228,7 @@ fn codes(mut output: &[u8]) -> Vec<u32> {
     found
 }
 
-/// The handshake for an export, and how long its answer is.
+/// Returns the handshake for an export, and the length of the server's reply to it.
 fn begun(export: &str, structured: bool) -> (Vec<u8>, usize) {
     let before = if structured { ask(option::STRUCTURED_REPLY, &[]) } else { Vec::new() };
     let input = [CLIENT.to_vec(), before, go(option::GO, export)].concat();
@@ -238,8 +238,8 @@ fn begun(export: &str, structured: bool) -> (Vec<u8>, usize) {
 
 const END: u64 = 1 << 20;
 
-/// What is asked of the export `small`, whose largest request is 64 KiB, and the
-/// error without and with structured replies.
+/// Requests to the export `small`, whose largest request is 64 KiB, with the error without and with
+/// structured replies.
 const REQUESTS: &[(&str, u16, u16, u64, u32, ErrorCode, ErrorCode)] = {
     use ErrorCode::{Inval, Nospc, Overflow};
     &[
@@ -325,7 +325,7 @@ fn requests_that_end_the_connection() {
         let (output, ended) = said(&[&before[..], &input, &behind].concat(), 1 << 20);
         assert_eq!((output.len(), ended), (answered, wanted), "{name}");
     }
-    // lengths that lie: what looks like data is the next request, and the other way round
+    // wrong lengths: bytes that look like data are the next request, and vice versa
     let short = [before.clone(), head(1, 0, 0, 4), head(3, 0, 0, 0)].concat();
     let (output, ended) = said(&short, 1 << 20);
     assert_eq!((codes(&output[answered..]), ended), (vec![0], magic(3)));

@@ -1,11 +1,11 @@
-//! What our client makes of servers that do not keep to the protocol.
+//! Our client against servers that violate the protocol.
 
 use std::io::{Read, Write};
 
 use diskwright_virtualdisk::nbd::client::{ClientError, ClientOptions, ClientRequest, NbdClient, list};
 use diskwright_virtualdisk::nbd::wire::{self, CommandFlags, ErrorCode, NbdCommand, answer, chunk, option};
 
-/// A server that says what it wants to say and listens to nothing.
+/// A server that sends fixed output and ignores its input.
 struct Liar<'a>(&'a [u8]);
 
 impl Read for Liar<'_> {
@@ -43,7 +43,7 @@ fn context(id: u8) -> Vec<u8> {
     reply(option::SET_META_CONTEXT, answer::META_CONTEXT, &told)
 }
 
-/// A whole handshake, with structured replies and context 5 or without both.
+/// Returns a complete handshake, with structured replies and context 5 or without both.
 fn agreed(structured: bool) -> Vec<u8> {
     let kind = if structured { answer::ACK } else { answer::UNSUPPORTED };
     let mut all = [greeting(), reply(option::STRUCTURED_REPLY, kind, &[])].concat();
@@ -94,7 +94,7 @@ fn handshakes_that_are_none() {
         let told = start(&bytes).map(|_| ()).expect_err(name).to_string();
         assert!(told.contains(wanted), "{name}: {told}");
     }
-    // answers without end
+    // endless replies
     let endless = [greeting(), reply(option::LIST, answer::SERVER, &[0; 4]).repeat(20_000)].concat();
     assert!(list(Liar(&endless)).expect_err("endless").to_string().contains("more than 10000"));
     let lying = [greeting(), reply(option::LIST, answer::SERVER, &[255; 4])].concat();
@@ -140,7 +140,7 @@ fn hole(flags: u16, offset: u64, bytes: u32) -> Vec<u8> {
 
 type Told = Result<Vec<u8>, ClientError>;
 
-/// What a read of 4096 bytes at 8192, or another command there, is told.
+/// Returns the result of a read of 4096 bytes at 8192, or of another command there.
 fn told(command: NbdCommand, structured: bool, answer: &[u8]) -> Told {
     let bytes = [&agreed(structured), answer].concat();
     let mut client = start(&bytes).expect("agreed");

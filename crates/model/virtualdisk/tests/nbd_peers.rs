@@ -29,7 +29,7 @@ fn two_disks() -> Arc<Served> {
 
 type Ended = JoinHandle<std::io::Result<Option<ProtocolError>>>;
 
-/// Our client at our server.
+/// Connects our client to our server.
 fn joined(
     served: &Arc<Served>,
     export: &str,
@@ -147,13 +147,13 @@ fn a_read_only_export_of_other_sizes() {
         let too_long = if wishes.structured { ErrorCode::Overflow } else { ErrorCode::Inval };
         assert_eq!(failed(ClientRequest::Read { offset: 0, length: 12 << 10 }), too_long);
         assert_eq!(failed(ClientRequest::Read { offset: 1, length: 512 }), ErrorCode::Inval);
-        // its data is skipped, and the connection goes on
+        // its data is skipped, and the connection continues
         assert_eq!(failed(ClientRequest::Write { offset: 0, data: &long }), ErrorCode::Perm);
         client.read(512, &mut [0; 512]).expect("still there");
     }
 }
 
-/// Output of a program that has to end well; nothing where it is not installed.
+/// Runs a program that has to succeed and returns its output; `None` if it is not installed.
 fn run(program: &str, arguments: &[&str]) -> Option<String> {
     let done = Command::new("timeout").args(["-k", "5", "60", program]).args(arguments).output();
     let done = done.ok().filter(|done| done.status.code() != Some(127));
@@ -208,8 +208,7 @@ fn nbdcopy_writes_and_reads_us() {
     assert!(std::fs::read(&to).expect("readable") == data);
 }
 
-/// libnbd with its checks of what a client may send turned off, so that the
-/// server's answers are seen.
+/// Script for libnbd with its checks of requests turned off, so that the server's errors are seen.
 const SHELL: &str = r#"
 import sys
 nbd = __import__("nbd")
@@ -267,7 +266,7 @@ fn nbdsh_agrees_with_our_answers() {
     assert_eq!(told.trim(), "all well");
 }
 
-/// nbdkit, ended when it goes out of scope.
+/// A running nbdkit, stopped on drop.
 struct Nbdkit(Child);
 
 impl Drop for Nbdkit {

@@ -1,4 +1,4 @@
-//! A client that asks without end and reads no answer.
+//! A client that sends options endlessly and reads no replies.
 
 use std::io::{Error, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ fn questions_are_not_kept_without_bound() {
     running.end().expect("ended well");
 }
 
-/// What ends 64 MiB of questions, far above what the kernel and the server hold.
+/// Sends 64 MiB of options, far more than kernel and server buffer; returns the error that ends it.
 fn flood(mut stream: UnixStream) -> Option<Error> {
     stream.set_write_timeout(Some(Duration::from_secs(2))).expect("a timeout");
     stream.read_exact(&mut [0; 18]).expect("a greeting");

@@ -1,5 +1,5 @@
-//! Events as blktrace's binary records, version 7 (`include/uapi/linux/blktrace_api.h`): one stream
-//! of all processors, as `blktrace -o -` writes it, which `blkparse -i -` and our own readers take.
+//! Writer of events as blktrace's binary records, version 7 (`include/uapi/linux/blktrace_api.h`): one stream
+//! of all processors, as `blktrace -o -` writes it, which `blkparse -i -` and our own readers accept.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -8,25 +8,25 @@ use crate::devices::BlockDeviceNames;
 use crate::event::{BlockEvent, BlockEventKind};
 
 const MAGIC: u32 = 0x6561_7407;
-/// Categories begin here in a record's action.
+/// First bit of the categories in a record's action.
 const CATEGORY: u32 = 16;
 /// `BLK_TN_PROCESS` and `BLK_TN_TIMESTAMP`, of the category "notify".
 const PROCESS: u32 = 1 << (CATEGORY + 10);
 const TIMESTAMP: u32 = 1 | 1 << (CATEGORY + 10);
-/// Names of threads that are written once; more would be written again.
+/// Most names of threads that are remembered as written; beyond that, names are written again.
 const MOST_NAMES: usize = 1 << 16;
 
-/// Writes events as they come.
+/// Writes events to a stream as they come.
 pub struct BlktraceWriter<W> {
     out: W,
     sequences: HashMap<u16, u32>,
     named: HashSet<(i32, [u8; 16])>,
     names: BlockDeviceNames,
-    /// Records written.
+    /// Number of records written.
     pub records: u64,
 }
 
-/// A record's fields but those that all have.
+/// Fields of a record that differ between records.
 struct BlktraceFields {
     time_ns: u64,
     sector: u64,
@@ -39,7 +39,7 @@ struct BlktraceFields {
 }
 
 impl<W: Write> BlktraceWriter<W> {
-    /// A stream that begins with the time of day at a moment of the trace's clock.
+    /// Starts a stream with a record of the time of day at a time on the trace's clock.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -55,12 +55,12 @@ impl<W: Write> BlktraceWriter<W> {
         Ok(writer)
     }
 
-    /// Writes an event, and before it the name of a thread that is new.
+    /// Writes an event, and before it the name of a new thread.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn event(&mut self, event: &BlockEvent) -> io::Result<()> {
-        // blktrace knows disks; places are those of the disk already
+        // blktrace records disks; sectors are already relative to the disk
         let device = self.names.disk_of(event.device);
         let mut fields = BlktraceFields {
             time_ns: event.time_ns,
@@ -81,7 +81,7 @@ impl<W: Write> BlktraceWriter<W> {
             BlockEventKind::Remap => {
                 let from = self.names.disk_of(event.other_device);
                 if from == device {
-                    // from a partition to its disk: places are the disk's from the beginning
+                    // a remap from a partition to its disk is omitted: sectors are always relative to the disk
                     return Ok(());
                 }
                 let numbers = [event.other_device.to_be_bytes(), device.to_be_bytes()].concat();
@@ -127,7 +127,7 @@ impl<W: Write> BlktraceWriter<W> {
         self.out.write_all(behind)
     }
 
-    /// Sends on what is held back.
+    /// Flushes the stream.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -136,7 +136,7 @@ impl<W: Write> BlktraceWriter<W> {
     }
 }
 
-/// The action and its categories: queue, requeue, issue, completion.
+/// Returns the action with its category: queue, requeue, issue, completion.
 fn code(kind: BlockEventKind) -> u32 {
     let (queue, requeue, issue, complete) = (1 << 4, 1 << 5, 1 << 6, 1 << 7);
     let (code, category) = match kind {
@@ -154,7 +154,7 @@ fn code(kind: BlockEventKind) -> u32 {
     code | category << CATEGORY
 }
 
-/// Categories by the kernel's letters: F before the operation is a flush, behind it forced access.
+/// Returns the categories of the kernel's letters: F before the operation is a flush, after it forced unit access.
 fn letters(letters: &[u8]) -> u32 {
     let (mut found, mut is_behind) = (0, false);
     for letter in letters.iter().take_while(|letter| **letter != 0) {
@@ -163,7 +163,7 @@ fn letters(letters: &[u8]) -> u32 {
             (b'F', true) => 1 << 15,
             (b'R', _) => 1,
             (b'W', _) => 1 << 1,
-            // what is forgotten is counted among the writes too (BLK_TC_DISCARD beside BLK_TC_WRITE)
+            // a discard counts as a write too (BLK_TC_DISCARD with BLK_TC_WRITE)
             (b'D', _) => 1 << 13 | 1 << 1,
             (b'S', _) => 1 << 3,
             (b'M', _) => 1 << 12,

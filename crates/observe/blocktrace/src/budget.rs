@@ -1,50 +1,51 @@
-//! When a trace should do less because it costs more than it may, and when more again because the load has gone.
+//! Budget of a trace: it traces less when it costs too much, and more again when the load has gone.
 
 use crate::cost::TraceCost;
 
-/// The budget is held against at least so much time.
+/// Shortest window over which the cost is compared with the budget.
 const WINDOW_NS: u64 = 1_000_000_000;
-/// Twice as much may be traced where the cost is below this share of the budget …
+/// Share of the budget below which a window is calm: then twice as much may be traced after enough calm windows.
 const CALM: f64 = 1.0 / 3.0;
-/// … for so many windows at first, and twice as many each time that it turned out to be too much before it held.
+/// Calm windows that are required at first, and the most; the number doubles each time that more turned out to be too
+/// much.
 const PATIENCE: u32 = 30;
 const MOST_PATIENCE: u32 = 3600;
 
-/// What should be done.
+/// Advice for the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BudgetAdvice {
-    /// Fewer events.
+    /// Trace fewer events.
     Less,
-    /// More events.
+    /// Trace more events.
     More,
-    /// What is above the budget does not come from events (starting, drawing); told once.
+    /// The excess does not come from events (starting, drawing); reported once.
     NotByEvents,
 }
 
-/// Holds the cost against the budget, window by window.
+/// Compares the cost with the budget, window by window.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BudgetKeeper {
     before: TraceCost,
     calm: u32,
     patience: u32,
-    /// The last change was to more.
+    /// The last change was to trace more.
     has_grown: bool,
     is_spent: bool,
 }
 
 impl BudgetKeeper {
-    /// Whether a window has ended.
+    /// Returns true if a window has ended.
     pub fn is_due(&self, elapsed_ns: u64) -> bool {
         elapsed_ns.saturating_sub(self.before.elapsed_ns) >= WINDOW_NS
     }
 
-    /// Whether this is the first time that nothing less can be done.
+    /// Returns true the first time that the trace cannot be reduced any further.
     pub fn is_first_spent(&mut self) -> bool {
         !std::mem::replace(&mut self.is_spent, true)
     }
 
-    /// What the window that ends now says; `None` where all may stay. `reading_ns` is what an event costs this
-    /// process.
+    /// Returns the window that ends now and the advice for it; `None` if nothing should change. `reading_ns` is the
+    /// cost of an event in this process.
     pub fn advise(&mut self, cost: TraceCost, budget: f64, reading_ns: f64) -> Option<(TraceCost, BudgetAdvice)> {
         let window = cost.since(&self.before);
         self.before = cost;
@@ -66,7 +67,7 @@ impl BudgetKeeper {
             return None;
         }
         if std::mem::replace(&mut self.has_grown, true) {
-            // what there was more of was not too much; the next burst has another cause
+            // the previous increase was not too much; a later burst has another cause
             self.patience = PATIENCE;
         }
         self.calm = 0;

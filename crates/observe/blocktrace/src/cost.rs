@@ -1,29 +1,29 @@
-//! What tracing costs: processor time of the reading thread, which is read, and of the kernel's side, which is
-//! calibrated: so many events by so many nanoseconds. An event of our own is timed for it, one that a thread causes by
-//! giving itself the name that it has (`task_rename`, which the kernel's samples time too): a tracepoint with text
-//! to copy, as those of the block layer.
+//! Cost of tracing: processor time of the reading thread, which is measured, and of the kernel's side, which is
+//! estimated as the number of events times a calibrated time. The event that is timed for that is caused by a thread
+//! that sets its name to the one it has (`task_rename`, which the kernel's samples time too): a tracepoint that copies
+//! text, like those of the block layer.
 
 use rustix::thread::{name, set_name};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::tracefs::{TraceInstance, TracefsError};
 
-/// The event that is timed.
+/// Event that is timed.
 pub(crate) const CALIBRATED: &str = "task/task_rename";
-/// What an event is taken to cost where it cannot be timed, nanoseconds (CONFIG_TRACEPOINT_BENCHMARK's text: 273 to
+/// Assumed cost of an event where it cannot be timed, nanoseconds (CONFIG_TRACEPOINT_BENCHMARK's text: 273 to
 /// 316 once memory is warm).
 pub(crate) const ASSUMED_NS: f64 = 300.0;
-/// Events that are timed, and how often; the quickest time is what nothing else disturbed.
+/// Events in a round of the calibration, and number of rounds; the shortest time is the least disturbed.
 const ROUNDS: u64 = 1000;
 const TIMES: usize = 3;
 
-/// Processor time of this thread, which is the one that reads, nanoseconds.
+/// Processor time of the calling thread, which is the reading one, nanoseconds.
 pub(crate) fn thread_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     (time.tv_sec.max(0) as u64) * 1_000_000_000 + time.tv_nsec.max(0) as u64
 }
 
-/// Processor time of an event of [`CALIBRATED`] with the call that causes it, nanoseconds.
+/// Measures the processor time of an event of [`CALIBRATION_EVENT`] with the call that causes it, nanoseconds.
 pub(crate) fn time_renames() -> std::io::Result<f64> {
     let own = name()?;
     let mut best = f64::INFINITY;
@@ -37,12 +37,12 @@ pub(crate) fn time_renames() -> std::io::Result<f64> {
     Ok(best)
 }
 
-/// What an event costs in the kernel, nanoseconds.
+/// Cost of an event in the kernel, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RecordCost {
-    /// One that is kept in our buffers.
+    /// Cost of an event that is kept in our buffers.
     pub kept_ns: f64,
-    /// One that a filter drops.
+    /// Cost of an event that a filter drops.
     pub dropped_ns: f64,
 }
 
@@ -50,14 +50,14 @@ impl RecordCost {
     pub(crate) const ASSUMED: RecordCost = RecordCost { kept_ns: ASSUMED_NS, dropped_ns: ASSUMED_NS };
 }
 
-/// Times events in an instance of ours, before anything else is on in it.
+/// Times events in our instance, before any other event is enabled in it.
 pub(crate) fn calibrate(instance: &mut TraceInstance) -> Result<RecordCost, TracefsError> {
     let refused = |error| TracefsError::Refused { what: CALIBRATED.into(), error };
     let bare = time_renames().map_err(refused)?;
     instance.start()?;
     instance.enable(CALIBRATED, None)?;
     let kept = time_renames().map_err(refused)?;
-    // no event is of the idle thread
+    // this filter drops every event: none is of the idle thread
     instance.filter(CALIBRATED, Some("pid == 0"))?;
     let dropped = time_renames().map_err(refused)?;
     instance.disable(CALIBRATED)?;
@@ -65,31 +65,32 @@ pub(crate) fn calibrate(instance: &mut TraceInstance) -> Result<RecordCost, Trac
     Ok(RecordCost { kept_ns: plausible(kept - bare), dropped_ns: plausible(dropped - bare) })
 }
 
-/// No event is free: on a busy machine the time without events may come out longer than with them.
+/// Smallest plausible cost of an event, nanoseconds: on a busy machine the time without events may come out longer than
+/// with them.
 const LEAST_NS: f64 = 5.0;
 
-/// A measured cost, or the assumed one where the measurement makes no sense.
+/// Returns a measured cost, or the assumed one where the measurement is implausible.
 pub(crate) fn plausible(measured_ns: f64) -> f64 {
     if measured_ns >= LEAST_NS { measured_ns } else { ASSUMED_NS }
 }
 
-/// The cost of a stretch of time.
+/// Cost of tracing over a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TraceCost {
-    /// How long it was, nanoseconds.
+    /// Length of the period, nanoseconds.
     pub elapsed_ns: u64,
-    /// Events that the kernel handed over, or runs of its programs.
+    /// Events that the kernel delivered, or runs of its programs.
     pub events: u64,
     /// Processor time of the reading thread, nanoseconds.
     pub reader_ns: u64,
-    /// Processor time of the kernel's side, nanoseconds: events by the calibrated cost.
+    /// Processor time of the kernel's side, nanoseconds: events times the calibrated cost.
     pub kernel_ns: f64,
-    /// Processors of the machine.
+    /// Number of processors of the machine.
     pub processors: usize,
 }
 
 impl TraceCost {
-    /// Share of all processors' time; `None` of no time.
+    /// Share of all processors' time; `None` for an empty period.
     pub fn share(&self) -> Option<f64> {
         let all = self.elapsed_ns as f64 * self.processors.max(1) as f64;
         (all > 0.0).then(|| (self.reader_ns as f64 + self.kernel_ns) / all)
@@ -100,7 +101,7 @@ impl TraceCost {
         (self.elapsed_ns > 0).then(|| self.events as f64 * 1e9 / self.elapsed_ns as f64)
     }
 
-    /// What came since.
+    /// Returns the cost since an earlier state.
     pub fn since(&self, before: &TraceCost) -> TraceCost {
         TraceCost {
             elapsed_ns: self.elapsed_ns.saturating_sub(before.elapsed_ns),

@@ -1,4 +1,4 @@
-//! Block devices by the kernel's numbers: names, partitions and the disks they lie on.
+//! Block devices by the kernel's numbers: names, partitions and their disks.
 
 use std::collections::HashMap;
 use std::fs;
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use diskwright_base::diskstats::nvme_path;
 
-/// `major << 20 | minor`, as the kernel keeps a device inside.
+/// Returns `major << 20 | minor`, the kernel's internal device number.
 pub fn device_number(major: u32, minor: u32) -> u32 {
     (major << 20) | (minor & 0xf_ffff)
 }
 
-/// Major and minor number.
+/// Splits the kernel's internal device number into major and minor.
 pub fn major_minor(device: u32) -> (u32, u32) {
     (device >> 20, device & 0xf_ffff)
 }
@@ -24,7 +24,7 @@ struct KnownDevice {
     is_path: bool,
 }
 
-/// A path of NVMe native multipath. Its requests bear its number, which sysfs does not have.
+/// A path of NVMe native multipath. Its requests carry its device number, which sysfs does not show.
 struct HiddenPath {
     number: u32,
     name: String,
@@ -32,7 +32,7 @@ struct HiddenPath {
     disk: String,
 }
 
-/// Names of devices and the disks of partitions, asked for once each.
+/// Names of devices and the disks of partitions, each looked up once.
 #[derive(Debug)]
 pub struct BlockDeviceNames {
     root: PathBuf,
@@ -46,23 +46,23 @@ impl Default for BlockDeviceNames {
 }
 
 impl BlockDeviceNames {
-    /// Of a machine whose `/sys` is under this folder.
+    /// Names on a machine whose `/sys` is under this folder.
     pub fn under(root: &Path) -> BlockDeviceNames {
         BlockDeviceNames { root: root.to_owned(), known: HashMap::new() }
     }
 
-    /// The device of a name.
+    /// Returns the number of the device with this name.
     pub fn number(&self, name: &str) -> Option<u32> {
         number(&self.root, name)
     }
 
-    /// All whole disks and other devices that are no partitions.
+    /// All whole disks and other devices that are not partitions.
     pub fn disks(&self) -> Vec<u32> {
         let names = fs::read_dir(self.root.join("sys/block")).into_iter().flatten().flatten();
         names.filter_map(|entry| self.number(entry.file_name().to_str()?)).collect()
     }
 
-    /// The same with the hidden paths to NVMe disks, which come and go while their disk stays.
+    /// The disks and the hidden paths to NVMe disks, which appear and disappear while their disk stays.
     pub fn disks_and_paths(&self) -> Vec<u32> {
         let mut all = self.disks();
         all.extend(all_hidden_paths(&self.root).iter().map(|path| path.number));
@@ -77,18 +77,18 @@ impl BlockDeviceNames {
         parts.filter_map(|path| parse_number(&fs::read_to_string(path.join("dev")).ok()?)).collect()
     }
 
-    /// The hidden paths to an NVMe disk (`nvme0c0n1` of `nvme0n1`): it has bios, and the paths have their requests.
+    /// The hidden paths to an NVMe disk (`nvme0c0n1` of `nvme0n1`): the disk has the bios, the paths the requests.
     pub fn paths(&mut self, disk: u32) -> Vec<u32> {
         let name = self.name(disk);
         hidden_paths(&self.root, &name).into_iter().map(|path| path.number).collect()
     }
 
-    /// Whether it is the hidden path to a disk.
+    /// Returns true for a hidden path to a disk.
     pub fn is_path(&mut self, device: u32) -> bool {
         self.look(device).is_path
     }
 
-    /// Whether the kernel keeps counts of a disk's requests, as by default.
+    /// Returns true if the kernel counts a disk's requests, as it does by default.
     pub(crate) fn has_counts(&mut self, disk: u32) -> bool {
         let name = self.name(disk);
         let mut names: Vec<String> = hidden_paths(&self.root, &name).into_iter().map(|path| path.name).collect();
@@ -101,17 +101,17 @@ impl BlockDeviceNames {
         })
     }
 
-    /// The disk that a partition lies on or a hidden path leads to; any other device is its own.
+    /// Returns the disk of a partition or a hidden path; for any other device the device itself.
     pub fn disk_of(&mut self, device: u32) -> u32 {
         self.look(device).disk
     }
 
-    /// The name of a device, `8:1` where it has none (it may be gone).
+    /// Returns the name of a device, `8:1` where it has none (it may be gone).
     pub fn name(&mut self, device: u32) -> String {
         self.look(device).name.clone()
     }
 
-    /// Whether the driver takes requests; others (zram, device mapper, md) take bios.
+    /// Returns true if the driver handles requests; others (zram, device mapper, md) handle bios.
     pub fn has_requests(&mut self, device: u32) -> bool {
         self.look(device).has_requests
     }
@@ -122,7 +122,7 @@ impl BlockDeviceNames {
     }
 }
 
-/// What sysfs has of a device, or `/proc/diskstats` of a hidden one.
+/// Reads a device from sysfs, or a hidden one from `/proc/diskstats`.
 fn find(root: &Path, device: u32) -> KnownDevice {
     let (major, minor) = major_minor(device);
     let unknown = || {
@@ -136,13 +136,13 @@ fn find(root: &Path, device: u32) -> KnownDevice {
     let parent = if folder.join("partition").exists() { folder.parent() } else { None };
     let disk = parent.and_then(|p| parse_number(&fs::read_to_string(p.join("dev")).ok()?));
     let whole = parent.unwrap_or(&folder);
-    // drivers of requests have a folder of their hardware queues
+    // drivers that handle requests have a folder of hardware queues
     let has_mq = whole.join("mq").exists();
     let has_requests = has_mq || whole.file_name().and_then(|n| n.to_str()).is_some_and(|n| has_paths(root, n));
     KnownDevice { name: name.replace('!', "/"), disk: disk.unwrap_or(device), has_requests, is_path: false }
 }
 
-/// A hidden path, which counts as the disk that it leads to.
+/// Reads a hidden path, which counts as the disk that it leads to.
 fn find_path(root: &Path, device: u32) -> Option<KnownDevice> {
     let path = all_hidden_paths(root).into_iter().find(|path| path.number == device)?;
     let disk = number(root, &path.disk)?;
@@ -153,7 +153,7 @@ fn has_paths(root: &Path, disk: &str) -> bool {
     !hidden_paths(root, disk).is_empty()
 }
 
-/// The hidden paths to a disk; none of disks that are no NVMe's.
+/// Returns the hidden paths to a disk; none for disks that are not NVMe.
 fn hidden_paths(root: &Path, disk: &str) -> Vec<HiddenPath> {
     let all = if disk.starts_with("nvme") { all_hidden_paths(root) } else { Vec::new() };
     all.into_iter().filter(|path| path.disk == disk).collect()
@@ -172,9 +172,9 @@ fn all_hidden_paths(root: &Path) -> Vec<HiddenPath> {
     text.lines().filter_map(path).collect()
 }
 
-/// The device of a name.
+/// Reads the number of the device with this name.
 fn number(root: &Path, name: &str) -> Option<u32> {
-    // nothing but a name: no other folder, no way up
+    // accept only a plain name, never a path to another folder
     let file = file_name(name);
     if file.contains('\0') || file.starts_with('.') {
         return None;
@@ -182,12 +182,12 @@ fn number(root: &Path, name: &str) -> Option<u32> {
     parse_number(&fs::read_to_string(root.join("sys/class/block").join(file).join("dev")).ok()?)
 }
 
-/// sysfs writes a slash in a name (cciss/c0d0) as an exclamation mark.
+/// Returns the name of a device's file in sysfs, which writes a slash (cciss/c0d0) as an exclamation mark.
 fn file_name(device: &str) -> String {
     device.replace('/', "!")
 }
 
-/// `8:1`.
+/// Parses `8:1`.
 fn parse_number(text: &str) -> Option<u32> {
     let (major, minor) = text.trim().split_once(':')?;
     Some(device_number(major.parse().ok()?, minor.parse().ok()?))

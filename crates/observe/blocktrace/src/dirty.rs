@@ -1,6 +1,6 @@
-//! Who dirties pages. Buffered writes go to memory first, and threads of the kernel write the pages to the device
-//! later; no event tells whose page a request holds. The kernel tells who dirtied a page of which device, though, and
-//! that is as near as one gets.
+//! Threads that dirty pages. Buffered writes go to memory first, and kernel threads write the pages to the device
+//! later; no event shows whose page a request holds. The kernel does report which thread dirtied a page of which
+//! device, which is the best approximation available.
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,12 +8,12 @@ use std::fs;
 use crate::devices::device_number;
 use crate::layout::{FieldPlace, LayoutError, field};
 
-/// The event's names: folios since 5.18, pages before.
+/// Names of the event: folios since 5.18, pages before.
 pub const EVENTS: [&str; 2] = ["writeback/writeback_dirty_folio", "writeback/writeback_dirty_page"];
-/// Threads and devices that are told apart; more are counted as unknown.
+/// Most pairs of thread and device that are distinguished; more are counted as unknown.
 const MOST: usize = 4096;
 
-/// Where the event has its fields.
+/// Positions of the event's fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirtyLayout {
     /// The event, as a folder of `events`.
@@ -26,10 +26,10 @@ pub struct DirtyLayout {
 }
 
 impl DirtyLayout {
-    /// Reads the file `format` of the event.
+    /// Parses the file `format` of the event.
     ///
     /// # Errors
-    /// When a field that is needed is not there, or is not of the known size.
+    /// When a required field is missing, or has an unknown size.
     pub fn parse(event: &'static str, text: &str) -> Result<DirtyLayout, LayoutError> {
         let missing = |what| LayoutError::Missing { event: event.to_owned(), what };
         let find = |name: &str| text.lines().filter_map(field).find(|(n, _)| *n == name).map(|(_, place)| place);
@@ -45,7 +45,7 @@ impl DirtyLayout {
         Ok(DirtyLayout { event, id: id.ok_or_else(|| missing("ID"))?, pid: pid.offset, name })
     }
 
-    /// The thread, and the device where the filesystem is on one; `None` for another event, or one that is too short.
+    /// Decodes the thread, and the device where the filesystem is on one; `None` for another event, or a truncated one.
     pub fn decode(&self, data: &[u8]) -> Option<(i32, Option<u32>)> {
         if u16::from_ne_bytes(*data.first_chunk::<2>()?) != self.id {
             return None;
@@ -57,7 +57,7 @@ impl DirtyLayout {
     }
 }
 
-/// `7:0`; other names are of filesystems that have no device of their own (btrfs, networks).
+/// Parses `7:0`; other names belong to filesystems without a single device (btrfs, network filesystems).
 fn device_of(name: &str) -> Option<u32> {
     let (major, minor) = name.split_once(':')?;
     Some(device_number(major.parse().ok().filter(|n| *n < 4096)?, minor.parse().ok().filter(|n| *n < 1 << 20)?))
@@ -66,33 +66,33 @@ fn device_of(name: &str) -> Option<u32> {
 /// Pages that a thread dirtied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirtyingThread {
-    /// The thread; 0 is those that were not told apart.
+    /// Id of the thread; 0 stands for those that were not distinguished.
     pub pid: i32,
-    /// Its name; empty where it ended before it was asked for.
+    /// Its name; empty where it ended before the name was read.
     pub comm: String,
-    /// Pages, or folios of several pages where the filesystem has them.
+    /// Number of pages, or of folios of several pages where the filesystem has them.
     pub pages: u64,
 }
 
-/// How sure it is who dirtied what threads of the kernel write.
+/// Certainty of the attribution of pages that kernel threads write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirtyCertainty {
-    /// One thread's name stands for nine of ten pages that were dirtied.
+    /// Threads of one name dirtied at least nine of ten pages.
     Likely,
-    /// Several dirtied pages: by their shares.
+    /// Several programs dirtied pages: attributed by their shares.
     Guess,
-    /// Nobody was seen: the pages were dirtied before.
+    /// No thread was seen: the pages were dirtied earlier.
     Unknown,
 }
 
 impl DirtyCertainty {
-    /// As it is written.
+    /// Name in output.
     pub fn name(self) -> &'static str {
         ["likely", "guess", "unknown"][self as usize]
     }
 }
 
-/// Share of all pages from which a program is taken for the one whose pages are written back.
+/// Share of all pages from which a program is assumed to be the one whose pages are written back.
 const ALONE: f64 = 0.9;
 
 /// Pages dirtied since the start, or since they were last taken.
@@ -100,12 +100,12 @@ const ALONE: f64 = 0.9;
 pub struct DirtyPages {
     pages: HashMap<(u32, i32), u64>,
     names: HashMap<i32, String>,
-    /// Pages of filesystems whose device is not told.
+    /// Pages of filesystems whose device is not reported.
     pub elsewhere: u64,
 }
 
 impl DirtyPages {
-    /// Counts a page; the thread's name is asked for when it is first seen.
+    /// Counts a page; the thread's name is read when it is first seen.
     pub fn add(&mut self, mut pid: i32, device: Option<u32>) {
         let Some(device) = device else {
             self.elsewhere += 1;
@@ -122,7 +122,7 @@ impl DirtyPages {
         }
     }
 
-    /// Who dirtied pages of a device, most pages first.
+    /// Threads that dirtied pages of a device, most pages first.
     pub fn of(&self, device: u32) -> Vec<DirtyingThread> {
         let mine = self.pages.iter().filter(|((of, _), _)| *of == device);
         let mut threads: Vec<DirtyingThread> = mine
@@ -144,13 +144,13 @@ impl DirtyPages {
         devices
     }
 
-    /// What there is, leaving nothing.
+    /// Removes and returns all counts.
     pub fn take(&mut self) -> DirtyPages {
         std::mem::take(self)
     }
 }
 
-/// How sure it is that what was written back is of these threads.
+/// Returns the certainty that pages written back were dirtied by these threads.
 pub fn certainty(threads: &[DirtyingThread]) -> DirtyCertainty {
     let total: u64 = threads.iter().map(|thread| thread.pages).sum();
     let mut by_name: HashMap<(&str, i32), u64> = HashMap::new();

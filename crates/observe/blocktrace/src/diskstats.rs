@@ -1,5 +1,5 @@
-//! What the kernel counts of block devices anyway: `/proc/diskstats`. It tells how much is asked
-//! before anything is traced, and how much of it a trace has seen.
+//! The kernel's own counts of block devices: `/proc/diskstats`. They give the rate of requests
+//! before anything is traced, and the share of requests that a trace has seen.
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,7 +8,7 @@ use diskwright_base::diskstats::nvme_path;
 
 use crate::devices::{BlockDeviceNames, device_number};
 
-/// Requests that were done since boot.
+/// Requests completed since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestTotals {
     /// Reads.
@@ -22,12 +22,12 @@ pub struct RequestTotals {
 }
 
 impl RequestTotals {
-    /// All of them.
+    /// Number of all requests.
     pub fn total(self) -> u64 {
         self.reads + self.writes + self.discards.unwrap_or(0) + self.flushes.unwrap_or(0)
     }
 
-    /// Of two paths to a disk.
+    /// Adds the totals of another path to the same disk.
     fn plus(self, other: RequestTotals) -> RequestTotals {
         let both = |one: Option<u64>, two: Option<u64>| one.zip(two).map(|(one, two)| one + two);
         RequestTotals {
@@ -38,9 +38,9 @@ impl RequestTotals {
         }
     }
 
-    /// What came since; `None` where a count fell, because the device is another one of the same number.
+    /// Returns the requests since `before`; `None` where a count fell, because another device has the number.
     pub fn since(self, before: RequestTotals) -> Option<RequestTotals> {
-        // a device that came after `before` was read had none
+        // a device that appeared after `before` was read had no requests then
         let counted = |now: Option<u64>, then: Option<u64>| match now {
             Some(now) => increase(now, then.unwrap_or(0)).map(Some),
             None => Some(None),
@@ -54,19 +54,20 @@ impl RequestTotals {
     }
 }
 
-/// Kernels of 32 bits begin at 0 again behind 2^32. A fall by more than half of that is taken for it.
+/// Returns the increase of a count. On 32-bit kernels counts wrap at 2^32: a fall by more than half of that is taken
+/// as a wrap.
 fn increase(now: u64, before: u64) -> Option<u64> {
     now.checked_sub(before).or_else(|| (now + (1 << 32)).checked_sub(before).filter(|more| *more < 1 << 31))
 }
 
-/// Requests of these devices since `before`, as far as they are in both tables.
+/// Returns the number of requests of these devices since `before`, as far as they are in both tables.
 pub fn requests_since(now: &HashMap<u32, RequestTotals>, before: &HashMap<u32, RequestTotals>, devices: &[u32]) -> u64 {
     let since = |device: &u32| Some(now.get(device)?.since(*before.get(device)?)?.total());
     devices.iter().filter_map(since).sum()
 }
 
-/// Requests that these disks, or all where none is named, did between two tables. A partition has a row of its own, but
-/// its requests are in that of its disk already.
+/// Returns the number of requests of these disks, or of all where none is named, between two tables. A partition has
+/// its own row, but its requests are already in that of its disk.
 pub fn requests_of_disks(
     names: &BlockDeviceNames,
     disks: &[u32],
@@ -79,12 +80,12 @@ pub fn requests_of_disks(
     }
 }
 
-/// The table by device; empty where it cannot be read.
+/// Reads the table by device; empty where it cannot be read.
 pub fn read() -> HashMap<u32, RequestTotals> {
     parse(&fs::read_to_string("/proc/diskstats").unwrap_or_default())
 }
 
-/// The table of a text. An NVMe disk of several paths that counts nothing itself (before Linux 6.4) did what they did.
+/// Parses the table. An NVMe multipath disk that counts nothing itself (before Linux 6.4) gets the sums of its paths.
 pub fn parse(text: &str) -> HashMap<u32, RequestTotals> {
     let mut table = HashMap::new();
     let mut disks: HashMap<&str, u32> = HashMap::new();
@@ -107,7 +108,7 @@ pub fn parse(text: &str) -> HashMap<u32, RequestTotals> {
     table
 }
 
-/// Fields by Documentation/admin-guide/iostats.rst: 1 reads, 5 writes, 12 discards, 16 flushes.
+/// Parses a line. Fields by Documentation/admin-guide/iostats.rst: 1 reads, 5 writes, 12 discards, 16 flushes.
 fn row(line: &str) -> Option<(u32, &str, RequestTotals)> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let number = |index: usize| fields.get(index).and_then(|f| f.parse::<u64>().ok());
@@ -167,7 +168,7 @@ mod tests {
         fs::remove_dir_all(root).expect("ours");
     }
 
-    /// 2^32 - 5 reads, and 7 after the count has begun anew: 12. A count that fell to 0 from 99 is of another device.
+    /// 2^32 - 5 reads, and 7 after the count has wrapped: 12. A count that fell from 99 to 0 is of another device.
     #[test]
     fn counts_of_32_bits_wrap_and_those_that_fall_are_of_another_device() {
         let totals = |reads| RequestTotals { reads, ..RequestTotals::default() };

@@ -7,19 +7,19 @@ use crate::layout::EventLayout;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum BlockEventKind {
-    /// A bio came to a device.
+    /// A bio arrived at a device.
     Queue,
-    /// A bio goes to a request; the start of requests in kernels before 6.5.
+    /// A bio gets a request; the start of requests in kernels before 6.5.
     GetRequest,
-    /// A request starts to be accounted (6.5 and later).
+    /// Accounting of a request starts (6.5 and later).
     Start,
     /// A request goes to the scheduler.
     Insert,
     /// A request goes to the driver.
     Issue,
-    /// A request, or a part of it, is done.
+    /// A request, or a part of it, completes.
     Complete,
-    /// A driver gave a request back.
+    /// A driver returned a request to the queue.
     Requeue,
     /// A bio joined a request at its end.
     BackMerge,
@@ -27,16 +27,16 @@ pub enum BlockEventKind {
     FrontMerge,
     /// A request joined the one before it.
     RequestMerge,
-    /// A bio is done, of devices without requests.
+    /// A bio of a device without requests completes.
     BioComplete,
-    /// A bio was turned to another device or place.
+    /// A bio was redirected to another device or position.
     Remap,
-    /// A bio was cut in two.
+    /// A bio was split in two.
     Split,
 }
 
 impl BlockEventKind {
-    /// All of them, in the order of their numbers.
+    /// All kinds, in the order of their discriminants.
     pub const ALL: [BlockEventKind; 13] = [
         BlockEventKind::Queue,
         BlockEventKind::GetRequest,
@@ -73,27 +73,27 @@ impl BlockEventKind {
     }
 }
 
-/// What a request asks for. Writes that somebody waits for are told apart from those
+/// Operation of a request. Writes that a thread waits for are distinguished from those
 /// that the kernel does later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum TracedOperation {
     /// Data from the device.
     Read,
-    /// Data to the device that nobody waits for (write-back).
+    /// Data to the device that no thread waits for (write-back).
     Write,
-    /// Data to the device that somebody waits for (`O_SYNC`, `fsync`, `O_DIRECT`, journals).
+    /// Data to the device that a thread waits for (`O_SYNC`, `fsync`, `O_DIRECT`, journals).
     SyncWrite,
-    /// The device's own flush; the kernel makes one for all that wait.
+    /// Flush of the device's cache; the kernel issues one for all callers that wait.
     Flush,
     /// A caller's flush without data. The kernel counts it among the writes.
     FlushCall,
-    /// The device may forget a range.
+    /// Discard (trim) of a range.
     Discard,
 }
 
 impl TracedOperation {
-    /// All of them, in the order of their numbers.
+    /// All operations, in the order of their discriminants.
     pub const ALL: [TracedOperation; 6] = [
         TracedOperation::Read,
         TracedOperation::Write,
@@ -103,25 +103,25 @@ impl TracedOperation {
         TracedOperation::Discard,
     ];
 
-    /// As it is written in JSON.
+    /// Name in JSON.
     pub fn name(self) -> &'static str {
         ["read", "write", "sync_write", "flush", "flush_call", "discard"][self as usize]
     }
 
-    /// As people read it.
+    /// Name on the screen.
     pub fn title(self) -> &'static str {
         ["read", "write", "sync write", "flush", "flush call", "discard"][self as usize]
     }
 
-    /// Operations that a bio and its request always share: a write stays a write, whether
-    /// somebody waits for it or not.
+    /// Class of operations that a bio and its request always share: a write stays a write, whether
+    /// a thread waits for it or not.
     pub(crate) fn class(self) -> u8 {
         [0, 1, 1, 2, 3, 4][self as usize]
     }
 
-    /// By the kernel's letters: F (flush before), one of R W D DE F N, then F (FUA), A, S, M, U
-    /// (`blk_fill_rwbs`, kernel/trace/blktrace.c). `None` for what moves no data and orders nothing
-    /// of the medium: pass-through, zone management.
+    /// Parses the kernel's letters: F (preflush), one of R W D DE F N, then F (FUA), A, S, M, U
+    /// (`blk_fill_rwbs`, kernel/trace/blktrace.c). `None` for requests that neither move nor flush nor discard
+    /// data: pass-through, zone management.
     pub fn from_letters(letters: &[u8], sectors: u32) -> Option<TracedOperation> {
         let end = letters.iter().position(|b| *b == 0).unwrap_or(letters.len());
         let letters = &letters[..end];
@@ -145,40 +145,40 @@ impl TracedOperation {
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockEvent {
-    /// The trace clock, nanoseconds.
+    /// Time on the trace clock, nanoseconds.
     pub time_ns: u64,
-    /// Which event.
+    /// Kind of the event.
     pub kind: BlockEventKind,
-    /// The processor.
+    /// Number of the processor.
     pub cpu: u16,
-    /// The thread that was running.
+    /// Id of the running thread.
     pub pid: i32,
     /// Device, the kernel's own number (major in the upper 12 bits).
     pub device: u32,
     /// First sector of 512 bytes.
     pub sector: u64,
-    /// Sectors.
+    /// Number of sectors.
     pub sectors: u32,
     /// Letters of the operation, ended by a zero.
     pub letters: [u8; 12],
     /// Name of the running thread; zeros where the event has none.
     pub comm: [u8; 16],
-    /// The device before, of remaps.
+    /// For a remap, the original device.
     pub other_device: u32,
-    /// The place before, of remaps; where a split's second part begins.
+    /// For a remap, the original sector; for a split, the first sector of the second part.
     pub other_sector: u64,
-    /// An error, of completions.
+    /// For a completion, the error.
     pub error: i32,
 }
 
 impl BlockEvent {
-    /// What is asked for.
+    /// Operation of the request.
     pub fn operation(&self) -> Option<TracedOperation> {
         TracedOperation::from_letters(&self.letters, self.sectors)
     }
 }
 
-/// `N` bytes from `at`.
+/// Reads `N` bytes from `offset`.
 fn bytes<const N: usize>(data: &[u8], offset: usize) -> Option<[u8; N]> {
     data.get(offset..)?.first_chunk::<N>().copied()
 }
@@ -187,17 +187,17 @@ fn bytes<const N: usize>(data: &[u8], offset: usize) -> Option<[u8; N]> {
 #[derive(Clone, Debug, Default)]
 pub struct EventTable {
     layouts: Vec<EventLayout>,
-    /// Position in `layouts` by the event's number; `u8::MAX` is none.
+    /// Position in `layouts` by the event's number; `u8::MAX` means none.
     by_id: Vec<u8>,
-    /// The event of pages that become dirty, where the kernel has it.
+    /// Layout of the event of pages that become dirty, where the kernel has it.
     pub dirty: Option<DirtyLayout>,
 }
 
 impl EventTable {
-    /// A table of these.
+    /// Creates a table of these layouts.
     pub fn new(layouts: Vec<EventLayout>) -> EventTable {
-        let most = layouts.iter().map(|l| usize::from(l.id)).max().unwrap_or(0);
-        let mut by_id = vec![u8::MAX; most + 1];
+        let max_id = layouts.iter().map(|l| usize::from(l.id)).max().unwrap_or(0);
+        let mut by_id = vec![u8::MAX; max_id + 1];
         for (position, layout) in layouts.iter().enumerate().take(usize::from(u8::MAX)) {
             by_id[usize::from(layout.id)] = position as u8;
         }
@@ -209,7 +209,7 @@ impl EventTable {
         &self.layouts
     }
 
-    /// The layout of an event.
+    /// Returns the layout of a kind of event.
     pub fn layout(&self, kind: BlockEventKind) -> Option<&EventLayout> {
         self.layouts.iter().find(|l| l.kind == kind)
     }

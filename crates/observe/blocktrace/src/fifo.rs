@@ -1,12 +1,12 @@
-//! What waits at a place, first in first out: flushes and pass-through commands all
-//! have the same place, and two reads of one sector may be under way at once. Hardly
-//! ever more than one waits, so the queues are links in one vector and cost no memory
-//! of their own.
+//! Map from places on devices to first-in-first-out queues: flushes and pass-through commands all
+//! have the same place, and two reads of one sector may be in flight at once. There is rarely
+//! more than one value at a place, so the queues are linked lists in one vector without separate
+//! allocations.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A place of a device and a class of operations.
+/// A position on a device and a class of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PlaceKey {
     pub device: u32,
@@ -20,8 +20,8 @@ impl std::hash::Hash for PlaceKey {
     }
 }
 
-/// Multiplies once (Knuth, volume 3, 6.4). Places come from the kernel, not from an attacker
-/// who could choose them to collide better than by chance: a colliding chain costs time only.
+/// Hasher that multiplies once (Knuth, volume 3, 6.4). Places come from the kernel, not from an attacker
+/// who could choose colliding ones; a collision costs only time.
 #[derive(Default)]
 pub(crate) struct PlaceHasher(u64);
 
@@ -49,7 +49,7 @@ struct FifoLink<V> {
 /// Values by place, first in first out.
 #[derive(Debug)]
 pub(crate) struct FifoMap<V> {
-    /// First and last link of a place.
+    /// First and last link of each place.
     ends: HashMap<PlaceKey, (u32, u32), BuildHasherDefault<PlaceHasher>>,
     links: Vec<FifoLink<V>>,
     free: u32,
@@ -63,12 +63,12 @@ impl<V> Default for FifoMap<V> {
 }
 
 impl<V> FifoMap<V> {
-    /// Values in all.
+    /// Number of values.
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 
-    /// Puts a value behind those at its place.
+    /// Appends a value to those at its place.
     pub(crate) fn push(&mut self, key: PlaceKey, value: V) {
         let link = FifoLink { value: Some(value), next: NONE };
         let index = if self.free == NONE {
@@ -91,18 +91,18 @@ impl<V> FifoMap<V> {
         }
     }
 
-    /// All values, in no order.
+    /// Iterates over all values, in no particular order.
     pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
         self.links.iter().filter_map(|link| link.value.as_ref())
     }
 
-    /// The first value at a place.
+    /// Returns the first value at a place.
     pub(crate) fn first(&self, key: PlaceKey) -> Option<&V> {
         let (first, _) = self.ends.get(&key)?;
         self.links[*first as usize].value.as_ref()
     }
 
-    /// Takes the first value at a place.
+    /// Removes and returns the first value at a place.
     pub(crate) fn pop(&mut self, key: PlaceKey) -> Option<V> {
         let std::collections::hash_map::Entry::Occupied(mut ends) = self.ends.entry(key) else { return None };
         let (first, last) = *ends.get();
@@ -119,7 +119,7 @@ impl<V> FifoMap<V> {
         link.value
     }
 
-    /// Keeps what `stays`, in order; how many went.
+    /// Keeps the values for which `stays` returns true, in order; returns the number of values removed.
     pub(crate) fn retain(&mut self, mut stays: impl FnMut(&PlaceKey, &V) -> bool) -> usize {
         let before = self.count;
         let keys: Vec<PlaceKey> = self.ends.keys().copied().collect();

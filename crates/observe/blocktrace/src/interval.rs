@@ -1,5 +1,5 @@
-//! What a recorder keeps of an interval: distributions by device and operation, and sums of what the kernel's
-//! own counters do not tell (stages, order, reads beside flushes, who asked).
+//! Data that a recorder keeps of an interval: distributions by device and operation, and sums that the kernel's
+//! own counters lack (stages, order, reads during flushes, requesting threads).
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,12 +10,12 @@ use crate::event::TracedOperation;
 use crate::pairing::TracedRequest;
 use crate::summary::CountedRequests;
 
-/// Reads that are remembered until a flush that began before they ended is done.
+/// Most reads that are remembered until a flush that began before they ended completes.
 const MOST_READS: usize = 4096;
-/// Threads and operations that are told apart on a device.
+/// Most threads and operations that are distinguished on a device.
 const MOST_ASKERS: usize = 128;
 
-/// As it is recorded; a caller's own flush is counted where the device's flush is.
+/// Returns the operation as it is recorded; `None` for a caller's flush, which the device's flush stands for.
 pub fn recorded_as(operation: TracedOperation) -> Option<LatencyOperation> {
     match operation {
         TracedOperation::Read => Some(LatencyOperation::Read),
@@ -27,12 +27,12 @@ pub fn recorded_as(operation: TracedOperation) -> Option<LatencyOperation> {
     }
 }
 
-/// Requests and their time.
+/// Number of requests and their total time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CountAndTime {
-    /// How many.
+    /// Number of requests.
     pub count: u64,
-    /// How long they took together, nanoseconds.
+    /// Their total time, nanoseconds.
     pub ns: u64,
 }
 
@@ -48,16 +48,16 @@ impl CountAndTime {
     }
 }
 
-/// Sums that take single requests.
+/// Sums that need single requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SingleSums {
-    /// Nanoseconds of waiting for a place.
+    /// Time of waiting for a tag in the queue, nanoseconds.
     pub tag_wait_ns: u64,
-    /// Requests whose place could be compared with the one before.
+    /// Requests whose position could be compared with that of the previous one.
     pub placed: u64,
-    /// Those that began where it ended.
+    /// Those that began where the previous one ended.
     pub sequential: u64,
-    /// Reads that were under way while a flush was.
+    /// Reads that were in flight during a flush.
     pub beside_flush: CountAndTime,
     /// The other reads.
     pub apart_from_flush: CountAndTime,
@@ -73,16 +73,16 @@ impl SingleSums {
     }
 }
 
-/// What a thread asked of a device.
+/// Requests of a thread to a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AskerSums {
-    /// Its name.
+    /// Name of the thread.
     pub comm: [u8; 16],
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
-    /// Bytes.
+    /// Their bytes.
     pub bytes: u64,
-    /// Nanoseconds at the device.
+    /// Their time at the device, nanoseconds.
     pub device_ns: u64,
 }
 
@@ -91,15 +91,15 @@ pub struct AskerSums {
 pub struct DeviceInterval {
     /// Requests by operation and step.
     pub steps: HashMap<LatencyOperation, Box<[u64]>>,
-    /// Requests that were done.
+    /// Requests that completed.
     pub requests: u64,
-    /// Nanoseconds at the driver and the device, together.
+    /// Total time at the driver and the device, nanoseconds.
     pub device_ns: u64,
-    /// Nanoseconds before it, together.
+    /// Total time before the device, nanoseconds.
     pub before_ns: u64,
-    /// Of some requests the two are not known apart: both sums are too small.
+    /// For some requests the two times are not known separately: both sums are too small.
     pub is_unsplit: bool,
-    /// `None` where the kernel counts and single requests are not seen.
+    /// `None` where the kernel counts and single requests are not visible.
     pub singles: Option<SingleSums>,
     /// By thread and operation.
     pub askers: HashMap<(i32, TracedOperation), AskerSums>,
@@ -110,7 +110,7 @@ impl DeviceInterval {
         self.steps.entry(operation).or_insert_with(|| vec![0; STEPS].into_boxed_slice())
     }
 
-    /// Adds what came later.
+    /// Adds a later interval.
     pub fn merge(&mut self, other: DeviceInterval) {
         for (operation, steps) in other.steps {
             self.steps_of(operation).iter_mut().zip(&steps).for_each(|(sum, count)| *sum += count);
@@ -139,16 +139,16 @@ impl DeviceInterval {
     }
 }
 
-/// What is remembered of a device from one interval to the next.
+/// State of a device that is kept from one interval to the next.
 #[derive(Default)]
 struct DeviceMemory {
-    /// Where the last request of each class ended.
+    /// Sector after the last request of each class.
     ends: [Option<u64>; 2],
-    /// When the last flush was done.
+    /// Time at which the last flush completed.
     flushed_ns: Option<u64>,
-    /// End and time of reads that no flush has claimed.
+    /// End and duration of reads that no flush has claimed.
     reads: VecDeque<(u64, u64)>,
-    /// Reads that a flush claimed and that still count as apart.
+    /// Reads that a flush claimed and that still count as outside of flushes.
     claimed: CountAndTime,
 }
 
@@ -184,7 +184,7 @@ impl IntervalCollector {
         device.asked((request.pid, request.operation), &sums);
     }
 
-    /// Adds requests that were counted in the kernel; `is_split` where it counts the time at the device apart.
+    /// Adds requests that were counted in the kernel; `is_split` if it counts the time at the device separately.
     pub fn add_counted(&mut self, device: u32, operation: TracedOperation, counted: &CountedRequests, is_split: bool) {
         let Some(operation) = recorded_as(operation) else { return };
         let device = self.devices.entry(device).or_default();
@@ -195,13 +195,13 @@ impl IntervalCollector {
         if !is_split {
             return;
         }
-        // a device without requests has no part of its own: all of it counts as the device's
+        // for a device without requests the whole latency counts as the device's
         let at_device = if counted.device.is_empty() { counted.latency_ns } else { counted.device_ns };
         device.device_ns += at_device;
         device.before_ns += counted.latency_ns.saturating_sub(at_device);
     }
 
-    /// What there is since the last time, by the kernel's number of the device.
+    /// Removes and returns the data since the last call, by the kernel's number of the device.
     pub fn take(&mut self) -> HashMap<u32, DeviceInterval> {
         std::mem::take(&mut self.devices)
     }
@@ -223,8 +223,8 @@ impl DeviceMemory {
         }
     }
 
-    /// A read that began before the last flush was done was beside it. Of a flush that is still under way nothing
-    /// is known yet: the read counts as apart until the flush is done and claims it.
+    /// Adds a read. One that began before the last flush completed was concurrent with it. A flush that is still in
+    /// flight is not known yet: the read counts as outside until the flush completes and claims it.
     fn read(&mut self, request: &TracedRequest, singles: &mut SingleSums) {
         let ns = request.latency_ns();
         if self.flushed_ns.is_some_and(|flushed| request.arrived_ns() < flushed) {
@@ -251,8 +251,8 @@ impl DeviceMemory {
         self.flushed_ns = Some(request.done_ns);
     }
 
-    /// Takes claimed reads off the others. Those of an interval that was taken already come off later ones, so that
-    /// the sums over a longer time are right.
+    /// Subtracts claimed reads from those outside of flushes. Reads of an interval that was already taken are
+    /// subtracted from later ones, so that the sums over a longer time are right.
     fn settle(&mut self, singles: &mut SingleSums) {
         let apart = &mut singles.apart_from_flush;
         let (count, ns) = (self.claimed.count.min(apart.count), self.claimed.ns.min(apart.ns));

@@ -1,22 +1,22 @@
-//! Where fields lie in an event and in a page of events, as the running kernel
-//! tells it: `events/block/*/format` and `events/header_page`. They differ between
-//! kernels (operations were 8 letters and are 10, priorities came in), so nothing
-//! is taken for granted: what does not fit is refused with its reason.
+//! Offsets of fields in an event and in a page of events, as the running kernel
+//! describes them: `events/block/*/format` and `events/header_page`. They differ between
+//! kernels (operations had 8 letters and have 10, priorities were added), so nothing
+//! is assumed: a layout that does not fit is refused with its reason.
 
 use crate::event::BlockEventKind;
 
-/// Why an event cannot be used.
+/// Reason why an event cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum LayoutError {
-    /// The text is no description of an event.
+    /// The text lacks a part of an event's description.
     #[error("{event}: its format has no {what}")]
     Missing {
         /// The event.
         event: String,
-        /// What was looked for.
+        /// Missing part.
         what: &'static str,
     },
-    /// A field is of a size that is not known.
+    /// A field has an unknown size.
     #[error("{event}: its field {field} has the unknown size of {size} bytes")]
     Size {
         /// The event.
@@ -31,16 +31,16 @@ pub enum LayoutError {
     Page,
 }
 
-/// A field of an event or a page.
+/// Position of a field in an event or a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldPlace {
-    /// Bytes from the beginning.
+    /// Offset, bytes.
     pub offset: usize,
-    /// Bytes.
+    /// Size, bytes.
     pub size: usize,
 }
 
-/// The name and place of a line `field:TYPE NAME; offset:N; size:N; …`.
+/// Parses the name and position of a line `field:TYPE NAME; offset:N; size:N; …`.
 pub(crate) fn field(line: &str) -> Option<(&str, FieldPlace)> {
     let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);
     let declared = parts.next()?;
@@ -55,40 +55,40 @@ pub(crate) fn field(line: &str) -> Option<(&str, FieldPlace)> {
     Some((name, FieldPlace { offset: offset?, size: size? }))
 }
 
-/// Where a block event has its fields.
+/// Offsets of a block event's fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventLayout {
-    /// Which event.
+    /// Kind of the event.
     pub kind: BlockEventKind,
     /// Its number in this boot's buffers.
     pub id: u16,
-    /// Thread that was running.
+    /// Id of the running thread.
     pub pid: usize,
     /// Device, the kernel's own number (major in the upper 12 bits).
     pub device: usize,
     /// First sector.
     pub sector: usize,
-    /// Sectors; a split has none.
+    /// Number of sectors; a split has none.
     pub sectors: Option<usize>,
     /// Letters of the operation.
     pub letters: FieldPlace,
     /// Name of the running thread; completions have none.
     pub comm: Option<usize>,
-    /// An error, of completions.
+    /// For completions, the error.
     pub error: Option<usize>,
-    /// The device before, of remaps.
+    /// For remaps, the original device.
     pub other_device: Option<usize>,
-    /// The place before, of remaps; where a split's second part begins.
+    /// For remaps, the original sector; for splits, the first sector of the second part.
     pub other_sector: Option<usize>,
-    /// Bytes up to the end of the last field that is used.
+    /// Length up to the end of the last field that is used, bytes.
     pub bytes: usize,
 }
 
 impl EventLayout {
-    /// Reads the file `format` of an event.
+    /// Parses the file `format` of an event.
     ///
     /// # Errors
-    /// When a field that is needed is not there, or is not of the known size.
+    /// When a required field is missing, or has an unknown size.
     pub fn parse(kind: BlockEventKind, text: &str) -> Result<EventLayout, LayoutError> {
         let fields: Vec<(&str, FieldPlace)> = text.lines().filter_map(field).collect();
         let event = || kind.name().to_owned();
@@ -125,7 +125,7 @@ impl EventLayout {
             },
             bytes: 0,
         };
-        // an event of 64 KiB would be no event
+        // no event is that large: the description must be wrong
         let used = ["common_pid", "dev", "sector", "nr_sector", "rwbs", "comm", "error", "old_dev", "old_sector"];
         let ends = used.iter().chain(["new_sector"].iter()).filter_map(|name| find(name));
         layout.bytes = ends.map(|place| place.offset.saturating_add(place.size)).max().unwrap_or(0);
@@ -136,22 +136,22 @@ impl EventLayout {
     }
 }
 
-/// Where a page has its time, its length and its events.
+/// Offsets of a page's time, length and events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLayout {
-    /// The word that says how much of the page is used, and whether events were missed.
+    /// The word with the used length of the page, and the flags of missed events.
     pub commit: FieldPlace,
-    /// Where the events begin.
+    /// Offset of the events.
     pub data: usize,
-    /// Bytes of a whole page.
+    /// Size of a whole page, bytes.
     pub bytes: usize,
 }
 
 impl PageLayout {
-    /// Reads `events/header_page`.
+    /// Parses `events/header_page`.
     ///
     /// # Errors
-    /// When the time is not first, or the length is no word of 4 or 8 bytes.
+    /// When the time is not first, or the length is not a word of 4 or 8 bytes.
     pub fn parse(text: &str) -> Result<PageLayout, LayoutError> {
         let find = |name: &str| text.lines().filter_map(field).find(|(n, _)| *n == name).map(|(_, place)| place);
         let (Some(time), Some(commit), Some(data)) = (find("timestamp"), find("commit"), find("data")) else {

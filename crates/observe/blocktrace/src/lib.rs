@@ -1,10 +1,10 @@
-//! Single requests of this machine's block devices, live.
+//! Live tracing of single requests of this machine's block devices.
 //!
-//! The kernel tells of every request by tracepoints. They are seen in two ways, neither of
+//! The kernel reports every request by tracepoints. They are read by two methods, neither of
 //! which disturbs another tracer or leaves anything behind: raw pages of an instance of
 //! tracefs (`tracefs.rs`, `page.rs`, `reader.rs`), which have every event, and a small
-//! program in the kernel (`kernel/`), which keeps histograms there; `method.rs` begins them. Where fields lie is
-//! read from the kernel's own descriptions (`layout.rs`). `pairing.rs` makes requests of
+//! program in the kernel (`kernel/`), which keeps histograms there; `trace_method.rs` starts them. The offsets of
+//! fields are read from the kernel's own descriptions (`layout.rs`). `pairing.rs` builds requests from
 //! events, `summary.rs` sums them up.
 
 pub mod blkfile;

@@ -1,4 +1,4 @@
-//! The two ways in which requests are seen, and how each begins.
+//! The two methods of tracing requests, and their start.
 
 use std::collections::HashSet;
 
@@ -13,49 +13,49 @@ use crate::reader::{EventReader, KernelFilter};
 use crate::session::{SessionError, SessionOptions};
 use crate::tracefs::Tracefs;
 
-/// Events of a request that nothing merges: queue, start, issue, completion; and one more for splits and such.
+/// Events of an unmerged request: queue, start, issue, completion; and one more for splits and the like.
 pub(crate) const EVENTS_A_REQUEST: f64 = 5.0;
-/// What decoding and pairing an event takes before it is measured, nanoseconds.
+/// Assumed time to decode and pair an event, nanoseconds.
 pub(crate) const READING_NS: f64 = 250.0;
-/// Requests over which the kernel times its programs.
+/// Number of requests over which the kernel times its programs.
 pub(crate) const TIMED: u64 = 5000;
 
-/// A way that has begun.
+/// A running method.
 pub(crate) enum TraceMethod {
     Tracefs { reader: Box<EventReader>, pairing: Box<RequestPairing>, record: RecordCost },
     Bpf { counter: Box<KernelCounter>, run: ProgramRuns },
 }
 
-/// How long programs run and how often, by the kernel's own measurement over some requests.
+/// Duration and number of runs of the programs, as the kernel measures them over some requests.
 #[derive(Default)]
 pub(crate) struct ProgramRuns {
     pub timer: Option<ProgramTimer>,
     /// The tracepoint's own work, as calibrated.
     pub entry_ns: f64,
     pub run_ns: f64,
-    /// Of all requests, in the sample or not.
+    /// Runs per request, of all requests, in the sample or not.
     pub runs_a_request: f64,
 }
 
 impl ProgramRuns {
-    /// Takes the kernel's measurement until there is enough of it, then switches it off. `asked` are all requests
-    /// since the programs began.
-    pub fn read(&mut self, counter: &KernelCounter, asked: u64) {
+    /// Reads the kernel's measurement until it covers enough requests, then switches it off. `requests` is the number
+    /// of all requests since the programs started.
+    pub fn read(&mut self, counter: &KernelCounter, requests: u64) {
         let Some((run_ns, runs)) = self.timer.as_ref().map(|timer| timer.read(counter)) else { return };
-        if runs > 0 && asked > 0 {
+        if runs > 0 && requests > 0 {
             self.run_ns = run_ns as f64 / runs as f64;
-            self.runs_a_request = runs as f64 / asked as f64;
+            self.runs_a_request = runs as f64 / requests as f64;
         }
-        if asked > TIMED {
+        if requests > TIMED {
             self.timer = None;
         }
     }
 }
 
-/// The share of all processors that reading every event would take.
+/// Estimates the share of all processors that reading every event would take.
 pub(crate) fn expected_share(requests_per_s: f64) -> f64 {
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-    // the kernel's part of an event is about as much as ours
+    // the kernel's cost of an event is about the same as ours
     requests_per_s * EVENTS_A_REQUEST * 2.0 * READING_NS / 1e9 / processors
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn start_bpf(
         let devices = plural(counter.left_out, "device is", "devices are");
         remarks.push(format!("{devices} more than the program counts: name those to trace"));
     }
-    // what ended while programs were attached one by one
+    // discards requests that ended while programs were attached one by one
     counter.read();
     let run = ProgramRuns { timer: ProgramTimer::start(), entry_ns, ..ProgramRuns::default() };
     Ok(TraceMethod::Bpf { counter: Box::new(counter), run })

@@ -1,42 +1,42 @@
-//! Pages of the kernel's ring buffer, as `trace_pipe_raw` hands them out.
+//! Pages of the kernel's ring buffer, as read from `trace_pipe_raw`.
 //!
-//! A page begins with the time of its first event and a word that says how many
-//! bytes follow (`include/linux/ring_buffer.h`, `kernel/trace/ring_buffer.c`). An
+//! A page begins with the time of its first event and a word with the number of
+//! bytes that follow (`include/linux/ring_buffer.h`, `kernel/trace/ring_buffer.c`). An
 //! event begins with a word of 5 bits of type or length and 27 bits of time since
-//! the one before; types above 28 are padding, a long time, and an absolute one.
+//! the previous one; types above 28 are padding, a long time, and an absolute one.
 
 use crate::layout::PageLayout;
 
-/// Set in a page's word when events were missed before it.
+/// Flag in a page's word: events were missed before the page.
 const MISSED: u64 = 1 << 31;
-/// Set when their number follows the events.
+/// Flag in a page's word: the number of missed events follows the events.
 const MISSED_STORED: u64 = 1 << 30;
-/// The used bytes of a page; more would be a page of 128 MiB.
+/// Mask of the number of used bytes in a page's word, up to 128 MiB.
 const USED: u64 = (1 << 27) - 1;
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 /// Bits of time in an event's first word.
 const TIME_BITS: u32 = 27;
-/// An absolute time has 59 bits; the rest is that of the page.
+/// Mask of the 59 bits of an absolute time; the higher bits are those of the page's time.
 const ABSOLUTE: u64 = (1 << 59) - 1;
 
-/// What a page turned out to be.
+/// Result of reading a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageSummary {
-    /// Events handed out.
+    /// Number of events read.
     pub events: u64,
     /// Events were missed before this page.
     pub is_after_loss: bool,
-    /// How many, where the kernel tells.
+    /// Number of missed events, where the kernel stores it.
     pub missed: Option<u64>,
-    /// The page ended in the middle of an event, or made no sense.
+    /// The page ended in the middle of an event, or was invalid.
     pub is_cut: bool,
 }
 
-/// The first word of an event apart: type or length, and time since the one before.
+/// Splits the first word of an event into type or length, and time since the previous event.
 fn head(word: u32) -> (u32, u32) {
-    // the kernel's bit fields begin at the lowest bit on little-endian machines, at the highest on others
+    // the kernel's bit fields start at the lowest bit on little-endian machines, at the highest on big-endian ones
     if cfg!(target_endian = "little") {
         (word & 31, word >> 5)
     } else {
@@ -52,8 +52,8 @@ fn long(page: &[u8], offset: usize) -> Option<u64> {
     page.get(offset..)?.first_chunk::<8>().map(|b| u64::from_ne_bytes(*b))
 }
 
-/// Hands every event of a page to `each`, with its time. Never reads beyond the page,
-/// whatever it holds.
+/// Passes every event of a page with its time to `each`. Never reads beyond the page,
+/// whatever its contents.
 pub fn read(page: &[u8], layout: &PageLayout, mut each: impl FnMut(u64, &[u8])) -> PageSummary {
     let mut summary = PageSummary::default();
     let commit = match layout.commit.size {
@@ -89,7 +89,7 @@ pub fn read(page: &[u8], layout: &PageLayout, mut each: impl FnMut(u64, &[u8])) 
     summary
 }
 
-/// Reads what is at `at`; how long it is, 0 for padding up to the end, `None` for what is cut.
+/// Reads the record at `offset`; returns its length, 0 for padding up to the end, `None` for a truncated record.
 fn step(
     page: &[u8],
     offset: usize,
@@ -201,12 +201,12 @@ mod tests {
 
     #[test]
     fn missed_events_are_counted_where_the_kernel_tells() {
-        let told = [&page(0, MISSED | MISSED_STORED, &[&first(1, 0), b"aaaa"])[..], &77u64.to_ne_bytes()].concat();
-        let (found, summary) = events(&told);
+        let counted = [&page(0, MISSED | MISSED_STORED, &[&first(1, 0), b"aaaa"])[..], &77u64.to_ne_bytes()].concat();
+        let (found, summary) = events(&counted);
         assert_eq!((found.len(), summary.is_after_loss, summary.missed), (1, true, Some(77)));
-        let untold = page(0, MISSED, &[&first(1, 0), b"aaaa"]);
-        assert_eq!(events(&untold).1.missed, None);
-        assert!(events(&untold).1.is_after_loss);
+        let uncounted = page(0, MISSED, &[&first(1, 0), b"aaaa"]);
+        assert_eq!(events(&uncounted).1.missed, None);
+        assert!(events(&uncounted).1.is_after_loss);
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! From events to requests.
+//! Pairing of events into requests.
 //!
-//! A bio comes to a device (queue), gets a request or joins one (start, merges), the
-//! request goes to the driver (issue) and is done (completion). Events carry no number
+//! A bio arrives at a device (queue), gets a request or joins one (start, merges), the
+//! request goes to the driver (issue) and completes (completion). Events carry no id
 //! of a request, so they are paired by device, first sector and class of operation, first
-//! in first out where several are alike. Devices without requests (zram, device mapper,
+//! in first out where several are equal. Devices without requests (zram, device mapper,
 //! md) have only the first and the last step. Events must come in order of time.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -17,25 +17,25 @@ use crate::fifo::{FifoMap, PlaceKey};
 pub struct TracedRequest {
     /// The disk (never a partition), the kernel's own number.
     pub device: u32,
-    /// What was asked for.
+    /// Its operation.
     pub operation: TracedOperation,
     /// First sector of 512 bytes, on the disk.
     pub sector: u64,
-    /// Sectors.
+    /// Number of sectors.
     pub sectors: u32,
-    /// When its first bio came to the device.
+    /// Time at which its first bio arrived at the device.
     pub queued_ns: Option<u64>,
-    /// When it became a request.
+    /// Time at which it became a request.
     pub started_ns: Option<u64>,
-    /// When it went to the driver, the last time.
+    /// Time at which it last went to the driver.
     pub issued_ns: Option<u64>,
-    /// When it was done.
+    /// Time at which it completed.
     pub done_ns: u64,
     /// Requests at the driver when it was issued, itself included; 0 where it was not issued.
     pub depth: u32,
-    /// How often the driver gave it back.
+    /// Number of times that the driver returned it to the queue.
     pub requeues: u16,
-    /// The thread that asked: of the bio, or of the start where no bio was seen. 0: not seen.
+    /// Id of the requesting thread: of the bio, or of the start where no bio was seen; 0 if unknown.
     pub pid: i32,
     /// Its name.
     pub comm: [u8; 16],
@@ -44,55 +44,56 @@ pub struct TracedRequest {
 }
 
 impl TracedRequest {
-    /// When it is first known of.
+    /// Time of its first known event.
     pub fn arrived_ns(&self) -> u64 {
         self.queued_ns.or(self.started_ns).or(self.issued_ns).unwrap_or(self.done_ns)
     }
 
-    /// From the first that is known of it to its end.
+    /// Time from its first known event to its end.
     pub fn latency_ns(&self) -> u64 {
         self.done_ns.saturating_sub(self.arrived_ns())
     }
 
-    /// Waiting for a place in the device's queue (tags, frozen queues). The kernel tells of a bio only when
+    /// Time of waiting for a place in the device's queue (tags, frozen queues). The kernel reports a bio only after
     /// a cgroup's throttle has let it through.
     pub fn queue_ns(&self) -> Option<u64> {
         Some(self.started_ns?.saturating_sub(self.queued_ns?))
     }
 
-    /// Waiting in the scheduler and in the submitter's batch.
+    /// Time of waiting in the scheduler and in the submitter's batch.
     pub fn scheduler_ns(&self) -> Option<u64> {
         Some(self.issued_ns?.saturating_sub(self.started_ns?))
     }
 
-    /// At the driver and the device.
+    /// Time at the driver and the device.
     pub fn device_ns(&self) -> Option<u64> {
         Some(self.done_ns.saturating_sub(self.issued_ns?))
     }
 }
 
-/// What did not come out as whole requests.
+/// Counts of events that gave no complete request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairingCounts {
     /// Completions whose beginning was not seen: before the trace, or lost.
     pub without_beginning: u64,
     /// Issues whose start was not seen.
     pub without_start: u64,
-    /// Beginnings whose end did not come within five minutes (30 s where events were lost), or found no room.
+    /// Beginnings whose end did not come within five minutes (30 s where events were lost), or for which a table was
+    /// full.
     pub without_end: u64,
-    /// Completions that bore an earlier time than their issue: clocks of two processors differ.
+    /// Completions with an earlier time than their issue: clocks of two processors differ.
     pub clock_back: u64,
     /// Bios that joined a request.
     pub merged_bios: u64,
     /// Requests that joined another one.
     pub merged_requests: u64,
-    /// Requests given back by the driver.
+    /// Requests that the driver returned to the queue.
     pub requeues: u64,
     /// Events of operations that are not followed (pass-through, zone management).
     pub other_operations: u64,
 }
 
-/// Who asked, and when.
+/// The requesting thread, and the time of the request.
 #[derive(Clone, Copy, Debug)]
 struct Asker {
     time_ns: u64,
@@ -109,74 +110,74 @@ struct QueuedBio {
     sectors: u32,
 }
 
-/// A request that is not done.
+/// A request that has not completed.
 #[derive(Clone, Copy, Debug)]
 struct UnfinishedRequest {
     request: TracedRequest,
-    /// Sectors not done yet.
+    /// Sectors not completed yet.
     left: u32,
     since_ns: u64,
 }
 
-/// Entries of a table before old ones are looked for.
+/// Most entries of a table; then old ones are searched for.
 const MOST_OPEN: usize = 1 << 18;
-/// What is older is given up when a table is full.
+/// Age from which entries are dropped when a table is full.
 const OLD_NS: u64 = 300_000_000_000;
-/// Where events were lost, an end that has not come for so long was among them: no driver waits so long.
+/// Age from which an open request is taken to have lost its end, where events were lost: no driver waits so long.
 const LOST_NS: u64 = 30_000_000_000;
-/// How often those are looked for.
+/// Interval of the searches for such entries.
 const SWEEP_NS: u64 = 1_000_000_000;
-/// By so much clocks of processors may differ.
+/// Largest difference of processors' clocks.
 const SKEW_NS: u64 = 1_000_000;
-/// Completions that may wait for their issue.
+/// Most completions that may wait for their issue.
 const MOST_EARLY: usize = 256;
 
 /// Builds requests from events.
 #[derive(Debug, Default)]
 pub struct RequestPairing {
-    /// The devices.
+    /// Names of devices, and the disks of partitions.
     pub names: BlockDeviceNames,
     only: Option<HashSet<u32>>,
     queued: FifoMap<QueuedBio>,
     started: FifoMap<UnfinishedRequest>,
     issued: FifoMap<UnfinishedRequest>,
-    /// Completions whose issue did not come yet.
+    /// Completions whose issue has not come yet.
     early: VecDeque<(PlaceKey, BlockEvent)>,
-    /// Who asked for what was turned to a device and place.
+    /// Requesting threads of bios that were remapped, by the new device and sector.
     origins: HashMap<(u32, u64), Asker>,
-    /// Requests at the driver, by device.
+    /// Number of requests at the driver, by device.
     depth: HashMap<u32, u32>,
     /// Devices that have requests.
     of_requests: HashSet<u32>,
     has_start: bool,
-    /// Events were lost up to this moment.
+    /// Events were lost up to this time.
     lost_ns: Option<u64>,
-    /// When requests whose end was lost were looked for last.
+    /// Time of the last search for requests whose end was lost.
     swept_ns: u64,
-    /// When old entries of a full table were looked for last: of bios, starts, issues and origins.
+    /// Times of the last search for old entries in a full table: of bios, starts, issues and origins.
     looked_ns: [u64; 4],
-    /// What did not come out as whole requests.
+    /// Counts of events that gave no complete request.
     pub counts: PairingCounts,
 }
 
 impl RequestPairing {
-    /// A pairing for a kernel with these events, of these disks only where some are named.
+    /// Creates a pairing; `has_start` is true if the kernel has the start event, `only` limits it to these disks.
     pub fn new(has_start: bool, only: Option<HashSet<u32>>) -> RequestPairing {
         RequestPairing { only, has_start, ..RequestPairing::default() }
     }
 
-    /// Requests that have begun and are not done.
+    /// Number of requests that have begun and not completed.
     pub fn unfinished(&self) -> usize {
         self.started.len() + self.issued.len()
     }
 
-    /// The requests of [`RequestPairing::unfinished`], as if they were done now: a stall shows here before it ends.
+    /// The requests that have not completed, as if they completed now: a stall is visible here before it ends.
     pub fn unfinished_at(&self, now_ns: u64) -> Vec<TracedRequest> {
         let open = self.started.values().chain(self.issued.values());
         open.map(|open| TracedRequest { done_ns: now_ns, ..open.request }).collect()
     }
 
-    /// Forgets what is not sampled any more: its end will not come. `mask` has the bits of a sector
+    /// Drops requests that are no longer sampled: their end will not come. `mask` has the bits of a sector
     /// that are zero where it is sampled.
     pub fn sample(&mut self, mask: u64) {
         self.queued.retain(|key, _| key.sector & mask == 0);
@@ -184,14 +185,14 @@ impl RequestPairing {
         self.retain_issued(|key, _| key.sector & mask == 0);
     }
 
-    /// Events were lost before this moment. Ends may have been among them, of all that is open now: it gives way to
-    /// what begins at the same place, and is given up in the end ([`RequestPairing::give_up_lost`]).
+    /// Notes that events were lost before this time. Among them may be the end of any request that is open now: it is
+    /// dropped when another begins at the same place, or finally by [`RequestPairing::give_up_lost`].
     pub fn lost(&mut self, now_ns: u64) {
         self.lost_ns = Some(now_ns);
     }
 
-    /// Gives up what was open when events were lost and has not ended since. Without this it would be in flight, and
-    /// count in the depth of all others, until the trace ends.
+    /// Drops requests that were open when events were lost and have not ended since. Otherwise they would stay in
+    /// flight, and count in the depth of all others, until the trace ends.
     pub fn give_up_lost(&mut self, now_ns: u64) {
         let Some(lost) = self.lost_ns else { return };
         if now_ns.saturating_sub(self.swept_ns) < SWEEP_NS {
@@ -206,7 +207,7 @@ impl RequestPairing {
         }
     }
 
-    /// Keeps what `stays` of the requests at the driver; how many went.
+    /// Keeps the requests at the driver for which `stays` returns true; returns the number removed.
     fn retain_issued(&mut self, stays: impl Fn(&PlaceKey, &UnfinishedRequest) -> bool) -> u64 {
         let depth = &mut self.depth;
         let gone = self.issued.retain(|key, open| {
@@ -219,7 +220,7 @@ impl RequestPairing {
         gone as u64
     }
 
-    /// Takes the next event; requests that it completes go to `done`.
+    /// Handles the next event; requests that it completes go to `done`.
     pub fn event(&mut self, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {
         let disk = self.names.disk_of(event.device);
         if self.only.as_ref().is_some_and(|only| !only.contains(&disk)) {
@@ -235,7 +236,7 @@ impl RequestPairing {
             BlockEventKind::Queue => self.queue(key, event, operation),
             BlockEventKind::GetRequest if self.has_start => {}
             BlockEventKind::GetRequest | BlockEventKind::Start => self.start(key, event, operation),
-            // the start is what counts; without a scheduler there is no insert
+            // the start is used instead; without a scheduler there is no insert
             BlockEventKind::Insert => {}
             BlockEventKind::Issue => self.issue(key, event, operation, done),
             BlockEventKind::Complete => self.complete(key, event, done),
@@ -305,11 +306,11 @@ impl RequestPairing {
         done: &mut impl FnMut(TracedRequest),
     ) {
         let mut open = self.started.pop(key).unwrap_or_else(|| {
-            // the device's own flush has no start: callers' flushes have
+            // the device's flush has no start event; callers' flushes have one
             let is_flush = operation == TracedOperation::Flush;
             self.counts.without_start += u64::from(!is_flush);
             let mut open = begin(key.device, event, operation);
-            // the caller that has waited longest asked for it
+            // it is attributed to the caller that has waited longest
             let call = PlaceKey { class: TracedOperation::FlushCall.class(), ..key };
             if let Some(waiting) = self.started.first(call).filter(|_| is_flush) {
                 (open.request.pid, open.request.comm) = (waiting.request.pid, waiting.request.comm);
@@ -347,7 +348,7 @@ impl RequestPairing {
     fn complete(&mut self, key: PlaceKey, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {
         if let Some(mut open) = self.issued.pop(key) {
             if event.sectors > 0 && event.sectors < open.left {
-                // a part is done; the rest goes on from there
+                // a part has completed; the rest continues after it
                 open.left -= event.sectors;
                 let key = PlaceKey { sector: key.sector.saturating_add(u64::from(event.sectors)), ..key };
                 self.issued.push(key, open);
@@ -368,14 +369,14 @@ impl RequestPairing {
         }
     }
 
-    /// A request of a device is at the driver no more.
+    /// Counts that a request of a device has left the driver.
     fn left_driver(&mut self, device: u32) {
         if let Some(depth) = self.depth.get_mut(&device) {
             *depth = depth.saturating_sub(1);
         }
     }
 
-    /// Completions whose issue did not come in time.
+    /// Drops completions whose issue did not come in time.
     fn give_up_early(&mut self, now_ns: u64) {
         while self.early.front().is_some_and(|(_, e)| e.time_ns.saturating_add(SKEW_NS) < now_ns) {
             self.early.pop_front();
@@ -418,11 +419,12 @@ impl RequestPairing {
         finish(open.request, event, done);
     }
 
-    /// Who asked the upper device asks the lower one, whatever thread hands it down.
+    /// Attributes a remapped bio to the thread that made the request to the upper device, regardless of the thread that
+    /// passes it down.
     fn remap(&mut self, event: &BlockEvent) {
         let upper = self.names.disk_of(event.other_device);
         if self.names.is_path(event.device) && self.names.disk_of(event.device) == upper {
-            // the bio of an NVMe disk waits at its place for the request of a path
+            // the bio of an NVMe disk stays at its place until the request of a path takes it
             return;
         }
         let before = self.origins.remove(&(event.other_device, event.other_sector)).or_else(|| {
@@ -440,8 +442,8 @@ impl RequestPairing {
         }
     }
 
-    /// The second part of a bio begins at another place, and nothing tells of it again. Of a device
-    /// without requests the second part is what ends, for the whole.
+    /// Handles a split: the second part of a bio begins at another sector, and no further event announces it. For a
+    /// device without requests, the end of the second part stands for the whole.
     fn split(&mut self, key: PlaceKey, event: &BlockEvent) {
         let Some(bio) = self.queued.pop(key) else { return };
         let behind = PlaceKey { sector: event.other_sector, ..key };
@@ -459,7 +461,7 @@ impl RequestPairing {
     }
 }
 
-/// Whether a full table should be looked through again: that takes as long as thousands of events.
+/// Returns true if a full table may be searched again: a search takes as long as thousands of events.
 fn is_due(looked_ns: &mut u64, now_ns: u64) -> bool {
     let is_due = now_ns.saturating_sub(*looked_ns) >= SWEEP_NS;
     if is_due {
@@ -468,7 +470,7 @@ fn is_due(looked_ns: &mut u64, now_ns: u64) -> bool {
     is_due
 }
 
-/// Where a request is looked for. One without sectors has no place: the kernel writes 0 or -1
+/// Returns the key by which a request is paired. A flush has no sector: the kernel writes 0 or -1
 /// for the same flush. A caller's flush loses its letter F before it ends.
 fn place(device: u32, event: &BlockEvent, operation: TracedOperation) -> PlaceKey {
     let is_end = event.kind == BlockEventKind::Complete && event.sectors == 0;
@@ -481,7 +483,7 @@ fn place(device: u32, event: &BlockEvent, operation: TracedOperation) -> PlaceKe
     PlaceKey { device, class: class.class(), sector: if is_flush { 0 } else { event.sector } }
 }
 
-/// A request of which nothing but the event is known.
+/// Creates a request of which only this event is known.
 fn begin(device: u32, event: &BlockEvent, operation: TracedOperation) -> UnfinishedRequest {
     let request = TracedRequest {
         device,
@@ -501,8 +503,8 @@ fn begin(device: u32, event: &BlockEvent, operation: TracedOperation) -> Unfinis
     UnfinishedRequest { request, left: event.sectors, since_ns: event.time_ns }
 }
 
-/// What was open when events were lost gives way to what begins at its place now: how many did. Else the next end there
-/// would be taken for its own, and that of the next for the one behind it, and so on.
+/// Drops requests at a place that were open when events were lost; returns their number. Otherwise the next end there
+/// would be paired with such a request, and each later end with the request before its own.
 fn give_way<V>(map: &mut FifoMap<V>, lost_ns: Option<u64>, key: PlaceKey, since_ns: impl Fn(&V) -> u64) -> u64 {
     let Some(lost) = lost_ns else { return 0 };
     let mut gone = 0;

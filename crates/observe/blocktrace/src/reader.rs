@@ -1,4 +1,4 @@
-//! Events of all processors in order of time, from an instance's raw pages.
+//! Reader of the events of all processors in order of time, from an instance's raw pages.
 
 use crate::cost::{self, RecordCost};
 use crate::devices::major_minor;
@@ -8,39 +8,39 @@ use crate::layout::{LayoutError, PageLayout};
 use crate::page;
 use crate::tracefs::{TraceInstance, TraceLoss, Tracefs, TracefsError};
 
-/// Events of one processor come in order; those of several are put in order among
-/// what is this much older than the last reading.
+/// Age at which events are passed on, nanoseconds: the events of one processor come in order, those of several are
+/// sorted among events that are this much older than the last reading.
 const SLACK_NS: u64 = 1_000_000;
 
-/// What was read.
+/// Counts of events and pages read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadingCounts {
-    /// Events handed out.
+    /// Events passed on.
     pub events: u64,
     /// Pages read.
     pub pages: u64,
     /// Pages before which events were missed.
     pub pages_after_loss: u64,
-    /// Pages that made no sense, or were cut.
+    /// Pages that were invalid or truncated.
     pub pages_cut: u64,
-    /// Events of a number or length that is not known.
+    /// Events of an unknown number or length.
     pub unknown: u64,
     /// Events of pages that became dirty.
     pub dirtied: u64,
 }
 
-/// Puts the events of several processors in order of time.
+/// Sorts the events of several processors by time.
 #[derive(Debug, Default)]
 pub struct EventSorter {
     waiting: Vec<BlockEvent>,
-    /// Who dirtied pages.
+    /// Pages dirtied by each thread.
     pub dirtied: DirtyPages,
-    /// What was read.
+    /// Counts of events and pages read.
     pub counts: ReadingCounts,
 }
 
 impl EventSorter {
-    /// Takes a page of a processor.
+    /// Adds a page of a processor.
     pub fn page(&mut self, cpu: u16, bytes: &[u8], layout: &PageLayout, table: &EventTable) {
         let (waiting, dirtied, counts) = (&mut self.waiting, &mut self.dirtied, &mut self.counts);
         let summary = page::read(bytes, layout, |time_ns, data| {
@@ -58,9 +58,9 @@ impl EventSorter {
         counts.pages_cut += u64::from(summary.is_cut);
     }
 
-    /// Hands out what happened before this moment, in order of time.
+    /// Passes on events before this time, in order of time.
     pub fn take(&mut self, before_ns: u64, mut each: impl FnMut(&BlockEvent)) {
-        // stable: events of one processor at one time stay in order; runs are found, not sorted again
+        // the sort is stable, so events of one processor at one time stay in order, and it is fast on sorted runs
         self.waiting.sort_by_key(|event| event.time_ns);
         let ready = self.waiting.partition_point(|event| event.time_ns < before_ns);
         self.waiting[..ready].iter().for_each(&mut each);
@@ -77,13 +77,13 @@ pub struct EventReader {
     layout: PageLayout,
     page: Vec<u8>,
     sorter: EventSorter,
-    /// Events of this kernel that cannot be used, and why.
+    /// Reasons why some events of this kernel cannot be used.
     pub unusable: Vec<LayoutError>,
     kinds: Vec<BlockEventKind>,
 }
 
 impl EventReader {
-    /// Makes an instance with these events on; those that the kernel lacks are left out.
+    /// Creates an instance with these events enabled; those that the kernel lacks are left out.
     ///
     /// # Errors
     /// When the kernel refuses, or has no block events of known layout.
@@ -97,10 +97,11 @@ impl EventReader {
         Ok(reader)
     }
 
-    /// The same, with who dirties pages; and what an event costs the kernel, measured in the instance before.
+    /// Starts as [`EventReader::start`] does, also with the event of dirtied pages; returns the kernel's cost of an
+    /// event too, which is measured in the instance before.
     ///
     /// # Errors
-    /// As [`EventReader::start`]. An event that cannot be timed is no error of the whole.
+    /// As [`EventReader::start`]. A failure to time an event does not fail the start.
     pub(crate) fn start_calibrated(
         tracefs: &Tracefs,
         kinds: &[BlockEventKind],
@@ -109,7 +110,7 @@ impl EventReader {
         let mut reader = EventReader::prepare(tracefs)?;
         let cost = cost::calibrate(&mut reader.instance);
         reader.drain(usize::MAX)?;
-        // what was read is no event of a device
+        // the events read so far are those of the calibration
         reader.sorter = EventSorter::default();
         if let Some(dirty) = &reader.table.dirty {
             reader.instance.enable(dirty.event, filter.dirty_text().as_deref())?;
@@ -118,13 +119,13 @@ impl EventReader {
         Ok((reader, cost))
     }
 
-    /// Stops looking at who dirties pages; whether it was looked at.
+    /// Stops tracing dirtied pages; returns true if they were traced.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn leave_dirty_pages(&mut self) -> Result<bool, TracefsError> {
         let Some(dirty) = self.table.dirty.take() else { return Ok(false) };
-        // events that are still in the buffers have to be known
+        // events that are still in the buffers must be decodable until they are read
         self.instance.disable(dirty.event)?;
         self.table.dirty = Some(dirty);
         self.drain(usize::MAX)?;
@@ -155,12 +156,12 @@ impl EventReader {
         &self.table
     }
 
-    /// The instance.
+    /// The instance of tracefs.
     pub fn instance(&self) -> &TraceInstance {
         &self.instance
     }
 
-    /// Filters all events anew.
+    /// Sets a new filter for all events.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -168,8 +169,8 @@ impl EventReader {
         self.kinds.iter().try_for_each(|kind| self.instance.filter(&path(*kind), filter.text().as_deref()))
     }
 
-    /// Reads all there is, and hands out in order what is older than `now_ns` but for a little;
-    /// how many bytes were read.
+    /// Reads all pending pages, and passes on in order the events that are slightly older than `now_ns`;
+    /// returns the number of bytes read.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -179,7 +180,7 @@ impl EventReader {
         Ok(bytes)
     }
 
-    /// Stops tracing and hands out what is left.
+    /// Stops tracing and passes on the remaining events.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -190,11 +191,11 @@ impl EventReader {
         Ok(())
     }
 
-    fn drain(&mut self, most_pages: usize) -> Result<u64, TracefsError> {
+    fn drain(&mut self, max_pages: usize) -> Result<u64, TracefsError> {
         let mut bytes = 0;
         let cpus: Vec<u16> = self.instance.cpus().collect();
         for (position, cpu) in cpus.into_iter().enumerate() {
-            for _ in 0..most_pages {
+            for _ in 0..max_pages {
                 let Some(length) = self.instance.next_page(position, &mut self.page)? else { break };
                 self.sorter.page(cpu, &self.page[..length], &self.layout, &self.table);
                 bytes += length as u64;
@@ -203,50 +204,50 @@ impl EventReader {
         Ok(bytes)
     }
 
-    /// What was read.
+    /// Counts of events and pages read.
     pub fn counts(&self) -> ReadingCounts {
         self.sorter.counts
     }
 
-    /// Who dirtied pages since the start, or since it was last taken.
+    /// Pages dirtied by each thread since the start, or since they were last taken.
     pub fn dirtied(&self) -> &DirtyPages {
         &self.sorter.dirtied
     }
 
-    /// The same, beginning anew.
+    /// Removes and returns the dirtied pages.
     pub fn take_dirtied(&mut self) -> DirtyPages {
         self.sorter.dirtied.take()
     }
 
-    /// What was lost, by the kernel's count.
+    /// Events lost, by the kernel's count.
     pub fn loss(&self) -> TraceLoss {
         self.instance.loss()
     }
 }
 
-/// An event's folder below `events`.
+/// Returns an event's folder below `events`.
 fn path(kind: BlockEventKind) -> String {
     format!("block/{}", kind.name())
 }
 
-/// Which events the kernel hands over: of some devices, and of a part of all places.
+/// Filter of events in the kernel: by device, and by a sample of all positions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelFilter {
-    /// Devices and their partitions; empty is all.
+    /// Devices and their partitions; empty means all.
     pub devices: Vec<u32>,
-    /// Places are sampled: one of 2^`sample` pieces of 128 KiB; 0 is all.
+    /// log2 of the sampling ratio: one of so many pieces of 128 KiB is traced; 0 means all.
     pub sample: u32,
 }
 
-/// Devices that one filter can name; more are told apart here.
+/// Most devices that one filter can name; with more, the events are filtered here.
 const MOST_NAMED: usize = 16;
 /// log2 of the sectors of a piece that is sampled as a whole.
 const PIECE_BITS: u32 = 8;
-/// The thinnest sample: 1 of 128 pieces.
+/// Largest sampling ratio, as log2: 1 of 128 pieces.
 pub const MOST_SAMPLE: u32 = 7;
 
 impl KernelFilter {
-    /// In the kernel's filter language (Documentation/trace/events.rst); `None` for everything.
+    /// Formats the filter in the kernel's language (Documentation/trace/events.rst); `None` for everything.
     pub fn text(&self) -> Option<String> {
         let named = (1..=MOST_NAMED).contains(&self.devices.len());
         let devices =
@@ -259,7 +260,7 @@ impl KernelFilter {
         }
     }
 
-    /// The same for pages that become dirty, whose events bear the disk as text.
+    /// Formats the filter for pages that become dirty, whose events name the disk as text.
     pub fn dirty_text(&self) -> Option<String> {
         let named = (1..=MOST_NAMED).contains(&self.devices.len());
         let name = |device: &u32| {
@@ -269,7 +270,7 @@ impl KernelFilter {
         named.then(|| self.devices.iter().map(name).collect::<Vec<_>>().join(" || "))
     }
 
-    /// Bits of a sector that are zero where its piece is sampled.
+    /// Mask of a sector's bits that are zero where its piece is sampled.
     pub fn mask(&self) -> u64 {
         ((1u64 << self.sample.min(MOST_SAMPLE)) - 1) << PIECE_BITS
     }

@@ -1,5 +1,5 @@
-//! A trace of this machine from beginning to end: which way requests are seen, what that costs,
-//! and what is done where it costs too much.
+//! A trace of this machine from beginning to end: choice of the method, its cost,
+//! and reduction where it costs too much.
 
 use std::collections::HashMap;
 
@@ -19,10 +19,10 @@ use crate::reader::{MOST_SAMPLE, ReadingCounts};
 use crate::summary::RequestSummary;
 use crate::tracefs::{TraceLoss, Tracefs, TracefsError};
 
-/// Which way requests are seen.
+/// Method of tracing requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MethodChoice {
-    /// Whichever suits the rate of requests.
+    /// The method that suits the rate of requests.
     #[default]
     Auto,
     /// Every event, by tracefs.
@@ -31,33 +31,33 @@ pub enum MethodChoice {
     Bpf,
 }
 
-/// What to trace and how.
+/// Options of a trace.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// Disks; empty is all of them.
+    /// Disks; empty means all of them.
     pub disks: Vec<u32>,
-    /// Which way.
+    /// Method of tracing.
     pub method: MethodChoice,
-    /// Share of all processors' time that may be used.
+    /// Largest share of all processors' time that may be used.
     pub budget: f64,
-    /// Single events are wanted (for a file).
+    /// Single events are needed (for a file).
     pub needs_events: bool,
     /// Width of a heat map's column, nanoseconds.
     pub column_ns: u64,
 }
 
-/// Why a trace cannot begin.
+/// Reason why a trace cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// Of tracefs, which both ways need.
+    /// Failure of tracefs, which both methods need.
     #[error(transparent)]
     Tracefs(#[from] TracefsError),
-    /// Of the program in the kernel.
+    /// Failure of the program in the kernel.
     #[error(transparent)]
     Kernel(#[from] KernelCountError),
 }
 
-/// Since when a method and a sample have been as they are, and what there was then.
+/// State at the start of a segment: a part of the trace with one method and one sample.
 #[derive(Default)]
 struct TracePiece {
     totals: HashMap<u32, RequestTotals>,
@@ -70,7 +70,7 @@ impl TracePiece {
         TracePiece { totals: diskstats::read(), events: counts.events, dirtied: counts.dirtied }
     }
 
-    /// Events of requests, and of dirtied pages, that were read in it. A sample drops only the former.
+    /// Events of requests, and of dirtied pages, that were read in the segment. A sample drops only the former.
     fn read(&self, counts: ReadingCounts) -> [u64; 2] {
         [counts.events.saturating_sub(self.events), counts.dirtied.saturating_sub(self.dirtied)]
     }
@@ -86,7 +86,7 @@ pub struct TraceSession {
     pub names: BlockDeviceNames,
     /// All requests since the start.
     pub summary: RequestSummary,
-    /// For a recorder: what came since it was last taken.
+    /// For a recorder: data since they were last taken.
     intervals: Option<IntervalCollector>,
     sample: u32,
     from_ns: u64,
@@ -95,34 +95,34 @@ pub struct TraceSession {
     disks: Vec<u32>,
     totals: HashMap<u32, RequestTotals>,
     piece: TracePiece,
-    /// Events that a request has, where each is read.
+    /// Events per request, where each is read.
     events_a_request: f64,
     reader_from_ns: u64,
     keeper: BudgetKeeper,
-    /// Cost of earlier pieces.
+    /// Cost of earlier segments.
     spent: TraceCost,
     lost_before: u64,
-    /// What should be known beside the result: what was chosen, and where it was stepped down.
+    /// Remarks for the user: the method chosen, and each reduction.
     pub remarks: Vec<String>,
-    /// Asked for once: the answer takes reading several files.
+    /// Number of processors, read once because it takes reading several files.
     processors: usize,
 }
 
 impl TraceSession {
-    /// Begins at a moment of the monotonic clock. `requests_per_s` is what is asked of the disks, by
+    /// Starts at a time on the monotonic clock. `requests_per_s` is the rate of requests to the disks, by
     /// which a method is chosen.
     ///
     /// # Errors
-    /// When the kernel refuses, or cannot.
+    /// When the kernel refuses, or lacks the feature.
     pub fn start(options: SessionOptions, requests_per_s: f64, now_ns: u64) -> Result<TraceSession, SessionError> {
         let tracefs = Tracefs::open()?;
         let (events, unusable) = tracefs.events()?;
         let mut remarks: Vec<String> = unusable.iter().map(ToString::to_string).collect();
-        let swept = tracefs.sweep();
-        match swept {
+        let removed = tracefs.sweep();
+        match removed {
             0 => {}
             1 => remarks.push("removed a trace instance left behind by a killed process".into()),
-            _ => remarks.push(format!("removed {swept} trace instances left behind by killed processes")),
+            _ => remarks.push(format!("removed {removed} trace instances left behind by killed processes")),
         }
         let mut names = BlockDeviceNames::default();
         let disks = if options.disks.is_empty() { names.disks() } else { options.disks.clone() };
@@ -172,7 +172,8 @@ impl TraceSession {
         self.intervals = Some(IntervalCollector::default());
     }
 
-    /// What came since the last time, by the kernel's number of the device; nothing unless intervals are kept.
+    /// Removes and returns the data since the last call, by the kernel's number of the device; empty unless intervals
+    /// are kept.
     pub fn take_interval(&mut self) -> HashMap<u32, DeviceInterval> {
         self.intervals.as_mut().map(IntervalCollector::take).unwrap_or_default()
     }
@@ -185,24 +186,25 @@ impl TraceSession {
         }
     }
 
-    /// Whether the kernel tells when a request starts (6.5 and later); else it is its first place in a queue.
+    /// Returns true if the kernel reports the start of a request (6.5 and later); else its first event in a queue is
+    /// taken for it.
     pub fn has_start(&self) -> bool {
         self.events.layout(BlockEventKind::Start).is_some()
     }
 
-    /// One of so many places is traced.
+    /// Divisor of the sample: one of so many address ranges is traced.
     pub fn sampled(&self) -> u64 {
         1 << self.sample
     }
 
-    /// Reads what there is; events are shown to `each` too.
+    /// Reads pending events or counts; events are passed to `each` too.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn poll(&mut self, now_ns: u64, each: &mut dyn FnMut(&BlockEvent)) -> Result<(), SessionError> {
         self.now_ns = now_ns;
         let is_timed = matches!(&self.method, TraceMethod::Bpf { run, .. } if run.timer.is_some());
-        let asked = if is_timed { self.asked() } else { 0 };
+        let requests = if is_timed { self.asked() } else { 0 };
         let (summary, intervals) = (&mut self.summary, &mut self.intervals);
         let mut add = |request: &TracedRequest| match intervals {
             Some(intervals) => intervals.add(request),
@@ -228,7 +230,7 @@ impl TraceSession {
                         None => summary.add_counted(device, operation, now_ns.saturating_sub(1), &counted),
                     }
                 }
-                run.read(counter, asked);
+                run.read(counter, requests);
             }
         }
         Ok(())
@@ -250,7 +252,7 @@ impl TraceSession {
         Ok(())
     }
 
-    /// Holds the cost since the last time against the budget: does less where it is above, and more again where it
+    /// Compares the cost since the last call with the budget: traces less where it is above, and more again where it
     /// has long been far below.
     ///
     /// # Errors
@@ -352,7 +354,8 @@ impl TraceSession {
         Ok(())
     }
 
-    /// What an event costs this process, nanoseconds: histograms are read at the same cost whatever they hold.
+    /// Cost of an event in this process, nanoseconds; 0 for histograms, whose reading costs the same for any number of
+    /// events.
     fn reading_ns(&self) -> f64 {
         match self.method {
             TraceMethod::Tracefs { .. } => READING_NS,
@@ -360,17 +363,17 @@ impl TraceSession {
         }
     }
 
-    /// Closes the piece: its cost is spent, and what follows is counted anew.
+    /// Closes the segment, adds up its cost, and starts the counts of the next one.
     fn begin_piece(&mut self, method: Option<TraceMethod>) {
         let mut cost = self.cost();
-        // time and processor time go on; events and the kernel's part begin anew
+        // elapsed time and processor time continue; events and the kernel's part restart
         (cost.elapsed_ns, cost.reader_ns) = (0, 0);
-        let asked = self.asked();
+        let requests = self.asked();
         self.spent = cost;
         if let (TraceMethod::Tracefs { reader, .. }, 0) = (&self.method, self.sample)
-            && asked > TIMED
+            && requests > TIMED
         {
-            self.events_a_request = self.piece.read(reader.counts())[0] as f64 / asked as f64;
+            self.events_a_request = self.piece.read(reader.counts())[0] as f64 / requests as f64;
         }
         if let Some(method) = method {
             self.lost_before = self.loss().total();
@@ -383,12 +386,13 @@ impl TraceSession {
         self.begin_piece(Some(method));
     }
 
-    /// Whether the kernel's programs do less than they can: the device's part, or what is before it, is not told.
+    /// Returns true if the kernel's programs are reduced: the time at the device, or the time before it, is unknown.
     pub fn is_reduced(&self) -> bool {
         matches!(&self.method, TraceMethod::Bpf { counter, .. } if counter.is_reduced())
     }
 
-    /// Whether the kernel's programs read requests themselves (typed tracepoints) or events; `None` where none runs.
+    /// Returns true if the kernel's programs read requests themselves (typed tracepoints), false if they read events;
+    /// `None` where none runs.
     pub fn reads_requests(&self) -> Option<bool> {
         match &self.method {
             TraceMethod::Bpf { counter, .. } => Some(counter.is_typed()),
@@ -396,7 +400,7 @@ impl TraceSession {
         }
     }
 
-    /// Whether histograms in the kernel lack what is before the issue.
+    /// Returns true if histograms in the kernel lack the time before the issue.
     pub fn is_from_issue(&self) -> bool {
         matches!(&self.method, TraceMethod::Bpf { counter, .. } if counter.is_reduced() && !counter.is_typed())
     }
@@ -427,7 +431,8 @@ impl TraceSession {
         Ok(())
     }
 
-    /// Times programs anew that have just been attached; attaching takes a while, in which many requests may be done.
+    /// Restarts the timing of programs that have just been attached; many requests may complete while they are
+    /// attached.
     fn begin_programs(&mut self) {
         self.begin_piece(None);
         if let TraceMethod::Bpf { run, .. } = &mut self.method {
@@ -435,23 +440,23 @@ impl TraceSession {
         }
     }
 
-    /// Requests that the kernel counted of the traced disks in this piece, in the sample or not.
+    /// Number of requests to the traced disks that the kernel counted in this segment, in the sample or not.
     fn asked(&self) -> u64 {
         diskstats::requests_since(&diskstats::read(), &self.piece.totals, &self.disks)
     }
 
-    /// What it cost so far.
+    /// Cost of the trace so far.
     pub fn cost(&self) -> TraceCost {
-        let asked = self.asked() as f64;
+        let requests = self.asked() as f64;
         let (events, kernel_ns) = match &self.method {
             TraceMethod::Tracefs { reader, record, .. } => {
                 let [of_requests, dirtied] = self.piece.read(reader.counts()).map(|events| events as f64);
-                let all = if self.sample > 0 { asked * self.events_a_request } else { of_requests };
+                let all = if self.sample > 0 { requests * self.events_a_request } else { of_requests };
                 let kept = of_requests + dirtied;
                 (kept, kept * record.kept_ns + (all - of_requests).max(0.0) * record.dropped_ns)
             }
             TraceMethod::Bpf { run, .. } => {
-                let runs = asked * run.runs_a_request;
+                let runs = requests * run.runs_a_request;
                 (runs, runs * (run.entry_ns + run.run_ns))
             }
         };
@@ -464,7 +469,7 @@ impl TraceSession {
         }
     }
 
-    /// What an event or run costs in the kernel, nanoseconds, as calibrated.
+    /// Calibrated cost of an event or a run in the kernel, nanoseconds.
     pub fn event_ns(&self) -> f64 {
         match &self.method {
             TraceMethod::Tracefs { record, .. } => record.kept_ns,
@@ -472,7 +477,7 @@ impl TraceSession {
         }
     }
 
-    /// Who dirtied pages since the start or since it was last taken; `None` where that is not traced.
+    /// Pages dirtied by each thread since the start or since they were last taken; `None` where that is not traced.
     pub fn dirtied(&self) -> Option<&DirtyPages> {
         match &self.method {
             TraceMethod::Tracefs { reader, .. } => Some(reader.dirtied()),
@@ -480,7 +485,7 @@ impl TraceSession {
         }
     }
 
-    /// The same, beginning anew.
+    /// Removes and returns the dirtied pages.
     pub fn take_dirtied(&mut self) -> DirtyPages {
         match &mut self.method {
             TraceMethod::Tracefs { reader, .. } => reader.take_dirtied(),
@@ -501,7 +506,7 @@ impl TraceSession {
         loss
     }
 
-    /// What was read, and what did not come out as whole requests; `None` where the kernel counts.
+    /// Counts of events read, and of those that gave no complete request; `None` where the kernel counts.
     pub fn counts(&self) -> Option<(ReadingCounts, PairingCounts)> {
         match &self.method {
             TraceMethod::Tracefs { reader, pairing, .. } => Some((reader.counts(), pairing.counts)),
@@ -509,7 +514,7 @@ impl TraceSession {
         }
     }
 
-    /// What the program in the kernel could not count.
+    /// Requests that the program in the kernel could not count; `None` where no program runs.
     pub fn kernel_loss(&self) -> Option<KernelCountLoss> {
         match &self.method {
             TraceMethod::Bpf { counter, .. } => Some(counter.loss()),
@@ -517,7 +522,7 @@ impl TraceSession {
         }
     }
 
-    /// Requests that have begun and are not done.
+    /// Number of requests in flight; `None` where the kernel counts.
     pub fn unfinished(&self) -> Option<usize> {
         match &self.method {
             TraceMethod::Tracefs { pairing, .. } => Some(pairing.unfinished()),
@@ -525,7 +530,7 @@ impl TraceSession {
         }
     }
 
-    /// The same one by one, as if they were done now, the oldest first; none where the kernel counts.
+    /// The requests in flight, as if they completed now, the oldest first; empty where the kernel counts.
     pub fn unfinished_now(&self) -> Vec<TracedRequest> {
         let TraceMethod::Tracefs { pairing, .. } = &self.method else { return Vec::new() };
         let mut requests = pairing.unfinished_at(self.now_ns);
@@ -533,7 +538,7 @@ impl TraceSession {
         requests
     }
 
-    /// What the kernel counted of a device since the start, traced or not.
+    /// Requests of a device that the kernel counted since the start, traced or not.
     pub fn counted_by_kernel(&self, device: u32, now: &HashMap<u32, RequestTotals>) -> Option<RequestTotals> {
         now.get(&device)?.since(self.totals.get(&device).copied().unwrap_or_default())
     }

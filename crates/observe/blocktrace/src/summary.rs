@@ -1,5 +1,5 @@
-//! Sums of requests by device and operation: how many, how long in which stage, how large,
-//! how far apart, how many at once; the worst of them; who asked; and latency over time.
+//! Sums of requests by device and operation: number, time in each stage, size,
+//! distance, queue depth; the slowest requests; the requesting threads; and latency over time.
 
 use std::collections::HashMap;
 
@@ -7,52 +7,52 @@ use crate::event::TracedOperation;
 use crate::latency::{FIRST_BITS, LAST_BITS, LatencyHistogram, edges};
 use crate::pairing::TracedRequest;
 
-/// Requests that are shown one by one.
+/// Most requests that are listed as the slowest.
 const MOST_WORST: usize = 20;
-/// Threads that are told apart; more are counted together.
+/// Most threads that are distinguished; more are counted together.
 const MOST_ASKERS: usize = 4096;
-/// Rows of a heat map: one a doubling of latency, one below and one above.
+/// Rows of a heat map: one per doubling of latency, one below and one above.
 pub const HEAT_ROWS: usize = (LAST_BITS - FIRST_BITS) as usize + 2;
-/// Columns of a heat map; a longer time has wider ones.
+/// Most columns of a heat map; for a longer time columns get wider.
 const MOST_COLUMNS: usize = 512;
-/// Classes of size: up to 512 B, 1 KiB, …, 1 GiB and more.
+/// Number of size classes: up to 512 B, 1 KiB, …, 1 GiB and more.
 pub const SIZE_CLASSES: usize = 22;
 
 /// The requests of one operation on one device.
 #[derive(Clone, Debug, Default)]
 pub struct OperationSummary {
-    /// Requests that were done.
+    /// Requests that completed.
     pub requests: u64,
-    /// Bytes of them.
+    /// Their bytes.
     pub bytes: u64,
-    /// Those that failed.
+    /// Requests that failed.
     pub errors: u64,
-    /// From the first that is known of a request to its end.
+    /// Time from the first known event of a request to its end.
     pub latency: LatencyHistogram,
-    /// Waiting for a place in the queue.
+    /// Time of waiting for a tag in the queue.
     pub queue: LatencyHistogram,
-    /// Waiting in the scheduler and the submitter's batch.
+    /// Time of waiting in the scheduler and the submitter's batch.
     pub scheduler: LatencyHistogram,
-    /// At the driver and the device.
+    /// Time at the driver and the device.
     pub device: LatencyHistogram,
     /// Requests by size class.
     pub sizes: [u64; SIZE_CLASSES],
-    /// Requests that began where the one before ended.
+    /// Requests that began where the previous one ended.
     pub sequential: u64,
-    /// Requests whose place could be compared with the one before.
+    /// Requests whose position could be compared with that of the previous one.
     pub followed: u64,
-    /// Sum of the distances of those that did not, bytes.
+    /// Sum of the distances of those that did not begin there, bytes.
     pub distance_bytes: u128,
-    /// Requests at the driver when these were issued, themselves included: sum.
+    /// Sum of the requests at the driver when each of these was issued, itself included.
     pub depth_sum: u64,
-    /// The number of requests in that sum.
+    /// Number of requests in that sum.
     pub depth_count: u64,
-    /// The most.
+    /// Most requests at the driver.
     pub depth_most: u32,
     end: Option<u64>,
 }
 
-/// The class of a size: the number of the least power of two that holds it, from 512 B on.
+/// Returns the class of a size: the index of the smallest power of two that is not less, from 512 B on.
 pub fn size_class(bytes: u64) -> usize {
     let power = bytes.max(1).next_power_of_two().trailing_zeros() as usize;
     power.saturating_sub(9).min(SIZE_CLASSES - 1)
@@ -86,12 +86,12 @@ impl OperationSummary {
         }
     }
 
-    /// Share of requests that began where the one before, in order of completion, ended.
+    /// Share of requests that began where the previous one, in order of completion, ended.
     pub fn sequential_share(&self) -> Option<f64> {
         (self.followed > 0).then(|| self.sequential as f64 / self.followed as f64)
     }
 
-    /// Mean distance of those that did not, bytes.
+    /// Mean distance of requests that did not begin where the previous one ended, bytes.
     pub fn mean_distance_bytes(&self) -> Option<f64> {
         let far = self.followed - self.sequential;
         (far > 0).then(|| self.distance_bytes as f64 / far as f64)
@@ -103,36 +103,36 @@ impl OperationSummary {
     }
 }
 
-/// Who asked a device.
+/// Requests of one operation of a thread to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestAsker {
     /// The disk.
     pub device: u32,
-    /// The thread; 0 is those that found no room here, or were not seen.
+    /// Id of the thread; 0 stands for threads beyond the limit, or unknown ones.
     pub pid: i32,
     /// Its name.
     pub comm: [u8; 16],
-    /// What it asked for.
+    /// The operation.
     pub operation: TracedOperation,
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
-    /// Bytes.
+    /// Their bytes.
     pub bytes: u64,
     /// Sum of their times at the device, nanoseconds.
     pub device_ns: u64,
 }
 
-/// Latency over time: requests by moment and doubling.
+/// Latency over time: requests by time and doubling of latency.
 #[derive(Clone, Debug)]
 pub struct HeatMap {
-    /// When the first column begins, nanoseconds.
+    /// Start of the first column, nanoseconds.
     pub from_ns: u64,
-    /// Time of a column, nanoseconds.
+    /// Width of a column, nanoseconds.
     pub column_ns: u64,
     columns: Vec<[u32; HEAT_ROWS]>,
 }
 
-/// The row of a latency: 0 is below 1.024 us, 1 up to 2.048 us, …
+/// Returns the row of a latency: 0 is below 1.024 us, 1 up to 2.048 us, …
 pub fn heat_row(ns: u64) -> usize {
     if ns < 1 << FIRST_BITS {
         return 0;
@@ -141,7 +141,7 @@ pub fn heat_row(ns: u64) -> usize {
 }
 
 impl HeatMap {
-    /// A map that begins at a moment; columns are this wide until there are too many.
+    /// Creates a map that begins at a time; columns are this wide until there are too many.
     pub fn new(from_ns: u64, column_ns: u64) -> HeatMap {
         HeatMap { from_ns, column_ns: column_ns.max(1), columns: Vec::new() }
     }
@@ -151,7 +151,7 @@ impl HeatMap {
         &self.columns
     }
 
-    /// Counts requests of a latency that were done at a moment.
+    /// Counts requests of a latency that completed at a time.
     pub fn add(&mut self, done_ns: u64, row: usize, count: u64) {
         let mut column = (done_ns.saturating_sub(self.from_ns) / self.column_ns) as usize;
         while column >= MOST_COLUMNS {
@@ -178,7 +178,7 @@ impl HeatMap {
     }
 }
 
-/// Everything about the requests of a stretch of time.
+/// All sums of the requests of a period.
 #[derive(Clone, Debug)]
 pub struct RequestSummary {
     operations: HashMap<(u32, TracedOperation), OperationSummary>,
@@ -190,7 +190,7 @@ pub struct RequestSummary {
 }
 
 impl RequestSummary {
-    /// An empty one that begins at a moment; heat maps have columns of this width at first.
+    /// Creates an empty summary that begins at a time; heat maps have columns of this width at first.
     pub fn new(from_ns: u64, column_ns: u64) -> RequestSummary {
         RequestSummary {
             operations: HashMap::new(),
@@ -258,7 +258,7 @@ impl RequestSummary {
         asker.device_ns = asker.device_ns.saturating_add(request.device_ns().unwrap_or(0));
     }
 
-    /// The devices that were asked, in order of their numbers.
+    /// The devices that had requests, in order of their numbers.
     pub fn devices(&self) -> Vec<u32> {
         let mut devices: Vec<u32> = self.operations.keys().map(|(device, _)| *device).collect();
         devices.sort_unstable();
@@ -266,7 +266,7 @@ impl RequestSummary {
         devices
     }
 
-    /// One operation on one device; `None` where there was none.
+    /// Sums of one operation on one device; `None` where there was no request.
     pub fn operation(&self, device: u32, operation: TracedOperation) -> Option<&OperationSummary> {
         self.operations.get(&(device, operation))
     }
@@ -276,12 +276,12 @@ impl RequestSummary {
         self.heat.get(&(device, operation))
     }
 
-    /// The requests that took longest, the longest first.
+    /// The slowest requests, the slowest first.
     pub fn worst(&self) -> &[TracedRequest] {
         &self.worst
     }
 
-    /// Who asked a device, by time at the device, then by requests.
+    /// Threads with requests to a device, by time at the device, then by number of requests.
     pub fn askers(&self, device: u32) -> Vec<RequestAsker> {
         let mut askers: Vec<RequestAsker> = self.askers.values().filter(|a| a.device == device).copied().collect();
         askers.sort_by_key(|a| (std::cmp::Reverse((a.device_ns, a.requests)), a.pid, a.operation));
@@ -300,13 +300,13 @@ pub struct CountedRequests {
     pub latency_ns: u64,
     /// Sum of the device's times, nanoseconds.
     pub device_ns: u64,
-    /// The longest latency.
+    /// Longest latency, nanoseconds.
     pub longest_ns: u64,
-    /// The device's longest time.
+    /// Longest time at the device, nanoseconds.
     pub longest_device_ns: u64,
-    /// Bytes.
+    /// Their bytes.
     pub bytes: u64,
-    /// Those that failed.
+    /// Requests that failed.
     pub errors: u64,
 }
 

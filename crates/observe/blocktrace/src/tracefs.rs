@@ -1,8 +1,8 @@
-//! The kernel's tracing filesystem, and an instance of our own in it.
+//! The kernel's tracing filesystem, and our private instance in it.
 //!
-//! An instance has buffers, events, filters and a clock of its own: no other tracer sees
-//! it or is seen by it. Its name holds our process and when that was started, so that
-//! the next start finds and removes what a killed one left.
+//! An instance has its own buffers, events, filters and clock: it neither affects other tracers
+//! nor is affected by them. Its name holds the id and the start time of our process, so that
+//! the next start finds and removes the instance of a killed process.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ use crate::dirty::{self, DirtyLayout};
 use crate::event::{BlockEventKind, EventTable};
 use crate::layout::{EventLayout, LayoutError, PageLayout};
 
-/// Why requests cannot be traced by tracefs.
+/// Reason why requests cannot be traced by tracefs.
 #[derive(Debug, thiserror::Error)]
 pub enum TracefsError {
     /// The kernel has no tracefs, or it may not be mounted.
@@ -25,19 +25,19 @@ pub enum TracefsError {
     Refused {
         /// The file, below tracefs.
         what: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         error: io::Error,
     },
     /// The kernel has no block events.
     #[error("this kernel has no block device events (CONFIG_BLK_DEV_IO_TRACE)")]
     NoEvents,
-    /// The layout of pages or of an event that is needed is unknown.
+    /// The layout of pages or of a required event is unknown.
     #[error(transparent)]
     Layout(#[from] LayoutError),
 }
 
 impl TracefsError {
-    /// True where privileges are what is missing.
+    /// Returns true if privileges are missing.
     pub fn is_refusal(&self) -> bool {
         let error = match self {
             TracefsError::NoTracefs(error) | TracefsError::Refused { error, .. } => error,
@@ -47,11 +47,11 @@ impl TracefsError {
     }
 }
 
-/// tracefs, where it is mounted, or mounted for this process alone.
+/// tracefs, at its mount point, or mounted privately for this process.
 #[derive(Debug)]
 pub struct Tracefs {
     root: PathBuf,
-    /// Keeps the private mount; it has no place in any folder and ends with this process.
+    /// Keeps the private mount; it is attached to no folder and ends with this process.
     _mount: Option<OwnedFd>,
 }
 
@@ -75,12 +75,12 @@ impl Tracefs {
         Ok(Tracefs { root, _mount: Some(mount) })
     }
 
-    /// A file or folder of it.
+    /// Path of a file or folder in it.
     pub fn path(&self, inner: &str) -> PathBuf {
         self.root.join(inner)
     }
 
-    /// Text of a file of it.
+    /// Reads the text of a file in it.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -88,10 +88,10 @@ impl Tracefs {
         text_of(&self.path(inner)).map_err(|error| TracefsError::Refused { what: inner.into(), error })
     }
 
-    /// The layouts of all block events of this kernel that are of use, and why others are not.
+    /// Reads the layouts of all usable block events of this kernel, and the reasons why others are not usable.
     ///
     /// # Errors
-    /// When the kernel has no block events, or issue or completion are of unknown layout.
+    /// When the kernel has no block events, or issue or completion have an unknown layout.
     pub fn events(&self) -> Result<(EventTable, Vec<LayoutError>), TracefsError> {
         let (mut layouts, mut unusable) = (Vec::new(), Vec::new());
         for kind in BlockEventKind::ALL {
@@ -118,7 +118,7 @@ impl Tracefs {
         Ok((table, unusable))
     }
 
-    /// The layout of pages.
+    /// Reads the layout of pages.
     ///
     /// # Errors
     /// When it cannot be read or is unknown.
@@ -131,23 +131,23 @@ impl Tracefs {
         self.instances().into_iter().filter(|(_, lives)| !lives).map(|(name, _)| name).collect()
     }
 
-    /// Our instances, and whether their process lives.
+    /// Our instances, each with true if its process is alive.
     pub fn instances(&self) -> Vec<(String, bool)> {
         let names = fs::read_dir(self.path("instances")).into_iter().flatten().flatten();
         let names = names.filter_map(|entry| entry.file_name().into_string().ok());
         names.filter_map(|name| owner_lives(&name).map(|lives| (name, lives))).collect()
     }
 
-    /// Removes what killed processes left; how many instances went. One that somebody still
-    /// reads (a process that is not to be seen from here) is busy and stays.
+    /// Removes instances of killed processes; returns the number removed. An instance that is still
+    /// read (by a process that is not visible from here) is busy and stays.
     pub fn sweep(&self) -> usize {
         let remove = |name: &String| fs::remove_dir(self.path("instances").join(name)).is_ok();
         self.stale_instances().iter().filter(|name| remove(name)).count()
     }
 }
 
-/// A file's text, asked for at once: some files of tracefs (`header_page`) have nothing more to say
-/// from the second reading on, and `read_to_string` begins with 32 bytes.
+/// Reads a file's text with one large read: some files of tracefs (`header_page`) return nothing
+/// from the second read on, and `read_to_string` starts with 32 bytes.
 fn text_of(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut text = vec![0; 64 << 10];
@@ -168,41 +168,41 @@ fn mount_privately() -> rustix::io::Result<OwnedFd> {
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
 }
 
-/// What our instances' names begin with.
+/// Prefix of our instances' names.
 const PREFIX: &str = "diskwright-";
 
-/// When a process was started, in ticks since boot (field 22 of /proc/PID/stat).
+/// Start time of a process, in ticks since boot (field 22 of /proc/PID/stat).
 fn started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // the name in parentheses may hold anything
+    // the name in parentheses may contain anything
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// Whether the process lives whose instance this is; `None` for others' instances.
+/// Returns true if the process of one of our instances is alive; `None` for instances of others.
 fn owner_lives(name: &str) -> Option<bool> {
     let mut numbers = name.strip_prefix(PREFIX)?.split('-');
     let (pid, since) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
     Some(started(pid) == Some(since))
 }
 
-/// What the kernel says it lost.
+/// Events lost, by the kernel's count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceLoss {
     /// Events overwritten before they were read.
     pub overrun: u64,
-    /// Events that found no room.
+    /// Events dropped for lack of space.
     pub dropped: u64,
-    /// Processors whose count could not be read: what they lost is not in the others.
+    /// Processors whose counts could not be read: their losses are missing from the other numbers.
     pub unread: u64,
 }
 
 impl TraceLoss {
-    /// All of them.
+    /// Number of all lost events.
     pub fn total(self) -> u64 {
         self.overrun + self.dropped
     }
 
-    /// Adds what `per_cpu/cpuN/stats` says.
+    /// Adds the counts of `per_cpu/cpuN/stats`.
     fn add(&mut self, stats: &str) {
         let number = |name: &str| stats.lines().find_map(|l| l.strip_prefix(name)?.trim().parse::<u64>().ok());
         // a commit overrun is an event that an interrupt could not write
@@ -216,28 +216,28 @@ impl TraceLoss {
     }
 }
 
-/// An instance of our own; removed when it goes.
+/// Our private instance; removed when dropped.
 #[derive(Debug)]
 pub struct TraceInstance {
     folder: PathBuf,
-    /// Raw pages, one file a processor, with the processor's number.
+    /// Files with raw pages, one per processor, with the processor's number.
     pipes: Vec<(u16, File)>,
-    /// Folders of `events` that are on.
+    /// Folders of enabled `events`.
     events: Vec<String>,
 }
 
-/// What one processor's buffer may take, KiB, and all of them together.
+/// Largest buffer of one processor, and of all together, KiB.
 const MOST_KIB: usize = 8 << 10;
 const MOST_KIB_ALL: usize = 128 << 10;
 
 impl TraceInstance {
-    /// Makes one and opens its pages; no event is on yet.
+    /// Creates an instance and opens its pages; no event is enabled yet.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn create(tracefs: &Tracefs) -> Result<TraceInstance, TracefsError> {
         let pid = std::process::id();
-        // one process may have several (tests)
+        // a process may have several instances (in tests)
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let name = format!("{PREFIX}{pid}-{}-{number}", started(pid).unwrap_or(0));
@@ -250,7 +250,7 @@ impl TraceInstance {
 
     fn prepare(&mut self) -> Result<(), TracefsError> {
         self.write("tracing_on", "0")?;
-        // the clock that everything else here has
+        // the monotonic clock, as everywhere in this crate
         self.write("trace_clock", "mono")?;
         let folder = self.folder.join("per_cpu");
         let refused = |error| TracefsError::Refused { what: "per_cpu".into(), error };
@@ -275,7 +275,7 @@ impl TraceInstance {
         fs::write(self.folder.join(inner), text).map_err(|error| TracefsError::Refused { what: inner.into(), error })
     }
 
-    /// Turns an event (a folder of `events`) on, with the kernel's filter for it where one is given.
+    /// Enables an event (a folder of `events`), with the kernel's filter for it where one is given.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -286,7 +286,7 @@ impl TraceInstance {
         Ok(())
     }
 
-    /// Turns an event off.
+    /// Disables an event.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -295,16 +295,16 @@ impl TraceInstance {
         self.write(&format!("events/{event}/enable"), "0")
     }
 
-    /// Sets the filter of an event, or takes it away.
+    /// Sets the filter of an event, or removes it.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn filter(&self, event: &str, filter: Option<&str>) -> Result<(), TracefsError> {
-        // "0" takes a filter away
+        // "0" removes a filter
         self.write(&format!("events/{event}/filter"), filter.unwrap_or("0"))
     }
 
-    /// Begins to trace.
+    /// Starts tracing.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -312,7 +312,7 @@ impl TraceInstance {
         self.write("tracing_on", "1")
     }
 
-    /// Stops tracing; what is in the buffers can still be read.
+    /// Stops tracing; the contents of the buffers can still be read.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -320,7 +320,7 @@ impl TraceInstance {
         self.write("tracing_on", "0")
     }
 
-    /// Puts a record of this text into our buffers, as an event does.
+    /// Opens the file that writes a text record into our buffers.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -329,10 +329,10 @@ impl TraceInstance {
         open.map_err(|error| TracefsError::Refused { what: "trace_marker".into(), error })
     }
 
-    /// The next page of a processor, if there is one, into `page`; how many bytes it has.
+    /// Reads the next page of a processor, if there is one, into `page`; returns its length.
     ///
     /// # Errors
-    /// When the kernel refuses for another reason than that there is none.
+    /// When the kernel refuses for another reason than that there is no page.
     pub fn next_page(&self, position: usize, page: &mut [u8]) -> Result<Option<usize>, TracefsError> {
         let Some((_, file)) = self.pipes.get(position) else { return Ok(None) };
         loop {
@@ -352,7 +352,7 @@ impl TraceInstance {
         self.pipes.iter().map(|(cpu, _)| *cpu)
     }
 
-    /// What was lost so far, by the kernel's own count.
+    /// Reads the number of events lost so far, by the kernel's count.
     pub fn loss(&self) -> TraceLoss {
         let mut loss = TraceLoss::default();
         for cpu in self.cpus() {

@@ -1,4 +1,4 @@
-//! On this machine's kernel, as root: a loop device with a known load, traced in both ways.
+//! On this machine's kernel, as root: a loop device with a known load, traced by both methods.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -153,7 +153,8 @@ fn histograms_in_the_kernel_count_the_same() {
     assert_eq!(session.kernel_loss().map(|l| l.no_room), Some(0));
 }
 
-/// Four programs ask for the same places at the same time. Programs that read requests tell each apart, by its address.
+/// Four programs request the same sectors at the same time. Kernel programs that read requests distinguish each by its
+/// address.
 #[test]
 fn requests_of_one_place_at_one_time_are_told_apart_in_the_kernel() {
     let Some(disk) = LoopDisk::attach("one-place") else { return };
@@ -195,7 +196,7 @@ fn tracers_do_not_disturb_each_other() {
     }
 }
 
-/// What a killed process leaves is removed by the next one; what lives stays.
+/// An instance left by a killed process is removed by the next process; instances of live processes stay.
 #[test]
 fn an_instance_of_a_dead_process_is_swept() {
     let Some(disk) = LoopDisk::attach("sweep") else { return };
@@ -232,7 +233,7 @@ fn a_device_that_goes_leaves_its_figures() {
     assert!(requests(&session, device, TracedOperation::Read) >= READS);
 }
 
-/// Pages go to memory first; who dirtied them is told, whoever writes them to the device.
+/// Pages go to memory first; the thread that dirtied them is reported, whichever thread writes them to the device.
 #[test]
 fn who_dirtied_pages_is_told() {
     use std::io::Write;
@@ -254,7 +255,7 @@ fn who_dirtied_pages_is_told() {
     assert_eq!(session.counts().map(|(read, _)| read.unknown), Some(0));
 }
 
-/// A budget that nothing fits in: fewer and fewer places are traced, both ends of each request that is.
+/// A budget that is always exceeded: fewer and fewer sectors are traced, but both ends of each traced request.
 #[test]
 fn above_the_budget_less_is_traced() {
     let Some(disk) = LoopDisk::attach("budget") else { return };
@@ -287,7 +288,7 @@ fn above_the_budget_less_is_traced() {
     assert_eq!(session.counts().map(|(_, pairs)| pairs.clock_back), Some(0));
 }
 
-/// Histograms in the kernel step down too, and count each request of the sample once.
+/// Histograms in the kernel are reduced too, and count each request of the sample once.
 #[test]
 fn histograms_in_the_kernel_step_down() {
     let Some(disk) = LoopDisk::attach("bpf-budget") else { return };

@@ -1,4 +1,4 @@
-//! Requests from events made by hand: what the kernel does, one case each.
+//! Requests from handmade events: one case for each behaviour of the kernel.
 
 use diskwright_blocktrace::BlockEventKind::{
     BackMerge, BioComplete, Complete, FrontMerge, Issue, Queue, Remap, RequestMerge, Requeue, Split, Start,
@@ -180,13 +180,13 @@ fn devices_of_bios_have_a_beginning_and_an_end() {
     let (done, pairing) = paired(&[event(Queue, 0, "R", 8, 8), event(BioComplete, 50, "R", 8, 8)]);
     assert_eq!((done.len(), done[0].latency_ns(), done[0].issued_ns, done[0].depth), (1, 50_000, None, 0));
     assert_eq!(pairing.counts, PairingCounts::default());
-    // its second part is what ends, for the whole
+    // the end of its second part stands for the whole
     let split = BlockEvent { other_sector: 16, ..event(Split, 1, "R", 8, 0) };
     let (done, _) = paired(&[event(Queue, 0, "R", 8, 32), split, event(BioComplete, 90, "R", 16, 24)]);
     assert_eq!((done.len(), done[0].sectors, done[0].latency_ns()), (1, 32, 90_000));
 }
 
-/// Device mapper hands a bio down by a thread of its own: who asked above asks below.
+/// Device mapper passes a bio down from its own thread: the requesting thread stays the same.
 #[test]
 fn who_asked_the_upper_device_asks_the_lower_one() {
     let upper = (4095 << 20) | 9;
@@ -202,7 +202,7 @@ fn who_asked_the_upper_device_asks_the_lower_one() {
     assert_eq!(done.iter().map(|r| (r.device, r.pid)).collect::<Vec<_>>(), [(below[0].device, 7), (upper, 7)]);
 }
 
-/// A bio comes to the disk and is turned to a path of it, whose number the request bears.
+/// A bio arrives at the disk and is remapped to a path, whose number the request carries.
 #[test]
 fn a_request_of_a_hidden_path_is_one_of_its_nvme_disk() {
     let root = std::env::temp_dir().join(format!("diskwright-pairs-{}", std::process::id()));
@@ -286,7 +286,7 @@ fn only_named_disks_are_paired() {
     }
 }
 
-/// Both ends of a request lie at one place, so a sample by place has whole requests.
+/// Both ends of a request are at the same sector, so a sample by sector has complete requests.
 #[test]
 fn a_thinner_sample_forgets_what_will_not_end() {
     let (_, mut pairing) = paired(&[

@@ -72,7 +72,7 @@ fn requests_of_every_recorded_kernel_are_those_of_the_load() {
 }
 
 /// The device mapper on Linux 6.1: a linear target over a virtio disk. The upper device takes bios and
-/// has a beginning and an end of each; the lower one has requests, which the same program asked for.
+/// has a beginning and an end of each; the lower one has requests of the same program.
 /// The kernel counted 6 reads and 13 writes of the upper one, two of them callers' flushes.
 #[test]
 fn the_device_mapper_and_what_lies_below_it_are_both_seen() {
@@ -110,21 +110,21 @@ fn damaged_pages_are_counted() {
             sorter.take(u64::MAX, |_| events += 1);
             assert!(events <= whole, "{kernel} {cut}");
         }
-        let mut told = 0;
+        let mut noticed = 0;
         for flip in 0..2000usize {
             let mut damaged = page.clone();
             let offset = 16 + flip * 7919 % 1000;
             damaged[offset] ^= 1 << (flip % 8);
             let mut sorter = EventSorter::default();
             sorter.page(cpu, &damaged, &layout, &table);
-            told += sorter.counts.pages_cut + sorter.counts.unknown;
+            noticed += sorter.counts.pages_cut + sorter.counts.unknown;
         }
-        assert!(told > 0, "{kernel}: no damage was ever noticed");
+        assert!(noticed > 0, "{kernel}: no damage was ever noticed");
     }
 }
 
-/// Kernels lack events (`block_io_start` before 6.5). Whichever is missing but issue and completion, the requests of
-/// the load are all there, and so is what the other events tell.
+/// Kernels lack events (`block_io_start` before 6.5). If any event except issue and completion is missing, all requests
+/// of the load are complete, with the data of the other events.
 #[test]
 fn a_kernel_without_an_event_shows_every_request() {
     for kernel in ["5.10", "6.1", "6.12", "6.18"] {

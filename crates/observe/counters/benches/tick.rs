@@ -1,16 +1,16 @@
-//! What a tick costs, side by side in one run: the sampler, the kernel's own
-//! cost of handing out the same files kept open, and sysstat's sadc.
+//! Cost of a tick, compared in one run: the sampler, the kernel's own
+//! cost of reading the same files kept open, and sysstat's sadc.
 //!
 //!     cargo bench -p diskwright-counters --bench tick
 //!
-//! With `--slow`, only what the slow sources add.
+//! With `--slow`, only the cost that the slow sources add.
 //!
 //! With `--tiny`, and when `cargo test` runs it, it does a few rounds only, to
 //! see that it works; then the numbers mean nothing.
 //!
 //! Processor time only, by the scheduler's own account in nanoseconds; waiting
-//! does not count. The look at the processes and the rest of the slow beat are
-//! told apart.
+//! does not count. The scan of the processes and the rest of a slow tick are
+//! shown separately.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 #![allow(clippy::disallowed_methods, reason = "it waits for another program, which needs no pacer")]
@@ -25,7 +25,7 @@ use diskwright_counters::live::fake::FakeMachine;
 use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
 use rustix::time::{ClockId, clock_gettime};
 
-/// The files of a tick, and whether the kernel hands them out in pieces.
+/// The files of a tick, each with true if the kernel returns it in pieces.
 const FILES: &[(&str, bool)] = &[
     ("diskstats", true),
     ("stat", false),
@@ -41,7 +41,7 @@ const FILES: &[(&str, bool)] = &[
     ("net/dev", true),
     ("mdstat", true),
 ];
-/// Those that sadc is asked for too: disks, memory, processors, paging, load.
+/// The files that sadc reads too: disks, memory, processors, paging, load.
 const SHARED: &[&str] = &["diskstats", "stat", "loadavg", "meminfo", "vmstat"];
 
 const SADC: &[&str] = &["/usr/lib/sysstat/sadc", "/usr/lib64/sa/sadc", "/usr/lib/sa/sadc"];
@@ -69,7 +69,7 @@ fn main() {
     sampler.tick();
     bare.read();
     shared.read();
-    // in turns, and the least of the rounds: what else the machine does only adds
+    // in turns, and the minimum of the rounds: other load of the machine only adds
     let (mut ours, mut kernel, mut kernel_shared) = (f64::MAX, f64::MAX, f64::MAX);
     for _ in 0..rounds {
         kernel = kernel.min(each_us(ticks, || bare.read()));
@@ -113,7 +113,7 @@ fn each_us(times: u32, mut what: impl FnMut()) -> f64 {
     (thread_us() - start) / f64::from(times)
 }
 
-/// Reads files that stay open, and looks at nothing in them.
+/// Reads files that stay open, without parsing them.
 struct Bare {
     files: Vec<(File, bool)>,
     buffer: Vec<u8>,
@@ -157,8 +157,8 @@ fn made_up(disks: u32, times: u32) {
     println!("{name:<52} {:>9} us   {} series", one(us), sampler.row().len());
 }
 
-/// The slow beat by its parts, with as many processes as there are. A made-up
-/// clock lets an hour go by between two, so that each part is due.
+/// Cost of a slow tick by its parts, with the processes of this machine. A fake
+/// clock advances an hour between two ticks, so that each part is due.
 fn slow_beat(times: u32) {
     let clock = FakeMachine::new().clock.clone();
     let cost = |options: SamplerOptions| {
@@ -190,7 +190,7 @@ fn process_us() -> f64 {
     time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 * 1e-3
 }
 
-/// What the sources that are read at the slow interval add to a recorder that ticks each second: control groups,
+/// Cost that the sources of the slow interval add to a recorder that ticks each second: control groups,
 /// filesystems, health and hardware with their threads. The log's own cost is left out, which makes the share larger.
 fn slow_share(ticks: u32) {
     let clock = FakeMachine::new().clock.clone();
@@ -209,13 +209,13 @@ fn slow_share(ticks: u32) {
         }
         (process_us() - start) / f64::from(ticks)
     };
-    // in turns, and the least of three: what else the machine does only adds
-    let least = |seconds, processes| (0..3).map(|_| cost(seconds, processes)).fold(f64::MAX, f64::min);
-    let (never, beat, all) = (least(1_000_000, false), least(10, false), least(10, true));
+    // in turns, and the minimum of three: other load of the machine only adds
+    let min_cost = |seconds, processes| (0..3).map(|_| cost(seconds, processes)).fold(f64::MAX, f64::min);
+    let (never, slow, all) = (min_cost(1_000_000, false), min_cost(10, false), min_cost(10, true));
     println!("{:<52} {:>9} us", "a tick a second, the slow beat every 10 s, all", one(all));
-    println!("{:<52} {:>9} us", "  of that the processes", one(all - beat));
-    let share = 100.0 * (beat - never) / all;
-    println!("{:<52} {:>9} us   {:.1} % (at most 10)", "  of that all other slow sources", one(beat - never), share);
+    println!("{:<52} {:>9} us", "  of that the processes", one(all - slow));
+    let share = 100.0 * (slow - never) / all;
+    println!("{:<52} {:>9} us   {:.1} % (at most 10)", "  of that all other slow sources", one(slow - never), share);
 }
 
 /// sadc's processor time a sample: that of many samples less that of few, so

@@ -1,3 +1,3 @@
-//! Where samples come from. [`live`] reads this machine.
+//! Sampling of counters. [`live`] reads this machine.
 
 pub mod live;

@@ -1,5 +1,5 @@
-//! A steady-state tick allocates nothing. Its own program, because it counts
-//! what the whole process allocates.
+//! A steady-state tick allocates nothing. This is a separate program because it counts
+//! the allocations of the whole process.
 
 #![allow(unsafe_code, reason = "an allocator that counts cannot be written without")]
 
@@ -50,8 +50,8 @@ fn allocations(mut what: impl FnMut()) -> u64 {
     COUNT.with(Cell::get) - before
 }
 
-/// No slow beat after the first tick, and no processes: they are looked at
-/// out of turn when the machine is in trouble.
+/// Options without slow ticks after the first, and without processes, which are
+/// also scanned when tasks wait.
 fn steady() -> SamplerOptions {
     SamplerOptions { slow_every: Duration::from_secs(3600), processes: false, ..SamplerOptions::default() }
 }

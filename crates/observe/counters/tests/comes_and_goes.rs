@@ -1,6 +1,6 @@
-//! What comes, changes and goes under a sampler that runs, on the kernel of this machine: loop devices, mounts and
-//! control groups. Each look of the sampler is a slow beat, so that only the kernel's own reports decide what is
-//! looked at again.
+//! Devices that appear, change and disappear under a running sampler, on the kernel of this machine: loop devices,
+//! mounts and control groups. Each tick of the sampler is a slow one, so that only the kernel's own events decide what
+//! is scanned again.
 
 #![allow(clippy::disallowed_macros, reason = "a skip is printed and counted")]
 #![allow(clippy::disallowed_methods, reason = "a test asks other programs for devices and waits for the kernel")]
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use diskwright_base::{Device, Note, Topology};
 use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
 
-/// A folder of this test, and what undoes what it made, the last first.
+/// A folder of this test, and the commands that undo its steps, the last first.
 struct Bench {
     folder: PathBuf,
     undo: Vec<Vec<String>>,
@@ -33,7 +33,8 @@ impl Bench {
         path.display().to_string()
     }
 
-    /// Runs a program, and later the one that undoes it; its output, or nothing where it failed, which skips the test.
+    /// Runs a program, and later the one that undoes it; returns its output, or `None` where it failed, which skips the
+    /// test.
     fn make(&mut self, command: &[&str], undo: &[&str]) -> Option<String> {
         let said = run(command)?;
         self.undo.push(undo.iter().map(|word| (*word).to_owned()).collect());
@@ -72,7 +73,7 @@ fn run(command: &[&str]) -> Option<String> {
     }
 }
 
-/// "Busy" goes by itself when the last user has gone.
+/// "Busy" ends by itself when the last user has gone.
 fn undo(step: &[String]) {
     let until = Instant::now() + Duration::from_secs(10);
     while !Command::new(&step[0]).args(&step[1..]).output().is_ok_and(|done| done.status.success()) {
@@ -84,7 +85,7 @@ fn undo(step: &[String]) {
     }
 }
 
-/// The sampler of this machine, and the newest topology that it told.
+/// The sampler of this machine, and the newest topology that it noted.
 struct Watch {
     sampler: Sampler,
     topology: Topology,
@@ -108,7 +109,7 @@ impl Watch {
         }
     }
 
-    /// Looks until this holds; the kernel reports what it made in its own time.
+    /// Ticks until a condition holds; the kernel's events come with a delay.
     fn sees(&mut self, what: &str, holds: impl Fn(&Watch) -> bool) {
         let until = Instant::now() + Duration::from_secs(20);
         loop {
@@ -226,7 +227,7 @@ fn a_control_group_that_is_made_again_has_its_new_limit() {
         move |watch: &Watch| watch.value("cgroup.memory_limit_bytes", &instance) == Some(bytes as f64)
     };
     watch.sees("the group's limit", has(512 * MIB));
-    // between two looks: as many groups as before, and the old files lead nowhere
+    // between two ticks: as many groups as before, and the old files are gone
     bench.undo_last();
     fs::create_dir(&folder).expect("made again");
     bench.undo.push(vec!["rmdir".into(), path]);

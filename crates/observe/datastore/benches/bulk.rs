@@ -1,14 +1,14 @@
-//! How fast a bulk import writes, and how fast it is read back: noisy doubles,
-//! a mixture like a Windows log's, and columns that stand still; wide and
-//! narrow. Beside it, where gzip is installed, what `gzip -1` makes of the same
+//! Speed of writing a bulk import and of reading it back: noisy doubles,
+//! a mixture like a Windows log's, and constant columns; wide and narrow. For
+//! comparison, if gzip is installed, the size after `gzip -1` of the same
 //! cells as PerfMon would print them.
 //!
 //!     cargo bench -p diskwright-datastore --bench bulk [-- --dir DIR]
 //!
-//! The log lies in memory (/dev/shm) unless `--dir` says otherwise: it is the
-//! processor's time that is measured, the system's included. With `--tiny`,
-//! and when `cargo test` runs it, the numbers mean nothing. `--keep DIR` only
-//! writes a wide, mixed log to DIR, for other benchmarks (`benches/export`).
+//! The log is in memory (/dev/shm) unless `--dir` names another folder: the benchmark measures
+//! processor time, including the system's. With `--tiny`, and when `cargo test` runs it, the
+//! numbers mean nothing. `--keep DIR` only writes a wide, mixed log to DIR, for other benchmarks
+//! (`benches/export`).
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -58,8 +58,8 @@ const KINDS: &[(&str, Cell)] = &[
     ("constant", |_, column, _, _| column as f64 * 17.0),
 ];
 
-/// What a wide PerfMon log has: many counters at rest or rarely moving, whole
-/// numbers that drift, and rates over a second that is never quite one.
+/// Cells like those of a wide PerfMon log: many counters that rarely change, whole
+/// numbers that drift, and rates over seconds that are not exactly 1 s long.
 fn mixed(tick: usize, column: usize, random: &mut Random, before: f64) -> f64 {
     let second = 1.0 + random.share() * 0.01;
     match column % 10 {
@@ -75,7 +75,7 @@ fn mixed(tick: usize, column: usize, random: &mut Random, before: f64) -> f64 {
     }
 }
 
-/// A congruential generator: the same cells on every machine.
+/// A congruential generator, which makes the same cells on every machine.
 struct Random(u64);
 
 impl Random {
@@ -101,13 +101,13 @@ fn frame(width: usize, ticks: usize, cell: Cell) -> Frame {
     frame
 }
 
-/// Processor time of this thread, the system's on its behalf included.
+/// Processor time of this thread in user and system mode, s.
 fn processor_s() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// The same cells again and again, later each time.
+/// Writes the same cells repeatedly, with later times.
 fn write(log: &Path, frame: &Frame, rounds: usize) {
     let mut shifted = frame.clone();
     let mut writer = LogWriter::create_or_append(log, WriterOptions::bulk()).expect("a log can be made");
@@ -155,7 +155,7 @@ fn measure(work: &Path, name: &str, frame: &Frame, rounds: usize, times: usize) 
     );
 }
 
-/// The cells as quoted text: its length, and after `gzip -1`.
+/// Returns the length of the cells as quoted text, and after `gzip -1`.
 fn gzip(frame: &Frame) -> (Option<usize>, usize) {
     let mut text = String::new();
     for index in 0..frame.ticks().len() {

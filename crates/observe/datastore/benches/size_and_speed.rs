@@ -1,5 +1,5 @@
-//! How large a log becomes under real load, beside sysstat's and PCP's files
-//! of the same minutes, and how fast it is read.
+//! Size of a log under real load, compared with sysstat's and PCP's files of the
+//! same minutes, and speed of reading it.
 //!
 //!     cargo bench -p diskwright-datastore --bench size_and_speed -- --for 600
 //!
@@ -57,11 +57,11 @@ fn main() {
     speed(&work.join("long"), &tally, rounds, times);
     println!("{:<44} {resident:>9} KiB", "most resident memory while recording");
     println!("{:<44} {:>9} KiB", "and after reading", status_kib("VmHWM"));
-    // what is left in the temporary folder does no harm
+    // files left in the temporary folder do no harm
     let _ = fs::remove_dir_all(&work);
 }
 
-/// What went into the log.
+/// Counts of the recorded ticks and cells.
 #[derive(Default)]
 struct Tally {
     ticks: u64,
@@ -108,7 +108,7 @@ impl Tally {
             self.changed += row.iter().zip(cells).filter(|(a, b)| changed(**a, **b)).count() as u64;
             return;
         }
-        // A value that was not there before has not changed.
+        // A value of a new series does not count as changed.
         self.schemas += 1;
         let known: HashMap<_, _> = old.series.iter().map(|s| (&s.counter, &s.instance)).zip(cells).collect();
         let pairs =
@@ -117,7 +117,7 @@ impl Tally {
     }
 }
 
-/// Bytes of a log's segments by what they hold.
+/// Bytes of a log's segments by kind of record.
 #[derive(Default)]
 struct Sizes {
     counters: u64,
@@ -165,14 +165,14 @@ fn sizes(log: &Path, tally: &Tally) {
     line("our log, all of it", sizes.counters + sizes.schemas + sizes.rest + sizes.notes);
 }
 
-/// Processor time of this thread, nanoseconds; waiting does not count.
+/// Processor time of this thread, nanoseconds, without waiting.
 fn thread_ns() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// The same ticks and notes again and again, as if it had been recorded for
-/// longer: what is done once a log should not hide what is done for each value.
+/// Writes a longer log by repeating the ticks and notes, so that the cost per
+/// log does not hide the cost per value.
 fn lengthen(log: &Path, long: &Path, times: u32) {
     let mut writer = LogWriter::create_or_append(long, WriterOptions::default()).expect("a log can be made");
     let (from, to) = LogReader::open(log).and_then(|reader| reader.range()).expect("the log").expect("it has ticks");

@@ -1,12 +1,12 @@
-//! Keeps count of ticks and notes while a log is read, so that every loss can
-//! be told in ticks and notes, not only in bytes, and between which times.
+//! Counts ticks and notes while a log is read, so that every loss can be
+//! reported in ticks and notes, not only in bytes, and with the times around it.
 
 use std::path::Path;
 
 use crate::damage::{Damage, Loss};
 use crate::ledger::TickLedger;
 
-/// What should come next, and the losses not yet told.
+/// The numbers expected next, and the losses not yet reported.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     pub tick: Option<u64>,
@@ -15,14 +15,14 @@ pub(crate) struct Account {
     time_ns: Option<i64>,
     /// Losses not yet sized.
     losses: Vec<Damage>,
-    /// Losses that wait for the time of the next tick.
+    /// Losses whose size is known, waiting for the time of the next tick.
     sized: Vec<Damage>,
 }
 
 impl Account {
-    /// Takes down a loss; what comes next will tell its size.
+    /// Records a loss. The numbers of the next sound record determine its size.
     pub fn lose(&mut self, file: &Path, offset: u64, bytes: u64, loss: Loss) {
-        // A flipped bit can spoil neighbours: one place, one report.
+        // A flipped bit can damage neighbouring records: adjacent losses make one report.
         if let Some(last) = self.losses.last_mut()
             && last.loss == loss
             && last.file == file
@@ -34,7 +34,7 @@ impl Account {
         self.losses.push(Damage { after_ns: self.time_ns, ..Damage::at(file, offset, bytes, loss) });
     }
 
-    /// Takes down a stretch that holds what was read already.
+    /// Records bytes that hold ticks that were already read.
     pub fn repeat(&mut self, file: &Path, offset: u64, bytes: u64) {
         if let Some(last) = self.sized.last_mut()
             && last.loss == Loss::Repeated
@@ -47,40 +47,41 @@ impl Account {
         self.sized.push(Damage { ticks: Some(0), notes: Some(0), after_ns: self.time_ns, ..damage });
     }
 
-    /// A sound record at `offset` says what comes next: sizes the losses
-    /// before it.
+    /// Sizes the losses before a sound record at `offset`, which contains the
+    /// numbers of the next tick and note.
     pub fn size(&mut self, file: &Path, offset: u64, tick: u64, note: u64) {
         let ticks = self.tick.map(|expected| tick.saturating_sub(expected));
         let notes = self.note.map(|expected| note.saturating_sub(expected));
-        // Numbers never fall, but for copies of what was read already.
+        // Numbers fall only in copies of records that were already read.
         self.tick = Some(tick.max(self.tick.unwrap_or(0)));
         self.note = Some(note.max(self.note.unwrap_or(0)));
         if self.losses.is_empty() && (ticks.is_some_and(|t| t > 0) || notes.is_some_and(|n| n > 0)) {
             self.lose(file, offset, 0, Loss::Missing);
         }
         self.sized_by(ticks, notes);
-        // A recorder that was killed and lost nothing is nothing to report.
+        // A killed recorder that lost nothing is not worth a report.
         self.sized.retain(|d| d.loss != Loss::Unclosed || d.ticks != Some(0) || d.notes != Some(0));
     }
 
+    /// Gives the unsized losses these sizes.
     fn sized_by(&mut self, ticks: Option<u64>, notes: Option<u64>) {
         for (i, mut damage) in std::mem::take(&mut self.losses).into_iter().enumerate() {
-            // The first bears the whole; which of several it was cannot be told.
+            // The first loss gets all of them: which of several lost how many is not known.
             damage.ticks = if i == 0 { ticks } else { ticks.map(|_| 0) };
             damage.notes = if i == 0 { notes } else { notes.map(|_| 0) };
             self.sized.push(damage);
         }
     }
 
-    /// Ticks from `from_ns` to `to_ns` come next: gives out the losses before them.
+    /// Returns the losses before ticks from `from_ns` to `to_ns`, which come next.
     pub fn arrive(&mut self, from_ns: i64, to_ns: i64) -> Vec<Damage> {
-        let mut told = std::mem::take(&mut self.sized);
-        told.iter_mut().for_each(|damage| damage.before_ns = Some(from_ns));
+        let mut released = std::mem::take(&mut self.sized);
+        released.iter_mut().for_each(|damage| damage.before_ns = Some(from_ns));
         self.time_ns = Some(to_ns);
-        told
+        released
     }
 
-    /// The log ends, by its ledger. `file` is where it should have gone on.
+    /// Sizes the losses at the end of the log by its ledger. `file` is where the log should have continued.
     pub fn end(&mut self, file: &Path, ledger: &TickLedger) {
         let ticks = ledger.next.saturating_sub(self.tick.unwrap_or(ledger.next));
         if self.losses.is_empty() && ticks > 0 {
@@ -88,25 +89,25 @@ impl Account {
         }
         let known = self.tick.filter(|_| !ledger.import || ticks > 0);
         self.sized_by(known.map(|_| ticks), None);
-        // A recorder that lives, or was killed: what it was writing was not lost.
-        let under_way = |d: &Damage| matches!(d.loss, Loss::Unclosed | Loss::Unfinished) && d.ticks == Some(0);
-        self.sized.retain(|d| ledger.closed || !under_way(d));
+        // The recorder still runs or was killed: an unfinished write is not a loss.
+        let in_flight = |d: &Damage| matches!(d.loss, Loss::Unclosed | Loss::Unfinished) && d.ticks == Some(0);
+        self.sized.retain(|d| ledger.closed || !in_flight(d));
     }
 
-    /// Gives out the losses that nothing follows.
+    /// Returns the losses that no sound record follows.
     pub fn give_up(&mut self) -> Vec<Damage> {
-        let mut told = std::mem::take(&mut self.sized);
-        told.append(&mut self.losses);
-        told
+        let mut released = std::mem::take(&mut self.sized);
+        released.append(&mut self.losses);
+        released
     }
 
-    /// Forgets what should come next (a stretch is passed over unread).
+    /// Forgets the expected numbers, because records are skipped unread.
     pub fn skip(&mut self) {
         self.tick = None;
         self.note = None;
     }
 
-    /// True where losses wait for their size.
+    /// Returns true if losses wait for their size.
     pub fn is_open(&self) -> bool {
         !self.losses.is_empty()
     }
@@ -128,12 +129,12 @@ mod tests {
         assert!(reach(&mut account, 0, 10).is_empty());
         account.lose(file, 100, 20, Loss::Damaged);
         account.lose(file, 120, 5, Loss::Damaged);
-        let told = reach(&mut account, 125, 14);
-        assert_eq!(told.len(), 1);
-        assert_eq!((told[0].offset, told[0].bytes, told[0].ticks, told[0].notes), (100, 25, Some(4), Some(0)));
-        assert_eq!((told[0].after_ns, told[0].before_ns), (Some(10), Some(14)));
-        let told = reach(&mut account, 200, 15);
-        assert_eq!((told[0].loss, told[0].ticks), (Loss::Missing, Some(1)));
+        let losses = reach(&mut account, 125, 14);
+        assert_eq!(losses.len(), 1);
+        assert_eq!((losses[0].offset, losses[0].bytes, losses[0].ticks, losses[0].notes), (100, 25, Some(4), Some(0)));
+        assert_eq!((losses[0].after_ns, losses[0].before_ns), (Some(10), Some(14)));
+        let losses = reach(&mut account, 200, 15);
+        assert_eq!((losses[0].loss, losses[0].ticks), (Loss::Missing, Some(1)));
         account.lose(file, 300, 0, Loss::Unclosed);
         assert!(reach(&mut account, 0, 15).is_empty(), "killed, and nothing lost");
         account.lose(file, 300, 0, Loss::Unclosed);

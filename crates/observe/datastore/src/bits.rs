@@ -1,17 +1,17 @@
-//! Whole numbers in as few bytes as they need, and a cursor that refuses to
-//! read past the end.
+//! Integers of variable length, and a cursor over bytes that never reads
+//! past the end.
 
-/// Small magnitudes of either sign become small unsigned numbers.
+/// Maps numbers of small magnitude and either sign to small unsigned numbers.
 pub(crate) fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-/// The way back.
+/// Reverses [`zigzag`].
 pub(crate) fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Appends seven bits a byte, low bits first.
+/// Appends a number with seven bits per byte, low bits first.
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -66,7 +66,7 @@ impl<'a> ByteCursor<'a> {
         Some(u64::from_le_bytes(self.bytes(8)?.try_into().ok()?))
     }
 
-    /// A length, then as many bytes of text.
+    /// Reads a length, then as many bytes of text.
     pub fn text(&mut self) -> Option<&'a str> {
         let length = usize::try_from(self.varint()?).ok()?;
         std::str::from_utf8(self.bytes(length)?).ok()

@@ -1,4 +1,4 @@
-//! From a block to frames: one a part, each under its own schema.
+//! Decodes a block into frames: one per part, each with its own schema.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,40 +13,40 @@ use crate::union::Union;
 /// Schema and number of ticks of a part.
 pub(crate) type BlockPart = (Arc<Schema>, usize);
 
-/// Ticks of a decoded block that are still to be given out.
+/// Ticks of a decoded block that the caller has not received yet.
 #[derive(Debug)]
 struct BlockTicks {
     schema: Arc<Schema>,
     ticks: Range<usize>,
-    /// Where its columns stand in the block; `None`: they are the block.
+    /// Indices of its columns in the block; `None` if it has all columns of the block, in order.
     columns: Option<Vec<usize>>,
 }
 
-/// Decodes blocks and hands them out part by part.
+/// Decodes blocks and returns them part by part.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
     decoder: Decoder,
-    /// A block of several parts, under the union of their schemas.
+    /// A block of several parts, with the union of their columns.
     block: Frame,
     nameless: Arc<Schema>,
     parts: VecDeque<BlockTicks>,
-    /// Ticks of the block before this are not given out.
+    /// First tick (index) of the block that is wanted; those before it are left out.
     from: usize,
 }
 
 impl Blocks {
-    /// True while a part is still to be given out.
+    /// Returns true while a part has not been returned.
     pub fn is_open(&self) -> bool {
         !self.parts.is_empty()
     }
 
-    /// Leaves out the first ticks of the block: they were read elsewhere.
+    /// Leaves out the first ticks of the block, which were already read elsewhere.
     pub fn leave_out(&mut self, ticks: usize) {
         self.from = ticks;
     }
 
-    /// Decodes a block: one of a single part into `frame`, another to be
-    /// copied from. False where it is damaged.
+    /// Decodes a block: into `frame` if it has a single part, else into a buffer
+    /// from which `next_part` copies. Returns false if it is damaged.
     pub fn decode(&mut self, head: &BlockHead, parts: Vec<BlockPart>, code: &[u8], frame: &mut Frame) -> bool {
         self.parts.clear();
         if let [(schema, ticks)] = &parts[..] {
@@ -71,7 +71,7 @@ impl Blocks {
         }
         let mut block = std::mem::take(&mut self.block);
         if block.schema().series.len() != head.columns {
-            // The names of the block's columns are never asked for.
+            // Nothing reads the names of the columns of this frame.
             let nameless = Series { counter: String::new(), instance: String::new(), scale: 1.0 };
             self.nameless = Arc::new(Schema::new(vec![nameless; head.columns]));
         }
@@ -81,6 +81,7 @@ impl Blocks {
         sound
     }
 
+    /// Decodes the columns into `frame`. Returns false, and drops the parts, if the code is damaged.
     fn sound(&mut self, head: &BlockHead, code: &[u8], frame: &mut Frame) -> bool {
         let sound = self.decoder.decode(code, head.from_ns, head.ticks, frame).is_some();
         if !sound {
@@ -89,8 +90,8 @@ impl Blocks {
         sound
     }
 
-    /// Gives out the next part that has ticks from `from_ns` to `to_ns`; false
-    /// when none is left.
+    /// Fills `frame` with the next part that has ticks from `from_ns` to `to_ns`;
+    /// returns false when none is left.
     pub fn next_part(&mut self, frame: &mut Frame, from_ns: i64, to_ns: i64) -> bool {
         while let Some(part) = self.parts.pop_front() {
             let unread = self.from.saturating_sub(part.ticks.start);

@@ -1,29 +1,29 @@
-//! What a reader reports when part of a log cannot be had.
+//! Reports of the parts of a log that could not be read.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use diskwright_base::units::plural;
 
-/// How something was lost.
+/// Kind of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// Bytes that are no valid record; reading went on behind them.
+    /// Bytes that are not a valid record; reading continued after them.
     Damaged,
-    /// The file stops inside a record. At the end of a log this is the
-    /// unfinished last write of a recorder that lives or was killed.
+    /// The file ends inside a record. At the end of a log this is the
+    /// unfinished last write of a recorder that still runs or was killed.
     Unfinished,
-    /// The file stops without its closing record: its recorder lives, was
-    /// killed, or the end was cut off between two records.
+    /// The file ends without its end record: its recorder still runs, was
+    /// killed, or the file was truncated between two records.
     Unclosed,
     /// The records on both sides are sound, but ticks between them are gone
     /// (a deleted segment file, or a cut between two records).
     Missing,
-    /// Ticks that were read already, in a copy of a segment.
+    /// Ticks that were already read, in a copy of a segment.
     Repeated,
-    /// A link, a pipe or a device in the place of a file; it is not read.
+    /// A link, pipe or device where a file is expected; it is not read.
     Refused,
-    /// A file of bookmarks that holds nothing: with the first one it got a head.
+    /// An empty bookmark file: it lost its content, because the first bookmark wrote a head.
     Emptied,
 }
 
@@ -32,30 +32,30 @@ pub enum Loss {
 pub struct Damage {
     /// The file.
     pub file: PathBuf,
-    /// First byte that could not be used.
+    /// Offset of the first unusable byte.
     pub offset: u64,
-    /// How many bytes could not be used.
+    /// Number of unusable bytes.
     pub bytes: u64,
-    /// Ticks lost here, as the numbers of the next sound ticks tell; `None`
-    /// where nothing follows that could tell.
+    /// Ticks lost here, by the numbers of the next sound ticks; `None` if
+    /// no sound record follows.
     pub ticks: Option<u64>,
-    /// Notes lost here, told in the same way.
+    /// Notes lost here, counted in the same way.
     pub notes: Option<u64>,
-    /// How it was lost.
+    /// Kind of the loss.
     pub loss: Loss,
-    /// Wall time of the last tick before it, as far as there is one.
+    /// Wall time of the last tick before the loss, if there is one.
     pub after_ns: Option<i64>,
-    /// Wall time of the first tick behind it, as far as there is one.
+    /// Wall time of the first tick after the loss, if there is one.
     pub before_ns: Option<i64>,
 }
 
 impl Damage {
-    /// A loss whose size is not known yet.
+    /// Creates a loss whose size in ticks and notes is not known yet.
     pub(crate) fn at(file: &Path, offset: u64, bytes: u64, loss: Loss) -> Damage {
         Damage { file: file.to_owned(), offset, bytes, ticks: None, notes: None, loss, after_ns: None, before_ns: None }
     }
 
-    /// Where it is, for people.
+    /// Describes the place: the file, and the byte if there is one.
     pub fn place(&self) -> String {
         match self.loss {
             Loss::Missing | Loss::Refused | Loss::Emptied => self.file.display().to_string(),
@@ -63,7 +63,7 @@ impl Damage {
         }
     }
 
-    /// What is wrong there, as a sentence.
+    /// Describes the cause in words.
     pub fn because(&self) -> String {
         let bytes = self.bytes;
         match self.loss {

@@ -1,4 +1,4 @@
-//! What can go wrong with a log, each with the place where it did.
+//! Errors of opening, reading and writing a log, each with the place where it happened.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,31 +22,31 @@ pub enum StoreError {
         /// The file or directory.
         path: PathBuf,
     },
-    /// A folder or file that somebody else could exchange, or a link, a pipe or
-    /// a device in the place of a file.
+    /// A folder or file that another user could replace, or a link, pipe or
+    /// device where a regular file is expected.
     #[error("{0}; a log is written only where no other user can change it")]
     Distrust(Distrust),
-    /// A link, a pipe or a device in the place of a file of the log.
+    /// A link, pipe or device where a file of the log is expected.
     #[error("{0}")]
     NotAFile(Distrust),
     /// Another recorder writes to this log.
-    #[error("{path}: another recorder writes to this log{}", by(*pid), path = dir.display())]
+    #[error("{path}: another recorder writes to this log{}", holder_suffix(*pid), path = dir.display())]
     LockHeld {
         /// The log's directory.
         dir: PathBuf,
-        /// The other recorder's process id, where its lock file tells.
+        /// Process id of the other recorder, if its lock file contains one.
         pid: Option<u32>,
     },
-    /// The file or directory is no log of ours.
+    /// The file or directory is not a diskwright log.
     #[error("{path}: not a diskwright log: at byte {offset} expected {expected}, found {found}", path = path.display())]
     NotALog {
         /// The file, or the first foreign file of a directory.
         path: PathBuf,
-        /// Where in the file.
+        /// Byte offset in the file.
         offset: u64,
-        /// What a log has there.
+        /// Content that a log has there.
         expected: &'static str,
-        /// What is there.
+        /// Content that was found there.
         found: String,
     },
     /// The file was written by a later release.
@@ -54,29 +54,30 @@ pub enum StoreError {
     NewerVersion {
         /// The file.
         path: PathBuf,
-        /// Where in the file.
+        /// Byte offset in the file.
         offset: u64,
         /// The version it names.
         found: u16,
         /// The newest version that this program reads.
         known: u16,
     },
-    /// The caller's rows or names cannot be stored.
+    /// The schema has more series than a log can hold.
     #[error("the schema has {series} series; a log holds at most {most}")]
     TooWide {
         /// Series of the schema.
         series: usize,
-        /// Series that a log takes.
+        /// Largest number of series that a log holds.
         most: usize,
     },
 }
 
-fn by(pid: Option<u32>) -> String {
+/// Formats the process id of the lock's holder as a suffix, or nothing where it is not known.
+fn holder_suffix(pid: Option<u32>) -> String {
     pid.map_or(String::new(), |pid| format!(" (process {pid})"))
 }
 
 impl StoreError {
-    /// Puts the place to an error of the operating system.
+    /// Adds the path to an error of the operating system.
     pub(crate) fn io(path: &Path, source: io::Error) -> StoreError {
         match source.kind() {
             io::ErrorKind::PermissionDenied => StoreError::Permission { path: path.to_owned() },
@@ -84,7 +85,7 @@ impl StoreError {
         }
     }
 
-    /// Tells why a file or folder is not used.
+    /// Converts the reason why a file or folder is not trusted.
     pub(crate) fn distrust(path: &Path, distrust: Distrust) -> StoreError {
         match distrust {
             Distrust::Io { source, .. } => StoreError::io(path, source),
@@ -93,7 +94,7 @@ impl StoreError {
         }
     }
 
-    /// True where the file is not there (any more).
+    /// Returns true if the file does not exist (any more).
     pub(crate) fn is_absence(&self) -> bool {
         matches!(self, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }

@@ -1,6 +1,6 @@
-//! The order in which notes leave a reader: those of a frame's stretch before
-//! the frame, bookmarks among them, and in a window those that describe the
-//! machine although they are older.
+//! Order in which a reader returns notes: those of a frame's time span before the
+//! frame, bookmarks among them, and at the start of a window also the older
+//! ones that describe the machine.
 
 use diskwright_base::Note;
 
@@ -11,24 +11,24 @@ use crate::notes::{self, KEEP_EACH, KEEP_LATEST, REPEATED, StoredNote};
 use crate::pack::Unpacker;
 use crate::segment::{Peek, RecordScanner};
 
-/// Most notes that wait for their frame.
+/// Largest number of notes that wait for their frame.
 const MOST_WAITING: usize = 1024;
-/// Most notes that are remembered as describing the machine.
+/// Largest number of remembered notes that describe the machine.
 const MOST_STANDING: usize = 256;
 
-/// Notes on their way out.
+/// Queue of the notes that the reader still has to return.
 #[derive(Debug)]
 pub(crate) struct NoteFlow {
     pub from_ns: i64,
     pub to_ns: i64,
-    /// Notes before this number were given before, and repetitions of them; 0 where nothing was.
+    /// Notes before this number, and repetitions, were returned by an earlier reader; 0 if there was none.
     pub from_note: u64,
-    /// Number of the note after those that were taken.
+    /// Number after the last note that was added.
     pub next_note: u64,
     pub marks: Option<RecordScanner>,
-    /// The next bookmark, read ahead.
+    /// The next bookmarks, already read.
     ahead: Vec<Note>,
-    /// Notes that describe the machine as of now, to know repetitions by.
+    /// Notes that currently describe the machine, for recognizing repetitions.
     standing: Vec<StoredNote>,
     waiting: Vec<Note>,
     /// Losses among the bookmarks.
@@ -37,7 +37,7 @@ pub(crate) struct NoteFlow {
 }
 
 impl NoteFlow {
-    /// An empty flow over all times.
+    /// Creates an empty queue for all times.
     pub fn new(marks: Option<RecordScanner>) -> NoteFlow {
         NoteFlow {
             from_ns: i64::MIN,
@@ -53,7 +53,7 @@ impl NoteFlow {
         }
     }
 
-    /// Takes notes with their numbers in from a record.
+    /// Adds the notes of a record, with their numbers.
     pub fn take(&mut self, notes: impl IntoIterator<Item = (u64, StoredNote)>) {
         for (number, stored) in notes {
             let StoredNote { flags, note } = stored;
@@ -78,7 +78,7 @@ impl NoteFlow {
                 self.standing.push(StoredNote { flags, note: note.clone() });
             }
             if note.time_ns < self.from_ns && stands {
-                // Only the newest of its kind is wanted at the window's start.
+                // At the start of the window only the newest of its kind is wanted.
                 self.waiting.retain(|n| !latest || n.kind != note.kind || n.time_ns >= self.from_ns);
             } else if note.time_ns < self.from_ns || note.time_ns > self.to_ns {
                 continue;
@@ -87,12 +87,12 @@ impl NoteFlow {
         }
     }
 
-    /// True when so many notes wait that they should leave without a frame.
+    /// Returns true if too many notes wait, so that they should be returned without a frame.
     pub fn is_crowded(&self) -> bool {
         self.waiting.len() >= MOST_WAITING
     }
 
-    /// Gives out the notes up to `until_ns`, oldest first.
+    /// Removes and returns the notes up to `until_ns`, oldest first.
     pub fn release(&mut self, until_ns: i64) -> Result<Vec<Note>, StoreError> {
         let (mut out, later) = std::mem::take(&mut self.waiting).into_iter().partition(|n| n.time_ns <= until_ns);
         self.waiting = later;
@@ -113,7 +113,7 @@ impl NoteFlow {
         }
     }
 
-    /// Reads the next record of bookmarks; false at their end.
+    /// Reads the next record of bookmarks; returns false at their end.
     fn read_ahead(&mut self) -> Result<bool, StoreError> {
         let Some(scanner) = &mut self.marks else { return Ok(false) };
         let file = scanner.path().to_owned();

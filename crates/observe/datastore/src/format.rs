@@ -81,7 +81,7 @@ use std::path::Path;
 
 use crate::error::StoreError;
 
-/// The format, in prose, as the program prints it.
+/// Returns the description of the format that the program prints: the documentation of this module.
 pub fn explain() -> String {
     let text = include_str!("format.rs");
     let essay = text.lines().take_while(|l| l.starts_with("//!"));
@@ -92,13 +92,13 @@ pub(crate) const VERSION: u16 = 1;
 pub(crate) const MAGIC: &[u8; 15] = b"diskwright log\n";
 pub(crate) const SYNC: [u8; 4] = [0xD1, 0x5C, 0x3A, 0x7E];
 pub(crate) const HEADER: usize = 16;
-/// Longest payload that the header can tell.
+/// Longest payload whose length fits into the header.
 pub(crate) const MAX_PAYLOAD: usize = (1 << 24) - 1;
-/// Most series in a schema.
+/// Largest number of series in a schema.
 pub(crate) const MAX_SERIES: usize = 1 << 17;
-/// Most ticks in a block.
+/// Largest number of ticks in a block.
 pub(crate) const MAX_TICKS: usize = 1024;
-/// Most cells in a block: what a reader may be made to set aside, times 8 bytes.
+/// Largest number of cells in a block. Limits what a damaged block can make a reader allocate (8 bytes per cell).
 pub(crate) const MAX_CELLS: usize = 1 << 20;
 
 pub(crate) const HEAD: u8 = 1;
@@ -109,18 +109,18 @@ pub(crate) const TICK: u8 = 5;
 pub(crate) const END: u8 = 6;
 pub(crate) const LEDGER_KIND: u8 = 7;
 
-/// Length of a whole head record.
+/// Length of a head record, header included.
 pub(crate) const HEAD_SPAN: u64 = (HEADER + 15 + 2 + 1 + 4 + 8 + 8) as u64;
 /// Length of a block's payload before its parts.
 pub(crate) const BLOCK_FIXED: usize = 8 * 4 + 2 + 4 + 2;
-/// Length of a part: schema id and ticks.
+/// Length of a part's entry: schema id and ticks.
 pub(crate) const PART: usize = 8 + 2;
-/// Most parts in a block.
+/// Largest number of parts in a block.
 pub(crate) const MOST_PARTS: usize = 64;
-/// Most cells that a writer holds for a block (8 bytes each).
+/// Largest number of cells that a writer buffers for a block (8 bytes each).
 pub(crate) const MOST_HELD: usize = MAX_CELLS;
 
-/// A sound header.
+/// A header with a valid checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordHeader {
     pub kind: u8,
@@ -129,7 +129,7 @@ pub(crate) struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// Reads a header; `None` where it is not sound.
+    /// Parses a header; `None` if its sync mark or checksum is wrong.
     pub fn parse(bytes: &[u8]) -> Option<RecordHeader> {
         let bytes: &[u8; HEADER] = bytes.get(..HEADER)?.try_into().ok()?;
         if bytes[..4] != SYNC || u32_at(bytes, 12)? != crc32fast::hash(&bytes[..12]) {
@@ -139,21 +139,21 @@ impl RecordHeader {
         Some(RecordHeader { kind: bytes[4], length, crc: u32_at(bytes, 8)? })
     }
 
-    /// The whole record's length, bytes.
+    /// Length of the whole record, bytes.
     pub fn span(&self) -> u64 {
         (HEADER + self.length) as u64
     }
 }
 
-/// Starts a record at the end of `out`; `close` completes it.
+/// Starts a record at the end of `out`; `close_record` completes it. Returns its start.
 pub(crate) fn open_record(out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.extend_from_slice(&[0; HEADER]);
     start
 }
 
-/// Completes the record begun at `start`. False (and nothing is left of it)
-/// when its payload is longer than a record can be.
+/// Completes the record that begins at `start`. If its payload is too long
+/// for a record, removes it and returns false.
 pub(crate) fn close_record(out: &mut Vec<u8>, start: usize, kind: u8) -> bool {
     let (header, payload) = out[start..].split_at_mut(HEADER);
     if payload.len() > MAX_PAYLOAD {
@@ -169,7 +169,7 @@ pub(crate) fn close_record(out: &mut Vec<u8>, start: usize, kind: u8) -> bool {
     true
 }
 
-/// What a head record says.
+/// Content of a head record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeadRecord {
     pub role: Role,
@@ -178,7 +178,7 @@ pub(crate) struct HeadRecord {
     pub next_note: u64,
 }
 
-/// What a file is for.
+/// Purpose of a file, stored in its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Segment = 0,
@@ -199,8 +199,8 @@ impl HeadRecord {
         close_record(out, start, HEAD);
     }
 
-    /// Reads a head's payload; `None` where it is none. A later version is an
-    /// error, because nothing behind it can be trusted to mean what we think.
+    /// Parses a head's payload; `None` if it is not one. A later version is an
+    /// error, because the meaning of the rest of the file is then unknown.
     pub fn parse(payload: &[u8], file: &Path) -> Result<Option<HeadRecord>, StoreError> {
         let Some(version) = payload.strip_prefix(MAGIC).and_then(|rest| u16_at(rest, 0)) else {
             return Ok(None);
@@ -228,7 +228,7 @@ impl HeadRecord {
     }
 }
 
-/// The part of a block's payload that stands before the code.
+/// Fixed part of a block's payload, before the parts and the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockHead {
     pub first_tick: u64,
@@ -241,7 +241,7 @@ pub(crate) struct BlockHead {
 }
 
 impl BlockHead {
-    /// Appends it to an open record.
+    /// Appends the head to an open record.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.first_tick.to_le_bytes());
         out.extend_from_slice(&self.from_ns.to_le_bytes());
@@ -252,7 +252,7 @@ impl BlockHead {
         out.extend_from_slice(&(self.parts as u16).to_le_bytes());
     }
 
-    /// Reads it and refuses sizes that no writer makes.
+    /// Parses the head; `None` for sizes that no writer produces.
     pub fn parse(payload: &[u8]) -> Option<BlockHead> {
         let head = BlockHead {
             first_tick: u64_at(payload, 0)?,
@@ -269,7 +269,7 @@ impl BlockHead {
     }
 }
 
-/// What an end record says.
+/// Content of an end record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EndRecord {
     pub next_tick: u64,
@@ -280,10 +280,10 @@ pub(crate) struct EndRecord {
 }
 
 impl EndRecord {
-    /// Length of the whole record, and of those of earlier releases.
+    /// Length of the whole record: as written now, and as written by earlier releases.
     pub const SPANS: [u64; 2] = [HEADER as u64 + 32, HEADER as u64 + 24];
 
-    /// Appends it as a record.
+    /// Appends the end as a record.
     pub fn write(&self, out: &mut Vec<u8>) {
         let start = open_record(out);
         out.extend_from_slice(&self.next_tick.to_le_bytes());
@@ -295,7 +295,7 @@ impl EndRecord {
         close_record(out, start, END);
     }
 
-    /// Reads its payload.
+    /// Parses the payload of an end record.
     pub fn parse(payload: &[u8]) -> Option<EndRecord> {
         Some(EndRecord {
             next_tick: u64_at(payload, 0)?,
@@ -318,12 +318,12 @@ pub(crate) fn u64_at(bytes: &[u8], index: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(index..index + 8)?.try_into().ok()?))
 }
 
-/// Name of a segment's file.
+/// Formats the file name of a segment.
 pub(crate) fn segment_name(number: u32) -> String {
     format!("{number:08}.dwlog")
 }
 
-/// Number of a segment by its file name; `None` for other files.
+/// Parses the number of a segment from its file name; `None` for other files.
 pub(crate) fn segment_number(name: &str) -> Option<u32> {
     let digits = name.strip_suffix(".dwlog")?;
     let plain = digits.len() >= 8 && digits.bytes().all(|b| b.is_ascii_digit());

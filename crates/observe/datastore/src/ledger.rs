@@ -1,13 +1,13 @@
-//! The ledger: how far the log goes by the recorder's own account. What
-//! segments and tail cannot tell when they are cut, it tells: how many ticks
-//! there are in all, and how many were removed because nobody wanted them.
+//! The ledger: the recorder's own count of the log's ticks. It shows what
+//! truncated segments and tails cannot: how many ticks the log has in
+//! total, and how many `keep` removed.
 //!
-//! One record of fixed length, written over in place after every tick.
-//! Payload, all u64 unless said: number from which every tick was counted
+//! One record of fixed length, overwritten in place after every tick.
+//! Payload, all u64 unless noted: number from which every tick was counted
 //! here; first tick not yet removed by `keep` (all bits set: not known); next
-//! tick; ticks that were on the device when it was last asked; segments,
-//! bytes and ticks removed by `keep`, least and greatest wall time of them i64; flags
-//! u8 (1: the log was closed, 2: an import is under way); boot id of the machine, 16 bytes.
+//! tick; ticks that were on the device at the last sync; segments, bytes and
+//! ticks removed by `keep`, their smallest and largest wall time i64; flags
+//! u8 (1: the log was closed, 2: an import is running); boot id of the machine, 16 bytes.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -22,46 +22,46 @@ use crate::format::{HEADER, LEDGER, LEDGER_KIND, RecordHeader, close_record, ope
 use crate::lock::is_same;
 use crate::output::WriteFault;
 
-/// Length of the payload.
+/// Length of the payload, bytes.
 const PAYLOAD: usize = 9 * 8 + 1 + 16;
 const CLOSED: u8 = 1;
 const IMPORT: u8 = 2;
-/// Times that a ledger is read which no reader can use, while it changes.
+/// Largest number of attempts to read a ledger that is invalid and keeps changing.
 const READS: usize = 100;
 
-/// What was removed because the log was to keep no more.
+/// Segments that were removed to stay within the retention limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrimSummary {
-    /// Segment files.
+    /// Number of segment files.
     pub segments: u64,
     /// Ticks in them.
     pub ticks: u64,
-    /// Bytes of them.
+    /// Total size of the files, bytes.
     pub bytes: u64,
-    /// Least and greatest wall time of these ticks; `None` where nothing was removed.
+    /// Smallest and largest wall time of these ticks; `None` if nothing was removed.
     pub range: Option<(i64, i64)>,
 }
 
-/// What the ledger says.
+/// Content of the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TickLedger {
-    /// From this number on every tick was counted here.
+    /// Number from which on every tick was counted here.
     pub begins: u64,
-    /// First tick that was not removed by `keep`; `None` where it is not known.
+    /// First tick that `keep` has not removed; `None` if not known.
     pub first: Option<u64>,
     /// Number of the next tick.
     pub next: u64,
-    /// Ticks before this were on the device.
+    /// Ticks before this number are known to be on the device.
     pub durable: u64,
     pub trimmed: TrimSummary,
     pub closed: bool,
-    /// An import is under way, or was killed: it holds ticks that it cannot count yet.
+    /// An import is running, or was killed: it buffers ticks that it has not counted yet.
     pub import: bool,
     pub boot: [u8; 16],
 }
 
 impl TickLedger {
-    /// The ledger of a log that goes on from `next` without one.
+    /// Creates the ledger of a log that continues at tick `next` and has no ledger yet.
     pub fn from(next: u64, first: Option<u64>) -> TickLedger {
         let trimmed = TrimSummary::default();
         TickLedger { begins: next, first, next, durable: 0, trimmed, closed: false, import: false, boot: boot_id() }
@@ -111,8 +111,8 @@ impl TickLedger {
         })
     }
 
-    /// Reads the ledger of a log; `None` where there is none (logs of earlier
-    /// releases) or where it cannot be used, which is a damage.
+    /// Reads the ledger of a log; `None` if there is none (logs of earlier
+    /// releases) or if it is unusable, which is returned as a damage.
     pub fn read(dir: &Path) -> (Option<TickLedger>, Option<Damage>) {
         let path = dir.join(LEDGER);
         let damage = |bytes, loss| Damage { ticks: Some(0), ..Damage::at(&path, 0, bytes, loss) };
@@ -132,13 +132,13 @@ impl TickLedger {
             if let Some(ledger) = TickLedger::parse(&again) {
                 return (Some(ledger), None);
             }
-            // a recorder may be writing over it: what stays the same is damaged
+            // a recorder may be overwriting it: only bytes that stay the same are damaged
             if again == bytes {
                 break;
             }
             bytes = again;
         }
-        // A full disk gave the file no room.
+        // An empty file: the disk was full when the ledger was first written.
         if bytes.is_empty() { (None, None) } else { (None, Some(damage(bytes.len() as u64, Loss::Damaged))) }
     }
 }
@@ -152,20 +152,20 @@ pub(crate) struct LedgerFile {
 }
 
 impl LedgerFile {
-    /// Opens the file, made where it is not there.
+    /// Opens the file, and creates it if needed.
     pub fn open(dir: &Path) -> Result<LedgerFile, WriteFault> {
         let path = dir.join(LEDGER);
         let file = private::open(&path).map_err(|e| WriteFault::distrust(&path, e))?;
         Ok(LedgerFile { file: Arc::new(file), path, record: Vec::new() })
     }
 
-    /// True where the path names another file by now, or none.
+    /// Returns true if the path now names another file, or none.
     pub fn is_lost(&self) -> bool {
         !is_same(&self.file, &self.path)
     }
 
-    /// Writes it. Where the disk refuses, the old one stays, which says less
-    /// but nothing wrong; false then.
+    /// Writes the ledger. If the write fails, the old ledger stays, which is
+    /// outdated but not wrong, and the result is false.
     pub fn put(&mut self, ledger: &TickLedger) -> bool {
         self.record.clear();
         ledger.write(&mut self.record);
@@ -173,7 +173,7 @@ impl LedgerFile {
     }
 }
 
-/// Which boot of the machine this is; all zeros where that cannot be told.
+/// Reads the id of the machine's current boot; all zeros if it is not available.
 pub(crate) fn boot_id() -> [u8; 16] {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(32).collect();

@@ -1,6 +1,6 @@
-//! The log: frames and notes to disk and back. It knows no counter by name.
+//! The log: stores frames and notes on disk and reads them back. It knows no counter by name.
 //!
-//! Reading order: `format` (what lies on disk, and what survives what),
+//! Reading order: `format` (the files on disk and which failures they survive),
 //! `codec` (how a block's numbers become small), [`LogWriter`], [`LogReader`].
 
 mod account;
@@ -41,14 +41,14 @@ pub use recognise::{is_file_of_log, is_log};
 pub use recorder::{RecorderState, recorder};
 pub use writer::{LogWriter, WriteOutcome, WriterOptions};
 
-/// Waits until the device has all files of the log in `dir`: after an import.
+/// Syncs all files of the log in `dir` to the device. Used after an import.
 ///
 /// # Errors
 /// When a file cannot be opened, or the device fails.
 pub fn sync(dir: &std::path::Path) -> Result<(), StoreError> {
     let wrap = |e| StoreError::io(dir, e);
-    for place in order::segments(dir)? {
-        std::fs::File::open(place.path(dir)).and_then(|file| file.sync_data()).map_err(wrap)?;
+    for segment in order::segments(dir)? {
+        std::fs::File::open(segment.path(dir)).and_then(|file| file.sync_data()).map_err(wrap)?;
     }
     std::fs::File::open(dir).and_then(|folder| folder.sync_all()).map_err(wrap)
 }

@@ -1,4 +1,4 @@
-//! One recorder a log: a lock that the kernel drops when its holder dies.
+//! One recorder per log: a lock that the kernel drops when its holder dies.
 
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
@@ -10,8 +10,8 @@ use diskwright_hostfiles::private;
 use crate::error::StoreError;
 use crate::format::LOCK;
 
-/// True where `path` still names the open file; where the system does not
-/// tell, it is taken for that.
+/// Returns true if `path` still names the open file, and also if that
+/// cannot be determined.
 pub(crate) fn is_same(file: &File, path: &Path) -> bool {
     let (Ok(held), found) = (file.metadata(), std::fs::symlink_metadata(path)) else { return true };
     match found {
@@ -20,7 +20,7 @@ pub(crate) fn is_same(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Holds the lock until dropped.
+/// Lock of a log, held until dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
     file: File,
@@ -28,7 +28,7 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock of the log in `dir`, or says who has it.
+    /// Acquires the lock of the log in `dir`; the error contains the holder's pid.
     pub fn take(dir: &Path) -> Result<Lock, StoreError> {
         let path = dir.join(LOCK);
         let wrap = |e| StoreError::io(&path, e);
@@ -43,13 +43,13 @@ impl Lock {
             }
             Err(TryLockError::Error(e)) => return Err(wrap(e)),
         }
-        // The pid is a courtesy to whoever comes second; a full disk may refuse it.
-        let courtesy = file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0)));
-        let _ = courtesy.and_then(|_| writeln!(file, "{}", std::process::id()));
+        // The pid only serves the next recorder's error message; a full disk may refuse it.
+        let truncated = file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0)));
+        let _ = truncated.and_then(|_| writeln!(file, "{}", std::process::id()));
         Ok(Lock { file, path })
     }
 
-    /// True where the log's lock is another file by now, or none.
+    /// Returns true if the log's lock file was replaced or removed.
     pub fn is_lost(&self) -> bool {
         !is_same(&self.file, &self.path)
     }

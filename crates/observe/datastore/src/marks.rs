@@ -1,5 +1,5 @@
-//! Bookmarks, set by anybody at any time: each is one appending write of
-//! whole records, so no lock is needed beside a running recorder.
+//! Bookmarks, which any process may set at any time: each is one appending write of
+//! whole records, so it needs no lock while a recorder runs.
 
 use std::fs;
 use std::io::Write;
@@ -13,10 +13,10 @@ use crate::format::{HeadRecord, MARKS, Role};
 use crate::notes::{self, StoredNote};
 use crate::recognise::require_log;
 
-/// Adds a note to the log in `dir`, whether or not a recorder runs.
+/// Adds a bookmark to the log in `dir`, whether or not a recorder runs.
 ///
 /// # Errors
-/// When `dir` is no log, or its bookmarks cannot be written.
+/// When `dir` is not a log, or its bookmarks cannot be written.
 pub fn mark(dir: &Path, note: &Note) -> Result<(), StoreError> {
     require_log(dir)?;
     private::trust_folder(dir).map_err(|e| StoreError::distrust(dir, e))?;
@@ -29,7 +29,7 @@ pub fn mark(dir: &Path, note: &Note) -> Result<(), StoreError> {
     let before = file.metadata().map_err(wrap)?.len();
     let mut record = Vec::new();
     if before == 0 {
-        // Two first marks at once both write a head; readers pass a second one over.
+        // Two simultaneous first bookmarks both write a head; readers skip the second.
         write_head(&mut record);
     }
     let mut note = note.clone();
@@ -46,22 +46,22 @@ fn write_head(out: &mut Vec<u8>) {
     HeadRecord { role: Role::Marks, segment: 0, next_tick: 0, next_note: 0 }.write(out);
 }
 
-/// Makes the file with its head at once: one that holds nothing has lost what it held.
+/// Creates the file together with its head, so that an empty file always means lost bookmarks.
 fn begin(dir: &Path, path: &Path) -> Result<(), StoreError> {
-    let made = dir.join(format!("{MARKS}.{}", std::process::id()));
-    let wrap = |e| StoreError::io(&made, e);
+    let temporary = dir.join(format!("{}.{}", MARKS, std::process::id()));
+    let wrap = |e| StoreError::io(&temporary, e);
     let mut head = Vec::new();
     write_head(&mut head);
-    let mut file = private::create(&made).map_err(|e| StoreError::distrust(&made, e))?;
+    let mut file = private::create(&temporary).map_err(|e| StoreError::distrust(&temporary, e))?;
     file.write_all(&head).and_then(|()| file.sync_data()).map_err(wrap)?;
-    // where another one was quicker, or the filesystem cannot do this, `mark` goes on with what is there
-    if private::rename_to_free(&made, path).is_err() {
-        fs::remove_file(&made).map_err(wrap)?;
+    // another process was quicker, or the filesystem cannot do this: the caller uses the file that exists
+    if private::rename_to_free(&temporary, path).is_err() {
+        fs::remove_file(&temporary).map_err(wrap)?;
     }
     Ok(())
 }
 
-/// True where there is a file of bookmarks without even a head.
+/// Returns true if the bookmark file exists and is empty, without even a head.
 pub(crate) fn is_emptied(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|file| file.is_file() && file.len() == 0)
 }

@@ -1,4 +1,4 @@
-//! Notes in a record.
+//! Encoding of notes as a record.
 //!
 //! Payload: number of the first note u64, length of the plain bytes u32,
 //! compressed bytes. Plain bytes: for each note its flags, time (as the
@@ -13,52 +13,52 @@ use crate::pack::{Packer, Unpacker};
 /// The newest note of this kind describes the machine: it is repeated at the
 /// start of each segment.
 pub(crate) const KEEP_LATEST: u8 = 1;
-/// So is every different note of this kind.
+/// Every note of this kind with a different text describes the machine, and is repeated too.
 pub(crate) const KEEP_EACH: u8 = 2;
-/// A repetition, which a reader coming from the segment before passes over.
+/// A repetition, which a reader skips if it comes from the previous segment.
 pub(crate) const REPEATED: u8 = 4;
 
-/// Longest plain form of a record's notes.
+/// Largest uncompressed size of a record's notes.
 pub(crate) const MOST_PLAIN: usize = 128 << 20;
-/// Longest text of a note. A description of 100,000 devices takes some 25 MB.
+/// Longest text of a note. A description of 100,000 devices needs about 25 MB.
 pub(crate) const MOST_TEXT: usize = 32 << 20;
 
-/// The note as it can be stored. A text that is too long is cut; a document (JSON) would
-/// be no document after that, so a warning that it is too long takes its place.
+/// Returns the note in a form that fits into a record. A text that is too long is truncated;
+/// a JSON document, which would no longer parse, is replaced by a warning.
 pub(crate) fn fitting(note: &Note) -> Note {
     if note.text.len() <= MOST_TEXT {
         return note.clone();
     }
     if note.text.starts_with(['{', '[']) {
-        let (kind, length) = (&note.kind, note.text.len());
-        let text = format!("a note ({kind}) of {length} bytes exceeds the limit of {MOST_TEXT} and is omitted");
+        let (kind, length, limit) = (&note.kind, note.text.len(), MOST_TEXT);
+        let text = format!("a note ({kind}) of {length} bytes exceeds the limit of {limit} and is omitted");
         return Note::new(note.time_ns, Note::WARNING, text);
     }
-    let most = note.text.len().min(MOST_TEXT);
-    let end = (0..=most).rev().find(|end| note.text.is_char_boundary(*end)).unwrap_or(0);
+    let limit = note.text.len().min(MOST_TEXT);
+    let end = (0..=limit).rev().find(|end| note.text.is_char_boundary(*end)).unwrap_or(0);
     Note::new(note.time_ns, &note.kind, &note.text[..end])
 }
 
-/// A note and how it is kept.
+/// A note with its flags (`KEEP_LATEST`, `KEEP_EACH`, `REPEATED`).
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StoredNote {
     pub flags: u8,
     pub note: Note,
 }
 
-/// Bytes that a note takes at most before it is compressed.
+/// Returns an upper bound of a note's size before compression, bytes.
 pub(crate) fn plain_length(note: &Note) -> usize {
     note.kind.len() + note.text.len() + 32
 }
 
-/// Scratch of writing notes.
+/// Reusable buffers for writing notes.
 #[derive(Debug, Default)]
 pub(crate) struct NoteScratch {
     plain: Vec<u8>,
     packer: Packer,
 }
 
-/// Appends the notes as a record.
+/// Appends the notes as a record; returns false if it would be too long.
 pub(crate) fn write(out: &mut Vec<u8>, scratch: &mut NoteScratch, first: u64, notes: &[StoredNote]) -> bool {
     let plain = &mut scratch.plain;
     plain.clear();
@@ -77,7 +77,7 @@ pub(crate) fn write(out: &mut Vec<u8>, scratch: &mut NoteScratch, first: u64, no
     close_record(out, start, NOTES)
 }
 
-/// Number of the first note and the notes of a payload.
+/// Parses a payload into the number of the first note and the notes.
 pub(crate) fn parse(payload: &[u8], unpacker: &mut Unpacker) -> Option<(u64, Vec<StoredNote>)> {
     let first = u64_at(payload, 0)?;
     let length = u32_at(payload, 8)? as usize;
@@ -98,13 +98,13 @@ pub(crate) fn parse(payload: &[u8], unpacker: &mut Unpacker) -> Option<(u64, Vec
     Some((first, notes))
 }
 
-/// Number of the note after these; repetitions have no number of their own.
+/// Returns the number of the note after these; repetitions do not count.
 pub(crate) fn after(first: u64, notes: &[StoredNote]) -> u64 {
     let counted = notes.iter().filter(|n| n.flags & REPEATED == 0).count();
     first.saturating_add(counted as u64)
 }
 
-/// The notes with their numbers; a repetition has that of the note behind it.
+/// Pairs the notes with their numbers; a repetition gets the number of the next note.
 pub(crate) fn numbered(first: u64, notes: Vec<StoredNote>) -> impl Iterator<Item = (u64, StoredNote)> {
     let mut next = first;
     notes.into_iter().map(move |stored| {

@@ -1,5 +1,5 @@
 //! The segments of a log in the order in which they were written: by the
-//! number that their head tells, for a file can be renamed.
+//! number in their head, because a file can be renamed.
 
 use std::path::{Path, PathBuf};
 
@@ -10,28 +10,28 @@ use crate::segment::{GLANCE, RecordScanner};
 /// A segment's file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SegmentPlace {
-    /// Its number: by its head, or by its name where the head is damaged.
+    /// Its number: from its head, or from its name if the head is damaged.
     pub number: u32,
     /// The file's name.
     pub name: String,
 }
 
 impl SegmentPlace {
-    /// The file in the log's directory.
+    /// Path of the file in the log's directory.
     pub fn path(&self, dir: &Path) -> PathBuf {
         dir.join(&self.name)
     }
 }
 
-/// The segments in `dir`, oldest first.
+/// Lists the segments in `dir`, oldest first.
 pub(crate) fn segments(dir: &Path) -> Result<Vec<SegmentPlace>, StoreError> {
     let mut found = Vec::new();
     refresh(dir, &mut found)?;
     Ok(found)
 }
 
-/// Adds the segments that have come since, and forgets none: whoever opens
-/// one that is gone learns it then.
+/// Adds the segments that are new and forgets none: opening one that was
+/// deleted fails later.
 pub(crate) fn refresh(dir: &Path, known: &mut Vec<SegmentPlace>) -> Result<(), StoreError> {
     let wrap = |e| StoreError::io(dir, e);
     let old: std::collections::HashSet<String> = known.iter().map(|place| place.name.clone()).collect();
@@ -47,9 +47,9 @@ pub(crate) fn refresh(dir: &Path, known: &mut Vec<SegmentPlace>) -> Result<(), S
     Ok(())
 }
 
-/// A number that no file's name and no head has: the next segment's.
+/// Returns a number that no file name and no head uses, for the next segment.
 pub(crate) fn free(places: &[SegmentPlace]) -> u32 {
     let by_name = |place: &SegmentPlace| segment_number(&place.name).unwrap_or(0);
-    let most = places.iter().map(|place| place.number.max(by_name(place))).max();
-    most.map_or(1, |most| most.saturating_add(1))
+    let largest = places.iter().map(|place| place.number.max(by_name(place))).max();
+    largest.map_or(1, |largest| largest.saturating_add(1))
 }

@@ -1,4 +1,4 @@
-//! Files being written: whole records or nothing, also on a full disk.
+//! Output files that contain whole records or nothing, also on a full disk.
 
 use std::fs::File;
 use std::io;
@@ -11,30 +11,30 @@ use diskwright_hostfiles::private::{self, Distrust};
 use crate::error::StoreError;
 use crate::lock::is_same;
 
-/// Why something was not written.
+/// Reason why a write failed.
 #[derive(Debug)]
 pub(crate) enum WriteFault {
-    /// It may work later: the disk is full, over quota, or failing.
+    /// A later attempt may succeed: the disk is full, over quota, or failing.
     Pause(io::Error),
-    /// It will not.
+    /// A later attempt will fail too.
     Fatal(StoreError),
 }
 
 impl WriteFault {
-    /// Sorts an error of the operating system.
+    /// Classifies an error of the operating system.
     pub fn sort(path: &Path, error: io::Error) -> WriteFault {
         const EIO: i32 = 5;
-        let passing = matches!(
+        let temporary = matches!(
             error.kind(),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::ReadOnlyFilesystem
         );
-        match passing || error.raw_os_error() == Some(EIO) {
+        match temporary || error.raw_os_error() == Some(EIO) {
             true => WriteFault::Pause(error),
             false => WriteFault::Fatal(StoreError::io(path, error)),
         }
     }
 
-    /// Sorts what kept a file from being opened.
+    /// Classifies the reason why a file could not be opened.
     pub fn distrust(path: &Path, distrust: Distrust) -> WriteFault {
         match distrust {
             Distrust::Io { source, .. } => WriteFault::sort(path, source),
@@ -42,7 +42,7 @@ impl WriteFault {
         }
     }
 
-    /// Sorts an error of opening a log.
+    /// Classifies an error of opening a log.
     pub fn of(error: StoreError) -> WriteFault {
         match error {
             StoreError::Io { path, source } => WriteFault::sort(&path, source),
@@ -50,7 +50,7 @@ impl WriteFault {
         }
     }
 
-    /// As an error, for callers that cannot wait.
+    /// Converts to an error, for callers that cannot retry later.
     pub fn into_error(self, path: &Path) -> StoreError {
         match self {
             WriteFault::Pause(e) => StoreError::io(path, e),
@@ -59,7 +59,7 @@ impl WriteFault {
     }
 }
 
-/// A file of records and the end of its last whole one.
+/// A file of records, and the end of its last whole record.
 #[derive(Debug)]
 pub(crate) struct RecordOutput {
     file: Arc<File>,
@@ -68,13 +68,13 @@ pub(crate) struct RecordOutput {
 }
 
 impl RecordOutput {
-    /// Makes the file, or empties it where it is there.
+    /// Creates the file, or empties it if it exists.
     pub fn create(path: PathBuf) -> Result<RecordOutput, WriteFault> {
         let file = private::create(&path).map_err(|e| WriteFault::distrust(&path, e))?;
         Ok(RecordOutput { file: Arc::new(file), path, end: 0 })
     }
 
-    /// Appends records. When that fails nothing of them is left.
+    /// Appends records. If that fails, none of their bytes remain.
     pub fn append(&mut self, records: &[u8]) -> Result<(), WriteFault> {
         match self.file.write_all_at(records, self.end) {
             Ok(()) => {
@@ -82,15 +82,15 @@ impl RecordOutput {
                 Ok(())
             }
             Err(e) => {
-                // Should this fail too, the next append writes over the torn
-                // part, and a reader takes it for an unfinished end.
+                // If this fails too, the next append overwrites the torn part,
+                // and until then a reader sees an unfinished end.
                 let _ = self.file.set_len(self.end);
                 Err(WriteFault::sort(&self.path, e))
             }
         }
     }
 
-    /// Cuts the file back.
+    /// Truncates the file to `end` bytes.
     pub fn cut(&mut self, end: u64) -> Result<(), WriteFault> {
         self.file.set_len(end).map_err(|e| WriteFault::sort(&self.path, e))?;
         self.end = end;
@@ -102,7 +102,7 @@ impl RecordOutput {
         &self.file
     }
 
-    /// True where the path names another file by now, or none.
+    /// Returns true if the path now names another file, or none.
     pub fn is_lost(&self) -> bool {
         !is_same(&self.file, &self.path)
     }

@@ -1,23 +1,23 @@
-//! Texts, compressed where that helps.
+//! Compression of texts with zstd, where it makes them shorter.
 
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::CParameter;
 
-/// Level that zstd works at. Texts are small and few.
+/// Compression level of zstd. It can be high, because texts are small and few.
 const LEVEL: i32 = 12;
-/// Sizes of zstd's tables and window, as powers of two: at this level it would
-/// take more memory than all the rest of a recorder, for a hundredth less.
+/// Sizes of zstd's tables and window, as powers of two. The defaults of this level would
+/// need more memory than the rest of a recorder, and save only a hundredth more.
 const SIZES: [CParameter; 3] = [CParameter::HashLog(16), CParameter::ChainLog(16), CParameter::WindowLog(18)];
 
-/// Compresses; keeps zstd's memory from one text to the next.
+/// Compressor that reuses zstd's memory from one text to the next.
 #[derive(Default)]
 pub(crate) struct Packer {
     zstd: Option<Compressor<'static>>,
 }
 
 impl Packer {
-    /// Appends `plain` compressed, or as it is after a 0 where that is shorter.
-    /// A dictionary is what the reader has already; it may be empty.
+    /// Appends a 1 and `plain` compressed, or a 0 and `plain` unchanged if that is shorter.
+    /// The dictionary is text that the reader already has; it may be empty.
     pub fn pack(&mut self, plain: &[u8], dictionary: &[u8], out: &mut Vec<u8>) {
         match self.compress(plain, dictionary) {
             Ok(packed) if packed.len() < plain.len() => {
@@ -44,7 +44,7 @@ impl Packer {
     }
 }
 
-/// Decompresses; keeps zstd's memory from one text to the next.
+/// Decompressor that reuses zstd's memory from one text to the next.
 #[derive(Default)]
 pub(crate) struct Unpacker {
     zstd: Option<Decompressor<'static>>,
@@ -52,7 +52,7 @@ pub(crate) struct Unpacker {
 }
 
 impl Unpacker {
-    /// What `pack` made, if it is exactly `length` bytes long.
+    /// Reverses [`Packer::pack`]; `None` if the result is not exactly `length` bytes long.
     pub fn unpack(&mut self, packed: &[u8], length: usize, dictionary: &[u8]) -> Option<&[u8]> {
         let (form, bytes) = packed.split_first()?;
         self.plain.clear();

@@ -1,4 +1,4 @@
-//! Which device a log lies on.
+//! Finds the device that a log lies on.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,13 @@ use diskwright_hostfiles::mounts::{holding, unescaped_path};
 
 use crate::error::StoreError;
 
-/// Major and minor number of the device that bears `dir`, so that the caller
-/// can warn when it is one of those measured. Of a filesystem with a number of
-/// its own (btrfs) it is the device that was mounted, where the mount table
-/// tells; the major number is 0 where there is no device (tmpfs, network).
+/// Returns the major and minor number of the device that holds `dir`, so that the caller
+/// can warn if it is one of the measured devices. For a filesystem with an anonymous device
+/// number (btrfs) it is the mounted device, if the mount table names it. The major number
+/// is 0 where there is no device (tmpfs, network).
 ///
 /// # Errors
-/// When `dir` cannot be looked at.
+/// When the metadata of `dir` cannot be read.
 pub fn lies_on(dir: &Path) -> Result<(u32, u32), StoreError> {
     let device = std::fs::metadata(dir).map_err(|e| StoreError::io(dir, e))?.dev();
     let (major, minor) = split(device);
@@ -22,19 +22,19 @@ pub fn lies_on(dir: &Path) -> Result<(u32, u32), StoreError> {
     }
     let table = diskwright_hostfiles::mounts::table("/proc/self/mountinfo");
     let source = std::fs::canonicalize(dir).ok().and_then(|dir| mounted(&table, &dir));
-    let bears = source.and_then(|source| std::fs::metadata(source).ok()).map(|file| split(file.rdev()));
-    Ok(bears.filter(|(major, _)| *major > 0).unwrap_or((major, minor)))
+    let device_number = source.and_then(|source| std::fs::metadata(source).ok()).map(|file| split(file.rdev()));
+    Ok(device_number.filter(|(major, _)| *major > 0).unwrap_or((major, minor)))
 }
 
-/// What was mounted where `dir` lies, by a mount table (the last of those
-/// mounted at the longest fitting path).
+/// Finds the device mounted where `dir` lies in a mount table: the last one
+/// mounted at the longest matching path.
 fn mounted(table: &str, dir: &Path) -> Option<PathBuf> {
     let source = holding(table, dir).map(|row| unescaped_path(row.source));
     source.filter(|source| source.starts_with("/dev"))
 }
 
-/// The kernel's 64-bit device number: 12 low bits of the major at bit 8, its
-/// rest at bit 32; 8 low bits of the minor at bit 0, its rest at bit 12.
+/// Splits the kernel's 64-bit device number into major and minor: the 12 low bits of the
+/// major are at bit 8, the rest at bit 32; the 8 low bits of the minor at bit 0, the rest at bit 12.
 fn split(device: u64) -> (u32, u32) {
     let major = (device >> 8) & 0xfff | (device >> 32) & 0xffff_f000;
     let minor = device & 0xff | (device >> 12) & 0xffff_ff00;
@@ -57,10 +57,10 @@ mod tests {
         let table = "22 1 0:26 / / rw - ext4 /dev/vda rw\n\
             30 22 0:40 /sub /srv/big\\040disk rw,relatime shared:7 - btrfs /dev/loop3 rw,subvol=/sub\n\
             31 22 0:41 / /run rw - tmpfs none rw\n";
-        let of = |dir: &str| mounted(table, Path::new(dir));
-        assert_eq!(of("/srv/big disk/log"), Some("/dev/loop3".into()));
-        assert_eq!(of("/srv/big disks/log"), Some("/dev/vda".into()));
-        assert_eq!(of("/run/log"), None);
+        let mounted_at = |dir: &str| mounted(table, Path::new(dir));
+        assert_eq!(mounted_at("/srv/big disk/log"), Some("/dev/loop3".into()));
+        assert_eq!(mounted_at("/srv/big disks/log"), Some("/dev/vda".into()));
+        assert_eq!(mounted_at("/run/log"), None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The reader's side of a log: frames and notes of a window of time, beside a
-//! live recorder too, in memory that does not depend on the log's length.
+//! Reads a log: the frames and notes of a time window, also while a recorder
+//! writes, in memory that does not depend on the log's length.
 
 mod follow;
 mod tail;
@@ -30,27 +30,27 @@ use crate::segment::{AHEAD, GLANCE, Peek, RecordScanner, SegmentSource};
 
 pub use follow::{LogEnd, LogPosition};
 
-/// What [`LogReader::next`] came upon.
+/// Result of [`LogReader::next`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum LogItem {
-    /// The caller's frame has been filled.
+    /// The caller's frame was filled.
     Frame,
-    /// A note; those of a frame's stretch come before the frame.
+    /// A note; the notes of a frame's time span come before the frame.
     Note(Note),
     /// Something was lost here.
     Damage(Damage),
 }
 
-/// What is read next.
+/// Part of the log that is read next.
 #[derive(Debug)]
 enum ReadStage {
     Segments,
-    /// The tail, and how many of its ticks and cells are done.
+    /// The tail, and how many of its ticks and cells were processed.
     Tail(Box<TailContent>, usize, usize),
     Rest,
 }
 
-/// What became of a record.
+/// Result of processing a record.
 enum RecordOutcome {
     Frame,
     Other,
@@ -60,18 +60,20 @@ enum RecordOutcome {
 /// Reads a log from its start to its end.
 #[derive(Debug)]
 pub struct LogReader {
-    /// The log's directory, or the single file that is read.
+    /// The log's directory, or the single file to read.
     path: PathBuf,
     is_dir: bool,
     stage: ReadStage,
-    /// The segments as far as they are known, and the one that is read.
+    /// The segments known so far.
     places: Vec<SegmentPlace>,
+    /// The segment that is read now, or was read last.
     place: Option<SegmentPlace>,
     segment: Option<RecordScanner>,
+    /// True once the current segment's end record was read.
     closed: bool,
-    /// Ticks before this number are passed over.
+    /// Ticks before this number are skipped.
     from_tick: u64,
-    /// As it was before the tail was read, or the first segment.
+    /// The ledger, read before the first segment and again before the tail.
     ledger: Option<TickLedger>,
     payload: Vec<u8>,
     blocks: Blocks,
@@ -85,8 +87,8 @@ impl LogReader {
     /// Opens a log: its directory, or one of its files.
     ///
     /// # Errors
-    /// When there is no log, or it was written by a later release, or the
-    /// system refuses.
+    /// When there is no log, a later release wrote it, or the operating
+    /// system reports an error.
     pub fn open(path: &Path) -> Result<LogReader, StoreError> {
         require_log(path)?;
         let mut reader = LogReader::new(path, path.is_dir());
@@ -98,11 +100,11 @@ impl LogReader {
         Ok(reader)
     }
 
-    /// Reads the bytes of one file, whatever they are; `name` stands in for
-    /// its path in what is reported.
+    /// Creates a reader of the bytes of one file; `name` replaces its path in
+    /// reports. Any bytes are accepted.
     ///
     /// # Errors
-    /// When they were written by a later release.
+    /// When a later release wrote them.
     pub fn of_bytes(bytes: Vec<u8>, name: &Path) -> Result<LogReader, StoreError> {
         let mut reader = LogReader::new(name, false);
         let mut scanner = RecordScanner::new(SegmentSource::Bytes(bytes.clone()), name, AHEAD)?;
@@ -148,11 +150,11 @@ impl LogReader {
             }
             Err(e) => return Err(e),
         }
-        // In this order: a recorder writes the ledger before it deletes a segment.
+        // The segments are listed first: a recorder writes the ledger before it deletes a segment.
         order::refresh(&self.path, &mut self.places)?;
         let (ledger, damage) = TickLedger::read(&self.path);
         self.ready.extend(damage.map(LogItem::Damage));
-        // The first segment of all begins with the first tick.
+        // Segment number 1 begins with the first tick.
         let begins_log = self.places.first().is_none_or(|place| place.number == 1);
         let first = ledger.and_then(|ledger| ledger.first);
         self.account.tick = first.or((begins_log && !self.places.is_empty()).then_some(0));
@@ -176,22 +178,22 @@ impl LogReader {
         Ok(())
     }
 
-    /// What was removed from the log's start because no more was to be kept;
-    /// `None` where nothing was, or where no ledger tells.
+    /// Returns what the retention limits removed from the log's start;
+    /// `None` if nothing was removed, or there is no ledger.
     pub fn trimmed(&self) -> Option<TrimSummary> {
         self.ledger.map(|ledger| ledger.trimmed).filter(|trimmed| trimmed.segments > 0)
     }
 
-    /// Reads only ticks and notes from `from_ns` to `to_ns`, both included
+    /// Limits reading to ticks and notes from `from_ns` to `to_ns`, both included
     /// (nanoseconds since 1970 UTC). The newest notes that describe the
-    /// machine come from before the window too.
+    /// machine are returned even if they are older.
     pub fn window(&mut self, from_ns: i64, to_ns: i64) {
         self.flow.from_ns = from_ns;
         self.flow.to_ns = to_ns;
     }
 
-    /// Least and greatest tick time of the whole log, by the heads of its
-    /// blocks; `None` where it has no tick.
+    /// Returns the smallest and largest tick time of the whole log, by the heads of its
+    /// blocks; `None` if it has no tick.
     ///
     /// # Errors
     /// When a file cannot be read.
@@ -218,7 +220,7 @@ impl LogReader {
                         Err(e) => return Err(e),
                     }
                 }
-                // their times are enough
+                // only the times of the ticks are needed, so no cells are read
                 &recover::tail_of(&self.path, &self.places, u64::MAX)?
             }
         };
@@ -226,13 +228,12 @@ impl LogReader {
         Ok(span)
     }
 
-    /// The next frame, note or loss; `None` at the end of the log. The frame
-    /// holds a stretch of ticks when the answer is [`LogItem::Frame`], and
-    /// nothing of worth otherwise.
+    /// Returns the next frame, note or loss; `None` at the end of the log. The
+    /// content of `frame` is valid only if the result is [`LogItem::Frame`].
     ///
     /// # Errors
-    /// When a file cannot be read or was written by a later release. What is
-    /// damaged is an item, not an error.
+    /// When a file cannot be read or a later release wrote it. Damage is
+    /// returned as an item, not as an error.
     pub fn next(&mut self, frame: &mut Frame) -> Result<Option<LogItem>, StoreError> {
         loop {
             if let Some(item) = self.ready.pop_front() {
@@ -261,7 +262,7 @@ impl LogReader {
         }
     }
 
-    /// Tells losses, but for those that lie outside the window, or among ticks that are passed over.
+    /// Queues losses, except those outside the window or among skipped ticks.
     fn tell(&mut self, losses: Vec<Damage>) {
         if self.from_tick > 0 && self.account.tick.is_some_and(|next| next <= self.from_tick) {
             return;
@@ -269,12 +270,13 @@ impl LogReader {
         let (from, to) = (self.flow.from_ns, self.flow.to_ns);
         let inside = |damage: &Damage| {
             let (after, before) = (damage.after_ns.unwrap_or(i64::MIN), damage.before_ns.unwrap_or(i64::MAX));
-            // A clock that was stepped makes them change places.
+            // If the clock was set back, `after` is later than `before`.
             after.min(before) <= to && after.max(before) >= from
         };
         self.ready.extend(losses.into_iter().filter(inside).map(LogItem::Damage));
     }
 
+    /// Queues the waiting notes up to `until_ns`, and the damages among the bookmarks.
     fn release(&mut self, until_ns: i64) -> Result<(), StoreError> {
         let notes = self.flow.release(until_ns)?;
         self.ready.extend(self.flow.damages.drain(..).map(LogItem::Damage));
@@ -282,7 +284,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// Reads on in the segments by a record; true when it filled the frame.
+    /// Reads one more record, or part of a block, from the segments; returns true if it filled the frame.
     fn segment_step(&mut self, frame: &mut Frame) -> Result<bool, StoreError> {
         if self.blocks.is_open() {
             return Ok(self.blocks.next_part(frame, self.flow.from_ns, self.flow.to_ns));
@@ -318,19 +320,20 @@ impl LogReader {
         self.segment.as_ref().map_or(self.path.clone(), |s| s.path().to_owned())
     }
 
-    /// A sound record says what comes next; losses before it are sized by that.
+    /// Sizes the losses before a sound record by the numbers in it.
     fn reach(&mut self, offset: u64, tick: u64, note: u64) {
         self.account.size(&self.segment_path(), offset, tick, note);
     }
 
-    /// So does a block, and when that was.
+    /// Sizes the losses before a block by its numbers, and queues them with its times.
     fn reach_block(&mut self, offset: u64, head: &BlockHead) {
         self.reach(offset, head.first_tick, head.next_note);
         self.account.tick = Some(head.first_tick.saturating_add(head.ticks as u64));
-        let told = self.account.arrive(head.from_ns, head.to_ns);
-        self.tell(told);
+        let losses = self.account.arrive(head.from_ns, head.to_ns);
+        self.tell(losses);
     }
 
+    /// Reads and processes the record at the scanner's position.
     fn record(&mut self, header: &RecordHeader, offset: u64, frame: &mut Frame) -> Result<RecordOutcome, StoreError> {
         let mut payload = std::mem::take(&mut self.payload);
         payload.clear();
@@ -338,18 +341,18 @@ impl LogReader {
             Some(scanner) => scanner.take(header)?.map(|bytes| payload.extend_from_slice(bytes)).is_some(),
             None => false,
         };
-        let taken = match (sound, header.kind) {
+        let outcome = match (sound, header.kind) {
             (false, _) => Ok(RecordOutcome::Bad),
             (_, HEAD) => self.head(&payload, offset),
             (_, BLOCK) => self.block(&payload, offset, frame),
             (_, SCHEMA) => Ok(self.schema(&payload)),
             (_, NOTES) => self.notes(&payload),
             (_, END) => Ok(self.end(&payload, offset)),
-            // Kinds of a later release that kept the version can be done without.
+            // Unknown kinds come from a later release of the same version, and may be ignored.
             _ => Ok(RecordOutcome::Other),
         };
         self.payload = payload;
-        taken
+        outcome
     }
 
     fn head(&mut self, payload: &[u8], offset: u64) -> Result<RecordOutcome, StoreError> {
@@ -376,7 +379,7 @@ impl LogReader {
         if self.account.note.is_none_or(|expected| expected <= first) && !self.account.is_open() {
             self.account.note = Some(notes::after(first, &notes).max(self.account.note.unwrap_or(0)));
         } else {
-            // Losses before this are sized by the next block; these are not lost.
+            // Losses before these notes are sized by the next block; the notes themselves are not lost.
             let counted = notes::after(0, &notes);
             self.account.note = self.account.note.map(|n| n + counted);
         }
@@ -390,8 +393,8 @@ impl LogReader {
     fn block(&mut self, payload: &[u8], offset: u64, frame: &mut Frame) -> Result<RecordOutcome, StoreError> {
         let Some(head) = BlockHead::parse(payload) else { return Ok(RecordOutcome::Bad) };
         let next = head.first_tick.saturating_add(head.ticks as u64);
-        let read = self.account.tick.unwrap_or(0).saturating_sub(head.first_tick);
-        if read >= head.ticks as u64 {
+        let already_read = self.account.tick.unwrap_or(0).saturating_sub(head.first_tick);
+        if already_read >= head.ticks as u64 {
             self.account.repeat(&self.segment_path(), offset, (HEADER + payload.len()) as u64);
             return Ok(RecordOutcome::Other);
         }
@@ -403,12 +406,12 @@ impl LogReader {
             return Ok(RecordOutcome::Bad);
         };
         let Some(parts) = self.parts_of(parts, &head)? else { return Ok(RecordOutcome::Bad) };
-        let whole = self.blocks.decode(&head, parts, code, frame);
-        if !whole {
+        let decoded = self.blocks.decode(&head, parts, code, frame);
+        if !decoded {
             return Ok(RecordOutcome::Bad);
         }
         let unwanted = self.from_tick.saturating_sub(head.first_tick);
-        self.blocks.leave_out(read.max(unwanted) as usize);
+        self.blocks.leave_out(already_read.max(unwanted) as usize);
         self.reach_block(offset, &head);
         self.account.tick = Some(next);
         match self.blocks.next_part(frame, self.flow.from_ns, self.flow.to_ns) {
@@ -417,7 +420,7 @@ impl LogReader {
         }
     }
 
-    /// The schemas and ticks of a block's parts; `None` where a schema is lost.
+    /// Returns the schemas and tick counts of a block's parts; `None` if a schema is lost.
     fn parts_of(&mut self, parts: &[u8], head: &BlockHead) -> Result<Option<Vec<BlockPart>>, StoreError> {
         let mut found = Vec::new();
         for part in parts.chunks_exact(PART) {
@@ -429,8 +432,8 @@ impl LogReader {
         Ok(Some(found).filter(|_| ticks == head.ticks))
     }
 
-    /// A schema by its id: remembered, or from wherever else it stands when
-    /// the one before the block is damaged.
+    /// Finds a schema by its id: in the cache, or in any other file of the log if
+    /// the copy before the block is damaged.
     fn find_schema(&mut self, id: u64) -> Result<Option<Arc<Schema>>, StoreError> {
         if let Some(schema) = self.schemas.get(id) {
             return Ok(Some(schema.clone()));
@@ -453,18 +456,19 @@ impl LogReader {
         Ok(None)
     }
 
-    /// The segment behind the one that was read; new ones are looked for when
-    /// there is none.
+    /// Returns the segment after the current one; looks for new segments if
+    /// none is known.
     fn following(&mut self) -> Result<Option<SegmentPlace>, StoreError> {
-        let behind = |reader: &LogReader| reader.places.iter().find(|p| Some(*p) > reader.place.as_ref()).cloned();
-        if let Some(place) = behind(self) {
+        let next_segment =
+            |reader: &LogReader| reader.places.iter().find(|p| Some(*p) > reader.place.as_ref()).cloned();
+        if let Some(place) = next_segment(self) {
             return Ok(Some(place));
         }
         order::refresh(&self.path, &mut self.places)?;
-        Ok(behind(self))
+        Ok(next_segment(self))
     }
 
-    /// Opens the next segment that the window needs, or goes on to the tail.
+    /// Opens the next segment that the window needs, or switches to the tail.
     fn open_next(&mut self) -> Result<(), StoreError> {
         let Some(place) = self.following()? else { return self.leave_for_tail() };
         self.place = Some(place.clone());
@@ -473,7 +477,7 @@ impl LogReader {
         match RecordScanner::open(&path, AHEAD) {
             Ok(_) if self.is_outside(&path)? => {}
             Ok(scanner) => self.segment = Some(scanner),
-            // Deleted by a recorder that keeps only so much.
+            // A recorder deleted it to stay within the retention limits.
             Err(e) if e.is_absence() => self.account.skip(),
             Err(StoreError::NotAFile(_)) => self.account.lose(&path, 0, 0, Loss::Refused),
             Err(e) => return Err(e),
@@ -481,8 +485,8 @@ impl LogReader {
         Ok(())
     }
 
-    /// True where a segment lies wholly outside the window, by its first and
-    /// its last record; it is counted then and not read.
+    /// Returns true if a segment lies wholly outside the window, by its first and
+    /// last record. Its ticks are then counted, and it is not read.
     fn is_outside(&mut self, path: &Path) -> Result<bool, StoreError> {
         if self.flow.from_ns == i64::MIN && self.flow.to_ns == i64::MAX && self.from_tick == 0 {
             return Ok(false);
@@ -497,14 +501,14 @@ impl LogReader {
             return Ok(false);
         }
         self.account.size(path, 0, head.next_tick, head.next_note);
-        let told = self.account.arrive(end.least_ns, end.most_ns);
-        self.tell(told);
+        let losses = self.account.arrive(end.least_ns, end.most_ns);
+        self.tell(losses);
         self.account.tick = Some(end.next_tick);
         self.account.note = None;
         Ok(true)
     }
 
-    /// Nothing more stands in this segment, as far as could be seen.
+    /// Handles the end of the current segment, as far as it can be seen.
     fn end_of_segment(&mut self, unfinished: Option<(u64, u64)>) -> Result<(), StoreError> {
         if self.is_dir {
             if self.following()?.is_none() {
@@ -521,15 +525,15 @@ impl LogReader {
         Ok(())
     }
 
-    /// True when the segment has got another record since it was looked at.
+    /// Returns true if the segment has another record since the last look.
     fn has_grown(&mut self) -> Result<bool, StoreError> {
         let Some(scanner) = &mut self.segment else { return Ok(false) };
         scanner.refresh()?;
         Ok(matches!(scanner.peek()?, Peek::Record(_)))
     }
 
-    /// A recorder may be moving ticks from the tail to the segment just now.
-    /// So the tail is read first: what has left it by then is in the segment.
+    /// Switches from the newest segment to the tail. A recorder may be moving ticks from the tail
+    /// to the segment, so the tail is read first: ticks that have left it are in the segment.
     fn end_of_newest(&mut self, unfinished: Option<(u64, u64)>) -> Result<(), StoreError> {
         let (ledger, content) = self.read_tail()?;
         if self.following()?.is_some() || self.has_grown()? {
@@ -541,17 +545,18 @@ impl LogReader {
         Ok(())
     }
 
+    /// Closes the current segment and records a loss if it has no end record.
     fn leave_segment(&mut self, unfinished: Option<(u64, u64)>) {
         let Some(scanner) = self.segment.take() else { return };
         if self.closed && unfinished.is_none() {
             return;
         }
-        // Losses since the last block: without a ledger the next recorder could
-        // not know of them when it chose its numbers, so those cannot size them.
+        // Losses since the last block: without a ledger the next recorder did not
+        // know of them when it chose its numbers, so these numbers cannot size them.
         let counted = |tick: u64| self.ledger.is_some_and(|ledger| ledger.begins <= tick);
         if !self.account.tick.is_some_and(counted) {
-            let told = self.account.give_up();
-            self.tell(told);
+            let losses = self.account.give_up();
+            self.tell(losses);
         }
         match unfinished {
             Some((offset, bytes)) => self.account.lose(scanner.path(), offset, bytes, Loss::Unfinished),

@@ -1,4 +1,4 @@
-//! What is a log, and what is not.
+//! Decides whether a path is a log.
 
 use std::path::Path;
 
@@ -8,20 +8,20 @@ use crate::format::{LEDGER, TAIL};
 use crate::order;
 use crate::segment::{GLANCE, Peek, RecordScanner};
 
-/// True where `path` is a log, or a file of one, by its content.
+/// Returns true if `path` is a log, or a file of one, by its content.
 pub fn is_log(path: &Path) -> bool {
     require_log(path).is_ok()
 }
 
-/// True for a name that files in a log's folder have.
+/// Returns true for the name of a file in a log's folder.
 pub fn is_file_of_log(name: &str) -> bool {
     name == TAIL || name == LEDGER || Path::new(name).extension().is_some_and(|ending| ending == "dwlog")
 }
 
-/// How far into a file a first sound record is looked for.
+/// Largest distance into a file at which the first sound record is searched.
 const SEARCH: u64 = 1 << 20;
 
-/// Refuses what is no log, with the place where that shows.
+/// Returns an error, with the place where it shows, if `path` is not a log.
 pub(crate) fn require_log(path: &Path) -> Result<(), StoreError> {
     let metadata = std::fs::metadata(path).map_err(|e| StoreError::io(path, e))?;
     if metadata.is_dir() {

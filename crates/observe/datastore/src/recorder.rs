@@ -1,4 +1,4 @@
-//! Whether somebody adds to a log: its lock, and what its ledger says of the end.
+//! State of a log's recorder, by the log's lock and its ledger.
 
 use std::fs::TryLockError;
 use std::path::Path;
@@ -8,30 +8,30 @@ use diskwright_hostfiles::private;
 use crate::format::LOCK;
 use crate::ledger::TickLedger;
 
-/// Whether a recorder adds to a log.
+/// State of the recorder of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecorderState {
-    /// It holds the log's lock; so does an import.
+    /// A recorder, or an import, holds the log's lock.
     Runs,
-    /// The last one ended in good order, and there is no other.
+    /// The last recorder exited cleanly, and no other runs.
     Ended,
-    /// No process of this machine holds the lock, and the last recorder did not end in good order: it was killed, or
-    /// it runs on another machine, whose locks cannot be seen here.
+    /// No process of this machine holds the lock, and the last recorder did not exit cleanly: it was killed, or it
+    /// runs on another machine, whose locks are not visible here.
     Gone,
-    /// It cannot be told: the lock cannot be read, or there is none.
+    /// Not known: the lock cannot be read, or there is none.
     Unknown,
 }
 
-/// Whether a recorder adds to the log in `dir`. Writes nothing, and holds nobody up.
+/// Determines whether a recorder writes to the log in `dir`. Writes nothing and blocks no recorder.
 #[must_use]
 pub fn recorder(dir: &Path) -> RecorderState {
-    // readers share the lock for less than a moment, which is how long a recorder that begins waits for it
+    // the shared lock is held only briefly: a starting recorder waits longer than that for it
     let held = private::read(&dir.join(LOCK)).ok().and_then(|file| match file.try_lock_shared() {
         Ok(()) => Some(false),
         Err(TryLockError::WouldBlock) => Some(true),
         Err(TryLockError::Error(_)) => None,
     });
-    // the lock first: a recorder writes that it ended while it still holds the lock
+    // the lock is read first: a recorder marks the ledger closed while it still holds the lock
     let closed = || TickLedger::read(dir).0.map(|ledger| ledger.closed);
     match held {
         Some(true) => RecorderState::Runs,
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(recorder(&log), RecorderState::Unknown, "no log");
         let writer = LogWriter::create_or_append(&log, WriterOptions::default()).expect("a log");
         assert_eq!(recorder(&log), RecorderState::Runs);
-        // what a killed recorder leaves: its files as they were, and a lock that nobody holds
+        // a killed recorder leaves its files as they were, and a lock that no process holds
         let killed = folder.join("killed");
         std::fs::create_dir(&killed).expect("a folder");
         for file in std::fs::read_dir(&log).expect("a folder").map(|file| file.expect("a file")) {

@@ -1,5 +1,5 @@
-//! What a log was left with: the numbers to go on from, and what its tail
-//! still holds.
+//! State that the last recorder left in a log: the numbers to continue with, and
+//! the content of its tail.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -18,40 +18,40 @@ use crate::schema::Schemas;
 use crate::segment::{AHEAD, GLANCE, Peek, RecordScanner, SegmentSource};
 use crate::tail::{self, TailTick};
 
-/// Largest tail that is read; a recorder's is a hundredth of this.
+/// Largest tail that is read, bytes. A recorder's is a hundredth of this.
 const MOST_TAIL: u64 = 1 << 26;
 
-/// Most schemas that are looked for elsewhere; a recorder's tail has one.
+/// Largest number of schemas searched in other files. A recorder's tail has one.
 const MOST_BORROWED: usize = 4;
 
-/// All that a tail holds.
+/// Content of a tail.
 #[derive(Debug, Default)]
 pub(crate) struct TailContent {
     pub head: Option<HeadRecord>,
     pub schemas: Schemas,
     pub ticks: Vec<TailTick>,
-    /// The cells of the ticks that no block has, row after row.
+    /// The cells of the ticks that no block contains, row after row.
     pub cells: Vec<f64>,
-    /// Ticks before this one are in blocks. Where the device is slow to have these, the tail holds many of them.
+    /// Ticks before this number are in blocks. If syncs are slow, the tail has many of them.
     in_blocks: u64,
     pub notes: Vec<(u64, StoredNote)>,
-    /// Damages, each with the number of ticks before it.
+    /// Damages, each with the count of ticks before it.
     pub damages: Vec<(usize, Damage)>,
     unpacker: Unpacker,
 }
 
 impl TailContent {
-    /// True where the cells of a tick are here: no block has it.
+    /// Returns true if the cells of a tick are here, because no block contains it.
     pub fn has_cells(&self, tick: &TailTick) -> bool {
         tick.number >= self.in_blocks
     }
 
-    /// A tick's schema; `None` where it is lost.
+    /// Returns a tick's schema; `None` if it is lost.
     pub fn schema(&self, tick: &TailTick) -> Option<&Arc<Schema>> {
         self.schemas.get(tick.schema).filter(|schema| schema.series.len() == tick.columns)
     }
 
-    /// Borrows from the segments of `dir` the schemas that are damaged here.
+    /// Reads the schemas that are damaged here from the segments of `dir`.
     fn borrow_schemas(&mut self, dir: &Path, places: &[SegmentPlace]) -> Result<(), StoreError> {
         let mut wanted: Vec<u64> = self.ticks.iter().map(|tick| tick.schema).collect();
         wanted.dedup();
@@ -69,7 +69,7 @@ impl TailContent {
     }
 }
 
-/// The tail's bytes as they are now; empty where there is no tail.
+/// Reads the tail's path and its bytes; empty if there is no tail.
 pub(crate) fn tail_bytes(dir: &Path) -> Result<(PathBuf, Vec<u8>), StoreError> {
     let path = dir.join(TAIL);
     let wrap = |e| StoreError::io(&path, e);
@@ -88,7 +88,7 @@ pub(crate) fn tail_bytes(dir: &Path) -> Result<(PathBuf, Vec<u8>), StoreError> {
     Ok((path, bytes))
 }
 
-/// Reads the tail of the log in `dir`, whose segments are `places`; ticks before `in_blocks` without their cells.
+/// Reads the tail of the log in `dir`, whose segments are `places`. Ticks before `in_blocks` get no cells.
 pub(crate) fn tail_of(dir: &Path, places: &[SegmentPlace], in_blocks: u64) -> Result<TailContent, StoreError> {
     let (path, bytes) = match tail_bytes(dir) {
         Err(StoreError::NotAFile(_)) => {
@@ -102,7 +102,7 @@ pub(crate) fn tail_of(dir: &Path, places: &[SegmentPlace], in_blocks: u64) -> Re
     Ok(content)
 }
 
-/// Looks for a schema in a segment by its id.
+/// Finds a schema in a file by its id.
 pub(crate) fn schema_of(mut scanner: RecordScanner, id: u64) -> Result<Option<Arc<Schema>>, StoreError> {
     let mut schemas = Schemas::default();
     loop {
@@ -122,7 +122,7 @@ pub(crate) fn schema_of(mut scanner: RecordScanner, id: u64) -> Result<Option<Ar
     }
 }
 
-/// Reads a tail; ticks before `in_blocks` without their cells.
+/// Parses a tail. Ticks before `in_blocks` get no cells.
 pub(crate) fn read_tail(path: &Path, bytes: Vec<u8>, in_blocks: u64) -> Result<TailContent, StoreError> {
     let mut scanner = RecordScanner::new(SegmentSource::Bytes(bytes), path, AHEAD)?;
     let mut content = TailContent { in_blocks, ..TailContent::default() };
@@ -151,7 +151,7 @@ pub(crate) fn read_tail(path: &Path, bytes: Vec<u8>, in_blocks: u64) -> Result<T
     }
 }
 
-/// Takes one record of a tail; false where it makes no sense.
+/// Adds one record of a tail to `content`; returns false if it is invalid.
 fn tail_record(
     kind: u8,
     payload: &[u8],
@@ -179,7 +179,7 @@ fn tail_record(
     Ok(true)
 }
 
-/// The numbers that a log goes on from.
+/// Numbers with which a log continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NextNumbers {
     pub segment: u32,
@@ -187,7 +187,7 @@ pub(crate) struct NextNumbers {
     pub note: u64,
 }
 
-/// Finds them from the newest segment that tells.
+/// Determines the next numbers from the newest segment that contains any.
 pub(crate) fn next(dir: &Path, places: &[SegmentPlace]) -> Result<NextNumbers, StoreError> {
     let mut next = NextNumbers { segment: order::free(places), tick: 0, note: 0 };
     for place in places.iter().rev() {
@@ -198,19 +198,19 @@ pub(crate) fn next(dir: &Path, places: &[SegmentPlace]) -> Result<NextNumbers, S
     Ok(next)
 }
 
-/// Raises the numbers by what a segment says; true where it said anything.
+/// Raises the numbers to those of a segment; returns true if it contains any.
 fn look_through(path: &Path, next: &mut NextNumbers) -> Result<bool, StoreError> {
     let mut scanner = match RecordScanner::open(path, AHEAD) {
         Err(StoreError::NotAFile(_)) => return Ok(false),
         other => other?,
     };
-    let mut told = false;
+    let mut found = false;
     let mut unpacker = Unpacker::default();
     loop {
         let header = match scanner.peek()? {
             Peek::Record(header) => header,
             Peek::Lost { loss: Loss::Damaged, .. } => continue,
-            Peek::Lost { .. } | Peek::End => return Ok(told),
+            Peek::Lost { .. } | Peek::End => return Ok(found),
         };
         let Some(payload) = scanner.take(&header)? else { continue };
         let (tick, note) =
@@ -223,7 +223,7 @@ fn look_through(path: &Path, next: &mut NextNumbers) -> Result<bool, StoreError>
                     .map_or((0, 0), |(first, notes)| (0, notes::after(first, &notes))),
                 _ => continue,
             };
-        told = true;
+        found = true;
         next.tick = next.tick.max(tick);
         next.note = next.note.max(note);
     }
@@ -236,20 +236,20 @@ mod tests {
     use super::*;
     use crate::format::MAX_SERIES;
 
-    /// A device that is slow to have the blocks leaves their ticks in the tail, more than are held at once.
+    /// If the device syncs blocks slowly, their ticks stay in the tail, more than fit into memory at once.
     #[test]
     fn ticks_that_blocks_have_take_no_room_from_those_that_none_has() {
         let (mut bytes, row) = (Vec::new(), vec![0.0; MAX_SERIES]);
-        let most = 4 * MAX_CELLS / MAX_SERIES;
-        for number in 0..most as u64 + 2 {
+        let max_ticks = 4 * MAX_CELLS / MAX_SERIES;
+        for number in 0..max_ticks as u64 + 2 {
             assert!(tail::write(&mut bytes, number, 7, &Tick { time_ns: number as i64, elapsed_ns: 1 }, &row));
         }
-        let content = read_tail(Path::new("x"), bytes.clone(), most as u64 + 1).expect("in memory");
-        assert_eq!((content.ticks.len(), content.damages.len()), (most + 2, 0));
+        let content = read_tail(Path::new("x"), bytes.clone(), max_ticks as u64 + 1).expect("in memory");
+        assert_eq!((content.ticks.len(), content.damages.len()), (max_ticks + 2, 0));
         assert_eq!(content.cells.len(), MAX_SERIES);
-        // a tail that claims to hold more than a recorder's may is not believed
+        // cells beyond the limit of a recorder's tail are reported as damage
         let content = read_tail(Path::new("x"), bytes, 0).expect("in memory");
-        assert_eq!((content.ticks.len(), content.cells.len()), (most, 4 * MAX_CELLS));
+        assert_eq!((content.ticks.len(), content.cells.len()), (max_ticks, 4 * MAX_CELLS));
         assert_eq!(content.damages.len(), 2);
     }
 }

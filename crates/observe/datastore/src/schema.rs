@@ -1,13 +1,13 @@
-//! A schema's record: its id, then (zstd) a line a series.
+//! Encoding of a schema as a record: its id, then the names and scales of its series.
 //!
 //! Payload: id u64, id of the base u64 (0: none), length of the plain bytes
 //! u32, packed bytes. Plain bytes: number of series, then the length and bytes of
 //! each one's counter, then of each one's instance, then each one's scale in 8
-//! bytes: kept apart, each of the three repeats itself. With a base,
+//! bytes. Stored apart, each of the three compresses well. With a base,
 //! the base's plain bytes serve as zstd's dictionary: devices and control
-//! groups come and go, and a schema is mostly the one before.
+//! groups come and go, and most of a schema equals the one before.
 //! The id is a hash of the plain bytes, so the same series have the same id in
-//! every segment, and a file whose schema is damaged can borrow another's.
+//! every segment, and a damaged schema can be read from another file.
 
 use std::sync::Arc;
 
@@ -17,26 +17,26 @@ use crate::bits::{ByteCursor, put_text, put_varint};
 use crate::format::{MAX_SERIES, SCHEMA, close_record, open_record, u32_at, u64_at};
 use crate::pack::{Packer, Unpacker};
 
-/// Longest plain form that is taken: 64 bytes of names for each of the most series.
+/// Largest accepted plain form: 64 bytes of names for each of [`MAX_SERIES`] series.
 const MOST_PLAIN: usize = 64 * MAX_SERIES;
-/// So many schemas are remembered while reading, whatever their size …
+/// Number of schemas that a reader's cache keeps whatever their size.
 const LEAST_KNOWN: usize = 64;
-/// … so many, if they have few series …
+/// Largest number of schemas in the cache, reached only if they have few series.
 const MOST_KNOWN: usize = 4096;
-/// … and more than the least only while all have at most so many series.
+/// Largest number of series of all cached schemas, if there are more than [`LEAST_KNOWN`].
 const MOST_KNOWN_SERIES: usize = 1 << 20;
 
-/// A schema as it lies in the log.
+/// A schema with its record in the log.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredSchema {
     pub id: u64,
     pub schema: Arc<Schema>,
-    /// The whole record, which needs no other, ready to be written.
+    /// The whole record without a base, ready to be written.
     pub record: Vec<u8>,
 }
 
 impl StoredSchema {
-    /// Makes the record. `None` when the names are too long or too many.
+    /// Encodes the record. `None` if the names are too long or too many.
     pub fn new(schema: &Arc<Schema>) -> Option<StoredSchema> {
         if schema.series.len() > MAX_SERIES {
             return None;
@@ -47,13 +47,14 @@ impl StoredSchema {
         Some(StoredSchema { id, schema: schema.clone(), record })
     }
 
-    /// The record for a file that has `base` already; shorter where they are alike.
+    /// Returns the record for a file that already contains `base`; shorter if they are similar.
     pub fn record_after(&self, base: &StoredSchema) -> Vec<u8> {
         let record = record(self.id, base.id, &plain(&self.schema), &plain(&base.schema));
         record.filter(|record| record.len() < self.record.len()).unwrap_or_else(|| self.record.clone())
     }
 }
 
+/// Encodes the plain bytes of a schema.
 fn plain(schema: &Schema) -> Vec<u8> {
     let mut plain = Vec::new();
     put_varint(&mut plain, schema.series.len() as u64);
@@ -64,6 +65,7 @@ fn plain(schema: &Schema) -> Vec<u8> {
     plain
 }
 
+/// Encodes a record from plain bytes; `None` if they are too long.
 fn record(id: u64, base: u64, plain: &[u8], dictionary: &[u8]) -> Option<Vec<u8>> {
     if plain.len() > MOST_PLAIN {
         return None;
@@ -77,23 +79,23 @@ fn record(id: u64, base: u64, plain: &[u8], dictionary: &[u8]) -> Option<Vec<u8>
     close_record(&mut record, start, SCHEMA).then_some(record)
 }
 
-/// The schemas that a reader has come upon.
+/// Cache of the schemas that a reader has found.
 #[derive(Debug, Default)]
 pub(crate) struct Schemas {
-    /// The one that was needed last stands last.
+    /// Schemas with their ids; new ones and bases in use are at the end.
     known: Vec<(u64, Arc<Schema>)>,
-    /// Series of all of them.
+    /// Number of series of all of them.
     series: usize,
     unpacker: Unpacker,
 }
 
 impl Schemas {
-    /// A schema by its id.
+    /// Returns a schema by its id.
     pub fn get(&self, id: u64) -> Option<&Arc<Schema>> {
         self.known.iter().find(|(known, _)| *known == id).map(|(_, schema)| schema)
     }
 
-    /// Remembers a schema.
+    /// Adds a schema, and drops the oldest ones beyond the limits.
     pub fn add(&mut self, id: u64, schema: Arc<Schema>) {
         if self.get(id).is_some() {
             return;
@@ -106,7 +108,7 @@ impl Schemas {
         }
     }
 
-    /// A base is needed for whatever comes next, however long ago it was read.
+    /// Moves a base to the end, because later schemas may need it however long ago it was read.
     fn keep(&mut self, id: u64) {
         if let Some(index) = self.known.iter().position(|(known, _)| *known == id) {
             let known = self.known.remove(index);
@@ -114,8 +116,8 @@ impl Schemas {
         }
     }
 
-    /// Reads a schema's payload and remembers it. False where it makes no
-    /// sense; one whose base is not known is passed over.
+    /// Parses a schema's payload and adds it. Returns false if it is invalid;
+    /// a schema whose base is not known is skipped.
     pub fn learn(&mut self, payload: &[u8]) -> bool {
         let (Some(id), Some(base), Some(length)) = (u64_at(payload, 0), u64_at(payload, 8), u32_at(payload, 16)) else {
             return false;
@@ -191,7 +193,7 @@ mod tests {
         assert_eq!(schemas.get(other.id), Some(&other.schema));
     }
 
-    /// However many schemas come after it, a segment's first is still the base of the next one.
+    /// The first schema of a segment remains the base of the next one, however many come in between.
     #[test]
     fn a_base_is_not_forgotten() {
         let base = StoredSchema::new(&schema(0..3)).expect("small");

@@ -1,5 +1,5 @@
-//! Walks over the records of a file, past damage, without ever trusting a
-//! length before it is checked against what the file holds.
+//! Scans the records of a file, past damage. A length is never trusted
+//! before it is checked against the size of the file.
 
 use std::fs::File;
 use std::io;
@@ -12,12 +12,12 @@ use diskwright_hostfiles::holes;
 use crate::error::StoreError;
 use crate::format::{END, EndRecord, HEAD, HEADER, HeadRecord, RecordHeader, SYNC};
 
-/// Where records are read from.
+/// Source of the bytes of records.
 #[derive(Debug)]
 pub(crate) enum SegmentSource {
-    /// A file, possibly growing.
+    /// A file, which may grow.
     File(File),
-    /// A snapshot in memory.
+    /// Bytes in memory.
     Bytes(Vec<u8>),
 }
 
@@ -29,7 +29,7 @@ impl SegmentSource {
         }
     }
 
-    /// Behind the hole that begins at `from` or holds it; `from` where there is none.
+    /// Returns the end of the hole that contains `from`; `from` if there is none.
     fn next_data(&self, from: u64) -> u64 {
         match self {
             SegmentSource::File(file) => holes::next_data(file, from),
@@ -37,7 +37,7 @@ impl SegmentSource {
         }
     }
 
-    /// Fills `into` as far as there is anything.
+    /// Fills `into` as far as the source has bytes; returns the count.
     fn read_at(&self, mut into: &mut [u8], mut offset: u64) -> io::Result<usize> {
         let wanted = into.len();
         while !into.is_empty() {
@@ -63,79 +63,79 @@ impl SegmentSource {
     }
 }
 
-/// What stands at the scanner's place.
+/// Result of looking at the scanner's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peek {
-    /// A record that lies wholly in the file; its payload is not yet checked.
+    /// A record that lies wholly in the file; its payload is not checked yet.
     Record(RecordHeader),
-    /// Bytes that are no record. Damaged ones were passed over; an unfinished
-    /// record is stayed at, for the file may grow.
+    /// Bytes that are not a record. Damaged bytes were skipped; at an unfinished
+    /// record the scanner stays, because the file may grow.
     Lost { offset: u64, bytes: u64, loss: Loss },
     /// The end of the file.
     End,
 }
 
-/// A place in a file of records.
+/// Scanner over the records of a file.
 #[derive(Debug)]
 pub(crate) struct RecordScanner {
     source: SegmentSource,
     path: PathBuf,
     length: u64,
     offset: u64,
-    /// Bytes of the file from `start` on.
+    /// Bytes of the file from offset `buffer_offset` on.
     buffer: Vec<u8>,
     start: u64,
     chunk: usize,
 }
 
-/// How much is read ahead when whole files are read.
+/// Read size when whole files are read, bytes.
 pub(crate) const AHEAD: usize = 1 << 17;
-/// How many sound headers with damaged payloads are passed over in a search.
+/// Largest number of sound headers with damaged payloads that a search skips.
 const MOST_DOUBTS: u32 = 64;
-/// How much is read ahead when only headers are looked at.
+/// Read size when only headers are read, bytes.
 pub(crate) const GLANCE: usize = 64;
 
 impl RecordScanner {
-    /// Starts at the beginning of `source`, reading `chunk` bytes at a time.
+    /// Creates a scanner at the start of `source` that reads `chunk` bytes at a time.
     pub fn new(source: SegmentSource, path: &Path, chunk: usize) -> Result<RecordScanner, StoreError> {
         let length = source.length().map_err(|e| StoreError::io(path, e))?;
         Ok(RecordScanner { source, path: path.to_owned(), length, offset: 0, buffer: Vec::new(), start: 0, chunk })
     }
 
-    /// Opens a regular file; a link is not followed.
+    /// Opens a regular file; links are not followed.
     pub fn open(path: &Path, chunk: usize) -> Result<RecordScanner, StoreError> {
         let file = diskwright_hostfiles::private::read(path).map_err(|e| StoreError::distrust(path, e))?;
         RecordScanner::new(SegmentSource::File(file), path, chunk)
     }
 
-    /// Opens a file that the user named: a link is followed.
+    /// Opens a file that the user named: links are followed.
     pub fn open_named(path: &Path, chunk: usize) -> Result<RecordScanner, StoreError> {
         let real = std::fs::canonicalize(path).map_err(|e| StoreError::io(path, e))?;
         let file = diskwright_hostfiles::private::read(&real).map_err(|e| StoreError::distrust(path, e))?;
         RecordScanner::new(SegmentSource::File(file), path, chunk)
     }
 
-    /// The file.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// First byte not yet passed.
+    /// Offset of the next record.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Bytes of the file as far as is known.
+    /// Length of the file when it was last checked, bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Takes the file for no longer than this.
+    /// Ignores the file beyond this length.
     pub fn limit(&mut self, length: u64) {
         self.length = self.length.min(length);
     }
 
-    /// Looks whether the file has grown, and forgets what was read of its end.
+    /// Updates the file's length, and drops the buffered bytes.
     pub fn refresh(&mut self) -> Result<(), StoreError> {
         self.length = self.source.length().map_err(|e| StoreError::io(&self.path, e))?;
         self.buffer.clear();
@@ -143,7 +143,7 @@ impl RecordScanner {
         Ok(())
     }
 
-    /// The bytes from `at` on, as many as asked for or as the file has.
+    /// Returns `count` bytes from `offset` on, or as many as the file has.
     fn bytes(&mut self, offset: u64, count: usize) -> Result<&[u8], StoreError> {
         let left = self.length.saturating_sub(offset).min(count as u64) as usize;
         let held = offset >= self.start && offset + left as u64 <= self.start + self.buffer.len() as u64;
@@ -159,7 +159,7 @@ impl RecordScanner {
         Ok(&self.buffer[from..to])
     }
 
-    /// What stands here. A record is then taken or passed.
+    /// Looks at the current position. The caller then reads or skips a record.
     pub fn peek(&mut self) -> Result<Peek, StoreError> {
         let left = self.length.saturating_sub(self.offset);
         if left == 0 {
@@ -179,9 +179,9 @@ impl RecordScanner {
         }
     }
 
-    /// The next place from `from` on where a sound record starts, or the end.
+    /// Finds the next offset from `from` on where a sound record starts, or the end.
     fn resync(&mut self, mut from: u64) -> Result<u64, StoreError> {
-        let mut doubts = 0;
+        let mut false_headers = 0;
         while from + HEADER as u64 <= self.length {
             from = self.source.next_data(from);
             let chunk = self.bytes(from, AHEAD)?;
@@ -192,7 +192,7 @@ impl RecordScanner {
                 None => from += chunk.len() as u64 - 3,
                 Some(found) => {
                     from += found as u64;
-                    if self.is_sound(from, &mut doubts)? {
+                    if self.is_sound(from, &mut false_headers)? {
                         return Ok(from);
                     }
                     from += 1;
@@ -202,27 +202,27 @@ impl RecordScanner {
         Ok(self.length)
     }
 
-    /// True where a whole record starts at `at`, or a sound header whose
-    /// payload the file has not got yet.
-    fn is_sound(&mut self, offset: u64, doubts: &mut u32) -> Result<bool, StoreError> {
+    /// Returns true if a whole record starts at `offset`, or a sound header whose
+    /// payload is not in the file yet.
+    fn is_sound(&mut self, offset: u64, false_headers: &mut u32) -> Result<bool, StoreError> {
         let Some(header) = RecordHeader::parse(self.bytes(offset, HEADER)?) else { return Ok(false) };
-        // A file made of sound headers without payloads must not cost the
-        // square of its length.
-        if offset + header.span() > self.length || *doubts == MOST_DOUBTS {
+        // Limits the cost: a file of sound headers without payloads would
+        // otherwise take time quadratic in its length.
+        if offset + header.span() > self.length || *false_headers == MOST_DOUBTS {
             return Ok(true);
         }
         let record = self.bytes(offset, HEADER + header.length)?;
         let sound = record.get(HEADER..).is_some_and(|payload| crc32fast::hash(payload) == header.crc);
-        *doubts += u32::from(!sound);
+        *false_headers += u32::from(!sound);
         Ok(sound)
     }
 
-    /// Passes over the peeked record.
+    /// Skips the peeked record.
     pub fn pass(&mut self, header: &RecordHeader) {
         self.offset += header.span();
     }
 
-    /// Passes over the peeked record and gives its payload; `None` where that
+    /// Skips the peeked record and returns its payload; `None` if that
     /// is damaged.
     pub fn take(&mut self, header: &RecordHeader) -> Result<Option<&[u8]>, StoreError> {
         let offset = self.offset;
@@ -232,7 +232,7 @@ impl RecordScanner {
         Ok(record.get(HEADER..).filter(sound))
     }
 
-    /// The closing record, where the file has one; the place stays.
+    /// Returns the end record, if the file has one; the position does not change.
     pub fn closing(&mut self) -> Result<Option<EndRecord>, StoreError> {
         for span in EndRecord::SPANS {
             let Some(offset) = self.length.checked_sub(span) else { continue };
@@ -248,7 +248,7 @@ impl RecordScanner {
         Ok(None)
     }
 
-    /// Reads the head record, if the file starts with a sound one, and passes it.
+    /// Reads and skips the head record, if the file starts with a sound one.
     pub fn head(&mut self) -> Result<Option<HeadRecord>, StoreError> {
         let Peek::Record(header) = self.peek()? else { return Ok(None) };
         if header.kind != HEAD || self.offset != 0 {

@@ -1,10 +1,10 @@
-//! The tail: one record a tick, until a block takes the ticks over.
+//! Encoding of the tail: one record per tick, until a block contains the ticks.
 //!
 //! A tick's payload: number u64, wall time i64, elapsed u64, schema id u64,
 //! columns u32, a bit a column (1: the cell is not 0), then the cells that are
 //! not 0. A cell is a varint: 0 a gap, 1 eight raw bytes follow, else the
 //! whole number's zigzag form plus 1.
-//! Each tick stands alone, so damage to one costs no other.
+//! Each tick is encoded independently, so damage to one does not affect others.
 
 use diskwright_base::Tick;
 
@@ -39,7 +39,7 @@ pub(crate) fn write(out: &mut Vec<u8>, number: u64, schema: u64, tick: &Tick, ro
     close_record(out, start, TICK)
 }
 
-/// A tick read from the tail; its cells are beside it.
+/// A tick read from the tail, without its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TailTick {
     pub number: u64,
@@ -48,7 +48,7 @@ pub(crate) struct TailTick {
     pub tick: Tick,
 }
 
-/// Reads a tick's payload; the cells go to `row`.
+/// Parses a tick's payload; the cells go to `row`.
 pub(crate) fn parse(payload: &[u8], row: &mut Vec<f64>) -> Option<TailTick> {
     let tick = Tick { time_ns: u64_at(payload, 8)? as i64, elapsed_ns: u64_at(payload, 16)? };
     let columns = u32_at(payload, 32)? as usize;

@@ -1,35 +1,36 @@
-//! The columns of several schemas together: those of the first, then those
-//! that only later ones have, in order. Writer and reader build it alike.
+//! The combined columns of several schemas: those of the first, then those
+//! that only later ones have, in order. Writer and reader build the same union.
 
 use std::collections::HashMap;
 
 use diskwright_base::Series;
 
-/// Series with their places.
+/// Combined series, with an index for finding them.
 #[derive(Debug, Default)]
 pub(crate) struct Union<'a> {
-    /// All of them, in order.
+    /// All series, in order.
     pub series: Vec<&'a Series>,
-    /// Places of the first so many, by what makes two series the same.
+    /// Indices of the first `indexed_count` series by their key.
     index: HashMap<(&'a str, &'a str, u64), usize>,
     indexed: usize,
 }
 
+/// Key by which two series are the same.
 fn key(series: &Series) -> (&str, &str, u64) {
     (series.counter.as_str(), series.instance.as_str(), series.scale.to_bits())
 }
 
 impl<'a> Union<'a> {
-    /// Adds the series that are not there yet, and says where each of them stands.
+    /// Adds the series that are new, and returns the index of each.
     pub fn join(&mut self, series: &'a [Series]) -> Vec<usize> {
-        // A schema may name a series twice; each has its own column then.
+        // A schema may name a series twice; each then has its own column.
         let mut taken = vec![false; self.series.len() + series.len()];
-        // Schemas are mostly alike: the next series tends to be the next here.
+        // Schemas are mostly the same: the next series is usually the next here too.
         let mut next = 0;
-        let mut places = Vec::with_capacity(series.len());
+        let mut indices = Vec::with_capacity(series.len());
         for one in series {
-            let alike = self.series.get(next).is_some_and(|there| key(there) == key(one));
-            let known = if alike { Some(next) } else { self.find(one) };
+            let is_next = self.series.get(next).is_some_and(|candidate| key(candidate) == key(one));
+            let known = if is_next { Some(next) } else { self.find(one) };
             let index = known.filter(|index| !taken[*index]).unwrap_or_else(|| {
                 self.series.push(one);
                 self.series.len() - 1
@@ -38,12 +39,12 @@ impl<'a> Union<'a> {
             if known == Some(index) {
                 next = index + 1;
             }
-            places.push(index);
+            indices.push(index);
         }
-        places
+        indices
     }
 
-    /// The first place of a series; the index is made when it is first needed.
+    /// Returns the first index of a series. The map is built when it is first needed.
     fn find(&mut self, one: &'a Series) -> Option<usize> {
         for index in self.indexed..self.series.len() {
             self.index.entry(key(self.series[index])).or_insert(index);

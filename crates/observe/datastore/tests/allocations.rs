@@ -1,5 +1,5 @@
-//! Once it has written a block, a recorder allocates nothing more. Its own
-//! program, because it counts what a thread allocates.
+//! Once it has written a block, a recorder allocates no more memory. This is a separate
+//! program, because it replaces the allocator to count allocations.
 
 #![allow(unsafe_code, reason = "an allocator that counts cannot be written without")]
 #![allow(clippy::expect_used)]
@@ -19,8 +19,8 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: every call is handed to the system's allocator as it is; counting
-// touches a thread-local number that needs no allocation itself.
+// SAFETY: every call is passed unchanged to the system's allocator; counting
+// changes a thread-local number, which needs no allocation.
 unsafe impl GlobalAlloc for Counting {
     // SAFETY: the caller's promises are passed on
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -46,7 +46,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Cells of all sorts: still, rare, noisy, with decimals, with gaps.
+/// Cells of all kinds: constant, sparse, noisy, with decimals, with gaps.
 fn cells(i: u64, row: &mut [f64]) {
     for (column, cell) in row.iter_mut().enumerate() {
         let noise = (i * 131 + column as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
@@ -72,7 +72,7 @@ fn a_steady_recorder_allocates_nothing() {
         writer.push(&schema, tick(i), &row).expect("writable");
     };
     let count = || COUNT.with(Cell::get);
-    // Memory grows to what the dearest block needs; then it is kept.
+    // Memory grows to the need of the largest block; then it is kept.
     (0..300).for_each(&mut push);
     assert!(count() > 0, "the counter counts");
     let before = count();

@@ -1,4 +1,4 @@
-//! Any cells come back to the last bit, and any bytes can be opened.
+//! Any cells are read back exactly, and any bytes can be opened.
 #![allow(clippy::expect_used)]
 
 use std::path::Path;
@@ -10,7 +10,7 @@ use diskwright_base::{Frame, Note, Schema, Series, Tick};
 use diskwright_datastore::{LogItem, LogReader, LogWriter};
 use proptest::prelude::*;
 
-/// A column of some sort, for 60 ticks.
+/// Generates a column of one of several kinds, for 60 ticks.
 fn column() -> impl Strategy<Value = Vec<f64>> {
     const N: usize = 60;
     let gaps = proptest::collection::vec(prop::bool::weighted(0.2), N);
@@ -114,8 +114,8 @@ fn read_through(bytes: Vec<u8>) {
     }
 }
 
-/// Payloads changed at random but with right checksums: what a checksum lets
-/// through must be refused or read, without a panic.
+/// Payloads changed at random but with valid checksums must be rejected or read,
+/// without a panic.
 #[test]
 fn payloads_with_right_checksums_and_wrong_contents_are_survived() {
     let dir = Dir::new();
@@ -141,7 +141,7 @@ fn payloads_with_right_checksums_and_wrong_contents_are_survived() {
     }
 }
 
-/// Makes every record's checksums right; the records lie as in the original.
+/// Corrects the checksums of every record; the records have the positions of the original.
 fn right_checksums(bytes: &mut [u8], segment: &[u8], tail: &[u8]) {
     let original = if bytes.len() == segment.len() { segment } else { tail };
     let mut position = 0;

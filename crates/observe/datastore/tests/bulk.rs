@@ -1,5 +1,5 @@
-//! Bulk imports: frames come back to the last bit, whatever their size, their
-//! times and their fate.
+//! Bulk imports: frames are read back exactly, whatever their size and their times, and
+//! also after an interrupted import.
 #![allow(clippy::expect_used)]
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ fn bulk(block_ticks: usize) -> WriterOptions {
     WriterOptions { block_ticks, ..WriterOptions::bulk() }
 }
 
-/// A frame of the ticks that `common` tells by number.
+/// A frame of the ticks and rows that `common` generates for these numbers.
 fn frame(schema: &Arc<Schema>, ticks: std::ops::Range<u64>) -> Frame {
     let mut frame = Frame::new(schema.clone(), (ticks.end - ticks.start) as usize);
     for i in ticks {
@@ -124,7 +124,7 @@ fn an_import_cut_off_anywhere_leaves_a_log() {
     let schema = schema(6);
     let mut writer = LogWriter::create_or_append(&dir.0, bulk(10)).expect("new log");
     writer.push_frame(&frame(&schema, 0..54)).expect("writable");
-    // Its process dies: nothing is closed, nothing is flushed.
+    // As if its process died: nothing is closed, nothing is flushed.
     std::mem::forget(writer);
     let path = dir.0.join("00000001.dwlog");
     let whole = std::fs::read(&path).expect("a segment");
@@ -152,7 +152,7 @@ fn an_import_goes_on_where_a_recorder_was_killed() {
     let mut writer = LogWriter::create_or_append(&dir.0, options(10)).expect("new log");
     fill(&mut writer, &schema, 0..15);
     std::mem::forget(writer);
-    // The dead do not hold locks; this process does.
+    // This process still holds the lock, which a killed one would not.
     std::fs::remove_file(dir.0.join("lock")).expect("a lock");
     let mut writer = LogWriter::create_or_append(&dir.0, bulk(10)).expect("a log");
     writer.push_frame(&frame(&schema, 15..40)).expect("writable");
@@ -184,7 +184,7 @@ fn a_flipped_bit_costs_its_block_and_is_told() {
     }
 }
 
-/// Cells of every sort that a column may have.
+/// Cells of every kind that a column may have.
 fn cells(sort: u32, count: usize) -> BoxedStrategy<Vec<f64>> {
     let odd = prop_oneof![
         Just(0.0),

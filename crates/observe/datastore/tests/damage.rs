@@ -1,5 +1,5 @@
-//! A small log, cut at every offset and with every bit flipped: what was
-//! complete before the damage is there, what is gone is told.
+//! A small log, cut at every offset and with every bit flipped: records that were
+//! complete are read, and lost ones are reported.
 #![allow(clippy::expect_used)]
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use diskwright_datastore::{Damage, LogReader, LogWriter, Loss, mark};
 const BLOCK: u64 = 4;
 const TICKS: u64 = 14;
 
-/// A log of three blocks and two further ticks: closed, or as a kill leaves it.
+/// Writes a log of three blocks and two further ticks: closed, or as after a kill.
 fn small_log(closed: bool) -> Dir {
     let dir = Dir::new();
     let schema = schema(3);
@@ -27,7 +27,7 @@ fn small_log(closed: bool) -> Dir {
     dir
 }
 
-/// Starts and ends of the records of a file, with their kinds.
+/// Returns start, end and kind of the records of a file.
 fn records(bytes: &[u8]) -> Vec<(u8, usize, usize)> {
     let mut found = Vec::new();
     let mut offset = 0;
@@ -88,7 +88,7 @@ fn a_killed_log_cut_anywhere_keeps_its_blocks_and_tells_how_many_ticks_are_lost(
     for cut in 0..case.sound.len() {
         let seen = case.read(&case.sound[..cut]).expect("the name says that it is a log");
         let whole = case.blocks.iter().filter(|b| b.1 <= cut).count() as u64;
-        // The tail's two ticks are there in any case.
+        // The two ticks of the tail are always read.
         let expected: Vec<u64> = (0..whole * BLOCK).chain(12..TICKS).collect();
         assert_eq!(seen.numbers(), expected, "cut at {cut}");
         assert!(!seen.damages.is_empty() || whole == 3, "cut at {cut} is not told");
@@ -104,7 +104,7 @@ fn any_flipped_bit_costs_at_most_its_own_block_and_is_told() {
         let case = Case::new(closed, "00000001.dwlog");
         let head = records(&case.sound)[0].2;
         let end = records(&case.sound).last().expect("records").1;
-        // one bit of each byte, all of them in a whole sweep
+        // one bit of each byte; all bits in a full sweep
         for bit in sweep(case.sound.len() * 8, case.sound.len()) {
             let index = bit / 8;
             let mut bytes = case.sound.clone();
@@ -114,8 +114,8 @@ fn any_flipped_bit_costs_at_most_its_own_block_and_is_told() {
             let lost = |i: &u64| case.blocks.get((i / BLOCK) as usize).is_some_and(|b| index >= b.0 && index < b.1);
             let expected: Vec<u64> = (0..TICKS).filter(|i| !lost(i)).collect();
             assert_eq!(seen.numbers(), expected, "bit {bit}");
-            // Without its head a file does not tell what number it should start
-            // with; behind the last block of a file without an end nothing tells.
+            // Without a head the first number is not known; after the last block of
+            // a file without an end record the last number is not known.
             let telling = if closed { end } else { case.blocks[2].0 };
             if index >= head && index < telling {
                 assert_eq!(told(&seen.damages), Some(TICKS - expected.len() as u64), "bit {bit}: {:?}", seen.damages);
@@ -212,7 +212,7 @@ fn a_window_does_not_believe_a_damaged_block() {
             bit / 8 < block.0 || bit / 8 >= block.1
         };
         assert_eq!(seen.numbers(), (5..10).filter(sound).collect::<Vec<_>>(), "bit {bit}");
-        // What lies wholly before or behind the window is not told.
+        // Losses wholly before or after the window are not reported.
         let near = bit / 8 >= case.blocks[1].0 && bit / 8 < case.blocks[3].0;
         assert_eq!(!seen.damages.is_empty(), near, "bit {bit}");
     }

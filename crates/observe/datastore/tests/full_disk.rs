@@ -1,4 +1,4 @@
-//! A full disk: a real one, small, in memory.
+//! Recording on a full disk: a small tmpfs.
 #![allow(clippy::expect_used)]
 
 use std::path::Path;
@@ -36,20 +36,20 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Takes all the space there is.
+/// Fills all free space.
 fn fill_up(path: &Path) {
     use std::io::Write;
     let mut file = std::fs::File::create(path).expect("room for a name");
     while file.write_all(&[1; 4096]).is_ok() {}
 }
 
-/// A row that does not get small: a full disk must be full at once.
+/// A row that does not compress, so that the disk is full soon.
 fn noise(i: u64) -> Vec<f64> {
     let cell = |s: u64| ((i * 50 + s).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24) as f64;
     (0..50).map(cell).collect()
 }
 
-/// Numbers of the ticks that a reader gave, each with its row.
+/// Returns the numbers of the ticks that were read, and checks their rows.
 fn found(seen: &Seen) -> Vec<u64> {
     let number = |(index, t): (usize, &Tick)| {
         let i = (t.time_ns / SECOND - 1000) as u64;

@@ -1,5 +1,5 @@
-//! Somebody removes the log, or a file of it, while it is recorded; and root
-//! records in folders of others.
+//! The log, or a file of it, is removed during recording; and root records in
+//! folders of other users.
 #![allow(clippy::expect_used)]
 
 use crate::common;
@@ -31,7 +31,7 @@ fn a_removed_folder_is_made_anew_at_the_next_tick_and_told() {
         fill(&mut writer, &schema(3), 0..25);
         fs::remove_dir_all(&log).expect("was there");
         fill(&mut writer, &schema(3), 25..26);
-        // What no block had yet is still there; blocks went with the folder.
+        // Ticks that were in no block yet are kept; blocks were removed with the folder.
         let seen = Seen::all(&log);
         assert_eq!(seen.numbers(), numbers(20..26));
         assert!(gaps(&seen)[0].contains("removed or moved") && gaps(&seen)[0].contains("20 ticks"), "{seen:?}");
@@ -51,7 +51,7 @@ fn a_moved_folder_is_left_alone_and_stays_a_log() {
     let (log, moved) = (dir.0.join("log"), dir.0.join("moved"));
     let mut writer = LogWriter::create_or_append(&log, options(10)).expect("new log");
     fill(&mut writer, &schema(3), 0..4);
-    // Devices came while the block was open.
+    // Devices appeared while the block was open.
     fill(&mut writer, &schema(4), 4..25);
     fs::rename(&log, &moved).expect("moved");
     fill(&mut writer, &schema(4), 25..40);
@@ -71,7 +71,7 @@ fn a_folder_removed_just_before_the_end_is_told_too() {
     assert_eq!(writer.take_remarks().len(), 1);
     drop(writer);
     assert_eq!(Seen::all(&log).numbers(), numbers(20..25));
-    // An import has not what it wrote before: it fails, and can be run again.
+    // An import no longer has what it wrote before: it fails, and can be run again.
     let bulk = WriterOptions { block_ticks: 10, ..WriterOptions::bulk() };
     let mut writer = LogWriter::create_or_append(&log, bulk).expect("a log");
     fill(&mut writer, &schema(3), 30..35);
@@ -117,7 +117,7 @@ fn removed_files_of_a_log_are_made_anew_and_the_loss_is_told() {
     }
 }
 
-/// Devices came while a block was open; the block's first schema stood in the removed segment alone.
+/// Devices appeared while a block was open; only the removed segment contained the block's first schema.
 #[test]
 fn ticks_that_wait_while_their_segment_is_removed_keep_all_their_schemas() {
     for options in [options(10), with_syncs()] {
@@ -155,7 +155,7 @@ fn links_and_pipes_in_a_log_are_not_written_through() {
         let refused = if name == "marks.dwlog" { marked.is_err() } else { recorded.is_err() };
         assert!(refused || name == "00000003.dwlog", "{name}: {marked:?} {recorded:?}");
         assert_eq!(fs::read(&precious).expect("there"), b"precious", "{name}");
-        // Readers pass it over, and say so where a tick could be in it.
+        // Readers skip it, and report that if a tick could be in it.
         let seen = Seen::all(&log);
         assert!(seen.ticks.len() >= 9, "{name}");
         let refused = seen.damages.iter().filter(|damage| damage.loss == Loss::Refused).count();
@@ -194,7 +194,7 @@ fn folders_of_others_are_refused_and_new_ones_are_private() {
     }
     assert_eq!(fs::metadata(&log).expect("made").mode() & 0o777, 0o700);
     writer.close().expect("writable");
-    // Logs of earlier releases are open to readers; they go on.
+    // Logs of earlier releases are readable by others; they can be continued.
     fs::set_permissions(log.join("00000001.dwlog"), fs::Permissions::from_mode(0o644)).expect("ours");
     fs::set_permissions(&log, fs::Permissions::from_mode(0o755)).expect("ours");
     LogWriter::create_or_append(&log, options(4)).expect("a log").close().expect("writable");
@@ -208,7 +208,7 @@ fn folders_of_others_are_refused_and_new_ones_are_private() {
     chown(&log, Some(65_534), Some(65_534)).expect("root");
     refused(&log, "another user (uid 65534)");
     assert_eq!(Seen::all(&log).numbers(), numbers(0..9), "reading harms nobody");
-    // A file of another's in a folder of ours is as little ours.
+    // A file of another user in our own folder is refused too.
     chown(&log, Some(0), Some(0)).expect("root");
     chown(log.join("lock"), Some(65_534), None).expect("root");
     assert!(matches!(LogWriter::create_or_append(&log, options(4)), Err(StoreError::Distrust(_))));

@@ -1,4 +1,4 @@
-//! What `keep` removes: by running time, whatever the wall clock does, and told.
+//! Removal of old segments: by running time, whatever the wall clock does, and counted.
 #![allow(clippy::expect_used)]
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn keeping(block: usize) -> WriterOptions {
     WriterOptions { keep_age: Some(Duration::from_secs(KEEP)), ..options(block) }
 }
 
-/// Wall time of a tick by its number, in seconds.
+/// Computes the wall time of a tick from its number, in seconds.
 type Clock = fn(u64) -> i64;
 
 /// Records a tick a second; `clock` gives the wall time of each, in seconds.
@@ -85,7 +85,7 @@ fn segments_of_earlier_releases_are_measured_by_their_ticks() {
     let dir = Dir::new();
     for run in 0..8 {
         let writer = record(&dir, run * 20..run * 20 + 20, |i| i as i64, 1);
-        // As a kill leaves it: no closing record tells how long it is.
+        // As after a kill: there is no end record with the running time.
         std::mem::forget(writer);
         std::fs::remove_file(dir.0.join("lock")).expect("was locked");
     }
@@ -106,14 +106,14 @@ fn what_is_removed_is_counted_and_told() {
     assert_eq!(here.range, Some((0, (first as i64 - 1) * SECOND)));
     assert!(here.segments >= 8 && here.bytes > 1000, "{here:?}");
     assert_eq!(LogReader::open(&dir.0).expect("a log").trimmed(), Some(here));
-    // The next recorder goes on counting, and tells its own.
+    // The next recorder continues the count, and returns its own part.
     let mut writer = record(&dir, 1000..1500, |i| i as i64, 1);
     writer.finish().expect("writable");
     let all = LogReader::open(&dir.0).expect("a log").trimmed().expect("some");
     assert_eq!(all.ticks, left(&dir)[0]);
     assert_eq!(all.segments, here.segments + writer.trimmed().segments);
     drop(writer);
-    // Somebody else removes the oldest: that is a loss.
+    // If another process removes the oldest segment, that is a loss.
     let oldest = oldest_of(&dir);
     std::fs::remove_file(oldest).expect("was there");
     let seen = Seen::all(&dir.0);

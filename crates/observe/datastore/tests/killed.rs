@@ -1,4 +1,4 @@
-//! Recorders that are killed, and readers beside recorders in a hurry.
+//! Recorders that are killed, and readers beside recorders that write as fast as they can.
 #![allow(clippy::expect_used)]
 
 use crate::common;
@@ -13,7 +13,7 @@ use diskwright_datastore::{LogWriter, Loss};
 
 const CHILD: &str = "DWLOG_TEST_CHILD_WRITES_TO";
 
-/// Not a test of its own: the program that the next test kills.
+/// Not a test itself: the program that the next test kills.
 #[test]
 fn the_child_that_is_killed() {
     let Some(dir) = std::env::var_os(CHILD) else { return };
@@ -66,7 +66,7 @@ fn a_killed_recorder_loses_no_tick_it_was_told_of() {
     let texts = Seen::all(&dir.0);
     let mut marked: Vec<u64> = texts.texts().iter().map(|t| t.parse().expect("a number")).collect();
     marked.dedup();
-    // A note may come before a tick that the kill forestalled, and again from the next recorder.
+    // A note may be written before a tick that the kill prevented, and again by the next recorder.
     assert_eq!(marked, (0..=marked.len() as u64 - 1).map(|i| i * 5).collect::<Vec<_>>());
 }
 

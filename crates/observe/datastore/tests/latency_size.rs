@@ -1,4 +1,4 @@
-//! What distributions of latency cost in a log: at most 60 bytes a busy device and tick.
+//! Size of latency distributions in a log: at most 60 bytes per busy device and tick.
 #![allow(clippy::expect_used)]
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::common::{Dir, SECOND};
 const TICKS: u64 = 480;
 const DEVICES: usize = 3;
 
-/// What a device is asked in a tick: operation, requests, median in microseconds, width (sigma of the logarithm).
+/// Load of a device in a tick: operation, requests, median in microseconds, width (sigma of the logarithm).
 type DeviceLoad = &'static [(LatencyOperation, f64, f64, f64)];
 
 /// A solid-state disk of a database: reads in a narrow band, commits, a flush for some of them.
@@ -22,13 +22,13 @@ const FLASH: DeviceLoad = &[
     (LatencyOperation::SyncWrite, 300.0, 40.0, 0.3),
     (LatencyOperation::Flush, 20.0, 900.0, 0.3),
 ];
-/// A disk with an arm under random reads, with write-back now and then.
+/// A rotational disk under random reads, with occasional write-back.
 const ROTATIONAL: DeviceLoad =
     &[(LatencyOperation::Read, 120.0, 9000.0, 0.4), (LatencyOperation::Write, 20.0, 12_000.0, 0.6)];
-/// A cloud volume: one operation, wide.
+/// A cloud volume: one operation with a wide distribution.
 const VOLUME: DeviceLoad = &[(LatencyOperation::Read, 1000.0, 800.0, 0.5)];
 
-/// Bytes of a log of these devices; `load` may be nothing.
+/// Returns the size of a log of these devices; `load` may be empty.
 fn bytes(load: DeviceLoad) -> u64 {
     let dir = Dir::new();
     let mut writer = LogWriter::create_or_append(&dir.0, WriterOptions::default()).expect("new log");

@@ -1,5 +1,5 @@
-//! What is written comes back: over schemas, segments, windows, restarts,
-//! beside a live recorder.
+//! Written ticks and notes are read back: over schemas, segments, windows and restarts,
+//! and while a recorder writes.
 #![allow(clippy::expect_used)]
 
 use std::sync::Arc;
@@ -134,7 +134,7 @@ fn devices_that_come_and_go_do_not_end_a_block() {
         writer.push(&schema, tick(i), &row).expect("writable");
         pushed.push((schema, row.into_iter().map(bits).collect::<Vec<_>>()));
         if i == 250 {
-            // As a kill leaves it.
+            // As after a kill.
             std::mem::forget(writer);
             unlock_by_copy(&dir);
             writer = LogWriter::create_or_append(&dir.0, options(100)).expect("a log");
@@ -188,7 +188,7 @@ fn recorders_one_after_the_other_make_one_log() {
         if run % 2 == 0 {
             writer.close().expect("writable");
         } else {
-            // As a kill leaves it: neither destructor nor block.
+            // As after a kill: neither destructor nor block.
             std::mem::forget(writer);
             unlock_by_copy(&dir);
         }
@@ -199,8 +199,8 @@ fn recorders_one_after_the_other_make_one_log() {
     assert_eq!(seen.damages, []);
 }
 
-/// A forgotten writer keeps its lock as long as this process lives; a new
-/// lock file is what the next recorder would find after a real kill.
+/// Removes the lock file. A forgotten writer keeps its lock as long as this process lives, while after
+/// a real kill the lock would be free.
 fn unlock_by_copy(dir: &Dir) {
     std::fs::remove_file(dir.0.join("lock")).expect("was locked");
 }

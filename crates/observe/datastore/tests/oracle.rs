@@ -1,5 +1,5 @@
-//! Logs damaged at random, and every tick counted: what is read and what is
-//! told as lost is what was written.
+//! Logs damaged at random: ticks that are read and ticks that are reported lost add up to
+//! the ticks that were written.
 #![allow(clippy::expect_used)]
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use diskwright_datastore::{LogReader, LogWriter, WriterOptions};
 
 const LOGS: u64 = 750;
 
-/// A small generator, the same on every machine.
+/// A small random generator with the same numbers on every machine.
 struct Random(u64);
 
 impl Random {
@@ -22,12 +22,12 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    fn below(&mut self, most: usize) -> usize {
-        (self.next() % most.max(1) as u64) as usize
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit.max(1) as u64) as usize
     }
 }
 
-/// A log of several segments, closed or killed; gives how many ticks it has.
+/// Writes a log of several segments, closed or killed; returns its number of ticks.
 fn log(dir: &Path, random: &mut Random) -> u64 {
     let mut ticks = 0;
     for run in 0..1 + random.below(3) {
@@ -41,7 +41,7 @@ fn log(dir: &Path, random: &mut Random) -> u64 {
         match random.below(2) {
             0 => writer.close().expect("writable"),
             _ => {
-                // As a kill leaves it; the lock goes with the process.
+                // As after a kill, which would also free the lock.
                 std::mem::forget(writer);
                 std::fs::remove_file(dir.join("lock")).expect("was locked");
             }
@@ -58,7 +58,7 @@ fn files(dir: &Path, with: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     files
 }
 
-/// Damages the log in one way, and says how.
+/// Damages the log in one way, and returns a description.
 fn damage(dir: &Path, random: &mut Random) -> String {
     let segments = files(dir, |name| name.ends_with(".dwlog"));
     let all = files(dir, |name| name.ends_with(".dwlog") || name == "tail");
@@ -128,30 +128,30 @@ fn what_is_read_and_what_is_told_as_lost_is_what_was_written() {
         let mut random = Random(seed);
         let dir = Dir::new();
         let written = log(&dir.0, &mut random);
-        let how: Vec<String> = (0..1 + random.below(3)).map(|_| damage(&dir.0, &mut random)).collect();
+        let damages: Vec<String> = (0..1 + random.below(3)).map(|_| damage(&dir.0, &mut random)).collect();
         let seen = Seen::all(&dir.0);
         let found = seen.numbers();
         let distinct: BTreeSet<u64> = found.iter().copied().collect();
-        assert_eq!(found.len(), distinct.len(), "seed {seed}: a tick was read twice: {how:?}");
-        let told: Option<u64> = seen.damages.iter().map(|damage| damage.ticks).sum();
-        let place = format!("seed {seed}: {how:?}: {:#?}", seen.damages);
-        assert_eq!(told, Some(written - found.len() as u64), "{place}");
-        lost_anything += u64::from(told != Some(0));
-        // Nor does a window that holds all of it hide anything.
+        assert_eq!(found.len(), distinct.len(), "seed {seed}: a tick was read twice: {damages:?}");
+        let reported: Option<u64> = seen.damages.iter().map(|damage| damage.ticks).sum();
+        let place = format!("seed {seed}: {damages:?}: {:#?}", seen.damages);
+        assert_eq!(reported, Some(written - found.len() as u64), "{place}");
+        lost_anything += u64::from(reported != Some(0));
+        // A window over the whole log shows the same losses.
         let mut reader = LogReader::open(&dir.0).expect("a log");
         if let Some((from, to)) = reader.range().expect("readable") {
             reader.window(from, to);
             let seen = Seen::of(&mut reader);
-            let told: Option<u64> = seen.damages.iter().map(|damage| damage.ticks).sum();
-            assert_eq!(told, Some(written - seen.ticks.len() as u64), "window: {place}");
+            let reported: Option<u64> = seen.damages.iter().map(|damage| damage.ticks).sum();
+            assert_eq!(reported, Some(written - seen.ticks.len() as u64), "window: {place}");
         }
-        // And the next recorder does not hide it.
+        // The next recorder does not hide the losses.
         let mut writer = LogWriter::create_or_append(&dir.0, options(4)).expect("a log");
         fill(&mut writer, &schema(2), written..written + 9);
         writer.close().expect("writable");
         let seen = Seen::all(&dir.0);
-        let told: Option<u64> = seen.damages.iter().map(|damage| damage.ticks).sum();
-        assert_eq!(told, Some(written + 9 - seen.ticks.len() as u64), "recorded on: {place}: {:#?}", seen.damages);
+        let reported: Option<u64> = seen.damages.iter().map(|damage| damage.ticks).sum();
+        assert_eq!(reported, Some(written + 9 - seen.ticks.len() as u64), "recorded on: {place}: {:#?}", seen.damages);
     }
     assert!(lost_anything > LOGS / 4, "{lost_anything} of {LOGS} lost any tick");
 }
@@ -168,8 +168,8 @@ fn a_damaged_or_missing_ledger_costs_nothing() {
         std::fs::write(&ledger, bytes).expect("writable");
         let seen = Seen::all(&dir.0);
         assert_eq!(seen.numbers().len() as u64, written);
-        let told: Vec<_> = seen.damages.iter().map(|d| (d.file.clone(), d.ticks)).collect();
-        assert_eq!(told, [(ledger.clone(), Some(0))], "byte {index}");
+        let reported: Vec<_> = seen.damages.iter().map(|d| (d.file.clone(), d.ticks)).collect();
+        assert_eq!(reported, [(ledger.clone(), Some(0))], "byte {index}");
     }
     std::fs::remove_file(&ledger).expect("was there");
     let seen = Seen::all(&dir.0);

@@ -1,4 +1,4 @@
-//! A drive is asked, with commands that read alone and never wake it.
+//! Queries a drive for its health, with commands that only read and never wake it.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -8,16 +8,16 @@ use std::path::Path;
 use crate::calls::{ScsiOutcome, nvme_admin, scsi};
 use crate::{DriveAccess, DriveHealth, VolumeLimits, ata, nvme, scsi as pages, volume};
 
-/// What came of asking.
+/// Result of a health query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HealthAnswer {
-    /// What it said of itself.
+    /// Health that the drive reports.
     pub health: Option<DriveHealth>,
-    /// What it said of its limits.
+    /// Limits that a cloud volume reports.
     pub volume: Option<VolumeLimits>,
-    /// It sleeps, and was left alone.
+    /// The drive sleeps and was not queried further.
     pub is_asleep: bool,
-    /// Why it said nothing.
+    /// Reason why nothing could be read.
     pub trouble: Option<String>,
 }
 
@@ -31,9 +31,9 @@ impl HealthAnswer {
     }
 }
 
-/// Asks a disk by its device file. It may take seconds, when the drive does.
+/// Queries a disk by its device file. A slow drive may take seconds.
 pub fn ask(path: &Path, access: &DriveAccess) -> HealthAnswer {
-    // a drive without a medium is opened all the same, and nothing is spun up
+    // O_NONBLOCK opens a drive without a medium too, and spins nothing up
     let options = libc::O_NONBLOCK | libc::O_CLOEXEC;
     let file = match OpenOptions::new().read(true).custom_flags(options).open(path) {
         Ok(file) => file,
@@ -55,7 +55,7 @@ const WHOLE_DRIVE: u32 = 0xffff_ffff;
 
 fn log(file: &File, page: u8, nsid: u32, length: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; length];
-    // length in words of four bytes, less one
+    // length in words of four bytes, minus one
     let words = (length / 4 - 1) as u32;
     nvme_admin(file, GET_LOG, nsid, words << 16 | u32::from(page), &mut bytes)?;
     Ok(bytes)
@@ -68,7 +68,7 @@ fn ask_nvme(file: &File) -> io::Result<HealthAnswer> {
     // CNS 1: the controller
     if nvme_admin(file, IDENTIFY, 0, 1, &mut identify).is_ok() {
         nvme::limits(&identify, &mut health);
-        // OACS, bit 4: it can test itself
+        // OACS, bit 4: the drive supports self-tests
         if identify[256] & 0x10 != 0
             && let Ok(tests) = log(file, 0x06, WHOLE_DRIVE, nvme::SELF_TEST_BYTES)
         {
@@ -97,11 +97,11 @@ const IDENTIFY_DEVICE: u8 = 0xec;
 const SMART: u8 = 0xb0;
 const READ_LOG_EXT: u8 = 0x2f;
 
-/// A command that brings a sector. `address` is LBA 7:0, 15:8 and 23:16.
+/// Sends an ATA command that returns one sector. `address` is LBA 7:0, 15:8 and 23:16.
 fn ata_read(file: &File, command: u8, feature: u8, address: [u8; 3]) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; ata::REPLY_BYTES];
     let [low, middle, high] = address;
-    // 48-bit addresses have a bit of their own
+    // commands with 48-bit addresses set the EXTEND bit
     let protocol = DATA_IN | u8::from(command == READ_LOG_EXT);
     let words = [PASS_THROUGH, protocol, IN_SECTORS, 0, feature, 0, 1, 0, low, 0, middle, 0, high, 0, command, 0];
     good(heard(file, &words, &mut bytes)?)?;
@@ -118,19 +118,19 @@ fn good(outcome: ScsiOutcome) -> io::Result<()> {
     }
 }
 
-/// Times that a command is sent while the drive has news to tell.
+/// Most times that a command is sent while the drive reports a unit attention.
 const TIMES: usize = 4;
 const UNIT_ATTENTION: u8 = 6;
 
-/// Sends a command. A drive that was reset, or whose settings somebody changed, refuses each initiator's next command
-/// once for each such event (SAM-5, unit attention); the same command is then good.
+/// Sends a command and repeats it after a unit attention. A drive that was reset, or whose settings were changed,
+/// refuses each initiator's next command once for each such event (SAM-5); the same command then succeeds.
 fn heard(file: &File, words: &[u8], bytes: &mut [u8]) -> io::Result<ScsiOutcome> {
-    let has_news = |outcome: &ScsiOutcome| {
+    let is_unit_attention = |outcome: &ScsiOutcome| {
         outcome.status != 0 && pages::sense(&outcome.sense).is_some_and(|(key, ..)| key == UNIT_ATTENTION)
     };
     let mut outcome = scsi(file, words, bytes)?;
     for _ in 1..TIMES {
-        if !has_news(&outcome) {
+        if !is_unit_attention(&outcome) {
             break;
         }
         outcome = scsi(file, words, bytes)?;
@@ -138,12 +138,12 @@ fn heard(file: &File, words: &[u8], bytes: &mut [u8]) -> io::Result<ScsiOutcome>
     Ok(outcome)
 }
 
-/// What CHECK POWER MODE left in the count register.
+/// Returns the count register after CHECK POWER MODE.
 fn power_mode(file: &File) -> io::Result<u8> {
     let words = [PASS_THROUGH, NO_DATA, SHOW_REGISTERS, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, CHECK_POWER_MODE, 0];
     let outcome = heard(file, &words, &mut [])?;
     let sense = &outcome.sense;
-    let byte = |place: usize| sense.get(place).copied();
+    let byte = |offset: usize| sense.get(offset).copied();
     // ATA Status Return descriptor, or its short form in fixed sense data
     let count = match (byte(0).map(|b| b & 0x7f), byte(8)) {
         (Some(0x72), Some(0x09)) => byte(13),
@@ -162,11 +162,11 @@ fn ask_ata(file: &File) -> io::Result<HealthAnswer> {
         return Err(io::Error::other("SMART is disabled or missing (enable it with smartctl -s on)"));
     }
     let mut health = DriveHealth::default();
-    // the drive wants 4Fh and C2h in the address
+    // SMART commands require 4Fh and C2h in the address
     let smart = |feature: u8| ata_read(file, SMART, feature, [0, 0x4f, 0xc2]);
     ata::smart(&smart(0xd0)?, &smart(0xd1).unwrap_or_default(), &mut health);
     if abilities.logs {
-        // page 0 of the log lists the pages there are, from the ninth byte on
+        // page 0 of the log lists the supported pages, from the ninth byte on
         let list = ata_read(file, READ_LOG_EXT, 0, [0x04, 0, 0]).unwrap_or_default();
         let listed = list.get(9..9 + usize::from(list.get(8).copied().unwrap_or(0))).unwrap_or_default().to_vec();
         for page in ata::STATISTICS.into_iter().filter(|page| listed.contains(page)) {
@@ -197,7 +197,7 @@ fn ask_scsi(file: &File) -> io::Result<HealthAnswer> {
     if pages::is_asleep(&state) {
         return Ok(HealthAnswer { is_asleep: true, ..HealthAnswer::default() });
     }
-    // page 0 lists the pages that there are
+    // page 0 lists the supported pages
     let list = log_sense(file, 0)?;
     let length = usize::from(u16::from_be_bytes([list[2], list[3]]));
     let listed = list.get(4..4 + length).unwrap_or_default();

@@ -1,25 +1,25 @@
-//! Numbers in a reply, wherever it ends.
+//! Reading of numbers from replies that may be shorter than expected.
 
-/// A little-endian number of 1 to 8 bytes; `None` behind the end.
+/// Reads a little-endian number of 1 to 8 bytes; `None` beyond the end.
 pub fn little(bytes: &[u8], offset: usize, length: usize) -> Option<u64> {
     let part = bytes.get(offset..offset.checked_add(length)?)?;
     Some(part.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
 }
 
-/// A big-endian one; of more than 8 bytes the last 8, where those before are zero.
+/// Reads a big-endian number; of more than 8 bytes the last 8, if those before are zero.
 pub fn big(bytes: &[u8], offset: usize, length: usize) -> Option<u64> {
     let part = bytes.get(offset..offset.checked_add(length)?)?;
     let (high, low) = part.split_at(part.len().saturating_sub(8));
     high.iter().all(|byte| *byte == 0).then(|| low.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
 }
 
-/// Sixteen bytes, little-endian, as 64 bits; what does not fit stays at the top.
+/// Reads a little-endian number of sixteen bytes; one that does not fit in 64 bits becomes `u64::MAX - 1`.
 pub fn little_128(bytes: &[u8], offset: usize) -> Option<u64> {
     let (low, high) = (little(bytes, offset, 8)?, little(bytes, offset + 8, 8)?);
     Some(if high == 0 { low } else { u64::MAX - 1 })
 }
 
-/// Kelvin as degrees Celsius; 0 says that there is no value.
+/// Converts kelvin to degrees Celsius; `None` for 0, which means "no value", and below 0 °C.
 pub fn celsius(kelvin: u64) -> Option<u64> {
     kelvin.checked_sub(273).filter(|_| kelvin > 0)
 }

@@ -1,5 +1,5 @@
-//! The two ioctls by which drives are asked: an admin command of NVMe, and SG_IO. Both are used for
-//! commands that read alone: the callers are in `ask.rs`.
+//! The two ioctls that query drives: an NVMe admin command, and SG_IO. Both are used only for
+//! commands that read: the callers are in `query.rs`.
 
 #![allow(unsafe_code, reason = "an ioctl that fills a buffer behind a pointer has no safe form in any crate")]
 
@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 const NVME_ADMIN: u64 = 0xc048_4e41;
 /// `SG_IO` of scsi/sg.h.
 const SG_IO: u64 = 0x2285;
-/// A drive that is busy with its own repairs may take seconds.
+/// Timeout of a command: a drive that is busy with its own repairs may take seconds.
 const TIMEOUT_MS: u32 = 10_000;
 /// `SG_DXFER_NONE` and `SG_DXFER_FROM_DEV` of scsi/sg.h.
 const NO_DATA: i32 = -1;
@@ -66,7 +66,7 @@ struct SgHeader {
 const _: () = assert!(size_of::<NvmePassthrough>() == 72);
 const _: () = assert!(size_of::<SgHeader>() == 88 || size_of::<usize>() != 8);
 
-/// An NVMe admin command that brings data.
+/// Sends an NVMe admin command that returns data.
 pub fn nvme_admin(file: &File, opcode: u8, nsid: u32, cdw10: u32, data: &mut [u8]) -> io::Result<()> {
     let mut command = NvmePassthrough {
         opcode,
@@ -82,22 +82,22 @@ pub fn nvme_admin(file: &File, opcode: u8, nsid: u32, cdw10: u32, data: &mut [u8
     let code = unsafe { libc::ioctl(file.as_raw_fd(), NVME_ADMIN as _, &raw mut command) };
     match code {
         0 => Ok(()),
-        // the drive's own status: it does not know the command or the page
+        // a status of the drive: it does not know the command or the page
         1.. => Err(io::Error::new(io::ErrorKind::Unsupported, format!("the drive answered with status {code:#x}"))),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// What a SCSI command ended with.
+/// Result of a SCSI command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScsiOutcome {
-    /// Status byte; 0 is good, 2 says that there is sense data.
+    /// Status byte; 0 is good, 2 means that there are sense data.
     pub status: u8,
     /// Sense data.
     pub sense: Vec<u8>,
 }
 
-/// A SCSI command that brings data, or none where `data` is empty.
+/// Sends a SCSI command that returns data, or none where `data` is empty.
 pub fn scsi(file: &File, command: &[u8], data: &mut [u8]) -> io::Result<ScsiOutcome> {
     let mut sense = [0; 64];
     let mut header = SgHeader {

@@ -1,9 +1,9 @@
-//! What drives record of their own health: NVMe by its log pages, ATA by SMART and its statistics, SCSI
-//! by LOG SENSE; and what a cloud volume records of its limits.
+//! Health data that drives record: NVMe by its log pages, ATA by SMART and its statistics, SCSI
+//! by LOG SENSE; and the limits that a cloud volume records.
 //!
-//! `reach.rs` says how a disk is asked, or why it cannot be; `ask.rs` asks it; `calls.rs` is the two
+//! `access.rs` determines how a disk is queried, or why it cannot be; `query.rs` queries it; `ioctls.rs` has the two
 //! ioctls, and the only unsafe code. `nvme.rs`, `ata.rs`, `scsi.rs` and `volume.rs` are pure functions
-//! from bytes in the published layouts. Only commands that read are known here, and a disk that sleeps
+//! from bytes in the published layouts. Only commands that read are used here, and a sleeping disk
 //! is not woken.
 
 mod ask;
@@ -19,10 +19,10 @@ pub use ask::{HealthAnswer, ask};
 pub use reach::DriveAccess;
 pub use volume::VolumeLimits;
 
-/// What a drive says of itself. `None` is what it does not say.
+/// Health of a drive as it reports it. `None` is a value that it does not report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriveHealth {
-    /// The drive itself says that it fails or will.
+    /// The drive reports a failure or predicts one.
     pub failing: Option<bool>,
     /// Share of the rated life that is used, percent; may pass 100.
     pub wear_percent: Option<u64>,
@@ -30,13 +30,13 @@ pub struct DriveHealth {
     pub spare_percent: Option<u64>,
     /// The spare below which the drive warns, percent.
     pub spare_limit_percent: Option<u64>,
-    /// Degrees Celsius; none below 0.
+    /// Temperature, degrees Celsius; `None` below 0.
     pub temperature_c: Option<u64>,
-    /// From here on it is too warm, by its own data.
+    /// Temperature from which it is too warm by its own data, degrees Celsius.
     pub temperature_limit_c: Option<u64>,
     /// Seconds above its own limits.
     pub hot_s: Option<u64>,
-    /// Times that it slowed itself down because of heat.
+    /// Number of times that it throttled itself because of heat.
     pub thermal_throttles: Option<u64>,
     /// Errors of the medium that it could not correct.
     pub media_errors: Option<u64>,
@@ -50,14 +50,14 @@ pub struct DriveHealth {
     pub self_test_failed: Option<bool>,
     /// Power-on hours since the newest self-test.
     pub self_test_age_h: Option<u64>,
-    /// Hours that it was on.
+    /// Power-on hours.
     pub power_on_h: Option<u64>,
-    /// Times that power went without a word.
+    /// Number of times that power was lost without a shutdown command.
     pub unsafe_shutdowns: Option<u64>,
-    /// Times that the heads were parked.
+    /// Number of times that the heads were parked.
     pub load_cycles: Option<u64>,
-    /// Bytes that hosts wrote in its life.
+    /// Bytes that hosts wrote in its lifetime.
     pub written_bytes: Option<u64>,
-    /// Bytes that hosts read in its life.
+    /// Bytes that hosts read in its lifetime.
     pub read_bytes: Option<u64>,
 }

@@ -11,16 +11,16 @@ pub const SELF_TEST_BYTES: usize = 564;
 /// Length of Identify.
 pub const IDENTIFY_BYTES: usize = 4096;
 
-/// A data unit is a thousand blocks of 512 bytes.
+/// Size of a data unit: a thousand blocks of 512 bytes.
 const DATA_UNIT_BYTES: u64 = 512_000;
 
-/// Reads the health log into what is known of the drive.
+/// Reads the health log into `into`.
 pub fn health(log: &[u8], into: &mut DriveHealth) {
     if log.len() < HEALTH_BYTES {
         return;
     }
     let byte = |offset: usize| little(log, offset, 1);
-    // a temperature beyond its limit (bit 1) is no failure of the drive
+    // a temperature beyond its limit (bit 1) is not a failure of the drive
     into.failing = byte(0).map(|warning| warning & !0b10 != 0);
     into.temperature_c = little(log, 1, 2).and_then(celsius);
     into.spare_percent = byte(3);
@@ -37,7 +37,7 @@ pub fn health(log: &[u8], into: &mut DriveHealth) {
     into.thermal_throttles = little(log, 216, 4).zip(little(log, 220, 4)).map(|(light, heavy)| light + heavy);
 }
 
-/// Reads the limits of temperature out of Identify Controller.
+/// Reads the temperature limit from Identify Controller.
 pub fn limits(identify: &[u8], into: &mut DriveHealth) {
     let (warning, critical) = (little(identify, 266, 2), little(identify, 268, 2));
     into.temperature_limit_c = warning.and_then(celsius).or(critical.and_then(celsius));

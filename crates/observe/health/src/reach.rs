@@ -1,13 +1,13 @@
-//! How a disk is asked for its health, by what /sys says of it. What would answer for another device, or
-//! may not stand to be asked, is out of reach and says so.
+//! Determines from /sys how a disk can be queried for its health. A device that would answer for another one, or
+//! may not tolerate the query, is out of reach; the reason is given.
 
 use std::fs;
 use std::path::Path;
 
-/// How a disk is asked.
+/// Way of querying a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DriveAccess {
-    /// By NVMe's admin commands.
+    /// By NVMe admin commands.
     Nvme {
         /// It is a volume of Amazon EBS.
         is_volume: bool,
@@ -16,12 +16,12 @@ pub enum DriveAccess {
     Ata,
     /// By SCSI commands.
     Scsi,
-    /// Not at all; why, and what would reach it.
+    /// Not at all; the reason, and a tool that would reach it.
     OutOfReach(&'static str),
 }
 
 /// Drivers of RAID controllers, by the name they give their hosts (`proc_name`). The disks that they show are
-/// their volumes; the drives behind answer to tunnels of each vendor's own.
+/// their volumes; the drives behind them answer only to vendor-specific tunnels.
 const RAID_DRIVERS: &[&str] = &[
     "3w-9xxx",
     "3w-sas",
@@ -40,7 +40,7 @@ const RAID_DRIVERS: &[&str] = &[
     "stex",
 ];
 
-/// Whether the adapters of this driver are RAID controllers.
+/// Returns true if the adapters of this driver are RAID controllers.
 #[must_use]
 pub fn is_raid_driver(name: &str) -> bool {
     RAID_DRIVERS.contains(&name)
@@ -50,11 +50,11 @@ fn text(path: &Path) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// How the disk `name` is asked; `None` of a device that keeps no such record (a file, an array, memory, a
-/// virtual disk). `sys` is the sys filesystem.
+/// Returns how the disk `name` can be queried; `None` for a device that records no health (a file, an array, memory,
+/// a virtual disk). `sys` is the sys filesystem.
 pub fn access(sys: &Path, name: &str) -> Option<DriveAccess> {
     let folder = sys.join("block").join(name);
-    // a path of an NVMe disk (nvme0c1n1 of nvme0n1) has no device file; the disk itself is asked
+    // a path of an NVMe disk (nvme0c1n1 of nvme0n1) has no device file; the disk itself is queried
     if text(&folder.join("hidden")).as_deref() == Some("1") {
         return None;
     }
@@ -69,8 +69,8 @@ pub fn access(sys: &Path, name: &str) -> Option<DriveAccess> {
     let place = fs::canonicalize(&folder).ok()?;
     let parts: Vec<String> = place.iter().map(|part| part.to_string_lossy().into_owned()).collect();
     // usb1, usb2: the root hub on the way to the device
-    let usb = |part: &String| part.strip_prefix("usb").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
-    if parts.iter().any(usb) {
+    let is_usb_hub = |part: &String| part.strip_prefix("usb").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+    if parts.iter().any(is_usb_hub) {
         return Some(DriveAccess::OutOfReach("it is behind a USB bridge; try `smartctl -d sat` yourself"));
     }
     let is_host = |part: &&String| part.strip_prefix("host").is_some_and(|n| n.parse::<u32>().is_ok());

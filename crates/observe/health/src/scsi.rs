@@ -7,7 +7,7 @@ use crate::bytes::big;
 /// background scan, informational exceptions.
 pub const PAGES: [u8; 8] = [0x02, 0x03, 0x05, 0x0d, 0x15, 0x10, 0x11, 0x2f];
 
-/// Sense key, additional sense code and its qualifier.
+/// Parses sense data: sense key, additional sense code and its qualifier.
 pub fn sense(bytes: &[u8]) -> Option<(u8, u8, u8)> {
     let byte = |offset: usize| bytes.get(offset).copied();
     match byte(0)? & 0x7f {
@@ -17,9 +17,9 @@ pub fn sense(bytes: &[u8]) -> Option<(u8, u8, u8)> {
     }
 }
 
-/// A drive that is asleep says so in its sense data: 5Eh, with a qualifier for standby.
+/// Returns true if sense data report a sleeping drive: code 5Eh, with a qualifier for standby.
 pub fn is_asleep(bytes: &[u8]) -> bool {
-    // standby by timer and by command, the same of standby_y, sleeping
+    // standby and standby_y, each by timer and by command, and sleep
     matches!(sense(bytes), Some((_, 0x5e, 0x02 | 0x04 | 0x09 | 0x0a | 0x43 | 0x45 | 0x46)))
         || matches!(sense(bytes), Some((0x2, 0x04, 0x02)))
 }
@@ -38,7 +38,7 @@ fn parameters(page: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     })
 }
 
-/// Reads a log page; what it adds to others of the same kind is added.
+/// Reads a log page; counters that several pages share are added up.
 pub fn page(page: &[u8], into: &mut DriveHealth) {
     let Some(code) = page.first().map(|byte| byte & 0x3f) else { return };
     let add = |field: &mut Option<u64>, more: Option<u64>| {
@@ -59,14 +59,14 @@ pub fn page(page: &[u8], into: &mut DriveHealth) {
             (0x15, 0x0000) => into.power_on_h = big(value, 0, 4).map(|minutes| minutes / 60),
             (0x10, 0x0001) => self_test(value, into),
             (0x11, 0x0001) => into.wear_percent = byte(3),
-            // 5Dh foretells a failure
+            // 5Dh predicts a failure
             (0x2f, 0x0000) => into.failing = byte(0).map(|asc| asc == 0x5d),
             _ => {}
         }
     }
 }
 
-/// The newest self-test: what it was, how it ended, and at how many power-on hours.
+/// Reads the newest self-test: type, result, and power-on hours at its time.
 fn self_test(value: &[u8], into: &mut DriveHealth) {
     let Some((first, hours)) = big(value, 0, 1).zip(big(value, 2, 2)) else { return };
     let (test, result) = (first >> 5, first & 0xf);
@@ -78,6 +78,6 @@ fn self_test(value: &[u8], into: &mut DriveHealth) {
         3..=7 => Some(true),
         _ => None,
     };
-    // FFFFh is that and more
+    // FFFFh stands for that many hours or more
     into.self_test_age_h = into.power_on_h.filter(|_| hours != 0xffff).and_then(|now| now.checked_sub(hours));
 }

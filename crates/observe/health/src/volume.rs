@@ -1,6 +1,6 @@
 //! The statistics page of Amazon EBS volumes (log page D0h of their NVMe devices), after "Amazon EBS
-//! detailed performance statistics" in the EBS user guide: for how long a volume's or the instance's
-//! limits held requests back, and how long requests took.
+//! detailed performance statistics" in the EBS user guide: time for which a volume's or the instance's
+//! limits delayed requests, and the latencies of requests.
 
 use crate::bytes::little;
 
@@ -14,10 +14,10 @@ const WRITES: usize = READS + 8 + BINS * BIN_BYTES;
 const BINS: usize = 64;
 const BIN_BYTES: usize = 24;
 
-/// Model of a volume, as its NVMe device says it.
+/// Model of a volume, as its NVMe device reports it.
 pub const MODEL: &str = "Amazon Elastic Block Store";
 
-/// Requests by how long they took.
+/// Requests by latency.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeHistogram {
     /// Upper end of each bin, microseconds, and requests in it since the volume was attached.
@@ -34,7 +34,7 @@ impl VolumeHistogram {
         Some(VolumeHistogram { bins: (0..count).map_while(bin).collect() })
     }
 
-    /// The requests since an earlier look. The counts have 32 bits and wrap.
+    /// Returns the requests since an earlier reading. The counts have 32 bits and wrap.
     pub fn since(&self, before: &VolumeHistogram) -> VolumeHistogram {
         let earlier = |upper: u64| before.bins.iter().find(|(other, _)| *other == upper).map_or(0, |bin| bin.1);
         let added =
@@ -42,7 +42,7 @@ impl VolumeHistogram {
         VolumeHistogram { bins: self.bins.iter().map(added).collect() }
     }
 
-    /// The upper end of the bin in which so large a share of the requests has ended, microseconds.
+    /// Upper end of the bin within which this share of the requests has ended, microseconds.
     pub fn percentile_us(&self, share: f64) -> Option<u64> {
         let all: u64 = self.bins.iter().map(|bin| bin.1).sum();
         let needed = (all as f64 * share).ceil() as u64;
@@ -55,26 +55,26 @@ impl VolumeHistogram {
     }
 }
 
-/// What the page says.
+/// Contents of the statistics page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeLimits {
-    /// Microseconds during which more requests were made than the volume is allowed.
+    /// Time during which requests exceeded the volume's IOPS limit, microseconds.
     pub volume_iops_us: u64,
-    /// The same of bytes a second.
+    /// Time during which requests exceeded the volume's throughput limit, microseconds.
     pub volume_throughput_us: u64,
-    /// Microseconds during which the instance's own limit of requests was passed.
+    /// Time during which requests exceeded the instance's IOPS limit, microseconds.
     pub instance_iops_us: u64,
-    /// The same of bytes a second.
+    /// Time during which requests exceeded the instance's throughput limit, microseconds.
     pub instance_throughput_us: u64,
-    /// Requests that wait at the volume now.
+    /// Number of requests that wait at the volume now.
     pub queue: u64,
-    /// How long reads took.
+    /// Latencies of reads.
     pub reads: VolumeHistogram,
-    /// How long writes took.
+    /// Latencies of writes.
     pub writes: VolumeHistogram,
 }
 
-/// Reads the page; `None` where it is another one.
+/// Parses the page; `None` where it has another format.
 pub fn limits(log: &[u8]) -> Option<VolumeLimits> {
     if log.len() < LOG_BYTES || little(log, 0, 4)? != MAGIC {
         return None;

@@ -1,4 +1,4 @@
-//! Replies of our own making in the published layouts, and what they say.
+//! Handmade replies in the published layouts, and their contents.
 
 use diskwright_health::{DriveAccess, DriveHealth, ata, nvme, reach, scsi, volume};
 
@@ -117,7 +117,7 @@ fn attributes_of_ata_and_their_thresholds() {
     ];
     let mut health = DriveHealth::default();
     ata::smart(&attributes(&list), &thresholds(&[(5, 36), (9, 90)]), &mut health);
-    // 9 is below its threshold, but it foretells no failure
+    // 9 is below its threshold, but it does not predict failure
     assert_eq!(health.failing, Some(false));
     assert_eq!((health.reallocated, health.pending, health.link_errors), (Some(8), Some(2), Some(0x11)));
     // the temperature's extremes share its raw value

@@ -1,10 +1,9 @@
-//! How fast PCP archives and Performance Monitor's binary logs become frames,
-//! by processor time; beside it `pmdumplog`, which prints an archive (there is
-//! nothing else here that reads a .blg).
+//! Speed of reading PCP archives and Performance Monitor's binary logs to frames, by processor time; beside it that of
+//! `pmdumplog`, which prints an archive (no other program here reads a .blg).
 //!
 //!     cargo bench -p diskwright-logs --bench binary
 //!
-//! With `--tiny`, and when `cargo test` runs it, the numbers mean nothing.
+//! With `--tiny`, and when `cargo test` runs it, the numbers are meaningless.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -23,9 +22,9 @@ use diskwright_logs::{LogInput, LogOptions, LogPiece, read};
 use pcp_encoder::{Archive, COUNT, COUNTER, KBYTE, MSEC, START, U32, U64, Value, pmid};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Disks of the made-up machine.
+/// Disks of the simulated machine.
 const DISKS: u32 = 24;
-/// Metrics of each: names, and whether they are in place.
+/// Metrics of each disk: name, type and units.
 const METRICS: [(&str, u32, u32); 8] = [
     ("disk.dev.read", U64, COUNT),
     ("disk.dev.write", U64, COUNT),
@@ -65,7 +64,7 @@ fn main() {
     let _ = fs::remove_dir_all(&work);
 }
 
-/// An archive of 24 disks, a record a second.
+/// Makes an archive of 24 disks with a record per second.
 fn archive(version: u8, samples: u32) -> Archive {
     let mut archive = Archive::new(version, "bench", 1);
     let domain = pcp_encoder::DISKS;
@@ -88,7 +87,7 @@ fn archive(version: u8, samples: u32) -> Archive {
     archive
 }
 
-/// Processor time of this thread.
+/// Returns the processor time of this thread.
 fn clock() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)

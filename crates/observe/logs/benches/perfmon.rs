@@ -1,14 +1,12 @@
-//! How fast a Performance Monitor CSV becomes frames, and a log of ours, by
-//! processor time; beside it what a user would run instead on the same files,
-//! pinned to one thread (`peers.py`), in the same run.
+//! Speed of reading a Performance Monitor CSV to frames, and to a Diskwright log, by processor time; beside it that of
+//! other programs for the same files, pinned to one thread (`peers.py`), in the same run.
 //!
 //!     python3 -m venv V && V/bin/pip install duckdb pandas polars pyarrow
 //!     cargo bench -p diskwright-logs --bench perfmon -- --python V/bin/python3
 //!
-//! The files lie in memory (/dev/shm) unless `--dir` says otherwise. `--mb`
-//! sets their size, `--only NAME` takes one of them. `--stream GB` proves instead that memory stays constant:
-//! it sends that much through a pipe, and nothing of it lies on a disk. With
-//! `--tiny`, and when `cargo test` runs it, the numbers mean nothing.
+//! The files are in memory (/dev/shm) unless `--dir` says otherwise. `--mb` sets their size, `--only NAME` selects one
+//! of them. `--stream GB` shows instead that memory stays constant: it sends that much through a pipe, without a file.
+//! With `--tiny`, and when `cargo test` runs it, the numbers are meaningless.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -47,15 +45,14 @@ fn main() {
     let _ = fs::remove_dir_all(&work);
 }
 
-/// A file to be read: its name, columns and cells.
+/// Files to be read: name, columns and cells.
 const FILES: &[(&str, usize, Cell)] =
     &[("wide", 1105, mixed), ("narrow", 12, mixed), ("wide-noise", 1105, noisy), ("old-wide", 1105, twenty_digits)];
 
 type Cell = fn(&mut String, usize, usize, &mut Random, &mut f64);
 
-/// What a log of whole objects has: many counters at rest, whole numbers that
-/// drift, rates over a second that is never quite one, and processes that are
-/// not there (blanks).
+/// Writes a cell of a log of whole objects: many counters that do not change, integers that drift, rates over a second
+/// that is never exact, and processes that do not exist yet (blanks).
 fn mixed(out: &mut String, row: usize, column: usize, random: &mut Random, value: &mut f64) {
     let second = 1.0 + random.share() * 0.01;
     match column % 10 {
@@ -73,12 +70,12 @@ fn mixed(out: &mut String, row: usize, column: usize, random: &mut Random, value
     if *value < 0.0 || (row == 0 && column % 10 > 5) { out.push(' ') } else { out.push_str(&value.to_string()) }
 }
 
-/// Nothing but doubles of 15 to 17 digits.
+/// Writes doubles of 15 to 17 digits only.
 fn noisy(out: &mut String, _: usize, _: usize, random: &mut Random, _: &mut f64) {
     out.push_str(&(random.share() * 12345.678).to_string());
 }
 
-/// The mixture as Windows before 10 printed it: 20 digits, and exponents of three.
+/// Writes the mixture as Windows before 10 printed it: 20 digits, and exponents of three.
 fn twenty_digits(out: &mut String, row: usize, column: usize, random: &mut Random, value: &mut f64) {
     mixed(out, row, column, random, value);
     if column % 10 > 5 && row > 0 {
@@ -88,7 +85,7 @@ fn twenty_digits(out: &mut String, row: usize, column: usize, random: &mut Rando
     }
 }
 
-/// A congruential generator: the same cells on every machine.
+/// A congruential generator, which gives the same cells on every machine.
 struct Random(u64);
 
 impl Random {
@@ -98,7 +95,7 @@ impl Random {
     }
 }
 
-/// What people log who choose a dozen counters.
+/// Counters of a typical log of a dozen counters.
 const NARROW: &[&str] = &[
     r"Processor(_Total)\% Privileged Time",
     r"Processor(_Total)\% Interrupt Time",
@@ -130,7 +127,7 @@ fn header(columns: usize) -> String {
     text + "\r\n"
 }
 
-/// Rows from a number on, about so many bytes.
+/// Makes rows from number `from` on, about `bytes` long.
 fn rows(columns: usize, cell: Cell, values: &mut [f64], random: &mut Random, from: usize, bytes: usize) -> String {
     let mut out = String::with_capacity(bytes + (32 << 10));
     let mut row = from;
@@ -147,7 +144,7 @@ fn rows(columns: usize, cell: Cell, values: &mut [f64], random: &mut Random, fro
     out
 }
 
-/// The moment of a row: a second each, from the first of March 2026 on.
+/// Formats the time of a row: one per second from the first of March 2026 on.
 fn time(row: usize) -> String {
     let (day, second) = (row / 86_400, row % 86_400);
     let (month, day) = (3 + day / 28, 1 + day % 28);
@@ -156,7 +153,7 @@ fn time(row: usize) -> String {
     format!("\"{month:02}/{day:02}/{year} {h:02}:{m:02}:{s:02}.{:03}\"", row * 7 % 20)
 }
 
-/// Processor time of this thread, the system's on its behalf included.
+/// Returns the processor time of this thread, including the system's on its behalf.
 fn processor_s() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
@@ -226,7 +223,7 @@ fn compare(work: &Path, megabytes: f64, times: u32, python: Option<&Path>, only:
     }
 }
 
-/// Sends so many GB through a pipe to this program again.
+/// Sends this many GB through a pipe to another process of this program.
 fn stream(gigabytes: f64, to_log: bool, dir: Option<&String>) {
     for &(name, columns, cell) in &FILES[..2] {
         let me = std::env::current_exe().expect("a path");
@@ -240,7 +237,7 @@ fn stream(gigabytes: f64, to_log: bool, dir: Option<&String>) {
         pipe.write_all(header(columns).as_bytes()).expect("it reads");
         let mut values = vec![0.0; columns];
         let body = rows(columns, cell, &mut values, &mut Random(1), 1, 32 << 20);
-        // every row in turn, with a time of its own
+        // the same rows again and again, each with its own time
         let mut sent = 0;
         let mut row = 0;
         while (sent as f64) < gigabytes * 1e9 {
@@ -260,16 +257,16 @@ fn stream(gigabytes: f64, to_log: bool, dir: Option<&String>) {
     }
 }
 
-/// Reads standard input, and says how much memory that took at most.
+/// Reads standard input, and prints the largest resident memory.
 fn from_pipe(work: &Path, keeps: bool) {
     let stdin = Path::new("-");
     let (summary, seconds) = if keeps { to_log(stdin, &work.join("log")) } else { to_frames(stdin) };
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let most = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap_or("unknown").trim();
+    let max_resident = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap_or("unknown").trim();
     let span = summary.range.map_or(0, |(from, to)| to - from);
     let hours = Duration::from_nanos(span.unsigned_abs()).as_secs() / 3600;
     println!(
-        "  {} ticks over {hours} h, {} values, {seconds:.1} s; most resident: {most}",
+        "  {} ticks over {hours} h, {} values, {seconds:.1} s; most resident: {max_resident}",
         summary.ticks, summary.values
     );
 }

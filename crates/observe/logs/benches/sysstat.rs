@@ -1,12 +1,11 @@
-//! How fast sysstat's logs are read, beside what a user would run instead.
+//! Speed of reading sysstat's logs, beside that of other programs for the same files.
 //!
 //!     cargo bench -p diskwright-logs --bench sysstat -- --mb 200
 //!
-//! It makes logs in the shapes of the tools: `sadf -j -- -A` of a server of 24
-//! disks and 16 processors, `sadf -j -- -d -u`, and the same as XML and as text
-//! of sar. `--python PATH` names an interpreter that has DuckDB and pandas;
-//! peers that are absent are left out by name. With `--tiny`, and when `cargo
-//! test` runs it, small files only show that it works.
+//! It makes logs in the shapes of the tools: `sadf -j -- -A` of a server of 24 disks and 16 processors, `sadf -j -- -d
+//! -u`, and the same as XML and as text of sar. `--python PATH` names an interpreter that has DuckDB and pandas;
+//! programs that are missing are named and left out. With `--tiny`, and when `cargo test` runs it, small files only
+//! show that it works.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -45,12 +44,12 @@ fn main() {
         if shape.has_peers && !tiny {
             peers::run(&path, python);
         }
-        // the next one needs the room
+        // the next file needs the space
         let _ = fs::remove_file(&path);
     }
 }
 
-/// Reads to frames, and to a log of ours.
+/// Measures reading to frames, and to a Diskwright log.
 fn ours(path: &Path, title: &str, rounds: usize) {
     let size = fs::metadata(path).map_or(0, |m| m.len()) as f64 * 1e-6;
     let (mut frames, mut log) = (f64::MAX, f64::MAX);
@@ -93,7 +92,7 @@ fn to_log(path: &Path) -> f64 {
     spent
 }
 
-/// Processor time of this thread, the system's on its behalf included.
+/// Returns the processor time of this thread, including the system's on its behalf.
 fn processor_s() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9

@@ -1,12 +1,10 @@
-//! How fast logs of dstat, nmon, collectl and atop are read, and CSV of
-//! dashboards, beside pandas where it reads them.
+//! Speed of reading logs of dstat, nmon, collectl and atop, and CSV of dashboards, beside pandas where it reads them.
 //!
 //!     cargo bench -p diskwright-logs --bench tools -- --mb 200 --python PATH
 //!
-//! It makes logs of a server of 24 disks and 16 processors in the shapes of the
-//! tools. `--python PATH` names an interpreter that has pandas; without one the
-//! peer is left out by name. With `--tiny`, and when `cargo test` runs it, small
-//! files only show that it works.
+//! It makes logs of a server of 24 disks and 16 processors in the shapes of the tools. `--python PATH` names an
+//! interpreter that has pandas; without one pandas is named and left out. With `--tiny`, and when `cargo test` runs it,
+//! small files only show that it works.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
 
@@ -21,7 +19,7 @@ use std::process::Command;
 use diskwright_logs::{LogInput, LogOptions, ReadSummary};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Reads a table as a user of pandas would, and prints processor seconds and KiB.
+/// Script that reads a table with pandas, and prints processor seconds and KiB.
 const PANDAS: &str = "
 import resource, sys, pandas
 pandas.read_csv(sys.argv[1], skiprows=int(sys.argv[2]), sep=sys.argv[3])
@@ -47,7 +45,7 @@ fn main() {
         if let (Some((lines, separator)), false) = (shape.table, tiny) {
             pandas(&path, lines, separator, python);
         }
-        // the next one needs the room
+        // the next file needs the space
         let _ = fs::remove_file(&path);
     }
 }
@@ -87,7 +85,7 @@ fn pandas(path: &Path, lines: u32, separator: &str, python: &str) {
     }
 }
 
-/// Processor time of this thread, the system's on its behalf included.
+/// Returns the processor time of this thread, including the system's on its behalf.
 fn processor_s() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9

@@ -1,4 +1,4 @@
-//! From a reader's ticks to frames in order of time, with everything counted.
+//! Collects a reader's ticks into frames in order of time, and counts all of them.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,14 +13,14 @@ use crate::skips::{Skip, Skips};
 use crate::time_basis::TimeBasis;
 use crate::{LogPiece, PieceSink};
 
-/// Cells in a frame, about.
+/// Largest frame, in cells; a frame holds at least one tick, however many series that has.
 const MOST_CELLS: usize = 1 << 18;
-/// Ticks in a frame at most.
+/// Largest frame, in ticks.
 const MOST_TICKS: usize = 1024;
-/// A tick that comes this many times later than usual has a gap before it.
+/// A tick that comes later than this many usual intervals has a gap before it.
 const GAP: u64 = 5;
 
-/// What was read of a log.
+/// Summary of a log that was read.
 #[derive(Clone, Debug, Default)]
 pub struct ReadSummary {
     /// Id of the format.
@@ -31,23 +31,23 @@ pub struct ReadSummary {
     pub series: u64,
     /// Series whose counter the catalogue does not know; they are kept as `foreign.…`.
     pub foreign: u64,
-    /// Ticks.
+    /// Ticks that were read.
     pub ticks: u64,
     /// Cells that hold a value.
     pub values: u64,
     /// Cells that are gaps.
     pub gaps: u64,
-    /// What was left out.
+    /// Parts of the log that were left out.
     pub skipped: Vec<Skip>,
-    /// Moment of the first and of the last tick, nanoseconds since 1970 UTC.
+    /// Times of the first and of the last tick, nanoseconds since 1970 UTC.
     pub range: Option<(i64, i64)>,
-    /// Where its times come from.
+    /// Basis of its times, the least certain of all its parts.
     pub times: TimeBasis,
-    /// Its local time less UTC, seconds, where the log names a zone of its own.
+    /// Its local time less UTC, seconds, where the log names a zone.
     pub offset_s: Option<i32>,
 }
 
-/// Takes a reader's ticks, and hands frames on.
+/// Receives a reader's ticks, and passes frames to the sink.
 pub struct FrameBatch<'a> {
     sink: &'a mut PieceSink<'a>,
     frame: Frame,
@@ -57,9 +57,9 @@ pub struct FrameBatch<'a> {
     summary: ReadSummary,
     skips: Skips,
     limits: ValueLimits,
-    /// A row of which something was left out.
+    /// Scratch row: a copy without the cells that were left out.
     cleared: Vec<f64>,
-    /// The machine where the log itself does not name it.
+    /// Name of the machine, used where the log itself does not give it.
     machine: String,
     has_topology: bool,
     /// The usual time between two ticks, nanoseconds; 0 while unknown.
@@ -91,23 +91,23 @@ impl<'a> FrameBatch<'a> {
         }
     }
 
-    /// True when nobody wants more; a reader may end then, without an error.
+    /// Returns true once the sink wants no more; a reader may end then, without an error.
     pub fn is_stopped(&self) -> bool {
         self.stopped
     }
 
-    /// True once a tick was taken.
+    /// Returns true once a tick was accepted.
     pub fn has_ticks(&self) -> bool {
         self.summary.range.is_some()
     }
 
-    /// What the machine is called where the log itself does not say it.
+    /// Sets the machine's name for a log that does not give it itself.
     pub(crate) fn name_machine(&mut self, host: String) {
         self.machine = host;
     }
 
-    /// The machine's name and what is known of its devices; a topology note.
-    /// To be said before the first tick.
+    /// Emits the machine's name and what is known of its devices as a topology note. It must come before the first
+    /// tick.
     pub fn topology(&mut self, time_ns: i64, topology: &Topology) {
         self.has_topology = true;
         let mut topology = Cow::Borrowed(topology);
@@ -120,44 +120,42 @@ impl<'a> FrameBatch<'a> {
         }
     }
 
-    /// Where times of the log come from; the least sure counts for all.
+    /// Notes where times of the log come from; the least certain source counts for all of it.
     pub fn times_are(&mut self, basis: TimeBasis) {
         self.summary.times = self.summary.times.max(basis);
     }
 
-    /// The log names its zone: local time is so many seconds ahead of UTC.
+    /// Sets the log's own zone: local time is this many seconds ahead of UTC.
     pub fn zone_is(&mut self, offset_s: i64) {
         self.summary.offset_s = i32::try_from(offset_s).ok();
     }
 
-    /// Something that was left out: where (line, byte, name), and why. The
-    /// same reason again is only counted, so a reason should not hold numbers.
+    /// Counts something that was left out: `context` is its place (line, byte, name), `because` the reason. A reason
+    /// that comes again is only counted, so it should not hold numbers.
     pub fn skip(&mut self, context: impl Into<String>, because: impl Into<String>) {
         self.skips.add(context, because);
     }
 
-    /// Lines or columns of a machine that is not the one being read.
+    /// Counts lines or columns of a machine that is not the one being read.
     pub fn skip_host(&mut self, context: impl Into<String>, host: &str) {
         self.skips.add_host(context, host);
     }
 
-    /// What was counted elsewhere.
+    /// Adds what was counted elsewhere.
     pub fn skip_all(&mut self, skips: Skips) {
         self.skips.add_all(skips);
     }
 
-    /// A note, after the ticks that were handed over before it.
+    /// Emits a note, after the ticks that were handed over before it.
     pub fn note(&mut self, note: Note) {
         self.begin(note.time_ns);
         self.hand_over();
         self.send(LogPiece::Note(note));
     }
 
-    /// A tick. `row` has a cell a series of `schema`, `NaN` for a gap;
-    /// `elapsed_ns` is the time that it covers, where the log says so (0: not
-    /// known, what the first sample of a log is), else the time since the tick
-    /// before. A tick that does not come after the one before is left out and
-    /// counted.
+    /// Adds a tick. `row` has a cell for each series of `schema`, `NaN` for a gap; `elapsed_ns` is the time that it
+    /// covers, where the log says so (0: not known, as for the first sample of a log), else the time since the tick
+    /// before. A tick that does not come after the one before is left out and counted.
     pub fn tick(&mut self, schema: &Arc<Schema>, time_ns: i64, elapsed_ns: Option<u64>, row: &[f64]) {
         let Some(tick) = self.place(time_ns, elapsed_ns) else { return };
         self.adopt(schema);
@@ -176,7 +174,7 @@ impl<'a> FrameBatch<'a> {
         }
     }
 
-    /// Takes a row of which something cannot be.
+    /// Adds a row without its impossible values.
     #[cold]
     fn push_cleared(&mut self, tick: Tick, row: &[f64]) {
         let mut cleared = std::mem::take(&mut self.cleared);
@@ -188,8 +186,8 @@ impl<'a> FrameBatch<'a> {
         self.cleared = cleared;
     }
 
-    /// Many ticks at once, for a reader that fills columns itself: the frame's
-    /// ticks must be in order and come after all before.
+    /// Adds many ticks at once, for a reader that fills columns itself: the frame's ticks must be in order and come
+    /// after all before.
     pub fn frame(&mut self, frame: &Frame) {
         let (Some(first), Some(last)) = (frame.ticks().first(), frame.ticks().last()) else { return };
         debug_assert!(frame.ticks().is_sorted_by(|one, next| one.time_ns < next.time_ns), "ticks are in order");
@@ -210,8 +208,8 @@ impl<'a> FrameBatch<'a> {
         self.send(LogPiece::Frame(frame));
     }
 
-    /// Settles time for a tick: its length, gaps before it, order. `None`
-    /// where it must be left out. For readers that call [`FrameBatch::frame`].
+    /// Resolves a tick's time and length, and notes a gap before it. Returns `None` where it must be left out because
+    /// time does not advance. For readers that call [`FrameBatch::frame`].
     pub fn place(&mut self, time_ns: i64, elapsed_ns: Option<u64>) -> Option<Tick> {
         let Some((from, before)) = self.summary.range else {
             self.begin(time_ns);
@@ -228,7 +226,7 @@ impl<'a> FrameBatch<'a> {
             return None;
         }
         let since = since.unsigned_abs();
-        // twice much the same is no gap any more, but a slower recorder
+        // a second interval of about the same length is no gap, but a recorder that became slower
         let slower = self.gap_ns > 0 && since <= self.gap_ns.saturating_mul(2) && since >= self.gap_ns / 2;
         let is_gap = self.usual_ns > 0 && since > self.usual_ns.saturating_mul(GAP) && !slower;
         self.gap_ns = if is_gap { since } else { 0 };
@@ -241,15 +239,15 @@ impl<'a> FrameBatch<'a> {
             self.usual_ns = if self.usual_ns == 0 { since } else { self.usual_ns.min(since).max(self.usual_ns / 2) };
         }
         self.summary.range = Some((from, time_ns));
-        // what a value says of the time of a gap is not known
+        // how much of a gap the next values cover is not known
         let elapsed_ns = elapsed_ns.unwrap_or(if is_gap { 0 } else { since });
         Some(Tick { time_ns, elapsed_ns })
     }
 
-    /// Hands the last frame on and tells what was read. `file` is for the error.
+    /// Passes on the last frame and returns the summary. `file` is for the error.
     ///
     /// # Errors
-    /// When there was no tick at all, though nobody stopped the reading.
+    /// When there was no tick at all, though the sink did not stop the reading.
     pub fn finish(mut self, file: &str) -> Result<ReadSummary, LogError> {
         self.hand_over();
         self.summary.skipped = self.skips.finish();
@@ -336,7 +334,7 @@ mod tests {
         Arc::new(Schema::new(vec![Series { counter: counter.into(), instance: "sda".into(), scale: 1.0 }]))
     }
 
-    /// What the sink got, in short, and the summary.
+    /// Returns a short form of what the sink received, and the summary.
     fn run(feed: impl FnOnce(&mut FrameBatch<'_>)) -> (Vec<String>, Result<ReadSummary, LogError>) {
         let mut got = Vec::new();
         let mut sink = |piece: LogPiece<'_>| {

@@ -1,5 +1,5 @@
-//! Bounds of what is read: a packed file that unpacks without end, a hole of a terabyte,
-//! a copy that fills the folder for temporary files.
+//! Limits on input: a packed file that unpacks without end, a hole of a terabyte, a copy that fills the folder for
+//! temporary files.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -10,15 +10,15 @@ use diskwright_base::units::{display, parse_size};
 use diskwright_hostfiles::holes;
 use diskwright_hostfiles::room::DiskSpace;
 
-/// A packed file may unpack to so much, whatever it packs …
+/// Bytes that a packed file may unpack to, whatever its size.
 const ALWAYS: u64 = 256 << 20;
-/// … and to so many times its size: idle logs pack to a hundredth, zeros to a thousandth.
+/// Largest ratio of unpacked to packed bytes beyond that: idle logs pack to a hundredth, zeros to a thousandth.
 const RATIO: u64 = 500;
-/// A log has no hole of this size, unless it was damaged.
+/// Smallest hole that counts as damage; a sound log has none of this size.
 const HOLE: u64 = 16 << 20;
-/// Variable of the environment with the largest copy of an unpacked log.
+/// Environment variable that sets the largest copy of an unpacked log.
 const LIMIT: &str = "DISKWRIGHT_SPOOL_LIMIT";
-/// The largest copy where the environment says nothing.
+/// Largest copy where the environment variable is not set.
 const USUAL_LIMIT: u64 = 4 << 30;
 
 fn bytes(count: u64) -> String {
@@ -29,11 +29,12 @@ fn invalid(because: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, because)
 }
 
-/// A packed stream that is no bomb.
+/// A packed stream that fails once it unpacks to more than any log does.
 pub(crate) struct BoundedUnpacker<R> {
     pub inner: R,
-    /// Bytes of the packed file that were taken.
+    /// Bytes of the packed file that were read.
     pub taken: Arc<AtomicU64>,
+    /// Bytes that were unpacked.
     pub given: u64,
 }
 
@@ -52,7 +53,7 @@ impl<R: Read> Read for BoundedUnpacker<R> {
     }
 }
 
-/// A file up to its first large hole, where reading ends with an error.
+/// Returns the file as a stream up to its first large hole, where reading ends with an error.
 pub(crate) fn without_holes(file: File) -> Box<dyn Read> {
     match hole(&file) {
         None => Box::new(file),
@@ -60,7 +61,7 @@ pub(crate) fn without_holes(file: File) -> Box<dyn Read> {
     }
 }
 
-/// Where the first large hole begins, and what is said of it.
+/// Finds the first large hole: its first byte, and the reason to report.
 pub(crate) fn hole(file: &File) -> Option<(u64, String)> {
     let hole = holes::first(file, HOLE)?;
     let (from, long) = (hole.start, bytes(hole.end - hole.start));
@@ -75,7 +76,7 @@ impl Read for FileHole {
     }
 }
 
-/// The largest copy of unpacked logs, bytes: `DISKWRIGHT_SPOOL_LIMIT`, or 4 GiB.
+/// Returns the largest copy of unpacked logs, bytes: `DISKWRIGHT_SPOOL_LIMIT`, or 4 GiB.
 ///
 /// # Errors
 /// When the variable holds no size.
@@ -86,15 +87,19 @@ pub fn spool_limit() -> io::Result<u64> {
     }
 }
 
-/// Copies a stream into a file that has no name, and so goes away whatever happens.
+/// Copies a stream into a temporary file without a name, which is removed whatever happens.
 pub(crate) fn copied(from: &mut dyn Read) -> io::Result<File> {
     copied_within(from, spool_limit()?, |copy: &File| DiskSpace::of(copy))
 }
 
-fn copied_within(from: &mut dyn Read, limit: u64, room: impl Fn(&File) -> io::Result<DiskSpace>) -> io::Result<File> {
-    /// Bytes between two looks at what is left.
+fn copied_within(
+    from: &mut dyn Read,
+    limit: u64,
+    free_space: impl Fn(&File) -> io::Result<DiskSpace>,
+) -> io::Result<File> {
+    /// Bytes copied between two checks of the free space.
     const STEP: u64 = 16 << 20;
-    /// A small file is read on a full filesystem too.
+    /// A file up to this size is copied even where the filesystem is full.
     const SMALL: u64 = 1 << 20;
     let mut copy = tempfile::tempfile()?;
     let (mut done, mut step) = (0, SMALL);
@@ -103,25 +108,25 @@ fn copied_within(from: &mut dyn Read, limit: u64, room: impl Fn(&File) -> io::Re
         let more = io::copy(&mut from.take(wanted), &mut copy)?;
         done += more;
         if done > limit {
-            let most = bytes(limit);
-            return Err(invalid(format!("it unpacks to more than {most}; {LIMIT}=SIZE allows more")));
+            let limit_text = bytes(limit);
+            return Err(invalid(format!("it unpacks to more than {limit_text}; {LIMIT}=SIZE allows more")));
         }
         if more < wanted {
             copy.flush()?;
             copy.rewind()?;
             return Ok(copy);
         }
-        let room = room(&copy)?;
-        if room.is_used_up() {
-            return Err(full(&room, done));
+        let free_space = free_space(&copy)?;
+        if free_space.is_used_up() {
+            return Err(full(&free_space, done));
         }
-        step = STEP.min((room.free - room.reserve).max(SMALL / 16));
+        step = STEP.min((free_space.free - free_space.reserve).max(SMALL / 16));
     }
 }
 
-/// Said where the reserve of the folder for temporary files is used up.
-fn full(room: &DiskSpace, done: u64) -> io::Error {
-    let (folder, free, reserve) = (std::env::temp_dir(), bytes(room.free), bytes(room.reserve));
+/// Builds the error for a folder of temporary files whose reserve is used up.
+fn full(disk_space: &DiskSpace, done: u64) -> io::Error {
+    let (folder, free, reserve) = (std::env::temp_dir(), bytes(disk_space.free), bytes(disk_space.reserve));
     let because = format!(
         "its unpacked copy ({} so far) leaves {free} in {}; {reserve} must stay free: set TMPDIR to another folder",
         bytes(done),
@@ -148,19 +153,22 @@ mod tests {
         assert!(error.contains("TMPDIR"), "{error}");
         // a filesystem of 32 MiB: no step takes of the reserve
         let small = |copy: &File| Ok(DiskSpace { free: (32 << 20) - copy.metadata()?.len(), reserve: 3 << 20 });
-        let least = std::cell::Cell::new(u64::MAX);
-        let watched = |copy: &File| small(copy).inspect(|room| least.set(least.get().min(room.free)));
+        let smallest = std::cell::Cell::new(u64::MAX);
+        let watched = |copy: &File| small(copy).inspect(|room| smallest.set(smallest.get().min(room.free)));
         let error = copied_within(&mut large(), 1 << 30, watched).unwrap_err().to_string();
-        assert!(error.contains("TMPDIR") && least.get() >= 2 << 20, "{} {error}", least.get());
+        assert!(error.contains("TMPDIR") && smallest.get() >= 2 << 20, "{} {error}", smallest.get());
     }
 
     #[test]
     fn a_stream_that_unpacks_without_end_is_cut() {
         let unpacked = |inner, taken| BoundedUnpacker { inner, taken: Arc::new(AtomicU64::new(taken)), given: 0 };
-        let most = ALWAYS + (1 << 20);
-        let error = io::copy(&mut unpacked(io::repeat(0).take(2 * most), 1000), &mut io::sink()).unwrap_err();
+        let max_bytes = ALWAYS + (1 << 20);
+        let error = io::copy(&mut unpacked(io::repeat(0).take(2 * max_bytes), 1000), &mut io::sink()).unwrap_err();
         assert!(error.to_string().contains("unpack to more than"), "{error}");
-        assert_eq!(io::copy(&mut unpacked(io::repeat(0).take(2 * most), most), &mut io::sink()).unwrap(), 2 * most);
+        assert_eq!(
+            io::copy(&mut unpacked(io::repeat(0).take(2 * max_bytes), max_bytes), &mut io::sink()).unwrap(),
+            2 * max_bytes
+        );
     }
 
     #[test]

@@ -1,22 +1,22 @@
-//! Lines of text as they were meant: without colours, codes for a terminal and a carriage
-//! return at the end; what is no UTF-8 is read as the code page of the West.
+//! Plain text of lines: without colours, terminal codes and a carriage return at the end; bytes that are not UTF-8 are
+//! read as windows-1252.
 
 use std::borrow::Cow;
 
-/// A line without what only a terminal needs.
+/// Returns a line without what only a terminal needs.
 pub(crate) fn bare(line: &[u8]) -> Cow<'_, str> {
     let line = decoded(line);
     let line = trimmed(line);
-    // each line of each log passes here: no branch a byte, so that many are looked at once
-    let of = |byte: u8| (byte < 0x20) & (byte != b'\t') | (byte == 0x7f);
-    let has_control = line.bytes().fold(false, |found, byte| found | of(byte));
+    // each line of each log passes here: without a branch per byte the loop is vectorized
+    let is_control = |byte: u8| (byte < 0x20) & (byte != b'\t') | (byte == 0x7f);
+    let has_control = line.bytes().fold(false, |found, byte| found | is_control(byte));
     if has_control || !line.is_ascii() && line.contains('\u{feff}') {
         return Cow::Owned(without_codes(&line));
     }
     line
 }
 
-/// Text of bytes; where they are no UTF-8, as windows-1252, which has a letter for almost each byte.
+/// Decodes bytes as UTF-8, else as windows-1252, which has a letter for almost each byte.
 pub(crate) fn decoded(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -24,13 +24,13 @@ pub(crate) fn decoded(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The lines of a text's beginning. The last one is left out where the text goes on behind it.
+/// Iterates over the lines at a text's beginning. The last one is left out where the text goes on behind it.
 pub(crate) fn lines(head: &[u8], is_cut: bool) -> impl Iterator<Item = Cow<'_, str>> {
-    let whole = match memchr::memrchr(b'\n', head) {
+    let complete = match memchr::memrchr(b'\n', head) {
         Some(end) if is_cut => &head[..=end],
         _ => head,
     };
-    whole.split(|b| *b == b'\n').map(bare)
+    complete.split(|b| *b == b'\n').map(bare)
 }
 
 fn trimmed(line: Cow<'_, str>) -> Cow<'_, str> {
@@ -40,14 +40,14 @@ fn trimmed(line: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// Takes codes for a terminal (colours, titles, character sets) and other controls out.
+/// Removes terminal codes (colours, titles, character sets) and other control characters.
 fn without_codes(line: &str) -> String {
     let mut clean = String::with_capacity(line.len());
     let mut letters = line.chars().peekable();
     while let Some(letter) = letters.next() {
         match letter {
             '\u{1b}' => code(&mut letters),
-            // what was typed and taken back
+            // a backspace deletes the character before it
             '\u{8}' => {
                 clean.pop();
             }
@@ -60,7 +60,7 @@ fn without_codes(line: &str) -> String {
     clean
 }
 
-/// Passes over the rest of a code behind its escape.
+/// Skips the rest of an escape sequence behind its escape.
 fn code(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match letters.next() {
         // CSI: parameters up to a letter or another final byte

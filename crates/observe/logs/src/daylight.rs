@@ -1,6 +1,6 @@
-//! Changes to and from summer time in logs whose local times go by one zone all along. An hour
-//! that fits is taken for such a change: else one sample would seem to cover an hour and more,
-//! or an hour of samples would seem to go backwards.
+//! Changes to and from summer time in logs whose local times use one offset throughout. A jump of an hour that fits is
+//! taken for such a change: otherwise one sample would seem to cover more than an hour, or an hour of samples would
+//! seem to go backwards.
 
 use diskwright_base::Note;
 
@@ -10,12 +10,11 @@ const SECOND_NS: i64 = 1_000_000_000;
 const MINUTE_NS: i64 = 60 * SECOND_NS;
 const HOUR_NS: i64 = 60 * MINUTE_NS;
 
-/// Said where the clocks changed.
+/// Text of the note where the clocks changed.
 pub(crate) const TOLD: &str = "the log's local time jumps by an hour where a sample was due; taken for a change to or \
                                from summer time";
 
-/// An hour's jump of the local clock, in the way that the change to and from
-/// summer time makes it.
+/// A jump of the local clock by an hour, as a change to or from summer time makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DaylightChange {
     /// Clocks were put back: what follows is an hour later than it says.
@@ -25,7 +24,7 @@ pub(crate) enum DaylightChange {
 }
 
 impl DaylightChange {
-    /// What is to be added to times from here on.
+    /// Returns what must be added to times from here on, nanoseconds.
     pub fn shift_ns(self) -> i64 {
         match self {
             DaylightChange::Back => HOUR_NS,
@@ -34,11 +33,9 @@ impl DaylightChange {
     }
 }
 
-/// True change of the clocks between two ticks `usual_ns` apart as a rule?
-/// Back, where the step back by an hour lands where the next sample was due.
-/// Forward, where it does so, too, and in the small hours of a Sunday: a
-/// machine that slept an hour looks much the same. `local_ns` is the later one
-/// as the log wrote it.
+/// Detects a change of the clocks between two ticks that are usually `usual_ns` apart. Back: the step back by an hour
+/// lands where the next sample was due. Forward: likewise, and only in the small hours of a Sunday, since a machine
+/// that slept for an hour looks much the same. `local_ns` is the later time as the log wrote it.
 pub(crate) fn change(before_ns: i64, now_ns: i64, local_ns: i64, usual_ns: u64) -> Option<DaylightChange> {
     let usual = i64::try_from(usual_ns).ok().filter(|ns| (1..HOUR_NS / 2).contains(ns))?;
     let is_due = |now: i64| now.saturating_sub(before_ns).saturating_sub(usual).saturating_abs() <= usual / 2;
@@ -55,27 +52,29 @@ pub(crate) fn change(before_ns: i64, now_ns: i64, local_ns: i64, usual_ns: u64) 
 /// Follows the local clock of a log from sample to sample.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct DaylightClock {
-    /// Hours that are added because the clocks changed.
+    /// Sum of the shifts because the clocks changed, nanoseconds.
     shift_ns: i64,
-    /// Local time less UTC as the log tells it, minutes.
+    /// Local time less UTC according to the log, minutes.
     zone: Option<i64>,
-    /// The latest sample.
+    /// Time of the latest sample.
     last_ns: Option<i64>,
-    /// The time between two samples; 0 while unknown.
+    /// Usual time between two samples; 0 while unknown.
     usual_ns: u64,
-    /// The time before the latest sample, where it was much longer than usual; else 0.
+    /// Time before the latest sample, where it was much longer than usual; else 0.
     long_ns: u64,
-    /// The clock was set back, or another log begins: times that catch up with the latest follow no sample of it.
+    /// Set where the clock was set back, or another log begins: times that catch up with the latest follow no sample of
+    /// it.
     is_astray: bool,
 }
 
 impl DaylightClock {
-    /// The moment of the next sample: `time_ns` is UTC by the log's one zone, `local_ns` what its clock showed.
+    /// Returns the time of the next sample, and notes a change of the clocks: `time_ns` is UTC by the log's one zone,
+    /// `local_ns` what its clock showed.
     pub fn place(&mut self, time_ns: i64, local_ns: i64, batch: &mut FrameBatch<'_>) -> i64 {
         self.place_covering(time_ns, local_ns, None, batch)
     }
 
-    /// The same for a sample which says itself how much time it covers, in nanoseconds.
+    /// Does the same for a sample that states how much time it covers, in nanoseconds.
     pub fn place_covering(
         &mut self,
         time_ns: i64,
@@ -90,17 +89,18 @@ impl DaylightClock {
         now
     }
 
-    /// The moment of the next sample, and whether the clocks changed since the one before, which is to be told.
+    /// Returns the time of the next sample, and whether the clocks changed since the one before, which the caller
+    /// should note.
     pub fn follow(&mut self, time_ns: i64, local_ns: i64) -> (i64, bool) {
         self.follow_covering(time_ns, local_ns, None)
     }
 
-    /// The same for a sample which says itself how much time it covers, in nanoseconds: where that is the time since
-    /// the latest, no hour is missing.
+    /// Does the same for a sample that states how much time it covers, in nanoseconds: where that is the time since the
+    /// latest, no hour is missing.
     pub fn follow_covering(&mut self, time_ns: i64, local_ns: i64, covered_ns: Option<u64>) -> (i64, bool) {
         let zone = local_ns.saturating_sub(time_ns).saturating_add(MINUTE_NS / 2).div_euclid(MINUTE_NS);
         if self.zone.replace(zone).is_some_and(|before| before != zone) {
-            // the log itself tells the zone that holds now
+            // the log itself gives the new offset
             self.shift_ns = 0;
         }
         let mut now = time_ns.saturating_add(self.shift_ns);
@@ -120,17 +120,17 @@ impl DaylightClock {
             }
             let since = u64::try_from(now.saturating_sub(last)).ok().filter(|since| *since > 0);
             since.into_iter().for_each(|since| self.learn(since));
-            // the same moment again is another row of it
+            // the same time again is another row of that sample
             self.is_astray = now < last || self.is_astray && now == last;
         }
         self.last_ns = self.last_ns.max(Some(now));
         (now, is_changed)
     }
 
-    /// What is usual between two samples, from the time between the latest two.
+    /// Learns the usual interval from the time between the latest two samples.
     fn learn(&mut self, since: u64) {
         let is_short = self.usual_ns == 0 || since < self.usual_ns.saturating_mul(4);
-        // twice much the same is no gap, but a slower recorder
+        // a second interval of about the same length is no gap, but a recorder that became slower
         if is_short || since.abs_diff(self.long_ns) <= since / 2 {
             (self.usual_ns, self.long_ns) = (since, 0);
         } else {
@@ -138,19 +138,20 @@ impl DaylightClock {
         }
     }
 
-    /// True where the next sample, at `time_ns` by the log's one zone, comes neither later nor soon after the latest.
+    /// Returns true where the next sample, at `time_ns` by the log's one zone, does not come after the latest, or comes
+    /// much later than usual.
     pub fn is_odd(&self, time_ns: i64) -> bool {
         let since = |last: i64| time_ns.saturating_add(self.shift_ns).saturating_sub(last);
         let is_late = |since: i64| since <= 0 || since.unsigned_abs() > self.usual_ns.saturating_mul(4);
         self.usual_ns > 0 && self.last_ns.is_some_and(|last| is_late(since(last)))
     }
 
-    /// What is added to times, seconds.
+    /// Returns what is added to times, seconds.
     pub fn shift_s(&self) -> i64 {
         self.shift_ns / SECOND_NS
     }
 
-    /// Samples that come are not those that follow the latest: a table begins once more.
+    /// Forgets the latest sample, because the samples that come do not follow it: a table begins again.
     pub fn forget(&mut self) {
         self.last_ns = None;
         self.is_astray = false;
@@ -169,14 +170,14 @@ mod tests {
 
     #[test]
     fn an_hour_that_fits_is_a_change_of_the_clocks() {
-        let told = |before: &str, now: &str| change(at(before), at(now), at(now), 15 * SECOND_NS as u64);
-        assert_eq!(told("2022-10-30T02:59:50Z", "2022-10-30T02:00:05Z"), Some(DaylightChange::Back));
-        assert_eq!(told("2022-03-27T01:59:50Z", "2022-03-27T03:00:05Z"), Some(DaylightChange::Forward));
+        let detect = |before: &str, now: &str| change(at(before), at(now), at(now), 15 * SECOND_NS as u64);
+        assert_eq!(detect("2022-10-30T02:59:50Z", "2022-10-30T02:00:05Z"), Some(DaylightChange::Back));
+        assert_eq!(detect("2022-03-27T01:59:50Z", "2022-03-27T03:00:05Z"), Some(DaylightChange::Forward));
         // a Tuesday, or at noon, or not in step: the machine stood still
-        assert_eq!(told("2022-03-29T01:59:50Z", "2022-03-29T03:00:05Z"), None);
-        assert_eq!(told("2022-03-27T11:59:50Z", "2022-03-27T13:00:05Z"), None);
-        assert_eq!(told("2022-03-27T01:59:50Z", "2022-03-27T03:04:05Z"), None);
-        assert_eq!(told("2022-10-30T02:59:50Z", "2022-10-30T02:20:05Z"), None);
+        assert_eq!(detect("2022-03-29T01:59:50Z", "2022-03-29T03:00:05Z"), None);
+        assert_eq!(detect("2022-03-27T11:59:50Z", "2022-03-27T13:00:05Z"), None);
+        assert_eq!(detect("2022-03-27T01:59:50Z", "2022-03-27T03:04:05Z"), None);
+        assert_eq!(detect("2022-10-30T02:59:50Z", "2022-10-30T02:20:05Z"), None);
         // the last moment that can be counted
         assert_eq!(change(i64::MAX, i64::MAX, i64::MAX, 15), None);
     }
@@ -190,29 +191,29 @@ mod tests {
     #[test]
     fn a_recorder_that_became_slower_has_another_distance() {
         let mut clock = DaylightClock::default();
-        let mut told = |time: &str| shows(&mut clock, time);
+        let mut shows_change = |time: &str| shows(&mut clock, time);
         for time in ["02:55:50", "02:56:00", "02:57:00", "02:58:00", "02:59:00"] {
-            assert!(!told(time), "{time}");
+            assert!(!shows_change(time), "{time}");
         }
-        assert!(told("02:00:00"));
-        // one gap makes none slower
+        assert!(shows_change("02:00:00"));
+        // a single gap does not make the recorder slower
         let mut clock = DaylightClock::default();
-        let mut told = |time: &str| shows(&mut clock, time);
+        let mut shows_change = |time: &str| shows(&mut clock, time);
         for time in ["02:55:50", "02:56:00", "02:59:00"] {
-            assert!(!told(time), "{time}");
+            assert!(!shows_change(time), "{time}");
         }
-        assert!(!told("02:02:00") && !told("02:03:00"));
+        assert!(!shows_change("02:02:00") && !shows_change("02:03:00"));
     }
 
-    /// An hour's step that nobody explains is another matter than three: the clock catches up row by row.
+    /// A step of an hour is a change of the clocks, one of three hours is not: the clock catches up row by row.
     #[test]
     fn a_clock_that_catches_up_after_it_was_set_back_has_not_changed() {
         let mut clock = DaylightClock::default();
-        let of = |minute: i64| at("2026-06-10T00:00:00Z") + minute * MINUTE_NS;
-        let mut follow = |minute: i64| clock.follow(of(minute), of(minute));
+        let minute_ns = |minute: i64| at("2026-06-10T00:00:00Z") + minute * MINUTE_NS;
+        let mut follow = |minute: i64| clock.follow(minute_ns(minute), minute_ns(minute));
         // to 05:00, then from 02:01 to 08:00
         for minute in (0..=300).chain(121..=480) {
-            assert_eq!(follow(minute), (of(minute), false), "{minute}");
+            assert_eq!(follow(minute), (minute_ns(minute), false), "{minute}");
         }
     }
 
@@ -235,13 +236,13 @@ mod tests {
     fn a_zone_that_the_log_tells_ends_what_was_added() {
         let (hour, step) = (HOUR_NS, 10 * MINUTE_NS);
         let mut clock = DaylightClock::default();
-        let mut told = |local: &str, zone: i64| clock.follow(at(local) - zone * hour, at(local));
-        let first = told("2026-10-25T02:40:00Z", 2).0;
-        assert_eq!(told("2026-10-25T02:50:00Z", 2), (first + step, false));
-        assert_eq!(told("2026-10-25T02:00:00Z", 2), (first + 2 * step, true));
-        assert_eq!(told("2026-10-25T02:10:00Z", 2), (first + 3 * step, false));
+        let mut follow = |local: &str, zone: i64| clock.follow(at(local) - zone * hour, at(local));
+        let first = follow("2026-10-25T02:40:00Z", 2).0;
+        assert_eq!(follow("2026-10-25T02:50:00Z", 2), (first + step, false));
+        assert_eq!(follow("2026-10-25T02:00:00Z", 2), (first + 2 * step, true));
+        assert_eq!(follow("2026-10-25T02:10:00Z", 2), (first + 3 * step, false));
         // at the top of a page of rows: it is winter
-        assert_eq!(told("2026-10-25T02:20:00Z", 1), (first + 4 * step, false));
-        assert_eq!(told("2026-10-25T05:40:00Z", 1), (first + 4 * hour, false));
+        assert_eq!(follow("2026-10-25T02:20:00Z", 1), (first + 4 * step, false));
+        assert_eq!(follow("2026-10-25T05:40:00Z", 1), (first + 4 * hour, false));
     }
 }

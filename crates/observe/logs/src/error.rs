@@ -1,19 +1,19 @@
-//! What can be wrong with a foreign log.
+//! Errors of reading foreign logs.
 
 use std::io;
 
-/// Why a log could not be read, or not to its end.
+/// Reason why a log could not be read, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The system refused.
+    /// The operating system returned an error.
     #[error("{file}: {source}")]
     Io {
         /// The file.
         file: String,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// No format is like it.
+    /// The file resembles no known format.
     #[error("{file}: not a log of a known format (known: diskwright, {known})")]
     Unknown {
         /// The file.
@@ -21,61 +21,61 @@ pub enum LogError {
         /// Ids of the formats.
         known: String,
     },
-    /// It is known what it is, and nothing here reads it.
+    /// The kind of file is known, but nothing here reads it.
     #[error("{file}: {what}, which is not read here; {instead}")]
     NotRead {
         /// The file.
         file: String,
-        /// What it is, with its version where it says that.
+        /// Kind of the file, with its version where the file gives it.
         what: String,
-        /// What reads it, or what to do.
+        /// Program that reads it, or what to do.
         instead: &'static str,
     },
-    /// It is of the format, and broken.
+    /// The file is of the format, and broken.
     #[error("{file}: {context}: {because}")]
     Broken {
         /// The file.
         file: String,
-        /// Where: `line 12, column 4`, `byte 8192`.
+        /// Place: `line 12, column 4`, `byte 8192`.
         context: String,
-        /// What is wrong there.
+        /// Description of the fault.
         because: String,
     },
-    /// The log does not say something that the user must.
+    /// The log lacks something that the user must give.
     #[error("{file}: {because}; use {option}")]
     Needs {
         /// The file.
         file: String,
-        /// What is not known.
+        /// Description of what is not known.
         because: String,
-        /// The option that tells it, with an example.
+        /// Option that supplies it, with an example.
         option: &'static str,
     },
-    /// A program that reads this format for us is missing or failed.
+    /// A program that this format is read with is missing or failed.
     #[error("{file}: {because}")]
     Tool {
         /// The file.
         file: String,
-        /// What is missing, and how to have it.
+        /// Description of what is missing, and how to get it.
         because: String,
     },
-    /// It holds no tick.
+    /// The log holds no tick.
     #[error("{file}: contains no samples ({because})")]
     Empty {
         /// The file.
         file: String,
-        /// What was found instead.
+        /// Description of what was found instead.
         because: String,
     },
 }
 
 impl LogError {
-    /// A refusal of the system.
+    /// Wraps an error of the operating system.
     pub fn io(file: &str, source: io::Error) -> LogError {
         LogError::Io { file: file.to_owned(), source }
     }
 
-    /// Something broken; `at` says where (`line 12, column 4`, `byte 8192`).
+    /// Returns the error for broken content; `context` is its place (`line 12, column 4`, `byte 8192`).
     pub fn broken(file: &str, context: impl Into<String>, because: impl Into<String>) -> LogError {
         LogError::Broken { file: file.to_owned(), context: context.into(), because: because.into() }
     }

@@ -1,6 +1,5 @@
-//! Output of several machines in one file: `pdsh`, `clush`, `docker compose` and others put
-//! the machine before each line; `ansible`, `salt`, `pssh` and `dshbak` put it above each part.
-//! The lines of one machine are what a reader gets.
+//! Output of several machines in one file: `pdsh`, `clush`, `docker compose` and others put the machine before each
+//! line; `ansible`, `salt`, `pssh` and `dshbak` put it above each part. A reader gets the lines of one machine only.
 
 use std::cell::RefCell;
 use std::io::{self, BufRead, BufReader, Read};
@@ -12,39 +11,39 @@ use crate::skips::Skips;
 use crate::{LogError, LogFormat, LogOptions};
 use diskwright_base::text::same_host;
 
-/// Lines of a head that must agree before a word at their beginning is taken for a machine.
+/// Smallest number of lines in a head that must agree before a word at their beginning counts as a machine.
 const FEWEST: usize = 4;
-/// The longest line; what is longer is cut into several.
+/// Longest line; a longer one is cut into several.
 const LONGEST: u64 = 8 << 20;
 
-/// Where the machine's name stands.
+/// Position of the machine's name.
 #[derive(Clone, Copy)]
 enum HostPlace {
-    /// Before each line, with this behind it.
+    /// Before each line, with this separator behind it.
     EachLine(&'static str),
-    /// On a line above each part.
+    /// On a line above each part; the function parses it from a line and the one before.
     Above(fn(&str, &str) -> Option<String>),
 }
 
-/// How machines are written before lines.
+/// Separators between a machine's name and its line.
 const SEPARATORS: [&str; 2] = [": ", " | "];
-/// How they are written above parts: from a line and the one before it.
+/// Parsers of headings above parts: each gets a line and the one before it.
 const ABOVE: [fn(&str, &str) -> Option<String>; 4] = [ansible, pssh, dshbak, salt];
 
-/// What was done to an input.
+/// Result of filtering an input for one machine.
 pub(crate) struct HostSplit {
-    /// The format of the machine's lines.
+    /// Format of the machine's lines.
     pub format: &'static LogFormat,
-    /// The options for its reader: the machine is chosen.
+    /// Options for its reader: the machine is chosen already.
     pub options: LogOptions,
-    /// Lines that are of other machines or of none; they are complete when the input is read.
+    /// Lines of other machines or of none; complete once the input is read.
     pub skips: Rc<RefCell<Skips>>,
 }
 
-/// Leaves one machine's lines of an input that has those of several, or one's with its name before each.
+/// Reduces an input to one machine's lines, where it holds those of several, or has the machine's name before each.
 ///
 /// # Errors
-/// When the system refuses.
+/// When the operating system returns an error.
 pub(crate) fn split(input: &mut LogInput, options: &LogOptions) -> Result<Option<HostSplit>, LogError> {
     let (format, place, host, is_of_several) = {
         let head = input.head();
@@ -71,7 +70,7 @@ pub(crate) fn split(input: &mut LogInput, options: &LogOptions) -> Result<Option
     Ok(Some(HostSplit { format, options: LogOptions { host, ..options.clone() }, skips }))
 }
 
-/// Where machines stand in a head, if they do.
+/// Detects where machines stand in a head, if they do.
 fn place(head: &InputHead<'_>) -> Option<HostPlace> {
     let lines: Vec<_> = head.lines().filter(|line| !line.trim().is_empty()).collect();
     let share = |separator: &str| lines.iter().filter(|line| before(line, separator).is_some()).count();
@@ -88,7 +87,7 @@ fn place(head: &InputHead<'_>) -> Option<HostPlace> {
     ABOVE.iter().find(is_above).map(|heading| HostPlace::Above(*heading))
 }
 
-/// The machines of a head in the order in which they come.
+/// Lists the machines of a head in order of appearance.
 fn hosts(head: &InputHead<'_>, place: HostPlace) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut last = String::new();
@@ -105,7 +104,7 @@ fn hosts(head: &InputHead<'_>, place: HostPlace) -> Vec<String> {
     found
 }
 
-/// A machine's name before a line, and the line.
+/// Splits a line into the machine's name before it, and the rest.
 fn before<'a>(line: &'a str, separator: &str) -> Option<(&'a str, &'a str)> {
     let line = line.trim_start();
     // a blank line loses the blank behind the sign
@@ -118,14 +117,14 @@ fn is_host(word: &str) -> bool {
     (1..=253).contains(&word.len()) && word.chars().all(is_part) && !word.starts_with(['-', '.'])
 }
 
-/// `db1 | CHANGED | rc=0 >>`
+/// Parses `db1 | CHANGED | rc=0 >>`.
 fn ansible(line: &str, _: &str) -> Option<String> {
     let (host, rest) = line.split_once(" | ")?;
     let is_state = ["CHANGED", "SUCCESS", "FAILED", "UNREACHABLE"].iter().any(|state| rest.starts_with(state));
     (is_state && is_host(host)).then(|| host.to_owned())
 }
 
-/// `[1] 13:20:09 [SUCCESS] db1`
+/// Parses `[1] 13:20:09 [SUCCESS] db1`.
 fn pssh(line: &str, _: &str) -> Option<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words[..] {
@@ -136,24 +135,24 @@ fn pssh(line: &str, _: &str) -> Option<String> {
     }
 }
 
-/// A name below a line of hyphens.
+/// Parses a name below a line of hyphens.
 fn dshbak(line: &str, last: &str) -> Option<String> {
     let is_ruled = last.len() >= 8 && last.bytes().all(|b| b == b'-');
     (is_ruled && is_host(line.trim())).then(|| line.trim().to_owned())
 }
 
-/// `db1:` on a line of its own; what it printed is set in below.
+/// Parses `db1:` on a line of its own; its output is indented below.
 fn salt(line: &str, _: &str) -> Option<String> {
     let host = line.strip_suffix(':')?;
     (is_host(host) && !matches!(host, "avg-cpu" | "Device" | "Average")).then(|| host.to_owned())
 }
 
-/// The lines of one machine.
+/// A stream of one machine's lines.
 struct HostFilter {
     from: BufReader<Box<dyn Read>>,
     place: HostPlace,
     host: String,
-    /// Whose part it is.
+    /// Machine of the current part.
     current: String,
     last: String,
     line: u64,
@@ -169,7 +168,7 @@ impl HostFilter {
         HostFilter { from, place, host, current, last, line: 0, given: Vec::new(), position: 0, skips: Rc::default() }
     }
 
-    /// The next line of the machine; false at the end.
+    /// Reads the next line of the machine; returns false at the end.
     fn next_line(&mut self) -> io::Result<bool> {
         let mut raw = Vec::new();
         loop {

@@ -1,5 +1,5 @@
-//! A file, or standard input, ready to be read: opened, unpacked where it is
-//! compressed, its beginning looked at.
+//! A file, or standard input, ready to be read: opened, unpacked where it is compressed, its beginning available for
+//! recognition.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -15,7 +15,7 @@ use crate::pcp::files;
 use crate::wide;
 use crate::xz::XzUnpacker;
 
-/// Bytes of the beginning that formats are recognised by.
+/// Largest beginning of an input that formats are recognised by, bytes.
 pub const HEAD: usize = 64 << 10;
 
 /// The beginning of an input.
@@ -27,13 +27,13 @@ pub struct InputHead<'a> {
 }
 
 impl InputHead<'_> {
-    /// Its lines as text, without codes of terminals.
+    /// Iterates over its lines as text, without terminal codes.
     pub fn lines(&self) -> impl Iterator<Item = Cow<'_, str>> {
         clean::lines(self.bytes, self.bytes.len() == HEAD)
     }
 }
 
-/// An input. It reads as a stream from its beginning, unpacked.
+/// An input, read as an unpacked stream from its beginning.
 pub struct LogInput {
     name: String,
     path: Option<PathBuf>,
@@ -44,15 +44,15 @@ pub struct LogInput {
     cut: Arc<CutState>,
 }
 
-/// What is known of the end of a packed file.
+/// State of a packed file's end.
 #[derive(Default)]
 struct CutState {
-    /// What precedes the damage is read as if the file ended there.
+    /// If set, the file ends before the damage without an error.
     is_tolerated: AtomicBool,
     because: Mutex<Option<String>>,
 }
 
-/// A packed stream whose error is kept: a log that was cut while it was copied is read up to there.
+/// A packed stream that keeps its error: a log that was cut while it was copied is read up to there.
 struct CutReader<R> {
     inner: R,
     state: Arc<CutState>,
@@ -78,7 +78,7 @@ impl<R: Read> Read for CutReader<R> {
     }
 }
 
-/// Counts what is taken from the file itself, for progress.
+/// Counts the bytes read from the file itself, for progress.
 struct CountingReader<R> {
     inner: R,
     taken: Arc<AtomicU64>,
@@ -98,12 +98,12 @@ impl LogInput {
     /// The base name of a PCP archive, which is no file, stands for its `.meta`.
     ///
     /// # Errors
-    /// When the system refuses, or a compressed file is broken at its beginning.
+    /// When the file cannot be opened, or a compressed file is broken at its beginning.
     pub fn open(path: &Path) -> Result<LogInput, LogError> {
         LogInput::open_as(path, &path.display().to_string())
     }
 
-    /// The same of a file that errors call otherwise: one that was unpacked from an archive.
+    /// Opens a file under another name for errors: one that was unpacked from an archive.
     ///
     /// # Errors
     /// As [`LogInput::open`].
@@ -126,7 +126,7 @@ impl LogInput {
         LogInput::of(name, Some(path.to_owned()), Box::new(raw), found.is_file().then_some(found.len()), taken)
     }
 
-    /// An input of bytes in memory, for tests and fuzzing. It has no path.
+    /// Makes an input of bytes in memory, for tests and fuzzing. It has no path.
     pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<LogInput, LogError> {
         let length = bytes.len() as u64;
         let taken = Arc::default();
@@ -146,7 +146,7 @@ impl LogInput {
         let mut stream = unpacked(raw, &taken, &cut).map_err(error)?;
         let head = match beginning(&mut stream, HEAD) {
             (head, Some(e)) if head.is_empty() => return Err(error(e)),
-            // whoever reads on comes upon the error again
+            // a reader that continues gets the error again
             (head, _) => head,
         };
         let stream: Box<dyn Read> = Box::new(Cursor::new(head.clone()).chain(stream));
@@ -157,7 +157,7 @@ impl LogInput {
         Ok(input)
     }
 
-    /// Puts something between the stream and its readers; the beginning is what comes out of it.
+    /// Inserts a filter between the stream and its readers; the beginning is then that of the filtered stream.
     pub(crate) fn turn(&mut self, filter: impl FnOnce(Box<dyn Read>) -> Box<dyn Read>) -> io::Result<()> {
         let mut turned = filter(std::mem::replace(&mut self.stream, Box::new(io::empty())));
         self.head = match beginning(&mut turned, HEAD) {
@@ -168,11 +168,11 @@ impl LogInput {
         Ok(())
     }
 
-    /// Several files (path and name) read as one, opened one after another, each behind the text that
-    /// `before` makes of it.
+    /// Opens several files (path and name) as one input, each opened only when the one before has ended, each behind
+    /// the text that `before` makes of it.
     ///
     /// # Errors
-    /// When the first cannot be read; what is wrong with a later one ends the reading there.
+    /// When the first cannot be read; an error in a later one ends the reading there.
     pub fn joined(
         files: Vec<(PathBuf, String)>,
         before: impl Fn(&LogInput) -> String + 'static,
@@ -186,22 +186,22 @@ impl LogInput {
         LogInput::of(name, None, Box::new(stream), bytes, Arc::default())
     }
 
-    /// From now on a packed file that is cut or damaged ends there; [`LogInput::cut`] tells it.
+    /// Makes a packed file that is cut or damaged end there without an error; [`LogInput::cut`] returns the reason.
     pub(crate) fn tolerate_cut(&self) {
         self.cut.is_tolerated.store(true, Ordering::Relaxed);
     }
 
-    /// Why a packed file ended before its end, once that was read.
+    /// Returns why a packed file ended early, once that point was read.
     pub(crate) fn cut(&self) -> Option<String> {
         self.cut.because.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What errors call it: the path as given, or `-`.
+    /// Name for errors: the path as given, or `-`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where it lies, for formats of several files; `None` for standard input.
+    /// Path of the file, for formats of several files; `None` for standard input.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
@@ -212,18 +212,17 @@ impl LogInput {
         InputHead { name, bytes: &self.head }
     }
 
-    /// Size of the file as it lies there (packed), bytes; `None` where it has none.
+    /// Size of the file on disk (packed), bytes; `None` where it has none.
     pub fn bytes(&self) -> Option<u64> {
         self.bytes
     }
 
-    /// How many bytes of the file were taken so far, packed; it counts on
-    /// while the input is read.
+    /// Counter of the bytes of the file that were read so far, packed; it advances while the input is read.
     pub fn taken(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.taken)
     }
 
-    /// An error at a place of this input.
+    /// Returns an error at a place of this input.
     pub fn broken(&self, context: impl Into<String>, because: impl Into<String>) -> LogError {
         LogError::broken(&self.name, context, because)
     }
@@ -235,7 +234,7 @@ impl Read for LogInput {
     }
 }
 
-/// Files that are opened when their turn comes, so that a thousand of them are not open at once.
+/// Files that are opened one after another, so that a thousand of them are not open at once.
 struct JoinedFiles<F> {
     left: std::vec::IntoIter<(PathBuf, String)>,
     current: Box<dyn Read>,
@@ -257,41 +256,41 @@ impl<F: Fn(&LogInput) -> String> Read for JoinedFiles<F> {
     }
 }
 
-/// Reads up to `most` bytes; less only at the end, or before an error.
-fn beginning(stream: &mut dyn Read, most: usize) -> (Vec<u8>, Option<io::Error>) {
+/// Reads up to `max_bytes` bytes; fewer only at the end, or before an error.
+fn beginning(stream: &mut dyn Read, max_bytes: usize) -> (Vec<u8>, Option<io::Error>) {
     let mut head = Vec::new();
-    let read = stream.take(most as u64).read_to_end(&mut head);
+    let read = stream.take(max_bytes as u64).read_to_end(&mut head);
     (head, read.err())
 }
 
-/// The stream behind gzip, bzip2, zstd or xz; itself where it is none of these.
+/// Returns the stream unpacked from gzip, bzip2, zstd or xz; unchanged where it is none of these.
 fn unpacked(mut raw: Box<dyn Read>, taken: &Arc<AtomicU64>, cut: &Arc<CutState>) -> io::Result<Box<dyn Read>> {
     let magic = match beginning(&mut raw, 6) {
         (_, Some(error)) => return Err(error),
         (magic, None) => magic,
     };
-    let whole = Cursor::new(magic.clone()).chain(raw);
+    let complete = Cursor::new(magic.clone()).chain(raw);
     let inner: Box<dyn Read> = match magic.as_slice() {
-        [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(whole)),
-        [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41] => Box::new(bzip2::read::MultiBzDecoder::new(whole)),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::stream::read::Decoder::new(whole)?),
-        [0xfd, b'7', b'z', b'X', b'Z', 0] => Box::new(XzUnpacker::new(whole)),
-        _ => return Ok(Box::new(whole)),
+        [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(complete)),
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41] => Box::new(bzip2::read::MultiBzDecoder::new(complete)),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::stream::read::Decoder::new(complete)?),
+        [0xfd, b'7', b'z', b'X', b'Z', 0] => Box::new(XzUnpacker::new(complete)),
+        _ => return Ok(Box::new(complete)),
     };
     let inner = CutReader { inner, state: Arc::clone(cut) };
     Ok(Box::new(BoundedUnpacker { inner, taken: Arc::clone(taken), given: 0 }))
 }
 
-/// True for the beginning of a tar archive: a header block whose checksum is right, the sum of its bytes
-/// with blanks in the checksum's place. Its files may be logs; it is none itself.
+/// Returns true for the beginning of a tar archive: a header block whose checksum is right, the sum of its bytes with
+/// blanks in the checksum's place. Its files may be logs; the archive itself is none.
 pub fn is_tar(head: &[u8]) -> bool {
     const SUM: std::ops::Range<usize> = 148..156;
     let Some(block) = head.get(..512) else { return false };
     let digits = block[SUM].split(|b| !b.is_ascii_digit()).find(|digits| !digits.is_empty());
-    let told = digits.and_then(|digits| u32::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+    let stored_sum = digits.and_then(|digits| u32::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
     let sum: u32 =
         block.iter().enumerate().map(|(index, b)| u32::from(if SUM.contains(&index) { b' ' } else { *b })).sum();
-    block[0] != 0 && told == Some(sum)
+    block[0] != 0 && stored_sum == Some(sum)
 }
 
 #[cfg(test)]
@@ -347,7 +346,7 @@ mod tests {
         assert!(!is_tar(&block));
     }
 
-    /// What precedes a cut is read; nobody takes it for the whole.
+    /// Reads what precedes a cut, and reports that the file is incomplete.
     #[test]
     fn a_cut_file_is_read_up_to_there() {
         let mut text = String::new();

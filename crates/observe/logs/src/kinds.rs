@@ -1,5 +1,5 @@
-//! Files that are known and not read, so that a refusal says what a file is and what would
-//! read it. All of it is data (`kinds.toml`).
+//! Kinds of files that are known but not read, so that the error can say what a file is and what reads it. All of it is
+//! data (`kinds.toml`).
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ struct KindsFile {
     kind: Vec<UnreadKind>,
 }
 
-/// A kind of file.
+/// A kind of file that is not read.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UnreadKind {
@@ -30,14 +30,16 @@ struct UnreadKind {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MagicBytes {
+    #[serde(rename = "at")]
     at: usize,
     bytes: String,
 }
 
-/// Where the release of the program stands.
+/// Position of the program's release in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct VersionPlace {
+    #[serde(rename = "at")]
     at: Option<usize>,
     line: Option<String>,
 }
@@ -47,7 +49,7 @@ fn kinds() -> &'static [UnreadKind] {
     BUILTIN.get_or_init(|| toml_reader::built_in::<KindsFile>("kinds.toml", include_str!("kinds.toml")).kind)
 }
 
-/// What a file is that no reader takes, and what to do with it.
+/// Identifies a file that no reader accepts; returns its kind, and what to do with it.
 pub(crate) fn of(head: &InputHead<'_>) -> Option<(String, &'static str)> {
     if head.bytes.is_empty() {
         return Some(("an empty file".to_owned(), "name a log"));
@@ -64,7 +66,7 @@ impl UnreadKind {
             let bytes = magic.value();
             head.bytes.get(magic.at..magic.at + bytes.len()).is_some_and(|found| *found == bytes[..])
         });
-        // a word that is a whole line, or the beginning of one
+        // `start` must match whole words: `top` does not match `topology`
         let is_start = |line: &str, start: &String| {
             line.strip_prefix(start.as_str()).is_some_and(|rest| {
                 rest.is_empty() || !start.ends_with(char::is_alphanumeric) || !rest.starts_with(char::is_alphanumeric)
@@ -78,8 +80,8 @@ impl UnreadKind {
 impl MagicBytes {
     fn value(&self) -> Vec<u8> {
         let digits = self.bytes.as_bytes();
-        let of = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        digits.chunks_exact(2).filter_map(of).collect()
+        let decode_pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        digits.chunks_exact(2).filter_map(decode_pair).collect()
     }
 }
 
@@ -87,7 +89,7 @@ impl VersionPlace {
     fn read(&self, head: &InputHead<'_>) -> Option<String> {
         if let Some(index) = self.at {
             let [minor, major] = *head.bytes.get(index..index + 2)?.first_chunk::<2>()?;
-            // the highest bit says that a version stands there
+            // the highest bit marks a version
             return (major & 0x80 != 0).then(|| format!("{}.{minor}", major & 0x7f));
         }
         let start = self.line.as_ref()?;

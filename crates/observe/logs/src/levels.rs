@@ -1,5 +1,4 @@
-//! A tick's row of counters by name, for readers of text whose values need no
-//! memory of the tick before.
+//! A tick's row of counters by name, for readers of text whose values do not depend on the tick before.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,10 +7,10 @@ use diskwright_base::{Schema, Series};
 
 use crate::batch::FrameBatch;
 
-/// Series of one log at most.
+/// Largest number of series of one log.
 const MOST_SERIES: usize = 200_000;
 
-/// The row of the tick that is read.
+/// The row of the tick that is being read.
 #[derive(Default)]
 pub(crate) struct LevelRow {
     by_name: HashMap<String, usize>,
@@ -22,12 +21,12 @@ pub(crate) struct LevelRow {
 }
 
 impl LevelRow {
-    /// Puts a value in the counter's unit; of two the first counts.
+    /// Sets a value in the counter's unit; of two values for one counter the first counts.
     pub(crate) fn put(&mut self, counter: &str, instance: &str, value: f64) {
         self.put_of("", counter, instance, value);
     }
 
-    /// The same of a counter in two parts (`physical_disk.` and `busy`).
+    /// Does the same for a counter whose name comes in two parts (`physical_disk.` and `busy`).
     pub(crate) fn put_of(&mut self, object: &str, counter: &str, instance: &str, value: f64) {
         self.key.clear();
         for part in [object, counter, "\0", instance] {
@@ -52,13 +51,13 @@ impl LevelRow {
         }
     }
 
-    /// The value of a counter in this row.
+    /// Returns the value of a counter in this row.
     pub(crate) fn value(&self, counter: &str, instance: &str) -> Option<f64> {
         let column = *self.by_name.get(&format!("{counter}\0{instance}"))?;
         Some(self.row[column]).filter(|value| !value.is_nan())
     }
 
-    /// Hands the row over as a tick, and clears it.
+    /// Adds the row to the batch as a tick, and clears it.
     pub(crate) fn emit(&mut self, batch: &mut FrameBatch<'_>, time_ns: i64, elapsed_ns: Option<u64>) {
         if self.schema.series.len() != self.series.len() {
             self.schema = Arc::new(Schema::new(self.series.clone()));

@@ -1,9 +1,8 @@
-//! Foreign logs: what other tools recorded, as frames and notes of ours.
+//! Readers of foreign logs: recordings of other tools become frames and notes of Diskwright.
 //!
-//! One folder a format; each gives a [`LogFormat`] (or several) that is named in
-//! [`FORMATS`]. A reader gets an [`LogInput`] that is unpacked already, and hands
-//! what it finds to a [`FrameBatch`], which makes frames of it, keeps time in order
-//! and counts. Nothing here writes.
+//! Each format has a folder, which defines one or more [`LogFormat`]s that are listed in [`FORMATS`]. A reader gets a
+//! [`LogInput`] that is unpacked already, and passes what it finds to a [`FrameBatch`], which makes frames of it, keeps
+//! time in order and counts. Nothing here writes.
 
 mod atop;
 mod batch;
@@ -58,19 +57,19 @@ pub use time_basis::TimeBasis;
 
 use watcher::WatcherFile;
 
-/// Takes the pieces; `Break` ends the reading early, without an error.
+/// Receives the pieces; `Break` ends the reading early, without an error.
 pub type PieceSink<'a> = dyn FnMut(LogPiece<'_>) -> ControlFlow<()> + 'a;
 
-/// What the user knows about a log and the log does not say.
+/// Facts that the user knows about a log and the log does not state.
 #[derive(Clone, Debug, Default)]
 pub struct LogOptions {
-    /// Local time of the log less UTC, seconds; wins over what the log says.
+    /// Local time of the log less UTC, seconds; overrides what the log says.
     pub utc_offset_s: Option<i32>,
-    /// Of a log of several machines, the one to read; case does not matter.
+    /// Machine to read of a log of several; case does not matter.
     pub host: Option<String>,
-    /// Time between two reports that bear no time of their own.
+    /// Time between two reports that carry no time of their own.
     pub interval: Option<Duration>,
-    /// What columns of a table are.
+    /// Meanings of a table's columns.
     pub columns: Vec<CsvColumn>,
 }
 
@@ -78,14 +77,14 @@ pub struct LogOptions {
 pub struct LogFormat {
     /// Short name, lower case with hyphens (`perfmon-text`); also the text of [`diskwright_base::Note::SOURCE`].
     pub id: &'static str,
-    /// What it is, for lists.
+    /// Title for lists.
     pub title: &'static str,
-    /// What is read of it, what is not, and how to record it.
+    /// Explanation for the user: the parts that are read, those that are not, and how to record it.
     pub explain: &'static str,
-    /// True when the beginning of a file is of this format. It looks at
-    /// content; a name only where content cannot tell.
+    /// Returns true when the beginning of a file is of this format. It checks content, and the name only where content
+    /// cannot tell.
     pub recognise: fn(&InputHead<'_>) -> bool,
-    /// Reads all of it. What was handed over before an error counts.
+    /// Reads all of it. Ticks that were handed over before an error count.
     pub read: fn(&mut LogInput, &LogOptions, &mut FrameBatch<'_>) -> Result<(), LogError>,
 }
 
@@ -99,7 +98,7 @@ pub const FORMATS: &[&LogFormat] = &[
     &sysstat::SADF_ROWS,
     &sysstat::IOSTAT_TEXT,
     &sysstat::VMSTAT,
-    // known by its first line, where some headings are the same as on Linux
+    // before SAR_TEXT, whose headings partly coincide; this one is recognised by its first line
     &unix::SAR,
     &sysstat::SAR_TEXT,
     &sysstat::IOSTAT_JSON,
@@ -114,7 +113,7 @@ pub const FORMATS: &[&LogFormat] = &[
     &atop::TEXT,
     &atop::RAW,
     &top::FORMAT,
-    // lines of files of /proc stand in what collectors write, too
+    // collectors' files contain lines of /proc too, so this comes after them
     &procfs::FORMAT,
     &table_csv::FORMAT,
 ];
@@ -123,13 +122,12 @@ pub const FORMATS: &[&LogFormat] = &[
 ///
 /// # Errors
 /// When the file cannot be read, is of no known format, or is broken in a way
-/// that leaves nothing to go on with; what came before has gone to the sink.
+/// that leaves nothing to go on with; the pieces before it have gone to the sink.
 pub fn read(input: &mut LogInput, options: &LogOptions, sink: &mut PieceSink<'_>) -> Result<ReadSummary, LogError> {
     read_as(None, input, options, sink, false)
 }
 
-/// The same, content with what can be had: an error behind the first tick
-/// becomes one of the things that were left out.
+/// Reads as much of a log as possible: an error behind the first tick becomes one of the skips.
 ///
 /// # Errors
 /// Those of [`read`] that leave no tick at all.
@@ -148,8 +146,8 @@ fn read_as(
         input.tolerate_cut();
     }
     let watcher = if format.is_none() { WatcherFile::of(&input.head()) } else { None };
-    let told = watcher.as_ref().map(|watcher| watcher.options(options));
-    let options = told.as_ref().unwrap_or(options);
+    let watcher_options = watcher.as_ref().map(|watcher| watcher.options(options));
+    let options = watcher_options.as_ref().unwrap_or(options);
     if let Some(watcher) = &watcher {
         if watcher.is_of_other(options) {
             let because = format!("it is of another machine, {}", watcher.host);
@@ -175,7 +173,7 @@ fn read_as(
     match read {
         Err(error) if is_salvage && batch.has_ticks() => batch.skip("the rest", error.to_string()),
         Err(error) => {
-            // hands on what is held, also before an error
+            // passes the buffered frame on, also before an error
             let _ = batch.finish(input.name());
             return Err(error);
         }
@@ -184,7 +182,7 @@ fn read_as(
     batch.finish(input.name())
 }
 
-/// The format of an input, from its beginning.
+/// Recognises the format of an input by its beginning.
 ///
 /// # Errors
 /// When no format is like it.
@@ -202,7 +200,7 @@ pub fn recognise(input: &LogInput) -> Result<&'static LogFormat, LogError> {
     })
 }
 
-/// The format of a file that begins so; `None` where it is of none, or an archive of files.
+/// Recognises the format of a file by its beginning; `None` where it is of none, or an archive of files.
 pub fn of_head(head: &InputHead<'_>) -> Option<&'static LogFormat> {
     if is_tar(head.bytes) {
         return None;
@@ -229,7 +227,7 @@ mod tests {
         nothing(input, options, batch)
     }
 
-    /// How many ticks arrived of a format whose reader ends in an error.
+    /// Returns how many ticks arrived of a format whose reader ends in an error.
     fn broken(
         read: fn(&mut LogInput, &LogOptions, &mut FrameBatch<'_>) -> Result<(), LogError>,
     ) -> (usize, Result<ReadSummary, LogError>) {

@@ -1,6 +1,5 @@
-//! Where a log probably begins and ends, by its first and last lines alone: judging needs the
-//! window beforehand, and a log of gigabytes is not read twice for it. It is a guess: whoever
-//! uses it compares it with the ticks that come.
+//! Guess of where a log begins and ends, from its first and last lines alone: judging needs the window beforehand, and
+//! a log of gigabytes is not read twice for it. The caller compares the guess with the ticks that come.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -9,12 +8,12 @@ use std::path::Path;
 
 use crate::{LogInput, LogOptions};
 
-/// Bytes of each end. The heading of a log of 10,000 columns takes as many.
+/// Bytes read at each end. The heading of a log of 10,000 columns takes as many.
 const END: u64 = 1 << 20;
 
-/// Moments of the first and the last tick of a large log, nanoseconds since 1970 UTC; `None` where
-/// it is packed or no text, where its last lines say nothing without those before, or where it is
-/// small enough to be read twice.
+/// Guesses the times of the first and the last tick of a large log, nanoseconds since 1970 UTC; `None` where it is
+/// packed or not text, where its last lines cannot be read without those before, or where it is small enough to be read
+/// twice.
 pub fn probable_range(path: &Path, name: &str, options: &LogOptions) -> Option<(i64, i64)> {
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
@@ -31,7 +30,7 @@ pub fn probable_range(path: &Path, name: &str, options: &LogOptions) -> Option<(
     crate::read(&mut input, options, &mut sink).ok()?.range
 }
 
-/// The bytes of an end; `None` where they are no text.
+/// Reads the bytes of one end; `None` where they are not text.
 fn part(file: &mut File, from: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(from)).ok()?;

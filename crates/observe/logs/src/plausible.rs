@@ -1,5 +1,5 @@
-//! Values that cannot be, whatever reader brought them: a kernel's underflow, a share above
-//! all, a row of zeros after a pause. They become gaps, counted with their reason.
+//! Limits of possible values, whichever reader brought them: a kernel's underflow, a share above all, a row of zeros
+//! after a pause. Impossible values become gaps, counted with their reason.
 //!
 //! Limits are far above what machines do, so that nothing true is lost: a disk's share of busy
 //! time may pass 100 % a little, a process may take many processors, guests' time may stand
@@ -13,25 +13,25 @@ use diskwright_base::{Catalogue, Counter, Frame, Schema};
 
 use crate::Skips;
 
-/// A 32-bit counter that ran backwards shows at least this much.
+/// Smallest value shown by a 32-bit counter that ran backwards.
 const UNDERFLOW: f64 = 2_147_483_648.0;
-/// No machine moves so many bytes a second.
+/// Largest rate in bytes per second; no machine exceeds it.
 const MOST_BYTES_PER_S: f64 = 2e12;
-/// A kernel that keeps so much free or in its cache has memory to give.
+/// Free and cached memory from which on available memory cannot be 0.
 const MEMORY_TO_GIVE: f64 = 256.0 * 1_048_576.0;
 const UNCOUNTED: &str = "available memory is 0 although memory is free or cached: the recorder did not count it";
 const BELOW: &str = "a negative value of a counter that cannot be negative";
 pub(crate) const ABOVE: &str =
     "an impossibly large value (a counter that went back, or a placeholder for an unknown value)";
 
-/// What is wrong with the shares of a processor's time.
+/// Fault in the shares of a processor's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ShareFault {
-    /// One of them cannot be.
+    /// One of them is out of range.
     Value,
     /// All are 0.
     Zero,
-    /// Their sum cannot be.
+    /// Their sum is out of range.
     Sum,
 }
 
@@ -45,21 +45,20 @@ impl ShareFault {
     }
 }
 
-/// The fault of shares of which none is larger than `most` and whose sum lies in `sum`; gaps are
-/// left out. How far the sum may be off is the reader's to say: it knows what its tool rounds
-/// and leaves out. Percentages that a tool printed side by side add up to 100 but for rounding
-/// ([`percent_fault`]); a tool that leaves a share out has no least sum (`tool/row.rs`); of columns
-/// that any reader brought, shares may stand beside each other and within each other
-/// ([`ValueLimits`]), so that only sums are refused which no rounding explains.
+/// Finds the fault of shares of which none may be larger than `max_share` and whose sum must lie in `sum`; gaps are
+/// left out. The reader decides how far the sum may be off: it knows what its tool rounds and leaves out. Percentages
+/// that a tool printed side by side add up to 100 but for rounding ([`percent_fault`]); a tool that leaves a share out
+/// has no smallest sum (`tool/tick_row.rs`); of columns that any reader brought, shares may stand beside each other and
+/// within each other ([`ValueLimits`]), so that only sums are refused which no rounding explains.
 pub(crate) fn share_fault(
     shares: impl Iterator<Item = f64>,
-    most: f64,
+    max_share: f64,
     sum: RangeInclusive<f64>,
 ) -> Option<ShareFault> {
     let (mut total, mut is_out) = (0.0, false);
     for share in shares.filter(|share| !share.is_nan()) {
         total += share;
-        is_out |= !(0.0..=most).contains(&share);
+        is_out |= !(0.0..=max_share).contains(&share);
     }
     match total {
         _ if is_out => Some(ShareFault::Value),
@@ -69,23 +68,23 @@ pub(crate) fn share_fault(
     }
 }
 
-/// The fault of printed percentages of a whole processor: they add up to 100, but for rounding.
+/// Finds the fault of printed percentages of a whole processor: they add up to 100, but for rounding.
 pub(crate) fn percent_fault(shares: &[f64]) -> Option<ShareFault> {
     let slack = 0.6 * shares.len() as f64;
     share_fault(shares.iter().copied(), 100.1, 100.0 - slack..=100.0 + slack)
 }
 
-/// Shares of one processor's time, or of all.
+/// Columns with the shares of one processor's time, or of all processors.
 #[derive(Debug, Default)]
 struct ProcessorShares {
     instance: String,
     idle: Option<usize>,
     user: Option<usize>,
     system: Option<usize>,
-    /// Part of `privileged`, where that is what a log tells of the kernel's time.
+    /// Part of `privileged`, where the log gives the kernel's time under that name.
     interrupts: Vec<usize>,
     others: Vec<usize>,
-    /// Beside the time of users in some tools, in it in others.
+    /// Beside the time of users in some tools, included in it in others.
     guests: Vec<usize>,
     has_steal: bool,
     has_interrupts: bool,
@@ -97,7 +96,7 @@ impl ProcessorShares {
         main.chain(self.others.iter().chain(&self.interrupts).chain(&self.guests).copied())
     }
 
-    /// True where they may be all of the time; false also for a row of zeros.
+    /// Returns true where the shares may add up to all of the time; false also for a row of zeros.
     fn add_up(&self, value: impl Fn(usize) -> f64) -> bool {
         let known = |column: Option<usize>| column.map(&value).filter(|v| !v.is_nan());
         let (Some(idle), Some(user), Some(system)) = (known(self.idle), known(self.user), known(self.system)) else {
@@ -106,20 +105,21 @@ impl ProcessorShares {
         let sum = |columns: &[usize]| columns.iter().map(|c| value(*c)).filter(|v| !v.is_nan()).sum::<f64>();
         let interrupts = if self.has_interrupts { sum(&self.interrupts) } else { 0.0 };
         let all = idle + user + system + interrupts + sum(&self.others);
-        // tools of before 2.6.11 do not tell what a hypervisor took
-        let least = if self.has_steal { 0.5 } else { 0.1 };
-        all + sum(&self.guests) >= least && all <= 1.5
+        // tools from before Linux 2.6.11 do not show the time that a hypervisor took
+        let min_sum = if self.has_steal { 0.5 } else { 0.1 };
+        all + sum(&self.guests) >= min_sum && all <= 1.5
     }
 }
 
-/// The limits of a schema's columns.
+/// Limits of a schema's columns.
 #[derive(Debug, Default)]
 pub struct ValueLimits {
     schema: Arc<Schema>,
-    /// The least and the largest cell of each column.
+    /// Smallest value of each column.
     least: Vec<f64>,
+    /// Largest value of each column.
     most: Vec<f64>,
-    /// Columns that hold what was added in a tick, and the most of a second.
+    /// Columns of running totals, each with the largest growth per second.
     added: Vec<(usize, f64)>,
     shares: Vec<ProcessorShares>,
     /// Columns of available, free and cached memory.
@@ -127,16 +127,16 @@ pub struct ValueLimits {
 }
 
 impl ValueLimits {
-    /// The limits of these columns.
+    /// Returns the limits of a schema's columns.
     pub fn of(schema: &Arc<Schema>) -> ValueLimits {
         let mut limits = ValueLimits { shares: shares(schema), schema: Arc::clone(schema), ..ValueLimits::default() };
         for (column, series) in schema.series.iter().enumerate() {
             let counter = Catalogue::builtin().get(&series.counter).filter(|_| series.scale > 0.0);
-            let most = counter.map_or(f64::INFINITY, |c| most_of(c, &series.instance) / series.scale);
+            let max = counter.map_or(f64::INFINITY, |c| most_of(c, &series.instance) / series.scale);
             let is_added = counter.is_some_and(|c| c.kind == CounterKind::Total);
-            limits.added.extend(is_added.then_some((column, most)));
+            limits.added.extend(is_added.then_some((column, max)));
             limits.least.push(if counter.is_some() { 0.0 } else { f64::NEG_INFINITY });
-            limits.most.push(if is_added { f64::INFINITY } else { most });
+            limits.most.push(if is_added { f64::INFINITY } else { max });
         }
         let column = |id: &str| schema.series.iter().position(|s| s.counter == id);
         let memory = ["memory.available_bytes", "memory.free_bytes", "memory.cached_bytes"].map(column);
@@ -146,31 +146,32 @@ impl ValueLimits {
         limits
     }
 
-    /// True where these are of the schema.
+    /// Returns true where these limits belong to the schema.
     pub fn are_of(&self, schema: &Arc<Schema>) -> bool {
         Arc::ptr_eq(&self.schema, schema)
     }
 
-    /// True where nothing of a row is left out.
+    /// Returns true where no cell of a row must be left out.
     pub fn hold(&self, row: &[f64], elapsed_ns: u64) -> bool {
         let seconds = seconds(elapsed_ns);
-        // no end before the last cell: so the processor compares several at once
+        // without an early exit the comparison is vectorized
         let cells = row.iter().zip(&self.least).zip(&self.most);
-        let is_out = cells.fold(false, |out, ((value, least), most)| out | (value < least) | (value > most));
+        let is_out = cells.fold(false, |out, ((value, min), max)| out | (value < min) | (value > max));
         !is_out
-            && !self.added.iter().any(|(column, most)| row[*column] > most * seconds)
+            && !self.added.iter().any(|(column, max)| row[*column] > max * seconds)
             && self.shares.iter().all(|shares| shares.add_up(|column| self.scaled(column, row[column])))
             && self.uncounted(|column| row[column]).is_none()
     }
 
-    /// The column of available memory, where it is 0 and cannot be: logs that were converted from older ones have it.
+    /// Finds the column of available memory where it is 0 and cannot be: logs that were converted from older ones have
+    /// it.
     fn uncounted(&self, value: impl Fn(usize) -> f64) -> Option<usize> {
         let [available, free, cached] = self.memory?;
-        let to_give = self.scaled(free, value(free)) + self.scaled(cached, value(cached));
-        (value(available) == 0.0 && value(free) > 0.0 && to_give > MEMORY_TO_GIVE).then_some(available)
+        let reclaimable = self.scaled(free, value(free)) + self.scaled(cached, value(cached));
+        (value(available) == 0.0 && value(free) > 0.0 && reclaimable > MEMORY_TO_GIVE).then_some(available)
     }
 
-    /// Makes gaps of what cannot be.
+    /// Replaces impossible values by gaps.
     pub fn clear(&self, row: &mut [f64], elapsed_ns: u64, skips: &mut Skips) {
         let seconds = seconds(elapsed_ns);
         let mut leave_out = |row: &mut [f64], column: usize| {
@@ -184,8 +185,8 @@ impl ValueLimits {
                 leave_out(row, column);
             }
         }
-        for (column, most) in &self.added {
-            if row[*column] > most * seconds {
+        for (column, max) in &self.added {
+            if row[*column] > max * seconds {
                 leave_out(row, *column);
             }
         }
@@ -202,16 +203,16 @@ impl ValueLimits {
         }
     }
 
-    /// The same for all ticks; `None` where nothing is left out.
+    /// Does the same for all ticks of a frame; `None` where nothing is left out.
     pub fn cleared(&self, frame: &Frame, skips: &mut Skips) -> Option<Frame> {
         let ticks = frame.ticks();
         let is_out = |column: usize| {
-            let (least, most) = (self.least[column], self.most[column]);
-            frame.column(column).iter().fold(false, |out, value| out | (*value < least) | (*value > most))
+            let (min, max) = (self.least[column], self.most[column]);
+            frame.column(column).iter().fold(false, |out, value| out | (*value < min) | (*value > max))
         };
-        let adds_too_much = |(column, most): &(usize, f64)| {
+        let adds_too_much = |(column, max): &(usize, f64)| {
             let mut cells = frame.column(*column).iter().zip(ticks);
-            cells.any(|(value, tick)| *value > most * seconds(tick.elapsed_ns))
+            cells.any(|(value, tick)| *value > max * seconds(tick.elapsed_ns))
         };
         let adds_up = |shares: &ProcessorShares| {
             let cell = |tick: usize| move |column: usize| self.scaled(column, frame.column(column)[tick]);
@@ -239,22 +240,22 @@ impl ValueLimits {
     }
 }
 
-/// What limits of a second are multiplied by: short ticks are short of exactness too.
+/// Returns the seconds that limits per second are multiplied by: at least 1, for short ticks are measured less exactly.
 fn seconds(elapsed_ns: u64) -> f64 {
     if elapsed_ns == 0 { f64::INFINITY } else { (elapsed_ns as f64 * 1e-9).max(1.0) }
 }
 
-/// The largest value of a counter, in its unit.
+/// Largest possible value of a counter, in its unit.
 pub(crate) fn most(id: &str) -> f64 {
     Catalogue::builtin().get(id).map_or(f64::INFINITY, |counter| most_of(counter, ""))
 }
 
-/// The largest value in the counter's unit; of what is added in a tick, that of a second.
+/// Largest possible value in the counter's unit; of a running total, its largest growth per second.
 fn most_of(counter: &Counter, instance: &str) -> f64 {
     let id = counter.id.as_str();
     let (object, name) = id.split_once('.').unwrap_or(("", id));
     let is_added = counter.kind == CounterKind::Total;
-    let of_one = object == "pressure" || (object == "processor" && instance != "_total" && !instance.is_empty());
+    let is_single = object == "pressure" || (object == "processor" && instance != "_total" && !instance.is_empty());
     match (counter.unit.as_str(), counter.kind) {
         ("fraction", CounterKind::BusyFraction) => match object {
             // rounding, and ticks of the clock that fall into the next row
@@ -265,7 +266,7 @@ fn most_of(counter: &Counter, instance: &str) -> f64 {
         },
         ("fraction", _) => 100.0,
         ("processors" | "requests", _) => 1e6,
-        ("s", _) if is_added && of_one => 10.0,
+        ("s", _) if is_added && is_single => 10.0,
         ("s", CounterKind::Total | CounterKind::AveragePerOperation) => 1e6,
         ("per_s" | "pages_per_s", _) => UNDERFLOW,
         ("count" | "pages", _) if is_added => UNDERFLOW,
@@ -277,7 +278,7 @@ fn most_of(counter: &Counter, instance: &str) -> f64 {
     }
 }
 
-/// The shares that a schema has, a processor each.
+/// Groups a schema's columns of processor shares by processor.
 fn shares(schema: &Schema) -> Vec<ProcessorShares> {
     let mut found: Vec<ProcessorShares> = Vec::new();
     let mut privileged: Vec<(usize, usize)> = Vec::new();
@@ -317,7 +318,7 @@ fn shares(schema: &Schema) -> Vec<ProcessorShares> {
     found
 }
 
-/// mpstat's and sar's `%guest` and `%gnice`, and vmstat's `gu`.
+/// Recognises mpstat's and sar's `%guest` and `%gnice`, and vmstat's `gu`.
 fn is_guest(counter: &str) -> bool {
     let known = ["foreign.cpu.", "foreign.vmstat."].iter().find_map(|report| counter.strip_prefix(report));
     known.is_some_and(|name| matches!(name.trim_start_matches('%'), "guest" | "gnice" | "guest_nice" | "gu"))
@@ -332,15 +333,15 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     fn schema(series: &[(&str, &str, f64)]) -> Arc<Schema> {
-        let of = |(counter, instance, scale): &(&str, &str, f64)| Series {
+        let to_series = |(counter, instance, scale): &(&str, &str, f64)| Series {
             counter: (*counter).into(),
             instance: (*instance).into(),
             scale: *scale,
         };
-        Arc::new(Schema::new(series.iter().map(of).collect()))
+        Arc::new(Schema::new(series.iter().map(to_series).collect()))
     }
 
-    /// What is left of a value over a tick, and why it went.
+    /// Returns what remains of a value over a tick, and the reasons of skips.
     fn left(series: (&str, &str, f64), value: f64, elapsed_ns: u64) -> (bool, Vec<String>) {
         let limits = ValueLimits::of(&schema(&[series]));
         let (mut row, mut skips) = ([value], Skips::default());
@@ -387,13 +388,13 @@ mod tests {
     #[test]
     fn shares_add_up_or_go_together() {
         let names = ["user", "nice", "system", "iowait", "steal", "irq", "softirq", "idle"];
-        let of = |names: &[&str]| -> Arc<Schema> {
+        let make_schema = |names: &[&str]| -> Arc<Schema> {
             let id = |n: &&str| if n.starts_with("foreign") { (*n).to_owned() } else { format!("processor.{n}") };
             let ids: Vec<String> = names.iter().map(id).collect();
             schema(&ids.iter().map(|id| (id.as_str(), "cpu1", 0.01)).collect::<Vec<_>>())
         };
         let holds = |names: &[&str], row: &[f64]| {
-            let limits = ValueLimits::of(&of(names));
+            let limits = ValueLimits::of(&make_schema(names));
             let (mut cells, mut skips) = (row.to_vec(), Skips::default());
             let held = limits.hold(row, S);
             limits.clear(&mut cells, S, &mut skips);
@@ -412,10 +413,10 @@ mod tests {
         // Windows: interrupts are part of the privileged time
         let nt = ["user", "privileged", "softirq", "idle"];
         assert!(holds(&nt, &[5.0, 90.0, 80.0, 5.0]));
-        // before steal was told, it was missing in the sum
+        // before steal was printed, the sum lacked it
         assert!(holds(&["user", "system", "idle"], &[20.0, 10.0, 5.0]));
         assert!(!holds(&["user", "system", "idle"], &[0.0, 0.0, 0.0]));
-        // and a selection of columns is no sum
+        // a selection of columns need not add up
         assert!(holds(&["user", "idle"], &[0.0, 0.0]) && holds(&["idle"], &[0.0]));
         assert!(holds(&names, &[f64::NAN; 8]));
     }

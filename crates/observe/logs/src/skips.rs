@@ -1,23 +1,23 @@
-//! What a reader left out, and why: the first few in full, the rest counted,
-//! so that a file of nothing but mistakes takes no memory.
+//! Record of what a reader left out, and why: the first reasons in full, the rest counted, so that a file of nothing
+//! but mistakes takes no memory.
 
 use std::collections::HashMap;
 
-/// Something that was left out.
+/// Something that was left out, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skip {
-    /// The first place: line, column, byte or name.
+    /// First place: line, column, byte or name.
     pub context: String,
-    /// Why.
+    /// Reason.
     pub because: String,
-    /// How often, this first time included.
+    /// Number of occurrences, the first included.
     pub times: u64,
 }
 
-/// Kinds of reasons that are told apart.
+/// Largest number of reasons that are distinguished.
 const MOST_REASONS: usize = 200;
 
-/// Collects what was left out, a line a reason.
+/// Collects what was left out, one entry per reason.
 #[derive(Clone, Debug, Default)]
 pub struct Skips {
     found: Vec<Skip>,
@@ -26,7 +26,7 @@ pub struct Skips {
 }
 
 impl Skips {
-    /// Notes one thing left out. The same reason again only counts.
+    /// Adds one thing that was left out. A reason that comes again is only counted.
     pub fn add(&mut self, context: impl Into<String>, because: impl Into<String>) {
         let because = because.into();
         if let Some(&index) = self.by_reason.get(&because) {
@@ -39,12 +39,12 @@ impl Skips {
         }
     }
 
-    /// What is of a machine that is not the one being read.
+    /// Adds something of a machine that is not the one being read.
     pub fn add_host(&mut self, context: impl Into<String>, host: &str) {
         self.add(context, format!("another machine; to read it use --host {host}"));
     }
 
-    /// All that another counted.
+    /// Merges all that another collected.
     pub fn add_all(&mut self, other: Skips) {
         for skipped in other.found {
             let (because, times) = (skipped.because.clone(), skipped.times - 1);
@@ -57,7 +57,7 @@ impl Skips {
         self.others += other.others;
     }
 
-    /// All of it, in order of first appearance.
+    /// Returns all of it, in order of first appearance.
     pub fn finish(mut self) -> Vec<Skip> {
         if self.others > 0 {
             let because = "other reasons, too many to list".to_owned();

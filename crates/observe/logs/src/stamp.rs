@@ -1,32 +1,33 @@
-//! Lines that bear nothing but a time, as people put them between the dumps of a
-//! loop: whatever `date` prints, seconds since 1970, a clock alone, or a line that a
-//! collector puts around either (`zzz ***Mon Apr 17 14:00:00 BST 2017`).
+//! Lines that hold only a time, as people put them between the dumps of a loop: the output of `date` in any form,
+//! seconds since 1970, a clock alone, or a line that a collector puts around either (`zzz ***Mon Apr 17 14:00:00 BST
+//! 2017`).
 
 use crate::sysstat::calendar;
 use crate::sysstat::clock::ZoneHint;
 use crate::sysstat::time::{self, NumericDateOrder};
 
-/// A time that a line bears.
+/// Time that a line holds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StampLine {
-    /// Seconds since 1970 as its clock shows them; of a day in 1970 where no date stands there.
+    /// Seconds since 1970 as its clock shows them; a time on 1970-01-01 where the line has no date.
     pub local_s: i64,
-    /// Nanoseconds of its second.
+    /// Fraction of the second, nanoseconds.
     pub ns: i64,
+    /// Zone that the line names.
     pub zone: ZoneHint,
-    /// No date stands beside the time of day.
+    /// Set where the line gives a time of day without a date.
     pub is_of_no_day: bool,
 }
 
-/// A longer line is no time.
+/// Longest line that can be a time.
 const LONGEST: usize = 200;
 
-/// The time of a line that bears nothing else; `None` for other lines.
+/// Parses a line that holds only a time; `None` for other lines.
 pub(crate) fn stamp(line: &str, order: NumericDateOrder) -> Option<StampLine> {
     if line.len() > LONGEST || !line.contains(char::is_numeric) {
         return None;
     }
-    // most lines of a log are rows of numbers
+    // rejects rows of numbers early: most lines of a log are such
     if line.is_ascii() && !line.contains(':') && line.split_ascii_whitespace().nth(3).is_some() {
         return None;
     }
@@ -34,23 +35,23 @@ pub(crate) fn stamp(line: &str, order: NumericDateOrder) -> Option<StampLine> {
     of_epoch(text).or_else(|| of_day(text, order)).or_else(|| of_no_day(text))
 }
 
-/// Seconds since 1970, or thousandths and less of them.
+/// Parses seconds since 1970, or thousandths of a second and finer.
 fn of_epoch(text: &str) -> Option<StampLine> {
     let (local_s, ns) = calendar::since_1970(text)?;
     Some(StampLine { local_s, ns, zone: ZoneHint::Offset(0), is_of_no_day: false })
 }
 
-/// A date with its clock.
+/// Parses a date with its clock.
 fn of_day(text: &str, order: NumericDateOrder) -> Option<StampLine> {
     let found = calendar::moment(text, order)?;
     Some(StampLine { local_s: found.local, ns: fraction(text), zone: found.zone, is_of_no_day: false })
 }
 
-/// A clock alone, perhaps with its zone.
+/// Parses a clock alone, perhaps with its zone.
 fn of_no_day(text: &str) -> Option<StampLine> {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let whole = words.first()?.split_once(['.', ',']).map_or(words[0], |(whole, _)| whole);
-    let clock: Vec<&str> = std::iter::once(whole).chain(words[1..].iter().copied()).collect();
+    let clock_word = words.first()?.split_once(['.', ',']).map_or(words[0], |(clock_word, _)| clock_word);
+    let clock: Vec<&str> = std::iter::once(clock_word).chain(words[1..].iter().copied()).collect();
     let (local_s, taken) = time::time_of_day(&clock)?;
     let zone = match words[taken..] {
         [] => ZoneHint::Nothing,
@@ -60,16 +61,16 @@ fn of_no_day(text: &str) -> Option<StampLine> {
     Some(StampLine { local_s, ns: fraction(text), zone, is_of_no_day: true })
 }
 
-/// The parts of a second behind a clock, ns.
+/// Parses the fraction of a second behind a clock, nanoseconds.
 fn fraction(text: &str) -> i64 {
-    let of_word = |word: &str| {
+    let parse_word = |word: &str| {
         // 17:32:32,5+01:00
         let (clock, parts) = word.rsplit_once(':')?.1.split_once(['.', ','])?;
         let digits: String = parts.chars().take_while(char::is_ascii_digit).collect();
         let is_second = clock.len() == 2 && (1..=9).contains(&digits.len());
         if is_second { format!("{digits:0<9}").parse().ok() } else { None }
     };
-    let seconds = |word: &str| word.find(['+', 'Z']).map_or_else(|| of_word(word), |end| of_word(&word[..end]));
+    let seconds = |word: &str| word.find(['+', 'Z']).map_or_else(|| parse_word(word), |end| parse_word(&word[..end]));
     text.split_whitespace().find_map(seconds).unwrap_or(0)
 }
 

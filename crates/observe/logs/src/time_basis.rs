@@ -1,6 +1,6 @@
-//! How far the times of a log can be relied on. Several logs are placed on one time line by them.
+//! Reliability of a log's times, by which several logs are placed on one time line.
 
-/// Where the times of a log come from, the surest first.
+/// Source of a log's times, the most certain first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TimeBasis {
     /// The log or the user says how far its times are from UTC.
@@ -15,10 +15,10 @@ pub enum TimeBasis {
 }
 
 impl TimeBasis {
-    /// A log that ends in the first year of the count has no date: nobody recorded these counters in 1970.
+    /// End of 1970. A log that ends before it has no date: these counters did not exist then.
     const FIRST_YEAR_NS: i64 = 365 * 86_400 * 1_000_000_000;
 
-    /// What a log's last tick adds to what its times say.
+    /// Returns the basis corrected by the time of a log's last tick.
     #[must_use]
     pub fn with_end(self, end_ns: i64) -> TimeBasis {
         if end_ns < TimeBasis::FIRST_YEAR_NS { self.max(TimeBasis::NoDate) } else { self }

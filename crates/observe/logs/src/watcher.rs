@@ -1,5 +1,5 @@
-//! Files of OSWatcher and ExaWatcher: what a tool printed, below lines of the collector that say
-//! how it was called. The machine stands in the file's name, or behind OSWatcher's version:
+//! Files of OSWatcher and ExaWatcher: a tool's output below lines of the collector that say how it was called. The
+//! machine stands in the file's name, or behind OSWatcher's version:
 //!
 //! ```text
 //! Linux OSWbb v22.1.0AHF db1                       db1_vmstat_26.11.23.0500.dat
@@ -22,28 +22,29 @@ use crate::sysstat::time::{self, NumericDateOrder};
 use crate::{LogError, LogOptions};
 use diskwright_base::text::same_host;
 
-/// Lines of the collector at most.
+/// Largest number of the collector's lines.
 const LINES: usize = 40;
 
-/// What the collector says of a file.
+/// Facts that the collector gives about a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct WatcherFile {
-    /// The machine; empty where nothing tells it.
+    /// Machine; empty where nothing names it.
     pub host: String,
-    /// Between two reports of a tool that runs on.
+    /// Time between two reports of a tool that keeps running.
     interval: Option<Duration>,
-    /// East of UTC, seconds, as its first time says.
+    /// Offset east of UTC, seconds, according to its first time.
     offset_s: Option<i32>,
-    /// Bytes up to its first time, and those of its lines in them.
+    /// Number of bytes up to its first time.
     head: usize,
+    /// Byte ranges of the collector's lines in them.
     lines: Vec<(usize, usize)>,
 }
 
 impl WatcherFile {
-    /// Of a head; `None` where it is of neither.
+    /// Parses the head of a file; `None` where neither collector wrote it.
     pub fn of(head: &InputHead<'_>) -> Option<WatcherFile> {
         let mut found = WatcherFile::default();
-        let mut is_one = false;
+        let mut is_watcher_file = false;
         for line in head.bytes.split_inclusive(|b| *b == b'\n').take(LINES) {
             let text = String::from_utf8_lossy(line);
             let text = text.trim();
@@ -52,19 +53,19 @@ impl WatcherFile {
                 found.offset_s =
                     calendar::moment(text, NumericDateOrder::MonthFirst).and_then(|time| offset(&time.zone));
                 // releases without a banner: `zzz ***Wed Feb 29 11:01:52 EST 2012 Sample interval: 5 secconds`
-                if let Some((_, told)) = text.split_once("Sample interval:") {
-                    is_one = true;
-                    found.interval = found.interval.or(seconds(told));
+                if let Some((_, interval_text)) = text.split_once("Sample interval:") {
+                    is_watcher_file = true;
+                    found.interval = found.interval.or(seconds(interval_text));
                 }
-                is_one |= host_of(head.name).is_some();
+                is_watcher_file |= host_of(head.name).is_some();
                 break;
             }
             found.head += line.len();
             if let Some(host) = banner(text) {
                 host.clone_into(&mut found.host);
-                is_one = true;
+                is_watcher_file = true;
             } else if let Some((name, value)) = text.strip_prefix('#').and_then(|rest| rest.split_once(':')) {
-                is_one |= name.trim() == "Collection Module" && value.trim().ends_with("ExaWatcher");
+                is_watcher_file |= name.trim() == "Collection Module" && value.trim().ends_with("ExaWatcher");
                 if name.trim().starts_with("Sample Interval") {
                     found.interval = seconds(value);
                 }
@@ -76,10 +77,10 @@ impl WatcherFile {
         if found.host.is_empty() {
             host_of(head.name).unwrap_or_default().clone_into(&mut found.host);
         }
-        is_one.then_some(found)
+        is_watcher_file.then_some(found)
     }
 
-    /// The options with what the collector says, where the user says nothing.
+    /// Returns the options with the collector's values where the user gave none.
     pub fn options(&self, options: &LogOptions) -> LogOptions {
         let mut options = options.clone();
         options.interval = options.interval.or(self.interval);
@@ -87,11 +88,11 @@ impl WatcherFile {
         options
     }
 
-    /// Makes the collector's lines blank, so that no reader stumbles over them and each keeps its number.
+    /// Replaces the collector's lines by blanks, so that no reader stumbles over them and each line keeps its number.
     pub fn blank(&self, input: &mut LogInput) -> Result<(), LogError> {
         let (end, lines) = (self.head, self.lines.clone());
         let name = input.name().to_owned();
-        let turned = input.turn(move |mut stream| {
+        let filtered = input.turn(move |mut stream| {
             let mut head = Vec::new();
             // an error comes again with the rest
             let _ = stream.by_ref().take(end as u64).read_to_end(&mut head);
@@ -101,17 +102,17 @@ impl WatcherFile {
             }
             Box::new(Cursor::new(head).chain(stream)) as Box<dyn Read>
         });
-        turned.map_err(|error: io::Error| LogError::io(&name, error))
+        filtered.map_err(|error: io::Error| LogError::io(&name, error))
     }
 
-    /// True where another machine is asked for. Short names and long ones are the same.
+    /// Returns true where the user chose another machine. Short and long names of a machine match.
     pub fn is_of_other(&self, options: &LogOptions) -> bool {
-        let asked = options.host.as_deref().filter(|_| !self.host.is_empty());
-        asked.is_some_and(|asked| !same_host(asked, &self.host))
+        let chosen = options.host.as_deref().filter(|_| !self.host.is_empty());
+        chosen.is_some_and(|chosen| !same_host(chosen, &self.host))
     }
 }
 
-/// The machine of OSWatcher's first line, `Linux OSWbb v8.4.0 db1`; empty where it names none.
+/// Parses OSWatcher's first line, `Linux OSWbb v8.4.0 db1`, and returns the machine; empty where it names none.
 fn banner(text: &str) -> Option<&str> {
     let mut words = text.split_whitespace();
     let (_, program, version) = (words.next()?, words.next()?, words.next()?);
@@ -121,7 +122,7 @@ fn banner(text: &str) -> Option<&str> {
     (is_banner && words.next().is_none()).then_some(host)
 }
 
-/// The machine of a file's name.
+/// Returns the machine in a file's name.
 fn host_of(name: &str) -> Option<&str> {
     let stem = name.split_once(".dat").map(|(stem, _)| stem)?;
     if let Some((_, host)) = stem.split_once("ExaWatcher_") {
@@ -132,7 +133,7 @@ fn host_of(name: &str) -> Option<&str> {
     rest.rsplit_once('_').map(|(host, _)| host).filter(|_| is_date)
 }
 
-/// `5`, `5 seconds`.
+/// Parses `5` or `5 seconds`.
 fn seconds(text: &str) -> Option<Duration> {
     let seconds = text.split_whitespace().next()?.parse().ok()?;
     (1..=86_400).contains(&seconds).then_some(Duration::from_secs(seconds))
@@ -187,9 +188,9 @@ mod tests {
         let of_name = of("db1.example.com_vmstat_12.02.29.1100.dat", old).unwrap();
         assert_eq!((of_name.interval, of_name.host.as_str()), (Some(Duration::from_secs(5)), "db1.example.com"));
         assert_eq!(of("db1_vmstat_12.02.29.1100.dat", "zzz ***Wed Feb 29 11:01:52 UTC 2012\n").unwrap().host, "db1");
-        let told = LogOptions { utc_offset_s: Some(0), interval: Some(Duration::from_secs(9)), ..options };
-        let said = of("x", &(EXA.to_owned() + zoned)).unwrap().options(&told);
-        assert_eq!((said.utc_offset_s, said.interval), (told.utc_offset_s, told.interval));
+        let user_options = LogOptions { utc_offset_s: Some(0), interval: Some(Duration::from_secs(9)), ..options };
+        let said = of("x", &(EXA.to_owned() + zoned)).unwrap().options(&user_options);
+        assert_eq!((said.utc_offset_s, said.interval), (user_options.utc_offset_s, user_options.interval));
     }
 
     #[test]

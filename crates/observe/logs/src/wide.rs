@@ -1,17 +1,16 @@
-//! Text that is not written as the readers expect it: UTF-16, a mark of the byte order
-//! in front, lines that end with a carriage return alone. It is turned on its way in, so
-//! that no reader sees a difference.
+//! Conversion of text that readers do not expect: UTF-16, a byte order mark in front, lines that end with a carriage
+//! return alone. The stream is converted before any reader sees it.
 
 use std::io::{self, Cursor, Read};
 
 use encoding_rs::{Decoder, Encoding, UTF_16BE, UTF_16LE};
 
-/// Bytes that a text must have to be taken for UTF-16 without a mark.
+/// Smallest text that is taken for UTF-16 without a mark, bytes.
 const LEAST: usize = 16;
-/// Bytes that are looked at.
+/// Bytes at the beginning that are examined.
 const LOOK: usize = 1 << 10;
 
-/// How a text is written that is not as it should be.
+/// Ways in which a text differs from UTF-8 with line feeds.
 #[derive(Clone, Copy)]
 pub(crate) struct TextForm {
     wide: Option<&'static Encoding>,
@@ -20,7 +19,7 @@ pub(crate) struct TextForm {
     has_codes: bool,
 }
 
-/// The form of a text, from its beginning; `None` where it is as it should be, or no text.
+/// Detects the form of a text from its beginning; `None` where it needs no conversion, or is not text.
 pub(crate) fn form(head: &[u8]) -> Option<TextForm> {
     let wide = encoding(head);
     let rest = head.strip_prefix(b"\xef\xbb\xbf");
@@ -31,7 +30,7 @@ pub(crate) fn form(head: &[u8]) -> Option<TextForm> {
 }
 
 impl TextForm {
-    /// The stream as UTF-8 with line feeds.
+    /// Returns the stream as UTF-8 with line feeds.
     pub(crate) fn plain(self, stream: Box<dyn Read>) -> Box<dyn Read> {
         if let Some(encoding) = self.wide {
             return with_line_feeds(Box::new(Utf8Stream::new(stream, encoding)));
@@ -42,46 +41,46 @@ impl TextForm {
     }
 }
 
-/// The encoding of a text in UTF-16, with a mark or without.
+/// Detects UTF-16, with a byte order mark or without.
 fn encoding(head: &[u8]) -> Option<&'static Encoding> {
-    let look = &head[..head.len().min(LOOK) & !1];
-    let units = |read: fn([u8; 2]) -> u16| look.chunks_exact(2).map(move |pair| read([pair[0], pair[1]]));
-    // a letter, a digit, a sign or an end of line; what is not is no text of ours
+    let sample = &head[..head.len().min(LOOK) & !1];
+    let units = |read: fn([u8; 2]) -> u16| sample.chunks_exact(2).map(move |pair| read([pair[0], pair[1]]));
+    // a printable ASCII character, a tab, an escape or an end of line, of which logs mostly consist
     let is_text = |unit: u16| matches!(unit, 0x09 | 0x0a | 0x0d | 0x1b | 0x20..=0x7e);
     let share = |read: fn([u8; 2]) -> u16| units(read).filter(|unit| is_text(*unit)).count() * 2;
-    let is_wide = |read: fn([u8; 2]) -> u16| look.len() >= LEAST && share(read) * 4 >= look.len() * 3;
-    match look {
-        [0xff, 0xfe, ..] if share(u16::from_le_bytes) * 2 >= look.len() - 2 => Some(UTF_16LE),
-        [0xfe, 0xff, ..] if share(u16::from_be_bytes) * 2 >= look.len() - 2 => Some(UTF_16BE),
+    let is_wide = |read: fn([u8; 2]) -> u16| sample.len() >= LEAST && share(read) * 4 >= sample.len() * 3;
+    match sample {
+        [0xff, 0xfe, ..] if share(u16::from_le_bytes) * 2 >= sample.len() - 2 => Some(UTF_16LE),
+        [0xfe, 0xff, ..] if share(u16::from_be_bytes) * 2 >= sample.len() - 2 => Some(UTF_16BE),
         _ if is_wide(u16::from_le_bytes) => Some(UTF_16LE),
         _ if is_wide(u16::from_be_bytes) => Some(UTF_16BE),
         _ => None,
     }
 }
 
-/// True for text whose lines end with carriage returns alone.
+/// Returns true for text whose lines end with carriage returns alone.
 fn has_bare_returns(head: &[u8]) -> bool {
     let is_other = |b: &u8| *b < 0x20 && !matches!(b, b'\t' | b'\r' | 0x07 | 0x08 | 0x1b);
     head.contains(&b'\r') && !head.iter().any(is_other)
 }
 
-/// True for text with codes of a terminal, which begin with an escape.
+/// Returns true for text with terminal codes, which begin with an escape.
 fn has_codes(head: &[u8]) -> bool {
     let is_other = |b: &u8| *b < 0x20 && !matches!(b, b'\t' | b'\n' | b'\r' | 0x07 | 0x08 | 0x0f | 0x1b);
     memchr::memchr(0x1b, head).is_some() && !head.iter().any(is_other)
 }
 
-/// The same with line feeds, if its first part has none.
+/// Converts carriage returns to line feeds, if the first part of the stream has no line feeds.
 fn with_line_feeds(mut stream: Box<dyn Read>) -> Box<dyn Read> {
     let mut head = Vec::new();
     // an error comes again with the rest
     let _ = stream.by_ref().take(LOOK as u64 * 8).read_to_end(&mut head);
     let is_bare = has_bare_returns(&head);
-    let whole: Box<dyn Read> = Box::new(Cursor::new(head).chain(stream));
-    if is_bare { Box::new(LineFeedStream(whole)) } else { whole }
+    let complete: Box<dyn Read> = Box::new(Cursor::new(head).chain(stream));
+    if is_bare { Box::new(LineFeedStream(complete)) } else { complete }
 }
 
-/// A stream behind so many bytes of a mark.
+/// A stream without the byte order mark, of so many bytes.
 struct MarklessStream {
     from: Box<dyn Read>,
     mark: u64,
@@ -108,27 +107,27 @@ impl Read for LineFeedStream {
     }
 }
 
-/// Where in a code the stream is.
+/// Position of the stream within a terminal code.
 #[derive(Clone, Copy, PartialEq)]
 enum CodePart {
-    /// Behind the escape.
+    /// After the escape.
     Begun,
-    /// Up to a final letter.
+    /// In parameters, up to a final letter.
     Control,
-    /// Text, up to a bell or an escape.
+    /// In text, up to a bell or an escape.
     Text,
-    /// One more letter.
+    /// Before one more letter.
     Letter,
 }
 
-/// A stream without codes of a terminal.
+/// A stream without terminal codes.
 struct CodelessStream {
     from: Box<dyn Read>,
     code: Option<CodePart>,
 }
 
 impl CodelessStream {
-    /// Whether a byte is none of a code.
+    /// Advances by a byte; returns true where the byte belongs to no code.
     fn is_text(&mut self, byte: u8) -> bool {
         self.code = match (self.code, byte) {
             (None, 0x1b) => Some(CodePart::Begun),
@@ -139,14 +138,14 @@ impl CodelessStream {
             (Some(CodePart::Begun | CodePart::Letter), _) => None,
             (Some(CodePart::Control), b'@'..=b'~') => None,
             (Some(CodePart::Text), 0x07) => None,
-            // the end of it is an escape and a backslash
+            // text ends with an escape and a backslash
             (Some(CodePart::Text), 0x1b) => Some(CodePart::Letter),
-            // no code goes on behind the end of a line
+            // no code continues after the end of a line
             (Some(_), b'\n') => {
                 self.code = None;
                 return true;
             }
-            (going_on, _) => going_on,
+            (unchanged, _) => unchanged,
         };
         false
     }
@@ -192,8 +191,8 @@ impl Read for Utf8Stream {
         while self.given == self.narrow.len() && !self.is_last {
             let read = self.from.read(&mut self.wide)?;
             self.is_last = read == 0;
-            let room = self.decoder.max_utf8_buffer_length(read).unwrap_or(4 * self.wide.len());
-            self.narrow.resize(room, 0);
+            let max_bytes = self.decoder.max_utf8_buffer_length(read).unwrap_or(4 * self.wide.len());
+            self.narrow.resize(max_bytes, 0);
             let (_, _, written, _) = self.decoder.decode_to_utf8(&self.wide[..read], &mut self.narrow, self.is_last);
             self.narrow.truncate(written);
             self.given = 0;

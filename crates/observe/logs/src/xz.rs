@@ -1,27 +1,28 @@
-//! xz, unpacked as its bytes come. The library's own reader takes a chunk whole, and of a log that was cut within its
-//! first one, which holds up to two megabytes, would give nothing.
+//! xz, unpacked as its bytes come. The library's own reader reads a whole chunk first, and of a log that was cut within
+//! its first one, which holds up to two megabytes, would return nothing.
 
 use std::io::{self, Read};
 
 use lzma_rust2::{Action, Status, XzStream};
 
-/// Memory for unpacking, KiB; what `xz -9` packs takes 65 MiB.
+/// Largest memory for unpacking, KiB; a file packed with `xz -9` takes 65 MiB.
 const MOST_KIB: u32 = 256 << 10;
 const PIECE: usize = 32 << 10;
 
-/// What an xz file holds; concatenated ones are one.
+/// A reader of the content of an xz file; concatenated files read as one.
 pub(crate) struct XzUnpacker<R> {
     packed: R,
     stream: XzStream,
     buffer: Box<[u8]>,
-    /// What the stream has not taken of the buffer yet.
+    /// Range of the buffer that the stream has not consumed yet.
     left: std::ops::Range<usize>,
     has_ended: bool,
-    /// What went wrong behind the bytes that were given.
+    /// Error that occurred behind the bytes already returned.
     error: Option<io::Error>,
 }
 
 impl<R: Read> XzUnpacker<R> {
+    /// Makes an unpacker of a packed stream.
     pub fn new(packed: R) -> XzUnpacker<R> {
         XzUnpacker {
             packed,
@@ -50,21 +51,21 @@ impl<R: Read> Read for XzUnpacker<R> {
             let action = if self.has_ended { Action::Finish } else { Action::Run };
             let before = self.stream.total_out();
             let result = self.stream.process(&self.buffer[self.left.clone()], output, action);
-            // an error does not say how much preceded it
-            let given = (self.stream.total_out() - before) as usize;
+            // an error does not say how much was written before it, the stream's total does
+            let written = (self.stream.total_out() - before) as usize;
             match result {
                 Ok(result) => {
                     self.left.start += result.bytes_consumed;
-                    if given > 0 || result.status == Status::StreamEnd {
-                        return Ok(given);
+                    if written > 0 || result.status == Status::StreamEnd {
+                        return Ok(written);
                     }
                     if result.bytes_consumed == 0 && (self.has_ended || !self.left.is_empty()) {
                         return Err(io::Error::new(io::ErrorKind::InvalidData, "the xz stream does not go on"));
                     }
                 }
-                Err(error) if given > 0 => {
+                Err(error) if written > 0 => {
                     self.error = Some(error);
-                    return Ok(given);
+                    return Ok(written);
                 }
                 Err(error) => return Err(error),
             }
@@ -78,12 +79,12 @@ mod tests {
 
     const PACKED: &[u8] = include_bytes!("../tests/packed/lines.xz");
 
-    /// What `xz -9e` packed into one chunk of one block.
+    /// Output of `xz -9e`: one chunk of one block.
     fn text() -> String {
         (0..3000).map(|line| format!("{} some, text\n", line * 7919 % 100_003)).collect()
     }
 
-    /// What is read of it up to an error, in pieces of this size.
+    /// Unpacks it up to an error, in pieces of this size.
     fn unpacked(packed: &[u8], piece: usize) -> (String, Option<io::Error>) {
         let mut unpacker = XzUnpacker::new(packed);
         let (mut bytes, mut buffer) = (Vec::new(), vec![0; piece]);

@@ -1,6 +1,5 @@
-//! Every fixture with something done to it that happens to logs on their way: a line
-//! before, a line lost, other line ends, another encoding, codes of a terminal, a cut. It reads
-//! the same values, or it is told what was left out; no value differs in silence.
+//! Every fixture, changed as logs are in practice: a line before it, a line lost, other line ends, another encoding,
+//! terminal codes, a cut. The values read are the same, or the difference is reported; no value differs silently.
 //!
 //! `DISKWRIGHT_CORPUS=FOLDER` does the same to all files of a folder.
 
@@ -13,24 +12,24 @@ use std::time::Duration;
 use diskwright_base::Note;
 use diskwright_logs::{LogInput, LogOptions, LogPiece};
 
-/// What a log says: values by series and moment, and whether something was told of it.
+/// Content of a log: values by series and time, and reports.
 #[derive(Debug, Default)]
 struct LogContent {
     format: &'static str,
     values: BTreeMap<(String, String, i64), (u64, u64)>,
     told: BTreeMap<String, u64>,
-    /// Its times are counted, because it has none.
+    /// Set where its times are counted, because it has none.
     is_counted: bool,
     error: Option<String>,
 }
 
 impl LogContent {
-    /// Something is told that the other does not tell, or more often.
+    /// Returns true where something is reported that the other does not report, or more often.
     fn tells_more_than(&self, other: &LogContent) -> bool {
         self.told.iter().any(|(because, times)| *times > other.told.get(because).copied().unwrap_or(0))
     }
 
-    /// The values of each series one after the other.
+    /// Returns the values of each series in order of time.
     fn in_order(&self) -> Vec<(&str, &str, u64)> {
         self.values.iter().map(|((counter, instance, _), (value, _))| (&**counter, &**instance, *value)).collect()
     }
@@ -49,7 +48,7 @@ fn content(name: &str, bytes: Vec<u8>) -> LogContent {
                 for (column, series) in frame.schema().series.iter().enumerate() {
                     for (tick, value) in frame.ticks().iter().zip(frame.column(column)) {
                         let key = (series.counter.clone(), series.instance.clone(), tick.time_ns);
-                        // to be compared as they are, gaps included
+                        // compared bit by bit, gaps included
                         let value = if value.is_nan() { u64::MAX } else { (value * series.scale).to_bits() };
                         found.values.insert(key, (value, tick.elapsed_ns));
                     }
@@ -73,16 +72,16 @@ fn content(name: &str, bytes: Vec<u8>) -> LogContent {
     found
 }
 
-/// What may become of a log.
+/// Expected effect of a mutation.
 #[derive(Clone, Copy, PartialEq)]
 enum Promise {
-    /// The values are the same, and nothing need be said.
+    /// The values are the same, and nothing need be reported.
     Same,
-    /// The values are the same, and the line is told.
+    /// The values are the same, and the line is reported.
     SameAndTold,
-    /// The values are the same one after the other; their times may be told better.
+    /// The values are the same in order; their times may be known better.
     SameButTimes,
-    /// The values may differ, if that is told.
+    /// The values may differ, if that is reported.
     Told,
 }
 use Promise::{Same, SameAndTold, SameButTimes, Told};
@@ -90,7 +89,7 @@ use Promise::{Same, SameAndTold, SameButTimes, Told};
 struct Mutation {
     name: &'static str,
     promise: Promise,
-    /// `None` where there is nothing to do.
+    /// Changes the file; `None` where that is not possible.
     apply: fn(&[u8]) -> Option<Vec<u8>>,
 }
 
@@ -98,14 +97,14 @@ fn before(line: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     Some([line.as_bytes(), bytes].concat())
 }
 
-/// The same without one line, counted from the first.
+/// Removes one line, counted from the first.
 fn without(lost: usize, bytes: &[u8]) -> Option<Vec<u8>> {
     let lines: Vec<&[u8]> = bytes.split_inclusive(|b| *b == b'\n').collect();
     let kept = lines.iter().enumerate().filter(|(index, _)| *index != lost).flat_map(|(_, line)| line.to_vec());
     (lines.len() > lost + 1).then(|| kept.collect())
 }
 
-/// Each line end replaced.
+/// Replaces each line end.
 fn ends(by: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(bytes).ok()?.replace("\r\n", "\n");
     Some(text.replace('\n', by).into_bytes())
@@ -116,32 +115,32 @@ fn wide(bytes: &[u8], mark: bool, unit: fn(u16) -> [u8; 2]) -> Option<Vec<u8>> {
     Some(mark.then_some(0xfeff).into_iter().chain(text.encode_utf16()).flat_map(unit).collect())
 }
 
-/// Each line behind a text.
+/// Puts a text before each line.
 fn each(with: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(bytes).ok()?;
     Some(text.split_inclusive('\n').map(|line| with.to_owned() + line).collect::<String>().into_bytes())
 }
 
-/// With a line behind the first half of the lines.
+/// Inserts a line behind the first half of the lines.
 fn between(line: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     let lines: Vec<&[u8]> = bytes.split_inclusive(|b| *b == b'\n').collect();
     let (first, second) = lines.split_at(lines.len() / 2);
     (lines.len() > 3).then(|| [&first.concat(), line.as_bytes(), &second.concat()].concat())
 }
 
-/// With its first lines behind it, as where a tool began anew.
+/// Repeats the first lines at the end, as where a tool was restarted.
 fn again(bytes: &[u8]) -> Option<Vec<u8>> {
     let first = bytes.split_inclusive(|b| *b == b'\n').take(6).collect::<Vec<_>>().concat();
     Some([bytes, &first].concat())
 }
 
-/// How long the last line is.
+/// Returns the length of the last line.
 fn last_line(bytes: &[u8]) -> usize {
     let bare = bytes.trim_ascii_end();
     bare.len() - bare.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1)
 }
 
-/// A machine before each line; of very few lines nobody knows that it is one.
+/// Puts a machine before each line; `None` for a file with too few lines to recognise that.
 fn hosted(bytes: &[u8]) -> Option<Vec<u8>> {
     let lines = bytes.split(|b| *b == b'\n').filter(|line| !line.trim_ascii().is_empty()).count();
     each("db1: ", bytes).filter(|_| lines >= 4)
@@ -207,38 +206,39 @@ const MUTATIONS: &[Mutation] = &[
     Mutation { name: "the last third lost", promise: Told, apply: |b| cut(b, b.len() / 3) },
 ];
 
-/// Without so many of the last bytes that are no blanks.
+/// Cuts bytes off the end, not counting blanks.
 fn cut(bytes: &[u8], lost: usize) -> Option<Vec<u8>> {
     let bare = bytes.trim_ascii_end();
     Some(bare[..bare.len().checked_sub(lost)?].to_vec())
 }
 
-/// Formats that are no text: nothing that is done to lines leaves them what they are.
+/// Formats that are not text: any change of lines damages them.
 const BINARY: &[&str] = &["sa-binary", "pcp", "perfmon-blg"];
 
-/// What is wrong with a log's answer to a mutation.
-fn wrong(whole: &LogContent, changed: &LogContent, promise: Promise) -> Option<String> {
-    if whole.values == changed.values {
-        let is_silent = promise == SameAndTold && !changed.tells_more_than(whole);
+/// Finds what is wrong with the log that was read after a mutation.
+fn wrong(original: &LogContent, changed: &LogContent, promise: Promise) -> Option<String> {
+    if original.values == changed.values {
+        let is_silent = promise == SameAndTold && !changed.tells_more_than(original);
         return is_silent.then(|| "the same values, but the line before was not told".to_owned());
     }
-    if promise == SameButTimes && whole.in_order() == changed.in_order() {
+    if promise == SameButTimes && original.in_order() == changed.in_order() {
         return None;
     }
-    // what is there of a cut file is what the whole one says; gaps are no values
+    // the values of a cut file must equal those of the complete one; gaps do not count
     let differs = |(key, value): &(&(String, String, i64), &(u64, u64))| {
-        value.0 != u64::MAX && whole.values.get(*key).map(|v| v.0) != Some(value.0)
+        value.0 != u64::MAX && original.values.get(*key).map(|v| v.0) != Some(value.0)
     };
     let other = changed.values.iter().find(differs);
-    let is_answered = other.is_none() || changed.error.is_some() || changed.tells_more_than(whole) || whole.is_counted;
+    let is_reported = changed.error.is_some() || changed.tells_more_than(original) || original.is_counted;
+    let is_answered = other.is_none() || is_reported;
     if promise == Told && is_answered {
         return None;
     }
-    let (had, has) = (whole.values.len(), changed.values.len());
+    let (had, has) = (original.values.len(), changed.values.len());
     Some(changed.error.clone().unwrap_or_else(|| format!("{had} values became {has}, another one is {other:?}")))
 }
 
-/// A file's text as the readers get it: packed ones unpacked, wide ones made narrow.
+/// Reads a file's text as the readers get it: unpacked and converted to UTF-8.
 fn text_of(path: &Path) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     LogInput::open(path).ok()?.read_to_end(&mut bytes).ok()?;
@@ -246,17 +246,17 @@ fn text_of(path: &Path) -> Option<Vec<u8>> {
 }
 
 fn judge(name: &str, bytes: &[u8]) -> Vec<String> {
-    let whole = content(name, bytes.to_vec());
-    let is_binary = BINARY.contains(&whole.format);
-    if whole.error.is_some() {
+    let original = content(name, bytes.to_vec());
+    let is_binary = BINARY.contains(&original.format);
+    if original.error.is_some() {
         return Vec::new();
     }
-    let of = |mutation: &Mutation| {
+    let apply_mutation = |mutation: &Mutation| {
         let changed = content(name, (mutation.apply)(bytes)?);
         let promise = if is_binary { Told } else { mutation.promise };
-        wrong(&whole, &changed, promise).map(|what| format!("{name}, {}: {what}", mutation.name))
+        wrong(&original, &changed, promise).map(|fault| format!("{name}, {}: {fault}", mutation.name))
     };
-    MUTATIONS.iter().filter_map(of).collect()
+    MUTATIONS.iter().filter_map(apply_mutation).collect()
 }
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -287,7 +287,7 @@ fn a_log_reads_the_same_whatever_stands_before_it() {
     assert!(all.is_empty(), "{} of them:\n{}", all.len(), all.join("\n"));
 }
 
-/// The largest file of a folder that is tried, bytes.
+/// Largest file of a folder that is tried, bytes.
 const LARGEST: u64 = 8 << 20;
 
 #[test]

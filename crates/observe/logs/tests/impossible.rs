@@ -1,5 +1,4 @@
-//! Values that cannot be, in every form that is read: the second row of each fixture is
-//! changed, and the means are what they are without it.
+//! Impossible values in every format: the second row of each fixture is changed, and the means are those without it.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -12,7 +11,7 @@ use crate::pcp_encoder::{
     Archive, BUSY, COUNT, COUNTER, DISKS, FREE, INSTANT, KBYTE, MSEC, NONE, READS, START, U64, Value,
 };
 
-/// The mean of a counter over a log, and how often which reasons left something out.
+/// Returns the mean of a counter over a log, and the reasons of skips with their counts.
 fn mean(text: &str, counter: &str, instance: &str) -> (f64, Vec<(String, u64)>) {
     let mut sum = MeanSink::new(counter, instance);
     let mut input = LogInput::from_bytes("log", text.as_bytes().to_vec()).unwrap();
@@ -52,7 +51,7 @@ fn fixture(name: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)).unwrap()
 }
 
-/// The text with the second place where `from` stands changed, or the only one.
+/// Returns the text with the second occurrence of `from` changed, or the only one.
 fn changed(name: &str, from: &str, to: &str) -> String {
     let text = fixture(name);
     let first = text.find(from).unwrap_or_else(|| panic!("{name} has no {from}"));
@@ -60,11 +59,11 @@ fn changed(name: &str, from: &str, to: &str) -> String {
     format!("{}{to}{}", &text[..position], &text[position + from.len()..])
 }
 
-/// The same mean as without the row, and the reason told once.
+/// Checks that the mean is the same as without the row, and that the reason is reported once.
 fn left_out(name: &str, from: &str, to: &str, counter: &str, instance: &str, reason: &str) {
-    let (whole, before) = mean(&fixture(name), counter, instance);
+    let (original, before) = mean(&fixture(name), counter, instance);
     let (found, skipped) = mean(&changed(name, from, to), counter, instance);
-    assert!((found / whole - 1.0).abs() < 0.01, "{name}, {to}: {counter} is {found}, not {whole}");
+    assert!((found / original - 1.0).abs() < 0.01, "{name}, {to}: {counter} is {found}, not {original}");
     assert!(before.iter().all(|(because, _)| !because.contains(reason)), "{name}: {before:?}");
     assert!(skipped.iter().any(|(because, times)| because.contains(reason) && *times == 1), "{name}: {skipped:?}");
 }
@@ -83,7 +82,7 @@ const SADF_XML: &str = concat!(
     r#"gnice="0.00" idle="43.50""#
 );
 
-/// All numbers of a row as zeros.
+/// Replaces all numbers of a row by zeros.
 fn zeros(row: &str) -> String {
     let mut is_number = false;
     let zero = |c: char| match c {
@@ -196,7 +195,7 @@ fn performance_monitor_and_exporters_are_held_to_the_same() {
     }
 }
 
-/// The processes that a log's tables name, with their shares of a processor.
+/// Returns the processes in a log's tables, with their shares of a processor, and the reasons of skips.
 fn processes(text: &str) -> (Vec<(String, f64)>, Vec<String>) {
     let mut found = Vec::new();
     let mut input = LogInput::from_bytes("log", text.as_bytes().to_vec()).unwrap();
@@ -251,13 +250,13 @@ fn archives_of_pcp_are_held_to_the_same() {
     for n in 0..10u64 {
         let jump = if n >= 5 { u64::MAX / 2 } else { 0 };
         let free = if n == 5 { u64::MAX } else { 2 };
-        let of = |value| Ok(vec![(0, value)]);
+        let single_value = |value| Ok(vec![(0, value)]);
         a.record(
             START as f64 + n as f64,
             &[
-                (READS, of(Value::U64(n * 50 + jump))),
-                (BUSY, of(Value::U64(n * 500 + jump))),
-                (FREE, of(Value::U64(free))),
+                (READS, single_value(Value::U64(n * 50 + jump))),
+                (BUSY, single_value(Value::U64(n * 500 + jump))),
+                (FREE, single_value(Value::U64(free))),
             ],
         );
     }

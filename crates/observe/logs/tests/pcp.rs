@@ -1,4 +1,4 @@
-//! PCP archives written by an encoder of our own, whole and broken.
+//! PCP archives written by the encoder of these tests, complete and broken.
 
 #![allow(clippy::disallowed_macros, reason = "what a test prints is shown when it fails")]
 
@@ -14,12 +14,12 @@ use crate::sweep::sweep;
 use diskwright_base::{Note, Topology};
 use diskwright_logs::{FrameBatch, LogError, LogInput, LogOptions, LogPiece, ReadSummary, pcp};
 
-/// What came out of an archive.
+/// Output of an archive's reading.
 #[derive(Debug, Default)]
 struct Got {
     times_ns: Vec<i64>,
     elapsed_ns: Vec<u64>,
-    /// Values by series, scaled, a value a tick of the frames that have it.
+    /// Values by series, scaled, one per tick of the frames that have it.
     series: HashMap<(String, String), Vec<f64>>,
     notes: Vec<Note>,
     summary: Option<ReadSummary>,
@@ -35,7 +35,7 @@ impl Got {
     }
 }
 
-/// Takes pieces; a series that comes later has gaps before.
+/// Collects a piece; a series that comes later has gaps before.
 fn collect(got: &mut Got, piece: LogPiece<'_>) {
     match piece {
         LogPiece::Note(note) => got.notes.push(note),
@@ -78,13 +78,13 @@ fn file(path: &Path) -> Result<Got, LogError> {
     Ok(got)
 }
 
-/// Equal, gaps with gaps.
+/// Asserts that values are equal, gaps included.
 fn same(found: &[f64], wanted: &[f64]) {
     let near = |(a, b): (&f64, &f64)| (a.is_nan() && b.is_nan()) || (a - b).abs() <= 1e-9 * b.abs();
     assert!(found.len() == wanted.len() && found.iter().zip(wanted).all(near), "{found:?} is not {wanted:?}");
 }
 
-/// A folder that goes with the test.
+/// A folder for the files of one test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -183,7 +183,7 @@ fn a_span_that_is_not_the_ticks_gives_the_same_rate() {
     same(got.values("physical_disk.writes", "sda"), &[NAN, NAN, 30.0, NAN, 30.0]);
 }
 
-/// An archive of two disk counters and a load, described and nothing more.
+/// Makes an archive that describes two disk counters and a load, without records.
 fn disks_and_load() -> Archive {
     use pcp_encoder::{COUNT, COUNTER, DISKS, FREE, INSTANT, KBYTE, NONE, OWN, READS, U32, U64};
     let mut a = Archive::new(3, "h", 1);
@@ -197,13 +197,13 @@ fn disks_and_load() -> Archive {
 
 const WRITES: u32 = 60 << 22 | 5;
 
-/// Both disks' values of a counter that grows by `each` a second.
+/// Returns both disks' values of a counter that grows by `each` per second.
 fn of_disks(time_s: f64, each: f64) -> Result<Vec<(u32, pcp_encoder::Value)>, i32> {
     let value = pcp_encoder::Value::U64;
     Ok(vec![(0, value((time_s * each).round() as u64)), (1, value((time_s * each).round() as u64 * 2))])
 }
 
-/// What `pmdumplog` would add up: the disks' writes are as they were counted.
+/// Asserts that a counter's sum equals what `pmdumplog` would add up.
 fn whole(found: &[f64], wanted: f64) {
     let sum: f64 = found.iter().filter(|v| !v.is_nan()).sum();
     assert!((sum - wanted).abs() <= 0.003 * wanted, "{sum} is not {wanted}: {found:?}");
@@ -339,7 +339,7 @@ fn any_of_the_names_will_do() {
     }
 }
 
-/// Where the first record not before `at` begins.
+/// Returns the offset of the first record not before `time_s`.
 fn cut_at(volume: &[u8], time_s: f64) -> usize {
     let word = |from: usize| u32::from_be_bytes(volume[from..from + 4].try_into().expect("four"));
     let mut from = word(0) as usize;
@@ -380,24 +380,24 @@ fn an_archive_can_be_cut_anywhere() {
     for version in [2, 3] {
         let example = example(version);
         let whole = bytes(&example.meta, &[&example.volume]).0.times_ns.len();
-        let mut most = 0;
+        let mut max_ticks = 0;
         for length in sweep(example.volume.len(), 200) {
             let (got, read) = bytes(&example.meta, &[&example.volume[..length]]);
-            assert!(got.times_ns.len() >= most, "a longer beginning holds no less");
-            most = got.times_ns.len();
+            assert!(got.times_ns.len() >= max_ticks, "a longer beginning holds no less");
+            max_ticks = got.times_ns.len();
             if read.is_ok() && got.summary.is_some() {
                 continue;
             }
             assert!(got.times_ns.is_empty(), "what came before is kept");
         }
-        assert_eq!(most, whole, "the last record adds to a tick that was there");
+        assert_eq!(max_ticks, whole, "the last record adds to a tick that was there");
         for length in sweep(example.meta.len(), 200) {
             let _ = bytes(&example.meta[..length], &[&example.volume]);
         }
     }
 }
 
-/// Bytes of each version's files.
+/// Corrupts single bytes of the files of each version.
 #[test]
 fn no_byte_is_believed() {
     for version in [2, 3] {
@@ -444,7 +444,7 @@ fn time_that_goes_back_is_left_out() {
     assert!(got.skipped().contains(&"a record that is older than the previous one"), "{:?}", got.skipped());
 }
 
-/// Output of one of PCP's tools; `None` and a word where it is not installed.
+/// Runs one of PCP's tools and returns its output; `None` where it is not installed.
 fn tool(name: &str, arguments: &[&str]) -> Option<String> {
     let Ok(done) = Command::new(name).args(arguments).env("TZ", "UTC").output() else {
         println!("skipped: {name} is not installed (package pcp)");
@@ -455,7 +455,7 @@ fn tool(name: &str, arguments: &[&str]) -> Option<String> {
     Some(text)
 }
 
-/// What `pmval` prints: the second of the minute, and a value an instance.
+/// Runs `pmval` and returns its rows: the second of the minute, and a value per instance.
 fn pmval(base: &Path, metric: &str, more: &[&str]) -> Option<Vec<(f64, Vec<f64>)>> {
     let base = base.to_str().expect("plain");
     let text = tool("pmval", &[&["-a", base, "-f", "6"], more, &[metric]].concat())?;
@@ -491,7 +491,7 @@ fn pcps_own_tools_say_the_same_of_our_archives() {
             for (second, theirs) in &rows {
                 let tick = got.times_ns.iter().position(|t| ((*t as f64 * 1e-9) % 60.0 - second).abs() < 0.005);
                 let Some((theirs, tick)) = theirs.first().filter(|v| !v.is_nan()).zip(tick) else { continue };
-                // pmval does not undo wraps unless told to
+                // pmval undoes wraps only with an option
                 let ours = ours[tick] / scale;
                 assert!((theirs - ours).abs() < 1e-3, "version {version}, {metric} at {second}: {theirs}, {ours}");
                 compared += 1;
@@ -501,8 +501,7 @@ fn pcps_own_tools_say_the_same_of_our_archives() {
     }
 }
 
-/// Recorded with pmlogger (PCP 6.0) on a quiet virtual machine, label and help
-/// texts taken out.
+/// Returns a recording of pmlogger (PCP 6.0) on a quiet virtual machine, without label and help texts.
 fn recorded(version: u8) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/pcp_v{version}"))
 }

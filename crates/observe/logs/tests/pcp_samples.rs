@@ -1,6 +1,6 @@
-//! PCP archives of other people's machines, where they are at hand: the folder
-//! that `DISKWRIGHT_SAMPLES` names, or `shared/samples` beside the checkout.
-//! They are not part of the project; without them these tests say so and pass.
+//! PCP archives of real machines, where they are available: in the folder that `DISKWRIGHT_SAMPLES` names, or in
+//! `shared/samples` beside the checkout. They are not part of the project; without them these tests print a message and
+//! pass.
 
 #![allow(clippy::disallowed_macros, reason = "what a test prints is shown when it fails")]
 
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use diskwright_base::{DeviceKind, Note, Topology};
 use diskwright_logs::{LogInput, LogOptions, LogPiece, ReadSummary};
 
-/// Summary, topology and the sums over ticks of the counters asked for, by instance.
+/// Returns summary, topology and the sums over ticks of the wanted counters by instance.
 fn sample(name: &str, wanted: &[(&str, &str)]) -> Option<(ReadSummary, Topology, Vec<f64>)> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/samples");
     let folder = std::env::var_os("DISKWRIGHT_SAMPLES").map_or_else(|| PathBuf::from(beside), PathBuf::from);

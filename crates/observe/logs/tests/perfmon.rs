@@ -1,13 +1,12 @@
-//! Performance Monitor text in all its dialects, and broken in all ways that
-//! were thought of. The fixtures are made here, in the shapes of real files.
+//! Performance Monitor text in all its dialects, and broken in many ways. The fixtures are made here, in the shapes of
+//! real files.
 
 use std::ops::ControlFlow;
 
 use diskwright_base::{Note, Topology};
 use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, ReadSummary, read};
 
-/// What came out: counter, instance and scaled cells in order of columns;
-/// moments in seconds; notes.
+/// Output of a reading: counter, instance and scaled cells in order of columns; times in seconds; notes.
 #[derive(Default, Debug)]
 struct Log {
     series: Vec<(String, String, Vec<f64>)>,
@@ -49,7 +48,7 @@ fn read_with(bytes: &[u8], options: &LogOptions) -> (Log, Result<ReadSummary, Lo
     (log, summary)
 }
 
-/// Reads a log that needs no options, and gives what was left out: `where: why xN`.
+/// Reads a log that needs no options, and returns what was left out: `where: why xN`.
 fn read_log(text: impl AsRef<[u8]>) -> (Log, Vec<String>) {
     let (log, summary) = read_with(text.as_ref(), &LogOptions::default());
     let skipped = summary.unwrap_or_else(|e| panic!("{e}")).skipped;
@@ -57,7 +56,7 @@ fn read_log(text: impl AsRef<[u8]>) -> (Log, Vec<String>) {
 }
 
 const HEAD: &str = r#""(PDH-CSV 4.0) (UTC)(0)","\\H\PhysicalDisk(0 C:)\Disk Reads/sec","\\H\Memory\Available MBytes""#;
-/// 09/19/2022 22:44:00 UTC.
+/// Time of the first row, 09/19/2022 22:44:00 UTC.
 const START: f64 = 1_663_627_440.0;
 
 fn row(second: u32, cells: &str) -> String {
@@ -276,8 +275,7 @@ fn what_holds_nothing_is_an_error_that_says_so() {
     }
 }
 
-/// Every byte of a small log replaced, dropped and doubled, in all dialects:
-/// whatever comes out, it comes.
+/// Replaces, drops and doubles every byte of a small log, in all dialects; any result is accepted.
 #[test]
 fn nothing_panics() {
     let seed = log_of(&["\" \",\"100\"", "\"1.5\",\"200\"", "\"-8.57e-005\",\"x\""]);

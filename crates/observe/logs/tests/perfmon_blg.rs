@@ -1,5 +1,4 @@
-//! Performance Monitor's binary logs written by an encoder of our own, whole
-//! and broken.
+//! Binary logs of Performance Monitor written by the encoder of these tests, complete and broken.
 
 use crate::blg_encoder;
 use crate::sweep::sweep;
@@ -57,7 +56,7 @@ fn plain(file: Vec<u8>) -> Got {
     read(file, &LogOptions::default()).expect("whole")
 }
 
-/// Equal, gaps with gaps.
+/// Asserts that values are equal, gaps included.
 fn same(found: &[f64], wanted: &[f64]) {
     let near = |(a, b): (&f64, &f64)| (a.is_nan() && b.is_nan()) || (a - b).abs() <= 1e-9 * b.abs();
     assert!(found.len() == wanted.len() && found.iter().zip(wanted).all(near), "{found:?} is not {wanted:?}");
@@ -141,7 +140,7 @@ fn long_events_come_in_parts() {
 
 #[test]
 fn the_zone_is_told_from_the_files_own_clock() {
-    // no 100 ns timer in the list, so only the trace's start tells the offset
+    // no 100 ns timer in the list, so only the trace's start gives the offset
     for (bias, is_summer) in [(480, false), (480, true), (-330, false), (0, false)] {
         let mut log = Log::new(8, bias, is_summer);
         let wanted = [blg_encoder::Wanted { kind: blg_encoder::LEVEL, object: "O", instance: None, counter: "c" }];
@@ -151,8 +150,8 @@ fn the_zone_is_told_from_the_files_own_clock() {
         let file = log.finish();
         let got = plain(file.clone());
         assert_eq!(got.times_ns, [START_NS + 1_000_000_000], "bias {bias}, summer {is_summer}");
-        let asked = LogOptions { utc_offset_s: Some(3600), ..LogOptions::default() };
-        let got = read(file, &asked).expect("whole");
+        let options = LogOptions { utc_offset_s: Some(3600), ..LogOptions::default() };
+        let got = read(file, &options).expect("whole");
         let minutes = i64::from(bias) - if is_summer { 60 } else { 0 };
         let local = START_NS + 1_000_000_000 - minutes * 60_000_000_000;
         assert_eq!(got.times_ns, [local - 3_600_000_000_000], "what the user says wins");
@@ -166,7 +165,7 @@ fn the_zone_is_told_from_the_files_own_clock() {
     assert!(said.contains("--utc-offset"), "{said}");
 }
 
-/// Without a 100 ns timer there is no UTC in a sample: its stamp is put back an hour in autumn.
+/// A sample without a 100 ns timer has no UTC time: its local time is set back by an hour in autumn.
 #[test]
 fn a_change_from_summer_time_loses_no_sample() {
     let mut log = Log::new(8, 0, false);
@@ -202,11 +201,11 @@ fn of_several_machines_one_is_read() {
     let got = plain(file.clone());
     same(got.values("memory.available_bytes", ""), &[1.0, 1.0]);
     assert_eq!(got.skipped(), ["another machine; to read it use --host B"]);
-    let asked = LogOptions { host: Some("b".into()), ..LogOptions::default() };
-    same(read(file, &asked).expect("whole").values("memory.available_bytes", ""), &[2.0, 2.0]);
+    let options = LogOptions { host: Some("b".into()), ..LogOptions::default() };
+    same(read(file, &options).expect("whole").values("memory.available_bytes", ""), &[2.0, 2.0]);
 }
 
-/// Places of a file; of what fills the ends of buffers only a few.
+/// Returns the offsets of a file at which it is changed; of the padding of buffers only a few.
 fn places(file: &[u8]) -> Vec<usize> {
     let is_content =
         |index: &usize| file[*index] != 0xff || file.get(index + 1) != Some(&0xff) || index.is_multiple_of(256);
@@ -217,11 +216,11 @@ fn places(file: &[u8]) -> Vec<usize> {
 #[test]
 fn a_log_can_be_cut_anywhere() {
     for file in [of_lists(2), of_objects(2)] {
-        let mut most = 0;
+        let mut max_ticks = 0;
         for length in places(&file) {
             let ticks = read(file[..length].to_vec(), &LogOptions::default()).map_or(0, |g| g.times_ns.len());
-            assert!(ticks >= most, "a longer beginning holds no less, at {length}");
-            most = ticks;
+            assert!(ticks >= max_ticks, "a longer beginning holds no less, at {length}");
+            max_ticks = ticks;
         }
         assert_eq!(read(file, &LogOptions::default()).map_or(0, |g| g.times_ns.len()), 2);
     }
@@ -249,12 +248,12 @@ fn what_lies_is_told_with_its_place() {
     let got = plain(wrong);
     assert!(got.skipped().contains(&"a sample whose records do not fit their lengths"), "{:?}", got.skipped());
     assert_eq!(got.times_ns.len(), 4, "only that sample is lost");
-    // a kind of record that nobody knows
+    // an unknown kind of record
     let mut wrong = whole.clone();
     wrong[place + 11] = 9;
     let got = plain(wrong);
     assert!(got.skipped().contains(&"records of kind 9, which are not understood"), "{:?}", got.skipped());
-    // a kind of event that nobody knows
+    // an unknown kind of event
     let mut log = Log::new(8, 0, false);
     log.event(0x55, START, &[1, 2, 3, 4]);
     let said = read(log.finish(), &LogOptions::default()).expect_err("no sample").to_string();

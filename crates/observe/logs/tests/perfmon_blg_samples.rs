@@ -1,8 +1,7 @@
-//! Binary logs of real Windows machines, where they are at hand: the folder
-//! that `DISKWRIGHT_SAMPLES` names, or `shared/samples` beside the checkout.
-//! They are not part of the project; without them these tests say so and pass.
-//! Nobody else reads the format here, so the numbers are held against each
-//! other: what one counter says must follow from two more.
+//! Binary logs of real Windows machines, where they are available: in the folder that `DISKWRIGHT_SAMPLES` names, or in
+//! `shared/samples` beside the checkout. They are not part of the project; without them these tests print a message and
+//! pass. There is no other reader of the format to compare with, so counters are compared with each other: the value of
+//! one must follow from two more.
 
 #![allow(clippy::disallowed_macros, reason = "what a test prints is shown when it fails")]
 
@@ -51,7 +50,8 @@ impl Got {
         self.series.get(&(counter.into(), instance.into())).unwrap_or_else(|| panic!("no {counter} of {instance}"))
     }
 
-    /// Every tick: the first equals what `made` makes of the others; gives how many were compared.
+    /// Asserts for every tick that the first counter equals what `made` computes from the others; returns how many were
+    /// compared.
     fn follows(&self, instance: &str, names: &[&str], within: f64, made: impl Fn(&[f64]) -> f64) -> usize {
         let columns: Vec<&[f64]> = names.iter().map(|n| self.values(n, instance)).collect();
         let mut compared = 0;

@@ -1,7 +1,6 @@
-//! Performance Monitor logs of other people's machines, where they are at hand:
-//! the folder that `DISKWRIGHT_SAMPLES` names, or `shared/samples` beside the
-//! checkout. They are no part of the project; without them these tests say so
-//! and pass.
+//! Performance Monitor logs of real machines, where they are available: in the folder that `DISKWRIGHT_SAMPLES` names,
+//! or in `shared/samples` beside the checkout. They are not part of the project; without them these tests print a
+//! message and pass.
 
 #![allow(clippy::disallowed_macros, reason = "what a test prints is shown when it fails")]
 
@@ -23,7 +22,7 @@ fn sample(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// All cells by counter and instance, scaled; moments; notes.
+/// All cells by counter and instance, scaled; times; notes.
 #[derive(Default)]
 struct Log {
     series: HashMap<(String, String), Vec<f64>>,
@@ -65,17 +64,17 @@ fn read_all(file: &Path, options: &LogOptions) -> (Log, Result<ReadSummary, LogE
 
 const HOUR_NS: i64 = 3_600_000_000_000;
 
-/// Sum of the cells that hold a value, and how many these are.
+/// Returns the sum and the number of the cells that hold a value.
 fn sum(cells: &[f64]) -> (f64, usize) {
-    let held = cells.iter().filter(|c| !c.is_nan());
-    (held.clone().sum(), held.count())
+    let present = cells.iter().filter(|c| !c.is_nan());
+    (present.clone().sum(), present.count())
 }
 
 fn near(value: f64, expected: f64) {
     assert!((value - expected).abs() <= expected.abs() * 1e-12, "{value} for {expected}");
 }
 
-/// Series, foreign ones, ticks, values and gaps, as a CSV reader counts them in the file.
+/// Returns series, foreign ones, ticks, values and gaps, as a CSV reader counts them in the file.
 fn counts(summary: &ReadSummary) -> [u64; 5] {
     [summary.series, summary.foreign, summary.ticks, summary.values, summary.gaps]
 }

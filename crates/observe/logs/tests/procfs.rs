@@ -1,5 +1,4 @@
-//! Loops over files of /proc: what was added from dump to dump, whatever stands
-//! between the dumps.
+//! Loops over files of /proc: growth from dump to dump, whatever lines separate the dumps.
 
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ fn of(text: &str) -> ReadLog {
     with(text, &LogOptions::default())
 }
 
-/// Lines of diskstats of a kernel whose lines have so many fields, after `n` times 100 reads of 8 sectors.
+/// Makes lines of diskstats of a kernel with this many fields per line, after `n` times 100 reads of 8 sectors.
 fn diskstats(fields: usize, n: u64) -> String {
     let numbers = |scale: u64| {
         let all = [100, 1, 800, 50, 200, 2, 1600, 500, 0, 300, 900, 4, 0, 64, 8, 5, 40].map(|one| one * scale * n);
@@ -217,7 +216,7 @@ fn a_second_dump_of_one_moment_loses_nothing() {
     assert!(read.skipped()[0].0.contains("same time"));
 }
 
-/// Lines that are left out, each with a word of the reason; the rest is read.
+/// Reads dumps with lines that are left out, each with a word of the reason; the rest is read.
 #[test]
 fn broken_lines_are_counted() {
     for (line, because) in [
@@ -252,7 +251,7 @@ fn a_loop_cut_anywhere_keeps_what_was_whole() {
     }
 }
 
-/// What `date` prints names the zone, with which a change is no jump; of a name that may be several zones it is one.
+/// The output of `date` names the zone, with which a change is no jump; with an ambiguous name it is one.
 #[test]
 fn named_zones_keep_their_time_over_a_change() {
     for (day, zones, hour, first_s) in [

@@ -1,4 +1,4 @@
-//! Exposition pages of our own making, in the shapes of the exporters' pages.
+//! Exposition pages made by these tests, in the shapes of the exporters' pages.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use diskwright_base::{Catalogue, CounterPlan, Frame, Note, Topology};
 use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, ReadSummary, prometheus, read};
 
-/// What came out.
+/// Output of a reading.
 struct Got {
     frames: Vec<Frame>,
     notes: Vec<Note>,
@@ -28,7 +28,7 @@ fn run(text: &str, options: &LogOptions) -> Got {
 }
 
 impl Got {
-    /// Mean of a counter over all of it.
+    /// Returns the mean of a counter over the whole log.
     fn mean(&self, counter: &str, instance: &str) -> Option<f64> {
         let mut sum = diskwright_base::CounterSummary::default();
         let mut last = None;
@@ -53,7 +53,7 @@ impl Got {
     }
 }
 
-/// A page of a Linux machine `at` seconds after its start, without a time.
+/// Makes a page of a Linux machine `offset` seconds after its start, without a time.
 fn node(offset: u64) -> String {
     let t = offset as f64;
     let disk = "device=\"sda\"";
@@ -161,7 +161,7 @@ fn a_page_that_lost_its_time_is_none() {
     }
 }
 
-/// Windows' clock is in whole seconds.
+/// The clock of Windows' exporter has whole seconds.
 #[test]
 fn what_a_page_without_a_later_time_adds_counts_with_the_next() {
     for clock in [10, 7] {

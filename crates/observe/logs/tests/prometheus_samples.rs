@@ -1,6 +1,6 @@
-//! Pages of real exporters, where they are at hand: the folder that
-//! `DISKWRIGHT_SAMPLES` names, or `shared/samples` beside the checkout. They
-//! are not part of the project; without them this test says so and passes.
+//! Pages of real exporters, where they are available: in the folder that `DISKWRIGHT_SAMPLES` names, or in
+//! `shared/samples` beside the checkout. They are not part of the project; without them this test prints a message and
+//! passes.
 
 #![allow(clippy::disallowed_macros, reason = "what a test prints is shown when it fails")]
 
@@ -21,7 +21,7 @@ fn folder() -> Option<PathBuf> {
     None
 }
 
-/// Known series, disks told, and what was left out besides the one remark on a single page.
+/// Returns the number of known series, of disks in the topology, and of skips besides the remark on a single page.
 fn facts(file: &str) -> Option<(u64, usize, usize)> {
     let mut input = LogInput::open(&folder()?.join(file)).unwrap();
     let mut disks = 0;

@@ -1,5 +1,5 @@
-//! Each fixture is recognised by the one format that its file name begins
-//! with (`perfmon-text.csv`, `perfmon-text_german.csv`), and by no other.
+//! Each fixture is recognised by the format that its file name begins with (`perfmon-text.csv`,
+//! `perfmon-text_german.csv`), and by no other.
 
 use std::io::Read;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn each_fixture_is_of_one_format() {
     assert!(seen > 0, "no fixture");
 }
 
-/// What may stand before a log.
+/// Lines that may stand before a log.
 const BEFORE: &[&str] = &[
     "nohup: ignoring input\n",
     "[root@db1 ~]# sar -A 10 > log &\n[1] 4711\n",
@@ -45,7 +45,7 @@ fn a_line_before_makes_no_log_one_of_another_format() {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let wanted = name.split(['.', '_']).next().unwrap();
         let mut text = String::new();
-        // binary files are told by their first bytes, and by a name
+        // binary files are recognised by their first bytes or their name
         if LogInput::open(&path).unwrap().read_to_string(&mut text).is_err() || text.contains('\0') {
             continue;
         }
@@ -61,7 +61,7 @@ fn a_line_before_makes_no_log_one_of_another_format() {
 
 #[test]
 fn nothing_of_another_kind_is_recognised() {
-    // a tool of sysstat of which nothing is known
+    // a tool of sysstat that has no reader
     let tapes = r#"{"sysstat": {
         "hosts": [{"nodename": "db1", "date": "2026-03-02", "statistics": [
             {"timestamp": "23:59:58", "tape": [{"tape_device": "st0", "r/s": 3}]}"#;

@@ -1,5 +1,4 @@
-//! The same machine in every form that sysstat writes: each gives the same
-//! counters.
+//! The same machine in every form that sysstat writes: each gives the same counters.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -69,7 +68,7 @@ fn memory_and_processors_of_the_others() {
     assert!(near(mean("vmstat-text.txt", "system.blocked", ""), 9.0));
 }
 
-/// Mutations of each fixture; `tests/fuzz.rs` and cargo-fuzz search further.
+/// Number of mutations of each fixture; `tests/fuzz.rs` and cargo-fuzz search further.
 const ROUNDS: usize = 150;
 
 fn mutated(seed: &[u8], round: u64) -> Vec<u8> {

@@ -1,5 +1,5 @@
-//! Against the sysstat that is installed here, where it is: a binary file read
-//! by us and what `sar -d` prints of the same file say the same, row by row.
+//! Comparison with the installed sysstat, where there is one: the values read from a binary file and those that `sar
+//! -d` prints of it are the same, row by row.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use diskwright_logs::{LogInput, LogOptions, LogPiece};
 
-/// Columns of `sar -d` and what they are here.
+/// Columns of `sar -d`, their counters, and the factor to the counter's unit.
 const COLUMNS: [(&str, &str, f64); 5] = [
     ("tps", "physical_disk.transfers_per_s", 1.0),
     ("wkB/s", "physical_disk.write_bytes_per_s", 1024.0),
@@ -27,7 +27,7 @@ fn sysstat(program: &str) -> Command {
     command
 }
 
-/// Device, column and value of each cell that sar prints, tick by tick.
+/// Parses device, column and value of each cell that sar prints, tick by tick.
 fn printed(text: &str) -> Vec<(String, usize, f64)> {
     let mut headings: Vec<&str> = Vec::new();
     let mut found = Vec::new();
@@ -50,7 +50,7 @@ fn printed(text: &str) -> Vec<(String, usize, f64)> {
     found
 }
 
-/// The same of what was read here, in sar's units.
+/// Reads the same cells from the file, in sar's units.
 fn read(path: &Path) -> Vec<(String, usize, f64)> {
     let mut input = LogInput::open(path).unwrap();
     let mut found = Vec::new();

@@ -1,6 +1,5 @@
-//! Over the real files in `../shared/samples/sysstat`, where they are there:
-//! everything is read or refused with a reason, and values are those that the
-//! tools print.
+//! Real files in `../shared/samples/sysstat`, where they are available: each is read or refused with a reason, and
+//! values equal those that the tools print.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -20,7 +19,7 @@ fn skip(folder: &Path) -> Option<PathBuf> {
     None
 }
 
-/// What one log says of one counter over all of it, and the summary.
+/// Returns the mean of one counter over a log, and the summary.
 fn mean(path: &Path, counter: &str, instance: &str) -> Result<(Option<f64>, diskwright_logs::ReadSummary), LogError> {
     let mut input = LogInput::open(path)?;
     let mut sum = CounterSummary::default();

@@ -1,6 +1,5 @@
-//! The same machine as dstat, dool, nmon, collectl, atop and an old node_exporter
-//! record it: each
-//! gives the same counters. And nothing is too broken to survive.
+//! The same machine as dstat, dool, nmon, collectl, atop and an old node_exporter record it: each gives the same
+//! counters, and no broken input panics.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -26,7 +25,7 @@ fn path(fixture: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(fixture)
 }
 
-/// The mean of a counter, and the kinds of notes.
+/// Returns the mean of a counter, and the kinds of notes.
 fn mean(fixture: &str, counter: &str, instance: &str) -> (Option<f64>, Vec<String>) {
     let mut input = LogInput::open(&path(fixture)).unwrap();
     let (mut sum, mut plan, mut kinds) = (CounterSummary::default(), None, Vec::new());
@@ -86,7 +85,7 @@ fn tools_that_see_processes_name_them() {
     }
 }
 
-/// Mutations of each fixture; `tests/fuzz.rs` and cargo-fuzz search further.
+/// Number of mutations of each fixture; `tests/fuzz.rs` and cargo-fuzz search further.
 const ROUNDS: usize = 150;
 
 fn mutated(seed: &[u8], round: u64) -> Vec<u8> {
@@ -150,7 +149,7 @@ fn nothing_is_too_broken_to_survive() {
     }
 }
 
-/// What often stands before a log, or became of it on its way.
+/// Puts common lines before each log, and changes it as transfers do.
 #[test]
 fn heads_that_were_changed_give_the_same_values() {
     // pages have no head

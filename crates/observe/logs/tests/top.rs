@@ -10,7 +10,7 @@ fn of(text: &str) -> ReadLog {
 
 const ROW: &str = "  812 mysql 20 0 8715212 6.4g 6944 D 50.0 41.3 414:09.42 mysqld --port 3306\n";
 
-/// A frame whose processor idles so many percent.
+/// Makes a frame whose processor is idle for this many percent.
 fn frame(clock: &str, idle: f64, rows: &str) -> String {
     format!(
         "top - {clock} up 54 min,  1 user,  load average: 1.50, 0.50, 0.60\nTasks:  95 total,   1 running\n\
@@ -86,7 +86,7 @@ fn midnight_and_threads() {
     assert!(tables(&of(&threads)).is_empty());
 }
 
-/// Shares that cannot be, and lines that are none of top: gaps and counts, never values.
+/// Impossible shares, and lines that are not top's, become gaps and counts, never values.
 #[test]
 fn broken_frames() {
     let good = frame("17:30:00", 70.0, ROW);
@@ -119,7 +119,7 @@ fn broken_frames() {
     }
 }
 
-/// Days and clocks of a change from and to summer time, ten seconds apart.
+/// Dates and clocks of changes from and to summer time, ten seconds apart.
 const CHANGES: [(&str, [&str; 4]); 2] = [
     ("2026-10-25", ["02:59:40", "02:59:50", "02:00:00", "02:00:10"]),
     ("2026-03-29", ["01:59:40", "01:59:50", "03:00:00", "03:00:10"]),
@@ -136,7 +136,7 @@ fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
     }
 }
 
-/// A loop of `date +%s` or `date -u` and top, whose own clock is that of the machine's zone.
+/// A loop of `date +%s` or `date -u` and top, whose clock shows the machine's zone.
 #[test]
 fn clocks_below_a_time_of_utc_are_local() {
     // 1795455000 is 17:30:00 UTC

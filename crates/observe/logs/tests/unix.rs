@@ -1,5 +1,4 @@
-//! iostat and sar of other systems: each column's meaning and unit, and the report
-//! since boot left out.
+//! iostat and sar of other systems: each column's meaning and unit, and the omission of the report since boot.
 
 use std::time::Duration;
 
@@ -109,7 +108,7 @@ fn disks_that_are_left_out_are_idle() {
     let nas = "    1.0    0.0    4.0    0.0  0.0  0.1    0.0   10.0   0   1 nas:/export\n";
     let ada0 = "ada0        10       0     80.0      0.0    10     0     0    10    0   5\n";
     let ada1 = "ada1         5       0     40.0      0.0    10     0     0    10    0   5\n";
-    let told = |read: &ReadLog| read.notes.iter().filter(|note| note.text.contains("taken as idle")).count();
+    let note_count = |read: &ReadLog| read.notes.iter().filter(|note| note.text.contains("taken as idle")).count();
     for (head, first, second) in [(solaris, c1, c2), (freebsd, ada0, ada1)] {
         let both = format!("{first}{second}");
         let of_solaris = |rows: &str| if head == solaris { format!("{nas}{rows}") } else { rows.to_owned() };
@@ -126,7 +125,7 @@ fn disks_that_are_left_out_are_idle() {
         assert_eq!(read.ticks.len(), 4, "{:?}", read.summary);
         assert_eq!(disk(&read, "reads_per_s", one), [10.0, 10.0, 0.0, 0.0]);
         assert_eq!(disk(&read, "reads_per_s", two), [0.0, 5.0, 0.0, 5.0]);
-        assert_eq!((disk(&read, "busy", two)[0], told(&read)), (0.0, 1));
+        assert_eq!((disk(&read, "busy", two)[0], note_count(&read)), (0.0, 1));
         // without -z an idle disk has a row of zeros: one that is missing is gone
         let mut zeros = String::new();
         for word in second.split_whitespace() {
@@ -135,10 +134,10 @@ fn disks_that_are_left_out_are_idle() {
         }
         let read = iostat(&text(&[both.clone(), format!("{first}{zeros}\n"), first.to_owned()]));
         let found = disk(&read, "reads_per_s", two);
-        assert!(found[0] == 0.0 && found[1].is_nan() && told(&read) == 0, "{found:?}");
+        assert!(found[0] == 0.0 && found[1].is_nan() && note_count(&read) == 0, "{found:?}");
         // nor is it known whose a broken row was
         let read = iostat(&text(&[both.clone(), format!("{first}5.0 {two}\n"), both.clone()]));
-        assert!(disk(&read, "reads_per_s", two)[0].is_nan() && told(&read) == 0);
+        assert!(disk(&read, "reads_per_s", two)[0].is_nan() && note_count(&read) == 0);
     }
 }
 
@@ -385,14 +384,14 @@ fn sar_keeps_its_time_over_a_change_to_or_from_summer_time() {
 
 #[test]
 fn sar_of_several_machines_is_that_of_one() {
-    let of = |host: &str, user: u32| {
+    let make_log = |host: &str, user: u32| {
         format!(
             "SunOS {host} 5.11 11.3 sun4v    11/23/2026\n\n10:00:00    %usr    %sys    %wio   %idle\n\
              10:05:00      {user}       5       0      {}\n\n",
             95 - user
         )
     };
-    let text = of("db1", 10) + &of("db2", 20).replace("10:05", "10:06");
+    let text = make_log("db1", 10) + &make_log("db2", 20).replace("10:05", "10:06");
     for (host, user) in [(None, 0.1), (Some("db1"), 0.1), (Some("db2"), 0.2)] {
         let options = LogOptions { host: host.map(str::to_owned), ..LogOptions::default() };
         let read = read_as("unix-sar", &text, &options);

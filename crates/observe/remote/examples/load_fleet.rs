@@ -1,9 +1,9 @@
-//! Fills VictoriaMetrics with a made-up fleet, and prints what is true of it.
+//! Fills VictoriaMetrics with a synthetic fleet, and prints its known bottlenecks.
 //!
 //!     cargo run --release -p diskwright-remote --example load_fleet -- URL HOSTS HOURS END_S
 //!
-//! `END_S` is the last sample's moment, seconds since 1970. One line a machine
-//! on standard output: its name and its bottleneck.
+//! `END_S` is the time of the last sample, seconds since 1970. Standard output has one line
+//! per machine: its name and its bottleneck.
 
 #![allow(clippy::disallowed_macros, reason = "a program of its own, whose output is small")]
 

@@ -1,5 +1,5 @@
-//! Where a store is and how it is asked. Passwords and tokens are never part of
-//! what is shown.
+//! Address and credentials of a store. Passwords and tokens are never
+//! shown.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,28 +10,28 @@ use ureq::http::{HeaderName, HeaderValue, Uri};
 
 use crate::error::RemoteError;
 
-/// Words in the name of a query parameter whose value is a secret.
+/// Words in the name of a query parameter or header whose value is a secret.
 const SECRET_WORDS: [&str; 7] = ["token", "pass", "pwd", "secret", "key", "auth", "sig"];
 
-/// How to reach a store.
+/// Address, credentials and limits of a store.
 #[derive(Clone)]
 pub struct StoreAccess {
-    /// `http://host:port/prefix`, with `user:password@` where it asks for that.
+    /// `http://host:port/prefix`, with `user:password@` if the store requires it.
     pub url: String,
-    /// The password of the address's user, where the address has none.
+    /// The password of the address's user, if the address has none.
     pub password: Option<String>,
     /// Sent as `Authorization: Bearer …`.
     pub token: Option<String>,
     /// Further headers, `Name: value`.
     pub headers: Vec<String>,
-    /// The most that one request may take.
+    /// Timeout of one request.
     pub timeout: Duration,
-    /// The largest answer that is taken, bytes.
+    /// The largest accepted answer, bytes.
     pub most_bytes: u64,
 }
 
 impl StoreAccess {
-    /// Ordinary limits for an address.
+    /// Creates the access to an address with default limits.
     pub fn new(url: &str) -> StoreAccess {
         StoreAccess {
             url: url.to_owned(),
@@ -43,12 +43,12 @@ impl StoreAccess {
         }
     }
 
-    /// True where the address names a user, but no password.
+    /// Returns true if the address contains a user, but no password.
     pub fn has_user(&self) -> bool {
         StoreAddress::parse(&self.url).is_ok_and(|address| matches!(address.user, Some((_, None))))
     }
 
-    /// All headers: the user's own, and who asks.
+    /// Returns all headers: the configured ones, and the authorization.
     pub(crate) fn headers(&self, address: &StoreAddress) -> Result<Vec<(String, String)>, RemoteError> {
         let mut headers = self.headers.iter().map(|text| header(text)).collect::<Result<Vec<_>, _>>()?;
         let authorization = match (&address.user, &self.token) {
@@ -69,18 +69,18 @@ impl StoreAccess {
         Ok(headers)
     }
 
-    /// What must not appear in a message.
+    /// Collects the strings that must not appear in a message, longest first.
     pub(crate) fn secrets(&self, address: &StoreAddress, headers: &[(String, String)]) -> Vec<String> {
         let password = address.user.as_ref().and_then(|(_, password)| password.clone());
         let in_headers = headers.iter().filter(|(name, _)| is_secret(name)).flat_map(|(_, value)| {
-            // the credentials alone too, without the word before them
+            // also the credentials alone, without the scheme before them
             [Some(value.clone()), value.split_once(' ').map(|(_, credentials)| credentials.to_owned())]
         });
         let mut secrets: Vec<String> = [password, self.password.clone(), self.token.clone()]
             .into_iter()
             .chain(in_headers)
             .flatten()
-            // a shorter one would blank out ordinary words
+            // replacing a shorter one would hide ordinary words
             .filter(|secret| secret.len() > 3)
             .collect();
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -98,8 +98,9 @@ impl fmt::Debug for StoreAccess {
     }
 }
 
+/// Parses a header `Name: value`.
 fn header(text: &str) -> Result<(String, String), RemoteError> {
-    // what is malformed may be a secret: its first word alone is shown
+    // a malformed header may contain a secret, so only its first word is shown
     let first = text.split([' ', ':']).next().unwrap_or_default();
     let wrong = |because: &str| wrong(&format!("--header '{first} …'"), because);
     let pair = text.split_once(':').filter(|(name, _)| !name.trim().is_empty());
@@ -111,22 +112,24 @@ fn header(text: &str) -> Result<(String, String), RemoteError> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// An address, taken apart.
+/// The parts of an address.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct StoreAddress {
     /// `http://host:port/prefix`, without a slash at its end.
     pub base: String,
-    /// `?a=b`, or nothing.
+    /// `?a=b`, or empty.
     pub query: String,
-    /// Its user, and the password where there is one.
+    /// The user, and the password if there is one.
     pub user: Option<(String, Option<String>)>,
-    /// For messages.
+    /// The address without secrets, for messages.
     pub shown: String,
 }
 
 impl StoreAddress {
+    /// Parses an address.
+    ///
     /// # Errors
-    /// When it is no address of a store.
+    /// When it is not the address of a store.
     pub fn parse(text: &str) -> Result<StoreAddress, RemoteError> {
         let text = text.trim();
         let refused = |because: &str| wrong(&redacted(text), because);
@@ -158,7 +161,7 @@ impl StoreAddress {
         Ok(StoreAddress { shown: redacted(&whole), base, query: query.to_owned(), user })
     }
 
-    /// The same with the slashes at the end of its path: a receiver may tell `/hook/` from `/hook`.
+    /// Restores the slashes at the end of the path of `text`: a receiver may distinguish `/hook/` and `/hook`.
     pub fn with_last_slashes(mut self, text: &str) -> StoreAddress {
         let place = text.trim().split('?').next().unwrap_or_default();
         let slashes = &place[place.trim_end_matches('/').len()..];
@@ -167,12 +170,12 @@ impl StoreAddress {
         self
     }
 
-    /// The address that samples are written to: as given where it names one, else below `/api/v1/write`.
+    /// Returns the address for remote write: unchanged if its path is one for writing, else with `/api/v1/write` added.
     pub fn for_writing(mut self) -> StoreAddress {
         let path = self.base.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
         // Prometheus, Mimir and VictoriaMetrics: write; Cortex: push; Thanos: receive
-        let is_whole = path.rsplit('/').next().is_some_and(|last| matches!(last, "write" | "push" | "receive"));
-        if !is_whole {
+        let is_write_path = path.rsplit('/').next().is_some_and(|last| matches!(last, "write" | "push" | "receive"));
+        if !is_write_path {
             self.base.push_str("/api/v1/write");
             self.shown = redacted(&format!("{}{}", self.base, self.query));
         }
@@ -180,20 +183,21 @@ impl StoreAddress {
     }
 }
 
-/// True where an address on the command line says a password, which `ps` shows to everybody.
+/// Returns true if an address contains a password or token, which `ps` shows to all users if it is on the command
+/// line.
 pub fn has_password(url: &str) -> bool {
     redacted(url) != url.trim()
         && StoreAddress::parse(url).is_ok_and(|a| a.user.is_none_or(|(_, password)| password.is_some()))
 }
 
-/// An address, right or wrong, without user, password, and values of parameters that are secrets.
+/// Returns an address, valid or not, without user, password, and values of secret parameters.
 pub fn redacted(url: &str) -> String {
     let url = url.trim();
     let (scheme, rest) = url.split_at(url.find("://").map_or(0, |at| at + 3));
     let is_port = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
     let (place, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
     let authority = place.split('/').next().unwrap_or_default();
-    // `u:p?ss@host` has its password where the query should be
+    // in `u:p?ss@host` a part of the password looks like the query
     let is_odd = authority.rsplit_once(':').is_some_and(|(_, port)| !is_port(port));
     let (place, query) = match (place.rsplit_once('@'), rest.rsplit_once('@')) {
         (Some((_, place)), _) => (place, query),
@@ -214,11 +218,11 @@ pub fn redacted(url: &str) -> String {
 
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    // InfluxDB says user and password in one letter each
+    // InfluxDB names user and password `u` and `p`
     matches!(name.as_str(), "p" | "cookie") || SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
-/// `%41` is an `A`.
+/// Decodes percent escapes: `%41` is an `A`.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -238,6 +242,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// Error about something that the user gave.
 fn wrong(what: &str, because: &str) -> RemoteError {
     RemoteError::Usage { what: what.into(), because: because.into() }
 }

@@ -1,5 +1,5 @@
-//! Answers of the query API, read as they come: a series at a time goes to who
-//! asked, and nothing else of the answer is kept.
+//! Answers of the query API, read as a stream: the caller gets one series at a
+//! time, and nothing else of the answer is kept.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,83 +11,83 @@ pub use crate::bounded::AnswerFault;
 use crate::bounded::BoundedReader;
 pub use crate::grid::QueryGrid;
 
-/// Labels of a series, bytes in sum.
+/// Largest total size of the labels of a series, bytes.
 const MOST_LABELS: usize = 64 << 10;
-/// Warnings that are kept of an answer.
+/// Largest number of warnings kept of an answer.
 const MOST_WARNINGS: usize = 20;
-/// Intervals between samples that the usual one is taken from.
+/// Largest number of intervals between samples of which the median is taken.
 const MOST_INTERVALS: usize = 100_000;
-/// A series with samples further apart than so many times the usual interval is an odd one, not a slower one.
+/// Largest ratio of a series' interval to the median interval; a series with a larger one is ignored as an outlier.
 const MOST_SLOWER: f64 = 8.0;
-/// Times of last samples that are kept.
+/// Largest number of sample times kept, from the end of a series.
 const LAST_TIMES: usize = 31;
-/// Letters of a store's own words that are shown.
+/// Largest number of characters of a store's message that are shown.
 pub(crate) const SHOWN: usize = 400;
 
 /// One series of an answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueryRow {
-    /// Its labels.
+    /// Labels of the series.
     pub labels: Labels,
-    /// A value a tick of the grid; `NaN` where there is none.
+    /// One value per tick of the grid; `NaN` if there is none.
     pub values: Vec<f64>,
 }
 
 impl QueryRow {
-    /// Value of a label.
+    /// Returns the value of a label.
     pub fn label(&self, name: &str) -> Option<&str> {
         label(&self.labels, name)
     }
 }
 
-/// Names and values.
+/// Names and values of labels.
 pub type Labels = Vec<(String, String)>;
 
-/// Value of a label.
+/// Finds the value of a label.
 pub fn label<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
     labels.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
 }
 
-/// Takes what an answer lists, one at a time.
+/// Callback for the items of an answer, one at a time.
 pub type ItemCallback<'a, T> = &'a mut dyn FnMut(&T) -> Result<(), AnswerFault>;
 
-/// Reads the answer of `query_range`, or of `query` (whose one value goes to
-/// the tick of its moment), and hands over its series. Returns what the store
-/// wants to be known: a part of it is missing, …
+/// Reads the answer of `query_range`, or of `query` (whose single value goes to
+/// the tick of its time), and calls `each` with its series. Returns the store's
+/// warnings, for example that a part of the answer is missing.
 ///
 /// # Errors
-/// What is wrong with it; what was handed over before is not to be used then.
+/// When the answer is invalid. Series passed to `each` before must not be used then.
 pub fn matrix(
     source: impl Read,
     most_bytes: u64,
     grid: &QueryGrid,
     each: ItemCallback<'_, QueryRow>,
 ) -> Result<Vec<String>, AnswerFault> {
-    let mut place = AnswerSink::Grid { grid, row: QueryRow::default(), each };
-    document(source, most_bytes, AnswerForm::Result, &mut place)
+    let mut sink = AnswerSink::Grid { grid, row: QueryRow::default(), each };
+    document(source, most_bytes, AnswerForm::Result, &mut sink)
 }
 
-/// When samples were taken.
+/// Intervals and times of samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SampleTimes {
-    /// The usual time between two, seconds: the median.
+    /// Median time between two samples, seconds.
     pub interval_s: f64,
-    /// That of the series with the fewest, seconds; no more than some times the usual one.
+    /// Median of the slowest series that is not an outlier, seconds.
     pub slowest_s: f64,
-    /// The last ones of a series, seconds since 1970.
+    /// Times of the last samples of a series, seconds since 1970.
     pub last_s: Vec<f64>,
 }
 
-/// The usual time between two samples in an answer of raw samples; `None` where
-/// no series has two.
+/// Reads the sample times in an answer of raw samples; `None` if no series has
+/// two samples.
 ///
 /// # Errors
-/// What is wrong with the answer.
+/// When the answer is invalid.
 pub fn usual_interval(source: impl Read, most_bytes: u64) -> Result<Option<SampleTimes>, AnswerFault> {
     let (mut between, mut times, mut of_series) = (Vec::new(), VecDeque::new(), Vec::new());
     let (intervals, last) = (&mut between, &mut times);
-    let mut place = AnswerSink::Intervals { between: intervals, times: last, of_series: &mut of_series, begun: 0 };
-    document(source, most_bytes, AnswerForm::Result, &mut place)?;
+    let mut sink = AnswerSink::Intervals { between: intervals, times: last, of_series: &mut of_series, begun: 0 };
+    document(source, most_bytes, AnswerForm::Result, &mut sink)?;
     between.sort_unstable_by(f64::total_cmp);
     let Some(interval_s) = between.get(between.len() / 2).copied() else { return Ok(None) };
     let slower = of_series.into_iter().filter(|usual_s| *usual_s <= MOST_SLOWER * interval_s);
@@ -97,7 +97,7 @@ pub fn usual_interval(source: impl Read, most_bytes: u64) -> Result<Option<Sampl
 /// Reads the answer of `label/…/values`. Returns the store's warnings.
 ///
 /// # Errors
-/// What is wrong with it.
+/// When the answer is invalid.
 pub fn names(source: impl Read, most_bytes: u64, each: ItemCallback<'_, String>) -> Result<Vec<String>, AnswerFault> {
     document(source, most_bytes, AnswerForm::List, &mut AnswerSink::Names(each))
 }
@@ -105,19 +105,19 @@ pub fn names(source: impl Read, most_bytes: u64, each: ItemCallback<'_, String>)
 /// Reads the answer of `series`: the labels of each. Returns the store's warnings.
 ///
 /// # Errors
-/// What is wrong with it.
+/// When the answer is invalid.
 pub fn series(source: impl Read, most_bytes: u64, each: ItemCallback<'_, Labels>) -> Result<Vec<String>, AnswerFault> {
     document(source, most_bytes, AnswerForm::List, &mut AnswerSink::Series { labels: Labels::new(), each })
 }
 
-/// Where the parts of an answer go.
+/// Receiver of the parts of an answer.
 enum AnswerSink<'a> {
     Grid {
         grid: &'a QueryGrid,
         row: QueryRow,
         each: ItemCallback<'a, QueryRow>,
     },
-    /// `begun` intervals are of the series before this one, and `of_series` are the medians of those.
+    /// The first `begun` intervals are of earlier series, whose medians are in `of_series`.
     Intervals {
         between: &'a mut Vec<f64>,
         times: &'a mut VecDeque<f64>,
@@ -173,7 +173,7 @@ impl AnswerSink<'_> {
             AnswerSink::Intervals { between, of_series, begun, .. } => {
                 let own = &mut between[*begun..];
                 own.sort_unstable_by(f64::total_cmp);
-                // a single one may be a pause
+                // a single interval may be a pause in scraping
                 of_series.extend(own.get(own.len() / 2).filter(|_| own.len() > 1));
                 Ok(())
             }
@@ -183,14 +183,14 @@ impl AnswerSink<'_> {
 
     fn most_points(&self) -> usize {
         match self {
-            // stores round the ends of a window, and so there may be one more
+            // stores round the ends of a window, so there may be more points than ticks
             AnswerSink::Grid { grid, .. } => grid.count * 2 + 16,
             _ => usize::MAX,
         }
     }
 }
 
-/// What is around the data of an answer.
+/// Fields of an answer other than its data.
 #[derive(Default)]
 struct AnswerHead {
     status: String,
@@ -200,7 +200,7 @@ struct AnswerHead {
     is_partial: bool,
 }
 
-/// What `data` is.
+/// Form of an answer's `data`.
 #[derive(Clone, Copy, PartialEq)]
 enum AnswerForm {
     /// A list.
@@ -209,16 +209,17 @@ enum AnswerForm {
     Result,
 }
 
+/// Reads an answer, passes its items to `sink`, and returns its warnings.
 fn document(
     source: impl Read,
     most_bytes: u64,
     form: AnswerForm,
-    place: &mut AnswerSink<'_>,
+    sink: &mut AnswerSink<'_>,
 ) -> Result<Vec<String>, AnswerFault> {
     let mut bounded = BoundedReader::new(source, most_bytes);
     let (mut head, mut fault) = (AnswerHead::default(), None);
     let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, &mut bounded));
-    let envelope = Envelope { head: &mut head, form, parts: Parts { place, fault: &mut fault } };
+    let envelope = Envelope { head: &mut head, form, parts: Parts { place: sink, fault: &mut fault } };
     let read = json.deserialize_map(envelope).and_then(|()| json.end());
     drop(json);
     if let Err(error) = read {
@@ -248,7 +249,7 @@ fn document(
     Ok(head.warnings)
 }
 
-/// A store's words, cut where they are too long to be shown.
+/// Shortens a store's message to the length that is shown.
 pub(crate) fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -256,6 +257,7 @@ pub(crate) fn shortened(text: &str) -> String {
     }
 }
 
+/// Visitor of the whole answer.
 struct Envelope<'a, 'b> {
     head: &'a mut AnswerHead,
     form: AnswerForm,
@@ -287,7 +289,7 @@ impl<'de> Visitor<'de> for Envelope<'_, '_> {
     }
 }
 
-/// Keeps the first warnings.
+/// Visitor of the warnings, which keeps the first ones.
 struct Warnings<'a>(&'a mut Vec<String>);
 
 impl<'de> DeserializeSeed<'de> for Warnings<'_> {
@@ -319,7 +321,7 @@ impl<'de> Visitor<'de> for Warnings<'_> {
     }
 }
 
-/// `data`: true where there is any.
+/// Visitor of `data`; its value is true if there is any.
 struct AnswerData<'a, 'b, 'c> {
     form: AnswerForm,
     parts: &'a mut Parts<'b, 'c>,
@@ -370,7 +372,7 @@ impl<'de> Visitor<'de> for AnswerData<'_, '_, '_> {
     }
 }
 
-/// Takes the parts of an answer, and keeps why it would not.
+/// Passes the parts of an answer to the sink, and keeps the fault that it returns.
 struct Parts<'a, 'b> {
     place: &'a mut AnswerSink<'b>,
     fault: &'a mut Option<AnswerFault>,
@@ -385,7 +387,7 @@ impl Parts<'_, '_> {
     }
 }
 
-/// A list of names, of label sets, or of series.
+/// Visitor of a list of names, of label sets, or of series.
 struct AnswerList<'a, 'b, 'c>(&'a mut Parts<'b, 'c>);
 
 impl<'de> DeserializeSeed<'de> for AnswerList<'_, '_, '_> {
@@ -409,6 +411,7 @@ impl<'de> Visitor<'de> for AnswerList<'_, '_, '_> {
     }
 }
 
+/// Seed of one item of the list.
 struct AnswerItem<'a, 'b, 'c>(&'a mut Parts<'b, 'c>);
 
 impl<'de> DeserializeSeed<'de> for AnswerItem<'_, '_, '_> {
@@ -453,6 +456,7 @@ impl<'de> Visitor<'de> for AnswerSeries<'_, '_> {
     }
 }
 
+/// `{"name":"value",…}`
 struct LabelSet<'a>(&'a mut Labels);
 
 impl<'de> DeserializeSeed<'de> for LabelSet<'_> {

@@ -1,35 +1,35 @@
-//! The bytes of an answer, read with limits: no answer, however long or odd,
-//! takes more memory than its reader means to keep.
+//! Reader of an answer's bytes with limits, so that no answer, however long or unusual,
+//! needs more memory than its reader keeps on purpose.
 
 use std::io::{self, Read};
 
 use diskwright_base::units::display;
 
-/// The longest text or number in an answer, bytes: a parser holds one at a time.
+/// Largest string or number in an answer, bytes. The parser holds one at a time.
 const LONGEST_TEXT: usize = 64 << 10;
-/// Lists in lists that an answer may have.
+/// Largest nesting depth of an answer.
 const DEEPEST: usize = 64;
-/// Bytes kept of the beginning, for messages.
+/// Number of bytes kept of the beginning, for messages.
 const SHOWN: usize = 80;
 
-/// Why an answer cannot be used.
+/// Reason why an answer cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnswerFault {
-    /// The connection broke or took too long.
+    /// The connection broke or timed out.
     Broken(String),
-    /// It lists more than is taken; half the question would have half the answer.
+    /// It contains more than the limits allow; a narrower query would return less.
     TooMuch(String),
-    /// It is no answer of the query API, or the answer is an error.
+    /// It is not an answer of the query API, or it is an error.
     Wrong(String),
 }
 
-/// How to ask for less.
+/// Advice about narrower queries.
 const LESS: &str = "use a shorter window, a longer --step or a narrower --match";
 
 impl AnswerFault {
-    /// More than a limit; how to ask for less is added.
+    /// Creates the fault of an exceeded limit, with the advice about narrower queries.
     pub fn too_much(what: &str) -> AnswerFault {
-        AnswerFault::TooMuch(format!("{what}; {LESS}"))
+        AnswerFault::TooMuch(format!("{what}; {}", LESS))
     }
 }
 
@@ -40,18 +40,18 @@ impl std::fmt::Display for AnswerFault {
     }
 }
 
-/// A reader of JSON that stops at limits.
+/// A reader of JSON that stops at the limits.
 pub(crate) struct BoundedReader<R> {
     inner: R,
     most_bytes: u64,
-    /// Bytes so far.
+    /// Number of bytes read so far.
     pub count: u64,
     start: Vec<u8>,
     in_text: bool,
     escaped: bool,
     length: usize,
     depth: usize,
-    /// Why reading ended early.
+    /// Reason why reading ended early.
     pub fault: Option<AnswerFault>,
 }
 
@@ -71,33 +71,36 @@ impl<R: Read> BoundedReader<R> {
         }
     }
 
-    /// How the answer begins, on one line.
+    /// Returns the beginning of the answer on one line.
     pub fn beginning(&self) -> String {
         String::from_utf8_lossy(&self.start).split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
+    /// Checks the next bytes against all limits.
     fn take(&mut self, bytes: &[u8]) -> Result<(), AnswerFault> {
         let missing = SHOWN.saturating_sub(self.start.len()).min(bytes.len());
         self.start.extend_from_slice(&bytes[..missing]);
         self.count += bytes.len() as u64;
         if self.count > self.most_bytes {
-            let most = display(self.most_bytes as f64, "bytes");
-            return Err(AnswerFault::Wrong(format!("the response is longer than the limit of {most}; {LESS}")));
+            let limit = display(self.most_bytes as f64, "bytes");
+            return Err(AnswerFault::Wrong(format!("the response is longer than the limit of {limit}; {}", LESS)));
         }
         for &byte in bytes {
             self.step(byte);
             if self.length > LONGEST_TEXT {
                 return Err(AnswerFault::Wrong(format!(
-                    "a string in the response is longer than {LONGEST_TEXT} bytes"
+                    "a string in the response is longer than {} bytes",
+                    LONGEST_TEXT
                 )));
             }
             if self.depth > DEEPEST {
-                return Err(AnswerFault::Wrong(format!("the response nests more than {DEEPEST} lists")));
+                return Err(AnswerFault::Wrong(format!("the response nests more than {} lists", DEEPEST)));
             }
         }
         Ok(())
     }
 
+    /// Follows strings, escapes and nesting by one byte.
     fn step(&mut self, byte: u8) {
         self.length += 1;
         if self.in_text {
@@ -144,8 +147,8 @@ impl<R: Read> Read for BoundedReader<R> {
 mod tests {
     use super::*;
 
-    fn fault(text: &str, most: u64) -> Option<AnswerFault> {
-        let mut bounded = BoundedReader::new(text.as_bytes(), most);
+    fn fault(text: &str, max_bytes: u64) -> Option<AnswerFault> {
+        let mut bounded = BoundedReader::new(text.as_bytes(), max_bytes);
         let _ = io::copy(&mut bounded, &mut io::sink());
         bounded.fault
     }

@@ -1,4 +1,4 @@
-//! Requests to a store.
+//! HTTP requests to a store.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read};
@@ -14,14 +14,14 @@ use crate::answer::shortened;
 use crate::bounded::AnswerFault;
 use crate::error::RemoteError;
 
-/// Bytes of an error page that are read.
+/// Largest number of bytes read of an error page.
 const MOST_ERROR: u64 = 1 << 16;
-/// Different warnings of a store that are kept.
+/// Largest number of different warnings of a store that are kept.
 const MOST_WARNINGS: usize = 20;
-/// A store that names no time, or too long a one, is asked again after this.
+/// Longest pause that a store can request by `Retry-After`.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// A store, ready to be asked. It counts what the asking took.
+/// Client of a store. It counts its requests, the time they took and the bytes received.
 pub struct MetricStore {
     agent: Agent,
     address: StoreAddress,
@@ -36,7 +36,7 @@ pub struct MetricStore {
 }
 
 impl MetricStore {
-    /// A store that is asked. The address is checked; nothing is sent yet.
+    /// Creates a client for queries. Checks the address and sends nothing yet.
     ///
     /// # Errors
     /// When the address or a header is malformed.
@@ -49,8 +49,8 @@ impl MetricStore {
         MetricStore::located(address, access)
     }
 
-    /// A store that is written to by remote write: at the address given where
-    /// that names a path for it, else at `/api/v1/write` below it.
+    /// Creates a client for remote write: to the given address if its path is one
+    /// for writing, else to `/api/v1/write` below it.
     ///
     /// # Errors
     /// Like [`MetricStore::new`].
@@ -58,6 +58,7 @@ impl MetricStore {
         MetricStore::located(StoreAddress::parse(&access.url)?.for_writing(), access)
     }
 
+    /// Creates a client for a parsed address.
     pub(crate) fn located(address: StoreAddress, access: &StoreAccess) -> Result<MetricStore, RemoteError> {
         if access.password.is_some() && address.user.is_none() {
             let because = "a password needs a user: http://USER@HOST:PORT".into();
@@ -68,7 +69,7 @@ impl MetricStore {
             .timeout_global(Some(access.timeout))
             .timeout_connect(Some(access.timeout.min(Duration::from_secs(10))))
             .http_status_as_error(false)
-            // a redirect would send the query, and maybe a password, somewhere else
+            // a redirect would send the query, and perhaps a password, to another address
             .max_redirects(0)
             .max_redirects_will_error(false)
             .user_agent(concat!("diskwright/", env!("CARGO_PKG_VERSION")))
@@ -92,40 +93,40 @@ impl MetricStore {
         &self.address.shown
     }
 
-    /// The largest answer that is taken, bytes.
+    /// The largest accepted answer, bytes.
     pub fn most_bytes(&self) -> u64 {
         self.most_bytes
     }
 
-    /// Requests so far, seconds spent waiting for their answers, and bytes received.
+    /// Returns the number of requests, the seconds spent waiting for their answers, and the bytes received.
     pub fn spent(&self) -> (u64, f64, u64) {
         let waited = self.waited_ns.load(Ordering::Relaxed);
         (self.asked.load(Ordering::Relaxed), waited as f64 * 1e-9, self.received.load(Ordering::Relaxed))
     }
 
-    /// Keeps what the store wants to be known of an answer.
+    /// Adds the store's warnings about an answer.
     pub(crate) fn warned(&self, warnings: Vec<String>) {
         let mut kept = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = MOST_WARNINGS.saturating_sub(kept.len());
-        kept.extend(warnings.into_iter().take(room));
+        let free = MOST_WARNINGS.saturating_sub(kept.len());
+        kept.extend(warnings.into_iter().take(free));
     }
 
-    /// What the store wants to be known of its lists of machines and series, and of a fleet's values: that a part of
-    /// it did not respond, for example.
+    /// Returns the store's warnings about its lists of machines and series, and about a fleet's values, for example
+    /// that a part of the store did not respond.
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// Ends all requests in flight, from another thread.
+    /// Cancels all requests in flight. Called from another thread.
     pub fn interrupt(&self) {
         self.agent.clone().shutdown();
     }
 
-    /// Asks with a form in the body: queries are longer than addresses may be.
-    /// `read` gets the answer as it comes.
+    /// Sends a form in the body, because queries can be longer than an address may be.
+    /// `read` gets the answer as a stream.
     ///
     /// # Errors
-    /// When there is no answer, an error, or one that `read` does not take.
+    /// When there is no answer, the answer is an error, or `read` rejects it.
     pub fn post<T>(
         &self,
         path: &str,
@@ -139,7 +140,7 @@ impl MetricStore {
         self.answer(path, || request.send_form(form.iter().copied()), read)
     }
 
-    /// Asks with the address alone, where a store takes nothing else.
+    /// Sends the parameters in the address, for queries that stores accept only so.
     ///
     /// # Errors
     /// Like [`MetricStore::post`].
@@ -156,7 +157,7 @@ impl MetricStore {
         self.answer(path, || request.query_pairs(pairs.iter().copied()).call(), read)
     }
 
-    /// Sends bytes; the answer's body does not matter.
+    /// Sends bytes; the answer's body is ignored.
     ///
     /// # Errors
     /// Like [`MetricStore::post`].
@@ -173,6 +174,7 @@ impl MetricStore {
         format!("{}{path}{}", self.address.base, self.address.query)
     }
 
+    /// Makes a request, and counts it and its time.
     fn answer<T>(
         &self,
         path: &str,
@@ -187,6 +189,7 @@ impl MetricStore {
         result
     }
 
+    /// Makes a request and reads its answer.
     fn ask<T>(
         &self,
         path: &str,
@@ -215,7 +218,7 @@ impl MetricStore {
         })
     }
 
-    /// The error of an answer that is none.
+    /// Creates the error for an answer with an error status.
     fn refusal(&self, url: String, response: &mut Response<Body>) -> RemoteError {
         let status = response.status();
         let retry_after = text(response.headers(), "retry-after").and_then(|after| after.trim().parse().ok());
@@ -225,7 +228,7 @@ impl MetricStore {
             format!("it redirects to {}; use that address", shortened(&to))
         } else {
             let mut body = Vec::new();
-            // what came of a page that breaks off is shown all the same
+            // if the page breaks off, the part that was received is shown
             let _ = response.body_mut().as_reader().take(MOST_ERROR).read_to_end(&mut body);
             self.received.fetch_add(body.len() as u64, Ordering::Relaxed);
             says(&body)
@@ -234,7 +237,7 @@ impl MetricStore {
         RemoteError::Refused { url, status: status.as_u16(), says, retry_after }
     }
 
-    /// What the network said, in words that help.
+    /// Describes a failure of the connection, with advice where possible.
     fn trouble(&self, error: &ureq::Error) -> String {
         match error {
             ureq::Error::Timeout(Timeout::Connect | Timeout::Resolve) => "the connection timed out".into(),
@@ -247,13 +250,13 @@ impl MetricStore {
         }
     }
 
-    /// A text that came from outside, without our own secrets in it.
+    /// Removes our own secrets from a text that was received.
     fn without_secrets(&self, text: &str) -> String {
         self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "***"))
     }
 }
 
-/// An answer's bytes, counted as they come.
+/// Body of an answer, whose bytes are counted while it is read.
 struct CountingBody<'a, R> {
     inner: R,
     store: &'a MetricStore,
@@ -275,22 +278,26 @@ impl<R: Read> Read for CountingBody<'_, R> {
     }
 }
 
-/// All of an answer; for short ones, such as whether a store is up.
+/// Reads a whole answer; for short ones, such as health checks.
 ///
 /// # Errors
 /// When it breaks off, or is longer than a mebibyte.
 pub fn whole(source: &mut dyn Read) -> Result<Vec<u8>, AnswerFault> {
-    let most = 1 << 20;
+    let max_bytes = 1 << 20;
     let mut body = Vec::new();
-    source.take(most + 1).read_to_end(&mut body).map_err(|e| AnswerFault::Broken(e.to_string()))?;
-    if body.len() as u64 > most { Err(AnswerFault::too_much("the response is longer than 1 MiB")) } else { Ok(body) }
+    source.take(max_bytes + 1).read_to_end(&mut body).map_err(|e| AnswerFault::Broken(e.to_string()))?;
+    if body.len() as u64 > max_bytes {
+        return Err(AnswerFault::too_much("the response is longer than 1 MiB"));
+    }
+    Ok(body)
 }
 
+/// Returns a header's value as text.
 fn text(headers: &HeaderMap, name: &str) -> Option<String> {
     Some(String::from_utf8_lossy(headers.get(name)?.as_bytes()).into_owned())
 }
 
-/// What an error's body says: the API's own words, or its beginning.
+/// Extracts the message from an error's body: the API's `error` field, or the beginning of the body.
 fn says(body: &[u8]) -> String {
     #[derive(serde::Deserialize)]
     struct ErrorBody {

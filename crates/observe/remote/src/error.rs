@@ -1,24 +1,24 @@
-//! What can go wrong with a store.
+//! Errors of requests to a store.
 
 use std::time::Duration;
 
-/// Why a store gave no answer, or none that can be used.
+/// Reason why a store gave no answer, or no usable one.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
     /// The address or a header is wrong.
     #[error("{what}: {because}")]
     Usage {
-        /// What was given.
+        /// The address or header.
         what: String,
-        /// What is wrong with it.
+        /// Description of the mistake.
         because: String,
     },
-    /// No connection, or it broke, or it took too long.
+    /// There was no connection, it broke, or it timed out.
     #[error("{url}: {because}")]
     Connection {
         /// The address, without a password.
         url: String,
-        /// What the network said.
+        /// Description of the failure.
         because: String,
     },
     /// The store answered with an error.
@@ -28,31 +28,31 @@ pub enum RemoteError {
         url: String,
         /// Status code.
         status: u16,
-        /// What the body says, shortened.
+        /// Message in the body, shortened.
         says: String,
-        /// How long the store wants to be left alone.
+        /// Pause that the store requests before the next try.
         retry_after: Option<Duration>,
     },
-    /// The answer is not what the query API answers.
+    /// The answer is not a valid one of the query API.
     #[error("{url}: {because}")]
     Answer {
         /// The address, without a password.
         url: String,
-        /// What is wrong with it.
+        /// Description of the mistake.
         because: String,
     },
-    /// The answer is longer than is taken.
+    /// The answer exceeds a limit.
     #[error("{url}: {because}")]
     TooMuch {
         /// The address, without a password.
         url: String,
-        /// The limit, and how to ask for less.
+        /// The limit, and advice about narrower queries.
         because: String,
     },
-    /// Nothing there that could be judged.
+    /// There is no data to judge.
     #[error("{0}")]
     Nothing(String),
-    /// More than one machine is meant.
+    /// More than one machine matches.
     #[error(
         "{} machines match: {}{}; narrow it with --match '{{{by}=\"{}\"}}', or rank them all with --fleet",
         hosts.len(), hosts.iter().take(10).cloned().collect::<Vec<_>>().join(", "),

@@ -1,4 +1,4 @@
-//! What goes out: a recorder's ticks as samples of named series, with totals
+//! Converts a recorder's ticks to samples of named Prometheus series, with totals
 //! that only grow.
 
 use std::collections::HashMap;
@@ -11,50 +11,50 @@ use diskwright_base::{Catalogue, CounterKind, Note, Schema, Tick, Topology};
 
 use crate::feed_latency::{FAMILY, LatencyFeed};
 
-/// A series as Prometheus names it.
+/// Name of a series in Prometheus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeriesName {
-    /// The metric.
+    /// Name of the metric.
     pub metric: String,
     /// Labels, sorted by name.
     pub labels: Vec<(String, String)>,
-    /// What it says.
+    /// Description of the metric.
     pub help: String,
-    /// True where it only grows.
+    /// True if the value only grows.
     pub is_total: bool,
 }
 
 /// The state of all series at a tick.
 #[derive(Clone, Debug, Default)]
 pub struct SeriesSnapshot {
-    /// Milliseconds since 1970.
+    /// Time of the tick, milliseconds since 1970.
     pub time_ms: i64,
-    /// The series, sorted, and after them those of histograms; the same `Arc` as long as nothing came or went.
+    /// The series, sorted, followed by those of histograms; the same `Arc` as long as the series are the same.
     pub names: Arc<Vec<SeriesName>>,
-    /// A value each; `NaN` where there is none now.
+    /// Value of each series; `NaN` if it has none now.
     pub values: Vec<f64>,
 }
 
-/// Collects ticks into the state of all series.
+/// Converter that collects ticks into the state of all series.
 #[derive(Default)]
 pub struct SeriesFeed {
     topology: Topology,
     schema: Arc<Schema>,
-    /// The series of each column; `None` for a counter that has no name there.
+    /// Index of the series of each column; `None` for a counter that is not exported.
     places: Vec<Option<usize>>,
     stale: bool,
     shot: SeriesSnapshot,
-    /// Its series are the last ones.
+    /// Histograms of latency; their series are the last ones.
     latency: LatencyFeed,
 }
 
 impl SeriesFeed {
-    /// A feed that has seen nothing; its totals begin at zero.
+    /// Creates a feed without ticks; its totals begin at zero.
     pub fn new() -> SeriesFeed {
         SeriesFeed { stale: true, ..SeriesFeed::default() }
     }
 
-    /// Takes in what a note tells of the machine.
+    /// Reads the topology from a note of that kind; ignores other notes.
     pub fn note(&mut self, note: &Note) {
         if note.kind == Note::TOPOLOGY
             && let Ok(topology) = serde_json::from_str(&note.text)
@@ -65,7 +65,7 @@ impl SeriesFeed {
         }
     }
 
-    /// Takes in a tick.
+    /// Adds a tick to the totals, and sets the levels to its values.
     pub fn tick(&mut self, stamp: Tick, schema: &Arc<Schema>, row: &[f64]) {
         if self.stale || !Arc::ptr_eq(&self.schema, schema) {
             self.schema = Arc::clone(schema);
@@ -81,7 +81,7 @@ impl SeriesFeed {
             if !self.shot.names[place].is_total {
                 self.shot.values[place] = value;
             } else if !value.is_nan() {
-                // what a gap would have added is not known, and the total stays; what was never measured has no total
+                // a gap leaves the total unchanged; a counter that was never measured has no total
                 let before = self.shot.values[place];
                 self.shot.values[place] = value.max(0.0) + if before.is_nan() { 0.0 } else { before };
             }
@@ -91,12 +91,12 @@ impl SeriesFeed {
         last.zip(latency.into_iter().rev()).for_each(|(value, now)| *value = now);
     }
 
-    /// All series now.
+    /// Current state of all series.
     pub fn shot(&self) -> &SeriesSnapshot {
         &self.shot
     }
 
-    /// Names for a new schema; totals that stay go on.
+    /// Builds the names for a new schema or topology; totals of series that remain continue.
     fn rename(&mut self) {
         type Key<'a> = (&'a str, &'a [(String, String)]);
         let old: HashMap<Key<'_>, f64> = self
@@ -114,9 +114,9 @@ impl SeriesFeed {
         let mut places = vec![None; self.schema.series.len()];
         let mut values = Vec::with_capacity(all.len());
         for (place, (named, column)) in all.iter().enumerate() {
-            let kept = old.get(&(named.metric.as_str(), named.labels.as_slice())).copied();
+            let previous = old.get(&(named.metric.as_str(), named.labels.as_slice())).copied();
             values.push(match column {
-                Some(_) if named.is_total => kept.unwrap_or(f64::NAN),
+                Some(_) if named.is_total => previous.unwrap_or(f64::NAN),
                 Some(_) => f64::NAN,
                 None => 1.0,
             });
@@ -133,8 +133,9 @@ impl SeriesFeed {
     }
 }
 
+/// Name of a counter's series; `None` for unknown counters and steps of latency.
 fn named(series: &diskwright_base::Series) -> Option<SeriesName> {
-    // steps of latency make histograms
+    // steps of latency are exported as histograms
     let counter = Catalogue::builtin().get(&series.counter).filter(|counter| !is_step(&counter.id))?;
     let label = || (label_name(counter.object()).to_owned(), series.instance.clone());
     Some(SeriesName {
@@ -145,7 +146,7 @@ fn named(series: &diskwright_base::Series) -> Option<SeriesName> {
     })
 }
 
-/// Series whose labels tell of the machine; their value is 1.
+/// Series whose labels describe the machine; their value is 1.
 fn about(topology: &Topology) -> Vec<SeriesName> {
     let labelled = |metric: &str, help: &str, pairs: Vec<(&str, String)>| {
         let mut labels: Vec<(String, String)> =
@@ -171,12 +172,12 @@ fn about(topology: &Topology) -> Vec<SeriesName> {
     all
 }
 
-/// A word as our JSON spells it.
+/// Returns the JSON spelling of an enum value.
 fn word(value: impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// The page that a scraper reads, in text format 0.0.4.
+/// Formats the page for a scraper, in text format 0.0.4.
 pub fn page(shot: &SeriesSnapshot) -> String {
     let mut text = String::with_capacity(shot.names.len() * 100);
     let mut before = "";
@@ -191,7 +192,7 @@ pub fn page(shot: &SeriesSnapshot) -> String {
         } else if !is_histogram && named.metric != before {
             let kind = if named.is_total { "counter" } else { "gauge" };
             let help = named.help.replace('\\', "\\\\").replace('\n', " ");
-            // writing to a string does not fail
+            // writing to a string cannot fail
             let _ = write!(text, "# HELP {0} {help}\n# TYPE {0} {kind}\n", named.metric);
             before = &named.metric;
         }
@@ -241,7 +242,7 @@ mod tests {
         for cell in [f64::NAN, 500.0, f64::NAN, 250.0] {
             feed.tick(Tick { time_ns: 5_000_000_000, elapsed_ns: 1 }, &one, &[1000.0, cell]);
         }
-        // another disk comes, and what there was goes on
+        // another disk appears, and the existing totals continue
         feed.tick(Tick { time_ns: 6_500_000_000, elapsed_ns: 1 }, &schema(&["sd\"b", "sda"]), &[2000.0, 1.0, 250.0]);
         let page = page(feed.shot());
         let has = |line: &str| assert!(page.lines().any(|l| l == line), "{line}\n{page}");

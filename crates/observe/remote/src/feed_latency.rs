@@ -1,5 +1,5 @@
-//! Distributions of latency as classic histograms of Prometheus: of the steps of a log those edges that are
-//! powers of two of 1.024 us, because each bucket is a series of its own.
+//! Latency distributions as classic histograms of Prometheus. Of a log's steps, only edges that are 1.024 us times a
+//! power of two are used, because each bucket is a separate series.
 
 use diskwright_base::latency::{FIRST_BITS, LAST_BITS};
 use diskwright_base::latency_series::{middle_ns, parse};
@@ -10,7 +10,7 @@ use crate::feed::SeriesName;
 /// The family; its series end in `_bucket`, `_sum` and `_count`.
 pub(crate) const FAMILY: &str = "diskwright_request_latency_seconds";
 const HELP: &str = "Latency of single requests that were traced, from the first one that the kernel reports.";
-/// Upper edges: 2^10 to 2^36 nanoseconds, and without end.
+/// Number of upper edges: 2^10 to 2^36 nanoseconds, and infinity.
 const EDGES: usize = (LAST_BITS - FIRST_BITS) as usize + 2;
 
 /// Requests of one operation on one device since the feed began.
@@ -23,21 +23,21 @@ struct LatencyTotals {
     sum_s: f64,
 }
 
-/// All of them; what was seen once stays, as totals do.
+/// Latency totals of all devices and operations. Like all totals, they remain once they were seen.
 #[derive(Debug, Default)]
 pub(crate) struct LatencyFeed {
     totals: Vec<LatencyTotals>,
-    /// Column, position among the totals, and step.
+    /// Column, index in `totals`, and step.
     columns: Vec<(usize, usize, usize)>,
 }
 
-/// The bucket of a step: steps do not reach over an edge.
+/// Returns the bucket of a step. No step extends over an edge.
 fn bucket(step: usize) -> usize {
     if step == 0 { 0 } else { (step - 1) / 16 + 1 }
 }
 
 impl LatencyFeed {
-    /// Takes in another schema.
+    /// Sets the schema of the next ticks.
     pub fn schema(&mut self, schema: &Schema) {
         self.columns.clear();
         for (column, series) in schema.series.iter().enumerate() {
@@ -52,7 +52,7 @@ impl LatencyFeed {
         }
     }
 
-    /// Takes in a tick's row. A gap adds nothing.
+    /// Adds a tick's row. A gap adds nothing.
     pub fn tick(&mut self, row: &[f64]) {
         for &(column, place, step) in &self.columns {
             let count = row[column];
@@ -64,7 +64,7 @@ impl LatencyFeed {
         }
     }
 
-    /// The series, in the order of [`LatencyFeed::values`]: a family's series stand together.
+    /// Names of the series, in the order of [`LatencyFeed::values`].
     pub fn names(&self) -> Vec<SeriesName> {
         let named = |ending: &str, totals: &LatencyTotals, edge: Option<String>| {
             let mut labels = vec![("device".to_owned(), totals.device.clone())];
@@ -83,7 +83,7 @@ impl LatencyFeed {
         buckets.chain(sums).chain(counts).collect()
     }
 
-    /// A value a series: buckets hold all that took no longer.
+    /// Value of each series: buckets are cumulative, as Prometheus requires.
     pub fn values(&self) -> impl Iterator<Item = f64> + '_ {
         let running = |totals: &LatencyTotals| {
             let mut sum = 0;

@@ -1,5 +1,5 @@
-//! Many machines of a store, at a coarse step, a chunk of machines at a time:
-//! the store does the summing, and memory holds one chunk.
+//! Many machines of a store at a coarse step, in chunks of machines: the store
+//! does the aggregation, and only one chunk is in memory.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use crate::host::{
 };
 use crate::query::{self, EXPORTERS, Processors, QuerySpan};
 
-/// Ticks that a window has, where no step is given: five minutes of a day.
+/// Number of ticks of a window if no step is given: five minutes each for a day.
 const USUAL_TICKS: i64 = 288;
-/// Points of a series that every store answers at once.
+/// Largest number of points per series that every store returns in one answer.
 const MOST_TICKS: usize = 10_000;
-/// Machines times ticks of a chunk, about; it bounds memory.
+/// Approximate number of machines times ticks in a chunk, which limits memory.
 const CHUNK: usize = 30_000;
-/// Cells of a chunk that are held; where its machines have more, it is asked for in two halves.
+/// Largest number of cells of a chunk; a chunk with more is fetched in two halves.
 const MOST_CELLS: usize = 4_000_000;
-/// Chunks that are halved; a store that still answers too much is not asked again and again.
+/// Largest number of chunks that are halved, so that a store that always returns too much is not queried endlessly.
 const MOST_HALVED: usize = 100;
-/// Machines, from all of them, whose scrapes are looked at.
+/// Approximate number of machines whose scrape interval is measured.
 const SCRAPES_OF: usize = 50;
-/// Names of metrics that a store may have.
+/// Largest number of metric names of a store.
 const MOST_METRICS: usize = 100_000;
 
-/// Metrics that every scrape of an exporter brings, best first.
+/// Metrics that every scrape of an exporter contains, best first.
 const PROBES: [&str; 6] = [
     "node_load1",
     "node_memory_MemAvailable_bytes",
@@ -43,43 +43,43 @@ const PROBES: [&str; 6] = [
     "diskwright_memory_available_bytes",
 ];
 
-/// Metrics with a series for each processor and mode; `node_cpu` is that of old exporters.
+/// Metrics with a series for each processor and mode; `node_cpu` is from old exporters.
 const PROCESSORS: [&str; 4] = ["node_cpu_seconds_total", "node_cpu", "windows_cpu_time_total", "wmi_cpu_time_total"];
 
-/// A fleet, ready to be asked for.
+/// The machines of a store, and the queries for them.
 pub struct Fleet {
     wanted: HostQuery,
     metrics: Vec<String>,
     probes: Vec<String>,
     scrape_ms: i64,
     halved: AtomicUsize,
-    /// The ticks.
+    /// Times of the ticks.
     pub grid: QueryGrid,
-    /// The machines' names.
+    /// Names of the machines.
     pub hosts: Vec<String>,
-    /// Machines that match but bring no metric of an exporter of machines.
+    /// Machines that match but have no metric of a known exporter.
     pub others: Vec<String>,
 }
 
-/// One machine's samples; or why there are none.
+/// One machine's samples, or the reason why there are none.
 pub struct FleetMember {
-    /// Its name: the value of the label.
+    /// Name of the machine: the value of the label.
     pub host: String,
-    /// What a judge takes.
+    /// Samples for a judge, or the reason why there are none.
     pub samples: Result<FleetSamples, String>,
 }
 
-/// What a judge takes.
+/// Input of a judge for one machine.
 pub struct FleetSamples {
-    /// What is known of the machine.
+    /// Topology of the machine.
     pub topology: Topology,
     /// All ticks.
     pub frame: Frame,
-    /// Values that cannot be; they are gaps.
+    /// Number of impossible values, which were replaced by gaps.
     pub left_out: u64,
 }
 
-/// Which stored counters the given ones are computed from, themselves included.
+/// Returns the stored counters that the given ones are computed from, including themselves.
 pub fn needed<'a>(counters: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
     let catalogue = Catalogue::builtin();
     let mut needed = BTreeSet::new();
@@ -102,13 +102,13 @@ pub fn needed<'a>(counters: impl IntoIterator<Item = &'a str>) -> BTreeSet<Strin
 }
 
 impl Fleet {
-    /// Learns which machines and metrics there are. `counters` are the stored
-    /// counters that matter ([`needed`]).
+    /// Finds the machines and metrics of a store. `counters` are the needed stored
+    /// counters ([`needed`]).
     ///
     /// # Errors
-    /// When the store cannot be asked, or has nothing of any machine.
-    pub fn find(store: &MetricStore, wanted: HostQuery, counters: &BTreeSet<String>) -> Result<Fleet, RemoteError> {
-        let names = label_values(store, &wanted, "__name__", &wanted.selector.names(EXPORTERS), MOST_METRICS)?;
+    /// When the query fails, or the store has no data of any machine.
+    pub fn find(store: &MetricStore, host_query: HostQuery, counters: &BTreeSet<String>) -> Result<Fleet, RemoteError> {
+        let names = label_values(store, &host_query, "__name__", &host_query.selector.names(EXPORTERS), MOST_METRICS)?;
         let nothing = || {
             let because = "no metrics of node_exporter or windows_exporter match in the window";
             RemoteError::Nothing(format!("{}: {because}", store.shown()))
@@ -128,27 +128,27 @@ impl Fleet {
             return Err(nothing());
         }
         let pattern = probes.join("|");
-        let hosts = label_values(store, &wanted, &wanted.by, &wanted.selector.names(&pattern), MOST_HOSTS)?;
+        let hosts = label_values(store, &host_query, &host_query.by, &host_query.selector.names(&pattern), MOST_HOSTS)?;
         if hosts.is_empty() {
             return Err(nothing());
         }
-        // only what the user asked for by name is missed where it is not there
-        let others = match wanted.selector.is_empty() {
+        // machines without metrics are only reported if the user selected machines
+        let others = match host_query.selector.is_empty() {
             true => Vec::new(),
-            false => label_values(store, &wanted, &wanted.by, &wanted.selector.metric("", ""), MOST_HOSTS)?,
+            false => label_values(store, &host_query, &host_query.by, &host_query.selector.metric("", ""), MOST_HOSTS)?,
         };
         let known: HashSet<&String> = hosts.iter().collect();
         let others = others.into_iter().filter(|o| !known.contains(o)).collect();
-        // some machines tell it for all; one that is scraped less often has totals only in ticks as long as that
+        // a sample of machines is enough; totals need ticks at least as long as the slowest scrape interval
         let apart = hosts.len().div_ceil(SCRAPES_OF).max(1);
         let few: Vec<String> = hosts.iter().step_by(apart).cloned().collect();
-        let few = query::any_of(&wanted.by, &few);
-        let selector = wanted.selector.metric("", &format!("__name__=~\"{pattern}\",{few}"));
-        let scrape_ms = ScrapeClock::read(store, &wanted, &selector)?.slowest_ms;
-        let window_ms = wanted.to_ms - wanted.from_ms;
-        let step_ms = wanted.step_ms.unwrap_or(window_ms / USUAL_TICKS).max(scrape_ms);
+        let few = query::any_of(&host_query.by, &few);
+        let selector = host_query.selector.metric("", &format!("__name__=~\"{pattern}\",{few}"));
+        let scrape_ms = ScrapeClock::read(store, &host_query, &selector)?.slowest_ms;
+        let window_ms = host_query.to_ms - host_query.from_ms;
+        let step_ms = host_query.step_ms.unwrap_or(window_ms / USUAL_TICKS).max(scrape_ms);
         let step_ms = (step_ms + scrape_ms - 1) / scrape_ms * scrape_ms;
-        let grid = QueryGrid::within(wanted.from_ms, wanted.to_ms, step_ms);
+        let grid = QueryGrid::within(host_query.from_ms, host_query.to_ms, step_ms);
         if grid.count < 2 {
             return Err(RemoteError::Nothing("the window holds fewer than two steps; widen it".into()));
         }
@@ -156,28 +156,28 @@ impl Fleet {
             let because = format!("{} ticks are more than a store returns; use a longer --step", grid.count);
             return Err(RemoteError::Nothing(because));
         }
-        Ok(Fleet { wanted, metrics, probes, scrape_ms, halved: AtomicUsize::new(0), grid, hosts, others })
+        Ok(Fleet { wanted: host_query, metrics, probes, scrape_ms, halved: AtomicUsize::new(0), grid, hosts, others })
     }
 
-    /// Time between two scrapes, of the machine that is scraped least often, milliseconds.
+    /// Scrape interval of the machine that is scraped least often, milliseconds.
     pub fn scrape_ms(&self) -> i64 {
         self.scrape_ms
     }
 
-    /// Metrics that are asked for.
+    /// Metrics that are queried.
     pub fn metrics(&self) -> &[String] {
         &self.metrics
     }
 
-    /// Machines that are asked for at once.
+    /// Splits the machines into chunks that are fetched at once.
     pub fn chunks(&self) -> Vec<&[String]> {
         self.hosts.chunks((CHUNK / self.grid.count.max(1)).clamp(1, 200)).collect()
     }
 
-    /// Asks for some machines; for half of them at a time where they are too much at once.
+    /// Fetches some machines; in two halves if the answer would be too large.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// When the query fails.
     pub fn ask(&self, store: &MetricStore, hosts: &[String]) -> Result<Vec<FleetMember>, RemoteError> {
         match (self.ask_at_once(store, hosts), hosts) {
             (Err(RemoteError::TooMuch { because, .. }), [host]) => {
@@ -193,9 +193,10 @@ impl Fleet {
         }
     }
 
+    /// Fetches some machines with one query per metric.
     fn ask_at_once(&self, store: &MetricStore, hosts: &[String]) -> Result<Vec<FleetMember>, RemoteError> {
         let only = query::any_of(&self.wanted.by, hosts);
-        let mut asked = ChunkAnswers {
+        let mut answers = ChunkAnswers {
             tables: hosts.iter().map(|h| (h.as_str(), HostTable::new(self.grid))).collect(),
             cells: 0,
             processors: HashMap::new(),
@@ -208,45 +209,46 @@ impl Fleet {
             format!("max by ({by}) (count_over_time({selector}[{}ms]))", self.level_ms())
         };
         let presence: Vec<String> = self.probes.iter().map(count).collect();
-        store.warned(range(store, &presence.join(" or "), &self.grid, |row| asked.present(by, row))?);
+        store.warned(range(store, &presence.join(" or "), &self.grid, |row| answers.present(by, row))?);
         for metric in &self.metrics {
-            self.ask_metric(store, metric, &only, &mut asked)?;
+            self.ask_metric(store, metric, &only, &mut answers)?;
         }
-        Ok(hosts.iter().map(|host| asked.member(host)).collect())
+        Ok(hosts.iter().map(|host| answers.member(host)).collect())
     }
 
-    /// How far back a level looks: its tick, and a little further, because machines are scraped
-    /// at moments of their own and a tick of one scrape must not miss it.
+    /// Range of a level's samples: its tick and a little more, because machines are scraped at
+    /// different times, and a tick as long as one interval must not miss its scrape.
     fn level_ms(&self) -> i64 {
         self.grid.step_ms + self.scrape_ms / 10
     }
 
+    /// Fetches one metric of some machines.
     fn ask_metric(
         &self,
         store: &MetricStore,
         metric: &str,
         only: &str,
-        asked: &mut ChunkAnswers<'_>,
+        answers: &mut ChunkAnswers<'_>,
     ) -> Result<(), RemoteError> {
         let by = &self.wanted.by;
         let selector = self.wanted.selector.metric(metric, only);
         let (step_ms, level_ms) = (self.grid.step_ms, self.level_ms());
         let span = QuerySpan { step_ms, level_ms, shift_ms: 0, total_ms: total_range(self.scrape_ms) };
         let text = query::expression(metric, &selector, by, Processors::Together, span);
-        store.warned(range(store, &text, &self.grid, |row| asked.fill(by, metric, row))?);
+        store.warned(range(store, &text, &self.grid, |row| answers.fill(by, metric, row))?);
         if PROCESSORS.contains(&metric) {
             let idle = self.wanted.selector.metric(metric, &format!("{only},mode=\"idle\""));
-            // some moments of the window are enough to count processors
+            // two times in the window are enough to count processors
             let half_ms = self.grid.step_ms * (self.grid.count as i64).max(2) / 2;
             let first_ms = self.grid.first_ms - self.grid.step_ms + half_ms;
             let few = QueryGrid { first_ms, step_ms: half_ms, count: 2, shift_ms: 0 };
             let text = format!("count by ({by}) (count_over_time({idle}[{}ms]))", few.step_ms);
-            store.warned(range(store, &text, &few, |row| asked.count_processors(by, row))?);
+            store.warned(range(store, &text, &few, |row| answers.count_processors(by, row))?);
         }
         Ok(())
     }
 
-    /// What series without values tell of the machines.
+    /// Fetches facts about the machines, which are in the labels of certain series.
     fn machines(&self, store: &MetricStore, only: &str) -> Result<HashMap<String, MachineFacts>, RemoteError> {
         let facts: BTreeSet<&str> = MetricVocabulary::builtin().facts.metrics().collect();
         let pattern = facts.into_iter().collect::<Vec<_>>().join("|");
@@ -262,10 +264,10 @@ impl Fleet {
     }
 }
 
-/// Answers for a chunk of machines, being sorted.
+/// Answers for a chunk of machines, sorted by machine.
 struct ChunkAnswers<'a> {
     tables: HashMap<&'a str, HostTable>,
-    /// Cells of all of them.
+    /// Total number of cells.
     cells: usize,
     processors: HashMap<String, f64>,
     machines: HashMap<String, MachineFacts>,
@@ -291,32 +293,33 @@ impl ChunkAnswers<'_> {
         });
         self.cells += table.cells() - before;
         if self.cells > MOST_CELLS {
-            let what = format!("more than {MOST_CELLS} samples, the limit");
-            return Err(AnswerFault::too_much(&what));
+            let excess = format!("more than {} samples, the limit", MOST_CELLS);
+            return Err(AnswerFault::too_much(&excess));
         }
         Ok(())
     }
 
     fn count_processors(&mut self, by: &str, row: &QueryRow) -> Result<(), AnswerFault> {
-        let most = row.values.iter().copied().fold(f64::NAN, f64::max);
+        let count = row.values.iter().copied().fold(f64::NAN, f64::max);
         if let Some(host) = row.label(by).filter(|host| self.tables.contains_key(host)) {
-            self.processors.insert(host.to_owned(), most);
+            self.processors.insert(host.to_owned(), count);
         }
         Ok(())
     }
 
+    /// Removes the answers for a machine and converts them to its frame and topology.
     fn member(&mut self, host: &str) -> FleetMember {
-        let none = |because: &str| FleetMember { host: host.to_owned(), samples: Err(because.to_owned()) };
+        let without_samples = |because: &str| FleetMember { host: host.to_owned(), samples: Err(because.to_owned()) };
         let Some(mut table) = self.tables.remove(host).filter(|_| self.alive.contains(host)) else {
-            return none("no sample in the window");
+            return without_samples("no sample in the window");
         };
         let schema = Arc::new(table.finish());
         if schema.series.is_empty() {
-            return none("no metric that a rule uses");
+            return without_samples("no metric that a rule uses");
         }
         let machine = self.machines.remove(host).unwrap_or_default();
         let mut topology = table.topology(&machine, host, &schema);
-        // the name that the store has is the one that tells it from the others
+        // the store's name of the machine is unique, unlike its host name
         host.clone_into(&mut topology.host);
         if let Some(processors) = self.processors.get(host).filter(|p| **p >= 1.0) {
             topology.processors = *processors as u32;
@@ -330,7 +333,7 @@ impl ChunkAnswers<'_> {
             }
         }
         if frame.ticks().len() < 2 {
-            return none("fewer than two steps with samples in the window");
+            return without_samples("fewer than two steps with samples in the window");
         }
         let mut skips = Skips::default();
         let frame = ValueLimits::of(&schema).cleared(&frame, &mut skips).unwrap_or(frame);

@@ -1,4 +1,4 @@
-//! One machine of a store, as a log.
+//! Reads one machine of a store as a log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,64 +13,64 @@ use crate::client::MetricStore;
 use crate::error::RemoteError;
 use crate::query::{self, EXPORTERS, METRIC, Processors, QuerySpan, Selector};
 
-/// What is wanted of a store.
+/// Query for machines of a store.
 #[derive(Clone, Debug)]
 pub struct HostQuery {
-    /// Which machine.
+    /// Selects the machines.
     pub selector: Selector,
-    /// The label that names machines.
+    /// The label whose value is the machine's name.
     pub by: String,
-    /// Window, milliseconds since 1970.
+    /// Start of the window, milliseconds since 1970.
     pub from_ms: i64,
-    /// Its end.
+    /// End of the window, milliseconds since 1970.
     pub to_ms: i64,
-    /// Time between two ticks; `None` for what suits the window.
+    /// Time between two ticks, milliseconds; `None` to choose it by the window.
     pub step_ms: Option<i64>,
 }
 
 /// Id of the source, as in [`diskwright_base::Note::SOURCE`].
 pub const SOURCE: &str = "prometheus";
 
-/// Points of a series that every store answers at once: Prometheus stops at 11,000.
+/// Largest number of points per series that every store returns in one answer; Prometheus' limit is 11,000.
 const MOST_TICKS: usize = 10_000;
-/// Ticks that a window has, where no step is given.
+/// Number of ticks of a window if no step is given.
 const USUAL_TICKS: i64 = 1_000;
-/// Metrics asked for in one query.
+/// Largest number of metrics in one query.
 const METRICS_AT_ONCE: usize = 16;
-/// Points asked for in one query, about.
+/// Approximate largest number of points in one query's answer.
 const POINTS_AT_ONCE: usize = 2_000_000;
-/// Cells of a part of the window, about, which memory holds.
+/// Approximate largest number of cells of one part of the window, which is in memory.
 const CELLS_AT_ONCE: usize = 4_000_000;
-/// Cells that are taken where a store answers more than it listed.
+/// Largest number of cells accepted if a store returns more series than it listed.
 const MOST_CELLS: usize = 2 * CELLS_AT_ONCE;
-/// Series that one machine may have.
+/// Largest number of series of one machine.
 const MOST_SERIES: usize = 300_000;
-/// Machines that one store may have.
+/// Largest number of machines of one store.
 pub(crate) const MOST_HOSTS: usize = 50_000;
-/// Name of the row that tells at which ticks there were samples at all.
+/// Name of the row that shows at which ticks there were any samples.
 const PRESENCE: &str = "presence";
 
 /// Reads one machine into the sink, in order of time.
 ///
 /// # Errors
-/// When the store cannot be asked, when nothing or more than one machine
-/// matches, or when there is no sample in the window.
-pub fn read(store: &MetricStore, wanted: &HostQuery, sink: &mut PieceSink<'_>) -> Result<ReadSummary, RemoteError> {
-    let found = find(store, wanted)?;
-    let scrapes = ScrapeClock::read(store, wanted, &wanted.selector.metric(&found.probe, ""))?;
+/// When a query fails, when no or more than one machine matches, or when
+/// there is no sample in the window.
+pub fn read(store: &MetricStore, query: &HostQuery, sink: &mut PieceSink<'_>) -> Result<ReadSummary, RemoteError> {
+    let found = find(store, query)?;
+    let scrapes = ScrapeClock::read(store, query, &query.selector.metric(&found.probe, ""))?;
     let scrape_ms = scrapes.interval_ms;
-    let step_ms = step(wanted, scrape_ms);
-    // ticks end half way between two scrapes, so that none falls out of one for being early or late
-    let grid = QueryGrid::through(wanted.from_ms, wanted.to_ms, step_ms, scrapes.at_ms + scrape_ms / 2);
+    let step_ms = step(query, scrape_ms);
+    // ticks end halfway between two scrapes, so that an early or late scrape stays in its tick
+    let grid = QueryGrid::through(query.from_ms, query.to_ms, step_ms, scrapes.at_ms + scrape_ms / 2);
     if grid.count < 2 {
         let ticks = plural(grid.count as u64, "tick", "ticks");
         let because = format!("the window holds only {ticks} of {} s; widen it", step_ms as f64 / 1e3);
         return Err(RemoteError::Nothing(because));
     }
     let mut batch = FrameBatch::new(SOURCE, sink);
-    let ask = HostFetch { store, wanted, found: &found, scrape_ms, step_ms };
+    let fetch = HostFetch { store, wanted: query, found: &found, scrape_ms, step_ms };
     for part in grid.parts((CELLS_AT_ONCE / found.rows().max(1)).min(MOST_TICKS)) {
-        ask.part(part, &mut batch)?;
+        fetch.part(part, &mut batch)?;
         if batch.is_stopped() {
             break;
         }
@@ -78,32 +78,33 @@ pub fn read(store: &MetricStore, wanted: &HostQuery, sink: &mut PieceSink<'_>) -
     batch.finish(store.shown()).map_err(|e| RemoteError::Nothing(e.to_string()))
 }
 
-/// The metrics of the machine.
+/// The metrics of one machine.
 struct HostMetrics {
     host: String,
-    /// Series of each.
+    /// Number of series of each metric.
     metrics: BTreeMap<String, usize>,
     machine: MachineFacts,
-    /// A metric that every scrape brings.
+    /// A metric that every scrape contains.
     probe: String,
 }
 
 impl HostMetrics {
-    /// Series that answers have in sum, about.
+    /// Approximate total number of series in all answers.
     fn rows(&self) -> usize {
         chosen(&self.metrics).into_iter().map(|(metric, series)| rows(metric, series)).sum()
     }
 }
 
-/// Series of an answer to a metric of so many: those without an instance are one.
+/// Number of series in an answer for a metric with `series` series: metrics without instances are aggregated to one.
 fn rows(metric: &str, series: usize) -> usize {
     let has_instances = MetricVocabulary::builtin().sources(metric).iter().any(|s| s.labels().next().is_some());
     if has_instances { series } else { series.min(1) }
 }
 
+/// Finds the machine and its metrics.
 fn find(store: &MetricStore, wanted: &HostQuery) -> Result<HostMetrics, RemoteError> {
     let selector = wanted.selector.names(EXPORTERS);
-    // names are few where series are many, so these are asked for first
+    // there are far fewer names than series, so names are queried first
     let hosts = label_values(store, wanted, &wanted.by, &selector, MOST_HOSTS)?;
     if hosts.len() > 1 {
         return Err(RemoteError::SeveralHosts { by: wanted.by.clone(), hosts });
@@ -131,7 +132,7 @@ fn find(store: &MetricStore, wanted: &HostQuery) -> Result<HostMetrics, RemoteEr
     Ok(HostMetrics { host, probe: probe.clone(), metrics, machine })
 }
 
-/// The series that match, one after another; how many there are.
+/// Calls `each` with the labels of every matching series; returns their number.
 pub(crate) fn each_series(
     store: &MetricStore,
     wanted: &HostQuery,
@@ -139,7 +140,7 @@ pub(crate) fn each_series(
     mut each: impl FnMut(&answer::Labels),
 ) -> Result<usize, RemoteError> {
     let (start, end) = (seconds(wanted.from_ms), seconds(wanted.to_ms));
-    // a store that knows `limit` need not send what would be refused
+    // a store that supports `limit` does not send more than is accepted
     let limit = (MOST_SERIES + 1).to_string();
     let form = [("match[]", selector), ("start", &start), ("end", &end), ("limit", &limit)];
     let mut count = 0;
@@ -147,8 +148,8 @@ pub(crate) fn each_series(
         answer::series(source, store.most_bytes(), &mut |labels| {
             count += 1;
             if count > MOST_SERIES {
-                let what = format!("more than {MOST_SERIES} series of one machine, the limit");
-                return Err(AnswerFault::too_much(&what));
+                let limit = format!("more than {} series of one machine, the limit", MOST_SERIES);
+                return Err(AnswerFault::too_much(&limit));
             }
             each(labels);
             Ok(())
@@ -158,23 +159,23 @@ pub(crate) fn each_series(
     Ok(count)
 }
 
-/// The values of a label, sorted as the store has them.
+/// Returns the values of a label in the store's order.
 pub(crate) fn label_values(
     store: &MetricStore,
     wanted: &HostQuery,
     label: &str,
     selector: &str,
-    most: usize,
+    max_values: usize,
 ) -> Result<Vec<String>, RemoteError> {
     let path = format!("/api/v1/label/{label}/values");
-    let (start, end, limit) = (seconds(wanted.from_ms), seconds(wanted.to_ms), (most + 1).to_string());
+    let (start, end, limit) = (seconds(wanted.from_ms), seconds(wanted.to_ms), (max_values + 1).to_string());
     let pairs = [("match[]", selector), ("start", &start), ("end", &end), ("limit", &limit)];
     let mut values = Vec::new();
-    // Prometheus takes this question by GET alone
+    // Prometheus accepts this query only by GET
     let warnings = store.get(&path, &pairs, |source| {
         answer::names(source, store.most_bytes(), &mut |value| {
-            if values.len() == most {
-                return Err(AnswerFault::too_much(&format!("more than {most} values of {label}, the limit")));
+            if values.len() == max_values {
+                return Err(AnswerFault::too_much(&format!("more than {max_values} values of {label}, the limit")));
             }
             values.push(value.clone());
             Ok(())
@@ -184,22 +185,22 @@ pub(crate) fn label_values(
     Ok(values)
 }
 
-/// When a machine is scraped.
+/// Interval and phase of a machine's scrapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScrapeClock {
-    /// Time between two scrapes, milliseconds.
+    /// Median time between two scrapes, milliseconds.
     pub interval_ms: i64,
-    /// That of the machine that is scraped least often.
+    /// Interval of the machine that is scraped least often, milliseconds.
     pub slowest_ms: i64,
-    /// A moment at which it is scraped, milliseconds since 1970.
+    /// A time at which it is scraped, milliseconds since 1970.
     pub at_ms: i64,
 }
 
 impl ScrapeClock {
-    /// From raw samples at the end of the window, or, where there are none, from all of it.
+    /// Measures the scrapes from raw samples at the end of the window, or, if there are too few, in all of it.
     pub fn read(store: &MetricStore, wanted: &HostQuery, probe: &str) -> Result<ScrapeClock, RemoteError> {
-        let whole_ms = (wanted.to_ms - wanted.from_ms).max(1);
-        for span_ms in [whole_ms.min(1_800_000), whole_ms] {
+        let window_ms = (wanted.to_ms - wanted.from_ms).max(1);
+        for span_ms in [window_ms.min(1_800_000), window_ms] {
             let query = format!("{probe}[{span_ms}ms]");
             let form = [("query", query.as_str()), ("time", &seconds(wanted.to_ms))];
             let times =
@@ -213,37 +214,40 @@ impl ScrapeClock {
 
     fn of(times: &SampleTimes) -> ScrapeClock {
         let interval_ms = tidy_interval(times.interval_s * 1e3);
-        let all: Vec<i64> = times.last_s.iter().map(|s| (s * 1e3).round() as i64).collect();
-        let last = all.last().copied().unwrap_or(0);
-        // early or late against the last one; the middle of them is no odd one
+        let times_ms: Vec<i64> = times.last_s.iter().map(|s| (s * 1e3).round() as i64).collect();
+        let last = times_ms.last().copied().unwrap_or(0);
+        // deviations from the phase of the last scrape; their median is robust against outliers
         let half = interval_ms / 2;
-        let mut off: Vec<i64> = all.iter().map(|time| (time - last + half).rem_euclid(interval_ms) - half).collect();
-        off.sort_unstable();
+        let mut deviations_ms: Vec<i64> =
+            times_ms.iter().map(|time| (time - last + half).rem_euclid(interval_ms) - half).collect();
+        deviations_ms.sort_unstable();
         let slowest_ms = tidy_interval(times.slowest_s * 1e3).max(interval_ms);
-        ScrapeClock { interval_ms, slowest_ms, at_ms: last + off.get(off.len() / 2).copied().unwrap_or(0) }
+        let median_ms = deviations_ms.get(deviations_ms.len() / 2).copied().unwrap_or(0);
+        ScrapeClock { interval_ms, slowest_ms, at_ms: last + median_ms }
     }
 }
 
-/// The interval that people set which a measured one means: scrapes come a little early or late.
+/// Rounds a measured interval to a common setting, because scrapes come a little early or late.
 pub(crate) fn tidy_interval(measured_ms: f64) -> i64 {
     const USUAL_S: [f64; 12] = [1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 180.0, 300.0, 600.0];
     let near = USUAL_S.iter().find(|usual| (measured_ms / 1e3 / *usual - 1.0).abs() < 0.05);
     near.map_or(measured_ms.max(1.0).round() as i64, |usual| (usual * 1e3) as i64)
 }
 
-/// The step asked for, no shorter than a scrape; else one that gives a window
-/// about a thousand ticks.
+/// Chooses the step: the given one, but at least the scrape interval; without one, a
+/// step that gives a window about a thousand ticks.
 fn step(wanted: &HostQuery, scrape_ms: i64) -> i64 {
     match wanted.step_ms {
         Some(step) => step.max(scrape_ms),
         None => {
-            let least = (wanted.to_ms - wanted.from_ms) / USUAL_TICKS;
-            // whole scrapes, so that each tick has as many
-            (least + scrape_ms - 1).div_euclid(scrape_ms).max(1) * scrape_ms
+            let min_ms = (wanted.to_ms - wanted.from_ms) / USUAL_TICKS;
+            // a multiple of the scrape interval, so that each tick has the same number of scrapes
+            (min_ms + scrape_ms - 1).div_euclid(scrape_ms).max(1) * scrape_ms
         }
     }
 }
 
+/// Fetches a machine's ticks part by part.
 struct HostFetch<'a> {
     store: &'a MetricStore,
     wanted: &'a HostQuery,
@@ -253,7 +257,7 @@ struct HostFetch<'a> {
 }
 
 impl HostFetch<'_> {
-    /// Asks for a stretch of ticks and hands them over.
+    /// Fetches a part of the ticks and passes them to the batch.
     fn part(&self, grid: QueryGrid, batch: &mut FrameBatch<'_>) -> Result<(), RemoteError> {
         let mut table = HostTable::new(grid);
         for query in self.queries(&grid) {
@@ -268,7 +272,7 @@ impl HostFetch<'_> {
         Ok(())
     }
 
-    /// As few queries as may be, each of a size that stores take.
+    /// Builds as few queries as possible, each of a size that stores accept.
     fn queries(&self, grid: &QueryGrid) -> Vec<String> {
         let (ticks, step_ms) = (grid.count, grid.step_ms);
         let total_ms = total_range(self.scrape_ms);
@@ -294,6 +298,7 @@ impl HostFetch<'_> {
         queries
     }
 
+    /// Passes the table's ticks, and before the first one the topology, to the batch.
     fn hand_over(&self, mut table: HostTable, batch: &mut FrameBatch<'_>) {
         let schema = Arc::new(table.finish());
         if !batch.has_ticks() {
@@ -310,33 +315,33 @@ impl HostFetch<'_> {
     }
 }
 
-/// How far back the last scrape may lie: one, and a little, because scrapes come a little early
-/// or late. Where one is missing the ticks beside it have gaps, not the growth of two.
+/// Largest age of the last scrape before a tick's end: one interval and a little, because scrapes come a
+/// little early or late. If one is missing, the ticks next to it have gaps, not the growth of two intervals.
 pub(crate) fn total_range(scrape_ms: i64) -> i64 {
     scrape_ms + scrape_ms / 5
 }
 
-/// Metrics to ask for: of two of one exporter that bring the same counters, the
-/// first that is there.
+/// Chooses the metrics to query: of two of one exporter for the same counters, the
+/// first that exists.
 pub(crate) fn chosen(metrics: &BTreeMap<String, usize>) -> Vec<(&str, usize)> {
     type ExporterCounter<'a> = (&'a str, &'a str, &'a [(String, String)]);
-    let mut taken: BTreeSet<ExporterCounter<'_>> = BTreeSet::new();
+    let mut covered: BTreeSet<ExporterCounter<'_>> = BTreeSet::new();
     let mut chosen = Vec::new();
     for (metric, &series) in metrics {
         let exporter = metric.split('_').next().unwrap_or_default();
         let sources = MetricVocabulary::builtin().sources(metric);
-        let fresh =
-            |s: &&'static MetricSource| s.add || !taken.contains(&(exporter, s.counter.as_str(), s.only.as_slice()));
-        if sources.iter().filter(fresh).count() == 0 {
+        let is_new =
+            |s: &&'static MetricSource| s.add || !covered.contains(&(exporter, s.counter.as_str(), s.only.as_slice()));
+        if sources.iter().filter(is_new).count() == 0 {
             continue;
         }
-        taken.extend(sources.iter().map(|s| (exporter, s.counter.as_str(), s.only.as_slice())));
+        covered.extend(sources.iter().map(|s| (exporter, s.counter.as_str(), s.only.as_slice())));
         chosen.push((metric.as_str(), series));
     }
     chosen
 }
 
-/// Asks for a value a tick; `each` takes the series as they come. Returns the store's warnings.
+/// Queries one value per tick; `each` gets the series as they are read. Returns the store's warnings.
 pub(crate) fn range(
     store: &MetricStore,
     query: &str,
@@ -349,6 +354,7 @@ pub(crate) fn range(
     store.post("/api/v1/query_range", &form, |source| answer::matrix(source, store.most_bytes(), grid, &mut each))
 }
 
+/// Formats milliseconds as seconds for the query API.
 pub(crate) fn seconds(ms: i64) -> String {
     format!("{}.{:03}", ms.div_euclid(1000), ms.rem_euclid(1000))
 }
@@ -366,7 +372,7 @@ impl HostTable {
         HostTable { grid, targets: SeriesTargets::default(), columns: Vec::new(), presence: None }
     }
 
-    /// Takes a series that says in [`METRIC`] whose it is.
+    /// Adds a series, whose label [`METRIC`] is the name of its metric.
     fn take(&mut self, row: &QueryRow) -> Result<(), AnswerFault> {
         let metric = row.label(METRIC).unwrap_or_default();
         if metric == PRESENCE {
@@ -375,23 +381,23 @@ impl HostTable {
             self.fill(metric, row, |name| row.label(name));
         }
         if self.cells() > MOST_CELLS {
-            let what = format!("more than {} series at {} ticks", self.columns.len() - 1, self.grid.count);
-            return Err(AnswerFault::too_much(&what));
+            let limit = format!("more than {} series at {} ticks", self.columns.len() - 1, self.grid.count);
+            return Err(AnswerFault::too_much(&limit));
         }
         Ok(())
     }
 
-    /// Cells that it holds.
+    /// Number of cells in the table.
     pub fn cells(&self) -> usize {
         self.columns.len() * self.grid.count
     }
 
-    /// Ticks at which there were samples.
+    /// Sets the number of samples of each tick.
     pub fn present(&mut self, counts: &[f64]) {
         self.presence = Some(counts.to_vec());
     }
 
-    /// Puts a series of a metric where it belongs.
+    /// Adds the values of a metric's series to the columns of its counters.
     pub fn fill<'a>(&mut self, metric: &str, row: &QueryRow, label: impl Fn(&str) -> Option<&'a str>) {
         let step_s = self.grid.step_ms as f64 / 1e3;
         for place in self.targets.places(metric, label) {
@@ -410,16 +416,18 @@ impl HostTable {
                 if cell.is_nan() || (source.positive && cell <= 0.0) {
                     continue;
                 }
-                *to = match () {
-                    () if to.is_nan() => cell,
-                    () if source.sum || source.add => *to + cell,
-                    () => to.max(cell),
+                *to = if to.is_nan() {
+                    cell
+                } else if source.sum || source.add {
+                    *to + cell
+                } else {
+                    to.max(cell)
                 };
             }
         }
     }
 
-    /// The schema; to be asked when all series are in.
+    /// Completes the columns and returns their schema. Called when all series were added.
     pub fn finish(&mut self) -> Schema {
         let schema = self.targets.schema();
         self.columns.resize_with(schema.series.len(), Vec::new);
@@ -429,7 +437,7 @@ impl HostTable {
         schema
     }
 
-    /// The cells of a tick; false where nothing was scraped then.
+    /// Copies the cells of a tick; returns false if nothing was scraped in it.
     pub fn row(&self, tick: usize, row: &mut [f64]) -> bool {
         if self.presence.as_ref().is_some_and(|counts| counts[tick].is_nan() || counts[tick] == 0.0) {
             return false;
@@ -441,18 +449,18 @@ impl HostTable {
         true
     }
 
-    /// What is known of the machine itself.
+    /// Returns the topology, from the machine's facts and some counters.
     pub fn topology(&self, machine: &MachineFacts, host: &str, schema: &Schema) -> diskwright_base::Topology {
         let facts = &MetricVocabulary::builtin().facts;
-        let of = |id: &str| {
+        let first_value = |id: &str| {
             let column = self.targets.column(id, "")?;
             let value = self.columns[column].iter().copied().find(|v| !v.is_nan())?;
             Some(value * schema.series[column].scale)
         };
         let singles = |counter| self.targets.instances(counter).filter(|i| *i != "_total").count();
         let counted = singles("processor.idle_s").max(singles("processor.idle"));
-        let processors = of(&facts.processors).or((counted > 0).then_some(counted as f64));
-        machine.topology(host, processors, of(&facts.memory))
+        let processors = first_value(&facts.processors).or((counted > 0).then_some(counted as f64));
+        machine.topology(host, processors, first_value(&facts.memory))
     }
 }
 

@@ -1,16 +1,16 @@
 //! Stores of metrics over HTTP: Prometheus, VictoriaMetrics, Thanos, Mimir.
 //!
 //! - `access`: addresses, passwords and tokens, which are never shown.
-//! - `client`: one request, bounded in time; what the store says when it refuses
+//! - `client`: single requests with a timeout; the message of a store that refuses
 //!   is part of the error.
-//! - `bounded`, `answer`, `grid`: an answer as it comes, with limits; points of a query's
-//!   answer, put on a grid of ticks.
-//! - `query`: from the vocabulary to PromQL that all of these stores take.
+//! - `bounded_reader`, `answer`, `query_grid`: reading of an answer as a stream, with limits;
+//!   the points of a query's answer on a grid of ticks.
+//! - `query`: PromQL that all of these stores accept, built from the vocabulary.
 //! - `host`: one machine as a log (frames and notes).
 //! - `fleet`: many machines at a coarse step, chunk by chunk.
-//! - `feed`, `write`, `serve`: the other way: a recorder's ticks as named series,
-//!   to a store by remote write, or for a scraper at `/metrics`.
-//! - `webhook`: a document to an address.
+//! - `feed`, `latency_feed`, `remote_write`, `metrics_server`: the opposite direction: a recorder's
+//!   ticks as named series, sent to a store by remote write, or served to a scraper at `/metrics`.
+//! - `webhook`: sends a document to an address.
 
 mod access;
 pub mod answer;

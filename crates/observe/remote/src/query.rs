@@ -1,4 +1,4 @@
-//! PromQL that Prometheus, VictoriaMetrics, Thanos and Mimir all take.
+//! PromQL that Prometheus, VictoriaMetrics, Thanos and Mimir all accept.
 
 use diskwright_base::Catalogue;
 use diskwright_base::catalogue::OverInstances;
@@ -6,17 +6,17 @@ use diskwright_logs::prometheus::{MetricConversion, MetricVocabulary};
 
 use crate::error::RemoteError;
 
-/// The label that says, in an answer to several metrics at once, which it is.
+/// The label that contains a series' metric in an answer for several metrics.
 pub const METRIC: &str = "dw_metric";
 
-/// What the user's `--match` says: label matchers that every selector gets.
+/// Label matchers of the user's `--match`, which are part of every selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     matchers: String,
 }
 
 impl QuerySpan {
-    /// A selector's samples of this length, up to so long before the end of the tick.
+    /// Returns the range selector for samples of `length_ms` that ends `before_ms` before the end of the tick.
     pub fn samples(&self, selector: &str, length_ms: i64, before_ms: i64) -> String {
         match self.shift_ms + before_ms {
             0 => format!("{selector}[{length_ms}ms]"),
@@ -26,10 +26,10 @@ impl QuerySpan {
 }
 
 impl Selector {
-    /// Reads `{job="node",instance=~"db.*"}`, with or without braces.
+    /// Parses `{job="node",instance=~"db.*"}`, with or without braces.
     ///
     /// # Errors
-    /// When it is no list of matchers; the store judges the rest.
+    /// When it is not a list of matchers; the store checks the details.
     pub fn parse(text: &str) -> Result<Selector, RemoteError> {
         let wrong = |because: &str| RemoteError::Usage { what: format!("--match {text}"), because: because.into() };
         let plain = text.trim();
@@ -47,56 +47,56 @@ impl Selector {
         Ok(Selector { matchers: inside.to_owned() })
     }
 
-    /// True where anything goes.
+    /// Returns true if everything matches.
     pub fn is_empty(&self) -> bool {
         self.matchers.is_empty()
     }
 
-    /// A selector of one metric, with further matchers.
+    /// Returns the selector of one metric, with further matchers.
     pub fn metric(&self, name: &str, more: &str) -> String {
         let all: Vec<&str> = [self.matchers.as_str(), more].into_iter().filter(|m| !m.is_empty()).collect();
         format!("{name}{{{}}}", all.join(","))
     }
 
-    /// A selector of all metrics whose name matches.
+    /// Returns the selector of all metrics whose name matches.
     pub fn names(&self, pattern: &str) -> String {
         self.metric("", &format!("__name__=~\"{pattern}\""))
     }
 }
 
-/// Names of everything that exporters of machines bring.
+/// Pattern of the metric names of known exporters.
 pub const EXPORTERS: &str = "(node|windows|wmi|diskwright)_.+";
 
-/// Which processors are wanted.
+/// Aggregation of processor metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processors {
-    /// Each.
+    /// Each processor separately.
     Each,
-    /// All of a machine as one, `_total`.
+    /// All processors of a machine as one, `_total`.
     Together,
 }
 
-/// What each tick of a query looks at, milliseconds.
+/// Time ranges of each tick of a query, milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuerySpan {
-    /// The tick.
+    /// Length of the tick.
     pub step_ms: i64,
-    /// How far back a level is looked for.
+    /// Range of the samples of a level.
     pub level_ms: i64,
-    /// How long before the moment that is asked for it ends.
+    /// Time from the tick's end to the time in the query.
     pub shift_ms: i64,
-    /// How far before a moment the last scrape may lie that tells a total at it.
+    /// Largest age of the scrape from which a total at a time is taken.
     pub total_ms: i64,
 }
 
-/// The query for one metric: a value a tick for every machine and instance. Of a
-/// running total it is what was added in the tick.
+/// Builds the query for one metric, with a value per tick for every machine and instance. For
+/// a running total it is the growth in the tick.
 ///
-/// `rate` and `increase` look at a window alone: what was added between its first sample
-/// and the one before is lost, or told twice by windows that overlap, and both guess what
-/// was added up to the window's ends. A difference of totals at two moments counts each
-/// scrape once, and all ticks together are what the counter grew by. Where it began anew
-/// the difference is negative, and the tick has a gap.
+/// `rate` and `increase` use only the samples of a window: growth between its first sample
+/// and the one before is lost, or counted twice if windows overlap, and both extrapolate to
+/// the window's ends. A difference of totals at two times counts each scrape once, and the
+/// sum over all ticks is the growth of the counter. If the counter was reset, the
+/// difference is negative, and the tick has a gap.
 pub fn expression(metric: &str, selector: &str, by: &str, processors: Processors, span: QuerySpan) -> String {
     let sources = MetricVocabulary::builtin().sources(metric);
     let running = sources.first().is_some_and(|s| s.how.is_running());
@@ -110,44 +110,49 @@ pub fn expression(metric: &str, selector: &str, by: &str, processors: Processors
         labels.push(label);
     }
     let mean = || sources.iter().any(|s| over(&s.counter) == OverInstances::Mean && s.how == MetricConversion::Rate);
-    let join = match () {
-        () if folded && mean() => "avg",
-        () if folded || sources.iter().any(|s| s.sum) => "sum",
-        () => "max",
+    let join = if folded && mean() {
+        "avg"
+    } else if folded || sources.iter().any(|s| s.sum) {
+        "sum"
+    } else {
+        "max"
     };
     let value = if running {
         let total = |before_ms| span.samples(selector, span.total_ms, before_ms);
         format!("(last_over_time({}) - last_over_time({})) >= 0", total(0), total(span.step_ms))
     } else {
-        // a level is what it was on average since the last tick
+        // the value of a level is its average since the last tick
         format!("avg_over_time({})", span.samples(selector, span.level_ms, 0))
     };
     format!("{join} by ({}) ({value})", labels.join(","))
 }
 
+/// Aggregation of a counter over its instances.
 fn over(counter: &str) -> OverInstances {
     Catalogue::builtin().get(counter).map_or(OverInstances::None, |c| c.over_instances)
 }
 
-/// True where the metric is of single processors.
+/// Returns true if the metric has a series per processor.
 pub fn is_of_processors(metric: &str) -> bool {
     let mut sources = MetricVocabulary::builtin().sources(metric).iter();
     sources.any(|s| s.counter.starts_with("processor.") && s.label.is_some())
 }
 
-/// Several queries as one; each series of the answer says in [`METRIC`] whose it is.
+/// Combines several queries into one; in the answer the label [`METRIC`] is the name of the metric.
 pub fn together(named: &[(String, String)]) -> String {
-    let one = |(name, query): &(String, String)| format!("label_replace({query},\"{METRIC}\",\"{name}\",\"\",\"\")");
+    let one = |(name, query): &(String, String)| {
+        format!("label_replace({query},\"{}\",\"{name}\",\"\",\"\")", METRIC)
+    };
     named.iter().map(one).collect::<Vec<_>>().join(" or ")
 }
 
-/// A matcher of any of these values of a label.
+/// Returns a matcher for any of these values of a label.
 pub fn any_of(label: &str, values: &[String]) -> String {
     let escaped: Vec<String> = values.iter().map(|v| escape(v)).collect();
     format!("{label}=~\"{}\"", escaped.join("|"))
 }
 
-/// A value inside a regular expression inside a quoted string.
+/// Escapes a value for use in a regular expression in a quoted string.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for c in text.chars() {

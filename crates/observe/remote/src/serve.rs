@@ -1,4 +1,4 @@
-//! `/metrics`: the last tick, for a scraper.
+//! HTTP server of `/metrics`, which shows a scraper the last tick.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,17 +8,17 @@ use diskwright_httpserver::{HttpAnswer, HttpReply, HttpRequest, HttpServer, Http
 
 use crate::feed::{SeriesSnapshot, page};
 
-/// The last tick: the recorder puts it in, the server takes it out. Neither
-/// holds the lock for longer than that.
+/// The last tick: the recorder sets it, the server reads it. Both hold the lock
+/// only for the exchange.
 #[derive(Clone, Default)]
 pub struct LastTick(Arc<Mutex<Arc<SeriesSnapshot>>>);
 
 impl LastTick {
-    /// Puts in a tick.
+    /// Sets the last tick.
     pub fn set(&self, shot: &SeriesSnapshot) {
         let shot = Arc::new(shot.clone());
         let before = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), shot);
-        // freed here, with the lock open
+        // freed here, after the lock was released
         drop(before);
     }
 
@@ -27,7 +27,7 @@ impl LastTick {
     }
 }
 
-/// The page of the last tick, made once for all who ask.
+/// The page of the last tick, formatted once for all requests.
 #[derive(Default)]
 struct MetricsPage {
     last: LastTick,
@@ -55,20 +55,20 @@ impl HttpService for MetricsPage {
     }
 }
 
-/// A server of the last tick. It ends when dropped.
+/// HTTP server of the last tick. It stops when dropped.
 pub struct MetricsServer(HttpServer);
 
 impl MetricsServer {
-    /// Listens at `address`: a port alone is this machine's loopback (127.0.0.1).
+    /// Starts to listen at `address`; a port alone means the loopback address 127.0.0.1.
     ///
     /// # Errors
-    /// When it is no address, or cannot be listened at.
+    /// When the address is invalid, or listening fails.
     pub fn start(address: &str, last: LastTick, limits: ServerLimits) -> io::Result<MetricsServer> {
         let page = Box::new(MetricsPage { last, ..MetricsPage::default() });
         HttpServer::start("metrics", address, page, limits, StreamHub::default()).map(MetricsServer)
     }
 
-    /// Where it listens.
+    /// Address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.0.address()
     }

@@ -1,4 +1,4 @@
-//! A page of somebody's that takes JSON by POST: an alert, for example.
+//! Sends JSON, for example an alert, to a web address by POST.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use crate::access::{StoreAccess, StoreAddress};
 use crate::client::MetricStore;
 use crate::error::RemoteError;
 
-/// The longest that one request may take.
+/// Timeout of one request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where JSON is sent to.
+/// Web address that accepts JSON.
 pub struct Webhook(MetricStore);
 
 impl Webhook {
-    /// The address is checked; nothing is sent yet.
+    /// Creates a webhook. Checks the address and sends nothing yet.
     ///
     /// # Errors
     /// When the address is malformed.
@@ -26,7 +26,7 @@ impl Webhook {
     /// Sends a document.
     ///
     /// # Errors
-    /// When nobody takes it within ten seconds.
+    /// When it is not accepted within ten seconds.
     pub fn send(&self, json: &str) -> Result<(), RemoteError> {
         self.0.send("", &[("Content-Type", "application/json")], json.as_bytes())
     }

@@ -1,5 +1,5 @@
-//! Remote write 1.0: a recorder's ticks to a store, behind a bounded queue. The
-//! recorder never waits: what does not fit is lost, counted and reported.
+//! Remote write 1.0: sends a recorder's ticks to a store through a bounded queue. The
+//! recorder never waits: samples that do not fit are lost, counted and reported.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -14,21 +14,21 @@ use crate::client::MetricStore;
 use crate::error::RemoteError;
 use crate::feed::SeriesSnapshot;
 
-/// Ticks that wait at most: ten minutes at one a second.
+/// Largest number of queued ticks: ten minutes at one per second.
 pub const MOST_TICKS: usize = 600;
-/// Samples that wait at most, 64 MiB: a tick of many series waits for a shorter time.
+/// Largest number of queued samples, 64 MiB: ticks of many series fill the queue sooner.
 const MOST_SAMPLES: u64 = 8 << 20;
-/// Samples of one request, about.
+/// Approximate number of samples in one request.
 const BATCH: u64 = 10_000;
-/// A tick waits no longer than this for others to go with it.
+/// Longest time that a tick waits for others to fill a request.
 const LINGER: Duration = Duration::from_secs(2);
-/// First and longest pause after a failure.
+/// Shortest and longest pause after a failure.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
-/// Pause between two tries once the recording has ended.
+/// Pause between two tries after the recording has ended.
 const LAST_PAUSE: Duration = Duration::from_millis(250);
-/// What still waits when the recording ends has this long, …
+/// Time for sending the queued ticks after the recording has ended.
 const GRACE: Duration = Duration::from_millis(1200);
-/// … and the request in flight is broken off then, which takes no longer than this.
+/// Longest time to wait for the request in flight to be cancelled after that.
 const BREAK_OFF: Duration = Duration::from_millis(300);
 
 #[derive(Clone, PartialEq, Message)]
@@ -61,18 +61,18 @@ struct WriteSample {
     timestamp: i64,
 }
 
-/// What became of the samples.
+/// Counts of sent and lost samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendResult {
-    /// Samples that the store took.
+    /// Samples that the store has accepted.
     pub sent: u64,
-    /// Samples that it will never get.
+    /// Samples that will never reach the store.
     pub lost: u64,
     /// Requests that were tried again.
     pub retries: u64,
 }
 
-/// Sends ticks from a thread of its own.
+/// Sends ticks from a separate thread.
 pub struct RemoteWriter {
     shared: Arc<SenderState>,
     store: Arc<MetricStore>,
@@ -80,7 +80,7 @@ pub struct RemoteWriter {
     result: Option<SendResult>,
 }
 
-/// What recorder and sender share.
+/// State shared by recorder and sender.
 #[derive(Default)]
 struct SenderState {
     queue: Mutex<SendQueue>,
@@ -95,14 +95,14 @@ struct SenderState {
 struct SendQueue {
     ticks: VecDeque<SeriesSnapshot>,
     samples: u64,
-    /// When the recording ended.
+    /// Time when the recording ended.
     ended: Option<Instant>,
     /// The sender has nothing left to do.
     is_done: bool,
 }
 
 impl SendQueue {
-    /// No more tries after this.
+    /// Time after which no more tries are made.
     fn deadline(&self) -> Option<Instant> {
         self.ended.map(|ended| ended + GRACE)
     }
@@ -113,7 +113,7 @@ impl SenderState {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `enough`, or `until`; forever where that is `None`.
+    /// Waits until `enough` returns true, or until the time `until`, if there is one.
     fn wait(&self, until: Option<Instant>, enough: impl Fn(&SendQueue) -> bool) -> MutexGuard<'_, SendQueue> {
         let mut queue = self.queue();
         while !enough(&queue) {
@@ -136,10 +136,10 @@ impl SenderState {
 }
 
 impl RemoteWriter {
-    /// Starts to send to a store ([`MetricStore::for_writing`]); `labels` go with every series.
+    /// Starts to send to a store ([`MetricStore::for_writing`]); every series gets `labels`.
     ///
     /// # Errors
-    /// When no thread can be had.
+    /// When the thread cannot be started.
     pub fn start(store: MetricStore, labels: Vec<(String, String)>) -> std::io::Result<RemoteWriter> {
         let (shared, store) = (Arc::new(SenderState::default()), Arc::new(store));
         let sender = Sender { store: Arc::clone(&store), labels, shared: Arc::clone(&shared) };
@@ -147,7 +147,7 @@ impl RemoteWriter {
         Ok(RemoteWriter { shared, store, thread: Some(thread), result: None })
     }
 
-    /// Hands over a tick; never waits.
+    /// Queues a tick; never waits.
     pub fn push(&self, shot: &SeriesSnapshot) {
         let shot = shot.clone();
         let samples = samples(&shot);
@@ -163,19 +163,19 @@ impl RemoteWriter {
         self.shared.changed.notify_all();
     }
 
-    /// What became of the samples so far.
+    /// Returns the counts so far.
     pub fn result(&self) -> SendResult {
         let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
         let SenderState { sent, lost, retries, .. } = &*self.shared;
         self.result.unwrap_or_else(|| SendResult { sent: count(sent), lost: count(lost), retries: count(retries) })
     }
 
-    /// What goes wrong now.
+    /// Returns the current failure, if any.
     pub fn trouble(&self) -> Option<String> {
         self.shared.trouble().clone()
     }
 
-    /// Sends what is left, for a second and a half at most, whatever the store does.
+    /// Sends the queued ticks, for at most a second and a half whatever the store does.
     pub fn finish(&mut self) -> SendResult {
         let Some(thread) = self.thread.take() else { return self.result() };
         let ended = Instant::now();
@@ -188,11 +188,11 @@ impl RemoteWriter {
             done = is_done(ended + GRACE + BREAK_OFF);
         }
         if done {
-            // it has nothing left to do
+            // the thread is about to end, so this does not block
             let _ = thread.join();
         }
-        // a thread that even so hangs (in a name server, say) ends with the process;
-        // what it has in hand is as lost as what still waits
+        // a thread that still hangs (in name resolution, say) ends with the process;
+        // its current batch is as lost as the queued ticks
         let waiting = if done { 0 } else { self.shared.queue().samples };
         let mut result = self.result();
         result.lost += waiting;
@@ -206,6 +206,7 @@ impl Drop for RemoteWriter {
     }
 }
 
+/// Number of samples in a snapshot.
 fn samples(shot: &SeriesSnapshot) -> u64 {
     shot.values.iter().filter(|v| !v.is_nan()).count() as u64
 }
@@ -220,7 +221,7 @@ impl Sender {
     fn run(&self) {
         while let Some((batch, count)) = self.next() {
             let number = if self.deliver(&batch) { &self.shared.sent } else { &self.shared.lost };
-            // together, so that `finish` finds each sample in one place
+            // both under the lock, so that `finish` counts each sample once
             let mut queue = self.shared.queue();
             queue.samples -= count;
             number.fetch_add(count, Ordering::Relaxed);
@@ -229,8 +230,8 @@ impl Sender {
         self.shared.changed.notify_all();
     }
 
-    /// The next ticks that go together, and their samples, which still count
-    /// as waiting; `None` after the last.
+    /// Waits for the next batch of ticks and returns it with its number of samples, which
+    /// still count as queued; `None` after the last.
     fn next(&self) -> Option<(Vec<SeriesSnapshot>, u64)> {
         drop(self.shared.wait(None, |queue| !queue.ticks.is_empty() || queue.ended.is_some()));
         let linger = Some(Instant::now() + LINGER);
@@ -244,7 +245,7 @@ impl Sender {
         if batch.is_empty() { None } else { Some((batch, count)) }
     }
 
-    /// Sends until the store has it, or it never will.
+    /// Sends a batch, with retries; returns true if the store has accepted it.
     fn deliver(&self, batch: &[SeriesSnapshot]) -> bool {
         let body = encoded(batch, &self.labels);
         let headers = [
@@ -266,7 +267,7 @@ impl Sender {
                 Err(error) => error,
             };
             if is_over() {
-                // broken off by `finish`: what the store did before says more
+                // cancelled by `finish`: an earlier failure explains more
                 self.shared.trouble().get_or_insert_with(|| "no response before the recording ended".into());
                 return false;
             }
@@ -279,7 +280,7 @@ impl Sender {
         }
     }
 
-    /// Waits before the next try; false when there is no time left for one.
+    /// Waits before the next try; returns false if there is no time left for one.
     fn rest(&self, pause: Duration) -> bool {
         let begun = Instant::now();
         let Some(deadline) = self.shared.wait(Some(begun + pause), |queue| queue.ended.is_some()).deadline() else {
@@ -294,8 +295,8 @@ impl Sender {
     }
 }
 
-/// From half of a pause to all of it, so that recorders which lost their store
-/// together do not all come back at once.
+/// Returns a random pause between half of `pause` and all of it, so that recorders which
+/// lost their store at the same time do not all retry at once.
 fn spread(pause: Duration) -> Duration {
     let random = RandomState::new().hash_one(0_u8) as f64 / u64::MAX as f64;
     pause.mul_f64(0.5 + random / 2.0)
@@ -308,7 +309,7 @@ fn retry_after(error: &RemoteError) -> Duration {
     }
 }
 
-/// True where the same request may be taken later.
+/// Returns true if the store may accept the same request later.
 fn may_pass(error: &RemoteError) -> bool {
     match error {
         RemoteError::Connection { .. } => true,
@@ -317,14 +318,14 @@ fn may_pass(error: &RemoteError) -> bool {
     }
 }
 
-/// A request of these ticks: series after series, packed.
+/// Encodes and compresses a request with these ticks, series by series.
 fn encoded(batch: &[SeriesSnapshot], labels: &[(String, String)]) -> Vec<u8> {
     let mut request = WriteRequest::default();
     let mut from = 0;
     while from < batch.len() {
         let names = &batch[from].names;
-        let alike = batch[from..].iter().take_while(|shot| Arc::ptr_eq(&shot.names, names)).count();
-        let shots = &batch[from..from + alike];
+        let same_names = batch[from..].iter().take_while(|shot| Arc::ptr_eq(&shot.names, names)).count();
+        let shots = &batch[from..from + same_names];
         for (index, named) in names.iter().enumerate() {
             let found = shots.iter().map(|shot| WriteSample { value: shot.values[index], timestamp: shot.time_ms });
             let samples: Vec<WriteSample> = found.filter(|sample| !sample.value.is_nan()).collect();
@@ -333,15 +334,15 @@ fn encoded(batch: &[SeriesSnapshot], labels: &[(String, String)]) -> Vec<u8> {
             }
             let mut pairs: Vec<(&str, &str)> = vec![("__name__", &named.metric)];
             pairs.extend(labels.iter().chain(&named.labels).map(|(name, value)| (name.as_str(), value.as_str())));
-            // the protocol wants them sorted
+            // the protocol requires sorted labels
             pairs.sort_unstable();
             let label = |(name, value): (&str, &str)| WriteLabel { name: name.to_owned(), value: value.to_owned() };
             request.timeseries.push(TimeSeries { labels: pairs.into_iter().map(label).collect(), samples });
         }
-        from += alike;
+        from += same_names;
     }
     let plain = request.encode_to_vec();
-    // it fails for more than 4 GB alone, and a batch is bounded
+    // compression fails only for more than 4 GB, and a batch is bounded
     snap::raw::Encoder::new().compress_vec(&plain).unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! Asking stores that answer what real ones answer only on bad days.
+//! Queries to stores that fail in ways in which real ones rarely do.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -71,12 +71,12 @@ fn bad_days_are_told_in_the_stores_own_words() {
 fn a_store_that_does_not_end_is_given_up() {
     let endings: [FakeStore; 3] = [
         FakeStore::hanging(),
-        // the head comes, and nothing more
+        // the head arrives, and nothing more
         FakeStore::start(|_, stream| {
             write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{{")?;
             std::io::Read::read(stream, &mut [0]).map(drop)
         }),
-        // a byte now and then
+        // an occasional byte
         FakeStore::start(|_, stream| {
             write!(stream, "HTTP/1.1 200 OK\r\n\r\n{{")?;
             loop {
@@ -135,7 +135,7 @@ fn nobody_there_and_no_tls_are_said() {
     let error = read(&StoreAccess { timeout: LONG, ..StoreAccess::new(&format!("http://{address}")) });
     assert!(matches!(error, RemoteError::Connection { .. }), "{error}");
     let plain = FakeStore::saying(http("400 Bad Request", "", "what?"));
-    // a fake store waits for the end of a head, which a TLS greeting has not
+    // a fake store waits for the end of a head, which a TLS handshake does not contain
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -177,7 +177,7 @@ fn a_list_of_machines_that_may_not_be_whole_is_told() {
     });
     let access = StoreAccess { timeout: LONG, ..StoreAccess::new(&store.url("", "")) };
     let asked = MetricStore::new(&access).unwrap();
-    // what follows the lists is not answered as it should be
+    // the queries after the lists get invalid answers
     assert!(Fleet::find(&asked, wanted(), &BTreeSet::new()).is_err());
     let told = asked.warnings();
     assert!(told.len() == 2 && told[0] == "dc2 is away" && told[1].contains("partial"), "{told:?}");

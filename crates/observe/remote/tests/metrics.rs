@@ -1,4 +1,4 @@
-//! `/metrics` with clients that misbehave: whatever they do, one that asks is answered.
+//! `/metrics` with clients that misbehave: whatever they do, a proper request is answered.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use diskwright_remote::{LastTick, MetricsServer, ServerLimits};
 
 const GET: &str = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
 const ONCE: &str = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-/// Much longer than an answer takes on the slowest machine, and shorter than any deadline of [`patient`].
+/// Much longer than an answer takes on the slowest machine, and shorter than any timeout of [`patient`].
 const SOON: Duration = Duration::from_secs(20);
 
 fn shot(series: usize) -> SeriesSnapshot {
@@ -29,7 +29,7 @@ fn server(series: usize, limits: ServerLimits) -> MetricsServer {
     MetricsServer::start("0", last, limits).unwrap()
 }
 
-/// Nobody is hung up on for being slow.
+/// Limits with which no client is disconnected for being slow.
 fn patient() -> ServerLimits {
     let long = Duration::from_secs(600);
     ServerLimits { clients: 100, request: long, answer: long, idle: long, ..ServerLimits::default() }
@@ -48,14 +48,14 @@ fn ask(server: &MetricsServer, request: &str) -> String {
     rest(&mut stream)
 }
 
-/// All until the server hangs up.
+/// Reads until the server closes the connection.
 fn rest(stream: &mut TcpStream) -> String {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     text
 }
 
-/// One answer of a connection that stays.
+/// Reads one answer from a connection that stays open.
 fn answer(stream: &mut TcpStream) -> (String, String) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -70,7 +70,7 @@ fn answer(stream: &mut TcpStream) -> (String, String) {
     (head, String::from_utf8(body).unwrap())
 }
 
-/// True where the server has hung up, within any reasonable time.
+/// Returns true if the server closes the connection within a reasonable time.
 fn is_hung_up_on(mut stream: TcpStream) -> bool {
     match stream.read(&mut [0]) {
         Ok(read) => read == 0,
@@ -107,8 +107,8 @@ fn nothing_that_a_client_says_comes_back() {
 fn a_connection_serves_one_request_after_another() {
     let server = server(3, ServerLimits::default());
     let mut stream = connect(server.address());
-    // two at once, and one more later
-    stream.write_all(format!("{GET}HEAD /nothing HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
+    // two requests at once, and one more later
+    stream.write_all(format!("{}HEAD /nothing HTTP/1.1\r\n\r\n", GET).as_bytes()).unwrap();
     let (head, body) = answer(&mut stream);
     assert!(head.contains("Connection: keep-alive\r\n") && body.contains("disk00000002"), "{head}{body}");
     let mut second = [0; 12];
@@ -129,7 +129,7 @@ fn one_that_has_said_all_and_hung_up_its_half_is_answered() {
 
 #[test]
 fn idle_slow_and_greedy_clients_delay_nobody() {
-    // long enough that a page does not fit into the buffers of a connection
+    // so many series that the page does not fit into the buffers of a connection
     let server = server(300_000, patient());
     let mut hostile = Vec::new();
     for index in 0..60 {
@@ -137,7 +137,7 @@ fn idle_slow_and_greedy_clients_delay_nobody() {
         match index % 3 {
             0 => {}
             1 => stream.write_all(b"GET /metr").unwrap(),
-            // asks, and never reads
+            // sends a request, and never reads
             _ => stream.write_all(GET.as_bytes()).unwrap(),
         }
         hostile.push(stream);
@@ -174,7 +174,7 @@ fn who_takes_too_long_is_hung_up_on() {
     answer(&mut idle);
     let mut greedy = connect(server.address());
     greedy.write_all(GET.as_bytes()).unwrap();
-    // a byte now and then is no request
+    // an occasional byte does not count as a request
     let mut dripping = connect(server.address());
     let begun = Instant::now();
     while begun.elapsed() < SOON && dripping.write_all(b"x").is_ok() {
@@ -183,7 +183,7 @@ fn who_takes_too_long_is_hung_up_on() {
     assert!(begun.elapsed() < SOON, "the dripping one was never hung up on");
     assert!(is_hung_up_on(silent) && is_hung_up_on(idle));
     let mut got = Vec::new();
-    // what was in the buffers comes; the whole page does not
+    // the content of the buffers arrives; the whole page does not
     let _ = greedy.read_to_end(&mut got);
     assert!(!got.ends_with(b"diskwright_time_seconds 1\n"), "{} bytes", got.len());
 }

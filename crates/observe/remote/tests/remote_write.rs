@@ -1,4 +1,4 @@
-//! Remote write to stores that misbehave: the recorder never waits, and what is lost is counted.
+//! Remote write to stores that misbehave: the recorder never waits, and lost samples are counted.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use diskwright_remote::{MetricStore, RemoteWriter, SendResult, StoreAccess};
 
 use crate::common::{FakeStore, http};
 
-/// A recording ends within a second and a half; the rest is for a busy machine.
+/// Limit of the time to finish: a second and a half, and more for a busy machine.
 const SOON: Duration = Duration::from_secs(8);
 
 fn shot(time_ms: i64, series: usize) -> SeriesSnapshot {
@@ -24,7 +24,7 @@ fn writer(url: &str) -> RemoteWriter {
     RemoteWriter::start(store, Vec::new()).unwrap()
 }
 
-/// Writes two ticks to a store and ends at once.
+/// Writes two ticks to a store and finishes at once.
 fn write_to(store: &FakeStore) -> (SendResult, Option<String>) {
     let mut writer = writer(&store.url("", ""));
     writer.push(&shot(1, 1));
@@ -41,7 +41,7 @@ fn write_to(store: &FakeStore) -> (SendResult, Option<String>) {
 fn what_a_store_takes_or_not_is_counted() {
     let (result, trouble) = write_to(&FakeStore::saying(http("204 No Content", "", "")));
     assert_eq!((result, trouble), (SendResult { sent: 3, lost: 0, retries: 0 }, None));
-    // what cannot pass is not tried again
+    // permanent errors are not retried
     for (status, headers) in [("400 Bad Request", ""), ("404 Not Found", ""), ("302 Found", "Location: http://x\r\n")] {
         let store = FakeStore::saying(http(status, headers, "out of bounds"));
         let (result, trouble) = write_to(&store);
@@ -57,7 +57,7 @@ fn a_store_that_may_come_back_is_asked_again_while_there_is_time() {
         assert!(result.lost == 3 && result.retries > 0, "{status}: {result:?}");
         assert!(trouble.unwrap().contains(&status[..3]));
     }
-    // the third time it is there
+    // the third try succeeds
     let tries = AtomicUsize::new(0);
     let store = FakeStore::start(move |_, stream| {
         let is_up = tries.fetch_add(1, Ordering::SeqCst) >= 2;
@@ -82,7 +82,7 @@ fn a_store_is_left_alone_for_as_long_as_it_says() {
     while store.seen().is_empty() && begun.elapsed() < Duration::from_secs(60) {
         let _ = rustix::thread::nanosleep(&rustix::thread::Timespec { tv_sec: 0, tv_nsec: 10_000_000 });
     }
-    // longer than the pause that it would have without that
+    // longer than the pause without `Retry-After`
     let _ = rustix::thread::nanosleep(&rustix::thread::Timespec { tv_sec: 1, tv_nsec: 500_000_000 });
     assert_eq!(store.seen().len(), 1);
     let begun = Instant::now();
@@ -94,23 +94,23 @@ fn a_store_is_left_alone_for_as_long_as_it_says() {
 fn no_store_holds_up_the_recorder_or_its_end() {
     let stores = [
         FakeStore::hanging(),
-        // begins to answer, a byte at a time
+        // begins to answer, one byte at a time
         FakeStore::start(|_, stream| {
             loop {
                 stream.write_all(b"H")?;
                 let _ = rustix::thread::nanosleep(&rustix::thread::Timespec { tv_sec: 0, tv_nsec: 50_000_000 });
             }
         }),
-        // hangs up in the middle
+        // closes the connection in the middle
         FakeStore::start(|_, stream| stream.write_all(b"HTTP/1.1 20")),
-        // an error without an end
+        // an endless error
         FakeStore::start(|_, stream| {
             write!(stream, "HTTP/1.1 500 No\r\n\r\n")?;
             loop {
                 stream.write_all(&[b'x'; 1 << 16])?;
             }
         }),
-        // takes nothing: connections wait in vain
+        // accepts no connection
         FakeStore::start(|_, _| {
             loop {
                 std::thread::park()
@@ -142,7 +142,7 @@ fn what_waits_is_bounded() {
     let mut writer = writer(&store.url("", ""));
     (0..1_000).for_each(|time_ms| writer.push(&shot(time_ms, 1)));
     let lost = writer.result().lost;
-    // 600 wait, and one batch is in hand
+    // 600 ticks are queued, and one batch is being sent
     assert!((1..=400).contains(&lost), "{lost}");
     assert_eq!(writer.finish().lost, 1_000);
     writer.push(&shot(1, 1));

@@ -1,6 +1,6 @@
-//! Against real stores, where they are installed: Debian's `prometheus`,
+//! Tests with real stores, if they are installed: Debian's `prometheus`,
 //! `victoria-metrics` and `prometheus-node-exporter`. Each is started on a free
-//! loopback port with a folder of its own, and stopped with the test.
+//! loopback port with its own folder, and stopped with the test.
 
 #![allow(clippy::disallowed_macros, reason = "what a test prints is shown when it fails")]
 #![allow(clippy::disallowed_methods, reason = "a test may ask the clock, and wait for a server")]
@@ -22,7 +22,7 @@ use diskwright_remote::{MetricStore, RemoteWriter, Selector, StoreAccess, whole}
 
 use crate::synthetic;
 
-/// A store that runs; it is killed when dropped.
+/// A running store, which is killed when dropped.
 struct Running {
     child: Child,
     url: String,
@@ -83,7 +83,7 @@ fn prometheus() -> Option<Running> {
     })
 }
 
-/// Seconds since 1970, on a whole minute.
+/// Current time rounded to a whole minute, seconds since 1970.
 fn now_s() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     i64::try_from(now / 60 * 60).unwrap()
@@ -92,7 +92,7 @@ fn now_s() -> i64 {
 const STEP_S: i64 = 15;
 const TICKS: i64 = 80;
 
-/// Counter, instance, scale, and what a tick brings, plus this for each of five steps of a small wave.
+/// Counter, instance, scale, value per tick, and the addition for each of five steps of a small wave.
 const RECORDED: [(&str, &str, f64, f64, f64); 23] = [
     ("physical_disk.reads", "sda", 1.0, 2000.0, 50.0),
     ("physical_disk.read_time_s", "sda", 0.001, 90_000.0, 900.0),
@@ -119,7 +119,7 @@ const RECORDED: [(&str, &str, f64, f64, f64); 23] = [
     ("paging.swap_out_pages", "", 1.0, 0.0, 0.0),
 ];
 
-/// Twenty minutes of a machine whose turning disk is saturated.
+/// Twenty minutes of a machine whose rotational disk is saturated.
 fn recording(end_s: i64) -> (Topology, Frame) {
     let of = |&(counter, instance, scale, _, _): &(&str, &str, f64, f64, f64)| Series {
         counter: counter.into(),
@@ -154,7 +154,7 @@ fn mean(frames: &[Frame], counter: &str, instance: &str) -> f64 {
     value.unwrap()
 }
 
-/// Feeds a recording to the store by remote write and reads it back.
+/// Sends a recording to the store by remote write and reads it back.
 fn round_trip(store: &Running, flush: &str) {
     let end_s = now_s() - 60;
     let (topology, frame) = recording(end_s);
@@ -217,12 +217,12 @@ fn what_victoria_metrics_was_written_gives_the_same_verdict_back() {
     }
 }
 
-/// Milliseconds by which a scrape comes early or late.
+/// Deviation of a scrape's time, milliseconds.
 fn jitter(n: i64) -> i64 {
     (n * 7919) % 181 - 90
 }
 
-/// What is written between two scrapes: bursts, so that a scrape told twice or lost is seen.
+/// Number of writes between two scrapes: bursts, so that a scrape counted twice or lost is noticed.
 fn written(n: i64) -> f64 {
     if n % 7 == 0 { 10_000.0 } else { (n * 37 % 101) as f64 }
 }
@@ -253,13 +253,13 @@ fn scrape_ms(end_s: i64, offset: i64, n: i64) -> i64 {
     (end_s - (TICKS - n) * STEP_S + offset) * 1000 + jitter(n)
 }
 
-/// What was added in scrapes from one moment to another.
+/// Number of writes in the scrapes of a time range.
 fn added(end_s: i64, offset: i64, from_ms: i64, to_ms: i64) -> f64 {
     let inside = |n: &i64| (from_ms + 1..=to_ms).contains(&scrape_ms(end_s, offset, *n));
     (0..TICKS).filter(inside).map(written).sum()
 }
 
-/// Sum of writes over a frame, and the stretch that its ticks cover, milliseconds.
+/// Sum of writes over a frame, and the time range that its ticks cover, milliseconds.
 fn writes(frame: &Frame) -> (f64, i64, i64) {
     let column = frame.schema().column("physical_disk.writes", "sda").unwrap();
     assert!(frame.column(column).iter().all(|v| !v.is_nan()), "{:?}", frame.column(column));
@@ -271,7 +271,7 @@ fn writes(frame: &Frame) -> (f64, i64, i64) {
 fn totals_are_whole(store: &Running, flush: &str) {
     let end_s = now_s() - 60;
     scraped_at_every_second(store, flush, end_s);
-    // the window begins behind the first scrapes, so that each tick has one before it
+    // the window begins after the first scrapes, so that each tick has one before it
     let wanted = |matches: &str, step_ms| HostQuery {
         selector: Selector::parse(matches).unwrap(),
         by: "instance".into(),

@@ -1,10 +1,10 @@
-//! How fast traces are read and summed up, beside blkparse and btt on the same
-//! files where they are installed.
+//! Speed of reading and aggregating traces, compared with blkparse and btt on the same
+//! files if they are installed.
 //!
 //!     cargo bench -p diskwright-traces --bench reading -- --requests 2000000
 //!
-//! The traces are made here: random and sequential requests of three sizes
-//! with up to 32 under way, on two processors. With `--tiny`, and when `cargo
+//! The traces are generated: random and sequential requests of three sizes
+//! with up to 32 in flight, on two processors. With `--tiny`, and when `cargo
 //! test` runs it, a few requests only show that it works.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
@@ -27,9 +27,9 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
     let tiny = has("--tiny") || !has("--bench");
-    let asked =
+    let requested =
         arguments.iter().position(|a| a == "--requests").and_then(|index| arguments.get(index + 1)?.parse().ok());
-    let (count, rounds) = if tiny { (2000, 1) } else { (asked.unwrap_or(2_000_000), 3) };
+    let (count, rounds) = if tiny { (2000, 1) } else { (requested.unwrap_or(2_000_000), 3) };
     let folder = std::env::temp_dir().join(format!("diskwright-traces-bench-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a temporary folder");
     let machine = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -62,10 +62,10 @@ fn status_kib(field: &str) -> u64 {
     line.and_then(|l| l.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Requests with up to 32 under way: a third continues where the last ended.
+/// Generates requests with up to 32 in flight; a third continues where the last ended.
 fn requests(count: usize) -> Vec<Request> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let mut dice = |sides: u64| {
+    let mut random_below = |sides: u64| {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
@@ -74,22 +74,22 @@ fn requests(count: usize) -> Vec<Request> {
     let (mut now, mut end) = (0i64, 0u64);
     let mut slots = [0i64; 32];
     let make = |_| {
-        now += 1000 + dice(20_000) as i64;
-        let slot = dice(32) as usize;
+        now += 1000 + random_below(20_000) as i64;
+        let slot = random_below(32) as usize;
         now = now.max(slots[slot] + 500);
-        let sectors = [8, 16, 128][dice(3) as usize];
-        let sector = if dice(3) == 0 { end } else { dice(1 << 28) * 8 };
+        let sectors = [8, 16, 128][random_below(3) as usize];
+        let sector = if random_below(3) == 0 { end } else { random_below(1 << 28) * 8 };
         end = sector + sectors;
-        let operation = if dice(10) < 7 { Operation::Read } else { Operation::Write };
-        let issued_ns = now + 500 + dice(3000) as i64;
-        slots[slot] = issued_ns + 20_000 + dice(400_000) as i64;
+        let operation = if random_below(10) < 7 { Operation::Read } else { Operation::Write };
+        let issued_ns = now + 500 + random_below(3000) as i64;
+        slots[slot] = issued_ns + 20_000 + random_below(400_000) as i64;
         let request = Request::new(now, 0, operation, sector * 512, sectors as u32 * 512);
         Request { issued_ns, completion_ns: slots[slot], ..request }
     };
     (0..count).map(make).collect()
 }
 
-/// The requests in each format.
+/// Writes the requests in each format; returns the files.
 fn write(requests: &[Request], folder: &Path) -> Vec<(&'static str, Vec<PathBuf>)> {
     let save = |name: &str, bytes: &[u8]| {
         let path = folder.join(name);
@@ -123,7 +123,7 @@ fn write(requests: &[Request], folder: &Path) -> Vec<(&'static str, Vec<PathBuf>
     sets
 }
 
-/// Q, G and D on the processor that asks, C on the other one.
+/// Writes a blktrace: Q, G and D on the processor that queues, C on the other one.
 fn blktrace(requests: &[Request], folder: &Path) -> Vec<PathBuf> {
     let mut files = [Vec::new(), Vec::new()];
     let mut later: BinaryHeap<(std::cmp::Reverse<u64>, usize, u64, usize)> = BinaryHeap::new();
@@ -156,19 +156,19 @@ fn blktrace(requests: &[Request], folder: &Path) -> Vec<PathBuf> {
     paths.into()
 }
 
-/// What recording a latency costs.
+/// Measures the time of recording a latency in a histogram.
 fn histogram(requests: &[Request], rounds: u32) {
     let times: Vec<u64> = requests.iter().filter_map(Request::response_ns).collect();
     let mut histogram = Histogram::new();
-    let mut least = f64::MAX;
+    let mut min_s = f64::MAX;
     for _ in 0..rounds {
         histogram.clear();
         let start = thread_s();
         times.iter().for_each(|&t| histogram.record(t));
-        least = least.min((thread_s() - start) / times.len() as f64);
+        min_s = min_s.min((thread_s() - start) / times.len() as f64);
     }
     assert_eq!(histogram.count(), times.len() as u64);
-    println!("{:<44} {:>8.1} ns", "a histogram records a value", least * 1e9);
+    println!("{:<44} {:>8.1} ns", "a histogram records a value", min_s * 1e9);
 }
 
 fn size_mb(paths: &[PathBuf]) -> f64 {
@@ -212,32 +212,32 @@ fn children_s() -> f64 {
     ticks / rustix::param::clock_ticks_per_second() as f64
 }
 
-/// blkparse and btt on the same two files, by processor time too.
+/// Measures blkparse and btt on the same two files, also by processor time.
 fn peers(folder: &Path, rounds: u32) {
     let mb = size_mb(&[folder.join("bench.blktrace.0"), folder.join("bench.blktrace.1")]);
     let text = ["blkparse", "-q", "-i", "bench", "-o", "bench.txt"];
     let binary = ["blkparse", "-q", "-O", "-i", "bench", "-d", "bench.bin"];
     let sums = ["btt", "-i", "bench.bin", "-o", "bench.btt"];
     for command in [&text[..], &binary, &sums] {
-        let mut least = f64::MAX;
+        let mut min_s = f64::MAX;
         for _ in 0..rounds.min(2) {
             let start = children_s();
             let mut process = Command::new(command[0]);
             process.args(&command[1..]).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null());
             match process.status() {
-                Ok(status) if status.success() => least = least.min(children_s() - start),
+                Ok(status) if status.success() => min_s = min_s.min(children_s() - start),
                 Ok(status) => return println!("{}: skipped: {status}", command.join(" ")),
                 Err(why) => return println!("{}: skipped: {why}", command[0]),
             }
         }
-        println!("{:<44} {least:>8.2} s {:>8.0} MB/s of the binary files", command.join(" "), mb / least);
+        println!("{:<44} {min_s:>8.2} s {:>8.0} MB/s of the binary files", command.join(" "), mb / min_s);
     }
     if let Ok(found) = fs::metadata(folder.join("bench.txt")) {
         measure_text(&folder.join("bench.txt"), found.len() as f64 * 1e-6);
     }
 }
 
-/// The text that blkparse made of them.
+/// Measures reading the text that blkparse wrote.
 fn measure_text(path: &Path, mb: f64) {
     let start = thread_s();
     let count = open(&[path.to_owned()]).expect("opens").filter(Result::is_ok).count();

@@ -1,4 +1,4 @@
-//! A file as bytes or lines, read in large pieces.
+//! Reading of a file as bytes or lines, in large pieces.
 
 use std::io::{self, Read};
 
@@ -6,28 +6,28 @@ use diskwright_logs::LogInput;
 
 use crate::TraceError;
 
-/// Bytes asked of the system at once; also the longest line.
+/// Size of one read; also the longest accepted line.
 const PIECE: usize = 256 << 10;
 
 /// A file being read.
 pub(crate) struct TraceBytes {
     input: LogInput,
     buffer: Vec<u8>,
-    /// What is read and not yet taken is `buffer[start..end]`.
+    /// Bytes that were read but not consumed are `buffer[start..end]`.
     start: usize,
     end: usize,
-    /// Place of `start` in the (unpacked) file.
+    /// Offset of `start` in the (unpacked) file.
     offset: u64,
-    /// Lines taken.
+    /// Number of lines consumed.
     lines: u64,
     ended: bool,
 }
 
 /// A line without its end.
 pub(crate) enum TraceLine<'a> {
-    /// A whole one.
+    /// A complete line.
     Whole(&'a [u8]),
-    /// Longer than any line of a trace; its beginning was dropped.
+    /// A line longer than any of a trace, which was skipped.
     TooLong,
 }
 
@@ -40,30 +40,30 @@ impl TraceBytes {
         self.input.name()
     }
 
-    /// Bytes taken so far.
+    /// Number of bytes consumed so far.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Where the line that was taken last stands.
+    /// Describes the location of the last line.
     pub(crate) fn line_place(&self) -> String {
         format!("{}: line {}", self.input.name(), self.lines)
     }
 
-    /// What is read and not yet taken.
+    /// Bytes that were read but not consumed.
     pub(crate) fn have(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
-    /// Passes `count` of the bytes that [`TraceBytes::have`] shows.
+    /// Consumes `count` bytes of [`TraceBytes::have`].
     pub(crate) fn pass(&mut self, count: usize) {
         let count = count.min(self.end - self.start);
         self.start += count;
         self.offset += count as u64;
     }
 
-    /// Reads on until at least `count` bytes (at most [`PIECE`]) are there;
-    /// false where the file ends before.
+    /// Reads until at least `count` bytes (at most [`PIECE`]) are available;
+    /// returns false if the file ends before that.
     pub(crate) fn need(&mut self, count: usize) -> Result<bool, TraceError> {
         while self.end - self.start < count && !self.ended {
             self.more()?;
@@ -71,6 +71,7 @@ impl TraceBytes {
         Ok(self.end - self.start >= count)
     }
 
+    /// Moves the unconsumed bytes to the start of the buffer and reads more.
     fn more(&mut self) -> Result<(), TraceError> {
         if self.start > 0 {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -85,7 +86,7 @@ impl TraceBytes {
         Ok(())
     }
 
-    /// The next line; `None` at the end of the file.
+    /// Returns the next line; `None` at the end of the file.
     pub(crate) fn line(&mut self) -> Result<Option<TraceLine<'_>>, TraceError> {
         let mut searched = 0;
         loop {
@@ -103,7 +104,7 @@ impl TraceBytes {
         }
     }
 
-    /// Takes `length` bytes as a line, and its end of `newline` bytes.
+    /// Consumes `length` bytes as a line, and its end of `newline` bytes.
     fn taken(&mut self, length: usize, newline: usize) -> &[u8] {
         let from = self.start;
         self.pass(length + newline);
@@ -112,7 +113,7 @@ impl TraceBytes {
         line.strip_suffix(b"\r").unwrap_or(line)
     }
 
-    /// Drops a line that never seems to end.
+    /// Skips the rest of a line that is too long.
     fn drop_line(&mut self) -> Result<TraceLine<'_>, TraceError> {
         loop {
             let found = memchr::memchr(b'\n', self.have());

@@ -1,22 +1,22 @@
-//! What can be wrong with a trace, beyond what is skipped and counted.
+//! Errors that end a trace. Smaller faults are skipped and counted.
 
 use diskwright_logs::LogError;
 
-/// Why a trace could not be read, or not to its end.
+/// Reason why a trace could not be read, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The system refused.
+    /// The operating system reported an error.
     #[error("{file}: {source}")]
     Io {
         /// The file.
         file: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// It could not be opened or unpacked.
+    /// The file could not be opened or unpacked.
     #[error(transparent)]
     Input(#[from] LogError),
-    /// No trace format is like it.
+    /// The file has no known trace format.
     #[error("{file}: not a known format of request traces; known are {known}")]
     Unknown {
         /// The file.
@@ -24,7 +24,7 @@ pub enum TraceError {
         /// Ids of the formats.
         known: String,
     },
-    /// Two formats have the same columns, and nothing in the file tells which it is.
+    /// Two formats have the same columns, and the file does not show which one it is.
     #[error(
         "{file}: could be {one} or {other}, which have the same columns: choose with show --trace-format {one} \
              (arrivals in milliseconds) or {other} (nanoseconds)"
@@ -37,7 +37,7 @@ pub enum TraceError {
         /// The other one.
         other: &'static str,
     },
-    /// Files of one trace are of several formats.
+    /// Files of one trace have several formats.
     #[error("{file} has format {format}, but {other_file} has {other_format}; show them one at a time")]
     Mixed {
         /// A file.

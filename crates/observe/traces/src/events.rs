@@ -1,5 +1,5 @@
-//! What happened to a request on its way through the block layer, as blktrace
-//! and blkparse tell it.
+//! Events of requests in the block layer, as in traces of blktrace and
+//! blkparse.
 
 use diskwright_base::Operation;
 
@@ -7,24 +7,24 @@ use diskwright_base::Operation;
 /// inserts, sleeps, messages) add nothing to arrival, issue and completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TraceEventKind {
-    /// Q: asked for.
+    /// Q: submitted to the device's queue.
     Queue,
-    /// A: turned to this place from [`TraceEvent::source`]; a Q may follow.
+    /// A: remapped to this place from [`TraceEvent::source`]; a Q may follow.
     Remap,
-    /// X: cut in two at [`TraceEvent::other`]; both parts go on.
+    /// X: split at [`TraceEvent::other`]; both parts continue.
     Split,
-    /// D: went to the device.
+    /// D: issued to the device.
     Issue,
-    /// R: came back from the driver, to be issued again.
+    /// R: returned by the driver, to be issued again.
     Requeue,
-    /// C: done.
+    /// C: completed.
     Complete,
 }
 
-/// One event.
+/// One event of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TraceEvent {
-    /// Kernel's number of the device.
+    /// The kernel's number of the device.
     pub(crate) device: u32,
     pub(crate) kind: TraceEventKind,
     pub(crate) operation: Operation,
@@ -32,18 +32,18 @@ pub(crate) struct TraceEvent {
     pub(crate) sector: u64,
     /// Sectors; 0 for a flush.
     pub(crate) sectors: u32,
-    /// Of a split: where the second part begins, sector. Of a remap: where it
-    /// was asked for on the device that it came from.
+    /// Of a split: first sector of the second part. Of a remap: the sector on the
+    /// device that it came from.
     pub(crate) other: u64,
     /// Of a remap: the device that it came from.
     pub(crate) source: u32,
 }
 
-/// Sectors lie below this, so that a place in bytes fits 64 bits and a place
-/// and an operation fit one key.
+/// Sector numbers are below this, so that an offset in bytes fits into 64 bits, and a sector
+/// and an operation into one key.
 pub(crate) const MOST_SECTORS: u64 = 1 << 55;
 
-/// The kernel's device number in its parts.
+/// Splits the kernel's device number into major and minor.
 pub(crate) fn major_minor(device: u32) -> (u32, u32) {
     (device >> 20, device & 0xf_ffff)
 }

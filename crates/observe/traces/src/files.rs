@@ -1,9 +1,9 @@
-//! Files that belong to one trace.
+//! Finds the files that belong to one trace.
 
 use std::path::{Path, PathBuf};
 
-/// The paths, and for each `NAME.blktrace.CPU` among them its siblings of the
-/// other processors: a request completes on another one than it came from.
+/// Returns the paths, and for each `NAME.blktrace.CPU` also the files of the other
+/// processors, because a request may complete on another processor than its own.
 pub(crate) fn whole_sets(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut whole: Vec<PathBuf> = Vec::new();
     for path in paths {
@@ -16,12 +16,13 @@ pub(crate) fn whole_sets(paths: &[PathBuf]) -> Vec<PathBuf> {
     whole
 }
 
-/// `NAME` of `NAME.blktrace.CPU`, and the number.
+/// Parses `NAME.blktrace.CPU` into the name and the processor's number.
 fn of_processor(file: &str) -> Option<(&str, u32)> {
     let (name, number) = file.rsplit_once('.')?;
     Some((name.strip_suffix(".blktrace")?, number.parse().ok()?))
 }
 
+/// Lists the files of all processors, in order of their number.
 fn siblings(path: &Path) -> Option<Vec<PathBuf>> {
     let (name, _) = of_processor(path.file_name()?.to_str()?)?;
     let folder = path.parent()?;

@@ -1,14 +1,14 @@
-//! Request traces: what was asked of disks, request by request.
+//! Traces of disk requests.
 //!
-//! [`open`] recognises a trace by its content and gives its requests as an
-//! iterator, in order of arrival and in constant memory (but for requests
-//! under way). [`statistics::Statistics`] sums them up. Each format is one
-//! file in `formats/`; those with a line a request share one engine
-//! (`lines.rs`), those with several events a request another (`records.rs`,
-//! `matching.rs`).
+//! [`open`] recognises a trace by its content and returns its requests as an
+//! iterator, in order of arrival and in constant memory (except for requests
+//! in flight). [`statistics::Statistics`] aggregates them. Each format is one
+//! file in `formats/`; those with one line or record per request share one engine
+//! (`line_trace.rs`), those with several events per request another
+//! (`event_trace.rs`, `matcher.rs`).
 //!
-//! What cannot be read is skipped, and told by [`Trace::summary`] with place
-//! and reason; an error ends the trace only where the system refuses to read.
+//! Unreadable parts are skipped, and reported by [`Trace::summary`] with place
+//! and reason; an error ends the trace only if the system cannot read a file.
 
 mod bytes;
 mod error;
@@ -39,6 +39,7 @@ use records::EventTrace;
 pub use statistics::Statistics;
 pub use summary::{PassedOn, Skip, TraceSummary};
 
+/// Engine that reads the trace's format.
 enum TraceEngine {
     Lines(Box<LineTrace>),
     Records(Box<EventTrace>),
@@ -57,17 +58,17 @@ pub struct Trace {
     assumed: Option<String>,
 }
 
-/// Opens the files of one trace, all of one format; `-` is standard input. Of
-/// `NAME.blktrace.CPU` any one brings the files of all processors.
+/// Opens the files of one trace, all of one format; `-` is standard input. One
+/// `NAME.blktrace.CPU` opens the files of all processors.
 ///
 /// # Errors
-/// When a file cannot be opened, is no trace, or is of another format than the others.
+/// When a file cannot be opened, is not a trace, or has another format than the others.
 pub fn open(paths: &[PathBuf]) -> Result<Trace, TraceError> {
     let inputs = files::whole_sets(paths).iter().map(|path| LogInput::open(path)).collect::<Result<Vec<_>, _>>()?;
     from_inputs(inputs)
 }
 
-/// Opens the files of one trace as this format, whatever they begin with.
+/// Opens the files of one trace as this format, without recognising it.
 ///
 /// # Errors
 /// When a file cannot be opened, or there is none.
@@ -76,15 +77,15 @@ pub fn open_as(paths: &[PathBuf], format: &'static TraceFormat) -> Result<Trace,
     if inputs.is_empty() { Err(TraceError::None) } else { Ok(with_format(format, inputs)) }
 }
 
-/// The same of files that are open.
+/// Reads open files as one trace, and recognises its format.
 ///
 /// # Errors
-/// When one is no trace, or of another format than the others.
+/// When one is not a trace, or has another format than the others.
 pub fn from_inputs(inputs: Vec<LogInput>) -> Result<Trace, TraceError> {
     let mut found: Option<(&'static TraceFormat, String)> = None;
     let mut assumed = None;
     for input in &inputs {
-        // a processor that did nothing leaves an empty file
+        // the file of an idle processor is empty
         if input.head().bytes.is_empty() && inputs.len() > 1 {
             continue;
         }
@@ -110,7 +111,7 @@ pub fn from_inputs(inputs: Vec<LogInput>) -> Result<Trace, TraceError> {
     Ok(Trace { assumed, ..with_format(format, inputs) })
 }
 
-/// Reads inputs as a format, whatever they begin with.
+/// Reads open files as this format, without recognising it.
 pub fn with_format(format: &'static TraceFormat, inputs: Vec<LogInput>) -> Trace {
     let files = inputs.iter().map(|input| input.name().to_owned()).collect();
     let bytes = inputs.into_iter().map(TraceBytes::new).collect();
@@ -133,12 +134,12 @@ pub fn with_format(format: &'static TraceFormat, inputs: Vec<LogInput>) -> Trace
     }
 }
 
-/// From here on a moment is taken for the time of day in traces that may hold
-/// either: 1990, nanoseconds since 1970. No trace lasts twenty years.
+/// Smallest time that is taken as a time of day in traces that may contain either:
+/// 1990, nanoseconds since 1970. No trace lasts twenty years.
 const A_DAY_NS: i64 = 631_152_000_000_000_000;
 
 impl Trace {
-    /// Hands out a request that a device passed on to another at each of them.
+    /// Returns a request that a device passed on to another at each of them.
     /// Without this it counts once, at the last one.
     pub fn every_layer(mut self) -> Trace {
         if let TraceEngine::Records(records) = &mut self.engine {
@@ -147,7 +148,7 @@ impl Trace {
         self
     }
 
-    /// The format.
+    /// Format of the trace.
     pub fn format(&self) -> &'static TraceFormat {
         self.format
     }
@@ -160,9 +161,9 @@ impl Trace {
         }
     }
 
-    /// What the trace turned out to be, as far as it was read.
+    /// Returns the summary of the trace, as far as it was read.
     pub fn summary(&self) -> TraceSummary {
-        let (skips, unfinished, without_arrival, told) = match &self.engine {
+        let (skips, unfinished, without_arrival, known_wall_clock) = match &self.engine {
             TraceEngine::Lines(lines) => (vec![&lines.skips], 0, 0, false),
             TraceEngine::Records(records) => {
                 let matcher = &records.matcher;
@@ -174,7 +175,7 @@ impl Trace {
             TraceEngine::Lines(_) => Vec::new(),
             TraceEngine::Records(records) => records.matcher.passed_on(),
         };
-        let of_day = self.format.id == "requests-csv" && self.span_ns.is_some_and(|(from, _)| from > A_DAY_NS);
+        let in_csv = self.format.id == "requests-csv" && self.span_ns.is_some_and(|(from, _)| from > A_DAY_NS);
         TraceSummary {
             format: self.format.id,
             files: self.files.clone(),
@@ -186,7 +187,7 @@ impl Trace {
             assumed: self.assumed.clone(),
             skipped: skips.into_iter().flat_map(|s| s.clone().finish()).collect(),
             devices: self.devices().to_vec(),
-            wall_clock: self.format.wall_clock || told || of_day,
+            wall_clock: self.format.wall_clock || known_wall_clock || in_csv,
             from_ns: self.span_ns.map(|(from, _)| from),
             to_ns: self.span_ns.map(|(_, to)| to),
         }

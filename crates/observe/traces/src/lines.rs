@@ -1,5 +1,5 @@
-//! Traces with a request a line, or a record of one length: several files are read side by side and their
-//! requests handed out in order of arrival.
+//! Traces with one request per line, or per record of fixed length. Several files are read side by side, and their
+//! requests are returned in order of arrival.
 
 use diskwright_base::Request;
 use diskwright_logs::Skips;
@@ -9,53 +9,55 @@ use crate::bytes::{TraceBytes, TraceLine};
 use crate::order::Sorter;
 use crate::summary::DeviceTable;
 
-/// Requests that are held to put them in order of arrival. Traces that log a
-/// request when it is done stand out of order by what was under way.
+/// Number of requests buffered for sorting by arrival. Traces that log a request
+/// at its completion are out of order by the requests in flight.
 const WINDOW: usize = 4096;
 
-/// Reads one line. `Ok(None)` is a line without a request (blank, heading);
-/// an error says why the line is left out.
+/// Parser of one line. `Ok(None)` is a line without a request (blank, heading);
+/// an error is the reason why the line is skipped.
 pub(crate) type LineParser = fn(&[u8], &mut Context<'_>) -> Result<Option<Request>, &'static str>;
 
-/// Binary records of one length, a request each.
+/// Binary records of fixed length, one request each.
 #[derive(Clone, Copy)]
 pub(crate) struct FixedRecords {
-    /// Bytes of a record of a file that begins so.
+    /// Determines the length of a record from the beginning of the file, bytes.
     pub(crate) length: fn(&[u8]) -> usize,
-    /// True where a record of that length begins.
+    /// Returns true if these bytes are a record.
     pub(crate) is_record: fn(&[u8]) -> bool,
     pub(crate) parse: LineParser,
 }
 
-/// Bytes that tell the length of a file's records.
+/// Number of bytes from which the length of a file's records is determined.
 const BEGIN: usize = 4096;
 
-/// What a line is read with.
+/// State of the file and the trace that a line is parsed with.
 pub(crate) struct Context<'a> {
     pub(crate) devices: &'a mut DeviceTable,
-    /// A moment that one line leaves to the next, nanoseconds.
+    /// Time passed from one line to the next, nanoseconds.
     pub(crate) clock_ns: &'a mut i64,
-    /// The file's name without folder and ending.
+    /// The file's name without folder and extensions.
     pub(crate) stem: &'a str,
 }
 
+/// One file of the trace.
 struct LineFile {
     bytes: TraceBytes,
     stem: String,
     clock_ns: i64,
     waiting: Sorter<Request>,
     ended: bool,
-    /// Bytes of its records, where these are settled.
+    /// Length of its records, once it is known, bytes.
     length: Option<usize>,
 }
 
+/// Form of a request in the file.
 #[derive(Clone, Copy)]
 enum RequestUnit {
     Line(LineParser),
     Record(FixedRecords),
 }
 
-/// Files of one trace, with a request a line.
+/// Reader of the files of one trace with one request per line or record.
 pub(crate) struct LineTrace {
     unit: RequestUnit,
     files: Vec<LineFile>,
@@ -81,7 +83,7 @@ impl LineTrace {
         LineTrace { unit, files, devices: DeviceTable::default(), skips: Skips::default() }
     }
 
-    /// The next request of all files.
+    /// Returns the earliest request of all files.
     pub(crate) fn next(&mut self) -> Result<Option<Request>, TraceError> {
         for file in 0..self.files.len() {
             while !self.files[file].ended && !self.files[file].waiting.is_full() {
@@ -95,7 +97,7 @@ impl LineTrace {
         Ok(first.and_then(|(_, file)| self.files[file].waiting.pop()).map(|(_, request)| request))
     }
 
-    /// Reads a line of a file.
+    /// Reads one line of a file.
     fn fill(&mut self, file: usize, parse: LineParser) -> Result<(), TraceError> {
         let LineFile { bytes, stem, clock_ns, waiting, ended, .. } = &mut self.files[file];
         let Some(line) = bytes.line()? else {
@@ -114,7 +116,7 @@ impl LineTrace {
         Ok(())
     }
 
-    /// Reads a record of a file.
+    /// Reads one record of a file.
     fn fill_record(&mut self, file: usize, records: &FixedRecords) -> Result<(), TraceError> {
         let LineFile { bytes, stem, clock_ns, waiting, ended, length } = &mut self.files[file];
         if length.is_none() {
@@ -144,7 +146,7 @@ impl LineTrace {
     }
 }
 
-/// Passes bytes until two records follow one another, or one ends the file.
+/// Skips bytes until two consecutive records follow, or one that ends the file.
 fn find_record(bytes: &mut TraceBytes, length: usize, is_record: fn(&[u8]) -> bool) -> Result<(), TraceError> {
     loop {
         bytes.pass(1);
@@ -160,7 +162,7 @@ fn find_record(bytes: &mut TraceBytes, length: usize, is_record: fn(&[u8]) -> bo
     }
 }
 
-/// A file's name without its folder and endings: `atlas_III` of `a/atlas_III.trace`.
+/// Returns a file's name without folder and extensions: `atlas_III` for `a/atlas_III.trace`.
 pub(crate) fn stem(name: &str) -> String {
     let file = name.rsplit('/').next().unwrap_or(name);
     let stem = file.split('.').next().unwrap_or(file);

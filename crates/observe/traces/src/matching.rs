@@ -1,16 +1,16 @@
-//! From events to requests.
+//! Builds requests from events.
 //!
-//! What was asked for (Q) waits in pieces of sectors; an issue (D) takes the
-//! pieces it covers, and a completion (C) ends those. So merges need no
-//! events of their own: an issue that covers three requests issues all three.
-//! A request that was cut is done when its last sector is.
+//! A queued request (Q) waits as a piece, a range of sectors; an issue (D) takes the
+//! pieces that it covers, and a completion (C) ends these. So merges need no
+//! separate events: an issue that covers three requests issues all three.
+//! A request that was split is done when its last sector is.
 //!
 //! A request that a device only passes on (LVM, md, a partition) counts once, at
 //! the last device that it is seen on; `remaps.rs` follows it there.
 //!
-//! Requests go out in order of arrival, so one waits until all before it are
-//! done. A request that never ends (its event was lost) is given up when too
-//! many wait behind it.
+//! Requests are returned in order of arrival, so each waits until all earlier ones are
+//! done. A request that never ends (its event was lost) is abandoned when too
+//! many wait after it.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -21,23 +21,23 @@ use crate::events::{TraceEvent, TraceEventKind, major_minor};
 use crate::remaps::Standing;
 use crate::summary::{DeviceTable, PassedOn};
 
-/// Requests held at most.
+/// Largest number of open requests.
 const MOST_HELD: usize = 1 << 18;
-/// Pieces that begin alike, looked at for the one of the right length.
+/// Largest number of pieces with the same start that are searched for one of the right length.
 const MOST_ALIKE: usize = 8;
-/// A request under way for longer than this, with another of the same place
-/// issued behind it, has lost its completion: no driver waits so long. Without
-/// this, the next completion there would go to it, and so on for ever.
+/// Age after which a request has lost its completion, if another one at the same place
+/// was issued: no driver waits so long. Without this limit, every later completion
+/// at this place would be assigned to the wrong request.
 const LOST_NS: i64 = 30_000_000_000;
-/// Splits that are remembered on a device.
+/// Largest number of splits that are remembered per device.
 const MOST_SPLITS: usize = 32;
 
-/// Operation and first sector in one number, then the request's number.
+/// Key of a piece: operation and first sector in one number, then the request's number.
 pub(crate) type Key = (u64, u64);
-/// Pieces by their key; the value is the sector behind the piece.
+/// Pieces by their key; the value is the sector after the piece.
 pub(crate) type Pieces = BTreeMap<Key, u64>;
 
-/// A stretch of sectors of a request.
+/// A range of sectors of a request.
 #[derive(Clone, Copy)]
 struct SectorRange {
     from: u64,
@@ -45,14 +45,17 @@ struct SectorRange {
     id: u64,
 }
 
+/// Builds the key of a piece.
 pub(crate) fn key(operation: Operation, sector: u64, id: u64) -> Key {
     ((operation as u64) << 56 | sector, id)
 }
 
+/// First sector of the piece with this key.
 fn sector_of(key: Key) -> u64 {
     key.0 & ((1 << 56) - 1)
 }
 
+/// State of one device.
 #[derive(Default)]
 pub(crate) struct MatcherDevice {
     kernel_number: u32,
@@ -60,50 +63,51 @@ pub(crate) struct MatcherDevice {
     pub(crate) flying: Pieces,
     pub(crate) waiting_flushes: VecDeque<u64>,
     pub(crate) flying_flushes: VecDeque<u64>,
-    /// Something other than a remap happened on it.
+    /// True if the device had an event other than a remap.
     pub(crate) active: bool,
-    /// The table of the device that its remaps were turned to once more.
+    /// Index of the device to which its remaps were remapped again.
     pub(crate) leads_to: Option<usize>,
-    /// Requests that it passed on.
+    /// Number of requests that it passed on.
     passed_on: u64,
-    /// Where a waiting request was cut, and which.
+    /// Sectors at which waiting requests were split, and the requests' numbers.
     splits: VecDeque<(u64, u64)>,
 }
 
+/// A request that was not returned yet.
 pub(crate) struct OpenRequest {
     request: Request,
     table: usize,
-    /// Sectors that are not done.
+    /// Number of sectors that are not done.
     left: u32,
     done: bool,
     pub(crate) standing: Standing,
 }
 
-/// Builds requests from events that come in order of time.
+/// Builds requests from events in order of time.
 #[derive(Default)]
 pub(crate) struct Matcher {
     pub(crate) devices: DeviceTable,
     pub(crate) skips: Skips,
-    /// Requests handed out without a completion.
+    /// Number of requests returned without a completion.
     pub(crate) unfinished: u64,
-    /// Requests of which no Q was seen.
+    /// Number of requests without a Q in the trace.
     pub(crate) without_arrival: u64,
-    /// Requests that were passed on are handed out at each device.
+    /// True to return requests that were passed on at each device.
     pub(crate) every_layer: bool,
     pub(crate) tables: Vec<MatcherDevice>,
     pub(crate) by_kernel_number: HashMap<u32, usize>,
     last: Option<(u32, usize)>,
     held: VecDeque<OpenRequest>,
-    /// Number of the first of `held`.
+    /// Number of the first of the open requests.
     base: u64,
-    /// Requests given up since their pieces were swept.
+    /// Number of requests abandoned since their pieces were last dropped.
     given_up: usize,
     ended: bool,
     pieces: Vec<SectorRange>,
 }
 
 impl Matcher {
-    /// Takes an event; `place` is told where it cannot be used.
+    /// Processes an event; one that cannot be used is counted in `skips`.
     pub(crate) fn event(&mut self, time_ns: i64, event: &TraceEvent) {
         let Some(table) = self.table(event.device) else {
             return self.skips.add(format!("{time_ns} ns"), DeviceTable::TOO_MANY);
@@ -127,31 +131,31 @@ impl Matcher {
         }
     }
 
-    /// Says that no event follows.
+    /// Marks the end of the events.
     pub(crate) fn end(&mut self) {
         self.ended = true;
     }
 
-    /// What devices passed on to others, of which each request counts there.
+    /// Returns the number of requests that each device passed on.
     pub(crate) fn passed_on(&self) -> Vec<PassedOn> {
         let passed = self.tables.iter().filter(|table| table.passed_on > 0);
         passed.map(|table| PassedOn { device: name(table.kernel_number), requests: table.passed_on }).collect()
     }
 
-    /// A request that can go out.
+    /// Removes and returns the first request, if it is complete.
     pub(crate) fn pop(&mut self) -> Option<Request> {
         loop {
             let first = self.held.front()?;
             let (standing, done) = (first.standing, first.done);
             let passed = matches!(standing, Standing::PassedTo(to) if self.is_seen(to));
-            let mut counts = standing != Standing::Replaced && (!passed || self.every_layer);
-            if counts && !done {
+            let mut is_returned = standing != Standing::Replaced && (!passed || self.every_layer);
+            if is_returned && !done {
                 if !self.ended && self.held.len() <= MOST_HELD {
                     return None;
                 }
-                // a remap that nothing followed is no request
-                counts = standing != Standing::Remapped;
-                self.unfinished += u64::from(counts);
+                // a remap without a later event is not a request
+                is_returned = standing != Standing::Remapped;
+                self.unfinished += u64::from(is_returned);
             }
             let OpenRequest { mut request, table, .. } = self.held.pop_front()?;
             self.base += 1;
@@ -160,7 +164,7 @@ impl Matcher {
                 self.sweep();
             }
             self.tables[table].passed_on += u64::from(passed);
-            if counts {
+            if is_returned {
                 let number = self.tables[table].kernel_number;
                 request.device = self.devices.number(&number.to_le_bytes(), || name(number))?;
                 return Some(request);
@@ -168,7 +172,7 @@ impl Matcher {
         }
     }
 
-    /// Drops the pieces of requests that were given up.
+    /// Drops the pieces of abandoned requests.
     fn sweep(&mut self) {
         self.given_up = 0;
         let base = self.base;
@@ -180,6 +184,7 @@ impl Matcher {
         }
     }
 
+    /// Finds or adds the state of a device; `None` if there are too many devices.
     fn table(&mut self, device: u32) -> Option<usize> {
         if let Some((last, table)) = self.last
             && last == device
@@ -199,21 +204,23 @@ impl Matcher {
         Some(table)
     }
 
+    /// Finds an open request by its number.
     pub(crate) fn held(&mut self, id: u64) -> Option<&mut OpenRequest> {
         let place = id.checked_sub(self.base)?;
         self.held.get_mut(usize::try_from(place).ok()?)
     }
 
-    /// A new request; its number.
+    /// Adds a new request and returns its number.
     fn hold(&mut self, table: usize, request: Request, sectors: u32, standing: Standing) -> u64 {
         self.held.push_back(OpenRequest { request, table, left: sectors, done: false, standing });
         self.base + self.held.len() as u64 - 1
     }
 
+    /// Processes a Q, or a remap to this device.
     fn queue(&mut self, table: usize, time_ns: i64, event: &TraceEvent) {
         let TraceEvent { operation, sector, sectors, .. } = *event;
         let end = sector + u64::from(sectors);
-        // it was turned to this place before and is only now asked for: the same one
+        // a Q after a remap to the same place is the same request
         self.replace_remap(table, operation, sector, end);
         self.cut_at_split(table, operation, sector, end);
         let bytes = u64::from(sectors) * 512;
@@ -223,8 +230,8 @@ impl Matcher {
         self.tables[table].waiting.insert(key(operation, sector, id), end);
     }
 
-    /// Kernels before 4.16 ask again for the second part of a request that
-    /// they cut: then the first one ends at the cut.
+    /// Shortens a split request if its second part is queued again, as by kernels
+    /// before 4.16.
     fn cut_at_split(&mut self, table: usize, operation: Operation, sector: u64, end: u64) {
         let MatcherDevice { splits, waiting, .. } = &mut self.tables[table];
         let Some(place) = splits.iter().position(|(offset, _)| *offset == sector) else { return };
@@ -239,6 +246,7 @@ impl Matcher {
         }
     }
 
+    /// Records the place of a split.
     fn split(&mut self, table: usize, event: &TraceEvent) {
         let MatcherDevice { splits, waiting, .. } = &mut self.tables[table];
         let key = key(event.operation, event.sector, u64::MAX);
@@ -251,13 +259,14 @@ impl Matcher {
         }
     }
 
+    /// Processes a D, which issues all pieces in its range.
     fn issue(&mut self, table: usize, time_ns: i64, event: &TraceEvent) {
         let mut pieces = std::mem::take(&mut self.pieces);
         let TraceEvent { operation, sector, sectors, .. } = *event;
         let end = sector + u64::from(sectors);
         take(&mut self.tables[table].waiting, operation, sector, end, &mut pieces);
         if pieces.is_empty() {
-            // nobody was seen to ask for it; it counts from here
+            // there is no Q in the trace: the request counts from its issue
             let bytes = u32::try_from(u64::from(sectors) * 512).unwrap_or(u32::MAX);
             let request = Request::new(time_ns, 0, operation, sector * 512, bytes);
             let id = self.hold(table, request, sectors, Standing::Asked);
@@ -278,7 +287,7 @@ impl Matcher {
         self.pieces = pieces;
     }
 
-    /// Gives up a request at this place whose completion must have been lost.
+    /// Abandons a request at this place whose completion must have been lost.
     fn give_up_lost(&mut self, table: usize, time_ns: i64, operation: Operation, sector: u64) {
         let alike = key(operation, sector, 0)..=key(operation, sector, u64::MAX);
         let Some((&found, _)) = self.tables[table].flying.range(alike).next() else { return };
@@ -291,13 +300,14 @@ impl Matcher {
         }
     }
 
+    /// Processes an R, which returns pieces to the queue.
     fn requeue(&mut self, table: usize, event: &TraceEvent) {
         let mut pieces = std::mem::take(&mut self.pieces);
         let TraceEvent { operation, sector, sectors, .. } = *event;
         take(&mut self.tables[table].flying, operation, sector, sector + u64::from(sectors), &mut pieces);
         for piece in &pieces {
             if let Some(held) = self.held(piece.id) {
-                // it counts when it goes to the device for good
+                // the last issue counts
                 held.request.issued_ns = Request::UNKNOWN;
                 self.tables[table].waiting.insert(key(operation, piece.from, piece.id), piece.to);
             }
@@ -306,13 +316,14 @@ impl Matcher {
         self.pieces = pieces;
     }
 
+    /// Processes a C, which completes all pieces in its range.
     fn complete(&mut self, table: usize, time_ns: i64, event: &TraceEvent) {
         let mut pieces = std::mem::take(&mut self.pieces);
         let TraceEvent { operation, sector, sectors, .. } = *event;
         let end = sector + u64::from(sectors);
         take(&mut self.tables[table].flying, operation, sector, end, &mut pieces);
         if pieces.is_empty() {
-            // devices without a queue of their own (device mapper, md) have no D
+            // devices without their own queue (device mapper, md) have no D
             take(&mut self.tables[table].waiting, operation, sector, end, &mut pieces);
         }
         if pieces.is_empty() {
@@ -339,7 +350,7 @@ impl Matcher {
         self.tables[table].waiting_flushes.push_back(id);
     }
 
-    /// One flush of the device serves all that wait for one.
+    /// Issues all waiting flushes: one flush of the device serves them all.
     fn issue_flushes(&mut self, table: usize, time_ns: i64) {
         let mut waiting = std::mem::take(&mut self.tables[table].waiting_flushes);
         for id in waiting.drain(..) {
@@ -353,11 +364,11 @@ impl Matcher {
     }
 
     fn complete_flushes(&mut self, table: usize, time_ns: i64) {
-        let mut flying = std::mem::take(&mut self.tables[table].flying_flushes);
-        if flying.is_empty() {
-            flying = std::mem::take(&mut self.tables[table].waiting_flushes);
+        let mut in_flight = std::mem::take(&mut self.tables[table].flying_flushes);
+        if in_flight.is_empty() {
+            in_flight = std::mem::take(&mut self.tables[table].waiting_flushes);
         }
-        for id in flying.drain(..) {
+        for id in in_flight.drain(..) {
             if let Some(held) = self.held(id) {
                 held.request.completion_ns = time_ns;
                 held.standing.happened();
@@ -367,21 +378,21 @@ impl Matcher {
     }
 }
 
-/// `8,0`, as the kernel's tools write a device.
+/// Formats a device number as the kernel's tools do, for example `8,0`.
 fn name(kernel_number: u32) -> String {
     let (major, minor) = major_minor(kernel_number);
     format!("{major},{minor}")
 }
 
-/// Takes the pieces of an operation that lie in `from..to` out of `pieces`, in
-/// order of place; what sticks out stays. Of pieces at one place the one that
-/// ends where the range ends goes first, then the oldest.
+/// Removes the parts of pieces of an operation that lie in `from..to` from `pieces`, in
+/// order of sectors; parts outside the range stay. Of pieces at one place, the one that
+/// ends at the end of the range is preferred, then the oldest.
 fn take(pieces: &mut Pieces, operation: Operation, from: u64, to: u64, taken: &mut Vec<SectorRange>) {
     let mut offset = from;
     while offset < to {
         let Some((found, end)) = covering(pieces, operation, offset, to) else {
-            let behind = pieces.range(key(operation, offset + 1, 0)..key(operation, to, 0)).next();
-            match behind {
+            let later = pieces.range(key(operation, offset + 1, 0)..key(operation, to, 0)).next();
+            match later {
                 Some((next, _)) => offset = sector_of(*next),
                 None => return,
             }
@@ -400,14 +411,15 @@ fn take(pieces: &mut Pieces, operation: Operation, from: u64, to: u64, taken: &m
     }
 }
 
-/// The piece to take for the sector `at`.
+/// Finds the piece to take for the sector `offset`.
 fn covering(pieces: &Pieces, operation: Operation, offset: u64, to: u64) -> Option<(Key, u64)> {
-    let alike = || pieces.range(key(operation, offset, 0)..=key(operation, offset, u64::MAX)).map(|(k, e)| (*k, *e));
+    let at_offset =
+        || pieces.range(key(operation, offset, 0)..=key(operation, offset, u64::MAX)).map(|(k, e)| (*k, *e));
     let before = || pieces.range(key(operation, 0, 0)..key(operation, offset, 0)).rev().map(|(k, e)| (*k, *e));
-    alike()
+    at_offset()
         .take(MOST_ALIKE)
         .find(|(_, end)| *end == to)
-        .or_else(|| alike().take(MOST_ALIKE).find(|(_, end)| *end < to))
-        .or_else(|| alike().next())
+        .or_else(|| at_offset().take(MOST_ALIKE).find(|(_, end)| *end < to))
+        .or_else(|| at_offset().next())
         .or_else(|| before().take(MOST_ALIKE).find(|(_, end)| *end > offset))
 }

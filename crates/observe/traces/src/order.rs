@@ -1,36 +1,37 @@
-//! Puts what is nearly in order of time into order, with bounded memory.
+//! Sorts items that are nearly in order of time, with bounded memory.
 //!
-//! Streams of several processors come in stretches that are each in order;
-//! requests that were logged when they were done stand a little out of place.
-//! What comes is appended to one of a few runs that stay sorted, and the
-//! earliest head of the runs goes out. In order already, there is one run and
-//! nothing to compare.
+//! Streams of several processors come in parts that are each in order;
+//! requests that were logged at their completion are slightly out of order.
+//! Each item is appended to one of a few sorted runs, and the earliest
+//! head of the runs is returned first. If the items are already in order, there is
+//! one run and nothing to compare.
 
 use std::collections::VecDeque;
 
-/// Runs at most; with more, items are put into their place in one of them.
+/// Largest number of runs; beyond that, items are inserted into one of them.
 const MOST_RUNS: usize = 64;
 
-/// Items waiting to go out in order of time.
+/// Items waiting to be returned in order of time.
 pub(crate) struct Sorter<T> {
     runs: Vec<VecDeque<(i64, T)>>,
-    /// The run that took the last item.
+    /// Index of the run to which the last item was appended.
     last: usize,
     held: usize,
     window: usize,
 }
 
 impl<T> Sorter<T> {
-    /// Holds `window` items before any goes out.
+    /// Creates a sorter that buffers `window` items.
     pub(crate) fn new(window: usize) -> Sorter<T> {
         Sorter { runs: Vec::new(), last: 0, held: 0, window }
     }
 
-    /// True when an item should go out before the next comes in.
+    /// Returns true if an item should be removed before the next is added.
     pub(crate) fn is_full(&self) -> bool {
         self.held >= self.window
     }
 
+    /// Adds an item.
     pub(crate) fn push(&mut self, time_ns: i64, item: T) {
         self.held += 1;
         let fits = |run: &VecDeque<(i64, T)>| run.back().is_none_or(|(t, _)| *t <= time_ns);
@@ -38,7 +39,7 @@ impl<T> Sorter<T> {
             self.runs[self.last].push_back((time_ns, item));
             return;
         }
-        // the run that ended last before this time: then the fewest runs do
+        // the run with the latest end before this time: this needs the fewest runs
         let tail = |run: &VecDeque<(i64, T)>| run.back().map_or(i64::MIN, |(t, _)| *t);
         let best = (0..self.runs.len()).filter(|&r| fits(&self.runs[r])).max_by_key(|&r| tail(&self.runs[r]));
         self.last = match best {
@@ -62,7 +63,7 @@ impl<T> Sorter<T> {
         self.runs.iter().filter_map(|run| run.front()).map(|(t, _)| *t).min()
     }
 
-    /// The earliest item; of equal ones the one that came first in its run.
+    /// Removes the earliest item; items of one run with equal times keep their order.
     pub(crate) fn pop(&mut self) -> Option<(i64, T)> {
         let run = match self.runs.len() {
             0 => return None,

@@ -1,5 +1,5 @@
-//! Traces of events: binary records of several processors or lines of text,
-//! put in order of time and built into requests.
+//! Traces of events: binary records of several processors, or lines of text, are
+//! sorted by time and built into requests.
 
 use diskwright_base::Request;
 use diskwright_logs::Skips;
@@ -11,29 +11,30 @@ use crate::formats::{BlktraceHeader, BlktraceRecord, MAGIC_BYTES, Meaning, blkpa
 use crate::matching::Matcher;
 use crate::order::Sorter;
 
-/// Events held of one file among several: each is in order but for a few.
+/// Number of events buffered for sorting one of several files: each is nearly in order.
 const WINDOW: usize = 4096;
-/// Events held of a single stream, in which the processors' buffers (512 KiB,
-/// about eleven thousand events) come one after the other.
+/// Number of events buffered for sorting a single stream, in which the processors' buffers
+/// (512 KiB, about eleven thousand events) come one after the other.
 const STREAM_WINDOW: usize = 1 << 17;
-/// The head of any record fits this.
+/// Largest head of a record, bytes.
 const HEAD: usize = 64;
 
+/// One file of the trace.
 struct EventFile {
     bytes: TraceBytes,
     waiting: Sorter<TraceEvent>,
     ended: bool,
 }
 
-/// Files of one trace, with several events a request.
+/// Reader of the files of one trace with several events per request.
 pub(crate) struct EventTrace {
     files: Vec<EventFile>,
     text: bool,
     pub(crate) matcher: Matcher,
     pub(crate) skips: Skips,
-    /// What is added to the events' time, nanoseconds; settled with the first one.
+    /// Number added to the events' times, nanoseconds; set with the first event.
     shift_ns: Option<i64>,
-    /// Time of day less the events' time, nanoseconds, where the trace tells it.
+    /// Time of day less the events' time, nanoseconds, if the trace contains it.
     day_ns: Option<i64>,
 }
 
@@ -46,12 +47,12 @@ impl EventTrace {
         EventTrace { files, text, matcher, skips, shift_ns: text.then_some(0), day_ns: None }
     }
 
-    /// True where the trace told the time of day.
+    /// Returns true if the trace contains the time of day.
     pub(crate) fn wall_clock(&self) -> bool {
         self.day_ns.is_some()
     }
 
-    /// The next request.
+    /// Returns the next request.
     pub(crate) fn next(&mut self) -> Result<Option<Request>, TraceError> {
         loop {
             if let Some(request) = self.matcher.pop() {
@@ -61,12 +62,13 @@ impl EventTrace {
                 self.matcher.end();
                 return Ok(self.matcher.pop());
             };
-            // the first event is where a clock without a day begins
+            // without a time of day, the clock begins at the first event
             let shift = *self.shift_ns.get_or_insert(self.day_ns.unwrap_or(-time_ns));
             self.matcher.event(time_ns.saturating_add(shift), &event);
         }
     }
 
+    /// Returns the earliest event of all files with its time.
     fn next_event(&mut self) -> Result<Option<(i64, TraceEvent)>, TraceError> {
         for file in 0..self.files.len() {
             while !self.files[file].ended && !self.files[file].waiting.is_full() {
@@ -80,6 +82,7 @@ impl EventTrace {
         Ok(first.and_then(|(_, file)| self.files[file].waiting.pop()))
     }
 
+    /// Reads one line of a file.
     fn fill_line(&mut self, file: usize) -> Result<(), TraceError> {
         let EventFile { bytes, waiting, ended } = &mut self.files[file];
         let read = match bytes.line()? {
@@ -98,6 +101,7 @@ impl EventTrace {
         Ok(())
     }
 
+    /// Reads one record of a file.
     fn fill_record(&mut self, file: usize) -> Result<(), TraceError> {
         let EventFile { bytes, waiting, ended } = &mut self.files[file];
         if !bytes.need(HEAD)? && bytes.have().is_empty() {
@@ -109,16 +113,16 @@ impl EventTrace {
         };
         let record = BlktraceRecord::read(bytes.have(), big_endian, version).filter(|_| bytes.have().len() >= length);
         let Some(record) = record else { return self.cut(file) };
-        let whole = length + usize::from(record.more);
-        if !bytes.need(whole)? {
+        let total_bytes = length + usize::from(record.more);
+        if !bytes.need(total_bytes)? {
             return self.cut(file);
         }
-        // a length that lies would swallow good records: one must follow
-        let honest = record.more == 0 || !bytes.need(whole + MAGIC_BYTES)? || {
-            matches!(header(&bytes.have()[whole..]), BlktraceHeader::Record { .. })
+        // a wrong length would skip good records, so another record must follow
+        let followed_by_record = record.more == 0 || !bytes.need(total_bytes + MAGIC_BYTES)? || {
+            matches!(header(&bytes.have()[total_bytes..]), BlktraceHeader::Record { .. })
         };
         let place = || format!("{}: byte {}", bytes.name(), bytes.offset());
-        match (record.meaning(&bytes.have()[length..whole]), i64::try_from(record.time_ns)) {
+        match (record.meaning(&bytes.have()[length..total_bytes]), i64::try_from(record.time_ns)) {
             (Meaning::Event(event), Ok(time_ns)) => waiting.push(time_ns, event),
             (Meaning::Event(_), Err(_)) => self.skips.add(place(), "a time out of range"),
             (Meaning::Unusable(because), _) => self.skips.add(place(), because),
@@ -129,11 +133,11 @@ impl EventTrace {
             }
             (Meaning::WallClock(_) | Meaning::Nothing, _) => {}
         }
-        bytes.pass(if honest { whole } else { length });
+        bytes.pass(if followed_by_record { total_bytes } else { length });
         Ok(())
     }
 
-    /// The file ends within a record.
+    /// Ends a file that ends within a record, and counts that.
     fn cut(&mut self, file: usize) -> Result<(), TraceError> {
         let EventFile { bytes, ended, .. } = &mut self.files[file];
         let place = format!("{}: byte {}", bytes.name(), bytes.offset());
@@ -142,7 +146,7 @@ impl EventTrace {
         Ok(())
     }
 
-    /// No record begins here: looks for the next one.
+    /// Skips bytes that are not a record, up to the next record.
     fn find_record(&mut self, file: usize) -> Result<(), TraceError> {
         let EventFile { bytes, ended, .. } = &mut self.files[file];
         let place = format!("{}: byte {}", bytes.name(), bytes.offset());

@@ -1,15 +1,15 @@
 //! Follows requests from device to device.
 //!
-//! LVM, md and partitions turn a request to another place (A). What stood on the
-//! first device is then the same request as what comes to the second one, and
-//! counts there alone. A request that no remap touches counts where it is: its
-//! device may stand on others that were not traced.
+//! LVM, md and partitions remap a request to another place (A). The request on the
+//! first device is then the same as the one on the second device, and counts only
+//! there. A request without a remap counts on its device, which may be stacked on
+//! others that were not traced.
 //!
 //! ```text
-//! 253,0 Q 100          asked of a volume
-//! 8,2   A 2148 <- (253,0) 100     turned to a partition
-//! 8,0   A 4196 <- (8,2) 2148      and that to its disk
-//! 8,0   Q 4196         asked of the disk (not where the same request is passed on)
+//! 253,0 Q 100          queued on a volume
+//! 8,2   A 2148 <- (253,0) 100     remapped to a partition
+//! 8,0   A 4196 <- (8,2) 2148      and from there to its disk
+//! 8,0   Q 4196         queued on the disk (absent if the same request is passed on)
 //! ```
 //!
 //! Older kernels and tools name the disk in the second line too.
@@ -19,31 +19,31 @@ use diskwright_base::Operation;
 use crate::events::{TraceEvent, TraceEventKind};
 use crate::matching::{Matcher, Pieces, key};
 
-/// Remaps of a remap that are followed.
+/// Largest number of successive remaps that are followed.
 const MOST_STEPS: usize = 16;
-/// Pieces looked at for those that a remap takes.
+/// Largest number of pieces searched for those that a remap passes on.
 const MOST_TAKEN: usize = 64;
 
-/// What an open request is worth.
+/// State of an open request, which decides where it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Turned to this place, and nothing more happened to it.
+    /// Remapped to this place, with no later event.
     Remapped,
     /// A request of its device.
     Asked,
-    /// Went on to the device of this table.
+    /// Passed on to the device with this index.
     PassedTo(usize),
-    /// The same request stands behind it once more.
+    /// Replaced by a later entry of the same request.
     Replaced,
 }
 
 impl Standing {
-    /// Of a request that comes to a device by this event.
+    /// Returns the state of a request that arrives at a device by this event.
     pub(crate) fn of(kind: TraceEventKind) -> Standing {
         if kind == TraceEventKind::Remap { Standing::Remapped } else { Standing::Asked }
     }
 
-    /// Something happened that only a request has.
+    /// Notes an event that proves this to be a request of its device.
     pub(crate) fn happened(&mut self) {
         if *self == Standing::Remapped {
             *self = Standing::Asked;
@@ -52,7 +52,7 @@ impl Standing {
 }
 
 impl Matcher {
-    /// A remap came to a device: says so of the request on the device that it left.
+    /// Processes a remap to a device: marks the request on the device that it came from.
     pub(crate) fn follow(&mut self, to: usize, event: &TraceEvent) {
         let from = self.by_kernel_number.get(&event.source).copied().filter(|from| *from != to);
         if event.operation == Operation::Flush {
@@ -68,11 +68,11 @@ impl Matcher {
                 return;
             }
         }
-        // the partition before it bears the disk's name
+        // the remap to the partition before it has the disk's number
         self.replace_remap(to, event.operation, event.other, end);
     }
 
-    /// Marks the requests of a device that lie in `sector..end`; false where there are none.
+    /// Marks the requests of a device in `sector..end` as passed on; returns false if there are none.
     fn pass_on(&mut self, from: usize, to: usize, operation: Operation, sector: u64, end: u64) -> bool {
         let overlapping = |pieces: &Pieces| -> Vec<u64> {
             let range = key(operation, 0, 0)..key(operation, end, 0);
@@ -81,7 +81,7 @@ impl Matcher {
         };
         let table = &self.tables[from];
         let mut ids = overlapping(&table.waiting);
-        // device mapper's own queues issue before they pass on
+        // devices of the device mapper with their own queue issue before they pass on
         ids.extend(overlapping(&table.flying));
         for id in &ids {
             self.pass(*id, to);
@@ -89,6 +89,7 @@ impl Matcher {
         !ids.is_empty()
     }
 
+    /// Marks one request as passed on.
     fn pass(&mut self, id: u64, to: usize) {
         if let Some(held) = self.held(id)
             && held.standing == Standing::Asked
@@ -97,6 +98,7 @@ impl Matcher {
         }
     }
 
+    /// Processes a remap of a flush.
     fn follow_flush(&mut self, from: Option<usize>, to: usize) {
         if let Some(from) = from {
             if self.replace_flush(from) {
@@ -112,7 +114,7 @@ impl Matcher {
         self.replace_flush(to);
     }
 
-    /// A remap to just this place gives way to what it becomes; false where there is none.
+    /// Replaces a remap to exactly this place, because its next event adds a new entry; returns false if none exists.
     pub(crate) fn replace_remap(&mut self, table: usize, operation: Operation, sector: u64, end: u64) -> bool {
         let alike = self.tables[table].waiting.range(key(operation, sector, 0)..=key(operation, sector, u64::MAX));
         let Some((found, _)) = alike.rev().take(1).find(|(_, to)| **to == end) else { return false };
@@ -124,6 +126,7 @@ impl Matcher {
         replaced
     }
 
+    /// Replaces the last remapped flush of a device; returns false if there is none.
     pub(crate) fn replace_flush(&mut self, table: usize) -> bool {
         let Some(id) = self.tables[table].waiting_flushes.back().copied() else { return false };
         let replaced = self.replace(id);
@@ -133,13 +136,14 @@ impl Matcher {
         replaced
     }
 
+    /// Marks a remapped request as replaced; returns false if it has another state.
     fn replace(&mut self, id: u64) -> bool {
         let remap = self.held(id).filter(|held| held.standing == Standing::Remapped);
         remap.map(|held| held.standing = Standing::Replaced).is_some()
     }
 
-    /// True where requests that come to a table's device, or to what it is turned to, are
-    /// in the trace. The trace of one partition names its disk in remaps alone.
+    /// Returns true if the trace contains requests of a device, or of one to which it is
+    /// remapped. The trace of one partition mentions its disk only in remaps.
     pub(crate) fn is_seen(&self, table: usize) -> bool {
         let next = |index: &usize| self.tables.get(*index).and_then(|table| table.leads_to);
         std::iter::successors(Some(table), next)

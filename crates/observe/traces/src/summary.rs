@@ -1,38 +1,38 @@
-//! What a trace turned out to be, beside its requests.
+//! Summary of a trace.
 
 use std::collections::HashMap;
 
 pub use diskwright_logs::Skip;
 
-/// Counts and names of a trace that was read.
+/// Summary of a trace that was read: its files, devices and counts.
 #[derive(Clone, Debug, Default)]
 pub struct TraceSummary {
     /// Id of the format.
     pub format: &'static str,
     /// The files that were read.
     pub files: Vec<String>,
-    /// Requests handed out.
+    /// Number of requests returned.
     pub requests: u64,
-    /// Requests whose completion the trace should hold and does not: lost, or
-    /// still under way at its end.
+    /// Requests without the completion that the trace should contain: it was lost, or
+    /// they were in flight at its end.
     pub unfinished: u64,
     /// Requests whose arrival was not traced: they count from their issue to
     /// the device, and have no queue and service time.
     pub without_arrival: u64,
-    /// Requests that stand later in the trace than ones that arrived after
-    /// them, by more than is put in order.
+    /// Requests that come after later ones in the trace, by more than sorting
+    /// can correct.
     pub out_of_order: u64,
     /// Requests that devices only passed on to others; they count there, unless
-    /// every layer was asked for.
+    /// every layer was requested.
     pub passed_on: Vec<PassedOn>,
-    /// What was taken for granted where the trace does not say it, a sentence.
+    /// Assumption about something that the trace does not specify, as a sentence.
     pub assumed: Option<String>,
-    /// What was left out, and why.
+    /// Skipped parts, with the reasons.
     pub skipped: Vec<Skip>,
-    /// Names of the devices; [`diskwright_base::Request::device`] is a position here.
+    /// Names of the devices; [`diskwright_base::Request::device`] is an index into this list.
     pub devices: Vec<String>,
-    /// True where moments are nanoseconds since 1970 UTC, false where they
-    /// count from the start of the trace.
+    /// True if times are nanoseconds since 1970 UTC, false if they count
+    /// from the start of the trace.
     pub wall_clock: bool,
     /// First arrival, nanoseconds.
     pub from_ns: Option<i64>,
@@ -40,16 +40,16 @@ pub struct TraceSummary {
     pub to_ns: Option<i64>,
 }
 
-/// What one device passed on.
+/// Number of requests that one device passed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassedOn {
     /// The device's name.
     pub device: String,
-    /// Requests of it that were passed on.
+    /// Number of its requests that were passed on.
     pub requests: u64,
 }
 
-/// Names of devices, by number.
+/// Numbers and names of devices.
 #[derive(Default)]
 pub(crate) struct DeviceTable {
     names: Vec<String>,
@@ -58,11 +58,11 @@ pub(crate) struct DeviceTable {
 }
 
 impl DeviceTable {
-    /// Why a request is left out where there are more devices than numbers.
+    /// Reason for skipping a request when there are more devices than numbers.
     pub(crate) const TOO_MANY: &str = "more than 65,535 devices";
 
-    /// The number of a device. `key` tells devices apart and `name` is what
-    /// people call it.
+    /// Returns the number of a device, or assigns one. `key` identifies the device and `name`
+    /// is its name for users.
     pub(crate) fn number(&mut self, key: &[u8], name: impl FnOnce() -> String) -> Option<u16> {
         if !self.names.is_empty() && self.last.0 == key {
             return Some(self.last.1);

@@ -1,11 +1,11 @@
-//! Numbers and fields of text traces, without allocation.
+//! Parsing of numbers and fields of text traces, without allocation.
 
-/// The fields of a line between blanks.
+/// Splits a line into its fields at blanks.
 pub(crate) fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|b| b.is_ascii_whitespace()).filter(|field| !field.is_empty())
 }
 
-/// A whole number in decimal digits.
+/// Parses a whole number in decimal digits.
 pub(crate) fn whole(field: &[u8]) -> Option<u64> {
     if field.is_empty() || field.len() > 20 {
         return None;
@@ -16,9 +16,9 @@ pub(crate) fn whole(field: &[u8]) -> Option<u64> {
     })
 }
 
-/// A number of time units of `unit_ns` each, with or without decimals or an
-/// exponent, as nanoseconds. Without an exponent, decimals beyond the
-/// nanosecond are cut and nothing is rounded through a float.
+/// Parses a number of time units of `unit_ns` each, with or without decimals or an
+/// exponent, to nanoseconds. Without an exponent, decimals beyond the
+/// nanosecond are cut, and no float is involved.
 pub(crate) fn nanoseconds(field: &[u8], unit_ns: u64) -> Option<i64> {
     let (head, tail) = match field.iter().position(|b| *b == b'.') {
         Some(point) => (&field[..point], &field[point + 1..]),
@@ -34,14 +34,14 @@ pub(crate) fn nanoseconds(field: &[u8], unit_ns: u64) -> Option<i64> {
     let mut scale = unit_ns;
     for b in tail {
         let digit = b.is_ascii_digit().then(|| u64::from(b - b'0'))?;
-        // a unit is a power of ten, so this is exact until it is nothing
+        // a unit is a power of ten, so this is exact until it is 0
         scale /= 10;
         ns = ns.checked_add(digit * scale)?;
     }
     i64::try_from(ns).ok()
 }
 
-/// Sectors of 512 bytes as bytes.
+/// Converts sectors of 512 bytes to bytes.
 pub(crate) fn sectors(count: u64) -> Option<u64> {
     count.checked_mul(512)
 }

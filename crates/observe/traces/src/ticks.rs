@@ -1,8 +1,8 @@
-//! A trace as a log: what the kernel would have counted of its devices, second by second, and the distributions of
-//! latency that a recorder keeps. So a trace can be reported, judged, compared and planned from like any log.
+//! Converts a trace to a log: the counters that the kernel would have had for its devices, second by second, and the
+//! latency distributions of a recorder. So a trace can be reported, judged, compared and planned from like any log.
 //!
-//! Requests are counted where they are done, as the kernel counts them, and their time under way in the seconds that
-//! it lies in. A trace that tells no ends counts them at their arrival, and its times are gaps.
+//! Requests are counted in the second of their completion, as the kernel counts them, and their time in flight in the
+//! seconds in which it passes. In a trace without completions they count at their arrival, and times are gaps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use diskwright_logs::{FrameBatch, PieceSink, ReadSummary};
 
 use crate::{Trace, TraceError};
 
-/// A tick.
+/// Length of a tick, nanoseconds.
 const TICK_NS: i64 = 1_000_000_000;
-/// What a request adds is waited for so many ticks behind the newest arrival.
+/// Number of ticks before the newest arrival that stay open for further requests.
 const OPEN_TICKS: i64 = 600;
-/// A request counts as under way in so many ticks at most: longer ones are errors of clocks.
+/// Largest number of ticks in which a request counts as in flight: longer ones are clock errors.
 const MOST_TICKS: i64 = OPEN_TICKS;
-/// A pause of so many ticks is a gap of the log and no row of zeros.
+/// Number of ticks from which a pause is a gap in the log instead of rows of zeros.
 const PAUSE_TICKS: i64 = 3600;
 
 /// Counters of a device, in the order of [`DeviceTick::cells`].
@@ -40,6 +40,7 @@ const COUNTERS: [&str; 12] = [
     "physical_disk.weighted_time_s",
 ];
 
+/// Completed requests of one operation in a tick.
 #[derive(Clone, Copy, Debug, Default)]
 struct DoneRequests {
     count: u64,
@@ -47,10 +48,10 @@ struct DoneRequests {
     ns: u64,
 }
 
-/// A device in a tick.
+/// Counts of one device in a tick.
 #[derive(Clone, Debug, Default)]
 struct DeviceTick {
-    /// By [`Operation`].
+    /// Completed requests by [`Operation`].
     done: [DoneRequests; 4],
     busy_ns: u64,
     under_way_ns: u64,
@@ -59,22 +60,23 @@ struct DeviceTick {
 }
 
 impl DeviceTick {
+    /// Appends the values of [`COUNTERS`] to the row.
     fn cells(&self, has_ends: bool, row: &mut Vec<f64>) {
         let seconds = |ns: u64| if has_ends { ns as f64 * 1e-9 } else { f64::NAN };
-        let of = |operation: Operation| &self.done[operation as usize];
+        let done = |operation: Operation| &self.done[operation as usize];
         for operation in [Operation::Read, Operation::Write] {
-            row.extend([of(operation).count as f64, of(operation).bytes as f64, seconds(of(operation).ns)]);
+            row.extend([done(operation).count as f64, done(operation).bytes as f64, seconds(done(operation).ns)]);
         }
-        row.extend([of(Operation::Discard).count as f64, of(Operation::Discard).bytes as f64]);
-        row.extend([of(Operation::Flush).count as f64, seconds(of(Operation::Flush).ns)]);
+        row.extend([done(Operation::Discard).count as f64, done(Operation::Discard).bytes as f64]);
+        row.extend([done(Operation::Flush).count as f64, seconds(done(Operation::Flush).ns)]);
         row.extend([seconds(self.busy_ns), seconds(self.under_way_ns)]);
     }
 }
 
-/// Reads the rest of a trace.
+/// Reads the rest of a trace and passes it to the sink as ticks.
 ///
 /// # Errors
-/// When the system refuses to read, or there is no request.
+/// When a file cannot be read, or there is no request.
 pub fn read(trace: &mut Trace, sink: &mut PieceSink<'_>) -> Result<ReadSummary, TraceError> {
     let (format, file) = (trace.format().id, trace.summary().files.join(" "));
     let mut sink = |piece: diskwright_logs::LogPiece<'_>| sink(piece);
@@ -93,15 +95,16 @@ pub fn read(trace: &mut Trace, sink: &mut PieceSink<'_>) -> Result<ReadSummary, 
     Ok(rows.batch.finish(&file)?)
 }
 
+/// Collects requests into ticks.
 struct TickRows<'a> {
     batch: FrameBatch<'a>,
     begin_ns: Option<i64>,
-    /// By tick, then by device.
+    /// Open ticks by number, then by device.
     open: BTreeMap<i64, Vec<DeviceTick>>,
-    /// The next tick to hand out.
+    /// Number of the next tick to emit.
     next: i64,
     newest_ns: i64,
-    /// Up to when each device is known to be busy.
+    /// Time until which each device is known to be busy.
     busy_to_ns: Vec<i64>,
     has_ends: bool,
     always: Vec<Series>,
@@ -127,8 +130,9 @@ impl<'a> TickRows<'a> {
         }
     }
 
+    /// Returns the counts of a device in a tick.
     fn device(&mut self, tick: i64, device: usize) -> &mut DeviceTick {
-        // time in a tick that was handed out counts in the next one
+        // time in a tick that was already emitted counts in the next one
         let devices = self.open.entry(tick.max(self.next)).or_default();
         if devices.len() <= device {
             devices.resize(device + 1, DeviceTick::default());
@@ -136,19 +140,20 @@ impl<'a> TickRows<'a> {
         &mut devices[device]
     }
 
+    /// Adds a request, and emits the ticks that are old enough.
     fn add(&mut self, request: &Request, names: &[String]) {
         let begin = *self.begin_ns.get_or_insert(request.arrival_ns);
         let done_ns = request.completed().filter(|done| *done >= request.arrival_ns);
         self.has_ends |= done_ns.is_some();
         if done_ns.is_none() && self.has_ends {
-            // not done when the trace ended
+            // still in flight at the end of the trace
             return;
         }
         let tick_of = |ns: i64| ns.saturating_sub(begin).div_euclid(TICK_NS);
         let device = usize::from(request.device);
         let end_ns = done_ns.unwrap_or(request.arrival_ns);
         if self.newest_ns.saturating_sub(end_ns) > OPEN_TICKS * TICK_NS {
-            // its tick was handed out: an earlier day would count in a single second of the later one
+            // its tick was already emitted; otherwise an earlier day would count in one second of the later one
             let because = "a request that stands behind ones that arrived more than ten minutes after its end";
             return self.batch.skip(format!("{} ns", request.arrival_ns), because);
         }
@@ -168,7 +173,7 @@ impl<'a> TickRows<'a> {
         self.hand_out(tick_of(self.newest_ns).saturating_sub(OPEN_TICKS), names);
     }
 
-    /// Adds a request's time to the ticks that it lies in.
+    /// Adds a request's time in flight to the ticks in which it passes.
     fn under_way(&mut self, device: usize, begin: i64, from_ns: i64, to_ns: i64) {
         if self.busy_to_ns.len() <= device {
             self.busy_to_ns.resize(device + 1, i64::MIN);
@@ -187,7 +192,7 @@ impl<'a> TickRows<'a> {
         }
     }
 
-    /// Hands out the ticks before `end`.
+    /// Emits the ticks before `end`.
     fn hand_out(&mut self, end: i64, names: &[String]) {
         while self.next < end && !self.open.is_empty() {
             let first = self.open.first_key_value().map_or(end, |(tick, _)| *tick);
@@ -201,6 +206,7 @@ impl<'a> TickRows<'a> {
         }
     }
 
+    /// Emits one tick.
     fn tick(&mut self, devices: &[DeviceTick], names: &[String]) {
         let Some(begin) = self.begin_ns else { return };
         let time_ns = begin.saturating_add((self.next + 1).saturating_mul(TICK_NS));
@@ -240,7 +246,8 @@ impl<'a> TickRows<'a> {
     }
 }
 
-/// A trace does not tell who waits for a write.
+/// Returns the operation under which a latency is recorded. A trace does not show whether a process waits for a
+/// write.
 fn recorded_as(operation: Operation) -> LatencyOperation {
     match operation {
         Operation::Read => LatencyOperation::Read,
@@ -259,7 +266,7 @@ mod tests {
     use super::*;
     use crate::{CSV_HEADING, LogInput, from_inputs};
 
-    /// Ticks as frames of one tick each.
+    /// Reads requests into frames of one tick each.
     fn ticks(lines: &str) -> (Vec<Frame>, ReadSummary) {
         let text = format!("{CSV_HEADING}{lines}");
         let input = LogInput::from_bytes("requests.csv", text.into_bytes()).expect("input");
@@ -301,7 +308,7 @@ mod tests {
         near("physical_disk.read_time_s", [0.5, 0.9, 0.0, 0.0]);
         near("physical_disk.writes", [0.0, 0.0, 0.0, 1.0]);
         near("physical_disk.write_bytes", [0.0, 0.0, 0.0, 8192.0]);
-        // 0.2 to 1.2 s: 0.5 and 0.6 under way, all of it busy; 1.2 to 1.5 of the second read; 3.0 to 3.2 and the rest
+        // 0.2 to 1.2 s: 0.5 and 0.6 s in flight, always busy; 1.2 to 1.5 of the second read; 3.0 to 3.2 and the rest
         near("physical_disk.weighted_time_s", [1.1, 0.3, 0.2, 0.05]);
         near("physical_disk.busy_time_s", [1.0, 0.3, 0.2, 0.05]);
         let found = LatencyColumns::find(frames[3].schema());
@@ -318,7 +325,7 @@ mod tests {
         assert_eq!(value(&frames[0], "physical_disk.writes", "sdb"), 1.0);
     }
 
-    /// A request at 90,000 s stands before two of the day before, and one of the same second.
+    /// A request at 90,000 s comes before two of the previous day, and one of the same second.
     #[test]
     fn requests_of_an_earlier_day_are_left_out_and_counted() {
         let mut reads = 0.0;
@@ -341,7 +348,7 @@ mod tests {
         assert_eq!((reads, summary.skipped.len(), summary.skipped[0].times), (2.0, 1, 2));
     }
 
-    /// Two days of nothing are a gap and not 172,800 rows.
+    /// Two days without requests are a gap and not 172,800 rows.
     #[test]
     fn a_long_pause_is_a_gap() {
         let (frames, _) = ticks("0.0,sda,read,0,4096,0.0,0.1\n172800.5,sda,read,0,4096,172800.5,172800.6\n");

@@ -1,9 +1,9 @@
-//! From the kernel's events to requests: each way a request can go.
+//! Building requests from the kernel's events, for each sequence of events that occurs.
 
 use crate::common::*;
 use diskwright_base::{Operation, Request};
 
-/// Arrival, issue, completion, first sector and sectors of each request.
+/// Returns arrival, issue, completion, first sector and number of sectors of each request.
 fn paths(entries: &[Entry<'_>]) -> Vec<(i64, i64, i64, u64, u32)> {
     let (requests, _) = read(&[PLAIN.stream(entries)]);
     let path = |r: &Request| (r.arrival_ns, r.issued_ns, r.completion_ns, r.offset_bytes / 512, r.length_bytes / 512);
@@ -16,7 +16,7 @@ const NONE: i64 = Request::UNKNOWN;
 fn a_plain_request() {
     let entries = [event(100, Q, READ, 8, 8), event(110, G, READ, 8, 8), event(120, I, READ, 8, 8)];
     let entries = [&entries[..], &[event(150, D, READ, 8, 8), event(400, C, READ, 8, 8)]].concat();
-    // a clock of its own begins with the first event
+    // without a time of day, the clock begins at the first event
     assert_eq!(paths(&entries), [(0, 50, 300, 8, 8)]);
 }
 
@@ -43,7 +43,7 @@ fn a_request_that_was_cut_ends_with_its_last_part() {
         event(30, C, READ, 0, 128),
     ];
     assert_eq!(paths(&entries), [(0, 5, 30, 0, 256)]);
-    // a completion in parts
+    // a completion in two parts
     let parts = [event(0, Q, READ, 0, 16), event(1, D, READ, 0, 16), event(2, C, READ, 0, 8), event(9, C, READ, 8, 8)];
     assert_eq!(paths(&parts), [(0, 1, 9, 0, 16)]);
 }
@@ -83,10 +83,10 @@ fn a_remapped_request_is_one_request() {
     // through a partition: a Q follows
     let partition = [remap(0), event(0, Q, READ, 2056, 8), event(4, D, READ, 2056, 8), event(9, C, READ, 2056, 8)];
     assert_eq!(paths(&partition), [(0, 4, 9, 2056, 8)]);
-    // through an array that passes on what it was given: none does
+    // through an array that passes requests on unchanged: no Q follows
     let array = [remap(0), event(4, D, READ, 2056, 8), event(9, C, READ, 2056, 8)];
     assert_eq!(paths(&array), [(0, 4, 9, 2056, 8)]);
-    // through two layers; it arrives when it is asked for, as blkparse and btt count
+    // through two layers; it arrives at its Q, as blkparse and btt count
     let two = [remap(0), remap(1), event(2, Q, READ, 2056, 8), event(4, D, READ, 2056, 8), event(9, C, READ, 2056, 8)];
     assert_eq!(paths(&two), [(2, 4, 9, 2056, 8)]);
 }
@@ -107,10 +107,10 @@ fn reads_of_one_place_at_once_are_told_apart() {
         event(20, C, READ, 8, 8),
     ];
     assert_eq!(paths(&entries), [(0, 2, 10, 8, 8), (1, 3, 20, 8, 8)]);
-    // the same without a Q: neither is lost
+    // the same without a Q: no request is lost
     let issues: Vec<Entry<'_>> = entries.iter().filter(|e| e.action != Q).copied().collect();
     assert_eq!(paths(&issues), [(0, NONE, 8, 8, 8), (1, NONE, 18, 8, 8)]);
-    // a write to where a read is under way
+    // a write at the place of a read in flight
     let both = [event(0, Q, READ, 8, 8), event(1, D, READ, 8, 8), event(2, Q, WRITE, 8, 8), event(3, D, WRITE, 8, 8)];
     let both = [&both[..], &[event(4, C, WRITE, 8, 8), event(9, C, READ, 8, 8)]].concat();
     assert_eq!(paths(&both), [(0, 1, 9, 8, 8), (2, 3, 4, 8, 8)]);
@@ -124,7 +124,7 @@ fn flushes_and_discards() {
         event(1, Q, WRITE | FLUSH, nowhere, 0),
         event(5, D, FLUSH, nowhere, 0),
         event(9, C, FLUSH, 0, 0),
-        // the write that carried the flush ends too, and is no request
+        // the write that carried the flush ends too, and is not a request
         event(10, C, WRITE, 0, 0),
         event(11, Q, DISCARD | WRITE, 0, 1024),
         event(12, D, DISCARD | WRITE, 0, 1024),
@@ -164,7 +164,7 @@ fn processors_and_machines() {
     for big_endian in [false, true] {
         for version in [7, 8] {
             let machine = Machine { big_endian, version };
-            // asked on one processor, done on another
+            // queued on one processor, completed on another
             let asked: Vec<Entry<'_>> =
                 times.iter().flat_map(|t| [event(*t, Q, READ, *t, 8), event(t + 1, D, READ, *t, 8)]).collect();
             let done: Vec<Entry<'_>> = times.iter().map(|t| event(t + 25, C, READ, *t, 8)).collect();
@@ -172,7 +172,7 @@ fn processors_and_machines() {
             let (apart, _) = read(&[one.clone(), two.clone()]);
             assert_eq!(apart.len(), 1000);
             assert!(apart.iter().all(|r| (r.queue_ns(), r.service_ns()) == (Some(1), Some(24))));
-            // the same as one stream, a processor's buffer after the other's
+            // the same as one stream, with one processor's buffer after the other's
             let (stream, summary) = read(&[[one, two].concat()]);
             assert_eq!(stream, apart);
             assert_eq!((summary.out_of_order, summary.devices.as_slice()), (0, &["8,0".to_owned()][..]));

@@ -1,6 +1,6 @@
-//! Broken traces: cut anywhere, lies in length fields, columns that change,
-//! times that go back, files of several formats. Nothing panics, what is good
-//! is kept, and the rest is told with its place.
+//! Damaged traces: truncated, with wrong lengths, changing columns,
+//! times that go back, or files of several formats. Nothing panics, valid requests
+//! are kept, and the rest is reported with its place.
 
 use std::path::PathBuf;
 
@@ -49,7 +49,7 @@ fn good() -> Vec<(&'static str, Vec<u8>, usize)> {
     ]
 }
 
-/// A record of either version: 4 KiB, a millisecond after the one before.
+/// Records of either version: 4 KiB each, one millisecond apart.
 fn vscsi(version: u16, command: u16, i: u32) -> Vec<u8> {
     let (sequence, length, segments) = (i.to_le_bytes(), 4096_u32.to_le_bytes(), 1_u32.to_le_bytes());
     let (command, version_word) = (command.to_le_bytes(), (version << 8).to_le_bytes());
@@ -72,10 +72,10 @@ fn each_format_is_recognised_by_its_content_alone() {
     }
 }
 
-/// Formats that are no text.
+/// Binary formats.
 const BINARY: [&str; 2] = ["blktrace", "vscsi"];
 
-/// What happens to a text on its way: its name, what it is, and whether a line of something else is told.
+/// Common changes of a text: name, function, and whether a foreign line is reported.
 type TextChange = (&'static str, fn(&str) -> String, bool);
 const ON_THE_WAY: &[TextChange] = &[
     ("a line of nohup before", |text| format!("nohup: ignoring input\n{text}"), true),
@@ -96,7 +96,7 @@ fn what_happens_to_a_text_on_its_way_changes_no_request() {
         for (name, change, is_told) in ON_THE_WAY {
             let (requests, summary) = read(&[change(&text).into_bytes()]);
             assert_eq!(requests, whole, "{id}, {name}");
-            // blkparse's own summary is as little read as a line before it
+            // like blkparse's summary, a line before the events is ignored
             assert!(!is_told || !summary.skipped.is_empty() || id == "blkparse", "{id}, {name}: nothing is told");
         }
     }
@@ -153,7 +153,7 @@ fn a_length_that_lies_swallows_nothing() {
     assert!(summary.skipped.is_empty(), "{summary:?}");
 }
 
-/// Lines that are left out, each with a word of the reason.
+/// Lines that are skipped, each with a word of the reason.
 const BAD_LINES: &[(&str, &str, &str)] = &[
     ("msr-cambridge", "128166372003061629,hm,1,Read,383496192,32768", "column 7"),
     ("msr-cambridge", "128166372003061629,hm,1,Verify,383496192,32768,1", "column 4"),
@@ -232,7 +232,7 @@ fn what_stands_a_little_out_of_order_is_put_in_order() {
     let (requests, summary) = read(&[shuffled.into_bytes()]);
     assert!(requests.windows(2).all(|w| w[0].arrival_ns <= w[1].arrival_ns));
     assert_eq!(summary.out_of_order, 0);
-    // and what stands far out of it is counted
+    // and requests far out of order are counted
     let far: String = (0..20_000).rev().map(line).collect();
     let (requests, summary) = read(&[far.into_bytes()]);
     assert_eq!(requests.len(), 20_000);
@@ -308,13 +308,13 @@ fn both_versions_of_vscsi_and_what_is_no_request_of_them() {
     }
 }
 
-/// Whole-number arrivals: columns alike in DiskSim, MQSim and SSDSim.
+/// Whole-number arrivals, whose columns are the same in DiskSim, MQSim and SSDSim.
 #[test]
 fn whole_number_arrivals_are_told_by_their_distance_or_asked_for() {
     let five = |step: u64, flags: &str| {
         (0..50).map(|i| format!("{} {} {} 8 {flags}\n", i * step, i % 2, i * 16)).collect::<String>().into_bytes()
     };
-    // 20 ms apart, which as nanoseconds would be 50 million a second
+    // 20 ms apart, which as nanoseconds would be 50 million requests/s
     let (requests, summary) = read(&[five(20, "1")]);
     assert_eq!((summary.format, requests.len()), ("disksim", 50));
     assert_eq!(requests[1].arrival_ns, 20_000_000);
@@ -323,14 +323,14 @@ fn whole_number_arrivals_are_told_by_their_distance_or_asked_for() {
     let (requests, summary) = read(&[five(200_000, "0")]);
     assert_eq!((summary.format, requests[1].arrival_ns), ("mqsim", 200_000));
     assert!(summary.assumed.as_ref().is_some_and(|a| a.contains("nanoseconds")), "{summary:?}");
-    // the fourth hour of a trace that was cut
+    // the fourth hour of a truncated trace
     let late = (0..50u64).map(|i| format!("{} 0 {} 8 1\n", 11_000_000_000_000 + i * 200_000, i * 16));
     let (requests, summary) = read(&[late.collect::<String>().into_bytes()]);
     assert_eq!((summary.format, requests.len()), ("mqsim", 50));
     // flags that only DiskSim has
     let (requests, summary) = read(&[five(1000, "5")]);
     assert_eq!((summary.format, requests[1].arrival_ns, summary.assumed), ("disksim", 1_000_000_000, None));
-    // a second or a microsecond apart: nobody guesses
+    // 1 s or 1 us apart: ambiguous
     for unsure in [five(1000, "1"), five(0, "1"), b"5 0 16 8 1\n".to_vec()] {
         let input = LogInput::from_bytes("t", unsure).expect("opens");
         assert_eq!(diskwright_traces::ambiguous(&input.head()), Some(["disksim", "mqsim"]));

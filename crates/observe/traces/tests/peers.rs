@@ -1,6 +1,6 @@
-//! Our figures beside those of `blkparse` and `btt`, where these are
-//! installed, on our own fixture and (as root, when asked for) on what the
-//! kernel here writes:
+//! Comparison of our figures with those of `blkparse` and `btt`, if these are
+//! installed, on our fixture and (as root, on request) on a fresh trace of this
+//! kernel:
 //!
 //!     cargo test -p diskwright-traces --test peers -- --ignored --nocapture
 
@@ -12,7 +12,7 @@ use std::process::Command;
 use diskwright_base::{Histogram, Request};
 use diskwright_traces::open;
 
-/// Runs a program in a folder; its output, or why not.
+/// Runs a program in a folder; returns its output, or the reason of the failure.
 fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
     let done = Command::new(program).args(arguments).current_dir(folder).output();
     let done = done.map_err(|e| format!("{program}: {e}"))?;
@@ -22,7 +22,7 @@ fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, Strin
     Err(format!("{program}: {}: {}", done.status, String::from_utf8_lossy(&done.stderr)))
 }
 
-/// Least, mean, most (seconds) and count of a line of btt's first table.
+/// Parses minimum, mean, maximum (seconds) and count of a line of btt's first table.
 fn line(text: &str, name: &str) -> Option<[f64; 4]> {
     let found = text.lines().find(|l| l.split_whitespace().next() == Some(name))?;
     let numbers: Vec<f64> = found.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
@@ -35,7 +35,7 @@ fn gathered(times: impl Iterator<Item = u64>) -> Histogram {
     histogram
 }
 
-/// Holds `NAME.blktrace.*` of a folder against btt.
+/// Compares the statistics of `NAME.blktrace.*` in a folder with btt's.
 fn compare(folder: &Path, name: &str) {
     let dump = format!("{name}.bin");
     let made = run(folder, "blkparse", &["-q", "-O", "-i", name, "-d", &dump]);
@@ -44,7 +44,7 @@ fn compare(folder: &Path, name: &str) {
         Err(why) => return println!("skipped: {why}"),
     };
     let mut trace = open(&[folder.join(format!("{name}.blktrace.0"))]).expect("opens");
-    // btt leaves out what has no sectors
+    // btt ignores requests without sectors
     let requests: Vec<Request> = trace.by_ref().map(|r| r.expect("readable")).filter(|r| r.length_bytes > 0).collect();
     let summary = trace.summary();
     assert_eq!((summary.unfinished, summary.without_arrival), (0, 0), "{summary:?}");
@@ -76,9 +76,9 @@ fn our_fixture() {
     compare(&folder, "small");
 }
 
-/// Traces a loop device under dd: blktrace where the kernel lets it have its
-/// buffers, else the kernel's own tracer, which writes the same records. In a
-/// mount namespace of its own, so that nothing stays mounted.
+/// Traces a loop device under dd with blktrace, or, if the kernel refuses its
+/// buffers, with the kernel's own tracer, which writes the same records. Runs in a
+/// separate mount namespace, so that nothing stays mounted.
 const RECORD: &str = r#"
 set -e
 truncate -s 64M disk

@@ -21,7 +21,7 @@ const DISK: u32 = device(8, 0);
 const OTHER_DISK: u32 = device(8, 16);
 const PARTITION: u32 = device(8, 2);
 
-/// An event of a request of 8 sectors; a remap says where it came from.
+/// An event of a request of 8 sectors; a remap has its source.
 #[derive(Clone, Copy)]
 struct Step {
     time_ns: u64,
@@ -40,7 +40,7 @@ fn remap(time_ns: u64, category: u64, to: (u32, u64), from: (u32, u64)) -> Step 
     Step { from: Some(from), ..step(time_ns, A, category, to.0, to.1) }
 }
 
-/// As the kernel's records, which name the traced disk and never its partition.
+/// Encodes the steps as the kernel's records, which contain the traced disk and never its partition.
 fn records(steps: &[Step], traced: impl Fn(u32) -> u32) -> Vec<u8> {
     let one = |step: &Step| {
         let behind = step.from.map_or_else(Vec::new, |(source, sector)| {
@@ -52,7 +52,7 @@ fn records(steps: &[Step], traced: impl Fn(u32) -> u32) -> Vec<u8> {
     steps.iter().flat_map(one).collect()
 }
 
-/// As blkparse's text.
+/// Formats the steps as blkparse's text.
 fn text(steps: &[Step], named: impl Fn(u32) -> u32) -> Vec<u8> {
     let pair = |device: u32| format!("{},{}", device >> 20, device & 0xf_ffff);
     let mut out = String::new();
@@ -81,7 +81,7 @@ fn text(steps: &[Step], named: impl Fn(u32) -> u32) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// A disk's name for its partition.
+/// Returns the disk of a partition.
 fn disk_of(device: u32) -> u32 {
     if device == PARTITION { DISK } else { device }
 }
@@ -95,7 +95,7 @@ fn whole(mut trace: Trace) -> (Vec<Request>, TraceSummary) {
     (requests, trace.summary())
 }
 
-/// Requests of each device.
+/// Counts the requests of each device.
 fn split(requests: &[Request], summary: &TraceSummary) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for request in requests {
@@ -112,7 +112,7 @@ fn passed(device: &str, requests: u64) -> Vec<PassedOn> {
     vec![PassedOn { device: device.into(), requests }]
 }
 
-/// A volume on a partition of a disk. `upper` has the volume's own events too.
+/// Steps of requests to a volume on a partition of a disk; with `upper` also the volume's own events.
 fn volume(count: u64, upper: bool) -> Vec<Step> {
     let mut steps = Vec::new();
     for i in 0..count {
@@ -149,7 +149,7 @@ fn a_volume_on_a_partition_counts_once_at_the_disk() {
             assert_eq!(summary.passed_on, if upper { passed("253,0", 113) } else { vec![] }, "{form}");
             assert_eq!((summary.unfinished, summary.without_arrival, summary.out_of_order), (0, 0, 0), "{form}");
             assert!(summary.skipped.is_empty(), "{form}: {summary:?}");
-            // from where the disk is asked to where the disk is done
+            // from the disk's Q to the disk's C
             let times = |r: &Request| (r.queue_ns(), r.response_ns());
             assert!(requests.iter().all(|r| times(r) == (Some(6), Some(697))), "{form}");
             assert_eq!(requests[5].offset_bytes, (5 * 64 + 4096) * 512, "{form}");
@@ -169,7 +169,7 @@ fn every_layer_has_the_requests_of_each_device() {
     }
 }
 
-/// Mirrored writes are two requests of disks; what a member serves is one.
+/// A mirrored write is two requests of disks; a read served by one member is one.
 #[test]
 fn an_array_counts_at_its_members() {
     let mut steps = Vec::new();
@@ -194,7 +194,7 @@ fn an_array_counts_at_its_members() {
     }
 }
 
-/// A stripe hands on what it was given: no Q at the member, no C at the array.
+/// A stripe passes requests on unchanged: no Q at the member, no C at the array.
 #[test]
 fn what_is_handed_on_whole_needs_no_second_queue_event() {
     let mut steps = Vec::new();
@@ -214,7 +214,7 @@ fn what_is_handed_on_whole_needs_no_second_queue_event() {
     }
 }
 
-/// A volume of two disks of which one is not traced: what goes there counts at the volume.
+/// A volume of two disks, of which one is not traced: requests to that one count at the volume.
 #[test]
 fn what_goes_to_a_disk_that_is_not_traced_counts_where_it_was_seen() {
     let steps: Vec<Step> = (0..40_u64)
@@ -243,9 +243,9 @@ fn what_goes_to_a_disk_that_is_not_traced_counts_where_it_was_seen() {
     }
 }
 
-/// The trace of one partition: its records bear the partition's name and the disk's
-/// sectors, and only remaps name the disk. Sequential, so that a place on the
-/// partition is soon one on the disk.
+/// The trace of one partition: its records have the partition's number and the disk's
+/// sectors, and only remaps contain the disk's number. Sequential, so that sectors of the
+/// partition soon equal sectors of the disk.
 #[test]
 fn the_trace_of_a_partition_keeps_its_requests() {
     let mut steps = Vec::new();
@@ -313,7 +313,7 @@ fn eventful() -> Vec<Step> {
     let time = 100_000;
     let disk = |after: u64, action: u64, sector: u64| step(time + after, action, WRITE, DISK, sector);
     steps.extend([
-        // two that merge, issued as two: blkparse counts what was queued
+        // two that merge and are issued as two: blkparse counts queued requests
         disk(0, Q, 90_000),
         disk(1, Q, 90_008),
         disk(2, M, 90_008),
@@ -327,7 +327,7 @@ fn eventful() -> Vec<Step> {
     steps
 }
 
-/// blkparse's own totals of what was queued and completed, where it is installed.
+/// Comparison with blkparse's totals of queued and completed requests, if it is installed.
 #[test]
 fn blkparse_counts_as_many() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("remaps");
@@ -348,7 +348,7 @@ fn blkparse_counts_as_many() {
     let of = |operation| all.iter().filter(|r| r.operation == operation).count() as u64;
     let ours = (of(Operation::Read), of(Operation::Write));
     assert_eq!(ours, (queued("Reads Queued"), queued("Writes Queued")), "{told}");
-    // its text brings the same requests as its records
+    // its text gives the same requests as the records
     let (from_text, summary) = whole(opened(told.clone().into_bytes()));
     let (from_records, _) = whole(opened(records(&steps, disk_of)));
     assert_eq!(split(&from_text, &summary), counts(&[("8,0", 42)]), "{told}");

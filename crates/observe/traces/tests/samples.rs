@@ -1,7 +1,7 @@
-//! The validation traces of four real drives, where they are at hand: the
-//! folder that `DISKWRIGHT_SAMPLES` names, or `shared/samples` beside the
-//! checkout. They are not part of the project; without them this says so and
-//! passes.
+//! Tests with the validation traces of four real drives, if they are available: in the
+//! folder in `DISKWRIGHT_SAMPLES`, or in `shared/samples` beside the
+//! checkout. They are not part of the project; without them the tests say so and
+//! pass.
 
 #![allow(clippy::disallowed_macros, reason = "what a test prints is shown when it fails")]
 
@@ -21,7 +21,7 @@ fn folder() -> Option<PathBuf> {
     None
 }
 
-/// Name, requests, reads, and the mean response that is printed for the drive, ms.
+/// Name, requests, reads, and the published mean response time of the drive, ms.
 const DRIVES: [(&str, u64, u64, f64); 4] = [
     ("atlas_III", 10_000, 6498, 6.263),
     ("barracuda", 10_000, 6511, 6.627),
@@ -52,7 +52,7 @@ fn means_are_those_that_are_printed() {
             figures.sequential, figures.flow.busy
         );
         assert!((mean_ms - printed_ms).abs() < 0.0006, "{drive}: {mean_ms} for {printed_ms}");
-        // one at a time
+        // queue depth 1
         assert_eq!(figures.flow.most_outstanding, Some(1));
         assert!(requests.windows(2).all(|w| w[0].completion_ns <= w[1].arrival_ns));
     }

@@ -1,4 +1,4 @@
-//! A plan over a stretch of ticks at once: values and weights side by side in
+//! Evaluation of a plan over a range of ticks at once: values and weights in
 //! flat loops that the compiler turns into vector instructions.
 
 use std::ops::Range;
@@ -7,10 +7,10 @@ use super::{CounterPlan, PlanDivisor};
 use crate::frame::Frame;
 
 impl CounterPlan {
-    /// The value at each tick of `range`, and what it weighs in a mean over
-    /// ticks. A weight is `NaN` where there is a gap or the tick's length is
-    /// unknown; it is 0, and the value `NaN`, where nothing happened that an
-    /// average could be of. A total weighs its seconds.
+    /// Computes the value at each tick of `range` and its weight in a mean over
+    /// ticks. The weight is `NaN` where there is a gap or the tick's length is
+    /// unknown; it is 0, and the value `NaN`, where no operation happened to
+    /// average. A total is weighted by its seconds.
     ///
     /// `seconds` has the length of each tick of the range, `NaN` where unknown.
     ///
@@ -61,8 +61,8 @@ impl CounterPlan {
         }
     }
 
-    /// The same plan for another schema, in which column `columns[c]` is what
-    /// column `c` is in this one's.
+    /// Returns the same plan for another schema: column `c` of this plan's schema
+    /// is column `columns[c]` there.
     pub fn renumbered(mut self, columns: &[usize]) -> CounterPlan {
         let divisor: &mut [(usize, f64)] = match &mut self.divisor {
             PlanDivisor::Columns(by) | PlanDivisor::ColumnsAndTime(by) | PlanDivisor::Weight(by) => by,
@@ -75,7 +75,7 @@ impl CounterPlan {
     }
 }
 
-/// 0 for a number and `NaN` for a gap, to carry gaps into weights.
+/// 0 for a number and `NaN` for a gap; added to a weight, it marks the weight as a gap too.
 #[inline(always)]
 fn gap(x: f64) -> f64 {
     x * 0.0
@@ -90,9 +90,9 @@ fn quotient(top: f64, by: f64, weight: f64, time: f64) -> (f64, f64) {
 }
 
 #[inline(always)]
-fn each(values: &mut [f64], weights: &mut [f64], seconds: &[f64], of: impl Fn(f64, f64, f64) -> (f64, f64)) {
+fn each(values: &mut [f64], weights: &mut [f64], seconds: &[f64], update: impl Fn(f64, f64, f64) -> (f64, f64)) {
     for ((value, weight), &time) in values.iter_mut().zip(weights).zip(seconds) {
-        (*value, *weight) = of(*value, *weight, time);
+        (*value, *weight) = update(*value, *weight, time);
     }
 }
 

@@ -1,10 +1,10 @@
-//! The one reader of files written in TOML. Whatever is wrong is reported at once, each
-//! mistake with its file, line and item, and a mistyped key with the one that was meant.
+//! The only reader of TOML files. It reports all mistakes at once, each
+//! with its file, line and item, and a mistyped key with the one that was probably meant.
 //!
-//! - Data whose shape is a serde type: [`read`] (a file) and [`TomlSource::typed`] (a table).
+//! - Data whose shape is a serde type: [`read`] (a file) and [`TomlSource::deserialize_value`] (a table).
 //! - Data with units or rules between keys: [`TomlSource`] and its [`TomlFields`], key by key.
-//!   A field that cannot be read is noted in the source and given back as missing, so that a
-//!   reader goes on; [`TomlSource::finish`] then says what was wrong.
+//!   A field that cannot be read is recorded in the source and returned as missing, so that the
+//!   reader continues; [`TomlSource::into_result`] then returns all problems.
 //!
 //! ```
 //! use diskwright_base::toml_reader::{TomlFields, TomlSource, read};
@@ -21,12 +21,12 @@
 //!
 //! let source = TomlSource::new("disk.toml", "seek = '8ms'\nrotation = 7200");
 //! let seek = source.parse().map(|table| {
-//!     let fields = TomlFields::of_table(&source, &table);
-//!     let seek = fields.time("seek");
-//!     fields.finish();
+//!     let fields = TomlFields::for_root_table(&source, &table);
+//!     let seek = fields.read_time_ns("seek");
+//!     fields.reject_unknown_keys();
 //!     seek
 //! });
-//! let wrong = source.finish(seek).unwrap_err();
+//! let wrong = source.into_result(seek).unwrap_err();
 //! assert_eq!(wrong.to_string(), "disk.toml:2: unknown key `rotation`; known keys are seek");
 //! ```
 
@@ -44,13 +44,13 @@ pub use crate::words::{did_you_mean, number};
 pub use crate::{Problem, ProblemSource, Problems};
 pub use fields::TomlFields;
 
-/// A value and where it stands.
+/// A value and its span in the text.
 pub type TomlValue<'a, 'i> = &'a Spanned<DeValue<'i>>;
 
-/// Problems that are told of one file; more are not kept.
+/// Most problems that are kept and reported of one file.
 const MOST_PROBLEMS: usize = 50;
 
-/// Reads a file whose shape is a serde type; `file` is its name in what is told.
+/// Reads a file whose shape is a serde type; `file` is its name in messages.
 ///
 /// # Errors
 /// Everything that is wrong, by line.
@@ -66,15 +66,15 @@ pub fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Problems> 
     source.finish(read).map(|(read, _)| read)
 }
 
-/// Reads a file that is part of the program.
+/// Reads a file that is embedded in the program.
 ///
 /// # Panics
-/// With everything that is wrong in it; a test of its crate reads it.
+/// With all its problems where it is invalid; a test of the crate that holds it reads it.
 pub fn built_in<T: DeserializeOwned>(file: &str, text: &str) -> T {
     read(file, text).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// A file being read, and what was found wrong so far.
+/// A file being read, and the problems found in it so far.
 pub struct TomlSource<'t> {
     text: ProblemSource<'t>,
     problems: RefCell<Vec<Problem>>,
@@ -82,7 +82,7 @@ pub struct TomlSource<'t> {
 }
 
 impl<'t> TomlSource<'t> {
-    /// A text; `file` is its name in what is told.
+    /// Starts to read a text; `file` is its name in messages.
     pub fn new(file: &'t str, text: &'t str) -> TomlSource<'t> {
         let text = ProblemSource { file, text };
         TomlSource { text, problems: RefCell::default(), notes: RefCell::default() }
@@ -93,12 +93,12 @@ impl<'t> TomlSource<'t> {
         self.text.file
     }
 
-    /// Line of a place in the text (bytes from its beginning), from 1.
+    /// Line of a byte offset in the text, from 1.
     pub fn line(&self, offset: usize) -> usize {
         self.text.line(offset)
     }
 
-    /// Notes something wrong at a place in the text (bytes from its beginning).
+    /// Records a problem at a byte offset in the text.
     pub fn wrong(&self, offset: usize, item: &str, message: impl Into<String>) {
         let mut problems = self.problems.borrow_mut();
         if problems.len() < MOST_PROBLEMS {
@@ -106,7 +106,7 @@ impl<'t> TomlSource<'t> {
         }
     }
 
-    /// Notes something that is not wrong but may not be meant.
+    /// Records a remark on something that is valid but may not be meant.
     pub fn note(&self, offset: usize, item: &str, message: impl Into<String>) {
         let mut notes = self.notes.borrow_mut();
         if notes.len() < MOST_PROBLEMS {
@@ -114,12 +114,12 @@ impl<'t> TomlSource<'t> {
         }
     }
 
-    /// True when nothing was wrong so far.
+    /// Returns true if no problem was recorded so far.
     pub fn is_well(&self) -> bool {
         self.problems.borrow().is_empty()
     }
 
-    /// Parses the text into its top table; what is no TOML is noted.
+    /// Parses the text into its root table; syntax errors are recorded.
     pub fn parse(&self) -> Option<Spanned<DeTable<'t>>> {
         let (table, errors) = DeTable::parse_recoverable(self.text.text);
         for error in &errors {
@@ -129,16 +129,16 @@ impl<'t> TomlSource<'t> {
         errors.is_empty().then_some(table)
     }
 
-    /// Reads a value whose shape is a serde type, which refuses unknown keys
-    /// (`deny_unknown_fields`); everything that is wrong in it is noted. `item` is what it is about.
+    /// Deserializes a value whose shape is a serde type that refuses unknown keys
+    /// (`deny_unknown_fields`); all its problems are recorded. `item` names the value in messages.
     pub fn typed<T: DeserializeOwned>(&self, item: &str, value: Spanned<DeValue<'t>>) -> Option<T> {
         typed::read(self, item, value)
     }
 
-    /// What was read, with the notes, or everything that was wrong.
+    /// Returns the data with the remarks, or all problems.
     ///
     /// # Errors
-    /// Where anything was noted as wrong, or nothing was read.
+    /// Where any problem was recorded, or nothing was read.
     pub fn finish<T>(self, read: Option<T>) -> Result<(T, Vec<Problem>), Problems> {
         let mut problems = self.problems.take();
         let mut notes = self.notes.take();
@@ -148,7 +148,7 @@ impl<'t> TomlSource<'t> {
             _ => {
                 problems.sort_by_key(|p| p.line);
                 problems.dedup();
-                // a reader that gives nothing back says why
+                // a reader that returns nothing should have recorded why
                 if problems.is_empty() {
                     problems.push(self.text.problem(0, "", "could not be read"));
                 }

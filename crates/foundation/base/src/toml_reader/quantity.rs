@@ -1,26 +1,26 @@
-//! Quantities as people write them: a number and its unit in one text.
+//! Parsing of quantities as people write them: a number and its unit in one text.
 
 use crate::units::BLOCK_BYTES;
 
 /// Longest time, seconds: a hundred years.
 const LONGEST_S: f64 = 100.0 * 365.25 * 86_400.0;
-/// Largest size or rate, bytes: four times what 63 bits of blocks would need is
-/// far beyond any device; an exbibyte is enough.
+/// Largest size or rate, bytes: an exbibyte, far beyond any device.
 const MOST_BYTES: f64 = (1_u64 << 60) as f64;
 
-/// A sort of quantity: what it is in words, examples, its units and their sizes.
+/// A kind of quantity: description, examples, units with their factors, and range.
 #[derive(Clone, Copy, Debug)]
 pub struct QuantityKind {
-    /// What it is: "a time".
+    /// Description with its article: "a time".
     pub what: &'static str,
-    /// What would be right: `"0.3ms"`.
+    /// Valid example: `"0.3ms"`.
     pub example: &'static str,
-    /// Unit, and how many base units one is.
+    /// Units and their size in base units.
     units: &'static [(&'static str, f64)],
-    /// Least and most, base units.
+    /// Smallest and largest value, base units.
     range: (f64, f64),
 }
 
+/// The binary prefix Ki.
 const KI: f64 = 1024.0;
 
 /// A length of time; the base unit is the nanosecond.
@@ -42,7 +42,7 @@ pub const TIME: QuantityKind = QuantityKind {
     range: (0.0, LONGEST_S * 1e9),
 };
 
-/// What memory and requests are measured in: KB is 1024 bytes, as everybody
+/// A size of memory or of a request: KB is 1024 bytes, as everybody
 /// means it who writes "64KB records".
 pub const SIZE: QuantityKind = QuantityKind {
     what: "a size",
@@ -65,7 +65,7 @@ pub const SIZE: QuantityKind = QuantityKind {
     range: (0.0, MOST_BYTES),
 };
 
-/// What drives and areas on them are measured in: KB is 1000 bytes, as drives
+/// A capacity of a drive or of an area on it: KB is 1000 bytes, as drives
 /// are sold.
 pub const SPACE: QuantityKind = QuantityKind {
     what: "a capacity",
@@ -107,7 +107,7 @@ pub const RATE: QuantityKind = QuantityKind {
     range: (1.0, MOST_BYTES),
 };
 
-/// How often: times a second.
+/// A frequency; the base unit is once per second.
 pub const OFTEN: QuantityKind = QuantityKind {
     what: "a rate per second",
     example: "\"3000/s\"",
@@ -115,7 +115,7 @@ pub const OFTEN: QuantityKind = QuantityKind {
     range: (0.0, 1e12),
 };
 
-/// Time of a byte; the base unit is the picosecond. A rate is understood too.
+/// Time per byte; the base unit is the picosecond. A byte rate is accepted too.
 pub const EACH_BYTE: QuantityKind = QuantityKind {
     what: "a time per byte",
     example: "\"5ns/B\" or \"200MB/s\"",
@@ -132,21 +132,21 @@ pub const EACH_BYTE: QuantityKind = QuantityKind {
     range: (0.0, 1e12),
 };
 
-/// Turns a minute.
+/// Rotation speed, revolutions a minute.
 pub const TURNS: QuantityKind =
     QuantityKind { what: "a rotation speed", example: "\"7200rpm\"", units: &[("rpm", 1.0)], range: (1.0, 1e6) };
 
-/// What is wrong with a text as a quantity, in words that follow "is".
+/// Reason why a text is not a valid quantity, worded to follow "is".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QuantityError {
-    /// No number and unit of this sort.
+    /// Not a number with a unit of this kind.
     Unreadable(String),
-    /// Outside what is possible.
+    /// Outside the range of this kind.
     OutOfRange(String),
 }
 
 impl QuantityError {
-    /// The words.
+    /// The reason, in words that follow "is".
     pub fn words(&self) -> &str {
         match self {
             QuantityError::Unreadable(words) | QuantityError::OutOfRange(words) => words,
@@ -154,12 +154,12 @@ impl QuantityError {
     }
 }
 
-/// Number and unit of a text: `20 MB/s`, `1_000/s`, `1.5e3ns`.
+/// Splits a text into number and unit: `20 MB/s`, `1_000/s`, `1.5e3ns`.
 fn split(text: &str) -> Option<(f64, String)> {
     let text = text.trim();
-    let digit = |c: char| c.is_ascii_digit() || matches!(c, '.' | '_');
-    let mut end = text.find(|c| !digit(c)).unwrap_or(text.len());
-    // an exponent, where digits follow it
+    let is_digit = |c: char| c.is_ascii_digit() || matches!(c, '.' | '_');
+    let mut end = text.find(|c| !is_digit(c)).unwrap_or(text.len());
+    // `e` is an exponent only where digits follow it
     let rest = &text[end..];
     if let Some(exponent) = rest.strip_prefix(['e', 'E']) {
         let sign = usize::from(exponent.starts_with(['+', '-']));
@@ -171,7 +171,7 @@ fn split(text: &str) -> Option<(f64, String)> {
     number.is_finite().then_some((number, unit))
 }
 
-/// Reads a quantity of a sort, in its base unit.
+/// Parses a quantity of a kind, in its base unit.
 pub fn read(sort: &QuantityKind, text: &str) -> Result<f64, QuantityError> {
     let unreadable = |because: &str| {
         QuantityError::Unreadable(format!("{because}; expected {}, such as {}", sort.what, sort.example))
@@ -197,15 +197,15 @@ pub fn read(sort: &QuantityKind, text: &str) -> Result<f64, QuantityError> {
             }
         },
     };
-    let (least, most) = sort.range;
-    if !(value >= least && value <= most) {
-        let words = if value < least { "small" } else { "large" };
-        return Err(QuantityError::OutOfRange(format!("`{}`, which is too {words}", shown(text))));
+    let (min, max) = sort.range;
+    if !(value >= min && value <= max) {
+        let too = if value < min { "small" } else { "large" };
+        return Err(QuantityError::OutOfRange(format!("`{}`, which is too {too}", shown(text))));
     }
     Ok(value)
 }
 
-/// The size of a unit; case does not matter, except that `Mb/s` may be meant
+/// Returns the size of a unit in base units; case does not matter, except that `Mb/s` may be meant
 /// as bits or as bytes and is refused.
 fn factor(sort: &QuantityKind, unit: &str) -> Option<f64> {
     if ["Kb/s", "Mb/s", "Gb/s"].contains(&unit) {
@@ -215,24 +215,24 @@ fn factor(sort: &QuantityKind, unit: &str) -> Option<f64> {
     sort.units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
 }
 
-/// A rate where the time of a byte belongs.
+/// Converts a byte rate to a time per byte, where that is the kind expected.
 fn rate_of(sort: &QuantityKind, number: f64, unit: &str) -> Option<f64> {
     let is_time_of_byte = sort.units.first().is_some_and(|(name, _)| *name == "ps/b");
     let factor = if is_time_of_byte { factor(&RATE, unit)? } else { return None };
     (number > 0.0).then(|| 1e12 / (number * factor))
 }
 
-/// At most so much of a text that somebody else wrote.
+/// Cuts a foreign text to 40 characters for a message.
 fn shown(text: &str) -> String {
     crate::text::shortened(text, 40)
 }
 
-/// A time in whole nanoseconds.
+/// Parses a time to whole nanoseconds.
 pub fn time(text: &str) -> Result<u64, QuantityError> {
     read(&TIME, text).map(|ns| ns.round() as u64)
 }
 
-/// Whole blocks of a size; one that is no multiple of 512 bytes is refused.
+/// Parses a size to whole blocks; one that is not a multiple of 512 bytes is refused.
 pub fn blocks(text: &str) -> Result<u64, QuantityError> {
     let bytes = read(&SIZE, text)?;
     if bytes % BLOCK_BYTES as f64 != 0.0 {
@@ -244,7 +244,7 @@ pub fn blocks(text: &str) -> Result<u64, QuantityError> {
     Ok(bytes as u64 / BLOCK_BYTES)
 }
 
-/// Blocks that fit into a capacity.
+/// Parses a capacity to the number of blocks that fit into it.
 pub fn space(text: &str) -> Result<u64, QuantityError> {
     read(&SPACE, text).map(|bytes| bytes as u64 / BLOCK_BYTES)
 }

@@ -1,5 +1,5 @@
-//! Values of serde types. serde stops at the first mistake, so what is wrong is taken out and
-//! the rest is read again, until nothing is wrong but what was noted.
+//! Deserialization of serde types that reports every mistake. serde stops at the first one, so the faulty
+//! part is removed and the rest deserialized again, until nothing unreported is wrong.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use toml::de::{DeArray, DeValue, ValueDeserializer};
 use super::{MOST_PROBLEMS, TomlSource};
 use crate::words::did_you_mean;
 
-/// See [`TomlSource::typed`].
+/// Implements [`TomlSource::deserialize_value`].
 pub(super) fn read<'t, T: DeserializeOwned>(
     source: &TomlSource<'t>,
     item: &str,
@@ -21,11 +21,11 @@ pub(super) fn read<'t, T: DeserializeOwned>(
         Ok(read) => return Some(read),
         Err(error) => error,
     };
-    // of what something was taken out of, missing keys and lengths are no news
+    // spans of tables and lists from which something was removed: a missing key or wrong length there is our own doing
     let mut cut: Vec<Range<usize>> = Vec::new();
     for _ in 0..MOST_PROBLEMS {
         let span = error.span().unwrap_or_else(|| rest.span());
-        // what was taken out changes the numbers of items that have no name
+        // removal changes the numbers of items that have no name, so the item is located in the original value
         let found = find(&rest, &span, item);
         let item = find(&value, &span, item).item;
         let missing = quoted(error.message(), "missing field");
@@ -48,21 +48,21 @@ pub(super) fn read<'t, T: DeserializeOwned>(
     None
 }
 
-/// A step from a value into it.
+/// One step of a path from a value to a value inside it.
 #[derive(Clone)]
 enum Step {
     Key(String),
     Index(usize),
 }
 
-/// Where a mistake lies.
+/// Path to a mistake and the name of the item that holds it.
 #[derive(Default)]
 struct Mistake {
     steps: Vec<Step>,
     item: String,
 }
 
-/// The innermost key or value that stands at this span.
+/// Finds the innermost key or value at this span.
 fn find(value: &Spanned<DeValue<'_>>, span: &Range<usize>, item: &str) -> Mistake {
     let mut found = Mistake { steps: Vec::new(), item: item.to_owned() };
     search(value, span, &mut Vec::new(), item, None, &mut found);
@@ -116,14 +116,14 @@ fn search(
     }
 }
 
-/// What a table calls itself.
+/// Name of a table: its `id`, else its `name`.
 fn name<'a>(value: &'a Spanned<DeValue<'_>>) -> Option<&'a str> {
     let table = value.get_ref().as_table()?;
-    let of = |key: &str| table.iter().find(|(k, _)| k.get_ref() == key).and_then(|(_, v)| v.get_ref().as_str());
-    of("id").or_else(|| of("name"))
+    let text = |key: &str| table.iter().find(|(k, _)| k.get_ref() == key).and_then(|(_, v)| v.get_ref().as_str());
+    text("id").or_else(|| text("name"))
 }
 
-/// Takes out what lies at the end of these steps; false where there is nothing.
+/// Removes the value at the end of these steps and notes its parent's span in `cut`; false where there is none.
 fn take_out(value: &mut Spanned<DeValue<'_>>, steps: &[Step], cut: &mut Vec<Range<usize>>) -> bool {
     let Some((step, rest)) = steps.split_first() else { return false };
     let here = value.span();
@@ -151,12 +151,12 @@ fn take_out(value: &mut Spanned<DeValue<'_>>, steps: &[Step], cut: &mut Vec<Rang
     }
 }
 
-/// The word in backticks that follows the beginning of a message.
+/// Returns the word in backticks after `start` at the beginning of a message.
 fn quoted<'m>(message: &'m str, start: &str) -> Option<&'m str> {
     message.strip_prefix(start)?.trim_start().strip_prefix('`')?.split('`').next()
 }
 
-/// serde's message in this project's words, the key before it.
+/// Translates serde's message into this project's wording, with the key before it.
 fn words(message: &str, key: Option<&str>) -> String {
     // "..., expected one of `a`, `b`": every second part is a word
     let known: Vec<&str> =
@@ -231,7 +231,7 @@ mod tests {
             [[row]]\nid = 'S2'\nkind = 'disk'\n\
             [[row]]\nvalue = true\nkind = 'drum'\nfoo = 1\n\
             [[row]]\nid = 'S4'\nvalue = 1\nkind = 'tape'\n";
-        let told = read::<Farm>("farm.toml", text).unwrap_err().to_string();
+        let found = read::<Farm>("farm.toml", text).unwrap_err().to_string();
         let expected = [
             "farm.toml:1: unknown key `titel`; did you mean `title`?",
             "farm.toml:3: [runs.a]: `system`: invalid type: integer `3`, expected a string",
@@ -243,15 +243,15 @@ mod tests {
             "farm.toml:17: row 3: `kind` cannot be `drum`; it takes disk, tape",
             "farm.toml:18: row 3: unknown key `foo`; known keys are id, value, kind",
         ];
-        assert_eq!(told.lines().collect::<Vec<_>>(), expected, "{told}");
+        assert_eq!(found.lines().collect::<Vec<_>>(), expected, "{found}");
     }
 
     #[test]
     fn what_is_right_is_read_and_what_is_no_toml_told() {
         let farm = read::<Farm>("farm.toml", "title = 't'\n[[row]]\nid = 'a'\nvalue = 2\nkind = 'tape'\n").unwrap();
         assert_eq!((farm.row.len(), farm.row[0].value), (1, 2.0));
-        let told = read::<Farm>("farm.toml", "title = \n").unwrap_err().to_string();
-        assert!(told.starts_with("farm.toml:1: invalid TOML: "), "{told}");
+        let found = read::<Farm>("farm.toml", "title = \n").unwrap_err().to_string();
+        assert!(found.starts_with("farm.toml:1: invalid TOML: "), "{found}");
         assert_eq!(read::<Farm>("farm.toml", "").unwrap_err().to_string(), "farm.toml:1: `title` is missing");
     }
 }

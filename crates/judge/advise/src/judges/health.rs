@@ -1,4 +1,4 @@
-//! The health of drives, from the log: what increased counts, not what was ever.
+//! Health of drives, from the log: increases count, not totals.
 
 use diskwright_base::DeviceClass;
 
@@ -7,9 +7,9 @@ use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::health::HealthLoad;
 use crate::scene::HostScene;
 
-/// A drive's health in the log, or what is to be said without it.
+/// Returns a drive's health in the log, or the outcome without it.
 fn health<'a>(scene: &'a HostScene, disk: &str) -> Result<&'a HealthLoad, Box<CheckOutcome>> {
-    // what bears a virtual or distant disk is hidden
+    // the device behind a virtual or remote disk is hidden
     if matches!(scene.class(disk), DeviceClass::Virtual | DeviceClass::Network) {
         return Err(Box::new(CheckOutcome::Absent));
     }
@@ -18,12 +18,12 @@ fn health<'a>(scene: &'a HostScene, disk: &str) -> Result<&'a HealthLoad, Box<Ch
     load.health.get(disk).ok_or_else(|| unknown("the log has nothing about the health of this drive"))
 }
 
-/// What is judged of it, where this drive tells it.
+/// Returns a value, or the outcome if this drive does not report it.
 fn part<T>(value: Option<T>, what: &str) -> Result<T, Box<CheckOutcome>> {
     value.ok_or_else(|| Box::new(CheckOutcome::Unknown(format!("the drive does not report {what}"))))
 }
 
-/// An outcome on either way out.
+/// Merges both branches of a result.
 fn settled(outcome: Result<CheckOutcome, Box<CheckOutcome>>) -> CheckOutcome {
     outcome.unwrap_or_else(|outcome| *outcome)
 }
@@ -32,6 +32,7 @@ fn counted(count: f64, one: &str, many: &str) -> String {
     if count == 1.0 { format!("1 {one}") } else { format!("{count:.0} {many}") }
 }
 
+/// Judges media errors and pending sectors.
 pub(super) fn media(scene: &HostScene, disk: &str) -> CheckOutcome {
     settled(health(scene, disk).and_then(|health| {
         if health.failing == Some(1.0) {
@@ -51,7 +52,7 @@ pub(super) fn media(scene: &HostScene, disk: &str) -> CheckOutcome {
             seen.push(counted(pending, "sector", "sectors") + " could not be read when last tried");
         }
         let proposal = Proposal::new(seen.join("; "));
-        // a few that were there all the time are no announcement, and their sectors can be written again
+        // a few that existed all the time are not a warning sign, and their sectors can be rewritten
         if added == 0.0 && health.first_pending_sectors.is_some_and(|first| pending <= first) {
             let apply = Some(OLD_SECTORS.replace("{instance}", disk));
             return Ok(Proposal { apply, ..proposal }.severity(AdviceSeverity::Warning).propose());
@@ -63,6 +64,7 @@ pub(super) fn media(scene: &HostScene, disk: &str) -> CheckOutcome {
 const OLD_SECTORS: &str = "Back up {instance}. Then check its array, or read the whole disk, so that the sectors are \
                            rewritten. Replace the disk if their number grows.";
 
+/// Judges transmission errors.
 pub(super) fn link(scene: &HostScene, disk: &str) -> CheckOutcome {
     settled(health(scene, disk).and_then(|health| {
         let errors = part(health.link_errors, "link errors")?;
@@ -74,13 +76,14 @@ pub(super) fn link(scene: &HostScene, disk: &str) -> CheckOutcome {
 }
 
 const DAY_S: f64 = 86_400.0;
-/// Half a year: time for a purchase. Ours.
+/// Half a year: time for a purchase. Our choice.
 const SOON_S: f64 = 182.0 * DAY_S;
 
+/// Judges the wear of flash.
 pub(super) fn wear(scene: &HostScene, disk: &str) -> CheckOutcome {
     settled(health(scene, disk).and_then(|health| {
         let wear = part(health.wear, "its wear")?;
-        // drives report whole percents: less than two of them are no rate
+        // drives report whole percents: a rise of less than two gives no rate
         let rate = health.wear_rise.filter(|(_, rise)| *rise >= 0.0195).map(|(seconds, rise)| rise / seconds);
         let left_s = rate.map(|rate| (1.0 - wear).max(0.0) / rate);
         if wear < 0.9 && left_s.is_none_or(|left| left > SOON_S) {
@@ -92,6 +95,7 @@ pub(super) fn wear(scene: &HostScene, disk: &str) -> CheckOutcome {
     }))
 }
 
+/// Judges the temperature.
 pub(super) fn temperature(scene: &HostScene, disk: &str) -> CheckOutcome {
     settled(health(scene, disk).and_then(|health| {
         let (hottest, limit) = part(health.hottest, "a temperature and its limit")?;

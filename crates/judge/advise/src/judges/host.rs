@@ -7,7 +7,7 @@ use crate::scene::{HostScene, file_name};
 use crate::space::{self, FilesystemSpace};
 
 const GIB: f64 = 1_073_741_824.0;
-/// So little may be gone in a moment. Ours.
+/// Free space that can be used up in a moment. Our choice.
 const FULL: f64 = 5.0 * GIB;
 
 fn space_of<'a>(scene: &'a HostScene, point: &str) -> Result<&'a FilesystemSpace, String> {
@@ -16,13 +16,14 @@ fn space_of<'a>(scene: &'a HostScene, point: &str) -> Result<&'a FilesystemSpace
     scene.space.iter().find(|s| s.mount == point && s.blocks > 0.0).ok_or_else(because)
 }
 
+/// Judges free space.
 pub(super) fn space(scene: &HostScene, point: &str) -> CheckOutcome {
     let space = match space_of(scene, point) {
         Ok(space) => space,
         Err(because) => return CheckOutcome::Unknown(because),
     };
     let (used, free) = (1.0 - space.free / space.blocks, space.free * space.block_bytes);
-    // of a filesystem of many terabytes a twentieth is plenty
+    // of a filesystem of many terabytes, five percent is plenty
     if used < 0.9 || free > 100.0 * GIB {
         return CheckOutcome::Good;
     }
@@ -31,12 +32,13 @@ pub(super) fn space(scene: &HostScene, point: &str) -> CheckOutcome {
     Proposal::new(format!("{} used, {} free", filled(used), super::bytes(free))).severity(severity).propose()
 }
 
+/// Judges free inodes.
 pub(super) fn inodes(scene: &HostScene, point: &str) -> CheckOutcome {
     let space = match space_of(scene, point) {
         Ok(space) => space,
         Err(because) => return CheckOutcome::Unknown(because),
     };
-    // xfs and btrfs make inodes as they are needed
+    // xfs and btrfs create inodes on demand
     let used = 1.0 - space.inodes_free / space.inodes;
     if space.inodes <= 0.0 || used < 0.9 {
         return CheckOutcome::Good;
@@ -44,6 +46,7 @@ pub(super) fn inodes(scene: &HostScene, point: &str) -> CheckOutcome {
     Proposal::new(format!("{} of the inodes used", filled(used))).propose()
 }
 
+/// Judges write barriers.
 pub(super) fn barriers(scene: &HostScene, point: &str) -> CheckOutcome {
     let Some(mount) = scene.mount(point) else { return unknown(scene, "proc/self/mountinfo") };
     let off = mount.options.split(',').find(|option| matches!(*option, "nobarrier" | "barrier=0"));
@@ -60,9 +63,10 @@ pub(super) fn barriers(scene: &HostScene, point: &str) -> CheckOutcome {
     proposal.propose()
 }
 
+/// Judges updates of access times.
 pub(super) fn access_times(scene: &HostScene, point: &str) -> CheckOutcome {
     let Some(mount) = scene.mount(point) else { return unknown(scene, "proc/self/mountinfo") };
-    // of a filesystem in memory nothing is written anywhere
+    // a filesystem in memory writes nothing to a device
     if matches!(mount.kind.as_str(), "rootfs" | "ramfs" | "tmpfs") {
         return CheckOutcome::Absent;
     }
@@ -80,13 +84,14 @@ pub(super) fn access_times(scene: &HostScene, point: &str) -> CheckOutcome {
     proposal.propose()
 }
 
-/// An extended partition shows the kernel no more than its table: a kibibyte, or a sector.
+/// The kernel sees only the table of an extended partition: a kibibyte, or a sector.
 const TABLE_SECTORS: f64 = 8.0;
-/// Space for a boot loader, or what an installer reserves, that nothing uses. Ours.
+/// Unused space for a boot loader, or reserved by an installer. Our choice.
 const RESERVED_SECTORS: f64 = 524_288.0;
-/// No disk has such blocks; a bridge or an array reports them.
+/// Maximum block size of a real disk, bytes; larger values are reported by bridges or arrays.
 const LARGEST_BLOCK: f64 = 1_048_576.0;
 
+/// Judges the alignment of a partition.
 pub(super) fn partition(scene: &HostScene, name: &str) -> CheckOutcome {
     let disk = scene.device(name).and_then(|device| device.below.first());
     let Some(disk) = disk else { return CheckOutcome::Absent };
@@ -96,7 +101,7 @@ pub(super) fn partition(scene: &HostScene, name: &str) -> CheckOutcome {
     let Some(block) = scene.tree.number(&of_disk).filter(|bytes| *bytes <= LARGEST_BLOCK) else {
         return unknown(scene, &of_disk);
     };
-    // of some disks the first block begins before the first sector
+    // the first block of some disks begins before the first sector
     let first = scene.block_number(disk, "alignment_offset").unwrap_or(0.0);
     let offset = (start * 512.0 - first).rem_euclid(block.max(512.0));
     let sectors = scene.device(name).and_then(|device| device.bytes).map_or(f64::MAX, |bytes| bytes as f64 / 512.0);
@@ -113,7 +118,7 @@ pub(super) fn partition(scene: &HostScene, name: &str) -> CheckOutcome {
     Proposal::new(format!("{seen}; nothing uses it now")).severity(AdviceSeverity::Info).propose()
 }
 
-/// Clocks that are read without leaving the program, by architecture and hypervisor.
+/// Clocks that are read without a system call, by architecture and hypervisor.
 const FAST_CLOCKS: &[&str] = &[
     "tsc",
     "kvm-clock",
@@ -124,13 +129,14 @@ const FAST_CLOCKS: &[&str] = &[
     "riscv_clocksource",
 ];
 
+/// Judges the clock source.
 pub(super) fn clock(scene: &HostScene, _: &str) -> CheckOutcome {
     let folder = "sys/devices/system/clocksource/clocksource0";
     let Some(now) = scene.tree.get(&format!("{folder}/current_clocksource")) else {
         return unknown(scene, &format!("{folder}/current_clocksource"));
     };
     let available = scene.tree.get(&format!("{folder}/available_clocksource")).unwrap_or_default();
-    // one of another architecture is not known to be slow
+    // a clock of another architecture is not known to be slow
     if !matches!(now, "hpet" | "acpi_pm" | "jiffies" | "xen" | "pit" | "refined-jiffies") {
         return CheckOutcome::Good;
     }
@@ -138,7 +144,7 @@ pub(super) fn clock(scene: &HostScene, _: &str) -> CheckOutcome {
     let flags = scene.tree.get("proc/cpuinfo").unwrap_or_default();
     let has = |flag: &str| flags.split_whitespace().any(|word| word == flag);
     match better {
-        // Xen's own is what the kernel chooses there
+        // the kernel chooses Xen's own clock there
         Some(name) if now == "xen" => {
             let mut proposal = Proposal::new(format!("the clock is {now}, though {name} is available"));
             let file = format!("/{folder}/current_clocksource");
@@ -148,7 +154,7 @@ pub(super) fn clock(scene: &HostScene, _: &str) -> CheckOutcome {
             proposal.propose()
         }
         Some(name) => Proposal::new(format!("the clock is {now}, though {name} is available")).propose(),
-        // a clock that the kernel has found unstable is no longer among those available
+        // a clock that the kernel found unstable is no longer available
         None if has("constant_tsc") && has("nonstop_tsc") => {
             let seen =
                 format!("the clock is {now}: the processors have a steady tsc, but the kernel does not offer it");
@@ -158,11 +164,12 @@ pub(super) fn clock(scene: &HostScene, _: &str) -> CheckOutcome {
     }
 }
 
-/// `8.0 GT/s PCIe` or `4`.
+/// Parses `8.0 GT/s PCIe` or `4`.
 fn link_number(scene: &HostScene, folder: &str, file: &str) -> Option<f64> {
     scene.tree.number(&format!("{folder}/{file}")).filter(|number| *number > 0.0)
 }
 
+/// Judges the PCIe link.
 pub(super) fn pcie(scene: &HostScene, disk: &str) -> CheckOutcome {
     if !disk.starts_with("nvme") {
         return CheckOutcome::Absent;
@@ -178,12 +185,12 @@ pub(super) fn pcie(scene: &HostScene, disk: &str) -> CheckOutcome {
             return unknown(scene, &format!("{function}/current_link_{what}"));
         };
         let end = |folder: &str| link_number(scene, folder, &format!("max_link_{what}"));
-        // both ends must be able to do it; a port that is not shown limits nothing that is known
-        let Some(most) = end(function).map(|own| end(port).map_or(own, |other| own.min(other))) else {
+        // both ends must support it; a port that is not shown is assumed not to limit
+        let Some(max_rate) = end(function).map(|own| end(port).map_or(own, |other| own.min(other))) else {
             return unknown(scene, &format!("{function}/max_link_{what}"));
         };
-        if now < most {
-            below.push(format!("{now}{unit} of {most}{}", if what == "width" { " lanes" } else { "" }));
+        if now < max_rate {
+            below.push(format!("{now}{unit} of {max_rate}{}", if what == "width" { " lanes" } else { "" }));
         }
     }
     if below.is_empty() {

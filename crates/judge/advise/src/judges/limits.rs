@@ -1,4 +1,4 @@
-//! Limits that bind, counted errors, trimming, schedules of checks, paths.
+//! Limits in effect, error counts, trimming, scheduled checks, paths.
 
 use diskwright_base::diskstats;
 use diskwright_base::units::plural;
@@ -9,38 +9,41 @@ use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::scene::{HostScene, file_name};
 use crate::tree::{TreeGap, first_number};
 
-/// The share of a limit from which it is close.
+/// Share of a limit from which it is close.
 const CLOSE: f64 = 0.8;
 
+/// Judges the limit of asynchronous I/O.
 pub(super) fn aio(scene: &HostScene, _: &str) -> CheckOutcome {
     let Some(used) = scene.sysctl("fs.aio-nr") else { return unknown(scene, "proc/sys/fs/aio-nr") };
-    let Some(most) = scene.sysctl("fs.aio-max-nr") else { return unknown(scene, "proc/sys/fs/aio-max-nr") };
-    // a limit of zero turns them off on purpose
-    if used == 0.0 || used < CLOSE * most {
+    let Some(limit) = scene.sysctl("fs.aio-max-nr") else { return unknown(scene, "proc/sys/fs/aio-max-nr") };
+    // a limit of zero disables it on purpose
+    if used == 0.0 || used < CLOSE * limit {
         return CheckOutcome::Good;
     }
-    Proposal::new(format!("{used:.0} of {most:.0} are reserved"))
-        .value(format!("{:.0}", 2.0 * used.max(most)))
+    Proposal::new(format!("{used:.0} of {limit:.0} are reserved"))
+        .value(format!("{:.0}", 2.0 * used.max(limit)))
         .propose()
 }
 
+/// Judges the limit of open files.
 pub(super) fn files(scene: &HostScene, _: &str) -> CheckOutcome {
     let Some(used) = scene.sysctl("fs.file-nr") else { return unknown(scene, "proc/sys/fs/file-nr") };
-    let Some(most) = scene.sysctl("fs.file-max") else { return unknown(scene, "proc/sys/fs/file-max") };
-    if used < CLOSE * most {
+    let Some(limit) = scene.sysctl("fs.file-max") else { return unknown(scene, "proc/sys/fs/file-max") };
+    if used < CLOSE * limit {
         return CheckOutcome::Good;
     }
-    Proposal::new(format!("{used:.0} of {most:.0} are open")).value(format!("{:.0}", 2.0 * used.max(most))).propose()
+    Proposal::new(format!("{used:.0} of {limit:.0} are open")).value(format!("{:.0}", 2.0 * used.max(limit))).propose()
 }
 
-/// The first kernel with pressure stall information; distributions brought it to 4.18.
+/// First kernel with pressure stall information; distributions ported it back to 4.18.
 const PRESSURE_SINCE: (u32, u32) = (4, 18);
 
-/// `3.10` of `3.10.0-1160.el7.x86_64`.
+/// Returns `3.10` of `3.10.0-1160.el7.x86_64`.
 fn kernel_version(scene: &HostScene) -> Option<(u32, u32)> {
     diskstats::kernel_version(scene.tree.get("proc/sys/kernel/osrelease")?)
 }
 
+/// Judges whether pressure stall information is available.
 pub(super) fn pressure(scene: &HostScene, _: &str) -> CheckOutcome {
     let path = "proc/pressure/io";
     match scene.tree.text(path) {
@@ -48,7 +51,7 @@ pub(super) fn pressure(scene: &HostScene, _: &str) -> CheckOutcome {
         Err(TreeGap::Refused(_)) => return unknown(scene, path),
         Err(TreeGap::Absent) => {}
     }
-    // a few files that somebody copied do not tell what the kernel lacks
+    // a few copied files do not show what the kernel lacks
     if scene.tree.get("proc/cmdline").is_none() {
         return unknown(scene, path);
     }
@@ -65,7 +68,7 @@ pub(super) fn pressure(scene: &HostScene, _: &str) -> CheckOutcome {
     }
 }
 
-/// A value of a file with a name and a number on each line.
+/// Value in a file with a name and a number on each line.
 fn counted(text: &str, name: &str) -> Option<f64> {
     let line = |line: &str| first_number(line.strip_prefix(name)?.strip_prefix(' ')?);
     text.lines().find_map(line)
@@ -79,21 +82,22 @@ fn group_file<'a>(scene: &'a HostScene, group: &str, file: &str) -> Option<&'a s
     scene.tree.get(&format!("sys/fs/cgroup{}/{file}", group.trim_end_matches('/')))
 }
 
+/// Judges the processor limit of a cgroup.
 pub(super) fn group_processors(scene: &HostScene, group: &str) -> CheckOutcome {
     let Some(text) = group_file(scene, group, "cpu.stat") else { return lacks(scene, group, "cpu.stat") };
     let (Some(periods), Some(stopped)) = (counted(text, "nr_periods"), counted(text, "nr_throttled")) else {
-        // its processors are not limited: the controller is not on
+        // its processors are not limited: the controller is off
         return CheckOutcome::Absent;
     };
-    // a minute of periods of 100 ms at least
+    // at least a minute of periods of 100 ms
     if periods < 600.0 || stopped < 0.1 * periods {
         return CheckOutcome::Good;
     }
     let share = percent(stopped / periods);
-    // version 1 has its quota alone in a file, below 0 where there is none
+    // version 1 has its quota in a separate file, negative if there is none
     let named = |file: &'static str| Some((file, group_file(scene, group, file)?));
     match named("cpu.max").or_else(|| named("cpu.cfs_quota_us")) {
-        // the limit that stopped it is gone
+        // the limit that throttled it has been removed
         Some((_, limit)) if limit.starts_with("max") || limit.starts_with('-') => CheckOutcome::Good,
         Some((file, limit)) => {
             let limit = shown(limit);
@@ -104,6 +108,7 @@ pub(super) fn group_processors(scene: &HostScene, group: &str) -> CheckOutcome {
     }
 }
 
+/// Judges the memory limit of a cgroup.
 pub(super) fn group_memory(scene: &HostScene, group: &str) -> CheckOutcome {
     let Some(text) = group_file(scene, group, "memory.events") else { return lacks(scene, group, "memory.events") };
     let Some(at_most) = counted(text, "max") else {
@@ -111,7 +116,7 @@ pub(super) fn group_memory(scene: &HostScene, group: &str) -> CheckOutcome {
     };
     let killed = counted(text, "oom_kill").unwrap_or(0.0);
     let limit = group_file(scene, group, "memory.max");
-    // killed processes of groups below it and of a host without memory count too: its own limit must have been reached
+    // processes killed in child groups or by a host without memory count too: its own limit must have been reached
     if killed == 0.0 || at_most == 0.0 || limit == Some("max") {
         return CheckOutcome::Good;
     }
@@ -121,12 +126,13 @@ pub(super) fn group_memory(scene: &HostScene, group: &str) -> CheckOutcome {
     Proposal::new(format!("{text} since it was created; memory.max is {limit}")).propose()
 }
 
-/// The block device of a mounted filesystem.
+/// Block device of a mounted filesystem.
 fn device_of<'a>(scene: &'a HostScene, point: &str) -> Option<&'a str> {
     let found = scene.topology.filesystems.iter().find(|filesystem| filesystem.mount == point);
     found.map(|filesystem| filesystem.device.as_str()).filter(|device| !device.is_empty())
 }
 
+/// Judges errors of an ext4 filesystem.
 pub(super) fn ext4_errors(scene: &HostScene, point: &str) -> CheckOutcome {
     let is_ext4 = scene.mount(point).is_some_and(|mount| mount.kind == "ext4");
     let Some(device) = device_of(scene, point).filter(|_| is_ext4) else { return CheckOutcome::Absent };
@@ -141,6 +147,7 @@ pub(super) fn ext4_errors(scene: &HostScene, point: &str) -> CheckOutcome {
     }
 }
 
+/// Judges errors of btrfs filesystems.
 pub(super) fn btrfs_errors(scene: &HostScene, _: &str) -> CheckOutcome {
     let folder = "sys/fs/btrfs";
     let is_used = scene.mounts.iter().any(|mount| mount.kind == "btrfs");
@@ -164,9 +171,9 @@ pub(super) fn btrfs_errors(scene: &HostScene, _: &str) -> CheckOutcome {
     }
 }
 
-/// Filesystems that tell a disk what is free.
+/// Filesystems that report free space to a disk.
 const TRIMMED: &[&str] = &["ext4", "xfs", "btrfs", "f2fs"];
-/// What `systemctl enable fstrim.timer` and older packages leave.
+/// Files left by `systemctl enable fstrim.timer` and older packages.
 const TRIM_SCHEDULES: &[&str] = &[
     "etc/systemd/system/timers.target.wants/fstrim.timer",
     "usr/lib/systemd/system/timers.target.wants/fstrim.timer",
@@ -176,7 +183,7 @@ fn is_scheduled(scene: &HostScene, places: &[&str]) -> bool {
     places.iter().any(|place| scene.tree.has(place))
 }
 
-/// No schedule is seen; whether that means anything depends on whether its folder is.
+/// Outcome if no schedule is seen, which is only meaningful if its folder is visible.
 fn no_schedule(scene: &HostScene) -> Option<CheckOutcome> {
     if scene.is_container() {
         return Some(CheckOutcome::Unknown("a container does not show the schedules of its host".into()));
@@ -185,7 +192,7 @@ fn no_schedule(scene: &HostScene) -> Option<CheckOutcome> {
     (!is_seen).then(|| CheckOutcome::Unknown("/etc, where schedules are, is not known".into()))
 }
 
-/// The most that a device takes in a trim, bytes; 0 where it takes none.
+/// Maximum size of a trim for a device, bytes; 0 if it supports none.
 fn discard_limit(scene: &HostScene, device: &str) -> Option<f64> {
     scene.queue_number(device, "discard_max_bytes")
 }
@@ -195,7 +202,7 @@ fn all_flash(scene: &HostScene, disks: &[&str]) -> bool {
     !disks.is_empty() && disks.iter().all(is_flash)
 }
 
-/// What becomes of trims that a device takes whose disks are all of flash.
+/// Judges trims to a device whose disks are all flash.
 fn passes_on(scene: &HostScene, device: &str) -> CheckOutcome {
     let mut disks = scene.topology.leaves(device);
     disks.sort_unstable();
@@ -207,7 +214,7 @@ fn passes_on(scene: &HostScene, device: &str) -> CheckOutcome {
             return unknown(scene, &format!("sys/block/{}/queue/discard_max_bytes", file_name(name)));
         }
     }
-    let takes = |name: &str| discard_limit(scene, name).is_some_and(|most| most > 0.0);
+    let takes = |name: &str| discard_limit(scene, name).is_some_and(|max_bytes| max_bytes > 0.0);
     match (takes(device), disks.iter().all(|disk| takes(disk))) {
         (true, _) => CheckOutcome::Good,
         (false, false) => CheckOutcome::Absent,
@@ -220,30 +227,33 @@ fn passes_on(scene: &HostScene, device: &str) -> CheckOutcome {
     }
 }
 
+/// Judges whether an array passes trims to its members.
 pub(super) fn array_discard(scene: &HostScene, array: &str) -> CheckOutcome {
     match scene.block(array, "md/level") {
         None => unknown(scene, &format!("sys/block/{array}/md/level")),
-        // the others pass on what their members take
+        // other levels pass on what their members support
         Some("raid4" | "raid5" | "raid6") => passes_on(scene, array),
         Some(_) => CheckOutcome::Absent,
     }
 }
 
+/// Judges whether a mapped device passes trims on.
 pub(super) fn mapped_discard(scene: &HostScene, device: &str) -> CheckOutcome {
     match scene.block(device, "dm/uuid") {
         None => unknown(scene, &format!("sys/block/{device}/dm/uuid")),
-        // what encrypts hides on purpose which blocks are free; parts of a volume are not used by themselves
+        // encryption hides free blocks on purpose; parts of a volume are not used directly
         Some(uuid) if uuid.starts_with("LVM-") && !has_suffix(uuid) => passes_on(scene, device),
         Some(_) => CheckOutcome::Absent,
     }
 }
 
-/// LVM marks parts of a volume by a word behind the ids of the group and the volume.
+/// True for a part of an LVM volume, marked by a word behind the ids of the group and the volume.
 fn has_suffix(uuid: &str) -> bool {
     const IDS: usize = "LVM-".len() + 2 * 32;
     uuid.len() > IDS
 }
 
+/// Judges whether a filesystem on flash is trimmed.
 pub(super) fn trim(scene: &HostScene, point: &str) -> CheckOutcome {
     let Some(mount) = scene.mount(point).filter(|mount| TRIMMED.contains(&mount.kind.as_str())) else {
         return CheckOutcome::Absent;
@@ -253,15 +263,15 @@ pub(super) fn trim(scene: &HostScene, point: &str) -> CheckOutcome {
     if !all_flash(scene, &leaves) || mount.flags.split(',').any(|f| f == "ro") {
         return CheckOutcome::Absent;
     }
-    // an array or a mapped device lets it through or not; a partition has no queue of its own
+    // an array or a mapped device may block trims; a partition has no queue
     let is_partition = |found: &&Device| found.kind == DeviceKind::Partition;
-    let whole = scene.device(device).filter(is_partition).and_then(|found| found.below.first());
-    let whole = whole.map_or(device, String::as_str);
-    let Some(most) = discard_limit(scene, whole) else {
-        return unknown(scene, &format!("sys/block/{}/queue/discard_max_bytes", file_name(whole)));
+    let whole_device = scene.device(device).filter(is_partition).and_then(|found| found.below.first());
+    let whole_device = whole_device.map_or(device, String::as_str);
+    let Some(max_bytes) = discard_limit(scene, whole_device) else {
+        return unknown(scene, &format!("sys/block/{}/queue/discard_max_bytes", file_name(whole_device)));
     };
     let by_mount = mount.options.split(',').any(|option| option == "discard" || option.starts_with("discard="));
-    if most == 0.0 || by_mount || is_scheduled(scene, TRIM_SCHEDULES) {
+    if max_bytes == 0.0 || by_mount || is_scheduled(scene, TRIM_SCHEDULES) {
         return CheckOutcome::Good;
     }
     if let Some(outcome) = no_schedule(scene) {
@@ -279,7 +289,7 @@ pub(super) fn trim(scene: &HostScene, point: &str) -> CheckOutcome {
     proposal.propose()
 }
 
-/// What distributions enable to check arrays.
+/// Files with which distributions schedule checks of arrays.
 const SCRUB_SCHEDULES: &[&str] = &[
     "etc/cron.d/mdadm",
     "etc/cron.d/raid-check",
@@ -289,6 +299,7 @@ const SCRUB_SCHEDULES: &[&str] = &[
     "etc/systemd/system/mdmonitor.service.wants/mdcheck_start.timer",
 ];
 
+/// Judges whether an array is checked regularly.
 pub(super) fn scrub(scene: &HostScene, array: &str) -> CheckOutcome {
     let Some(level) = scene.block(array, "md/level") else {
         return unknown(scene, &format!("sys/block/{array}/md/level"));
@@ -305,6 +316,7 @@ pub(super) fn scrub(scene: &HostScene, array: &str) -> CheckOutcome {
 const SINGLE_PATH: &str = "If {instance} is a disk inside this host, exclude it in /etc/multipath.conf; otherwise find \
                            out why it has no second path (zones, cables, ports).";
 
+/// Judges the number of paths of a multipath device.
 pub(super) fn paths(scene: &HostScene, device: &str) -> CheckOutcome {
     let Some(uuid) = scene.block(device, "dm/uuid") else {
         return unknown(scene, &format!("sys/block/{device}/dm/uuid"));
@@ -320,7 +332,7 @@ pub(super) fn paths(scene: &HostScene, device: &str) -> CheckOutcome {
         |path: &&&str| scene.block(path, "device/state").is_none_or(|state| matches!(state, "running" | "live"));
     match (paths.iter().filter(works).count(), paths.len()) {
         (working, _) if working >= 2 => CheckOutcome::Good,
-        // a disk in this host that the multipath daemon took by mistake has no second one
+        // a disk in this host that the multipath daemon took over by mistake has no second path
         (1, 1) => {
             let proposal = Proposal::new("it has a single path").severity(AdviceSeverity::Notice);
             let apply = Some(SINGLE_PATH.replace("{instance}", device));
@@ -330,6 +342,7 @@ pub(super) fn paths(scene: &HostScene, device: &str) -> CheckOutcome {
     }
 }
 
+/// Judges the number of an array's stripe threads.
 pub(super) fn threads(scene: &HostScene, array: &str) -> CheckOutcome {
     if !scene.block(array, "md/level").is_some_and(|level| matches!(level, "raid4" | "raid5" | "raid6")) {
         return CheckOutcome::Absent;
@@ -337,7 +350,7 @@ pub(super) fn threads(scene: &HostScene, array: &str) -> CheckOutcome {
     let Some(threads) = scene.block_number(array, "md/group_thread_cnt") else {
         return unknown(scene, &format!("sys/block/{array}/md/group_thread_cnt"));
     };
-    // one thread is more than rotating disks need
+    // one thread suffices for rotating disks
     if threads > 0.0 || !matches!(scene.class(array), DeviceClass::Flash | DeviceClass::Nvme) {
         return CheckOutcome::Good;
     }

@@ -7,7 +7,7 @@ use crate::advice::shell_word;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::scene::HostScene;
 
-/// The folder of an ATA port and its host's number: `…/ata1` and `host0`.
+/// Folder of an ATA port and its host's number: `…/ata1` and `host0`.
 fn ata_port<'a>(scene: &'a HostScene, disk: &str) -> Option<(&'a str, &'a str)> {
     let place = scene.place(disk)?;
     let (port, rest) = place.split_once("/host")?;
@@ -16,6 +16,7 @@ fn ata_port<'a>(scene: &'a HostScene, disk: &str) -> Option<(&'a str, &'a str)> 
     is_port.then_some((port, number))
 }
 
+/// Judges the speed of a SATA link.
 pub(super) fn sata(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some((port, _)) = ata_port(scene, disk) else { return CheckOutcome::Absent };
     let links: Vec<&str> = scene.tree.names(port).into_iter().filter(|name| name.starts_with("link")).collect();
@@ -27,25 +28,26 @@ pub(super) fn sata(scene: &HostScene, disk: &str) -> CheckOutcome {
     };
     let folder = format!("{port}/{link}/ata_link/{link}");
     let speed = |file: &str| scene.tree.number(&format!("{folder}/{file}"));
-    // `<unknown>` where the link is down or nothing limits it
+    // `<unknown>` if the link is down or nothing limits it
     let Some(now) = speed("sata_spd") else { return unknown(scene, &format!("{folder}/sata_spd")) };
-    let (most, limit) = (speed("hw_sata_spd_limit"), speed("sata_spd_limit"));
-    if let Some(limit) = limit.filter(|limit| most.is_none_or(|most| *limit < most)) {
+    let (max_rate, limit) = (speed("hw_sata_spd_limit"), speed("sata_spd_limit"));
+    if let Some(limit) = limit.filter(|limit| max_rate.is_none_or(|max_rate| *limit < max_rate)) {
         let seen = format!("the link runs at {now} Gbit/s; the kernel or its command line limits it to {limit}");
         return match limit < 6.0 {
             true => Proposal::new(seen).severity(AdviceSeverity::Warning).propose(),
             false => CheckOutcome::Good,
         };
     }
-    // a rotating disk is slower than 3 Gbit/s, and an old one knows no more
-    match most {
-        Some(most) if now < most && scene.class(disk) == DeviceClass::Flash => {
-            Proposal::new(format!("the link runs at {now} Gbit/s of the port's {most}")).propose()
+    // a rotating disk is slower than 3 Gbit/s, and an old one supports no more
+    match max_rate {
+        Some(max_rate) if now < max_rate && scene.class(disk) == DeviceClass::Flash => {
+            Proposal::new(format!("the link runs at {now} Gbit/s of the port's {max_rate}")).propose()
         }
         _ => CheckOutcome::Good,
     }
 }
 
+/// Judges the speed of a USB connection.
 pub(super) fn usb(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some(place) = scene.place(disk) else { return CheckOutcome::Absent };
     if !place.contains("/usb") {
@@ -63,13 +65,14 @@ pub(super) fn usb(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some(version) = scene.tree.number(&format!("{folder}/version")) else {
         return unknown(scene, &format!("{folder}/version"));
     };
-    // a device of USB 3 says 2.10 while it runs as one of USB 2 (USB 3.2, 9.6.1)
+    // a USB 3 device reports 2.10 while it runs at USB 2 speed (USB 3.2, 9.6.1)
     if speed > 480.0 || version < 2.1 {
         return CheckOutcome::Good;
     }
     Proposal::new(format!("runs at {speed} Mbit/s; its version suggests a USB 3 device on a USB 2 port")).propose()
 }
 
+/// Judges power saving of a link.
 pub(super) fn power(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some((_, number)) = ata_port(scene, disk) else { return CheckOutcome::Absent };
     let path = format!("sys/class/scsi_host/host{number}/link_power_management_policy");
@@ -84,9 +87,10 @@ pub(super) fn power(scene: &HostScene, disk: &str) -> CheckOutcome {
     super::only_info(proposal).propose()
 }
 
-/// Drivers of processors that choose their frequency themselves; `powersave` is their usual mode.
+/// Drivers of processors that choose their frequency themselves; `powersave` is their default mode.
 const OWN_CHOICE: &[&str] = &["intel_pstate", "amd-pstate-epp"];
 
+/// Judges the frequency governors of the processors.
 pub(super) fn governor(scene: &HostScene, _: &str) -> CheckOutcome {
     let folder = "sys/devices/system/cpu/cpufreq";
     let policies: Vec<&str> = scene.tree.names(folder).into_iter().filter(|name| name.starts_with("policy")).collect();
@@ -114,7 +118,7 @@ pub(super) fn governor(scene: &HostScene, _: &str) -> CheckOutcome {
         return CheckOutcome::Good;
     }
     let mut proposal = Proposal::new(seen);
-    // a line for each of a hundred processors is one that nobody reads
+    // one line instead of a hundred
     let file = |write: &(String, String)| write.0.rsplit('/').next().map(str::to_owned);
     let is_one = writes.iter().all(|write| file(write) == file(&writes[0]));
     let before: Vec<&str> = writes.iter().filter_map(|(path, _)| scene.tree.get(path)).collect();

@@ -12,69 +12,69 @@ use crate::scene::HostScene;
 
 const MIB: f64 = 1_048_576.0;
 
-/// Seconds of writing that may be dirty before it is worth a word, and what is proposed.
+/// Seconds of writing that may be dirty before it is reported, and the proposed value.
 const TOO_MUCH_S: f64 = 10.0;
 const GOOD_S: f64 = 2.0;
-/// Work in flight, seconds, from which a commit behind it waits for a time that counts.
+/// Seconds of work in flight from which a commit behind it waits noticeably.
 const WAITS_S: f64 = 0.1;
-/// The least that is proposed; below this a burst of small files stops its writer.
+/// Minimum limit that is proposed; below it, a burst of small files blocks its writer.
 const LEAST: f64 = 16.0 * MIB;
 
-/// The limits now in bytes: upper and background.
+/// Current limits in bytes: upper and background.
 fn limits(scene: &HostScene) -> Option<(f64, f64)> {
-    // a share is one of the machine's memory
+    // a share is relative to the machine's memory
     let memory = scene.memory_bytes().filter(|_| !scene.has_memory_of_container());
     let one = |bytes: &str, ratio: &str| -> Option<f64> {
         let fixed = scene.sysctl(bytes)?;
-        // the share is of what could be dirtied, which is never more than the memory
+        // the share is relative to dirtyable memory, which never exceeds the memory
         Some(if fixed > 0.0 { fixed } else { scene.sysctl(ratio)? / 100.0 * memory? })
     };
     Some((one("vm.dirty_bytes", "vm.dirty_ratio")?, one("vm.dirty_background_bytes", "vm.dirty_background_ratio")?))
 }
 
-/// The disk that was written most.
+/// The disk with the most written bytes.
 struct BulkWriter {
     disk: String,
     bytes_per_s: f64,
-    /// The share of time in which its writes queued, and how.
+    /// Share of time in which its writes queued, and the queue.
     queued: Option<(f64, QueuedWrites)>,
 }
 
-/// The disk that was written most, where something showed how fast it writes.
+/// Finds the disk with the most written bytes, if its write rate is known.
 fn writer(scene: &HostScene) -> Option<BulkWriter> {
     let load = scene.load.as_ref()?;
     let own = scene.instances(crate::check::CheckObject::Disk);
-    // a limit of the whole host is not set for a copy to a stick
+    // a limit of the whole host is not set because of a copy to a USB stick
     let has_fixed = own.iter().any(|disk| !scene.is_usb(disk));
     let is_meant = |disk: &str| !(has_fixed && scene.is_usb(disk));
     let known = |disk: &String| own.contains(disk) || scene.device(disk).is_none_or(is_own);
     let disks = load.disks.iter().filter(|(disk, _)| known(disk) && is_meant(disk));
-    let (disk, most) = disks.max_by(|a, b| a.1.write_bytes.total_cmp(&b.1.write_bytes))?;
-    let queued = most.queued_writes().filter(|(seconds, ..)| *seconds >= 5.0);
+    let (disk, busiest_load) = disks.max_by(|a, b| a.1.write_bytes.total_cmp(&b.1.write_bytes))?;
+    let queued = busiest_load.queued_writes().filter(|(seconds, ..)| *seconds >= 5.0);
     let ceiling = scene.ceilings.iter().find(|c| c.device == *disk).and_then(|c| c.write_bytes_per_s);
     let speed = match (queued, ceiling) {
         (Some((_, rate, _)), _) => rate,
         (None, Some(rate)) => rate,
         (None, None) => return None,
     };
-    let batch = batch(scene, disk, most);
+    let batch = batch(scene, disk, busiest_load);
     let queued = queued.map(|(seconds, bytes_per_s, in_flight)| {
-        (seconds / most.seconds, QueuedWrites { bytes_per_s, in_flight, batch })
+        (seconds / busiest_load.seconds, QueuedWrites { bytes_per_s, in_flight, batch })
     });
     Some(BulkWriter { disk: disk.clone(), bytes_per_s: speed, queued })
 }
 
-/// Neighbours that mq-deadline sends at a time, where the kernel does not tell (block/mq-deadline.c, fifo_batch).
+/// Default number of neighbours that mq-deadline sends at a time (block/mq-deadline.c, fifo_batch).
 const BATCH: f64 = 16.0;
 
-/// Bytes that the disk's scheduler sends before it looks at a commit.
+/// Bytes that the disk's scheduler sends before it considers a commit.
 fn batch(scene: &HostScene, disk: &str, load: &DiskLoad) -> Option<f64> {
     let scheduler = scene.queue(disk, "scheduler").map(active);
     let requests = scene.queue_number(disk, "iosched/fifo_batch").unwrap_or(BATCH);
     (scheduler == Some("mq-deadline")).then(|| load.bytes_per_write().map(|bytes| requests * bytes))?
 }
 
-/// Stands on nothing that is measured itself.
+/// True for a device that stands on no other measured device.
 fn is_own(device: &diskwright_base::Device) -> bool {
     device.below.is_empty() && device.class != DeviceClass::Memory
 }
@@ -87,6 +87,7 @@ fn unknown_limits(scene: &HostScene) -> CheckOutcome {
     CheckOutcome::Unknown(because.into())
 }
 
+/// Judges the limits of dirty pages.
 pub(super) fn dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
     let Some((limit, background)) = limits(scene) else { return unknown_limits(scene) };
     let Some(BulkWriter { disk, bytes_per_s: speed, queued }) = writer(scene) else {
@@ -140,15 +141,16 @@ pub(super) fn dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
     only_info(proposal).propose()
 }
 
-/// Swap-ins a second from which the balance between programs and cache is worth a thought.
+/// Swap-ins per second from which the balance between programs and cache is considered.
 const SWAPPING: f64 = 10.0;
 
+/// Judges swappiness.
 pub(super) fn swappiness(scene: &HostScene, _: &str) -> CheckOutcome {
     let Some(now) = scene.sysctl("vm.swappiness") else { return unknown(scene, "proc/sys/vm/swappiness") };
     if scene.topology.swaps.is_empty() {
         return CheckOutcome::Absent;
     }
-    // what is swapped into compressed memory costs no disk; areas on disks beside it are its overflow
+    // swapping to compressed memory uses no disk; areas on disks beside it take its overflow
     let in_memory = scene.topology.swaps.iter().any(|swap| scene.class(&swap.device) == DeviceClass::Memory);
     let Some(load) = &scene.load else {
         return CheckOutcome::Unknown("only a log shows whether programs are swapped in".into());
@@ -165,11 +167,11 @@ pub(super) fn swappiness(scene: &HostScene, _: &str) -> CheckOutcome {
     proposal.evidence(Some((evidence, share))).propose()
 }
 
-/// Shares of the dirty limit in per cent up to which a slow disk cannot fill it.
+/// Dirty limit in percent of memory up to which a slow disk cannot fill it.
 const SMALL_RATIO: f64 = 10.0;
 
-/// A USB stick or card that is written to: as long as the host is below its dirty limit, writers fill it with pages for
-/// the slowest disk, and all others then wait for that one.
+/// Judges a USB stick or card that is written to: as long as the host is below its dirty limit, writers fill it with
+/// pages for the slowest disk, and all others then wait for that one.
 pub(super) fn removable(scene: &HostScene, disk: &str) -> CheckOutcome {
     let is_removable = scene.block_number(disk, "removable") == Some(1.0);
     if !is_removable || !scene.is_usb(disk) {
@@ -200,6 +202,7 @@ pub(super) fn removable(scene: &HostScene, disk: &str) -> CheckOutcome {
     Proposal { apply: Some(apply), undo: Some(undo), ..super::only_info(Proposal::new(seen)) }.propose()
 }
 
+/// Judges the disks of swap areas.
 pub(super) fn swap_placement(scene: &HostScene, _: &str) -> CheckOutcome {
     if !scene.has_facts {
         return unknown(scene, "proc/swaps");
@@ -232,13 +235,14 @@ pub(super) fn swap_placement(scene: &HostScene, _: &str) -> CheckOutcome {
         .propose()
 }
 
+/// Judges transparent huge pages.
 pub(super) fn huge_pages(scene: &HostScene, _: &str) -> CheckOutcome {
     let file = "sys/kernel/mm/transparent_hugepage/enabled";
     let Some(text) = scene.tree.get(file) else { return absent_or_unknown(scene, file) };
     if active(text) != "always" {
         return CheckOutcome::Good;
     }
-    // MongoDB wants them off before version 8.0, and on from there
+    // MongoDB needs them off before version 8.0, and on from there
     if scene.role_from.as_deref().is_some_and(|program| program.starts_with("mongod")) {
         return CheckOutcome::Unknown(
             "what is right depends on MongoDB's version: `never` before 8.0, then `always`".into(),
@@ -251,6 +255,7 @@ pub(super) fn huge_pages(scene: &HostScene, _: &str) -> CheckOutcome {
     only_info(Proposal::new("every program gets huge pages").value("madvise").evidence(evidence)).propose()
 }
 
+/// Judges the reserve of free memory.
 pub(super) fn reserve(scene: &HostScene, _: &str) -> CheckOutcome {
     let Some(now) = scene.sysctl("vm.watermark_scale_factor") else {
         return unknown(scene, "proc/sys/vm/watermark_scale_factor");
@@ -261,7 +266,7 @@ pub(super) fn reserve(scene: &HostScene, _: &str) -> CheckOutcome {
     let Some(stalls) = load.mean("paging.allocation_stalls_per_s", "") else {
         return CheckOutcome::Unknown("the log has no allocation stalls".into());
     };
-    // 0.1 % of memory between the marks is the kernel's choice
+    // 0.1 % of memory between the watermarks is the kernel's default
     if stalls < 1.0 || now >= 50.0 {
         return CheckOutcome::Good;
     }

@@ -1,7 +1,6 @@
-//! Checks that a limit cannot say, one function each, of the check's name.
+//! Checks that a limit cannot express: one function each, with the check's name.
 //!
-//! A function says what was seen and what would be good; the table says why, how risky
-//! it is and how it is proven.
+//! A function reports the observed value and a good one; the table has the reason, the risk and the proof.
 
 mod health;
 mod host;
@@ -20,7 +19,7 @@ use crate::tree::TreeGap;
 /// Judges one instance.
 pub(crate) type CheckJudge = fn(&HostScene, &str) -> CheckOutcome;
 
-/// The functions, by the check's id.
+/// The functions, by check id.
 pub(crate) const JUDGES: &[(&str, CheckJudge)] = &[
     ("queue.scheduler", queue::scheduler),
     ("queue.read-ahead", queue::read_ahead),
@@ -82,12 +81,12 @@ pub(crate) const JUDGES: &[(&str, CheckJudge)] = &[
     ("memory.reserve", memory::reserve),
 ];
 
-/// The function of a check that has no limit.
+/// Finds the function of a check without a limit.
 pub(crate) fn find(id: &str) -> CheckJudge {
     JUDGES.iter().find(|(known, _)| *known == id).map_or_else(|| panic!("no function judges {id}"), |(_, judge)| *judge)
 }
 
-/// What a log adds to a broken limit.
+/// Adds evidence from a log to a limit that is not met.
 pub(crate) fn evidence_of(id: &str, scene: &HostScene, instance: &str, proposal: Proposal) -> CheckOutcome {
     match id {
         "queue.nomerges" => queue::nomerges(scene, instance, proposal),
@@ -96,7 +95,7 @@ pub(crate) fn evidence_of(id: &str, scene: &HostScene, instance: &str, proposal:
     }
 }
 
-/// A file that should be there is not, or nobody understands it: of a log without facts, or of a kernel without it.
+/// Outcome for a file that is missing or not understood: in a log without facts, or on a kernel without it.
 pub(crate) fn unknown(scene: &HostScene, path: &str) -> CheckOutcome {
     if !scene.has_facts {
         return CheckOutcome::Unknown("the log has no facts about the host".into());
@@ -109,7 +108,7 @@ pub(crate) fn unknown(scene: &HostScene, path: &str) -> CheckOutcome {
     })
 }
 
-/// The same of a file that not every host has: without it there is nothing to judge.
+/// Outcome for a file that not every host has: without it there is nothing to judge.
 pub(crate) fn absent_or_unknown(scene: &HostScene, path: &str) -> CheckOutcome {
     match scene.tree.text(path) {
         Err(TreeGap::Absent) if scene.has_facts => CheckOutcome::Absent,
@@ -117,19 +116,19 @@ pub(crate) fn absent_or_unknown(scene: &HostScene, path: &str) -> CheckOutcome {
     }
 }
 
-/// As much of a text from outside as a sentence bears.
+/// Shortens a text from outside to what fits into a sentence.
 pub(crate) fn shown(text: &str) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
     let cut: String = line.chars().take(60).collect();
     if cut.len() < text.trim().len() { cut + "..." } else { cut }
 }
 
-/// `37 %`.
+/// Formats `37 %`.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.0} %", 100.0 * share)
 }
 
-/// The same of what fills up: it is not at 100 % before the last of it is used.
+/// Formats a fill level: it is below 100 % until everything is used.
 pub(crate) fn filled(share: f64) -> String {
     if share <= 0.99 || share >= 1.0 {
         return percent(share);
@@ -137,17 +136,17 @@ pub(crate) fn filled(share: f64) -> String {
     format!("{} %", diskwright_base::units::digits((share * 1000.0).floor() / 10.0))
 }
 
-/// Bytes for people.
+/// Formats bytes for people.
 pub(crate) fn bytes(value: f64) -> String {
     diskwright_base::units::display(value, "bytes")
 }
 
-/// Bytes a second for people.
+/// Formats bytes per second for people.
 pub(crate) fn rate(value: f64) -> String {
     diskwright_base::units::display(value, "bytes_per_s")
 }
 
-/// Less important than the table says, where nothing in a log shows that it matters.
+/// Lowers the severity to info if nothing in a log shows that the finding matters.
 pub(crate) fn only_info(proposal: Proposal) -> Proposal {
     match proposal.evidence {
         Some(_) => proposal,

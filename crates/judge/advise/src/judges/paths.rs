@@ -1,4 +1,4 @@
-//! Ways to a disk: USB without a queue, links of SAS, the paths of NVMe.
+//! Paths to a disk: USB without a queue, SAS links, NVMe paths.
 
 use diskwright_base::DeviceClass;
 use diskwright_base::diskstats::nvme_path;
@@ -7,11 +7,12 @@ use super::{percent, unknown};
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::scene::HostScene;
 
-/// The folder whose name begins so, on the way to a disk: `port-6:0`.
+/// Folder on the path to a disk whose name has this prefix: `port-6:0`.
 fn part_of<'a>(place: &'a str, start: &str) -> Option<&'a str> {
     place.split('/').rev().find(|part| part.strip_prefix(start).is_some_and(|rest| rest.starts_with(char::is_numeric)))
 }
 
+/// Judges the driver of a USB disk.
 pub(super) fn usb_driver(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some(place) = scene.place(disk).filter(|place| place.contains("/usb")) else { return CheckOutcome::Absent };
     let Some(host) = part_of(place, "host") else { return CheckOutcome::Absent };
@@ -44,17 +45,18 @@ fn sas_phys<'a>(scene: &'a HostScene, disk: &str) -> Result<Vec<&'a str>, Box<Ch
     Ok(phys)
 }
 
-/// `12.0 Gbit`; none for `Unknown` and `Phy disabled`.
+/// Parses `12.0 Gbit`; `None` for `Unknown` and `Phy disabled`.
 fn rate(scene: &HostScene, phy: &str, file: &str) -> Option<f64> {
     scene.tree.number(&format!("sys/class/sas_phy/{phy}/{file}"))
 }
 
-/// The slowest of a disk's phys.
+/// Rate of a disk's slowest phy.
 fn slowest(scene: &HostScene, disk: &str) -> Option<f64> {
     let phys = sas_phys(scene, disk).ok()?;
     phys.iter().filter_map(|phy| rate(scene, phy, "negotiated_linkrate")).reduce(f64::min)
 }
 
+/// Judges the rate of a SAS link.
 pub(super) fn sas(scene: &HostScene, disk: &str) -> CheckOutcome {
     let phys = match sas_phys(scene, disk) {
         Ok(phys) => phys,
@@ -69,11 +71,11 @@ pub(super) fn sas(scene: &HostScene, disk: &str) -> CheckOutcome {
             let seen = format!("{phy} runs at {now} Gbit/s, as fast as it is allowed to; it could run at {own}");
             return Proposal::new(seen).propose();
         }
-        // what the disk could do is not shown; a disk of the same model that is faster shows it
+        // the disk's maximum is not shown; a faster disk of the same model reveals it
         let faster = twins(scene, disk).into_iter().filter_map(|twin| Some((slowest(scene, twin)?, twin)));
         let fastest = faster.reduce(|a, b| if b.0 > a.0 { b } else { a });
-        let most = limit.or(own);
-        if let Some((rate, twin)) = fastest.filter(|(rate, _)| *rate > now && most.is_none_or(|most| *rate <= most)) {
+        let max_rate = limit.or(own);
+        if let Some((rate, twin)) = fastest.filter(|(rate, _)| *rate > now && max_rate.is_none_or(|max| *rate <= max)) {
             let seen = format!("{phy} runs at {now} Gbit/s; {twin}, of the same model, at {rate}");
             return Proposal::new(seen).propose();
         }
@@ -88,12 +90,13 @@ fn twins<'a>(scene: &'a HostScene, disk: &str) -> Vec<&'a str> {
     scene.topology.devices.iter().map(|device| device.name.as_str()).filter(is_twin).collect()
 }
 
-/// Counts of a phy that a bad cable or connector raises.
+/// Error counts of a phy that a bad cable or connector increases.
 const PHY_ERRORS: [&str; 4] =
     ["invalid_dword_count", "running_disparity_error_count", "loss_of_dword_sync_count", "phy_reset_problem_count"];
-/// A link that starts counts a few. Ours.
+/// Error count that starting a link can cause. Our choice.
 const STARTS: f64 = 100.0;
 
+/// Judges errors of a SAS link.
 pub(super) fn sas_errors(scene: &HostScene, disk: &str) -> CheckOutcome {
     let phys = match sas_phys(scene, disk) {
         Ok(phys) => phys,
@@ -114,7 +117,7 @@ pub(super) fn sas_errors(scene: &HostScene, disk: &str) -> CheckOutcome {
     if seen.is_empty() { CheckOutcome::Good } else { Proposal::new(seen.join(", ")).propose() }
 }
 
-/// A path of an NVMe disk that is reached over several controllers.
+/// A path of an NVMe disk with several controllers.
 struct NvmePath<'a> {
     controller: &'a str,
     works: bool,
@@ -128,7 +131,7 @@ pub(super) fn hidden<'a>(scene: &'a HostScene, disk: &str) -> Vec<&'a str> {
     scene.tree.names("sys/block").into_iter().filter(leads_to).collect()
 }
 
-/// The same with their state.
+/// The hidden paths with their state.
 fn nvme_paths<'a>(scene: &'a HostScene, disk: &str) -> Result<Vec<NvmePath<'a>>, String> {
     let (subsystem, space) = disk.strip_prefix("nvme").and_then(|rest| rest.split_once('n')).unwrap_or_default();
     let (before, after) = (format!("nvme{subsystem}c"), format!("n{space}"));
@@ -140,7 +143,7 @@ fn nvme_paths<'a>(scene: &'a HostScene, disk: &str) -> Result<Vec<NvmePath<'a>>,
         };
         let file = |file: &str| format!("sys/class/nvme/nvme{number}/{file}");
         let Some(state) = scene.tree.get(&file("state")) else { return Err(file("state")) };
-        // without asymmetric access every path is a direct one, and the kernel shows no state
+        // without asymmetric access every path is direct, and the kernel shows no state
         let access = scene.block(name, "ana_state").unwrap_or("optimized");
         let works = state == "live" && matches!(access, "optimized" | "non-optimized");
         let is_local = scene.tree.get(&file("transport")).is_none_or(|transport| transport == "pcie");
@@ -149,6 +152,7 @@ fn nvme_paths<'a>(scene: &'a HostScene, disk: &str) -> Result<Vec<NvmePath<'a>>,
     Ok(paths)
 }
 
+/// Judges the paths of an NVMe disk.
 pub(super) fn nvme(scene: &HostScene, disk: &str) -> CheckOutcome {
     if scene.class(disk) != DeviceClass::Nvme && !disk.starts_with("nvme") {
         return CheckOutcome::Absent;

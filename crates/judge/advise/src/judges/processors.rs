@@ -1,4 +1,4 @@
-//! Processors: sleep between quick requests, and which of them take the interrupts.
+//! Processors: sleep states between fast requests, and the distribution of interrupts.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use crate::check::{CheckOutcome, Proposal};
 use crate::load::DiskLoad;
 use crate::scene::HostScene;
 
-/// Waking up is worth a word from this share of a request's time on. Ours.
+/// Share of a request's time from which waking up is reported. Our choice.
 const FELT: f64 = 0.25;
 
-/// A state of sleep: folder, name, microseconds to wake up.
+/// A sleep state: folder, name, wake-up time.
 struct IdleState<'a> {
     folder: &'a str,
     name: &'a str,
     latency_us: f64,
 }
 
-/// States in use, or the file that is not there.
+/// Returns the states in use, or the missing file.
 fn states(scene: &HostScene) -> Result<Vec<IdleState<'_>>, String> {
     let above = "sys/devices/system/cpu/cpu0/cpuidle";
     let mut found = Vec::new();
@@ -34,12 +34,13 @@ fn states(scene: &HostScene) -> Result<Vec<IdleState<'_>>, String> {
     Ok(found)
 }
 
-/// Seconds of a mean request of a disk that answers one request after the other.
+/// Mean response in seconds of a disk that serves one request after the other.
 fn lone_response(load: &DiskLoad) -> Option<f64> {
     let is_lone = load.busy() > 0.05 && load.alone()? > 0.5;
     (is_lone && load.reads + load.writes > 0.0).then(|| (load.read_s + load.write_s) / (load.reads + load.writes))
 }
 
+/// Judges sleep states of the processors.
 pub(super) fn idle(scene: &HostScene, _: &str) -> CheckOutcome {
     let states = match states(scene) {
         Ok(states) => states,
@@ -53,7 +54,7 @@ pub(super) fn idle(scene: &HostScene, _: &str) -> CheckOutcome {
             unknown(scene, "sys/devices/system/cpu/cpu0/cpuidle")
         };
     };
-    // a processor that has work does not sleep
+    // a busy processor does not sleep
     let is_calm = scene.load.as_ref().is_some_and(|load| load.mean("processor.busy", "").is_none_or(|busy| busy < 0.5));
     let is_quick = |name: &str| matches!(scene.class(name), DeviceClass::Nvme | DeviceClass::Flash);
     let disks = scene.load.iter().flat_map(|load| &load.disks).filter(|(name, _)| is_calm && is_quick(name));
@@ -80,13 +81,14 @@ pub(super) fn idle(scene: &HostScene, _: &str) -> CheckOutcome {
     proposal.propose()
 }
 
-/// Interrupts of one device's queues, by processor, and how many queues raised any.
+/// Interrupts of one device's queues, by processor, and the number of queues with any.
 struct QueueInterrupts {
     queues: usize,
     by_processor: Vec<f64>,
 }
 
-/// The device behind a queue's interrupt: `eth0-TxRx-` of `eth0-TxRx-3`, `mlx5_comp` of `mlx5_comp3@pci:0000:01:00.0`.
+/// Splits the name of a queue's interrupt into device and rest: `eth0-TxRx-` of `eth0-TxRx-3`, `mlx5_comp` of
+/// `mlx5_comp3@pci:0000:01:00.0`.
 fn device_of(name: &str) -> Option<(&str, &str)> {
     let (own, rest) = name.split_once('@').unwrap_or((name, ""));
     let device = own.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -114,10 +116,11 @@ fn queue_interrupts(text: &str) -> BTreeMap<(&str, &str), QueueInterrupts> {
     devices
 }
 
-/// Interrupts a second that are felt, and the share of one processor that is too much. Ours.
+/// Interrupts per second from which they are noticeable, and the share on one processor that is too much. Our choice.
 const MANY_PER_S: f64 = 1000.0;
 const MOST_OF_THEM: f64 = 0.8;
 
+/// Judges the distribution of interrupts.
 pub(super) fn interrupts(scene: &HostScene, _: &str) -> CheckOutcome {
     let Some(text) = scene.tree.get("proc/interrupts") else { return unknown(scene, "proc/interrupts") };
     let Some(uptime_s) = scene.tree.number("proc/uptime").filter(|s| *s > 0.0) else {
@@ -126,10 +129,10 @@ pub(super) fn interrupts(scene: &HostScene, _: &str) -> CheckOutcome {
     let (mut seen, mut are_bound) = (Vec::new(), true);
     for ((device, place), found) in queue_interrupts(text) {
         let all: f64 = found.by_processor.iter().sum();
-        let most = found.by_processor.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
-        let Some((processor, most)) = most else { continue };
-        // one queue has one processor whatever is set
-        if found.by_processor.len() < 4 || found.queues < 2 || all / uptime_s < MANY_PER_S || *most < MOST_OF_THEM * all
+        let max = found.by_processor.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+        let Some((processor, max)) = max else { continue };
+        // a single queue is on one processor whatever is set
+        if found.by_processor.len() < 4 || found.queues < 2 || all / uptime_s < MANY_PER_S || *max < MOST_OF_THEM * all
         {
             continue;
         }
@@ -137,7 +140,7 @@ pub(super) fn interrupts(scene: &HostScene, _: &str) -> CheckOutcome {
         are_bound &= device.starts_with("nvme");
         seen.push(format!(
             "processor {processor} took {} of the interrupts of {} queues of {}{place}",
-            percent(most / all),
+            percent(max / all),
             found.queues,
             device.trim_end_matches(['-', '.', '_'])
         ));
@@ -149,7 +152,7 @@ pub(super) fn interrupts(scene: &HostScene, _: &str) -> CheckOutcome {
     Proposal { apply, ..Proposal::new(seen.join("; ")) }.propose()
 }
 
-/// The kernel distributes the interrupts of NVMe itself, and nobody can move them (kernel/irq/affinity.c).
+/// The kernel distributes the interrupts of NVMe itself, and they cannot be moved (kernel/irq/affinity.c).
 const OF_BOUND_QUEUES: &str = "The kernel binds each queue of an NVMe disk to its processors, so nearly all requests \
                                come from one processor. Find the program that sends them, and let its threads run on \
                                several (taskset, CPUAffinity= of its unit).";

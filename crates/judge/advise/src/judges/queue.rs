@@ -17,12 +17,12 @@ fn path(disk: &str, file: &str) -> String {
     format!("sys/block/{}/queue/{file}", file_name(disk))
 }
 
-/// A disk whose file is needed and not there.
+/// Outcome for a disk whose file is needed and missing.
 fn lacks(scene: &HostScene, disk: &str, file: &str) -> CheckOutcome {
     unknown(scene, &path(disk, file))
 }
 
-/// `37 % of the busy time with one request in flight`.
+/// Formats `37 % of the busy time with one request in flight`.
 fn alone(load: Option<&DiskLoad>) -> Option<(String, f64)> {
     let load = load.filter(|load| load.busy() > 0.01)?;
     let share = load.alone()?;
@@ -34,14 +34,15 @@ fn alone(load: Option<&DiskLoad>) -> Option<(String, f64)> {
     Some((text, load.busy() * share))
 }
 
-/// Requests a second from which a scheduler's cost for each of them is worth a word (RHEL 9, storage guide: none for
-/// fast devices; kernel measurements put mq-deadline's lock in sight at some 100,000 a second).
+/// Requests per second from which a scheduler's cost per request is reported (RHEL 9, storage guide: none for fast
+/// devices; kernel measurements show mq-deadline's lock at some 100,000 per second).
 const FAST: f64 = 50_000.0;
 
+/// Judges the I/O scheduler.
 pub(super) fn scheduler(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some(text) = scene.queue(disk, "scheduler") else { return lacks(scene, disk, "scheduler") };
     let now = active(text);
-    // a driver without a scheduler, or one that has no choice
+    // a driver without a scheduler, or with only one choice
     if !text.contains(' ') {
         return CheckOutcome::Absent;
     }
@@ -72,14 +73,14 @@ fn is_slow_flash(scene: &HostScene, disk: &str) -> bool {
     scene.is_usb(disk) || disk.starts_with("mmcblk")
 }
 
-/// The driver of the adapter that a SCSI disk hangs on.
+/// Driver of the adapter of a SCSI disk.
 fn driver<'a>(scene: &'a HostScene, disk: &str) -> Option<&'a str> {
     let place = scene.place(disk)?;
     let host = place.split('/').find(|part| part.strip_prefix("host").is_some_and(|n| n.parse::<u32>().is_ok()))?;
     scene.tree.get(&format!("sys/class/scsi_host/{host}/proc_name"))
 }
 
-/// A hardware controller's array says that it rotates too; it has its own order of requests.
+/// True for a single disk. A hardware controller's array also claims to rotate, but orders requests itself.
 fn is_one_disk(scene: &HostScene, disk: &str) -> bool {
     let model = scene.device(disk).and_then(|device| device.model.clone()).unwrap_or_default().to_lowercase();
     let arrays = ["raid", "logical volume", "perc", "lun", "virtual", "mr9", "smart array", "servraid"];
@@ -100,11 +101,12 @@ fn queued(load: Option<&DiskLoad>) -> Option<(String, f64)> {
     (share > 0.05).then_some((text, share))
 }
 
-/// A window that fills most of what a sequential reader waits for.
+/// Window that hides most of a sequential reader's waiting time, KiB.
 const WINDOW: f64 = 4096.0;
-/// Reads of this share of the largest possible read are taken to be read-ahead.
+/// Share of the largest possible read from which reads are assumed to be read-ahead.
 const FULL: f64 = 0.7;
 
+/// Judges the read-ahead window.
 pub(super) fn read_ahead(scene: &HostScene, disk: &str) -> CheckOutcome {
     let readers = match readers(scene, disk) {
         Some(readers) => readers,
@@ -115,7 +117,7 @@ pub(super) fn read_ahead(scene: &HostScene, disk: &str) -> CheckOutcome {
         Ok(windows) => windows.into_iter().fold(0.0, f64::max),
         Err(reader) => return lacks(scene, reader, "read_ahead_kb"),
     };
-    let most = scene.queue_number(disk, "max_sectors_kb").unwrap_or(1280.0);
+    let max_request_kib = scene.queue_number(disk, "max_sectors_kb").unwrap_or(1280.0);
     let load = scene.disk_load(disk).filter(|load| load.reads > 0.0);
     let of = if readers == [disk] { String::new() } else { format!(" of {}", readers.join(" and ")) };
     let mut proposal = Proposal::new(format!("read_ahead_kb{of} is {window:.0}"));
@@ -123,7 +125,7 @@ pub(super) fn read_ahead(scene: &HostScene, disk: &str) -> CheckOutcome {
         let path = |reader: &String| (path(reader, "read_ahead_kb"), value.to_owned());
         readers.iter().map(path).collect::<Vec<_>>()
     };
-    if let Some(wider) = load.and_then(|load| wider(scene, disk, load, window, most)) {
+    if let Some(wider) = load.and_then(|load| wider(scene, disk, load, window, max_request_kib)) {
         (proposal.writes, proposal.gain) = (write(&wider.value), wider.gain);
         return proposal.good(wider.value).evidence(Some((wider.evidence, wider.share))).propose();
     }
@@ -136,7 +138,7 @@ pub(super) fn read_ahead(scene: &HostScene, disk: &str) -> CheckOutcome {
             proposal.writes = write("128");
             proposal.good("128").evidence(Some((text, load.busy()))).propose()
         }
-        // a database may have made it small for its random reads
+        // a database may have reduced it for its random reads
         _ if window < 64.0 && scene.role != ServerRole::Database => {
             proposal.writes = write("128");
             only_info(proposal.good("128 or more").evidence(alone(load))).propose()
@@ -145,11 +147,11 @@ pub(super) fn read_ahead(scene: &HostScene, disk: &str) -> CheckOutcome {
     }
 }
 
-/// Filesystems with a read-ahead of their own (`/sys/class/bdi`): what a disk has does not count for them.
+/// Filesystems with their own read-ahead (`/sys/class/bdi`): the disk's value does not apply to them.
 const OWN_READ_AHEAD: &[&str] = &["bcachefs", "btrfs", "zfs"];
 
-/// The devices whose read-ahead counts for readers of a disk: those that its filesystems lie on, which may be volumes
-/// above it. None where that is nothing of this disk: an array, which spreads a window over its members.
+/// Devices whose read-ahead applies to readers of a disk: those that its filesystems lie on, which may be volumes above
+/// it. `None` if that is not part of this disk: an array, which spreads a window over its members.
 fn readers(scene: &HostScene, disk: &str) -> Option<Vec<String>> {
     let topology = &scene.topology;
     let of_disk =
@@ -161,16 +163,16 @@ fn readers(scene: &HostScene, disk: &str) -> Option<Vec<String>> {
     let mut readers: Vec<String> = Vec::new();
     for filesystem in others {
         let device = topology.device(&filesystem.device)?;
-        let whole = match device.kind {
+        let whole_device = match device.kind {
             DeviceKind::Partition => device.below.first()?,
             _ => &device.name,
         };
-        let is_path = topology.device(whole).is_some_and(|device| device.kind == DeviceKind::Multipath);
-        if topology.leaves(whole).len() > 1 && !is_path {
+        let is_path = topology.device(whole_device).is_some_and(|device| device.kind == DeviceKind::Multipath);
+        if topology.leaves(whole_device).len() > 1 && !is_path {
             return None;
         }
-        if !readers.contains(whole) {
-            readers.push(whole.clone());
+        if !readers.contains(whole_device) {
+            readers.push(whole_device.clone());
         }
     }
     readers.sort_unstable();
@@ -181,7 +183,7 @@ fn rotates(scene: &HostScene, disk: &str) -> bool {
     scene.class(disk) == DeviceClass::Rotational
 }
 
-/// A wider window, and what it brings.
+/// A wider window, and its gain.
 struct WiderWindow {
     value: String,
     evidence: String,
@@ -189,11 +191,11 @@ struct WiderWindow {
     gain: Option<ExpectedGain>,
 }
 
-/// Sequential readers that wait for each window.
-fn wider(scene: &HostScene, disk: &str, load: &DiskLoad, window: f64, most: f64) -> Option<WiderWindow> {
+/// Finds a wider window for sequential readers that wait for each window.
+fn wider(scene: &HostScene, disk: &str, load: &DiskLoad, window: f64, max_request_kib: f64) -> Option<WiderWindow> {
     let points = load.lone_reads();
-    // ticks whose reads are as large as read-ahead makes them
-    let largest = window.min(most) * KIB;
+    // ticks with reads as large as read-ahead makes them
+    let largest = window.min(max_request_kib) * KIB;
     let full: Vec<&[f64; 3]> = points.iter().filter(|p| p[1] / p[0] >= FULL * largest).collect();
     let sum = |of: usize| full.iter().map(|point| point[of]).sum::<f64>();
     let (reads, read_bytes, read_s) = (sum(0), sum(1), sum(2));
@@ -214,18 +216,18 @@ fn wider(scene: &HostScene, disk: &str, load: &DiskLoad, window: f64, most: f64)
         Some(rate) => ReadAheadModel::with_rate(rate, mean, response, reached),
         None => ReadAheadModel::fitted(points, mean, reached),
     };
-    // a program that asks for more than the window at once gets what it asks for, up to the largest request
-    // (mm/readahead.c, ondemand_readahead), so that its reads are larger than the window
+    // a program that requests more than the window at once gets it, up to the largest request (mm/readahead.c,
+    // ondemand_readahead), so that its reads are larger than the window
     let window = if mean > 1.5 * largest { mean / KIB } else { window };
-    // the smallest window that brings nearly all there is to gain
+    // the smallest window with nearly the whole gain
     let options = [256.0, 512.0, 1024.0, 2048.0, WINDOW].into_iter().filter(|option| *option >= 2.0 * window);
-    let factor = |model: &ReadAheadModel, option: f64| model.factor(window * KIB, option * KIB, most * KIB);
+    let factor = |model: &ReadAheadModel, option: f64| model.factor(window * KIB, option * KIB, max_request_kib * KIB);
     let best = |model: &ReadAheadModel| {
         let top = factor(model, WINDOW);
         options.clone().find(|option| factor(model, *option) >= 0.95 * top).unwrap_or(WINDOW)
     };
-    let least = options.clone().next()?;
-    let target = model.as_ref().map_or_else(|| (2.0 * least).min(WINDOW), best);
+    let smallest = options.clone().next()?;
+    let target = model.as_ref().map_or_else(|| (2.0 * smallest).min(WINDOW), best);
     if model.as_ref().is_some_and(|model| factor(model, target) < 1.1) {
         return None;
     }
@@ -244,39 +246,41 @@ fn wider(scene: &HostScene, disk: &str, load: &DiskLoad, window: f64, most: f64)
     Some(WiderWindow { value: format!("{target:.0}"), evidence, share, gain })
 }
 
-/// What the kernel takes by itself for the deepest devices (block/blk-mq-sched.c: twice BLKDEV_DEFAULT_RQ).
+/// Number that the kernel chooses for the deepest devices (block/blk-mq-sched.c: twice BLKDEV_DEFAULT_RQ).
 const MOST_REQUESTS: f64 = 256.0;
 
+/// Judges the number of requests in the queue.
 pub(super) fn requests(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some(requests) = scene.queue_number(disk, "nr_requests") else { return lacks(scene, disk, "nr_requests") };
     let scheduler = scene.queue(disk, "scheduler").map(active);
-    // without a scheduler requests are the hardware's own tags, which cannot be more; before blk-mq each direction had
-    // as many
+    // without a scheduler, requests are the hardware's tags, which cannot be increased; before blk-mq, each direction
+    // had as many
     if scheduler.is_none_or(|name| matches!(name, "none" | "noop" | "deadline" | "cfq")) {
         return CheckOutcome::Good;
     }
     let depth = scene.device(disk).and_then(|device| device.device_depth).map(f64::from);
     let depth = depth.or_else(|| scene.block_number(disk, "device/queue_depth"));
-    let least = depth.map_or(64.0, |depth| (2.0 * depth).max(64.0)).min(MOST_REQUESTS);
-    if requests >= least {
+    let min_requests = depth.map_or(64.0, |depth| (2.0 * depth).max(64.0)).min(MOST_REQUESTS);
+    if requests >= min_requests {
         return CheckOutcome::Good;
     }
     let of = depth.map_or_else(String::new, |depth| format!(" and the device's queue depth is {depth:.0}"));
-    let value = format!("{least:.0}");
+    let value = format!("{min_requests:.0}");
     let proposal = Proposal::new(format!("nr_requests is {requests:.0}{of}"));
     only_info(proposal.good(format!("{value} or more")).value(value).evidence(queued(scene.disk_load(disk)))).propose()
 }
 
-/// What the kernel sets by itself (BLK_DEF_MAX_SECTORS_CAP, 2,560 sectors until 6.13).
+/// Kernel default (BLK_DEF_MAX_SECTORS_CAP, 2,560 sectors until 6.13).
 const USUAL_REQUEST_KIB: f64 = 1280.0;
 
+/// Judges the maximum size of requests.
 pub(super) fn request_size(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some(now) = scene.queue_number(disk, "max_sectors_kb") else { return lacks(scene, disk, "max_sectors_kb") };
     let Some(hardware) = scene.queue_number(disk, "max_hw_sectors_kb") else {
         return lacks(scene, disk, "max_hw_sectors_kb");
     };
     let optimal = scene.queue_number(disk, "optimal_io_size").unwrap_or(0.0) / KIB;
-    // an optimal size beyond any sense is a bridge's mistake
+    // an absurd optimal size is a bridge's error
     let stripe = if optimal > 0.0 && optimal <= 16_384.0 { optimal } else { 0.0 };
     let usual = if stripe > 0.0 && stripe < 512.0 { stripe } else { 512.0 };
     let good = usual.max(stripe).min(hardware);
@@ -295,7 +299,7 @@ pub(super) fn request_size(scene: &HostScene, disk: &str) -> CheckOutcome {
     });
     let of = if stripe > 0.0 { format!(", a whole stripe is {stripe:.0} KiB") } else { String::new() };
     let mut proposal = Proposal::new(format!("max_sectors_kb is {now:.0}; the hardware takes {hardware:.0}{of}"));
-    // a volume on the disk has split requests before the disk sees them
+    // a volume on the disk has split requests before they reach the disk
     let above = scene.topology.devices.iter().filter(|device| device.kind == DeviceKind::Dm);
     let above = above.filter(|device| scene.topology.leaves(&device.name) == [disk]).map(|device| device.name.as_str());
     let splits = |device: &&str| {
@@ -308,9 +312,10 @@ pub(super) fn request_size(scene: &HostScene, disk: &str) -> CheckOutcome {
     only_info(proposal.good(format!("{value:.0}")).evidence(evidence)).propose()
 }
 
+/// Judges write-back throttling.
 pub(super) fn write_throttling(scene: &HostScene, disk: &str) -> CheckOutcome {
     let scheduler = scene.queue(disk, "scheduler").map(active);
-    // bfq does its own; a database orders its writes itself
+    // bfq has its own; a database orders its writes itself
     if scheduler == Some("bfq") || scene.role == ServerRole::Database {
         return CheckOutcome::Absent;
     }
@@ -343,6 +348,7 @@ pub(super) fn write_throttling(scene: &HostScene, disk: &str) -> CheckOutcome {
         .propose()
 }
 
+/// Judges the setting of the write cache.
 pub(super) fn write_cache(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some(now) = scene.queue(disk, "write_cache") else { return lacks(scene, disk, "write_cache") };
     let device = scsi_disk(scene, disk).and_then(|folder| scene.tree.get(&format!("{folder}/cache_type")));
@@ -357,14 +363,14 @@ pub(super) fn write_cache(scene: &HostScene, disk: &str) -> CheckOutcome {
     }
 }
 
-/// The disk has a cache that a power cut empties, or does not say. What it says itself goes before the kernel's
-/// setting, which somebody may have changed.
+/// True if the disk has a cache that a power cut empties, or does not report. The disk's report has precedence over the
+/// kernel's setting, which may have been changed.
 pub(super) fn may_lose_writes(scene: &HostScene, disk: &str) -> bool {
     let device = scsi_disk(scene, disk).and_then(|folder| scene.tree.get(&format!("{folder}/cache_type")));
     device.or_else(|| scene.queue(disk, "write_cache")).is_none_or(|cache| !cache.starts_with("write through"))
 }
 
-/// `sys/class/scsi_disk/0:0:0:0` of a disk, by the address in its place.
+/// Path `sys/class/scsi_disk/0:0:0:0` of a disk, by the address in its device path.
 pub(super) fn scsi_disk(scene: &HostScene, disk: &str) -> Option<String> {
     let place = scene.place(disk)?;
     let is_address =
@@ -373,12 +379,13 @@ pub(super) fn scsi_disk(scene: &HostScene, disk: &str) -> Option<String> {
     Some(format!("sys/class/scsi_disk/{address}"))
 }
 
+/// Judges the rotational flag.
 pub(super) fn rotational(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some(now) = scene.queue(disk, "rotational") else { return lacks(scene, disk, "rotational") };
     let model = scene.device(disk).and_then(|device| device.model.clone()).unwrap_or_default();
     let words = model.to_uppercase();
     let has = |name: &str| words.split([' ', '_', '-']).any(|word| word == name);
-    // a dock for both says nothing
+    // a dock for both kinds is inconclusive
     let is_flash = (has("SSD") || has("NVME")) && !has("HDD") || disk.starts_with("nvme");
     if now == "1" && is_flash {
         let seen = format!("the kernel treats {} as a rotating disk", if model.is_empty() { disk } else { &model });
@@ -387,16 +394,17 @@ pub(super) fn rotational(scene: &HostScene, disk: &str) -> CheckOutcome {
     CheckOutcome::Good
 }
 
+/// Judges disabled merging of requests.
 pub(super) fn nomerges(scene: &HostScene, disk: &str, proposal: Proposal) -> CheckOutcome {
     let requests = scene.disk_load(disk).map(|load| (load.reads + load.writes) / load.seconds);
-    // where a million requests a second pass, looking for neighbours costs more than it brings
+    // at a million requests per second, looking for neighbours costs more than it saves
     if requests.is_some_and(|rate| rate > 1e6) {
         return CheckOutcome::Good;
     }
     only_info(proposal.evidence(busy(scene.disk_load(disk)))).propose()
 }
 
-/// Before Linux 6.4, only its paths have the statistics of an NVMe disk with several.
+/// Judges disabled I/O statistics. Before Linux 6.4, an NVMe disk with several paths has statistics only on its paths.
 pub(super) fn iostats(scene: &HostScene, disk: &str, proposal: Proposal) -> CheckOutcome {
     let paths = super::paths::hidden(scene, disk);
     let is_old = scene.tree.get("proc/sys/kernel/osrelease").and_then(nvme_disk_counts) == Some(false);
@@ -406,26 +414,28 @@ pub(super) fn iostats(scene: &HostScene, disk: &str, proposal: Proposal) -> Chec
     proposal.propose()
 }
 
+/// Judges the queue depth of the device.
 pub(super) fn depth(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some(depth) = scene.block_number(disk, "device/queue_depth") else {
         return absent_or_unknown(scene, &format!("sys/block/{}/device/queue_depth", file_name(disk)));
     };
-    // a bridge without UASP takes one at a time; links.usb tells that
+    // a bridge without UASP takes one at a time; link.usb-driver reports that
     if depth > 1.0 || scene.is_usb(disk) || !matches!(scene.class(disk), DeviceClass::Rotational | DeviceClass::Flash) {
         return CheckOutcome::Good;
     }
     only_info(Proposal::new(format!("queue_depth is {depth:.0}")).evidence(queued(scene.disk_load(disk)))).propose()
 }
 
-/// Seconds after which a desktop drive may still be at a sector that it cannot read (raid.wiki, Timeout Mismatch).
+/// Seconds for which a desktop drive may retry an unreadable sector (raid.wiki, Timeout Mismatch).
 const LONG_RECOVERY: f64 = 180.0;
 
+/// Judges the timeout of requests.
 pub(super) fn timeout(scene: &HostScene, disk: &str) -> CheckOutcome {
     let in_array = || {
         let over = scene.topology.sets_over(disk);
         over.iter().any(|set| set.kind == DeviceKind::Md && set.level.is_some_and(has_copies))
     };
-    // of NVMe the cloud's advice: a volume that stalls comes back, a timed out one fails
+    // for NVMe this is the cloud's advice: a stalled volume recovers, a timed out one fails
     let is_cloud = scene.block(disk, "device/model").is_some_and(|model| model.trim() == "Amazon Elastic Block Store");
     if is_cloud && disk.starts_with("nvme") {
         let Some(milliseconds) = scene.queue_number(disk, "io_timeout") else {
@@ -459,6 +469,7 @@ fn has_copies(level: diskwright_base::RaidLevel) -> bool {
     !matches!(level, diskwright_base::RaidLevel::Linear | diskwright_base::RaidLevel::Raid0)
 }
 
+/// Judges the number of queues for the processors.
 pub(super) fn processors(scene: &HostScene, disk: &str) -> CheckOutcome {
     // other disks have one queue, and need no more
     if scene.class(disk) != DeviceClass::Nvme && !disk.starts_with("vd") {
@@ -466,7 +477,7 @@ pub(super) fn processors(scene: &HostScene, disk: &str) -> CheckOutcome {
     }
     let folder = format!("sys/block/{}/mq", file_name(disk));
     let queues = scene.tree.names(&folder);
-    // the shared device over several NVMe paths has no queues of its own
+    // the shared device over several NVMe paths has no queues
     if queues.is_empty() {
         return if scene.has_facts { CheckOutcome::Absent } else { unknown(scene, &folder) };
     }
@@ -483,9 +494,10 @@ pub(super) fn processors(scene: &HostScene, disk: &str) -> CheckOutcome {
         .propose()
 }
 
-/// Filesystems that know zones.
+/// Filesystems that support zones.
 const ZONED: &[&str] = &["btrfs", "f2fs", "zonefs"];
 
+/// Judges the use of a zoned disk.
 pub(super) fn zoned(scene: &HostScene, disk: &str) -> CheckOutcome {
     match scene.queue(disk, "zoned") {
         None => absent_or_unknown(scene, &path(disk, "zoned")),
@@ -505,6 +517,7 @@ pub(super) fn zoned(scene: &HostScene, disk: &str) -> CheckOutcome {
     }
 }
 
+/// Judges the use of a disk with several actuators.
 pub(super) fn actuators(scene: &HostScene, disk: &str) -> CheckOutcome {
     let ranges = scene.tree.names(&path(disk, "independent_access_ranges")).len();
     match ranges {

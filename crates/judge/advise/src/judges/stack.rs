@@ -1,5 +1,5 @@
-//! What lies between disks and filesystems: alignment through md and the device mapper, snapshots, encryption, the
-//! stripe cache, XFS.
+//! Layers between disks and filesystems: alignment through md and the device mapper, snapshots, encryption, the stripe
+//! cache, XFS.
 
 use diskwright_base::DeviceKind;
 
@@ -7,7 +7,7 @@ use super::{absent_or_unknown, bytes, unknown};
 use crate::check::{CheckOutcome, Proposal};
 use crate::scene::{HostScene, file_name};
 
-/// Where a device begins on its disk, in sectors, and the disk.
+/// Start of a device on its disk, in sectors, and the disk.
 fn start<'a>(scene: &'a HostScene, device: &'a str) -> Result<(f64, &'a str), String> {
     let Some(disk) = scene.device(device).filter(|found| found.kind == DeviceKind::Partition) else {
         return Ok((0.0, device));
@@ -17,6 +17,7 @@ fn start<'a>(scene: &'a HostScene, device: &'a str) -> Result<(f64, &'a str), St
     scene.tree.number(&path).map(|start| (start, disk.as_str())).ok_or(path)
 }
 
+/// Judges the alignment of an array's members.
 pub(super) fn array_alignment(scene: &HostScene, array: &str) -> CheckOutcome {
     let folder = format!("sys/block/{}/md", file_name(array));
     let members: Vec<&str> =
@@ -36,7 +37,7 @@ pub(super) fn array_alignment(scene: &HostScene, array: &str) -> CheckOutcome {
         let Some(block) = scene.queue_number(disk, "physical_block_size") else {
             return unknown(scene, &format!("sys/block/{}/queue/physical_block_size", file_name(disk)));
         };
-        // of some disks the first block begins before the first sector
+        // the first block of some disks begins before the first sector
         let first = scene.block_number(disk, "alignment_offset").unwrap_or(0.0);
         let beyond = ((start + offset) * 512.0 - first).rem_euclid(block.max(512.0));
         if beyond != 0.0 {
@@ -46,6 +47,7 @@ pub(super) fn array_alignment(scene: &HostScene, array: &str) -> CheckOutcome {
     if seen.is_empty() { CheckOutcome::Good } else { Proposal::new(seen.join("; ")).propose() }
 }
 
+/// Judges the alignment of a mapped device.
 pub(super) fn mapped_alignment(scene: &HostScene, device: &str) -> CheckOutcome {
     let path = format!("sys/block/{}/alignment_offset", file_name(device));
     match scene.tree.get(&path) {
@@ -67,6 +69,7 @@ fn uuid<'a>(scene: &'a HostScene, device: &str) -> Result<&'a str, Box<CheckOutc
     scene.tree.get(&path).ok_or_else(|| Box::new(unknown(scene, &path)))
 }
 
+/// Judges a snapshot of a mapped device.
 pub(super) fn snapshot(scene: &HostScene, device: &str) -> CheckOutcome {
     match uuid(scene, device) {
         Err(outcome) => *outcome,
@@ -79,6 +82,7 @@ pub(super) fn snapshot(scene: &HostScene, device: &str) -> CheckOutcome {
     }
 }
 
+/// Judges the sector size of encryption.
 pub(super) fn crypt_sectors(scene: &HostScene, device: &str) -> CheckOutcome {
     // only LUKS can encrypt anew; the first version has sectors of 512 bytes alone
     let version = match uuid(scene, device) {
@@ -116,6 +120,7 @@ const DEFAULT_STRIPES: f64 = 256.0;
 /// The kernel takes no more.
 const MOST_STRIPES: f64 = 32_768.0;
 
+/// Judges the stripe cache of an array.
 pub(super) fn stripe_cache(scene: &HostScene, array: &str) -> CheckOutcome {
     if !scene.block(array, "md/level").is_some_and(|level| matches!(level, "raid4" | "raid5" | "raid6")) {
         return CheckOutcome::Absent;
@@ -144,6 +149,7 @@ pub(super) fn stripe_cache(scene: &HostScene, array: &str) -> CheckOutcome {
     super::only_info(Proposal::new(seen).value(format!("{more:.0}"))).propose()
 }
 
+/// Judges whether an XFS filesystem fails pending writes when it is unmounted (`fail_at_unmount`).
 pub(super) fn xfs_unmount(scene: &HostScene, point: &str) -> CheckOutcome {
     if scene.mount(point).is_none_or(|mount| mount.kind != "xfs") {
         return CheckOutcome::Absent;

@@ -1,4 +1,4 @@
-//! An alert: when, what, who, and what to do. The JSON contract `diskwright.alert/1`.
+//! An alert: time, bottleneck, culprits, next step. The JSON contract `diskwright.alert/1`.
 
 use diskwright_base::Note;
 use diskwright_base::moment::rfc3339;
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// Name of the contract.
 pub const SCHEMA: &str = "diskwright.alert/1";
 
-/// How often an alert that lasts is written into the log again, nanoseconds: whoever reads a part of a log looks
-/// this far back for alerts that began before it.
+/// Interval at which a lasting alert is written to the log again, nanoseconds: readers of a part of a log look back
+/// this far for alerts that began before it.
 pub const RESTATED_NS: i64 = 600_000_000_000;
 
 /// A rule that held for its hold time.
@@ -19,32 +19,33 @@ pub struct Alert {
     pub schema: String,
     /// The rule's id.
     pub id: String,
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// What it points at.
+    /// Bottleneck that it points at.
     pub bottleneck: Bottleneck,
     /// The device, filesystem, cgroup that it is about; empty for the machine.
     pub instance: String,
-    /// When the rule began to hold, RFC 3339 in UTC.
+    /// Time at which the rule began to hold, RFC 3339 in UTC.
     pub begin: String,
-    /// When it ended; `null` while it lasts.
+    /// Time at which it ended; `null` while it lasts.
     pub end: Option<String>,
-    /// The same as numbers, nanoseconds since 1970 UTC.
+    /// The begin as a number, nanoseconds since 1970 UTC.
     pub begin_ns: i64,
     /// The end as a number.
     pub end_ns: Option<i64>,
-    /// When the alert was raised: the hold time after its begin.
+    /// Time at which the alert was raised: the hold time after its begin.
     pub raised_ns: i64,
     /// The worst value.
     pub peak: AlertPeak,
     /// Further rules of the same cause that held meanwhile, by id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
-    /// Who did it, by the verdict on the last minute before it was raised.
+    /// Culprits, by the verdict on the time before it was raised.
     pub culprits: Vec<Culprit>,
-    /// What is wrong, in one sentence.
+    /// Description in one sentence.
     pub sentence: String,
-    /// What to do next; empty where nothing is known.
+    /// Next step; empty where none is known.
+    #[serde(rename = "next")]
     pub next: String,
 }
 
@@ -53,13 +54,13 @@ pub struct Alert {
 pub struct AlertPeak {
     /// The quantity in full.
     pub quantity: String,
-    /// Its worst value; `null` where it cannot be told.
+    /// Its worst value; `null` where it is unknown.
     pub value: Option<f64>,
     /// The rule's limit; `null` where it is another counter.
     pub limit: Option<f64>,
     /// Unit of both.
     pub unit: String,
-    /// When, RFC 3339 in UTC.
+    /// Time of that value, RFC 3339 in UTC.
     pub time: String,
 }
 
@@ -87,10 +88,10 @@ impl Alert {
     }
 }
 
-/// Adds an alert's newest state to a list of alerts: the list has each alert once, in order of begin.
+/// Adds an alert's newest state to a list that has each alert once, in order of begin.
 pub fn merge(alerts: &mut Vec<Alert>, alert: Alert) {
     match alerts.iter_mut().find(|known| known.is_same(&alert)) {
-        // what has ended does not begin again, whichever note is read last
+        // an ended alert stays ended, whichever note is read last
         Some(known) if alert.end_ns.is_some() || known.is_open() => *known = alert,
         Some(_) => {}
         None => {
@@ -100,7 +101,7 @@ pub fn merge(alerts: &mut Vec<Alert>, alert: Alert) {
     }
 }
 
-/// The alert that a note holds; `None` for other notes, and for one that cannot be read.
+/// The alert of a note; `None` for other notes and for an unreadable one.
 pub fn of_note(note: &Note) -> Option<Alert> {
     (note.kind == Note::ALERT).then(|| serde_json::from_str(&note.text).ok()).flatten()
 }

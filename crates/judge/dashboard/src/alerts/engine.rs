@@ -1,6 +1,6 @@
-//! From ticks to alerts. A rule that holds for its hold time raises one; rules of one cause share it; it ends when
-//! all of them have cleared, and its cause is silent for a while. Time is the ticks' own, so that a log gives the
-//! alerts that the live machine gave.
+//! Turns ticks into alerts. A rule that holds for its hold time raises one; rules of the same cause share it; it ends
+//! when all of them have cleared, and then its cause is silenced for a while. All times are those of the ticks, so that
+//! a log gives the same alerts as the live machine.
 
 use std::collections::BTreeMap;
 
@@ -14,25 +14,25 @@ use super::telling;
 use super::verdicts::VerdictWatch;
 use crate::history::RecentHistory;
 
-/// Alerts that are open at the same time at most.
+/// Largest number of alerts that are open at the same time.
 const MOST_OPEN: usize = 32;
-/// Ticks after which an instance that is gone is forgotten.
+/// Ticks after which a vanished instance is dropped.
 const FORGOTTEN: u64 = 600;
-/// Intervals without a tick that are no delay yet.
+/// Intervals without a tick before ticks count as overdue.
 const PATIENCE: i64 = 3;
-/// Memory for the moments that are judged.
+/// Memory for the ticks that verdicts need.
 const RECENT_BYTES: usize = 64 << 20;
 
-/// What became of an alert.
+/// Change of an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlertChange {
     /// It was raised.
     Begin,
-    /// Another rule of the same cause, which is no worse, holds too; nobody is called for that.
+    /// Another rule of the same cause, which is no more severe, holds too; nobody is notified.
     Also,
-    /// The same of a worse rule: it is now as severe, and says what that rule says.
+    /// A more severe rule of the same cause holds too; the alert takes over its severity and sentence.
     Worse,
-    /// It lasts; nobody is called for that.
+    /// It lasts; nobody is notified.
     Still,
     /// It has ended.
     End,
@@ -41,28 +41,28 @@ pub enum AlertChange {
 /// An alert when it is raised, while it lasts, and when it ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AlertEvent {
-    /// What became of it.
+    /// The change.
     pub change: AlertChange,
-    /// The alert as it is now.
+    /// The alert in its new state.
     pub alert: Alert,
-    /// When, nanoseconds since 1970 UTC.
+    /// Time of the change, nanoseconds since 1970 UTC.
     pub time_ns: i64,
 }
 
 impl AlertChange {
-    /// True where somebody is called.
+    /// True where people are notified.
     pub fn calls(self) -> bool {
         matches!(self, AlertChange::Begin | AlertChange::Worse | AlertChange::End)
     }
 
-    /// True where a rule has come.
+    /// True where a rule was added.
     pub fn is_new(self) -> bool {
         matches!(self, AlertChange::Begin | AlertChange::Also | AlertChange::Worse)
     }
 }
 
 impl AlertEvent {
-    /// The entry of a log.
+    /// The note for the log.
     pub fn note(&self) -> Note {
         self.alert.note(self.time_ns)
     }
@@ -71,41 +71,41 @@ impl AlertEvent {
 /// An alert that lasts.
 struct OpenAlert {
     alert: Alert,
-    /// What other rules must have in common with it to share it.
+    /// Cause that other rules must have in common to share the alert.
     cause: String,
     /// Rules, by position, and the instances at which they hold.
     members: Vec<(usize, String)>,
     stated_ns: i64,
 }
 
-/// A cause that raises nothing until a moment.
+/// A cause that raises no alert until some time.
 struct SilencedCause {
     cause: String,
     instance: String,
-    /// The rules that somebody was called for.
+    /// The rules of the ended alert.
     rules: Vec<usize>,
-    /// The worst of them.
+    /// Severity of the most severe of them.
     severity: Severity,
     until_ns: i64,
 }
 
 impl SilencedCause {
-    /// What is worse than what somebody was called for is no repetition of it, and what is critical repeats itself
-    /// alone.
+    /// True where the silence covers a rule: one of the ended alert, or another one that is neither more severe nor
+    /// critical.
     fn covers(&self, index: usize, severity: Severity) -> bool {
         self.rules.contains(&index) || (severity <= self.severity && severity < Severity::Critical)
     }
 }
 
-/// Watches for alerts.
+/// Raises, updates and ends alerts.
 pub struct AlertEngine {
-    /// Judges the rules, and behind them the clearing conditions as rules.
+    /// Judges the rules, followed by their companions and clearing conditions as further rules.
     monitor: RuleMonitor,
     /// The alerts; the monitor's pack begins with them.
     rules: Vec<Rule>,
-    /// Where in the monitor's pack a rule's clearing conditions are.
+    /// For each rule, the position of its clearing conditions in the monitor's pack.
     clear_of: Vec<Option<usize>>,
-    /// The same of the conditions beside one on the verdict.
+    /// For each rule on the verdict, the position of its other conditions in the monitor's pack.
     beside_of: Vec<Option<usize>>,
     /// By position in the monitor's pack, then by instance.
     lanes: Vec<BTreeMap<String, RuleLane>>,
@@ -117,17 +117,16 @@ pub struct AlertEngine {
     number: u64,
     /// The clock was stepped, or the machine slept, since the last tick.
     clock_moved: bool,
-    /// The recorder says that it did not sample, though the next tick covers that time.
+    /// A note says that the recorder did not sample, although the next tick covers that time.
     gap_noted: bool,
-    /// When a recorder ended in good order; a log's note of it may come before its ticks.
+    /// Time at which a recorder exited cleanly; a log's note of it may come before its ticks.
     ended_ns: Option<i64>,
-    /// Somebody is to record without a break.
+    /// The recording should have no breaks.
     expects_ticks: bool,
 }
 
 impl AlertEngine {
-    /// An engine that has seen nothing. `alerts` are the rules, `judging` is whose verdict names culprits and what to
-    /// do.
+    /// Creates an engine. `alerts` are its rules; the verdict by the pack `judging` names culprits and next steps.
     pub fn new(alerts: Pack, judging: Pack, ceilings: Vec<Ceiling>) -> AlertEngine {
         let rules = alerts.rules.clone();
         let mut watched = alerts;
@@ -163,27 +162,27 @@ impl AlertEngine {
         }
     }
 
-    /// Takes pauses between ticks for nothing: another tool's log is often a few reports now and then.
+    /// Ignores pauses between ticks: another tool's log often has only occasional reports.
     pub fn expect_pauses(&mut self) {
         self.expects_ticks = false;
     }
 
-    /// The recorder ended in good order: until another one goes on, no tick is missing.
+    /// Notes that the recorder exited cleanly: until another one continues, no tick is missing.
     pub fn recorder_ended(&mut self) {
         self.ended_ns = self.last.map(|last| last.time_ns);
     }
 
-    /// The alerts that are watched for.
+    /// The alert rules, followed by their companions and clearing conditions.
     pub fn pack(&self) -> &Pack {
         self.monitor.pack()
     }
 
-    /// The alerts that last.
+    /// The open alerts.
     pub fn open(&self) -> impl Iterator<Item = &Alert> {
         self.open.iter().map(|open| &open.alert)
     }
 
-    /// Takes in a note, before the tick that it came with.
+    /// Adds a note; notes come before the tick that they belong to.
     pub fn note(&mut self, note: &Note) {
         self.clock_moved |= note.kind == Note::CLOCK;
         self.gap_noted |= note.kind == Note::GAP;
@@ -194,14 +193,14 @@ impl AlertEngine {
         self.recent.note(note.clone());
     }
 
-    /// Takes in every tick of a frame.
+    /// Adds every tick of a frame and calls `each` for every change.
     pub fn frame(&mut self, frame: &Frame, each: &mut dyn FnMut(AlertEvent)) {
         for index in 0..frame.ticks().len() {
             self.tick(frame, index).into_iter().for_each(&mut *each);
         }
     }
 
-    /// Takes in tick number `index` of a frame; what became of alerts.
+    /// Adds tick number `index` of a frame and returns the changes.
     pub fn tick(&mut self, frame: &Frame, index: usize) -> Vec<AlertEvent> {
         let tick = frame.ticks()[index];
         self.number += 1;
@@ -209,16 +208,16 @@ impl AlertEngine {
         self.arrival(&tick, &mut events);
         self.remember(frame, index, &tick);
         let AlertEngine { monitor, lanes, number, clear_of, .. } = self;
-        monitor.tick(frame, index, &mut |told: RuleTick<'_>| {
-            let lanes = &mut lanes[told.rule];
-            if !lanes.contains_key(told.instance) {
-                lanes.insert(told.instance.to_owned(), RuleLane::default());
+        monitor.tick(frame, index, &mut |rule_tick: RuleTick<'_>| {
+            let lanes = &mut lanes[rule_tick.rule];
+            if !lanes.contains_key(rule_tick.instance) {
+                lanes.insert(rule_tick.instance.to_owned(), RuleLane::default());
             }
-            let Some(lane) = lanes.get_mut(told.instance) else { return };
-            if clear_of.contains(&Some(told.rule)) {
-                lane.clearing_tick(&tick, told, *number);
+            let Some(lane) = lanes.get_mut(rule_tick.instance) else { return };
+            if clear_of.contains(&Some(rule_tick.rule)) {
+                lane.clearing_tick(&tick, rule_tick, *number);
             } else {
-                lane.tick(&tick, told, *number);
+                lane.tick(&tick, rule_tick, *number);
             }
         });
         self.judge(&tick);
@@ -230,7 +229,7 @@ impl AlertEngine {
         events
     }
 
-    /// Looks at the clock while no tick comes.
+    /// Checks for overdue ticks while no tick comes; returns the changes.
     pub fn clock(&mut self, now_ns: i64) -> Vec<AlertEvent> {
         let mut events = Vec::new();
         if let Some(last) = self.last {
@@ -240,13 +239,13 @@ impl AlertEngine {
         events
     }
 
-    /// A tick that came late was overdue until its own time begins, unless the clock moved or the machine slept. In
-    /// logs with ticks of different lengths, a long one leaves nothing out. Where the recorder says that it does, it
-    /// was overdue until now.
+    /// Handles the arrival of a tick: the clock set back, overdue ticks, pauses. A late tick was overdue until its own
+    /// start, unless the clock moved or the machine was suspended: a long tick covers its whole length. Where a gap was
+    /// noted, it was overdue until its end.
     fn arrival(&mut self, tick: &Tick, events: &mut Vec<AlertEvent>) {
         let Some(last) = self.last else { return };
         let begin_ns = if self.gap_noted { tick.time_ns } else { tick.start_ns() };
-        // logs keep the times of ticks to the microsecond, so that the last one may lie behind the note
+        // logs round the times of ticks to microseconds, so the last tick may lie after the note
         let ended = |ended_ns: i64| (last.start_ns()..=begin_ns.max(last.time_ns)).contains(&ended_ns);
         let has_ended = self.ended_ns.is_some_and(ended);
         if tick.time_ns <= last.time_ns {
@@ -265,7 +264,7 @@ impl AlertEngine {
         }
     }
 
-    /// The clock was set back by so much: what lasts until a time of the clock lasts no longer for that.
+    /// Moves times of the clock after it was set back by `back_ns`.
     fn set_back(&mut self, back_ns: i64) {
         for silenced in &mut self.silenced {
             silenced.until_ns = silenced.until_ns.saturating_sub(back_ns);
@@ -275,7 +274,7 @@ impl AlertEngine {
         }
     }
 
-    /// Judges the rules on overdue ticks at a moment.
+    /// Judges the rules on overdue ticks.
     fn overdue(&mut self, last: Tick, now_ns: i64) {
         if !self.expects_ticks {
             return;
@@ -291,7 +290,7 @@ impl AlertEngine {
         }
     }
 
-    /// Keeps the tick as long as verdicts need it.
+    /// Stores a tick for as long as verdicts need it.
     fn remember(&mut self, frame: &Frame, index: usize, tick: &Tick) {
         let row: Vec<f64> = (0..frame.schema().series.len()).map(|column| frame.column(column)[index]).collect();
         self.recent.push(frame.schema(), *tick, &row);
@@ -299,17 +298,17 @@ impl AlertEngine {
         self.recent.forget_before(tick.time_ns.saturating_sub(VerdictWatch::needs(interval_ns)));
     }
 
-    /// The rules on the verdict: one lane for each bottleneck and device.
+    /// Judges the rules on the verdict, with one tracker for each bottleneck and device.
     fn judge(&mut self, tick: &Tick) {
         let of_verdict: Vec<usize> =
             (0..self.rules.len()).filter(|rule| is_of(&self.rules[*rule], Pseudo::VerdictConfidence)).collect();
-        // where the log lacks all of the conditions beside it, nobody knows whether tasks wait
+        // where the log lacks the counters of all companion conditions, it is unknown whether tasks wait
         let waits = |rule: &usize| {
             let beside = self.beside_of[*rule].and_then(|beside| self.lanes[beside].get(""));
             beside.map(|lane| lane.holds_since.is_some())
         };
         let waits: Vec<Option<bool>> = of_verdict.iter().map(waits).collect();
-        // a verdict that no rule would take is not made: it is most of what an engine costs
+        // verdicts are most of the engine's cost, so none is made that no rule would use
         let is_wanted = waits.iter().any(|waits| *waits != Some(false));
         if is_wanted {
             let interval_ns = i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX);
@@ -319,7 +318,7 @@ impl AlertEngine {
         let blamed = verdict.filter(|verdict| verdict.bottleneck.blames());
         let key = blamed.map(telling::key).unwrap_or_default();
         let confidence = blamed.map_or(0.0, |verdict| verdict.confidence);
-        // an awkward pattern of requests holds nobody up unless somebody is known to wait
+        // an inefficient pattern of requests is an alert only where tasks are known to wait
         let is_pattern = blamed.is_some_and(|verdict| verdict.bottleneck == Bottleneck::Application);
         for (index, waits) in of_verdict.into_iter().zip(waits) {
             let clear = self.clear_of[index];
@@ -334,16 +333,16 @@ impl AlertEngine {
                 let rule = &self.monitor.pack().rules[lanes];
                 for (of, lane) in &mut self.lanes[lanes] {
                     let value = if *of == key { confidence } else { 0.0 };
-                    let told =
+                    let rule_tick =
                         RuleTick { rule: lanes, instance: of, holds: Some(holds(rule, value)), lead: Some((0, value)) };
-                    lane.tick(tick, told, self.number);
+                    lane.tick(tick, rule_tick, self.number);
                 }
             }
             self.forget_blamed(index, tick);
         }
     }
 
-    /// What no verdict has blamed for long is forgotten: control groups and volumes come and go for weeks.
+    /// Drops trackers of devices that no verdict has blamed for long: cgroups and volumes come and go for weeks.
     fn forget_blamed(&mut self, index: usize, tick: &Tick) {
         let after_ns = i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX).saturating_mul(FORGOTTEN.cast_signed());
         let is_open = |of: &str| {
@@ -357,7 +356,7 @@ impl AlertEngine {
         }
     }
 
-    /// An instance that is gone holds nothing any more, and is forgotten after a while.
+    /// Marks rules at vanished instances as not holding, and drops them after a while.
     fn vanished(&mut self, tick: &Tick) {
         let number = self.number;
         let is_open = |of: usize, instance: &str| {
@@ -369,7 +368,7 @@ impl AlertEngine {
         }
     }
 
-    /// Raises, keeps and ends alerts as the lanes stand.
+    /// Raises, keeps and ends alerts by the state of the trackers.
     fn settle(&mut self, now_ns: i64, events: &mut Vec<AlertEvent>) {
         self.silenced.retain(|silenced| silenced.until_ns > now_ns);
         for (rule, lanes) in self.rules.iter().zip(&mut self.lanes) {
@@ -399,7 +398,7 @@ impl AlertEngine {
         self.open = lasting;
     }
 
-    /// Raises an alert, or lets the rule share the one of its cause.
+    /// Raises an alert, or adds the rule to the open alert of its cause.
     fn raise(&mut self, index: usize, of: String, now_ns: i64, events: &mut Vec<AlertEvent>) {
         let rule = &self.rules[index];
         let verdict = self.verdicts.verdict.as_ref();
@@ -416,7 +415,7 @@ impl AlertEngine {
         if let Some(open) = shared {
             let lane = self.lanes[index].get(&of).copied().unwrap_or_default();
             let change = telling::join(&mut open.alert, self.monitor.pack(), rule, (&of, &lane), now_ns);
-            // the worst rule is the one whose worst value is followed
+            // the most severe rule comes first: its worst value is the alert's peak
             let place = if change == Some(AlertChange::Worse) { 0 } else { open.members.len() };
             open.members.insert(place, (index, of));
             let event = |change| AlertEvent { change, alert: open.alert.clone(), time_ns: now_ns };
@@ -439,7 +438,7 @@ impl AlertEngine {
         self.open.push(OpenAlert { alert, cause, members: vec![(index, of)], stated_ns: now_ns });
     }
 
-    /// The worst value so far, of the worst rule of each, which is the one that raised it if none is worse.
+    /// Updates the worst value of each open alert by its first rule, which is the most severe one.
     fn follow(&mut self) {
         for open in &mut self.open {
             let Some((index, instance)) = open.members.first() else { continue };
@@ -450,10 +449,10 @@ impl AlertEngine {
         }
     }
 
-    /// When all rules of an alert have cleared for their time: the moment at which the last did.
+    /// Time at which the last rule of an alert cleared, once all have been clear for their time.
     fn end(&self, open: &OpenAlert, now_ns: i64) -> Option<i64> {
         let mut end_ns = open.alert.begin_ns;
-        // while no tick comes, nothing is known
+        // no state is known after the last tick
         let seen_ns = self.last.map_or(now_ns, |last| last.time_ns.min(now_ns));
         for (rule, instance) in &open.members {
             let clear_hold_ns = ns(self.rules[*rule].alert.as_ref()?.clear_hold_s);
@@ -464,7 +463,7 @@ impl AlertEngine {
                 }
                 None => None,
             };
-            // a device that is gone has no clearing condition any more
+            // a vanished device has no clearing condition any more
             let lane = self.lanes[*rule].get(instance);
             let is_gone = lane.is_none_or(|lane| lane.seen + 1 < self.number);
             let failed = |lane: &RuleLane| lane.fails_since.filter(|_| lane.failed_for(clear_hold_ns, seen_ns));
@@ -490,12 +489,12 @@ impl AlertEngine {
     }
 }
 
-/// True where the rule is on what only the engine knows.
+/// True where the rule's first condition is on this pseudo counter, which only the engine knows.
 fn is_of(rule: &Rule, pseudo: Pseudo) -> bool {
     rule.all.first().is_some_and(|condition| condition.quantity.counter.pseudo == Some(pseudo))
 }
 
-/// Whether a rule on one such value holds.
+/// True where a rule on such a value holds.
 fn holds(rule: &Rule, value: f64) -> bool {
     let limit = |condition: &diskwright_diagnosis::rule::Condition| condition.shown().1.unwrap_or(f64::NAN);
     rule.all.first().is_some_and(|condition| condition.compare.holds(value, limit(condition)))

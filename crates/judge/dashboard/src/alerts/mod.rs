@@ -1,8 +1,9 @@
 //! Alerts: rules that held for their time, each with its begin, end, peak, culprit and next step.
 //!
-//! - `rules`: which there are, from `rules/alerts.toml` and a user's file
-//! - `engine`: from ticks to alerts; `lane`: one rule at one instance; `verdicts`: the verdict on the last moments
-//! - `alert`, `telling`: what an alert is and says
+//! - `rules`: the alert rules, from `rules/alerts.toml` and a user's file
+//! - `engine`: turns ticks into alerts; `hold_tracker`: one rule at one instance; `recent_verdict`: the verdict on the
+//!   most recent ticks
+//! - `alert`, `alert_text`: the alert and its texts
 
 mod alert;
 mod engine;

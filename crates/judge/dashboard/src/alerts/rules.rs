@@ -1,4 +1,4 @@
-//! Which alerts there are: ours, and a user's, which add to them and replace those of the same id.
+//! Alert rules: the built-in ones, and a user's, which add to them and replace those of the same id.
 
 use diskwright_base::Problems;
 use diskwright_diagnosis::Pack;
@@ -6,7 +6,7 @@ use diskwright_diagnosis::Pack;
 const FILE: &str = "rules/alerts.toml";
 const TEXT: &str = include_str!("../../../../../rules/alerts.toml");
 
-/// The alerts that come with the program.
+/// The built-in alert rules.
 ///
 /// # Panics
 /// Where our own file is wrong, which a test excludes.
@@ -14,10 +14,10 @@ pub fn builtin() -> Pack {
     Pack::load(FILE, TEXT).expect("our own alerts are right")
 }
 
-/// Ours with those of a user's file; `file` is its name in what is said.
+/// The built-in rules together with those of a user's file; `file` is its name in error messages.
 ///
 /// # Errors
-/// Everything that is wrong with it; a rule without `alert` is, too.
+/// Everything that is wrong with it, including rules without `alert`.
 pub fn with_own(file: &str, text: &str) -> Result<Pack, Problems> {
     let own = Pack::load(file, text)?;
     let quiet = own.rules.iter().filter(|rule| rule.alert.is_none());
@@ -43,7 +43,7 @@ pub fn with_own(file: &str, text: &str) -> Result<Pack, Problems> {
     Ok(pack)
 }
 
-/// Leaves out the rules of these ids.
+/// Removes the rules with these ids.
 ///
 /// # Errors
 /// An id that no rule has, with the nearest.
@@ -55,7 +55,7 @@ pub fn without(pack: &mut Pack, ids: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// That a rule has this id.
+/// Checks that a rule has this id.
 ///
 /// # Errors
 /// The nearest ids in words.

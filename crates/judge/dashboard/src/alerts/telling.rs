@@ -1,5 +1,5 @@
-//! What an alert says: the verdict's sentence, culprits and next step where the verdict blames the same, else the
-//! rule's own.
+//! Texts of an alert: the verdict's sentence, culprits and next step where the verdict blames the same bottleneck, else
+//! those of the rule.
 
 use diskwright_base::Tick;
 use diskwright_base::moment::rfc3339;
@@ -11,12 +11,12 @@ use super::alert::{Alert, AlertPeak, SCHEMA};
 use super::engine::AlertChange;
 use super::lane::RuleLane;
 
-/// What tells verdicts apart: the bottleneck and its device.
+/// Key of a verdict: the bottleneck and its device.
 pub(crate) fn key(verdict: &Verdict) -> String {
     format!("{}:{}", verdict.bottleneck.name(), verdict.instance)
 }
 
-/// What an alert of a rule points at, and where.
+/// Bottleneck and instance that an alert of a rule points at.
 pub(crate) fn blamed(rule: &Rule, of: &str, verdict: Option<&Verdict>) -> (Bottleneck, String) {
     match verdict {
         Some(verdict) if is_of_verdict(rule) => (verdict.bottleneck, verdict.instance.clone()),
@@ -28,7 +28,7 @@ fn is_of_verdict(rule: &Rule) -> bool {
     rule.conditions().any(|condition| condition.quantity.counter.pseudo == Some(Pseudo::VerdictConfidence))
 }
 
-/// The alert that a rule raises at an instance.
+/// Builds the alert that a rule raises at an instance.
 pub(crate) fn alert(
     pack: &Pack,
     rule: &Rule,
@@ -64,8 +64,8 @@ pub(crate) fn alert(
     }
 }
 
-/// Another rule of the same cause holds: what becomes of the alert, if that is new. One whose rule is worse says what
-/// that rule says.
+/// Adds another rule of the same cause to an alert and returns the change, if it is news. A more severe rule takes over
+/// the alert's sentence, peak and next step.
 pub(crate) fn join(
     alert: &mut Alert,
     pack: &Pack,
@@ -93,7 +93,7 @@ fn own_advice<'p>(pack: &'p Pack, rule: &Rule) -> Option<&'p Advice> {
     pack.advice.iter().find(|advice| rule.advice.first() == Some(&advice.id))
 }
 
-/// What a rule says by itself: `sda: it stalls (physical_disk.stalled 100 %, limit 50 %)`.
+/// Sentence of a rule without a verdict: `sda: it stalls (physical_disk.stalled 100 %, limit 50 %)`.
 fn sentence(rule: &Rule, instance: &str, peak: &AlertPeak) -> String {
     let place = if instance.is_empty() { String::new() } else { format!("{instance}: ") };
     let value = peak.value.map_or_else(|| "not measured".to_owned(), |value| display(value, &peak.unit));
@@ -109,11 +109,11 @@ fn peak(rule: &Rule, lane: &RuleLane, now_ns: i64) -> AlertPeak {
     AlertPeak { quantity, value: value.is_finite().then_some(value), limit, unit, time: rfc3339(time_ns) }
 }
 
-/// Keeps the worst value.
+/// Updates the worst value.
 pub(crate) fn follow(alert: &mut Alert, rule: &Rule, lane: &RuleLane, last: Option<Tick>) {
     let Some((position, value)) = lane.lead.filter(|(_, value)| value.is_finite()) else { return };
     let Some(condition) = rule.conditions().nth(position) else { return };
-    // another condition of the same rule may lead now, and its value is of something else
+    // another condition of the rule may lead now, whose value is of another quantity
     if condition.shown().0 != alert.peak.quantity {
         return;
     }

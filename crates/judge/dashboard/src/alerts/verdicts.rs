@@ -1,35 +1,38 @@
-//! The verdict on the last moments, for alerts: which bottleneck lasts, who does it, and what to do.
+//! The verdict on the most recent ticks, for alerts: the bottleneck, its culprits, and what to do.
 
 use diskwright_base::{Ceiling, LogPiece};
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
 
 use crate::history::{History, RecentHistory};
 
-/// How long the stretch is that is judged, and how often, nanoseconds; at least so many ticks.
+/// Length of the judged window.
 const OVER_NS: i64 = 30_000_000_000;
+/// Time between verdicts.
 const EVERY_NS: i64 = 5_000_000_000;
+/// Smallest number of ticks of the judged window.
 const LEAST_TICKS: i64 = 6;
 
-/// The last verdict.
+/// Judges the most recent ticks at intervals and keeps the last verdict.
 pub(crate) struct VerdictWatch {
     judge: Judge,
     judged_ns: Option<i64>,
-    /// What it says; none where too few ticks were seen.
+    /// The last verdict; `None` where there were too few ticks.
     pub verdict: Option<Verdict>,
 }
 
 impl VerdictWatch {
+    /// Creates a judge for this pack without a verdict yet.
     pub fn new(pack: Pack, ceilings: Vec<Ceiling>) -> VerdictWatch {
         let options = JudgeOptions { ceilings, ..JudgeOptions::default() };
         VerdictWatch { judge: Judge::new(vec![pack], options), judged_ns: None, verdict: None }
     }
 
-    /// Nanoseconds that must be remembered, with ticks of this length.
+    /// Nanoseconds of ticks that must be kept, with ticks of this length.
     pub fn needs(interval_ns: i64) -> i64 {
         OVER_NS.max(interval_ns.saturating_mul(LEAST_TICKS))
     }
 
-    /// Judges where it is time again; true where it did.
+    /// Judges if the interval has passed since the last verdict; returns true where it judged.
     pub fn tick(&mut self, recent: &RecentHistory, time_ns: i64, interval_ns: i64) -> bool {
         if self.judged_ns.is_some_and(|last| (0..EVERY_NS).contains(&(time_ns - last))) {
             return false;

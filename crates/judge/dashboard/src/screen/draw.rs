@@ -1,4 +1,4 @@
-//! The view in cells.
+//! Draws the view into cells.
 
 use diskwright_base::units::display;
 use diskwright_diagnosis::{Bottleneck, Severity, Verdict};
@@ -16,7 +16,7 @@ use super::{ScreenInput, WatchScreen, tables};
 use crate::alerts::Alert;
 use crate::view::DashboardView;
 
-/// What the terminal can show.
+/// Capabilities of the terminal.
 #[derive(Clone, Debug)]
 pub struct ScreenStyle {
     /// Colours.
@@ -27,7 +27,7 @@ pub struct ScreenStyle {
     pub zone: DisplayZone,
 }
 
-/// What showing costs.
+/// Resources that this program itself uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OwnCost {
     /// Share of one processor; `None` before it is known.
@@ -36,14 +36,14 @@ pub struct OwnCost {
     pub resident_bytes: Option<f64>,
 }
 
-/// Writes text into cells; keeps to its area, and knows no colour where there is none.
+/// Writes text into cells, within its area, without colours where there are none.
 pub(super) struct Pen<'b> {
     pub buffer: &'b mut Buffer,
     pub style: &'b ScreenStyle,
     pub area: Rect,
 }
 
-/// What a word means. State is never told by colour alone.
+/// Meaning of a text, which determines its style. State is never shown by colour alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
     Plain,
@@ -57,7 +57,8 @@ pub(super) enum Tone {
 }
 
 impl Pen<'_> {
-    /// Writes at a column and row of the area, in at most so many columns; gives the columns written.
+    /// Writes a text at a column and row of the area, in at most `columns` columns; returns the number of columns
+    /// written.
     pub fn text(&mut self, (column, row): (u16, u16), columns: u16, text: &str, tone: Tone) -> u16 {
         let room = self.area.width.saturating_sub(column).min(columns);
         if row >= self.area.height || room == 0 {
@@ -69,7 +70,7 @@ impl Pen<'_> {
         end - x
     }
 
-    /// A foreign text as it is shown. What is padded or cut must be this: it may have other columns than the text.
+    /// Printable form of a text from outside. Pad and cut only this form: its width may differ from that of the text.
     pub fn clean(&self, text: &str) -> String {
         let clean = diskwright_base::text::printable(text);
         if self.style.unicode { clean.into_owned() } else { diskwright_report::text::ascii(&clean) }
@@ -91,7 +92,7 @@ impl Pen<'_> {
     }
 }
 
-/// Draws the view on cells of any size.
+/// Draws the view into a buffer of any size.
 pub fn draw(screen: &mut WatchScreen, view: &DashboardView, cost: OwnCost, style: &ScreenStyle, buffer: &mut Buffer) {
     let area = *buffer.area();
     buffer.reset();
@@ -104,8 +105,8 @@ pub fn draw(screen: &mut WatchScreen, view: &DashboardView, cost: OwnCost, style
     }
     let (count, processes) = (tables::count(screen, view), tables::processes(screen, view));
     let alerts = alerts_now(view);
-    let most = if area.height < 20 { 1 } else { 2 };
-    let alert_rows = u16::try_from(alerts.len()).unwrap_or(most).min(most);
+    let max_alert_rows = if area.height < 20 { 1 } else { 2 };
+    let alert_rows = u16::try_from(alerts.len()).unwrap_or(max_alert_rows).min(max_alert_rows);
     let layout = layout::share(area.height, layout::TOP + alert_rows, count, view.strips.len(), processes.len());
     let devices = tables::devices(screen, view, layout.device_rows);
     heading(&mut pen, screen, view);
@@ -119,7 +120,7 @@ pub fn draw(screen: &mut WatchScreen, view: &DashboardView, cost: OwnCost, style
     bottom(&mut pen, screen, cost);
 }
 
-/// Host, whether it is live, the moment.
+/// Draws the host, its state, and the time.
 fn heading(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
     let state = match (screen.is_live(), screen.follows()) {
         (true, true) => "live",
@@ -131,12 +132,12 @@ fn heading(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
     let length = |(from, to): (i64, i64)| diskwright_report::time::length((to - from) as f64 * 1e-9);
     let rest = format!("  {state}  {moment}  values: mean of {}, verdict: {}", length(view.shown), length(view.judged));
     let width = pen.area.width;
-    // a long name gives way to the moment, but not all of it
+    // a long name is cut in favour of the time, but not below eight columns
     let room = usize::from(width).saturating_sub(rest.len()).max(8);
     pen.text((0, 0), width, &format!("{}{rest}", cut(&pen.clean(host), room, "~")), Tone::Strong);
 }
 
-/// The verdict, its first evidence, and the first thing to do.
+/// Draws the verdict and its first advice.
 fn verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
     let width = pen.area.width;
     let Some(verdict) = verdict else {
@@ -153,7 +154,7 @@ fn verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
     let lines = wrap(&pen.clean(&verdict.sentence), usize::from(width), 0);
     pen.text((0, 1), width, lines.first().map_or("", String::as_str), tone);
     let advice = verdict.advice.first().map(|advice| format!("Do first: {}", advice.text));
-    // the sentence has the evidence; of a long one the end gives way to what to do
+    // the sentence includes the evidence; a long one is cut in favour of the advice
     let more = if lines.len() > 2 { "..." } else { "" };
     let second =
         lines.get(1).map(|line| format!("{}{more}", cut(line, usize::from(width).saturating_sub(more.len()), "")));
@@ -163,7 +164,7 @@ fn verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
     }
 }
 
-/// The alerts that lasted at the moment, the worst first, the newest of these first.
+/// Alerts that are open at the cursor, the most severe first, the newest of these first.
 fn alerts_now(view: &DashboardView) -> Vec<&Alert> {
     let lasts =
         |alert: &&Alert| alert.begin_ns <= view.cursor_ns && alert.end_ns.is_none_or(|end_ns| end_ns >= view.cursor_ns);
@@ -172,7 +173,7 @@ fn alerts_now(view: &DashboardView) -> Vec<&Alert> {
     alerts
 }
 
-/// A line for each, as far as there is room; the last says how many more there are.
+/// Draws a line for each alert, as far as there is room; the last line has the number of further ones.
 fn alert_lines(pen: &mut Pen<'_>, alerts: &[&Alert], rows: u16, now_ns: i64) {
     let width = pen.area.width;
     for (alert, row) in alerts.iter().zip(0..rows) {
@@ -187,14 +188,14 @@ fn alert_lines(pen: &mut Pen<'_>, alerts: &[&Alert], rows: u16, now_ns: i64) {
     }
 }
 
-/// A time of the day; of another day than now, its date too.
+/// Time of the day, with the date where it is another day than `now_ns`.
 fn since(zone: &DisplayZone, time_ns: i64, now_ns: i64) -> String {
     let (then, now) = (zone.moment(time_ns), zone.moment(now_ns));
     let is_same_day = then.get(..10) == now.get(..10);
     if is_same_day { zone.clock(time_ns) } else { then.get(..19).unwrap_or_default().to_owned() }
 }
 
-/// Lines of values of the whole machine.
+/// Draws the lines of values of the whole machine.
 fn strips(pen: &mut Pen<'_>, view: &DashboardView, layout: &ScreenLayout) {
     for (strip, row) in view.strips.iter().zip(layout.strips..layout.strips + layout.strip_rows) {
         pen.text((0, row), 11, &strip.title, Tone::Strong);
@@ -214,7 +215,7 @@ fn strips(pen: &mut Pen<'_>, view: &DashboardView, layout: &ScreenLayout) {
     }
 }
 
-/// The quantity over time, marks and cursor, and the times.
+/// Draws the quantity over time, marks, cursor, and times.
 fn time_line(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardView, layout: &ScreenLayout) {
     if layout.line < layout.strips {
         return;
@@ -225,9 +226,9 @@ fn time_line(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardView, 
         let share = (time_ns - view.span.0) as f64 / (view.span.1 - view.span.0).max(1) as f64;
         1 + (share * f64::from(columns)).clamp(0.0, f64::from(columns - 1)) as u16
     };
-    let most = view.timeline.most.iter().flatten().copied().fold(f64::NAN, f64::max);
-    let title = match most.is_finite() {
-        true => format!("{}, at most {}", view.timeline.title, display(most, &view.timeline.unit)),
+    let largest = view.timeline.most.iter().flatten().copied().fold(f64::NAN, f64::max);
+    let title = match largest.is_finite() {
+        true => format!("{}, at most {}", view.timeline.title, display(largest, &view.timeline.unit)),
         false => format!("{}: not recorded in this time", view.timeline.title),
     };
     let near = view.marks.iter().rev().find(|mark| place(mark.time_ns) == place(view.cursor_ns));
@@ -248,7 +249,7 @@ fn time_line(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardView, 
     }
     pen.text((place(view.cursor_ns), layout.line + 2), 1, "^", Tone::Strong);
     for mark in pen.style.zone.marks(view.span.0, view.span.1, usize::from(columns / 12)) {
-        // half a time would be another
+        // a label that is cut off would read as another time
         let column = place(mark.time_ns);
         if usize::from(column) + diskwright_report::text::width(&mark.label) <= usize::from(pen.area.width) {
             pen.text((column, layout.line + 3), 12, &mark.label, Tone::Dim);
@@ -256,7 +257,7 @@ fn time_line(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardView, 
     }
 }
 
-/// Keys, or what is being typed, or a word on what was done; and what all this costs.
+/// Draws the keys, the typed line or a message, and the program's own cost.
 fn bottom(pen: &mut Pen<'_>, screen: &WatchScreen, cost: OwnCost) {
     let row = pen.area.height.saturating_sub(1);
     let message = screen.message.as_ref().or(screen.missing.as_ref());
@@ -282,10 +283,10 @@ fn bottom(pen: &mut Pen<'_>, screen: &WatchScreen, cost: OwnCost) {
     }
 }
 
-/// A text over all, from a line of it; nobody scrolls beyond its end.
+/// Draws a page of text from a line on; scrolling is limited to its end.
 fn page(pen: &mut Pen<'_>, text: &str, from: &mut usize) {
     let (width, rows) = (pen.area.width, pen.area.height.saturating_sub(1));
-    // sentences are folded; tables that fit stay as they are
+    // long lines are wrapped; tables that fit stay unchanged
     let fold = |line: String| match diskwright_report::text::width(&line) > usize::from(width) {
         true => wrap(&line, usize::from(width), 2),
         false => vec![line],
@@ -302,7 +303,7 @@ fn page(pen: &mut Pen<'_>, text: &str, from: &mut usize) {
     pen.text((0, rows), width, &format!("{keys}{place}"), Tone::Dim);
 }
 
-/// Keys, and what the selected column of the devices means.
+/// Draws the list of keys and the explanation of the selected column.
 fn help(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
     let width = pen.area.width;
     let mut row = 0;

@@ -1,13 +1,13 @@
-//! Numbers of a table: three figures and a letter, so that they neither jump about nor need room.
+//! Numbers in tables: three digits and a letter, so that they have a fixed small width.
 
 /// The widest that [`figure`] gives.
 pub(super) const WIDTH: usize = 6;
 
-/// Steps of a thousand above one.
+/// Letters of the powers of a thousand.
 const LARGE: [&str; 6] = ["", "k", "M", "G", "T", "P"];
 
-/// A value in at most six columns. The column's title says its unit: seconds are told as `us`, `ms` and `s`, fractions
-/// as percent, all else by the letters of a thousand. What was not measured is a dash, never a nothing.
+/// Formats a value in at most six columns. The column's title has its unit: seconds are shown as `us`, `ms` and `s`,
+/// fractions as percent, everything else with a letter for thousands. A missing value is a dash, never 0.
 pub(super) fn figure(value: Option<f64>, unit: &str) -> String {
     let Some(value) = value.filter(|value| value.is_finite()) else { return "-".into() };
     match unit {
@@ -44,7 +44,7 @@ fn thousands(value: f64) -> String {
     let mut scaled = value;
     for letter in LARGE {
         if scaled.abs() < 999.5 {
-            // a few requests a second are counted to the tenth
+            // small counts have one decimal place
             let small = letter.is_empty() && scaled.abs() < 99.95;
             return if small { format!("{scaled:.1}") } else { format!("{}{letter}", three(scaled)) };
         }
@@ -53,7 +53,7 @@ fn thousands(value: f64) -> String {
     "much".into()
 }
 
-/// Three figures.
+/// Formats a value with three digits.
 fn three(value: f64) -> String {
     match value.abs() {
         small if small < 9.995 => format!("{value:.2}"),

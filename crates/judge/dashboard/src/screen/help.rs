@@ -1,10 +1,10 @@
-//! What keys do, and what fields mean.
+//! Help: keys, and the meaning of columns.
 
 use diskwright_base::Catalogue;
 
 use crate::view::DashboardView;
 
-/// Keys and what they do.
+/// Keys and their actions.
 pub(super) const KEYS: [(&str, &str); 21] = [
     ("space", "pause; again: follow the end"),
     ("left, right", "one tick back, forward"),
@@ -29,7 +29,7 @@ pub(super) const KEYS: [(&str, &str); 21] = [
     ("?, h, q", "these keys; quit. ctrl-z suspends, ctrl-l redraws"),
 ];
 
-/// What a column of the devices means: title, counter, text, trap.
+/// Explanation of a column of the devices: title, counter, and text with its pitfalls.
 pub(super) fn explained(view: &DashboardView, column: usize) -> (String, String, String) {
     let Some(shown) = view.columns.get(column) else {
         let text = "Load as a share of the device's measured maximum, by requests or by bytes, whichever is larger. \

@@ -1,15 +1,15 @@
-//! Which rows of the screen belong to what. Everything has a least size; what is over goes
-//! to the devices first, then to the processes.
+//! Layout of the screen in rows. Every part has a minimum size; further rows go to the devices first, then to the
+//! processes.
 
 /// Columns of a device's history.
 pub(super) const HISTORY: usize = 16;
-/// Rows of the time line: what it shows, values, marks, times.
+/// Rows of the timeline: title, values, marks, times.
 pub(super) const LINE_ROWS: u16 = 4;
 
-/// Rows, from the top.
+/// Layout, in rows from the top.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ScreenLayout {
-    /// First row of the table of devices, its heading.
+    /// Heading row of the table of devices.
     pub devices: u16,
     /// Rows of devices without the heading.
     pub device_rows: u16,
@@ -17,32 +17,32 @@ pub(super) struct ScreenLayout {
     pub strips: u16,
     /// Rows of strips that are shown.
     pub strip_rows: u16,
-    /// First row of the table of processes, its heading.
+    /// Heading row of the table of processes.
     pub processes: u16,
-    /// Rows of processes without the heading; 0 leaves the heading out too.
+    /// Rows of processes without the heading; 0 omits the heading too.
     pub process_rows: u16,
-    /// First row of the time line.
+    /// First row of the timeline.
     pub line: u16,
 }
 
-/// Rows above the devices: title, verdict, evidence, what to do.
+/// Rows above the devices: title, verdict, evidence, advice.
 pub(super) const TOP: u16 = 4;
 
-/// Shares a screen of so many rows, of which the uppermost are taken, among so many devices, strips and processes.
+/// Divides a screen of `rows` rows, of which the first `top` are taken, among devices, strips and processes.
 pub(super) fn share(rows: u16, top: u16, devices: usize, strips: usize, processes: usize) -> ScreenLayout {
-    let most = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
-    // title, verdict, evidence, heading, one device, time line, keys
+    let to_rows = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+    // rows left after the top, the heading and one row of devices, the timeline, and the line of keys
     let mut free = rows.saturating_sub(top + 2 + LINE_ROWS + 1);
     let mut take = |wanted: u16| {
         let taken = wanted.min(free);
         free -= taken;
         taken
     };
-    let strip_rows = take(most(strips));
+    let strip_rows = take(to_rows(strips));
     let heading = take(1);
-    let mut process_rows = if heading > 0 { take(most(processes).min(5)) } else { 0 };
-    let device_rows = 1 + take(most(devices).saturating_sub(1));
-    process_rows += take(most(processes).saturating_sub(process_rows));
+    let mut process_rows = if heading > 0 { take(to_rows(processes).min(5)) } else { 0 };
+    let device_rows = 1 + take(to_rows(devices).saturating_sub(1));
+    process_rows += take(to_rows(processes).saturating_sub(process_rows));
     let strips = top + 1 + device_rows;
     let processes = strips + strip_rows;
     ScreenLayout {

@@ -1,5 +1,5 @@
-//! The terminal's side: what keys and the mouse change, and the view in cells. No terminal is
-//! touched here: the command that shows it hands keys in and cells out.
+//! The terminal screen: handles keys and the mouse, and draws the view into cells. It does not access a terminal: the
+//! command that shows it passes keys in and cells out.
 
 mod draw;
 mod figures;
@@ -16,21 +16,22 @@ use crate::processes::ProcessOrder;
 use crate::view::{DashboardView, ViewWindow};
 
 const SECOND: i64 = 1_000_000_000;
-/// How long the time line may be, shortest first.
+/// Lengths of the timeline, seconds, shortest first.
 const SPANS: [i64; 12] = [60, 120, 300, 600, 1800, 3600, 10_800, 21_600, 43_200, 86_400, 604_800, 2_419_200];
-/// How long the judged stretch may be.
+/// Lengths of the judged stretch, seconds.
 const JUDGED: [i64; 6] = [10, 60, 300, 900, 3600, 14_400];
 
-/// A stretch is judged anew when such a part of it has passed, or so long.
+/// A stretch is judged again after this fraction of its length.
 const JUDGED_STEPS: i64 = 12;
+/// Longest time after which a stretch is judged again.
 const MOST_STEP_NS: i64 = 60 * SECOND;
 
-/// A key or a deed of the mouse.
+/// A key or a mouse action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScreenKey {
     /// A letter, sign or space.
     Char(char),
-    /// Arrow keys and their like.
+    /// One tick back.
     Left,
     /// One tick forward.
     Right,
@@ -38,38 +39,38 @@ pub enum ScreenKey {
     Up,
     /// Selects the device below.
     Down,
-    /// A tenth of the time line back.
+    /// A tenth of the timeline back.
     PageUp,
-    /// A tenth of the time line forward.
+    /// A tenth of the timeline forward.
     PageDown,
-    /// The beginning.
+    /// The start.
     Home,
-    /// The end: of a live machine, now.
+    /// The end; for a live machine, now.
     End,
-    /// Ends an input.
+    /// Completes an input.
     Enter,
     /// Leaves an input or a help page.
     Escape,
-    /// Takes the last character back.
+    /// Deletes the last character.
     Backspace,
-    /// The next column, or with shift the one before.
+    /// The next column, or with shift (true) the previous one.
     Tab(bool),
     /// A click at a column and row.
     Click(u16, u16),
-    /// The wheel, up or down.
+    /// The wheel, up (true) or down.
     Wheel(bool),
 }
 
-/// What a key asks the command to do.
+/// Action that a key requests from the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScreenAction {
-    /// Draw anew.
+    /// Draw again.
     Redraw,
     /// End.
     Quit,
     /// Set a bookmark with this text at a moment, nanoseconds since 1970 UTC.
     Mark(i64, String),
-    /// Go to the moment that this text means.
+    /// Go to the time that this text describes.
     Goto(String),
     /// Show the verdict in full.
     Verdict,
@@ -80,15 +81,15 @@ pub enum ScreenAction {
 /// A line that is being typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScreenInput {
-    /// Text of a bookmark at the moment at which the key was pressed, however long the typing takes.
+    /// Text of a bookmark at the time at which the key was pressed, however long typing takes.
     Mark(i64),
     /// Part of a name: devices and processes with it are shown.
     Filter,
-    /// A moment.
+    /// A time.
     Time,
 }
 
-/// Where the table of devices was drawn.
+/// Position of the table of devices in the last drawing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeviceArea {
     /// Row of the heading.
@@ -101,26 +102,27 @@ pub(crate) struct DeviceArea {
     pub columns: Vec<usize>,
 }
 
-/// What is looked at, and how.
+/// State of the screen: the cursor and the display options.
 #[derive(Clone, Debug)]
 pub struct WatchScreen {
-    /// The moment; `None` follows the end.
+    /// Time of the cursor; `None` follows the end.
     cursor: Option<i64>,
-    /// Index among the lengths of the time line and of the judged stretch.
+    /// Index in the lengths of the timeline.
     span: usize,
+    /// Index in the lengths of the judged stretch.
     judged: usize,
     shown_ns: i64,
     interval_ns: i64,
-    /// The time line's start stays while the cursor moves inside of it.
+    /// Start of the timeline; it stays while the cursor moves inside it.
     start: Option<i64>,
     quantity: usize,
     pub(crate) order: ProcessOrder,
-    /// Devices that stand on others have rows, too.
+    /// Stacked devices have rows too.
     all_devices: bool,
-    /// The column that devices are ordered by; none is the machine's order.
+    /// The column that devices are sorted by; `None` for the machine's order.
     pub(crate) sorted: Option<usize>,
     pub(crate) selected: usize,
-    /// The selected device's name: it stays selected wherever it stands.
+    /// The selected device's name: it stays selected when it moves to another row.
     selected_name: Option<String>,
     /// The selected column of the devices.
     pub(crate) column: usize,
@@ -128,21 +130,22 @@ pub struct WatchScreen {
     pub(crate) filter: String,
     pub(crate) input: Option<(ScreenInput, String)>,
     pub(crate) help: bool,
-    /// An answer that covers the screen until a key comes.
+    /// A page of text that covers the screen until a key is pressed, and its first visible line.
     pub(crate) page: Option<(String, usize)>,
     /// The first of two stretches that are compared.
     anchor: Option<(i64, i64)>,
-    /// A word on what was done.
+    /// Message at the bottom of the screen.
     pub(crate) message: Option<String>,
-    /// Where the selected device has gone, as long as it is not among those that are shown.
+    /// Message on a selected device that is not shown at present.
     pub(crate) missing: Option<String>,
-    /// Where the time line was drawn: its row, first column and columns.
+    /// Position of the timeline in the last drawing: row, first column, number of columns.
     pub(crate) line: (u16, u16, u16),
     is_live: bool,
 }
 
 impl WatchScreen {
-    /// A screen that follows the end; `interval_ns` is the usual time between ticks.
+    /// Creates a screen that follows the end; `interval_ns` is the usual time between ticks, `length_ns` the length of
+    /// a log.
     pub fn new(is_live: bool, interval_ns: i64, length_ns: i64) -> WatchScreen {
         let fits = |length: &i64| *length * SECOND >= length_ns;
         let span = if is_live { 3 } else { SPANS.iter().position(fits).unwrap_or(SPANS.len() - 1) };
@@ -175,37 +178,37 @@ impl WatchScreen {
         }
     }
 
-    /// True while the end of a live machine is shown.
+    /// True while the cursor follows the end.
     pub fn follows(&self) -> bool {
         self.cursor.is_none()
     }
 
-    /// True where the end moves.
+    /// True where the recording continues.
     pub fn is_live(&self) -> bool {
         self.is_live
     }
 
-    /// Says whether the end moves, as that of a log does whose recorder begins again.
+    /// Sets whether the recording continues, as that of a log does when its recorder starts again.
     pub fn set_live(&mut self, is_live: bool) {
         self.is_live = is_live;
     }
 
-    /// Shows a text over all until a key comes.
+    /// Shows a page of text over the screen until a key is pressed.
     pub fn show(&mut self, text: String) {
         self.page = Some((text, 0));
     }
 
-    /// Says a word at the bottom until the next key.
+    /// Shows a message at the bottom until the next key.
     pub fn say(&mut self, text: impl Into<String>) {
         self.message = Some(text.into());
     }
 
-    /// Goes to a moment.
+    /// Moves the cursor to a time within the range.
     pub fn go_to(&mut self, time_ns: i64, range: (i64, i64)) {
         self.go(time_ns, range);
     }
 
-    /// Finds the selected device among those that are shown, and says where it has gone.
+    /// Finds the selected device among the shown ones; sets a message where it is missing.
     pub(crate) fn find_selected(&mut self, devices: &[&DeviceRow]) {
         let last = devices.len().saturating_sub(1);
         self.missing = None;
@@ -223,7 +226,7 @@ impl WatchScreen {
         }
     }
 
-    /// Selects the device at a position; the next frame finds it by its name.
+    /// Selects the device at a position; the next drawing finds it by its name.
     fn select(&mut self, index: usize, view: &DashboardView) {
         let rows = tables::devices(self, view, self.table.rows);
         let index = index.min(rows.len().saturating_sub(1));
@@ -231,7 +234,7 @@ impl WatchScreen {
         self.selected = index;
     }
 
-    /// Selects a column and says what it means.
+    /// Selects a column and shows its explanation.
     fn select_column(&mut self, column: usize, view: &DashboardView) {
         self.column = column.min(view.columns.len());
         let (title, _, text) = help::explained(view, self.column);
@@ -239,11 +242,11 @@ impl WatchScreen {
         self.say(format!("{title}: {}", first.trim()));
     }
 
-    /// What is to be looked at of a history of this range on a screen of these columns.
+    /// The view window for a history of this range on a screen of this width.
     pub fn window(&mut self, (first, last): (i64, i64), columns: u16) -> ViewWindow {
         let cursor_ns = self.cursor.unwrap_or(last).clamp(first, last);
         let length = SPANS[self.span] * SECOND;
-        // the time line stands still while the cursor moves inside of it
+        // the timeline stays while the cursor moves inside it
         let start = match (self.cursor, self.start) {
             (Some(cursor), Some(start)) if (start..=start + length).contains(&cursor) => start,
             (Some(cursor), _) => cursor - length / 2,
@@ -263,7 +266,7 @@ impl WatchScreen {
         }
     }
 
-    /// Takes a key.
+    /// Handles a key.
     pub fn key(&mut self, key: ScreenKey, view: &DashboardView, (first, last): (i64, i64)) -> ScreenAction {
         self.message = None;
         if let Some((input, text)) = self.input.take() {
@@ -272,7 +275,7 @@ impl WatchScreen {
         if self.help || self.page.is_some() {
             return self.paged(key);
         }
-        // several keys may come before the next frame
+        // several keys may be pressed before the next drawing
         let here = self.cursor.unwrap_or(view.cursor_ns).clamp(first, last);
         let page = SPANS[self.span] * SECOND / 10;
         match key {
@@ -333,7 +336,7 @@ impl WatchScreen {
         ScreenAction::Redraw
     }
 
-    /// The judged stretch at a moment: the view's, unless keys have left its moment or length since.
+    /// The judged stretch at a time: that of the view, unless keys have changed the time or the length since.
     fn stretch(&self, view: &DashboardView, here: i64) -> (i64, i64) {
         let length = JUDGED[self.judged] * SECOND;
         if here == view.cursor_ns && view.judged.1 - view.judged.0 == length {
@@ -343,7 +346,7 @@ impl WatchScreen {
         (end - length, end)
     }
 
-    /// A line that is typed.
+    /// Handles a key while a line is typed.
     fn typed(&mut self, key: ScreenKey, input: ScreenInput, mut text: String) -> ScreenAction {
         match key {
             ScreenKey::Escape => return ScreenAction::Redraw,
@@ -368,7 +371,7 @@ impl WatchScreen {
         ScreenAction::Redraw
     }
 
-    /// Keys while a page covers the screen.
+    /// Handles a key while a page covers the screen.
     fn paged(&mut self, key: ScreenKey) -> ScreenAction {
         let Some((_, line)) = &mut self.page else {
             self.help = false;
@@ -384,12 +387,12 @@ impl WatchScreen {
         ScreenAction::Redraw
     }
 
-    /// Moves the cursor; at the end of a live machine it follows again.
+    /// Moves the cursor; at the end it follows again.
     fn go(&mut self, to: i64, (first, last): (i64, i64)) {
         self.cursor = if to >= last { None } else { Some(to.max(first)) };
     }
 
-    /// To the next mark or the one before.
+    /// Moves the cursor to the next or previous mark.
     fn jump(&mut self, forward: bool, view: &DashboardView, here: i64, range: (i64, i64)) {
         let times = || view.marks.iter().map(|mark| mark.time_ns);
         let found = match forward {
@@ -402,7 +405,7 @@ impl WatchScreen {
         }
     }
 
-    /// What the selected column means, in full.
+    /// Shows the full explanation of the selected column.
     fn explain(&mut self, view: &DashboardView) {
         let (title, counter, text) = help::explained(view, self.column);
         self.show(format!("{title}  ({counter})\n\n{text}\n"));
@@ -429,7 +432,7 @@ impl WatchScreen {
     }
 }
 
-/// All alerts of the time line as a page.
+/// Page with all alerts of the timeline.
 fn alert_list(view: &DashboardView) -> String {
     if view.alerts.is_empty() {
         return "no alert in this timeline; press - for a longer one\n".into();
@@ -437,8 +440,11 @@ fn alert_list(view: &DashboardView) -> String {
     view.alerts.iter().rev().fold(String::new(), |text, alert| {
         let end = alert.end.as_ref().map_or_else(|| "now".to_owned(), Clone::clone);
         let instance = if alert.instance.is_empty() { String::new() } else { format!(" {}", alert.instance) };
-        let who: Vec<&str> = alert.culprits.iter().map(|culprit| culprit.name.as_str()).collect();
-        let who = if who.is_empty() { String::new() } else { format!("  culprits: {}\n", who.join(", ")) };
+        let culprits: Vec<&str> = alert.culprits.iter().map(|culprit| culprit.name.as_str()).collect();
+        let culprits = match culprits.is_empty() {
+            true => String::new(),
+            false => format!("  culprits: {}\n", culprits.join(", ")),
+        };
         let next = if alert.next.is_empty() { String::new() } else { format!("  next: {}\n", alert.next) };
         let severity = alert.severity.name();
         let also = if alert.also.is_empty() { String::new() } else { format!("  also: {}\n", alert.also.join(", ")) };
@@ -446,7 +452,7 @@ fn alert_list(view: &DashboardView) -> String {
             format!("  worst: {} {} at {}\n", alert.peak.quantity, display(value, &alert.peak.unit), alert.peak.time)
         });
         text + &format!(
-            "{}{instance} ({severity}), {} to {end}\n  {}\n{worst}{also}{who}{next}\n",
+            "{}{instance} ({severity}), {} to {end}\n  {}\n{worst}{also}{culprits}{next}\n",
             alert.id, alert.begin, alert.sentence
         )
     })

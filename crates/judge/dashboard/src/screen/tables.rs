@@ -1,4 +1,4 @@
-//! The tables of devices and of processes: which rows, in which order, and their cells.
+//! The tables of devices and processes: selection and order of their rows, and their cells.
 
 use diskwright_report::spark::sparkline;
 use diskwright_report::text::{cut, left, right};
@@ -11,28 +11,28 @@ use crate::devices::DeviceRow;
 use crate::processes::ProcessSummary;
 use crate::view::DashboardView;
 
-/// Columns of a value: one more than its figures, so that neighbours stay apart.
+/// Columns of a value: one more than its widest figure, as a separator.
 pub(super) const VALUE: usize = figures::WIDTH + 1;
 /// Columns of a device's name, with the sign before it.
 pub(super) const NAME: usize = 10;
-/// Columns of a process' value.
+/// Columns of a process's value.
 const PROCESS_VALUE: usize = 8;
 
-/// How many the filter leaves.
+/// Number of devices that match the filter.
 pub(super) fn count(screen: &WatchScreen, view: &DashboardView) -> usize {
     view.devices.iter().filter(|row| row.name.contains(&screen.filter)).count()
 }
 
-/// Those that the filter leaves, in the order that was chosen. Where none was, and there is room for fewer, the one
-/// that the verdict blames comes first, and those that had most to do in the time line come before idle ones.
+/// Devices that match the filter, in the chosen order. Without one, and where not all fit, the blamed device comes
+/// first and busy devices come before idle ones.
 pub(super) fn devices<'v>(screen: &WatchScreen, view: &'v DashboardView, room: u16) -> Vec<&'v DeviceRow> {
     let mut rows: Vec<&DeviceRow> = view.devices.iter().filter(|row| row.name.contains(&screen.filter)).collect();
-    // rows of nearly the same value keep the machine's order, so that they do not change places all the time
+    // values are compared coarsely, so that rows of similar values do not keep changing places
     if let Some(column) = screen.sorted {
         rows.sort_by_key(|row| std::cmp::Reverse(calm(cell(row, column).unwrap_or(0.0))));
     } else if rows.len() > usize::from(room) {
-        let most = |row: &DeviceRow| row.history.iter().flatten().copied().fold(0.0, f64::max);
-        rows.sort_by_key(|row| std::cmp::Reverse((is_blamed(row, view), calm(most(row)))));
+        let busiest = |row: &DeviceRow| row.history.iter().flatten().copied().fold(0.0, f64::max);
+        rows.sort_by_key(|row| std::cmp::Reverse((is_blamed(row, view), calm(busiest(row)))));
     }
     rows
 }
@@ -43,17 +43,17 @@ fn is_blamed(row: &DeviceRow, view: &DashboardView) -> bool {
     !blamed.is_empty() && row.name == blamed
 }
 
-/// A value of a device; the column behind the panel's is the share of the ceiling.
+/// Value of a device in a column; the column after the panel's is the share of the ceiling.
 pub(super) fn cell(row: &DeviceRow, column: usize) -> Option<f64> {
     row.values.get(column).copied().unwrap_or(row.ceiling_used)
 }
 
-/// A value's place among others, where a quarter more or less is the same.
+/// Coarse logarithmic level of a value: values that differ by less than a quarter usually share one.
 fn calm(value: f64) -> i32 {
     if value > 0.0 { (value.log2() * 3.0).floor() as i32 } else { i32::MIN }
 }
 
-/// The same for processes, the most first.
+/// Processes that match the filter by name or cgroup, in the chosen order.
 pub(super) fn processes<'v>(screen: &WatchScreen, view: &'v DashboardView) -> Vec<&'v ProcessSummary> {
     let shown = |row: &&ProcessSummary| row.name.contains(&screen.filter) || row.cgroup.contains(&screen.filter);
     let mut rows: Vec<&ProcessSummary> = view.processes.iter().filter(shown).collect();
@@ -61,8 +61,8 @@ pub(super) fn processes<'v>(screen: &WatchScreen, view: &'v DashboardView) -> Ve
     rows
 }
 
-/// The columns that are shown: those from the first that lets the selected one be seen. The share of the ceiling is
-/// always the last; where no ceiling is known, it is shown only if there is room for it.
+/// Columns that fit, scrolled so that the selected one is visible. The share of the ceiling is always last; where no
+/// ceiling is known, it is shown only if there is room.
 fn shown_columns(screen: &WatchScreen, view: &DashboardView, width: u16) -> Vec<usize> {
     let count = view.columns.len();
     let room = usize::from(width).saturating_sub(NAME) / VALUE;
@@ -84,7 +84,7 @@ fn unit(view: &DashboardView, column: usize) -> &str {
     view.columns.get(column).map_or("fraction", |column| &column.unit)
 }
 
-/// Heading and rows of devices, those around the selected one.
+/// Draws the heading and the rows of devices around the selected one.
 pub(super) fn draw_devices(
     pen: &mut Pen<'_>,
     screen: &mut WatchScreen,
@@ -96,7 +96,7 @@ pub(super) fn draw_devices(
     let columns = shown_columns(screen, view, width);
     let shown = usize::from(layout.device_rows);
     let first = (screen.selected + 1).saturating_sub(shown).min(rows.len().saturating_sub(shown));
-    // the number of those below stands where it hides no column's title
+    // the number of further devices replaces the title of the name column
     let below = rows.len().saturating_sub(first + shown);
     let name = if below > 0 { format!("dev +{below}") } else { "device".to_owned() };
     let is_moved = columns.first().is_some_and(|first| *first > 0 && *first < view.columns.len());
@@ -133,7 +133,7 @@ fn draw_device(
     (line, columns, count): (u16, &[usize], usize),
 ) {
     let is_blamed = is_blamed(row, view);
-    // state is a sign first, and a colour where there are any
+    // state is shown by a sign first, and by a colour where there are colours
     let name = format!("{}{}", if is_blamed { "!" } else { " " }, pen.clean(&row.name));
     let cells: String = columns
         .iter()
@@ -148,7 +148,7 @@ fn draw_device(
     history(pen, row, (used + 1, line));
 }
 
-/// The device's quantity over the time line, where there is room.
+/// Draws the device's quantity over the timeline, where there is room.
 fn history(pen: &mut Pen<'_>, row: &DeviceRow, (column, line): (u16, u16)) {
     if usize::from(pen.area.width.saturating_sub(column)) < HISTORY {
         return;
@@ -158,7 +158,7 @@ fn history(pen: &mut Pen<'_>, row: &DeviceRow, (column, line): (u16, u16)) {
     pen.text((column, line), HISTORY as u16, &drawn, Tone::Dim);
 }
 
-/// Heading and rows of processes.
+/// Draws the heading and rows of processes.
 pub(super) fn draw_processes(pen: &mut Pen<'_>, screen: &WatchScreen, rows: &[&ProcessSummary], layout: &ScreenLayout) {
     if layout.process_rows == 0 {
         return;

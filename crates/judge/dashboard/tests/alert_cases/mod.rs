@@ -16,7 +16,7 @@ pub struct Case {
 pub const PRESSURE: &[(&str, &str)] = &[("pressure.io_full_s", ""), ("pressure.memory_full_s", "")];
 pub const READS: &[(&str, &str)] = &[("physical_disk.reads", "sda"), ("physical_disk.read_time_s", "sda")];
 
-/// What a filesystem has free, and has in all.
+/// Free and total space and inodes of a filesystem.
 pub const SPACE: &[(&str, &str)] = &[
     ("logical_disk.free_bytes", "/srv"),
     ("logical_disk.total_bytes", "/srv"),
@@ -247,7 +247,7 @@ pub const CASES: &[Case] = &[
     },
 ];
 
-/// What a case's machine does while it is warmed up: as usual, and quick.
+/// Cells of a case's machine during the warm-up: its usual state.
 pub fn usual(case: &Case) -> Vec<f64> {
     match case.id {
         "disk.tail" => vec![0.002, 100.0],

@@ -1,5 +1,5 @@
-//! How long a request takes at the same load: requests a second, their sizes and
-//! the share of reads are taken out, where both windows have some in common.
+//! Response time at equal load: the effects of the request rate, the request size and the share of reads are removed,
+//! over the range that both windows have in common.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,12 @@ use serde::Serialize;
 use super::load::{self, ChangeDirection, LEAST_CHANGE, READ_SHARE, REQUESTS, RESPONSE, SIZE};
 use super::{ComparisonRow, CounterWindow, Question};
 
-/// How long a request takes at the same load.
+/// Response time of a request at equal load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EqualLoad {
-    /// What is compared: how long a request takes.
+    /// Compared counter: the response time.
     pub counter: String,
-    /// The second window's over the first's, at the same load.
+    /// The second window's response time over the first's, at equal load.
     pub ratio: f64,
     /// Lower end of its interval at `level`.
     pub ratio_low: f64,
@@ -24,23 +24,24 @@ pub struct EqualLoad {
     pub ratio_high: Option<f64>,
     /// The level at which it was tested.
     pub level: f64,
-    /// Chance that noise alone gives as much anywhere in the comparison.
+    /// Probability that noise alone gives such a difference anywhere in the comparison.
     pub significance: f64,
-    /// How it moved.
+    /// Direction of the change.
     pub change: ChangeDirection,
-    /// Requests a second that both windows have.
+    /// Lowest request rate that both windows have, per second.
     pub load_low: f64,
-    /// Up to so many.
+    /// Highest request rate that both windows have, per second.
     pub load_high: f64,
     /// Share of the first window's requests that lie there and were compared.
     pub share_before: f64,
     /// The same of the second.
     pub share_after: f64,
-    /// What was held equal.
+    /// Counters that were held equal.
+    #[serde(rename = "held")]
     pub held: Vec<String>,
 }
 
-/// The comparison before it stands against the other questions.
+/// The comparison before it is tested among all differences.
 pub(super) struct EqualLoadResult {
     pub contrast: Contrast,
     range: (f64, f64),
@@ -48,7 +49,7 @@ pub(super) struct EqualLoadResult {
     held: Vec<&'static str>,
 }
 
-/// Compares the response at the same load. The error is why that cannot be done.
+/// Compares the response time at equal load. The error is the reason why that is impossible.
 pub(super) fn compare(
     first: &CounterWindow,
     second: &CounterWindow,
@@ -57,7 +58,7 @@ pub(super) fn compare(
     let drivers = [REQUESTS, SIZE, READ_SHARE];
     let width = width(first, response).max(width(second, response));
     let tables = [table(first, response, width), table(second, response, width)];
-    // what one of the windows lacks holds nothing equal
+    // a driver that one of the windows lacks cannot be held equal
     let has = |index: usize| tables.iter().all(|t| t.iter().any(|row| row.drivers[index].is_finite()));
     let held: Vec<usize> = (0..drivers.len()).filter(|&index| has(index)).collect();
     if !held.contains(&0) {
@@ -76,7 +77,7 @@ pub(super) fn compare(
     }
 }
 
-/// Which loads the two windows have, where they have none in common.
+/// Sentence part on the loads of two windows that have too little in common.
 fn apart(kept: &[Vec<SeriesPoint>; 2], index: usize, driver: &str) -> String {
     let (name, unit, of): (_, _, fn(f64) -> f64) = match driver {
         REQUESTS => ("numbers of requests", "per_s", f64::exp),
@@ -93,8 +94,8 @@ fn apart(kept: &[Vec<SeriesPoint>; 2], index: usize, driver: &str) -> String {
     format!("the windows have too few {name} in common ({} before, {} after)", ends(&kept[0]), ends(&kept[1]))
 }
 
-/// How long a bucket must be to hold a tick of a window. Both windows are cut
-/// alike: the logarithm of a mean over a longer time is another one.
+/// Bucket width that holds a usual tick of a window. Both windows use the same width, because the logarithm of a mean
+/// depends on the time it is over.
 fn width(watch: &CounterWindow, response: &ComparisonRow) -> i64 {
     let points = watch.of(RESPONSE, &response.instance).map(|s| s.points()).unwrap_or_default();
     let mut apart: Vec<i64> = points.windows(2).map(|w| w[1].0 - w[0].0).collect();
@@ -103,7 +104,7 @@ fn width(watch: &CounterWindow, response: &ComparisonRow) -> i64 {
     watch.width_at_least(usual / 10 * 9)
 }
 
-/// Means over `width` nanoseconds.
+/// Merges points into means over `width` nanoseconds.
 fn merged(points: Vec<(i64, BlockMean)>, width: i64) -> Vec<(i64, BlockMean)> {
     let mut list: Vec<(i64, BlockMean)> = Vec::new();
     for (time_ns, p) in points {
@@ -120,8 +121,7 @@ fn merged(points: Vec<(i64, BlockMean)>, width: i64) -> Vec<(i64, BlockMean)> {
     list
 }
 
-/// The response over each `width` nanoseconds, with what drives it; `NaN` where
-/// that is not known.
+/// Logarithms of the response time over each `width` nanoseconds, with its drivers; `NaN` where one is unknown.
 fn table(watch: &CounterWindow, response: &ComparisonRow, width: i64) -> Vec<SeriesPoint> {
     let instance = load::instance(watch);
     let points = |counter: &str, instance: &str| {
@@ -148,7 +148,7 @@ fn table(watch: &CounterWindow, response: &ComparisonRow, width: i64) -> Vec<Ser
     points(RESPONSE, &response.instance).into_iter().filter(|(_, p)| p.value > 0.0).map(moment).collect()
 }
 
-/// A moment with those drivers alone that are held; `None` where one is not known.
+/// A point with only the drivers that are held equal; `None` where one of them is unknown.
 fn cut(mut moment: SeriesPoint, held: &[usize]) -> Option<SeriesPoint> {
     moment.drivers = held.iter().map(|&index| moment.drivers[index]).collect();
     let known = moment.value.is_finite() && moment.drivers.iter().all(|d| d.is_finite());
@@ -156,6 +156,7 @@ fn cut(mut moment: SeriesPoint, held: &[usize]) -> Option<SeriesPoint> {
 }
 
 impl EqualLoadResult {
+    /// Completes the comparison with the result of its test.
     pub fn told(self, question: &Question) -> EqualLoad {
         let level = question.tested.level;
         let ratio = self.contrast.value().unwrap_or(1.0);

@@ -1,5 +1,5 @@
-//! What was asked of the machine in both windows, how long it took, and what the
-//! verdicts blame: the quantities that the answer stands on.
+//! The quantities that the answer depends on, in both windows: the load, the response time, and the counters that the
+//! verdicts blame.
 
 use std::collections::HashMap;
 
@@ -10,17 +10,17 @@ use super::{ComparisonRow, CounterWindow, Question, WHOLE};
 use crate::rule::Bottleneck;
 use crate::verdict::{Finding, Verdict};
 
-/// How a quantity moved between the windows.
+/// Direction in which a quantity changed between the windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeDirection {
-    /// It grew beyond noise, by a twentieth at least.
+    /// It grew beyond noise, by at least a twentieth.
     Up,
-    /// It fell beyond noise, by a twentieth at least.
+    /// It fell beyond noise, by at least a twentieth.
     Down,
     /// Neither.
     Same,
-    /// There are too few ticks to tell.
+    /// There are too few ticks.
     Unknown,
 }
 
@@ -35,18 +35,16 @@ pub struct QuantityChange {
     pub before: f64,
     /// Mean of the second.
     pub after: f64,
-    /// How it moved.
+    /// Direction of the change.
     pub change: ChangeDirection,
-    /// Ends of the second mean over the first, at the level of its test; `null`
-    /// where they cannot be told.
+    /// Lower end of the ratio of the second mean over the first, at the level of its test; `null` where it is unknown.
     pub ratio_low: Option<f64>,
     /// The upper end.
     pub ratio_high: Option<f64>,
 }
 
 impl QuantityChange {
-    /// It differs by more than noise, or by so much that noise must not be
-    /// trusted to be all of it.
+    /// True where it differs beyond noise, or by so much that it should not be attributed to noise alone.
     pub(super) fn may_differ(&self) -> bool {
         let far = self.before.max(self.after) > MAYBE * self.before.min(self.after);
         matches!(self.change, ChangeDirection::Up | ChangeDirection::Down)
@@ -54,36 +52,36 @@ impl QuantityChange {
     }
 }
 
-/// A change by less than this share is the same for people.
+/// Smallest relevant change, as a share.
 pub(super) const LEAST_CHANGE: f64 = 0.05;
-/// Loads that differ by this factor are not called the same, noise or not.
+/// Loads that differ by more than this factor are not called the same, even within noise.
 const MAYBE: f64 = 1.25;
-/// Requests a second below which disks are asked for nothing to speak of.
+/// Smallest request rate at which disks count as loaded.
 const LEAST_REQUESTS: f64 = 1.0;
-/// The same for links.
+/// Smallest byte rate at which links count as loaded.
 const LEAST_BYTES: f64 = 10_000.0;
 
 pub(super) const REQUESTS: &str = "physical_disk.transfers_per_s";
 pub(super) const RESPONSE: &str = "physical_disk.avg_s_per_transfer";
 pub(super) const SIZE: &str = "physical_disk.avg_bytes_per_transfer";
 pub(super) const READS: &str = "physical_disk.reads_per_s";
-/// The share of reads, as it is called in movements.
+/// Counter text of the share of reads in changes.
 pub(super) const READ_SHARE: &str = "physical_disk.reads_per_s/physical_disk.transfers_per_s";
-/// What a machine is asked for where it is not its disks, best first.
+/// Load counters where the disks are not loaded, best first.
 const TRAFFIC: [&str; 2] = ["network.bytes_per_s", "network.received_bytes_per_s"];
-/// Counters of the verdicts that are looked at, at most.
+/// Largest number of blamed counters that are compared.
 const GOALS: usize = 3;
 
-/// Rows that the answer stands on, by their number.
+/// Rows that the answer depends on, by their index.
 pub(super) struct AnswerRows {
     pub load: Option<usize>,
     pub size: Option<usize>,
     pub response: Option<usize>,
-    /// What the verdict blames, and whether more of it is worse.
+    /// Counters that the verdict blames; true where more is worse.
     pub goals: Vec<(usize, bool)>,
 }
 
-/// The row of a counter that stands for the machine.
+/// Index of the row of a counter that stands for the machine.
 fn whole(rows: &[ComparisonRow], counter: &str) -> Option<usize> {
     let of = |instance: &str| rows.iter().position(|r| r.counter == counter && r.instance == instance);
     let mut all = rows.iter().enumerate().filter(|(_, r)| r.counter == counter).map(|(index, _)| index);
@@ -92,7 +90,7 @@ fn whole(rows: &[ComparisonRow], counter: &str) -> Option<usize> {
 }
 
 impl AnswerRows {
-    /// Disk traffic that was paging is no demand: it goes away with what caused it.
+    /// Selects the rows. Disk traffic from paging is not a load: it goes away with its cause.
     pub fn of(rows: &[ComparisonRow], before: &Verdict, after: &Verdict) -> AnswerRows {
         let blamed = if before.bottleneck.blames() { before } else { after };
         let paging = [before, after].iter().any(|v| v.bottleneck == Bottleneck::Memory);
@@ -109,13 +107,14 @@ impl AnswerRows {
         AnswerRows { load: requests.or_else(traffic), size: disks(SIZE), response, goals }
     }
 
+    /// Indices of all selected rows.
     pub fn rows(&self) -> impl Iterator<Item = usize> {
         let goals = self.goals.iter().map(|(row, _)| *row);
         [self.load, self.size, self.response].into_iter().flatten().chain(goals)
     }
 }
 
-/// The counters by which a verdict blames what it blames.
+/// Rows of the counters of the findings that a verdict blames.
 fn goals(rows: &[ComparisonRow], verdict: &Verdict) -> Vec<(usize, bool)> {
     let row = |f: &Finding| {
         let index = rows.iter().position(|r| r.counter == f.counter && r.instance == f.instance);
@@ -133,25 +132,26 @@ fn goals(rows: &[ComparisonRow], verdict: &Verdict) -> Vec<(usize, bool)> {
     list
 }
 
-/// The paging or the waiting that a finding shows, of which more is always worse:
-/// for what no counter has, such as the share of paging in a disk's transfers.
+/// Row of a paging or pressure counter in the evidence of a finding, of which more is always worse. It stands in for a
+/// leading counter without a row, such as the share of paging in a disk's transfers.
 fn waits(rows: &[ComparisonRow], finding: &Finding) -> Option<(usize, bool)> {
-    let told = finding.evidence.iter().map(|e| e.counter.as_str());
-    let mut waits = told.filter(|c| c.starts_with("paging.") || c.starts_with("pressure."));
+    let counters = finding.evidence.iter().map(|e| e.counter.as_str());
+    let mut waits = counters.filter(|c| c.starts_with("paging.") || c.starts_with("pressure."));
     waits.find_map(|counter| whole(rows, counter)).map(|index| (index, true))
 }
 
-/// The quantities that the answer stands on, judged.
+/// The quantities that the answer depends on, with their changes.
 pub(super) struct AnswerQuantities {
     pub load: Option<QuantityChange>,
     pub mix: Vec<QuantityChange>,
     pub response: Option<QuantityChange>,
     pub goals: Vec<QuantityChange>,
-    /// What was blamed got better or worse.
+    /// `Up` where the blamed counters got worse, `Down` where they got better.
     pub goal: ChangeDirection,
 }
 
 impl AnswerQuantities {
+    /// Changes of the selected rows; `share` is the tested share of reads.
     pub fn of(rows: &[ComparisonRow], picked: &AnswerRows, share: &Question) -> AnswerQuantities {
         let of = |row: usize| movement(&rows[row]);
         let goals: Vec<QuantityChange> = picked.goals.iter().map(|(row, _)| of(*row)).collect();
@@ -199,7 +199,8 @@ pub(super) fn change(noise: Option<bool>, small: bool, up: bool) -> ChangeDirect
     }
 }
 
-/// A share moves by points of itself: 2 % of reads that become 1 % are no other mix.
+/// Change of the share of reads. It is judged by its absolute difference: 2 % of reads that become 1 % are no different
+/// mix.
 fn share_moved(contrast: &Contrast, question: &Question) -> QuantityChange {
     let (before, after) = contrast.means();
     let small = (after - before).abs() < LEAST_CHANGE;
@@ -215,7 +216,7 @@ fn share_moved(contrast: &Contrast, question: &Question) -> QuantityChange {
     }
 }
 
-/// The share of reads among the requests of all disks, in both windows.
+/// Compares the share of reads among the requests of all disks.
 pub(super) fn read_share(first: &CounterWindow, second: &CounterWindow, picked: &AnswerRows) -> Question {
     let none = Question::of(None);
     if picked.response.is_none() {
@@ -229,7 +230,7 @@ pub(super) fn read_share(first: &CounterWindow, second: &CounterWindow, picked: 
     Question::of(Some(Contrast::of(&a, &b, Bounds::SHARE)))
 }
 
-/// The share of reads bucket by bucket.
+/// The share of reads by bucket.
 pub(super) fn shares(watch: &CounterWindow) -> Vec<(i64, BlockMean)> {
     let instance = instance(watch);
     let points = |counter: &str| watch.of(counter, instance).map(|s| s.points()).unwrap_or_default();

@@ -1,12 +1,9 @@
-//! Two windows side by side: counter by counter with intervals that honour how
-//! samples depend on each other, the verdict on each window, and whether the
-//! change between them helped.
+//! Compares two windows: counter by counter, with intervals that take the autocorrelation of samples into account, the
+//! verdict on each window, and whether the change between them helped.
 //!
-//! One chance of 5 % to be wrong is spent on a comparison: half on the questions
-//! that its answer stands on (what was asked, how long it took, the same at equal
-//! load, what the verdicts blame), half on all other counters. Each interval is
-//! at the level at which its own difference was tested, so that it leaves 0 out
-//! exactly where the difference is told.
+//! A comparison has an error rate of 5 %: half of it for the tests that its answer depends on (the load, the response
+//! time, the response time at equal load, the blamed counters), half for all other counters. Each interval has the
+//! level at which its own difference was tested, so that it excludes 0 exactly where the difference is significant.
 
 mod equal;
 mod load;
@@ -27,35 +24,35 @@ pub use outcome::ChangeOutcome;
 use watch::WindowMean;
 pub use watch::{CounterWindow, WHOLE};
 
-/// Where a mean may be a tenth as well as ten times of another, nothing is known of it.
+/// A mean that may be from a tenth to ten times of another counts as unknown.
 const OPEN: f64 = 10.0;
 /// Name of the contract.
 pub const SCHEMA: &str = "diskwright.compare/1";
-/// The chance to be wrong that each half of the questions has.
+/// Error rate of each half of the tests.
 const HALF: f64 = ERROR / 2.0;
 
-/// The answer: the JSON contract `diskwright.compare/1`, field by field.
+/// The comparison: the JSON contract `diskwright.compare/1`, field by field.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WindowComparison {
     /// `diskwright.compare/1`.
     pub schema: &'static str,
-    /// Whether the change helped.
+    /// Effect of the change.
     pub outcome: ChangeOutcome,
     /// The answer in words.
     pub sentence: String,
-    /// What was asked of the machine: requests of all disks, or bytes of all links.
+    /// Load of the machine: requests of all disks, or bytes of all links.
     pub load: Option<QuantityChange>,
     /// Sizes of the disks' requests and the share of reads among them.
     pub mix: Vec<QuantityChange>,
-    /// How long a request of all disks took.
+    /// Response time of requests over all disks.
     pub response: Option<QuantityChange>,
-    /// How long a request takes at the same load; `null` where it cannot be told.
+    /// Response time at equal load; `null` where it cannot be compared.
     pub equal_load: Option<EqualLoad>,
-    /// Why it cannot be told; `null` where it can, or where disks are not what is judged.
+    /// Reason why it cannot be compared; `null` where it can, or where the answer does not depend on disks.
     pub equal_load_missing: Option<String>,
-    /// What the verdict blamed, where the disks' response is not what is judged.
+    /// Blamed counters, where the answer does not depend on the disks' response time.
     pub goals: Vec<QuantityChange>,
-    /// How many questions were asked; significance stands against that number.
+    /// Number of tests; significance is adjusted for that number.
     pub questions: usize,
     /// Counters of both windows.
     pub counters: Vec<ComparisonRow>,
@@ -63,7 +60,7 @@ pub struct WindowComparison {
     pub only_before: Vec<CounterInstance>,
     /// Those that only the second has.
     pub only_after: Vec<CounterInstance>,
-    /// Series beyond the most that are followed.
+    /// Number of series beyond the limit.
     pub left_out: usize,
     /// The verdict on the first window.
     pub before: Verdict,
@@ -95,23 +92,22 @@ pub struct ComparisonRow {
     pub after: MeanEstimate,
     /// The second mean less the first.
     pub difference: f64,
-    /// Lower end of its interval at `level`; `null` where it cannot be told.
+    /// Lower end of its interval at `level`; `null` where it is unknown.
     pub difference_low: Option<f64>,
     /// Upper end.
     pub difference_high: Option<f64>,
     /// The second mean over the first; `null` where that is 0.
     pub ratio: Option<f64>,
-    /// Lower end of its interval at `level`; `null` where it cannot be told.
+    /// Lower end of its interval at `level`; `null` where it is unknown.
     pub ratio_low: Option<f64>,
     /// Upper end.
     pub ratio_high: Option<f64>,
-    /// How often the intervals of difference and ratio would be wrong: the level
-    /// at which this difference was tested among all others.
+    /// Error rate of the intervals of difference and ratio: the level at which this difference was tested among all
+    /// others.
     pub level: Option<f64>,
-    /// Chance that noise alone makes any counter differ as much; `null` where
-    /// it cannot be told.
+    /// Probability that noise alone makes any counter differ as much; `null` where it is unknown.
     pub significance: Option<f64>,
-    /// The difference may be noise; `null` where it cannot be told.
+    /// True where the difference may be noise; `null` where that is unknown.
     pub noise: Option<bool>,
 }
 
@@ -120,7 +116,7 @@ pub struct ComparisonRow {
 pub struct MeanEstimate {
     /// Mean over the window, weighted as the counter's kind demands.
     pub mean: f64,
-    /// Lower end; `null` where there are too few ticks to tell.
+    /// Lower end; `null` where there are too few ticks.
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
@@ -129,19 +125,19 @@ pub struct MeanEstimate {
 impl MeanEstimate {
     fn of(value: f64, trust: Option<&MeanVariance>, bounds: Bounds) -> MeanEstimate {
         let (low, high) = trust.map_or((f64::NAN, f64::NAN), |mean| contrast::interval(mean, bounds, ERROR));
-        // an interval to nowhere says nothing
-        let told = low.is_finite() && high.is_finite() && high <= OPEN * value.abs().max(low.abs());
-        MeanEstimate { mean: value, low: told.then_some(low), high: told.then_some(high) }
+        // an interval that is open or extremely wide says nothing
+        let is_known = low.is_finite() && high.is_finite() && high <= OPEN * value.abs().max(low.abs());
+        MeanEstimate { mean: value, low: is_known.then_some(low), high: is_known.then_some(high) }
     }
 }
 
-/// A difference that is asked about.
+/// A difference that is tested.
 pub(crate) struct Question {
-    /// `None` where it cannot be told.
+    /// `None` where it is unknown.
     contrast: Option<Contrast>,
-    /// The answer stands on it.
+    /// The answer depends on it.
     leads: bool,
-    /// As it stands against all others.
+    /// Result of its test among all others.
     tested: TestResult,
 }
 
@@ -155,61 +151,61 @@ impl Question {
         self.contrast.as_ref().filter(|c| !c.is_same()).map_or(f64::NAN, Contrast::chance)
     }
 
-    /// Chance that noise alone gives as much anywhere in the comparison.
+    /// Probability that noise alone gives such a difference anywhere in the comparison.
     fn significance(&self) -> Option<f64> {
         let contrast = self.contrast.as_ref()?;
-        // two constants that are equal are no question
+        // two equal constants were not tested
         Some(if contrast.is_same() { 1.0 } else { (self.tested.adjusted * ERROR / HALF).min(1.0) })
     }
 
-    /// `None` also where it may be noise and may as well be many times: the windows swing too
-    /// much to tell "no difference" from a large one.
+    /// True where the difference may be noise. `None` also where it may be noise or very large: the windows vary too
+    /// much to tell these apart.
     fn is_noise(&self) -> Option<bool> {
         let noise = self.significance()? >= ERROR;
         (!noise || !self.is_open()).then_some(noise)
     }
 
-    /// The second mean may be both a small part and many times of the first.
+    /// True where the second mean may be a small part of the first as well as many times of it.
     fn is_open(&self) -> bool {
         let ratio = self.contrast.as_ref().and_then(|c| c.ratio(self.tested.level));
         ratio.is_some_and(|(low, high)| high > OPEN * OPEN * low)
     }
 }
 
-/// Holds the second window against the first.
+/// Compares the second window with the first.
 pub fn compare(first: &CounterWindow, second: &CounterWindow, before: Verdict, after: Verdict) -> WindowComparison {
     let (mut counters, mut questions) = rows(first, second);
     let picked = load::AnswerRows::of(&counters, &before, &after);
-    let mut asked: Vec<Question> = vec![load::read_share(first, second, &picked)];
+    let mut further: Vec<Question> = vec![load::read_share(first, second, &picked)];
     let equal = picked.response.map(|row| equal::compare(first, second, &counters[row]));
-    asked.push(Question::of(equal.as_ref().and_then(|e| Some(e.as_ref().ok()?.contrast))));
+    further.push(Question::of(equal.as_ref().and_then(|e| Some(e.as_ref().ok()?.contrast))));
     picked.rows().for_each(|row| questions[row].leads = true);
-    asked.iter_mut().for_each(|q| q.leads = true);
+    further.iter_mut().for_each(|q| q.leads = true);
     let rows = questions.len();
-    questions.append(&mut asked);
+    questions.append(&mut further);
     let count = judge(&mut questions);
     for (row, question) in counters.iter_mut().zip(&questions) {
         fill(row, question);
     }
     let (share, at_equal) = (&questions[rows], &questions[rows + 1]);
-    let told = load::AnswerQuantities::of(&counters, &picked, share);
+    let quantities = load::AnswerQuantities::of(&counters, &picked, share);
     let equal = equal.map(|e| e.map(|e| e.told(at_equal)));
     let (equal_load, equal_load_missing) = match equal {
         Some(Ok(equal)) => (Some(equal), None),
         Some(Err(why)) => (None, Some(why)),
         None => (None, None),
     };
-    let outcome = outcome::outcome(&told, equal_load.as_ref(), &before, &after);
+    let outcome = outcome::outcome(&quantities, equal_load.as_ref(), &before, &after);
     let mut comparison = WindowComparison {
         schema: SCHEMA,
         outcome,
         sentence: String::new(),
-        load: told.load,
-        mix: told.mix,
-        response: told.response,
+        load: quantities.load,
+        mix: quantities.mix,
+        response: quantities.response,
         equal_load,
         equal_load_missing,
-        goals: told.goals,
+        goals: quantities.goals,
         questions: count,
         counters,
         only_before: only(first, second),
@@ -222,8 +218,8 @@ pub fn compare(first: &CounterWindow, second: &CounterWindow, before: Verdict, a
     comparison
 }
 
-/// Tests all questions, those that lead apart from the others, and says how many
-/// there were. The same difference under two names is one question.
+/// Tests all differences, leading ones separately from the others, and returns the number of tests. The same difference
+/// under two names is tested once; two are the same where their p-values are bit-identical.
 fn judge(questions: &mut [Question]) -> usize {
     let key = |q: &Question| q.contrast.as_ref().map(|c| c.chance().to_bits());
     let same = |q: &Question| q.chance() > 0.0 && q.chance() < 1.0;
@@ -256,7 +252,7 @@ fn judge(questions: &mut [Question]) -> usize {
     count
 }
 
-/// Puts the judgement into a row.
+/// Fills a row with the result of its test.
 fn fill(row: &mut ComparisonRow, question: &Question) {
     let Some(contrast) = &question.contrast else { return };
     let (low, high) = contrast.difference(question.tested.level);
@@ -269,14 +265,14 @@ fn fill(row: &mut ComparisonRow, question: &Question) {
     if row.noise.is_none() {
         return;
     }
-    // so few independent values may leave an end open
+    // with few independent values an end may be infinite
     let closed = |v: f64| Some(v).filter(|v| v.is_finite());
     (row.difference_low, row.difference_high) = (closed(low), closed(high));
     let ratio = contrast.ratio(question.tested.level);
     (row.ratio_low, row.ratio_high) = (ratio.and_then(|r| closed(r.0)), ratio.and_then(|r| closed(r.1)));
 }
 
-/// The counters of both windows, and for each whether they differ.
+/// Rows of the counters that both windows have, each with its difference to be tested.
 fn rows(first: &CounterWindow, second: &CounterWindow) -> (Vec<ComparisonRow>, Vec<Question>) {
     let (mut rows, mut questions) = (Vec::new(), Vec::new());
     for one in first.seen() {
@@ -305,8 +301,8 @@ fn rows(first: &CounterWindow, second: &CounterWindow) -> (Vec<ComparisonRow>, V
     (rows, questions)
 }
 
-/// What a counter can be, by what it was: nothing that was never below 0 can be,
-/// and no share that was never above 1.
+/// Possible values of a counter, judged by its values: one that was never below 0 cannot be negative, and a fraction
+/// that was never above 1 cannot exceed 1.
 fn bounds(unit: &str, a: &WindowMean, b: &WindowMean) -> Bounds {
     let (low, high) = (a.ends.0.min(b.ends.0), a.ends.1.max(b.ends.1));
     match () {
@@ -316,7 +312,7 @@ fn bounds(unit: &str, a: &WindowMean, b: &WindowMean) -> Bounds {
     }
 }
 
-/// What one window has and the other lacks or never had a value of.
+/// Counters that one window has and the other lacks or never had a value of.
 fn only(of: &CounterWindow, without: &CounterWindow) -> Vec<CounterInstance> {
     let measured = |w: &CounterWindow| -> Vec<(String, String)> {
         let seen = w.seen().iter().filter(|s| s.measured().is_some());

@@ -1,6 +1,6 @@
-//! Whether a change helped: what was asked is held apart from how long it took,
-//! so that "faster, because nobody asked" is not taken for success. A verdict
-//! that is another one is no success by itself: what it judged must have moved.
+//! Judges whether a change helped. Load and response time are judged separately, so that "faster, because the load was
+//! lower" does not count as success. A different verdict alone is no success either: the blamed counters must have
+//! changed.
 
 use serde::Serialize;
 
@@ -8,24 +8,26 @@ use super::equal::EqualLoad;
 use super::load::{AnswerQuantities, ChangeDirection, QuantityChange};
 use crate::verdict::Verdict;
 
-/// Whether the change helped.
+/// Effect of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeOutcome {
-    /// The same is served faster at a load that can be compared, or what the
-    /// verdict blamed got better.
+    /// Requests are served faster at a comparable load, or the blamed counters got better.
     Helped,
-    /// The same for slower and worse.
+    /// Requests are served slower at a comparable load, or the blamed counters got worse.
     Worse,
-    /// Less was asked, which alone explains what became faster.
+    /// The load was lower, which alone explains an improvement.
+    #[serde(rename = "less_asked")]
     LessAsked,
-    /// More was asked, which alone explains what became slower.
+    /// The load was higher, which alone explains a deterioration.
+    #[serde(rename = "more_asked")]
     MoreAsked,
-    /// Requests of another kind were asked for, and service of them cannot be compared.
+    /// The requests were of another kind, so response times cannot be compared.
+    #[serde(rename = "other_load")]
     OtherLoad,
     /// No difference beyond noise.
     Unchanged,
-    /// It cannot be told.
+    /// The windows do not show it.
     Unclear,
 }
 
@@ -33,25 +35,25 @@ fn change(of: Option<&QuantityChange>) -> ChangeDirection {
     of.map_or(ChangeDirection::Unknown, |m| m.change)
 }
 
-/// Says whether the change helped.
+/// Judges whether the change helped.
 pub(super) fn outcome(
-    told: &AnswerQuantities,
+    quantities: &AnswerQuantities,
     equal: Option<&EqualLoad>,
     before: &Verdict,
     after: &Verdict,
 ) -> ChangeOutcome {
-    match told.response {
-        Some(_) if told.goals.is_empty() => by_service(told, equal),
-        _ => by_goal(told, before, after),
+    match quantities.response {
+        Some(_) if quantities.goals.is_empty() => by_service(quantities, equal),
+        _ => by_goal(quantities, before, after),
     }
 }
 
-/// By how long requests of the disks took.
-fn by_service(told: &AnswerQuantities, equal: Option<&EqualLoad>) -> ChangeOutcome {
-    let (load, response) = (change(told.load.as_ref()), change(told.response.as_ref()));
+/// Judges by the response time of the disks.
+fn by_service(quantities: &AnswerQuantities, equal: Option<&EqualLoad>) -> ChangeOutcome {
+    let (load, response) = (change(quantities.load.as_ref()), change(quantities.response.as_ref()));
     let differs = |m: &QuantityChange| matches!(m.change, ChangeDirection::Up | ChangeDirection::Down);
-    let other = told.mix.iter().any(differs);
-    // less is asked, and each request takes longer: the load explains the opposite
+    let other = quantities.mix.iter().any(differs);
+    // the load changed in the direction that would explain the opposite
     let against = match (load, response) {
         _ if other => None,
         (ChangeDirection::Up, ChangeDirection::Down) => Some(ChangeOutcome::Helped),
@@ -71,7 +73,8 @@ fn by_service(told: &AnswerQuantities, equal: Option<&EqualLoad>) -> ChangeOutco
         }
         _ => {}
     }
-    let maybe = told.load.iter().chain(&told.mix).any(|m| m.change == ChangeDirection::Same && m.may_differ());
+    let may_differ = |m: &QuantityChange| m.change == ChangeDirection::Same && m.may_differ();
+    let maybe = quantities.load.iter().chain(&quantities.mix).any(may_differ);
     match (load, response) {
         _ if against.is_some() => against.unwrap_or(ChangeOutcome::Unclear),
         (ChangeDirection::Unknown, _) => ChangeOutcome::Unclear,
@@ -86,13 +89,13 @@ fn by_service(told: &AnswerQuantities, equal: Option<&EqualLoad>) -> ChangeOutco
     }
 }
 
-/// By the counters for which the verdicts blame what they blame.
-fn by_goal(told: &AnswerQuantities, before: &Verdict, after: &Verdict) -> ChangeOutcome {
-    // where nothing says what was asked, the goal stands alone
-    let load = told.load.as_ref().map_or(ChangeDirection::Same, |m| m.change);
-    let maybe = told.load.as_ref().is_some_and(|m| m.change == ChangeDirection::Same && m.may_differ());
+/// Judges by the counters of the findings behind the verdicts.
+fn by_goal(quantities: &AnswerQuantities, before: &Verdict, after: &Verdict) -> ChangeOutcome {
+    // without a load counter, only the blamed counters are judged
+    let load = quantities.load.as_ref().map_or(ChangeDirection::Same, |m| m.change);
+    let maybe = quantities.load.as_ref().is_some_and(|m| m.change == ChangeDirection::Same && m.may_differ());
     let blamed = before.bottleneck.blames() || after.bottleneck.blames();
-    match (load, told.goal) {
+    match (load, quantities.goal) {
         (ChangeDirection::Unknown, _) => ChangeOutcome::Unclear,
         (ChangeDirection::Down, ChangeDirection::Down | ChangeDirection::Same) => ChangeOutcome::LessAsked,
         (ChangeDirection::Up, ChangeDirection::Up | ChangeDirection::Same) => ChangeOutcome::MoreAsked,
@@ -102,7 +105,7 @@ fn by_goal(told: &AnswerQuantities, before: &Verdict, after: &Verdict) -> Change
         (_, ChangeDirection::Down) => ChangeOutcome::Helped,
         (_, ChangeDirection::Up) => ChangeOutcome::Worse,
         (_, ChangeDirection::Same) => ChangeOutcome::Unchanged,
-        _ if !blamed && told.load.is_some() => ChangeOutcome::Unchanged,
+        _ if !blamed && quantities.load.is_some() => ChangeOutcome::Unchanged,
         _ => ChangeOutcome::Unclear,
     }
 }

@@ -1,5 +1,4 @@
-//! Collects every counter of a window, instance by instance and together, in
-//! few buckets of time.
+//! Collects every counter of a window, by instance and combined, in a few buckets of time.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -14,16 +13,16 @@ use crate::node::{CHUNK, Chunk, NodeColumn, NodeColumns, NodeId, ProgramNode};
 use crate::scene::SchemaIndex;
 use crate::trends::timeline::{BucketPoint, Buckets, ClockBucketTicks, Timeline};
 
-/// Buckets of a series at most: a few for each block that its uncertainty is found from.
+/// Largest number of buckets of a series: a few for each block that its uncertainty is computed from.
 const BUCKETS: i64 = 256;
-/// Series that are followed at most; each takes up to 4 KiB.
+/// Largest number of series; each takes up to 4 KiB.
 const SERIES: usize = 16_384;
-/// The instance that stands for all disks (each counted once), or all links.
+/// Name of the instance that stands for all disks (each counted once), or all links.
 pub const WHOLE: &str = "*";
-/// Objects whose instances are always told together too.
+/// Objects that always have a combined instance too.
 const TOGETHER: [&str; 2] = ["physical_disk", "network"];
 
-/// What one window did, counter by counter.
+/// Counters of one window.
 pub struct CounterWindow {
     topology: Option<Topology>,
     schema: Option<Arc<Schema>>,
@@ -34,7 +33,7 @@ pub struct CounterWindow {
     room: [Vec<f64>; 3],
     seen: Vec<WindowCounter>,
     seen_of: HashMap<(String, String), usize>,
-    /// Series beyond the most that are followed.
+    /// Number of series beyond the limit.
     pub left_out: usize,
     ticks: usize,
 }
@@ -60,16 +59,16 @@ struct BucketFeed {
 }
 
 enum FeedSource {
-    /// As it is.
+    /// The node's values.
     Node(NodeId),
-    /// An amount in the tick, told by the second.
+    /// An amount per tick, converted to a rate per second.
     Amount(NodeId),
-    /// A column that the catalogue does not know, and its scale.
+    /// A column of a counter that is not in the catalogue, and its scale.
     Column(usize, f64),
 }
 
 impl CounterWindow {
-    /// A watch that has seen nothing, for a window in nanoseconds since 1970 UTC.
+    /// Creates an empty window; `expected` is its start and end, nanoseconds since 1970 UTC.
     pub fn new(expected: (i64, i64)) -> CounterWindow {
         let mut timeline = Timeline::of(BUCKETS);
         timeline.expect(expected);
@@ -88,8 +87,7 @@ impl CounterWindow {
         }
     }
 
-    /// Takes in a topology; other notes say nothing here. One that cannot be
-    /// read is told by the judge.
+    /// Adds a topology; other notes are ignored. An unreadable one is reported by the judge.
     pub fn note(&mut self, note: &Note) {
         if note.kind == Note::TOPOLOGY
             && let Ok(topology) = serde_json::from_str::<Topology>(&note.text)
@@ -99,7 +97,7 @@ impl CounterWindow {
         }
     }
 
-    /// Takes in a batch of ticks.
+    /// Adds a batch of ticks.
     pub fn frame(&mut self, frame: &Frame) {
         self.prepare(frame.schema());
         let count = frame.ticks().len();
@@ -206,24 +204,23 @@ impl CounterWindow {
         self.ticks += range.len();
     }
 
-    /// What was seen, in the catalogue's order.
+    /// The counters, in the catalogue's order.
     pub(crate) fn seen(&self) -> &[WindowCounter] {
         &self.seen
     }
 
-    /// A width of buckets that is at least this and the one in use.
+    /// Smallest bucket width that is at least this and at least the one in use.
     pub(crate) fn width_at_least(&self, least_ns: i64) -> i64 {
         self.timeline.width_at_least(least_ns)
     }
 
-    /// A counter of an instance, where it was seen.
+    /// A counter of an instance; `None` where the window lacks it.
     pub(crate) fn of(&self, counter: &str, instance: &str) -> Option<&WindowCounter> {
         Some(&self.seen[*self.seen_of.get(&(counter.to_owned(), instance.to_owned()))?])
     }
 
-    /// Means of a counter of an instance in even parts of the window, at most
-    /// `count` and so many that each holds what was recorded; `None` for a gap.
-    /// `None` where it was not seen.
+    /// Means of a counter of an instance over equal parts of the window: at most `count`, and so few that each part
+    /// holds a tick; `None` for a gap. `None` where the window lacks the counter.
     pub fn points(&self, counter: &str, instance: &str, window: (i64, i64), count: usize) -> Option<Vec<Option<f64>>> {
         let seen = self.of(counter, instance)?;
         let (from_ns, to_ns) = window;
@@ -231,7 +228,7 @@ impl CounterWindow {
         let filled = seen.buckets.filled();
         let mut apart: Vec<i64> = filled.windows(2).map(|w| w[1].time_ns - w[0].time_ns).collect();
         apart.sort_unstable();
-        // a part between two ticks would be a gap that is none
+        // a part shorter than a tick would show a false gap
         let usual = apart.get(apart.len() / 2).map_or(span, |apart| *apart as f64);
         let count = ((span / (1.25 * usual.max(1.0))) as usize).clamp(1, count.max(1));
         let mut parts = vec![(0.0, 0.0); count];
@@ -244,18 +241,18 @@ impl CounterWindow {
     }
 }
 
-/// What was measured of a counter of an instance.
+/// Mean of a counter of an instance.
 pub(crate) struct WindowMean {
-    /// By weight.
+    /// Weighted mean.
     pub mean: f64,
-    /// How far that can be trusted, where there are points enough.
+    /// Mean with its variance; `None` where there are too few points.
     pub trust: Option<MeanVariance>,
-    /// The least and the most of any bucket.
+    /// Smallest and largest mean of a bucket.
     pub ends: (f64, f64),
 }
 
 impl WindowCounter {
-    /// `None` where nothing was measured.
+    /// Mean over the window; `None` where nothing was measured.
     pub fn measured(&self) -> Option<WindowMean> {
         let points = self.points();
         let ends = points
@@ -266,8 +263,8 @@ impl WindowCounter {
         Some(WindowMean { mean, trust: MeanVariance::of(&points), ends })
     }
 
-    /// What was measured, bucket by bucket: the bucket's middle, nanoseconds since
-    /// 1970, and its value on a clock that starts with the first.
+    /// Means by bucket: the bucket's middle, nanoseconds since 1970, and the mean at its time in seconds since the
+    /// first.
     pub fn points(&self) -> Vec<(i64, BlockMean)> {
         let filled = self.buckets.filled();
         let first = filled.first().map_or(0, |f| f.time_ns);
@@ -282,14 +279,13 @@ fn unit_of(unit: &str, is_amount: bool) -> String {
     match unit {
         _ if !is_amount => unit.to_owned(),
         "count" => "per_s".into(),
-        // seconds a second
+        // seconds per second
         "s" => "fraction".into(),
         unit => format!("{unit}_per_s"),
     }
 }
 
-/// Amounts that another counter tells by the second or by the operation: how
-/// much there was depends on how long one looked.
+/// Totals that another counter gives per second or per operation: the total itself depends on the length of the window.
 fn told_by_the_second() -> &'static HashSet<&'static str> {
     static READ: OnceLock<HashSet<&'static str>> = OnceLock::new();
     READ.get_or_init(|| {

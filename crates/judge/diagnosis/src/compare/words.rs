@@ -1,4 +1,4 @@
-//! The comparison in sentences.
+//! Sentences of a comparison.
 
 use diskwright_base::units::{digits, display};
 
@@ -7,8 +7,8 @@ use super::{ChangeOutcome, WindowComparison};
 use crate::rule::Bottleneck;
 use crate::verdict::Verdict;
 
-/// The answer: how the load differs, whether the change helped, service at equal
-/// load, the numbers, what holds the machine back now.
+/// The answer: differences of the load, the effect of the change, the response time at equal load, the numbers, the
+/// present bottleneck.
 pub(super) fn sentence(of: &WindowComparison) -> String {
     let mut parts = Vec::new();
     let moved: Vec<String> = of.load.iter().chain(&of.mix).filter(|m| differs(m)).map(movement).collect();
@@ -65,7 +65,7 @@ fn lead(of: &WindowComparison) -> String {
     words.to_owned()
 }
 
-/// What a higher load explains: of requests only where it was measured how long they took.
+/// Sentence on a higher load; it mentions response times only where they were measured.
 fn more_asked(of: &WindowComparison, response: ChangeDirection) -> String {
     let (goals, higher) = (goals(of), "The load was higher in the second window");
     match response {
@@ -76,7 +76,7 @@ fn more_asked(of: &WindowComparison, response: ChangeDirection) -> String {
     }
 }
 
-/// What is the same in both windows, by name: the time per request only where it was judged.
+/// Sentence on unchanged windows; it mentions the time per request only where that was judged.
 fn unchanged(of: &WindowComparison) -> String {
     let by = if of.load.iter().chain(&of.response).chain(&of.goals).any(is_small) { "by 5 %" } else { "beyond noise" };
     match (of.goals.is_empty(), &of.load, &of.response) {
@@ -87,29 +87,29 @@ fn unchanged(of: &WindowComparison) -> String {
     }
 }
 
-/// It differs beyond noise, by less than a twentieth.
+/// True for a difference that is significant but less than a twentieth.
 fn is_small(m: &QuantityChange) -> bool {
     let is_near = (m.after - m.before).abs() < LEAST_CHANGE * m.before.abs().max(m.after.abs());
     m.change == ChangeDirection::Same && is_near && leaves_out_none(m.ratio_low, m.ratio_high)
 }
 
-/// Whether "no difference" lies outside of a ratio's interval.
+/// True where the interval of a ratio excludes 1.
 fn leaves_out_none(low: Option<f64>, high: Option<f64>) -> bool {
     low.is_some_and(|low| low > 1.0) || high.is_some_and(|high| high < 1.0)
 }
 
-/// What the verdict blamed, in numbers.
+/// Changes of the blamed counters, in numbers.
 fn goals(of: &WindowComparison) -> String {
     let moved: Vec<String> = of.goals.iter().filter(|m| differs(m)).map(movement).collect();
     moved.join("; ")
 }
 
-/// Service at equal load, where that is a question.
-fn equal(of: &WindowComparison, asked: bool) -> Option<String> {
-    if let Some(why) = of.equal_load_missing.as_ref().filter(|_| asked) {
-        return Some(format!("Service at equal load cannot be compared: {why}."));
+/// Sentence on the response time at equal load, where it adds something.
+fn equal(of: &WindowComparison, has_load_changed: bool) -> Option<String> {
+    if let Some(reason) = of.equal_load_missing.as_ref().filter(|_| has_load_changed) {
+        return Some(format!("Service at equal load cannot be compared: {reason}."));
     }
-    let equal = of.equal_load.as_ref().filter(|e| asked || e.change != change(of.response.as_ref()))?;
+    let equal = of.equal_load.as_ref().filter(|e| has_load_changed || e.change != change(of.response.as_ref()))?;
     let load = format!("{} to {}", display(equal.load_low, ""), display(equal.load_high, "per_s"));
     let range = between(Some(equal.ratio_low), equal.ratio_high);
     let is_near = (1.0 - equal.ratio.min(1.0 / equal.ratio)) < LEAST_CHANGE;
@@ -126,7 +126,7 @@ fn equal(of: &WindowComparison, asked: bool) -> Option<String> {
     Some(format!("At equal load ({load} requests) {words}."))
 }
 
-/// Load and response in numbers, as far as they are known and not told yet.
+/// Load and response time in numbers, as far as they are known and not mentioned yet.
 fn numbers(load: Option<&QuantityChange>, response: Option<&QuantityChange>) -> Option<String> {
     let both: Vec<String> = load.into_iter().chain(response).map(movement).collect();
     let mut text = both.join("; ") + ".";
@@ -162,12 +162,12 @@ fn percent(ratio: f64) -> String {
         return format!("{} times", digits(ratio));
     }
     let percent = (ratio - 1.0) * 100.0;
-    // nearer to 0 than can be shown
+    // would be shown as -0
     let percent = if percent.abs() < 0.05 { 0.0 } else { percent };
     format!("{}{} %", if percent > 0.0 { "+" } else { "" }, digits(percent))
 }
 
-/// ` (between -12 % and +15 %)`; nothing where it is not known or has no width.
+/// ` (between -12 % and +15 %)`; empty where it is unknown or has no width.
 fn between(low: Option<f64>, high: Option<f64>) -> String {
     match (low, high) {
         (Some(low), Some(high)) if high > low => format!(" (between {} and {})", percent(low), percent(high)),
@@ -197,7 +197,7 @@ fn is(verdict: &Verdict) -> String {
     }
 }
 
-/// What holds the machine back now.
+/// Sentence on the present bottleneck.
 fn now(before: &Verdict, after: &Verdict) -> String {
     let same = before.bottleneck == after.bottleneck && before.instance == after.instance;
     let capital = |text: String| text[..1].to_uppercase() + &text[1..];
@@ -205,7 +205,7 @@ fn now(before: &Verdict, after: &Verdict) -> String {
         (Bottleneck::None, Bottleneck::None) => "Neither window has a bottleneck.".into(),
         (Bottleneck::Unknown, Bottleneck::None) => "The second window has no bottleneck.".into(),
         (_, Bottleneck::None) => "No bottleneck remains.".into(),
-        // requests queue, and the log does not show whether anything waits for them
+        // an undecided finding: requests queue, and the log does not show whether tasks wait for them
         (_, Bottleneck::Unknown) if after.findings.iter().any(|f| f.bottleneck == Bottleneck::Unknown) => {
             "The log does not show which bottleneck the second window has.".into()
         }

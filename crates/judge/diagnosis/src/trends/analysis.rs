@@ -1,19 +1,19 @@
-//! One series taken apart: rhythm, then what is left of it as a line or a step.
+//! Analysis of one series: rhythms, then a line or a step in the remainder.
 
 use diskwright_statistics::{BlockMean, LineFit, Rhythm, StepFit, blocks, rhythm, step};
 
 use super::timeline::BucketPoint;
 
-/// Points below which nothing is said of a series: noise that remembers cannot
-/// be told from a trend in fewer.
+/// Smallest number of points of a series that is analysed: with fewer, autocorrelated noise cannot be distinguished
+/// from a trend.
 pub(crate) const LEAST_POINTS: usize = 48;
-/// A Monday's midnight, nanoseconds since 1970.
+/// Midnight at the start of a Monday, nanoseconds since 1970.
 const MONDAY_NS: i64 = 4 * 86_400_000_000_000;
 const WEEK_NS: i64 = 604_800_000_000_000;
-/// A rhythm that is at least this certain is taken out before the rest is looked at.
+/// A rhythm with a p-value below this is subtracted before lines and steps are fitted.
 const SURE: f64 = 0.01;
 
-/// What a series does over the window.
+/// Line, step and rhythms of a series over the window.
 #[derive(Clone, Debug)]
 pub(crate) struct Analysis {
     /// The points, seconds since `origin_ns`.
@@ -26,7 +26,7 @@ pub(crate) struct Analysis {
     pub rhythms: Vec<Rhythm>,
 }
 
-/// What describes a series best.
+/// Model that describes a series best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SeriesModel {
     Line,
@@ -34,12 +34,12 @@ pub(crate) enum SeriesModel {
 }
 
 impl Analysis {
-    /// `None` where there are too few points.
+    /// Analyses a series; `None` where there are too few points.
     pub fn of(filled: &[BucketPoint]) -> Option<Analysis> {
         if filled.len() < LEAST_POINTS {
             return None;
         }
-        // a clock that starts on a Monday at midnight, for rhythms
+        // the clock of the points starts on a Monday at midnight, as rhythms require
         let first = filled[0].time_ns;
         let origin_ns = first - (first - MONDAY_NS).rem_euclid(WEEK_NS);
         let seconds = |time_ns: i64| (time_ns as f64 - origin_ns as f64) / 1e9;
@@ -57,33 +57,31 @@ impl Analysis {
         }
         let spacing = spacing(&points);
         let rhythms = rhythm::find(&points, spacing);
-        let whole = points.clone();
+        let original = points.clone();
         for rhythm in rhythms.iter().filter(|r| r.chance < SURE) {
             points.iter_mut().for_each(|p| p.value -= rhythm.at(p.at_s));
         }
         let blocks = blocks::blocks(&points);
         let (line, step) = (LineFit::fit(&blocks), step::find(&points, &blocks));
-        Some(Analysis { points: whole, origin_ns, mean, line, step, rhythms })
+        Some(Analysis { points: original, origin_ns, mean, line, step, rhythms })
     }
 
-    /// Whether a line or a step leaves less unexplained. A step has the place
-    /// as a third number to fit, for which it must be better (Bayesian
-    /// information criterion, Schwarz, Annals of Statistics 6, 1978).
+    /// The model that leaves less unexplained. A step fits a third parameter, its place, and must be better by the
+    /// Bayesian information criterion (Schwarz, Annals of Statistics 6, 1978).
     pub fn best(&self) -> SeriesModel {
         let (Some(line), Some(step)) = (&self.line, &self.step) else { return SeriesModel::Line };
         let count = blocks::BLOCKS as f64;
         if step.residual * (count.ln() / count).exp() < line.residual { SeriesModel::Step } else { SeriesModel::Line }
     }
 
-    /// Nanoseconds since 1970 of a moment on the points' clock; `None` beyond
-    /// what a time can say.
+    /// Converts a time on the points' clock to nanoseconds since 1970; `None` where it is out of range.
     pub fn time_ns(&self, at_s: f64) -> Option<i64> {
         let ns = self.origin_ns as f64 + at_s * 1e9;
         // the year 2200
         (ns.is_finite() && ns.abs() < 7.26e18).then_some(ns as i64)
     }
 
-    /// The last point's moment on the points' clock.
+    /// Time of the last point on the points' clock.
     pub fn end_s(&self) -> f64 {
         self.points.last().map_or(0.0, |p| p.at_s)
     }
@@ -94,7 +92,7 @@ impl Analysis {
     }
 }
 
-/// How far neighbouring points lie apart, in the middle of all.
+/// Median distance of neighbouring points.
 fn spacing(points: &[BlockMean]) -> f64 {
     let mut apart: Vec<f64> = points.windows(2).map(|w| w[1].at_s - w[0].at_s).collect();
     apart.sort_unstable_by(f64::total_cmp);

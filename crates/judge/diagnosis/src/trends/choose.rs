@@ -1,5 +1,4 @@
-//! Which quantities are followed, against which of their limits, and in which
-//! order they are told.
+//! Chooses the quantities that trends are computed for, the limit of each, and the order of trends.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +14,23 @@ pub(crate) struct TrendCondition<'a> {
     pub condition: &'a Condition,
     /// The limit; where it is a counter, its mean over the window.
     pub limit: f64,
-    /// The rule is told by this condition: the first of `all`, or one of `any` alone.
+    /// It is the leading condition of its rule: the first of `all`, or one of `any` where there is no `all`.
     pub leads: bool,
 }
 
 impl TrendCondition<'_> {
-    /// Whether the condition holds at a value.
+    /// True where the condition holds at a value.
     pub fn holds(&self, value: f64) -> bool {
         self.condition.compare.holds(value, self.limit)
     }
 
-    /// Whether a slope leads towards the limit.
+    /// True where the condition does not hold yet and the slope leads towards its limit.
     fn ahead(&self, now: f64, slope: f64) -> bool {
         !self.holds(now) && if self.condition.compare.is_upper() { slope > 0.0 } else { slope < 0.0 }
     }
 }
 
-/// A quantity at an instance, with all that judges it.
+/// A quantity at an instance, with all conditions on it.
 pub(crate) struct Subject<'a> {
     pub instance: String,
     pub filled: Vec<BucketPoint>,
@@ -39,29 +38,30 @@ pub(crate) struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// The limit to look at: one that the slope leads to, of a rule that is told
-    /// by it and blames something; the nearest of these.
+    /// The condition to report: preferably one that the slope leads to, that is not reached, that leads its rule and
+    /// whose rule has a weight; of these the nearest limit.
     pub fn next(&self, now: f64, slope: f64) -> &TrendCondition<'a> {
         let worth = |j: &TrendCondition<'_>| (j.ahead(now, slope), !j.holds(now), j.leads, j.rule.weight > 0.0);
         let better = |a: &&TrendCondition<'_>, b: &&TrendCondition<'_>| {
             let nearer = (b.limit - now).abs().total_cmp(&(a.limit - now).abs());
             worth(a).cmp(&worth(b)).then(nearer)
         };
-        // never empty: a subject is made by what judges it. The first of equals
+        // `judged` is never empty; reversed, because `max_by` returns the last of equals
         self.judged.iter().rev().max_by(better).unwrap_or(&self.judged[0])
     }
 }
 
-/// The quantities that a pack's rules seen at each tick, each once.
-pub(crate) fn subjects(seen: &Observation, pack: usize) -> Vec<Subject<'_>> {
+/// The quantities that a pack's rules judge at each tick, each once.
+pub(crate) fn subjects(observed: &Observation, pack: usize) -> Vec<Subject<'_>> {
     let mut by_track: BTreeMap<usize, (Option<&str>, Vec<TrendCondition<'_>>)> = BTreeMap::new();
-    for stream in seen.states.streams.iter().filter(|s| s.pack == pack) {
-        let rule = seen.rule_of(stream);
+    for stream in observed.states.streams.iter().filter(|s| s.pack == pack) {
+        let rule = observed.rule_of(stream);
         for (index, condition) in rule.conditions().enumerate() {
             let state = &stream.conditions[index];
-            // an amount in a tick is of the tick's length, which may change
+            // an amount per tick depends on the tick's length, which may change
             let of_ticks = condition.over == ConditionSpan::Tick && !condition.is_of_window() && !state.adds_up;
-            let (Some(track), Some(limit)) = (state.track.filter(|_| of_ticks), limit(seen, condition, state)) else {
+            let track = state.track.filter(|_| of_ticks);
+            let (Some(track), Some(limit)) = (track, limit(observed, condition, state)) else {
                 continue;
             };
             let own = condition.quantity.counter.object == rule.object;
@@ -75,23 +75,23 @@ pub(crate) fn subjects(seen: &Observation, pack: usize) -> Vec<Subject<'_>> {
             }
         }
     }
-    let filled = |track: usize| seen.states.tracks[track].buckets.as_ref().map(|b| b.filled());
+    let filled = |track: usize| observed.states.tracks[track].buckets.as_ref().map(|b| b.filled());
     let subject = |(track, (instance, judged)): (usize, (Option<&str>, Vec<_>))| {
         Some(Subject { instance: instance.unwrap_or_default().to_owned(), filled: filled(track)?, judged })
     };
     by_track.into_iter().filter_map(subject).collect()
 }
 
-fn limit(seen: &Observation, condition: &Condition, state: &crate::stream::ConditionState) -> Option<f64> {
+fn limit(observed: &Observation, condition: &Condition, state: &crate::stream::ConditionState) -> Option<f64> {
     let limit = match &condition.limit {
         RuleLimit::Number(number) => *number,
-        RuleLimit::Counter { times, .. } => seen.states.tracks[state.limit_track?].mean()? * times,
+        RuleLimit::Counter { times, .. } => observed.states.tracks[state.limit_track?].mean()? * times,
     };
     limit.is_finite().then_some(limit)
 }
 
-/// Told first: what matters, the next to cross a limit before the rest, then
-/// steps, lines and rhythms; by name among equals.
+/// Sort key: important trends first, the next to cross a limit before the others, then steps, lines and rhythms; by
+/// name among equals.
 pub(crate) fn order(trend: &Trend) -> (bool, bool, String, u8, String, String) {
     let kind = match trend.shape {
         TrendShape::Step => 0,

@@ -1,8 +1,6 @@
-//! Where the quantities that the rules seen are heading, and what changed: a
-//! slope with its interval, when it would cross the rule's limit, a step, a
-//! rhythm. Noise is guarded against twice: intervals honour that samples
-//! depend on their neighbours ([`diskwright_statistics`]), and what is called
-//! significant stands against the number of questions asked of the whole log.
+//! Trends of the judged quantities: a slope with its interval, the time at which it would cross the rule's limit, a
+//! step, rhythms. Two guards against noise: intervals take the autocorrelation of samples into account
+//! ([`diskwright_statistics`]), and significance is adjusted for the number of tests made on the whole log.
 
 mod analysis;
 mod choose;
@@ -20,25 +18,24 @@ pub use model::{Trend, TrendRhythm, TrendShape, TrendStep};
 
 /// Windows shorter than this have no trends, seconds.
 pub const LEAST_WINDOW_S: f64 = 3600.0;
-/// Points of a series that is shown.
+/// Number of points of a shown series.
 const POINTS: usize = 60;
 const DAY_S: f64 = 86_400.0;
-/// A crossing further off than this many windows is not worth telling of.
+/// A crossing further in the future than this many windows is not reported as important.
 const HORIZON: f64 = 10.0;
 
-/// Whether a window, nanoseconds since 1970, is long enough for trends. A
-/// recording of an hour may lack a tick.
+/// True where a window, nanoseconds since 1970, is long enough for trends. A recording of an hour may lack a tick.
 pub(crate) fn long_enough((from_ns, to_ns): (i64, i64)) -> bool {
     (to_ns as f64 - from_ns as f64) / 1e9 >= LEAST_WINDOW_S * 0.99
 }
 
-/// All trends of a pack, those that matter first; and the number of questions
-/// that significance stands against. Empty on windows under an hour.
-pub(crate) fn trends(seen: &Observation, pack: usize) -> (Vec<Trend>, usize) {
-    if !long_enough((seen.window.from_ns, seen.window.to_ns)) {
+/// Finds all trends of a pack, important ones first, and the number of tests that significance is adjusted for. Empty
+/// for windows under an hour.
+pub(crate) fn trends(observed: &Observation, pack: usize) -> (Vec<Trend>, usize) {
+    if !long_enough((observed.window.from_ns, observed.window.to_ns)) {
         return (Vec::new(), 0);
     }
-    let subjects = subjects(seen, pack);
+    let subjects = subjects(observed, pack);
     let found: Vec<(&Subject<'_>, Analysis)> =
         subjects.iter().filter_map(|s| Some((s, Analysis::of(&s.filled)?))).collect();
     let mut chances = Vec::new();
@@ -50,20 +47,20 @@ pub(crate) fn trends(seen: &Observation, pack: usize) -> (Vec<Trend>, usize) {
         chances.extend([line, step]);
         chances.extend(analysis.rhythms.iter().map(|r| r.chance));
     }
-    let asked = chances.iter().filter(|c| !c.is_nan()).count();
+    let test_count = chances.iter().filter(|c| !c.is_nan()).count();
     let adjusted = many::holm(&chances);
     let mut list: Vec<Trend> = found
         .iter()
         .zip(&starts)
         .map(|((subject, analysis), &start)| {
-            told(subject, analysis, &adjusted[start..], (seen.window.from_ns, seen.window.to_ns))
+            told(subject, analysis, &adjusted[start..], (observed.window.from_ns, observed.window.to_ns))
         })
         .collect();
     list.sort_by_cached_key(choose::order);
-    (list, asked)
+    (list, test_count)
 }
 
-/// One trend; `adjusted` begins with the chances of its line, step and rhythms.
+/// Builds one trend; `adjusted` begins with the adjusted p-values of its line, its step and its rhythms.
 fn told(subject: &Subject<'_>, analysis: &Analysis, adjusted: &[f64], window: (i64, i64)) -> Trend {
     let significance = |index: usize| if adjusted[index].is_nan() { 1.0 } else { adjusted[index] };
     let (of_line, of_step) = (significance(0), significance(1));
@@ -149,8 +146,8 @@ fn rhythm_seen(analysis: &Analysis, rhythm: &Rhythm, significance: f64) -> Optio
     Some(TrendRhythm { period, period_s, times, share: rhythm.share, peak, swing, significance })
 }
 
-/// When the limit is crossed. After a step there is no line to follow, and what
-/// is beyond the limit already crosses nothing.
+/// Sets when the limit is crossed. After a step there is no line to extrapolate, and a value that is already beyond the
+/// limit crosses nothing.
 fn crossing(trend: &mut Trend, judged: &TrendCondition<'_>, analysis: &Analysis) {
     let Some(line) = analysis.line.as_ref().filter(|_| trend.shape != TrendShape::Step) else { return };
     let end_s = analysis.end_s();
@@ -166,13 +163,13 @@ fn crossing(trend: &mut Trend, judged: &TrendCondition<'_>, analysis: &Analysis)
     }
 }
 
-/// Whether it is worth a line on the screen: it will cross the limit of a rule
-/// soon, or it changed by much of what it is and of what the rule minds.
+/// True where the trend is worth a line on the screen: it will cross the rule's limit soon, or its change is large
+/// relative to its mean and to the limit.
 fn matters(trend: &Trend, judged: &TrendCondition<'_>, analysis: &Analysis) -> bool {
     if !judged.leads {
         return false;
     }
-    // a change counts against the limit, or against the way to it
+    // a change is large relative to the limit or to the distance from it
     let scale = judged.limit.abs().max((judged.limit - analysis.mean).abs());
     let large = |change: f64, of: f64| change.abs() >= 0.2 * of.abs() && change.abs() >= 0.1 * scale;
     match trend.shape {
@@ -190,7 +187,7 @@ fn matters(trend: &Trend, judged: &TrendCondition<'_>, analysis: &Analysis) -> b
     }
 }
 
-/// The quantity over the window, in even parts of its time.
+/// Means of the quantity over equal parts of the window.
 fn series(analysis: &Analysis, (from_ns, to_ns): (i64, i64)) -> Vec<Option<f64>> {
     let mut parts = vec![(0.0, 0.0); POINTS];
     let span = to_ns as f64 - from_ns as f64;

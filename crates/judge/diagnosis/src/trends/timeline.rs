@@ -1,21 +1,20 @@
-//! Buckets of time for trends. Their width doubles as the window grows, so that
-//! a series never has more than [`MOST`] of them, and they are cut by the clock
-//! and not by the number of ticks, so that a gap stays as long as it was.
+//! Buckets of clock time for trends. Their width doubles as the window grows, so that a series never has more than
+//! [`MOST`] of them. They are cut by the clock and not by the number of ticks, so that a gap keeps its length.
 
 use diskwright_base::Frame;
 
 use crate::lanes::LaneSums;
 
-/// Buckets of a series at most, for trends.
+/// Largest number of buckets of a series, for trends.
 const MOST: i64 = 1024;
-/// How often the first width is doubled for trends: an hour then fills all
-/// buckets, and shorter windows have no trends.
+/// Initial doublings of the smallest width for trends: an hour then fills all buckets, and shorter windows have no
+/// trends.
 const COARSE: u32 = 3;
-/// The first width: an hour halved thirteen times (0.44 s, as often as nanoseconds
-/// allow), so that widths divide hours, and hours whole days.
+/// Smallest width: an hour halved thirteen times (0.44 s, as often as nanoseconds allow), so that widths divide hours
+/// and whole days.
 const FIRST_NS: i64 = 3_600_000_000_000 / 8192;
 
-/// Where the buckets lie.
+/// Width and range of the buckets of all series.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     most: i64,
@@ -29,7 +28,7 @@ pub(crate) struct Timeline {
 pub(crate) struct ClockBucketTicks {
     pub start: usize,
     pub end: usize,
-    /// Number of the bucket, counted from 1970 in widths of now.
+    /// Number of the bucket, counted from 1970 in the present width.
     pub bucket: i64,
     pub doublings: u32,
 }
@@ -41,12 +40,12 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// A line of at most `most` buckets.
+    /// Creates a timeline of at most `most` buckets.
     pub fn of(most: i64) -> Timeline {
         Timeline { most, doublings: 0, range: None }
     }
 
-    /// Makes room for a window beforehand, so that no bucket is too narrow at first.
+    /// Widens the buckets for a window known beforehand, so that none is too narrow at first.
     pub fn expect(&mut self, (from_ns, to_ns): (i64, i64)) {
         if to_ns >= from_ns {
             self.reach(from_ns);
@@ -63,7 +62,7 @@ impl Timeline {
         width
     }
 
-    /// The bucket of a moment; widens all buckets where it lies too far off.
+    /// The bucket of a time; widens all buckets where it lies too far away.
     fn reach(&mut self, time_ns: i64) -> i64 {
         let narrow = time_ns.div_euclid(FIRST_NS);
         loop {
@@ -78,8 +77,7 @@ impl Timeline {
         }
     }
 
-    /// Cuts the ticks `range` of a frame by bucket: each tick goes where its
-    /// middle lies.
+    /// Cuts the ticks `range` of a frame by bucket: each tick belongs to the bucket of its middle.
     pub fn cut(&mut self, frame: &Frame, range: std::ops::Range<usize>, stretches: &mut Vec<ClockBucketTicks>) {
         stretches.clear();
         for (index, tick) in frame.ticks()[range].iter().enumerate() {
@@ -107,7 +105,7 @@ pub(crate) struct Buckets {
     bucket: Option<i64>,
 }
 
-/// What a bucket holds.
+/// Time, mean and weight of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct BucketPoint {
     /// Middle of the bucket, nanoseconds since 1970 UTC.
@@ -130,7 +128,7 @@ impl Buckets {
         }
     }
 
-    /// Puts the current sums to their bucket.
+    /// Adds the current sums to their bucket.
     fn settle(&mut self) {
         let sums = std::mem::take(&mut self.current);
         let Some(bucket) = self.bucket.take().filter(|_| sums.weight() > 0.0) else { return };
@@ -138,7 +136,7 @@ impl Buckets {
             self.first = bucket;
         }
         if bucket < self.first {
-            // a second log may tell of a time before the first
+            // a second log may start before the first
             let before = (self.first - bucket) as usize;
             self.cells.splice(..0, std::iter::repeat_n((0.0, 0.0), before));
             self.first = bucket;
@@ -163,7 +161,7 @@ impl Buckets {
         }
     }
 
-    /// The buckets that have a value, in the order of time.
+    /// The buckets with a value, in the order of time.
     pub fn filled(&self) -> Vec<BucketPoint> {
         let mut all = self.clone();
         all.settle();

@@ -1,4 +1,4 @@
-//! Made-up recordings: series as functions of the tick, one tick a second unless said.
+//! Synthetic recordings: series as functions of the tick, by default one tick per second.
 
 // each test file uses a part of this
 #![allow(dead_code)]
@@ -17,7 +17,7 @@ pub const START: i64 = 1_767_225_600 * SECOND as i64;
 
 type Values = Box<dyn Fn(usize) -> f64>;
 
-/// A recording being made up.
+/// A synthetic recording.
 pub struct Recording {
     pub ticks: usize,
     tick_ns: u64,

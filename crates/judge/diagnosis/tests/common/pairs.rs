@@ -1,6 +1,5 @@
-//! Pairs of made-up windows of known difference, for `compare`: one machine with a
-//! disk, processors, memory and a network, sampled once a second. Used by the
-//! test of `compare` and by the benchmark `pairs`.
+//! Pairs of synthetic windows of known difference, for `compare`: one machine with a disk, processors, memory and a
+//! network, sampled once a second. Used by the test of `compare` and by the benchmark `pairs`.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ const SECOND: u64 = 1_000_000_000;
 /// 2026-01-01T00:00:00Z.
 const START: i64 = 1_767_225_600 * SECOND as i64;
 
-/// What a window is like.
+/// Properties of a window.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
     pub seconds: usize,
@@ -31,7 +30,7 @@ pub struct Window {
     pub shape: Shape,
 }
 
-/// What the load does beside its noise.
+/// Shape of the load over time, apart from its noise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
     Even,
@@ -62,7 +61,7 @@ impl Window {
 }
 
 impl Noise {
-    /// What the load is multiplied by, second by second.
+    /// Factors of the load, second by second.
     fn shaped(&mut self, shape: Shape, count: usize) -> Vec<f64> {
         match shape {
             Shape::Even => vec![1.0; count],
@@ -168,10 +167,10 @@ pub fn compared(before: &Window, after: &Window, pack: &Pack, random: &mut Noise
     compare(&first, &second, before, after)
 }
 
-/// What the machine is known to have done.
+/// True effect of the change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Truth {
-    /// Nothing differs: no counter may be told, and neither outcome.
+    /// Nothing differs: no counter and no outcome may be reported as changed.
     Same,
     /// Another load, the same service: it neither helped nor got worse.
     OtherLoad,
@@ -179,7 +178,7 @@ pub enum Truth {
     Better,
     /// The disk serves worse.
     Worse,
-    /// A fifth more is asked.
+    /// The load is a fifth higher.
     Rate,
 }
 
@@ -207,7 +206,7 @@ const SLOWER_DRIFT: Window = Window { shape: Shape::Drift(600.0), ..U };
 /// As slow as the window is long: the load of two windows differs in truth.
 const SLOW_DRIFT: Window = Window { shape: Shape::Drift(1800.0), ..U };
 
-/// Kinds of pairs with nothing changed, in which any counter told is a false alarm.
+/// Kinds of pairs without a change, in which any reported counter is a false alarm.
 pub const SAME: [Kind; 8] = [
     kind("noise 30 %, memory 0.7", Truth::Same, U, U),
     kind("noise 30 %, memory 0.95", Truth::Same, SLOW_NOISE, SLOW_NOISE),
@@ -243,12 +242,12 @@ pub const EFFECTS: [Kind; 8] = [
     kind("a fifth more requests", Truth::Rate, U, Window { rate: 180.0, ..U }),
 ];
 
-/// What came out of a pair.
+/// Result of a pair.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Result {
     /// The answer says that it helped or got worse.
     pub told: bool,
-    /// A counter is told as changed.
+    /// A counter is reported as changed.
     pub changed: bool,
     /// The effect was found.
     pub found: bool,

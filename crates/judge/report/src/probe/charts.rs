@@ -1,6 +1,5 @@
-//! The charts that results make, whatever their suites are: sweeps of one
-//! quantity, the distribution of latency, and how it went over time. Several
-//! results stand in the same charts.
+//! Charts of results of any suite: sweeps of one quantity, the distribution of
+//! latency, and rates and latencies over time. Several results share the same charts.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +10,7 @@ use super::sweep::{DIMENSIONS, Dimension, Sweep, sweeps};
 use crate::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
 use crate::svg::LINES;
 
-/// Charts of these results, the sweeps first.
+/// Makes the charts of these results, the sweeps first.
 pub fn charts(results: &[NamedResult<'_>]) -> Vec<Curves> {
     let mut charts: Vec<Curves> = Vec::new();
     for dimension in DIMENSIONS {
@@ -36,9 +35,10 @@ fn axis(words: &str, unit: &str, scale: AxisScale) -> Axis {
     Axis { words: words.into(), unit: unit.into(), scale }
 }
 
+/// A quantity's word in the name of a line, and the function that reads it from a run.
 type ChartQuantity<'a> = (&'a str, fn(&RunResult) -> Option<f64>);
 
-/// A chart of sweeps; each makes a line for each quantity.
+/// Makes a chart with a line for each sweep and quantity.
 fn swept(
     title: &str,
     y: Axis,
@@ -48,9 +48,9 @@ fn swept(
 ) -> Curves {
     let mut lines = Vec::new();
     for sweep in sweeps {
-        for (word, of) in quantities {
+        for (word, quantity) in quantities {
             let words = [sweep.name.as_str(), *word].into_iter().filter(|w| !w.is_empty()).collect::<Vec<_>>();
-            lines.push(ChartCurve { name: words.join(", "), points: sweep.points(of) });
+            lines.push(ChartCurve { name: words.join(", "), points: sweep.points(quantity) });
         }
     }
     lines.retain(|l| !l.points.is_empty());
@@ -73,7 +73,7 @@ fn latency(dimension: &Dimension, sweeps: &[Sweep<'_>]) -> Curves {
     let y = axis("Latency", "s", AxisScale::Log);
     let mean: ChartQuantity<'_> = ("mean", |r| r.latency_s.mean);
     let tail: ChartQuantity<'_> = ("99 %", |r| r.latency_s.p99);
-    // two lines each, as long as they can be told apart
+    // two lines per sweep, as long as the lines can be distinguished
     let quantities: &[ChartQuantity<'_>] = if 2 * sweeps.len() <= LINES { &[mean, tail] } else { &[tail] };
     let title = if quantities.len() > 1 { "Latency" } else { "99 % latency" };
     let mut chart = swept(title, y, dimension, sweeps, quantities);
@@ -91,26 +91,28 @@ fn mixed(dimension: &Dimension, sweeps: &[Sweep<'_>]) -> Curves {
     swept("99 % latency", y, dimension, sweeps, &[("reads", |r| tail(r.reads)), ("writes", |r| tail(r.writes))])
 }
 
-/// Names of runs, each once, at most so many, evenly taken.
-fn some_names(results: &[NamedResult<'_>], most: usize, wanted: impl Fn(&RunResult) -> bool) -> Vec<String> {
+/// Returns the names of wanted runs, each once, at most `max_count` of them, evenly spaced.
+fn some_names(results: &[NamedResult<'_>], max_count: usize, wanted: impl Fn(&RunResult) -> bool) -> Vec<String> {
     let (mut names, mut known) = (Vec::new(), BTreeSet::new());
     for run in results.iter().flat_map(|r| &r.document.runs).filter(|r| wanted(r)) {
         if known.insert(run.name.as_str()) {
             names.push(run.name.clone());
         }
     }
-    if names.len() <= most {
+    if names.len() <= max_count {
         return names;
     }
     let last = names.len() - 1;
-    (0..most).map(|index| names[if most > 1 { index * last / (most - 1) } else { last }].clone()).collect()
+    let position = |index: usize| if max_count > 1 { index * last / (max_count - 1) } else { last };
+    (0..max_count).map(|index| names[position(index)].clone()).collect()
 }
 
+/// Returns the name of a run's line, with the name of the result if there are several.
 fn named(run: &str, result: &NamedResult<'_>, several: bool) -> String {
     if several { format!("{run} {}", result.name) } else { run.to_owned() }
 }
 
-/// Latency at each share of the requests; the first of repeats stands for them.
+/// Charts latency by share of requests; of repeated runs the first is drawn.
 fn percentiles(results: &[NamedResult<'_>]) -> Option<Curves> {
     let names = some_names(results, (LINES / results.len().max(1)).max(1), |r| r.distribution.len() > 2);
     let mut lines = Vec::new();
@@ -126,12 +128,13 @@ fn percentiles(results: &[NamedResult<'_>]) -> Option<Curves> {
     (!lines.is_empty()).then(|| Curves { title: "Latency by percentile".into(), x, y, lines })
 }
 
-/// Runs of one suite up to which all are drawn over time; of more, only those
-/// that did not settle.
+/// Largest number of runs for which all are drawn over time; of more runs, only
+/// those without steady state are drawn.
 const FEW: usize = 3;
 
 type TimelineQuantity = fn(&RunTimeline) -> Vec<Option<f64>>;
 
+/// Charts request rate and longest latency over the time of a run.
 fn over_time(results: &[NamedResult<'_>]) -> Vec<Curves> {
     let all = some_names(results, usize::MAX, |_| true).len();
     let wanted = |r: &RunResult| r.course.is_some() && (all <= FEW || r.steady == Some(false));
@@ -141,14 +144,14 @@ fn over_time(results: &[NamedResult<'_>]) -> Vec<Curves> {
         ("Requests per second", "per_s", AxisScale::Linear, |c| c.requests_per_s.iter().map(|v| Some(*v)).collect()),
         ("Longest latency", "s", AxisScale::Log, |c| c.max_s.clone()),
     ];
-    for (words, unit, scale, of) in quantities {
+    for (words, unit, scale, extract) in quantities {
         let mut lines = Vec::new();
         for name in &names {
             for result in results {
                 let run = result.document.runs.iter().find(|r| r.name == *name);
-                let Some(course) = run.and_then(|r| r.course.as_ref()) else { continue };
-                let values = of(course);
-                let points = course.until_s.iter().zip(values);
+                let Some(timeline) = run.and_then(|r| r.course.as_ref()) else { continue };
+                let values = extract(timeline);
+                let points = timeline.until_s.iter().zip(values);
                 let points = points.filter_map(|(&x, y)| Some(CurvePoint { x, y: y?, interval: None })).collect();
                 lines.push(ChartCurve { name: named(name, result, results.len() > 1), points });
             }

@@ -1,4 +1,4 @@
-//! Two sides of results: the answer in words, a table, a page.
+//! Comparison of two sides of results: the answer in words, a table, a page.
 
 use diskwright_base::units::{self, display, plural};
 use diskwright_results::circumstances::Circumstance;
@@ -14,15 +14,15 @@ use crate::style::{Ink, Style};
 use crate::table::{Align, TextTable};
 use crate::text::wrap;
 
-/// Quantities that the screen shows of every run, unless it is asked for all.
+/// Quantities that the screen shows for every run, even if the difference is noise.
 const MAIN: &[&str] = &["requests_per_s", "latency_s.mean", "latency_s.p99"];
 
-fn estimate(of: &RepeatEstimate, unit: &str) -> String {
-    match (of.low, of.high) {
+fn estimate(value: &RepeatEstimate, unit: &str) -> String {
+    match (value.low, value.high) {
         (Some(low), Some(high)) if high > low => {
-            joined(&display(of.mean, unit), " ±", &display((high - low) / 2.0, unit))
+            joined(&display(value.mean, unit), " ±", &display((high - low) / 2.0, unit))
         }
-        _ => display(of.mean, unit),
+        _ => display(value.mean, unit),
     }
 }
 
@@ -47,10 +47,10 @@ fn verdict(row: &ResultRow) -> &'static str {
     }
 }
 
-/// Rows where each side was measured once.
+/// Largest number of rows if each side was measured only once.
 const FEW: usize = 12;
 
-/// What is to be known besides the figures.
+/// Returns remarks on noise and on runs that were not compared.
 fn remarks(comparison: &ResultComparison) -> Vec<String> {
     let mut remarks = Vec::new();
     let unknown = comparison.counters.iter().filter(|r| r.noise.is_none()).count();
@@ -94,13 +94,14 @@ fn circumstance(c: &Circumstance) -> String {
     format!("{}: {} -> {}{runs}", c.what, c.before, c.after)
 }
 
+/// Lists the first names of runs, and the number of the others.
 fn few(runs: &[String]) -> String {
     let shown = runs.iter().take(4).map(String::as_str).collect::<Vec<_>>().join(", ");
     if runs.len() > 4 { format!("{shown} and {} more", runs.len() - 4) } else { shown }
 }
 
-/// The answer for a terminal. Without `all`, noise is shown of the main
-/// quantities only.
+/// Renders the answer for a terminal. Without `all`, differences within noise are
+/// shown for the main quantities only.
 pub fn screen(comparison: &ResultComparison, all: bool, style: &Style) -> String {
     let ink = match comparison.outcome {
         ResultOutcome::Helped => Ink::Good,
@@ -109,30 +110,31 @@ pub fn screen(comparison: &ResultComparison, all: bool, style: &Style) -> String
         ResultOutcome::Unchanged => Ink::Bold,
     };
     let mut out = String::new();
-    let mut tell = |ink: Ink, text: &str| {
+    let mut push_wrapped = |ink: Ink, text: &str| {
         for line in wrap(&style.clean(text), style.width, 0) {
             out.push_str(&format!("{}\n", style.paint(ink, &line)));
         }
     };
     for (word, side) in [("before", &comparison.before), ("after", &comparison.after)] {
-        tell(
+        push_wrapped(
             Ink::Dim,
             &format!("{word}: {} ({} of {})", side.files.join(", "), side.suites.join(", "), side.targets.join(", ")),
         );
     }
     for c in &comparison.circumstances {
-        tell(Ink::Warn, &format!("differs: {}", circumstance(c)));
+        push_wrapped(Ink::Warn, &format!("differs: {}", circumstance(c)));
     }
-    tell(Ink::Dim, "");
-    tell(ink, &comparison.sentence);
+    push_wrapped(Ink::Dim, "");
+    push_wrapped(ink, &comparison.sentence);
     let before = [None].into_iter().chain(comparison.counters.iter().map(Some));
-    let told = |(row, before): &(&ResultRow, Option<&ResultRow>)| {
-        let again = before.is_some_and(|before| repeats(row, before));
-        all || row.noise == Some(false) && !again || MAIN.contains(&row.counter)
+    let is_shown = |(row, before): &(&ResultRow, Option<&ResultRow>)| {
+        let is_repeated = before.is_some_and(|before| repeats(row, before));
+        all || row.noise == Some(false) && !is_repeated || MAIN.contains(&row.counter)
     };
-    let mut shown: Vec<&ResultRow> = comparison.counters.iter().zip(before).filter(told).map(|(row, _)| row).collect();
+    let mut shown: Vec<&ResultRow> =
+        comparison.counters.iter().zip(before).filter(is_shown).map(|(row, _)| row).collect();
     if !all && comparison.questions == 0 {
-        // nothing is told from noise: the largest differences are enough
+        // without repeats nothing can be distinguished from noise: the largest differences are enough
         let size = |r: &ResultRow| r.ratio.filter(|r| *r > 0.0).map_or(0.0, |r| r.ln().abs());
         shown.sort_by(|a, b| size(b).total_cmp(&size(a)));
         shown.truncate(FEW);
@@ -142,18 +144,18 @@ pub fn screen(comparison: &ResultComparison, all: bool, style: &Style) -> String
         out.push_str(&rows(&shown).render(style));
         out.push('\n');
     }
-    let mut told = remarks(comparison);
+    let mut notes = remarks(comparison);
     let left = comparison.counters.len() - shown.len();
     if left > 0 {
-        told.insert(0, format!("{}: --all shows them.", plural(left, "figure more", "figures more")));
+        notes.insert(0, format!("{}: --all shows them.", plural(left, "figure more", "figures more")));
     }
-    for line in wrap(&style.clean(&told.join(" ")), style.width, 0) {
+    for line in wrap(&style.clean(&notes.join(" ")), style.width, 0) {
         out.push_str(&format!("{}\n", style.paint(Ink::Dim, &line)));
     }
     out
 }
 
-/// A quantity in a word, for a narrow column.
+/// Returns a quantity in one word, for a narrow column.
 fn short(counter: &str) -> &str {
     match counter {
         "requests_per_s" => "requests/s",
@@ -172,7 +174,7 @@ fn rows(shown: &[&ResultRow]) -> TextTable {
     let mut table = table.column("", Align::Left);
     let mut last = "";
     for row in shown {
-        // a run's name stands once
+        // the name of a run is printed once
         let name = if row.instance == last { "" } else { row.instance.as_str() };
         last = &row.instance;
         let (before, after) = (estimate(&row.before, row.unit), estimate(&row.after, row.unit));
@@ -181,7 +183,7 @@ fn rows(shown: &[&ResultRow]) -> TextTable {
     table
 }
 
-/// The page: `before` and `after` for the charts.
+/// Renders the page; `results` are those of both sides, named `before` and `after`, for the charts.
 pub fn page(comparison: &ResultComparison, results: &[NamedResult<'_>], version: &str) -> String {
     let class = if comparison.outcome == ResultOutcome::Worse { "" } else { " none" };
     let mut out = format!(
@@ -225,7 +227,7 @@ pub fn page(comparison: &ResultComparison, results: &[NamedResult<'_>], version:
     html::document("results side by side", &out, version)
 }
 
-/// Rows of the page's table at most.
+/// Largest number of rows of the page's table.
 const FIGURES: usize = 1000;
 
 fn cells(row: &ResultRow) -> Vec<String> {

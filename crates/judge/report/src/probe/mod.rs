@@ -1,5 +1,5 @@
-//! Results of the probe for people: which charts they make ([`charts`]), a
-//! page ([`page()`]), two sides compared ([`compare`]).
+//! Rendering of results of the probe: their charts ([`charts`]), a page
+//! ([`page()`]), the comparison of two sides ([`compare`]).
 
 pub mod charts;
 pub mod compare;
@@ -14,10 +14,10 @@ use diskwright_results::document::ProbeDocument;
 pub use page::{ProbePage, hidden, page, remarks};
 pub use screen::{indented, screen};
 
-/// A result and what it is called beside others.
+/// A result with a name that distinguishes it from others.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedResult<'a> {
-    /// Such as the name of its file without an ending.
+    /// Name, such as that of its file without extension.
     pub name: &'a str,
     /// The result.
     pub document: &'a ProbeDocument,

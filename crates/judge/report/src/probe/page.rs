@@ -1,4 +1,4 @@
-//! The page on results of the probe: facts, what they show, charts, run by run.
+//! HTML page on results of the probe: facts, conclusions, charts, and tables run by run.
 
 use diskwright_base::units::{self, display, plural};
 use diskwright_results::document::ProbeDocument;
@@ -13,11 +13,11 @@ use crate::markup::{escape, escape_code, value};
 use crate::sections::table;
 use crate::time::{self, DisplayZone};
 
-/// What the page is of.
+/// Content of the page.
 pub struct ProbePage<'a> {
-    /// Results; those of one suite share their charts.
+    /// Results; results of the same suite share their charts.
     pub results: Vec<NamedResult<'a>>,
-    /// What a suite is, by its id.
+    /// Returns the description of a suite by its id.
     pub suite: fn(&str) -> Option<SuiteText>,
     /// Zone that times are shown in.
     pub zone: DisplayZone,
@@ -25,7 +25,7 @@ pub struct ProbePage<'a> {
     pub version: String,
 }
 
-/// The page.
+/// Renders the page.
 pub fn page(page: &ProbePage<'_>) -> String {
     let results = &page.results;
     let mut suites: Vec<&str> = Vec::new();
@@ -58,6 +58,7 @@ pub fn page(page: &ProbePage<'_>) -> String {
     html::document(&title, &out, &page.version)
 }
 
+/// Returns the start time of the result, or the first and last start times.
 fn when(page: &ProbePage<'_>) -> String {
     let mut started: Vec<i64> = page.results.iter().filter_map(|r| time::parse(&r.document.started)).collect();
     started.sort_unstable();
@@ -69,7 +70,7 @@ fn when(page: &ProbePage<'_>) -> String {
     }
 }
 
-/// The first remarks of a single result, or nothing.
+/// Renders the first remarks of a single result; empty for several results.
 fn lead(results: &[NamedResult<'_>]) -> String {
     let [one] = results else { return String::new() };
     let remarks = one.document.remarks.iter().take(2);
@@ -94,7 +95,7 @@ pub(super) fn section(out: &mut String, id: &str, title: &str, content: &str) {
     }
 }
 
-/// A row each fact that any result has, a column each result.
+/// Renders a table of facts: a row for each fact that any result has, a column for each result.
 fn facts(results: &[NamedResult<'_>], zone: &DisplayZone) -> String {
     type Fact = (&'static str, fn(&ProbeDocument) -> Option<String>);
     let facts: &[Fact] = &[
@@ -121,8 +122,8 @@ fn facts(results: &[NamedResult<'_>], zone: &DisplayZone) -> String {
         ("Again", |d| Some(format!("`{}`", d.command.join(" ").replace('`', "'")))),
     ];
     let mut rows = Vec::new();
-    for (name, of) in facts {
-        let cells: Vec<String> = results.iter().map(|r| of(r.document).unwrap_or_default()).collect();
+    for (name, extract) in facts {
+        let cells: Vec<String> = results.iter().map(|r| extract(r.document).unwrap_or_default()).collect();
         if cells.iter().any(|c| !c.is_empty()) {
             rows.push([(*name).to_owned()].into_iter().chain(cells.iter().map(|c| escape_code(c))).collect());
         }
@@ -137,8 +138,8 @@ fn facts(results: &[NamedResult<'_>], zone: &DisplayZone) -> String {
 }
 
 fn lanes(document: &ProbeDocument) -> String {
-    let most = document.runs.iter().map(|r| r.lanes).max().unwrap_or(0);
-    plural(most as usize, "thread", "threads at most")
+    let max_threads = document.runs.iter().map(|r| r.lanes).max().unwrap_or(0);
+    plural(max_threads as usize, "thread", "threads at most")
 }
 
 fn processors(document: &ProbeDocument) -> String {
@@ -148,7 +149,7 @@ fn processors(document: &ProbeDocument) -> String {
     format!("{}{model}{governor}", document.device.processors)
 }
 
-/// Charts, remarks and tables of the results of one suite.
+/// Renders charts, remarks and tables of the results of one suite.
 fn suite_body(known: Option<SuiteText>, results: &[NamedResult<'_>], id: &str) -> String {
     let mut out = String::new();
     if let Some(suite) = known {
@@ -157,27 +158,28 @@ fn suite_body(known: Option<SuiteText>, results: &[NamedResult<'_>], id: &str) -
     out.push_str(&drawn(&charts(results), id));
     for result in results.iter().filter(|r| !r.document.remarks.is_empty()) {
         let items: String = result.document.remarks.iter().map(|r| format!("<li>{}</li>\n", remark(r))).collect();
-        let of = if results.len() > 1 { format!("{}: what it shows", result.name) } else { "What it shows".into() };
-        out.push_str(&format!("<h3>{}</h3>\n<ul>\n{items}</ul>\n", escape(&of)));
+        let heading =
+            if results.len() > 1 { format!("{}: what it shows", result.name) } else { "What it shows".into() };
+        out.push_str(&format!("<h3>{}</h3>\n<ul>\n{items}</ul>\n", escape(&heading)));
     }
     if let Some(suite) = known {
         out.push_str(&format!("<p><b>A good result:</b> {}</p>\n", escape_code(suite.good)));
     }
     for result in results {
-        let of = if results.len() > 1 { format!("{}: run by run", result.name) } else { "Run by run".into() };
-        out.push_str(&format!("<h3>{}</h3>\n{}", escape(&of), runs(result.document)));
+        let heading = if results.len() > 1 { format!("{}: run by run", result.name) } else { "Run by run".into() };
+        out.push_str(&format!("<h3>{}</h3>\n{}", escape(&heading), runs(result.document)));
     }
     out
 }
 
-/// Charts on the page, two beside each other where there is room.
+/// Renders the charts, two beside each other if they fit.
 pub(super) fn drawn(charts: &[curves::Curves], id: &str) -> String {
     let figures = charts.iter().enumerate().map(|(number, chart)| curves::figure(chart, &format!("{id}c{number}")));
     let cards: String = figures.filter(|f| !f.is_empty()).map(|f| format!("<div class=\"card\">{f}</div>\n")).collect();
     if cards.is_empty() { String::new() } else { format!("<div class=\"small\">\n{cards}</div>\n") }
 }
 
-/// Rows of a table at most.
+/// Largest number of rows of a table.
 const ROWS: usize = 500;
 
 fn runs(document: &ProbeDocument) -> String {
@@ -185,7 +187,7 @@ fn runs(document: &ProbeDocument) -> String {
     let mut titles = vec!["Run", "Requests/s", "Bytes/s", "Mean", "50 %", "95 %", "99 %", "99.9 %", "Longest"];
     titles.extend(["CPU a request", "Interrupts per request", "Bytes per interrupt"]);
     titles.extend(moving.as_deref());
-    // as a rule there is nothing to remark
+    // usually there are no remarks, and no column is needed
     let remarked = document.runs.iter().any(|run| !remarks(run).is_empty());
     titles.extend(remarked.then_some("Remarks"));
     let cell = |v: Option<f64>, unit: &str| v.map_or(String::new(), |v| value(v, unit));
@@ -211,12 +213,12 @@ fn runs(document: &ProbeDocument) -> String {
     format!("<div class=\"scroll\">{}</div>{more}", table(&titles, &rows))
 }
 
-/// A time as people say it, be it microseconds or days.
+/// Formats a duration readably, from microseconds to days.
 pub(super) fn duration(seconds: f64) -> String {
     if seconds < 90.0 { display(seconds, "s") } else { time::length(seconds) }
 }
 
-/// What is wrong with a run, in a word each.
+/// Returns the problems of a run, in a word each.
 pub fn remarks(run: &RunResult) -> Vec<String> {
     let count = |n: u64, word: &str| (n > 0).then(|| format!("{n} {word}"));
     [
@@ -230,31 +232,32 @@ pub fn remarks(run: &RunResult) -> Vec<String> {
     .collect()
 }
 
-/// What limits the meaning of the figures.
+/// Renders the list of facts that limit how far the figures can be trusted.
 fn trust(results: &[NamedResult<'_>]) -> String {
     let mut items = Vec::new();
     for result in results {
         let document = result.document;
-        let of = if results.len() > 1 { format!("{}: ", result.name) } else { String::new() };
+        let prefix = if results.len() > 1 { format!("{}: ", result.name) } else { String::new() };
         if let Some(because) = document.because.as_ref().filter(|_| !document.complete) {
-            items.push(format!("{of}some runs were skipped: {because}."));
+            items.push(format!("{prefix}some runs were skipped: {because}."));
         }
         if document.buffered {
-            items
-                .push(format!("{of}requests went through the page cache: this measures memory as much as the device."));
+            items.push(format!(
+                "{prefix}requests went through the page cache: this measures memory as much as the device."
+            ));
         }
         if let Some(hidden) = hidden(document) {
-            items.push(format!("{of}{hidden}."));
+            items.push(format!("{prefix}{hidden}."));
         }
         let unsteady = document.runs.iter().filter(|r| r.steady == Some(false)).count();
         if unsteady > 0 {
             let runs = plural(unsteady, "run", "runs");
-            items.push(format!("{of}{runs} did not reach steady state; use longer runs."));
+            items.push(format!("{prefix}{runs} did not reach steady state; use longer runs."));
         }
         let mut names: Vec<&str> = document.runs.iter().map(|r| r.name.as_str()).collect();
         names.sort_unstable();
         if names.windows(2).all(|w| w[0] != w[1]) {
-            items.push(format!("{of}each run was made only once, so the noise is unknown (use `--repeat 5`)."));
+            items.push(format!("{prefix}each run was made only once, so the noise is unknown (use `--repeat 5`)."));
         }
     }
     items.push("Interrupts are those of the whole machine, without clock and network.".into());
@@ -262,20 +265,21 @@ fn trust(results: &[NamedResult<'_>]) -> String {
     format!("<ul>\n{items}</ul>\n")
 }
 
-/// The run in which a closed loop hid most, in words; `None` where none hid anything to speak of.
+/// Describes the run in which closed arrivals hid the most waiting requests; `None` if no run had a pause of more
+/// than 0.1 s.
 pub fn hidden(document: &ProbeDocument) -> Option<String> {
     let hides = |r: &&RunResult| r.pace != "open" && r.longest_silence_s > 0.1;
     let count = document.runs.iter().filter(hides).count();
     let worst =
         document.runs.iter().filter(hides).max_by(|a, b| a.longest_silence_s.total_cmp(&b.longest_silence_s))?;
     let others = if count > 1 { format!(" (and {} more such runs)", count - 1) } else { String::new() };
-    // the others of several workers went on
-    let who = match worst.lanes {
+    // with several workers, only the longest pause of one of them is known
+    let subject = match worst.lanes {
         0 | 1 => "no request completed".to_owned(),
         lanes => format!("one of {lanes} workers had no completion"),
     };
     Some(format!(
-        "in {} {who} for {}{others}: closed arrivals hide how long about {:.0} more requests would have waited",
+        "in {} {subject} for {}{others}: closed arrivals hide how long about {:.0} more requests would have waited",
         worst.name,
         display(worst.longest_silence_s, "s"),
         worst.hidden_requests.unwrap_or(0.0)

@@ -1,6 +1,6 @@
-//! A result for a terminal: what was measured, a table of the runs, what they
-//! cost, what they show. Columns that do not fit, or that nothing is known of,
-//! are left out; repeats of a run are one row.
+//! Rendering of a result for a terminal: the target, a table of the runs, their
+//! cost, and the conclusions. Columns that do not fit or have no values are left
+//! out; repeats of a run share one row.
 
 use diskwright_base::units::display;
 use diskwright_results::compare::estimate_of;
@@ -16,7 +16,7 @@ use crate::style::{Ink, Style};
 use crate::table::{Align, TextTable};
 use crate::text::{self, wrap};
 
-/// All of it: of a suite, or of a script.
+/// Renders the whole result, of a suite or of a script.
 pub fn screen(suite: Option<SuiteText>, document: &ProbeDocument, style: &Style) -> String {
     let groups = groups(&document.runs);
     let mut out = head(suite, document, style);
@@ -57,16 +57,16 @@ pub fn screen(suite: Option<SuiteText>, document: &ProbeDocument, style: &Style)
     out + &format!("\n{}\n", good.join("\n"))
 }
 
-/// Lateness of our own that is worth a word, as a share of the mean latency.
+/// Smallest lateness of the probe itself that is reported, as a share of the mean latency.
 const LATE_SHARE: f64 = 0.05;
 
-/// What kept the engine from its best or from what was asked, each once, and
-/// where its own lateness is a part of the latency that counts.
+/// Returns the notes on why the engine could not run as requested, each once, and a
+/// note on the run in which the probe's own lateness distorts the latency most.
 fn engine(document: &ProbeDocument) -> Vec<String> {
-    let mut said: Vec<String> = Vec::new();
+    let mut messages: Vec<String> = Vec::new();
     for note in document.runs.iter().flat_map(|run| &run.engine_notes).filter(|note| !note.is_empty()) {
-        if !said.contains(note) {
-            said.push(note.clone());
+        if !messages.contains(note) {
+            messages.push(note.clone());
         }
     }
     let share = |run: &&RunResult| {
@@ -75,31 +75,31 @@ fn engine(document: &ProbeDocument) -> Vec<String> {
     };
     let worst = document.runs.iter().filter_map(|run| share(&run).map(|s| (run, s))).max_by(|a, b| a.1.total_cmp(&b.1));
     if let Some((run, share)) = worst {
-        said.push(format!(
+        messages.push(format!(
             "in {} the probe itself started requests late, most likely because the processor was busy: {:.0} % of \
              their latency is not the target's",
             run.name,
             share * 100.0
         ));
     }
-    said
+    messages
 }
 
-/// What was run, in a line.
+/// Returns a line on the suite or script that was run.
 fn title(suite: Option<SuiteText>, document: &ProbeDocument) -> String {
     if let Some(suite) = suite {
         return format!("{}: {}", suite.id, suite.title);
     }
     let file = document.script.as_ref().and_then(|s| s.files.first()).map_or("", |f| &f.path);
-    let whose = match document.script.as_ref().map(|s| s.format) {
+    let kind = match document.script.as_ref().map(|s| s.format) {
         Some(ScriptFormat::Fio) => " as a job file of fio",
         Some(ScriptFormat::ResponseProbe) => " as a script of Response Probe",
         None => "",
     };
-    format!("{}: {file}{whose}", document.suite)
+    format!("{}: {file}{kind}", document.suite)
 }
 
-/// A text of the list below a heading, in lines of the style's width.
+/// Wraps an item of the list below a heading into indented lines of the style's width.
 pub fn indented(words: &str, style: &Style) -> Vec<String> {
     let lines = wrap(&style.clean(words), style.width.saturating_sub(4), 0);
     lines
@@ -109,6 +109,7 @@ pub fn indented(words: &str, style: &Style) -> Vec<String> {
         .collect()
 }
 
+/// Renders the head: suite or script, targets, and facts on the device.
 fn head(suite: Option<SuiteText>, document: &ProbeDocument, style: &Style) -> String {
     let device = &document.device;
     let words = [
@@ -130,22 +131,22 @@ fn head(suite: Option<SuiteText>, document: &ProbeDocument, style: &Style) -> St
     format!("{title}\n{}\n\n", style.paint(Ink::Dim, &target.join("\n")))
 }
 
-/// Runs of each name, in their order.
+/// Groups the runs by name, in the order of first occurrence.
 fn groups(runs: &[RunResult]) -> Vec<Vec<&RunResult>> {
-    let mut places = std::collections::HashMap::new();
+    let mut positions = std::collections::HashMap::new();
     let mut groups: Vec<Vec<&RunResult>> = Vec::new();
     for run in runs {
-        let place = *places.entry(run.name.as_str()).or_insert_with(|| {
+        let position = *positions.entry(run.name.as_str()).or_insert_with(|| {
             groups.push(Vec::new());
             groups.len() - 1
         });
-        groups[place].push(run);
+        groups[position].push(run);
     }
     groups
 }
 
-/// A column: its title, its cells, and how readily it goes where there is no
-/// room (0 stays).
+/// A column: its title, its cells, and the priority with which it is dropped if
+/// the table is too wide (0 is never dropped).
 struct ScreenColumn {
     title: String,
     cells: Vec<String>,
@@ -153,7 +154,7 @@ struct ScreenColumn {
     kind: ScreenColumnKind,
 }
 
-/// What stands in a column.
+/// Kind of a column's content, which decides its alignment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ScreenColumnKind {
     Words,
@@ -161,19 +162,21 @@ enum ScreenColumnKind {
     Number,
 }
 
-fn values(runs: &[&RunResult], of: impl Fn(&RunResult) -> Option<f64>) -> Vec<f64> {
-    runs.iter().filter_map(|r| of(r)).filter(|v| v.is_finite()).collect()
+/// Returns the finite values of a quantity over the runs.
+fn values(runs: &[&RunResult], quantity: impl Fn(&RunResult) -> Option<f64>) -> Vec<f64> {
+    runs.iter().filter_map(|r| quantity(r)).filter(|v| v.is_finite()).collect()
 }
 
-fn mean(runs: &[&RunResult], of: impl Fn(&RunResult) -> Option<f64>) -> Option<f64> {
-    let values = values(runs, of);
+fn mean(runs: &[&RunResult], quantity: impl Fn(&RunResult) -> Option<f64>) -> Option<f64> {
+    let values = values(runs, quantity);
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 type ScreenQuantity = fn(&RunResult) -> Option<f64>;
 
-fn column(groups: &[Vec<&RunResult>], title: &str, unit: &str, goes: u32, of: ScreenQuantity) -> ScreenColumn {
-    let cell = |runs: &Vec<&RunResult>| mean(runs, of).map_or("-".into(), |v| display(v, unit));
+/// Makes a column of the means of a quantity; `-` where it is unknown.
+fn column(groups: &[Vec<&RunResult>], title: &str, unit: &str, goes: u32, quantity: ScreenQuantity) -> ScreenColumn {
+    let cell = |runs: &Vec<&RunResult>| mean(runs, quantity).map_or("-".into(), |v| display(v, unit));
     ScreenColumn { title: title.into(), cells: groups.iter().map(cell).collect(), goes, kind: ScreenColumnKind::Number }
 }
 
@@ -187,7 +190,7 @@ fn named(groups: &[Vec<&RunResult>]) -> ScreenColumn {
     }
 }
 
-/// Rates and latencies.
+/// Makes the columns of rates, latencies and problems.
 fn speed(groups: &[Vec<&RunResult>], style: &Style) -> Vec<ScreenColumn> {
     let rate = |runs: &Vec<&RunResult>| {
         let estimate = estimate_of(&values(runs, |r| Some(r.requests_per_s)));
@@ -207,7 +210,7 @@ fn speed(groups: &[Vec<&RunResult>], style: &Style) -> Vec<ScreenColumn> {
         },
         column(groups, "bytes/s", "bytes_per_s", 0, |r| Some(r.bytes_per_s)),
     ];
-    // beside the figure that it shows
+    // the bar stands beside the figure that it shows
     if let Some((by_bytes, bars)) = bars(groups, style) {
         columns.insert(if by_bytes { 3 } else { 2 }, bars);
     }
@@ -219,8 +222,8 @@ fn speed(groups: &[Vec<&RunResult>], style: &Style) -> Vec<ScreenColumn> {
         column(groups, "99.9 %", "s", 2, |r| r.latency_s.p999),
     ]);
     let longest = |runs: &Vec<&RunResult>| {
-        let most = values(runs, |r| r.latency_s.max).into_iter().reduce(f64::max);
-        most.map_or("-".into(), |v| display(v, "s"))
+        let max_s = values(runs, |r| r.latency_s.max).into_iter().reduce(f64::max);
+        max_s.map_or("-".into(), |v| display(v, "s"))
     };
     columns.push(ScreenColumn {
         title: "max".into(),
@@ -236,7 +239,7 @@ fn speed(groups: &[Vec<&RunResult>], style: &Style) -> Vec<ScreenColumn> {
     columns
 }
 
-/// What is wrong with the runs of a name; of repeats, how many have it.
+/// Lists the problems of the runs of a name; for repeats, with the number of runs affected.
 fn doubts(runs: &[&RunResult]) -> String {
     let mut found: Vec<(String, usize)> = Vec::new();
     for doubt in runs.iter().flat_map(|r| remarks(r)) {
@@ -245,29 +248,30 @@ fn doubts(runs: &[&RunResult]) -> String {
             None => found.push((doubt, 1)),
         }
     }
-    let told = |(doubt, count): &(String, usize)| {
+    let doubt_text = |(doubt, count): &(String, usize)| {
         if runs.len() > 1 { format!("{doubt} ({count} of {})", runs.len()) } else { doubt.clone() }
     };
-    found.iter().map(told).collect::<Vec<_>>().join(", ")
+    found.iter().map(doubt_text).collect::<Vec<_>>().join(", ")
 }
 
-/// Columns of a bar.
+/// Width of a bar, columns.
 const BAR: usize = 10;
 
-/// A bar each run: of bytes where sizes differ (then true), of requests
-/// otherwise. `None` where there is nothing to hold beside each other.
+/// Makes a column with a bar for each run: of bytes per second if sizes differ (the
+/// flag is then true), otherwise of requests per second. Returns `None` if there
+/// are fewer than three runs to compare.
 fn bars(groups: &[Vec<&RunResult>], style: &Style) -> Option<(bool, ScreenColumn)> {
     let sizes: Vec<f64> = groups.iter().filter_map(|runs| Some(runs.first()?.size_bytes)).collect();
     let by_bytes = sizes.windows(2).any(|w| w[0] != w[1]);
-    let of: ScreenQuantity = if by_bytes { |r| Some(r.bytes_per_s) } else { |r| Some(r.requests_per_s) };
-    let heights: Vec<f64> = groups.iter().map(|runs| mean(runs, of).unwrap_or(0.0)).collect();
-    let most = heights.iter().copied().fold(0.0, f64::max);
-    if groups.len() < 3 || most <= 0.0 {
+    let quantity: ScreenQuantity = if by_bytes { |r| Some(r.bytes_per_s) } else { |r| Some(r.requests_per_s) };
+    let heights: Vec<f64> = groups.iter().map(|runs| mean(runs, quantity).unwrap_or(0.0)).collect();
+    let max_value = heights.iter().copied().fold(0.0, f64::max);
+    if groups.len() < 3 || max_value <= 0.0 {
         return None;
     }
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let bar = |height: &f64| {
-        let eighths = (height / most * 8.0 * BAR as f64).round() as usize;
+        let eighths = (height / max_value * 8.0 * BAR as f64).round() as usize;
         if !style.unicode {
             return "#".repeat((eighths + 4) / 8);
         }
@@ -277,8 +281,8 @@ fn bars(groups: &[Vec<&RunResult>], style: &Style) -> Option<(bool, ScreenColumn
     Some((by_bytes, ScreenColumn { title: String::new(), cells, goes: 4, kind: ScreenColumnKind::Bar }))
 }
 
-/// Processor time, interrupts, context switches, and the time of moving so
-/// many bytes; only what is known of any run.
+/// Makes the columns of processor time, interrupts, context switches, and the time
+/// to move `moving` bytes, as far as they are known for any run.
 fn costs(groups: &[Vec<&RunResult>], moving: Option<u64>) -> Vec<ScreenColumn> {
     let mut columns = vec![
         column(groups, "cpu/request", "s", 0, |r| r.cpu_s_per_request),
@@ -298,12 +302,12 @@ fn costs(groups: &[Vec<&RunResult>], moving: Option<u64>) -> Vec<ScreenColumn> {
     columns
 }
 
-/// False for a column that nothing is known in.
+/// Returns false for a column without any value.
 fn is_known(column: &ScreenColumn) -> bool {
     column.cells.iter().any(|cell| cell != "-")
 }
 
-/// The table without the columns that do not fit.
+/// Renders the table, dropping columns until it fits.
 fn fitted(columns: &[ScreenColumn], style: &Style) -> String {
     let mut kept: Vec<&ScreenColumn> = columns.iter().collect();
     loop {
@@ -329,20 +333,21 @@ fn fitted(columns: &[ScreenColumn], style: &Style) -> String {
     }
 }
 
-/// Names up to which each run's course is shown.
+/// Largest number of names for which each run is shown over time.
 const FEW: usize = 3;
 
+/// Renders a sparkline of the request rate over the time of each run.
 fn over_time(groups: &[Vec<&RunResult>], style: &Style) -> String {
     let mut out = String::new();
     for run in groups.iter().filter(|_| groups.len() <= FEW).filter_map(|runs| runs.first()) {
-        let Some(course) = &run.course else { continue };
-        let rates = &course.requests_per_s;
+        let Some(timeline) = &run.course else { continue };
+        let rates = &timeline.requests_per_s;
         let line = sparkline(rates, None, style.width.saturating_sub(4).min(76), style.unicode);
-        let least = rates.iter().copied().fold(f64::MAX, f64::min);
-        let most = rates.iter().copied().fold(0.0, f64::max);
-        let (least, most) = (display(least, "per_s"), display(most, "per_s"));
+        let min = rates.iter().copied().fold(f64::MAX, f64::min);
+        let max = rates.iter().copied().fold(0.0, f64::max);
+        let (min, max) = (display(min, "per_s"), display(max, "per_s"));
         out += &format!("\n{}\n", style.paint(Ink::Bold, &style.clean(&format!("{} over time", run.name))));
-        out += &format!("  {}\n  between {least} and {most}\n", style.paint(Ink::Line(0), &line));
+        out += &format!("  {}\n  between {min} and {max}\n", style.paint(Ink::Line(0), &line));
     }
     out
 }

@@ -1,5 +1,5 @@
-//! Sweeps: runs that differ in one quantity and in nothing else, found among a
-//! result's runs whatever its suite is called.
+//! Detection of sweeps: runs that differ in one quantity and in nothing else, found
+//! among a result's runs regardless of its suite.
 
 use diskwright_results::compare::estimate_of;
 use diskwright_results::pattern::{Durable, Pace, Placement};
@@ -11,18 +11,19 @@ use crate::curves::{AxisScale, CurvePoint, binary};
 /// A quantity that runs may differ in.
 pub(super) struct Dimension {
     pub id: &'static str,
-    /// In words, behind `by`.
+    /// Quantity in words, to follow `by`.
     pub words: &'static str,
     pub unit: &'static str,
     pub scale: AxisScale,
     pub of: fn(&RunResult) -> Option<f64>,
 }
 
+/// Makes a dimension without its reader, which the caller sets.
 const fn dimension(id: &'static str, words: &'static str, unit: &'static str, scale: AxisScale) -> Dimension {
     Dimension { id, words, unit, scale, of: |_| None }
 }
 
-/// All of them, the usual ones first.
+/// All dimensions, the usual ones first.
 pub(super) const DIMENSIONS: &[Dimension] = &[
     Dimension {
         of: |r| Some(r.size_bytes),
@@ -64,8 +65,8 @@ fn streams(run: &RunResult) -> Option<f64> {
     }
 }
 
-/// What a run asked for, part by part, as people say it. Runs with the same
-/// parts but one are a sweep.
+/// Returns the parts of a run's access pattern in words, each with its id. Runs
+/// whose parts differ only in one dimension form a sweep.
 fn parts(run: &RunResult) -> Vec<(&'static str, String)> {
     let direction = match run.read_share {
         1.0 => "reads".into(),
@@ -109,18 +110,18 @@ fn parts(run: &RunResult) -> Vec<(&'static str, String)> {
 
 /// One sweep of one result.
 pub(super) struct Sweep<'a> {
-    /// What tells it from the others of its dimension; empty where it is the only one.
+    /// Name that distinguishes it from other sweeps of its dimension; empty for the only one.
     pub name: String,
     parts: Vec<(&'static str, String)>,
-    /// Values of the dimension, rising, each with its runs.
+    /// Values of the dimension in ascending order, each with its runs.
     pub steps: Vec<(f64, Vec<&'a RunResult>)>,
 }
 
 impl Sweep<'_> {
-    /// Means of a quantity over each step's repeats, with their intervals.
-    pub fn points(&self, of: impl Fn(&RunResult) -> Option<f64>) -> Vec<CurvePoint> {
+    /// Returns the means of a quantity over each step's repeats, with their intervals.
+    pub fn points(&self, quantity: impl Fn(&RunResult) -> Option<f64>) -> Vec<CurvePoint> {
         let point = |(x, runs): &(f64, Vec<&RunResult>)| {
-            let values: Vec<f64> = runs.iter().filter_map(|r| of(r)).collect();
+            let values: Vec<f64> = runs.iter().filter_map(|r| quantity(r)).collect();
             let estimate = estimate_of(&values);
             let y = Some(estimate.mean).filter(|_| !values.is_empty())?;
             Some(CurvePoint {
@@ -133,12 +134,12 @@ impl Sweep<'_> {
     }
 }
 
-/// Steps that make a sweep.
+/// Smallest number of steps of a sweep.
 const LEAST: usize = 3;
-/// Runs that are looked at; a suite makes far fewer.
+/// Largest number of runs that are examined; a suite makes far fewer.
 const MOST_RUNS: usize = 5000;
 
-/// All sweeps of a dimension in these results.
+/// Finds all sweeps of a dimension in these results.
 pub(super) fn sweeps<'a>(results: &[NamedResult<'a>], dimension: &Dimension) -> Vec<Sweep<'a>> {
     let mut found: Vec<Sweep<'a>> = Vec::new();
     for result in results {
@@ -156,7 +157,7 @@ pub(super) fn sweeps<'a>(results: &[NamedResult<'a>], dimension: &Dimension) -> 
                     found.last_mut().expect("was just pushed")
                 }
             };
-            match sweep.steps.iter_mut().find(|(held, _)| *held == x) {
+            match sweep.steps.iter_mut().find(|(value, _)| *value == x) {
                 Some((_, runs)) => runs.push(run),
                 None => sweep.steps.push((x, vec![run])),
             }
@@ -168,7 +169,7 @@ pub(super) fn sweeps<'a>(results: &[NamedResult<'a>], dimension: &Dimension) -> 
     found
 }
 
-/// Names each sweep by the parts in which not all agree.
+/// Names each sweep by the parts in which the sweeps differ.
 fn name(sweeps: &mut [Sweep<'_>]) {
     let all: Vec<Vec<(&'static str, String)>> = sweeps.iter().map(|s| s.parts.clone()).collect();
     for sweep in sweeps {

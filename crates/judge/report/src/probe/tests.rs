@@ -13,8 +13,8 @@ use crate::time::DisplayZone;
 
 const SAMPLE: &[u8] = include_bytes!("../../../../measure/results/tests/fixtures/depth.json");
 
-/// A result whose device serves `servers` requests at once in a millisecond
-/// each; every run twice, the second a little faster.
+/// Makes a result whose device serves `servers` requests at once in a millisecond
+/// each; every run is made twice, the second a little faster.
 fn depths(servers: u32) -> ProbeDocument {
     let mut document = ProbeDocument::parse("depth.json", SAMPLE).unwrap();
     let mut runs = Vec::new();
@@ -60,7 +60,7 @@ fn of<'a>(charts: &'a [Curves], title: &str) -> &'a Curves {
     charts.iter().find(|c| c.title.starts_with(title)).unwrap_or_else(|| panic!("no {title} in {titles:?}"))
 }
 
-/// What the probe says of its suite.
+/// Returns the probe's description of its suite.
 fn about(suite: &str) -> Option<SuiteText> {
     (suite == "depth").then_some(SuiteText {
         id: "depth",
@@ -88,7 +88,7 @@ fn a_sweep_is_found_by_what_differs() {
     let latency = of(&charts, "Latency by requests in flight");
     assert_eq!(latency.lines.iter().map(|l| l.name.as_str()).collect::<Vec<_>>(), ["mean", "99 %"]);
     assert_eq!(of(&charts, "Latency by percentile").lines.len(), 5);
-    // of five runs only the one that did not settle, its gap left out
+    // of five runs only the one without steady state, its gap left out
     let over_time = of(&charts, "Longest latency over time");
     assert_eq!((over_time.lines.len(), over_time.lines[0].points.len()), (1, 2));
 }

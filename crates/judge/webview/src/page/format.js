@@ -20,6 +20,15 @@ const fill = (node, ...children) => {
   (isSame(made[at]) ? made[at] : made.find(isSame))?.focus({ preventScroll: true });
 };
 
+// A click is lost where its button is replaced between press and release: what is pressed is drawn anew after the release.
+let pressed = null;
+const held = new Map(), isHeld = (node, draw) => node.contains(pressed) && held.set(node, draw);
+const release = () => setTimeout(() => {
+  pressed = null;
+  const draws = [...held.values()];
+  held.clear();
+  for (const draw of draws) draw();
+});
 const PLAIN = { className: "plain" };
 const button = (text, onclick, props) => el("button", { ...props, onclick }, text);
 

@@ -155,6 +155,7 @@ const titles = (names, ...texts) => names.map((name, i) => el("th", { scope: "co
 const cell = (value, unit) => el("td", { className: value === null ? "none" : "" }, show(value, unit));
 const ROWS = 100;
 function panelDevices() {
+  if (!S.view || isHeld($("devices"), panelDevices)) return;
   const { columns, devices } = S.view;
   const explain = counter => S.info.columns.find(one => one.counter === counter)?.explain;
   const set = key => { S.sorted = turned(S.sorted, key); panelDevices(); };
@@ -201,6 +202,7 @@ const ORDERS = {
   memory: ["memory", row => row.resident_bytes],
 };
 function panelProcesses() {
+  if (!S.view || isHeld($("processes"), panelProcesses)) return;
   const set = key => { S.order = key; panelProcesses(); }, by = ORDERS[S.order][1];
   const rows = [...S.view.processes].sort((a, b) => by(b) - by(a)).slice(0, 15);
   const state = [S.order, -1];
@@ -216,6 +218,7 @@ const worst = peak => !peak || peak.value === null ? "" : /verdict_confidence/.t
   ? `confidence up to ${show(peak.value, peak.unit)}` : `worst ${peak.quantity} ${show(peak.value, peak.unit)}`;
 let noted = "";
 function panelLists() {
+  if (isHeld($("alerts"), panelLists) || isHeld($("notes"), panelLists)) return;
   const mark = JSON.stringify([S.alerts, S.marks, day(Date.now())]);
   if (mark === noted) return;
   noted = mark;
@@ -252,6 +255,7 @@ const compare = tried(async () => {
   node.scrollIntoView({ block: "nearest" });
 });
 function fleet() {
+  if (isHeld($("hosts"), fleet)) return;
   const word = $("find").value.toLowerCase();
   const rank = one => one.fault ? -1 : !one.verdict ? -2 : one.verdict.blames ? 1 + one.verdict.confidence : one.verdict.bottleneck === "unknown" ? 0.5 : 0;
   const rows = S.hosts.filter(one => one.name.toLowerCase().includes(word)).sort((a, b) => rank(b) - rank(a)).map(one => {

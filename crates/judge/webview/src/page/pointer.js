@@ -1,5 +1,7 @@
 // The mouse, fingers and keys on the charts.
 function pointers() {
+  addEventListener("pointerdown", event => { pressed = event.target; }, true);
+  for (const name of ["pointerup", "pointercancel"]) addEventListener(name, release, true);
   const charts = $("charts"), down = new Map();
   let begun = null, pinch = null;
   const timeOf = event => Math.min(Math.max(toTime(event.clientX - charts.getBoundingClientRect().left), S.from), S.to);

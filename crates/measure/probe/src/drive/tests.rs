@@ -1,4 +1,4 @@
-//! Tests of the loops, on made-up devices in virtual time.
+//! Tests of the worker loops, on fake devices in virtual time.
 
 use std::sync::atomic::AtomicU64;
 
@@ -12,7 +12,7 @@ const S: u64 = 1_000 * MS;
 fn measure(mut device: FakeDevice, pattern: &Pattern, slots: u32, lasts_s: u64) -> WorkerTally {
     let (stop, done, shelf) = (AtomicBool::new(false), Live::default(), Mutex::default());
     let (pace, durable) = (pattern.pace.clone(), pattern.durable);
-    let lane = WorkerPlan {
+    let plan = WorkerPlan {
         pace,
         durable,
         ramp_ns: S,
@@ -25,8 +25,8 @@ fn measure(mut device: FakeDevice, pattern: &Pattern, slots: u32, lasts_s: u64) 
         sync_every: pattern.sync_every,
         most_bytes: pattern.most_bytes,
     };
-    let mut draw = Draw::new(pattern, 1 << 30, 0, 1);
-    run(&mut device, &mut draw, &lane, slots).unwrap()
+    let mut generator = Draw::new(pattern, 1 << 30, 0, 1);
+    run(&mut device, &mut generator, &plan, slots).unwrap()
 }
 
 fn paced(pace: Pace) -> Pattern {
@@ -40,7 +40,7 @@ fn a_closed_loop_keeps_its_depth() {
     assert_eq!(tally.reads.requests, 2000);
     let mean = tally.reads.latency.mean().unwrap() / MS as f64;
     assert!((mean - 40.0).abs() < 0.1, "{mean}");
-    // as many servers as requests: nobody waits
+    // as many servers as requests: none waits
     let tally = measure(FakeDevice::steady(8, 5 * MS), &paced(Pace::Closed { depth: 8 }), 8, 10);
     assert_eq!(tally.reads.requests, 16_000);
 }
@@ -71,7 +71,7 @@ fn an_open_loop_shows_a_stall_and_a_closed_one_hides_it() {
     let open = measure(stalling(), &paced(open), 4096, 100);
     let closed = measure(stalling(), &paced(Pace::Closed { depth: 1 }), 1, 100);
     let p99 = |t: &WorkerTally| t.reads.latency.quantile(0.99).unwrap() / MS as f64;
-    // a tenth of all requests fall into the stall and wait half of it in the mean
+    // a tenth of all requests fall into the stall and wait half of it on average
     assert!(p99(&open) > 800.0, "{}", p99(&open));
     assert!(p99(&closed) < 2.0, "{}", p99(&closed));
     assert!(closed.longest_silence_ns >= S, "{}", closed.longest_silence_ns);
@@ -103,11 +103,11 @@ fn a_durable_write_is_one_request() {
     assert!((199..=200).contains(&tally.writes.requests) && tally.reads.requests == 0);
 }
 
-/// A run of 100 s with a brake at 50 ms; it stops all others too.
+/// Runs for 100 s with a brake at 50 ms; checks that the brake stops all workers.
 fn braked(mut device: FakeDevice, pace: Pace, slots: u32) -> (WorkerTally, u64) {
     let (stop, done, shelf) = (AtomicBool::new(false), Live::default(), Mutex::default());
     let pattern = paced(pace.clone());
-    let lane = WorkerPlan {
+    let plan = WorkerPlan {
         pace,
         durable: Durable::No,
         ramp_ns: 0,
@@ -120,7 +120,7 @@ fn braked(mut device: FakeDevice, pace: Pace, slots: u32) -> (WorkerTally, u64) 
         sync_every: 1,
         most_bytes: None,
     };
-    let tally = run(&mut device, &mut Draw::new(&pattern, 1 << 30, 0, 1), &lane, slots).unwrap();
+    let tally = run(&mut device, &mut Draw::new(&pattern, 1 << 30, 0, 1), &plan, slots).unwrap();
     assert!(stop.load(Ordering::Relaxed));
     (tally, device.now())
 }
@@ -129,7 +129,7 @@ fn braked(mut device: FakeDevice, pace: Pace, slots: u32) -> (WorkerTally, u64) 
 fn a_brake_ends_the_run_at_the_first_slow_answer() {
     let device = FakeDevice::new(1, Box::new(|_, offset| Ok(if offset > 2 * S { 80 * MS } else { MS })));
     let (tally, ended) = braked(device, Pace::Closed { depth: 1 }, 1);
-    // it is noticed before its answer comes, which is waited for
+    // the brake acts before the response arrives, which is then waited for
     assert!(tally.braked_ns.is_some_and(|ns| (50 * MS..65 * MS).contains(&ns)), "{:?}", tally.braked_ns);
     assert!(ended < 3 * S && tally.unanswered == 0);
 }
@@ -167,11 +167,11 @@ fn a_run_that_is_stopped_waits_for_no_device_that_hangs() {
         Pace::Open { rate_per_s: 1000.0, poisson: true },
         Pace::Users { users: 8, think_s: 0.001, random: true },
     ] {
-        // nothing comes back from a second on; somebody has enough after ten
+        // nothing completes after the first second; the stop comes after ten
         let mut device = FakeDevice::new(8, Box::new(|_, offset| Ok(if offset > S { 3600 * S } else { MS })));
         let (stop, done, shelf) = (AtomicBool::new(false), Live::default(), Mutex::default());
         let pattern = paced(pace.clone());
-        let lane = WorkerPlan {
+        let plan = WorkerPlan {
             pace: pace.clone(),
             durable: Durable::No,
             ramp_ns: 0,
@@ -185,14 +185,14 @@ fn a_run_that_is_stopped_waits_for_no_device_that_hangs() {
             most_bytes: None,
         };
         let mut impatient = Impatient { device: &mut device, stop: &stop, from: 10 * S };
-        let tally = run(&mut impatient, &mut Draw::new(&pattern, 1 << 30, 0, 1), &lane, 8).unwrap();
+        let tally = run(&mut impatient, &mut Draw::new(&pattern, 1 << 30, 0, 1), &plan, 8).unwrap();
         assert!(tally.reads.requests > 500 && tally.unanswered == 8, "{pace:?}: {}", tally.unanswered);
         assert!((9 * S..11 * S).contains(&tally.unanswered_ns), "{pace:?}: {}", tally.unanswered_ns);
         assert!(device.now() < 11 * S, "{pace:?}: {}", device.now());
     }
 }
 
-/// A device under somebody who ends the run at a moment.
+/// A device whose run is stopped from outside at a given time.
 struct Impatient<'a> {
     device: &'a mut FakeDevice,
     stop: &'a AtomicBool,
@@ -220,7 +220,7 @@ fn a_brake_takes_the_load_off_a_device_that_answers_nothing() {
     // it serves one a millisecond for a second, then nothing for an hour
     let device = FakeDevice::new(1, Box::new(|_, offset| Ok(if offset > S { 3600 * S } else { MS })));
     let (tally, _) = braked(device, Pace::Open { rate_per_s: 100.0, poisson: false }, 4096);
-    // no more than what came in 50 ms was asked for
+    // no more requests were made than arrived in 50 ms
     assert!(tally.braked_ns.is_some_and(|ns| ns < 70 * MS) && tally.reads.latency.count() < 110, "{tally:?}");
 }
 
@@ -338,18 +338,18 @@ fn a_limit_of_bytes_ends_a_run_and_all_of_it_counts() {
 
 #[test]
 fn what_a_slow_wake_up_adds_is_told_and_is_in_the_latency() {
-    // an idle device of 1 ms, asked every 10 ms by a lane that wakes 0.2 ms late
+    // an idle device of 1 ms, used every 10 ms by a worker that wakes 0.2 ms late
     let mut device = FakeDevice::steady(4, MS);
     device.wakes_late_ns = MS / 5;
     let tally = measure(device, &paced(Pace::Open { rate_per_s: 100.0, poisson: false }), 64, 10);
     let (late, latency) = (&tally.lateness, &tally.reads.latency);
     assert_eq!((late.least(), late.most()), (Some(MS / 5), Some(MS / 5)));
     assert_eq!((latency.least(), latency.most()), (Some(MS + MS / 5), Some(MS + MS / 5)));
-    // a device that is full makes requests wait, and that is none of our lateness
+    // a busy device makes requests wait, and that is not our lateness
     let tally =
         measure(FakeDevice::steady(1, 20 * MS), &paced(Pace::Open { rate_per_s: 100.0, poisson: false }), 2, 10);
     assert!(tally.lateness.most().unwrap() == 0 && tally.late > 400, "{:?} {}", tally.lateness.most(), tally.late);
-    // users who wake late are late too, and nobody waited for them
+    // users who wake late are late too, but did not wait for the device
     let mut device = FakeDevice::steady(4, MS);
     device.wakes_late_ns = MS / 5;
     let tally = measure(device, &paced(Pace::Users { users: 1, think_s: 0.01, random: false }), 1, 10);
@@ -358,22 +358,23 @@ fn what_a_slow_wake_up_adds_is_told_and_is_in_the_latency() {
 
 #[test]
 fn answers_that_come_at_once_are_looked_at_soon() {
-    // handing over takes 1 us and the answer is there: with 64 at a time it would be looked at 64 us later
+    // submission takes 1 us and completes the request: in batches of 64 it would be seen 64 us
+    // later
     let mut device = FakeDevice::steady(1, 0);
     device.overhead_ns = 1000;
     let tally = measure(device, &paced(Pace::Closed { depth: 64 }), 64, 1);
     assert_eq!(tally.reads.latency.most(), Some(32_000));
-    // a device that takes its time gets all 64: nothing is held back
+    // a slow device gets all 64: nothing is held back
     let tally = measure(FakeDevice::steady(64, 5 * MS), &paced(Pace::Closed { depth: 64 }), 64, 1);
     assert_eq!(tally.reads.requests, 64 * 200);
 }
 
 #[test]
 fn what_is_to_be_tried_again_is_tried_again_but_not_for_ever() {
-    let mut asked = 0;
+    let mut calls = 0;
     let busy = move |_: &Op, _| {
-        asked += 1;
-        if asked % 3 == 0 { Ok(MS) } else { Err(libc::EAGAIN) }
+        calls += 1;
+        if calls % 3 == 0 { Ok(MS) } else { Err(libc::EAGAIN) }
     };
     let tally = measure(FakeDevice::new(1, Box::new(busy)), &paced(Pace::Closed { depth: 1 }), 1, 1);
     assert!(tally.errors.is_empty() && tally.reads.requests >= 998, "{:?}", tally.errors);

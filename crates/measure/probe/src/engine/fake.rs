@@ -1,33 +1,32 @@
-//! A made-up device for tests: it serves so many requests at once, each for so
-//! long, in virtual time. Nothing is read or written, and a test of an hour
-//! takes a moment. It can stall and it can fail.
+//! A fake device for tests: it serves a number of requests at once, each for a given time, in
+//! virtual time. Nothing is read or written, and a test of an hour takes a moment. It can stall and
+//! fail.
 
 use std::collections::VecDeque;
 use std::io;
 
 use super::{Action, Completion, IoEngine, Op, TurnWait};
 
-/// What the made-up device does with a request: how long it serves it,
-/// nanoseconds, or the error number it gives.
+/// Behavior of the fake device: the service time of a request, nanoseconds, or its error number.
 pub type FakeService = Box<dyn FnMut(&Op, u64) -> Result<u64, i32> + Send>;
 
-/// The engine.
+/// The fake engine.
 pub struct FakeDevice {
     now: u64,
-    /// When each server is free.
+    /// Time at which each server becomes free.
     servers: Vec<u64>,
     service: FakeService,
     batch: Vec<Op>,
-    /// Answers to come, by their time.
+    /// Future completions, in order of time.
     pending: VecDeque<(u64, Completion)>,
-    /// Virtual time that handing a request over takes, nanoseconds.
+    /// Virtual time that submitting a request takes, nanoseconds.
     pub overhead_ns: u64,
-    /// Waiting for a moment ends so much later, nanoseconds.
+    /// Delay of every wake-up from a timed wait, nanoseconds.
     pub wakes_late_ns: u64,
 }
 
 impl FakeDevice {
-    /// A device of so many servers.
+    /// Creates a device with a number of servers.
     pub fn new(servers: usize, service: FakeService) -> FakeDevice {
         let servers = vec![0; servers.max(1)];
         FakeDevice {
@@ -41,7 +40,7 @@ impl FakeDevice {
         }
     }
 
-    /// One that takes the same time for every request.
+    /// Creates a device that serves every request in the same time.
     pub fn steady(servers: usize, service_ns: u64) -> FakeDevice {
         FakeDevice::new(servers, Box::new(move |_, _| Ok(service_ns)))
     }

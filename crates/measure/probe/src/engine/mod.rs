@@ -1,6 +1,6 @@
-//! Engines: how requests reach a target. One an io_uring ring, one plain
-//! threads where there is no ring, one made up for tests. An engine belongs to
-//! one thread and one set of files; the loops in `drive` feed it.
+//! I/O engines submit requests to a target: an io_uring ring, plain threads where there is no ring,
+//! and a fake one for tests. An engine belongs to one thread and one set of files; the worker loops
+//! feed it.
 
 pub mod fake;
 pub mod ring;
@@ -11,7 +11,7 @@ mod tests;
 
 use std::io;
 
-/// What to do.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Read into the slot's buffer.
@@ -24,61 +24,61 @@ pub enum Action {
     Fsync,
 }
 
-/// One request, made from a slot: its buffer, and its number in the answer. A
-/// slot has one request at a time.
+/// One request from a slot, which gives its buffer and its number in the completion. A slot has one
+/// request at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Op {
     /// Slot, below the engine's number of slots.
     pub slot: u32,
-    /// What to do.
+    /// Kind of the operation.
     pub action: Action,
     /// First byte.
     pub offset: u64,
-    /// Bytes; 0 for a sync.
+    /// Length, bytes; 0 for a sync.
     pub length: u32,
 }
 
-/// An answer.
+/// A completed request.
 #[derive(Clone, Copy, Debug)]
 pub struct Completion {
     /// Slot of the request.
     pub slot: u32,
-    /// Bytes moved, or the negative error number.
+    /// Bytes transferred, or the negative error number.
     pub result: i32,
 }
 
-/// How long a turn waits.
+/// Condition that ends a wait for completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnWait {
-    /// Not at all.
+    /// Do not wait.
     Nothing,
-    /// Until one answer has come.
+    /// Wait for one completion.
     One,
-    /// Until one answer has come or this moment of [`IoEngine::now`].
+    /// Wait for one completion or until this time of [`IoEngine::now`].
     Until(u64),
 }
 
-/// What the loops need of an engine.
+/// Interface between the worker loops and an engine.
 pub trait IoEngine {
-    /// Nanoseconds since the engine was made, by a clock that never steps.
+    /// Returns the nanoseconds since the engine's start, by a monotonic clock.
     fn now(&self) -> u64;
 
-    /// Adds a request to the batch that the next turn hands over.
+    /// Adds a request to the batch that the next [`IoEngine::submit_and_wait`] submits.
     fn put(&mut self, op: Op);
 
-    /// Hands the batch over, waits, and adds the answers to `done`.
+    /// Submits the batch, waits, and adds the completions to `done`.
     ///
     /// # Errors
-    /// When the engine itself fails; a request's error is in its answer.
+    /// When the engine itself fails; a request's error is in its completion.
     fn turn(&mut self, wait: TurnWait, done: &mut Vec<Completion>) -> io::Result<()>;
 
-    /// Whether a turn may last until an answer comes, whatever it was told to wait for.
+    /// Returns whether a wait may last until a completion arrives, whatever `wait` says.
     fn blocks(&self) -> bool {
         false
     }
 
-    /// Takes so many nanoseconds of this thread's processor time: what a
-    /// program does between its requests.
+    /// Consumes this thread's processor time for `ns` nanoseconds: the work of a program between
+    /// its requests.
     fn compute(&mut self, ns: u64) {
         let spent = || {
             let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -94,39 +94,39 @@ pub trait IoEngine {
 /// Slots and buffers of an engine.
 #[derive(Clone, Copy, Debug)]
 pub struct BufferSpec {
-    /// Requests at once.
+    /// Number of slots: requests in flight at once.
     pub slots: u32,
     /// Largest request, bytes.
     pub largest: u32,
-    /// Seed of what is written.
+    /// Seed of the data to write.
     pub seed: u64,
-    /// Something will be written, so buffers are filled with what cannot be made smaller.
+    /// Something will be written, so buffers are filled with incompressible data.
     pub writes: bool,
 }
 
-/// Buffers start at multiples of this, bytes: enough for any sector or page.
+/// Alignment of buffers, bytes: enough for any sector or page.
 const ALIGN: usize = 4096;
-/// Most memory that buffers of one run take, bytes.
+/// Largest memory for the buffers of one run, bytes.
 pub const MOST_MEMORY: u64 = 1 << 30;
 
 impl BufferSpec {
-    /// Bytes from one slot's buffer to the next.
+    /// Returns the distance between the buffers of two slots, bytes.
     fn step(&self) -> usize {
         (self.largest as usize).next_multiple_of(ALIGN).max(ALIGN)
     }
 
-    /// Takes slots away until the buffers fit into memory and the engine's
-    /// `most` is kept; says so in a sentence where any had to go.
-    pub fn fit(&mut self, memory: u64, most: u32) -> Option<String> {
-        let (asked, step) = (self.slots, self.step() as u64);
+    /// Reduces the slots until the buffers fit into memory and the engine's `max_slots` is kept; returns
+    /// a sentence about it if any had to go.
+    pub fn fit(&mut self, memory: u64, max_slots: u32) -> Option<String> {
+        let (requested, step) = (self.slots, self.step() as u64);
         let by_memory = u32::try_from(memory / step).unwrap_or(u32::MAX).max(1);
-        self.slots = asked.min(by_memory).min(most);
-        let because = if by_memory < most {
+        self.slots = requested.min(by_memory).min(max_slots);
+        let because = if by_memory < max_slots {
             format!("buffers of {} bytes may take {} MiB", self.largest, memory >> 20)
         } else {
-            format!("the engine serves at most {most} per worker")
+            format!("the engine serves at most {max_slots} per worker")
         };
-        (self.slots < asked)
-            .then(|| format!("at most {} of {asked} requests per worker were in flight: {because}", self.slots))
+        (self.slots < requested)
+            .then(|| format!("at most {} of {requested} requests per worker were in flight: {because}", self.slots))
     }
 }

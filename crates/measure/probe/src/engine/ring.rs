@@ -20,11 +20,11 @@ use io_uring::{IoUring, opcode, squeue};
 use super::{ALIGN, Action, BufferSpec, Completion, IoEngine, Op, TurnWait};
 use diskwright_base::Rng;
 
-/// Most entries that kernels give a ring's queue of requests.
+/// Largest submission queue that kernels accept, entries.
 const MOST_ENTRIES: u32 = 32_768;
-/// And its queue of answers.
+/// Largest completion queue that kernels accept, entries.
 const MOST_ANSWERS: u32 = 65_536;
-/// Where memory is short, the queues are halved down to this.
+/// If memory is short, the queues are halved down to this.
 const LEAST_ENTRIES: u32 = 16;
 
 /// One allocation for all slots.
@@ -40,18 +40,18 @@ struct Buffers {
 unsafe impl Send for Buffers {}
 
 impl Buffers {
-    fn new(room: &BufferSpec) -> io::Result<Buffers> {
-        let step = room.step();
-        let whole = step.checked_mul(room.slots as usize).ok_or(io::ErrorKind::OutOfMemory)?;
-        let layout = Layout::from_size_align(whole.max(ALIGN), ALIGN).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    fn new(spec: &BufferSpec) -> io::Result<Buffers> {
+        let step = spec.step();
+        let total_bytes = step.checked_mul(spec.slots as usize).ok_or(io::ErrorKind::OutOfMemory)?;
+        let layout = Layout::from_size_align(total_bytes.max(ALIGN), ALIGN).map_err(|_| io::ErrorKind::OutOfMemory)?;
         // SAFETY: the layout is not empty.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(io::ErrorKind::OutOfMemory)?;
         let mut buffers = Buffers { start, layout, step, lent: false };
-        let mut dice = Rng::new(room.seed, u64::MAX);
-        if room.writes {
+        let mut rng = Rng::new(spec.seed, u64::MAX);
+        if spec.writes {
             // incompressible, so that no device makes it smaller
             for word in buffers.bytes().chunks_exact_mut(8) {
-                word.copy_from_slice(&dice.bits().to_ne_bytes());
+                word.copy_from_slice(&rng.bits().to_ne_bytes());
             }
         } else {
             // so that no request has to wait for its memory
@@ -60,7 +60,7 @@ impl Buffers {
         Ok(buffers)
     }
 
-    /// All of it, before the kernel has any of it.
+    /// Returns the whole allocation, before the kernel has any of it.
     fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: the allocation is ours, this long, and initialised.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
@@ -71,12 +71,12 @@ impl Buffers {
         unsafe { self.start.as_ptr().add(self.step * slot as usize) }
     }
 
-    /// Makes each page of a write different from every other, so that no
-    /// device stores it once. The slot's buffer is not the kernel's now.
+    /// Makes each page of a write different from every other, so that no device can deduplicate it.
+    /// The kernel does not use the slot's buffer at this time.
     fn stamp(&self, slot: u32, length: u32, stamp: u64) {
         for index in (0..length as usize).step_by(ALIGN) {
-            // SAFETY: within the slot's buffer, which nobody else has; 8 bytes
-            // fit because lengths are at least 8 here and steps are aligned.
+            // SAFETY: within the slot's buffer, which is used nowhere else now; 8 bytes fit because
+            // lengths are at least 8 here and strides are aligned.
             unsafe { self.of(slot).add(index).cast::<u64>().write_unaligned(stamp ^ index as u64) }
         }
     }
@@ -91,7 +91,7 @@ impl Drop for Buffers {
     }
 }
 
-/// The engine. Fields are dropped in order: the ring before the buffers.
+/// The io_uring engine. Fields are dropped in order: the ring before the buffers.
 pub struct Ring {
     ring: IoUring,
     buffers: Buffers,
@@ -100,19 +100,19 @@ pub struct Ring {
     in_flight: u32,
     waiting: u32,
     fixed: bool,
-    /// Requests that found the queue full, to be handed over with the next turn.
+    /// Requests that found the queue full, to be submitted by the next call.
     over: VecDeque<squeue::Entry>,
     notes: Vec<String>,
     stamp: u64,
     start: Instant,
 }
 
-/// A ring for so many requests, with all that makes it cheap on one thread and
-/// that this kernel knows.
+/// Builds a ring for `slots` requests, with every option that makes it cheap on one thread and that
+/// this kernel supports.
 fn build(slots: u32) -> io::Result<IoUring> {
     let most = slots.clamp(2, MOST_ANSWERS).next_power_of_two();
     shrinking(most.min(MOST_ENTRIES), |entries| {
-        // answers that find no room wait in the kernel
+        // completions that find the queue full wait in the kernel
         let answers = (2 * entries).max(most >> (most.min(MOST_ENTRIES) / entries).ilog2());
         let mut best = IoUring::builder();
         best.setup_cqsize(answers).setup_single_issuer().setup_defer_taskrun();
@@ -121,7 +121,7 @@ fn build(slots: u32) -> io::Result<IoUring> {
     })
 }
 
-/// Makes something of half the size again and again while memory is short.
+/// Halves the size as long as making something fails for lack of memory.
 fn shrinking<T>(mut entries: u32, mut make: impl FnMut(u32) -> io::Result<T>) -> io::Result<T> {
     loop {
         match make(entries) {
@@ -132,33 +132,34 @@ fn shrinking<T>(mut entries: u32, mut make: impl FnMut(u32) -> io::Result<T>) ->
 }
 
 impl Ring {
-    /// A ring on a file.
+    /// Creates a ring on a file.
     ///
     /// # Errors
-    /// Where the kernel has no io_uring, or forbids it; use [`super::threads`] then.
-    pub fn new(file: OwnedFd, room: &BufferSpec, start: Instant) -> io::Result<Ring> {
-        Ring::with_queue(file, room, start, room.slots)
+    /// If the kernel has no io_uring, or forbids it; use [`super::threads`] then.
+    pub fn new(file: OwnedFd, spec: &BufferSpec, start: Instant) -> io::Result<Ring> {
+        Ring::with_queue(file, spec, start, spec.slots)
     }
 
-    /// A ring whose queue holds so many requests; what does not fit is handed over later.
-    pub(super) fn with_queue(file: OwnedFd, room: &BufferSpec, start: Instant, queue: u32) -> io::Result<Ring> {
+    /// Creates a ring whose queue holds `queue` requests; those that do not fit are submitted
+    /// later.
+    pub(super) fn with_queue(file: OwnedFd, spec: &BufferSpec, start: Instant, queue: u32) -> io::Result<Ring> {
         let ring = build(queue)?;
         ring.submitter().register_files(&[file.as_raw_fd()])?;
-        let buffers = Buffers::new(room)?;
-        let registered = register(&ring, &buffers, room.slots);
+        let buffers = Buffers::new(spec)?;
+        let registered = register(&ring, &buffers, spec.slots);
         let fixed = registered.is_ok();
         let cost = |e| format!("buffers are not registered ({e}), so each request costs more");
         let notes = registered.err().map(cost).into_iter().collect();
-        let (slots, stamp, over) = (room.slots, room.seed, VecDeque::new());
+        let (slots, stamp, over) = (spec.slots, spec.seed, VecDeque::new());
         Ok(Ring { ring, buffers, _file: file, slots, in_flight: 0, waiting: 0, fixed, over, notes, stamp, start })
     }
 
-    /// What keeps it from its best, in sentences.
+    /// Returns sentences about what limits the engine.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Puts an entry into the queue; false where it is full.
+    /// Adds an entry to the queue; returns false if it is full.
     fn push(&mut self, entry: &squeue::Entry) -> bool {
         // SAFETY: the buffer and the file live as long as the ring, and the
         // slot has no other request.
@@ -167,7 +168,7 @@ impl Ring {
         pushed
     }
 
-    /// Hands over what found the queue full, as much as the kernel takes now.
+    /// Submits requests that found the queue full, as many as the kernel accepts now.
     fn hand_over_rest(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
         while !self.over.is_empty() {
             self.enter(0, None)?;
@@ -185,7 +186,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Takes the answers that have come; how many they were.
+    /// Takes the completions that have arrived; returns their number.
     fn take(&mut self, done: &mut Vec<Completion>) -> u32 {
         let before = done.len();
         done.extend(self.ring.completion().map(|c| Completion { slot: c.user_data() as u32, result: c.result() }));
@@ -209,20 +210,21 @@ impl Ring {
         entry.user_data(u64::from(op.slot))
     }
 
-    /// One system call: hands over what waits, and waits for `answers`.
-    fn enter(&mut self, answers: usize, until: Option<u64>) -> io::Result<()> {
+    /// Makes one system call: submits the queue and waits for `min_completions`.
+    fn enter(&mut self, min_completions: usize, until: Option<u64>) -> io::Result<()> {
         let result = match until {
-            None if answers == 0 && self.waiting == 0 => return Ok(()),
-            None => self.ring.submit_and_wait(answers),
+            None if min_completions == 0 && self.waiting == 0 => return Ok(()),
+            None => self.ring.submit_and_wait(min_completions),
             Some(until) => {
                 let left = until.saturating_sub(self.now());
                 let time = Timespec::new().sec(left / 1_000_000_000).nsec((left % 1_000_000_000) as u32);
-                self.ring.submitter().submit_with_args(answers, &SubmitArgs::new().timespec(&time))
+                self.ring.submitter().submit_with_args(min_completions, &SubmitArgs::new().timespec(&time))
             }
         };
         match result {
             Ok(taken) => self.waiting -= (taken as u32).min(self.waiting),
-            // the time was up, a signal came, or the kernel is short for a moment: look at what has come
+            // the time is up, a signal came, or the kernel is short for a moment: take the
+            // completions that are there
             Err(e) if matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)) => {
                 self.waiting = self.ring.submission().len() as u32;
             }
@@ -232,7 +234,7 @@ impl Ring {
     }
 }
 
-/// Whether this kernel lets us have a ring.
+/// Returns whether this kernel allows a ring.
 pub fn is_there() -> bool {
     build(1).is_ok()
 }
@@ -268,11 +270,11 @@ impl IoEngine for Ring {
     fn turn(&mut self, wait: TurnWait, done: &mut Vec<Completion>) -> io::Result<()> {
         self.hand_over_rest(done)?;
         match wait {
-            // what came while the rest was handed over is enough
+            // completions that came while the overflow was submitted are enough
             _ if !done.is_empty() => self.enter(0, None)?,
             TurnWait::Nothing => self.enter(0, None)?,
-            // one is enough to go on, and all that have come are taken: waiting for
-            // more would save a little processor time and make the first look slow
+            // one is enough to go on, and all that have arrived are taken: waiting for more would
+            // save a little processor time and delay the first
             TurnWait::One => self.enter(self.in_flight.min(1) as usize, None)?,
             TurnWait::Until(until) => self.enter(1, Some(until))?,
         }
@@ -293,36 +295,36 @@ impl Drop for Ring {
             }
             rest.clear();
         }
-        // a ring goes in the background; until then the file would be in use, and its filesystem could
-        // not be unmounted
+        // the kernel tears a ring down in the background; until then the file would be in use, and
+        // its filesystem could not be unmounted
         let _ = self.ring.submitter().unregister_files();
     }
 }
 
-/// A ring whose requests do nothing: what a ring costs by itself.
+/// A ring whose requests do nothing: measures the cost of the ring alone.
 pub struct IdleRing {
     ring: IoUring,
     batch: u32,
 }
 
 impl IdleRing {
-    /// One that has so many requests at a time.
+    /// Creates a ring that submits `batch` requests at a time.
     ///
     /// # Errors
-    /// Where there is no ring.
+    /// If there is no ring.
     pub fn new(batch: u32) -> io::Result<IdleRing> {
         let batch = batch.max(1);
         Ok(IdleRing { ring: build(batch)?, batch })
     }
 
-    /// Hands over a batch, waits for all of it, and gives how many completions there were.
+    /// Submits a batch, waits for all of it, and returns the number of completions.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn turn(&mut self) -> io::Result<u64> {
         let entry = opcode::Nop::new().build();
         for _ in 0..self.batch {
-            // SAFETY: such an entry speaks of no memory.
+            // SAFETY: a no-op entry refers to no memory.
             let pushed = unsafe { self.ring.submission().push(&entry) };
             assert!(pushed.is_ok(), "the ring has room for a batch");
         }
@@ -331,11 +333,11 @@ impl IdleRing {
     }
 }
 
-/// Requests that do nothing, `batch` at a time on a ring of their own, for
-/// about so long. Gives how many there were, and the time they took.
+/// Makes requests that do nothing, `batch` at a time on a new ring, for about `lasts`. Returns
+/// their number and the time that they took.
 ///
 /// # Errors
-/// Where there is no ring.
+/// If there is no ring.
 pub fn do_nothing(batch: u32, lasts: Duration) -> io::Result<(u64, Duration)> {
     let mut ring = IdleRing::new(batch)?;
     let (start, mut count) = (Instant::now(), 0);

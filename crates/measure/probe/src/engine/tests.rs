@@ -12,17 +12,17 @@ fn slots_are_taken_away_until_they_fit_and_that_is_said() {
     let mut usual = room(64, 4096);
     assert_eq!((usual.fit(MOST_MEMORY, 512), usual.slots), (None, 64));
     let mut many = room(600, 4096);
-    let said = many.fit(MOST_MEMORY, 512).unwrap();
-    assert!(many.slots == 512 && said.contains("512 of 600") && said.contains("engine"), "{said}");
+    let sentence = many.fit(MOST_MEMORY, 512).unwrap();
+    assert!(many.slots == 512 && sentence.contains("512 of 600") && sentence.contains("engine"), "{sentence}");
     let mut large = room(4096, 8 << 20);
-    let said = large.fit(MOST_MEMORY, 65_536).unwrap();
-    assert!(large.slots == 128 && said.contains("1024 MiB"), "{said}");
+    let sentence = large.fit(MOST_MEMORY, 65_536).unwrap();
+    assert!(large.slots == 128 && sentence.contains("1024 MiB"), "{sentence}");
     // one is always served
     let mut huge = room(2, u32::MAX);
     assert!(huge.fit(MOST_MEMORY, 512).is_some() && huge.slots == 1);
 }
 
-/// A file of so many blocks of 512 bytes.
+/// Creates a file of `blocks` blocks of 512 bytes.
 fn file(blocks: u32) -> File {
     let mut file = tempfile::tempfile().unwrap();
     for block in 0..blocks {
@@ -35,7 +35,7 @@ fn read(slot: u32, block: u64) -> Op {
     Op { slot, action: Action::Read, offset: block * 512, length: 512 }
 }
 
-/// Turns until so many answers have come, in the order of their slots.
+/// Waits for `count` completions; returns them in the order of their slots.
 fn all(engine: &mut impl IoEngine, count: usize) -> Vec<(u32, i32)> {
     let mut done = Vec::new();
     while done.len() < count {
@@ -46,10 +46,11 @@ fn all(engine: &mut impl IoEngine, count: usize) -> Vec<(u32, i32)> {
     done
 }
 
-/// What any engine must do with requests that go well and that do not.
+/// Checks that an engine handles requests that succeed and requests that fail.
 fn serves(engine: &mut impl IoEngine, file: &File, slots: u32) {
     let mut none = Vec::new();
-    // nothing is asked: waiting for an answer ends at once, and waiting for a time at that time
+    // with nothing in flight, waiting for a completion ends at once, and waiting for a time at that
+    // time
     engine.turn(TurnWait::One, &mut none).unwrap();
     let until = engine.now() + 2_000_000;
     engine.turn(TurnWait::Until(until), &mut none).unwrap();
@@ -59,12 +60,12 @@ fn serves(engine: &mut impl IoEngine, file: &File, slots: u32) {
         let expected: Vec<_> = (0..slots).map(|slot| (slot, 512)).collect();
         assert_eq!(all(engine, slots as usize), expected);
     }
-    // at the end of the file less comes, behind it nothing
+    // at the end of the file less is read, past it nothing
     engine.put(Op { length: 1024, ..read(0, 7) });
     assert_eq!(all(engine, 1), [(0, 512)]);
     engine.put(read(0, 8));
     assert_eq!(all(engine, 1), [(0, 0)]);
-    // where no place is
+    // an offset that no file has
     engine.put(Op { offset: i64::MAX as u64, ..read(0, 0) });
     let (_, result) = all(engine, 1)[0];
     assert!(result < 0, "{result}");
@@ -83,8 +84,8 @@ fn serves(engine: &mut impl IoEngine, file: &File, slots: u32) {
 fn threads_serve_one_slot_and_many() {
     for slots in [1, 2, 40] {
         let file = file(8);
-        let room = BufferSpec { slots, largest: 1024, seed: 1, writes: true };
-        let mut threads = ThreadEngine::new(file.try_clone().unwrap().into(), &room, Instant::now()).unwrap();
+        let spec = BufferSpec { slots, largest: 1024, seed: 1, writes: true };
+        let mut threads = ThreadEngine::new(file.try_clone().unwrap().into(), &spec, Instant::now()).unwrap();
         assert_eq!((threads.slots(), threads.notes()), (slots, &[][..]));
         serves(&mut threads, &file, slots);
     }
@@ -94,9 +95,9 @@ fn threads_serve_one_slot_and_many() {
 fn a_ring_serves_more_slots_than_its_queue_holds() {
     for (slots, queue) in [(1, 2), (64, 64), (64, 16), (40, 2)] {
         let file = file(8);
-        let room = BufferSpec { slots, largest: 1024, seed: 1, writes: true };
-        let of = file.try_clone().unwrap().into();
-        let mut ring = match Ring::with_queue(of, &room, Instant::now(), queue) {
+        let spec = BufferSpec { slots, largest: 1024, seed: 1, writes: true };
+        let file_copy = file.try_clone().unwrap().into();
+        let mut ring = match Ring::with_queue(file_copy, &spec, Instant::now(), queue) {
             Ok(ring) => ring,
             Err(why) => {
                 eprintln!("skipped: no io_uring here: {why}");
@@ -104,19 +105,19 @@ fn a_ring_serves_more_slots_than_its_queue_holds() {
             }
         };
         serves(&mut ring, &file, slots);
-        // what is under way when it is dropped is waited for
+        // dropping the ring waits for the requests in flight
         (0..slots).for_each(|slot| ring.put(read(slot, 0)));
     }
 }
 
-/// Set in the process that runs the test below with hardly any locked memory.
+/// Set in the process that runs the test below with very little locked memory.
 const INNER: &str = "DISKWRIGHT_TEST_WITHOUT_LOCKED_MEMORY";
 
 #[test]
 fn without_locked_memory_buffers_are_plain_and_that_is_said() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     if std::env::var_os(INNER).is_none() {
-        // the limit is the whole process's, so it gets one of its own
+        // the limit applies to the whole process, so the test runs in a child process
         let name = "engine::tests::without_locked_memory_buffers_are_plain_and_that_is_said";
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
         let output = child.args([name, "--exact", "--nocapture"]).env(INNER, "1").output().unwrap();
@@ -130,8 +131,8 @@ fn without_locked_memory_buffers_are_plain_and_that_is_said() {
     sets.effective.remove(rustix::thread::CapabilitySet::IPC_LOCK);
     rustix::thread::set_capabilities(None, sets).unwrap();
     let file = file(8);
-    let room = BufferSpec { slots: 64, largest: 4096, seed: 1, writes: true };
-    let Ok(mut ring) = Ring::new(file.try_clone().unwrap().into(), &room, Instant::now()) else {
+    let spec = BufferSpec { slots: 64, largest: 4096, seed: 1, writes: true };
+    let Ok(mut ring) = Ring::new(file.try_clone().unwrap().into(), &spec, Instant::now()) else {
         // older kernels count the ring itself too: threads serve there
         eprintln!("skipped: no io_uring with so little memory");
         return;

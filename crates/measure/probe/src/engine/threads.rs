@@ -1,8 +1,7 @@
-//! The fallback where io_uring is off: one thread a slot, each with one plain
-//! system call at a time (preadv2, pwritev2). A single slot needs no thread:
-//! its requests are made by the lane itself. With more, a request costs the
-//! hand-over to a thread and back beside its own, so what this engine measures
-//! of fast devices is its own limit; results say which engine ran.
+//! The fallback if io_uring is off: one thread per slot, each with one plain system call at a time
+//! (preadv2, pwritev2). A single slot needs no thread: the worker makes its requests itself. With
+//! more slots, a request also costs the hand-over to a thread and back, so on fast devices this
+//! engine measures its own limit; results name the engine that ran.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
@@ -15,24 +14,25 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 use super::{ALIGN, Action, BufferSpec, Completion, IoEngine, Op, TurnWait};
 use diskwright_base::Rng;
 
-/// Threads at most.
+/// Largest number of threads.
 pub const MOST: u32 = 512;
-/// Who waits looks so often whether the workers are still there.
+/// Interval at which a waiting engine checks that its workers are alive.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The engine.
+/// The engine of plain threads.
 pub struct ThreadEngine {
     orders: Vec<Arc<SubmitSlot>>,
     answers: Arc<CompletionQueue>,
     workers: Vec<JoinHandle<()>>,
-    /// Makes the requests itself where there is one slot only, and what is to be made.
+    /// Makes the requests without a thread if there is one slot only; with it the operation to
+    /// make.
     alone: Option<(ThreadWorker, Option<Op>)>,
     in_flight: u32,
     notes: Vec<String>,
     start: Instant,
 }
 
-/// Where a worker finds its next request.
+/// Hands the next request to a worker.
 #[derive(Default)]
 struct SubmitSlot {
     order: Mutex<WorkerCommand>,
@@ -47,7 +47,7 @@ enum WorkerCommand {
     GoHome,
 }
 
-/// Where workers put their answers.
+/// Collects the completions of all workers.
 #[derive(Default)]
 struct CompletionQueue {
     inside: Mutex<CompletionState>,
@@ -57,62 +57,63 @@ struct CompletionQueue {
 #[derive(Default)]
 struct CompletionState {
     answers: Vec<Completion>,
-    /// Somebody sleeps until there is one: ringing costs a system call.
+    /// The engine sleeps until a completion arrives: notifying costs a system call.
     awaited: bool,
 }
 
-/// A worker that panicked leaves nothing half done behind these locks.
+/// Locks a mutex. A worker that panicked leaves nothing half done behind these locks, so poison is
+/// ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ThreadEngine {
-    /// Threads on a file; fewer than asked for where the system gives no more.
+    /// Starts threads on a file; fewer than requested if the system gives no more.
     ///
     /// # Errors
-    /// When the system gives not even one.
-    pub fn new(file: OwnedFd, room: &BufferSpec, start: Instant) -> io::Result<ThreadEngine> {
+    /// When the system does not give even one.
+    pub fn new(file: OwnedFd, spec: &BufferSpec, start: Instant) -> io::Result<ThreadEngine> {
         let (file, answers) = (Arc::new(file), Arc::new(CompletionQueue::default()));
         let (orders, workers, notes) = (Vec::new(), Vec::new(), Vec::new());
         let mut engine = ThreadEngine { orders, answers, workers, alone: None, in_flight: 0, notes, start };
-        if room.slots == 1 {
-            engine.alone = Some((ThreadWorker::new(file, room, 0), None));
+        if spec.slots == 1 {
+            engine.alone = Some((ThreadWorker::new(file, spec, 0), None));
             return Ok(engine);
         }
-        for slot in 0..room.slots {
-            let desk = Arc::new(SubmitSlot::default());
-            let (file, room, own, answers) = (Arc::clone(&file), *room, Arc::clone(&desk), Arc::clone(&engine.answers));
-            let work = move || work(ThreadWorker::new(file, &room, slot), &own, &answers);
+        for slot in 0..spec.slots {
+            let slot_state = Arc::new(SubmitSlot::default());
+            let (file, spec, worker_slot, answers) = (Arc::clone(&file), *spec, Arc::clone(&slot_state), Arc::clone(&engine.answers));
+            let work = move || work(ThreadWorker::new(file, &spec, slot), &worker_slot, &answers);
             match std::thread::Builder::new().name(format!("probe-{slot}")).spawn(work) {
                 Ok(worker) => engine.workers.push(worker),
                 Err(error) if slot == 0 => return Err(error),
                 Err(error) => {
-                    let asked = room.slots;
+                    let requested = spec.slots;
                     engine
                         .notes
-                        .push(format!("only {slot} of {asked} requests fit in flight: no more threads ({error})"));
+                        .push(format!("only {slot} of {requested} requests fit in flight: no more threads ({error})"));
                     break;
                 }
             }
-            engine.orders.push(desk);
+            engine.orders.push(slot_state);
         }
         Ok(engine)
     }
 
-    /// Requests at once.
+    /// Number of slots: requests in flight at once.
     pub fn slots(&self) -> u32 {
         self.orders.len().max(1) as u32
     }
 
-    /// What keeps it from what was asked, in sentences.
+    /// Returns sentences about what keeps it from the requested number of slots.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Waits for an answer, at most up to a moment, and takes all there are.
+    /// Waits for a completion as `wait` says, and takes all that are there.
     fn collect(&mut self, wait: TurnWait, done: &mut Vec<Completion>) -> io::Result<()> {
-        let mut inside = lock(&self.answers.inside);
-        while inside.answers.is_empty() {
+        let mut state = lock(&self.answers.inside);
+        while state.answers.is_empty() {
             let left = match wait {
                 TurnWait::Nothing => break,
                 TurnWait::One if self.in_flight == 0 => break,
@@ -122,20 +123,20 @@ impl ThreadEngine {
             if left.is_zero() {
                 break;
             }
-            inside.awaited = true;
-            inside = self.answers.bell.wait_timeout(inside, left).unwrap_or_else(PoisonError::into_inner).0;
-            if inside.answers.is_empty() && self.workers.iter().any(JoinHandle::is_finished) {
+            state.awaited = true;
+            state = self.answers.bell.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            if state.answers.is_empty() && self.workers.iter().any(JoinHandle::is_finished) {
                 return Err(io::Error::other("a worker is gone"));
             }
         }
-        inside.awaited = false;
-        self.in_flight -= inside.answers.len() as u32;
-        done.append(&mut inside.answers);
+        state.awaited = false;
+        self.in_flight -= state.answers.len() as u32;
+        done.append(&mut state.answers);
         Ok(())
     }
 }
 
-/// One who makes requests one at a time.
+/// Makes requests one at a time.
 struct ThreadWorker {
     file: Arc<OwnedFd>,
     memory: Vec<u8>,
@@ -144,18 +145,18 @@ struct ThreadWorker {
 }
 
 impl ThreadWorker {
-    fn new(file: Arc<OwnedFd>, room: &BufferSpec, slot: u32) -> ThreadWorker {
-        let mut memory = vec![0u8; room.largest as usize + ALIGN];
-        let from = memory.as_ptr().align_offset(ALIGN).min(ALIGN);
-        let mut dice = Rng::new(room.seed, u64::from(slot));
-        // touched before it is measured, and incompressible
-        for word in memory[from..].chunks_exact_mut(8) {
-            word.copy_from_slice(&dice.bits().to_ne_bytes());
+    fn new(file: Arc<OwnedFd>, spec: &BufferSpec, slot: u32) -> ThreadWorker {
+        let mut memory = vec![0u8; spec.largest as usize + ALIGN];
+        let buffer_start = memory.as_ptr().align_offset(ALIGN).min(ALIGN);
+        let mut rng = Rng::new(spec.seed, u64::from(slot));
+        // touched before measuring begins, and incompressible
+        for word in memory[buffer_start..].chunks_exact_mut(8) {
+            word.copy_from_slice(&rng.bits().to_ne_bytes());
         }
-        ThreadWorker { file, memory, from, dice }
+        ThreadWorker { file, memory, from: buffer_start, dice: rng }
     }
 
-    /// Makes a request; a signal in between does not count.
+    /// Makes a request, again after an interrupting signal.
     fn make(&mut self, op: &Op) -> Completion {
         let moved = loop {
             match self.once(op) {
@@ -184,23 +185,23 @@ impl ThreadWorker {
     }
 }
 
-/// A worker's day: one request after the other until the engine is dropped.
-fn work(mut worker: ThreadWorker, desk: &SubmitSlot, answers: &CompletionQueue) {
+/// Serves the requests of one slot until the engine is dropped.
+fn work(mut worker: ThreadWorker, slot: &SubmitSlot, answers: &CompletionQueue) {
     loop {
-        let mut order = lock(&desk.order);
+        let mut order = lock(&slot.order);
         let op = loop {
             match std::mem::take(&mut *order) {
                 WorkerCommand::Op(op) => break op,
                 WorkerCommand::GoHome => return,
-                WorkerCommand::None => order = desk.bell.wait(order).unwrap_or_else(PoisonError::into_inner),
+                WorkerCommand::None => order = slot.bell.wait(order).unwrap_or_else(PoisonError::into_inner),
             }
         };
         drop(order);
         let done = worker.make(&op);
-        let mut inside = lock(&answers.inside);
-        inside.answers.push(done);
-        let ring = std::mem::take(&mut inside.awaited);
-        drop(inside);
+        let mut state = lock(&answers.inside);
+        state.answers.push(done);
+        let ring = std::mem::take(&mut state.awaited);
+        drop(state);
         if ring {
             answers.bell.notify_one();
         }
@@ -246,7 +247,7 @@ impl Drop for ThreadEngine {
             desk.bell.notify_one();
         }
         for worker in self.workers.drain(..) {
-            // a worker that panicked has said so already
+            // a worker that panicked has already printed its message
             let _ = worker.join();
         }
     }

@@ -1,10 +1,9 @@
-//! Profiles: the most that a device was measured to do, kept from run to run
-//! in one file a device, so that diagnosis can judge against it.
+//! Profiles: the highest rates that a device was measured to reach, kept from run to run in one
+//! file per device, so that diagnosis can judge against them.
 //!
-//! What is kept, and what for, is the list [`FIGURES`]. A figure that the
-//! device may well exceed says why in `at_least`; diagnosis takes such a one
-//! for the least that the device can do. What is no measurement of the device
-//! gives no figure at all ([`MeasurementContext::useless`]).
+//! [`FIGURES`] lists what is kept. A figure that the device may exceed says why in `at_least`;
+//! diagnosis treats it as a lower bound. A run that does not measure the device gives no figure at
+//! all ([`MeasurementContext::reason_to_discard`]).
 
 mod store;
 
@@ -16,10 +15,10 @@ use crate::result::RunResult;
 
 pub use store::{MOST_BYTES, ProfileEntry, UnreadableProfile, load, parse, remove, store};
 
-/// Name of the contract.
+/// Schema of the profile file.
 pub const SCHEMA: &str = "diskwright.profile/1";
 
-/// The figures of a profile: name, unit, what it is.
+/// The figures of a profile: name, unit, description.
 pub const FIGURES: &[(&str, &str, &str)] = &[
     ("reads_per_s", "per_s", "maximum of random reads per second, of at most 8 KiB"),
     ("writes_per_s", "per_s", "maximum of random writes per second, of at most 8 KiB"),
@@ -30,21 +29,22 @@ pub const FIGURES: &[(&str, &str, &str)] = &[
     ("knee_depth", "requests", "queue depth that reaches 90 % of the maximum of random reads"),
 ];
 
-/// Largest request that counts as a small one, bytes.
+/// Largest request that counts as small, bytes.
 const SMALL: f64 = 8192.0;
-/// Share of the most from which more depth brings little.
+/// Share of the maximum from which a deeper queue brings little.
 const KNEE: f64 = 0.9;
-/// Depths that a knee is found among.
+/// Smallest number of queue depths from which a knee is determined.
 const LEAST_DEPTHS: usize = 3;
-/// A lone depth that counts as asking for much.
+/// Queue depth that counts as a full load if it is the only one measured.
 const DEEP: u32 = 16;
-/// Bytes outstanding below which bandwidth was not asked for in full.
+/// Bytes in flight below which a run does not measure full bandwidth.
 const FULL_BYTES: f64 = 1048576.0;
-/// Seconds below which a run is short. `quick` takes 3; one second may be all cache or credits.
+/// Duration below which a run is short, seconds. `quick` takes 3; one second may be all cache or
+/// credits.
 const SHORT_S: f64 = 2.0;
-/// Share of the processors that its threads can have from which a probe measures them.
+/// Share of the processors available to its threads from which a probe measures the processors.
 const PROCESSOR_BOUND: f64 = 0.85;
-/// Share of a turning disk that must be covered for its arm to move as far as it does in use.
+/// Share of a rotating disk that must be covered for its arm to move as far as in use.
 const COVERED: f64 = 0.5;
 
 /// A number of a profile.
@@ -53,41 +53,41 @@ const COVERED: f64 = 0.5;
 pub struct ProfileFigure {
     /// One of [`FIGURES`].
     pub figure: String,
-    /// The number.
+    /// Value of the figure.
     pub value: f64,
-    /// Its unit, as the catalogue names units.
+    /// Unit, as the catalogue names units.
     pub unit: String,
-    /// Requests outstanding when it was reached.
+    /// Queue depth at which it was reached.
     pub depth: Option<u32>,
     /// Mean size of the requests, bytes.
     pub size_bytes: f64,
-    /// How long it was measured, seconds.
+    /// Duration of the measurement, seconds.
     pub measured_s: f64,
     /// When, RFC 3339 in UTC.
     pub measured: String,
-    /// By which suite.
+    /// Suite that measured it.
     pub suite: String,
     /// `io_uring` or `threads`.
     pub engine: String,
-    /// Seed of what was drawn.
+    /// Random seed of the requests.
     pub seed: u64,
     /// Kernel release.
     pub kernel: String,
-    /// What was read: `filled` by the probe, or `as found`.
+    /// Content of the target: `filled` by the probe, or `as found`.
     pub fill: String,
-    /// Why the device may do more; empty for a firm figure.
+    /// Reasons why the device may do more; empty for a firm figure.
     pub at_least: Vec<String>,
 }
 
-/// All that is known of a device's ceilings.
+/// Known ceilings of a device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Profile {
     /// [`SCHEMA`].
     pub schema: String,
-    /// What the device is known again by.
+    /// Key by which the device is recognized.
     pub key: String,
-    /// Kernel name when it was last measured.
+    /// Kernel name at the last measurement.
     pub device: String,
     /// Model.
     pub model: Option<String>,
@@ -95,43 +95,43 @@ pub struct Profile {
     pub class: String,
     /// Size of the device, bytes.
     pub bytes: Option<u64>,
-    /// Host that it was measured in.
+    /// Host on which it was measured.
     pub host: String,
-    /// When it was last measured, RFC 3339 in UTC.
+    /// Time of the last measurement, RFC 3339 in UTC.
     pub measured: String,
     /// The figures, in the order of [`FIGURES`].
     pub figures: Vec<ProfileFigure>,
 }
 
-/// On what occasion runs were made.
+/// Circumstances under which runs were measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MeasurementContext {
     /// When, RFC 3339 in UTC.
     pub measured: String,
     /// The suite.
     pub suite: String,
-    /// Its seed.
+    /// Seed of the suite.
     pub seed: u64,
     /// Size of the target, bytes.
     pub target_bytes: u64,
-    /// The target was a file, of ours or another's.
+    /// The target was a file, made by the probe or not.
     pub file: bool,
-    /// The file was made and filled for this.
+    /// The file was created and filled for this measurement.
     pub made: bool,
-    /// Parts of the file lie nowhere, so that reading them costs no device anything.
+    /// The file has holes, so reading those parts needs no device access.
     pub holes: bool,
     /// Others used the device meanwhile.
     pub live: bool,
-    /// A control group's limits on I/O held for the probe too.
+    /// I/O limits of a cgroup applied to the probe.
     pub limited: bool,
     /// Through the page cache.
     pub buffered: bool,
-    /// All of the suite was run.
+    /// The whole suite was run.
     pub complete: bool,
 }
 
 impl MeasurementContext {
-    /// Why nothing of it is kept, where that is so.
+    /// Returns why no figure of this measurement is kept; `None` if figures are kept.
     pub fn useless(&self, facts: &DeviceFacts) -> Option<&'static str> {
         match () {
             () if self.buffered => Some("the run measured the page cache, not the device"),
@@ -144,22 +144,22 @@ impl MeasurementContext {
 }
 
 impl Profile {
-    /// The profile that the runs of an occasion give; without figures where
-    /// they tell nothing.
-    pub fn of(facts: &DeviceFacts, runs: &[RunResult], occasion: &MeasurementContext) -> Profile {
+    /// Builds the profile from the runs of one measurement; without figures if they say nothing
+    /// about the device.
+    pub fn of(facts: &DeviceFacts, runs: &[RunResult], context: &MeasurementContext) -> Profile {
         let good = |r: &&RunResult| !r.stopped && r.failed == 0 && r.short == 0 && r.requests_per_s > 0.0;
-        // what was made beside others shows what was left by them; what has a target of its own is of another device
-        let by_itself = |r: &&RunResult| r.beside.is_empty() && r.combines.is_empty() && r.target.is_none();
-        let runs: Vec<&RunResult> = runs.iter().filter(good).filter(by_itself).collect();
-        let maker = FigureMaker { facts, occasion };
+        // a run beside others shows what they left; a run with its own target is of another device
+        let is_standalone = |r: &&RunResult| r.beside.is_empty() && r.combines.is_empty() && r.target.is_none();
+        let runs: Vec<&RunResult> = runs.iter().filter(good).filter(is_standalone).collect();
+        let builder = FigureMaker { facts, occasion: context };
         let mut figures = Vec::new();
-        if occasion.useless(facts).is_none() {
+        if context.useless(facts).is_none() {
             for (name, read_share) in [("read", 1.0), ("write", 0.0)] {
                 let runs: Vec<&RunResult> = runs.iter().copied().filter(|r| r.read_share == read_share).collect();
-                figures.extend(maker.rate(&format!("{name}s_per_s"), &runs));
-                figures.extend(maker.bandwidth(&format!("{name}_bytes_per_s"), &runs));
-                figures.extend(maker.alone(&format!("{name}_s"), &runs));
-                figures.extend((name == "read").then(|| maker.knee(&runs)).flatten());
+                figures.extend(builder.rate(&format!("{name}s_per_s"), &runs));
+                figures.extend(builder.bandwidth(&format!("{name}_bytes_per_s"), &runs));
+                figures.extend(builder.alone(&format!("{name}_s"), &runs));
+                figures.extend((name == "read").then(|| builder.knee(&runs)).flatten());
             }
         }
         let mut profile = Profile {
@@ -170,14 +170,14 @@ impl Profile {
             class: facts.class.clone(),
             bytes: facts.bytes,
             host: facts.host.clone(),
-            measured: occasion.measured.clone(),
+            measured: context.measured.clone(),
             figures,
         };
         profile.sort();
         profile
     }
 
-    /// A figure by name.
+    /// Finds a figure by name.
     pub fn figure(&self, name: &str) -> Option<&ProfileFigure> {
         self.figures.iter().find(|f| f.figure == name)
     }
@@ -186,8 +186,8 @@ impl Profile {
         self.figure(name).map(|f| f.value)
     }
 
-    /// What diagnosis judges by. Where any rate or bandwidth may be exceeded,
-    /// the whole is a lower bound.
+    /// Returns the ceiling that diagnosis judges by. If any rate or bandwidth may be exceeded, the
+    /// whole is a lower bound.
     pub fn ceiling(&self) -> Ceiling {
         let most = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::max);
         let of = |name: &str| self.value(name);
@@ -214,10 +214,10 @@ impl Profile {
         }
     }
 
-    /// Takes in what was known before. A firm figure stands before one that
-    /// may be exceeded; of two alike the better one stands (the most, the
-    /// shortest time), and of knees the newer. A rate that may be exceeded makes the whole
-    /// ceiling one, so it is not added to a profile whose rates are all firm.
+    /// Merges the previous profile into this one. A firm figure takes precedence over one that may
+    /// be exceeded; of two of the same kind the better one stays (the highest rate, the shortest
+    /// time), and of knees the newer. A rate that may be exceeded makes the whole ceiling a lower
+    /// bound, so it is not added to a profile whose rates are all firm.
     fn join(&mut self, before: &Profile) {
         let is_rate = |f: &ProfileFigure| f.unit.ends_with("per_s");
         if before.figures.iter().any(is_rate) && before.ceiling().is_firm() {
@@ -252,7 +252,7 @@ impl ProfileFigure {
     }
 }
 
-/// Makes figures of one occasion.
+/// Builds the figures of one measurement.
 struct FigureMaker<'a> {
     facts: &'a DeviceFacts,
     occasion: &'a MeasurementContext,
@@ -278,7 +278,7 @@ impl FigureMaker<'_> {
         if run.steady == Some(false) {
             at_least.push("the rate was not steady".into());
         }
-        // without a ring each request has a thread, and there are more of those than processors
+        // without a ring each request has a thread, and these outnumber the processors
         let processors = if self.facts.processors > 0 { run.lanes.min(self.facts.processors) } else { run.lanes };
         if run.cpu_share.is_some_and(|share| share >= PROCESSOR_BOUND * f64::from(processors.max(1))) {
             at_least.push("the processor was saturated, not the device".into());
@@ -301,7 +301,7 @@ impl FigureMaker<'_> {
         }
     }
 
-    /// Small random requests in a closed loop. On a turning disk they must
+    /// Selects the runs with small random requests in a closed loop. On a rotating disk they must
     /// cover a good part of it: an arm that moves little is faster.
     fn random<'r>(&self, runs: &[&'r RunResult]) -> Vec<&'r RunResult> {
         let covered = self.facts.bytes.is_none_or(|all| self.occasion.target_bytes as f64 >= COVERED * all as f64);
@@ -324,7 +324,7 @@ impl FigureMaker<'_> {
             _ if deeper => {}
             Some(next) if next.requests_per_s >= KNEE * best.requests_per_s => {}
             Some(_) => figure.at_least.push(format!("the rate still rose at queue depth {depth}")),
-            // a single request at a time says little of what there could be
+            // a single request at a time says little about the maximum
             None if depth < DEEP => return None,
             None => figure.at_least.push(format!("measured only at queue depth {depth}")),
         }
@@ -357,8 +357,8 @@ impl FigureMaker<'_> {
     }
 }
 
-fn most<'r>(runs: &[&'r RunResult], of: impl Fn(&RunResult) -> f64) -> Option<&'r RunResult> {
-    runs.iter().copied().filter(|r| of(r) > 0.0).max_by(|a, b| of(a).total_cmp(&of(b)))
+fn most<'r>(runs: &[&'r RunResult], value: impl Fn(&RunResult) -> f64) -> Option<&'r RunResult> {
+    runs.iter().copied().filter(|r| value(r) > 0.0).max_by(|a, b| value(a).total_cmp(&value(b)))
 }
 
 #[cfg(test)]

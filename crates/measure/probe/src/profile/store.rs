@@ -1,4 +1,4 @@
-//! Profiles in a folder: one JSON file a device, readable by everybody.
+//! Profiles in a folder: one JSON file per device, readable by everyone.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::{FIGURES, Profile, SCHEMA};
 
-/// A profile is a few kilobytes; what is larger than this is none.
+/// Largest profile file, bytes; a real one has a few kilobytes.
 pub const MOST_BYTES: u64 = 1 << 20;
 
 /// A profile and its file.
@@ -17,23 +17,23 @@ pub const MOST_BYTES: u64 = 1 << 20;
 pub struct ProfileEntry {
     /// The file.
     pub path: PathBuf,
-    /// What is in it.
+    /// Content of the file.
     pub profile: Profile,
 }
 
-/// A file that should be a profile and is none.
+/// A file that should be a profile but cannot be read as one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnreadableProfile {
     /// The file.
     pub path: PathBuf,
-    /// Why it is none, and what to do.
+    /// Reason, and what to do.
     pub because: String,
 }
 
-/// Reads the text of a profile.
+/// Parses the text of a profile.
 ///
 /// # Errors
-/// Why it is none.
+/// The reason why it is not a valid profile.
 pub fn parse(bytes: &[u8]) -> Result<Profile, String> {
     let profile: Profile = serde_json::from_slice(bytes).map_err(|e| format!("no profile: {e}"))?;
     if profile.schema != SCHEMA {
@@ -67,8 +67,8 @@ fn read(path: &Path) -> Result<Profile, String> {
     parse(&bytes)
 }
 
-/// All profiles in a folder in the order of their keys, and the files that
-/// should be some and are not. A folder that is not there is empty.
+/// Loads all profiles in a folder in the order of their keys, and lists the files that should be
+/// profiles but are not readable. A missing folder is empty.
 pub fn load(folder: &Path) -> (Vec<ProfileEntry>, Vec<UnreadableProfile>) {
     let (mut found, mut damaged) = (Vec::new(), Vec::new());
     let entries = match fs::read_dir(folder) {
@@ -92,12 +92,12 @@ pub fn load(folder: &Path) -> (Vec<ProfileEntry>, Vec<UnreadableProfile>) {
     (found, damaged)
 }
 
-/// Keeps a profile in a folder, joined with what is there of the same device
-/// unless it is to begin `anew`. Readers see the old file or the new one,
-/// never half of one; of two programs at once one waits for the other.
+/// Saves a profile in a folder, merged with the existing one of the same device unless `anew` is
+/// set. Readers see the old file or the new one, never half of one; of two programs at once one
+/// waits for the other.
 ///
 /// # Errors
-/// When the system refuses, or when the file there is of a newer version.
+/// When the system refuses, or when the existing file is of a newer version.
 pub fn store(folder: &Path, mut profile: Profile, anew: bool) -> io::Result<ProfileEntry> {
     diskwright_guard::check_new(&folder.join("profile")).map_err(io::Error::other)?;
     fs::DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
@@ -109,7 +109,7 @@ pub fn store(folder: &Path, mut profile: Profile, anew: bool) -> io::Result<Prof
         Err(because) if because.contains("schema") => {
             return Err(io::Error::other(format!("{}: {because}", path.display())));
         }
-        // what cannot be read is replaced
+        // an unreadable profile is replaced
         _ => {}
     }
     let part = path.with_extension(format!("{}.part", std::process::id()));
@@ -140,8 +140,8 @@ fn write(path: &Path, profile: &Profile) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A key as a file's name: what is not plain becomes `_`, and a checksum
-/// (FNV-1a) keeps two keys apart.
+/// Makes a file name from a key: special characters become `_`, and a checksum (FNV-1a)
+/// distinguishes keys that then look alike.
 fn file_name(key: &str) -> String {
     let plain: String =
         key.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).take(80).collect();

@@ -55,7 +55,7 @@ fn whole() -> MeasurementContext {
     }
 }
 
-/// A device that takes eight at once, 1 ms each.
+/// Runs on a device that serves eight requests at once, 1 ms each.
 fn eight_at_once() -> Vec<RunResult> {
     vec![run(1, 1000.0), run(4, 4000.0), run(16, 8000.0), run(64, 8100.0), sequential(1.0, 5e8), sequential(0.0, 3e8)]
 }
@@ -104,7 +104,7 @@ fn what_the_device_may_exceed_says_why() {
     let of_threads = Profile::of(&four, &changed(&|r| (r.lanes, r.cpu_share) = (256, Some(3.9))), &whole());
     let told = of_threads.figure("reads_per_s").map(|f| f.at_least.join("; "));
     assert_eq!(told.as_deref(), Some("the processor was saturated, not the device"));
-    // one request at a time, or requests that failed: nothing to go by
+    // one request at a time, or failed requests: not enough for a figure
     assert_eq!(because(&[run(1, 1000.0)], &whole()), None);
     assert_eq!(because(&changed(&|r| r.failed = 1), &whole()), None);
     assert_eq!(because(&changed(&|r| r.beside = vec!["other".into()]), &whole()), None);
@@ -177,7 +177,7 @@ fn what_says_less_lowers_nothing() {
         assert_eq!(joined, Profile { measured: joined.measured.clone(), ..firm.clone() });
         assert!(joined.ceiling().is_firm());
     }
-    // a quick one that may write adds its own
+    // a quick run that may write adds its own figures
     let whole_again = keep(&eight_at_once(), &whole());
     assert_eq!(whole_again.value("write_bytes_per_s"), Some(3e8));
     assert!(whole_again.ceiling().is_firm());
@@ -228,7 +228,7 @@ fn a_damaged_profile_is_named_and_said_what_is_wrong() {
     for ((_, expected), said) in cases.iter().zip(&damaged) {
         assert!(said.because.contains(expected), "{}: {} ({expected})", said.path.display(), said.because);
     }
-    // a newer version's profile is not lost
+    // a newer version's profile is not overwritten
     let stored = store(folder.path(), parse(good.as_bytes()).unwrap(), false).unwrap();
     fs::write(&stored.path, good.replace("profile/1", "profile/9")).unwrap();
     assert!(store(folder.path(), stored.profile, false).unwrap_err().to_string().contains("profile/9"));

@@ -1,5 +1,5 @@
-//! One run: jobs, each a pattern on a target, at once; timed, with what
-//! processor and kernel did meanwhile. Each job has lanes of its own.
+//! One run: jobs that run at the same time, each a pattern on a target, with the processor time and
+//! the kernel's counts of that time. Each job has its own workers.
 
 mod lane;
 mod watch;
@@ -18,30 +18,30 @@ use crate::target::ProbeTarget;
 use lane::{JobView, StartGate, WorkerResult, WorkerSetup, shares};
 use watch::RunWatch;
 
-/// Which engine.
+/// Choice of the I/O engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineKind {
-    /// The ring where there is one, threads otherwise.
+    /// io_uring if available, threads otherwise.
     #[default]
     Best,
-    /// Threads.
+    /// Threads, even if io_uring is available.
     Threads,
 }
 
-/// How a run is made.
+/// Settings of a run.
 #[derive(Clone, Debug)]
 pub struct RunConfig {
     /// The engine.
     pub engine: EngineKind,
-    /// Lanes at most; one a core is enough.
+    /// Largest number of workers; one per core is enough.
     pub lanes: u32,
-    /// An answer slower than this ends everything: for devices that others use.
+    /// A response slower than this ends everything: for devices that others use.
     pub brake: Option<Duration>,
     /// Set from outside to end the run; what was measured is kept.
     pub stop: Arc<AtomicBool>,
 }
 
-/// What a run gave.
+/// Outcome of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RunOutcome {
     /// All counts.
@@ -50,30 +50,30 @@ pub struct RunOutcome {
     pub seconds: f64,
     /// `io_uring` or `threads`.
     pub engine: &'static str,
-    /// What kept the engine from its best or from what was asked, in sentences.
+    /// Sentences about what limited the engine, or kept it from the requested depth.
     pub engine_notes: Vec<String>,
-    /// Lanes that ran.
+    /// Number of workers that ran.
     pub lanes: u32,
-    /// Processor time of this process while measuring, seconds. Not a number
-    /// for one of several jobs: what each takes cannot be told apart.
+    /// Processor time of this process while measuring, seconds. NaN for one of several jobs, whose
+    /// shares cannot be separated.
     pub cpu_s: f64,
-    /// What the kernel counted while measuring, ramp included: seconds it covers, then counts.
+    /// Counts of the kernel while measuring, ramp included.
     pub kernel: Kernel,
-    /// Bytes that the kernel read from disks for this process, ramp included,
-    /// where somebody looked (see [`crate::bench`]).
+    /// Bytes that the kernel read from disks for this process, ramp included, if they were recorded
+    /// (see [`crate::bench`]).
     pub disk_read_bytes: Option<f64>,
     /// It was stopped from outside.
     pub stopped: bool,
-    /// What was done in each stretch of the measured time.
+    /// Work done in each interval of the measured time.
     pub course: Vec<LiveInterval>,
 }
 
-/// What the kernel counted, in all of the machine.
+/// Counts of the kernel for the whole machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Kernel {
-    /// Seconds between the two looks.
+    /// Seconds between the two readings.
     pub seconds: f64,
-    /// Interrupts less those of clock and network.
+    /// Interrupts without those of clock and network.
     pub interrupts: Option<f64>,
     /// Interrupts of every kind.
     pub all_interrupts: Option<f64>,
@@ -81,39 +81,39 @@ pub struct Kernel {
     pub context_switches: Option<f64>,
 }
 
-/// Told while a run goes on: share of its time that is over, and what was done since the last time.
+/// Receives progress: the finished share of the run's time, and the counts since the last call.
 pub type RunProgress<'a> = dyn FnMut(f64, &LiveInterval) + 'a;
 
-/// One of the jobs of a run.
+/// A job of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunJob<'a> {
-    /// What it asks; its name is the job's.
+    /// The requests to make; its name is the job's.
     pub pattern: &'a Pattern,
-    /// Of what.
+    /// The target of the requests.
     pub target: &'a ProbeTarget,
     /// Time from the run's start to the job's.
     pub after: Duration,
 }
 
 impl RunJob<'_> {
-    /// When its measuring begins.
+    /// Returns the time at which measuring begins.
     fn from(&self) -> Duration {
         self.after + self.pattern.ramp
     }
 
-    /// When it ends.
+    /// Returns the time at which the job ends.
     fn until(&self) -> Duration {
         self.from().saturating_add(self.pattern.lasts)
     }
 }
 
-/// What several jobs gave.
+/// Outcomes of several jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Outcomes {
-    /// Each, in the order of the jobs.
+    /// Outcome of each job, in the order of the jobs.
     pub each: Vec<RunOutcome>,
-    /// All together, where there is more than one: from the first job's
-    /// measuring to the last one's end.
+    /// Total of all jobs if there is more than one: from the first start of measuring to the last
+    /// end.
     pub all: Option<RunOutcome>,
 }
 
@@ -125,109 +125,109 @@ pub struct Outcomes {
 pub fn run(
     target: &ProbeTarget,
     pattern: &Pattern,
-    making: &RunConfig,
-    told: &mut RunProgress<'_>,
+    config: &RunConfig,
+    progress: &mut RunProgress<'_>,
 ) -> Result<RunOutcome, ProbeError> {
     let job = RunJob { pattern, target, after: Duration::ZERO };
-    Ok(run_jobs(&[job], making, told)?.each.into_iter().next().unwrap_or_default())
+    Ok(run_jobs(&[job], config, progress)?.each.into_iter().next().unwrap_or_default())
 }
 
-/// What a lane sends when it is done: its job, which lane, and what it counted or why it
-/// failed.
+/// Message of a worker at its end: its job, its index, and its counts or its error.
 type WorkerReport = (usize, usize, io::Result<WorkerResult>);
 
-/// What was stopped is waited for so long; then it goes on without its threads.
+/// Time that a stopped run waits for its threads before it abandons them.
 pub(crate) const GRACE: Duration = Duration::from_millis(400);
-/// Looks within the time that a device in use may take.
+/// Checks per response limit of a device in use.
 const LOOKS_PER_BRAKE: u32 = 4;
 
 impl RunConfig {
-    /// How long to wait at most until it is looked again whether a device in use answers.
-    pub(crate) fn nap(&self, nap: Duration) -> Duration {
-        self.brake.map_or(nap, |brake| nap.min((brake / LOOKS_PER_BRAKE).max(Duration::from_millis(1))))
+    /// Returns the interval after which to check again whether a device in use responds, at most
+    /// `interval`.
+    pub(crate) fn nap(&self, interval: Duration) -> Duration {
+        self.brake.map_or(interval, |brake| interval.min((brake / LOOKS_PER_BRAKE).max(Duration::from_millis(1))))
     }
 }
 
 /// Measures several patterns at the same time.
 ///
 /// # Errors
-/// As [`run`], of the first job that has any.
-pub fn run_jobs(jobs: &[RunJob<'_>], making: &RunConfig, told: &mut RunProgress<'_>) -> Result<Outcomes, ProbeError> {
+/// As [`run`], for the first job that has any.
+pub fn run_jobs(jobs: &[RunJob<'_>], config: &RunConfig, progress: &mut RunProgress<'_>) -> Result<Outcomes, ProbeError> {
     let mut work = Vec::new();
     for job in jobs {
         let (pattern, target) = (job.pattern, job.target);
         if let Some(because) = pattern.fault(target.sector, target.bytes) {
             return Err(ProbeError::Pattern { name: pattern.name.clone(), because });
         }
-        let shares = shares(&pattern.pace, lane::lanes(pattern, making, jobs.len() as u32));
+        let paces = shares(&pattern.pace, lane::lanes(pattern, config, jobs.len() as u32));
         let mut files = Vec::new();
-        for _ in &shares {
+        for _ in &paces {
             files.push(target.open(pattern.writes(), pattern.buffered, pattern.durable == Durable::Dsync)?);
         }
-        work.push(shares.into_iter().zip(files).collect::<Vec<_>>());
+        work.push(paces.into_iter().zip(files).collect::<Vec<_>>());
     }
-    let shown: Vec<Arc<JobView>> = work.iter().map(|lanes| Arc::new(JobView::new(lanes.len()))).collect();
-    let (ready, begin) = (Arc::new(StartGate::default()), Instant::now());
-    let (answer, answers) = channel::<WorkerReport>();
+    let views: Vec<Arc<JobView>> = work.iter().map(|workers| Arc::new(JobView::new(workers.len()))).collect();
+    let (ready, clock_start) = (Arc::new(StartGate::default()), Instant::now());
+    let (sender, receiver) = channel::<WorkerReport>();
     let mut threads = Vec::new();
     for (number, (job, work)) in jobs.iter().zip(work).enumerate() {
-        let of_job = work.len() as u32;
-        for (lane, (pace, file)) in work.into_iter().enumerate() {
-            let lanes = WorkerSetup {
+        let worker_count = work.len() as u32;
+        for (worker, (pace, file)) in work.into_iter().enumerate() {
+            let setup = WorkerSetup {
                 pattern: job.pattern.clone(),
                 bytes: job.target.bytes,
                 after: job.after,
-                making: making.clone(),
+                making: config.clone(),
                 ready: Arc::clone(&ready),
-                shown: Arc::clone(&shown[number]),
-                number: lane as u32,
-                lanes: of_job,
-                begin,
+                shown: Arc::clone(&views[number]),
+                number: worker as u32,
+                lanes: worker_count,
+                begin: clock_start,
             };
-            let tell = answer.clone();
-            let begun = std::thread::Builder::new().spawn(move || {
-                // nobody hears of a lane that was given up
-                let _ = tell.send((number, lane, lanes.run(&pace, file)));
+            let worker_sender = sender.clone();
+            let spawned = std::thread::Builder::new().spawn(move || {
+                // if the worker was abandoned, the receiver is gone
+                let _ = worker_sender.send((number, worker, setup.run(&pace, file)));
             });
-            match begun {
+            match spawned {
                 Ok(thread) => threads.push(thread),
-                // the receiver is there
-                Err(error) => drop(answer.send((number, lane, Err(error)))),
+                // the receiver still exists
+                Err(error) => drop(sender.send((number, worker, Err(error)))),
             }
         }
     }
-    drop(answer);
+    drop(sender);
     let watch = RunWatch::start();
     ready.open(threads.len());
-    let (outcomes, lost) = RunFollower::new(jobs, &shown, watch, begin).gather(&answers, making, told)?;
+    let (outcomes, lost) = RunFollower::new(jobs, &views, watch, clock_start).gather(&receiver, config, progress)?;
     if !lost {
-        // their files are closed then; a lane that panicked has said so
+        // this closes their files; a worker that panicked has printed its message
         threads.into_iter().for_each(|thread| drop(thread.join()));
     }
     for (job, outcome) in jobs.iter().zip(&outcomes.each) {
-        verdict(job.target, making, outcome)?;
+        verdict(job.target, config, outcome)?;
     }
     Ok(outcomes)
 }
 
-/// Follows a run from its start: what its lanes tell, and what is gathered of it.
+/// Monitors a run from its start: receives the workers' reports and gathers their results.
 struct RunFollower<'a> {
     jobs: &'a [RunJob<'a>],
     shown: &'a [Arc<JobView>],
     watch: RunWatch,
     begin: Instant,
-    /// When the engines' clocks began.
+    /// Zero of the engines' clocks.
     clock: Instant,
-    /// Since when it has been known that the run is to end.
+    /// Time at which a stop was noticed.
     stopped: Option<Instant>,
-    /// The first measuring, and the last end.
+    /// First start of measuring, and last end.
     from: Duration,
     until: Duration,
     courses: Vec<LiveTimeline>,
     whole: LiveTimeline,
     bytes: u64,
     each: Vec<RunOutcome>,
-    /// Lanes still at work, by job, and when each job ended.
+    /// Workers still running, by job, and the end of each job.
     at_work: Vec<Vec<usize>>,
     ended: Vec<Duration>,
 }
@@ -255,18 +255,18 @@ impl<'a> RunFollower<'a> {
 
     fn gather(
         mut self,
-        answers: &std::sync::mpsc::Receiver<WorkerReport>,
-        making: &RunConfig,
-        told: &mut RunProgress<'_>,
+        receiver: &std::sync::mpsc::Receiver<WorkerReport>,
+        config: &RunConfig,
+        progress: &mut RunProgress<'_>,
     ) -> Result<(Outcomes, bool), ProbeError> {
         let (mut failed, mut lost) = (None, false);
         while self.at_work.iter().any(|lanes| !lanes.is_empty()) {
-            match answers.recv_timeout(self.nap(making)) {
-                Ok((job, lane, result)) => {
-                    self.at_work[job].retain(|at_work| *at_work != lane);
+            match receiver.recv_timeout(self.nap(config)) {
+                Ok((job, worker, result)) => {
+                    self.at_work[job].retain(|at_work| *at_work != worker);
                     match result {
                         Ok(ran) => {
-                            // by the lanes' clocks: this thread may have begun to watch late
+                            // by the workers' clocks: this thread may have started late
                             let measured = Duration::from_nanos(ran.tally.measured_ns);
                             self.ended[job] = self.ended[job].max(self.jobs[job].from() + measured);
                             let outcome = &mut self.each[job];
@@ -276,63 +276,64 @@ impl<'a> RunFollower<'a> {
                             add_notes(&mut outcome.engine_notes, ran.notes);
                         }
                         Err(e) => {
-                            // without it the others measure something else
-                            making.stop.store(true, Ordering::Relaxed);
+                            // without it the other workers would measure something else
+                            config.stop.store(true, Ordering::Relaxed);
                             failed =
                                 failed.or(Some(ProbeError::io(&self.jobs[job].target.name, "the engine failed", e)));
                         }
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    let stretch = self.look();
-                    told(self.share(), &stretch);
+                    let interval = self.look();
+                    progress(self.share(), &interval);
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             self.watch.look(self.begin.elapsed(), self.from, self.until);
-            if self.has_waited_enough(making) {
+            if self.has_waited_enough(config) {
                 self.give_up();
                 lost = true;
             }
         }
         match failed {
             Some(error) => Err(error),
-            None => Ok((self.finish(making), lost)),
+            None => Ok((self.finish(config), lost)),
         }
     }
 
-    /// How long to wait for a lane's end at most.
-    fn nap(&self, making: &RunConfig) -> Duration {
-        making.nap(self.watch.nap(self.begin.elapsed(), self.from, self.until))
+    /// Returns how long to wait for a worker's report at most.
+    fn nap(&self, config: &RunConfig) -> Duration {
+        config.nap(self.watch.nap(self.begin.elapsed(), self.from, self.until))
     }
 
-    /// Whether the run was stopped and its lanes do not end. Those that wait within a system
-    /// call see no limit themselves.
-    fn has_waited_enough(&mut self, making: &RunConfig) -> bool {
+    /// Returns whether the run was stopped and its workers do not end in time. Also stops the run
+    /// if a worker waits longer than the limit: workers inside a system call cannot check it
+    /// themselves.
+    fn has_waited_enough(&mut self, config: &RunConfig) -> bool {
         let now = self.clock.elapsed().as_nanos() as u64;
-        let stops = making.stop.load(Ordering::Relaxed);
-        if let Some(limit) = making.brake.map(|brake| brake.as_nanos() as u64).filter(|_| !stops) {
+        let stops = config.stop.load(Ordering::Relaxed);
+        if let Some(limit) = config.brake.map(|brake| brake.as_nanos() as u64).filter(|_| !stops) {
             for (job, shown) in self.shown.iter().enumerate() {
-                let waits = self.at_work[job].iter().map(|lane| shown.live[*lane].waiting());
-                let waits = waits.filter(|(in_flight, _)| *in_flight > 0);
-                let longest = waits.map(|(_, since)| now.saturating_sub(since)).max();
+                let waiting = self.at_work[job].iter().map(|worker| shown.live[*worker].waiting());
+                let waiting = waiting.filter(|(in_flight, _)| *in_flight > 0);
+                let longest = waiting.map(|(_, since)| now.saturating_sub(since)).max();
                 if let Some(longest) = longest.filter(|longest| *longest > limit) {
                     let braked = &mut self.each[job].tally.braked_ns;
                     *braked = (*braked).max(Some(longest));
-                    making.stop.store(true, Ordering::Relaxed);
+                    config.stop.store(true, Ordering::Relaxed);
                 }
             }
         }
-        making.stop.load(Ordering::Relaxed) && self.stopped.get_or_insert_with(Instant::now).elapsed() > GRACE
+        config.stop.load(Ordering::Relaxed) && self.stopped.get_or_insert_with(Instant::now).elapsed() > GRACE
     }
 
-    /// Takes what the lanes have counted that do not come back.
+    /// Takes the counts of the workers that do not come back.
     fn give_up(&mut self) {
         let now = self.clock.elapsed().as_nanos() as u64;
-        for (job, lanes) in self.at_work.iter_mut().enumerate() {
-            for lane in lanes.drain(..) {
+        for (job, workers) in self.at_work.iter_mut().enumerate() {
+            for worker in workers.drain(..) {
                 let outcome = &mut self.each[job];
-                outcome.tally.merge(&self.shown[job].of_lost(lane, now));
+                outcome.tally.merge(&self.shown[job].of_lost(worker, now));
                 outcome.engine = if outcome.engine.is_empty() { "threads" } else { outcome.engine };
             }
             if self.ended[job].is_zero() {
@@ -342,15 +343,15 @@ impl<'a> RunFollower<'a> {
         }
     }
 
-    /// Looks at the lanes of all jobs that go on.
+    /// Samples the workers of all running jobs.
     fn look(&mut self) -> LiveInterval {
         let now_s = self.begin.elapsed().as_secs_f64();
         let mut all = LiveInterval::default();
-        for (number, course) in self.courses.iter_mut().enumerate().filter(|(n, _)| !self.at_work[*n].is_empty()) {
-            let kept = (self.jobs[number].from().as_secs_f64(), self.jobs[number].until().as_secs_f64());
-            let stretch = course.look(now_s, kept, &self.shown[number].live);
-            all.seconds = all.seconds.max(stretch.seconds);
-            all.seen.join(&stretch.seen);
+        for (number, timeline) in self.courses.iter_mut().enumerate().filter(|(n, _)| !self.at_work[*n].is_empty()) {
+            let measured = (self.jobs[number].from().as_secs_f64(), self.jobs[number].until().as_secs_f64());
+            let interval = timeline.look(now_s, measured, &self.shown[number].live);
+            all.seconds = all.seconds.max(interval.seconds);
+            all.seen.join(&interval.seen);
         }
         let then_s = now_s - all.seconds;
         if then_s >= self.from.as_secs_f64() && then_s < self.until.as_secs_f64() {
@@ -360,7 +361,7 @@ impl<'a> RunFollower<'a> {
         all
     }
 
-    /// How much of the run is over: by time, or by what there is to ask for.
+    /// Returns the finished share of the run, by time or by bytes.
     fn share(&self) -> f64 {
         let by_time = self.begin.elapsed().as_secs_f64() / self.until.as_secs_f64();
         let bytes: Option<u64> = self.jobs.iter().map(|j| j.pattern.most_bytes).sum();
@@ -368,18 +369,18 @@ impl<'a> RunFollower<'a> {
         by_time.max(by_bytes).min(1.0)
     }
 
-    fn finish(mut self, making: &RunConfig) -> Outcomes {
-        let stopped = making.stop.load(Ordering::Relaxed);
+    fn finish(mut self, config: &RunConfig) -> Outcomes {
+        let stopped = config.stop.load(Ordering::Relaxed);
         let several = self.jobs.len() > 1;
         let last = self.ended.iter().zip(self.jobs).map(|(e, j)| (*e).min(j.until())).max().unwrap_or_default();
         let mut all =
             RunOutcome { seconds: last.saturating_sub(self.from).as_secs_f64(), stopped, ..RunOutcome::default() };
         self.watch.finish(&mut all);
-        for (number, (outcome, course)) in self.each.iter_mut().zip(self.courses).enumerate() {
+        for (number, (outcome, timeline)) in self.each.iter_mut().zip(self.courses).enumerate() {
             let job = &self.jobs[number];
             let measured = self.ended[number].saturating_sub(job.from()).min(job.pattern.lasts);
             outcome.seconds = measured.as_secs_f64();
-            outcome.course = course.finish();
+            outcome.course = timeline.finish();
             outcome.stopped = stopped;
             (outcome.cpu_s, outcome.kernel) =
                 if several { (f64::NAN, Kernel::default()) } else { (all.cpu_s, all.kernel) };
@@ -398,7 +399,7 @@ impl<'a> RunFollower<'a> {
     }
 }
 
-/// Adds sentences that are not there yet: lanes often say the same.
+/// Adds notes that are not there yet: workers often report the same.
 fn add_notes(to: &mut Vec<String>, notes: Vec<String>) {
     for note in notes {
         if !to.contains(&note) {
@@ -407,10 +408,10 @@ fn add_notes(to: &mut Vec<String>, notes: Vec<String>) {
     }
 }
 
-/// What a run shows to be no measurement at all.
-fn verdict(target: &ProbeTarget, making: &RunConfig, outcome: &RunOutcome) -> Result<(), ProbeError> {
+/// Returns an error if a run is no valid measurement.
+fn verdict(target: &ProbeTarget, config: &RunConfig, outcome: &RunOutcome) -> Result<(), ProbeError> {
     let tally = &outcome.tally;
-    if let (Some(ns), Some(limit)) = (tally.braked_ns, making.brake) {
+    if let (Some(ns), Some(limit)) = (tally.braked_ns, config.brake) {
         let (target, limit) = (target.name.clone(), limit.as_secs_f64());
         return Err(ProbeError::Brake { target, seconds: ns as f64 * 1e-9, limit, answered: tally.unanswered == 0 });
     }
@@ -433,10 +434,10 @@ mod tests {
 
     fn measure(engine: EngineKind, pattern: &Pattern) -> RunOutcome {
         let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let take = TargetOptions { bytes: Some(8 << 20), writes: pattern.writes(), ..TargetOptions::default() };
-        let target = ProbeTarget::take(&folder.path().join("probe.dat"), &take, &mut |_, _| true).unwrap();
-        let making = RunConfig { engine, lanes: 2, brake: None, stop: Arc::default() };
-        run(&target, pattern, &making, &mut |_, _| {}).unwrap()
+        let options = TargetOptions { bytes: Some(8 << 20), writes: pattern.writes(), ..TargetOptions::default() };
+        let target = ProbeTarget::take(&folder.path().join("probe.dat"), &options, &mut |_, _| true).unwrap();
+        let config = RunConfig { engine, lanes: 2, brake: None, stop: Arc::default() };
+        run(&target, pattern, &config, &mut |_, _| {}).unwrap()
     }
 
     #[test]
@@ -449,7 +450,7 @@ mod tests {
             assert!(tally.reads.requests > 0 && tally.writes.requests > 0, "{engine:?}: {tally:?}");
             assert_eq!(tally.reads.bytes, tally.reads.requests * 4096);
             assert!(tally.errors.is_empty() && tally.short == 0, "{:?}", tally.errors);
-            // random requests without a ring are a thread each
+            // random requests without a ring get one thread each
             let lanes = if outcome.engine == "threads" { 8 } else { 2 };
             assert_eq!(outcome.lanes, lanes);
             assert!(engine == EngineKind::Best || outcome.engine == "threads");
@@ -459,8 +460,8 @@ mod tests {
     #[test]
     fn jobs_run_at_the_same_time_and_are_counted_apart() {
         let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let take = TargetOptions { bytes: Some(8 << 20), writes: true, ..TargetOptions::default() };
-        let target = |name: &str| ProbeTarget::take(&folder.path().join(name), &take, &mut |_, _| true).unwrap();
+        let options = TargetOptions { bytes: Some(8 << 20), writes: true, ..TargetOptions::default() };
+        let target = |name: &str| ProbeTarget::take(&folder.path().join(name), &options, &mut |_, _| true).unwrap();
         let (one, two) = (target("one"), target("two"));
         let lasts = Duration::from_secs(60);
         let bytes = Some(1 << 20);
@@ -470,8 +471,8 @@ mod tests {
             RunJob { pattern: &reads, target: &one, after: Duration::ZERO },
             RunJob { pattern: &writes, target: &two, after: Duration::from_millis(600) },
         ];
-        let making = RunConfig { engine: EngineKind::Best, lanes: 2, brake: None, stop: Arc::default() };
-        let done = run_jobs(&jobs, &making, &mut |_, _| {}).unwrap();
+        let config = RunConfig { engine: EngineKind::Best, lanes: 2, brake: None, stop: Arc::default() };
+        let done = run_jobs(&jobs, &config, &mut |_, _| {}).unwrap();
         let counts = |o: &RunOutcome| (o.tally.reads.requests, o.tally.writes.requests);
         assert_eq!([counts(&done.each[0]), counts(&done.each[1])], [(256, 0), (0, 128)]);
         let all = done.all.unwrap();
@@ -509,26 +510,26 @@ mod tests {
 
     #[test]
     fn a_sequential_pattern_is_one_stream_on_any_number_of_processors() {
-        let making = RunConfig { engine: EngineKind::Best, lanes: 8, brake: None, stop: Arc::default() };
+        let config = RunConfig { engine: EngineKind::Best, lanes: 8, brake: None, stop: Arc::default() };
         let random = Pattern::random_reads(65_536, 8);
         let sequential = Pattern { placement: Placement::Sequential { streams: 1 }, ..random.clone() };
-        assert!(lane::lanes(&random, &making, 1) >= 8);
-        assert_eq!(shares(&sequential.pace, lane::lanes(&sequential, &making, 1)), [Pace::Closed { depth: 8 }]);
+        assert!(lane::lanes(&random, &config, 1) >= 8);
+        assert_eq!(shares(&sequential.pace, lane::lanes(&sequential, &config, 1)), [Pace::Closed { depth: 8 }]);
     }
 
     #[test]
     fn a_pattern_that_does_not_fit_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let take = TargetOptions { bytes: Some(1 << 20), ..TargetOptions::default() };
-        let target = ProbeTarget::take(&folder.path().join("p"), &take, &mut |_, _| true).unwrap();
-        let making = RunConfig { engine: EngineKind::Best, lanes: 1, brake: None, stop: Arc::default() };
+        let options = TargetOptions { bytes: Some(1 << 20), ..TargetOptions::default() };
+        let target = ProbeTarget::take(&folder.path().join("p"), &options, &mut |_, _| true).unwrap();
+        let config = RunConfig { engine: EngineKind::Best, lanes: 1, brake: None, stop: Arc::default() };
         for (pattern, expected) in [
             (Pattern { sizes: vec![(1000, 1.0)], ..Pattern::random_reads(4096, 1) }, "sector"),
             (Pattern { sizes: vec![(4 << 20, 1.0)], ..Pattern::random_reads(4096, 1) }, "does not fit"),
             (Pattern::random_reads(4096, 0), "depth"),
         ] {
-            let said = run(&target, &pattern, &making, &mut |_, _| {}).unwrap_err().to_string();
-            assert!(said.contains(expected), "{said}");
+            let message = run(&target, &pattern, &config, &mut |_, _| {}).unwrap_err().to_string();
+            assert!(message.contains(expected), "{message}");
         }
     }
 }

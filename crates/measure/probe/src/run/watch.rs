@@ -1,4 +1,4 @@
-//! Processor time and the kernel's counts while measuring goes on.
+//! Processor time and the kernel's counts while a run measures.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{Kernel, RunOutcome};
 
-/// How often progress is told.
+/// Interval of progress reports.
 const BEAT: Duration = Duration::from_millis(200);
 
-/// Looks at processor time and the kernel's counts when measuring begins and ends.
+/// Records processor time and the kernel's counts when measuring begins and ends.
 pub(super) struct RunWatch {
     sampler: Sampler,
     begun: Option<(Instant, Duration)>,
@@ -18,8 +18,8 @@ pub(super) struct RunWatch {
     kernel: Kernel,
 }
 
-/// Now, and the processor time of all threads of this process so far: those
-/// that the kernel keeps for its rings (`iou-wrk`) are among them.
+/// Returns the time, and the processor time of all threads of this process so far, including those
+/// that the kernel keeps for its rings (`iou-wrk`).
 fn processor_time() -> (Instant, Duration) {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     (Instant::now(), Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.max(0) as u32))
@@ -32,18 +32,18 @@ impl RunWatch {
         RunWatch { sampler, begun: None, ended: None, kernel: Kernel::default() }
     }
 
-    /// How long to wait until there is something to look at.
-    pub(super) fn nap(&self, now: Duration, from: Duration, whole: Duration) -> Duration {
-        let next = if self.begun.is_none() { from } else { whole };
+    /// Returns how long to wait until the next boundary or progress report.
+    pub(super) fn nap(&self, now: Duration, measure_from: Duration, measure_until: Duration) -> Duration {
+        let next = if self.begun.is_none() { measure_from } else { measure_until };
         next.saturating_sub(now).min(BEAT).max(Duration::from_millis(1))
     }
 
-    pub(super) fn look(&mut self, now: Duration, from: Duration, whole: Duration) {
-        if self.begun.is_none() && now >= from {
+    pub(super) fn look(&mut self, now: Duration, measure_from: Duration, measure_until: Duration) {
+        if self.begun.is_none() && now >= measure_from {
             self.sampler.tick();
             self.begun = Some(processor_time());
         }
-        if self.begun.is_some() && self.ended.is_none() && now >= whole {
+        if self.begun.is_some() && self.ended.is_none() && now >= measure_until {
             self.end();
         }
     }
@@ -70,7 +70,8 @@ impl RunWatch {
             self.end();
         }
         outcome.cpu_s = match (self.begun, self.ended) {
-            // the looks may be a little apart from the run: what lies between them is taken as a rate
+            // the readings may be a little apart from the run: the difference between them is
+            // treated as a rate
             (Some((from, begun)), Some((until, ended))) if until > from => {
                 let share = outcome.seconds / until.duration_since(from).as_secs_f64();
                 ended.saturating_sub(begun).as_secs_f64() * share

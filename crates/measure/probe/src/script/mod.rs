@@ -1,7 +1,6 @@
-//! Scripts of other tools as runs of ours: Response Probe's thread and process
-//! files, and the common core of fio's job files. What a script asks for is
-//! done, or refused with file and line; what makes no difference to the load
-//! is noted. docs/probe-scripts.md has every keyword.
+//! Runs scripts of other tools: Response Probe's thread and process files, and the common core of
+//! fio's job files. A setting is applied, or refused with file and line; a setting that does not
+//! affect the load is noted. docs/probe-scripts.md has every keyword.
 
 pub mod fio;
 pub mod response_probe;
@@ -15,9 +14,9 @@ use crate::pattern::{NormalSpread, Pattern, Placement};
 
 /// Largest script, bytes.
 pub const MOST_BYTES: usize = 1 << 20;
-/// Most jobs of a script: each is a thread.
+/// Largest number of jobs of a script: each is a thread.
 pub const MOST_JOBS: usize = 512;
-/// What a run lasts whose end is that all was asked for.
+/// Time limit of a run that ends by its amount of data.
 const NO_END: Duration = Duration::from_secs(100 * 86_400);
 
 /// A part of a target.
@@ -30,83 +29,83 @@ pub enum TargetAmount {
 }
 
 impl TargetAmount {
-    /// Bytes of a target of so many.
-    fn of(self, room: u64) -> u64 {
+    /// Converts to bytes, on a target of `target_bytes`.
+    fn of(self, target_bytes: u64) -> u64 {
         match self {
             TargetAmount::Bytes(bytes) => bytes,
-            TargetAmount::Share(share) => (room as f64 * share) as u64,
+            TargetAmount::Share(share) => (target_bytes as f64 * share) as u64,
         }
     }
 }
 
-/// When a job has asked for enough.
+/// Amount of data after which a job ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Total {
-    /// Never: time ends it.
+    /// No limit: the job ends by time.
     None,
-    /// So many times its range.
+    /// A number of passes over its range.
     Passes(u64),
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
 }
 
-/// One job: what a thread of the script does.
+/// A job: the load of one thread of the script.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScriptJob {
     /// Its name in the results.
     pub name: String,
-    /// Jobs with the same group are one line in the results.
+    /// Jobs of the same group are one line in the results.
     pub group: Option<String>,
-    /// The file it works on.
+    /// Path of its file.
     pub file: String,
-    /// Size of that file where it has to be made, bytes.
+    /// Size of that file if it must be created, bytes.
     pub file_bytes: Option<u64>,
-    /// What it asks; its range and its end come from the fields below.
+    /// Its requests; range and limits come from the fields below.
     pub pattern: Pattern,
-    /// Where its range begins.
+    /// Start of its range.
     pub from: TargetAmount,
-    /// How long its range is; up to the end otherwise.
+    /// Length of its range; up to the end of the target if `None`.
     pub range: Option<TargetAmount>,
-    /// Response Probe's FILESEEK, records: a random place around one.
+    /// Response Probe's FILESEEK, records: a random place around a mean.
     pub seek_records: Option<NormalSpread>,
-    /// When it has asked for enough.
+    /// Amount of data after which it ends.
     pub total: Total,
-    /// Time from the start of its round to its own.
+    /// Delay from the start of its round to its own start.
     pub after: Duration,
-    /// Time it lasts; what the user says otherwise.
+    /// Duration; the user's setting if `None`.
     pub lasts: Option<Duration>,
-    /// Where it stands.
+    /// Line in the script.
     pub line: usize,
 }
 
-/// What the user says about times and seed.
+/// The user's settings for times and seed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScriptOptions {
-    /// `--for`: instead of what the script says.
+    /// `--for`: overrides the script.
     pub lasts: Option<Duration>,
     /// `--ramp`: likewise.
     pub ramp: Option<Duration>,
-    /// Time of a run of which neither says it.
+    /// Duration of a run if neither the user nor the script gives one.
     pub usual: Duration,
-    /// `--seed`, taken together with the script's own.
+    /// `--seed`, combined with the script's own seeds.
     pub seed: u64,
 }
 
 /// A file or device that a script needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptTarget {
-    /// Where it is.
+    /// Path.
     pub path: PathBuf,
     /// A job writes to it.
     pub writes: bool,
-    /// Size that it has to have; `None` where no job says.
+    /// Required size, bytes; `None` if no job gives one.
     pub bytes: Option<u64>,
     /// Every job goes through the page cache.
     pub buffered: bool,
 }
 
 impl ScriptJob {
-    /// The file or device it works on; see [`Script::wanted`].
+    /// Returns its file or device; see [`Script::required_targets`].
     pub fn path(&self, instead: Option<&Path>) -> PathBuf {
         let own = Path::new(&self.file);
         match instead {
@@ -116,18 +115,18 @@ impl ScriptJob {
         }
     }
 
-    /// The job's pattern on a target of so many bytes.
-    pub fn on(&self, room: u64, wishes: &ScriptOptions) -> Pattern {
+    /// Returns the job's pattern on a target of `target_bytes`.
+    pub fn on(&self, target_bytes: u64, options: &ScriptOptions) -> Pattern {
         let mut pattern = self.pattern.clone();
         let all = pattern.sizes.iter().chain(&pattern.write_sizes);
         let smallest = all.map(|size| u64::from(size.0)).min().unwrap_or(1).max(1);
         pattern.from_bytes = match self.from {
             TargetAmount::Bytes(bytes) => bytes,
-            // fio begins a share at a multiple of the smallest block
-            TargetAmount::Share(_) => self.from.of(room) / smallest * smallest,
+            // fio starts a share at a multiple of the smallest block
+            TargetAmount::Share(_) => self.from.of(target_bytes) / smallest * smallest,
         };
-        let rest = room.saturating_sub(pattern.from_bytes);
-        let range = self.range.map_or(rest, |range| range.of(room));
+        let rest = target_bytes.saturating_sub(pattern.from_bytes);
+        let range = self.range.map_or(rest, |range| range.of(target_bytes));
         pattern.range_bytes = Some(range);
         if let Some(seek) = self.seek_records {
             let records = (range / u64::from(pattern.largest()).max(1)).max(1) as f64;
@@ -136,10 +135,10 @@ impl ScriptJob {
             let (mean, deviation) = (seek.mean / records, seek.deviation * wider / records);
             pattern.placement = Placement::Normal { mean: mean.clamp(0.0, 1.0), deviation };
         }
-        let (lasts, total) = match (wishes.lasts, self.lasts, self.total) {
+        let (lasts, total) = match (options.lasts, self.lasts, self.total) {
             (Some(lasts), ..) => (lasts, Total::None),
             (None, Some(lasts), total) => (lasts, total),
-            (None, None, Total::None) => (wishes.usual, Total::None),
+            (None, None, Total::None) => (options.usual, Total::None),
             (None, None, total) => (NO_END, total),
         };
         pattern.lasts = lasts;
@@ -148,13 +147,13 @@ impl ScriptJob {
             Total::Passes(passes) => Some(range.saturating_mul(passes)),
             Total::Bytes(bytes) => Some(bytes),
         };
-        pattern.ramp = wishes.ramp.unwrap_or(pattern.ramp);
-        // the seed of every job is another, and `--seed` makes all of them others
-        pattern.seed = pattern.seed.wrapping_add(wishes.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        pattern.ramp = options.ramp.unwrap_or(pattern.ramp);
+        // every job has its own seed, and `--seed` changes all of them
+        pattern.seed = pattern.seed.wrapping_add(options.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         pattern
     }
 
-    /// Bytes that its file has to have; `None` where the script does not say.
+    /// Returns the size that its file must have, bytes; `None` if the script does not say.
     pub fn needs(&self) -> Option<u64> {
         let TargetAmount::Bytes(from) = self.from else { return self.file_bytes };
         match (self.file_bytes, self.range) {
@@ -165,40 +164,40 @@ impl ScriptJob {
     }
 }
 
-/// A script that was understood.
+/// A parsed script.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
-    /// Whose.
+    /// Format.
     pub format: ScriptFormat,
-    /// Its files, the first being the one that was named.
+    /// Its files; the first is the one that the user named.
     pub files: Vec<ScriptFile>,
     /// Jobs that run at the same time, round by round.
     pub rounds: Vec<Vec<ScriptJob>>,
-    /// What is not done as it says.
+    /// Settings that are not applied.
     pub notes: Vec<ScriptNote>,
 }
 
-/// What a script can ask its surroundings for.
+/// Access of a script to files and environment variables.
 pub struct ScriptEnvironment<'a> {
-    /// Text of a file that it names.
+    /// Reads the text of a file that it names.
     pub read: &'a dyn Fn(&Path) -> std::io::Result<String>,
-    /// A variable of the environment.
+    /// Looks up an environment variable.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
 }
 
 impl Script {
-    /// Understands a script, by its name's ending or by what it says.
+    /// Parses a script; its format follows from its file name extension or its content.
     ///
     /// # Errors
-    /// With file, line and item, and what would be right.
-    pub fn parse(path: &Path, text: &str, around: &ScriptEnvironment<'_>) -> Result<Script, ProbeError> {
+    /// With file, line and item, and the expected input.
+    pub fn parse(path: &Path, text: &str, environment: &ScriptEnvironment<'_>) -> Result<Script, ProbeError> {
         let file = path.display().to_string();
         if text.len() > MOST_BYTES {
             return Err(wrong(&file, 0, format!("the file is larger than {MOST_BYTES} bytes, the limit for a script")));
         }
         match format(path, text) {
-            Some(ScriptFormat::Fio) => fio::parse(&file, text, around.variable),
-            Some(ScriptFormat::ResponseProbe) => response_probe::parse(path, text, around.read),
+            Some(ScriptFormat::Fio) => fio::parse(&file, text, environment.variable),
+            Some(ScriptFormat::ResponseProbe) => response_probe::parse(path, text, environment.read),
             None => {
                 let because = "not a known script: its first line is neither a fio `[section]` nor a word of \
                                Response Probe (THREAD, PROCESS or a parameter such as FILEACCESS)";
@@ -207,58 +206,58 @@ impl Script {
         }
     }
 
-    /// What a result keeps of it.
+    /// Returns the part that is kept in the result.
     pub fn facts(&self) -> ScriptFacts {
         ScriptFacts { format: self.format, files: self.files.clone(), notes: self.notes.clone() }
     }
 
-    /// The files and devices that its jobs work on, in the order in which they
-    /// are named; `instead` is a file or device for all of them, or a folder
-    /// for their files.
+    /// Returns the files and devices of its jobs, in the order in which they are named. `instead`
+    /// is a file or device for all of them, or a folder for their files.
     pub fn wanted(&self, instead: Option<&Path>) -> Vec<ScriptTarget> {
-        let mut all: Vec<ScriptTarget> = Vec::new();
+        let mut targets: Vec<ScriptTarget> = Vec::new();
         for job in self.jobs() {
             let path = job.path(instead);
-            let index = all.iter().position(|w| w.path == path).unwrap_or_else(|| {
-                all.push(ScriptTarget { path, writes: false, bytes: None, buffered: true });
-                all.len() - 1
+            let index = targets.iter().position(|w| w.path == path).unwrap_or_else(|| {
+                targets.push(ScriptTarget { path, writes: false, bytes: None, buffered: true });
+                targets.len() - 1
             });
-            let wanted = &mut all[index];
-            wanted.writes |= job.pattern.writes();
-            wanted.buffered &= job.pattern.buffered;
-            // a job that wants a share of the file, or all of it, takes what the others make
-            wanted.bytes = wanted.bytes.max(job.needs());
+            let target = &mut targets[index];
+            target.writes |= job.pattern.writes();
+            target.buffered &= job.pattern.buffered;
+            // a job that needs a share of the file, or all of it, uses the size that the others
+            // give
+            target.bytes = target.bytes.max(job.needs());
         }
-        all
+        targets
     }
 
-    /// All jobs of all rounds.
+    /// Iterates over all jobs of all rounds.
     pub fn jobs(&self) -> impl Iterator<Item = &ScriptJob> {
         self.rounds.iter().flatten()
     }
 }
 
-/// An error at a line of a script; line 0 is the file as a whole.
+/// Makes an error at a line of a script; line 0 is the file as a whole.
 pub(crate) fn wrong(file: &str, line: usize, because: String) -> ProbeError {
     ProbeError::Script { file: file.to_owned(), line, because }
 }
 
-/// Which format a script has.
+/// Detects the format of a script.
 fn format(path: &Path, text: &str) -> Option<ScriptFormat> {
     match path.extension().map(|e| e.to_string_lossy().to_lowercase()).as_deref() {
         Some("fio" | "ini" | "job") => return Some(ScriptFormat::Fio),
         Some("sct" | "scp" | "scr") => return Some(ScriptFormat::ResponseProbe),
         _ => {}
     }
-    let said = |line: &&str| !line.is_empty() && !line.starts_with(['#', ';']);
-    let first = text.lines().map(str::trim).find(said)?;
+    let is_content = |line: &&str| !line.is_empty() && !line.starts_with(['#', ';']);
+    let first = text.lines().map(str::trim).find(is_content)?;
     if first.starts_with('[') {
         return Some(ScriptFormat::Fio);
     }
     response_probe::begins(first).then_some(ScriptFormat::ResponseProbe)
 }
 
-/// Gives jobs of one name numbers.
+/// Numbers the jobs that have the same name.
 fn unique(jobs: &mut [ScriptJob]) {
     let names: Vec<String> = jobs.iter().map(|j| j.name.clone()).collect();
     for (index, job) in jobs.iter_mut().enumerate() {

@@ -1,11 +1,10 @@
-//! Response Probe's scripts, as documents describe them: `.scr` names processes,
-//! `.scp` the threads of one, `.sct` what a thread does. Sources: NT Resource Kit;
-//! Windows NT Workstation 4.0 Resource Kit, ch. 11 ("Response Probe"); Blake,
-//! "Optimizing Windows NT", appendix C ("Script Files").
+//! Parser of Response Probe's scripts, as documents describe them: `.scr` names processes, `.scp`
+//! the threads of a process, `.sct` the load of a thread. Sources: NT Resource Kit; Windows NT
+//! Workstation 4.0 Resource Kit, ch. 11 ("Response Probe"); Blake, "Optimizing Windows NT",
+//! appendix C ("Script Files").
 //!
-//! A thread goes in cycles: it thinks, it accesses its file so many times, it
-//! computes. An access in RANDOM mode seeks once and then makes FILEACTION's
-//! series of reads and writes from there.
+//! A thread runs in cycles: it thinks, accesses its file a number of times, and computes. An access
+//! in RANDOM mode seeks once and then makes FILEACTION's series of reads and writes from there.
 
 use std::io;
 use std::path::Path;
@@ -15,37 +14,37 @@ use super::{MOST_JOBS, Script, ScriptFile, ScriptFormat, ScriptJob, ScriptNote, 
 use crate::error::ProbeError;
 use crate::pattern::{MixStep, NormalSpread, Pace, Pattern, Placement};
 
-/// Parameters of a thread with a mean and a deviation.
+/// Thread parameters with a mean and a deviation.
 const PAIRS: &[&str] = &["THINKTIME", "CPUTIME", "CYCLEREADS", "FILESEEK", "DATAPAGE", "CODEPAGE", "FUNCTION"];
-/// Parameters of a thread with one word.
+/// Thread parameters with one word.
 const WORDS: &[&str] = &["FILEACCESS", "FILEATTRIBUTE", "FILEACCESSMODE", "RECORDSIZE", "FILEACTION"];
 /// Longest series of FILEACTION, and largest record, bytes.
 const MOST_ACTIONS: usize = 4096;
 const MOST_RECORD: u32 = 1 << 30;
 
-/// True for the first line of such a script, of whichever kind.
+/// Returns whether this is the first line of a script of any of the three kinds.
 pub(super) fn begins(line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default().to_uppercase();
     let first = first.as_str();
     matches!(first, "REPEAT" | "PROCESS" | "THREAD") || PAIRS.contains(&first) || WORDS.contains(&first)
 }
 
-/// Understands a script of any of the three kinds and what it names.
+/// Parses a script of any of the three kinds, and the files that it names.
 ///
 /// # Errors
 /// With file, line and item, and what would be right.
 pub fn parse(path: &Path, text: &str, read: &dyn Fn(&Path) -> io::Result<String>) -> Result<Script, ProbeError> {
     let mut reader = ResponseProbeReader { read, files: Vec::new(), notes: Vec::new(), jobs: Vec::new() };
     let name = path.display().to_string();
-    let of = |word: &str| lines(text).any(|(_, words)| words.iter().any(|w| w.eq_ignore_ascii_case(word)));
+    let has_word = |word: &str| lines(text).any(|(_, words)| words.iter().any(|w| w.eq_ignore_ascii_case(word)));
     let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase());
     reader.files.push(ScriptFile { path: name, text: text.to_owned() });
     match ending.as_deref() {
         Some("scr") => reader.processes(path, text)?,
         Some("scp") => reader.threads(path, text, 1)?,
         Some("sct") => reader.thread(path, text, 1)?,
-        _ if of("PROCESS") => reader.processes(path, text)?,
-        _ if of("THREAD") => reader.threads(path, text, 1)?,
+        _ if has_word("PROCESS") => reader.processes(path, text)?,
+        _ if has_word("THREAD") => reader.threads(path, text, 1)?,
         _ => reader.thread(path, text, 1)?,
     }
     let file = path.display().to_string();
@@ -61,7 +60,7 @@ pub fn parse(path: &Path, text: &str, read: &dyn Fn(&Path) -> io::Result<String>
     })
 }
 
-/// Lines that say something, with their numbers, word by word.
+/// Iterates over the lines with content, as line number and words.
 fn lines(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
     let words = text.lines().enumerate().map(|(index, line)| (index + 1, line.split_whitespace().collect::<Vec<_>>()));
     words.filter(|(_, words)| words.first().is_some_and(|w| !w.starts_with('#')))
@@ -74,7 +73,7 @@ struct ResponseProbeReader<'a> {
     jobs: Vec<ScriptJob>,
 }
 
-/// `REPEAT N` before a line's own words: how often, and the rest.
+/// Parses `REPEAT N` before a line's other words; returns the count and the rest.
 fn repeated<'w>(file: &str, line: usize, words: &'w [&'w str]) -> Result<(u32, &'w [&'w str]), ProbeError> {
     if !words[0].eq_ignore_ascii_case("REPEAT") {
         return Ok((1, words));
@@ -96,7 +95,7 @@ impl ResponseProbeReader<'_> {
         }
     }
 
-    /// The text of a file that a line names; DOS knows no upper and lower case.
+    /// Reads a file that a line names; DOS file names ignore case.
     fn named(&mut self, by: &Path, line: usize, name: &str) -> Result<(std::path::PathBuf, String), ProbeError> {
         let last = name.rsplit('\\').next().unwrap_or(name);
         let folder = by.parent().unwrap_or(Path::new(""));
@@ -119,7 +118,7 @@ impl ResponseProbeReader<'_> {
         Err(wrong(&by.display().to_string(), line, format!("{name}: {because}; put it in the folder of this file")))
     }
 
-    /// A `.scr`: `[REPEAT n] PROCESS file.scp DataSize [CodePages] [ProcessName [Priority]]`.
+    /// Reads a `.scr`: `[REPEAT n] PROCESS file.scp DataSize [CodePages] [ProcessName [Priority]]`.
     fn processes(&mut self, path: &Path, text: &str) -> Result<(), ProbeError> {
         let file = path.display().to_string();
         for (line, words) in lines(text) {
@@ -146,7 +145,7 @@ impl ResponseProbeReader<'_> {
         Ok(())
     }
 
-    /// A `.scp`: `[REPEAT n] THREAD file.sct [priority]`.
+    /// Reads a `.scp`: `[REPEAT n] THREAD file.sct [priority]`.
     fn threads(&mut self, path: &Path, text: &str, processes: u32) -> Result<(), ProbeError> {
         let file = path.display().to_string();
         if lines(text).next().is_none() {
@@ -167,7 +166,7 @@ impl ResponseProbeReader<'_> {
         Ok(())
     }
 
-    /// A `.sct`, run by so many threads.
+    /// Reads a `.sct`, run by `times` threads.
     fn thread(&mut self, path: &Path, text: &str, times: u32) -> Result<(), ProbeError> {
         let file = path.display().to_string();
         if self.jobs.len() + times as usize > MOST_JOBS {
@@ -194,7 +193,7 @@ impl ResponseProbeReader<'_> {
     }
 }
 
-/// What a `.sct` said so far: the line it said it on and what.
+/// Parameters of a `.sct` so far, some with their line.
 #[derive(Default)]
 struct ThreadScript<'a> {
     file: &'a str,
@@ -212,7 +211,7 @@ impl ThreadScript<'_> {
         wrong(self.file, line, because)
     }
 
-    /// Takes a line; gives what is to be noted about it.
+    /// Parses a line; returns a note about it, if any.
     fn take(&mut self, line: usize, words: &[&str]) -> Result<Option<String>, ProbeError> {
         let key = words[0].to_uppercase();
         let Some(&key) = PAIRS.iter().chain(WORDS).find(|k| **k == key) else {
@@ -301,7 +300,7 @@ impl ThreadScript<'_> {
         self.pairs.iter().find(|(k, _)| *k == key).map(|(_, spread)| *spread)
     }
 
-    /// The thread as a job, and what is to be noted.
+    /// Returns the thread as a job, and notes.
     fn job(self, name: &str) -> Result<(ScriptJob, Vec<(usize, String)>), ProbeError> {
         let missing = |key: &str| wrong(self.file, 0, format!("{key} is missing"));
         let (line, access) = self.access.clone().ok_or_else(|| missing("FILEACCESS"))?;
@@ -318,7 +317,7 @@ impl ThreadScript<'_> {
             (true, seek) => seek,
             (false, _) => None,
         };
-        // a RANDOM file's middle is where FILESEEK's mean is
+        // FILESEEK's mean is the middle of a RANDOM file
         let file_bytes = seek_records.map(|s| (s.mean * 2.0 * f64::from(record)) as u64).filter(|bytes| *bytes > 0);
         if let Some(bytes) = file_bytes {
             let text = format!("FILEACCESS: a missing file is created with {bytes} bytes, twice FILESEEK's mean");
@@ -353,16 +352,16 @@ impl ThreadScript<'_> {
         Ok((job, notes))
     }
 
-    /// The thread's cycles.
+    /// Returns the thread's cycles as a pace.
     fn pace(&self, notes: &mut Vec<(usize, String)>) -> Result<Pace, ProbeError> {
-        let mut or = |key: &str, spread: NormalSpread| {
+        let mut value_or = |key: &str, spread: NormalSpread| {
             self.spread(key).unwrap_or_else(|| {
                 notes.push((0, format!("{key} is missing; using {} {}", spread.mean, spread.deviation)));
                 spread
             })
         };
-        let reads = or("CYCLEREADS", NormalSpread::fixed(1.0));
-        let (think, compute) = (or("THINKTIME", NormalSpread::default()), or("CPUTIME", NormalSpread::default()));
+        let reads = value_or("CYCLEREADS", NormalSpread::fixed(1.0));
+        let (think, compute) = (value_or("THINKTIME", NormalSpread::default()), value_or("CPUTIME", NormalSpread::default()));
         let zero = |s: NormalSpread| s.mean == 0.0 && s.deviation == 0.0;
         if zero(reads) {
             let because = "CYCLEREADS 0 0: a thread without requests cannot be measured";

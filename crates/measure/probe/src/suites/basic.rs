@@ -1,5 +1,5 @@
-//! The documents' plain tests: largest throughput, smallest reads, sizes,
-//! reading against writing, random against sequential, both at once.
+//! Basic suites, taken from the documents: largest throughput, smallest reads, sizes, reading
+//! against writing, random against sequential, both at once.
 
 use super::{EACH, SEQUENTIAL, Suite, SuiteSession, Writes, best, knee, size, words};
 use crate::error::ProbeError;
@@ -24,13 +24,13 @@ fn diskmax(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         let pattern = session.pattern(format!("depth-{depth}"), SEQUENTIAL, 64 << 10, depth);
         session.run(&pattern)?;
     }
-    let most = best(&session.runs, |r| r.bytes_per_s).map_or(0.0, |r| r.bytes_per_s);
-    session.found("throughput_bytes_per_s", most, "bytes_per_s", "maximum with sequential 64 KiB records");
+    let max_rate = best(&session.runs, |r| r.bytes_per_s).map_or(0.0, |r| r.bytes_per_s);
+    session.found("throughput_bytes_per_s", max_rate, "bytes_per_s", "maximum with sequential 64 KiB records");
     elapsed(session, 0, 20_480_000.0);
     Ok(())
 }
 
-/// NT Resource Kit (W23): how long a file of this size would take at a run's rate.
+/// Reports how long a file of this size would take at a run's rate (NT Resource Kit, W23).
 fn elapsed(session: &mut SuiteSession<'_>, run: usize, bytes: f64) {
     let Some(run) = session.runs.get(run) else { return };
     if run.bytes_per_s > 0.0 {
@@ -71,7 +71,7 @@ fn minread(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// NT Resource Kit's Sizeread: its sizes.
+/// Record sizes of the NT Resource Kit's Sizeread, bytes.
 const SIZES: &[u32] = &[2 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 8 << 20];
 
 /// NT Resource Kit's Sizeread.
@@ -95,7 +95,7 @@ pub const SIZEREAD: Suite = Suite {
     },
 };
 
-/// Names the first size from which on nothing is gained.
+/// Reports the first size beyond which nothing is gained.
 fn plateau(session: &mut SuiteSession<'_>) {
     if let Some((knee_bytes, rate)) = knee(&session.runs, 0.9, |r| r.bytes_per_s).map(|r| (r.size_bytes, r.bytes_per_s))
     {
@@ -104,14 +104,14 @@ fn plateau(session: &mut SuiteSession<'_>) {
         session.found("knee_bytes", knee_bytes, "bytes", text);
     }
     let last = session.runs.last().map_or(0.0, |r| r.bytes_per_s);
-    if let Some((most, size_bytes)) = best(&session.runs, |r| r.bytes_per_s).map(|r| (r.bytes_per_s, r.size_bytes))
-        && last < 0.9 * most
+    if let Some((max_rate, size_bytes)) = best(&session.runs, |r| r.bytes_per_s).map(|r| (r.bytes_per_s, r.size_bytes))
+        && last < 0.9 * max_rate
     {
         let text = format!(
             "of the best throughput (at {}) with the largest records: they are split or queue",
             size(size_bytes)
         );
-        session.found("largest_to_best", last / most, "fraction", text);
+        session.found("largest_to_best", last / max_rate, "fraction", text);
     }
 }
 
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
     use crate::engine::fake::FakeDevice;
 
-    /// 100 MB/s and 1 ms for each request.
+    /// A device with 100 MB/s and 1 ms for each request.
     fn plain() -> FakeDevice {
         FakeDevice::new(1, Box::new(|op, _| Ok(1_000_000 + u64::from(op.length) * 10)))
     }

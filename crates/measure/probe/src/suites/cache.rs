@@ -1,5 +1,5 @@
-//! Caches of the device or controller: whether they hold reads, read ahead,
-//! hold writes, and how much.
+//! Caches of the device or controller: determines whether they hold reads, read ahead, hold writes,
+//! and how much.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::bench::{RequestSeries, RequestTimes, SeriesStep};
 use crate::error::ProbeError;
 use diskwright_base::Rng;
 
-/// Caches.
+/// The suite `cache`.
 pub const CACHE: Suite = Suite {
     id: "cache",
     title: "read cache, read-ahead and write cache of the device, and their sizes",
@@ -26,20 +26,20 @@ pub const CACHE: Suite = Suite {
     run: cache,
 };
 
-/// A block that is asked for, bytes.
+/// Size of a requested block, bytes.
 const BLOCK: u32 = 4 << 10;
-/// What is said where nothing can be.
+/// Text for too little data.
 const TOO_FEW: &str = "too few requests to judge by; measure longer with --for";
-/// A cache answers at least so many times faster than the medium.
+/// Smallest factor by which a cache is faster than the medium.
 const FASTER: f64 = 2.0;
 
 fn cache(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
-    let lasts = session.set.lasts;
-    let mut dice = Rng::new(session.set.seed, 77);
+    let duration = session.set.lasts;
+    let mut rng = Rng::new(session.set.seed, 77);
     let again = vec![read(0); 64];
-    let hit = median(session.series("same-again", again, lasts)?.get(1..));
-    let anywhere = (0..500).map(|_| read(place(session, &mut dice))).collect();
-    let miss = median(session.series("anywhere", anywhere, lasts)?.get(..));
+    let hit = median(session.series("same-again", again, duration)?.get(1..));
+    let anywhere = (0..500).map(|_| read(place(session, &mut rng))).collect();
+    let miss = median(session.series("anywhere", anywhere, duration)?.get(..));
     let (Some(hit), Some(miss)) = (hit, miss) else {
         session.say("read_cache_bytes", TOO_FEW);
         return Ok(());
@@ -52,58 +52,58 @@ fn cache(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         let text = format!("a block in the device's cache; one that is not there takes {}", words(miss, "s"));
         session.found("hit_s", hit, "s", text);
         let limit = (hit * miss).sqrt();
-        read_ahead(session, &mut dice, limit)?;
-        places(session, &mut dice, limit, miss)?;
-        stretch(session, &mut dice, limit)?;
+        read_ahead(session, &mut rng, limit)?;
+        places(session, &mut rng, limit, miss)?;
+        stretch(session, &mut rng, limit)?;
     }
-    if session.set.writes { write_cache(session, &mut dice, miss) } else { Ok(()) }
+    if session.set.writes { write_cache(session, &mut rng, miss) } else { Ok(()) }
 }
 
 fn read(offset: u64) -> SeriesStep {
     SeriesStep { write: false, offset, length: BLOCK, pause_ns: 0 }
 }
 
-/// A block anywhere.
-fn place(session: &SuiteSession<'_>, dice: &mut Rng) -> u64 {
-    dice.below((session.set.room / u64::from(BLOCK)).max(1)) * u64::from(BLOCK)
+/// Returns the offset of a random block.
+fn place(session: &SuiteSession<'_>, rng: &mut Rng) -> u64 {
+    rng.below((session.set.room / u64::from(BLOCK)).max(1)) * u64::from(BLOCK)
 }
 
-fn median(timed: Option<&[RequestTimes]>) -> Option<f64> {
-    let mut seconds: Vec<f64> = timed?.iter().map(RequestTimes::seconds).collect();
+fn median(times: Option<&[RequestTimes]>) -> Option<f64> {
+    let mut seconds: Vec<f64> = times?.iter().map(RequestTimes::seconds).collect();
     seconds.sort_unstable_by(f64::total_cmp);
     seconds.get(seconds.len() / 2).copied()
 }
 
-fn share_of_hits(timed: &[RequestTimes], limit: f64) -> f64 {
-    timed.iter().filter(|t| t.seconds() < limit).count() as f64 / timed.len().max(1) as f64
+fn share_of_hits(times: &[RequestTimes], limit: f64) -> f64 {
+    times.iter().filter(|t| t.seconds() < limit).count() as f64 / times.len().max(1) as f64
 }
 
-/// Tries for each reach.
+/// Attempts for each distance of read-ahead.
 const TRIES: usize = 4;
-/// Blocks in a row that begin a stream.
+/// Consecutive blocks that start a stream.
 const IN_A_ROW: u64 = 3;
-/// Time for it to read ahead, nanoseconds: a dozen rotations.
+/// Pause in which the device can read ahead, nanoseconds: a dozen rotations.
 const AHEAD_NS: u64 = 100_000_000;
 
-fn read_ahead(session: &mut SuiteSession<'_>, dice: &mut Rng, limit: f64) -> Result<(), ProbeError> {
+fn read_ahead(session: &mut SuiteSession<'_>, rng: &mut Rng, limit: f64) -> Result<(), ProbeError> {
     let block = u64::from(BLOCK);
     let reaches: Vec<u64> = (0..14).map(|i| block << i).filter(|r| r * 4 < session.set.room).collect();
     let mut steps = Vec::new();
     for reach in &reaches {
         for _ in 0..TRIES {
-            let whole = IN_A_ROW * block + reach;
-            let offset = dice.below((session.set.room - whole) / block) * block;
+            let stream_bytes = IN_A_ROW * block + reach;
+            let offset = rng.below((session.set.room - stream_bytes) / block) * block;
             steps.extend((0..IN_A_ROW).map(|i| read(offset + i * block)));
-            steps.push(SeriesStep { pause_ns: AHEAD_NS, ..read(offset + whole - block) });
+            steps.push(SeriesStep { pause_ns: AHEAD_NS, ..read(offset + stream_bytes - block) });
         }
     }
-    let timed = session.series("read-ahead", steps, session.set.lasts * 4)?;
-    let last: Vec<RequestTimes> = timed.chunks_exact(IN_A_ROW as usize + 1).map(|c| c[IN_A_ROW as usize]).collect();
+    let times = session.series("read-ahead", steps, session.set.lasts * 4)?;
+    let last: Vec<RequestTimes> = times.chunks_exact(IN_A_ROW as usize + 1).map(|c| c[IN_A_ROW as usize]).collect();
     let hits: Vec<f64> = last.chunks_exact(TRIES).map(|tries| share_of_hits(tries, limit)).collect();
-    let held = hits.iter().take_while(|share| **share >= 0.5).count();
-    // all that there is room or time for
-    let is_all = held == hits.len();
-    match held.checked_sub(1).map(|index| reaches[index]) {
+    let reached = hits.iter().take_while(|share| **share >= 0.5).count();
+    // everything that space and time allowed was tried
+    let is_all = reached == hits.len();
+    match reached.checked_sub(1).map(|index| reaches[index]) {
         Some(reach) if reach > block => {
             let end = if is_all { "nothing further was tried" } else { "twice that is not" };
             let text =
@@ -118,20 +118,20 @@ fn read_ahead(session: &mut SuiteSession<'_>, dice: &mut Rng, limit: f64) -> Res
     Ok(())
 }
 
-/// Places that are read twice; a doubling each.
+/// Largest number of doublings of the places that are read twice.
 const MOST_PLACES: u32 = 12;
 
-fn places(session: &mut SuiteSession<'_>, dice: &mut Rng, limit: f64, miss: f64) -> Result<(), ProbeError> {
-    let most = session.set.lasts * 2;
+fn places(session: &mut SuiteSession<'_>, rng: &mut Rng, limit: f64, miss: f64) -> Result<(), ProbeError> {
+    let max_duration = session.set.lasts * 2;
     let mut kept = 0usize;
     for count in (0..MOST_PLACES).map(|i| 1usize << i) {
-        if 2.0 * count as f64 * miss > most.as_secs_f64() {
+        if 2.0 * count as f64 * miss > max_duration.as_secs_f64() {
             break;
         }
-        let all: Vec<u64> = (0..count).map(|_| place(session, dice)).collect();
-        let steps = all.iter().chain(&all).map(|offset| read(*offset)).collect();
-        let timed = session.series(&format!("places-{count}"), steps, most)?;
-        if share_of_hits(timed.get(count..).unwrap_or_default(), limit) < 0.9 {
+        let offsets: Vec<u64> = (0..count).map(|_| place(session, rng)).collect();
+        let steps = offsets.iter().chain(&offsets).map(|offset| read(*offset)).collect();
+        let times = session.series(&format!("places-{count}"), steps, max_duration)?;
+        if share_of_hits(times.get(count..).unwrap_or_default(), limit) < 0.9 {
             break;
         }
         kept = count;
@@ -147,20 +147,20 @@ fn places(session: &mut SuiteSession<'_>, dice: &mut Rng, limit: f64, miss: f64)
     Ok(())
 }
 
-fn stretch(session: &mut SuiteSession<'_>, dice: &mut Rng, limit: f64) -> Result<(), ProbeError> {
+fn stretch(session: &mut SuiteSession<'_>, rng: &mut Rng, limit: f64) -> Result<(), ProbeError> {
     const CHUNK: u32 = 64 << 10;
-    let most = session.set.lasts * 3;
+    let max_duration = session.set.lasts * 3;
     let (mut kept, mut ended) = (0u64, false);
     let half = session.set.room / 2;
     for bytes in (16..33).map(|power| 1u64 << power).filter(|b| *b <= half) {
-        let offset = dice.below((session.set.room - bytes) / u64::from(CHUNK) + 1) * u64::from(CHUNK);
+        let offset = rng.below((session.set.room - bytes) / u64::from(CHUNK) + 1) * u64::from(CHUNK);
         let chunks = bytes / u64::from(CHUNK);
         let mut steps: Vec<SeriesStep> =
             (0..chunks).map(|i| SeriesStep { length: CHUNK, ..read(offset + i * u64::from(CHUNK)) }).collect();
-        steps.extend((0..32).map(|_| read(offset + dice.below(bytes / u64::from(BLOCK)) * u64::from(BLOCK))));
-        let timed = session.series(&format!("stretch-{bytes}"), steps, most)?;
-        let Some(looked) = timed.get(chunks as usize..).filter(|l| l.len() >= 16) else { break };
-        if share_of_hits(looked, limit) < 0.75 {
+        steps.extend((0..32).map(|_| read(offset + rng.below(bytes / u64::from(BLOCK)) * u64::from(BLOCK))));
+        let times = session.series(&format!("stretch-{bytes}"), steps, max_duration)?;
+        let Some(probed) = times.get(chunks as usize..).filter(|l| l.len() >= 16) else { break };
+        if share_of_hits(probed, limit) < 0.75 {
             ended = true;
             break;
         }
@@ -178,10 +178,10 @@ fn stretch(session: &mut SuiteSession<'_>, dice: &mut Rng, limit: f64) -> Result
     Ok(())
 }
 
-/// Writes whose median is compared.
+/// Writes per window whose median or mean is compared.
 const WINDOW: usize = 32;
 
-fn write_cache(session: &mut SuiteSession<'_>, dice: &mut Rng, miss: f64) -> Result<(), ProbeError> {
+fn write_cache(session: &mut SuiteSession<'_>, rng: &mut Rng, miss: f64) -> Result<(), ProbeError> {
     const CHUNK: u64 = 64 << 10;
     let places = session.set.room / CHUNK;
     if places == 0 {
@@ -190,25 +190,25 @@ fn write_cache(session: &mut SuiteSession<'_>, dice: &mut Rng, miss: f64) -> Res
     let steps: Vec<SeriesStep> = (0..1 << 16)
         .map(|i| SeriesStep {
             write: true,
-            offset: dice.below(places) * CHUNK,
+            offset: rng.below(places) * CHUNK,
             length: CHUNK as u32,
             // the cache is empty at the beginning
             pause_ns: if i == 0 { 500_000_000 } else { 0 },
         })
         .collect();
     let buffered = session.set.buffered;
-    let most = session.set.lasts * 2 + Duration::from_millis(500);
-    let timed = session.follow(RequestSeries { name: "burst".into(), steps, buffered, durable: false, most })?;
-    let Some(first) = median(timed.get(..WINDOW)) else {
+    let max_duration = session.set.lasts * 2 + Duration::from_millis(500);
+    let times = session.follow(RequestSeries { name: "burst".into(), steps, buffered, durable: false, most: max_duration })?;
+    let Some(first) = median(times.get(..WINDOW)) else {
         session.say("write_cache_bytes", "too few writes to judge by; measure longer with --for");
         return Ok(());
     };
     let text = "time of a random 64 KiB write at the beginning of a burst, divided by that of a random 4 KiB read: \
                 well below 1 means that a cache takes writes";
     session.found("write_to_read", first / miss, "times", text);
-    match full(&timed, first) {
+    match full(&times, first) {
         Some((index, rate)) => {
-            let seconds = (timed[index].start_ns - timed[0].start_ns) as f64 * 1e-9;
+            let seconds = (times[index].start_ns - times[0].start_ns) as f64 * 1e-9;
             let bytes = index as f64 * CHUNK as f64;
             let held = (bytes - rate * CHUNK as f64 * seconds).max(0.0);
             let text = format!(
@@ -219,7 +219,7 @@ fn write_cache(session: &mut SuiteSession<'_>, dice: &mut Rng, miss: f64) -> Res
             session.found("write_cache_bytes", held, "bytes", text);
         }
         None => {
-            let written = words(timed.len() as f64 * CHUNK as f64, "bytes");
+            let written = words(times.len() as f64 * CHUNK as f64, "bytes");
             let text = format!(
                 "{written} were written and none became slow: either there is no write cache, or it was not filled"
             );
@@ -229,19 +229,19 @@ fn write_cache(session: &mut SuiteSession<'_>, dice: &mut Rng, miss: f64) -> Res
     Ok(())
 }
 
-/// The first write from which on writes are three times as slow as at first,
-/// by the mean of windows, and the rate from there on.
-fn full(timed: &[RequestTimes], first: f64) -> Option<(usize, f64)> {
-    let mean = |from: usize| timed[from..from + WINDOW].iter().map(RequestTimes::seconds).sum::<f64>() / WINDOW as f64;
-    let last = timed.len().checked_sub(2 * WINDOW)?;
+/// Finds the first write from which writes are three times as slow as at first, by the mean of
+/// windows; returns its index and the rate from there on.
+fn full(times: &[RequestTimes], first: f64) -> Option<(usize, f64)> {
+    let mean = |from: usize| times[from..from + WINDOW].iter().map(RequestTimes::seconds).sum::<f64>() / WINDOW as f64;
+    let last = times.len().checked_sub(2 * WINDOW)?;
     let windows: Vec<usize> = (WINDOW..=last).step_by(WINDOW / 2).collect();
     let slow = windows.iter().rposition(|w| mean(*w) <= 3.0 * first).map_or(0, |last| last + 1);
     let window = *windows.get(slow)?;
     // within the window before, the first that is slow
     let from = window - WINDOW / 2;
-    let position = (from..window + WINDOW).find(|i| timed[*i].seconds() > 3.0 * first).unwrap_or(window);
-    let rest = timed.len() - position;
-    let seconds = (timed[timed.len() - 1].end_ns - timed[position].start_ns) as f64 * 1e-9;
+    let position = (from..window + WINDOW).find(|i| times[*i].seconds() > 3.0 * first).unwrap_or(window);
+    let rest = times.len() - position;
+    let seconds = (times[times.len() - 1].end_ns - times[position].start_ns) as f64 * 1e-9;
     (seconds > 0.0).then(|| (position, rest as f64 / seconds))
 }
 
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn what_was_not_tried_is_not_said_to_be_missing() {
-        // what lies within 64 MiB of the request before is in the cache
+        // data within 64 MiB of the previous request is in the cache
         let device = |_: usize| {
             let mut before = 0u64;
             let service = move |op: &crate::engine::Op, _| {
@@ -272,7 +272,7 @@ mod tests {
         // all of 4 KiB to 32 MiB
         let (value, text) = said(Duration::from_secs(2));
         assert!(value == Some(32.0 * MIB as f64) && text.ends_with("nothing further was tried"), "{value:?} {text}");
-        // there is time for one reach alone, which could be the end of the stream itself
+        // there is time for one distance only, which could be the end of the stream itself
         let (value, text) = said(Duration::from_millis(150));
         assert!(value.is_none() && text == TOO_FEW, "{value:?} {text}");
     }

@@ -1,4 +1,4 @@
-//! Many clients: users who think, daemons doubled until a limit.
+//! Suites with many clients: users with think time, and daemons doubled until a limit.
 
 use diskwright_base::units::plural;
 
@@ -7,10 +7,10 @@ use crate::error::ProbeError;
 use crate::pattern::{Pace, Pattern, Placement};
 use crate::result::{Latency, RunResult};
 
-/// Users at first, and at most; NT Magazine 1998's twenty are among them.
+/// First numbers of users, and the largest one; NT Magazine 1998's twenty are among them.
 const USERS_FIRST: &[u32] = &[1, 2, 4, 8, 12, 20, 32, 64, 128];
 const USERS_MOST: u32 = 8192;
-/// Time that a user thinks, seconds.
+/// Think time of a user, seconds.
 const THINK_S: f64 = 0.05;
 
 /// Throughput and response by users.
@@ -40,7 +40,8 @@ fn users(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         let pace = Pace::Users { users, think_s: THINK_S, random: true };
         let rate = session.run(&Pattern { pace, read_share, ..base })?.requests_per_s;
         if let Some((before, slower)) = last {
-            // what this step would bring to a device with room, and a tenth of it
+            // the gain of this step on a device with spare capacity; a tenth of it counts as
+            // saturated
             let ideal = f64::from(users) / f64::from(before) - 1.0;
             saturated = rate / slower - 1.0 < 0.1 * ideal;
         }
@@ -54,17 +55,17 @@ fn users(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
 }
 
 fn tell_users(session: &mut SuiteSession<'_>, saturated: bool) {
-    let Some(most) = best(&session.runs, |r| r.requests_per_s).map(|r| r.requests_per_s) else { return };
+    let Some(max_rate) = best(&session.runs, |r| r.requests_per_s).map(|r| r.requests_per_s) else { return };
     if saturated {
         if let Some(run) = knee(&session.runs, 0.9, |r| r.requests_per_s) {
             let (users, rate) = (f64::from(run.users.unwrap_or(0)), words(run.requests_per_s, "per_s"));
             session.found("knee_users", users, "count", format!("users that reach 90 % of the maximum ({rate})"));
         }
-        // the law of the knee: N* = (R(1) + Z) / D, where D is the time by request at saturation
+        // the law of the knee: N* = (R(1) + Z) / D, where D is the time per request at saturation
         if let Some(first) = session.runs[0].latency_s.mean {
             let text = "users at which the asymptotes of throughput meet (Denning and Buzen, 1978): the device has \
                         capacity for this many";
-            session.found("asymptotic_users", (first + THINK_S) * most, "count", text);
+            session.found("asymptotic_users", (first + THINK_S) * max_rate, "count", text);
         }
     } else {
         let users = session.runs.last().and_then(|r| r.users).unwrap_or(0);
@@ -82,9 +83,9 @@ fn tell_users(session: &mut SuiteSession<'_>, saturated: bool) {
     }
 }
 
-/// Most daemons that are tried.
+/// Largest number of daemons tried.
 const MOST_DAEMONS: u32 = 4096;
-/// Runs between the last doubling within the limit and the first beyond it.
+/// Bisection steps between the last doubling within the limit and the first beyond it.
 const HALVINGS: u32 = 4;
 
 /// The CTO Labs load benchmark, InfoStor 1999.
@@ -103,7 +104,7 @@ pub const LOAD: Suite = Suite {
     run: load,
 };
 
-/// The percentiles that a limit can be for.
+/// Returns the response time to which the limit applies: a percentile, or the mean without `share`.
 fn response(latency: &Latency, share: Option<f64>) -> Result<Option<f64>, ProbeError> {
     let known = [
         (0.5, latency.p50),
@@ -147,7 +148,7 @@ fn load(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         }
         beyond = Some(high);
     }
-    // a knee is the first that reaches it, and the search goes back and forth
+    // the knee is the first run that reaches the share, and the search goes back and forth
     session.runs.sort_by_key(|r| r.depth);
     tell_load(session, within, beyond);
     Ok(())
@@ -157,8 +158,8 @@ fn what(session: &SuiteSession<'_>) -> String {
     session.set.limit_share.map_or("mean response".into(), |s| format!("{} % response", s * 100.0))
 }
 
-/// Runs so many daemons: whether their response is within the limit, and
-/// their rate; `None`, and said, where there were too few answers to know.
+/// Runs a number of daemons; returns whether their response time is within the limit, and their
+/// rate; `None`, with a remark, if there were too few completions to know.
 fn is_within(session: &mut SuiteSession<'_>, daemons: u32) -> Result<Option<(bool, f64)>, ProbeError> {
     let pattern = session.pattern(format!("daemons-{daemons}"), Placement::Uniform, 8 << 10, daemons);
     let run: RunResult = session.run(&pattern)?.clone();
@@ -177,16 +178,16 @@ fn is_within(session: &mut SuiteSession<'_>, daemons: u32) -> Result<Option<(boo
 }
 
 fn tell_load(session: &mut SuiteSession<'_>, within: Option<(u32, f64)>, beyond: Option<u32>) {
-    let (what, limit) = (what(session), words(session.set.limit_s, "s"));
+    let (limited_response, limit) = (what(session), words(session.set.limit_s, "s"));
     let Some((daemons, rate)) = within else {
-        session.say("requests_per_s_at_limit", format!("a single daemon already has a {what} above {limit}"));
+        session.say("requests_per_s_at_limit", format!("a single daemon already has a {limited_response} above {limit}"));
         return;
     };
     let end = match beyond {
         Some(beyond) => format!("{beyond} are too many"),
         None => format!("{MOST_DAEMONS} is the maximum number tried"),
     };
-    let text = format!("requests per second with a {what} of at most {limit}");
+    let text = format!("requests per second with a {limited_response} of at most {limit}");
     session.found("requests_per_s_at_limit", rate, "per_s", text);
     session.found("daemons_at_limit", f64::from(daemons), "count", format!("daemons reached that; {end}"));
     if let Some(run) = knee(&session.runs, 0.9, |r| r.requests_per_s) {

@@ -1,10 +1,10 @@
-//! Commits: what a database's log sees of the device.
+//! Commits: the load of a database's log.
 
 use super::{EACH, SEQUENTIAL, Suite, SuiteSession, Writes, words};
 use crate::error::ProbeError;
 use crate::pattern::{Durable, Pattern};
 
-/// Commits.
+/// The suite `commit`.
 pub const COMMIT: Suite = Suite {
     id: "commit",
     title: "write and sync: fdatasync, fsync, O_DSYNC, by number of committers",
@@ -22,7 +22,7 @@ pub const COMMIT: Suite = Suite {
     run: commit,
 };
 
-/// Committers at once.
+/// Numbers of concurrent committers.
 const COMMITTERS: &[u32] = &[1, 2, 4, 8, 16, 32, 64];
 
 fn commit(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
@@ -45,10 +45,11 @@ fn commit(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// A gain below this is none; above this share of the committers they share their flushes.
+/// Smallest gain that counts as one, and the share of the committers above which they share their
+/// flushes.
 const GAIN: (f64, f64) = (1.3, 0.25);
 
-/// Commits of one committer that a gain can be told by.
+/// Smallest number of commits of one committer for which a gain is computed.
 const LEAST: f64 = 10.0;
 
 fn tell(session: &mut SuiteSession<'_>, name: &str, one: Option<(f64, f64)>, alone: Option<f64>, rates: &[(u32, f64)]) {
@@ -64,12 +65,12 @@ fn tell(session: &mut SuiteSession<'_>, name: &str, one: Option<(f64, f64)>, alo
     };
     session.found(&format!("{name}_s"), seconds, "s", text);
     let Some(&(_, first)) = rates.first() else { return };
-    let Some(&(many, most)) = rates.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
+    let Some(&(many, max_rate)) = rates.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
     if count < LEAST {
         let text = format!("too few commits by {name} of a single committer completed ({count:.0}) to compute a gain");
         return session.say(&format!("{name}_group_gain"), text);
     }
-    let gain = most / first;
+    let gain = max_rate / first;
     let text = if gain > f64::from(many) {
         format!(
             "more than there are committers ({many}), by {name}: the run with a single committer was disturbed; \
@@ -91,7 +92,7 @@ fn tell(session: &mut SuiteSession<'_>, name: &str, one: Option<(f64, f64)>, alo
     session.found(&format!("{name}_group_gain"), gain, "times", text);
     session.found(
         &format!("{name}_per_s"),
-        most,
+        max_rate,
         "per_s",
         format!("maximum of commits by {name}, with {many} committers"),
     );

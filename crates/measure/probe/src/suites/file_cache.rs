@@ -1,4 +1,4 @@
-//! The page cache, measured on purpose: what memory makes of a file.
+//! The page cache, measured on purpose: the effect of memory on file access.
 
 use std::time::Duration;
 
@@ -23,19 +23,19 @@ pub const FILE_CACHE: Suite = Suite {
     run: file_cache,
 };
 
-/// A record, bytes.
+/// Record size, bytes.
 const RECORD: u32 = 64 << 10;
 
 fn file_cache(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     session.set.buffered = true;
     let range = range(session);
     let base = |name: &str, place, size| Pattern { range_bytes: Some(range), ..session.pattern(name, place, size, 1) };
-    // once through: a second round would be the second read
+    // a single pass: a second pass would be the second read
     let first = Pattern { most_bytes: Some(range), ..base("first-read", SEQUENTIAL, RECORD) };
-    // what the first read did not come to is brought in before the second is measured
+    // data that the first read did not reach is read before the second read is measured
     let fill = Pattern { name: "again-until-all-is-read".into(), warm: true, ..first.clone() };
     let second = Pattern { name: "second-read".into(), warm: true, most_bytes: None, ..first.clone() };
-    // few enough that hardly any block is asked for twice
+    // few enough that hardly any block is requested twice
     let cold = Pattern { most_bytes: Some(range / 16), ..base("random-cold", Placement::Uniform, 4 << 10) };
     let warm = Pattern { name: "random-warm".into(), warm: true, most_bytes: None, ..cold.clone() };
     let write = Pattern { read_share: 0.0, warm: true, ..base("write", SEQUENTIAL, RECORD) };
@@ -64,11 +64,11 @@ fn file_cache(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     if session.set.writes { writes(session, &write) } else { Ok(()) }
 }
 
-/// The part of the target that is read: what a third of the time of one run
-/// reads from a disk of 200 MB/s, and no more than the target.
+/// Returns the part of the target that is read, bytes: what a disk of 200 MB/s reads in a third of
+/// the time of one run, and no more than the target.
 fn range(session: &SuiteSession<'_>) -> u64 {
-    let most = (session.set.lasts.as_secs_f64() * 200e6 / 3.0) as u64;
-    most.clamp(16 << 20, 1 << 30).min(session.set.room) / u64::from(RECORD) * u64::from(RECORD)
+    let max_bytes = (session.set.lasts.as_secs_f64() * 200e6 / 3.0) as u64;
+    max_bytes.clamp(16 << 20, 1 << 30).min(session.set.room) / u64::from(RECORD) * u64::from(RECORD)
 }
 
 fn writes(session: &mut SuiteSession<'_>, pattern: &Pattern) -> Result<(), ProbeError> {

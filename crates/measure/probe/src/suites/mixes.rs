@@ -1,5 +1,5 @@
-//! What applications ask, as data (`mixes.toml`): a file server's mix by number
-//! of clients, a database's reads and writes by outstanding limit.
+//! Loads of applications, as data (`mixes.toml`): a file server's mix by number of clients, a
+//! database's reads and writes by limit of requests in flight.
 
 use diskwright_base::units::plural;
 use diskwright_base::{Problems, toml_reader};
@@ -9,7 +9,7 @@ use super::{EACH, SEQUENTIAL, Suite, SuiteSession, Writes, best, knee, words};
 use crate::error::ProbeError;
 use crate::pattern::{Pace, Pattern, Placement};
 
-/// One mix, as the file has it.
+/// A mix, as in the file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mix {
@@ -20,19 +20,19 @@ pub struct Mix {
     read_share: f64,
     #[serde(default)]
     sequential: bool,
-    /// Exponent of Zipf's law; uniform where there is none.
+    /// Exponent of Zipf's law; uniform if `None`.
     theta: Option<f64>,
     #[serde(default)]
     clients: Vec<u32>,
     #[serde(default)]
     limits: Vec<u32>,
-    /// What a client works in, bytes.
+    /// Work space of a client, bytes.
     client_bytes: Option<u64>,
     #[serde(default)]
     think_s: f64,
-    /// Where it is printed, and what is this program's own.
+    /// Publication that describes it.
     pub source: String,
-    /// See above.
+    /// Assumptions that are this program's own.
     pub own: String,
 }
 
@@ -42,7 +42,7 @@ struct MixFile {
     mix: Vec<Mix>,
 }
 
-/// All mixes. The file is a part of the program: a test reads it.
+/// Loads all mixes. The file is part of the program: a test reads it.
 pub fn mixes() -> Result<Vec<Mix>, Problems> {
     toml_reader::read::<MixFile>("mixes.toml", include_str!("mixes.toml")).map(|file| file.mix)
 }
@@ -54,7 +54,7 @@ fn mix(id: &str) -> Result<Mix, ProbeError> {
 }
 
 impl Mix {
-    /// The mix as a pattern of this session; sizes below the sector are left out.
+    /// Builds the mix as a pattern of this session; sizes below the sector are left out.
     fn pattern(&self, session: &SuiteSession<'_>, name: String) -> Pattern {
         let sector = session.set.sector;
         let place = match self.theta {
@@ -118,10 +118,10 @@ pub const NETBENCH_MIX: Suite = Suite {
     },
 };
 
-/// What SQL Server 7 had outstanding by default (InfoStor 1999).
+/// Default limit of requests in flight of SQL Server 7 (InfoStor 1999).
 const DEFAULT_LIMIT: u32 = 32;
 
-/// SQL Server's ways of asking, SAS 1998 and InfoStor 1999.
+/// SQL Server's loads, SAS 1998 and InfoStor 1999.
 pub const SQL: Suite = Suite {
     id: "sql",
     title: "database lookups (random 8 KiB) and scans (sequential 64 KiB) by limit of requests in flight, 1 to 512",
@@ -142,7 +142,7 @@ fn sql(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     if session.set.writes {
         kinds.push(("build", "writes of a build"));
     }
-    let mut most = Vec::new();
+    let mut max_rates = Vec::new();
     for (kind, many) in kinds {
         let mix = mix(&format!("sql-{kind}"))?;
         let from = session.runs.len();
@@ -155,7 +155,7 @@ fn sql(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         let top = best(runs, |r| r.requests_per_s).map_or(0.0, |r| r.requests_per_s);
         let usual = rate(DEFAULT_LIMIT).map(|r| r / top);
         let knee_depth = knee(runs, 0.9, |r| r.requests_per_s).map(|r| f64::from(r.depth.unwrap_or(0)));
-        most.push(top);
+        max_rates.push(top);
         session.say(&format!("{kind}_source"), mix.source);
         session.found(&format!("{kind}s_per_s"), top, "per_s", format!("maximum of {many} per second"));
         if let Some(depth) = knee_depth {
@@ -168,8 +168,8 @@ fn sql(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         }
     }
     let text = "lookups per second, divided by the 100 that InfoStor 1999 gives for a basic disk of 1999";
-    session.found("basic_disks", most[0] / 100.0, "count", text);
-    if let (Some(scan), Some(build)) = (most.get(1), most.get(2)) {
+    session.found("basic_disks", max_rates[0] / 100.0, "count", text);
+    if let (Some(scan), Some(build)) = (max_rates.get(1), max_rates.get(2)) {
         session.found("build_to_scan", build / scan, "fraction", "sequential 64 KiB writes per such read");
     }
     Ok(())

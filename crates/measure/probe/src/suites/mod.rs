@@ -1,5 +1,5 @@
-//! Suites: each a set of runs that answers one question. A suite is a unit of
-//! [`SUITES`]; it makes runs through a [`SuiteSession`] and says what they show.
+//! Suites: each is a set of runs that answers one question. A suite is an entry of [`SUITES`]; it
+//! measures runs through a [`SuiteSession`] and reports what they show.
 
 mod basic;
 mod cache;
@@ -27,58 +27,59 @@ use crate::result::RunResult;
 
 pub use session::{Settings, SuitePlan, SuiteSession, measure, plan, usual_plan};
 
-/// Whether a suite writes.
+/// Use of writes by a suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
     /// It only reads.
     Never,
-    /// It measures writes too, where they are allowed.
+    /// It measures writes too, if they are allowed.
     IfAllowed,
-    /// It makes no sense without.
+    /// It cannot run without writes.
     Always,
 }
 
-/// One suite.
+/// A suite.
 pub struct Suite {
     /// Name on the command line.
     pub id: &'static str,
-    /// What it measures, in a line.
+    /// Summary in one line.
     pub title: &'static str,
-    /// What it shows, and where it is from.
+    /// Explanation and sources.
     pub explain: &'static str,
-    /// What a good result looks like.
+    /// Description of a good result.
     pub good: &'static str,
-    /// Whether it writes.
+    /// Use of writes.
     pub writes: Writes,
-    /// What `--for` is the time of, and what it is where nobody says.
+    /// Meaning and default of `--for`.
     pub time: Time,
-    /// Makes its runs.
+    /// Measures its runs.
     pub run: fn(&mut SuiteSession<'_>) -> Result<(), ProbeError>,
 }
 
 impl Suite {
-    /// What it is, for people.
+    /// Returns its description for users.
     pub fn text(&self) -> SuiteText {
         SuiteText { id: self.id, title: self.title, explain: self.explain, good: self.good }
     }
 
-    /// It measures the page cache, whatever was asked for: nothing in it is a ceiling of the device.
+    /// Returns whether it measures the page cache, whatever the options say: no result of it is a
+    /// ceiling of the device.
     pub fn is_buffered(&self) -> bool {
         self.id == file_cache::FILE_CACHE.id
     }
 }
 
-/// What `--for` means to a suite, with its usual value.
+/// Meaning of `--for` for a suite, with its default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
     /// The time of each run.
     EachRun(Duration),
-    /// The time of all of it, cut into parts.
+    /// The time of the whole suite, which is divided into parts.
     Whole(Duration),
 }
 
 impl Time {
-    /// What it is where nobody says.
+    /// Returns the duration without `--for`.
     pub fn usual(self) -> Duration {
         match self {
             Time::EachRun(time) | Time::Whole(time) => time,
@@ -86,7 +87,7 @@ impl Time {
     }
 }
 
-/// What most suites do: three seconds for each run.
+/// Default of most suites: three seconds for each run.
 const EACH: Time = Time::EachRun(Duration::from_secs(3));
 
 /// All suites, in the order in which they are listed.
@@ -114,32 +115,32 @@ pub const SUITES: &[&Suite] = &[
     &stability::STABILITY,
 ];
 
-/// A suite by name.
+/// Finds a suite by name.
 pub fn suite(id: &str) -> Option<&'static Suite> {
     SUITES.iter().find(|s| s.id == id).copied()
 }
 
-/// One after another from the start, in one stream.
+/// Sequential placement in one stream.
 pub const SEQUENTIAL: Placement = Placement::Sequential { streams: 1 };
 
-/// The result with the largest of these values.
-pub fn best(runs: &[RunResult], of: impl Fn(&RunResult) -> f64) -> Option<&RunResult> {
-    runs.iter().max_by(|a, b| of(a).total_cmp(&of(b)))
+/// Returns the result with the largest value.
+pub fn best(runs: &[RunResult], value: impl Fn(&RunResult) -> f64) -> Option<&RunResult> {
+    runs.iter().max_by(|a, b| value(a).total_cmp(&value(b)))
 }
 
-/// The knee of a rising curve: the first run that reaches this share of the
-/// best, so that everything beyond buys at most the rest.
-pub fn knee(runs: &[RunResult], share: f64, of: impl Fn(&RunResult) -> f64) -> Option<&RunResult> {
-    let most = of(best(runs, &of)?);
-    runs.iter().find(|r| of(r) >= share * most)
+/// Returns the knee of a rising curve: the first run that reaches this share of the maximum, so
+/// that everything beyond gains at most the rest.
+pub fn knee(runs: &[RunResult], share: f64, value: impl Fn(&RunResult) -> f64) -> Option<&RunResult> {
+    let max_value = value(best(runs, &value)?);
+    runs.iter().find(|r| value(r) >= share * max_value)
 }
 
-/// A quantity in words: `4.1 kB`, `12 ms`.
+/// Formats a quantity: `4.1 kB`, `12 ms`.
 fn words(value: f64, unit: &str) -> String {
     diskwright_base::units::display(value, unit)
 }
 
-/// A record size as people write it: `64 KiB`, `2 MiB`.
+/// Formats a record size in binary units: `64 KiB`, `2 MiB`.
 fn size(bytes: f64) -> String {
     let units = [("B", 1.0), ("KiB", 1024.0), ("MiB", 1024.0 * 1024.0), ("GiB", 1024.0 * 1024.0 * 1024.0)];
     let (unit, one) = units.into_iter().rev().find(|(_, one)| bytes >= *one).unwrap_or(units[0]);

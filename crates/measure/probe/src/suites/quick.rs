@@ -1,4 +1,4 @@
-//! The profile of a device in about a minute: the ceilings that diagnosis
+//! The suite `quick`: the profile of a device in about a minute, with the ceilings that diagnosis
 //! judges by.
 
 use super::{EACH, SEQUENTIAL, Suite, SuiteSession, Writes, best};
@@ -47,7 +47,7 @@ fn quick(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         }
     }
     if session.set.writes {
-        // what both cost each other is not to be had from either alone
+        // the effect of reads and writes on each other does not follow from either alone
         let base = session.pattern("random-mixed-4k-depth-16".to_owned(), Placement::Uniform, 4 << 10, 16);
         session.run(&Pattern { read_share: 0.5, ..base })?;
         let base = session.pattern("commit", SEQUENTIAL, 4 << 10, 1);

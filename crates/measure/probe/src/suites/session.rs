@@ -1,5 +1,4 @@
-//! What a suite works with: its settings, the bench that it measures on, and
-//! what came out so far.
+//! Session of a suite: its settings, the bench that it measures on, and its results so far.
 
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use crate::summary::summary;
 use crate::tally::WorkerTally;
 use crate::together::together;
 
-/// How a suite is to measure.
+/// Settings of a suite.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Size of the target, bytes.
@@ -31,36 +30,36 @@ pub struct Settings {
     pub seed: u64,
     /// Longest response that the `load` suite takes, seconds.
     pub limit_s: f64,
-    /// Percentile that the limit is for (0.99), the mean where there is none.
+    /// Percentile to which the limit applies (0.99); the mean if `None`.
     pub limit_share: Option<f64>,
     /// Through the page cache.
     pub buffered: bool,
-    /// What the target stands on: name and size in bytes of each member.
+    /// Members that the target consists of: name and size in bytes of each.
     pub members: Vec<(String, u64)>,
 }
 
-/// A suite at work.
+/// A running suite.
 pub struct SuiteSession<'a> {
-    /// How it is to measure.
+    /// Settings of the suite.
     pub set: Settings,
-    /// What was measured so far.
+    /// Results so far.
     pub runs: Vec<RunResult>,
-    /// What was found out.
+    /// Findings so far.
     pub remarks: Vec<SuiteRemark>,
-    /// What it measures on.
+    /// Bench that measures the runs.
     pub bench: &'a mut dyn Bench,
 }
 
 impl<'a> SuiteSession<'a> {
-    /// Nothing measured yet.
+    /// Creates a session without results.
     pub fn new(set: Settings, bench: &'a mut dyn Bench) -> SuiteSession<'a> {
         SuiteSession { set, runs: Vec::new(), remarks: Vec::new(), bench }
     }
 }
 
 impl SuiteSession<'_> {
-    /// A pattern with the session's times and seed: one size, one depth.
-    /// Through the page cache there is no ramp: the cache filling is what is measured.
+    /// Builds a pattern with the session's times and seed: one size, one depth. Through the page
+    /// cache there is no ramp: the filling of the cache is what is measured.
     pub fn pattern(&self, name: impl Into<String>, placement: Placement, size: u32, depth: u32) -> Pattern {
         Pattern {
             name: name.into(),
@@ -77,26 +76,26 @@ impl SuiteSession<'_> {
     /// Measures a pattern and keeps the result.
     ///
     /// # Errors
-    /// What the run says.
+    /// The error of the run.
     pub fn run(&mut self, pattern: &Pattern) -> Result<&RunResult, ProbeError> {
         self.run_on("", &[BenchJob { place: 0, pattern }])
     }
 
-    /// Measures patterns at the same time and keeps the result of each and, under
-    /// this name, that of all together.
+    /// Measures patterns at the same time; keeps the result of each and, under this name, the
+    /// result of all together.
     ///
     /// # Errors
-    /// What the run says.
+    /// The error of the run.
     pub fn together(&mut self, name: &str, patterns: &[Pattern]) -> Result<(), ProbeError> {
         let jobs: Vec<BenchJob<'_>> = patterns.iter().map(|pattern| BenchJob { place: 0, pattern }).collect();
         self.run_on(name, &jobs).map(|_| ())
     }
 
-    /// Measures patterns on their places at the same time, keeps the results,
-    /// and gives the last: that of all together where there are several.
+    /// Measures patterns on their targets at the same time, keeps the results, and returns the last
+    /// one: the total if there are several.
     ///
     /// # Errors
-    /// What the first run that failed says.
+    /// The error of the first run that failed.
     pub fn run_on(&mut self, name: &str, jobs: &[BenchJob<'_>]) -> Result<&RunResult, ProbeError> {
         let outcomes = self.bench.runs(jobs)?;
         let patterns: Vec<Pattern> = jobs.iter().map(|j| j.pattern.clone()).collect();
@@ -110,67 +109,67 @@ impl SuiteSession<'_> {
             .ok_or_else(|| ProbeError::Pattern { name: name.into(), because: "no run was requested".into() })
     }
 
-    /// Makes single requests one after another and keeps a result of them;
-    /// `most` bounds their time.
+    /// Makes single requests one after another and keeps their result; `max_duration` limits their
+    /// time.
     ///
     /// # Errors
-    /// What the bench says.
+    /// The error of the bench.
     pub fn series(
         &mut self,
         name: &str,
         steps: Vec<SeriesStep>,
-        most: Duration,
+        max_duration: Duration,
     ) -> Result<Vec<RequestTimes>, ProbeError> {
         let durable = steps.iter().any(|s| s.write);
-        self.follow(RequestSeries { name: name.into(), steps, buffered: self.set.buffered, durable, most })
+        self.follow(RequestSeries { name: name.into(), steps, buffered: self.set.buffered, durable, most: max_duration })
     }
 
-    /// As [`SuiteSession::series`], with everything said.
+    /// As [`SuiteSession::run_series`], with every setting given.
     ///
     /// # Errors
-    /// What the bench says.
+    /// The error of the bench.
     pub fn follow(&mut self, series: RequestSeries) -> Result<Vec<RequestTimes>, ProbeError> {
-        let (timed, engine) = self.bench.series(&series)?;
-        self.runs.push(of_series(&series, &timed, engine));
-        Ok(timed)
+        let (times, engine) = self.bench.series(&series)?;
+        self.runs.push(of_series(&series, &times, engine));
+        Ok(times)
     }
 
-    /// Keeps a finding that is a number.
+    /// Adds a finding with a number.
     pub fn found(&mut self, id: &str, value: f64, unit: &str, text: impl Into<String>) {
         let (value, unit) = (Some(value).filter(|v| v.is_finite()), Some(unit.to_owned()));
         self.remarks.push(SuiteRemark { id: id.to_owned(), text: text.into(), value, unit });
     }
 
-    /// Keeps a finding that is words.
+    /// Adds a finding without a number.
     pub fn say(&mut self, id: &str, text: impl Into<String>) {
         self.remarks.push(SuiteRemark { id: id.to_owned(), text: text.into(), value: None, unit: None });
     }
 
-    /// Sizes that the target can be asked for: multiples of its sector that fit.
+    /// Selects the sizes that the target supports: multiples of its sector that fit.
     pub fn sizes(&self, wanted: &[u32]) -> Vec<u32> {
         let set = &self.set;
         let fits = |s: &&u32| u64::from(**s) <= set.room && (set.buffered || u64::from(**s) % set.sector == 0);
         wanted.iter().filter(fits).copied().collect()
     }
 
-    /// The smallest record there is, bytes: a sector.
+    /// Returns the smallest request size, bytes: a sector.
     pub fn smallest(&self) -> u32 {
         u32::try_from(self.set.sector).unwrap_or(512).max(512)
     }
 }
 
-/// A series as a result: what single requests cannot say is left out.
-fn of_series(series: &RequestSeries, timed: &[RequestTimes], engine: &'static str) -> RunResult {
+/// Converts a series into a result; figures that single requests cannot give are left out.
+fn of_series(series: &RequestSeries, times: &[RequestTimes], engine: &'static str) -> RunResult {
     let mut tally = WorkerTally::default();
-    let origin = timed.first().map_or(0, |t| t.start_ns);
-    for (step, time) in series.steps.iter().zip(timed) {
+    let origin = times.first().map_or(0, |t| t.start_ns);
+    for (step, time) in series.steps.iter().zip(times) {
         tally.answer(step.write, step.length, time.end_ns - time.start_ns, time.start_ns - origin);
     }
-    let seconds = timed.last().map_or(0.0, |t| (t.end_ns - origin) as f64 * 1e-9);
-    let writes = series.steps.iter().take(timed.len()).filter(|s| s.write).count();
+    let seconds = times.last().map_or(0.0, |t| (t.end_ns - origin) as f64 * 1e-9);
+    let writes = series.steps.iter().take(times.len()).filter(|s| s.write).count();
     let pattern = Pattern {
         name: series.name.clone(),
-        read_share: 1.0 - writes as f64 / timed.len().max(1) as f64,
+        read_share: 1.0 - writes as f64 / times.len().max(1) as f64,
         buffered: series.buffered,
         ..Pattern::random_reads(series.largest().max(1), 1)
     };
@@ -187,25 +186,25 @@ fn of_series(series: &RequestSeries, timed: &[RequestTimes], engine: &'static st
     }
 }
 
-/// What a suite will take.
+/// Expected cost of a suite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SuitePlan {
     /// Runs and series.
     pub runs: u32,
-    /// Their time, seconds: ramps are in it, the making of a file is not.
+    /// Their time, seconds, including ramps, excluding the creation of a file.
     pub seconds: f64,
 }
 
-/// What a suite takes with these settings: found by making it on a bench that
-/// only adds up. A suite that goes on until it has found something may end sooner.
+/// Plans a suite with these settings by running it on a bench that only adds up. A suite that goes
+/// on until it has found something may end sooner.
 pub fn plan(suite: &Suite, set: &Settings) -> SuitePlan {
     let mut dry = DryRun::default();
-    // it fails where the suite makes no sense here; then it takes no time either
+    // a suite that does not fit the target fails here, and then takes no time
     let _ = (suite.run)(&mut SuiteSession::new(set.clone(), &mut dry));
     SuitePlan { runs: dry.runs, seconds: dry.seconds }
 }
 
-/// What a suite takes with its usual times on a target of 1 GiB, writing where it can.
+/// Plans a suite with its default times on a target of 1 GiB, with writes if it can write.
 pub fn usual_plan(suite: &Suite) -> SuitePlan {
     let members = vec![("a".to_owned(), 1 << 30), ("b".to_owned(), 1 << 30)];
     let set = Settings {
@@ -223,14 +222,15 @@ pub fn usual_plan(suite: &Suite) -> SuitePlan {
     plan(suite, &set)
 }
 
-/// Makes a suite in a session, and says what its runs have in common.
+/// Runs a suite in a session, and reports what its runs have in common.
 ///
 /// # Errors
-/// What its runs say.
+/// The errors of its runs.
 pub fn measure(suite: &Suite, session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     session.set.writes &= suite.writes != Writes::Never;
     (suite.run)(session)?;
-    // the cache filling is what is measured there, and here the whole is judged by the suite itself
+    // buffered suites measure a filling cache, and suites with a total time judge steadiness
+    // themselves
     if !session.set.buffered && matches!(suite.time, super::Time::EachRun(_)) {
         unsteady(session);
     }
@@ -238,16 +238,16 @@ pub fn measure(suite: &Suite, session: &mut SuiteSession<'_>) -> Result<(), Prob
     Ok(())
 }
 
-/// Names the runs whose rate had not settled: on flash they tell of a state that passes.
+/// Reports the runs whose rate had not settled: on flash they show a state that passes.
 fn unsteady(session: &mut SuiteSession<'_>) {
     let judged = session.runs.iter().filter(|r| r.steady.is_some()).count();
-    let restless: Vec<&str> = session.runs.iter().filter(|r| r.steady == Some(false)).map(|r| &*r.name).collect();
-    if restless.is_empty() {
+    let unsteady_runs: Vec<&str> = session.runs.iter().filter(|r| r.steady == Some(false)).map(|r| &*r.name).collect();
+    if unsteady_runs.is_empty() {
         return;
     }
-    let count = restless.len();
+    let count = unsteady_runs.len();
     let more = if count > 4 { ", …" } else { "" };
-    let names = restless[..count.min(4)].join(", ");
+    let names = unsteady_runs[..count.min(4)].join(", ");
     let text = format!(
         "of {judged} runs never reached steady state ({names}{more}): their fifths differ by more than 20 %, or fall \
          or rise by more than 10 % (SNIA's rule); measure longer with --for, and fill flash completely first"
@@ -255,7 +255,7 @@ fn unsteady(session: &mut SuiteSession<'_>) {
     session.found("unsteady_runs", count as f64, "count", text);
 }
 
-/// Says how much of a buffered suite memory answered.
+/// Reports the share of a buffered suite that memory served.
 fn memory(session: &mut SuiteSession<'_>) {
     let known: Vec<(f64, f64)> =
         session.runs.iter().filter_map(|r| Some((r.from_memory_share?, r.reads?.bytes_per_s * r.measured_s))).collect();

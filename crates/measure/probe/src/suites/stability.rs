@@ -1,4 +1,4 @@
-//! Stability: what changes when a load is held for long.
+//! Stability: changes under a load that lasts long.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use crate::pattern::{Pattern, Placement};
 use crate::result::Latency;
 use crate::steady;
 
-/// Parts that the time is cut into.
+/// Number of parts of the whole time.
 const PARTS: u32 = 12;
-/// Windows of each part that steps are looked for in, at most.
+/// Largest number of windows per part in which steps are searched.
 const WINDOWS: usize = 20;
-/// Windows that a step can be looked for in, at least.
+/// Smallest number of windows in which a step can be found.
 const LEAST_WINDOWS: usize = 5;
-/// Drift of less than this from first to last part is none, shares.
+/// Drift from first to last part below which a rate counts as constant, shares.
 const DRIFT: f64 = 0.05;
 
 /// Drift, throttling and the tail.
@@ -46,7 +46,7 @@ fn stability(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// Drift, steadiness and steps of the rate.
+/// Reports drift, steadiness and steps of the rate.
 fn rates(session: &mut SuiteSession<'_>) {
     let rates: Vec<f64> = session.runs.iter().map(|r| r.requests_per_s).collect();
     let part_s = session.set.lasts.as_secs_f64() / f64::from(PARTS);
@@ -84,24 +84,24 @@ fn rates(session: &mut SuiteSession<'_>) {
         None if windows.len() < LEAST_WINDOWS => {
             session.say("step_after_s", "too short to look for a step in the rate; measure longer with --for")
         }
-        // what is slow from the beginning, or slows down gradually, makes no step either
+        // a device that is slow from the beginning, or slows down gradually, shows no step either
         None => session.say("step_after_s", "no step in the rate in this time"),
     }
 }
 
-/// Rates of equal stretches of a part, in requests a second.
+/// Returns the rates of equal windows of a part, requests per second.
 fn windows(slices: &[u64], seconds: f64) -> Vec<f64> {
-    let whole = steady::whole(slices, seconds);
-    let length = whole.len().div_ceil(WINDOWS).max(1);
-    whole.chunks_exact(length).map(|c| c.iter().sum::<u64>() as f64 * 10.0 / length as f64).collect()
+    let complete = steady::whole(slices, seconds);
+    let length = complete.len().div_ceil(WINDOWS).max(1);
+    complete.chunks_exact(length).map(|c| c.iter().sum::<u64>() as f64 * 10.0 / length as f64).collect()
 }
 
-/// The tail over time.
+/// Reports the tail over time.
 fn tail(session: &mut SuiteSession<'_>) {
     // the same percentile of both parts: as a part slows down, it may have too few requests for the higher one
     let ends = || session.runs.first().zip(session.runs.last());
-    let both = |of: fn(&Latency) -> Option<f64>| ends().and_then(|(a, b)| of(&a.latency_s).zip(of(&b.latency_s)));
-    let (high, low) = (both(|l| l.p999), both(|l| l.p99));
+    let percentile_of_both = |percentile: fn(&Latency) -> Option<f64>| ends().and_then(|(a, b)| percentile(&a.latency_s).zip(percentile(&b.latency_s)));
+    let (high, low) = (percentile_of_both(|l| l.p999), percentile_of_both(|l| l.p99));
     let count = if high.is_some() { "a thousand" } else { "a hundred" };
     if let Some((first, last)) = high.or(low) {
         let text = format!(

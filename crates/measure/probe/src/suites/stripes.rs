@@ -1,11 +1,11 @@
-//! A striped device and the members that it stands on.
+//! A striped device and its members.
 
 use super::{EACH, SEQUENTIAL, Suite, SuiteSession, Writes, words};
 use crate::bench::BenchJob;
 use crate::error::ProbeError;
 use crate::pattern::{Pattern, Placement};
 
-/// A device and its members.
+/// The suite `stripes`.
 pub const STRIPES: Suite = Suite {
     id: "stripes",
     title: "a striped device and its members: how well it scales",
@@ -25,13 +25,13 @@ pub const STRIPES: Suite = Suite {
     run: stripes,
 };
 
-/// Requests outstanding for each member.
+/// Queue depth per member.
 const DEPTH: u32 = 8;
-/// A record, bytes.
+/// Record size, bytes.
 const RECORD: u32 = 64 << 10;
 /// NT Resource Kit, MB/s of one to four stripes: sequential (S1 to S4) and random (S5 to S8).
 const PRINTED: [(&str, [f64; 4]); 2] = [("sequential", [4.52, 4.86, 4.82, 6.72]), ("random", [2.95, 4.23, 5.31, 5.68])];
-/// Members that differ by more are told, and a part of the whole that is missed.
+/// Difference between members, or loss of the whole, above which it is reported.
 const UNEQUAL: f64 = 0.1;
 
 fn stripes(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
@@ -104,7 +104,7 @@ fn tell(session: &mut SuiteSession<'_>, kind: &str, members: &[(String, u64)], a
     }
 }
 
-/// What NT Resource Kit printed for so many stripes.
+/// Returns the scaling that the NT Resource Kit published for this number of stripes.
 fn printed(kind: &str, count: usize) -> String {
     let rates = PRINTED.iter().find(|(k, _)| *k == kind).map(|(_, rates)| rates);
     match rates.and_then(|r| Some(r.get(count - 1)? / r[0])) {
@@ -122,7 +122,8 @@ mod tests {
     use crate::facts::SuiteRemark;
     use crate::result::RunResult;
 
-    /// A set of three members: each place with its servers and service time.
+    /// Runs the suite on a set of three members; each target has a number of servers and a service
+    /// time.
     fn three(places: [(usize, u64); 4]) -> (Vec<RunResult>, Vec<SuiteRemark>) {
         let members = ["sda", "sdb", "sdc"].map(|n| (n.to_owned(), 64 * MIB)).to_vec();
         let set = Settings { members, ..settings(64 * MIB) };
@@ -132,7 +133,7 @@ mod tests {
     #[test]
     fn an_ideal_set_is_the_sum_of_its_members() {
         let (runs, remarks) = three([(3, 1_000_000), (1, 1_000_000), (1, 1_000_000), (1, 1_000_000)]);
-        // three alone, three beside each other and their sum, the set; twice
+        // three standalone, three at once and their sum, the set; twice
         assert_eq!(runs.len(), 16);
         for kind in ["sequential", "random"] {
             assert!((value(&remarks, &format!("{kind}_scaling")) - 3.0).abs() < 0.05, "{remarks:?}");

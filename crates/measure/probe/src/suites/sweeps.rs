@@ -5,10 +5,10 @@ use crate::error::ProbeError;
 use crate::pattern::Placement;
 use crate::result::RunResult;
 
-/// Depths, 1 to 256.
+/// Queue depths, 1 to 256.
 const DEPTHS: &[u32] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
 
-/// Requests outstanding.
+/// The suite `depth`.
 pub const DEPTH: Suite = Suite {
     id: "depth",
     title: "throughput and latency by queue depth, 1 to 256",
@@ -21,7 +21,7 @@ pub const DEPTH: Suite = Suite {
     run: depth,
 };
 
-/// Depths between two doublings that are tried to find the knee.
+/// Bisection steps between two doublings to find the knee.
 const HALVINGS: u32 = 3;
 
 fn depth(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
@@ -32,10 +32,10 @@ fn depth(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     for &depth in DEPTHS {
         rate(session, depth)?;
     }
-    let most = best(&session.runs, |r| r.requests_per_s).map_or(0.0, |r| r.requests_per_s);
+    let max_rate = best(&session.runs, |r| r.requests_per_s).map_or(0.0, |r| r.requests_per_s);
     // between the last doubling that falls short and the first that does not
     let knee_at = |session: &SuiteSession<'_>| {
-        let runs = session.runs.iter().filter(|r| r.requests_per_s >= KNEE * most);
+        let runs = session.runs.iter().filter(|r| r.requests_per_s >= KNEE * max_rate);
         runs.filter_map(|r| r.depth).min().unwrap_or(1)
     };
     let mut high = knee_at(session);
@@ -45,33 +45,34 @@ fn depth(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         if middle == low || middle == high {
             break;
         }
-        if rate(session, middle)? >= KNEE * most { high = middle } else { low = middle }
+        if rate(session, middle)? >= KNEE * max_rate { high = middle } else { low = middle }
     }
     session.runs.sort_by_key(|r| r.depth);
-    let most = best(&session.runs, |r| r.requests_per_s).map_or(most, |r| r.requests_per_s);
-    tell_depth(session, high, most);
+    let max_rate = best(&session.runs, |r| r.requests_per_s).map_or(max_rate, |r| r.requests_per_s);
+    tell_depth(session, high, max_rate);
     Ok(())
 }
 
-/// Share of the most from which on deeper queues buy little.
+/// Share of the maximum from which deeper queues gain little.
 const KNEE: f64 = 0.9;
 
-fn tell_depth(session: &mut SuiteSession<'_>, knee: u32, most: f64) {
+fn tell_depth(session: &mut SuiteSession<'_>, knee: u32, max_rate: f64) {
     let Some(single) = session.runs.first().map(|r| (r.requests_per_s, r.latency_s.mean)) else { return };
     let deepest = session.runs.last().and_then(|r| r.latency_s.mean);
     let run = session.runs.iter().find(|r| r.depth == Some(knee));
     let rate = run.map_or(0.0, |r| r.requests_per_s);
     let text = format!("queue depth that reaches 90 % of the maximum ({} there)", words(rate, "per_s"));
     session.found("knee_depth", f64::from(knee), "requests", text);
-    session.found("requests_per_s", most, "per_s", "maximum of random 4 KiB reads per second");
-    // where the rate grows as the depth does up to the deepest queue, its share KNEE lies at that share of the depth
+    session.found("requests_per_s", max_rate, "per_s", "maximum of random 4 KiB reads per second");
+    // if the rate grows in proportion to the depth up to the deepest queue, its share KNEE_SHARE
+    // lies at that share of the depth
     let is_beyond = f64::from(knee) >= KNEE * f64::from(DEPTHS[DEPTHS.len() - 1]);
     let text = if is_beyond {
         "requests that the device serves at once, at least: the maximum divided by the rate at queue depth 1"
     } else {
         "how many requests the device serves at once: the maximum divided by the rate at queue depth 1"
     };
-    session.found("parallelism", most / single.0, "count", text);
+    session.found("parallelism", max_rate / single.0, "count", text);
     if let (Some(one), Some(deep)) = (single.1, deepest) {
         let text = format!("response time at queue depth 256 divided by that at queue depth 1, {}", words(one, "s"));
         session.found("deepest_s", deep, "s", text);
@@ -84,7 +85,7 @@ fn tell_depth(session: &mut SuiteSession<'_>, knee: u32, most: f64) {
     }
 }
 
-/// Record sizes, finely.
+/// The suite `record-sizes`.
 pub const RECORD_SIZES: Suite = Suite {
     id: "record-sizes",
     title: "random reads by record size in fine steps, 512 B to 1 MiB",
@@ -130,10 +131,10 @@ fn record_sizes(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// A size off the line by more than this is told, shares of the line.
+/// Deviation from the line above which a size is reported, shares of the line.
 const OFF: f64 = 0.2;
 
-/// Names the size that lies farthest off the line, where that is far.
+/// Reports the size that is farthest off the line, if it is far.
 fn bend(session: &mut SuiteSession<'_>, fixed: f64, per_byte: f64) {
     let off = |run: &RunResult| Some(run.latency_s.mean? / (fixed + per_byte * run.size_bytes) - 1.0);
     let all = session.runs.iter().filter_map(|r| Some((r.size_bytes, off(r)?)));
@@ -149,17 +150,17 @@ fn bend(session: &mut SuiteSession<'_>, fixed: f64, per_byte: f64) {
     }
 }
 
-/// A straight line through points, each weighted by 1 / y squared, so that its
-/// error in percent is least: its height at 0 and its slope. `None` of fewer than three.
+/// Fits a straight line through points, each weighted by 1 / y squared, so that its relative error
+/// is smallest; returns its value at 0 and its slope. `None` with fewer than three points.
 fn line(points: &[(f64, Option<f64>)]) -> Option<(f64, f64)> {
     let points: Vec<(f64, f64)> = points.iter().filter_map(|(x, y)| Some((*x, (*y)?))).filter(|p| p.1 > 0.0).collect();
     let sum = |of: fn(f64, f64) -> f64| points.iter().map(|&(x, y)| of(x, y) / (y * y)).sum::<f64>();
     let (one, x, y, xx, xy) = (sum(|_, _| 1.0), sum(|x, _| x), sum(|_, y| y), sum(|x, _| x * x), sum(|x, y| x * y));
-    let below = one * xx - x * x;
-    if points.len() < 3 || below <= 0.0 {
+    let denominator = one * xx - x * x;
+    if points.len() < 3 || denominator <= 0.0 {
         return None;
     }
-    let slope = (one * xy - x * y) / below;
+    let slope = (one * xy - x * y) / denominator;
     let fixed = (y - slope * x) / one;
     Some((fixed, slope))
 }

@@ -1,4 +1,4 @@
-//! Suites on made-up devices.
+//! Tests of the suites on fake devices.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, OnceLock};
@@ -17,14 +17,14 @@ use crate::run::{Outcomes, RunOutcome};
 
 pub const MIB: u64 = 1 << 20;
 
-/// Made-up devices as a bench: one made new for each run, by its place.
+/// A bench of fake devices: a new one for each run, chosen by target.
 pub struct MadeUp<F> {
     device: F,
     room: u64,
 }
 
-fn one_run<E: IoEngine>(device: &mut E, pattern: &Pattern, room: u64) -> Result<RunOutcome, ProbeError> {
-    if let Some(because) = pattern.fault(512, room) {
+fn one_run<E: IoEngine>(device: &mut E, pattern: &Pattern, target_bytes: u64) -> Result<RunOutcome, ProbeError> {
+    if let Some(because) = pattern.fault(512, target_bytes) {
         return Err(ProbeError::Pattern { name: pattern.name.clone(), because });
     }
     let (stop, done, shelf) = (AtomicBool::new(false), Live::default(), Mutex::default());
@@ -33,7 +33,7 @@ fn one_run<E: IoEngine>(device: &mut E, pattern: &Pattern, room: u64) -> Result<
         Pace::Users { users, .. } | Pace::Cycles { users, .. } => users,
         Pace::Open { .. } => 4096,
     };
-    let lane = WorkerPlan {
+    let plan = WorkerPlan {
         pace: pattern.pace.clone(),
         durable: pattern.durable,
         ramp_ns: pattern.ramp.as_nanos() as u64,
@@ -46,14 +46,14 @@ fn one_run<E: IoEngine>(device: &mut E, pattern: &Pattern, room: u64) -> Result<
         sync_every: pattern.sync_every,
         most_bytes: pattern.most_bytes,
     };
-    let mut draw = Draw::new(pattern, room, 0, 1);
-    let tally = drive::run(device, &mut draw, &lane, slots).expect("a made-up device does not fail");
+    let mut generator = Draw::new(pattern, target_bytes, 0, 1);
+    let tally = drive::run(device, &mut generator, &plan, slots).expect("a made-up device does not fail");
     let seconds = pattern.lasts.as_secs_f64();
     Ok(RunOutcome { tally, seconds, engine: "fake", lanes: 1, ..RunOutcome::default() })
 }
 
 impl<E: IoEngine, F: FnMut(usize) -> E> Bench for MadeUp<F> {
-    // side by side in time only: each on a device of its own
+    // at the same time, but each on its own device
     fn runs(&mut self, jobs: &[BenchJob<'_>]) -> Result<Outcomes, ProbeError> {
         let one = |job: &BenchJob<'_>| one_run(&mut (self.device)(job.place), job.pattern, self.room);
         let each = jobs.iter().map(one).collect::<Result<Vec<_>, _>>()?;
@@ -74,7 +74,7 @@ impl<E: IoEngine, F: FnMut(usize) -> E> Bench for MadeUp<F> {
     }
 }
 
-/// Two seconds a run, 24 for a suite that is told its whole time.
+/// Two seconds per run, 24 for a suite with a total time.
 pub fn settings(room: u64) -> Settings {
     Settings {
         room,
@@ -90,7 +90,7 @@ pub fn settings(room: u64) -> Settings {
     }
 }
 
-/// Runs a suite on made-up devices, one for each place, made new for each run.
+/// Runs a suite on fake devices, one for each target, made new for each run.
 pub fn on_places<E: IoEngine>(
     suite: &Suite,
     set: Settings,
@@ -105,7 +105,7 @@ pub fn on_places<E: IoEngine>(
     (session.runs, session.remarks)
 }
 
-/// Runs a suite on a made-up device, made new for each run.
+/// Runs a suite on a fake device, made new for each run.
 pub fn on_fake<E: IoEngine>(
     suite: &Suite,
     room: u64,
@@ -123,7 +123,7 @@ fn with_members(room: u64) -> Settings {
     Settings { members, ..settings(room) }
 }
 
-/// What each suite gives on a plain device: all are run once, for every test that looks at it.
+/// Results of every suite on a plain device: each is run once, for all tests that use it.
 fn on_plain_devices() -> &'static [(Vec<RunResult>, Vec<SuiteRemark>)] {
     static FOUND: OnceLock<Vec<(Vec<RunResult>, Vec<SuiteRemark>)>> = OnceLock::new();
     let of = |suite: &&Suite| on_places(suite, with_members(64 * MIB), |_| FakeDevice::steady(4, 2_000_000));
@@ -141,7 +141,7 @@ fn every_suite_runs_on_a_plain_device_and_explains_itself() {
         names.dedup();
         assert_eq!(names.len(), runs.len(), "{}: two runs of one name", suite.id);
         assert_eq!(super::suite(suite.id).map(|s| s.id), Some(suite.id));
-        // a remark is a sentence that goes on from its number; ids are for programs
+        // a remark is a sentence that continues after its number; ids are for programs
         for remark in remarks {
             let plain = remark.id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
             assert!(plain && remark.text.len() > 10 && !remark.text.contains("NaN"), "{}: {remark:?}", suite.id);
@@ -156,7 +156,7 @@ fn a_suite_that_writes_nothing_is_never_allowed_to() {
     for (suite, (runs, _)) in all.filter(|(suite, _)| suite.writes == Writes::Never) {
         assert!(runs.iter().all(|r| r.writes.is_none()), "{}", suite.id);
     }
-    // and those that may write do not where it is not allowed
+    // suites that may write do not write if it is not allowed
     for suite in SUITES.iter().filter(|s| s.writes == Writes::IfAllowed) {
         let set = Settings { writes: false, ..with_members(64 * MIB) };
         let (runs, _) = on_places(suite, set, |_| FakeDevice::steady(4, 2_000_000));
@@ -179,7 +179,7 @@ fn the_time_of_every_suite_is_known_before_it_starts() {
 
 #[test]
 fn what_did_not_settle_is_named() {
-    // twenty times as slow from the second second on
+    // twenty times as slow after the first second
     let device =
         || FakeDevice::new(1, Box::new(|_, offset| Ok(if offset < 1_000_000_000 { 100_000 } else { 2_000_000 })));
     let (_, remarks) = on_fake(suite("diskmax").unwrap(), 64 * MIB, device);

@@ -1,6 +1,6 @@
-//! The measuring suites on a disk whose truth is known: a model of a turning
-//! disk with arm, zones, skews, a segmented cache with read-ahead and a write
-//! cache. What the suites find is held against what was put in.
+//! The mechanical suites on a disk with known properties: a model of a rotating disk with arm,
+//! zones, skews, a segmented cache with read-ahead and a write cache. The findings of the suites
+//! are compared with the model.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -15,24 +15,25 @@ use diskwright_base::Rng;
 const MS: f64 = 1e6;
 const SECTOR: u64 = 512;
 
-/// A drive by its data sheet. Times in nanoseconds.
+/// Data sheet of a drive. Times in nanoseconds.
 #[derive(Clone)]
 struct Sheet {
-    /// Cylinders and sectors a track of each zone, from outside.
+    /// Cylinders, and sectors per track, of each zone, from outside.
     zones: Vec<(u64, u64)>,
     heads: u64,
     turn: f64,
-    /// a, b: square root part; c, e: line; of distance as a share of all cylinders; the bend.
+    /// a, b: square root part; c, e: line, both of the distance as a share of all cylinders; then
+    /// the bend.
     seek: (f64, f64, f64, f64, f64),
-    /// Sectors that a track's first one lies behind the one before.
+    /// Offset of a track's first sector from the previous track's, share of a rotation.
     skew: f64,
-    /// What each request costs before anything moves.
+    /// Fixed cost of each request before anything moves.
     overhead: f64,
-    /// Bytes a nanosecond out of the cache.
+    /// Transfer rate of the cache, bytes per nanosecond.
     bus: f64,
-    /// Segments of the read cache and bytes of each; 0 is no cache.
+    /// Number of segments of the read cache and bytes of each; 0 is no cache.
     segments: (usize, u64),
-    /// Bytes of the write cache, and how fast it empties, bytes a nanosecond.
+    /// Size of the write cache, bytes, and the rate at which it empties, bytes per nanosecond.
     write_cache: (f64, f64),
 }
 
@@ -70,7 +71,8 @@ impl Sheet {
         }
     }
 
-    /// Track, its cylinder, sectors of it, and the sector there of a byte.
+    /// Returns the track of a byte, its cylinder, its number of sectors, and the sector of the
+    /// byte.
     fn place(&self, byte: u64) -> (u64, u64, u64, u64) {
         let (mut left, mut cylinders) = (byte / SECTOR, 0);
         for &(count, sectors) in &self.zones {
@@ -84,13 +86,14 @@ impl Sheet {
         panic!("byte {byte} is behind the end");
     }
 
-    /// Sequential bytes a second in a zone: a track a turn, and the skew to the next.
+    /// Returns the sequential rate of a zone, bytes per second: a track per rotation, plus the skew
+    /// to the next.
     fn rate(&self, zone: usize) -> f64 {
         (self.zones[zone].1 * SECTOR) as f64 / (self.turn * (1.0 + self.skew)) * 1e9
     }
 }
 
-/// A stretch in the cache; it may still be growing by read-ahead.
+/// A segment of the cache; it may still grow by read-ahead.
 #[derive(Clone, Copy, Default)]
 struct Segment {
     from: u64,
@@ -98,12 +101,12 @@ struct Segment {
     used: u64,
 }
 
-/// A drive at work.
+/// A running drive.
 struct Drive {
     sheet: Sheet,
     cylinder: u64,
     segments: Vec<Segment>,
-    /// Segment that reads ahead, since when, and up to which byte.
+    /// Segment that reads ahead, start time of that, and the byte up to which it reads.
     ahead: Option<(usize, f64, u64)>,
     count: u64,
     dirty: f64,
@@ -142,7 +145,8 @@ impl Drive {
         ends - now
     }
 
-    /// Moves the arm, waits for the sector, and passes over the bytes: when that is done.
+    /// Moves the arm, waits for the sector, and passes over the bytes; returns the time when that
+    /// is done.
     fn medium(&mut self, from: u64, to: u64, now: f64) -> f64 {
         let (track, cylinder, sectors, sector) = self.sheet.place(from);
         let there = now + self.sheet.seek(cylinder.abs_diff(self.cylinder));
@@ -155,13 +159,14 @@ impl Drive {
         there + wait + passed * turn
     }
 
-    /// Bytes a nanosecond at which the medium passes there.
+    /// Returns the rate at which the medium passes there, bytes per nanosecond.
     fn rate(&self, byte: u64) -> f64 {
         let (_, _, sectors, _) = self.sheet.place(byte.min(self.room - SECTOR));
         (sectors * SECTOR) as f64 / (self.sheet.turn * (1.0 + self.sheet.skew))
     }
 
-    /// Read-ahead goes on until now: three quarters of a segment at most, the rest keeps what was read.
+    /// Continues read-ahead until now: three quarters of a segment at most, the rest keeps what was
+    /// read.
     fn grow(&mut self, now: f64) {
         let Some((index, since, limit)) = self.ahead else { return };
         let rate = self.rate(self.segments[index].to);
@@ -177,7 +182,7 @@ impl Drive {
         to + self.sheet.segments.1 * 3 / 4
     }
 
-    /// Time at which a read comes from the cache; `None` where it does not.
+    /// Returns the time at which a read comes from the cache; `None` if it does not.
     fn cached(&mut self, from: u64, to: u64, now: f64) -> Option<f64> {
         self.grow(now);
         let index = self.segments.iter().position(|s| s.to > s.from && s.from <= from && from <= s.to)?;
@@ -188,7 +193,7 @@ impl Drive {
             self.ahead = growing.map(|(segment, since, _)| (segment, since, self.limit(to))).or(self.ahead);
             return Some(now);
         }
-        // the rest is on its way, if this is the stream that is read ahead and it has not stopped
+        // the rest is being read, if this is the stream that is read ahead and it has not stopped
         let (_, since, limit) = growing?;
         if held >= limit {
             return None;
@@ -269,7 +274,7 @@ fn seek_curve_recovers_the_curve_within_five_percent() {
     {
         let remarks = on_drive("seek-curve", &sheet, reading(&sheet));
         let truth = |share: f64| sheet.seek((share * sheet.cylinders() as f64) as u64) * 1e-9;
-        // without a cache the request's own cost cannot be told from the arm's
+        // without a cache the fixed cost of a request cannot be separated from the seek
         let own = if sheet.segments.0 == 0 { sheet.overhead * 1e-9 } else { 0.0 };
         for (id, share) in [("seek_third_s", 1.0 / 3.0), ("seek_full_s", 1.0)] {
             let (found, truth) = (value(&remarks, id), truth(share) + own);
@@ -302,8 +307,8 @@ fn zones_and_their_rates_are_found() {
 #[test]
 fn flash_and_delays_show_no_mechanics() {
     let jitter = || {
-        let mut dice = Rng::new(3, 3);
-        FakeDevice::new(1, Box::new(move |_, _| Ok((8.0 * MS * (0.7 + 0.6 * dice.share())) as u64)))
+        let mut rng = Rng::new(3, 3);
+        FakeDevice::new(1, Box::new(move |_, _| Ok((8.0 * MS * (0.7 + 0.6 * rng.share())) as u64)))
     };
     for id in ["seek-curve", "rotation"] {
         let none = |remarks: &[SuiteRemark]| remarks.iter().any(|r| r.text.contains("no mechanical behavior seen"));
@@ -358,8 +363,8 @@ fn load_finds_the_number_of_daemons_that_queueing_theory_gives() {
     // daemons wait n S / c (Little's law), and 0.1 s is reached by n = 0.1 c / S
     for (servers, service_s) in [(4usize, 9e-3), (1, 3e-3), (16, 12e-3)] {
         let device = || {
-            let mut dice = Rng::new(9, 1);
-            FakeDevice::new(servers, Box::new(move |_, _| Ok((dice.exponential(service_s) * 1e9) as u64)))
+            let mut rng = Rng::new(9, 1);
+            FakeDevice::new(servers, Box::new(move |_, _| Ok((rng.exponential(service_s) * 1e9) as u64)))
         };
         let set = Settings { lasts: std::time::Duration::from_secs(20), ..settings(64 * MIB) };
         let (_, remarks) = on_places(suite("load").unwrap(), set, |_| device());
@@ -371,8 +376,8 @@ fn load_finds_the_number_of_daemons_that_queueing_theory_gives() {
     }
 }
 
-/// The machine repairman, M/M/1 with N sources that think Z in the mean
-/// (Feller 1950): p(n) falls out of p(n+1) = p(n) (N - n) S / Z, and X = (1 - p(0)) / S.
+/// Returns the throughput of the machine repairman, M/M/1 with N sources that think Z on average
+/// (Feller 1950): p(n) follows from p(n+1) = p(n) (N - n) S / Z, and X = (1 - p(0)) / S.
 fn repairman(users: u32, think_s: f64, service_s: f64) -> f64 {
     let (mut weight, mut sum) = (1.0, 1.0);
     for n in 0..users {
@@ -386,8 +391,8 @@ fn repairman(users: u32, think_s: f64, service_s: f64) -> f64 {
 fn users_obey_the_response_time_law_and_the_machine_repairman() {
     let service_s = 4e-3;
     let device = || {
-        let mut dice = Rng::new(2, 5);
-        FakeDevice::new(1, Box::new(move |_, _| Ok((dice.exponential(service_s) * 1e9) as u64)))
+        let mut rng = Rng::new(2, 5);
+        FakeDevice::new(1, Box::new(move |_, _| Ok((rng.exponential(service_s) * 1e9) as u64)))
     };
     let set = Settings { lasts: std::time::Duration::from_secs(60), ..settings(64 * MIB) };
     let (runs, _) = on_places(suite("users").unwrap(), set, |_| device());
@@ -413,13 +418,13 @@ fn record_sizes_find_the_knee_of_a_drive_without_a_cache() {
     assert!((fixed - sheet.turn * 0.5e-9 - 8e-3).abs() < 2e-3, "{fixed}");
 }
 
-/// A log device: a write costs little, a flush 5 ms; who asks for one while
-/// another is under way waits for the next, which serves all who came.
+/// A log device: a write costs little, a flush 5 ms; a flush requested while another is in progress
+/// waits for the next, which serves all that have arrived.
 struct Log {
     now: u64,
     batch: Vec<Op>,
     pending: Vec<(u64, Completion)>,
-    /// End of the flush under way, and of the one that is joined meanwhile.
+    /// End of the flush in progress, and of the one that the requests arriving meanwhile join.
     flush: u64,
     next: u64,
     grouped: bool,
@@ -437,7 +442,7 @@ impl Log {
             return self.now + 20_000;
         }
         if self.flush <= self.now {
-            // the one that was joined has begun when the one before ended
+            // the joined flush began when the previous one ended
             self.flush = if self.next > self.now { self.next } else { self.now + FLUSH };
             self.next = self.flush;
             if self.flush == self.now + FLUSH {

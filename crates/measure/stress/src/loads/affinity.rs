@@ -1,5 +1,5 @@
-//! Workers that stay on a processor. Where a class has one worker for each processor, a worker that moves leaves one
-//! processor idle and another with two. Threads that wake each other wait for each other if they are on two processors.
+//! Workers pinned to a processor. If a class has one worker per processor, a worker that moves leaves one processor
+//! idle and another with two. Threads that wake each other wait for each other if they are on two processors.
 
 use std::io;
 use std::iter::repeat_n;
@@ -9,14 +9,15 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::WorkStep;
 
-/// Where a worker runs: on one processor, or anywhere if the kernel does not say which there are.
+/// Processor of a worker: a single one, or any if the kernel does not list them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct WorkerPlace(Option<usize>);
 
-/// So many places on each processor that this program may use. A mask (`taskset`) and a cpuset both narrow these.
+/// Returns each processor that this program may use, `places` times. A mask (`taskset`) and a cpuset both restrict
+/// these.
 pub(super) fn on_each_processor(places: usize) -> Vec<WorkerPlace> {
     let Ok(allowed) = sched_getaffinity(None) else {
-        // more processors than a set of this size holds
+        // the host has more processors than a set of this size holds
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         return vec![WorkerPlace(None); places * processors];
     };
@@ -24,14 +25,14 @@ pub(super) fn on_each_processor(places: usize) -> Vec<WorkerPlace> {
     processors.flat_map(|processor| repeat_n(WorkerPlace(Some(processor)), places)).collect()
 }
 
-/// A place for each of so many workers, spread over these processors. A limit of processor time may allow fewer workers
-/// than there are processors.
+/// Returns a processor for each of `workers` workers, spread over the allowed ones. A limit of processor time may allow
+/// fewer workers than there are processors.
 pub(super) fn places(workers: usize) -> impl Iterator<Item = WorkerPlace> {
     on_each_processor(1).into_iter().cycle().take(workers)
 }
 
 impl WorkerPlace {
-    /// Keeps the calling thread there.
+    /// Pins the calling thread to the processor.
     pub(super) fn stay(self) -> io::Result<()> {
         let Some(processor) = self.0 else { return Ok(()) };
         let mut only = CpuSet::new();
@@ -39,7 +40,7 @@ impl WorkerPlace {
         Ok(sched_setaffinity(None, &only)?)
     }
 
-    /// Keeps whichever thread takes the steps there: each stretch of a load has threads of its own.
+    /// Wraps a step so that it pins the thread that runs it: each phase of a load has its own threads.
     pub(super) fn keep(self, mut step: WorkStep) -> WorkStep {
         let mut thread: Option<ThreadId> = None;
         Box::new(move || {
@@ -60,7 +61,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Numbers of the processors on which the calling thread may run.
+    /// Returns the processors on which the calling thread may run.
     pub(in crate::loads) fn allowed_here() -> Vec<usize> {
         let set = sched_getaffinity(None).unwrap();
         (0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect()
@@ -71,7 +72,7 @@ pub(super) mod tests {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let all = allowed_here();
         let mut steps: Vec<WorkStep> = places(all.len()).map(|place| place.keep(noting(&seen))).collect();
-        // a measurement and the load itself are done by different threads
+        // a measurement and the load itself run in different threads
         for _ in 0..2 {
             for step in &mut steps {
                 thread::scope(|scope| scope.spawn(|| (step().unwrap(), step().unwrap())).join().unwrap());

@@ -1,5 +1,5 @@
-//! Threads that read and write a disk through its filesystem. They block, because the kernel counts those who wait
-//! that way.
+//! Threads that read and write a disk through its filesystem. Their calls block, because the kernel counts threads that
+//! wait that way.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -14,12 +14,12 @@ use super::{LoadMost, LoadOptions, StressLoad, WorkStep, filled};
 use crate::class::StressClass;
 use crate::{StressError, io};
 
-/// The most threads that are tried.
+/// Largest number of threads tried.
 const MOST_WORKERS: u64 = 64;
 const SMALL: usize = 4096;
 const LARGE: usize = 1 << 20;
 
-/// A file past the file cache, as long as somebody reads it.
+/// A file opened for direct I/O, which exists while it is read.
 struct DirectFile {
     file: File,
     kept: WorkFile,
@@ -46,6 +46,7 @@ fn reading(
     })
 }
 
+/// Makes the load of random small reads.
 pub(super) fn random(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let file = direct(class, options)?;
     let worker = |worker| {
@@ -55,11 +56,12 @@ pub(super) fn random(class: &StressClass, options: &LoadOptions) -> Result<Stres
     Ok(StressLoad::new((0..MOST_WORKERS).map(worker).collect(), LoadMost::MeasuredByDoubling))
 }
 
+/// Makes the load of large sequential reads.
 pub(super) fn sequential(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     const WORKERS: u64 = 16;
     let file = direct(class, options)?;
     let worker = |worker| {
-        // each begins at its own place and goes through all of the file
+        // each worker starts at its own offset and reads through the whole file
         let mut place = worker * (file.bytes / LARGE as u64) / WORKERS;
         let next = move |count: u64| {
             place = (place + 1) % count;
@@ -70,7 +72,7 @@ pub(super) fn sequential(class: &StressClass, options: &LoadOptions) -> Result<S
     Ok(StressLoad::new((0..WORKERS).map(worker).collect(), LoadMost::MeasuredByDoubling))
 }
 
-/// Each worker writes over its own part of a file, as the log of a database is.
+/// Makes the load of small synced writes: each worker overwrites its own part of a file, like the log of a database.
 pub(super) fn sync(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let bytes = class.file_mib << 20;
     let file = Arc::new(filled(class, options, bytes)?);
@@ -88,13 +90,14 @@ pub(super) fn sync(class: &StressClass, options: &LoadOptions) -> Result<StressL
     Ok(StressLoad::new((0..MOST_WORKERS).map(worker).collect(), LoadMost::MeasuredByDoubling))
 }
 
+/// Makes the load of file creations, renames and removals.
 pub(super) fn metadata(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let folder = Arc::new(WorkFolder::create(&options.folder)?);
     let worker = |worker: u64| -> Result<WorkStep, StressError> {
         let path = folder.path().join(worker.to_string());
         fs::create_dir(&path).map_err(io(&path, "cannot be made"))?;
         let open = File::open(&path).map_err(io(&path, "cannot be opened"))?;
-        // the folder goes with the last worker
+        // the folder is removed with the last worker
         let (kept, mut number) = (Arc::clone(&folder), 0_u64);
         Ok(Box::new(move || {
             let _ = &kept;
@@ -107,7 +110,7 @@ pub(super) fn metadata(_: &StressClass, options: &LoadOptions) -> Result<StressL
     Ok(StressLoad::new(workers, LoadMost::MeasuredByDoubling))
 }
 
-/// A file comes under one name, gets another, and the one before it goes.
+/// Creates a file, renames it, and removes the previous one.
 fn come_and_go(folder: &Path, open: &File, number: u64) -> Result<(), StressError> {
     let (temporary, name) = (folder.join("new"), folder.join(number.to_string()));
     let file = File::create_new(&temporary).map_err(io(&temporary, "cannot be made"))?;

@@ -1,4 +1,4 @@
-//! What the kernel does for programs that work together: switches, locks, completions, open files.
+//! Loads on kernel services: context switches, locks, completions, open files.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -16,26 +16,26 @@ use super::{LoadMost, LoadOptions, StressLoad, WorkStep};
 use crate::class::StressClass;
 use crate::{StressError, io};
 
-/// Turns of a step.
+/// Round trips per step.
 const TURNS: usize = 16;
-/// Completions that are taken together.
+/// Completions processed together.
 const BATCH: u32 = 32;
-/// How long a lock is held at a time.
+/// Time for which a lock is held.
 const HELD: Duration = Duration::from_millis(5);
-/// Files that stay for everything else.
+/// Descriptors left for everything else.
 const FILES_RESERVED: u64 = 64;
-/// The most files that are opened.
+/// Largest number of files opened.
 const MOST_FILES: u64 = 1 << 17;
 
 fn failed<E: Into<std::io::Error>>(error: E) -> StressError {
     io(Path::new("pipe"), "failed")(error)
 }
 
-/// Pairs of threads that wake each other over pipes, on each processor. Pairs that may run anywhere often have their
-/// two threads on different processors, each of which idles until the other's wake-up arrives: a fifth of the time.
+/// Pairs of threads per processor that wake each other over pipes. Unpinned pairs often have their two threads on
+/// different processors, each of which idles a fifth of the time until the other's wake-up arrives.
 const PAIRS_PER_PROCESSOR: usize = 2;
 
-/// So many of them that each processor always has somebody to switch to.
+/// Makes the load of context switches: with enough pairs that each processor always has a thread to switch to.
 pub(super) fn switches(_: &StressClass, _: &LoadOptions) -> Result<StressLoad, StressError> {
     let pairs = on_each_processor(PAIRS_PER_PROCESSOR).into_iter().map(pair);
     Ok(StressLoad::new(pairs.collect::<Result<_, _>>()?, LoadMost::Measured))
@@ -44,7 +44,7 @@ pub(super) fn switches(_: &StressClass, _: &LoadOptions) -> Result<StressLoad, S
 fn pair(place: WorkerPlace) -> Result<WorkStep, StressError> {
     let ((their_reading, our_writing), (our_reading, their_writing)) =
         (pipe().map_err(failed)?, pipe().map_err(failed)?);
-    // it ends when our ends of the pipes are closed
+    // this thread ends when our ends of the pipes are closed
     let answering = move || {
         let mut byte = [0];
         if place.stay().is_ok() {
@@ -59,12 +59,12 @@ fn pair(place: WorkerPlace) -> Result<WorkStep, StressError> {
             write(&our_writing, &byte).map_err(failed)?;
             read(&our_reading, &mut byte).map_err(failed)?;
         }
-        // there and back
+        // a round trip is two switches
         Ok(2.0 * TURNS as f64)
     })))
 }
 
-/// Threads that take turns on one lock, whose holder sleeps: nothing of the machine is used.
+/// Makes the load of lock contention: threads take turns on one lock whose holder sleeps, without using the host.
 pub(super) fn locks(_: &StressClass, _: &LoadOptions) -> Result<StressLoad, StressError> {
     let lock = Arc::new(Mutex::new(()));
     let worker = |_| -> WorkStep {
@@ -80,12 +80,13 @@ pub(super) fn locks(_: &StressClass, _: &LoadOptions) -> Result<StressLoad, Stre
     Ok(StressLoad::new((0..24).map(worker).collect(), LoadMost::Known(1.0)))
 }
 
-/// A ring for each processor, whose requests do nothing: what is left is posting and taking completions.
+/// Makes the load of completions: one ring per processor with no-op requests, so that only submission and completion
+/// remain.
 pub(super) fn completions(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let failed = |error| StressError::Unavailable(format!("no io_uring: {error}"));
     drop(IdleRing::new(BATCH).map_err(failed)?);
     let worker = |place: WorkerPlace| -> WorkStep {
-        // a ring takes requests of the thread that made it alone
+        // a ring accepts requests only from the thread that created it
         let mut own: Option<(ThreadId, IdleRing)> = None;
         place.keep(Box::new(move || {
             let this = std::thread::current().id();
@@ -100,25 +101,25 @@ pub(super) fn completions(_: &StressClass, options: &LoadOptions) -> Result<Stre
     Ok(StressLoad::new(places(options.processors.max(1)).map(worker).collect(), LoadMost::Measured))
 }
 
-/// Files that all programs together may still open, by the kernel's count of them (`/proc/sys/fs/file-nr`).
+/// Returns how many more files all programs together may open, from the kernel's count (`/proc/sys/fs/file-nr`).
 fn left_of(count: &str) -> Option<u64> {
     let mut words = count.split_whitespace().map(str::parse::<u64>);
-    let (open, _, most) = (words.next()?.ok()?, words.next()?, words.next()?.ok()?);
-    Some(most.saturating_sub(open))
+    let (open, _, max) = (words.next()?.ok()?, words.next()?, words.next()?.ok()?);
+    Some(max.saturating_sub(open))
 }
 
-/// Opens files to a share of what this process may have, and keeps opening and closing one more.
+/// Makes the load of open files: opens a share of the allowed descriptors, and keeps closing and opening one.
 pub(super) fn descriptors(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let limit = getrlimit(Resource::Nofile);
     let system = fs::read_to_string("/proc/sys/fs/file-nr").ok().and_then(|text| left_of(&text));
-    let most = limit.maximum.unwrap_or(MOST_FILES).min(MOST_FILES).min(system.map_or(MOST_FILES, |left| left / 2));
-    let raised = Rlimit { current: Some(most), maximum: limit.maximum };
+    let max_files = limit.maximum.unwrap_or(MOST_FILES).min(MOST_FILES).min(system.map_or(MOST_FILES, |left| left / 2));
+    let raised = Rlimit { current: Some(max_files), maximum: limit.maximum };
     setrlimit(Resource::Nofile, raised).map_err(io(Path::new("descriptors"), "the limit cannot be raised"))?;
     let path: &'static Path = Path::new("/dev/null");
     let open = move || File::open(path).map_err(io(path, "no more files can be opened"));
-    let wanted = (most.saturating_sub(FILES_RESERVED) as f64 * options.share) as u64;
+    let wanted = (max_files.saturating_sub(FILES_RESERVED) as f64 * options.share) as u64;
     let mut files = (0..wanted).map(|_| open()).collect::<Result<Vec<_>, _>>()?;
-    let reached = files.len() as f64 / most.saturating_sub(FILES_RESERVED).max(1) as f64;
+    let reached = files.len() as f64 / max_files.saturating_sub(FILES_RESERVED).max(1) as f64;
     let step: WorkStep = Box::new(move || {
         drop(files.pop());
         files.push(open()?);

@@ -1,4 +1,4 @@
-//! Threads that move memory, and threads that need more of it than their cgroup may have.
+//! Loads on memory: threads that copy memory, and threads that need more than their cgroup allows.
 
 use std::fs;
 use std::hint::black_box;
@@ -16,19 +16,20 @@ use crate::class::StressClass;
 use crate::{StressError, io};
 
 const PAGE: usize = 4096;
-/// Bytes that a step copies.
+/// Bytes copied per step.
 const COPIED: usize = 1 << 20;
-/// Pages of a step.
+/// Pages touched per step.
 const TOUCHED: usize = 16;
 
-/// The memory that a class takes, MiB: those whose threads have blocks of their own may need more for many processors.
+/// Returns the memory that a class takes, MiB; classes with blocks per thread may need more on many processors.
 #[must_use]
 pub fn needed_mib(class: &StressClass, processors: usize) -> u64 {
     let blocks = if class.id == "memory-bandwidth" { (2 * processors.max(1) * COPIED) as u64 >> 20 } else { 0 };
     class.memory_mib.max(blocks)
 }
 
-/// One thread a processor copies between two blocks, which are larger together than usual caches.
+/// Makes the load of memory bandwidth: one thread per processor copies between two blocks, which together are larger
+/// than usual caches.
 pub(super) fn bandwidth(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let blocks = 2 * options.processors.max(1) as u64;
     let block = ((needed_mib(class, options.processors) << 20) / blocks) as usize / COPIED * COPIED;
@@ -43,12 +44,12 @@ fn copying(block: usize) -> WorkStep {
         into[offset..offset + COPIED].copy_from_slice(&from[offset..offset + COPIED]);
         black_box(&mut into);
         offset = (offset + COPIED) % block;
-        // what is read and what is written
+        // bytes read plus bytes written
         Ok(2.0 * COPIED as f64)
     })
 }
 
-/// Fills the cgroup to a share of its limit, and keeps touching all of it at its leisure.
+/// Makes the load of a filled cgroup: fills it to a share of its limit, and keeps touching the memory slowly.
 pub(super) fn under(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let Some(usage) = options.usage.clone() else {
         return Err(StressError::Unavailable("no cgroup shows how much memory is used".into()));
@@ -76,11 +77,12 @@ pub(super) fn under(class: &StressClass, options: &LoadOptions) -> Result<Stress
     Ok(StressLoad::new(vec![step], LoadMost::Filled(Box::new(used))))
 }
 
-/// Memory of its own for three quarters of the limit, and a file of half the limit: a quarter more than there may be.
+/// Makes the load over the limit: anonymous memory of three quarters of the limit, and a file of half the limit, a
+/// quarter more than allowed.
 pub(super) fn limit(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let own = vec![1_u8; ((class.limit_mib << 20) / 4 * 3) as usize];
     let mut load = file_cache(class, options)?;
-    // it stays as long as a worker
+    // the memory belongs to the first worker
     let mut workers = load.workers.drain(..);
     if let Some(mut first) = workers.next() {
         let (mut own, mut next) = (own, 0);
@@ -97,19 +99,19 @@ pub(super) fn limit(class: &StressClass, options: &LoadOptions) -> Result<Stress
     Err(StressError::Unavailable("no worker".into()))
 }
 
-/// Four threads that read pages of a file at random through the file cache.
+/// Makes the load of cache misses: four threads read random pages of a file through the file cache.
 pub(super) fn file_cache(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let bytes = class.file_mib << 20;
     let file = Arc::new(filled(class, options, bytes)?);
-    // each miss is a read of one page, not of those around it
+    // without read-ahead: each miss reads one page, not its neighbours
     rustix::fs::fadvise(file.file(), 0, None, rustix::fs::Advice::Random)
         .map_err(io(&options.folder, "cannot be read at random"))?;
     let workers = (0..4).map(|worker| reading(Arc::clone(&file), bytes, Rng::new(options.seed, worker))).collect();
     Ok(StressLoad::new(workers, LoadMost::Measured))
 }
 
-/// In a group that waits for memory, threads that touch it wait, but reads end with an error: there was no page for the
-/// file's content, or none for the reader's own memory that was swapped out. The next try may have it.
+/// Returns true for an error for lack of memory. In a group that waits for memory, page faults wait, but reads fail: no
+/// page for the file's content, or none for the reader's own swapped-out memory. The next try may succeed.
 fn is_short_of_memory(error: &std::io::Error) -> bool {
     [Errno::NOMEM, Errno::FAULT].iter().any(|short| error.raw_os_error() == Some(short.raw_os_error()))
 }
@@ -132,7 +134,7 @@ fn reading(file: Arc<WorkFile>, bytes: u64, mut rng: Rng) -> WorkStep {
     })
 }
 
-/// Two threads that touch pages of all memory at random.
+/// Makes the load of paging: two threads touch random pages of all memory.
 pub(super) fn paging(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let bytes = ((class.memory_mib << 20) / 2) as usize;
     let touching = |worker: u64| -> WorkStep {

@@ -1,4 +1,4 @@
-//! What each class does: workers, each a function that does one small step at a time.
+//! Loads of the classes: workers, each a function that does one small step at a time.
 
 mod affinity;
 mod disk;
@@ -17,54 +17,54 @@ use diskwright_workload::files::WorkFile;
 use crate::StressError;
 use crate::class::StressClass;
 
-/// Does a little, and gives what was done in the class's unit.
+/// Does a small step, and returns the amount done in the class's unit.
 pub type WorkStep = Box<dyn FnMut() -> Result<f64, StressError> + Send>;
 
-/// What 100 % is.
+/// Definition of 100 % for a load.
 pub enum LoadMost {
-    /// Known: units a second of all workers.
+    /// Known: units per second of all workers.
     Known(f64),
     /// Measured, with all workers.
     Measured,
-    /// Measured, with as many workers as bring more.
+    /// Measured, doubling the workers while that increases the rate.
     MeasuredByDoubling,
-    /// Something is filled, and this tells to what share.
+    /// Something is filled; the function returns its filled share.
     Filled(Box<dyn Fn() -> f64 + Send>),
 }
 
-/// Workers, and what they do at 100 %.
+/// A load: its workers, and its definition of 100 %.
 pub struct StressLoad {
-    /// They work side by side.
+    /// Workers, which run in parallel.
     pub workers: Vec<WorkStep>,
-    /// What 100 % is.
+    /// Definition of 100 %.
     pub most: LoadMost,
-    /// How long it runs before that is measured.
+    /// Warm-up before 100 % is measured.
     pub warm_up: Duration,
 }
 
 impl StressLoad {
-    /// With a warm-up that `prepare` takes from the class.
+    /// Creates a load without a warm-up, which `prepare_load` takes from the class.
     fn new(workers: Vec<WorkStep>, most: LoadMost) -> StressLoad {
         StressLoad { workers, most, warm_up: Duration::ZERO }
     }
 }
 
-/// Where and how a load is made.
+/// Options for making a load.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
     /// Folder for files.
     pub folder: PathBuf,
-    /// Processors to use.
+    /// Number of processors to use.
     pub processors: usize,
-    /// The level, of 1: for what is filled.
+    /// Level as a share of 1, for loads that fill something.
     pub share: f64,
-    /// The file that tells how much memory the load's cgroup has.
+    /// File with the memory usage of the load's cgroup.
     pub usage: Option<PathBuf>,
     /// Seed for all random numbers.
     pub seed: u64,
 }
 
-/// Makes the load of a class.
+/// Function that makes the load of a class.
 type LoadMaker = fn(&StressClass, &LoadOptions) -> Result<StressLoad, StressError>;
 
 const MAKERS: &[(&str, LoadMaker)] = &[
@@ -90,7 +90,7 @@ const MAKERS: &[(&str, LoadMaker)] = &[
 /// Makes a load: its files, memory and connections.
 ///
 /// # Errors
-/// Where the machine refuses.
+/// If the host refuses.
 pub fn prepare(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let maker = MAKERS.iter().find(|(id, _)| *id == class.id);
     let Some((_, maker)) = maker else {
@@ -100,7 +100,7 @@ pub fn prepare(class: &StressClass, options: &LoadOptions) -> Result<StressLoad,
     Ok(StressLoad { warm_up, ..maker(class, options)? })
 }
 
-/// A file of the class's size with written content, no part of which is in the file cache.
+/// Creates a file of the class's size with random content, no part of which is in the file cache.
 fn filled(class: &StressClass, options: &LoadOptions, bytes: u64) -> Result<WorkFile, StressError> {
     use std::os::unix::fs::FileExt;
     assert!(bytes <= class.file_mib << 20, "the room was checked");
@@ -149,7 +149,7 @@ mod tests {
             LoadOptions { folder: folder.path().to_path_buf(), processors: 1, share: 0.02, usage: None, seed: 7 };
         let stop = AtomicBool::new(false);
         for class in classes().unwrap() {
-            // those with a limit fill it, and large files take their time
+            // classes with a limit fill it, and large files take long
             if class.limit_mib > 0 || class.file_mib > 64 {
                 continue;
             }

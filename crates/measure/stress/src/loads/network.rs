@@ -1,4 +1,4 @@
-//! Traffic over the loopback interface: the kernel's whole path without a wire.
+//! Traffic over the loopback interface: the kernel's whole network path without a wire.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -11,17 +11,17 @@ use crate::{StressError, io};
 
 /// Bytes of a send over a stream.
 const SENT: usize = 64 << 10;
-/// Name of the threads that read.
+/// Name of the receiving threads.
 const RECEIVER: &str = "stress-receiver";
-/// Datagrams of a step.
+/// Datagrams per step.
 const DATAGRAMS: usize = 16;
 
 fn failed<E: Into<std::io::Error>>(error: E) -> StressError {
     io(Path::new("loopback"), "the connection failed")(error)
 }
 
-/// One stream for each processor; its other end reads what comes until the stream ends. Both ends stay on that
-/// processor: on two, each waits for the other, and the processors are idle meanwhile.
+/// Makes the load of streams: one per processor, whose other end reads until the stream ends. Both ends are pinned to
+/// that processor: on two, each would wait for the other, and the processors would idle meanwhile.
 pub(super) fn streams(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let workers = places(options.processors.max(1)).map(stream).collect::<Result<_, _>>()?;
     Ok(StressLoad::new(workers, LoadMost::Measured))
@@ -45,8 +45,8 @@ fn stream(place: WorkerPlace) -> Result<WorkStep, StressError> {
     })))
 }
 
-/// Datagrams of one byte to a socket that nobody reads: the work is the kernel's, in its soft interrupts, which take
-/// each apart on arrival and drop what finds no room.
+/// Makes the load of interrupts: datagrams of one byte to a socket that is never read. The work is the kernel's, in its
+/// soft interrupts, which process each on arrival and drop those that find no room.
 pub(super) fn datagrams(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let workers = places(options.processors.max(1)).map(flood).collect::<Result<_, _>>()?;
     Ok(StressLoad::new(workers, LoadMost::Measured))
@@ -73,7 +73,7 @@ mod tests {
     use super::super::affinity::tests::allowed_here;
     use super::*;
 
-    /// Processors on which the threads that read may run, as the kernel writes them.
+    /// Returns the processors allowed for the receiving threads, as the kernel writes them.
     fn of_receivers() -> Vec<String> {
         let threads = fs::read_dir("/proc/self/task").unwrap().flatten().map(|entry| entry.path());
         let readers =
@@ -92,10 +92,10 @@ mod tests {
             let mut step = stream(place).unwrap();
             let sender = thread::scope(|scope| scope.spawn(|| (step().unwrap(), allowed_here())).join().unwrap());
             assert_eq!(sender, (SENT as f64, vec![*processor]));
-            // the other thread may still have to begin; other tests have streams too
-            let begun = std::time::Instant::now();
+            // the other thread may not have started yet; other tests have streams too
+            let started = std::time::Instant::now();
             while !of_receivers().contains(&processor.to_string()) {
-                assert!(begun.elapsed().as_secs() < 60, "{:?}", of_receivers());
+                assert!(started.elapsed().as_secs() < 60, "{:?}", of_receivers());
                 crate::run::rest(std::time::Duration::from_millis(5));
             }
         }

@@ -1,6 +1,6 @@
-//! Rows of a file in large requests, one after another: a reader and a writer, through the file cache or past it.
-//! Past it, requests begin and end at multiples of 4096 bytes and rows do not, so that readers keep what is left of
-//! a row, and writers leave the ends of their stretch to [`Edges`].
+//! Reader and writer of rows in large sequential requests, through the file cache or with direct I/O. With direct I/O,
+//! requests begin and end at multiples of 4096 bytes but rows do not, so that readers keep the rest of a row, and
+//! writers leave the partial blocks at the ends of their range to [`Edges`].
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,10 +11,10 @@ use rustix::fs::Advice;
 use crate::clock::StepTime;
 use crate::{WorkError, io};
 
-/// What direct I/O wants of buffers, offsets and lengths, bytes.
+/// Alignment for direct I/O of buffers, offsets and lengths, bytes.
 pub const ALIGN: usize = 4096;
 
-/// Memory that begins at a multiple of [`ALIGN`].
+/// Buffer that begins at a multiple of [`ALIGN`].
 #[derive(Debug)]
 pub struct AlignedBuffer {
     memory: Vec<u8>,
@@ -23,7 +23,7 @@ pub struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// Of so many bytes.
+    /// Allocates a buffer of `length` bytes.
     #[must_use]
     pub fn new(length: usize) -> AlignedBuffer {
         let memory = vec![0; length + ALIGN];
@@ -31,33 +31,33 @@ impl AlignedBuffer {
         AlignedBuffer { memory, from, length }
     }
 
-    /// All of it.
+    /// The whole buffer.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.memory[self.from..self.from + self.length]
     }
 
-    /// All of it, to be written to.
+    /// The whole buffer, mutable.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.from..self.from + self.length]
     }
 }
 
-/// A file as this thread reads or writes it.
+/// Descriptors of a file that a thread reads or writes.
 #[derive(Clone, Copy, Debug)]
 pub struct RowFile<'a> {
-    /// Through the file cache.
+    /// Descriptor through the file cache.
     pub cached: &'a File,
-    /// Past the file cache, where that is wanted.
+    /// Descriptor for direct I/O, if requested.
     pub direct: Option<&'a File>,
-    /// For messages.
+    /// Path for messages.
     pub path: &'a Path,
 }
 
 impl RowFile<'_> {
-    /// Fills a buffer from an offset on, in requests; with less where the file ends.
+    /// Fills a buffer from an offset on, in requests; returns fewer bytes at the end of the file.
     ///
     /// # Errors
     /// When a read fails.
@@ -78,8 +78,8 @@ impl RowFile<'_> {
                 0 => break,
                 more => done += more,
             }
-            // past the file cache, a request that ends within a block was the last of the file: the next would begin
-            // within a block, which older kernels refuse even at the end
+            // with direct I/O, a request that ends within a block was the last of the file: the next one would begin
+            // within a block, which older kernels reject even at the end
             if self.direct.is_some() && !done.is_multiple_of(ALIGN) {
                 break;
             }
@@ -113,21 +113,21 @@ fn again_if_interrupted(mut call: impl FnMut() -> std::io::Result<usize>) -> std
     }
 }
 
-/// Reads rows from a stretch of a file; the current one stays where it is until the next is asked for.
+/// Reads rows from a range of a file; the current row stays valid until the next is read.
 #[derive(Debug)]
 pub struct RowReader<'a> {
     file: RowFile<'a>,
     row: usize,
-    /// Bytes of the file that are still to be asked for.
+    /// Range of the file not yet requested.
     next: u64,
     end: u64,
     buffer: AlignedBuffer,
-    /// Where requests go in the buffer; before it is room for what was left of a row.
+    /// Position of requests in the buffer; the room before it is for the rest of a row.
     base: usize,
-    /// Rows that are there: begin and end in the buffer.
+    /// Range of rows in the buffer.
     begin: usize,
     filled: usize,
-    /// What reading took.
+    /// Time of reading.
     pub time: StepTime,
 }
 
@@ -138,7 +138,7 @@ impl<'a> RowReader<'a> {
         row.next_multiple_of(ALIGN) + request + ALIGN
     }
 
-    /// Of the bytes from `from` to `end`, which hold whole rows.
+    /// Opens a reader of the bytes from `from` to `end`, which must hold whole rows.
     ///
     /// # Errors
     /// When the first read fails.
@@ -157,7 +157,7 @@ impl<'a> RowReader<'a> {
         let time = StepTime::default();
         let mut reader = RowReader { file, row, next: aligned, end, buffer, base, begin: base, filled: base, time };
         reader.refill()?;
-        // what lies before the first row in its block; a request is at least a block
+        // skips the bytes before the first row in its block; a request is at least a block
         reader.begin += (from - aligned) as usize;
         while reader.is_short() && reader.next < end {
             reader.refill()?;
@@ -169,14 +169,14 @@ impl<'a> RowReader<'a> {
         self.filled < self.begin + self.row
     }
 
-    /// The row that is next; nothing at the end.
+    /// Returns the current row; None at the end.
     #[inline]
     #[must_use]
     pub fn row(&self) -> Option<&[u8]> {
         if self.is_short() { None } else { Some(&self.buffer.bytes()[self.begin..self.begin + self.row]) }
     }
 
-    /// Goes on by a row.
+    /// Advances to the next row.
     ///
     /// # Errors
     /// When a read fails, or the file ends within its rows.
@@ -189,24 +189,28 @@ impl<'a> RowReader<'a> {
         Ok(())
     }
 
-    /// Puts the rest of a row before the place of requests, and makes the next request.
+    /// Moves the rest of a row before the position of requests, and makes the next request.
     fn refill(&mut self) -> Result<(), WorkError> {
         let left = self.filled - self.begin;
         let begin = self.base - left;
         self.buffer.bytes_mut().copy_within(self.begin..self.filled, begin);
         let wanted = (self.end - self.next).min((self.buffer.length - self.base) as u64) as usize;
-        // a direct read at the end of the file is whole blocks all the same, and brings less
-        let asked = if self.file.direct.is_some() { wanted.next_multiple_of(ALIGN) } else { wanted };
+        // a direct read at the end of the file requests whole blocks too, and returns less
+        let requested = if self.file.direct.is_some() { wanted.next_multiple_of(ALIGN) } else { wanted };
         let (base, next) = (self.base, self.next);
-        let got = self.file.fill(next, &mut self.buffer.bytes_mut()[base..base + asked], asked, &mut self.time)?;
-        if got < wanted {
-            let why =
-                format!("{}: ended {} bytes early; something else changed it", self.file.path.display(), wanted - got);
+        let received =
+            self.file.fill(next, &mut self.buffer.bytes_mut()[base..base + requested], requested, &mut self.time)?;
+        if received < wanted {
+            let why = format!(
+                "{}: ended {} bytes early; something else changed it",
+                self.file.path.display(),
+                wanted - received
+            );
             return Err(WorkError::Wrong(why));
         }
         (self.begin, self.filled, self.next) = (begin, base + wanted, next + wanted as u64);
         if self.file.direct.is_none() && self.next < self.end {
-            // the next request is on its way while these rows are used; a wish that may be refused
+            // advice to read ahead, so that the next request is in flight while these rows are used; may have no effect
             let ahead = std::num::NonZeroU64::new(wanted as u64);
             let _ = rustix::fs::fadvise(self.file.cached, self.next, ahead, Advice::WillNeed);
         }
@@ -214,19 +218,19 @@ impl<'a> RowReader<'a> {
     }
 }
 
-/// Bytes at the ends of stretches that were written past the file cache: less than a block each.
+/// Partial blocks at the ends of ranges written with direct I/O: offset and bytes, less than a block each.
 pub type Edges = Vec<(u64, Vec<u8>)>;
 
-/// Writes rows to a stretch of a file.
+/// Writes rows to a range of a file.
 #[derive(Debug)]
 pub struct RowWriter<'a> {
     file: RowFile<'a>,
     buffer: AlignedBuffer,
     filled: usize,
-    /// Where the buffer's first byte goes.
+    /// Offset in the file of the buffer's first byte.
     offset: u64,
     edges: Edges,
-    /// What writing took.
+    /// Time of writing.
     pub time: StepTime,
 }
 
@@ -237,7 +241,7 @@ impl<'a> RowWriter<'a> {
         request + ALIGN
     }
 
-    /// From an offset on.
+    /// Opens a writer from an offset on.
     #[must_use]
     pub fn open(file: RowFile<'a>, from: u64, request: usize) -> RowWriter<'a> {
         assert!(request.is_multiple_of(ALIGN) && request > 0, "requests of {request} bytes");
@@ -260,7 +264,7 @@ impl<'a> RowWriter<'a> {
         self.push_over(row)
     }
 
-    /// A row that does not fit as a whole.
+    /// Writes a row that does not fit into the buffer as a whole.
     fn push_over(&mut self, mut row: &[u8]) -> Result<(), WorkError> {
         while !row.is_empty() {
             let fits = row.len().min(self.buffer.length - self.filled);
@@ -275,7 +279,7 @@ impl<'a> RowWriter<'a> {
         Ok(())
     }
 
-    /// Writes what is there. Past the file cache that is from a block's begin to a block's end.
+    /// Writes the buffer; with direct I/O only the whole blocks in it.
     fn flush(&mut self) -> Result<(), WorkError> {
         let Some(direct) = self.file.direct else {
             self.file.write_all(self.file.cached, &self.buffer.bytes()[..self.filled], self.offset, &mut self.time)?;
@@ -289,19 +293,19 @@ impl<'a> RowWriter<'a> {
         if head > 0 {
             self.edges.push((self.offset, bytes[..head].to_vec()));
         }
-        // a buffer that begins within a block would have to move; it does so once, at the first flush
+        // a buffer that begins within a block is moved to a block boundary once, at the first flush
         let rest = self.filled - head;
-        let whole = rest / ALIGN * ALIGN;
+        let whole_blocks = rest / ALIGN * ALIGN;
         self.buffer.bytes_mut().copy_within(head..head + rest, 0);
         let offset = self.offset + head as u64;
-        self.file.write_all(direct, &self.buffer.bytes()[..whole], offset, &mut self.time)?;
-        self.buffer.bytes_mut().copy_within(whole..rest, 0);
-        self.filled = rest - whole;
-        self.offset = offset + whole as u64;
+        self.file.write_all(direct, &self.buffer.bytes()[..whole_blocks], offset, &mut self.time)?;
+        self.buffer.bytes_mut().copy_within(whole_blocks..rest, 0);
+        self.filled = rest - whole_blocks;
+        self.offset = offset + whole_blocks as u64;
         Ok(())
     }
 
-    /// Writes the rest, and gives the ends that are no whole blocks.
+    /// Writes the rest, and returns the partial blocks at the ends of the range.
     ///
     /// # Errors
     /// When a write fails.
@@ -314,7 +318,7 @@ impl<'a> RowWriter<'a> {
     }
 }
 
-/// Writes the ends of stretches, through the file cache.
+/// Writes the partial blocks at the ends of ranges, through the file cache.
 ///
 /// # Errors
 /// When a write fails.
@@ -327,7 +331,7 @@ mod tests {
     use super::*;
     use crate::files::WorkFile;
 
-    /// Rows of 100 bytes, each of its number's digits.
+    /// Returns rows of 100 bytes that consist of the digits of their number.
     fn rows(numbers: std::ops::Range<u64>) -> Vec<u8> {
         numbers.flat_map(|number| format!("{number:0100}").into_bytes()).collect()
     }
@@ -342,7 +346,7 @@ mod tests {
         all
     }
 
-    /// Where direct I/O is possible; a file in memory takes none.
+    /// Runs a test through the file cache and, where possible, with direct I/O.
     #[allow(clippy::disallowed_macros, reason = "what a test prints is shown when it fails")]
     fn with_ways(test: impl Fn(RowFile<'_>)) {
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
@@ -360,17 +364,17 @@ mod tests {
         with_ways(|file| {
             let all = rows(0..1000);
             let mut edges = Edges::new();
-            // 37 rows begin and end within blocks, and the middle stretch is shorter than a block
-            for stretch in [0..37, 37..60, 60..1000_u64] {
-                let mut writer = RowWriter::open(file, stretch.start * 100, 8192);
-                for row in rows(stretch).chunks(100) {
+            // 37 rows begin and end within blocks, and the middle range is shorter than a block
+            for range in [0..37, 37..60, 60..1000_u64] {
+                let mut writer = RowWriter::open(file, range.start * 100, 8192);
+                for row in rows(range).chunks(100) {
                     writer.push(row).unwrap();
                 }
                 edges.extend(writer.finish().unwrap().0);
             }
             write_edges(file, edges, &mut StepTime::default()).unwrap();
             assert_eq!(file.cached.metadata().unwrap().len(), 100_000);
-            // 100,000 bytes are 24 blocks and a part: past the file cache, nothing is requested behind it
+            // 100,000 bytes are 24 blocks and a part: with direct I/O, nothing is requested behind it
             let (mut buffer, mut time) = (AlignedBuffer::new(25 * ALIGN), StepTime::default());
             assert_eq!(file.fill(0, buffer.bytes_mut(), 25 * ALIGN, &mut time).unwrap(), 100_000);
             assert_eq!(time.requests, if file.direct.is_some() { 1 } else { 2 });

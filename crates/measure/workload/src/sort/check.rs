@@ -1,4 +1,4 @@
-//! Reads what a sort wrote: the same rows, in order, and no others.
+//! Verification of a sort's result: the same rows, in order, and no others; and keeping the result under a name.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -14,7 +14,7 @@ use super::{Progress, SortSource};
 use crate::files::leave_cache;
 use crate::{WorkError, io};
 
-/// Whether the result is the source in order.
+/// Verifies that the result consists of the rows of the source in order.
 pub(super) fn check(
     target: RowFile<'_>,
     shape: RowShape,
@@ -26,7 +26,7 @@ pub(super) fn check(
     if length != expected {
         return Err(WorkError::Wrong(format!("the result has {length} bytes; the source has {expected}")));
     }
-    // from the device: what the file cache holds says nothing of it
+    // reads from the device: contents of the file cache would prove nothing about it
     leave_cache(target.cached, target.path)?;
     let mut order = OrderCheck::new(shape);
     read_parts(target, shape, source.rows(), progress, |rows, _| {
@@ -40,10 +40,10 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Whether the result can be given a name when it is there: after hours it would be too late.
+/// Checks before the sort that the result can be given a name, instead of failing after hours.
 pub(super) fn can_keep(name: &Path, target: &Path) -> Result<(), WorkError> {
     let refused = |why: &str| Err(WorkError::Usage(format!("--keep {}: {why}", name.display())));
-    // a link is there, wherever it leads
+    // also true for a dangling link
     if std::fs::symlink_metadata(name).is_ok() {
         return refused("already exists");
     }
@@ -59,7 +59,7 @@ pub(super) fn can_keep(name: &Path, target: &Path) -> Result<(), WorkError> {
     refused(&format!("{why}; choose a name there, or another --target"))
 }
 
-/// What a name and the result must share and do not. The kernel gives no file a name in another mount of its
+/// Returns what a name and the result must share but do not. The kernel cannot link a file into another mount of its
 /// filesystem (a bind mount, a container's volume).
 fn other_place(is_same_filesystem: bool, mounts: Option<(u64, u64)>) -> Option<&'static str> {
     match mounts {
@@ -69,7 +69,7 @@ fn other_place(is_same_filesystem: bool, mounts: Option<(u64, u64)>) -> Option<&
     }
 }
 
-/// The number of the mount on which a path lies; kernels before 5.8 do not tell.
+/// Returns the id of the mount of a path; None before Linux 5.8.
 fn mount(path: &Path) -> Option<u64> {
     let found = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
     StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID).then_some(found.stx_mnt_id)

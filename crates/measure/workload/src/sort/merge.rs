@@ -1,5 +1,5 @@
-//! Merging sorted runs: a tree of losers over readers, and the cut of a merge into parts that several threads do at
-//! once, each for a range of keys.
+//! Merge of sorted runs: a loser tree over readers, and the cut of a merge into parts that several threads do at once,
+//! each for a range of keys.
 
 use super::blocks::{Edges, RowFile, RowReader, RowWriter};
 use super::rows::RowShape;
@@ -8,16 +8,16 @@ use super::{Progress, SortSteps};
 use crate::WorkError;
 use crate::clock::StepTime;
 
-/// Rows between two looks at whether to stop.
+/// Rows between two checks whether to stop.
 const PART: u64 = 16_384;
 
-/// A tournament of readers: at each inner place of the tree is the loser of the match there, at the top the winner.
+/// Tournament of readers: each inner node of the tree holds the loser of its match, the top the winner.
 struct LoserTree<'a> {
     shape: RowShape,
     readers: Vec<RowReader<'a>>,
-    /// Prefix of each reader's key; a reader at its end has none and loses to all.
+    /// Prefix of each reader's current key; None for a reader at its end, which loses to all others.
     keys: Vec<Option<u64>>,
-    /// Places 1 to readers - 1 hold losers, place 0 the winner.
+    /// Nodes 1 to readers - 1 hold losers, node 0 the winner; `u32::MAX` marks an empty node.
     places: Vec<u32>,
 }
 
@@ -32,7 +32,7 @@ impl<'a> LoserTree<'a> {
         tree
     }
 
-    /// Puts a reader in for the first time: it goes up until a place is free, or to the top.
+    /// Enters a reader for the first time: it moves up until a node is empty, or to the top.
     fn enter(&mut self, reader: usize) {
         let mut winner = reader as u32;
         let mut place = (reader + self.readers.len()) / 2;
@@ -51,7 +51,7 @@ impl<'a> LoserTree<'a> {
         self.places[0] = winner;
     }
 
-    /// Whether one reader's row comes before another's. Equal keys come in the order of their runs.
+    /// Returns true if the row of reader `a` comes before that of `b`. Equal keys keep the order of their runs.
     #[inline]
     fn is_before(&self, a: u32, b: u32) -> bool {
         match (self.keys[a as usize], self.keys[b as usize]) {
@@ -69,19 +69,19 @@ impl<'a> LoserTree<'a> {
         rest(a).cmp(&rest(b)).then(a.cmp(&b)).is_lt()
     }
 
-    /// The reader with the first row of all.
+    /// Returns the reader with the first row of all.
     #[inline]
     fn winner(&self) -> usize {
         self.places[0] as usize
     }
 
-    /// The first row of all; nothing when all are read.
+    /// Returns the first row of all; None when all are read.
     #[inline]
     fn row(&self) -> Option<&[u8]> {
         self.readers[self.winner()].row()
     }
 
-    /// Goes on behind the first row.
+    /// Advances behind the first row.
     #[inline]
     fn advance(&mut self) -> Result<(), WorkError> {
         let mut winner = self.places[0];
@@ -102,30 +102,30 @@ impl<'a> LoserTree<'a> {
     }
 }
 
-/// A merge of some runs into one stretch of a file.
+/// A merge of some runs into one range of a file.
 #[derive(Clone, Copy)]
 pub struct MergeJob<'a> {
     /// Sizes of a row.
     pub shape: RowShape,
-    /// The work files that the runs lie in.
+    /// Work files of the runs.
     pub files: &'a [RowFile<'a>],
     /// The runs, in the order of the source.
     pub runs: &'a [SortedRun],
-    /// Where the rows go.
+    /// Target file of the rows.
     pub into: RowFile<'a>,
-    /// Its first byte there.
+    /// Offset of the first byte in the target.
     pub offset: u64,
-    /// Request of reading runs, bytes.
+    /// Request size for reading runs, bytes.
     pub merge_request: usize,
-    /// Request of writing, bytes.
+    /// Request size for writing, bytes.
     pub request: usize,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// How far it is, and whether to stop.
+    /// Progress and stop flag.
     pub progress: &'a Progress,
 }
 
-/// What a part of a merge gives.
+/// Result of a part of a merge.
 struct MergedPart {
     edges: Edges,
     samples: Vec<u64>,
@@ -133,13 +133,13 @@ struct MergedPart {
 }
 
 impl MergeJob<'_> {
-    /// Merges, and gives the run that came out (its work file is the caller's to say).
+    /// Merges, and returns the resulting run, which lies in work file number `file`.
     ///
     /// # Errors
     /// When reading or writing fails.
     pub fn run(&self, file: usize) -> Result<(SortedRun, SortSteps), WorkError> {
-        let mut alone = SortSteps::default();
-        let cuts = self.cuts(&mut alone)?;
+        let mut single_thread = SortSteps::default();
+        let cuts = self.cuts(&mut single_thread)?;
         let mut steps = SortSteps::default();
         let before = |part: usize| cuts[part].iter().sum::<u64>();
         let parts = super::on_threads(self.threads, |part| self.part(&cuts[part], &cuts[part + 1], before(part)))?;
@@ -148,15 +148,15 @@ impl MergeJob<'_> {
         for part in parts {
             steps += part.steps;
             run.samples.extend(part.samples);
-            super::blocks::write_edges(self.into, part.edges, &mut alone.write)?;
+            super::blocks::write_edges(self.into, part.edges, &mut single_thread.write)?;
         }
-        steps.read += alone.read.while_others_wait(self.threads);
-        steps.write += alone.write.while_others_wait(self.threads);
+        steps.read += single_thread.read.while_others_wait(self.threads);
+        steps.write += single_thread.write.while_others_wait(self.threads);
         Ok((run, steps))
     }
 
-    /// For each part the first row of each run that belongs to it; at the end the runs' ends. Equal prefixes are of
-    /// one part, so that no order between parts has to be looked at again.
+    /// Cuts the runs into parts: for each part the first row of each run, and at the end the runs' ends. Equal prefixes
+    /// belong to the same part, so that the order between parts is certain.
     fn cuts(&self, steps: &mut SortSteps) -> Result<Vec<Vec<u64>>, WorkError> {
         let mut keys: Vec<u64> = self.runs.iter().flat_map(|run| run.samples.iter().copied()).collect();
         keys.sort_unstable();
@@ -170,7 +170,7 @@ impl MergeJob<'_> {
         Ok(cuts)
     }
 
-    /// The first row of a run whose prefix is not less than a key.
+    /// Finds the first row of a run whose prefix is at least a key.
     fn first_at_least(&self, run: &SortedRun, key: u64, steps: &mut SortSteps) -> Result<u64, WorkError> {
         let after = run.samples.partition_point(|sample| *sample < key) as u64;
         if after == 0 {
@@ -196,9 +196,9 @@ impl MergeJob<'_> {
     /// Merges one part.
     fn part(&self, from: &[u64], to: &[u64], before: u64) -> Result<MergedPart, WorkError> {
         let row = self.shape.row as u64;
-        let mut whole = StepTime::default();
+        let mut total_time = StepTime::default();
         let mut tree_time = StepTime::default();
-        let merged = whole.compute(|| {
+        let merged = total_time.compute(|| {
             let open = |(number, run): (usize, &SortedRun)| {
                 let (from, to) = (run.offset + from[number] * row, run.offset + to[number] * row);
                 RowReader::open(self.files[run.file], self.shape.row, from, to, self.merge_request)
@@ -211,7 +211,7 @@ impl MergeJob<'_> {
             merged
         });
         let (edges, samples, write) = merged?;
-        let compute = whole.without(&tree_time).without(&write);
+        let compute = total_time.without(&tree_time).without(&write);
         Ok(MergedPart { edges, samples, steps: SortSteps { read: tree_time, compute, write } })
     }
 
@@ -223,7 +223,7 @@ impl MergeJob<'_> {
     ) -> Result<(Edges, Vec<u64>, StepTime), WorkError> {
         let every = sample_rows(self.shape.row);
         let (mut samples, mut number) = (Vec::new(), before);
-        let mut told = number;
+        let mut reported = number;
         while let Some(row) = tree.row() {
             if number.is_multiple_of(every) {
                 samples.push(self.shape.prefix(row));
@@ -231,12 +231,12 @@ impl MergeJob<'_> {
             writer.push(row)?;
             tree.advance()?;
             number += 1;
-            if number - told == PART {
+            if number - reported == PART {
                 self.progress.moved(PART)?;
-                told = number;
+                reported = number;
             }
         }
-        self.progress.moved(number - told)?;
+        self.progress.moved(number - reported)?;
         let (edges, write) = writer.finish()?;
         Ok((edges, samples, write))
     }

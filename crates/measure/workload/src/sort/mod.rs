@@ -1,8 +1,8 @@
-//! An external merge sort as real work on real files, after SAS 1998 ("the sort"): rows come from a source, runs go to
-//! work folders, sorted rows to a target. What was written is read once more: order, number and sum of the rows.
+//! External merge sort on real files, after SAS 1998 ("the sort"): rows come from a source, runs go to work folders,
+//! sorted rows to a target. The result is read back and checked: order, number and sum of the rows.
 //!
-//! [`rows`] says what a row is, [`plan`] what will be done, [`blocks`] reads and writes, [`runs`] and [`merge`] are
-//! the two halves of the algorithm, [`source`] makes the rows, [`check`] reads the result.
+//! [`rows`] defines a row, [`plan`] plans the sort, [`blocks`] reads and writes rows, [`runs`] and [`merge`] are the
+//! two halves of the algorithm, [`source`] makes the rows, [`check`] verifies the result.
 
 pub mod blocks;
 mod check;
@@ -32,38 +32,38 @@ use rows::RowShape;
 use runs::{RunSource, SortedRun};
 pub use source::SortSource;
 
-/// What is to be sorted, where, and how.
+/// Options of a sort.
 #[derive(Clone, Debug)]
 pub struct SortOptions {
-    /// Rows to make.
+    /// Number of rows to make.
     pub rows: u64,
     /// Sizes of a row.
     pub shape: RowShape,
     /// Memory, bytes.
     pub memory: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Folder in which the source is made, or a file of rows.
+    /// Folder in which the source is made, or an existing file of rows.
     pub source: PathBuf,
-    /// Folders for runs, used in turn.
+    /// Folders for runs, used in rotation.
     pub work: Vec<PathBuf>,
     /// Folder for the result.
     pub target: PathBuf,
-    /// Past the file cache.
+    /// True for direct I/O, past the file cache.
     pub direct: bool,
-    /// Request of reading the source and of writing, bytes; 0 is what suits the memory.
+    /// Request size for reading the source and for writing, bytes; 0: chosen to suit the memory.
     pub request: usize,
-    /// Request of reading runs, bytes; 0 is as large as one pass allows.
+    /// Request size for reading runs, bytes; 0: the largest that one pass allows.
     pub merge_request: usize,
-    /// Whether the result is synced to its device before the clock stops.
+    /// True to sync the result to its device before the time ends.
     pub sync: bool,
     /// Seed of the rows.
     pub seed: u64,
-    /// Give the result this name, and leave it there.
+    /// Name under which to keep the result.
     pub keep: Option<PathBuf>,
 }
 
-/// Steps of a stage, over all its threads.
+/// Times of a stage's steps, over all its threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct SortSteps {
     /// Reading.
@@ -82,59 +82,59 @@ impl AddAssign for SortSteps {
     }
 }
 
-/// A stage of the sort by the clock.
+/// Time of a stage of the sort.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StageTime {
     /// `in memory`, `form runs`, `merge 1`, …, `final merge`, `sync`.
     pub name: String,
-    /// From its begin to its end, s.
+    /// Elapsed time of the stage, s.
     pub wall_s: f64,
-    /// Bytes read and written in a second of that.
+    /// Bytes read and written per second of elapsed time.
     pub bytes_per_s: f64,
-    /// What its threads did.
+    /// Steps of its threads.
     #[serde(flatten)]
     pub steps: SortSteps,
 }
 
-/// What a sort did.
+/// Result of a sort.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SortOutcome {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
     /// Bytes of a row.
     pub row_bytes: u64,
     /// Bytes of the key.
     pub key_bytes: u64,
-    /// Memory that it might use, bytes.
+    /// Memory limit, bytes.
     pub memory_bytes: u64,
-    /// Threads that it used.
+    /// Number of threads used.
     pub threads: usize,
-    /// Runs; 1 where all fitted into memory.
+    /// Number of runs; 1 if everything fitted into memory.
     pub runs: u64,
     /// Runs merged at a time.
     pub fan_in: u64,
-    /// Passes that merge.
+    /// Number of merge passes.
     pub passes: u32,
-    /// Request of reading the source and of writing, bytes.
+    /// Request size for reading the source and for writing, bytes.
     pub request_bytes: u64,
-    /// Request of reading runs, bytes.
+    /// Request size for reading runs, bytes.
     pub merge_request_bytes: u64,
-    /// From the first read of the source until the result is written (and synced), s.
+    /// Elapsed time from the first read of the source until the result is written (and synced), s.
     pub wall_s: f64,
     /// Processor time of its threads, s.
     pub cpu_s: f64,
-    /// Stage by stage.
+    /// Times of the stages.
     pub stages: Vec<StageTime>,
-    /// Whether order, number and sum of the rows were read back and are right.
+    /// True if order, number and sum of the rows were read back and are right.
     pub verified: bool,
 }
 
-/// How far a sort is, for whoever watches; and whether it shall stop.
+/// Progress and stop flag of a sort, shared with its caller.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Rows written, in runs, passes and the result.
+    /// Rows written so far, in runs, passes and the result.
     pub rows: AtomicU64,
-    /// Set to end it.
+    /// Set to stop the sort.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -149,7 +149,7 @@ impl Progress {
     }
 }
 
-/// Runs a job on each of several threads, and gives what came out in their order; the first error ends it.
+/// Runs a job on each of several threads, and returns the results in their order, or the first error.
 fn on_threads<T: Send>(
     threads: usize,
     job: impl Fn(usize) -> Result<T, WorkError> + Sync,
@@ -164,7 +164,7 @@ fn on_threads<T: Send>(
     })
 }
 
-/// A work file with the file descriptor that goes past the file cache, where that is wanted.
+/// A work file, with a descriptor for direct I/O if requested.
 struct OpenWork {
     work: WorkFile,
     direct: Option<File>,
@@ -182,10 +182,10 @@ impl OpenWork {
     }
 }
 
-/// The plan of a sort, without doing it.
+/// Plans a sort without running it.
 ///
 /// # Errors
-/// Where it contradicts itself, or where the memory is too small.
+/// When the options contradict each other, or the memory is too small.
 pub fn plan(options: &SortOptions, rows: u64) -> Result<MergePlan, WorkError> {
     MergePlan::new(&size(options, rows))
 }
@@ -202,7 +202,7 @@ fn size(options: &SortOptions, rows: u64) -> SortSize {
     }
 }
 
-/// Refuses memory that is not there: the kernel would end this program, or others.
+/// Rejects memory that is not available: the kernel would kill this program, or others.
 fn check_memory(needed: u64, available: Option<u64>) -> Result<(), WorkError> {
     match available.filter(|available| needed > *available) {
         None => Ok(()),
@@ -212,33 +212,33 @@ fn check_memory(needed: u64, available: Option<u64>) -> Result<(), WorkError> {
     }
 }
 
-/// Refuses a sort for which there is no room, before anything is written.
+/// Rejects a sort for which there is too little space or memory, before anything is written.
 ///
 /// # Errors
 /// Names the folder, what is needed and what is free.
 pub fn check(options: &SortOptions) -> Result<MergePlan, WorkError> {
-    let made = options.source.is_dir();
-    let rows = if made { options.rows } else { SortSource::rows_of(&options.source, options.shape)? };
+    let is_made = options.source.is_dir();
+    let rows = if is_made { options.rows } else { SortSource::rows_of(&options.source, options.shape)? };
     if options.work.is_empty() {
         return Err(WorkError::Usage("a sort needs a folder for its runs".into()));
     }
     let plan = plan(options, rows)?;
     options.keep.as_ref().map_or(Ok(()), |name| check::can_keep(name, &options.target))?;
-    // the last block of a file that is written past the file cache
+    // direct I/O rounds a file up to a whole block
     let data = rows.saturating_mul(options.shape.row as u64).saturating_add(blocks::ALIGN as u64);
     let mut needs = vec![(options.target.as_path(), data)];
     let room = plan.room(rows, options.shape.row, options.work.len());
     needs.extend(options.work.iter().map(PathBuf::as_path).zip(room));
-    if made {
+    if is_made {
         needs.push((options.source.as_path(), data));
     }
     needs.iter().try_for_each(|(folder, _)| check_folder(folder))?;
     check_room(&needs)?;
     check_memory(plan.memory(&size(options, rows)), group::memory_available(Path::new("/")))?;
     if options.direct {
-        // empty files, and the source as it is, tell what a filesystem without direct I/O would tell hours later
+        // open files for direct I/O now: a filesystem without it would otherwise fail hours later
         needs.iter().try_for_each(|(folder, _)| OpenWork::create(folder, true).map(drop))?;
-        if !made {
+        if !is_made {
             let source = File::open(&options.source).map_err(io(&options.source, "cannot be opened"))?;
             direct(&source, &options.source)?;
         }
@@ -246,17 +246,17 @@ pub fn check(options: &SortOptions) -> Result<MergePlan, WorkError> {
     Ok(plan)
 }
 
-/// Sorts. The source is there already ([`SortSource::make`]), so that several sorts can share it.
+/// Runs a sort. The source was made before ([`SortSource::make`]), so that several sorts can share it.
 ///
 /// # Errors
-/// When there is no room, when a file fails, when somebody stops it, and when the result is wrong.
+/// When there is too little space, a file fails, the sort is stopped, or the result is wrong.
 pub fn sort(options: &SortOptions, source: &SortSource, progress: &Progress) -> Result<SortOutcome, WorkError> {
     let plan = plan(options, source.rows())?;
     let target = OpenWork::create(&options.target, options.direct)?;
     let past_cache = options.direct.then(|| direct(source.file(), source.path())).transpose()?;
     let from = RowFile { cached: source.file(), direct: past_cache.as_ref(), path: source.path() };
     let runs = RunSource { shape: options.shape, plan: &plan, rows: source.rows(), source: from, progress };
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut stages = Stages::default();
     if plan.runs == 1 {
         stages.time("in memory", || runs.in_memory(target.rows()).map(|steps| ((), steps)))?;
@@ -272,7 +272,7 @@ pub fn sort(options: &SortOptions, source: &SortSource, progress: &Progress) -> 
             Ok(((), steps))
         })?;
     }
-    let wall_s = begun.elapsed().as_secs_f64();
+    let wall_s = started.elapsed().as_secs_f64();
     check::check(target.rows(), options.shape, source, progress)?;
     if let Some(name) = &options.keep {
         check::keep(target.work.file(), name)?;
@@ -280,7 +280,7 @@ pub fn sort(options: &SortOptions, source: &SortSource, progress: &Progress) -> 
     Ok(outcome(options, &plan, source.rows(), wall_s, stages.0))
 }
 
-/// Forms runs and merges them, as often as it takes.
+/// Forms runs and merges them in as many passes as needed.
 fn external(
     options: &SortOptions,
     source: &RunSource<'_>,
@@ -305,7 +305,7 @@ fn external(
         let first = files.len();
         files.extend(create()?);
         runs = stages.time(&format!("merge {pass}"), || merge_pass(source, &runs, &files, first))?;
-        // a run that was left alone stays where it is; all others' room is free again
+        // a single remaining run is not copied and stays where it is; the space of all others is freed
         let unused = |number: &usize| *number < first && runs.iter().all(|run| run.file != *number);
         for file in (0..files.len()).filter(unused).map(|number| &files[number]) {
             file.work.file().set_len(0).map_err(io(file.work.path(), "cannot be emptied"))?;
@@ -343,7 +343,8 @@ fn job<'a>(
     }
 }
 
-/// One pass of several: each group of runs becomes one, dealt out in turn over the work files from `first` on.
+/// Runs one of several merge passes: each group of runs becomes one, distributed in rotation over the work files from
+/// `first` on.
 fn merge_pass(
     source: &RunSource<'_>,
     runs: &[SortedRun],
@@ -361,7 +362,7 @@ fn merge_pass(
         let turn = number % ends.len();
         let file = first + turn;
         let (run, time) = job(source, &rows, group, rows[file], ends[turn]).run(file)?;
-        // the next run begins with a block again
+        // the next run begins at a block boundary
         let bytes = run.rows * source.shape.row as u64;
         ends[turn] += bytes.next_multiple_of(blocks::ALIGN as u64);
         merged.push(run);
@@ -370,7 +371,7 @@ fn merge_pass(
     Ok((merged, steps))
 }
 
-/// Stages as they end.
+/// Times of the stages completed so far.
 #[derive(Default)]
 struct Stages(Vec<StageTime>);
 
@@ -380,10 +381,10 @@ impl Stages {
         name: &str,
         stage: impl FnOnce() -> Result<(T, SortSteps), WorkError>,
     ) -> Result<T, WorkError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let (result, steps) = stage()?;
-        // the clock may stand still during a stage that does next to nothing
-        let wall_s = begun.elapsed().as_secs_f64().max(1e-9);
+        // the clock may not advance during a very short stage; avoids a division by 0
+        let wall_s = started.elapsed().as_secs_f64().max(1e-9);
         let bytes_per_s = (steps.read.bytes + steps.write.bytes) as f64 / wall_s;
         self.0.push(StageTime { name: name.into(), wall_s, bytes_per_s, steps });
         Ok(result)

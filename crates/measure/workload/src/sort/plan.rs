@@ -1,69 +1,69 @@
-//! What a sort will do: how many runs, how many are merged at a time, in how many passes, with which requests.
+//! Plan of a sort: number of runs, runs merged at a time, passes, request sizes.
 //!
-//! The same algorithm as the simulator's `sort` load (SAS 1998): runs as long as memory holds, written to the work
-//! area; `memory / merge request - 1` runs merged at a time; a run left alone in a pass is not copied. Each of several
-//! threads has its part of the memory, and forms and merges by itself.
+//! The algorithm is that of the simulator's `sort` load (SAS 1998): runs as long as memory allows, written to the work
+//! area; `memory / merge request - 1` runs merged at a time; a single remaining run of a pass is not copied. Each of
+//! several threads has its part of the memory, and forms and merges by itself.
 
 use super::blocks::{ALIGN, RowReader, RowWriter};
 use super::rows::RowShape;
 use crate::WorkError;
 
-/// What a row takes in memory besides itself: its key's first bytes and its number ([`super::runs`]).
+/// Memory per row besides the row itself: its key's first bytes and its number ([`super::runs`]).
 pub const BESIDE_ROW: usize = 16;
-/// The least request of a merge, bytes.
+/// Smallest default request of a merge, bytes.
 const LEAST_REQUEST: usize = 16 << 10;
-/// The usual request, bytes.
+/// Default request, bytes.
 const USUAL_REQUEST: usize = 1 << 20;
-/// Most threads.
+/// Largest number of threads.
 pub const MOST_THREADS: usize = 256;
-/// Most rows of a run: their numbers in memory have 32 bits.
+/// Largest number of rows of a run: row numbers in memory have 32 bits.
 const MOST_ROWS: u64 = u32::MAX as u64;
-/// Most runs: each has a place in memory.
+/// Largest number of runs; each takes memory.
 const MOST_RUNS: u64 = 1 << 20;
 
-/// What is asked of a sort.
+/// Size of a sort: data, memory, threads and requests.
 #[derive(Clone, Copy, Debug)]
 pub struct SortSize {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
     /// Sizes of a row.
     pub shape: RowShape,
     /// Memory for rows and buffers, bytes.
     pub memory: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Request of reading the source and of writing, bytes; what suits the memory where it is 0.
+    /// Request size for reading the source and for writing, bytes; 0: chosen to suit the memory.
     pub request: usize,
-    /// Request of reading runs, bytes; as large as one pass allows where it is 0.
+    /// Request size for reading runs, bytes; 0: the largest that one pass allows.
     pub merge_request: usize,
-    /// Past the file cache: runs begin where blocks do.
+    /// True for direct I/O: runs begin at block boundaries.
     pub direct: bool,
 }
 
-/// A plan.
+/// Plan of a merge sort.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergePlan {
     /// Rows of each run but the last.
     pub run_rows: u64,
-    /// Runs; one where all fits into memory.
+    /// Number of runs; one if everything fits into memory.
     pub runs: u64,
     /// Runs merged at a time.
     pub fan_in: u64,
-    /// Passes over all data that merge; none where all fits.
+    /// Number of merge passes over all data; 0 if everything fits into memory.
     pub passes: u32,
-    /// Request of reading the source and of writing, bytes.
+    /// Request size for reading the source and for writing, bytes.
     pub request: usize,
-    /// Request of reading runs, bytes.
+    /// Request size for reading runs, bytes.
     pub merge_request: usize,
-    /// Threads that are used.
+    /// Number of threads used.
     pub threads: usize,
 }
 
 impl MergePlan {
-    /// For a sort.
+    /// Plans a sort.
     ///
     /// # Errors
-    /// Where the memory is too small, with the least that would do.
+    /// When the memory is too small, with the smallest that suffices.
     pub fn new(size: &SortSize) -> Result<MergePlan, WorkError> {
         size.shape.check().map_err(WorkError::Usage)?;
         let SortSize { rows, threads, .. } = *size;
@@ -77,7 +77,7 @@ impl MergePlan {
         let request = request(size.request, each, "request")?;
         let row = size.shape.row as u64;
         let held = |memory: u64| memory.saturating_sub(RowWriter::memory(request) as u64) / (row + BESIDE_ROW as u64);
-        // where all fits, the threads share one place for rows
+        // if everything fits, the threads share one buffer for rows
         let all = size.memory.saturating_sub((threads * RowWriter::memory(request)) as u64) / (row + BESIDE_ROW as u64);
         if all >= size.rows && size.rows <= MOST_ROWS {
             let merge_request = request;
@@ -91,11 +91,12 @@ impl MergePlan {
                 threads,
             });
         }
-        let whole = if size.direct { whole_blocks(size.shape.row) } else { 1 };
-        let run_rows = held(each).min(MOST_ROWS) / whole * whole;
+        let block_rows = if size.direct { whole_blocks(size.shape.row) } else { 1 };
+        let run_rows = held(each).min(MOST_ROWS) / block_rows * block_rows;
         if run_rows == 0 {
-            let least = (whole * (row + BESIDE_ROW as u64) + RowWriter::memory(request) as u64) * threads as u64;
-            return Err(too_small(size, "a run", least));
+            let min_bytes =
+                (block_rows * (row + BESIDE_ROW as u64) + RowWriter::memory(request) as u64) * threads as u64;
+            return Err(too_small(size, "a run", min_bytes));
         }
         let runs = size.rows.div_ceil(run_rows);
         if runs > MOST_RUNS {
@@ -105,14 +106,14 @@ impl MergePlan {
         MergePlan { run_rows, runs, fan_in: 0, passes: 0, request, merge_request: 0, threads }.merged(size, each)
     }
 
-    /// Adds how runs are merged with so much memory for each thread.
+    /// Adds the merge passes, with `each` bytes of memory per thread.
     fn merged(self, size: &SortSize, each: u64) -> Result<MergePlan, WorkError> {
         let row = size.shape.row;
         let reader = |request: usize| RowReader::memory(row, request) as u64;
         let left = each.saturating_sub(RowWriter::memory(self.request) as u64);
         let fan_in = |request: usize| left / reader(request);
         let merge_request = match size.merge_request {
-            // the largest that merges all in one pass, or the least
+            // the largest request that merges all runs in one pass, or the smallest
             0 => (0..16)
                 .map(|halvings| (USUAL_REQUEST >> halvings).max(LEAST_REQUEST))
                 .find(|&request| fan_in(request) >= self.runs)
@@ -121,28 +122,28 @@ impl MergePlan {
         };
         let fan_in = fan_in(merge_request);
         if fan_in < 2 {
-            let least = (2 * reader(merge_request) + RowWriter::memory(self.request) as u64) * self.threads as u64;
-            return Err(too_small(size, "a merge of two runs", least));
+            let min_bytes = (2 * reader(merge_request) + RowWriter::memory(self.request) as u64) * self.threads as u64;
+            return Err(too_small(size, "a merge of two runs", min_bytes));
         }
         Ok(MergePlan { fan_in, merge_request, passes: passes(self.runs, fan_in), ..self })
     }
 
-    /// Memory that it takes, bytes, of what it may: rows that fit take no more than they need.
+    /// Returns the memory that the sort takes, bytes: at most the limit, and no more than all rows need.
     #[must_use]
     pub fn memory(&self, size: &SortSize) -> u64 {
         let rows = size.rows.saturating_mul((size.shape.row + BESIDE_ROW) as u64);
         rows.saturating_add((self.threads * RowWriter::memory(self.request)) as u64).min(size.memory)
     }
 
-    /// Bytes that each of so many work folders needs at most: runs are dealt out in turn, and what a pass reads goes
-    /// only when it has ended; a file in which a run was left alone stays whole.
+    /// Returns the largest number of bytes that each of `folders` work folders needs. Runs are distributed in rotation;
+    /// the runs read by a pass are freed only when it has ended; a file with a single remaining run is not freed.
     #[must_use]
     pub fn room(&self, rows: u64, row: usize, folders: usize) -> Vec<u64> {
         if self.passes == 0 {
             return vec![0; folders];
         }
         let bytes = |rows: u64| rows.saturating_mul(row as u64).div_ceil(ALIGN as u64).saturating_mul(ALIGN as u64);
-        // files in the order in which they are made, so many in each pass: their bytes
+        // bytes of the files in order of creation: `folders` files per pass
         let mut files = vec![0u64; folders];
         let mut runs: Vec<(usize, u64)> = Vec::new();
         for run in 0..self.runs {
@@ -150,7 +151,7 @@ impl MergePlan {
             files[file] = files[file].saturating_add(bytes(rows));
             runs.push((file, rows));
         }
-        let mut most = files.clone();
+        let mut max_bytes = files.clone();
         for _ in 1..self.passes {
             let first = files.len();
             files.resize(first + folders, 0);
@@ -163,20 +164,20 @@ impl MergePlan {
                 }
             });
             runs = merged.collect();
-            for (folder, most) in most.iter_mut().enumerate() {
-                let now =
+            for (folder, max_bytes) in max_bytes.iter_mut().enumerate() {
+                let current =
                     files.iter().skip(folder).step_by(folders).fold(0, |sum: u64, file| sum.saturating_add(*file));
-                *most = (*most).max(now);
+                *max_bytes = (*max_bytes).max(current);
             }
             for file in (0..first).filter(|file| runs.iter().all(|run| run.0 != *file)) {
                 files[file] = 0;
             }
         }
-        most
+        max_bytes
     }
 }
 
-/// Passes that it takes to make one of so many runs.
+/// Returns the number of passes that merge `runs` runs into one.
 fn passes(mut runs: u64, fan_in: u64) -> u32 {
     let mut passes = 0;
     while runs > 1 {
@@ -186,7 +187,7 @@ fn passes(mut runs: u64, fan_in: u64) -> u32 {
     passes
 }
 
-/// The least number of rows that are whole blocks.
+/// Returns the smallest number of rows that fill whole blocks.
 #[must_use]
 pub fn whole_blocks(row: usize) -> u64 {
     let (mut a, mut b) = (ALIGN, row);
@@ -203,7 +204,7 @@ fn request(given: usize, memory: u64, name: &str) -> Result<usize, WorkError> {
     }
 }
 
-/// A sixteenth of the memory, so that most of it is for rows.
+/// Default request: a sixteenth of the memory, so that most of it is for rows.
 fn usual_request(memory: u64) -> usize {
     (memory / 16).clamp(LEAST_REQUEST as u64, USUAL_REQUEST as u64) as usize / ALIGN * ALIGN
 }
@@ -215,13 +216,13 @@ fn checked(request: usize, name: &str) -> Result<usize, WorkError> {
     Err(WorkError::Usage(format!("--{name} {request}: expected a multiple of {ALIGN} bytes, at most 256 MiB")))
 }
 
-fn too_small(size: &SortSize, what: &str, least: u64) -> WorkError {
+fn too_small(size: &SortSize, what: &str, min_bytes: u64) -> WorkError {
     let by = if size.threads > 1 { format!(" by {} threads", size.threads) } else { String::new() };
-    WorkError::Usage(format!("--memory {}: {what}{by} needs at least {least} bytes", size.memory))
+    WorkError::Usage(format!("--memory {}: {what}{by} needs at least {min_bytes} bytes", size.memory))
 }
 
-/// The least memory in which so many rows are sorted without runs, bytes: the rows, what stands beside each, and the
-/// buffer of a writer for each thread. `given` is the request, 0 for what suits the memory.
+/// Returns the smallest memory in which `rows` rows are sorted without runs, bytes: the rows, an entry for each, and
+/// the buffer of a writer for each thread. `given` is the request, 0 for the default.
 #[must_use]
 pub fn memory_in_place(rows: u64, row: usize, threads: usize, given: usize) -> u64 {
     let held = rows.saturating_mul((row + BESIDE_ROW) as u64);
@@ -229,7 +230,7 @@ pub fn memory_in_place(rows: u64, row: usize, threads: usize, given: usize) -> u
     loop {
         let request = if given == 0 { usual_request(memory / threads as u64) } else { given };
         let needed = held.saturating_add((threads * RowWriter::memory(request)) as u64);
-        // more memory has larger requests, up to the usual one
+        // more memory means larger default requests, up to the maximum
         if needed <= memory {
             return memory;
         }
@@ -237,8 +238,8 @@ pub fn memory_in_place(rows: u64, row: usize, threads: usize, given: usize) -> u
     }
 }
 
-/// Memory to sort in place after SAS 1998: (sum of key lengths, each rounded up to 8 bytes, + record length) x 1.1 x
-/// records. Its 100 MB set printed 171 MB; its inputs are not printed.
+/// Memory to sort in place by SAS 1998: (sum of key lengths, each rounded up to 8 bytes, + record length) x 1.1 x
+/// records. Its 100 MB data set took a published 171 MB; the inputs of that figure are not published.
 #[must_use]
 pub fn published_memory(rows: u64, row: usize, keys: &[usize]) -> u64 {
     let keys: usize = keys.iter().map(|key| key.next_multiple_of(8)).sum();
@@ -303,17 +304,17 @@ mod tests {
     fn little_memory_takes_more_passes_and_too_little_is_refused() {
         let many = plan(10_000_000, 1 << 20, 1).unwrap();
         assert!(many.passes == 2 && many.fan_in < many.runs, "{many:?}");
-        // what is merged and what comes out of it are there at once
+        // the runs being merged and the result exist at the same time
         let room = many.room(10_000_000, 100, 1)[0];
         assert!((2_000_000_000..2_001_000_000).contains(&room), "{room}");
         let error = plan(1_000_000, 60_000, 1).unwrap_err();
         assert!(error.contains("needs at least"), "{error}");
-        // what is said to do does
-        let least: u64 = error.split_whitespace().rev().nth(1).unwrap().parse().unwrap();
-        assert!(plan(1_000_000, least, 1).is_ok() && plan(1_000_000, least - 1, 1).is_err());
+        // the memory stated in the message suffices
+        let min_bytes: u64 = error.split_whitespace().rev().nth(1).unwrap().parse().unwrap();
+        assert!(plan(1_000_000, min_bytes, 1).is_ok() && plan(1_000_000, min_bytes - 1, 1).is_err());
     }
 
-    /// Runs of 4,096 rows of a byte: a block each.
+    /// Plans runs of 4,096 rows of a byte: a block each.
     fn of_blocks(runs: u64, fan_in: u64) -> MergePlan {
         let (request, merge_request, threads) = (ALIGN, ALIGN, 1);
         let passes = passes(runs, fan_in);
@@ -326,11 +327,11 @@ mod tests {
             let room = of_blocks(runs, fan_in).room(runs * ALIGN as u64, 1, folders);
             room.into_iter().map(|bytes| bytes / ALIGN as u64).collect::<Vec<_>>()
         };
-        // three runs in two folders are two and one, not one and a half each
+        // three runs in two folders take two and one blocks, not one and a half each
         assert_eq!((blocks(3, 8, 2), blocks(4, 8, 2)), (vec![2, 1], vec![2, 2]));
-        // 9 runs, two at a time: the ninth is left alone twice, so that the file of all nine stays beside both passes
+        // 9 runs, two at a time: the ninth is not copied twice, so that the file of all nine stays during both passes
         assert_eq!(blocks(9, 2, 1), [9 + 8 + 8]);
-        // without one left alone, two copies are there at most
+        // without a single remaining run, at most two copies exist
         assert_eq!(blocks(8, 2, 1), [16]);
         assert_eq!(blocks(1, 2, 3), [0, 0, 0]);
     }

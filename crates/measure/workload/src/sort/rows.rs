@@ -1,4 +1,4 @@
-//! Rows of a sort: what they look like, how they are made, ordered and checked.
+//! Rows of a sort: their format, creation, order and checksum.
 //!
 //! A row is one line of text of a fixed length, so that other programs sort the same file: the key, a space, the
 //! row's number (16 hexadecimal digits), a space and filler, a line end. Rows are ordered by the key's bytes.
@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use diskwright_base::Rng;
 
-/// What stands in a row besides its key, at least: a space, the number, the line end.
+/// Smallest number of bytes of a row besides its key: a space, the number, the line end.
 const BESIDE_KEY: usize = 18;
 /// Letters of keys and filler: 64, so that each holds six random bits.
 const LETTERS: &[u8; 64] = b"+/0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -17,14 +17,14 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Sizes of a row, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowShape {
-    /// A whole row, its line end included.
+    /// A whole row, including its line end.
     pub row: usize,
     /// The key at its beginning.
     pub key: usize,
 }
 
 impl RowShape {
-    /// Whether rows of this shape can be made.
+    /// Checks that rows of this shape can be made.
     ///
     /// # Errors
     /// A sentence about the sizes.
@@ -32,14 +32,17 @@ impl RowShape {
         if !(1..=4096).contains(&self.key) {
             return Err(format!("a key of {} bytes; expected 1 to 4096", self.key));
         }
-        let least = self.key + BESIDE_KEY;
-        if !(least..=1 << 20).contains(&self.row) {
-            return Err(format!("a row of {} bytes; expected {least} (the key and {BESIDE_KEY}) to 1 MiB", self.row));
+        let min_bytes = self.key + BESIDE_KEY;
+        if !(min_bytes..=1 << 20).contains(&self.row) {
+            return Err(format!(
+                "a row of {} bytes; expected {min_bytes} (the key and {BESIDE_KEY}) to 1 MiB",
+                self.row
+            ));
         }
         Ok(())
     }
 
-    /// Makes rows `first`, `first + 1`, … of a seed, as many as fit.
+    /// Makes the rows `first`, `first + 1`, … of a seed, as many as fit.
     pub fn make(self, seed: u64, first: u64, into: &mut [u8]) {
         for (number, row) in (first..).zip(into.chunks_exact_mut(self.row)) {
             self.make_one(seed, number, row);
@@ -70,7 +73,7 @@ impl RowShape {
         row[end] = b'\n';
     }
 
-    /// The first eight bytes of a row's key as a number that orders as they do; the rest is in [`Self::rest`].
+    /// Returns the first eight bytes of a row's key as a number with the same order; [`Self::rest`] returns the others.
     #[inline]
     #[must_use]
     pub fn prefix(self, row: &[u8]) -> u64 {
@@ -82,7 +85,7 @@ impl RowShape {
         u64::from_be_bytes(bytes)
     }
 
-    /// The key behind its first eight bytes.
+    /// Returns the key after its first eight bytes.
     #[inline]
     #[must_use]
     pub fn rest(self, row: &[u8]) -> &[u8] {
@@ -90,10 +93,10 @@ impl RowShape {
     }
 }
 
-/// What a set of rows adds up to, in whatever order they come.
+/// Checksum of a set of rows, independent of their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowSum {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
     /// Sum of the rows' hashes.
     hashes: u64,
@@ -115,7 +118,7 @@ impl RowSum {
     }
 }
 
-/// A hash of a row that depends on each byte and its place.
+/// Hashes a row; the hash depends on each byte and its position.
 fn hash(row: &[u8]) -> u64 {
     let mix = |state: u64, word: u64| {
         let wide = u128::from(state ^ word) * u128::from(SPREAD);
@@ -128,26 +131,26 @@ fn hash(row: &[u8]) -> u64 {
     mix(mix(state, u64::from_le_bytes(last)), row.len() as u64 | 1 << 63)
 }
 
-/// Looks whether rows come in order; a check of what a sort wrote.
+/// Checks that rows are in order, to verify the result of a sort.
 #[derive(Debug)]
 pub struct OrderCheck {
     shape: RowShape,
     last: Vec<u8>,
-    /// What the rows add up to.
+    /// Checksum of the rows.
     pub sum: RowSum,
 }
 
 impl OrderCheck {
-    /// Nothing seen yet.
+    /// Creates a check without any rows.
     #[must_use]
     pub fn new(shape: RowShape) -> OrderCheck {
         OrderCheck { shape, last: Vec::new(), sum: RowSum::default() }
     }
 
-    /// Takes the next whole rows.
+    /// Checks the next whole rows.
     ///
     /// # Errors
-    /// The number (from 0) of the first row that stands before one with a greater key.
+    /// The number (from 0) of the first row whose key is less than that of the row before.
     pub fn add(&mut self, rows: &[u8]) -> Result<(), u64> {
         for row in rows.chunks_exact(self.shape.row) {
             let key = &row[..self.shape.key];

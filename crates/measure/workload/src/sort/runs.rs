@@ -1,5 +1,5 @@
-//! Runs: rows read into memory, sorted, written in order. Sorting moves small entries (a key's first eight bytes and
-//! a row's number); the rows themselves move once, as they are written.
+//! Runs: rows read into memory, sorted, written in order. Sorting moves small entries (a key's first eight bytes and a
+//! row's number); the rows themselves move once, when they are written.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -12,10 +12,11 @@ use super::{Progress, SortSteps};
 use crate::clock::StepTime;
 use crate::{WorkError, no_thread};
 
-/// A row of a run in memory, as it is sorted.
+/// Entry of a row in memory for sorting: key prefix and row number.
 type Entry = (u64, u32);
 
-/// Every so many rows a run remembers its key, so that it can be cut by keys without reading it all.
+/// Returns the number of rows between two samples of a run's keys; samples allow to cut a run by keys without reading
+/// all of it.
 pub fn sample_rows(row: usize) -> u64 {
     ((64 << 10) / row).max(1) as u64
 }
@@ -23,17 +24,17 @@ pub fn sample_rows(row: usize) -> u64 {
 /// A sorted run in a file.
 #[derive(Clone, Debug)]
 pub struct SortedRun {
-    /// Which work file, of those of its pass.
+    /// Index of the work file.
     pub file: usize,
-    /// Its first byte there.
+    /// Offset of its first byte in the file.
     pub offset: u64,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Prefix of the key of its first row and of each [`sample_rows`] later.
+    /// Key prefixes of its first row and of every [`sample_rows`]-th after it.
     pub samples: Vec<u64>,
 }
 
-/// Rows in memory.
+/// Rows of a run in memory.
 pub struct RowMemory {
     shape: RowShape,
     rows: AlignedBuffer,
@@ -41,14 +42,14 @@ pub struct RowMemory {
 }
 
 impl RowMemory {
-    /// For so many rows.
+    /// Allocates room for `max_rows` rows.
     #[must_use]
-    pub fn new(shape: RowShape, most: u64) -> RowMemory {
-        let bytes = (most as usize * shape.row).next_multiple_of(ALIGN);
-        RowMemory { shape, rows: AlignedBuffer::new(bytes), entries: Vec::with_capacity(most as usize) }
+    pub fn new(shape: RowShape, max_rows: u64) -> RowMemory {
+        let bytes = (max_rows as usize * shape.row).next_multiple_of(ALIGN);
+        RowMemory { shape, rows: AlignedBuffer::new(bytes), entries: Vec::with_capacity(max_rows as usize) }
     }
 
-    /// Reads rows of the source; they begin where a block does.
+    /// Reads rows of the source; they begin at a block boundary.
     fn read(
         &mut self,
         from: RowFile<'_>,
@@ -58,17 +59,18 @@ impl RowMemory {
         steps: &mut SortSteps,
     ) -> Result<(), WorkError> {
         let wanted = rows as usize * self.shape.row;
-        let asked = if from.direct.is_some() { wanted.next_multiple_of(ALIGN) } else { wanted };
+        let requested = if from.direct.is_some() { wanted.next_multiple_of(ALIGN) } else { wanted };
         let offset = first * self.shape.row as u64;
-        let got = from.fill(offset, &mut self.rows.bytes_mut()[..asked], request, &mut steps.read)?;
-        if got < wanted {
-            let why = format!("{}: ended {} bytes early; something else changed it", from.path.display(), wanted - got);
+        let received = from.fill(offset, &mut self.rows.bytes_mut()[..requested], request, &mut steps.read)?;
+        if received < wanted {
+            let why =
+                format!("{}: ended {} bytes early; something else changed it", from.path.display(), wanted - received);
             return Err(WorkError::Wrong(why));
         }
         Ok(())
     }
 
-    /// Sorts the first rows, by several threads.
+    /// Sorts the first `rows` rows with several threads.
     fn sort(&mut self, rows: u64, threads: usize, steps: &mut SortSteps) -> Result<(), WorkError> {
         let RowMemory { shape, rows: memory, entries } = self;
         let (shape, bytes) = (*shape, memory.bytes());
@@ -88,7 +90,7 @@ impl RowMemory {
         &self.rows.bytes()[from..from + self.shape.row]
     }
 
-    /// Writes rows in their order, from one place in it to another.
+    /// Writes a range of the sorted rows.
     fn write(
         &self,
         range: Range<usize>,
@@ -96,16 +98,16 @@ impl RowMemory {
         progress: &Progress,
         steps: &mut SortSteps,
     ) -> Result<Edges, WorkError> {
-        let mut whole = StepTime::default();
-        let wrote = whole.compute(|| {
+        let mut total_time = StepTime::default();
+        let written = total_time.compute(|| {
             for part in self.entries[range].chunks(PART) {
                 progress.moved(part.len() as u64)?;
                 part.iter().try_for_each(|&(_, number)| writer.push(self.row(number)))?;
             }
             writer.finish()
         });
-        let (edges, time) = wrote?;
-        steps.compute += whole.without(&time);
+        let (edges, time) = written?;
+        steps.compute += total_time.without(&time);
         steps.write += time;
         Ok(edges)
     }
@@ -115,10 +117,10 @@ impl RowMemory {
     }
 }
 
-/// Rows between two looks at whether to stop.
+/// Rows between two checks whether to stop, and smallest part sorted by several threads.
 const PART: usize = 16_384;
 
-/// How entries are ordered.
+/// Sorter of entries by the keys of their rows.
 #[derive(Clone, Copy)]
 struct Sorting<'a> {
     shape: RowShape,
@@ -126,7 +128,7 @@ struct Sorting<'a> {
 }
 
 impl Sorting<'_> {
-    /// By prefix, then by the rest of the key, then as they came.
+    /// Orders by prefix, then by the rest of the key, then by the order in the source.
     #[inline]
     fn order(&self, a: &Entry, b: &Entry) -> Ordering {
         a.0.cmp(&b.0).then_with(|| self.rest(a).cmp(self.rest(b))).then(a.1.cmp(&b.1))
@@ -138,7 +140,7 @@ impl Sorting<'_> {
         self.shape.rest(&self.bytes[from..from + self.shape.row])
     }
 
-    /// Parts the entries at a place of the order, and sorts both sides at once. Gives the helpers' processor time, s.
+    /// Partitions the entries by rank, and sorts both sides in parallel. Returns the helpers' processor time, s.
     fn sort(self, entries: &mut [Entry], threads: usize) -> Result<f64, WorkError> {
         if threads < 2 || entries.len() < PART {
             entries.sort_unstable_by(|a, b| self.order(a, b));
@@ -156,28 +158,28 @@ impl Sorting<'_> {
     }
 }
 
-/// What workers that form runs share.
+/// Shared parameters of the threads that form runs.
 #[derive(Clone, Copy)]
 pub struct RunSource<'a> {
     /// Sizes of a row.
     pub shape: RowShape,
-    /// What will be done.
+    /// Plan of the sort.
     pub plan: &'a MergePlan,
-    /// Rows of the source.
+    /// Number of rows of the source.
     pub rows: u64,
     /// The source.
     pub source: RowFile<'a>,
-    /// How far it is, and whether to stop.
+    /// Progress and stop flag.
     pub progress: &'a Progress,
 }
 
 impl RunSource<'_> {
-    /// Rows of a run.
+    /// Returns the number of rows of a run.
     fn rows_of(&self, run: u64) -> u64 {
         self.plan.run_rows.min(self.rows - run * self.plan.run_rows)
     }
 
-    /// Forms runs until none is left, dealt out over the work files in turn.
+    /// Forms runs until none is left, distributed over the work files in rotation.
     ///
     /// # Errors
     /// When reading or writing fails.
@@ -207,7 +209,7 @@ impl RunSource<'_> {
         }
     }
 
-    /// Sorts all in memory, and writes it to the target.
+    /// Sorts all rows in memory, and writes them to the target.
     ///
     /// # Errors
     /// When reading or writing fails.
@@ -227,12 +229,12 @@ impl RunSource<'_> {
             memory.write(range, writer, self.progress, &mut steps).map(|edges| (edges, steps))
         };
         let parts = super::on_threads(threads, |number| write(part(number)))?;
-        let mut alone = StepTime::default();
+        let mut single_thread = StepTime::default();
         for (edges, more) in parts {
             steps += more;
-            write_edges(target, edges, &mut alone)?;
+            write_edges(target, edges, &mut single_thread)?;
         }
-        steps.write += alone.while_others_wait(threads);
+        steps.write += single_thread.while_others_wait(threads);
         Ok(steps)
     }
 }

@@ -1,4 +1,4 @@
-//! The rows that are sorted: made in a folder, or a file that is there.
+//! Source of the rows to sort: made in a folder, or an existing file.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,13 +11,13 @@ use crate::clock::StepTime;
 use crate::files::{WorkFile, leave_cache};
 use crate::{WorkError, io};
 
-/// Bytes that are made at a time.
+/// Bytes made or read at a time.
 const PART: usize = 1 << 20;
 
 /// Rows to sort.
 #[derive(Debug)]
 pub struct SortSource {
-    /// Where it was made; a file that was there has no such thing.
+    /// The file that was made; None for an existing file.
     work: Option<WorkFile>,
     given: Option<File>,
     path: PathBuf,
@@ -25,11 +25,11 @@ pub struct SortSource {
 }
 
 impl SortSource {
-    /// Makes the rows in a folder, or opens a file of rows and adds it up. Then it lies on its device and, as far as
-    /// the kernel allows, no longer in the file cache.
+    /// Makes the rows in a folder, or opens an existing file of rows and sums it up. Then the rows are on their device
+    /// and, as far as the kernel allows, not in the file cache.
     ///
     /// # Errors
-    /// When the file cannot be made or read, and when somebody stops it.
+    /// When the file cannot be made or read, or the sort is stopped.
     pub fn make(options: &SortOptions, progress: &Progress) -> Result<SortSource, WorkError> {
         let path = options.source.clone();
         let source = if path.is_dir() {
@@ -46,7 +46,7 @@ impl SortSource {
         Ok(source)
     }
 
-    /// Puts the rows on their device and out of the file cache, so that a sort reads them from there.
+    /// Writes the rows to their device and drops them from the file cache, so that a sort reads them from the device.
     ///
     /// # Errors
     /// When the device fails.
@@ -54,7 +54,7 @@ impl SortSource {
         leave_cache(self.file(), &self.path)
     }
 
-    /// The file.
+    /// The file of rows.
     #[must_use]
     pub fn file(&self) -> &File {
         match (&self.work, &self.given) {
@@ -64,25 +64,25 @@ impl SortSource {
         }
     }
 
-    /// For messages.
+    /// Path for messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Rows.
+    /// Number of rows.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.sum.rows
     }
 
-    /// What its rows add up to.
+    /// Checksum of its rows.
     #[must_use]
     pub fn sum(&self) -> RowSum {
         self.sum
     }
 
-    /// Rows of a file that is there.
+    /// Returns the number of rows of an existing file.
     ///
     /// # Errors
     /// When it does not hold whole rows.
@@ -101,7 +101,7 @@ impl SortSource {
     }
 }
 
-/// Makes the rows, each thread a part of them.
+/// Makes and writes the rows, each thread a part of them.
 fn fill(options: &SortOptions, work: &WorkFile, progress: &Progress) -> Result<RowSum, WorkError> {
     let shape = options.shape;
     let each = (PART / shape.row).max(1) as u64;
@@ -125,7 +125,7 @@ fn fill(options: &SortOptions, work: &WorkFile, progress: &Progress) -> Result<R
     Ok(sum)
 }
 
-/// Reads all rows of a file once.
+/// Reads all rows of a file once, checks their line ends, and sums them up.
 fn add_up(file: RowFile<'_>, shape: RowShape, rows: u64, progress: &Progress) -> Result<RowSum, WorkError> {
     let mut sum = RowSum::default();
     read_parts(file, shape, rows, progress, |bytes, first| {
@@ -144,7 +144,7 @@ fn add_up(file: RowFile<'_>, shape: RowShape, rows: u64, progress: &Progress) ->
     Ok(sum)
 }
 
-/// Hands all rows of a file to somebody, some at a time, with the number of the first.
+/// Reads all rows of a file in parts, and passes each part to `use_rows` with the number of its first row.
 pub(super) fn read_parts(
     file: RowFile<'_>,
     shape: RowShape,
@@ -159,9 +159,9 @@ pub(super) fn read_parts(
         let bytes = (each.min(rows - first)) as usize * shape.row;
         let into = &mut buffer.bytes_mut()[..bytes];
         let cached = RowFile { direct: None, ..file };
-        let got = cached.fill(first * shape.row as u64, into, PART, &mut StepTime::default())?;
-        if got < bytes {
-            let why = format!("{}: ends {} bytes early", file.path.display(), bytes - got);
+        let received = cached.fill(first * shape.row as u64, into, PART, &mut StepTime::default())?;
+        if received < bytes {
+            let why = format!("{}: ends {} bytes early", file.path.display(), bytes - received);
             return Err(WorkError::Wrong(why));
         }
         use_rows(&buffer.bytes()[..bytes], first)?;

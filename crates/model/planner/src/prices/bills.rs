@@ -1,48 +1,48 @@
-//! What volumes cost a month, and how long their bursts last.
+//! Monthly cost of volumes, and the duration of their bursts.
 
 use super::{BurstRule, VolumeLimit, VolumeOffer, VolumePrice};
 
-/// Hours of a month, as clouds reckon.
+/// Hours of a month, as clouds count.
 pub const MONTH_HOURS: f64 = 730.0;
 
-/// A volume of a certain size and speed.
+/// A volume with a size and speed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VolumeChoice {
     /// Size, GiB.
     pub gib: f64,
-    /// Operations a second.
+    /// Operations per second.
     pub iops: f64,
-    /// Rate, in the offer's unit a second.
+    /// Rate per second, in the offer's unit.
     pub rate: f64,
 }
 
-/// A month's bill.
+/// A monthly bill.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MonthlyBill {
-    /// Room.
+    /// Capacity.
     pub capacity: Option<f64>,
-    /// Operations a second beyond what is included.
+    /// Operations per second beyond those included.
     pub iops: Option<f64>,
     /// Rate beyond what is included.
     pub rate: Option<f64>,
 }
 
 impl MonthlyBill {
-    /// All of it; `None` where any part of it is not known.
+    /// Total; `None` if any part of it is unknown.
     pub fn total(&self) -> Option<f64> {
         Some(self.capacity? + self.iops? + self.rate?)
     }
 }
 
 impl VolumeLimit {
-    /// What a volume of a size has without paying for more.
+    /// Value that a volume of a size has without paying for more.
     pub fn included(&self, gib: f64) -> f64 {
         let with = self.with_above.filter(|[above, _]| gib > *above).map_or(self.with, |[_, with]| with);
         let grown = self.grows_per_gib * gib;
         (if self.adds { with + grown } else { with.max(grown) }).min(self.most)
     }
 
-    /// The most that a volume of a size can have.
+    /// Maximum that a volume of a size can have.
     pub fn reachable(&self, gib: f64) -> f64 {
         if !self.sold {
             return self.included(gib);
@@ -51,7 +51,7 @@ impl VolumeLimit {
         self.most.min(ratio).max(self.included(gib))
     }
 
-    /// The size from which on it is the most that there is.
+    /// Size from which a volume has the maximum.
     fn full_from_gib(&self) -> f64 {
         let base = if self.adds { self.with } else { 0.0 };
         let grown = match (self.sold, self.per_gib, self.grows_per_gib) {
@@ -69,10 +69,10 @@ impl VolumeLimit {
 }
 
 impl VolumeOffer {
-    /// The cheapest volume that has at least so much of each; `None` where none can.
+    /// Chooses the cheapest volume with at least this much of each; `None` if none can have it.
     pub fn choose(&self, gib: f64, iops: f64, rate: f64) -> Option<VolumeChoice> {
         let (iops_limit, rate_limit) = (&self.iops, &self.rate);
-        // a rate may need operations, and operations may need room
+        // a rate may need operations, and operations may need capacity
         let iops = rate_limit.per_iops.filter(|_| rate_limit.sold).map_or(iops, |per| iops.max(rate / per));
         let mut gib = gib.max(self.gib[0]);
         for (limit, wanted) in [(iops_limit, iops), (rate_limit, rate)] {
@@ -102,13 +102,13 @@ impl VolumeOffer {
         fits.then_some(choice)
     }
 
-    /// The smallest size of at least so much at which a volume is as fast as any.
+    /// The smallest size, of at least this much, at which a volume is as fast as any.
     pub fn fastest_gib(&self, gib: f64) -> f64 {
         let fast = self.iops.full_from_gib().max(self.rate.full_from_gib()).ceil();
         gib.max(fast.min(self.gib[1]))
     }
 
-    /// What it costs a month.
+    /// Returns the monthly bill.
     pub fn bill(&self, choice: &VolumeChoice) -> MonthlyBill {
         let price = &self.price;
         if self.gib[0] == self.gib[1] {
@@ -127,7 +127,7 @@ impl VolumeOffer {
 }
 
 impl VolumePrice {
-    /// Operations a second by tiers: each part at the price of its tier.
+    /// Bill for operations per second by tiers: each part at the price of its tier.
     fn iops_bill(&self, iops: f64) -> Option<f64> {
         if iops <= 0.0 {
             return Some(0.0);
@@ -145,16 +145,16 @@ impl VolumePrice {
 }
 
 impl BurstRule {
-    /// Seconds that a full bucket lasts at the full burst above a baseline; infinite where the baseline
-    /// is no less (AWS EC2 user guide: credits / (burst - 3 GiB)).
+    /// Seconds that a full bucket lasts at the full burst above a baseline; infinite if the baseline is no lower (AWS
+    /// EC2 user guide: credits / (burst - 3 GiB)).
     pub fn seconds(&self, baseline_iops: f64) -> f64 {
         let drain = self.iops - baseline_iops;
         if drain > 0.0 { self.credits / drain } else { f64::INFINITY }
     }
 }
 
-/// Transactions of a stretch of an on-demand burst (Azure): the operations above what the disk has, or
-/// the bytes above it in pieces of 256 KiB, whichever is more, times the seconds.
+/// Transactions of an on-demand burst (Azure): the operations above the disk's own limit, or the bytes above it in
+/// pieces of 256 KiB, whichever is more, times the seconds.
 pub fn burst_transactions(iops_above: f64, mib_s_above: f64, seconds: f64) -> f64 {
     iops_above.max(mib_s_above * 1024.0 / 256.0) * seconds
 }

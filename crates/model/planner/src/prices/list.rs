@@ -1,11 +1,11 @@
-//! A list of prices: the built-in one, and a user's own that goes before it.
+//! A list of prices: the built-in one, and a user's own that takes precedence.
 
 use serde::Deserialize;
 
 use super::{ByteBurstRule, HardwarePrice, InstanceCaps, VolumeOffer, day_number};
 use crate::paths::ControllerOffer;
 
-/// Rows of a file.
+/// Rows of a price file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceList {
@@ -18,7 +18,7 @@ pub struct PriceList {
     /// Groups of drives.
     #[serde(default, rename = "group")]
     pub groups: Vec<DriveGroup>,
-    /// Prices of single drives; they go before those of groups.
+    /// Prices of single drives; they take precedence over those of groups.
     #[serde(default, rename = "drive")]
     pub drives: Vec<DrivePrice>,
     /// Controllers.
@@ -33,21 +33,21 @@ pub struct PriceList {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveGroup {
-    /// Its name in data.
+    /// Id in the data.
     pub id: String,
-    /// What it is called.
+    /// Full name.
     pub name: String,
     /// Ids of the simulator's catalogue.
     pub drives: Vec<String>,
-    /// What they cost.
+    /// Their price.
     pub price: Option<HardwarePrice>,
-    /// What their data sheets say.
+    /// Rates by their data sheets.
     pub spec: Option<SpecRates>,
-    /// What large users report.
+    /// Rates by reports of large users.
     pub field: Option<FieldRates>,
 }
 
-/// What a drive draws at work, in a user's own row as a plain number.
+/// Power of a drive at work; in a user's own row a plain number.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum DrivePower {
@@ -57,9 +57,9 @@ pub enum DrivePower {
     Sourced {
         /// Watts.
         value: f64,
-        /// Day of the source, `2026-11-23`.
+        /// Date of the source, `2026-11-23`.
         date: String,
-        /// Where that is written.
+        /// Source.
         source: String,
     },
 }
@@ -72,7 +72,7 @@ impl DrivePower {
         }
     }
 
-    /// Its day and where it is written.
+    /// Date and source.
     pub fn source(&self) -> Option<(&str, &str)> {
         match self {
             DrivePower::Plain(_) => None,
@@ -97,9 +97,9 @@ impl DrivePower {
 pub struct SpecRates {
     /// Mean time between failures, hours.
     pub mtbf_hours: f64,
-    /// Errors a bit that is read, at most.
+    /// Maximum errors per bit read.
     pub errors_per_bit: f64,
-    /// Where that is written.
+    /// Source.
     pub source: String,
 }
 
@@ -109,7 +109,7 @@ pub struct SpecRates {
 pub struct FieldRates {
     /// Annual failure rate.
     pub afr: f64,
-    /// Who reported it.
+    /// Source.
     pub source: String,
 }
 
@@ -119,9 +119,9 @@ pub struct FieldRates {
 pub struct DrivePrice {
     /// Id of the simulator's catalogue.
     pub id: String,
-    /// What it costs.
+    /// Its price.
     pub price: Option<HardwarePrice>,
-    /// What it draws at work.
+    /// Its power at work.
     pub watts: Option<DrivePower>,
 }
 
@@ -129,65 +129,65 @@ pub struct DrivePrice {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subsystem {
-    /// Its name in data.
+    /// Id in the data.
     pub id: String,
-    /// What it is called.
+    /// Full name.
     pub name: String,
-    /// Its drives, by id of the simulator's catalogue, where it has them.
+    /// Its drives, by id of the simulator's catalogue, if it has them.
     pub drive: Option<String>,
-    /// How many.
+    /// Number of drives.
     pub count: u16,
-    /// Their level, where that is published.
+    /// Their level, if published.
     pub level: Option<String>,
     /// GB of a drive, as published.
     pub drive_gb: f64,
-    /// What it costs.
+    /// Its price.
     pub price: HardwarePrice,
 }
 
 impl PriceList {
-    /// The volume of a name, with its provider (`aws-gp3`) or without (`gp3`), in any case.
+    /// Returns the volume with a name, with its provider (`aws-gp3`) or without (`gp3`), in any case.
     pub fn volume(&self, name: &str) -> Option<&VolumeOffer> {
         let is_it = |id: &str| id.eq_ignore_ascii_case(name);
         let short = |id: &str| id.split_once('-').is_some_and(|(_, rest)| is_it(rest));
-        let whole = self.volumes.iter().find(|offer| is_it(&offer.id));
-        whole.or_else(|| self.volumes.iter().find(|offer| short(&offer.id)))
+        let by_full_id = self.volumes.iter().find(|offer| is_it(&offer.id));
+        by_full_id.or_else(|| self.volumes.iter().find(|offer| short(&offer.id)))
     }
 
-    /// Adds the rows of another list, which go before those of this one.
+    /// Adds the rows of another list, which take precedence over those of this one.
     pub fn extend(&mut self, other: PriceList) {
         replace(&mut self.volumes, other.volumes, |row| &row.id);
         replace(&mut self.instances, other.instances, |row| &row.id);
         replace(&mut self.groups, other.groups, |row| &row.id);
-        // a row with a price alone leaves the power of the one behind it
+        // a row with only a price keeps the power of the row that it replaces
         self.drives.splice(0..0, other.drives);
         replace(&mut self.controllers, other.controllers, |row| &row.id);
         replace(&mut self.subsystems, other.subsystems, |row| &row.id);
     }
 
-    /// The group of a drive.
+    /// Returns the group of a drive.
     pub fn group(&self, drive: &str) -> Option<&DriveGroup> {
         self.groups.iter().find(|group| group.drives.iter().any(|id| id.eq_ignore_ascii_case(drive)))
     }
 
-    /// The price of a drive in a currency, its own before its group's.
+    /// Returns the price of a drive in a currency, its own before its group's.
     pub fn drive_price(&self, drive: &str, currency: &str) -> Option<&HardwarePrice> {
         let own = self.rows(drive).filter_map(|row| row.price.as_ref());
         let group = self.group(drive).and_then(|group| group.price.as_ref());
         own.chain(group).find(|price| price.currency == currency)
     }
 
-    /// What a drive draws at work.
+    /// Returns the power of a drive at work.
     pub fn power(&self, drive: &str) -> Option<&DrivePower> {
         self.rows(drive).find_map(|row| row.watts.as_ref())
     }
 
-    /// A user's own rows of a drive, in any case, as everywhere else.
+    /// Returns a user's own rows of a drive, ignoring case, as everywhere else.
     fn rows(&self, drive: &str) -> impl Iterator<Item = &DrivePrice> {
         self.drives.iter().filter(move |row| row.id.eq_ignore_ascii_case(drive))
     }
 
-    /// Currencies of its rows, each once.
+    /// Currencies of the rows, each once.
     pub fn currencies(&self) -> Vec<&str> {
         let volumes = self.volumes.iter().map(|row| row.price.currency.as_str());
         let groups = self.groups.iter().filter_map(|row| Some(row.price.as_ref()?.currency.as_str()));
@@ -201,7 +201,7 @@ impl PriceList {
         all
     }
 
-    /// Looks for what cannot be: the row, and what is wrong.
+    /// Checks for impossible values: the row, and what is wrong.
     pub(super) fn check(&self) -> Result<(), (String, String)> {
         for row in &self.volumes {
             check_volume(row).map_err(|message| (row.id.clone(), message))?;
@@ -211,8 +211,8 @@ impl PriceList {
             if caps.into_iter().flatten().any(|cap| !is_above_0(cap.iops) || !is_above_0(cap.mb_s)) {
                 return Err((row.id.clone(), "mb_s and iops: expected more than 0".into()));
             }
-            // what is more than the baseline is what credits pay for
-            if row.most.is_some_and(|most| most.iops < row.baseline.iops || most.mb_s < row.baseline.mb_s) {
+            // credits pay for what exceeds the baseline
+            if row.most.is_some_and(|burst| burst.iops < row.baseline.iops || burst.mb_s < row.baseline.mb_s) {
                 return Err((row.id.clone(), "most: expected at least the baseline".into()));
             }
             check_date(&row.date).map_err(|message| (row.id.clone(), message))?;
@@ -253,7 +253,7 @@ fn is_from_0(value: f64) -> bool {
     value >= 0.0 && value.is_finite()
 }
 
-/// Rates of failures are shares, not percentages.
+/// Checks that failure rates are shares, not percentages.
 fn check_rates(row: &DriveGroup) -> Result<(), String> {
     if let Some(spec) = &row.spec
         && !(is_above_0(spec.mtbf_hours) && (0.0..1.0).contains(&spec.errors_per_bit))
@@ -268,7 +268,7 @@ fn check_rates(row: &DriveGroup) -> Result<(), String> {
     }
 }
 
-/// What a volume may do, for ever and for a while.
+/// Checks the permanent and burst limits of a volume.
 fn check_limits(row: &VolumeOffer) -> Result<(), String> {
     for limit in [&row.iops, &row.rate] {
         let above = limit.with_above.iter().flatten().copied();

@@ -1,5 +1,5 @@
-//! Prices and limits: dated, sourced data with a region. What is not known is
-//! `None` and never 0, and rows that are old are said to be.
+//! Prices and limits: dated, sourced data with a region. An unknown value is `None` and never 0, and old rows are
+//! reported.
 
 pub mod bills;
 mod list;
@@ -18,47 +18,47 @@ pub const FILES: [(&str, &str); 3] = [
     ("controllers.toml", include_str!("../../data/controllers.toml")),
 ];
 
-/// A volume type of a cloud.
+/// A cloud's volume type.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeOffer {
-    /// How it is named: `aws-gp3`.
+    /// Id: `aws-gp3`.
     pub id: String,
-    /// What it is called.
+    /// Full name.
     pub name: String,
     /// `aws`, `azure`, `gcp`.
     pub provider: String,
-    /// Where the price holds.
+    /// Region of the price.
     pub region: String,
-    /// What is behind it.
+    /// Medium of the volume.
     pub media: VolumeMedia,
-    /// Entry of the simulator's catalogue whose latencies and way of counting it has.
+    /// Entry of the simulator's catalogue with the same latencies and counting rule.
     pub like: String,
-    /// Least and largest size, GiB.
+    /// Minimum and maximum size, GiB.
     pub gib: [f64; 2],
     /// Unit of its rates.
     pub unit: RateUnit,
-    /// Operations a second.
+    /// Operations per second.
     pub iops: VolumeLimit,
-    /// Rate, in its unit a second.
+    /// Rate per second, in its unit.
     pub rate: VolumeLimit,
-    /// What it may do for a while.
+    /// Temporary burst of operations.
     pub burst: Option<BurstRule>,
-    /// The same of its bytes, which have credits of their own.
+    /// Temporary burst of bytes, which have separate credits.
     pub byte_burst: Option<ByteBurstRule>,
-    /// What it costs.
+    /// Its price.
     pub price: VolumePrice,
-    /// Annual failure rate as the provider says, lower and upper end.
+    /// Annual failure rate as stated by the provider, lower and upper end.
     pub afr: Option<[f64; 2]>,
-    /// Why its price is not to be trusted.
+    /// Reason not to trust its price.
     pub unverified: Option<String>,
-    /// Day of the price, `2026-10-07`.
+    /// Date of the price, `2026-10-07`.
     pub date: String,
-    /// Where that is written.
+    /// Source of the price.
     pub source: String,
 }
 
-/// What is behind a volume.
+/// Medium of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VolumeMedia {
@@ -80,7 +80,7 @@ pub enum RateUnit {
 }
 
 impl RateUnit {
-    /// Its bytes.
+    /// Number of bytes.
     pub fn bytes(self) -> f64 {
         if self == RateUnit::Mebi { 1_048_576.0 } else { 1e6 }
     }
@@ -91,90 +91,93 @@ impl RateUnit {
     }
 }
 
-/// How much of something a volume may do.
+/// Limit of a volume for operations or bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeLimit {
-    /// What every volume has.
+    /// Value that every volume has.
+    #[serde(rename = "with")]
     pub with: f64,
-    /// Of that, what costs nothing, where that is less.
+    /// Free part of that value, if it is less.
     pub free: Option<f64>,
-    /// Above a size in GiB a volume has so much instead.
+    /// Value instead above a size: size in GiB, value.
     pub with_above: Option<[f64; 2]>,
-    /// More with each GiB.
+    /// Additional value per GiB.
     #[serde(default)]
     pub grows_per_gib: f64,
-    /// What grows comes on top of what every volume has; else the larger of both.
+    /// True if the growth adds to the base value; else the larger of both applies.
     #[serde(default)]
     pub adds: bool,
-    /// The most that any volume has.
+    /// Maximum of any volume.
+    #[serde(rename = "most")]
     pub most: f64,
-    /// Can more be bought?
+    /// True if more can be bought.
     #[serde(default)]
     pub sold: bool,
-    /// At most so many for each GiB.
+    /// Maximum per GiB.
     pub per_gib: Option<f64>,
-    /// At most so many for each operation a second.
+    /// Maximum per operation per second.
     pub per_iops: Option<f64>,
 }
 
-/// What a volume may do until its credits are used up.
+/// Burst of operations until the credits are used up.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BurstRule {
-    /// Operations a second meanwhile.
+    /// Operations per second during the burst.
     pub iops: f64,
-    /// Operations above the baseline that a full bucket has.
+    /// Operations above the baseline in a full bucket.
     pub credits: f64,
-    /// Volumes below this size have it.
+    /// Only volumes below this size have it.
     pub below_gib: f64,
 }
 
-/// What a volume may move until its byte credits are used up, in the unit of its rates.
+/// Burst of bytes until the byte credits are used up, in the unit of the rates.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ByteBurstRule {
-    /// A second meanwhile.
+    /// Rate per second during the burst.
     #[serde(default)]
     pub rate: f64,
-    /// More with each GiB.
+    /// Additional rate per GiB.
     #[serde(default)]
     pub rate_per_gib: f64,
-    /// At most so much a second.
+    /// Maximum per second.
+    #[serde(rename = "most")]
     pub most: f64,
     /// Credits of a full bucket.
     #[serde(default)]
     pub credits: f64,
-    /// More with each GiB.
+    /// Additional credits per GiB.
     #[serde(default)]
     pub credits_per_gib: f64,
-    /// Volumes below this size have it.
+    /// Only volumes below this size have it.
     pub below_gib: f64,
 }
 
-/// What a volume costs a month, or an hour of 1/730 month.
+/// Price of a volume per month, or per hour of 1/730 month.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VolumePrice {
     /// `USD`.
     pub currency: String,
-    /// The whole of it, where it has one size.
+    /// Total price, if it has one size.
     pub month: Option<f64>,
-    /// A GiB.
+    /// Price per GiB.
     pub gib_month: Option<f64>,
-    /// An operation a second, up to a number each.
+    /// Price per operation per second, each up to a number of them.
     pub iops_month: Option<Vec<[f64; 2]>>,
-    /// A unit of the rate.
+    /// Price per unit of the rate.
     pub rate_month: Option<f64>,
-    /// A GiB an hour.
+    /// Price per GiB and hour.
     pub gib_hour: Option<f64>,
-    /// An operation a second, an hour.
+    /// Price per operation per second and hour.
     pub iops_hour: Option<f64>,
-    /// A unit of the rate, an hour.
+    /// Price per unit of the rate and hour.
     pub rate_hour: Option<f64>,
 }
 
-/// What all volumes of an instance may do together.
+/// Limits of all volumes of an instance together.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InstanceCaps {
@@ -182,23 +185,24 @@ pub struct InstanceCaps {
     pub id: String,
     /// `aws`, `azure`, `gcp`.
     pub provider: String,
-    /// For ever.
+    /// Permanent limit.
     pub baseline: InstanceCap,
-    /// For 30 minutes at least once in 24 hours.
+    /// Limit for at least 30 minutes once in 24 hours.
+    #[serde(rename = "most")]
     pub most: Option<InstanceCap>,
-    /// Day of the row.
+    /// Date of the row.
     pub date: String,
-    /// Where that is written.
+    /// Source of the row.
     pub source: String,
 }
 
-/// Rates of an instance.
+/// Limits of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InstanceCap {
     /// MB/s.
     pub mb_s: f64,
-    /// Operations a second.
+    /// Operations per second.
     pub iops: f64,
 }
 
@@ -206,22 +210,22 @@ pub struct InstanceCap {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct HardwarePrice {
-    /// Of one drive or subsystem.
+    /// Price of one drive or subsystem.
     pub each: Option<f64>,
-    /// Of 10^12 bytes.
+    /// Price of 10^12 bytes.
     pub per_tb: Option<f64>,
     /// `USD`.
     pub currency: String,
-    /// Where it holds.
+    /// Region of the price.
     pub region: String,
-    /// Its day.
+    /// Date of the price.
     pub date: String,
-    /// Where that is written.
+    /// Source of the price.
     pub source: String,
 }
 
 impl HardwarePrice {
-    /// Of a drive of so many bytes.
+    /// Price of a drive of this many bytes.
     pub fn of(&self, bytes: f64) -> Option<f64> {
         self.each.or_else(|| self.per_tb.map(|price| price * bytes / 1e12))
     }
@@ -235,20 +239,20 @@ static BUILT_IN: LazyLock<Result<PriceList, Problems>> = LazyLock::new(|| {
     Ok(all)
 });
 
-/// The built-in prices.
+/// Returns the built-in prices.
 pub fn built_in() -> PriceList {
-    // the tests read every file, so that a broken one is never shipped
+    // tests read every file, so that a broken one is never shipped
     BUILT_IN.clone().unwrap_or_default()
 }
 
-/// Reads a file of prices; `file` is how errors name it.
+/// Reads a file of prices; `file` names it in errors.
 ///
 /// # Errors
-/// What is wrong, with its line: every key, or the first value that cannot be.
+/// All errors with their lines: every wrong key, or the first impossible value.
 pub fn read(file: &str, text: &str) -> Result<PriceList, Problems> {
     let parsed: PriceList = toml_reader::read(file, text)?;
     parsed.check().map_err(|(item, message)| {
-        // the row itself, and not where another names it
+        // finds the row itself, not a reference to it
         let offset = text.find(&format!("id = \"{item}\"")).unwrap_or(0);
         Problems(vec![ProblemSource { file, text }.problem(offset, &item, message)])
     })?;
@@ -260,7 +264,7 @@ pub fn day_number(date: &str) -> Option<i64> {
     moment::day_in(date).filter(|day| moment::date_of(*day) == date)
 }
 
-/// True where a row is older than a year.
+/// True if a row is older than a year.
 pub fn is_old(date: &str, today: &str) -> bool {
     match (day_number(date), day_number(today)) {
         (Some(date), Some(today)) => today - date > 365,

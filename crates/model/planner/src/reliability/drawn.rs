@@ -1,8 +1,6 @@
-//! The formulas' assumptions drawn at random: lives, repairs and unreadable
-//! sectors of a design over its mission, seeded. Unlike a mean time to loss it
-//! tells how many bytes of what is stored are lost, and what an array loses that
-//! stops at one stripe (Greenan, Plank and Wylie, "Mean time to meaningless",
-//! HotStorage 2010).
+//! Monte Carlo simulation under the formulas' assumptions: lives, repairs and unreadable sectors of a design over its
+//! mission, seeded. Unlike a mean time to loss it shows how many of the stored bytes are lost, including the loss of a
+//! single stripe (Greenan, Plank and Wylie, "Mean time to meaningless", HotStorage 2010).
 
 use diskwright_base::Rng;
 use diskwright_simulator::ArrayLevel;
@@ -11,43 +9,42 @@ use diskwright_simulator::theory::unreadable;
 
 use super::{MemberReliability, YEAR_HOURS, afr, mtbf_hours};
 
-/// What is drawn.
+/// Design and rates to simulate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MissionPlan {
     /// Level.
     pub level: ArrayLevel,
     /// Members.
     pub members: u32,
-    /// What is known of them.
+    /// Reliability of each.
     pub member: MemberReliability,
     /// Bytes of a member.
     pub member_bytes: f64,
     /// Mean time from a failure until its replacement is rebuilt, hours.
     pub repair_hours: f64,
-    /// How much more often members fail while another is down.
+    /// Factor by which members fail more often while another is down.
     pub correlation: f64,
     /// The mission, years.
     pub years: f64,
 }
 
-/// What came of many missions.
+/// Result of many missions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct MissionOutcome {
-    /// Missions that were drawn.
+    /// Number of simulated missions.
     pub missions: u32,
-    /// Share of them in which data were lost.
+    /// Share of missions in which data was lost.
     pub loss: f64,
-    /// The bounds that hold the true share in 95 of 100 cases.
+    /// Bounds of its 95 % confidence interval.
     pub loss_interval: (f64, f64),
-    /// Bytes lost for each usable byte over a mission, on average.
+    /// Bytes lost per usable byte over a mission, on average.
     pub lost_share: f64,
 }
 
-/// A stripe that is lost to a sector that cannot be read: its share of an array is taken as this
-/// many bytes.
+/// Size of a stripe that is lost to an unreadable sector, for its share of an array, bytes.
 const SECTOR_BYTES: f64 = 4096.0;
 
-/// Sets that lose data by themselves, members of each, and failures that each survives.
+/// Number of sets that lose data independently, members of each, and failures that each survives.
 fn sets(level: ArrayLevel, members: u32) -> (u32, u32, u32) {
     let info = level.info();
     match (info.form, level) {
@@ -58,8 +55,8 @@ fn sets(level: ArrayLevel, members: u32) -> (u32, u32, u32) {
     }
 }
 
-/// A mirror of stripe sets as its two sets: each is lost with any of its members, and read as a whole to rebuild the
-/// other.
+/// Converts a mirror of stripe sets to its two sets: each is lost with any of its members, and read completely to
+/// rebuild the other.
 fn of_sets(plan: &MissionPlan) -> MissionPlan {
     if plan.level != ArrayLevel::Raid01 {
         return *plan;
@@ -74,7 +71,7 @@ fn of_sets(plan: &MissionPlan) -> MissionPlan {
     }
 }
 
-/// Draws so many missions.
+/// Simulates this many missions.
 pub fn draw(plan: &MissionPlan, missions: u32, seed: u64) -> MissionOutcome {
     let plan = &of_sets(plan);
     let (sets, n, survives) = sets(plan.level, plan.members);
@@ -99,7 +96,7 @@ pub fn draw(plan: &MissionPlan, missions: u32, seed: u64) -> MissionOutcome {
     }
 }
 
-/// One mission of a set: the share of it that is lost.
+/// Simulates one mission of a set; returns the share of it that is lost.
 fn mission(plan: &MissionPlan, n: u32, survives: u32, rng: &mut Rng) -> f64 {
     let mean = mtbf_hours(plan.member.afr);
     let end = plan.years * YEAR_HOURS;
@@ -122,7 +119,7 @@ fn mission(plan: &MissionPlan, n: u32, survives: u32, rng: &mut Rng) -> f64 {
         if down > survives {
             return 1.0;
         }
-        // with nothing left to compare with, a sector that cannot be read takes its stripe
+        // without redundancy left, an unreadable sector destroys its stripe
         if down == survives && rng.chance(fatal) {
             return SECTOR_BYTES / read;
         }

@@ -1,8 +1,6 @@
-//! How likely data are lost: failure rates, mean times to data loss, chances over
-//! a mission, and how long a rebuild takes. Every figure assumes that members fail
-//! independently at a constant rate; `drawn` draws lives at random beside the
-//! formulas, and [`FailureView`] shows what data sheets, the field and
-//! failures that come together make of it.
+//! Probability of data loss: failure rates, mean times to data loss, chances over a mission, and rebuild times. Every
+//! figure assumes that members fail independently at a constant rate; `mission_simulation` simulates lives beside the
+//! formulas, and [`FailureView`] shows the effect of data-sheet rates, field rates and correlated failures.
 
 pub mod drawn;
 
@@ -10,7 +8,7 @@ use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::theory::{self, FailureRates};
 use diskwright_statistics::distribution::ln_gamma;
 
-/// Hours of a year of 365 days, as AFR is printed.
+/// Hours of a year of 365 days, as used for published AFRs.
 pub const YEAR_HOURS: f64 = 8760.0;
 
 /// Annual failure rate of a mean time between failures, hours: 1 - exp(-8760 / M).
@@ -31,18 +29,18 @@ pub fn mtbf_hours(afr: f64) -> f64 {
     -YEAR_HOURS / (-afr).ln_1p()
 }
 
-/// Chance of a loss within `hours` where losses come at a constant rate: 1 - exp(-T / MTTDL).
+/// Chance of a loss within `hours` if losses come at a constant rate: 1 - exp(-T / MTTDL).
 pub fn mission_loss(mttdl_hours: f64, hours: f64) -> f64 {
     -(-hours / mttdl_hours).exp_m1()
 }
 
-/// Mean time to data loss of groups of which each loss is a loss of all (RAID 50 and 60: striped
-/// groups of RAID 5 or 6): a group's, over the groups.
+/// Mean time to data loss of groups if the loss of one is the loss of all (RAID 50 and 60: striped groups of RAID 5 or
+/// 6): a group's, divided by the number of groups.
 pub fn nested(group_hours: f64, groups: f64) -> f64 {
     group_hours / groups
 }
 
-/// Two ways to lose data together: rates add.
+/// Combines two independent causes of data loss: rates add.
 pub fn combined(a_hours: f64, b_hours: f64) -> f64 {
     1.0 / (1.0 / a_hours + 1.0 / b_hours)
 }
@@ -56,27 +54,27 @@ pub fn window_term(n: u32, k: u32, annual_rate: f64, days: f64) -> f64 {
     (choose + k * p.ln() + (n - k) * (-p).ln_1p()).exp()
 }
 
-/// Annual chance of a loss by the window model: in no window of `days`, in which failed members are
-/// replaced, may more than `parities` of `n` fail (Backblaze, the same).
+/// Annual chance of a loss by the window model: in no window of `days`, in which failed members are replaced, may more
+/// than `parities` of `n` fail (Backblaze, as above).
 pub fn window_loss(n: u32, parities: u32, annual_rate: f64, days: f64) -> f64 {
     let window: f64 = (parities + 1..=n).map(|k| window_term(n, k, annual_rate, days)).sum();
     -((365.0 / days) * (-window).ln_1p()).exp_m1()
 }
 
-/// Nines of a chance of survival: how many begin 1 - loss.
+/// Number of nines of a survival probability: how many 1 - loss begins with.
 pub fn nines(loss: f64) -> f64 {
     -loss.log10()
 }
 
-/// An annual rate from a field count, with the bounds that hold it in 95 of 100 cases (failures are
-/// a Poisson count; the bounds are those of the chi-square distribution).
+/// Annual rate from a field count, with its 95 % confidence bounds (failures are a Poisson count; the bounds are those
+/// of the chi-square distribution).
 pub fn field_rate(failures: f64, drive_days: f64) -> (f64, f64, f64) {
     let years = drive_days / 365.0;
     let low = if failures > 0.0 { gamma_quantile(failures, 0.025) } else { 0.0 };
     (failures / years, low / years, gamma_quantile(failures + 1.0, 0.975) / years)
 }
 
-/// Quantile of the gamma distribution of scale 1, by halving.
+/// Quantile of the gamma distribution of scale 1, by bisection.
 pub fn gamma_quantile(shape: f64, chance: f64) -> f64 {
     let (mut low, mut high) = (0.0, shape + 10.0 * shape.sqrt() + 40.0);
     for _ in 0..100 {
@@ -119,32 +117,32 @@ pub fn gamma_share(shape: f64, x: f64) -> f64 {
     1.0 - front * h
 }
 
-/// What is known of how members fail.
+/// Failure rates of members.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MemberReliability {
     /// Annual failure rate.
     pub afr: f64,
-    /// Errors a bit that is read; 0 to leave it out.
+    /// Errors per bit read; 0 to leave them out.
     pub errors_per_bit: f64,
 }
 
-/// Whose failure rates are taken.
+/// Source of the failure rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureView {
-    /// The data sheet's rates, unreadable sectors at the printed bound.
+    /// Data-sheet rates, with unreadable sectors at the published bound.
     Spec,
-    /// What large users report, unreadable sectors left out: scrubs find far fewer than is printed.
+    /// Rates reported by large users, without unreadable sectors: scrubs find far fewer than published.
     Field,
-    /// The field's rates, with members failing five times as often while one is down
-    /// (failures correlate within a group: NetApp, FAST 2020; the factor is a what-if).
+    /// Field rates, with members failing five times as often while one is down (failures correlate within a group:
+    /// NetApp, FAST 2020; the factor is a what-if).
     Correlated,
 }
 
-/// How much more often members fail while another is down, in [`FailureView::Correlated`].
+/// Factor by which members fail more often while another is down, in [`FailureView::Correlated`].
 pub const CORRELATION: f64 = 5.0;
 
-/// Mean time to data loss of a design, hours; `None` where the level cannot have so many members.
+/// Mean time to data loss of a design, hours; `None` if the level cannot have this many members.
 pub fn mttdl_hours(
     level: ArrayLevel,
     members: u16,
@@ -153,7 +151,8 @@ pub fn mttdl_hours(
     repair_hours: f64,
     correlation: f64,
 ) -> Option<f64> {
-    // a member that fails so much more often while another is down is a repair that takes so much longer
+    // a member that fails this much more often while another is down is equivalent to a repair that takes this much
+    // longer
     let rates = FailureRates {
         mttf: mtbf_hours(member.afr),
         repair: repair_hours * correlation,
@@ -163,19 +162,19 @@ pub fn mttdl_hours(
     theory::mttdl(level, members, 2, &rates)
 }
 
-/// Hours that a rebuild takes at a rate: capacity over rate.
+/// Hours of a rebuild at a rate: capacity over rate.
 pub fn rebuild_hours(capacity_bytes: f64, bytes_per_s: f64) -> f64 {
     capacity_bytes / bytes_per_s / 3600.0
 }
 
-/// The least rate that Linux md keeps up while others use the array, bytes/s of a device
-/// (md(4): `speed_limit_min`, 1000 KiB/s by default).
+/// Minimum rate that Linux md keeps up while others use the array, bytes/s per device (md(4): `speed_limit_min`, 1000
+/// KiB/s by default).
 pub const MD_FLOOR_BYTES_PER_S: f64 = 1_024_000.0;
-/// The most that it takes, bytes/s of a device (`speed_limit_max`, 200,000 KiB/s by default).
+/// Maximum rate of md, bytes/s per device (`speed_limit_max`, 200,000 KiB/s by default).
 pub const MD_CEILING_BYTES_PER_S: f64 = 204_800_000.0;
 
-/// Rebuild times of an md array, hours: at the best rate (the drive's, at most md's ceiling), and at
-/// the floor to which md falls while the array is busy.
+/// Rebuild times of an md array, hours: at the best rate (the drive's, at most md's maximum), and at the minimum to
+/// which md falls while the array is busy.
 pub fn md_rebuild_hours(capacity_bytes: f64, drive_bytes_per_s: f64) -> (f64, f64) {
     let best = drive_bytes_per_s.min(MD_CEILING_BYTES_PER_S);
     (rebuild_hours(capacity_bytes, best), rebuild_hours(capacity_bytes, MD_FLOOR_BYTES_PER_S.min(best)))

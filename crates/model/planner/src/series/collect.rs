@@ -1,5 +1,4 @@
-//! Frames to sums: what all disks did together at each tick, and what each
-//! device did over the whole log.
+//! Sums over frames: the load of all disks together at each tick, and the load of each device over the whole log.
 
 use std::sync::Arc;
 
@@ -9,9 +8,9 @@ use diskwright_base::{Catalogue, CounterPlan, Frame, Histogram, RaidLevel, Schem
 use super::fronts::{self, FrontDevice, LogDevices};
 use super::{FrontLoad, FrontSums, LoadCurve, LoadSeries, LoadTick, LoadedTick};
 
-/// Ticks with waiting requests that are kept of a device at most.
+/// Maximum number of ticks with waiting requests that are kept per device.
 const MOST_LOADED: usize = 40_000;
-/// Points of the room in use that are kept at most.
+/// Maximum number of kept points of the used space.
 const MOST_USED: usize = 4096;
 
 const READS: usize = 0;
@@ -26,7 +25,7 @@ const TRANSFERS: usize = 8;
 const RESPONSE: usize = 9;
 const MERGES: usize = 10;
 const IN_FLIGHT: usize = 11;
-/// Counters of a device, in the order of the numbers above.
+/// Counters of a device, in the order of the indexes above.
 const COUNTERS: [&str; 12] = [
     "reads_per_s",
     "writes_per_s",
@@ -44,9 +43,9 @@ const COUNTERS: [&str; 12] = [
 
 type Plans = [Option<CounterPlan>; COUNTERS.len()];
 
-/// How the load of a device is computed.
+/// Plans for computing the load of a device.
 struct FrontPlans {
-    /// Its place among the series' fronts.
+    /// Its index among the series' fronts.
     place: usize,
     inverted: bool,
     level: Option<RaidLevel>,
@@ -54,7 +53,7 @@ struct FrontPlans {
     instances: Vec<Plans>,
 }
 
-/// What of a schema is read.
+/// Plans for everything that is read under a schema.
 struct Settled {
     fronts: Vec<FrontPlans>,
     swap: [Option<CounterPlan>; 2],
@@ -64,10 +63,10 @@ struct Settled {
     refaults: [Option<CounterPlan>; 2],
 }
 
-/// Collects a log's frames; a topology comes before the frames that it is about.
+/// Collects the load from a log's frames; a topology comes before the frames that it describes.
 #[derive(Default)]
 pub struct LoadCollector {
-    /// Devices that count alone; all where there is none.
+    /// Devices to which the load is limited; all if it is empty.
     only: Vec<String>,
     topology: Option<Topology>,
     settled: Option<(Arc<Schema>, Settled)>,
@@ -78,19 +77,19 @@ pub struct LoadCollector {
     room: Vec<f64>,
 }
 
-/// Values of one frame, a row a quantity.
+/// Values of one frame, one row per quantity.
 struct Values {
     rows: Vec<Vec<f64>>,
 }
 
 impl LoadCollector {
-    /// Collects the load of these devices alone: an array by its own name or that of one of its disks, partitions,
+    /// Collects only the load of these devices: an array by its own name or that of one of its disks, partitions,
     /// volumes and loop devices by theirs.
     pub fn of(only: &[String]) -> LoadCollector {
         LoadCollector { only: only.to_vec(), ..LoadCollector::default() }
     }
 
-    /// The machine as it is from now on.
+    /// Sets the topology of the following frames.
     pub fn topology(&mut self, topology: Topology) {
         if self.topology.as_ref() != Some(&topology) {
             self.topology = Some(topology);
@@ -109,7 +108,7 @@ impl LoadCollector {
         self.settled = Some((schema, settled));
     }
 
-    /// All that was collected.
+    /// Returns everything that was collected.
     pub fn finish(mut self) -> LoadSeries {
         self.series.fronts.retain(|front| front.sums.seconds > 0.0);
         self.series
@@ -170,7 +169,7 @@ impl LoadCollector {
         }
     }
 
-    /// The place of a device among those that are known.
+    /// Returns the index of a device among those already known.
     fn place(&mut self, front: &FrontDevice) -> usize {
         let holds_swap = front.holds_swap(self.topology.as_ref());
         let known = |f: &FrontLoad| f.name == front.name && f.members == front.members && f.level == front.level;
@@ -235,7 +234,7 @@ impl LoadCollector {
         self.count += count;
     }
 
-    /// A tick without its swapping: swapped pages are taken off the bytes, and requests in proportion.
+    /// Removes swapping from a tick: swapped pages are subtracted from the bytes, and requests in proportion.
     fn apart(&mut self, time_ns: i64, seconds: f64, sums: [f64; 5], swap: [f64; 2]) -> LoadTick {
         let [reads, writes, read_bytes, write_bytes, queue] = sums;
         let share = |swap: f64, bytes: f64| if bytes > 0.0 { (swap / bytes).clamp(0.0, 1.0) } else { 0.0 };
@@ -257,7 +256,7 @@ impl LoadCollector {
         }
     }
 
-    /// The values of an instance, reads and writes parted where the log counts them together.
+    /// Reads the values of an instance; reads and writes are separated if the log counts them together.
     fn values(&mut self, frame: &Frame, plans: &Plans) -> Values {
         let mut rows = Vec::with_capacity(COUNTERS.len());
         for plan in plans {
@@ -288,7 +287,7 @@ impl LoadCollector {
         values
     }
 
-    /// A device's ticks: into its own sums and those of all.
+    /// Adds a device's ticks to its own sums and those of all.
     fn front(&mut self, frame: &Frame, place: usize, values: &Values, sums: &mut [[f64; 5]]) {
         let (first, Some(front)) = (self.count, self.series.fronts.get_mut(place)) else { return };
         for (index, tick) in frame.ticks().iter().enumerate() {
@@ -343,7 +342,7 @@ impl LoadCollector {
         self.topology.as_ref().map_or(USUAL_PAGE_BYTES, Topology::page_size)
     }
 
-    /// Bytes a second read from and written to swap on disks, at each tick.
+    /// Bytes per second read from and written to swap on disks, at each tick.
     fn swap(&mut self, frame: &Frame, settled: &Settled) -> Vec<[f64; 2]> {
         let page_bytes = self.page_bytes();
         let mut swap = vec![[0.0; 2]; frame.ticks().len()];
@@ -363,7 +362,7 @@ impl LoadCollector {
         swap
     }
 
-    /// Memory that is swapped out, and what was read again.
+    /// Reads the memory that is swapped out, and the refaults.
     fn pressure(&mut self, frame: &Frame, settled: &Settled) {
         if let Some((total, free)) = &settled.swapped {
             let mut all = Vec::new();
@@ -381,7 +380,7 @@ impl LoadCollector {
         }
     }
 
-    /// The room in use on all filesystems, every so often.
+    /// Samples the used space of all filesystems at intervals.
     fn used(&mut self, frame: &Frame, settled: &Settled) {
         let mut free = Vec::new();
         let mut rows: Vec<Option<Vec<f64>>> = Vec::new();
@@ -412,7 +411,7 @@ impl LoadCollector {
                     calls += 1;
                     calls % 2 == 1
                 });
-                // as far apart as those that are left, so that every part of the log weighs alike
+                // as far apart as the remaining points, so that every part of the log has the same weight
                 let ends = self.series.used.first().zip(self.series.used.last());
                 let span_ns = ends.map_or(0, |((first, _), (last, _))| last - first);
                 self.used_every_ns = self.used_every_ns.max(span_ns / self.series.used.len().max(1) as i64);
@@ -425,13 +424,13 @@ impl Values {
     fn add(&mut self, other: &Values) {
         for (row, (sum, more)) in self.rows.iter_mut().zip(&other.rows).enumerate() {
             for (sum, more) in sum.iter_mut().zip(more) {
-                // of means and shares the highest stands for all
+                // of means and shares, the highest value represents all
                 *sum = if matches!(row, BUSY | READ_S | WRITE_S | RESPONSE) { sum.max(*more) } else { *sum + more };
             }
         }
     }
 
-    /// Parts transfers into reads and writes by their bytes.
+    /// Separates transfers into reads and writes by their bytes.
     fn split(&mut self) {
         for index in 0..self.rows[TRANSFERS].len() {
             let (read, write) = (self.rows[READ_BYTES][index], self.rows[WRITE_BYTES][index]);
@@ -441,7 +440,7 @@ impl Values {
         }
     }
 
-    /// Queues by Little's law where the log has only response times.
+    /// Computes queues by Little's law if the log only has response times.
     fn complete(&mut self) {
         for index in 0..self.rows[QUEUE].len() {
             let requests = self.rows[READS][index] + self.rows[WRITES][index];
@@ -452,7 +451,7 @@ impl Values {
                 };
             }
             for (bytes, count) in [(READ_BYTES, READS), (WRITE_BYTES, WRITES)] {
-                // nothing was moved where nothing was asked
+                // no queue without requests
                 if self.rows[bytes][index].is_nan() && self.rows[count][index] == 0.0 {
                     self.rows[bytes][index] = 0.0;
                 }
@@ -460,7 +459,7 @@ impl Values {
         }
     }
 
-    /// The load on an array from that on its members, as if all its writes were small.
+    /// Converts the load on the members to that on an array, as if all its writes were small.
     fn invert(&mut self, level: Option<RaidLevel>, members: usize) {
         for index in 0..self.rows[READS].len() {
             let (reads, writes) = (self.rows[READS][index], self.rows[WRITES][index]);
@@ -474,8 +473,8 @@ impl Values {
     }
 }
 
-/// Reads and writes of an array from all I/Os of its members, as if all writes were small. Where members
-/// read less than such writes need, there were full stripes or cached parities: then all reads are the writes'.
+/// Converts all I/Os of the members to reads and writes of an array, as if all writes were small. If members read less
+/// than such writes need, there were full stripes or cached parities: then all reads are attributed to the writes.
 pub fn invert(level: Option<RaidLevel>, members: usize, reads: f64, writes: f64) -> (f64, f64) {
     let of = |level: RaidLevel| diskwright_simulator::ArrayLevel::parse(level.name());
     let (Some(level), Ok(members)) = (level.and_then(of), u16::try_from(members)) else { return (reads, writes) };
@@ -490,11 +489,11 @@ mod tests {
 
     #[test]
     fn nt_magazines_raid_5_there_and_back() {
-        // 126 reads and 73 writes a second on RAID 5 of three: 139 a disk
+        // 126 reads and 73 writes per second on RAID 5 of three: 139 per disk
         assert_eq!(member_load(Some(RaidLevel::Raid5), 3, 126.0, 73.0).round(), 139.0);
         let (reads, writes) = (126.0 + 2.0 * 73.0, 2.0 * 73.0);
         assert_eq!(invert(Some(RaidLevel::Raid5), 4, reads, writes), (126.0, 73.0));
-        // on three, a small write reads the other data: one read and two writes
+        // with three members, a small write reads the other data: one read and two writes
         assert_eq!(invert(Some(RaidLevel::Raid5), 3, 126.0 + 73.0, writes), (126.0, 73.0));
         // full stripes read nothing
         assert_eq!(invert(Some(RaidLevel::Raid5), 4, 0.0, writes), (0.0, 73.0));

@@ -1,30 +1,33 @@
-//! What a device did by the load on its members, in two halves: a model is fitted to one and tried on the other.
+//! Behaviour of a device against the load on its members, in two halves: a model is fitted to one and tested on the
+//! other.
 //!
-//! Of each load every other run of ticks goes to the other half. Runs of the whole log would not do: of a load that
-//! comes and goes with twice their length, one half would have all of the high load and the other none.
+//! Of each load, every other run of ticks goes to the other half. Runs of the whole log would not do: if the load comes
+//! and goes with twice their length, one half would have all of the high load and the other none.
 //!
-//! A model of response by load holds where as many requests come as are done (flow balance: Denning and Buzen, The
-//! Operational Analysis of Queueing Network Models, 1978). A tick in which a queue builds up or drains has the response
-//! of one load and the rate of another, and is left out, where the log has what was in flight at the ends of ticks.
+//! A model of response by load requires that as many requests arrive as are completed (flow balance: Denning and Buzen,
+//! The Operational Analysis of Queueing Network Models, 1978). A tick in which a queue builds up or drains has the
+//! response of one load and the rate of another, and is left out if the log has the number in flight at the ends of
+//! ticks.
 
 use diskwright_base::Tick;
 
 use super::FrontSums;
 
-/// Places: four for each doubling of the load on a member.
+/// Number of load classes: four per doubling of the load on a member.
 const PLACES: usize = 96;
-/// Ticks at a load that go to the same half one after another: neighbours are alike, and tell little of each other.
+/// Consecutive ticks at a load that go to the same half: neighbours are alike and say little about each other.
 const RUN: u32 = 10;
-/// A queue that changes within a tick by more than this share of the requests done, and by more than one, is unsettled.
+/// A queue that changes within a tick by more than this share of the completed requests, and by more than one, is out
+/// of balance.
 const MOST_CHANGE: f64 = 0.2;
 
 /// Sums by load, in two halves.
 #[derive(Clone, Debug)]
 pub struct LoadCurve {
     halves: [Vec<FrontSums>; 2],
-    /// Ticks at each place so far.
+    /// Number of ticks in each class so far.
     ticks: Vec<u32>,
-    /// The end of the last tick, and what was in flight then.
+    /// End of the last tick, and the number in flight then.
     last: Option<(i64, f64)>,
 }
 
@@ -36,8 +39,8 @@ impl Default for LoadCurve {
 }
 
 impl LoadCurve {
-    /// Whether about as many requests came within a tick as were done, by what is in flight at its end and was at the
-    /// end of the tick before; true where that is not known. Ticks come in their order.
+    /// True if about as many requests arrived within a tick as were completed, judged by the numbers in flight at its
+    /// end and at the end of the previous tick; also true if they are unknown. Ticks must come in order.
     pub fn is_settled(&mut self, tick: &Tick, done: f64, in_flight: f64) -> bool {
         let follows = |end_ns: i64| (tick.start_ns() - end_ns).unsigned_abs() <= tick.elapsed_ns / 10;
         let before = self.last.replace((tick.time_ns, in_flight)).filter(|(end_ns, _)| follows(*end_ns));
@@ -47,7 +50,7 @@ impl LoadCurve {
         })
     }
 
-    /// Adds a tick at a load on each member, I/Os a second.
+    /// Adds a tick at a load on each member, I/Os per second.
     pub fn add(&mut self, load: f64, sums: &FrontSums) {
         let place = place(load);
         let half = (self.ticks[place] / RUN) % 2;
@@ -55,12 +58,12 @@ impl LoadCurve {
         self.halves[half as usize][place].add(sums);
     }
 
-    /// The half that models are fitted to, and the one that they are tried on; by load, the lowest first.
+    /// The half that models are fitted to, and the one that they are tested on; by load, the lowest first.
     pub fn halves(&self) -> [&[FrontSums]; 2] {
         [&self.halves[0], &self.halves[1]]
     }
 
-    /// Adds what was seen of the same device in another log.
+    /// Adds the curve of the same device in another log.
     pub fn append(&mut self, other: &LoadCurve) {
         for (half, more) in self.halves.iter_mut().zip(&other.halves) {
             half.iter_mut().zip(more).for_each(|(place, sums)| place.add(sums));
@@ -68,7 +71,7 @@ impl LoadCurve {
         self.ticks.iter_mut().zip(&other.ticks).for_each(|(ticks, more)| *ticks = ticks.wrapping_add(*more));
     }
 
-    /// Both halves together.
+    /// Merges both halves.
     pub fn together(&self) -> Vec<FrontSums> {
         let mut places = self.halves[0].clone();
         places.iter_mut().zip(&self.halves[1]).for_each(|(place, sums)| place.add(sums));
@@ -76,7 +79,7 @@ impl LoadCurve {
     }
 }
 
-/// The place of a load: from 0.01 a second on, four for each doubling.
+/// Class of a load: from 0.01 per second on, four per doubling.
 fn place(load: f64) -> usize {
     (((load.max(0.01) / 0.01).log2() * 4.0) as usize).min(PLACES - 1)
 }
@@ -92,7 +95,7 @@ mod tests {
             let tick = Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 };
             curve.is_settled(&tick, done, in_flight)
         };
-        // nothing is known before the first; then it builds up, stays, drains, and one more or less says nothing
+        // nothing is known before the first tick; then the queue builds up, stays, drains; a change of one is ignored
         assert_eq!(
             [(1, 20.0, 0.0), (2, 90.0, 30.0), (3, 90.0, 28.0), (4, 20.0, 0.0), (5, 3.0, 1.0)]
                 .map(|(second, done, in_flight)| settled(second, done, in_flight)),

@@ -1,16 +1,16 @@
-//! Which devices of a log count: those that programs ask, each I/O once. Arrays
-//! stand for their members, leaves for themselves, and partitions beside those of an array too.
+//! Devices of a log that count: those that programs use, each I/O once. Arrays represent their members, leaves
+//! themselves, and partitions beside those of an array count too.
 
 use diskwright_base::diskstats::disk_of;
 use diskwright_base::{Catalogue, CounterPlan, DeviceClass, DeviceKind, RaidLevel, Schema, Topology};
 
-/// A device that programs ask, by the instances that its load is computed from.
+/// A device that programs use, with the instances from which its load is computed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FrontDevice {
     pub name: String,
-    /// `physical_disk`, or `logical_disk`: of partitions, and where that is all there is.
+    /// `physical_disk`, or `logical_disk`: for partitions, and if nothing else is recorded.
     pub object: &'static str,
-    /// Itself; its members, where it is not measured.
+    /// The device itself, or its members if it is not measured.
     pub instances: Vec<String>,
     pub inverted: bool,
     pub level: Option<RaidLevel>,
@@ -18,27 +18,28 @@ pub(super) struct FrontDevice {
     pub leaves: Vec<String>,
 }
 
-/// What of a schema is summed.
+/// Devices of a schema that are summed.
 pub(super) struct LogDevices {
     pub fronts: Vec<FrontDevice>,
-    /// Devices in memory: swapping to them is no disk's load.
+    /// Devices in memory: swapping to them is not a load on disks.
     pub in_memory: Vec<String>,
-    /// Filesystems, one for each device.
+    /// Filesystems, one per device.
     pub filesystems: Vec<String>,
     pub notes: Vec<String>,
 }
 
-/// What became of the devices that were not asked for, and of those that were but count elsewhere.
+/// Devices that were not selected, and selected ones that count elsewhere.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct LeftOutDevices {
     pub names: Vec<String>,
-    /// Names that were asked for and whose load is in that of another one that was, with what to know about each.
+    /// Selected names whose load is part of another selected device, with a note about each.
     pub within: Vec<(String, String)>,
 }
 
 impl LogDevices {
-    /// Keeps the devices of these names, arrays by those of their disks too, and the filesystems on them. What stands
-    /// on disks (partitions, volumes, loop devices) counts where it is named, but not beside what it stands on.
+    /// Keeps the devices with these names, arrays also by the names of their disks, and the filesystems on them.
+    /// Devices on disks (partitions, volumes, loop devices) count if they are named, but not in addition to the device
+    /// under them.
     pub fn keep(&mut self, only: &[String], schema: &Schema, topology: Option<&Topology>) -> LeftOutDevices {
         let is_asked = |front: &FrontDevice| only.iter().any(|name| front.is(name));
         let (kept, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.fronts).into_iter().partition(is_asked);
@@ -49,7 +50,7 @@ impl LogDevices {
             let disks = self.fronts.clone();
             for name in &stacked {
                 let under = |lower: &&String| reaches(topology, name, lower, 0);
-                // where nothing is known of a partition, its name says whose it is
+                // if nothing is known about a partition, its name shows its disk
                 let named = disk_of(name).filter(|_| topology.device(name).is_none());
                 let is_named_after = |front: &FrontDevice| named.as_ref() == Some(&front.name);
                 let holds = |front: &&FrontDevice| front.shares(name, topology) || is_named_after(front);
@@ -73,7 +74,7 @@ impl LogDevices {
         left_out
     }
 
-    /// Names that were asked for of measured devices that stand on others, each once.
+    /// Selected names of measured devices that stand on others, each once.
     fn stacked(&self, only: &[String], schema: &Schema) -> Vec<String> {
         let is_measured = |name: &&String| object_of(schema, name).is_some() && !self.in_memory.contains(name);
         let mut stacked: Vec<String> = Vec::new();
@@ -85,7 +86,7 @@ impl LogDevices {
         stacked
     }
 
-    /// What to know of a device that counts at another one.
+    /// Note about a device that counts at another one.
     fn told_within(&self, name: &str, host: &str, topology: &Topology) -> String {
         let leaves = topology.disks_under(name);
         let is_named =
@@ -100,8 +101,8 @@ impl LogDevices {
         )
     }
 
-    /// Whether swapping is no part of the devices' load. Where nobody knows, it is part of the load of all disks, but
-    /// not of that of some.
+    /// True if swapping is not part of the devices' load. If its place is unknown, it is part of the load of all disks,
+    /// but not of a selection.
     pub fn swaps_elsewhere(&self, topology: Option<&Topology>, is_choice: bool) -> bool {
         match self.fronts.iter().filter_map(|front| front.holds_swap(topology)).max() {
             Some(holds) => !holds,
@@ -115,8 +116,8 @@ impl FrontDevice {
         self.name == name || self.leaves.iter().any(|leaf| leaf == name)
     }
 
-    /// Whether what lies on `device` is served by this one. An array that is measured serves what stands on it, and not
-    /// what else its disks hold.
+    /// True if data on `device` is served by this one. A measured array serves what stands on it, but not what else its
+    /// disks hold.
     fn carries(&self, device: &str, topology: Option<&Topology>) -> bool {
         let by_disk = self.is_by_disk();
         let on_disk = |t: &Topology| t.disks_under(device).iter().any(|leaf| self.is(leaf));
@@ -124,7 +125,7 @@ impl FrontDevice {
         self.name == device || by_disk && self.is(device) || topology.is_some_and(on_it)
     }
 
-    /// Whether a swap area lies on it; `None` where the place of one is unknown, or there is none.
+    /// True if a swap area lies on it; `None` if the place of one is unknown, or there is none.
     pub fn holds_swap(&self, topology: Option<&Topology>) -> Option<bool> {
         let known = topology?;
         let in_memory = |name: &str| known.device(name).is_some_and(|device| device.class == DeviceClass::Memory);
@@ -137,12 +138,13 @@ impl FrontDevice {
         (!is_unknown).then_some(false)
     }
 
-    /// Whether all requests to its disks count here.
+    /// True if all requests to its disks count here.
     fn is_by_disk(&self) -> bool {
         self.instances.iter().all(|own| self.leaves.contains(own))
     }
 
-    /// Whether requests of the device of this name are measured here too: it is what is measured, or on or under it.
+    /// True if requests of the device with this name are measured here too: it is the measured device, or on or under
+    /// it.
     fn shares(&self, name: &str, topology: &Topology) -> bool {
         let on = |own: &str| own == name || reaches(topology, name, own, 0) || reaches(topology, own, name, 0);
         self.instances.iter().any(|own| on(own))
@@ -154,7 +156,7 @@ const DISK: &str = "physical_disk";
 /// Object of partitions and volumes.
 const PART: &str = "logical_disk";
 
-/// Where the requests of a device are counted.
+/// Returns the object that counts the requests of a device.
 fn object_of(schema: &Schema, name: &str) -> Option<&'static str> {
     match schema.instances(DISK).contains(&name) {
         true => Some(DISK),
@@ -162,6 +164,7 @@ fn object_of(schema: &Schema, name: &str) -> Option<&'static str> {
     }
 }
 
+/// Finds the devices of a schema that count.
 pub(super) fn find(schema: &Schema, topology: Option<&Topology>) -> LogDevices {
     let mut object = DISK;
     let mut disks = diskwright_diagnosis::disks(schema, topology);
@@ -220,7 +223,7 @@ fn counts_requests(schema: &Schema, instance: &str) -> bool {
     names.iter().any(|name| schema.column(name, instance).is_some())
 }
 
-/// Whether the members of an array are partitions that are measured: what else their disks do is then no part of it.
+/// True if the members of an array are measured partitions: other load on their disks is then not part of it.
 fn on_partitions(array: &diskwright_base::Device, schema: &Schema, topology: &Topology) -> bool {
     let is_measured = |name: &String| {
         let kind = topology.device(name).map(|device| device.kind);
@@ -229,21 +232,21 @@ fn on_partitions(array: &diskwright_base::Device, schema: &Schema, topology: &To
     !array.below.is_empty() && array.below.iter().all(is_measured)
 }
 
-/// Partitions of disks that only count as arrays on other partitions of them: nothing else has their load.
+/// Partitions of disks that otherwise only count as arrays on other partitions of them: nothing else has their load.
 fn beside(fronts: &[FrontDevice], schema: &Schema, topology: &Topology) -> Vec<FrontDevice> {
     let is_path = |disk: &String| {
         topology.devices.iter().any(|node| node.kind == DeviceKind::Multipath && node.below.contains(disk))
     };
     let is_beside = |device: &&diskwright_base::Device| {
         let is_part = device.kind == DeviceKind::Partition && device.class != DeviceClass::Memory;
-        // what is on a disk with several paths is used through its multipath node
+        // a disk with several paths is used through its multipath node
         is_part && !device.below.iter().any(is_path) && !fronts.iter().any(|front| front.shares(&device.name, topology))
     };
     let found = topology.devices.iter().filter(is_beside);
     found.filter_map(|part| Some(lone(&part.name, Some(topology), object_of(schema, &part.name)?))).collect()
 }
 
-/// A disk by itself: hidden members are those of a hardware array.
+/// A single disk; its hidden members are those of a hardware array.
 fn lone(disk: &str, topology: Option<&Topology>, object: &'static str) -> FrontDevice {
     let device = topology.and_then(|t| t.device(disk));
     FrontDevice {
@@ -257,7 +260,7 @@ fn lone(disk: &str, topology: Option<&Topology>, object: &'static str) -> FrontD
     }
 }
 
-/// Arrays that stand on devices, without those that other arrays stand on.
+/// Arrays on devices, without those that other arrays stand on.
 fn top_sets(topology: &Topology) -> Vec<&str> {
     let is_set = |d: &&diskwright_base::Device| d.level.is_some() && !d.below.is_empty();
     let sets: Vec<&diskwright_base::Device> = topology.devices.iter().filter(is_set).collect();
@@ -266,13 +269,13 @@ fn top_sets(topology: &Topology) -> Vec<&str> {
     sets.iter().filter(|set| !sets.iter().any(|over| under(&set.name, over))).map(|set| set.name.as_str()).collect()
 }
 
-/// Whether `name` lies somewhere under `from`. Depth is bounded, because a topology is somebody's text.
+/// True if `name` lies somewhere under `from`. Depth is bounded, because a topology may be user input.
 fn reaches(topology: &Topology, from: &str, name: &str, depth: u8) -> bool {
     let below = topology.device(from).map_or(&[][..], |d| d.below.as_slice());
     depth < 16 && below.iter().any(|b| b == name || reaches(topology, b, name, depth + 1))
 }
 
-/// Members that hold more than the array: what else they do is in its load.
+/// Note about members that are larger than the array: other load on them is included in the array's.
 fn shared(front: &FrontDevice, topology: Option<&Topology>) -> Option<String> {
     let topology = topology?;
     let on_disk = |device: &str| topology.disks_under(device).iter().any(|leaf| front.leaves.iter().any(|l| l == leaf));
@@ -287,11 +290,11 @@ fn shared(front: &FrontDevice, topology: Option<&Topology>) -> Option<String> {
     Some(format!("{name}: its disks also hold {mount}; the load of both is counted as the array's"))
 }
 
-/// One mount for each device, so that a filesystem mounted twice counts once.
+/// Returns one mount per device, so that a filesystem mounted twice counts once.
 fn filesystems(schema: &Schema, topology: Option<&Topology>) -> Vec<String> {
     let mut seen: Vec<&str> = Vec::new();
     let mut found = Vec::new();
-    // a partition that is counted is a logical disk, too, by its own name and without its filesystem's room
+    // a partition that is counted is a logical disk, too, by its own name and without the filesystem's space
     let has_room = |mount: &str| {
         let catalogue = Catalogue::builtin();
         CounterPlan::resolve(catalogue, schema, "logical_disk.total_bytes", mount).is_some()

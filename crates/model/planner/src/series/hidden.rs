@@ -1,58 +1,52 @@
-//! Load that saturation hides. A device that cannot keep up slows the programs
-//! that wait for it; a faster one would be asked for more. How much more is
-//! estimated from how the queue moves.
+//! Load that saturation hides. A device that cannot keep up slows the programs that wait for it; a faster one would get
+//! more requests. Their number is estimated from how the queue changes.
 //!
-//! The interactive response time law (Lazowska et al. 1984, ch. 3): `N` programs
-//! that each pause for `Z` between two requests ask `X = N / (R + Z)` a second, at
-//! most `N / Z` where nothing keeps them waiting. While the device is saturated its
-//! throughput is constant, and the queue of those that wait follows
-//! `dq/dt = (N - q) / Z - X`: it forgets with the time constant `Z`. The means of a
-//! queue over ticks of length `T` then have the first autocorrelation
-//! `(1 - e^-a)^2 / (2 (a - 1 + e^-a))`, `a = T / Z` (the time average of a process
-//! whose correlation is exponential). So `Z` is read from the correlation of
-//! neighbouring ticks, `N = q + X Z`, and what would be asked is `N / Z = X + q / Z`. Where
-//! the throughput still rises with the queue (a drive that sorts its requests), the
-//! queue forgets faster, by `dX/dq`, which is taken off: the regression of the
-//! throughput on the queue with the queue of the tick before as instrument, because
-//! within a tick a good throughput makes the queue short.
-//! A number of programs that changes slowly looks like a long pause, so that the
-//! estimate then is too low rather than too high.
+//! The interactive response time law (Lazowska et al. 1984, ch. 3): `N` programs that each pause for `Z` between two
+//! requests issue `X = N / (R + Z)` per second, at most `N / Z` if nothing keeps them waiting. While the device is
+//! saturated its throughput is constant, and the queue of waiting programs follows `dq/dt = (N - q) / Z - X`: its
+//! memory decays with the time constant `Z`. The means of a queue over ticks of length `T` then have the first
+//! autocorrelation `(1 - e^-a)^2 / (2 (a - 1 + e^-a))`, `a = T / Z` (the time average of a process whose correlation is
+//! exponential). So `Z` is read from the correlation of neighbouring ticks, `N = q + X Z`, and the load without waiting
+//! is `N / Z = X + q / Z`. If the throughput still rises with the queue (a drive that sorts its requests), the queue's
+//! memory decays faster, by `dX/dq`, which is subtracted: the regression of the throughput on the queue with the queue
+//! of the previous tick as instrument, because within a tick a good throughput makes the queue short. A slowly changing
+//! number of programs looks like a long pause, so that the estimate is then too low rather than too high.
 
 use serde::Serialize;
 
 use super::FrontLoad;
 
-/// Fewer ticks with waiting requests than these tell nothing.
+/// Minimum number of ticks with waiting requests for an estimate.
 const LEAST_TICKS: usize = 60;
-/// Below this elasticity the throughput does not follow the queue: by Little's law it is 1 where
-/// the response does not depend on the load, and 0 on a plateau.
+/// Elasticity below which the throughput does not follow the queue: by Little's law it is 1 if the response does not
+/// depend on the load, and 0 on a plateau.
 const PLATEAU: f64 = 0.2;
 
-/// A device that does not keep up.
+/// A device that cannot keep up.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HiddenLoad {
-    /// Which.
+    /// Name of the device.
     pub device: String,
     /// Seconds in which it was saturated.
     pub saturated_s: f64,
-    /// Requests a second that it does then.
+    /// Requests per second that it completes then.
     pub plateau_per_s: f64,
     /// Requests in flight then.
     pub queue: f64,
-    /// Pause between two requests of a program, s; `None` where it cannot be told.
+    /// Pause between two requests of a program, s; `None` if it cannot be estimated.
     pub think_s: Option<f64>,
-    /// Programs that ask; `None` where it cannot be told.
+    /// Number of programs; `None` if it cannot be estimated.
     pub population: Option<f64>,
-    /// Requests a second that would be asked of a device that keeps nobody waiting.
+    /// Requests per second that a device without waiting would get.
     pub asked_per_s: Option<f64>,
-    /// The interval of 95 % around it, from the correlation alone; no upper end where there may be no pause.
+    /// Its 95 % interval, from the correlation alone; no upper end if the pause may be zero.
     pub interval_per_s: Option<(f64, Option<f64>)>,
-    /// How it was estimated, or why not.
+    /// Method of the estimate, or the reason why there is none.
     pub method: String,
 }
 
-/// Looks whether a device was saturated, and what it was not asked for. With a number of programs
-/// that somebody knows the law itself gives the pause.
+/// Checks whether a device was saturated, and estimates the load that it did not get. With a known number of programs,
+/// the law itself gives the pause.
 pub fn hidden(front: &FrontLoad, population: Option<f64>) -> Option<HiddenLoad> {
     let ticks = &front.loaded;
     if ticks.len() < LEAST_TICKS || elasticity(front)? > PLATEAU {
@@ -102,7 +96,7 @@ fn by_correlation(found: &mut HiddenLoad, correlation: Option<(f64, f64)>, tick_
         return;
     };
     let think = |rho: f64| pause_ratio(rho).map(|a| a / tick_s - rise).filter(|rate| *rate > 0.0).map(f64::recip);
-    let asked = |think: f64| found.plateau_per_s + found.queue / think;
+    let demand_with_pause = |think: f64| found.plateau_per_s + found.queue / think;
     let slowest = (rho + 2.0 * error).min(0.9999);
     let Some(estimate) = think(rho) else {
         let because = if pause_ratio(rho).is_some() {
@@ -113,9 +107,9 @@ fn by_correlation(found: &mut HiddenLoad, correlation: Option<(f64, f64)>, tick_
         found.method = format!("not enough data: {because}");
         return;
     };
-    // where nothing is left of the rate, only what is done is sure to be asked
-    let lowest = think(slowest).map_or(found.plateau_per_s, asked);
-    // a pause that may be none leaves no upper end
+    // if nothing is left of the rate, only the completed load is certain
+    let lowest = think(slowest).map_or(found.plateau_per_s, demand_with_pause);
+    // a pause that may be zero leaves no upper end
     let low = think(rho - 2.0 * error);
     if low.is_none() {
         found.interval_per_s = Some((lowest, None));
@@ -124,13 +118,13 @@ fn by_correlation(found: &mut HiddenLoad, correlation: Option<(f64, f64)>, tick_
     }
     found.think_s = Some(estimate);
     found.population = Some(found.queue + found.plateau_per_s * estimate);
-    found.asked_per_s = Some(asked(estimate));
-    found.interval_per_s = Some((lowest, low.map(asked)));
+    found.asked_per_s = Some(demand_with_pause(estimate));
+    found.interval_per_s = Some((lowest, low.map(demand_with_pause)));
     found.method = METHOD.into();
 }
 
-/// Length of a tick over the pause, from the first autocorrelation of means over ticks; `None` where
-/// the correlation is too small to tell any pause (below a = 8, or 1 / 16).
+/// Length of a tick over the pause, from the first autocorrelation of means over ticks; `None` if the correlation is
+/// too small for any estimate (below a = 8, or 1 / 16).
 fn pause_ratio(rho: f64) -> Option<f64> {
     let of = |a: f64| (1.0 - (-a).exp()).powi(2) / (2.0 * (a - 1.0 + (-a).exp()));
     let (mut low, mut high) = (1e-4_f64, 8.0_f64);
@@ -144,7 +138,7 @@ fn pause_ratio(rho: f64) -> Option<f64> {
     Some(0.5 * (low + high))
 }
 
-/// How much of a change of the queue the throughput follows: the slope of their logarithms.
+/// Elasticity of the throughput with respect to the queue: the slope of their logarithms.
 fn elasticity(front: &FrontLoad) -> Option<f64> {
     let points: Vec<(f64, f64)> = front
         .loaded
@@ -158,13 +152,13 @@ fn elasticity(front: &FrontLoad) -> Option<f64> {
         points.iter().fold((0.0, 0.0), |sum, p| (sum.0 + (p.0 - x).powi(2), sum.1 + (p.0 - x) * (p.1 - y)));
     match width {
         _ if points.len() < LEAST_TICKS => None,
-        // a queue that never moves: the throughput cannot have followed it
+        // a queue that never changes: the throughput cannot have followed it
         w if w <= 1e-12 * count => Some(0.0),
         w => Some(product / w),
     }
 }
 
-/// How much the throughput rises with each request in flight, a second; 0 where it does not.
+/// Increase of the throughput per request in flight, per second; 0 if there is none.
 fn rise(front: &FrontLoad) -> f64 {
     let ticks = &front.loaded;
     let pairs = || ticks.windows(2).filter(|pair| pair[1].number == pair[0].number + 1);
@@ -180,9 +174,9 @@ fn rise(front: &FrontLoad) -> f64 {
     if of_queue > 0.0 { (of_rate / of_queue).max(0.0) } else { 0.0 }
 }
 
-/// The first autocorrelation of the queue over ticks that follow each other, and its standard error
-/// (Bartlett; for a memory `rho` a tick the variance is `(1 - rho^2) / n`). An estimate from `n` values is
-/// low by `(1 + 4 rho) / n` (Kendall 1954; as in the statistics crate), which is put back.
+/// First autocorrelation of the queue over consecutive ticks, and its standard error (Bartlett; with a correlation
+/// `rho` per tick the variance is `(1 - rho^2) / n`). An estimate from `n` values is low by `(1 + 4 rho) / n` (Kendall
+/// 1954; as in the statistics crate), which is corrected.
 fn correlation(front: &FrontLoad) -> Option<(f64, f64)> {
     let ticks = &front.loaded;
     let mean = ticks.iter().map(|t| f64::from(t.queue)).sum::<f64>() / ticks.len() as f64;

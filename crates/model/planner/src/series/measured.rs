@@ -1,4 +1,4 @@
-//! A demand from the sums of a log.
+//! Computes a demand from the sums of a log.
 
 use std::collections::HashSet;
 
@@ -11,21 +11,21 @@ use super::rating::{LogRating, rate};
 use super::{FrontLoad, LoadSeries, LoadTick, SwapLoad};
 use crate::demand::{CapacityGrowth, Demand, EstimatedField};
 
-/// How a demand is taken from a log.
+/// Options for computing a demand from a log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeasureOptions {
-    /// The load that is not exceeded for so many percent of the time.
+    /// Percent of the time for which the load is not exceeded.
     pub percentile: f64,
-    /// What the rates are multiplied by.
+    /// Factor by which the rates are multiplied.
     pub comfort: f64,
-    /// Programs that ask, where somebody knows.
+    /// Number of programs, if known.
     pub users: Option<f64>,
-    /// Of the hours of the day, seconds east of Greenwich.
+    /// Offset for the hours of the day, seconds east of Greenwich.
     pub utc_offset_s: i64,
 }
 
-/// 95, as Azure Migrate takes and Live Optics shows beside the peak: the highest 5 % of a day are
-/// 72 minutes, so that a nightly backup is in it and a moment's burst is not.
+/// 95, as Azure Migrate uses and Live Optics shows beside the peak: the highest 5 % of a day are 72 minutes, which
+/// include a nightly backup but not a short burst.
 pub const USUAL_PERCENTILE: f64 = 95.0;
 
 impl Default for MeasureOptions {
@@ -34,7 +34,7 @@ impl Default for MeasureOptions {
     }
 }
 
-/// Why a log gives no demand.
+/// Reason why a log gives no demand.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum NoDemand {
     /// No disk has counters of requests.
@@ -46,37 +46,37 @@ pub enum NoDemand {
          {least} ticks are needed"
     )]
     TooShort {
-        /// Ticks that have everything.
+        /// Complete ticks.
         ticks: usize,
-        /// Their seconds.
+        /// Their duration, s.
         seconds: f64,
-        /// How many there must be.
+        /// Minimum number of ticks.
         least: usize,
     },
-    /// Disks that did nothing for most of the time.
+    /// Disks that were idle most of the time.
     #[error(
         "the disks were idle for {percentile} % of the time, so the load at that percentile is 0; it was above 0 for \
          {:.2} %: choose a higher percentile (--percentile 99 or 100), or a busier part of the log (--since, --until)",
         .busy_share * 100.0
     )]
     IdleAt {
-        /// Of the demand.
+        /// Percentile of the demand.
         percentile: f64,
         /// Share of the time with any request.
         busy_share: f64,
     },
-    /// Disks that did nothing.
+    /// Disks that were always idle.
     #[error("the disks were idle throughout the log: there is no load to plan for")]
     Idle,
 }
 
-/// Ticks whose load is this near to that of a percentile, as a share, are its time.
+/// Ticks with a load this near to that of a percentile, as a share, belong to it.
 const NEAR_LOAD: f64 = 0.9;
 
-/// Bytes of a request of unknown size.
+/// Assumed bytes of a request of unknown size.
 const UNKNOWN_SIZE: f64 = 4096.0;
 
-/// Fewer ticks than these are no load over time.
+/// Minimum number of ticks for a distribution over time.
 pub const LEAST_TICKS: usize = 10;
 
 /// Percentiles of a quantity over time.
@@ -96,7 +96,7 @@ pub struct LoadPercentiles {
     pub max: f64,
 }
 
-/// One device that programs ask.
+/// One device that programs use.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FrontSummary {
     /// Its name.
@@ -105,73 +105,73 @@ pub struct FrontSummary {
     pub level: Option<&'static str>,
     /// Disks that share its load.
     pub members: usize,
-    /// True where its load was reckoned from its members'.
+    /// True if its load was computed from its members'.
     pub from_members: bool,
-    /// Its own percentile of requests a second.
+    /// Its own percentile of requests per second.
     pub requests_per_s: f64,
-    /// I/Os a second of each member on average, by the level's factor.
+    /// I/Os per second of each member on average, by the level's factor.
     pub member_load_per_s: f64,
     /// Mean response, s.
     pub response_s: Option<f64>,
 }
 
-/// What a log says of the load, besides the demand.
+/// Description of the load in a log, besides the demand.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LoadSummary {
-    /// First moment, RFC 3339.
+    /// First time, RFC 3339.
     pub from: String,
-    /// Last moment.
+    /// Last time, RFC 3339.
     pub to: String,
     /// Ticks that count.
     pub ticks: usize,
-    /// Ticks at which some disk was not known.
+    /// Ticks with an unknown disk.
     pub gap_ticks: u64,
-    /// Length of a tick in the middle, s.
+    /// Median length of a tick, s.
     pub interval_s: f64,
-    /// How far it can be trusted.
+    /// Confidence in the log.
     pub rating: LogRating,
-    /// Requests a second of all disks together.
+    /// Requests per second of all disks together.
     pub requests_per_s: LoadPercentiles,
-    /// Bytes a second of all disks together.
+    /// Bytes per second of all disks together.
     pub bytes_per_s: LoadPercentiles,
-    /// Requests in flight; `None` where the log has no queue.
+    /// Requests in flight; `None` if the log has no queue.
     pub queue: Option<LoadPercentiles>,
-    /// The sum of each device's own percentile, requests a second.
+    /// The sum of each device's own percentile, requests per second.
     pub sum_of_percentiles_per_s: f64,
-    /// How much larger that sum is than the percentile of the sum: what it would oversize.
+    /// Ratio of that sum to the percentile of the sum: the oversizing that it would cause.
     pub oversize: f64,
     /// Variance over mean of the number of requests in a tick, over the whole log.
     pub dispersion: Option<f64>,
     /// Requests that were merged into adjacent ones before they reached the disks, as a share of all before that;
-    /// `None` where none were, or the log does not count them.
+    /// `None` if there were none, or the log does not count them.
     pub merged_share: Option<f64>,
-    /// Hours of the day with at least 70 % of the busiest hour's load; `None` below a day.
+    /// Hours of the day with at least 70 % of the busiest hour's load; `None` for less than a day.
     pub busy_hours: Option<Vec<u8>>,
     /// Mean response at the demand's load, s.
     pub response_s: Option<f64>,
-    /// Swapping, which is not in the demand; `None` where there was none.
+    /// Swapping, which is not in the demand; `None` if there was none.
     pub swap: Option<SwapLoad>,
-    /// The devices that programs ask.
+    /// The devices that programs use.
     pub devices: Vec<FrontSummary>,
-    /// Devices that did not keep up.
+    /// Devices that could not keep up.
     pub hidden: Vec<HiddenLoad>,
-    /// What to know when reading it.
+    /// Notes on the figures.
     pub notes: Vec<String>,
 }
 
-/// A demand and what it was taken from.
+/// A demand and its source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeasuredDemand {
-    /// What is asked.
+    /// The demand.
     pub demand: Demand,
-    /// What the log says besides.
+    /// Other figures from the log.
     pub summary: LoadSummary,
 }
 
-/// The demand of a log.
+/// Computes the demand of a log.
 ///
 /// # Errors
-/// Says what the log lacks.
+/// The data that the log lacks.
 pub fn demand_from_series(series: &LoadSeries, options: &MeasureOptions) -> Result<MeasuredDemand, NoDemand> {
     let seconds: f64 = series.ticks.iter().map(|t| f64::from(t.seconds)).fold(0.0, |sum, s| sum + s);
     if series.fronts.is_empty() {
@@ -215,7 +215,7 @@ fn range(ticks: &[LoadTick]) -> (i64, i64) {
     (first, ticks.last().map_or(first, |t| t.time_ns))
 }
 
-/// Length of the tick in the middle, s: by number, because one long tick may be longer than all others together.
+/// Median length of a tick, s: by number, because one long tick may be longer than all others together.
 fn median_s(ticks: &[LoadTick]) -> f64 {
     let mut lengths: Vec<f32> = ticks.iter().map(|t| t.seconds).collect();
     lengths.sort_unstable_by(f32::total_cmp);
@@ -225,8 +225,8 @@ fn median_s(ticks: &[LoadTick]) -> f64 {
 /// Seconds of the log that were sampled: a tick much longer than the others is one value for a gap.
 fn sampled_s(ticks: &[LoadTick]) -> f64 {
     const LONG: f64 = 5.0;
-    let most = LONG * median_s(ticks);
-    ticks.iter().map(|t| f64::from(t.seconds)).map(|s| if s > most { 0.0 } else { s }).fold(0.0, |sum, s| sum + s)
+    let max_tick_s = LONG * median_s(ticks);
+    ticks.iter().map(|t| f64::from(t.seconds)).map(|s| if s > max_tick_s { 0.0 } else { s }).fold(0.0, |sum, s| sum + s)
 }
 
 fn distribution(ticks: &[LoadTick], of: impl Fn(&LoadTick) -> f32) -> TimeDistribution {
@@ -240,7 +240,7 @@ fn percentiles(all: &TimeDistribution) -> Option<LoadPercentiles> {
     Some(LoadPercentiles { mean: all.mean()?, p50, p90, p95, p99, max })
 }
 
-/// The time at or above the percentile: the mix and the sizes of a demand are those of its busy time.
+/// Time at or above the percentile: a demand has the mix and the sizes of its busy time.
 struct Busy {
     seconds: f64,
     reads: f64,
@@ -268,12 +268,12 @@ impl Busy {
         let all = self.reads + self.writes;
         let size = |bytes: f64, count: f64| match count > 0.0 {
             true if bytes > 0.0 => (bytes / count).max(512.0),
-            // of requests without bytes it is filled in, and marked
+            // the size of requests without bytes is assumed, and marked
             true => 0.0,
             false => UNKNOWN_SIZE,
         };
         let rate = |count: f64| reached * options.comfort * count / all;
-        // more of the load keeps more of the requests in flight
+        // a multiple of the load keeps a multiple of the requests in flight
         let queue = Some(options.comfort * self.queue_s / self.seconds).filter(|q| q.is_finite() && *q > 0.0);
         Demand {
             read_size_bytes: size(self.read_bytes, self.reads),
@@ -288,7 +288,7 @@ impl Busy {
     }
 }
 
-/// Share of the time near a load in which requests waited at a device: then it hid some. Devices may be saturated at
+/// Share of the time near a load in which requests waited at a device, which then hid some. Devices may be saturated at
 /// different times.
 fn waiting_share(ticks: &[LoadTick], front: &FrontLoad, reached: f64) -> f64 {
     let waiting: HashSet<i64> = front.loaded.iter().map(|tick| tick.time_ns).collect();
@@ -306,7 +306,7 @@ fn waiting_share(ticks: &[LoadTick], front: &FrontLoad, reached: f64) -> f64 {
     if all_s > 0.0 { waiting_s / all_s } else { 0.0 }
 }
 
-/// Puts what is estimated into the demand, and marks it. What was hidden has its device's share of the demand's time.
+/// Adds estimates to the demand, and marks them. Hidden load counts by its device's share of the demand's time.
 fn estimates(series: &LoadSeries, hidden: &[(f64, HiddenLoad)], demand: &mut Demand, comfort: f64) {
     let mut marks: Vec<EstimatedField> = Vec::new();
     let mut mark = |field: &str, how: String| marks.push(EstimatedField { field: field.into(), how });
@@ -350,9 +350,9 @@ fn estimates(series: &LoadSeries, hidden: &[(f64, HiddenLoad)], demand: &mut Dem
     }
 }
 
-/// Index of dispersion of the arrivals within the load that they are part of: half the mean square of
-/// the difference of neighbouring ticks, over their mean (Allan's variance, which slow changes do not
-/// enlarge; Poisson arrivals give 1 at any length of the tick).
+/// Index of dispersion of the arrivals around a changing load: half the mean square of the difference of neighbouring
+/// ticks, over their mean (Allan's variance, which slow changes do not increase; Poisson arrivals give 1 at any length
+/// of the tick).
 fn burstiness(ticks: &[LoadTick]) -> Option<f64> {
     let count = |t: &LoadTick| t.requests() * f64::from(t.seconds);
     let (mut squares, mut sum, mut pairs) = (0.0, 0.0, 0.0);
@@ -369,8 +369,8 @@ fn burstiness(ticks: &[LoadTick]) -> Option<f64> {
     (pairs >= 30.0 && sum > 0.0).then(|| squares / sum)
 }
 
-/// Variance over mean of the requests in a tick, over the whole log: of ticks of one length, because longer ones hold
-/// more at the same load.
+/// Variance over mean of the requests in a tick, over the whole log: only for ticks of one length, because longer ones
+/// hold more at the same load.
 fn dispersion(ticks: &[LoadTick]) -> Option<f64> {
     let usual = median_s(ticks);
     let alike = ticks.iter().filter(|t| (f64::from(t.seconds) / usual - 1.0).abs() < 0.05);
@@ -380,7 +380,7 @@ fn dispersion(ticks: &[LoadTick]) -> Option<f64> {
     (mean > 0.0).then(|| variance / mean)
 }
 
-/// Growth of the room in use, with its interval; `None` below a day or where nothing can be said.
+/// Growth of the used space, with its interval; `None` for less than a day or if nothing can be said.
 fn growth(used: &[(i64, f64)]) -> Option<CapacityGrowth> {
     const DAY_S: f64 = 86_400.0;
     let (first, last) = (used.first()?.0, used.last()?.0);
@@ -399,7 +399,7 @@ fn growth(used: &[(i64, f64)]) -> Option<CapacityGrowth> {
     Some(CapacityGrowth { bytes_per_day: line.slope * DAY_S, interval_bytes_per_day: finite.then_some(interval) })
 }
 
-/// Where the clock was changed within a load: from when on which of the offsets holds that a zone has at its moments.
+/// Clock changes within a load: the times from which each offset of a zone applies.
 pub fn utc_offsets(ticks: &[LoadTick], of_zone: impl Fn(i64) -> i64) -> Vec<(i64, i64)> {
     let mut offsets: Vec<(i64, i64)> = Vec::new();
     for tick in ticks {
@@ -432,8 +432,8 @@ fn busy_hours(series: &LoadSeries, utc_offset_s: i64) -> Option<Vec<u8>> {
         hour.1 += f64::from(tick.seconds);
     }
     let mean = |hour: &(f64, f64)| if hour.1 > 0.0 { hour.0 / hour.1 } else { 0.0 };
-    let most = hours.iter().map(mean).fold(0.0, f64::max);
-    Some((0..24u8).filter(|hour| mean(&hours[usize::from(*hour)]) >= NEAR * most && most > 0.0).collect())
+    let busiest = hours.iter().map(mean).fold(0.0, f64::max);
+    Some((0..24u8).filter(|hour| mean(&hours[usize::from(*hour)]) >= NEAR * busiest && busiest > 0.0).collect())
 }
 
 fn device(front: &FrontLoad, percentile: f64) -> FrontSummary {
@@ -450,7 +450,7 @@ fn device(front: &FrontLoad, percentile: f64) -> FrontSummary {
     }
 }
 
-/// The sum of each device's own percentile. An array whose members changed within the log is one device at all times.
+/// Sum of each device's own percentile. An array whose members changed within the log is one device at all times.
 fn sum_of_percentiles(fronts: &[FrontLoad], devices: &[FrontSummary], percentile: f64) -> f64 {
     let mut sum = 0.0;
     for (index, (front, device)) in fronts.iter().zip(devices).enumerate() {
@@ -467,11 +467,11 @@ fn sum_of_percentiles(fronts: &[FrontLoad], devices: &[FrontSummary], percentile
     sum
 }
 
-/// What a summary is put together from.
+/// Inputs of a summary.
 struct MeasuredParts<'a> {
     options: &'a MeasureOptions,
     rates: &'a TimeDistribution,
-    /// The percentile of all requests a second.
+    /// The percentile of all requests per second.
     reached: f64,
     response_s: Option<f64>,
     rating: LogRating,
@@ -483,7 +483,7 @@ fn summary(series: &LoadSeries, parts: MeasuredParts<'_>) -> LoadSummary {
     let (ticks, options) = (&series.ticks, parts.options);
     let bytes = distribution(ticks, |t| t.bytes() as f32);
     let mut devices: Vec<FrontSummary> = series.fronts.iter().map(|front| device(front, options.percentile)).collect();
-    // those of a device are read from a histogram; of a single one all requests are its own
+    // devices have histograms; for a single device, all requests are its own
     if let ([single], true) = (&mut devices[..], series.swap[2] <= 0.0) {
         single.requests_per_s = parts.reached;
     }
@@ -514,7 +514,7 @@ fn summary(series: &LoadSeries, parts: MeasuredParts<'_>) -> LoadSummary {
     }
 }
 
-/// Swapping on average; `None` where there was none.
+/// Swapping on average; `None` if there was none.
 fn swap(series: &LoadSeries, others_per_s: f64) -> Option<SwapLoad> {
     let seconds: f64 = series.ticks.iter().map(|t| f64::from(t.seconds)).sum();
     let [read_bytes_per_s, write_bytes_per_s, requests_per_s] = series.swap.map(|amount| amount / seconds);
@@ -529,7 +529,7 @@ fn notes(
     interval_s: f64,
     demand: &Demand,
 ) -> Vec<String> {
-    /// Bytes so many times those of the demand are a peak of their own.
+    /// Bytes above the demand's by this factor are a separate peak.
     const OWN_PEAK: f64 = 1.2;
     /// Ticks longer than this hide peaks, s.
     const LONG_TICK_S: f64 = 60.0;

@@ -1,11 +1,8 @@
-//! From the samples of a log to a demand: what all disks did together, tick by
-//! tick, and what that says about the load.
+//! From the samples of a log to a demand: the load of all disks together, tick by tick, and its properties.
 //!
-//! In the order in which it happens: `fronts` settles which devices count, so
-//! that no I/O counts twice; `collect` sums their ticks, `curve` by load; `measured` takes
-//! percentiles of the sums; `hidden` looks for load that saturation hides;
-//! `rating` says how far to trust it. What is computed how, and its sources, is
-//! in docs/demand.md.
+//! In order of execution: `front_devices` selects the devices that count, so that no I/O counts twice; `load_collector`
+//! sums their ticks, `load_curve` by load; `measured_demand` takes percentiles of the sums; `hidden_load` looks for
+//! load that saturation hides; `log_rating` rates the confidence. Methods and their sources are in docs/demand.md.
 
 pub mod collect;
 pub mod curve;
@@ -22,32 +19,32 @@ pub use collect::LoadCollector;
 pub use curve::LoadCurve;
 pub use measured::{LoadSummary, MeasureOptions, MeasuredDemand, demand_from_series};
 
-/// What all disks together did in one tick, without swapping. Rates a second; NaN is unknown.
+/// Load of all disks together in one tick, without swapping. Rates per second; NaN is unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoadTick {
     /// End of the tick, nanoseconds since 1970 UTC.
     pub time_ns: i64,
     /// Its length, s.
     pub seconds: f32,
-    /// Reads a second.
+    /// Reads per second.
     pub reads: f32,
-    /// Writes a second.
+    /// Writes per second.
     pub writes: f32,
-    /// Bytes read a second.
+    /// Bytes read per second.
     pub read_bytes: f32,
-    /// Bytes written a second.
+    /// Bytes written per second.
     pub write_bytes: f32,
     /// Mean number of requests in flight.
     pub queue: f32,
 }
 
 impl LoadTick {
-    /// Reads and writes a second.
+    /// Reads and writes per second.
     pub fn requests(&self) -> f64 {
         f64::from(self.reads) + f64::from(self.writes)
     }
 
-    /// So many times the load.
+    /// Multiplies the load by a factor.
     pub fn scaled(&self, factor: f64) -> LoadTick {
         let [reads, writes, read_bytes, write_bytes, queue] =
             [self.reads, self.writes, self.read_bytes, self.write_bytes, self.queue]
@@ -55,13 +52,13 @@ impl LoadTick {
         LoadTick { reads, writes, read_bytes, write_bytes, queue, ..*self }
     }
 
-    /// Bytes a second.
+    /// Bytes per second.
     pub fn bytes(&self) -> f64 {
         f64::from(self.read_bytes) + f64::from(self.write_bytes)
     }
 }
 
-/// One device that programs ask: a disk, or an array as one.
+/// One device that programs use: a disk, or an array as one.
 #[derive(Clone, Debug)]
 pub struct FrontLoad {
     /// Its name in the log.
@@ -70,34 +67,34 @@ pub struct FrontLoad {
     pub level: Option<RaidLevel>,
     /// Disks that share its load.
     pub members: usize,
-    /// True where it was not measured itself and its load was reckoned from its members'.
+    /// True if it was not measured itself and its load was computed from its members'.
     pub inverted: bool,
-    /// The disks below it that were measured.
+    /// The measured disks below it.
     pub leaves: Vec<String>,
-    /// Requests a second, in hundredths, weighted by milliseconds.
+    /// Requests per second, in hundredths, weighted by milliseconds.
     pub rates: Histogram,
-    /// Everything over the whole log.
+    /// Sums over the whole log.
     pub sums: FrontSums,
-    /// By load on each member.
+    /// Behaviour by load on each member.
     pub curve: LoadCurve,
-    /// Ticks with more than two requests in flight for each member, the first of them.
+    /// The first ticks with more than two requests in flight per member.
     pub loaded: Vec<LoadedTick>,
     /// Seconds of all such ticks.
     pub loaded_s: f64,
-    /// Whether a swap area lies on it; `None` where nobody knows.
+    /// True if a swap area lies on it; `None` if unknown.
     pub holds_swap: Option<bool>,
 }
 
-/// A tick of a device at which requests were waiting.
+/// A tick of a device with waiting requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoadedTick {
-    /// Number of the tick.
+    /// Index of the tick.
     pub number: u32,
     /// Its end, nanoseconds since 1970 UTC.
     pub time_ns: i64,
     /// Its length, s.
     pub seconds: f32,
-    /// Requests a second.
+    /// Requests per second.
     pub requests: f32,
     /// Requests in flight.
     pub queue: f32,
@@ -127,7 +124,7 @@ pub struct FrontSums {
 }
 
 impl FrontSums {
-    /// Adds another stretch.
+    /// Adds another interval.
     pub fn add(&mut self, other: &FrontSums) {
         self.seconds += other.seconds;
         self.reads += other.reads;
@@ -140,25 +137,25 @@ impl FrontSums {
         self.write_s += other.write_s;
     }
 
-    /// Requests a second; NaN where there is no time.
+    /// Requests per second; NaN without time.
     pub fn requests_per_s(&self) -> f64 {
         (self.reads + self.writes) / self.seconds
     }
 
-    /// Mean response by Little's law, s; NaN where it is not known.
+    /// Mean response by Little's law, s; NaN if unknown.
     pub fn response_s(&self) -> f64 {
         self.queue_s / (self.reads + self.writes)
     }
 }
 
 impl FrontLoad {
-    /// I/Os a second of each member for a load on the array (doc 002: `(r + 4 w) / n` in RAID 5).
+    /// I/Os per second of each member for a load on the array (doc 002: `(r + 4 w) / n` in RAID 5).
     pub fn member_load(&self, reads: f64, writes: f64) -> f64 {
         member_load(self.level, self.members, reads, writes)
     }
 }
 
-/// I/Os a second of each of `members` disks for a load on the whole (NT Magazine 1998).
+/// I/Os per second of each of `members` disks for a load on the array (NT Magazine 1998).
 pub fn member_load(level: Option<RaidLevel>, members: usize, reads: f64, writes: f64) -> f64 {
     let factor = level.map_or(1.0, |level| level.write_factor(members));
     crate::arithmetic::back_end(reads, writes, factor) / members.max(1) as f64
@@ -167,32 +164,32 @@ pub fn member_load(level: Option<RaidLevel>, members: usize, reads: f64, writes:
 /// Swapping, apart from everything else. Rates over the whole log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct SwapLoad {
-    /// Bytes a second read from swap on disks.
+    /// Bytes per second read from swap on disks.
     pub read_bytes_per_s: f64,
-    /// Bytes a second written to it.
+    /// Bytes per second written to it.
     pub write_bytes_per_s: f64,
-    /// Requests a second that this was, if they were as large as the others.
+    /// Requests per second of it, if they were as large as the others.
     pub requests_per_s: f64,
     /// Its share of all requests.
     pub share: f64,
 }
 
-/// A log as a load.
+/// The load in a log.
 #[derive(Clone, Debug, Default)]
 pub struct LoadSeries {
-    /// What all disks did together.
+    /// Load of all disks together.
     pub ticks: Vec<LoadTick>,
-    /// Ticks at which something was not known, and their seconds.
+    /// Ticks with unknown values, and their seconds.
     pub gaps: (u64, f64),
-    /// The devices that programs ask.
+    /// The devices that programs use.
     pub fronts: Vec<FrontLoad>,
-    /// Devices of the log that were not asked for (`LoadCollector::of`).
+    /// Devices of the log that were not selected ([`LoadCollector::of`]).
     pub left_out: Vec<String>,
-    /// Devices that were asked for and count at another one that was too, with what to know about each.
+    /// Selected devices that count at another selected one, with a note about each.
     pub within: Vec<(String, String)>,
-    /// Share of requests that go on where another ended; where every request is known.
+    /// Share of requests that continue where another ended; only if every request is known.
     pub sequential_share: Option<f64>,
-    /// Requests that were merged into others, and all that were not.
+    /// Requests that were merged into others, and those that were not.
     pub merged: (f64, f64),
     /// Swapping: bytes read, bytes written, requests; amounts.
     pub swap: [f64; 3],
@@ -200,13 +197,13 @@ pub struct LoadSeries {
     pub swapped_out: Option<f64>,
     /// Pages that were read again soon after they were dropped, bytes.
     pub refault_bytes: Option<f64>,
-    /// Bytes in use on all filesystems: moment in ns, bytes.
+    /// Bytes in use on all filesystems: time in ns, bytes.
     pub used: Vec<(i64, f64)>,
-    /// From each of these moments on (nanoseconds since 1970 UTC), local time is so many seconds ahead of UTC; none
-    /// where one offset is taken for all of it.
+    /// Offsets of local time from UTC in seconds, each from a time on (nanoseconds since 1970 UTC); empty if one offset
+    /// applies to the whole load.
     pub utc_offsets: Vec<(i64, i64)>,
-    /// True where reads and writes were parted by their bytes, because the log counts them together.
+    /// True if reads and writes were separated by their bytes, because the log counts them together.
     pub split_by_bytes: bool,
-    /// What to know about it.
+    /// Notes on the load.
     pub notes: Vec<String>,
 }

@@ -1,6 +1,6 @@
-//! Percentiles over time: a value counts as long as it held.
+//! Percentiles over time: a value is weighted by its duration.
 
-/// Values with the seconds that they held, sorted.
+/// Values with their durations in seconds, sorted.
 #[derive(Clone, Debug, Default)]
 pub struct TimeDistribution {
     sorted: Vec<(f32, f32)>,
@@ -8,7 +8,7 @@ pub struct TimeDistribution {
 }
 
 impl TimeDistribution {
-    /// Of values and their seconds; what is unknown (NaN) is left out.
+    /// Builds the distribution of values and their seconds; unknown values (NaN) are left out.
     pub fn of(values: impl Iterator<Item = (f32, f32)>) -> TimeDistribution {
         let mut sorted: Vec<(f32, f32)> = values.filter(|(v, s)| v.is_finite() && *s > 0.0).collect();
         sorted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
@@ -16,8 +16,8 @@ impl TimeDistribution {
         TimeDistribution { sorted, seconds }
     }
 
-    /// The least value that was not exceeded for `percent` of the time: the inverse of the
-    /// distribution (Hyndman and Fan 1996, definition 1), weighted by time. `None` where nothing is known.
+    /// The smallest value that was not exceeded for `percent` of the time: the inverse of the distribution (Hyndman and
+    /// Fan 1996, definition 1), weighted by time. `None` if nothing is known.
     pub fn percentile(&self, percent: f64) -> Option<f64> {
         let wanted = self.seconds * percent / 100.0 * (1.0 - 1e-9);
         let mut so_far = 0.0;

@@ -1,19 +1,18 @@
-//! How far a log can be trusted to show the load: what share of its period was
-//! sampled, how long it is, and whether it holds a weekend and a month's end.
+//! Confidence that a log shows the load: the share of its period that was sampled, its length, and whether it covers a
+//! weekend and a month's end.
 //!
-//! Azure Migrate rates an assessment by the share of the expected samples that
-//! are there: each started fifth is a star (learn.microsoft.com, "Confidence
-//! ratings"). The second part, the period, is ours: a load that was never seen
-//! cannot be sized for, however well the rest was sampled.
+//! Azure Migrate rates an assessment by the share of the expected samples that exist: each started fifth is a star
+//! (learn.microsoft.com, "Confidence ratings"). The second part, the period, is our own: storage cannot be sized for a
+//! load that was never seen, however well the rest was sampled.
 
 use serde::Serialize;
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
-/// How far a log can be trusted.
+/// Confidence in a log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LogRating {
-    /// The lesser of the two shares below, 0 to 1.
+    /// The smaller of the two shares below, 0 to 1.
     pub confidence: f64,
     /// 1 to 5: each started fifth of the confidence.
     pub stars: u8,
@@ -23,32 +22,32 @@ pub struct LogRating {
     pub period_share: f64,
     /// Days from first to last tick.
     pub days: f64,
-    /// True where it holds a Saturday or Sunday and another day.
+    /// True if it covers a Saturday or Sunday and another day.
     pub weekend: bool,
-    /// True where it holds the last day of a month.
+    /// True if it covers the last day of a month.
     pub month_end: bool,
-    /// The same in words.
+    /// The rating in words.
     pub words: String,
 }
 
-/// Rates a log from its first to its last moment, of which `sampled_s` seconds have samples.
+/// Rates a log from its first to its last time, of which `sampled_s` seconds have samples.
 pub fn rate(range_ns: (i64, i64), sampled_s: f64, utc_offset_s: i64) -> LogRating {
     let span_s = (range_ns.1 - range_ns.0) as f64 * 1e-9;
     let sampled_share = if span_s > 0.0 { (sampled_s / span_s).clamp(0.0, 1.0) } else { 0.0 };
     let days = span_s / 86_400.0;
     let local = |ns: i64| ns.saturating_add(utc_offset_s * 1_000_000_000);
     let (first, last) = (local(range_ns.0).div_euclid(DAY_NS), local(range_ns.1.saturating_sub(1)).div_euclid(DAY_NS));
-    // a day counts where the log holds most of it; two years tell all there is
+    // a day counts if the log covers most of it; two years are enough
     let held = |day: &i64| {
         let (from, to) = (local(range_ns.0).max(day * DAY_NS), local(range_ns.1).min((day + 1) * DAY_NS));
         to - from > DAY_NS / 2
     };
-    let whole: Vec<i64> = (first..=last.min(first + 730)).filter(held).collect();
+    let whole_days: Vec<i64> = (first..=last.min(first + 730)).filter(held).collect();
     // 1970-01-01 was a Thursday
     let is_weekend = |day: &&i64| (*day + 4).rem_euclid(7) == 0 || (*day + 4).rem_euclid(7) == 6;
-    let weekends = whole.iter().filter(is_weekend).count();
-    let weekend = weekends > 0 && weekends < whole.len();
-    let month_end = whole.iter().any(|day| is_first(day + 1));
+    let weekends = whole_days.iter().filter(is_weekend).count();
+    let weekend = weekends > 0 && weekends < whole_days.len();
+    let month_end = whole_days.iter().any(|day| is_first(day + 1));
     let period_share = match days {
         d if d < 1.0 / 24.0 => 0.2,
         d if d < 0.99 => 0.4,
@@ -70,7 +69,7 @@ pub fn rate(range_ns: (i64, i64), sampled_s: f64, utc_offset_s: i64) -> LogRatin
     LogRating { confidence, stars, sampled_share, period_share, days, weekend, month_end, words: words.join(", ") }
 }
 
-/// Whether a day since 1970 is the first of a month.
+/// True if a day since 1970 is the first of a month.
 fn is_first(day: i64) -> bool {
     diskwright_base::moment::date_of(day).ends_with("-01")
 }

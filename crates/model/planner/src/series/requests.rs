@@ -1,15 +1,15 @@
-//! A request trace as a load: what a log would have counted, tick by tick.
+//! A request trace as a load: the counts that a log would have, tick by tick.
 
 use diskwright_base::units::plural;
 use diskwright_base::{Operation, Request};
 
 use super::{FrontLoad, FrontSums, LoadCurve, LoadSeries, LoadTick};
 
-/// Length of a tick at first, ns: a tenth of a second.
+/// Initial length of a tick, ns: a tenth of a second.
 const TICK_NS: i64 = 100_000_000;
-/// From this length on, ten such ticks are one of a second, as a recorder's.
+/// Length of a trace from which ten ticks are merged into one of a second, as in a recorder.
 const LONG_NS: i64 = 600_000_000_000;
-/// Ticks that are kept at most; then two become one.
+/// Maximum number of ticks; beyond it, pairs are merged.
 const MOST: usize = 4 << 20;
 
 /// Collects requests in the order of their arrival.
@@ -25,7 +25,7 @@ pub struct RequestLoad {
 }
 
 impl RequestLoad {
-    /// Adds a request; what moves no data is left out.
+    /// Adds a request; operations without data are left out.
     pub fn push(&mut self, request: &Request) {
         if !request.operation.moves_data() {
             return;
@@ -57,7 +57,7 @@ impl RequestLoad {
         }
     }
 
-    /// The load; `name` is what it is called.
+    /// Returns the load; `name` is its device's name.
     pub fn finish(self, name: &str) -> LoadSeries {
         let mut series = LoadSeries::default();
         let Some(start) = self.start_ns else { return series };
@@ -113,7 +113,7 @@ impl RequestLoad {
     }
 }
 
-/// So many ticks made one.
+/// Merges `times` ticks into one each.
 fn halved(ticks: &[[f64; 5]], times: usize) -> Vec<[f64; 5]> {
     let sum = |part: &[[f64; 5]]| part.iter().fold([0.0; 5], |sum, tick| std::array::from_fn(|i| sum[i] + tick[i]));
     ticks.chunks(times).map(sum).collect()
@@ -143,7 +143,7 @@ mod tests {
         let series = load.finish("trace");
         assert_eq!(series.ticks.len(), 200);
         let demand = demand_from_series(&series, &MeasureOptions::default()).expect("a load").demand;
-        // 100 a second, of which a quarter write; each in flight for half of its 10 ms
+        // 100 per second, a quarter of them writes; each in flight for half of its 10 ms
         assert!((demand.requests_per_s() - 100.0).abs() < 1e-3 && (demand.read_share() - 0.75).abs() < 0.05);
         assert!((demand.queue.expect("completions are known") - 0.5).abs() < 1e-3);
         assert_eq!((demand.read_size_bytes, demand.capacity_bytes), (4096.0, None));

@@ -1,30 +1,30 @@
-//! Reading of a change, as people write it.
+//! Parsing of a change, as people write it.
 
 use diskwright_base::RaidLevel;
 use diskwright_base::units::parse_size;
 
-/// A change of a machine or its load.
+/// A change to a machine or its load.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// Bytes of memory more.
+    /// Additional memory, bytes.
     Memory(f64),
-    /// Swap on a disk of its own.
+    /// Swap on a separate disk.
     MoveSwap,
     /// Another level, from the one that is named.
     Level(Option<RaidLevel>, RaidLevel),
-    /// Controllers more.
+    /// Additional controllers.
     Controller(u32),
-    /// Disks more, or less.
+    /// Additional disks; negative for fewer.
     Disks(i32),
-    /// So many times the load.
+    /// Factor of the load.
     Load(f64),
-    /// A volume of a cloud with another limit.
+    /// A cloud volume with another limit.
     Volume {
         /// `gp3`, `aws-gp3`.
         volume: String,
-        /// Operations a second.
+        /// Operations per second.
         iops: Option<f64>,
-        /// Bytes a second, in its unit.
+        /// Bytes per second, in its unit.
         rate: Option<f64>,
     },
 }
@@ -32,10 +32,10 @@ pub enum Change {
 const FORMS: &str = "write 'memory +16GB', 'move swap to its own disk', 'raid5 to raid10', 'controller +1', \
                      'disks +4', 'load +50%' or 'gp3 iops 6000'";
 
-/// Reads a change.
+/// Parses a change.
 ///
 /// # Errors
-/// Says how changes are written.
+/// A description of the accepted forms.
 pub fn parse(text: &str) -> Result<Change, String> {
     let lower = text.trim().to_lowercase();
     let words: Vec<&str> = lower.split_whitespace().collect();

@@ -1,8 +1,8 @@
-//! What a change would bring to a machine of which there is a log: the counters
-//! before and after, and first how well the model explains those before.
+//! Prediction of a change to a machine that a log describes: the counters before and after, and first how well the
+//! model explains those before.
 //!
-//! The model is fitted to one half of the log and tried on the other
-//! (`model.rs`). What it does not know is refused with the reason.
+//! The model is fitted to one half of the log and tested on the other (`model.rs`). Changes that it cannot predict are
+//! refused with the reason.
 
 mod change;
 mod model;
@@ -19,27 +19,27 @@ use crate::series::{FrontLoad, LoadSeries};
 pub use change::{Change, parse};
 use model::{LoadPoint, Population, ResponseModel};
 
-/// Why there is no prediction.
+/// Reason why there is no prediction.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WhatIfError {
-    /// It cannot be read, or names nothing that is there: the command was wrong.
+    /// The change cannot be parsed, or names something that does not exist: wrong usage.
     #[error("--what-if `{0}`: {1}")]
     Names(String, String),
-    /// The model cannot say.
+    /// The model cannot predict it.
     #[error("--what-if `{0}` cannot be predicted: {1}")]
     Refused(String, String),
 }
 
-/// Counters of a device, of the time at or above the percentile of its load.
+/// Counters of a device, for the time at or above the percentile of its load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DeviceCounters {
-    /// Reads and writes a second.
+    /// Reads and writes per second.
     pub requests_per_s: f64,
-    /// Reads a second.
+    /// Reads per second.
     pub reads_per_s: f64,
-    /// Writes a second.
+    /// Writes per second.
     pub writes_per_s: f64,
-    /// I/Os a second of each member.
+    /// I/Os per second of each member.
     pub member_load_per_s: f64,
     /// Mean response, s.
     pub response_s: f64,
@@ -50,36 +50,36 @@ pub struct DeviceCounters {
 /// A prediction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WhatIf {
-    /// As it was asked.
+    /// The change as typed.
     pub change: String,
-    /// Of which device.
+    /// Device that is changed.
     pub device: String,
-    /// How it was computed.
+    /// Description of the model.
     pub model: String,
     /// Mean error of the model's response on the half of the log that it was not fitted to, as a share.
     pub model_error: f64,
-    /// True where the error is at most a quarter.
+    /// True if the error is at most a quarter.
     pub trusted: bool,
     /// As measured.
     pub before: DeviceCounters,
-    /// As the model has it.
+    /// As modelled.
     pub modelled_before: DeviceCounters,
-    /// What is predicted.
+    /// Prediction.
     pub after: DeviceCounters,
-    /// What to know about it.
+    /// Notes on the prediction.
     pub notes: Vec<String>,
 }
 
-/// Above this error a model does not explain what there is, and nothing is said of what there might be.
+/// Error above which a model does not explain the log, so that nothing is predicted.
 const MOST_ERROR: f64 = 0.5;
-/// Up to this mean error on what it was not fitted to, a model is trusted: this one, and a description of a device.
+/// Maximum mean error on test data for a model to be trusted: this one, and a description of a device.
 pub const TRUSTED_ERROR: f64 = 0.25;
 
 fn disks(number: usize) -> String {
     plural(number, "disk", "disks")
 }
 
-/// What a change asks of the model.
+/// Inputs for predicting a change.
 struct Scenario<'a> {
     text: &'a str,
     front: &'a FrontLoad,
@@ -93,7 +93,7 @@ struct Scenario<'a> {
 /// Predicts a change on the device with the most requests in flight.
 ///
 /// # Errors
-/// Says what is not there, or what cannot be predicted.
+/// A missing object, or why the change cannot be predicted.
 pub fn what_if(
     series: &LoadSeries,
     text: &str,
@@ -143,7 +143,7 @@ impl Scenario<'_> {
         WhatIfError::Refused(self.text.into(), because.into())
     }
 
-    /// Where the number of programs is from.
+    /// Origin of the number of programs.
     fn known(&self) -> &'static str {
         if self.users_given { "--users; the pause by Little's law" } else { "estimated" }
     }
@@ -159,7 +159,7 @@ impl Scenario<'_> {
         Ok(())
     }
 
-    /// The answer for a model and a load after the change.
+    /// Builds the answer for a model and a load after the change.
     fn answer(
         &self,
         after: &ResponseModel,
@@ -172,8 +172,8 @@ impl Scenario<'_> {
             None => model.open(point),
         };
         let too_much = |model: &ResponseModel, point: LoadPoint| {
-            let most = model.most(point);
-            self.refused(format!("{:.0} requests/s are more than the {most:.0} that it sustains", point.requests()))
+            let max_rate = model.most(point);
+            self.refused(format!("{:.0} requests/s are more than the {max_rate:.0} that it sustains", point.requests()))
         };
         let before =
             solve(&self.model, self.point, self.population).ok_or_else(|| too_much(&self.model, self.point))?;
@@ -221,15 +221,15 @@ impl Scenario<'_> {
             return Err(self.names(format!("the log does not show {name} as an array that could take more disks")));
         };
         let count = members as i64 + i64::from(more);
-        let least = match level {
+        let min = match level {
             RaidLevel::Raid4 | RaidLevel::Raid5 => 3,
             RaidLevel::Raid6 | RaidLevel::Raid10 => 4,
             _ => 2,
         };
-        // what there is may be less than is usual
-        let least = least.min(members as i64);
-        if count < least {
-            return Err(self.names(format!("{name} has {}; {} needs at least {least}", disks(members), level.name())));
+        // there may be fewer than usual
+        let min = min.min(members as i64);
+        if count < min {
+            return Err(self.names(format!("{name} has {}; {} needs at least {min}", disks(members), level.name())));
         }
         if level == RaidLevel::Raid1 {
             return Err(self.refused("more disks in a mirror are more copies; try 'raid1 to raid10' first"));
@@ -254,9 +254,9 @@ impl Scenario<'_> {
         if to == RaidLevel::Linear {
             return Err(self.refused("with concatenated disks, the log does not show where the load would go"));
         }
-        let least = [(RaidLevel::Raid4, 3), (RaidLevel::Raid5, 3), (RaidLevel::Raid6, 4), (RaidLevel::Raid10, 4)];
-        if let Some((_, least)) = least.iter().find(|(of, least)| *of == to && members < *least) {
-            return Err(self.names(format!("{name} has {}; {} needs {least}", disks(members), to.name())));
+        let min = [(RaidLevel::Raid4, 3), (RaidLevel::Raid5, 3), (RaidLevel::Raid6, 4), (RaidLevel::Raid10, 4)];
+        if let Some((_, min)) = min.iter().find(|(of, min)| *of == to && members < *min) {
+            return Err(self.names(format!("{name} has {}; {} needs {min}", disks(members), to.name())));
         }
         let usable = |level: RaidLevel| {
             let level = diskwright_simulator::ArrayLevel::parse(level.name())?;
@@ -272,7 +272,7 @@ impl Scenario<'_> {
         self.answer(&self.model.with_level(to), self.point, self.population, notes)
     }
 
-    /// Share of the device's requests that is swapping: all of it is on the devices that hold swap areas, where that is
+    /// Share of the device's requests that is swapping: all of it is on the devices that hold swap areas, if that is
     /// known.
     fn swap_share(&self, series: &LoadSeries) -> f64 {
         let holds = |front: &FrontLoad| front.holds_swap == Some(true);
@@ -285,7 +285,7 @@ impl Scenario<'_> {
         if all > 0.0 { (series.swap[2] / all).min(1.0) } else { 0.0 }
     }
 
-    /// What to say where all swapping is on other devices than this one.
+    /// Note for the case that all swapping is on other devices.
     fn swaps_elsewhere(&self, series: &LoadSeries) -> Option<String> {
         let name = &self.front.name;
         let is_elsewhere = series.swap[2] > 0.0 && self.swap_share(series) == 0.0;
@@ -360,7 +360,7 @@ impl Scenario<'_> {
         let Some(population) = self.population else {
             return Err(self.refused(format!("{}; give the number of users with --users", hidden.method)));
         };
-        // what the volume answers in while it is far from its limit
+        // response of the volume while it is far from its limit
         let free = self.model.light_s;
         let with = |limit: f64| {
             let requests = limit.min(population.users / (free + population.think_s));
@@ -394,15 +394,16 @@ impl Scenario<'_> {
         })
     }
 
-    /// Requests a second of the device's sizes that a volume with so many operations allows, and what to know of it.
+    /// Requests per second, of the device's sizes, that a volume with this many operations allows, and notes about
+    /// them.
     fn volume_limit(&self, offer: &VolumeOffer, iops: f64) -> Result<(f64, Vec<String>), WhatIfError> {
         let limit = &offer.iops;
         if !limit.sold {
             return Err(self.names(format!("{} sells no IOPS: its size decides them", offer.id)));
         }
         if !(limit.with..=limit.most).contains(&iops) {
-            let (least, most) = (limit.with, limit.most);
-            return Err(self.names(format!("{} allows {least:.0} to {most:.0} operations per second", offer.id)));
+            let (least, max_value) = (limit.with, limit.most);
+            return Err(self.names(format!("{} allows {least:.0} to {max_value:.0} operations per second", offer.id)));
         }
         let mut notes = Vec::new();
         if let Some(per_gib) = limit.per_gib {
@@ -420,8 +421,8 @@ impl Scenario<'_> {
         let counted = share * rule.request(size, false, 0.0)[0] + (1.0 - share) * rule.request(size, true, 0.0)[0];
         let by_iops = iops / counted;
         let unit = offer.unit.bytes();
-        let most = offer.rate.per_iops.map_or(f64::INFINITY, |per| per * iops).min(offer.rate.most) * unit;
-        let allowed = by_iops.min(most / size);
+        let max_value = offer.rate.per_iops.map_or(f64::INFINITY, |per| per * iops).min(offer.rate.most) * unit;
+        let allowed = by_iops.min(max_value / size);
         let included = offer.rate.included(0.0) * unit;
         if allowed * size > included {
             notes.push(format!(
@@ -433,7 +434,7 @@ impl Scenario<'_> {
             ));
         }
         if allowed < by_iops {
-            notes.push(format!("its throughput is the limit: at most {:.0} MB/s", most / 1e6));
+            notes.push(format!("its throughput is the limit: at most {:.0} MB/s", max_value / 1e6));
         }
         Ok((allowed, notes))
     }

@@ -1,19 +1,18 @@
-//! The response of a device by the load on its members, fitted to a log.
+//! Response of a device by the load on its members, fitted to a log.
 //!
-//! A member answers in `R = s + t q - u l`, where `l` is its load and `q = l R` what is in flight on it (Little's
-//! law): its time alone, the time of those that are found there, and less for the part of that in service that is
-//! over already. With one server and random arrivals `t = s` and `u = s² (1 - c²) / 2`, where `c²` is the squared
-//! coefficient of variation of its times (Pollaczek and Khinchine; Jain 1991, M/G/1); in closed loops it is the
-//! arrival theorem of mean value analysis (Reiser and Lavenberg 1980), with `q` and `l` as they are without the program
-//! that asks. All three are fitted, because a member has
-//! neither one server nor is its own load alone what slows it; `u` only where it explains enough to be worth a
-//! number (Schwarz 1978). It is at most `s t - t² / 2`: near saturation, requests that come at random wait at least
-//! half as long as those that take exponential times, so `t² l / (2 (1 - t l))` (heavy traffic: Kingman 1962, of
-//! several servers Köllerström 1974). Users who fall into step wait less in the log, and after a change they may not.
-//! A front-end read is one member's response; a write is
-//! so many of them as the level says (the slowest of two is 1.5 exponential times,
-//! of three 1.83: the harmonic numbers; parity is read first and then written), or
-//! as the log shows, where it has the times of reads and writes apart.
+//! A member responds in `R = s + t q - u l`, where `l` is its load and `q = l R` the number in flight on it (Little's
+//! law): the standalone service time, the time for the requests found there, less the part of the request in service
+//! that is already over. With one server and random arrivals `t = s` and `u = s² (1 - c²) / 2`, where `c²` is the
+//! squared coefficient of variation of its service times (Pollaczek and Khinchine; Jain 1991, M/G/1); in closed loops
+//! it is the arrival theorem of mean value analysis (Reiser and Lavenberg 1980), with `q` and `l` as they are without
+//! the requesting program. All three are fitted, because a member does not behave as a single server, and is not slowed
+//! by its own load alone; `u` only if it explains enough to justify a parameter (Schwarz 1978). It is at most `s t - t²
+//! / 2`: near saturation, requests that arrive at random wait at least half as long as those with exponential service
+//! times, so `t² l / (2 (1 - t l))` (heavy traffic: Kingman 1962, of several servers Köllerström 1974). Users who fall
+//! into step wait less in the log, and after a change they may not. A front-end read is one member's response; a write
+//! consists of several, depending on the level (the slowest of two is 1.5 exponential times, of three 1.83: the
+//! harmonic numbers; parity is read first and then written), or as the log shows, if it has separate times of reads and
+//! writes.
 
 use diskwright_base::RaidLevel;
 
@@ -23,15 +22,15 @@ use super::DeviceCounters;
 use crate::arithmetic::{back_end, write_cost};
 use crate::series::{FrontLoad, FrontSums};
 
-/// Places of a curve with less than this share of the requests say nothing.
+/// Minimum share of the requests in a load class for it to count.
 const LEAST_SHARE: f64 = 0.002;
-/// Programs that are added one by one at most: of more, one makes no difference.
+/// Maximum number of programs that are added one by one: of more, one makes no difference.
 const MOST_ADDED: f64 = 2000.0;
-/// Fits with what requests find by the fit before; the third differs little from the second.
+/// Fits, each with the queue that requests find by the previous fit; the third differs little from the second.
 const ROUNDS: usize = 4;
-/// Steps to the highest `u`, which depends on the other two; each leaves about a third of what is left.
+/// Steps to the highest `u`, which depends on the other two; each leaves about a third of the remaining error.
 const BOUND_STEPS: usize = 30;
-/// Loads that must have been seen, each in both halves, for a model.
+/// Minimum number of loads, each seen in both halves, for a model.
 const LEAST_PLACES: usize = 3;
 
 /// A load on a device.
@@ -39,7 +38,7 @@ const LEAST_PLACES: usize = 3;
 pub(super) struct LoadPoint {
     pub reads: f64,
     pub writes: f64,
-    /// Measured, s; NaN where it is only a load.
+    /// Measured, s; NaN if it is only a load.
     pub response_s: f64,
 }
 
@@ -57,36 +56,36 @@ pub(super) struct ResponseModel {
     pub members: usize,
     /// Response of a write over that of a read.
     pub write_ratio: f64,
-    /// Alone, s.
+    /// Standalone, s.
     pub alone_s: f64,
-    /// More for each I/O that is in flight, s; 0 where no load that was seen slowed it down.
+    /// Additional time per I/O in flight, s; 0 if no load in the log slowed it down.
     pub each_s: f64,
-    /// Less for each I/O a second, s².
+    /// Reduction per I/O per second, s².
     pub begun: f64,
     /// Mean error on the half of the log that it was not fitted to.
     pub error: f64,
-    /// The highest load on a member that was seen.
+    /// The highest load on a member in the log.
     pub seen: f64,
-    /// Response at the lowest loads that were seen, s.
+    /// Response at the lowest loads in the log, s.
     pub light_s: f64,
 }
 
-/// I/Os a second of each member, as small writes cost here (three on three members of RAID 5): the printed factors do
-/// not change when disks are added, what is done does.
+/// I/Os per second of each member, with this planner's costs of small writes (three on three members of RAID 5): the
+/// published factors do not change when disks are added, real costs do.
 fn load_on(level: Option<RaidLevel>, members: usize, reads: f64, writes: f64) -> f64 {
     let level = level.and_then(|level| ArrayLevel::parse(level.name()));
     let cost = level.zip(u16::try_from(members).ok()).map_or(1.0, |(level, members)| write_cost(level, members));
     back_end(reads, writes, cost) / members.max(1) as f64
 }
 
-/// Member responses that a write takes, one after another, each the slowest of several.
+/// Sequential member responses of a write, each the slowest of several.
 fn write_phases(level: Option<RaidLevel>, members: usize) -> f64 {
     let harmonic = |n: usize| (1..=n).map(|i| 1.0 / i as f64).sum::<f64>();
     match level {
         None | Some(RaidLevel::Linear | RaidLevel::Raid0) => 1.0,
         Some(RaidLevel::Raid1) => harmonic(members.max(1)),
         Some(RaidLevel::Raid10) => harmonic(2),
-        // on three the one other block is read, then two are written
+        // with three members the one other block is read, then two are written
         Some(RaidLevel::Raid4 | RaidLevel::Raid5) if members == 3 => 1.0 + harmonic(2),
         Some(RaidLevel::Raid4 | RaidLevel::Raid5) => 2.0 * harmonic(2),
         Some(RaidLevel::Raid6) => 2.0 * harmonic(3),
@@ -94,7 +93,7 @@ fn write_phases(level: Option<RaidLevel>, members: usize) -> f64 {
 }
 
 impl LoadPoint {
-    /// The time at or above a percentile of the member load.
+    /// Returns the load for the time at or above a percentile of the member load.
     pub fn of(front: &FrontLoad, percentile: f64) -> Option<LoadPoint> {
         let wanted = front.sums.seconds * (1.0 - percentile / 100.0);
         let mut upper = FrontSums::default();
@@ -112,29 +111,31 @@ impl LoadPoint {
         (upper.seconds > 0.0 && point.response_s > 0.0).then_some(point)
     }
 
+    /// Reads and writes per second.
     pub fn requests(&self) -> f64 {
         self.reads + self.writes
     }
 
-    /// So many users with the pause that makes this load (Little's law); `None` where more requests are in flight.
+    /// Returns this many users with the pause that makes this load (Little's law); `None` if more requests are in
+    /// flight.
     pub fn pausing(&self, users: f64) -> Option<Population> {
-        /// Of users who do not pause as many are in flight, more or less.
+        /// Users who do not pause are all in flight, within this factor.
         const NEAR: f64 = 0.9;
         let (all_s, think_s) = (users / self.requests(), users / self.requests() - self.response_s);
         (all_s > NEAR * self.response_s).then_some(Population { users, think_s: think_s.max(0.0) })
     }
 
-    /// So many times the load.
+    /// Multiplies the load by a factor.
     pub fn scaled(&self, factor: f64) -> LoadPoint {
         LoadPoint { reads: self.reads * factor, writes: self.writes * factor, ..*self }
     }
 
-    /// As counters, with the response that was measured.
+    /// Returns counters with the measured response.
     pub fn counters(&self, front: &FrontLoad) -> DeviceCounters {
         self.with_response(front, self.response_s)
     }
 
-    /// As counters, with another response.
+    /// Returns counters with another response.
     pub fn with_response(&self, front: &FrontLoad, response_s: f64) -> DeviceCounters {
         counters(self, load_on(front.level, front.members, self.reads, self.writes), response_s)
     }
@@ -152,9 +153,9 @@ fn counters(point: &LoadPoint, member_load_per_s: f64, response_s: f64) -> Devic
 }
 
 impl ResponseModel {
-    /// Fitted to the first half of a device's curve and tried on the second; `None` where too few
-    /// loads were seen. Of programs that pause for `think_s` the numbers in both are known, and the response that
-    /// they make is tried; without, that at the load.
+    /// Fits a model to the first half of a device's curve and tests it on the second; `None` if too few loads were
+    /// seen. If programs pause for `think_s`, their numbers in both halves are known, and the resulting response is
+    /// tested; otherwise the response at the load.
     pub fn fit(front: &FrontLoad, think_s: Option<f64>) -> Option<ResponseModel> {
         let all = &front.sums;
         let (read, write) = (all.read_s / all.reads, all.write_s / all.writes);
@@ -204,7 +205,7 @@ impl ResponseModel {
         curve.iter().filter(enough).map(point).collect()
     }
 
-    /// How far the model is from a load, as a share of its response.
+    /// Relative error of the model's response at a load.
     fn off(&self, p: &FittedLoad, think_s: Option<f64>) -> f64 {
         let Some(think_s) = think_s else { return self.member_response(p.load) / p.response_s - 1.0 };
         let users = p.front.requests() * (p.front.response_s + think_s);
@@ -212,16 +213,16 @@ impl ResponseModel {
         found.map_or(f64::INFINITY, |found| found.response_s / p.front.response_s - 1.0)
     }
 
-    /// Of programs that wait, what one of them finds in flight and sees of the load, as shares of what there is with it
-    /// (the arrival theorem: it finds what there is without it).
+    /// Queue and load that one of several waiting programs finds, as shares of those including it (the arrival theorem:
+    /// it finds the state without itself).
     fn found_by_one(&self, p: &FittedLoad, think_s: f64) -> [f64; 2] {
         let users = p.front.requests() * (p.front.response_s + think_s);
         let by_one = self.one_by_one(p.front, Population { users, think_s });
         by_one.map_or([1.0, 1.0], |[before, with]| [before.queue / with.queue, before.load / with.load])
     }
 
-    /// The numbers, by least squares of the relative errors: `1 = s / R + t l - u l / R`, with the shares of queue and
-    /// load that requests find.
+    /// Fits the coefficients by least squares of the relative errors: `1 = s / R + t l - u l / R`, with the shares of
+    /// queue and load that requests find.
     fn take(&mut self, points: &[(&FittedLoad, [f64; 2])]) -> Option<()> {
         let row = |(p, [queue, load]): &(&FittedLoad, [f64; 2])| {
             ([1.0 / p.response_s, p.load * queue, -p.load * load / p.response_s], p.weight)
@@ -234,7 +235,7 @@ impl ResponseModel {
             rows.iter().map(|([x, y, z], w)| w / all * (1.0 - s * x - t * y - u * z).powi(2)).sum::<f64>()
         };
         let slows = |[s, t, u]: &[f64; 3]| *s > 0.0 && *t > 0.0 && *u < s * t && *u > -s * t;
-        // runs of a log scatter by so much: nearer is no better
+        // runs of a log vary by this much, so a closer fit is not better
         let worth = |numbers: [f64; 3], count: f64| {
             points.len() as f64 * squares(numbers).max(1e-4).ln() + count * (points.len() as f64).ln()
         };
@@ -253,7 +254,7 @@ impl ResponseModel {
         (self.alone_s > 0.0 && self.alone_s.is_finite()).then_some(())
     }
 
-    /// True where no load that was seen slowed the device down.
+    /// True if no load in the log slowed the device down.
     pub fn is_flat(&self) -> bool {
         self.each_s == 0.0
     }
@@ -288,20 +289,20 @@ impl ResponseModel {
         self.member_response(self.load(point)) * (1.0 - share + share * self.write_ratio)
     }
 
-    /// Requests a second of this mix that it cannot exceed.
+    /// Maximum requests per second of this mix.
     pub fn most(&self, point: LoadPoint) -> f64 {
         point.requests() / self.each_s / self.load(&point)
     }
 
-    /// A load that comes whatever becomes of it; `None` where it is too much.
+    /// Predicts an open load, which does not depend on the response; `None` if it is too much.
     pub fn open(&self, point: LoadPoint) -> Option<DeviceCounters> {
         let response = if point.requests() > 0.0 { self.response(&point) } else { self.alone_s };
         response.is_finite().then(|| counters(&point, self.load(&point), response))
     }
 
-    /// Programs that wait, added one by one: each finds what there is without it (exact mean value analysis, Reiser
-    /// and Lavenberg 1980). The member without the last of them, and with it; `None` of so many that one makes no
-    /// difference.
+    /// Adds waiting programs one by one: each finds the state without itself (exact mean value analysis, Reiser and
+    /// Lavenberg 1980). Returns the member without the last of them, and with it; `None` if there are so many that one
+    /// makes no difference.
     fn one_by_one(&self, point: LoadPoint, population: Population) -> Option<[MemberState; 2]> {
         let Population { users, think_s } = population;
         if !(users > 0.0 && users <= MOST_ADDED) {
@@ -311,7 +312,7 @@ impl ResponseModel {
         let share = mix.writes;
         let (of_front, load) = (1.0 - share + share * self.write_ratio, self.load(&mix));
         let mut state = MemberState::default();
-        // the first is the part of one that is over
+        // the first step is the fractional part of a program
         let mut count = users - users.ceil() + 1.0;
         loop {
             let response = self.alone_s + self.each_s * state.queue - self.begun * state.load;
@@ -326,9 +327,9 @@ impl ResponseModel {
         }
     }
 
-    /// A load of programs that wait: `X = N / (R + Z)`.
+    /// Predicts a closed load: `X = N / (R + Z)`.
     pub fn closed(&self, point: LoadPoint, population: Population) -> Option<DeviceCounters> {
-        // where all requests were swapping and go away, there is no mix of them
+        // if all requests were swapping and disappear, there is no mix of them
         if point.requests() <= 0.0 {
             return self.open(point);
         }
@@ -338,21 +339,21 @@ impl ResponseModel {
             return response.is_finite().then(|| counters(&found, self.load(&found), response));
         }
         let mix = point.scaled(1.0 / point.requests());
-        let most = population.users / (population.think_s + 1e-6);
-        let (mut low, mut high) = (0.0, if self.is_flat() { most } else { most.min(self.most(point)) });
+        let max_per_s = population.users / (population.think_s + 1e-6);
+        let (mut low, mut high) = (0.0, if self.is_flat() { max_per_s } else { max_per_s.min(self.most(point)) });
         for _ in 0..80 {
             let middle = 0.5 * (low + high);
-            let asked = population.users / (self.response(&mix.scaled(middle)) + population.think_s);
-            if asked > middle { low = middle } else { high = middle }
+            let issued_per_s = population.users / (self.response(&mix.scaled(middle)) + population.think_s);
+            if issued_per_s > middle { low = middle } else { high = middle }
         }
-        // the users who do not pause wait, however full the device is
+        // users who do not pause wait, however busy the device is
         let found = mix.scaled(low);
         let response = population.users / low - population.think_s;
         (low > 0.0 && response.is_finite()).then(|| counters(&found, self.load(&found), response))
     }
 }
 
-/// What there is on a member, and requests a second of the device.
+/// State of a member, and requests per second of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct MemberState {
     requests: f64,
@@ -360,26 +361,26 @@ struct MemberState {
     queue: f64,
 }
 
-/// A load on a member and what it answered in.
+/// A load on a member and its response.
 struct FittedLoad {
     load: f64,
     response_s: f64,
     weight: f64,
-    /// The same of the whole device.
+    /// Load of the whole device.
     front: LoadPoint,
 }
 
-/// The highest `u` that random arrivals allow.
+/// Maximum `u` that random arrivals allow.
 fn most_begun(s: f64, t: f64) -> f64 {
     (s * t - 0.5 * t * t).max(0.0)
 }
 
-/// The numbers with the highest `u`, by steps.
+/// Fits with the maximum `u`, iteratively.
 fn at_most_begun(rows: &[([f64; 3], f64)]) -> Option<[f64; 3]> {
     let ([mut s, mut t, _], mut u) = (least_squares(rows, 2)?, 0.0);
     for _ in 0..BOUND_STEPS {
         u = most_begun(s, t);
-        // what `u` explains goes to the other side: rows come nearest to `1 - u z`
+        // the part that `u` explains moves to the other side: rows approach `1 - u z`
         let row = |([x, y, z], weight): &([f64; 3], f64)| {
             let side = 1.0 - u * z;
             ([x / side, y / side, 0.0], weight * side * side)
@@ -389,8 +390,8 @@ fn at_most_begun(rows: &[([f64; 3], f64)]) -> Option<[f64; 3]> {
     Some([s, t, u])
 }
 
-/// The first `count` numbers by which rows come nearest to 1, the others 0; by the normal equations. `None` where the
-/// rows do not tell them apart.
+/// Fits the first `count` coefficients so that rows come nearest to 1, the others are 0; by the normal equations.
+/// `None` if the rows do not determine them.
 fn least_squares(rows: &[([f64; 3], f64)], count: usize) -> Option<[f64; 3]> {
     let mut table = [[0.0; 4]; 3];
     for (x, weight) in rows {
@@ -423,7 +424,7 @@ mod tests {
 
     #[test]
     fn disks_that_are_added_to_three_cost_a_write_more() {
-        // 126 reads and 73 writes a second: (126 + 3 x 73) / 3 on each of three, (126 + 4 x 73) / 6 on each of six
+        // 126 reads and 73 writes per second: (126 + 3 x 73) / 3 on each of three, (126 + 4 x 73) / 6 on each of six
         let on = |members| load_on(Some(RaidLevel::Raid5), members, 126.0, 73.0);
         assert_eq!((on(3), on(6).round()), (115.0, 70.0));
         let phases = |members| write_phases(Some(RaidLevel::Raid5), members);
@@ -451,14 +452,14 @@ mod tests {
 
     #[test]
     fn users_in_step_do_not_make_a_member_that_never_queues() {
-        // 10 ms alone and at half of what it does; then 90 ms with nine in flight at 99 a second
+        // 10 ms standalone and at half of its maximum; then 90 ms with nine in flight at 99 per second
         let row = |load: f64, response: f64| ([1.0 / response, load, -load / response], 1.0);
         let rows = [row(20.0, 0.0102), row(50.0, 0.0104), row(60.0, 0.0104), row(98.0, 0.09), row(100.0, 0.09)];
         let [s, t, u] = least_squares(&rows, 3).expect("told apart");
         assert!(u > most_begun(s, t), "the rows want more: {u}");
         let [s, t, u] = at_most_begun(&rows).expect("told apart");
         assert!((u / most_begun(s, t) - 1.0).abs() < 1e-6 && s > 0.0 && t > 0.0, "{s} {t} {u}");
-        // it waits half as long as with exponential times, near saturation
+        // it waits half as long as with exponential service times, near saturation
         let (load, response) = (0.9 / t, |load: f64| (s - u * load) / (1.0 - t * load));
         let waits = response(load) - s;
         assert!((waits / (0.5 * t * t * load / (1.0 - t * load)) - 1.0).abs() < 1e-6, "{waits}");
@@ -476,7 +477,7 @@ mod tests {
         let [alone, each, begun] = least_squares(&rows, 3).expect("told apart");
         assert!((alone / served - 1.0).abs() < 1e-6 && (each / served - 1.0).abs() < 1e-6, "{alone} {each}");
         assert!((begun / (served * served / 2.0) - 1.0).abs() < 1e-6, "{begun}");
-        // at half of what it does: 10 ms and a half of 10 ms in half of the cases
+        // at half of its maximum: 10 ms and a half of 10 ms in half of the cases
         let response = (alone - begun * 50.0) / (1.0 - each * 50.0);
         assert!((response - 0.015).abs() < 1e-9, "{response}");
         assert_eq!(least_squares(&rows[..1], 3), None);

@@ -1,51 +1,48 @@
-//! A token bucket with arrivals at random, in closed form.
+//! A token bucket with random arrivals, in closed form.
 //!
-//! The backlog of a bucket falls by a second a second and grows by each request's
-//! time at the rate that is allowed. Who comes at backlog v waits for what of it is
-//! beyond the window. In a steady state the backlog passes each level as often
-//! upwards as downwards (Brill and Posner, "Level crossings in point processes
-//! applied to queues", Operations Research 25(4), 1977): with arrivals at λ(v) and
-//! times B,
+//! The backlog of a bucket falls by one second per second and grows by each request's service time at the allowed rate.
+//! A request that arrives at backlog v waits for the part of it beyond the window. In a steady state the backlog
+//! crosses each level upwards as often as downwards (Brill and Posner, "Level crossings in point processes applied to
+//! queues", Operations Research 25(4), 1977): with arrival rate λ(v) and service times B,
 //!
 //! ```text
 //! f(v) = λ(0) p0 P(B > v) + ∫ λ(u) f(u) P(B > v - u) du
 //! ```
 //!
-//! which is a sum over what lies below v, so that one pass over the levels gives
-//! all. With λ the same everywhere it is M/G/1, exact; users who think less are
-//! arrivals that become fewer as users wait.
+//! The integral covers only levels below v, so one pass over the levels solves it. With a constant λ it is M/G/1,
+//! exactly; users with finite think times are arrivals whose rate falls as users wait.
 
-/// What comes to a bucket.
+/// Demand on a bucket.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct BucketDemand<'a> {
-    /// Times at the allowed rate, s, each with its share of the requests.
+    /// Service times at the allowed rate, s, each with its share of the requests.
     pub times: &'a [(f64, f64)],
-    /// What was not used within this time may be used at once, s.
+    /// Unused capacity of this time may be used at once, s.
     pub window_s: f64,
-    /// Requests a second whatever waits.
+    /// Open arrivals, requests per second.
     pub open_per_s: f64,
-    /// Users who ask again so long after their last wait is over: how many, s.
+    /// Closed users: their number, and the time from the end of a wait to their next request, s.
     pub closed: &'a [(f64, f64)],
 }
 
-/// What becomes of it.
+/// Resulting state of a bucket.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct BucketBacklog {
-    /// Requests a second: of users by kind.
+    /// Requests per second of each kind of users.
     pub closed_per_s: Vec<f64>,
     /// Mean wait, s, and its variance, s².
     pub wait_s: f64,
     pub wait_variance_s2: f64,
-    /// Share of requests that wait at all.
+    /// Share of the requests that wait.
     pub waiting: f64,
 }
 
-/// Levels at most.
+/// Largest number of levels.
 const LEVELS: usize = 600;
-/// Levels for a mean time.
+/// Levels per mean service time.
 const FINE: f64 = 4.0;
 
-/// Solves it; `None` where more comes than is allowed.
+/// Solves a bucket; `None` if more requests arrive than are allowed.
 pub(super) fn bucket(demand: &BucketDemand) -> Option<BucketBacklog> {
     let mean: f64 = demand.times.iter().map(|(time, share)| time * share).sum();
     let users: f64 = demand.closed.iter().map(|(users, _)| users).sum();
@@ -74,21 +71,24 @@ pub(super) fn bucket(demand: &BucketDemand) -> Option<BucketBacklog> {
     Some(levels(demand, mean, step, (range / step).ceil() as usize + 1))
 }
 
-/// Mean of a power of the times.
+/// Returns the mean of a power of the service times.
 fn moment(demand: &BucketDemand, power: i32) -> f64 {
     demand.times.iter().map(|(time, share)| time.powi(power) * share).sum()
 }
 
-/// Arrivals at random alone, in closed form: near the limit, levels would be too coarse. The backlog is beyond a level
-/// with a probability that tends to an exponential one (Asmussen, "Applied Probability and Queues", 2003, chapter
-/// XIII); without a window, mean and variance of the wait are those of Pollaczek and Khinchin, and Takács.
+/// Solves a bucket with random arrivals only, in closed form: near saturation, levels would be too coarse. The
+/// probability that the backlog exceeds a level tends to an exponential (Asmussen, "Applied Probability and Queues",
+/// 2003, chapter XIII); without a window, mean and variance of the wait are those of Pollaczek and Khinchin, and
+/// Takács.
 fn at_random(demand: &BucketDemand, busy: f64) -> BucketBacklog {
     let (per_s, window_s) = (demand.open_per_s, demand.window_s);
     let longest = demand.times.iter().fold(0.0, |a: f64, b| a.max(b.0));
     let mean = per_s * moment(demand, 2) / (2.0 * (1.0 - busy));
     let square = 2.0 * mean * mean + per_s * moment(demand, 3) / (3.0 * (1.0 - busy));
-    // the rate of decay is where work that comes, so weighted, balances what is done
-    let sum = |of: &dyn Fn(f64) -> f64| per_s * demand.times.iter().map(|(time, share)| share * of(*time)).sum::<f64>();
+    // the decay rate balances the exponentially weighted arriving work with the work done
+    let sum = |weight: &dyn Fn(f64) -> f64| {
+        per_s * demand.times.iter().map(|(time, share)| share * weight(*time)).sum::<f64>()
+    };
     let (mut low, mut high) = (0.0, (1.0 / mean).min(600.0 / longest));
     for _ in 0..60 {
         let middle = 0.5 * (low + high);
@@ -96,7 +96,7 @@ fn at_random(demand: &BucketDemand, busy: f64) -> BucketBacklog {
     }
     let decay = 0.5 * (low + high);
     let all = (1.0 - busy) / (sum(&|time| time * (decay * time).exp()) - 1.0);
-    // within the first times the probability is not yet exponential
+    // for windows of only a few service times the probability is not yet exponential
     let near = (-window_s / longest).exp();
     let beyond = (-decay * window_s).exp();
     let exact = |without: f64, tail: f64| tail * beyond * (1.0 + (without / tail - 1.0) * near);
@@ -111,9 +111,9 @@ fn at_random(demand: &BucketDemand, busy: f64) -> BucketBacklog {
 }
 
 impl BucketDemand<'_> {
-    /// Requests a second at a backlog; those of each kind of users go to `rates`.
+    /// Returns the arrivals per second at a backlog; writes those of each kind of users to `rates`.
     fn arrivals_at(&self, backlog: f64, mean: f64, rates: &mut [f64]) -> f64 {
-        // of those who wait each has a time of its own ahead; the last one's own is not waited for
+        // each waiting user has contributed one service time to the backlog; the last one does not wait for its own
         let wait = (backlog - self.window_s).max(0.0);
         let single = self.closed.len() == 1 && self.open_per_s <= 0.0;
         let waiting = ((wait / mean - 1e-9).ceil() - 1.0).max(0.0);
@@ -127,22 +127,22 @@ impl BucketDemand<'_> {
     }
 }
 
-/// Passes all levels once.
+/// Integrates over all levels once.
 fn levels(demand: &BucketDemand, mean: f64, step: f64, count: usize) -> BucketBacklog {
-    // requests that are finer than the levels go together
+    // requests smaller than a level are lumped together
     let lumps: Vec<(usize, f64)> = lump(demand.times, mean, step);
     let lumped: f64 = lumps.iter().map(|(size, share)| *size as f64 * step * share).sum();
     let scale = mean / lumped;
     let (mut passed, mut rates) = (Vec::with_capacity(count + 1), vec![0.0; demand.closed.len()]);
     let rate_at = |level: f64, rates: &mut [f64]| demand.arrivals_at(level, mean, rates) * scale;
     let first = rate_at(0.0, &mut rates);
-    // cumulated arrivals, from those at no backlog on; all in shares of p0
+    // cumulative arrivals, starting with those at no backlog; everything in units of p0
     let (mut sum, mut mass, mut first_mass) = (first, 1.0, 1.0);
     let mut by_chain = rates.clone();
     let (mut arrivals, mut waits, mut squares, mut waited) = (first, 0.0, 0.0, 0.0);
     passed.push(sum);
     for level in 0..count {
-        // what lies a time below the middle of the step
+        // the arrivals one service time below the middle of the step
         let one = |(size, share): &(usize, f64)| match level.checked_sub(*size) {
             Some(from) => share * 0.5 * (passed[from] + passed[from + 1]),
             None => 0.0,
@@ -150,7 +150,7 @@ fn levels(demand: &BucketDemand, mean: f64, step: f64, count: usize) -> BucketBa
         let density = (sum - lumps.iter().map(one).sum::<f64>()).max(0.0);
         let backlog = (level as f64 + 0.5) * step;
         let rate = rate_at(backlog, &mut rates);
-        // along the step the sum grows with itself
+        // within the step the sum grows exponentially
         let grows = (rate * step).min(60.0);
         let here = match grows {
             // the first terms of exp, exact to 1e-6
@@ -176,8 +176,8 @@ fn levels(demand: &BucketDemand, mean: f64, step: f64, count: usize) -> BucketBa
         }
     }
     let wait_s = waits / arrivals;
-    // the backlog falls by a second in each second that there is one, and every request adds its
-    // time: what comes is what is worked off, whatever the steps make of the rates
+    // the backlog falls by one second per second while it is not empty, and each request adds its service time: work
+    // arriving equals work done, whatever error the steps make in the rates
     let conserved = (mass - first_mass) / (mean * arrivals);
     BucketBacklog {
         closed_per_s: by_chain.iter().map(|sum| sum * conserved / mass).collect(),
@@ -187,7 +187,7 @@ fn levels(demand: &BucketDemand, mean: f64, step: f64, count: usize) -> BucketBa
     }
 }
 
-/// Times in steps; what is shorter than a step goes several together.
+/// Converts service times to numbers of steps; times shorter than a step are lumped together.
 fn lump(times: &[(f64, f64)], mean: f64, step: f64) -> Vec<(usize, f64)> {
     if mean < step {
         return vec![(1, 1.0)];
@@ -216,7 +216,7 @@ mod tests {
         );
     }
 
-    /// By hand, of the backlog's own recursion: V' = max(V - gap, 0) + time.
+    /// Compares with the recursion of the backlog: V' = max(V - gap, 0) + time.
     #[test]
     fn beyond_a_window_it_is_what_a_recursion_finds() {
         for (busy, window) in [(0.5, 2.0), (0.9, 5.0), (0.95, 10.0), (0.95, 3.0)] {
@@ -244,7 +244,7 @@ mod tests {
         assert!((closed(50.0, 0.01, 0.0) - 100.0).abs() < 2.0, "{}", closed(50.0, 0.01, 0.0));
         assert!((closed(50.0, 0.01, 1.0) - 100.0).abs() < 2.0, "{}", closed(50.0, 0.01, 1.0));
         assert!((closed(2.0, 1.0, 0.0) - 2.0).abs() < 0.05);
-        // one user who asks at once waits for the time of his last request
+        // a single user without think time waits for the service time of its last request
         assert!((closed(1.0, 1e-6, 0.0) - 100.0).abs() < 2.0, "{}", closed(1.0, 1e-6, 0.0));
     }
 }

@@ -1,4 +1,4 @@
-//! From a system to the network that is solved.
+//! Builds the network to be solved from a system.
 
 use super::device::{DeviceCenters, DeviceDemand, Pool};
 use super::mechanical::{CostMemory, PlacedDemand};
@@ -18,22 +18,22 @@ use crate::system::{Drives, RunBy, Set, System, TransferMode, WorkloadTarget};
 
 const S: f64 = 1e-9;
 
-/// A network and what its centers are called.
+/// A network and the names of its centers.
 #[derive(Debug, Default)]
 pub(super) struct SystemNetwork {
     pub network: AnalyticNetwork,
-    /// Center, and the names of its members.
+    /// By center: the names of its members.
     pub names: Vec<(usize, Vec<String>)>,
-    /// Members that are used less than the one that is used most, with the share of that.
+    /// Members that are used less than the most used one, with their share of its use.
     pub lighter: Vec<(String, f64)>,
     pub devices: Vec<DeviceCenters>,
-    /// Chains that are nobody's load: what they follow, and how.
+    /// Chains without a workload: background work that follows other chains.
     pub background: Vec<BackgroundChain>,
-    /// Caches, with the requests that it takes until they are warm.
+    /// Caches, with the number of requests until they are warm.
     pub warm: Vec<(String, f64)>,
 }
 
-/// Building, as far as it is done.
+/// A network under construction.
 pub(super) struct NetworkBuilder<'a> {
     pub(super) system: &'a System,
     costs: &'a mut CostMemory,
@@ -41,14 +41,15 @@ pub(super) struct NetworkBuilder<'a> {
     pub(super) processors: usize,
     memory: usize,
     buses: Vec<usize>,
-    /// Command, port and parity of each controller.
+    /// By controller: its command, port and parity stations.
     pub(super) controllers: Vec<[usize; 3]>,
     pub(super) channels: Vec<usize>,
-    /// Workloads; chains beyond them are in the background.
+    /// Number of workloads; chains beyond them are background chains.
     pub(super) loads: usize,
 }
 
 impl<'a> NetworkBuilder<'a> {
+    /// A network with the host's and the controllers' stations, and no requests yet.
     pub fn new(system: &'a System, memory: &'a mut CostMemory) -> NetworkBuilder<'a> {
         let mut builder = NetworkBuilder {
             system,
@@ -77,14 +78,14 @@ impl<'a> NetworkBuilder<'a> {
         builder
     }
 
-    /// Makes stations one center that has them as members: they are alike and used alike. Their
-    /// number is a broken one where `counts` of the array's members are not: that of the fullest is right.
+    /// Joins stations that are equally used into one center with them as members. If `counts`, the array's members on
+    /// each station, differ, the number of members is fractional, so that the most used station is right.
     pub(super) fn join(&mut self, stations: &[usize], counts: &[u32]) {
-        let (all, most) = counts.iter().fold((0, 1), |(all, most), count| (all + count, most.max(*count)));
-        let members = f64::from(all) / f64::from(most);
-        for (station, count) in stations.iter().zip(counts).filter(|(_, count)| **count < most) {
+        let (all, max_count) = counts.iter().fold((0, 1), |(all, max), count| (all + count, max.max(*count)));
+        let members = f64::from(all) / f64::from(max_count);
+        for (station, count) in stations.iter().zip(counts).filter(|(_, count)| **count < max_count) {
             let names = self.built.names.iter().find(|(center, _)| center == station);
-            let share = f64::from(*count) / f64::from(most);
+            let share = f64::from(*count) / f64::from(max_count);
             let lighter = names.iter().flat_map(|(_, names)| names.iter().map(|name| (name.clone(), share)));
             self.built.lighter.extend(lighter);
         }
@@ -107,7 +108,7 @@ impl<'a> NetworkBuilder<'a> {
         index
     }
 
-    /// The network of what is asked for.
+    /// Builds the network of the requests.
     pub fn requests(mut self, requests: &[WorkloadRequest]) -> Result<SystemNetwork, UnsolvedReason> {
         let mut volumes: Vec<WorkloadTarget> = Vec::new();
         for request in requests {
@@ -129,7 +130,7 @@ impl<'a> NetworkBuilder<'a> {
         Ok(self.built)
     }
 
-    /// Looks for drives that several targets use.
+    /// Refuses drives that several targets use.
     fn apart(&self, targets: &[WorkloadTarget]) -> Result<(), UnsolvedReason> {
         let mut used: Vec<u32> = Vec::new();
         for target in targets {
@@ -152,7 +153,7 @@ impl<'a> NetworkBuilder<'a> {
         Ok(&self.system.drives[group.0])
     }
 
-    /// Requests to a drive by itself.
+    /// Adds the requests to a single drive.
     fn drive(&mut self, drive: u32, requests: &[&WorkloadRequest]) -> Result<(), UnsolvedReason> {
         let group = self.group(drive)?;
         let pool = Pool { members: 1.0, group: 1.0, in_turn: 1.0 };
@@ -176,7 +177,7 @@ impl<'a> NetworkBuilder<'a> {
         Ok(())
     }
 
-    /// Requests to an array, by the plans of its planner.
+    /// Adds the requests to an array, according to its planner.
     fn array(&mut self, set: &'a Set, requests: &[&WorkloadRequest]) -> Result<(), UnsolvedReason> {
         let group = self.group(*set.members.first().ok_or_else(|| missing("member"))?)?;
         for member in &set.members {
@@ -187,7 +188,7 @@ impl<'a> NetworkBuilder<'a> {
                 return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::UnequalMembers });
             }
         }
-        // where there is something to rebuild, that is done instead
+        // a rebuild takes the place of the scrub
         if set.scrub.is_some() && (set.rebuild.is_none() || set.failed.is_empty()) {
             return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::Scrub });
         }
@@ -196,7 +197,7 @@ impl<'a> NetworkBuilder<'a> {
         let cache = self.cache_of(group, Some(set));
         let ways = self.ways(requests, cache, array.blocks(), group)?;
         evenly(set, &ways, array.blocks() as f64)?;
-        // what goes by the load or the place of each member spreads over all of them
+        // reads directed by the load or the position of members spread evenly over all of them
         let read_from = match set.policy.read_from {
             ReadFrom::LeastBusy | ReadFrom::Nearest | ReadFrom::IdleOrNearest => ReadFrom::RoundRobin,
             other => other,
@@ -243,7 +244,7 @@ impl<'a> NetworkBuilder<'a> {
         self.built.network.classes.push(NetworkClass { chain, share, write, steps, uses });
     }
 
-    /// The steps of a plan.
+    /// Returns the steps of a plan, and the number of members that it uses.
     fn planned(
         &self,
         set: &Set,
@@ -264,7 +265,7 @@ impl<'a> NetworkBuilder<'a> {
         let compute = self.parity(hardware, plan);
         let io = |ios: &[MemberIo], kind| {
             let blocks = ios.iter().map(|io| f64::from(io.blocks)).sum::<f64>() / ios.len().max(1) as f64;
-            // all of a step are of one pool (`pools` sees to that)
+            // all I/Os of a step go to one pool, which `pool_members` guarantees
             let pool = ios.first().and_then(|io| pools.iter().position(|(members, _)| members.contains(&io.member)));
             let devices = &devices[pool.unwrap_or(0)];
             let mut step = self.io(group, devices, kind, (ios.len() as f64, blocks, part.align), hardware.is_none());
@@ -300,7 +301,7 @@ impl<'a> NetworkBuilder<'a> {
         (steps, used.len() as f64)
     }
 
-    /// What a plan computes.
+    /// Returns the step that computes a plan's parity.
     fn parity(&self, hardware: Option<usize>, plan: &MemberIoPlan) -> ForkStep {
         let host = &self.system.host;
         let (parity, xor, galois) = match hardware {
@@ -314,22 +315,23 @@ impl<'a> NetworkBuilder<'a> {
         single(visit(parity, work as f64 * 1e-12).into_iter().collect())
     }
 
-    /// What a program does on a processor before its request. Programs take turns there, so that all have the same part
-    /// of it, and how their work is distributed does not matter (processor sharing: Baskett, Chandy, Muntz and
-    /// Palacios, "Open, closed, and mixed networks of queues with different classes of customers", JACM 22(2), 1975).
+    /// Returns a program's processor time before its request. Programs share the processors in time slices, so that all
+    /// get the same share and the distribution of their work does not matter (processor sharing: Baskett, Chandy, Muntz
+    /// and Palacios, "Open, closed, and mixed networks of queues with different classes of customers", JACM 22(2),
+    /// 1975).
     fn compute(&self, time_s: f64) -> ForkStep {
         let visit = Visit { center: self.processors, work: ServiceDemand::InTurns(time_s), times: 1.0 };
         let visits = (time_s > 0.0).then_some(visit);
         ForkStep { is_before: true, ..single(visits.into_iter().collect()) }
     }
 
-    /// What the host does first.
+    /// Returns the host's processor time for a request.
     pub(super) fn before(&self) -> Vec<ForkStep> {
         let host = visit(self.processors, self.system.host.request as f64 * S);
         vec![single(host.into_iter().collect())]
     }
 
-    /// An I/O to a member, or to a drive by itself.
+    /// Returns the step of an I/O to a member, or to a single drive.
     fn io(
         &self,
         group: &Drives,
@@ -342,7 +344,7 @@ impl<'a> NetworkBuilder<'a> {
         if let Some((index, channel)) = group.channel.and_then(|index| Some((index, self.system.channels.get(index)?)))
         {
             let bytes = blocks * BLOCK_BYTES as f64;
-            // a mechanical drive sends at the slower one of the channel's rate and its own interface's
+            // a mechanical drive sends at the slower rate of the channel and its own interface
             let transfer = match (&group.device, channel.rate) {
                 (DeviceModel::Mechanical(model), rate) => {
                     let own = blocks * model.channel().read_block as f64 * S;
@@ -351,7 +353,7 @@ impl<'a> NetworkBuilder<'a> {
                 (_, rate) => rate.map_or(0.0, |rate| bytes / rate as f64),
             };
             visits.extend(visit(self.channels[index], channel.overhead as f64 * S + transfer));
-            // the transfer of a mechanical drive is in its own time already
+            // the transfer time is already part of a mechanical drive's service time
             if matches!(group.device, DeviceModel::Mechanical(_)) {
                 delay_s -= transfer;
             }
@@ -366,7 +368,7 @@ impl<'a> NetworkBuilder<'a> {
         ForkStep { ios, kind, visits, is_before: false, delay_s, delay_variance_s2 }
     }
 
-    /// Through a controller on the way down.
+    /// Returns the visits through a controller on the way to the device.
     pub(super) fn down(&self, index: usize, request: &WorkloadRequest) -> Vec<Visit> {
         let command = self.system.controllers[index].command as f64 * S;
         let mut visits: Vec<Visit> = visit(self.controllers[index][0], command).into_iter().collect();
@@ -376,7 +378,7 @@ impl<'a> NetworkBuilder<'a> {
         visits
     }
 
-    /// And on the way up.
+    /// Returns the visits through a controller on the way back to the host.
     pub(super) fn up(&self, index: usize, request: &WorkloadRequest) -> Vec<Visit> {
         let (controller, host) = (&self.system.controllers[index], &self.system.host);
         let mut visits = if request.write { Vec::new() } else { self.lanes(index, request.blocks) };
@@ -390,7 +392,7 @@ impl<'a> NetworkBuilder<'a> {
         visits
     }
 
-    /// What data cross between a controller and memory.
+    /// Returns the visits of data between a controller and memory.
     fn lanes(&self, index: usize, blocks: f64) -> Vec<Visit> {
         let (controller, bytes) = (&self.system.controllers[index], blocks * BLOCK_BYTES as f64);
         let memory = self.system.host.memory_rate.and_then(|rate| visit(self.memory, bytes / rate as f64));
@@ -402,7 +404,7 @@ impl<'a> NetworkBuilder<'a> {
         [memory, bus, port].into_iter().flatten().collect()
     }
 
-    /// The centers of equal devices.
+    /// Adds the centers of equal devices.
     fn devices(
         &mut self,
         group: &Drives,
@@ -419,7 +421,7 @@ impl<'a> NetworkBuilder<'a> {
             blocks += io.weight / all * io.blocks;
             writes += if io.write { io.weight / all } else { 0.0 };
         }
-        let asked = DeviceDemand {
+        let demand = DeviceDemand {
             placed: PlacedDemand {
                 blocks: blocks.max(1.0),
                 write_share: writes,
@@ -432,7 +434,7 @@ impl<'a> NetworkBuilder<'a> {
         };
         let rate = group.channel.and_then(|index| self.system.channels.get(index)?.rate);
         let device = group.device.on_channel(rate);
-        let devices = DeviceCenters::add((&mut self.built.network, &mut *self.costs), &device, pool, &asked);
+        let devices = DeviceCenters::add((&mut self.built.network, &mut *self.costs), &device, pool, &demand);
         let names: Vec<String> = drives.iter().map(|drive| self.system.drive_name(*drive)).collect();
         for center in devices.all() {
             self.built.names.push((center, names.clone()));
@@ -440,7 +442,7 @@ impl<'a> NetworkBuilder<'a> {
         devices
     }
 
-    /// Joins the channels of an array, and their controllers, where it alone uses them.
+    /// Joins the channels of an array, and their controllers, if nothing else uses them.
     fn join_shared(&mut self, set: &Set) {
         let Some((channels, controllers)) = side_by_side::shared(self.system, set) else { return };
         let counts = |shares: &[(usize, u32)]| shares.iter().map(|(_, count)| *count).collect::<Vec<_>>();
@@ -462,7 +464,7 @@ impl<'a> NetworkBuilder<'a> {
         }
     }
 
-    /// Users of all loads; infinitely many where some arrive.
+    /// Number of users of all loads; infinite if some load is open.
     fn most_users(&self) -> f64 {
         let users = |workload: &crate::system::Workload| match &workload.load {
             load::LoadSpec::Closed(spec) => f64::from(spec.users) * f64::from(spec.outstanding),
@@ -480,7 +482,7 @@ pub(super) fn single(visits: Vec<Visit>) -> ForkStep {
     ForkStep { ios: 1.0, kind: IoKind::Read, visits, is_before: false, delay_s: 0.0, delay_variance_s2: 0.0 }
 }
 
-/// A visit, where it takes any time.
+/// A visit, unless it takes no time.
 pub(super) fn visit(center: usize, time_s: f64) -> Option<Visit> {
     (time_s > 0.0).then_some(Visit { center, work: ServiceDemand::Fixed(time_s, 0.0), times: 1.0 })
 }
@@ -489,7 +491,7 @@ pub(super) fn missing(what: &'static str) -> UnsolvedReason {
     UnsolvedReason::Missing(what)
 }
 
-/// Devices of one model and one setting: a model of the catalogue may be used with its write cache and without.
+/// True for devices of the same model and settings: a catalogue model may be used with its write cache or without.
 pub(super) fn is_same(a: &DeviceModel, b: &DeviceModel) -> bool {
     let reports_early = |device: &DeviceModel| match device {
         DeviceModel::Mechanical(model) => model.cache().reports_early,
@@ -498,10 +500,10 @@ pub(super) fn is_same(a: &DeviceModel, b: &DeviceModel) -> bool {
     a.name() == b.name() && reports_early(a) == reports_early(b)
 }
 
-/// The array of a set whose members are drives of a group.
+/// Returns the geometry of an array whose members are drives of one group.
 fn plain(set: &Set, group: &Drives) -> Result<ArrayGeometry, UnsolvedReason> {
     let blocks = group.device.blocks();
-    let blocks = set.member_blocks.map_or(blocks, |most| most.min(blocks));
+    let blocks = set.member_blocks.map_or(blocks, |max_blocks| max_blocks.min(blocks));
     let description = ArrayDescription {
         level: set.level,
         members: vec![blocks; set.members.len()],

@@ -1,8 +1,7 @@
-//! Volumes with burst credits over the time that is watched.
+//! Volumes with burst credits over the measured time.
 //!
-//! A full bucket is drawn from at what is used beyond the baseline. Until it is
-//! empty the burst is the limit, and then the baseline: each a steady state of its
-//! own, weighted with its part of the time.
+//! A full bucket is drained by the use beyond the baseline. Until it is empty the burst rate is the limit, then the
+//! baseline rate: each phase is a steady state, weighted with its part of the time.
 
 use std::sync::Arc;
 
@@ -13,14 +12,14 @@ use crate::device::DeviceModel;
 use crate::system::System;
 use crate::volume::{RateLimit, VolumeSpec};
 
-/// Limits that still have credits: the group of drives, operations or bytes, and what is left.
+/// A limit with credits left: the group of drives, operations or bytes, and the credits.
 struct CreditsLeft {
     group: usize,
     which: usize,
     left: f64,
 }
 
-/// Solves for the time that is watched.
+/// Solves a system over the measured time.
 pub(super) fn over_time(system: &System) -> Result<SystemSolution, UnsolvedReason> {
     let (mut left, mut memory) = (credits(system), CostMemory::default());
     if left.is_empty() {
@@ -72,7 +71,7 @@ pub(super) fn over_time(system: &System) -> Result<SystemSolution, UnsolvedReaso
     Ok(solution(&system, &phases))
 }
 
-/// Limits of volumes that may be overdrawn.
+/// Finds the limits of volumes that allow bursts.
 fn credits(system: &System) -> Vec<CreditsLeft> {
     let mut all = Vec::new();
     for (group, drives) in system.drives.iter().enumerate() {
@@ -98,20 +97,20 @@ fn limit(system: &System, group: usize, which: usize) -> RateLimit {
     volume(system, group).map_or(RateLimit::none(), |spec| [spec.operations, spec.bytes][which])
 }
 
-/// Credits that go in a second.
+/// Credits drained per second.
 fn drawn(system: &System, credits: &CreditsLeft, state: &SteadyState) -> f64 {
     let limit = limit(system, credits.group, credits.which);
     let before: u32 = system.drives[..credits.group].iter().map(|group| group.count).sum();
     let own = before..before + system.drives[credits.group].count;
     let names: Vec<String> = own.map(|drive| system.drive_name(drive)).collect();
-    // volumes of a group that are used by different targets: the one that is used most
+    // volumes of a group that serve different targets: the most used one counts
     let used = state.limits.iter().filter(|(drive, _)| names.contains(drive));
     let used = used.map(|(_, busy)| busy[credits.which]).fold(0.0, f64::max);
     let over = used * limit.burst - limit.baseline;
     if over > 1e-6 * limit.baseline { over } else { 0.0 }
 }
 
-/// The burst of a limit is over.
+/// Limits a volume to its baseline.
 fn used_up(system: &mut System, group: usize, which: usize) {
     let Some(mut spec) = volume(system, group).map(|spec| VolumeSpec::clone(spec)) else { return };
     let limit = if which == 0 { &mut spec.operations } else { &mut spec.bytes };
@@ -119,7 +118,7 @@ fn used_up(system: &mut System, group: usize, which: usize) {
     system.drives[group].device = DeviceModel::Volume(Arc::new(spec));
 }
 
-/// Of phases, each with the time that it is watched, s.
+/// Combines the phases, each with its measured time, s.
 fn solution(system: &System, phases: &[(f64, SteadyState)]) -> SystemSolution {
     let time: f64 = phases.iter().map(|(time, _)| time).sum();
     let workload = |(index, workload): (usize, &crate::system::Workload)| {
@@ -138,7 +137,7 @@ fn solution(system: &System, phases: &[(f64, SteadyState)]) -> SystemSolution {
         }
     };
     let workloads = system.workloads.iter().enumerate().map(workload).collect();
-    // how full a part is, is told as it is at the end
+    // utilizations are those at the end
     let utilisations = phases.last().map_or_else(Vec::new, |(_, state)| state.utilisations.clone());
     SystemSolution::of(workloads, utilisations)
 }

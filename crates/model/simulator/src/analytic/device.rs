@@ -1,5 +1,4 @@
-//! What devices of every kind are to the analysis: centers that an I/O visits
-//! one after another, and plain delay.
+//! Devices of every kind as the analysis models them: centers that an I/O visits one after another, plus a delay.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use crate::volume::VolumeSpec;
 
 const S: f64 = 1e-9;
 
-/// How members are chosen, for all their centers alike.
+/// Choice of members, the same for all their centers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pool {
     pub members: f64,
@@ -22,17 +21,17 @@ pub(super) struct Pool {
     pub in_turn: f64,
 }
 
-/// What is asked of a device in all.
+/// Total demand on a device.
 pub(super) struct DeviceDemand {
     pub placed: PlacedDemand,
-    /// Of all its I/Os: the mean times at the limits of a volume are found from sizes, blocks, of
-    /// reads and writes with their shares.
+    /// Sizes of its I/Os in blocks, of reads and writes, with their shares: they give the mean times at a volume's
+    /// limits.
     pub sizes: Vec<(f64, bool, f64)>,
-    /// Requests that may be at it at the same time; infinite for arrivals.
+    /// Largest number of concurrent requests; infinite for open arrivals.
     pub most: f64,
 }
 
-/// What kind of device it is, with the centers of its parts.
+/// Kind of a device, with the centers of its parts.
 #[derive(Clone, Debug)]
 enum DeviceParts {
     Mechanical(usize),
@@ -40,7 +39,7 @@ enum DeviceParts {
         spec: Arc<PlainSpec>,
         center: usize,
     },
-    /// Buckets of reads and of writes, which are the same ones where the limits are.
+    /// Buckets of reads and of writes, the same ones unless writes have their own limits.
     Volume {
         spec: Arc<VolumeSpec>,
         buckets: [[usize; 2]; 2],
@@ -58,41 +57,41 @@ struct FlashParts {
     links: [usize; 2],
     channel: usize,
     dies: usize,
-    /// The programs behind its buffer.
+    /// Programs of buffered writes, in the background.
     behind: usize,
 }
 
-/// The centers of equal devices.
+/// Centers of equal devices.
 #[derive(Clone, Debug)]
 pub(super) struct DeviceCenters {
     parts: DeviceParts,
 }
 
-/// What an I/O visits, its delay, s, and the variance of that, s².
+/// Visits of an I/O, its delay, s, and the variance of the delay, s².
 pub(super) type IoRoute = (Vec<Visit>, f64, f64);
 
 impl DeviceCenters {
-    /// Adds the centers of devices of a kind to a network.
+    /// Adds the centers of equal devices to a network.
     pub fn add(
         (network, memory): (&mut AnalyticNetwork, &mut CostMemory),
         device: &DeviceModel,
         pool: Pool,
-        asked: &DeviceDemand,
+        demand: &DeviceDemand,
     ) -> DeviceCenters {
         let mut add = NetworkAppender { network, pool };
         let parts = match device {
-            DeviceModel::Mechanical(model) => add.mechanical(memory.placed(model, &asked.placed), asked.placed.order),
-            DeviceModel::Flash(model) => add.flash(model, asked),
+            DeviceModel::Mechanical(model) => add.mechanical(memory.placed(model, &demand.placed), demand.placed.order),
+            DeviceModel::Flash(model) => add.flash(model, demand),
             DeviceModel::Plain(spec) => {
-                let servers = f64::from(spec.servers.min(asked.placed.depth).max(1));
+                let servers = f64::from(spec.servers.min(demand.placed.depth).max(1));
                 DeviceParts::Plain { spec: Arc::clone(spec), center: add.center(1.0, servers) }
             }
-            DeviceModel::Volume(spec) => add.volume(spec, asked),
+            DeviceModel::Volume(spec) => add.volume(spec, demand),
         };
         DeviceCenters { parts }
     }
 
-    /// What an I/O of so many blocks at multiples of others visits.
+    /// Returns the route of an I/O of `blocks` blocks at multiples of `align` blocks.
     pub fn route(&self, kind: IoKind, blocks: f64, align: f64) -> IoRoute {
         let bytes = blocks * BLOCK_BYTES as f64;
         let write = kind != IoKind::Read;
@@ -121,14 +120,14 @@ impl DeviceCenters {
                     visits.push(Visit { center: *slots, work: ServiceDemand::Fixed(time, variance), times: 1.0 });
                     return (visits, -hold, 0.0);
                 }
-                // the time at the limit is nobody's: a request begins when those before it have paid
+                // the time at the limit is not part of the latency: a request begins when those before it have paid
                 (visits, time - hold, variance)
             }
             DeviceParts::Flash(parts) => parts.route(write, bytes, align * BLOCK_BYTES as f64),
         }
     }
 
-    /// Of a volume: its centers of operations and of bytes.
+    /// For a volume: its centers of operations and of bytes.
     pub fn limits(&self) -> Option<[usize; 2]> {
         match &self.parts {
             DeviceParts::Volume { buckets, .. } => Some(buckets[0]),
@@ -136,7 +135,7 @@ impl DeviceCenters {
         }
     }
 
-    /// The center whose members are the devices, for their utilisation.
+    /// The center whose members are the devices, for their utilization.
     fn main(&self) -> usize {
         match &self.parts {
             DeviceParts::Mechanical(center) | DeviceParts::Plain { center, .. } => *center,
@@ -157,7 +156,7 @@ impl DeviceCenters {
         }
     }
 
-    /// The work behind a center that takes its time too: programs, on the dies that reads need.
+    /// The background work that also occupies a center: programs, on the dies that reads need.
     pub fn behind(&self, center: usize) -> Option<usize> {
         match &self.parts {
             DeviceParts::Flash(parts) if parts.dies == center => Some(parts.behind),
@@ -165,35 +164,35 @@ impl DeviceCenters {
         }
     }
 
-    /// True where waits are those of token buckets.
+    /// True if waits are those of token buckets.
     pub fn is_volume(&self) -> bool {
         self.limits().is_some()
     }
 
-    /// True where what is written is programmed while nobody waits, and reads may meet that.
+    /// True if written data are programmed in the background, where reads may meet the programs.
     pub fn writes_programs(&self) -> bool {
         matches!(self.parts, DeviceParts::Flash(_))
     }
 
-    /// Programs of so many requests a second make reads wait.
-    pub fn programs(&self, network: &mut AnalyticNetwork, requests: f64) {
+    /// Adds the waits of reads for programs, at this total rate of requests.
+    pub fn programs(&self, network: &mut AnalyticNetwork, requests_per_s: f64) {
         let DeviceParts::Flash(FlashParts { model, dies, behind, .. }) = &self.parts else { return };
         let spec = model.spec();
         let (program, erase) = (spec.program as f64 * S, spec.erase as f64 * S);
-        let most = spec.suspend.map_or(f64::INFINITY, |suspend| suspend as f64 * S);
-        let busy = (requests * network.behind(*behind)).min(1.0);
+        let max_wait = spec.suspend.map_or(f64::INFINITY, |suspend| suspend as f64 * S);
+        let busy = (requests_per_s * network.behind(*behind)).min(1.0);
         if busy <= 0.0 {
             return;
         }
-        // of that time a part goes to erasing; each is met in its middle, on average
+        // part of that time goes to erasing; on average, each is met in its middle
         let erasing = erase / f64::from(spec.pages) / (program + erase / f64::from(spec.pages));
-        let waits = [(1.0 - erasing, most.min(program / 2.0)), (erasing, most.min(erase / 2.0))];
+        let waits = [(1.0 - erasing, max_wait.min(program / 2.0)), (erasing, max_wait.min(erase / 2.0))];
         let mean: f64 = waits.iter().map(|(share, time)| share * time).sum();
         let square: f64 = waits.iter().map(|(share, time)| share * time * time * 4.0 / 3.0).sum();
         for class in &mut network.classes {
             for visit in class.steps.iter_mut().flat_map(|step| &mut step.visits) {
                 if let (ServiceDemand::Fixed(time, variance), true) = (&mut visit.work, visit.center == *dies) {
-                    // any of the dies that it needs
+                    // any of the dies that it needs may be busy
                     let met = 1.0 - (1.0 - busy).powf(visit.times);
                     *time += met * mean;
                     *variance += met * square - (met * mean).powi(2);
@@ -203,14 +202,14 @@ impl DeviceCenters {
     }
 }
 
-/// Times of a request at the limits of a volume: of operations and of bytes, s.
+/// Times of a request at the limits of a volume, of operations and of bytes, s.
 pub(super) fn limits_s(spec: &VolumeSpec, blocks: f64, write: bool) -> [f64; 2] {
     let bytes = blocks * BLOCK_BYTES as f64;
     let operations = (bytes / spec.operation_bytes as f64).ceil().max(1.0);
     let cost = if write { spec.write_cost } else { 1.0 };
     let drawn = if spec.whole_operations { operations * spec.operation_bytes as f64 } else { bytes };
     let [of_operations, of_bytes] = spec.limits(write);
-    // work that is shared is a limit of operations, with a sharper end than it has
+    // shared work acts like a limit of operations, with a sharper bend than in the simulation
     let shared = spec.shared.map_or(0.0, |shared| shared.of(write, bytes));
     [(operations * cost / of_operations.burst).max(shared), drawn / of_bytes.burst]
 }
@@ -221,7 +220,7 @@ impl FlashParts {
         let several = |center, time: f64, times| Visit { center, work: ServiceDemand::Fixed(time, 0.0), times };
         let fixed = |center, time: f64| several(center, time, 1.0);
         if !write {
-            // pages that it lies in, on so many dies at the same time
+            // the pages that it covers, read from as many dies in parallel
             let page = f64::from(spec.page);
             let pages = ((bytes + page - align.min(page)) / page).max(1.0);
             let part = bytes / pages;
@@ -232,7 +231,7 @@ impl FlashParts {
                 several(self.channel, moved, pages),
                 fixed(self.links[0], bytes / spec.link),
             ];
-            // the first pages go out while the others come
+            // the first pages are transferred while the others are read
             let meanwhile = (bytes - part) / spec.link;
             return (visits, spec.latency_read as f64 * S - meanwhile.min(read + moved), 0.0);
         }
@@ -248,14 +247,14 @@ impl FlashParts {
     }
 }
 
-/// A network that grows.
+/// A network under construction, and the pool that its new centers belong to.
 struct NetworkAppender<'a> {
     network: &'a mut AnalyticNetwork,
     pool: Pool,
 }
 
 impl NetworkAppender<'_> {
-    /// Adds a center: so many of them on each device, of so many servers.
+    /// Adds a center: `each` of them per device, with `servers` servers.
     fn center(&mut self, each: f64, servers: f64) -> usize {
         let Pool { members, group, in_turn } = self.pool;
         let center = NetworkCenter { members: members * each, servers, group, in_turn, ..NetworkCenter::default() };
@@ -271,15 +270,15 @@ impl NetworkAppender<'_> {
         DeviceParts::Mechanical(index)
     }
 
-    fn volume(&mut self, spec: &Arc<VolumeSpec>, asked: &DeviceDemand) -> DeviceParts {
+    fn volume(&mut self, spec: &Arc<VolumeSpec>, demand: &DeviceDemand) -> DeviceParts {
         let reads = [self.center(1.0, 1.0), self.center(1.0, 1.0)];
         let writes = if spec.writes.is_some() { [self.center(1.0, 1.0), self.center(1.0, 1.0)] } else { reads };
-        // the limit that is met first, by all that comes
+        // the tighter limit for the mean request is the bucket that queues
         let (mut means, mut latency) = ([[0.0; 2]; 2], 0.0);
-        for (blocks, write, share) in &asked.sizes {
+        for (blocks, write, share) in &demand.sizes {
             let limits = limits_s(spec, *blocks, *write);
-            let of = usize::from(*write && spec.writes.is_some());
-            means[of].iter_mut().zip(limits).for_each(|(mean, limit)| *mean += share * limit);
+            let index = usize::from(*write && spec.writes.is_some());
+            means[index].iter_mut().zip(limits).for_each(|(mean, limit)| *mean += share * limit);
             let time = if *write { &spec.write } else { &spec.read };
             latency += share * (time.mean() * S + blocks * BLOCK_BYTES as f64 / spec.stream);
         }
@@ -290,16 +289,16 @@ impl NetworkAppender<'_> {
             self.network.centers[buckets[tighter]].window_s = Some(spec.window as f64 * S);
             self.network.centers[buckets[1 - tighter]].window_s = Some(f64::INFINITY);
         }
-        let slots = f64::from(spec.slots.min(asked.placed.depth).max(1));
-        let tight = asked.most > slots && latency / slots > 0.7 * tightest;
+        let slots = f64::from(spec.slots.min(demand.placed.depth).max(1));
+        let tight = demand.most > slots && latency / slots > 0.7 * tightest;
         let slots = tight.then(|| self.center(1.0, slots));
         DeviceParts::Volume { spec: Arc::clone(spec), buckets: [reads, writes], slots }
     }
 
-    fn flash(&mut self, model: &Arc<FlashModel>, asked: &DeviceDemand) -> DeviceParts {
+    fn flash(&mut self, model: &Arc<FlashModel>, demand: &DeviceDemand) -> DeviceParts {
         let spec = model.spec();
         let all_dies = f64::from(spec.channels * spec.dies);
-        // a link that is not duplex has the commands on it too
+        // a link that is not duplex also carries the commands
         let processor = self.center(1.0, 1.0);
         let read_link = if spec.duplex { self.center(1.0, 1.0) } else { processor };
         let write_link = if spec.duplex { self.center(1.0, 1.0) } else { read_link };
@@ -308,14 +307,14 @@ impl NetworkAppender<'_> {
         let dies = self.center(all_dies * planes, 1.0);
         let behind = self.center(1.0, 1.0);
         let (mut units, mut writes) = (0.0, 0.0);
-        for (blocks, _, share) in asked.sizes.iter().filter(|(_, write, _)| *write) {
+        for (blocks, _, share) in demand.sizes.iter().filter(|(_, write, _)| *write) {
             units += share * (blocks * BLOCK_BYTES as f64 / f64::from(spec.unit)).ceil().max(1.0);
             writes += share;
         }
         let units = if writes > 0.0 { units / writes } else { 0.0 };
-        // of each program: the page of each plane, what garbage collection moves, its part of an erase
+        // per program: the page of each plane, the data that garbage collection moves, its part of an erase
         let group = f64::from(spec.page / spec.unit * spec.planes);
-        let (moved, reading) = if asked.placed.write_share > 0.0 { model.moves() } else { (0.0, 0.0) };
+        let (moved, reading) = if demand.placed.write_share > 0.0 { model.moves() } else { (0.0, 0.0) };
         let program = spec.program as f64 * S;
         let erase = spec.erase as f64 * S / f64::from(spec.pages);
         let each = (program + erase) * (1.0 + moved) + moved * reading * spec.read as f64 * S;

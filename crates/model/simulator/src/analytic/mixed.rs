@@ -1,77 +1,75 @@
-//! Several loads in one network, and token buckets: a fixed point instead of one
-//! user after the other.
+//! Several loads in one network, and token buckets: a fixed-point iteration instead of adding one user after the other.
 //!
-//! Who comes finds what is there in the mean less his own share of it (Schweitzer,
-//! "Approximate analysis of multiclass closed networks of queues", 1979; of open
-//! arrivals nothing is taken off). What the network knows of services, forks and
-//! depths is the same as for one load.
+//! An arriving request finds the mean state minus its own share of it (Schweitzer, "Approximate analysis of multiclass
+//! closed networks of queues", 1979; nothing is subtracted for open arrivals). Services, forks and depths are modelled
+//! as for one load.
 
 use super::bucket::{BucketBacklog, BucketDemand, bucket};
 use super::network::{
     AnalyticNetwork, CenterLoad, CenterRound, CenterState, ClassResponse, NetworkState, ServiceDemand, share_at_random,
 };
 
-/// How a load presses: users, or arrivals at a rate.
+/// A load's demand: users, or arrivals at a rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct LoadChain {
-    /// Users; 0 for arrivals at random.
+    /// Users; 0 for random arrivals.
     pub users: f64,
     /// Mean time between requests of a user, s, and its squared coefficient of variation.
     pub think_s: f64,
     pub think_cv2: f64,
-    /// Requests a second of arrivals at random.
+    /// Random arrivals, requests per second.
     pub rate: f64,
-    /// Or so many for each request of another.
+    /// Instead of a rate: another chain, and the number of requests for each of its requests.
     pub follows: Option<(usize, f64)>,
-    /// Users ask no more often than this, a second.
+    /// Upper bound of the users' request rate, per second.
     pub most_per_s: f64,
 }
 
-/// What a load gets.
+/// Throughput and response time of a load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ChainState {
     pub throughput: f64,
     pub response: f64,
-    /// What its users do before each request, s.
+    /// Time of its users before each request, s.
     pub before_s: f64,
-    /// Of each kind of its requests: share, write, mean, variance.
+    /// By kind of request: share, write, mean, variance.
     pub kinds: Vec<ClassResponse>,
 }
 
 /// A steady state of several loads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct MixedState {
-    /// The fixed point was found.
+    /// True if the fixed point was found.
     pub settled: bool,
     pub chains: Vec<ChainState>,
     pub centers: Vec<CenterState>,
 }
 
-/// Rounds at most, and the change at which it is done.
+/// Largest number of rounds, and the relative change at which the iteration stops.
 const ROUNDS: usize = 400;
 const STILL: f64 = 1e-5;
-/// A change for the whole of a step that is still called settled.
+/// Relative change of a full step that still counts as converged.
 const SETTLED: f64 = 0.01;
 
-/// A round of the fixed point.
+/// State of the fixed-point iteration.
 struct Iteration<'a> {
     network: AnalyticNetwork,
     /// Shares of the classes within their chains.
     shares: Vec<f64>,
     chains: &'a [LoadChain],
     state: MixedState,
-    /// Queue that each chain has at each center.
+    /// By chain, then center: mean queue.
     queues: Vec<Vec<f64>>,
-    /// What was met at buckets.
+    /// Results at the buckets.
     known: Vec<Option<CenterRound>>,
-    /// What each chain's request waits at buckets in all, s, and the variance of that.
+    /// By chain: total wait of a request at buckets, s, and its variance.
     bucketed: Vec<(f64, f64)>,
-    /// What writes wait at each center for work that nobody waits for to catch up, s.
+    /// Extra wait of writes at each center where background work cannot keep up, s.
     held_s: Vec<f64>,
 }
 
 impl AnalyticNetwork {
-    /// Solves for several loads. `None` where more arrives than can be served.
+    /// Solves for several loads. `None` if more requests arrive than can be served.
     pub fn mixed(&self, chains: &[LoadChain]) -> Option<MixedState> {
         let mut iteration = Iteration {
             network: self.clone(),
@@ -95,7 +93,7 @@ impl AnalyticNetwork {
         for round in 0..ROUNDS {
             let moved = iteration.round(weight)?;
             iteration.state.settled = moved < SETTLED;
-            // as large steps as bring it nearer
+            // grows the step while the iteration approaches the fixed point
             weight = if moved < 0.7 * last { (weight * 1.5).min(1.0) } else { (weight * 0.7).max(0.03) };
             last = moved;
             if moved < STILL && round > 3 {
@@ -108,7 +106,7 @@ impl AnalyticNetwork {
 }
 
 impl Iteration<'_> {
-    /// Begins with the throughput of users who meet nobody, as far as centers can.
+    /// Starts with the throughput of users that meet no queues, as far as the centers allow.
     fn bare(&mut self) {
         let nothing = vec![CenterRound::NOTHING; self.network.centers.len()];
         let loads = vec![CenterLoad::default(); self.network.centers.len()];
@@ -128,7 +126,7 @@ impl Iteration<'_> {
         }
     }
 
-    /// Share of what comes that comes at random and not when something else ends.
+    /// Share of the arrivals that are random, not triggered by a completion.
     fn at_random(&self, total: f64) -> f64 {
         let each = self.chains.iter().zip(&self.state.chains).map(|(chain, state)| {
             let random =
@@ -138,7 +136,8 @@ impl Iteration<'_> {
         each.sum::<f64>() / total
     }
 
-    /// One round; by how much throughput and response moved. `None` where open arrivals are too many.
+    /// Runs one round and returns the largest relative change of throughput and response. `None` if open arrivals are
+    /// too many.
     fn round(&mut self, weight: f64) -> Option<f64> {
         let total: f64 = self.state.chains.iter().map(|chain| chain.throughput).sum();
         for (class, share) in self.network.classes.iter_mut().zip(&self.shares) {
@@ -160,7 +159,7 @@ impl Iteration<'_> {
                         let seen = self.seen(index, center);
                         let mut met = self.network.meet(center, random, None, &seen, &now, &loads[center]);
                         met.wait += self.held_s[center];
-                        // as many servers as users: nobody waits
+                        // with at least as many servers as users, no request waits
                         let users = self.chains.iter().map(|c| if c.users > 0.0 { c.users } else { f64::INFINITY });
                         if users.sum::<f64>() <= self.network.centers[center].servers {
                             met.wait = 0.0;
@@ -187,7 +186,7 @@ impl Iteration<'_> {
         Some(moved)
     }
 
-    /// What of a center's utilization comes from open arrivals.
+    /// Part of a center's utilization due to open arrivals.
     fn open_share(&self, index: usize, total: f64, busy: f64) -> f64 {
         let (mut open, mut all) = (0.0, 0.0);
         for (class, _, _, ios) in self.network.visits(index) {
@@ -198,7 +197,7 @@ impl Iteration<'_> {
         if all > 0.0 && total > 0.0 { busy * open / all } else { 0.0 }
     }
 
-    /// What a chain's request finds at a center.
+    /// State of a center as seen by an arriving request of a chain.
     fn seen(&self, chain: usize, center: usize) -> CenterState {
         let found = self.state.centers[center];
         let users = self.chains[chain].users;
@@ -210,7 +209,7 @@ impl Iteration<'_> {
         CenterState { queue: (found.queue - own).max(0.0), busy: found.busy * others }
     }
 
-    /// A chain's response, throughput and queues after meeting this.
+    /// Updates a chain's response, throughput and queues; returns the relative change.
     fn chain(&mut self, index: usize, met: &[CenterRound], loads: &[CenterLoad], weight: f64) -> f64 {
         let network = &self.network;
         let mut state = ChainState::default();
@@ -246,7 +245,7 @@ impl Iteration<'_> {
             }
             false => chain.rate,
         };
-        let next = chain.follows.map_or(next, |(whom, often)| often * self.state.chains[whom].throughput);
+        let next = chain.follows.map_or(next, |(leader, ratio)| ratio * self.state.chains[leader].throughput);
         let moved = (next / last.throughput - 1.0).abs().max((state.response / last.response - 1.0).abs());
         state.throughput = last.throughput.max(1e-300).powf(1.0 - weight) * next.powf(weight);
         for (center, (old, new)) in self.queues[index].iter_mut().zip(queues).enumerate() {
@@ -259,7 +258,7 @@ impl Iteration<'_> {
         moved
     }
 
-    /// Writes wait where work that nobody else waits for cannot be kept up with. `None` where arrivals bring it.
+    /// Delays writes whose background work cannot keep up. `None` if open arrivals cause it.
     fn hold(&mut self, total: f64) -> Option<()> {
         let users: f64 = self.chains.iter().map(|chain| chain.users).sum();
         for index in 0..self.held_s.len() {
@@ -268,7 +267,7 @@ impl Iteration<'_> {
                 return None;
             }
             if busy > 1.0 || self.held_s[index] > 0.0 {
-                // Newton's step of users / (cycle + waits): half of it
+                // half of Newton's step for users / (cycle + waits)
                 let visits: f64 = self.network.visits(index).map(|(class, _, _, ios)| class.share * ios).sum();
                 let step = 0.5 * (busy - 1.0) / busy.max(0.1) * users / (total * visits.max(1e-9));
                 self.held_s[index] = (self.held_s[index] + step).max(0.0);
@@ -277,13 +276,13 @@ impl Iteration<'_> {
         Some(())
     }
 
-    /// Waits at token buckets.
+    /// Returns the waits at token buckets.
     fn buckets(&self, loads: &[CenterLoad]) -> Option<Vec<Option<CenterRound>>> {
         let each = |index: usize| match self.network.centers[index].window_s {
             // the limit that is not the tighter one
             Some(window_s) if window_s.is_infinite() => Some(Some(self.unlimited(index, &loads[index]))),
             Some(window_s) if loads[index].ios > 0.0 => {
-                // arrivals alone bring the same in every round
+                // with open arrivals only, the result is the same in every round
                 match self.known[index] {
                     Some(known) if self.chains.iter().all(|chain| chain.users <= 0.0 && chain.follows.is_none()) => {
                         Some(Some(known))
@@ -331,7 +330,7 @@ impl Iteration<'_> {
             users.push([self.chains[chain].users, pause, *visits, steps[chain]]);
             varies = spread;
         }
-        // users who wait at other members do not come here: as many as wait here, by the wait that is looked for
+        // users that wait at other members do not arrive here: their number follows from the wait being solved for
         let elsewhere = (1.0 - 1.0 / members) * (1.0 - load.all);
         let with = |wait: f64| {
             let here = |[users, pause, visits, steps]: &[f64; 4]| {
@@ -348,7 +347,7 @@ impl Iteration<'_> {
         };
         let (wait, variance) = match (&closed[..], open_per_s <= 0.0) {
             ([(users, pause)], true) => {
-                // who comes back after always the same time passes in step
+                // users with constant cycles run in lockstep
                 let random = 1.0 - (1.0 - varies) * if members > 1.0 { load.all } else { 1.0 };
                 let in_step = (users * hold - pause).max(0.0);
                 (random * found.wait_s + (1.0 - random) * in_step, random * found.wait_variance_s2)
@@ -358,18 +357,18 @@ impl Iteration<'_> {
         Some(CenterRound { wait, wait_again: wait, wait_variance: variance, hold, ..CenterRound::NOTHING })
     }
 
-    /// How long a user is elsewhere than at buckets between two requests, s, and how that varies: the squared
-    /// coefficient of variation, at most 1.
+    /// Returns the time that a user spends outside of buckets between two requests, s, and its squared coefficient of
+    /// variation, at most 1.
     fn cycle(&self, chain: usize) -> (f64, f64) {
-        let (asked, state, waits) = (&self.chains[chain], &self.state.chains[chain], self.bucketed[chain]);
-        let apart_s = asked.think_s + state.before_s;
+        let (load, state, waits) = (&self.chains[chain], &self.state.chains[chain], self.bucketed[chain]);
+        let apart_s = load.think_s + state.before_s;
         let pause = (apart_s + state.response - waits.0).max(1e-12);
         let spread: f64 = state.kinds.iter().map(|(share, _, _, variance)| share * variance).sum();
-        let spread = (spread - waits.1).max(0.0) + asked.think_cv2 * apart_s * apart_s;
+        let spread = (spread - waits.1).max(0.0) + load.think_cv2 * apart_s * apart_s;
         (pause, (spread / (pause * pause)).min(1.0))
     }
 
-    /// Visits of a center, each with its class's share within its chain.
+    /// Visits to a center, each with its class's share within its chain.
     fn visits_with_shares(
         &self,
         index: usize,
@@ -384,10 +383,10 @@ impl Iteration<'_> {
     }
 }
 
-/// What a bucket does with these users.
+/// Result of a bucket for a number of users.
 type BucketRound = (BucketBacklog, Vec<(f64, f64)>);
 
-/// The wait that brings itself about, by false position with the Illinois rule.
+/// Finds the wait that is consistent with itself, by false position with the Illinois rule.
 fn brought_about(first: BucketRound, with: impl Fn(f64) -> Option<BucketRound>) -> Option<BucketRound> {
     let wait = first.0.wait_s;
     let ((mut low, mut over), (mut high, mut under), mut found) = ((0.0, wait), (wait, f64::NAN), first);

@@ -1,6 +1,5 @@
-//! A system solved in microseconds, where the simulation needs seconds: mean
-//! times of devices in closed form, and mean value analysis over them. What is
-//! reckoned how, and how near it comes, is told in `docs/analytic.md`.
+//! Solves a system in microseconds, where the simulation takes seconds: mean service times of devices in closed form,
+//! and mean value analysis over them. `docs/analytic.md` describes the methods and their accuracy.
 
 mod bucket;
 mod build;
@@ -27,55 +26,55 @@ use crate::load::{ArrivalBatch, DurationDistribution, LoadSpec, OperationClass};
 use crate::system::{System, Workload};
 use mixed::LoadChain;
 
-/// What of a system the analysis has no answer to.
+/// Parts of a system that the analysis does not cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnsolvedPart {
-    /// A cache whose hits are not known: two in a row, runs that are fetched, shares kept for writes.
+    /// A cache whose hit share is unknown: two in a row, read-ahead, space reserved for writes.
     Cache,
     /// Requests of several sizes or areas in one cache.
     CacheMix,
     /// A cache that is not full when counting begins.
     ColdCache,
-    /// Posted writes that a cache sends to arms in the order of their places.
+    /// Posted writes that a cache sends to mechanical drives in the order of their positions.
     Posted,
-    /// Posted writes that come faster than they can go on, so that writers wait.
+    /// Posted writes that arrive faster than drives can take them, so that writers wait.
     PostedLimit,
     /// Operations of several requests.
     Sequence,
-    /// Requests one behind the other.
+    /// Sequential requests.
     Places,
-    /// Places so few that the drive itself finds them again, or one of its dies gets them all.
+    /// So few positions that the drive's cache serves them, or one of its dies gets them all.
     FewPlaces,
     /// Drives that several targets use.
     Shared,
-    /// Members that are not equal, or do not get the same.
+    /// Members that are not equal, or are not equally loaded.
     UnequalMembers,
-    /// More members failed than the level bears.
+    /// More failed members than the level survives.
     Lost,
-    /// A rebuild on drives with arms.
+    /// A rebuild on mechanical drives.
     Rebuild,
     /// A scrub.
     Scrub,
-    /// Credits that are used up, after which more comes than is allowed.
+    /// Burst credits that run out, after which the load exceeds the limit.
     Burst,
-    /// A load that changes with time.
+    /// A load that changes over time.
     Phases,
-    /// Several operations under way for a user, or several that come at one moment.
+    /// Several operations in flight per user, or batch arrivals.
     Batches,
-    /// A gate that lets so many requests in at a time.
+    /// A gate that admits a limited number of requests.
     Gate,
-    /// A largest request, which splits others.
+    /// A maximum request size, which splits larger ones.
     Split,
-    /// A channel that drives keep for the whole of a request, and share.
+    /// A channel that several drives share and hold for whole requests.
     Channel,
-    /// What happens in the course of a run.
+    /// Scheduled changes during the run.
     Event,
     /// The fixed point of several loads was not found.
     Unsettled,
 }
 
 impl UnsolvedPart {
-    /// What it is, for people.
+    /// Returns its description for people.
     pub fn name(self) -> &'static str {
         match self {
             UnsolvedPart::Cache => "a cache that is not simply one of the least recently used",
@@ -103,71 +102,70 @@ impl UnsolvedPart {
     }
 }
 
-/// Why a system is not solved. The simulation may well do it.
+/// Reasons why a system is not solved. The simulation may still cover it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum UnsolvedReason {
-    /// A position that is none, or nothing to do.
+    /// A part that does not exist, or nothing to do.
     #[error("there is no such {0}")]
     Missing(&'static str),
-    /// Something that it has no answer to.
+    /// A part that the analysis does not cover.
     #[error("`{of}`: {} cannot be solved analytically; simulate it", part.name())]
     Part {
-        /// Whose.
+        /// Name of its owner.
         of: String,
-        /// What.
+        /// The part.
         part: UnsolvedPart,
     },
-    /// A kind of workload that it has no answer to.
+    /// A kind of workload that the analysis does not cover.
     #[error("workload `{of}`: {load} cannot be solved analytically; simulate it")]
     Load {
-        /// Which workload.
+        /// Name of the workload.
         of: String,
-        /// What it does.
+        /// Description of its load.
         load: &'static str,
     },
-    /// An array that cannot be.
+    /// An impossible array.
     #[error("array `{0}`: {1}")]
     Array(String, ArrayError),
-    /// More comes than can be served.
+    /// More requests arrive than can be served.
     #[error("workload `{0}` has no steady state: requests arrive faster than the system can serve them")]
     Overload(String),
 }
 
-/// What a system does on average.
+/// Mean performance of a system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SystemSolution {
     /// The workloads, in their order.
     pub workloads: Vec<WorkloadSolution>,
-    /// Requests a second of all workloads.
+    /// Requests per second of all workloads.
     pub throughput_per_s: f64,
-    /// Mean response of their requests, s.
+    /// Mean response time of their requests, s.
     pub response_s: f64,
-    /// That of reads; NaN where there are none.
+    /// Mean response time of reads, s; NaN if there are none.
     pub read_response_s: f64,
-    /// That of writes; NaN where there are none.
+    /// Mean response time of writes, s; NaN if there are none.
     pub write_response_s: f64,
-    /// Share of its capacity that each component uses, by name, where it is used at all. Of
-    /// devices that serve several requests at a time the simulation reports another share: that
-    /// of the time with anything at work.
+    /// Utilization of each component that is used at all, by name. For devices that serve several requests at a time
+    /// the simulation reports another figure: the share of time with anything in service.
     pub utilisations: Vec<(String, f64)>,
 }
 
-/// What a workload gets.
+/// Mean performance of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadSolution {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Requests a second.
+    /// Requests per second.
     pub throughput_per_s: f64,
-    /// Mean response, s.
+    /// Mean response time, s.
     pub response_s: f64,
-    /// Of its requests: share, whether they write, mean and variance of the response.
+    /// By kind of request: share, whether it writes, mean and variance of the response time.
     kinds: Vec<network::ClassResponse>,
 }
 
 impl WorkloadSolution {
-    /// The response that a share of the requests does not exceed, s: an approximation from means
-    /// and variances, whose error `docs/analytic.md` states.
+    /// Returns the response time that this share of the requests does not exceed, s: an approximation from means and
+    /// variances; `docs/analytic.md` states its error.
     pub fn percentile_s(&self, share: f64) -> f64 {
         let kinds: Vec<_> = self.kinds.iter().map(|(share, _, mean, variance)| (*share, *mean, *variance)).collect();
         percentile::percentile(&kinds, share)
@@ -175,12 +173,12 @@ impl WorkloadSolution {
 }
 
 impl SystemSolution {
-    /// The component that is used most.
+    /// Returns the component with the highest utilization.
     pub fn bottleneck(&self) -> Option<&(String, f64)> {
         self.utilisations.iter().rev().max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// Of workloads and utilizations.
+    /// Combines workloads and utilizations.
     fn of(workloads: Vec<WorkloadSolution>, utilisations: Vec<(String, f64)>) -> SystemSolution {
         let throughput_per_s: f64 = workloads.iter().map(|workload| workload.throughput_per_s).sum();
         let (mut sums, mut shares) = ([0.0; 2], [0.0; 2]);
@@ -205,24 +203,23 @@ impl SystemSolution {
 
 /// Solves a system for random requests.
 ///
-/// Where volumes have burst credits, it answers for the time that is watched, beginning with
-/// full buckets as the simulation does.
+/// If volumes have burst credits, it answers for the measured time, starting with full buckets like the simulation.
 ///
 /// # Errors
-/// Names what cannot be solved.
+/// An error names the part that cannot be solved.
 pub fn solve(system: &System) -> Result<SystemSolution, UnsolvedReason> {
     check(system)?;
     credits::over_time(system)
 }
 
-/// Looks for parts that have no answer.
+/// Refuses parts that the analysis does not cover.
 fn check(system: &System) -> Result<(), UnsolvedReason> {
-    let no = |of: &str, part| Err(UnsolvedReason::Part { of: of.to_owned(), part });
+    let refuse = |of: &str, part| Err(UnsolvedReason::Part { of: of.to_owned(), part });
     if !system.events.is_empty() {
-        return no(&system.name, UnsolvedPart::Event);
+        return refuse(&system.name, UnsolvedPart::Event);
     }
     if system.host.transfer_blocks.is_some() {
-        return no("host", UnsolvedPart::Split);
+        return refuse("host", UnsolvedPart::Split);
     }
     for controller in &system.controllers {
         let parts = [
@@ -230,7 +227,7 @@ fn check(system: &System) -> Result<(), UnsolvedReason> {
             (controller.transfer_blocks.is_some(), UnsolvedPart::Split),
         ];
         if let Some((_, part)) = parts.into_iter().find(|(there, _)| *there) {
-            return no(&controller.name, part);
+            return refuse(&controller.name, part);
         }
     }
     for (index, channel) in system.channels.iter().enumerate() {
@@ -243,18 +240,18 @@ fn check(system: &System) -> Result<(), UnsolvedReason> {
     Ok(())
 }
 
-/// Operations under way that no queue with a steady state comes near.
+/// From this limit of outstanding operations on, no queue in a steady state comes near it.
 const UNLIMITED: u32 = 1000;
 
-/// How a workload presses.
+/// Returns a workload's demand.
 fn chain(workload: &Workload) -> Result<LoadChain, UnsolvedReason> {
-    let no = |part| Err(UnsolvedReason::Part { of: workload.name.clone(), part });
-    let nobody =
+    let refuse = |part| Err(UnsolvedReason::Part { of: workload.name.clone(), part });
+    let no_load =
         LoadChain { users: 0.0, think_s: 0.0, think_cv2: 0.0, rate: 0.0, follows: None, most_per_s: f64::INFINITY };
     match &workload.load {
-        LoadSpec::Closed(spec) if !spec.phases.is_empty() => no(UnsolvedPart::Phases),
+        LoadSpec::Closed(spec) if !spec.phases.is_empty() => refuse(UnsolvedPart::Phases),
         LoadSpec::Closed(spec) => {
-            // each operation of a user that is under way thinks by itself
+            // each operation in flight has its own think time
             let users = f64::from(spec.users) * f64::from(spec.outstanding);
             let pause_s = pause_s(&spec.classes);
             let think_s = spec.think.mean_s() + pause_s;
@@ -264,30 +261,31 @@ fn chain(workload: &Workload) -> Result<LoadChain, UnsolvedReason> {
                 DurationDistribution::Erlang { stages, .. } => 1.0 / f64::from(stages.max(1)),
                 _ => 1.0,
             };
-            Ok(LoadChain { users, think_s, think_cv2, ..nobody })
+            Ok(LoadChain { users, think_s, think_cv2, ..no_load })
         }
-        LoadSpec::Open(spec) if !spec.phases.is_empty() || spec.bursts.is_some() => no(UnsolvedPart::Phases),
+        LoadSpec::Open(spec) if !spec.phases.is_empty() || spec.bursts.is_some() => refuse(UnsolvedPart::Phases),
         LoadSpec::Open(spec)
             if spec.batch != ArrivalBatch::One || !matches!(spec.gap, DurationDistribution::Exponential { .. }) =>
         {
-            no(UnsolvedPart::Batches)
+            refuse(UnsolvedPart::Batches)
         }
-        // beyond it arrivals are lost
-        LoadSpec::Open(spec) if spec.most_outstanding < UNLIMITED => no(UnsolvedPart::Gate),
-        LoadSpec::Open(spec) => Ok(LoadChain { rate: 1.0 / spec.gap.mean_s(), ..nobody }),
-        _ => classes(workload).map(|_| nobody),
+        // beyond the limit, arrivals are lost
+        LoadSpec::Open(spec) if spec.most_outstanding < UNLIMITED => refuse(UnsolvedPart::Gate),
+        LoadSpec::Open(spec) => Ok(LoadChain { rate: 1.0 / spec.gap.mean_s(), ..no_load }),
+        _ => classes(workload).map(|_| no_load),
     }
 }
 
-/// What passes before a request without using anything that is solved, s: to a user it is as thinking.
+/// Mean pause before a request that uses no solved part, s: for the user it is think time.
 fn pause_s(classes: &[OperationClass]) -> f64 {
-    let of = |class: &OperationClass| class.transfers.iter().map(|transfer| transfer.pause.mean_s()).sum::<f64>();
+    let class_pause =
+        |class: &OperationClass| class.transfers.iter().map(|transfer| transfer.pause.mean_s()).sum::<f64>();
     let all: f64 = classes.iter().map(|class| class.weight).sum();
-    let sum: f64 = classes.iter().map(|class| class.weight * of(class)).sum();
+    let sum: f64 = classes.iter().map(|class| class.weight * class_pause(class)).sum();
     if all > 0.0 { sum / all } else { 0.0 }
 }
 
-/// The classes of a workload's requests.
+/// Returns the operation classes of a workload.
 fn classes(workload: &Workload) -> Result<&[OperationClass], UnsolvedReason> {
     let other = |load| Err(UnsolvedReason::Load { of: workload.name.clone(), load });
     match &workload.load {

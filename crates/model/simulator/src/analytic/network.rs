@@ -1,10 +1,8 @@
-//! Mean value analysis of a network of devices and stations, with requests that
-//! fork and join.
+//! Mean value analysis of a network of devices and stations, with requests that fork and join.
 //!
-//! The frame is Reiser and Lavenberg's: who comes to a center finds it as it is
-//! with one user fewer; so it is worked out for one user, two and so on. What is
-//! added to it, and why, is told in `docs/analytic.md`; the constants there were
-//! fitted on simulations of systems that are not in the grid.
+//! The frame is Reiser and Lavenberg's: an arriving request sees the center in the state with one user fewer, so the
+//! network is solved for one user, two and so on. `docs/analytic.md` describes the extensions and the reasons for them;
+//! their constants were fitted on simulations of systems that are not in the grid.
 
 use super::served::{Depths, IoCost, LoadCosts};
 pub(super) use super::steps::{ForkStep, IoKind, ServiceDemand, Visit};
@@ -12,44 +10,44 @@ pub(super) use super::steps::{ForkStep, IoKind, ServiceDemand, Visit};
 /// One kind of request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct NetworkClass {
-    /// Whose requests these are: users, or a stream of arrivals.
+    /// Its chain: users, or a stream of arrivals.
     pub chain: usize,
     /// Share of all requests.
     pub share: f64,
     pub write: bool,
     pub steps: Vec<ForkStep>,
-    /// Members that it uses in all.
+    /// Total number of members that it uses.
     pub uses: f64,
 }
 
-/// Equal devices or stations, of which each I/O visits one.
+/// Equal devices or stations; each I/O visits one of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct NetworkCenter {
     pub members: f64,
     /// Servers of each member.
     pub servers: f64,
-    /// Members that a fork is chosen from: copies, or all.
+    /// Members that a fork chooses from: copies, or all.
     pub group: f64,
-    /// Reads go to so many copies in turn; 1 where they do not.
+    /// Number of copies that serve reads in turn; 1 if they do not.
     pub in_turn: f64,
-    /// Members serve what they all have in an order of their own.
+    /// Members reorder their queues independently.
     pub reorders: bool,
-    /// What I/Os cost by depth.
+    /// Costs of I/Os by depth.
     pub served: LoadCosts,
-    /// Work of a write that nobody waits for as long as it can be kept up with, s.
+    /// Background work per write, as long as it can keep up, s.
     pub behind_s: f64,
-    /// Of a token bucket, what it lets through at once of what was not used: a time, s.
+    /// For a token bucket: unused capacity of this time may be used at once, s.
     pub window_s: Option<f64>,
 }
 
-/// The whole.
+/// A network of centers, and the classes of requests that visit them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct AnalyticNetwork {
     pub centers: Vec<NetworkCenter>,
     pub classes: Vec<NetworkClass>,
 }
 
-/// Of a center: I/Os at a member that somebody waits for, and the share of time that it is busy.
+/// State of a center: foreground I/Os at a member, and its utilization.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct CenterState {
     pub queue: f64,
@@ -61,12 +59,12 @@ pub(super) struct CenterState {
 pub(super) struct NetworkState {
     pub throughput: f64,
     pub response: f64,
-    /// What users do before their requests, waits for processors included, s.
+    /// Time of users before their requests, waits for processors included, s.
     pub before_s: f64,
     /// Of reads and of writes.
     pub responses: [f64; 2],
     pub centers: Vec<CenterState>,
-    /// Of each class: share, write, mean and variance of its response; at the end only.
+    /// By class: share, write, mean and variance of its response; set at the end only.
     pub kinds: Vec<ClassResponse>,
 }
 
@@ -77,25 +75,25 @@ pub(super) type ClassResponse = (f64, bool, f64, f64);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CenterLoad {
     pub ios: f64,
-    /// Share of a member's I/Os that another member of the fork got too.
+    /// Share of a member's I/Os that another member of the fork also gets.
     common: f64,
-    /// Share of a member's I/Os that all members got.
+    /// Share of a member's I/Os that all members get.
     pub all: f64,
-    /// How much less than at random is found, because members are used in turn, I/Os.
+    /// Reduction of the queue found, relative to random choice, because members are used in turn, I/Os.
     less: f64,
-    /// How far they are used in turn instead of at random.
+    /// Degree to which members are used in turn instead of at random.
     turns: f64,
-    /// Some of its work goes on when nobody waits for it any more.
+    /// Some of its work continues in the background.
     after: bool,
-    /// Share of its I/Os after whose answer work goes on.
+    /// Share of its I/Os that continue after their acknowledgement.
     pub early: f64,
-    /// Some of its work depends on how many wait.
+    /// Some of its work depends on the queue depth.
     pub by_depth: bool,
-    /// Some of its work is done in turns.
+    /// Some of its work is time-sliced.
     pub in_turns: bool,
 }
 
-/// What is met at a center in one round.
+/// State met at a center in one round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CenterRound {
     pub depths: Depths,
@@ -105,12 +103,12 @@ pub(super) struct CenterRound {
     pub wait: f64,
     pub wait_again: f64,
     pub wait_variance: f64,
-    /// Share of that which members that get the same requests do not have in common.
+    /// Share of the wait's variance that members with the same requests do not have in common.
     pub apart: f64,
     pub hold: f64,
 }
 
-/// Service times of a center: mean, squared coefficient of variation, and the mean of those who wait.
+/// Service times of a center: mean, squared coefficient of variation, and the mean for waiting I/Os.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CenterService {
     pub hold_s: f64,
@@ -119,12 +117,12 @@ pub(super) struct CenterService {
 }
 
 impl CenterRound {
-    /// What a visit waits.
+    /// Returns the wait of a visit.
     pub fn waited(&self, work: ServiceDemand, kind: IoKind) -> f64 {
         if kind == IoKind::Again { self.wait_again } else { self.wait * work.turns() }
     }
 
-    /// At a center that nothing visits.
+    /// State of a center that nothing visits.
     pub const NOTHING: CenterRound = CenterRound {
         depths: Depths::NONE,
         undisturbed: 1.0,
@@ -138,15 +136,15 @@ impl CenterRound {
     };
 }
 
-/// Weight of members used in turn by one request's steps; 1 is that of reads from copies in turn.
+/// Weight of the members that one request's steps use in turn; 1 would be that of reads from copies in turn.
 const TURNED: f64 = 0.8;
 /// Square of the wait, in services, that remains where members are used in turn and just suffice.
 const UNEVEN: f64 = 0.0144;
-/// How much of the unevenness of waits reads in turn take away.
+/// Part of the unevenness of waits that reads in turn remove.
 const EVEN: f64 = 0.75;
 
 impl NetworkCenter {
-    /// A station of so many servers.
+    /// A station with a number of servers.
     pub fn station(servers: f64) -> NetworkCenter {
         NetworkCenter { members: 1.0, servers, group: 1.0, in_turn: 1.0, ..NetworkCenter::default() }
     }
@@ -159,7 +157,7 @@ impl NetworkCenter {
             (_, IoKind::Read) => depths.cost(&served.read),
             (_, IoKind::Write) => depths.cost(&served.write),
             (_, IoKind::Again) => {
-                // of two members one waits for the other, and writes later than at once
+                // one of two members waits for the other, and then writes later
                 let far = depths.cost(&served.write);
                 let (now, late) = (served.again, served.again_late);
                 let mix =
@@ -175,7 +173,7 @@ impl NetworkCenter {
 }
 
 impl AnalyticNetwork {
-    /// Everything that visits a center: the class, the step, the visit's work, and the I/Os of that.
+    /// Lists all visits to a center: the class, the step, the visit's work, and its I/Os.
     pub(super) fn visits(&self, center: usize) -> impl Iterator<Item = (&NetworkClass, &ForkStep, ServiceDemand, f64)> {
         let steps = self.classes.iter().flat_map(|class| class.steps.iter().map(move |step| (class, step)));
         steps.flat_map(move |(class, step)| {
@@ -202,7 +200,7 @@ impl AnalyticNetwork {
             }
             load.in_turns |= matches!(work, ServiceDemand::InTurns(_));
             if step.is_before {
-                // no other member has anything of this request yet
+                // no other member has received anything of this request yet
             } else if step.kind == IoKind::Read && step.ios <= 1.0 && class.uses <= 1.0 {
                 load.less += ios * (center.in_turn - 1.0) / center.members;
                 load.turns += if center.in_turn > 1.0 { ios * center.in_turn / center.members } else { 0.0 };
@@ -221,28 +219,28 @@ impl AnalyticNetwork {
         load
     }
 
-    /// Time of a member at work that nobody waits for, for each request, s.
+    /// Background time of a member per request, s.
     pub fn behind(&self, index: usize) -> f64 {
         let center = &self.centers[index];
         let writes = self.visits(index).filter(|(_, step, ..)| step.kind != IoKind::Read);
         writes.map(|(class, step, ..)| class.share * step.ios * center.behind_s / center.members).sum()
     }
 
-    /// Most requests a second that work which nobody waits for allows.
+    /// Largest throughput that background work allows, requests/s.
     pub(super) fn most(&self) -> f64 {
         let work = (0..self.centers.len()).map(|index| self.behind(index)).fold(0.0, f64::max);
         if work > 0.0 { 1.0 / work } else { f64::INFINITY }
     }
 
-    /// So many users who think so long between requests. Beyond [`EACH`] users not
-    /// every number of them is worked out: between two it is taken as straight.
+    /// Solves for closed users with a think time. Beyond [`EACH`] users it skips numbers of users and interpolates
+    /// linearly.
     pub fn closed(&self, users: f64, think_s: f64) -> NetworkState {
         const EACH: f64 = 16.0;
         const STEPS: f64 = 7.0;
         let loads: Vec<CenterLoad> = (0..self.centers.len()).map(|center| self.load(center)).collect();
         let mut state =
             NetworkState { centers: vec![CenterState::default(); self.centers.len()], ..NetworkState::default() };
-        let most = self.most();
+        let max_throughput = self.most();
         let mut present = 0.0;
         let mut found = state.centers.clone();
         while present < users {
@@ -264,10 +262,10 @@ impl AnalyticNetwork {
                     })
                     .collect();
                 let last = state.throughput;
-                state = self.round(next, think_s, &seen, &state, &loads, most);
+                state = self.round(next, think_s, &seen, &state, &loads, max_throughput);
                 found = seen;
                 if behind && last > 1e-9 {
-                    // more done leaves more behind, which lets less be done: the middle settles
+                    // a higher throughput leaves more background work, which lowers it: the geometric mean converges
                     state.throughput = (state.throughput * last).sqrt();
                 }
             }
@@ -292,7 +290,7 @@ impl AnalyticNetwork {
         self.responses(&met, loads)
     }
 
-    /// The same of what is met at the centers.
+    /// The same, from the state met at the centers.
     pub(super) fn responses(&self, met: &[CenterRound], loads: &[CenterLoad]) -> Vec<ClassResponse> {
         let class = |class: &NetworkClass| {
             let steps = class.steps.iter().filter(|step| !step.is_before);
@@ -303,7 +301,7 @@ impl AnalyticNetwork {
         self.classes.iter().map(class).collect()
     }
 
-    /// One more look at everything, `seen` being what who comes finds.
+    /// Runs one more round; `seen` is the state that an arriving request finds.
     fn round(
         &self,
         n: f64,
@@ -311,7 +309,7 @@ impl AnalyticNetwork {
         seen: &[CenterState],
         now: &NetworkState,
         loads: &[CenterLoad],
-        most: f64,
+        max_throughput: f64,
     ) -> NetworkState {
         let random = share_at_random(think_s + now.before_s, now.response);
         let met: Vec<CenterRound> = (0..self.centers.len())
@@ -319,7 +317,7 @@ impl AnalyticNetwork {
             .collect();
         let mut state = self.passed(&met, loads);
         let apart_s = think_s + state.before_s;
-        state.response = state.response.max(n / most - apart_s);
+        state.response = state.response.max(n / max_throughput - apart_s);
         state.throughput = n / (apart_s + state.response);
         for (index, found) in state.centers.iter_mut().enumerate() {
             let rate = state.throughput / self.centers[index].members;
@@ -329,8 +327,8 @@ impl AnalyticNetwork {
         state
     }
 
-    /// Responses of requests that meet this; of each center the time that a request is at its members, s, in the
-    /// place of the queue.
+    /// Sums up the responses of requests that meet this state; the queue of each center is the time that a request
+    /// spends at its members, s.
     pub(super) fn passed(&self, met: &[CenterRound], loads: &[CenterLoad]) -> NetworkState {
         let mut state = NetworkState { centers: vec![CenterState::default(); met.len()], ..NetworkState::default() };
         let mut shares = [0.0; 2];
@@ -359,7 +357,7 @@ impl AnalyticNetwork {
         state
     }
 
-    /// What is met at a center.
+    /// Returns the state that an arriving request meets at a center.
     pub(super) fn meet(
         &self,
         index: usize,
@@ -373,9 +371,9 @@ impl AnalyticNetwork {
         if load.ios <= 0.0 {
             return CenterRound::NOTHING;
         }
-        // writing again at once, before anything else came between
+        // a rewrite is undisturbed if no other request arrived in between
         let undisturbed = (1.0 - seen.busy).max(0.0).powf(1.5);
-        // work that nobody waits for any more is everybody's, who comes' too
+        // background work is in every request's way
         let queue = seen.queue + if load.after { self.alone(index, seen, now.throughput, undisturbed) } else { 0.0 };
         let finite = (center.members - 1.0) / (center.members + 1.0);
         let spread = queue * (1.0 + queue) * (finite + (1.0 - finite) * at_random);
@@ -391,8 +389,8 @@ impl AnalyticNetwork {
         let ahead = center.ahead(load, queue, busy, rest, seen.busy);
         let far = if load.by_depth { depths.cost(&center.served.write).hold_s } else { 0.0 };
         let in_step = load.all > 0.99 && cv2 < 0.01 && side <= 1.0;
-        let most = users.filter(|_| in_step).map_or(f64::INFINITY, |users| wait_in_step(now, index, users, hold));
-        let wait = if nobody_waits(users, side) { 0.0 } else { (ahead * slot).min(most) };
+        let max_wait = users.filter(|_| in_step).map_or(f64::INFINITY, |users| wait_in_step(now, index, users, hold));
+        let wait = if nobody_waits(users, side) { 0.0 } else { (ahead * slot).min(max_wait) };
         CenterRound {
             depths,
             undisturbed,
@@ -406,7 +404,7 @@ impl AnalyticNetwork {
         }
     }
 
-    /// What I/Os cost a center where it serves at these depths, and those who wait are served at others.
+    /// Returns the service times of a center at these depths; `waiting` are the depths that waiting I/Os are served at.
     pub(super) fn service(
         &self,
         index: usize,
@@ -429,14 +427,14 @@ impl AnalyticNetwork {
             turn_s2 += weight * cost.hold_s * cost.hold_s / work.turns();
         }
         if load.in_turns {
-            // those who are met are there as long as they take, and each has one turn before one's own
+            // jobs that are met stay as long as they take, and each has one time slice before one's own
             return CenterService { hold_s, cv2: 1.0, slot_s: turn_s2 / hold_s };
         }
         let cv2 = if hold_s > 0.0 { (square / (hold_s * hold_s) - 1.0).max(0.0) } else { 0.0 };
         CenterService { hold_s, cv2, slot_s }
     }
 
-    /// I/Os at a member that nobody waits for any more.
+    /// I/Os in the background at a member.
     fn alone(&self, index: usize, seen: &CenterState, throughput: f64, undisturbed: f64) -> f64 {
         let center = &self.centers[index];
         let depths = Depths::one(seen.queue);
@@ -446,12 +444,12 @@ impl AnalyticNetwork {
         throughput / center.members * self.visits(index).map(after).sum::<f64>()
     }
 
-    /// Response of a step: the waits, the services, and what the last I/O is later than the mean.
+    /// Response of a step: the waits, the services, and the extra time of the last I/O of the fork.
     pub(super) fn step(&self, step: &ForkStep, met: &[CenterRound], loads: &[CenterLoad]) -> f64 {
         self.step_moments(step, met, loads).0
     }
 
-    /// The same, and the variance of it, s².
+    /// The same, and its variance, s².
     pub(super) fn step_moments(&self, step: &ForkStep, met: &[CenterRound], loads: &[CenterLoad]) -> (f64, f64) {
         let (mut response, mut variance, mut all) = (step.delay_s, step.delay_variance_s2, step.delay_variance_s2);
         for visit in &step.visits {
@@ -459,7 +457,7 @@ impl AnalyticNetwork {
             let cost = center.cost(visit.work, step.kind, &met.depths, met.undisturbed);
             let again = step.kind == IoKind::Again && visit.work == ServiceDemand::ByDepth;
             let own = if again {
-                // all members are then done at the same moment, a turn after the last read
+                // undisturbed, all members finish at the same time, a revolution after the last read
                 let at_once = center.served.again.seen_s();
                 met.undisturbed * at_once + (1.0 - met.undisturbed) * cost.seen_s()
             } else {
@@ -471,9 +469,9 @@ impl AnalyticNetwork {
                 variance += center.variance(visit.work, step.kind, &cost, met, load);
             }
         }
-        // evenly distributed times: the last of k is (k - 1) / (k + 1) sqrt(3) deviations later than the mean
+        // for uniformly distributed times, the last of k is (k - 1) / (k + 1) sqrt(3) deviations later than the mean
         let later = (step.ios - 1.0).max(0.0) / (step.ios + 1.0) * 3f64.sqrt() * variance.sqrt();
-        // and its variance 12 k / ((k + 1)² (k + 2)) of theirs
+        // and has a variance of 12 k / ((k + 1)² (k + 2)) of theirs
         let k = step.ios.max(1.0);
         let apart = variance * 12.0 * k / ((k + 1.0).powi(2) * (k + 2.0));
         let spread = if k > 1.0 { apart + (all - variance).max(0.0) } else { all };
@@ -481,29 +479,29 @@ impl AnalyticNetwork {
     }
 }
 
-/// Share of requests that come at random, from thinking, and not in step with the others.
+/// Share of requests that arrive randomly, after think times, and not in step with the others.
 pub(super) fn share_at_random(think_s: f64, response: f64) -> f64 {
     if think_s > 0.0 { think_s / (think_s + response) } else { 0.0 }
 }
 
 impl NetworkCenter {
-    /// I/Os that are served before one that comes, of a queue of which so much is in service, with so much of that
-    /// left.
+    /// Number of I/Os that are served before a new one: of the `queue`, `busy` are in service, with the share `rest` of
+    /// their service left.
     pub(super) fn ahead(&self, load: &CenterLoad, queue: f64, busy: f64, rest: f64, servers_busy: f64) -> f64 {
         let ahead = (queue - busy) + busy * rest;
         let even = (queue - load.less) / 2.0;
         let turned = (even + (even * even + UNEVEN).sqrt()).min(queue);
         let ahead = ahead.min(turned * (load.turns + (1.0 - load.turns) * ahead / queue.max(1e-9)));
-        // what is served by the other servers is not waited for
+        // I/Os that other servers serve cause no wait
         let side = self.servers.max(1.0);
         if side > 1.0 { (ahead - (side - 1.0) * servers_busy).max(0.0) / side } else { ahead }
     }
 
-    /// Variance between the members of a fork of what an I/O spends at this center.
+    /// Variance among the members of a fork of the time that an I/O spends at this center.
     fn variance(&self, work: ServiceDemand, kind: IoKind, cost: &IoCost, met: &CenterRound, load: &CenterLoad) -> f64 {
         let mut service = cost.variance_s2;
         if work == ServiceDemand::ByDepth {
-            // arms that did the same before stand at the same place
+            // arms that served the same requests before are at the same position
             service -= load.common * self.served.arm_variance;
         }
         if cost.after_s > 0.0 {
@@ -514,37 +512,37 @@ impl NetworkCenter {
             let apart = (far.hold_s + far.seen_s() - again.seen_s()).max(0.0);
             service = (1.0 - met.undisturbed) * (service.max(0.0) + met.undisturbed * apart * apart);
         }
-        // who is ahead goes on with the next request: what is common does not add up
+        // a member that is ahead proceeds to the next request: what is common does not add up
         let service = service.max(0.0) * (1.0 - load.common * met.busy).powi(2);
         let even = if self.in_turn > 1.0 { EVEN * self.in_turn / self.members } else { 0.0 };
         let waits = (1.0 - load.common * (1.0 - met.apart)) * (1.0 - even) * met.wait_variance;
         let apart = (0.035 * (met.queue - 2.0)).clamp(0.0, 0.8) * ((self.group - 3.0) / 3.0).clamp(0.0, 1.0);
         let orders = if self.reorders { load.common * apart * met.wait * met.wait } else { 0.0 };
-        // shares that add up to one may be a little more
+        // rounding can make the sum of the shares exceed one
         (service + waits + orders).max(0.0)
     }
 }
 
-/// There are as many servers as users, and several.
+/// True if there are several servers, and at least as many as users.
 fn nobody_waits(users: Option<[f64; 2]>, servers: f64) -> bool {
     users.is_some_and(|[users, _]| users <= servers && servers > 1.0)
 }
 
-/// Variance of a wait, of which one server's is so many squares of a service.
+/// Variance of a wait; for a single server it is `squares` squared services.
 fn wait_variance(servers: f64, wait: f64, slot: f64, squares: f64) -> f64 {
-    // of several servers each ends a service so often
+    // with several servers, completions are that much more frequent
     if servers > 1.0 { wait * (wait + 2.0 * slot / servers) } else { squares * slot * slot }
 }
 
-/// What is left of a service under way when somebody comes, as a share of it.
+/// Residual service time at an arrival, as a share of the service time.
 fn rest_of_service(cv2: f64, at_random: f64, all: f64) -> f64 {
-    // who comes from a think time comes at random; who comes from a member is in step with others
+    // arrivals after a think time are random; arrivals from another member are in step with others
     let rest = (2.0 + cv2) / 3.0 * (1.0 - at_random) + (1.0 + cv2) / 2.0 * at_random;
     rest + (1.0 - rest) * all.powi(3) * (1.0 - at_random)
 }
 
-/// The longest wait where all members serve the same in the same order and time:
-/// whoever is not elsewhere on his round is ahead, and nobody else.
+/// Longest wait when all members serve the same requests in the same order and time: every user that is not elsewhere
+/// in its cycle is ahead.
 fn wait_in_step(now: &NetworkState, index: usize, [n, think_s]: [f64; 2], hold: f64) -> f64 {
     let here = now.centers[index].queue / now.throughput.max(1e-9);
     let elsewhere = (think_s + now.before_s + now.response - here).max(0.0);

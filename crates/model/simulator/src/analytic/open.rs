@@ -1,45 +1,45 @@
-//! Requests that arrive at a rate, at random: each center is solved by itself, because its arrivals depend on nothing
-//! that happens elsewhere.
+//! Open random arrivals: each center is solved separately, because its arrivals do not depend on other centers.
 //!
-//! A drive that chooses among what waits is faster the more that is. So a mean queue does not describe it: at one
-//! moment it falls behind with a short queue, at another it catches up with a long one. What is solved is the
-//! distribution of the queue that a departing request leaves behind, which is also what an arriving one finds: the
-//! chain of M/G/1, with services that depend on the depth at which they begin. It has one solution, and more requests
-//! never make its queue shorter.
+//! A drive that chooses among the waiting requests is faster the more of them wait. So a mean queue does not describe
+//! it: at times it falls behind with a short queue, at others it catches up with a long one. The solution is the
+//! distribution of the queue that a departing request leaves behind, which equals the one an arriving request finds:
+//! the embedded chain of M/G/1, with service times that depend on the depth at the start. It has one solution, and more
+//! requests never make its queue shorter.
 
 use super::network::{AnalyticNetwork, CenterLoad, CenterRound, CenterService, CenterState, NetworkState};
 use super::served::{DEPTHS, Depths, between_depths};
 
-/// Utilization from which on a center does not keep up: waits would be longer than any time that is watched.
+/// Utilization from which a center counts as saturated: waits would exceed any measured time.
 const SATURATED: f64 = 0.9999;
-/// The last depth that is tabulated.
+/// The largest tabulated depth.
 const DEEPEST: usize = 1 << (DEPTHS - 1);
-/// Requests that are left behind, and arrivals during a service, at most.
+/// Largest number of requests left behind, and of arrivals during a service.
 const MOST_LEFT: usize = 1 << 14;
 const MOST_ARRIVALS: u32 = 400;
 
-/// Where requests arrive at random.
+/// Queue of random arrivals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct RandomQueue {
-    /// Requests at the server, the one that is served included.
+    /// Requests at the server, including the one in service.
     queue: f64,
     busy: f64,
-    /// How many were there, where a service began.
+    /// Depths at which services begin.
     depths: Depths,
 }
 
-/// Services of a drive.
+/// Service times of a drive.
 struct ServiceByDepth {
     /// At the tabulated depths: mean time, s, and squared coefficient of variation.
     holds_s: [f64; DEPTHS],
     cv2s: [f64; DEPTHS],
-    /// Share of services after whose answer work goes on: what comes next was chosen at the answer, when all that
-    /// came during that work, one service long, was not there yet.
+    /// Share of services that continue after their acknowledgement: the next request was chosen at the acknowledgement,
+    /// before the arrivals of that background work, one service time long, were there.
     early: f64,
 }
 
-/// Arrivals during a service of which so many come in the mean, and whose time varies so: how likely more than none,
-/// one and so on are. The time has a gamma distribution, so that they have a negative binomial one.
+/// Computes the probabilities of more than 0, more than 1 ... arrivals during a service, with this mean number and this
+/// squared coefficient of variation of the service time. The time has a gamma distribution, so the number of arrivals
+/// has a negative binomial one.
 fn more_than(mean: f64, cv2: f64, tails: &mut Vec<f64>) {
     let shape = 1.0 / cv2.max(1e-6);
     let (mut exactly, mut tail) = ((-shape * (mean / shape).ln_1p()).exp(), 1.0);
@@ -47,7 +47,7 @@ fn more_than(mean: f64, cv2: f64, tails: &mut Vec<f64>) {
     tails.clear();
     for count in 0..MOST_ARRIVALS {
         tail -= exactly;
-        // what is left of the sum is rounding
+        // the rest of the sum is rounding error
         if tail < 1e-13 {
             break;
         }
@@ -62,7 +62,7 @@ struct LeftBehind {
     all: f64,
     none: f64,
     sum: f64,
-    /// Of those who leave somebody waiting: how deep the queue is where the next service begins.
+    /// For departures that leave requests waiting: depth at the start of the next service.
     deep: f64,
     depth: f64,
     square: f64,
@@ -82,7 +82,7 @@ impl LeftBehind {
         }
     }
 
-    /// All numbers beyond one, each of which is rarer than the one before by the same.
+    /// Adds all larger numbers, whose weights form a geometric series.
     fn add_rest(&mut self, weight: f64, ratio: f64, left: f64) {
         let all = weight * ratio / (1.0 - ratio);
         let (mean, variance) = (left + 1.0 / (1.0 - ratio), ratio / (1.0 - ratio).powi(2));
@@ -99,7 +99,7 @@ impl LeftBehind {
         LeftBehind { all, none, sum, deep, depth, square }
     }
 
-    /// Depths that services begin with, less what was chosen too early for them.
+    /// Returns the depths at which services begin, reduced by choices made too early.
     fn depths(&self, early: f64) -> Depths {
         if self.deep <= 1e-9 * self.all {
             return Depths::one(1.0);
@@ -110,11 +110,11 @@ impl LeftBehind {
     }
 }
 
-/// Requests at a rate, whose service takes so long where so many are there when it begins. `None` where even the
+/// Solves the queue of open arrivals for service times that depend on the depth at the start. `None` if even the
 /// longest queue grows.
 ///
-/// The chain of the numbers that departing requests leave behind, solved upwards: as often as a level is passed
-/// upwards it is passed downwards, and downwards only by one, with no arrival.
+/// The chain of the numbers left behind is solved upwards: each level is crossed upwards as often as downwards, and
+/// downwards only by one, with no arrival.
 fn random_queue(per_s: f64, service: &ServiceByDepth) -> Option<RandomQueue> {
     let ServiceByDepth { holds_s, cv2s, early } = service;
     if per_s * holds_s[DEPTHS - 1] >= SATURATED {
@@ -126,7 +126,7 @@ fn random_queue(per_s: f64, service: &ServiceByDepth) -> Option<RandomQueue> {
         more_than(per_s * between_depths(holds_s, depth), between_depths(cv2s, depth), tails);
     };
     arrive(1, &mut tails);
-    // passed upwards: each level, by what is known of those below
+    // upward crossings of each level, from the known levels below
     let mut upwards = tails.clone();
     let (mut found, mut last, mut last_ratio) = (LeftBehind::default(), 1.0, 0.0);
     found.add(1.0, 0.0);
@@ -156,7 +156,7 @@ fn random_queue(per_s: f64, service: &ServiceByDepth) -> Option<RandomQueue> {
 }
 
 impl AnalyticNetwork {
-    /// Requests that come at a rate, at random. `None` where some part of the network cannot keep up.
+    /// Solves for random arrivals at a rate. `None` if some part of the network cannot keep up.
     pub fn open(&self, rate: f64) -> Option<NetworkState> {
         if rate > self.most() {
             return None;
@@ -174,10 +174,10 @@ impl AnalyticNetwork {
         state.response.is_finite().then_some(state)
     }
 
-    /// Whether each center could serve the arrivals of these loads if its queue were long. Rates are 0 for users.
+    /// True if every center could serve these arrivals with a long queue. Rates are 0 for chains of users.
     pub fn may_bear(&self, rates: &[f64]) -> bool {
         let deepest = Depths::one(DEEPEST as f64);
-        let bears = |index: usize| {
+        let sustains = |index: usize| {
             let center = &self.centers[index];
             let busy = self.visits(index).map(|(class, step, work, ios)| {
                 let rate = rates.get(class.chain).copied().unwrap_or(0.0) * class.share * ios;
@@ -185,10 +185,10 @@ impl AnalyticNetwork {
             });
             busy.sum::<f64>() < SATURATED
         };
-        (0..self.centers.len()).all(bears)
+        (0..self.centers.len()).all(sustains)
     }
 
-    /// What arrivals at random meet at a center.
+    /// Returns the state that random arrivals meet at a center.
     fn meet_random(&self, index: usize, rate: f64, load: &CenterLoad) -> Option<CenterRound> {
         if load.ios <= 0.0 {
             return Some(CenterRound::NOTHING);
@@ -197,14 +197,14 @@ impl AnalyticNetwork {
         if load.by_depth { self.meet_arm(index, per_s, load) } else { self.meet_station(index, per_s, load) }
     }
 
-    /// At drives, whose service depends on the depth.
+    /// Returns the state at drives, whose service depends on the depth.
     fn meet_arm(&self, index: usize, per_s: f64, load: &CenterLoad) -> Option<CenterRound> {
         const ROUNDS: usize = 200;
         let center = &self.centers[index];
         let again = center.served.again.hold_s > 0.0;
         let mut undisturbed = 1.0;
         let mut found = None;
-        // what is written at once takes longer where others come between, which makes it busier: rises to one value
+        // rewrites take longer when others come between, which raises the utilization: rises to a fixed point
         for _ in 0..ROUNDS {
             let service_by = |depth: usize| {
                 let depths = Depths::one(f64::from(1u32 << depth));
@@ -225,10 +225,10 @@ impl AnalyticNetwork {
         let RandomQueue { queue, busy, depths } = found?;
         let service = self.service(index, load, &depths, &depths, undisturbed);
         let rest = (1.0 + service.cv2) / 2.0;
-        // the time that each one before takes, so that by Little's law the queue is the chain's
+        // mean time per I/O ahead, so that by Little's law the queue is that of the chain
         let slot = (queue - busy) / per_s / (queue - busy + busy * rest).max(1e-300);
         let mut turned = queue;
-        // fewer are met where members are used in turn
+        // fewer I/Os are met where members are used in turn
         for _ in 0..ROUNDS {
             let next = busy + per_s * slot * center.ahead(load, turned, busy, rest, busy);
             let moved = (next - turned).abs();
@@ -247,13 +247,13 @@ impl AnalyticNetwork {
             wait,
             wait_again: if far > 0.0 { (turned - busy) * slot + (1.0 - undisturbed) * far } else { wait },
             wait_variance: turned * (1.0 + turned) * (2.0 + service.cv2) / 3.0 * slot * slot,
-            // waits vary because arrivals do, which is the same for all members, and because services do
+            // waits vary with the arrivals, which are the same for all members, and with the services
             apart: service.cv2 / (1.0 + service.cv2),
             hold: service.hold_s,
         })
     }
 
-    /// At stations, whose service takes the same time at all depths: the queue that brings itself about.
+    /// Returns the state at stations, whose service time does not depend on the depth: the self-consistent queue.
     fn meet_station(&self, index: usize, per_s: f64, load: &CenterLoad) -> Option<CenterRound> {
         let center = &self.centers[index];
         let hold_s = self.service(index, load, &Depths::NONE, &Depths::NONE, 1.0).hold_s;

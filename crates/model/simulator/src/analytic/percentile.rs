@@ -1,22 +1,22 @@
-//! Percentiles of a mixture of responses of which mean and variance are known:
-//! each taken as a gamma distribution, the exact one for sums of exponential times.
+//! Percentiles of a mixture of response times with known means and variances: each is modelled by a gamma distribution,
+//! which is exact for sums of exponential times.
 
 use diskwright_statistics::distribution::ln_gamma;
 
 /// One kind of response: its share, mean and variance.
 pub(super) type ResponseKind = (f64, f64, f64);
 
-/// The value that a share of the responses does not exceed; NaN where there are none.
+/// Returns the value that this share of the responses does not exceed; NaN if there are none.
 pub(super) fn percentile(kinds: &[ResponseKind], share: f64) -> f64 {
     let all: f64 = kinds.iter().map(|(weight, _, _)| weight).sum();
-    let most = kinds.iter().map(|(_, mean, variance)| mean + 60.0 * variance.sqrt()).fold(0.0, f64::max);
-    if all.is_nan() || all <= 0.0 || most <= 0.0 {
+    let max = kinds.iter().map(|(_, mean, variance)| mean + 60.0 * variance.sqrt()).fold(0.0, f64::max);
+    if all.is_nan() || all <= 0.0 || max <= 0.0 {
         return f64::NAN;
     }
     let below = |time_s: f64| {
         kinds.iter().map(|(weight, mean, variance)| weight * chance(*mean, *variance, time_s)).sum::<f64>()
     };
-    let (mut low, mut high) = (0.0, most);
+    let (mut low, mut high) = (0.0, max);
     while high - low > 1e-4 * high {
         let middle = (low + high) / 2.0;
         if below(middle) < share * all { low = middle } else { high = middle }
@@ -24,7 +24,7 @@ pub(super) fn percentile(kinds: &[ResponseKind], share: f64) -> f64 {
     high
 }
 
-/// Chance that a gamma distributed time of this mean and variance is at most so long.
+/// Probability that a gamma distributed time with this mean and variance is at most `time_s`.
 fn chance(mean: f64, variance: f64, time_s: f64) -> f64 {
     if mean <= 0.0 {
         return 1.0;
@@ -36,8 +36,8 @@ fn chance(mean: f64, variance: f64, time_s: f64) -> f64 {
     incomplete_gamma(shape, time_s * shape / mean)
 }
 
-/// The regularized lower incomplete gamma function: its series below a + 1, and Legendre's continued
-/// fraction above (Abramowitz and Stegun, 6.5.29 and 6.5.31).
+/// The regularized lower incomplete gamma function: its series below a + 1, and Legendre's continued fraction above
+/// (Abramowitz and Stegun, 6.5.29 and 6.5.31).
 fn incomplete_gamma(a: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -79,7 +79,7 @@ mod tests {
         // the 95th percentile of an exponential time is ln 20 means
         let one = percentile(&[(1.0, 2.0, 4.0)], 0.95);
         assert!((one / (2.0 * 20f64.ln()) - 1.0).abs() < 1e-3, "{one}");
-        // of two alike it is the same
+        // a mixture of two equal ones has the same percentile
         let two = percentile(&[(1.0, 2.0, 4.0), (3.0, 2.0, 4.0)], 0.95);
         assert!((two / one - 1.0).abs() < 1e-3);
         // a sum of four: 7.7537 of its stages (chi squared with 8 degrees of freedom, 15.507 / 2)

@@ -1,18 +1,18 @@
-//! Where requests go, as the arm and as a cache see it.
+//! Positions of requests, as the arm and a cache see them.
 
 use crate::load::AccessPattern;
 
-/// Quantiles that are worked out.
+/// Number of quantiles.
 const QUANTILES: usize = 33;
-/// Pieces of a bell.
+/// Number of pieces that a normal distribution is divided into.
 const PIECES: usize = 24;
 
-/// Stretches of a target, from 0 to 1, each with its share of the requests.
+/// Sections of a target, from 0 to 1, each with its share of the requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct PlaceShares(Vec<(f64, f64, f64)>);
 
 impl PlaceShares {
-    /// Adds what a request does in its part of the target.
+    /// Adds a request's positions in its part of the target.
     pub fn add(&mut self, access: &AccessPattern, (from, to): (f64, f64), weight: f64) {
         let AccessPattern::Normal { mean, deviation } = *access else {
             match self.0.iter_mut().find(|known| (known.0, known.1) == (from, to)) {
@@ -21,7 +21,7 @@ impl PlaceShares {
             }
             return;
         };
-        // what falls outside is drawn again, so that the bell is cut at the ends
+        // draws outside are repeated, so that the distribution is cut at the ends
         let (low, high) = ((mean - 4.0 * deviation).max(0.0), (mean + 4.0 * deviation).min(1.0));
         let step = (high - low).max(1e-9) / PIECES as f64;
         let middle = |piece: usize| low + (piece as f64 + 0.5) * step;
@@ -34,14 +34,14 @@ impl PlaceShares {
         }
     }
 
-    /// Share of the requests that go below a place.
+    /// Share of the requests below a position.
     fn below(&self, place: f64) -> f64 {
         let each =
             |(from, to, weight): &(f64, f64, f64)| weight * ((place - from) / (to - from).max(1e-12)).clamp(0.0, 1.0);
         self.0.iter().map(each).sum()
     }
 
-    /// The blocks of a device, of which so many are in use, below which equal shares of the requests go.
+    /// Returns blocks of a device with `blocks` blocks in use; equal shares of the requests lie between neighbours.
     pub fn quantiles(&self, blocks: u64) -> Vec<u64> {
         let block = |place: f64| ((place * blocks as f64) as u64).min(blocks);
         if let [(from, to, _)] = self.0[..] {
@@ -66,9 +66,9 @@ impl PlaceShares {
     }
 }
 
-/// Ranks of a law of Zipf in stretches: how many, and the share of the requests of each of them.
-/// The law is that which requests are drawn by (`Zipf` of the base crate: Gray et al. 1994), the
-/// first two ranks exact and the others a power of the share.
+/// Divides the ranks of Zipf's law into sections: the number of ranks, and the share of the requests of each of them.
+/// The law is the one that requests are drawn by (`Zipf` of the base crate: Gray et al. 1994): the first two ranks
+/// exactly, the others by a power of the share.
 fn ranks(access: &AccessPattern, places: f64) -> Vec<(f64, f64)> {
     let AccessPattern::Zipf { theta } = *access else { return vec![(places, 1.0 / places)] };
     let theta = if (theta - 1.0).abs() < 1e-6 { 1.0 - 1e-6 } else { theta.max(0.0) };
@@ -76,7 +76,7 @@ fn ranks(access: &AccessPattern, places: f64) -> Vec<(f64, f64)> {
         let second = if places < 2.0 { 0.0 } else { 0.5f64.powf(theta) };
         return vec![(1.0, 1.0 / (1.0 + second)), (1.0, second / (1.0 + second))];
     }
-    // the sum of the weights: the first exactly, the others by the integral
+    // the sum of the weights: the first exactly, the rest by the integral
     let head: f64 =
         (1..=64).take_while(|rank| f64::from(*rank) <= places).map(|rank| f64::from(rank).powf(-theta)).sum();
     let tail = |to: f64| (to.powf(1.0 - theta) - 64f64.powf(1.0 - theta)) / (1.0 - theta);
@@ -95,7 +95,7 @@ fn ranks(access: &AccessPattern, places: f64) -> Vec<(f64, f64)> {
     stretches
 }
 
-/// The sum of the squares of the places' shares of the requests.
+/// Returns the sum of the squares of the positions' shares of the requests.
 pub(super) fn unevenness(access: &AccessPattern, places: f64) -> f64 {
     match access {
         AccessPattern::Zipf { .. } => {
@@ -105,10 +105,10 @@ pub(super) fn unevenness(access: &AccessPattern, places: f64) -> f64 {
     }
 }
 
-/// Requests within which a place is asked for, if it ever is.
+/// Number of requests within which a position is used again, if it ever is.
 const NEVER: f64 = 1e15;
 
-/// What a cache of the least recently used finds, and what it takes to fill it.
+/// Hit share of an LRU cache, and the number of requests that fill it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct CacheHits {
     /// Share of the requests.
@@ -117,15 +117,15 @@ pub(super) struct CacheHits {
     pub warm_requests: f64,
 }
 
-/// Hits of a cache of so many places among so many (Che, Tung and Wang, "Hierarchical web caching
-/// systems", IEEE JSAC 20(7), 2002): each place is there that was asked for within the last T
-/// requests, where T is such that the places fill the cache. Exact for places that are all alike.
+/// Hits of an LRU cache that holds `cached` of `places` positions (Che, Tung and Wang, "Hierarchical web caching
+/// systems", IEEE JSAC 20(7), 2002): a position is cached if it was used within the last T requests, where T is such
+/// that the positions fill the cache. Exact for uniform positions.
 pub(super) fn hits(access: &AccessPattern, places: f64, cached: f64) -> CacheHits {
     let ranks = ranks(access, places.max(1.0));
     let held = |t: f64| ranks.iter().map(|(count, share)| count * -(-share * t).exp_m1()).sum::<f64>();
-    // what is as good as never asked for takes no room
+    // positions that are practically never used take no space
     if cached >= places || held(NEVER) < cached {
-        // what is seldom asked for comes in last: all but a thousandth of the requests
+        // rarely used positions are loaded last: all but a thousandth of the requests hit
         let missed = |t: f64| ranks.iter().map(|(count, share)| count * share * (-share * t).exp()).sum::<f64>();
         let mut t = places;
         while missed(t) > 0.001 {
@@ -156,10 +156,10 @@ mod tests {
         // 1 - exp(-T / 1000) = 0.3
         assert!((found.warm_requests + 1000.0 * 0.7f64.ln()).abs() < 0.01, "{found:?}");
         assert_eq!(hits(&AccessPattern::Uniform, 1000.0, 2000.0).share, 1.0);
-        // of places nearly all of which are never asked for, those that are fit
+        // most positions are practically never used, and the others fit
         let steep = hits(&AccessPattern::Zipf { theta: 5.0 }, 1e6, 20_000.0);
         assert!(steep.share > 0.999 && steep.warm_requests.is_finite(), "{steep:?}");
-        // of two places one of which is asked for twice as often
+        // two positions, one of which is used twice as often
         let two = unevenness(&AccessPattern::Zipf { theta: 1.0 }, 2.0);
         assert!((two - 5.0 / 9.0).abs() < 1e-5, "{two}");
     }

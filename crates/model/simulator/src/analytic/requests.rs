@@ -1,5 +1,4 @@
-//! What loads ask for, as the analysis takes it: requests of one size each, and what
-//! of them a cache leaves to the drives.
+//! Requests of loads, as the analysis models them: one size each, and the part that a cache passes on to the drives.
 
 use super::build::{NetworkBuilder, missing, single, visit};
 use super::network::{ForkStep, Visit};
@@ -11,26 +10,26 @@ use crate::io::BLOCK_BYTES;
 use crate::load::{AccessPattern, OperationClass, OperationTransfer, RequestSizes, TargetPart};
 use crate::system::{Drives, RunBy, Set, System, Workload, WorkloadTarget};
 
-/// Sizes that an even distribution is taken as.
+/// Number of sizes that represent a uniform distribution.
 const SIZES: u64 = 8;
 
 /// One kind of request of a workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct WorkloadRequest {
-    /// Whose.
+    /// Its chain.
     pub chain: usize,
     /// Share of the requests of its chain.
     pub share: f64,
-    /// Requests a second of its chain, as far as is known.
+    /// Requests per second of its chain, as far as is known.
     pub rate: f64,
     pub write: bool,
     pub blocks: f64,
-    /// Places are multiples of so many blocks.
+    /// Positions are multiples of this many blocks.
     pub align: f64,
     pub target: WorkloadTarget,
     pub part: (f64, f64),
     pub access: AccessPattern,
-    /// Through the host's file cache.
+    /// Goes through the host's file cache.
     pub cached: bool,
     /// Processor time of its user before it, s.
     pub compute_s: f64,
@@ -52,29 +51,29 @@ impl WorkloadRequest {
     };
 }
 
-/// A chain that is nobody's load.
+/// A chain without a workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum BackgroundChain {
-    /// Comes so often for each request of another chain.
+    /// A number of requests for each request of another chain.
     Follows(usize, f64),
-    /// So many at a time, at most so many a second.
+    /// A number of concurrent steps, and the largest number per second.
     Steps(f64, f64),
 }
 
-/// What happens to a kind of request.
+/// Route of a kind of request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct RequestWay {
     pub request: WorkloadRequest,
-    /// It comes from the host, and goes back there.
+    /// It comes from the host and returns there.
     pub by_host: bool,
-    /// Blocks that go to the drives; `None` where a cache has it.
+    /// Blocks that go to the drives; `None` for a cache hit.
     pub below: Option<f64>,
     /// It is copied between the file cache and a program.
     pub copied: bool,
 }
 
 impl RequestWay {
-    /// What a member sees of it, where it gets this share of the I/Os.
+    /// Returns the demand on a member that gets this share of the I/Os.
     pub fn member(&self, ios: f64) -> Option<MemberDemand> {
         let weight = self.request.share * self.request.rate * ios;
         let demand = |blocks| MemberDemand { request: self.request, weight, write: self.request.write, blocks };
@@ -82,14 +81,14 @@ impl RequestWay {
     }
 }
 
-/// A cache that requests pass.
+/// A cache on a request's route.
 #[derive(Clone, Copy)]
 pub(super) struct PassedCache<'a> {
     spec: &'a BlockCacheSpec,
     name: &'a str,
 }
 
-/// The requests of all workloads, given the throughput of each.
+/// Returns the requests of all workloads, given the throughput of each.
 pub(super) fn requests(system: &System, rates: &[f64]) -> Result<Vec<WorkloadRequest>, UnsolvedReason> {
     let mut all = Vec::new();
     for (chain, (workload, rate)) in system.workloads.iter().zip(rates).enumerate() {
@@ -110,16 +109,16 @@ fn of_class(
     one: WorkloadRequest,
     all: &mut Vec<WorkloadRequest>,
 ) -> Result<(), UnsolvedReason> {
-    let no = |part| Err(UnsolvedReason::Part { of: class.name.clone(), part });
-    let [transfer] = &class.transfers[..] else { return no(UnsolvedPart::Sequence) };
+    let refuse = |part| Err(UnsolvedReason::Part { of: class.name.clone(), part });
+    let [transfer] = &class.transfers[..] else { return refuse(UnsolvedPart::Sequence) };
     if class.rounds > 1 || transfer.total_bytes.is_some() || transfer.posted {
-        return no(UnsolvedPart::Sequence);
+        return refuse(UnsolvedPart::Sequence);
     }
     if matches!(transfer.access, AccessPattern::Sequential { .. }) {
-        return no(UnsolvedPart::Places);
+        return refuse(UnsolvedPart::Places);
     }
     if transfer.cached && system.host.cache.is_none() {
-        return no(UnsolvedPart::Cache);
+        return refuse(UnsolvedPart::Cache);
     }
     let target = *workload.targets.get(usize::from(transfer.target)).ok_or_else(|| missing("target"))?;
     let one = WorkloadRequest {
@@ -131,19 +130,19 @@ fn of_class(
         ..one
     };
     let write_bytes = transfer.write_bytes.as_ref().unwrap_or(&transfer.bytes);
-    let least = least(&transfer.bytes).min(least(write_bytes));
-    let align = if transfer.align_bytes > 0 { transfer.align_bytes as f64 / BLOCK_BYTES as f64 } else { least };
+    let min_blocks = least(&transfer.bytes).min(least(write_bytes));
+    let align = if transfer.align_bytes > 0 { transfer.align_bytes as f64 / BLOCK_BYTES as f64 } else { min_blocks };
     let one = WorkloadRequest { align, ..one };
     let reads = transfer.read_share.clamp(0.0, 1.0);
-    for (write, of, bytes) in [(false, reads, &transfer.bytes), (true, 1.0 - reads, write_bytes)] {
-        for (blocks, share) in sizes(bytes).into_iter().filter(|(_, share)| of * share * one.share > 0.0) {
-            all.push(WorkloadRequest { share: one.share * of * share, write, blocks, ..one });
+    for (write, direction_share, bytes) in [(false, reads, &transfer.bytes), (true, 1.0 - reads, write_bytes)] {
+        for (blocks, share) in sizes(bytes).into_iter().filter(|(_, share)| direction_share * share * one.share > 0.0) {
+            all.push(WorkloadRequest { share: one.share * direction_share * share, write, blocks, ..one });
         }
     }
     Ok(())
 }
 
-/// The part of a target in use, as shares of it.
+/// Returns the part of a target in use, as shares of it.
 fn part(system: &System, target: WorkloadTarget, transfer: &OperationTransfer) -> Result<(f64, f64), UnsolvedReason> {
     let (from, bytes) = match transfer.part {
         TargetPart::All => return Ok((0.0, 1.0)),
@@ -157,13 +156,13 @@ fn part(system: &System, target: WorkloadTarget, transfer: &OperationTransfer) -
             system.array_of(set).map_err(|error| UnsolvedReason::Array(set.name.clone(), error))?.blocks()
         }
     };
-    let whole = (blocks * BLOCK_BYTES) as f64;
-    Ok((from as f64 / whole, ((from + bytes) as f64 / whole).min(1.0)))
+    let target_bytes = (blocks * BLOCK_BYTES) as f64;
+    Ok((from as f64 / target_bytes, ((from + bytes) as f64 / target_bytes).min(1.0)))
 }
 
-/// The smallest size, blocks.
-fn least(of: &RequestSizes) -> f64 {
-    let bytes = match of {
+/// Returns the smallest size, blocks.
+fn least(sizes: &RequestSizes) -> f64 {
+    let bytes = match sizes {
         RequestSizes::One(bytes) => *bytes,
         RequestSizes::Weighted(sizes) => sizes.iter().map(|(bytes, _)| *bytes).min().unwrap_or(BLOCK_BYTES),
         RequestSizes::Uniform { from, .. } => *from,
@@ -171,7 +170,7 @@ fn least(of: &RequestSizes) -> f64 {
     bytes as f64 / BLOCK_BYTES as f64
 }
 
-/// Sizes, blocks, each with its share.
+/// Returns the sizes in blocks, each with its share.
 fn sizes(sizes: &RequestSizes) -> Vec<(f64, f64)> {
     let blocks = |bytes: u64| bytes as f64 / BLOCK_BYTES as f64;
     match sizes {
@@ -189,7 +188,7 @@ fn sizes(sizes: &RequestSizes) -> Vec<(f64, f64)> {
 }
 
 impl<'a> NetworkBuilder<'a> {
-    /// The controller's cache before a drive or an array.
+    /// Returns the controller's cache in front of a drive or an array.
     pub(super) fn cache_of(&self, group: &Drives, set: Option<&Set>) -> Option<PassedCache<'a>> {
         let index = match set.map(|set| set.run_by) {
             Some(RunBy::Controller(index)) => Some(index),
@@ -202,7 +201,7 @@ impl<'a> NetworkBuilder<'a> {
         Some(PassedCache { spec, name: &controller.name })
     }
 
-    /// What becomes of the requests to a target.
+    /// Returns the routes of the requests to a target.
     pub(super) fn ways(
         &mut self,
         requests: &[&WorkloadRequest],
@@ -226,7 +225,7 @@ impl<'a> NetworkBuilder<'a> {
         Ok(ways)
     }
 
-    /// A kind of request through a cache.
+    /// Routes a kind of request through a cache.
     fn through(
         &mut self,
         cache: PassedCache,
@@ -262,14 +261,14 @@ impl<'a> NetworkBuilder<'a> {
                 }
                 ways.push(with(1.0, None));
                 let writes = request.share * request.rate;
-                // those dirty at a time: up to where they go, or as old as they get
+                // dirty units: up to the flush threshold, or until they reach the flush age
                 let aged = back.flush_after.map_or(f64::INFINITY, |age| age as f64 * 1e-9 * writes);
                 let dirty = (back.flush_at * pages / each).min(places * -(-aged / places).exp_m1());
                 let again = if rate > 0.0 { dirty / places } else { 0.0 };
                 let chain = self.loads + self.built.background.len();
-                // neighbours that are dirty too go with it, up to the longest write
-                let most = (f64::from(back.coalesce_blocks) / (each * page)).floor().max(1.0);
-                let run = (1.0 / (1.0 - again).max(1e-6)).min(most);
+                // dirty neighbours are written along, up to the largest coalesced write
+                let max_run = (f64::from(back.coalesce_blocks) / (each * page)).floor().max(1.0);
+                let run = (1.0 / (1.0 - again).max(1e-6)).min(max_run);
                 let follows = request.share * (1.0 - again) / run;
                 self.built.background.push(BackgroundChain::Follows(request.chain, follows));
                 let flush =
@@ -282,7 +281,7 @@ impl<'a> NetworkBuilder<'a> {
         Ok(())
     }
 
-    /// What a request visits that a cache has, before a drive.
+    /// Returns the steps of a cache hit in front of a drive.
     pub(super) fn found(&self, group: &Drives, set: Option<&Set>, way: &RequestWay) -> Vec<ForkStep> {
         if way.copied {
             return self.copied(way).into_iter().collect();
@@ -295,14 +294,14 @@ impl<'a> NetworkBuilder<'a> {
         vec![single(self.down(index, &way.request)), single(self.up(index, &way.request))]
     }
 
-    /// The same before an array.
+    /// Returns the steps of a cache hit in front of an array.
     pub(super) fn found_by_set(&self, set: &Set, group: &Drives, way: &RequestWay) -> Vec<ForkStep> {
         let mut steps = if way.copied { Vec::new() } else { self.before() };
         steps.extend(self.found(group, Some(set), way));
         steps
     }
 
-    /// The copy between the file cache and a program.
+    /// Returns the copy between the file cache and a program.
     pub(super) fn copied(&self, way: &RequestWay) -> Option<ForkStep> {
         let time = way.request.blocks * BLOCK_BYTES as f64 * self.system.host.copy_byte_ps as f64 * 1e-12;
         let visits: Vec<Visit> = visit(self.processors, time).into_iter().collect();
@@ -315,12 +314,12 @@ impl PassedCache<'_> {
         Err(UnsolvedReason::Part { of: self.name.to_owned(), part })
     }
 
-    /// Looks for what the share of hits is not known of.
+    /// Refuses requests whose hit share is unknown.
     fn check(&self, request: &WorkloadRequest, all: &[&WorkloadRequest], blocks: u64) -> Result<(), UnsolvedReason> {
         let alike = |other: &&WorkloadRequest| {
             (other.part, other.access, other.blocks) == (request.part, request.access, request.blocks)
         };
-        // where everything fits it does not matter who asks for what
+        // where everything fits, sizes do not matter
         let area = |other: &&WorkloadRequest| (other.part, other.access) == (request.part, request.access);
         let held = self.spec.bytes as f64 / BLOCK_BYTES as f64;
         let fits = blocks as f64 * (request.part.1 - request.part.0) <= held && all.iter().all(area);

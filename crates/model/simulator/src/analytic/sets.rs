@@ -1,5 +1,4 @@
-//! Members of an array: what each gets, which are alike, and what is done in the
-//! background of one that lost a member.
+//! Members of an array: their demands, the pools of equal ones, and the rebuild of an array that lost a member.
 
 use super::build::{NetworkBuilder, is_same, missing};
 use super::device::Pool;
@@ -16,45 +15,45 @@ use crate::system::{Drives, Set};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct MemberDemand {
     pub request: WorkloadRequest,
-    /// How many of all.
+    /// Number of them, relative to all.
     pub weight: f64,
     pub write: bool,
     pub blocks: f64,
 }
 
-/// Members that get the same.
+/// Members with the same demand.
 pub(super) type MemberPool = (Vec<u16>, Pool);
 
-/// Plans of requests of a kind, each with its share.
+/// Plans of a kind of request, each with its share.
 pub(super) type PlanShares = Vec<(f64, MemberIoPlan)>;
 
-/// Most plans of one kind of request, where they are not all alike.
+/// Largest number of plans for a kind of request, unless they are all alike.
 const PLANS: u64 = 16;
-/// The same where members differ.
+/// The same for degraded arrays.
 const MOST_PLANS: u64 = 512;
-/// In a unit of more requests than this, what crosses its end does not count.
+/// With more requests per unit than this, those that cross its end are ignored.
 const MOST_IN_UNIT: u64 = 256;
-/// Members whose loads are this near are alike.
+/// Members whose loads differ by at most this share form one pool.
 const ALIKE: f64 = 0.05;
-/// Share of requests that a drive's own cache may find without being asked about.
+/// Share of requests that a drive's own cache may serve unmodelled.
 const FEW: f64 = 0.03;
-/// Deviation of the loads of members, as a share of their mean, that does not count.
+/// Deviation of the members' loads, as a share of their mean, that is ignored.
 const MOST_UNEVEN: f64 = 0.1;
 
-/// Plans of requests of a kind: one, where all are alike.
+/// Returns the plans of a kind of request: a single one, if all are alike.
 pub(super) fn plans(planner: &mut Planner, request: &WorkloadRequest, blocks: f64) -> PlanShares {
     let (unit, row) = (planner.array().unit_blocks(), planner.array().row_blocks());
     let blocks = (blocks.round() as u32).max(1);
     let align = (request.align.round() as u64).clamp(1, u64::from(blocks));
     let failed = !planner.state().failed.is_empty();
-    // few of a large unit's requests cross into the next
+    // in a large unit, few requests cross into the next
     let even = unit.is_multiple_of(align) && align == u64::from(blocks);
     let alike = even || unit / u64::from(blocks) > MOST_IN_UNIT;
     let last = planner.array().blocks().saturating_sub(u64::from(blocks));
     let members = u64::from(planner.array().members());
-    // of several copies each has its turn
+    // each copy takes its turn
     let turns = if failed { u64::from(planner.array().copies().max(1)) } else { 1 };
-    // where members differ, all units of as many rows as there are members: parity has been everywhere then
+    // for degraded arrays, all units of as many rows as there are members: then parity has been everywhere
     let (count, step) = match (failed, alike) {
         (false, true) => (1, 0),
         (false, false) => (PLANS, (row * 2 / PLANS).max(1)),
@@ -82,20 +81,20 @@ pub(super) fn plans(planner: &mut Planner, request: &WorkloadRequest, blocks: f6
     known
 }
 
-/// Places evenly over some rows, at every offset within a unit alike: steps of the golden section.
+/// Distributes positions evenly over some rows and over all offsets within a unit: steps of the golden section.
 fn spread(number: u64, align: u64, rows: u64) -> u64 {
     const GOLDEN: f64 = 0.618_033_988_749_895;
     ((number as f64 * GOLDEN + 0.5).fract() * (rows / align) as f64) as u64 * align
 }
 
-/// Plans of the same I/Os to the same members.
+/// True for plans with the same I/Os to the same members.
 fn same(a: &MemberIoPlan, b: &MemberIoPlan) -> bool {
     let key = |plan: &MemberIoPlan| (plan.reads.len(), plan.writes.len(), plan.after.len(), plan.work);
     let ios = |plan: &MemberIoPlan| plan.all().map(|io| (io.member, io.blocks)).collect::<Vec<_>>();
     key(a) == key(b) && ios(a) == ios(b)
 }
 
-/// The drive in a member's place.
+/// Returns the drive in a member's place.
 pub(super) fn drive_at(set: &Set, member: u16) -> Option<u32> {
     match set.failed.iter().position(|failed| *failed == member) {
         Some(index) => set.spares.get(index).copied(),
@@ -103,7 +102,7 @@ pub(super) fn drive_at(set: &Set, member: u16) -> Option<u32> {
     }
 }
 
-/// What members get, all in all.
+/// Returns the total demand on the members.
 pub(super) fn member_demands(ways: &[RequestWay], plans: &[PlanShares], members: &[u16]) -> Vec<MemberDemand> {
     let mut demands: Vec<MemberDemand> = Vec::new();
     for (way, plans) in ways.iter().zip(plans) {
@@ -126,7 +125,7 @@ pub(super) fn member_demands(ways: &[RequestWay], plans: &[PlanShares], members:
     demands
 }
 
-/// Members that get the same, together.
+/// Groups members with the same demand.
 pub(super) fn pools(
     set: &Set,
     planner: &Planner,
@@ -136,12 +135,12 @@ pub(super) fn pools(
     let array = planner.array();
     let members = f64::from(array.members());
     let copies = f64::from(array.copies());
-    // neighbours share some units only where members do not divide into groups of copies
+    // neighbours share units only where the members do not divide into groups of copies
     let side = if members % copies == 0.0 { copies } else { 2.0 * copies - 1.0 };
-    let whole = planner.state().failed.is_empty();
-    let in_turn = if whole && set.policy.read_from == ReadFrom::RoundRobin { copies } else { 1.0 };
+    let intact = planner.state().failed.is_empty();
+    let in_turn = if intact && set.policy.read_from == ReadFrom::RoundRobin { copies } else { 1.0 };
     let pool = |count: f64| Pool { members: count, group: if copies > 1.0 { side.min(count) } else { count }, in_turn };
-    if whole {
+    if intact {
         return Ok(vec![((0..array.members()).collect(), pool(members))]);
     }
     let mut pools: Vec<(f64, Vec<u16>)> = Vec::new();
@@ -160,8 +159,8 @@ pub(super) fn pools(
         }
     }
     let inside = |ios: &[crate::array::MemberIo]| {
-        let of = |member: u16| pools.iter().position(|(_, members)| members.contains(&member));
-        ios.windows(2).all(|pair| of(pair[0].member) == of(pair[1].member))
+        let pool_of = |member: u16| pools.iter().position(|(_, members)| members.contains(&member));
+        ios.windows(2).all(|pair| pool_of(pair[0].member) == pool_of(pair[1].member))
     };
     let apart =
         plans.iter().flatten().all(|(_, plan)| inside(&plan.reads) && inside(&plan.writes) && inside(&plan.after));
@@ -171,7 +170,7 @@ pub(super) fn pools(
     Ok(pools.into_iter().map(|(_, members)| (members.clone(), pool(members.len() as f64))).collect())
 }
 
-/// Refuses places so few that the drive's own cache, or one of its dies, has them.
+/// Refuses so few positions that the drive's own cache, or one of its dies, holds them.
 pub(super) fn found_by_itself(group: &Drives, ios: &[MemberDemand], blocks: f64) -> Result<(), UnsolvedReason> {
     let all: f64 = ios.iter().map(|io| io.weight).sum();
     let mut share = 0.0;
@@ -183,7 +182,7 @@ pub(super) fn found_by_itself(group: &Drives, ios: &[MemberDemand], blocks: f64)
                 DeviceModel::Mechanical(model) => {
                     let cache = model.cache();
                     let segments = f64::from(cache.segments);
-                    // each holds what was asked for and what was read behind it
+                    // each segment holds a request and what was read ahead of it
                     let held = (f64::from(cache.segment_blocks) / 2.0).max(io.blocks) / io.blocks;
                     let zipf = matches!(io.request.access, AccessPattern::Zipf { .. });
                     let narrow = match io.request.access {
@@ -207,13 +206,13 @@ pub(super) fn found_by_itself(group: &Drives, ios: &[MemberDemand], blocks: f64)
     }
 }
 
-/// How far places that are asked for unequally often load some of so many parts more than others: the
-/// square of the deviation of a part's load, of its mean.
+/// Squared deviation of a part's load, relative to its mean, when positions of unequal popularity are distributed over
+/// `parts` parts.
 fn uneven(squares: f64, parts: f64) -> f64 {
     squares * (parts - 1.0)
 }
 
-/// Refuses places that load members too unequally.
+/// Refuses positions that load members too unevenly.
 pub(super) fn evenly(set: &Set, ways: &[RequestWay], blocks: f64) -> Result<(), UnsolvedReason> {
     let members = set.members.len() as f64;
     let unequal = |way: &RequestWay| {
@@ -229,7 +228,7 @@ pub(super) fn evenly(set: &Set, ways: &[RequestWay], blocks: f64) -> Result<(), 
 }
 
 impl NetworkBuilder<'_> {
-    /// Adds the rebuild of a set that has spares for all that failed.
+    /// Adds the rebuild of a set that has spares for all failed members.
     pub(super) fn rebuild(
         &mut self,
         set: &Set,
@@ -244,7 +243,7 @@ impl NetworkBuilder<'_> {
         if matches!(group.device, DeviceModel::Mechanical(_)) {
             return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::Rebuild });
         }
-        // the rest stay failed
+        // with fewer spares, some members would stay failed
         if set.spares.len() < set.failed.len() {
             return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::UnequalMembers });
         }
@@ -260,10 +259,10 @@ impl NetworkBuilder<'_> {
             return Ok(());
         }
         let bytes = (pass.done() * BLOCK_BYTES) as f64;
-        let most = settings.rate.map_or(f64::INFINITY, |rate| rate as f64 / bytes);
+        let max_per_s = settings.rate.map_or(f64::INFINITY, |rate| rate as f64 / bytes);
         let chain = self.loads + self.built.background.len();
-        self.built.background.push(BackgroundChain::Steps(f64::from(settings.depth.max(1)), most));
-        let rate = most.min(1.0);
+        self.built.background.push(BackgroundChain::Steps(f64::from(settings.depth.max(1)), max_per_s));
+        let rate = max_per_s.min(1.0);
         let request = WorkloadRequest {
             chain,
             share: 1.0,

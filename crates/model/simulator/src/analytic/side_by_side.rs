@@ -1,20 +1,20 @@
-//! Channels and controllers that share the members of one array: each I/O passes one of
-//! them, as it visits one of the members, so that they are one center.
+//! Channels and controllers that share the members of one array: each I/O passes one of them, as it visits one of the
+//! members, so that they form one center.
 
 use crate::system::{Channel, Controller, Set, System};
 
-/// Parts of one kind that share the members of an array: which, and how many members on each.
+/// Parts of one kind that share the members of an array, and the number of members on each.
 pub(super) type SharedParts = Vec<(usize, u32)>;
 
-/// The channels of an array, and their controllers, where they are alike and nobody else uses them.
+/// Finds the channels of an array, and their controllers, if they are alike and used by nothing else.
 pub(super) fn shared(system: &System, set: &Set) -> Option<(SharedParts, SharedParts)> {
     let channels = shares(set, |member| channel_of(system, member));
-    let alone = channels.iter().all(|(channel, _)| is_alone(system, set, *channel));
+    let exclusive = channels.iter().all(|(channel, _)| is_alone(system, set, *channel));
     let like = |a: &Channel, b: &Channel| {
         (a.rate, a.overhead, a.disconnects) == (b.rate, b.overhead, b.disconnects)
             && a.controller.is_some() == b.controller.is_some()
     };
-    if channels.len() < 2 || !alone || !alike(&channels, |index| system.channels.get(index), like) {
+    if channels.len() < 2 || !exclusive || !alike(&channels, |index| system.channels.get(index), like) {
         return None;
     }
     let controllers = shares(set, |member| system.channels.get(channel_of(system, member)?)?.controller);
@@ -30,10 +30,10 @@ fn channel_of(system: &System, drive: u32) -> Option<usize> {
     system.drives[system.group_of(drive)?.0].channel
 }
 
-/// What the members of an array are on, and how many on each.
-fn shares(set: &Set, of: impl Fn(u32) -> Option<usize>) -> Vec<(usize, u32)> {
+/// Counts the members of an array on each part.
+fn shares(set: &Set, part_of: impl Fn(u32) -> Option<usize>) -> Vec<(usize, u32)> {
     let mut all: Vec<(usize, u32)> = Vec::new();
-    for index in set.members.iter().filter_map(|member| of(*member)) {
+    for index in set.members.iter().filter_map(|member| part_of(*member)) {
         match all.iter_mut().find(|known| known.0 == index) {
             Some(known) => known.1 += 1,
             None => all.push((index, 1)),
@@ -44,14 +44,14 @@ fn shares(set: &Set, of: impl Fn(u32) -> Option<usize>) -> Vec<(usize, u32)> {
 
 fn alike<'a, T: 'a>(
     shares: &[(usize, u32)],
-    of: impl Fn(usize) -> Option<&'a T>,
+    find: impl Fn(usize) -> Option<&'a T>,
     like: impl Fn(&T, &T) -> bool,
 ) -> bool {
-    let Some(first) = shares.first().and_then(|(index, _)| of(*index)) else { return shares.is_empty() };
-    shares.iter().all(|(index, _)| of(*index).is_some_and(|other| like(first, other)))
+    let Some(first) = shares.first().and_then(|(index, _)| find(*index)) else { return shares.is_empty() };
+    shares.iter().all(|(index, _)| find(*index).is_some_and(|other| like(first, other)))
 }
 
-/// True where no drive of a channel is outside the array.
+/// True if every drive of a channel belongs to the array.
 fn is_alone(system: &System, set: &Set, channel: usize) -> bool {
     (0..system.drive_count())
         .filter(|drive| channel_of(system, *drive) == Some(channel))

@@ -9,7 +9,7 @@ use super::{UnsolvedPart, UnsolvedReason, chain};
 use crate::device::DeviceModel;
 use crate::system::System;
 
-/// Times that the network is built anew with what came out, where that matters.
+/// How often the network is rebuilt with the resulting throughput, where that matters.
 const BUILDS: usize = 4;
 
 /// A steady state.
@@ -17,8 +17,8 @@ pub(super) struct SteadyState {
     /// Workloads, in their order.
     pub chains: Vec<ChainState>,
     pub utilisations: Vec<(String, f64)>,
-    /// Of the volumes that are used, by the name of the first: share used of the limits of operations
-    /// and of bytes.
+    /// For each group of volumes in use, by the name of the first: utilization of the limits of operations and of
+    /// bytes.
     pub limits: Vec<(String, [f64; 2])>,
 }
 
@@ -28,8 +28,8 @@ pub(super) fn steady(system: &System, memory: &mut CostMemory) -> Result<SteadyS
     if chains.is_empty() {
         return Err(UnsolvedReason::Missing("workload"));
     }
-    let begin = |chain: &LoadChain| if chain.users > 0.0 { chain.users } else { chain.rate };
-    let mut rates: Vec<f64> = chains.iter().map(begin).collect();
+    let initial_rate = |chain: &LoadChain| if chain.users > 0.0 { chain.users } else { chain.rate };
+    let mut rates: Vec<f64> = chains.iter().map(initial_rate).collect();
     let mut last = None;
     for _ in 0..BUILDS {
         let built = NetworkBuilder::new(system, memory).requests(&requests(system, &rates)?)?;
@@ -73,31 +73,31 @@ pub(super) fn steady(system: &System, memory: &mut CostMemory) -> Result<SteadyS
     Ok(SteadyState { chains: state.chains, utilisations, limits })
 }
 
-/// Utilization of a center: of one whose work nobody waits for, that work.
+/// Utilization of a center, or of its background work if it has any.
 fn part_busy(built: &SystemNetwork, center: usize, busy: f64, rates: &[f64]) -> f64 {
     let behind = built.network.behind(center);
     if behind > 0.0 { (rates.iter().sum::<f64>() * behind).min(1.0) } else { busy }
 }
 
 fn background(chain: &BackgroundChain) -> LoadChain {
-    let nobody =
+    let no_load =
         LoadChain { users: 0.0, think_s: 0.0, think_cv2: 0.0, rate: 0.0, follows: None, most_per_s: f64::INFINITY };
     match *chain {
-        BackgroundChain::Follows(whom, often) => LoadChain { follows: Some((whom, often)), ..nobody },
-        BackgroundChain::Steps(users, most_per_s) => LoadChain { users, most_per_s, ..nobody },
+        BackgroundChain::Follows(leader, ratio) => LoadChain { follows: Some((leader, ratio)), ..no_load },
+        BackgroundChain::Steps(users, most_per_s) => LoadChain { users, most_per_s, ..no_load },
     }
 }
 
 /// Refuses caches that are not warm when counting begins.
 fn warm(system: &System, built: &SystemNetwork, rates: &[f64]) -> Result<(), UnsolvedReason> {
-    let asked = rates.iter().sum::<f64>() * system.watch.warm_up as f64 * 1e-9;
-    match built.warm.iter().find(|(_, requests)| *requests > asked) {
+    let warm_up_requests = rates.iter().sum::<f64>() * system.watch.warm_up as f64 * 1e-9;
+    match built.warm.iter().find(|(_, requests)| *requests > warm_up_requests) {
         Some((name, _)) => Err(UnsolvedReason::Part { of: name.clone(), part: UnsolvedPart::ColdCache }),
         None => Ok(()),
     }
 }
 
-/// Solves, and once more where programs of what is written stand in the way of reads.
+/// Solves, and solves again where programs of written data delay reads.
 fn with_programs(
     built: SystemNetwork,
     chains: &[LoadChain],
@@ -119,7 +119,7 @@ fn with_programs(
     Ok((built, state))
 }
 
-/// Shares of classes become those of all requests.
+/// Converts shares of classes within their chains to shares of all requests.
 fn shares(built: &mut SystemNetwork, state: &MixedState) {
     let total: f64 = state.chains.iter().map(|chain| chain.throughput).sum();
     for class in &mut built.network.classes {
@@ -127,7 +127,7 @@ fn shares(built: &mut SystemNetwork, state: &MixedState) {
     }
 }
 
-/// And those of their chains again.
+/// Converts them back to shares within their chains.
 fn unshare(built: &mut SystemNetwork, state: &MixedState) {
     let total: f64 = state.chains.iter().map(|chain| chain.throughput).sum();
     for class in &mut built.network.classes {
@@ -135,7 +135,8 @@ fn unshare(built: &mut SystemNetwork, state: &MixedState) {
     }
 }
 
-/// Loads of arrivals alone, and one load of users, are worked out without a fixed point; volumes and all else with it.
+/// Solves the network: purely open loads, and a single load of users, without a fixed point; everything else, and
+/// volumes, with one.
 fn network(built: &SystemNetwork, chains: &[LoadChain], system: &System) -> Result<MixedState, UnsolvedReason> {
     let name = || system.workloads.iter().map(|workload| workload.name.as_str()).collect::<Vec<_>>().join("`, `");
     let posted = system.workloads.len() < chains.len() && chains.iter().any(|chain| chain.follows.is_some());
@@ -148,7 +149,7 @@ fn network(built: &SystemNetwork, chains: &[LoadChain], system: &System) -> Resu
     let mixed = || match built.network.mixed(chains) {
         Some(state) if !state.settled => Err(UnsolvedReason::Part { of: name(), part: UnsolvedPart::Unsettled }),
         Some(state) => Ok(state),
-        // arms that are too slow with a short queue may keep up with a long one
+        // drives that are too slow with a short queue may keep up with a long one
         None if has_arms && built.network.may_bear(&arriving) => {
             Err(UnsolvedReason::Part { of: name(), part: UnsolvedPart::Unsettled })
         }
@@ -171,17 +172,17 @@ fn network(built: &SystemNetwork, chains: &[LoadChain], system: &System) -> Resu
     Ok(MixedState { settled: true, chains: vec![chain], centers: state.centers })
 }
 
-/// Requests a second of each load, where none waits for its requests.
+/// Returns the requests per second of each load, if none waits for its requests.
 fn rates(chains: &[LoadChain]) -> Option<Vec<f64>> {
     let rate = |chain: &LoadChain| (chain.users <= 0.0).then_some(chain.rate);
     let each = |chain: &LoadChain| match chain.follows {
-        Some((whom, often)) => rate(chains.get(whom)?).map(|rate| often * rate),
+        Some((leader, ratio)) => rate(chains.get(leader)?).map(|rate| ratio * rate),
         None => rate(chain),
     };
     chains.iter().map(each).collect()
 }
 
-/// Loads that all arrive at random.
+/// Solves for loads with random arrivals only.
 fn random(network: &AnalyticNetwork, rates: &[f64]) -> Option<MixedState> {
     let total: f64 = rates.iter().sum();
     let mut all = network.clone();

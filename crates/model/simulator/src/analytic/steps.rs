@@ -1,4 +1,4 @@
-//! What a request goes through, step by step.
+//! Steps that a request goes through.
 
 use crate::run::QUANTUM;
 
@@ -7,28 +7,28 @@ use crate::run::QUANTUM;
 pub(super) enum IoKind {
     /// A read.
     Read,
-    /// A write somewhere.
+    /// A write at any position.
     Write,
-    /// A write of what was read just before.
+    /// A write of data that were just read.
     Again,
 }
 
-/// What a visit costs a center.
+/// Cost of a visit at a center.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ServiceDemand {
-    /// What the center says for the kind of I/O and the number that wait.
+    /// Given by the center for the kind of I/O and the queue depth.
     ByDepth,
-    /// So many seconds, with this variance.
+    /// A fixed time, s, with its variance, s².
     Fixed(f64, f64),
-    /// So many seconds, in turns that are not longer than [`QUANTUM_S`]: after each, all others have theirs.
+    /// A time, s, in time slices of at most [`QUANTUM_S`]: after each, all others have theirs.
     InTurns(f64),
 }
 
-/// Longest turn of a program on a processor, s.
+/// Longest time slice of a program on a processor, s.
 const QUANTUM_S: f64 = QUANTUM as f64 * 1e-9;
 
 impl ServiceDemand {
-    /// How often it waits for its turn.
+    /// Number of waits for a time slice.
     pub fn turns(self) -> f64 {
         match self {
             ServiceDemand::InTurns(time) => (time / QUANTUM_S).max(1.0),
@@ -42,21 +42,20 @@ impl ServiceDemand {
 pub(super) struct Visit {
     pub center: usize,
     pub work: ServiceDemand,
-    /// So many members at the same time; what each takes is seen once.
+    /// Number of members in parallel; the time of one of them is seen.
     pub times: f64,
 }
 
-/// I/Os that are sent at one moment, each to another member; all are waited
-/// for. A single one for what is not forked.
+/// I/Os sent at the same time, each to another member; all are waited for. A single I/O is a fork of one.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ForkStep {
     pub ios: f64,
     pub kind: IoKind,
-    /// What each goes through.
+    /// The visits of each I/O.
     pub visits: Vec<Visit>,
-    /// It is over before the request begins: a user's own work, which is no part of the response.
+    /// Ends before the request begins: a user's own work, which is not part of the response.
     pub is_before: bool,
-    /// What each spends nowhere, s, and the variance of that, s².
+    /// Time that each spends outside of centers, s, and its variance, s².
     pub delay_s: f64,
     pub delay_variance_s2: f64,
 }

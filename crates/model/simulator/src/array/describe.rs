@@ -1,5 +1,4 @@
-//! From a description of an array to the array: everything that can be wrong
-//! is refused here, with what would be right.
+//! Description of an array, and its validation: every error says what is expected.
 
 use diskwright_base::units::plural;
 use thiserror::Error;
@@ -7,47 +6,47 @@ use thiserror::Error;
 use super::place::{ArrayGeometry, BlockMap};
 use super::{ArrayLayout, ArrayLevel, Count, LevelForm};
 
-/// Most members of an array.
+/// Largest number of members of an array.
 pub const MOST_MEMBERS: usize = 128;
 
-/// What an array is to be.
+/// Description of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayDescription {
-    /// Its level.
+    /// Level of the array.
     pub level: ArrayLevel,
-    /// Size of each member, blocks. Except in a linear array, the least counts.
+    /// Size of each member, blocks. Except in a linear array, the smallest counts.
     pub members: Vec<u64>,
-    /// Stripe unit, blocks; levels without one (linear, 1, 3) do not look at it.
+    /// Stripe unit, blocks; ignored by levels without one (linear, 1, 3).
     pub unit_blocks: u64,
-    /// Where units lie; the level's usual layout where not said.
+    /// Layout of units; None: the level's default.
     pub layout: Option<ArrayLayout>,
-    /// Copies of each unit; the level's usual number where not said.
+    /// Copies of each unit; None: the level's default.
     pub copies: Option<u16>,
 }
 
 impl ArrayDescription {
-    /// So many equal members, everything else as usual for the level.
+    /// Describes an array of equal members, with the level's defaults for everything else.
     pub fn new(level: ArrayLevel, members: u16, member_blocks: u64, unit_blocks: u64) -> ArrayDescription {
         let members = vec![member_blocks; usize::from(members)];
         ArrayDescription { level, members, unit_blocks, layout: None, copies: None }
     }
 }
 
-/// Why there can be no such array.
+/// Reason why an array is impossible.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ArrayError {
     /// Too few members for the level.
-    #[error("{level} needs at least {}, but has {found}", plural(*least, "member", "members"))]
+    #[error("{level} needs at least {}, but has {found}", plural(*min, "member", "members"))]
     TooFewMembers {
         /// The level.
         level: ArrayLevel,
-        /// What it needs.
-        least: u16,
-        /// What there is.
+        /// Smallest number of members.
+        min: u16,
+        /// Number of members described.
         found: usize,
     },
     /// More members than are supported.
-    #[error("an array has at most {MOST_MEMBERS} members, not {0}")]
+    #[error("an array has at most {MAX_MEMBERS} members, not {0}")]
     TooManyMembers(usize),
     /// A striped level without a stripe unit.
     #[error("{0} needs a stripe unit of at least one block")]
@@ -55,11 +54,11 @@ pub enum ArrayError {
     /// A member that cannot hold one unit.
     #[error("the smallest member holds {member} blocks; it needs at least {needed} ({why})")]
     TooSmall {
-        /// Its blocks.
+        /// Blocks of the member.
         member: u64,
-        /// Blocks that it would need.
+        /// Blocks that it needs.
         needed: u64,
-        /// What for.
+        /// Purpose of these blocks.
         why: &'static str,
     },
     /// A stripe unit beyond what one I/O can carry.
@@ -73,21 +72,21 @@ pub enum ArrayError {
     WrongLayout {
         /// The level.
         level: ArrayLevel,
-        /// What was asked for.
+        /// Layout described.
         layout: ArrayLayout,
     },
-    /// A number of copies that the level does not do.
-    #[error("{level} of {members} members keeps {least} to {most} copies, not {copies}")]
+    /// A number of copies that the level does not support.
+    #[error("{level} of {members} members keeps {min} to {max} copies, not {copies}")]
     WrongCopies {
         /// The level.
         level: ArrayLevel,
-        /// Its members.
+        /// Number of members.
         members: u16,
-        /// Fewest copies.
-        least: u16,
-        /// Most copies.
-        most: u16,
-        /// What was asked for.
+        /// Smallest number of copies.
+        min: u16,
+        /// Largest number of copies.
+        max: u16,
+        /// Copies described.
         copies: u16,
     },
     /// Stripe sets of unequal size.
@@ -95,9 +94,9 @@ pub enum ArrayError {
     Uneven {
         /// The level.
         level: ArrayLevel,
-        /// Copies, which is stripe sets.
+        /// Number of copies, which is the number of stripe sets.
         copies: u16,
-        /// Members.
+        /// Number of members.
         members: u16,
     },
 }
@@ -108,12 +107,15 @@ fn names(level: &ArrayLevel) -> String {
 }
 
 impl ArrayGeometry {
-    /// The array of a description.
+    /// Builds the geometry of the described array.
+    ///
+    /// # Errors
+    /// If there can be no such array.
     pub fn new(description: &ArrayDescription) -> Result<ArrayGeometry, ArrayError> {
         let ArrayDescription { level, members, unit_blocks, .. } = description;
         let (level, info) = (*level, level.info());
         if members.len() < usize::from(info.members_least) {
-            return Err(ArrayError::TooFewMembers { level, least: info.members_least, found: members.len() });
+            return Err(ArrayError::TooFewMembers { level, min: info.members_least, found: members.len() });
         }
         if members.len() > MOST_MEMBERS {
             return Err(ArrayError::TooManyMembers(members.len()));
@@ -121,8 +123,8 @@ impl ArrayGeometry {
         let total = members.iter().try_fold(0u64, |sum, m| sum.checked_add(*m)).filter(|t| *t < 1 << 63);
         let Some(_) = total else { return Err(ArrayError::TooLarge) };
         let n = members.len() as u16;
-        let least = members.iter().copied().min().unwrap_or(0);
-        if least == 0 {
+        let min_blocks = members.iter().copied().min().unwrap_or(0);
+        if min_blocks == 0 {
             return Err(ArrayError::TooSmall { member: 0, needed: 1, why: "one block" });
         }
         let layout = match description.layout {
@@ -131,8 +133,8 @@ impl ArrayGeometry {
             None => info.layouts.first().copied(),
         };
         let unit = match level {
-            // the whole member is one unit
-            ArrayLevel::Linear | ArrayLevel::Raid1 => least,
+            // a member is a single unit
+            ArrayLevel::Linear | ArrayLevel::Raid1 => min_blocks,
             ArrayLevel::Raid3 => 1,
             _ => *unit_blocks,
         };
@@ -142,10 +144,10 @@ impl ArrayGeometry {
         if unit > u64::from(u32::MAX >> 1) && !matches!(level, ArrayLevel::Linear | ArrayLevel::Raid1) {
             return Err(ArrayError::UnitTooLarge(unit));
         }
-        if least < unit {
-            return Err(ArrayError::TooSmall { member: least, needed: unit, why: "one stripe unit" });
+        if min_blocks < unit {
+            return Err(ArrayError::TooSmall { member: min_blocks, needed: unit, why: "one stripe unit" });
         }
-        let rows = least / unit;
+        let rows = min_blocks / unit;
         let map = match (info.form, layout) {
             (LevelForm::Linear, _) | (_, None) => BlockMap::linear(members),
             (LevelForm::Copies, Some(layout)) => {
@@ -155,7 +157,11 @@ impl ArrayGeometry {
                 }
                 if matches!(layout, ArrayLayout::Far | ArrayLayout::Offset) && rows < u64::from(copies) {
                     let needed = unit.saturating_mul(u64::from(copies));
-                    return Err(ArrayError::TooSmall { member: least, needed, why: "a stripe unit for each copy" });
+                    return Err(ArrayError::TooSmall {
+                        member: min_blocks,
+                        needed,
+                        why: "a stripe unit for each copy",
+                    });
                 }
                 BlockMap::copies(layout, n, copies, rows)
             }
@@ -167,11 +173,11 @@ impl ArrayGeometry {
 
 fn copies(description: &ArrayDescription, members: u16) -> Result<u16, ArrayError> {
     let level = description.level;
-    let [least, usual, most] = level.info().copies.unwrap_or([Count::Fixed(1); 3]).map(|count| count.of(members));
+    let [min, usual, max] = level.info().copies.unwrap_or([Count::Fixed(1); 3]).map(|count| count.of(members));
     match description.copies {
         None => Ok(usual),
-        Some(copies) if (least..=most).contains(&copies) => Ok(copies),
-        Some(copies) => Err(ArrayError::WrongCopies { level, members, least, most, copies }),
+        Some(copies) if (min..=max).contains(&copies) => Ok(copies),
+        Some(copies) => Err(ArrayError::WrongCopies { level, members, min, max, copies }),
     }
 }
 

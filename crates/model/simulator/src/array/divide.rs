@@ -1,8 +1,7 @@
-//! Division by a number that never changes, without the division: stripe
-//! arithmetic divides by the stripe unit and by the number of members for each
-//! piece of each request, and a 64-bit division is the slowest instruction there.
+//! Division by an invariant number without a division instruction: stripe arithmetic divides by the stripe unit and by
+//! the number of members for each piece of each request, and a 64-bit division is the slowest instruction there.
 
-/// Divides by a fixed number of at least 1.
+/// Divides by a fixed divisor of at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FastDivisor {
     by: u64,
@@ -10,7 +9,7 @@ pub struct FastDivisor {
 }
 
 impl FastDivisor {
-    /// For division by `by`; 0 is taken as 1.
+    /// Prepares division by `by`; 0 is taken as 1.
     pub fn new(by: u64) -> FastDivisor {
         let by = by.max(1);
         FastDivisor { by, reciprocal: u64::MAX / by }
@@ -22,10 +21,10 @@ impl FastDivisor {
         self.by
     }
 
-    /// Quotient and remainder, exact for every `value`.
+    /// Returns quotient and remainder, exact for every `value`.
     ///
-    /// With m = floor((2^64 - 1) / d), value * m / 2^64 is below value / d by
-    /// less than 1, so that the quotient is right or one too small.
+    /// With m = floor((2^64 - 1) / d), value * m / 2^64 is less than value / d by less than 1, so that the quotient is
+    /// right or one too small.
     #[inline]
     pub fn split(self, value: u64) -> (u64, u64) {
         let quotient = ((u128::from(value) * u128::from(self.reciprocal)) >> 64) as u64;
@@ -34,7 +33,7 @@ impl FastDivisor {
         (quotient + short, rest - short * self.by)
     }
 
-    /// The remainder.
+    /// Returns the remainder.
     #[inline]
     pub fn rest(self, value: u64) -> u64 {
         self.split(value).1

@@ -1,22 +1,21 @@
-//! Requests under way: which member I/Os of a plan are still out, and when its
-//! second phase may begin. Whoever runs plans sends `reads` and `writes` as
-//! they begin, tells each I/O that is done, and is told what to do next.
+//! Requests in flight: the member I/Os of a plan that are not complete, and when its second phase may begin. The caller
+//! sends `reads` and `writes` as a request begins, reports each completed I/O, and gets what to do next.
 
 use super::{MemberIo, MemberIoPlan, ParityWork};
 
-/// What follows from an I/O that is done.
+/// Consequence of a completed I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrayProgress<'a> {
-    /// Others are still out.
+    /// Others are still in flight.
     Waiting,
-    /// All reads are done: once this work is computed, these writes are to be sent.
+    /// All reads are complete: once this work is computed, send these writes.
     Send(&'a [MemberIo], ParityWork),
-    /// The request is done; its number may be given to another.
+    /// The request is complete; its number may be reused.
     Done,
 }
 
-/// Requests under way, by number. Numbers are given again, lowest memory first;
-/// nothing is allocated once as many have been out at once as ever will be.
+/// Requests in flight, by number. Numbers are reused, the latest freed first; nothing is allocated beyond the largest
+/// number in flight at once.
 #[derive(Clone, Debug, Default)]
 pub struct ArrayFlights {
     slots: Vec<ArrayFlight>,
@@ -25,34 +24,34 @@ pub struct ArrayFlights {
 
 #[derive(Clone, Debug, Default)]
 struct ArrayFlight {
-    /// Reads that are out.
+    /// Reads in flight.
     reads: u32,
-    /// Writes that are out.
+    /// Writes in flight.
     writes: u32,
-    /// What waits for the reads.
+    /// Writes that wait for the reads.
     after: Vec<MemberIo>,
     work: ParityWork,
 }
 
 impl ArrayFlights {
-    /// None under way.
+    /// Creates an empty set.
     pub fn new() -> ArrayFlights {
         ArrayFlights::default()
     }
 
-    /// Requests under way.
+    /// Number of requests in flight.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// True when none is under way.
+    /// Returns true if no request is in flight.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A plan begins: the number of its request. `None` where it has no I/O at
-    /// all (everything lost, or nothing asked), and so is done. Takes the
-    /// plan's `after`; `reads` and `writes` are left for sending.
+    /// Begins a plan and returns the number of its request. `None` if it has no I/O at all (everything lost, or
+    /// nothing requested), and so is complete. Takes the plan's second phase; `reads` and `writes` are left for
+    /// sending.
     #[inline]
     pub fn begin(&mut self, plan: &mut MemberIoPlan) -> Option<u32> {
         if plan.reads.is_empty() {
@@ -74,14 +73,14 @@ impl ArrayFlights {
         Some(number)
     }
 
-    /// Takes the writes of the second phase of a request, to send them; they are
-    /// counted as out since [`ArrayProgress::Send`]. [`ArrayFlights::give_back`] returns the list.
+    /// Takes the writes of a request's second phase, to send them; they count as in flight since
+    /// [`ArrayProgress::Send`]. [`ArrayFlights::give_back`] returns the list.
     #[inline]
     pub fn take_after(&mut self, number: u32) -> Vec<MemberIo> {
         self.slots.get_mut(number as usize).map(|flight| std::mem::take(&mut flight.after)).unwrap_or_default()
     }
 
-    /// Returns the memory of a list that [`ArrayFlights::take_after`] gave.
+    /// Returns the memory of a list from [`ArrayFlights::take_after`] for reuse.
     #[inline]
     pub fn give_back(&mut self, number: u32, mut after: Vec<MemberIo>) {
         after.clear();
@@ -92,8 +91,8 @@ impl ArrayFlights {
         }
     }
 
-    /// The writes that were to be sent after the reads are not wanted any more. True where nothing else of the
-    /// request is out: it is done, and its number may be given to another.
+    /// Cancels the writes that were to be sent after the reads. Returns true if nothing else of the request is in
+    /// flight: it is complete, and its number may be reused.
     pub fn drop_after(&mut self, number: u32) -> bool {
         let Some(flight) = self.slots.get_mut(number as usize) else { return false };
         flight.writes = flight.writes.saturating_sub(flight.after.len() as u32);
@@ -105,8 +104,8 @@ impl ArrayFlights {
         done
     }
 
-    /// An I/O of a request is done. A number that is not under way, or an I/O
-    /// that is not out, is not believed: [`ArrayProgress::Waiting`].
+    /// Reports a completed I/O of a request. A number that is not in flight, or an I/O that was not sent, is ignored
+    /// with [`ArrayProgress::Waiting`].
     #[inline]
     pub fn done(&mut self, number: u32, write: bool) -> ArrayProgress<'_> {
         let Some(flight) = self.slots.get_mut(number as usize) else { return ArrayProgress::Waiting };
@@ -153,11 +152,10 @@ mod tests {
         assert_eq!(flights.done(77, false), ArrayProgress::Waiting);
     }
 
-    /// Every I/O of every plan is sent once and every request is done once, in
-    /// whatever order the members answer.
+    /// Every I/O of every plan is sent once and every request completes once, in whatever order the members complete.
     #[test]
     fn nothing_is_lost_or_done_twice() {
-        let mut dice = Rng::new(2, 8);
+        let mut rng = Rng::new(2, 8);
         for (level, failed) in [
             (ArrayLevel::Raid5, None),
             (ArrayLevel::Raid6, Some(2)),
@@ -172,9 +170,8 @@ mod tests {
             let (mut begun, mut done, mut planned, mut sent) = (0, 0, 0, 0);
             while begun < 3000 || !out.is_empty() {
                 if begun < 3000 && flights.len() < 20 {
-                    let request =
-                        ArrayRequest::read(dice.below(planner.array().blocks() - 300), dice.below(300) as u32);
-                    planner.plan(ArrayRequest { write: dice.chance(0.5), ..request }, &mut plan);
+                    let request = ArrayRequest::read(rng.below(planner.array().blocks() - 300), rng.below(300) as u32);
+                    planner.plan(ArrayRequest { write: rng.chance(0.5), ..request }, &mut plan);
                     planned += plan.ios();
                     begun += 1;
                     match flights.begin(&mut plan) {
@@ -183,7 +180,7 @@ mod tests {
                     }
                     continue;
                 }
-                let (number, io) = out.swap_remove(dice.below(out.len() as u64) as usize);
+                let (number, io) = out.swap_remove(rng.below(out.len() as u64) as usize);
                 sent += 1;
                 let mut still_out = out.iter().filter(|(n, _)| *n == number);
                 match flights.done(number, io.write) {

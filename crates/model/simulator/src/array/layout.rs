@@ -1,4 +1,4 @@
-//! Where the units of a row lie: md's layouts by md's names.
+//! Layouts of the units of a row: md's layouts by md's names.
 
 use std::fmt;
 
@@ -6,10 +6,9 @@ use serde::Deserialize;
 
 use super::level::plain;
 
-/// How units are placed over the members. The first six are md's of
-/// `drivers/md/raid5.c`, and SNIA's DDF names them too: left is "rotating
-/// parity N", right "rotating parity 0", asymmetric "data restart", symmetric
-/// "data continuation". The others are for copies.
+/// Placement of units over the members. The first six are md's of `drivers/md/raid5.c`, and have names in SNIA's DDF:
+/// left is "rotating parity N", right "rotating parity 0", asymmetric "data restart", symmetric "data continuation".
+/// The others are for copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArrayLayout {
@@ -36,7 +35,7 @@ pub enum ArrayLayout {
 }
 
 impl ArrayLayout {
-    /// All of them.
+    /// All layouts.
     pub const ALL: [ArrayLayout; 10] = [
         ArrayLayout::LeftSymmetric,
         ArrayLayout::LeftAsymmetric,
@@ -50,7 +49,7 @@ impl ArrayLayout {
         ArrayLayout::Split,
     ];
 
-    /// Its name: `left_symmetric`.
+    /// Name, such as `left_symmetric`.
     pub fn name(self) -> &'static str {
         match self {
             ArrayLayout::LeftSymmetric => "left_symmetric",
@@ -66,7 +65,7 @@ impl ArrayLayout {
         }
     }
 
-    /// Reads a name, mdadm's short ones (`ls`, `la`, `rs`, `ra`) included.
+    /// Parses a name, including mdadm's short ones (`ls`, `la`, `rs`, `ra`).
     pub fn parse(text: &str) -> Option<ArrayLayout> {
         let name = match plain(text).as_str() {
             "ls" => "left_symmetric",
@@ -87,19 +86,19 @@ impl fmt::Display for ArrayLayout {
     }
 }
 
-/// The members of one row of a parity level: `n` of them, `p` with parity, P
-/// on member `first`, Q and R on those after it, round the end.
+/// Members of one row of a parity level: `parities` of them have parity, P on member `first_parity`, Q and R on those
+/// after it, wrapping around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ParityRow {
     first: u16,
     n: u16,
     p: u16,
-    /// Data follows the parity round the end; otherwise it begins at member 0.
+    /// Data begins after the parity and wraps around; otherwise it begins at member 0.
     continues: bool,
 }
 
 impl ParityRow {
-    /// The row whose number leaves `rest` when divided by `n`.
+    /// Builds the row whose number modulo `n` is `rest`.
     #[inline]
     pub(super) fn new(layout: ArrayLayout, rest: u64, n: u16, p: u16) -> ParityRow {
         let rest = rest as u16;
@@ -114,24 +113,24 @@ impl ParityRow {
         ParityRow { first, n, p, continues }
     }
 
-    /// The member of parity unit `j`.
+    /// Returns the member of parity unit `j`.
     #[inline]
     pub(super) fn parity(self, j: u16) -> u16 {
         round(self.first + j, self.n)
     }
 
-    /// The member of data unit `d`.
+    /// Returns the member of data unit `d`.
     #[inline]
     pub(super) fn data(self, d: u16) -> u16 {
         if self.continues {
             return round(round(self.first + self.p, self.n) + d, self.n);
         }
-        // parity units that went round the end lie before the data
+        // parity units that wrapped around lie before the data
         let d = d + (self.first + self.p).saturating_sub(self.n);
         if d >= self.first { d + self.p } else { d }
     }
 
-    /// What lies on a member: parity unit j as `Err(j)`, or data unit d.
+    /// Returns the unit on a member: parity unit j as `Err(j)`, data unit d as `Ok(d)`.
     #[inline]
     pub(super) fn unit(self, member: u16) -> Result<u16, u16> {
         let after = round(member + self.n - self.first, self.n);
@@ -146,7 +145,7 @@ impl ParityRow {
     }
 }
 
-/// `value` modulo `n`, for values below 2 n.
+/// Returns `value` modulo `n`, for values below 2 n.
 #[inline]
 fn round(value: u16, n: u16) -> u16 {
     if value >= n { value - n } else { value }

@@ -1,5 +1,5 @@
-//! The levels: one entry each in `levels.toml`, what it needs, holds and
-//! survives, and the textbook's cost of its reads and writes.
+//! RAID levels: one entry each in `levels.toml` with requirements, capacity and redundancy, and the textbook cost of
+//! reads and writes.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -34,11 +34,11 @@ pub enum ArrayLevel {
     Raid7,
 }
 
-/// How a level places and computes.
+/// Form of a level's redundancy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LevelForm {
-    /// End to end.
+    /// Members end to end.
     Linear,
     /// One or more copies of each stripe unit.
     Copies,
@@ -46,13 +46,13 @@ pub enum LevelForm {
     Parity,
 }
 
-/// A number of copies: so many, or as many as there are members.
+/// A number of copies: fixed, or one per member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "CountText")]
 pub enum Count {
-    /// So many.
+    /// A fixed number.
     Fixed(u16),
-    /// As many as members.
+    /// One per member.
     All,
 }
 
@@ -79,7 +79,7 @@ impl From<CountText> for Count {
 }
 
 impl Count {
-    /// The number for so many members.
+    /// Returns the number of copies for this number of members.
     pub fn of(self, members: u16) -> u16 {
         match self {
             Count::Fixed(count) => count,
@@ -88,37 +88,39 @@ impl Count {
     }
 }
 
-/// What the registry says of a level.
+/// Entry of the registry for a level.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LevelInfo {
-    /// Name in data and on screen: `raid5`.
+    /// Name in data and on screen, such as `raid5`.
     pub id: String,
-    /// Other names that are understood.
+    /// Other accepted names.
+    #[serde(rename = "also")]
     pub also: Vec<String>,
-    /// How it places and computes.
+    /// Form of its redundancy.
     pub form: LevelForm,
-    /// Least, usual and most copies, where it keeps copies.
+    /// Smallest, default and largest number of copies, if it keeps copies.
     pub copies: Option<[Count; 3]>,
-    /// Parity units a row.
+    /// Parity units per row.
     #[serde(default)]
     pub parities: u16,
-    /// True where all members move together for every request.
+    /// True if all members work together on every request.
     #[serde(default)]
     pub synchronous: bool,
-    /// Members that it takes at least.
+    /// Smallest number of members.
+    #[serde(rename = "members_least")]
     pub members_least: u16,
-    /// Usable capacity in members, as a formula for people.
+    /// Usable capacity in members, as a formula to show.
     pub capacity: String,
-    /// Failures that it survives, for people.
+    /// Failures that it survives, as text to show.
     pub survives: String,
-    /// Layouts that it can have, the usual one first.
+    /// Possible layouts, the default first.
     pub layouts: Vec<ArrayLayout>,
-    /// Members, and how many members' worth of data they hold.
+    /// Example: number of members, and number of members' worth of data they hold.
     pub example: [u16; 2],
-    /// What it is.
+    /// Explanation to show.
     pub explain: String,
-    /// Where that is written.
+    /// Source of the entry.
     pub source: String,
 }
 
@@ -136,7 +138,7 @@ pub fn levels() -> &'static [LevelInfo] {
 }
 
 impl ArrayLevel {
-    /// All of them, in the order of `levels.toml`.
+    /// All levels, in the order of `levels.toml`.
     pub const ALL: [ArrayLevel; 10] = [
         ArrayLevel::Linear,
         ArrayLevel::Raid0,
@@ -150,17 +152,17 @@ impl ArrayLevel {
         ArrayLevel::Raid7,
     ];
 
-    /// What the registry says of it.
+    /// Entry of the registry.
     pub fn info(self) -> &'static LevelInfo {
         &levels()[self as usize]
     }
 
-    /// Its name: `raid5`.
+    /// Name, such as `raid5`.
     pub fn name(self) -> &'static str {
         &self.info().id
     }
 
-    /// Reads a level as people write it: `raid5`, `5`, `RAID 0+1`, `triple-parity`.
+    /// Parses a level as people write it: `raid5`, `5`, `RAID 0+1`, `triple-parity`.
     pub fn parse(text: &str) -> Option<ArrayLevel> {
         let plain = plain(text);
         let bare = plain.strip_prefix("raid").unwrap_or(&plain).trim_start_matches('_');
@@ -170,16 +172,14 @@ impl ArrayLevel {
         })
     }
 
-    /// Member I/Os of one read that fits into a stripe unit: all data members
-    /// where they move together, else one.
+    /// Member I/Os of one read that fits into a stripe unit: one, or all data members if they work together.
     pub fn read_factor(self, members: u16) -> f64 {
         let info = self.info();
         if info.synchronous { f64::from(members.saturating_sub(info.parities)) } else { 1.0 }
     }
 
-    /// Member I/Os of one small write by read-modify-write, the textbook's and
-    /// NT Magazine 1998's factor: 2 for a mirror, 4 for RAID 5, 6 for RAID 6; generally
-    /// C copies, or the data and P parities read and written, 2 (1 + P).
+    /// Member I/Os of one small write by read-modify-write, the factor of textbooks and NT Magazine 1998: 2 for a
+    /// mirror, 4 for RAID 5, 6 for RAID 6; in general the C copies, or data and P parities read and written, 2 (1 + P).
     pub fn small_write_factor(self, members: u16) -> f64 {
         let info = self.info();
         if info.synchronous {
@@ -192,8 +192,7 @@ impl ArrayLevel {
         }
     }
 
-    /// Blocks written to members for each block of data in writes of whole
-    /// rows: N / (N - P), or the copies.
+    /// Blocks written to members per block of data in writes of whole rows: N / (N - P), or the copies.
     pub fn full_stripe_factor(self, members: u16) -> f64 {
         let info = self.info();
         match info.form {
@@ -202,8 +201,8 @@ impl ArrayLevel {
         }
     }
 
-    /// I/Os a second on each member under small `reads` and `writes` a second
-    /// (NT Magazine 1998: reads plus the level's factor times writes, over the members).
+    /// I/Os per second on each member under small `reads` and `writes` per second (NT Magazine 1998: reads plus the
+    /// level's factor times writes, divided by the members).
     pub fn member_load(self, members: u16, reads: f64, writes: f64) -> f64 {
         let all = self.read_factor(members) * reads + self.small_write_factor(members) * writes;
         all / f64::from(members.max(1))
@@ -216,7 +215,7 @@ impl fmt::Display for ArrayLevel {
     }
 }
 
-/// Lower case, with `_` for blanks and dashes.
+/// Converts to lower case, with `_` for blanks and dashes.
 pub(super) fn plain(text: &str) -> String {
     text.trim().to_lowercase().replace([' ', '-'], "_")
 }

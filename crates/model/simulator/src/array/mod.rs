@@ -1,11 +1,9 @@
-//! Arrays: levels as data, address mapping and plans of member I/Os. Pure: no
-//! time passes here.
+//! Disk arrays: levels as data, address mapping, and plans of member I/Os. Pure: no time passes here.
 //!
-//! [`ArrayGeometry`] says where each block lies ([`ArrayGeometry::map`], [`ArrayGeometry::place`]);
-//! [`Planner`] turns a request to the array into the I/Os of its members
-//! ([`MemberIoPlan`]), also with members failed or being rebuilt; [`ArrayFlights`] keeps the
-//! plans that are under way. All sizes are in blocks of the caller's choice
-//! (usually 512 bytes).
+//! [`ArrayGeometry`] maps blocks to members ([`ArrayGeometry::map`]) and back ([`ArrayGeometry::place`]);
+//! [`Planner`] turns a request to the array into I/Os of its members ([`MemberIoPlan`]), also with members failed or
+//! being rebuilt; [`ArrayFlights`] tracks plans in flight. All sizes are in blocks of the caller's choice (usually 512
+//! bytes).
 
 mod describe;
 mod divide;

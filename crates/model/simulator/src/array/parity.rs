@@ -1,9 +1,8 @@
-//! One row of a parity level: what a read or a write of part of it does to
-//! the members, with all of them well or some lost.
+//! Plans for one row of a parity level: the member I/Os of a read or write of part of it, with all members good or
+//! some lost.
 //!
-//! Ranges within a unit are blocks from its beginning. A write to several units
-//! updates the parity over the smallest range that holds all of them (the whole
-//! unit, where it reaches from one unit into the next), in one I/O: fewer I/Os
+//! Ranges within a unit are blocks from its beginning. A write to several units updates the parity over the smallest
+//! range that covers all of them (the whole unit, if it reaches from one unit into the next), in one I/O: fewer I/Os
 //! for a few more blocks.
 
 use super::layout::ParityRow;
@@ -12,8 +11,8 @@ use super::plan::{MemberIo, PlanList};
 use super::planner::{WriteBy, io};
 use super::{MemberIoPart, MemberIoPlan, Members};
 
-/// Which part of a row a request covers: data units `first` to `last`, from
-/// block `lo` of the first up to block `hi` of the last; all between.
+/// Part of a row that a request covers: data units `first` to `last`, from block `first_block` of the first up to
+/// block `end_block` of the last, and everything between.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowSpan {
     pub(super) first: u16,
@@ -44,13 +43,13 @@ impl RowSpan {
         d >= self.first && d <= self.last
     }
 
-    /// What it covers of unit `d`, one of its units.
+    /// Returns the range that it covers of unit `d`, one of its units.
     #[inline]
     fn piece(&self, d: u16, unit: u64) -> UnitRange {
         UnitRange { from: if d == self.first { self.lo } else { 0 }, to: if d == self.last { self.hi } else { unit } }
     }
 
-    /// The range that holds all pieces.
+    /// Returns the smallest range that covers the ranges of all its units.
     fn hull(&self, unit: u64) -> UnitRange {
         if self.first == self.last { UnitRange { from: self.lo, to: self.hi } } else { UnitRange { from: 0, to: unit } }
     }
@@ -59,8 +58,8 @@ impl RowSpan {
         (u64::from(self.last - self.first) * unit + self.hi) - self.lo
     }
 
-    /// What is left of the hull beside the pieces of several units: before the
-    /// first piece and behind the last.
+    /// Returns the parts of the covering range that a span of several units does not cover: before the first piece
+    /// and behind the last.
     fn gaps(&self, unit: u64) -> [Option<(u16, UnitRange)>; 2] {
         let several = self.first != self.last;
         [
@@ -70,18 +69,18 @@ impl RowSpan {
     }
 }
 
-/// How a write gets its new parity.
+/// Method by which a write computes its new parity.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ParityMethod {
-    /// From the old data that it overwrites and the old parity.
+    /// From the overwritten old data and the old parity (read-modify-write).
     Modify,
-    /// From the data that it does not overwrite.
+    /// From the data that it does not overwrite (reconstruct-write).
     Reconstruct,
-    /// From all that is left, as some of what it needs is lost.
+    /// From all survivors, because some of the needed data is lost.
     Recover,
 }
 
-/// A request's part in one row.
+/// Plans the part of a request in one row.
 pub(super) struct RowJob {
     row: ParityRow,
     /// First block of the row on each member.
@@ -129,8 +128,7 @@ impl RowJob {
         }
     }
 
-    /// Reads what is well, and for the rest as many other units as it takes:
-    /// data first, then P, Q, R.
+    /// Reads the good units, and for lost ones as many other units as needed: data first, then P, Q, R.
     pub(super) fn read_degraded(&self, plan: &mut MemberIoPlan) {
         let touched = self.span.first..=self.span.last;
         let lost = touched.clone().filter(|d| self.data_lost(*d));
@@ -151,8 +149,8 @@ impl RowJob {
         self.count_recovery(range.len(), plan);
     }
 
-    /// Reads `range` of as many surviving units as there are data units. With
-    /// `wanted`, reads of the request's own pieces are in the same I/Os.
+    /// Reads `range` of as many surviving units as there are data units. With `wanted`, the same I/Os also read the
+    /// request's own pieces.
     fn read_survivors(&self, range: UnitRange, wanted: bool, plan: &mut MemberIoPlan) {
         let mut needed = self.k;
         for d in (0..self.k).filter(|d| !self.data_lost(*d)) {
@@ -166,8 +164,7 @@ impl RowJob {
         }
     }
 
-    /// The work of getting lost data back: one unit by XOR where P is well,
-    /// the others by multiplication.
+    /// Counts the work of recovering lost data: one unit by XOR if P is good, the others by multiplication.
     fn count_recovery(&self, blocks: u64, plan: &mut MemberIoPlan) {
         let lost = (0..self.k).filter(|d| self.data_lost(*d)).count() as u64;
         let by_xor = u64::from(lost > 0 && !self.parity_lost(0));
@@ -180,7 +177,7 @@ impl RowJob {
         let gaps = span.gaps(unit);
         let reconstruct = self.k - span.count() + gaps.iter().flatten().count() as u16;
         let modify = span.count() + self.p;
-        let way = match by {
+        let method = match by {
             _ if reconstruct == 0 => ParityMethod::Reconstruct,
             WriteBy::ReadModifyWrite => ParityMethod::Modify,
             WriteBy::Reconstruct => ParityMethod::Reconstruct,
@@ -188,7 +185,7 @@ impl RowJob {
             WriteBy::Fewest | WriteBy::Md => ParityMethod::Reconstruct,
         };
         let hull = span.hull(unit);
-        if way == ParityMethod::Modify {
+        if method == ParityMethod::Modify {
             for d in span.first..=span.last {
                 plan.push(PlanList::Reads, self.data(d, span.piece(d, unit), false));
             }
@@ -210,14 +207,14 @@ impl RowJob {
         for j in 0..self.p {
             plan.push(list, self.parity(j, hull, true));
         }
-        self.count_work(way, 1, u64::from(self.p - 1), plan);
+        self.count_work(method, 1, u64::from(self.p - 1), plan);
     }
 
-    /// The work of new parity, for `p` of P (0 or 1) and `others`.
+    /// Counts the work of computing new parity: `p` times P (0 or 1), and `others`.
     #[inline]
-    fn count_work(&self, way: ParityMethod, p: u64, others: u64, plan: &mut MemberIoPlan) {
-        let (xor, galois) = if way == ParityMethod::Modify {
-            // the old data out, the new data in
+    fn count_work(&self, method: ParityMethod, p: u64, others: u64, plan: &mut MemberIoPlan) {
+        let (xor, gf_mul) = if method == ParityMethod::Modify {
+            // the old data is folded out, the new data in
             let pieces = 2 * self.span.blocks(self.unit);
             (pieces, pieces)
         } else {
@@ -225,7 +222,7 @@ impl RowJob {
             (u64::from(self.k - 1) * blocks, u64::from(self.k) * blocks)
         };
         plan.work.xor_blocks += p * xor;
-        plan.work.galois_blocks += others * galois;
+        plan.work.galois_blocks += others * gf_mul;
     }
 
     pub(super) fn write_degraded(&self, by: WriteBy, plan: &mut MemberIoPlan) {
@@ -237,9 +234,9 @@ impl RowJob {
         let hull = span.hull(unit);
         let parities = (0..self.p).filter(|j| !self.parity_lost(*j));
         let alive = parities.clone().count() as u16;
-        let (reads, way) = self.degraded_way(by, alive);
-        match way {
-            // no parity to keep: nothing to read
+        let (reads, method) = self.degraded_way(by, alive);
+        match method {
+            // no parity to update: nothing to read
             _ if alive == 0 && by != WriteBy::Md => {}
             ParityMethod::Modify => {
                 for d in span.first..=span.last {
@@ -272,81 +269,81 @@ impl RowJob {
         }
         if alive > 0 {
             let p = u64::from(!self.parity_lost(0));
-            self.count_work(way, p, u64::from(alive) - p, plan);
+            self.count_work(method, p, u64::from(alive) - p, plan);
         }
     }
 
-    /// The way that takes the fewest reads of those that what is lost allows,
-    /// and its reads; `alive` parities are well.
+    /// Chooses the method with the fewest reads of those that the lost members allow, and returns its reads and the
+    /// method; `alive` parities are good.
     fn degraded_way(&self, by: WriteBy, alive: u16) -> (u16, ParityMethod) {
         let (span, unit) = (self.span, self.unit);
         let touched_lost = (span.first..=span.last).any(|d| self.data_lost(d));
         let untouched_lost = (0..self.k).any(|d| !span.touches(d) && self.data_lost(d));
         let gaps = span.gaps(unit);
         let gap_lost = gaps.iter().flatten().any(|(d, _)| self.data_lost(*d));
-        let whole_parity = alive == self.p;
-        let modify = !touched_lost && (whole_parity || by != WriteBy::Md);
+        let all_parities_good = alive == self.p;
+        let modify = !touched_lost && (all_parities_good || by != WriteBy::Md);
         let modify = modify.then_some((span.count() + alive, ParityMethod::Modify));
         let rebuilt = self.k - span.count() + gaps.iter().flatten().count() as u16;
         let reconstruct = (!untouched_lost && !gap_lost).then_some((rebuilt, ParityMethod::Reconstruct));
-        let told = match by {
+        let requested = match by {
             WriteBy::Fewest | WriteBy::Md => None,
             _ if reconstruct.is_some_and(|(reads, _)| reads == 0) => reconstruct,
             WriteBy::ReadModifyWrite => modify,
             WriteBy::Reconstruct => reconstruct,
         };
-        // of equals the first is taken: reconstructing before modifying
+        // min_by_key takes the first of equals: reconstructing before modifying
         let recover = (self.k, ParityMethod::Recover);
         let several_lost = self.lost.count() >= 2;
-        if by == WriteBy::Md && several_lost && untouched_lost && (touched_lost || !whole_parity) {
+        if by == WriteBy::Md && several_lost && untouched_lost && (touched_lost || !all_parities_good) {
             return recover;
         }
         let ways = [reconstruct, modify, Some(recover)];
-        told.or_else(|| ways.into_iter().flatten().min_by_key(|(reads, _)| *reads)).unwrap_or(recover)
+        requested.or_else(|| ways.into_iter().flatten().min_by_key(|(reads, _)| *reads)).unwrap_or(recover)
     }
 
-    /// Reads the survivors of a whole row and writes those of `targets` anew.
+    /// Reads the survivors of a whole row and rewrites the units of `targets`.
     pub(super) fn rebuild(&self, targets: Members, plan: &mut MemberIoPlan) {
-        let whole = UnitRange { from: 0, to: self.unit };
+        let full_unit = UnitRange { from: 0, to: self.unit };
         if self.too_many_lost() {
             plan.lost_blocks += u64::from(targets.count()) * self.unit;
             return;
         }
-        self.read_survivors(whole, false, plan);
+        self.read_survivors(full_unit, false, plan);
         self.count_recovery(self.unit, plan);
         for member in targets.iter() {
             match self.row.unit(member) {
-                Ok(d) => plan.push(PlanList::After, self.data(d, whole, true)),
+                Ok(d) => plan.push(PlanList::After, self.data(d, full_unit, true)),
                 Err(j) => {
-                    plan.push(PlanList::After, self.parity(j, whole, true));
+                    plan.push(PlanList::After, self.parity(j, full_unit, true));
                     self.count_work(ParityMethod::Reconstruct, u64::from(j == 0), u64::from(j > 0), plan);
                 }
             }
         }
     }
 
-    /// Reads all of a row and computes its parities again, to compare.
+    /// Reads a whole row and recomputes its parities for comparison.
     pub(super) fn check(&self, plan: &mut MemberIoPlan) {
-        let whole = UnitRange { from: 0, to: self.unit };
+        let full_unit = UnitRange { from: 0, to: self.unit };
         for d in (0..self.k).filter(|d| !self.data_lost(*d)) {
-            plan.push(PlanList::Reads, self.data(d, whole, false));
+            plan.push(PlanList::Reads, self.data(d, full_unit, false));
         }
         for j in (0..self.p).filter(|j| !self.parity_lost(*j)) {
-            plan.push(PlanList::Reads, self.parity(j, whole, false));
+            plan.push(PlanList::Reads, self.parity(j, full_unit, false));
         }
         if self.lost.is_empty() {
             self.count_work(ParityMethod::Reconstruct, 1, u64::from(self.p - 1), plan);
         }
     }
 
-    /// A job on a whole row.
+    /// Creates a planner for a whole row.
     pub(super) fn whole(parity: &Parity, row: u64, unit: u64, lost: Members) -> RowJob {
         let span = RowSpan { first: 0, last: parity.k.by() as u16 - 1, lo: 0, hi: unit };
         RowJob::new(parity, row, unit, span, lost)
     }
 }
 
-/// The smallest range that holds both.
+/// Returns the smallest range that covers both.
 fn join(a: UnitRange, b: UnitRange) -> UnitRange {
     UnitRange { from: a.from.min(b.from), to: a.to.max(b.to) }
 }

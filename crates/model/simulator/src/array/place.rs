@@ -1,16 +1,14 @@
-//! Address mapping: where each block of an array lies, and what lies on each
-//! block of a member.
+//! Address mapping: from blocks of an array to its members, and from blocks of a member to their content.
 //!
-//! Units are numbered through the array (chunks) and down each member (rows).
-//! For copies this follows `drivers/md/raid10.c` (near, far, offset) and is
-//! plain striping with one copy and mirroring with one unit a member; for
-//! parity it follows `drivers/md/raid5.c`.
+//! Units are numbered through the array (chunks) and down each member (rows). For copies this follows
+//! `drivers/md/raid10.c` (near, far, offset), which is plain striping with one copy, and mirroring with one unit per
+//! member; for parity it follows `drivers/md/raid5.c`.
 
 use super::divide::FastDivisor;
 use super::layout::ParityRow;
 use super::{ArrayLayout, ArrayLevel, Members};
 
-/// An array: geometry only, no state.
+/// Geometry of an array, without state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayGeometry {
     level: ArrayLevel,
@@ -23,10 +21,10 @@ pub struct ArrayGeometry {
     pub(super) map: BlockMap,
 }
 
-/// How blocks are placed.
+/// Placement of blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum BlockMap {
-    /// The block after the last one of each member.
+    /// Members end to end, by the end block of each.
     Linear {
         ends: Box<[u64]>,
     },
@@ -38,7 +36,7 @@ pub(super) enum BlockMap {
 pub(super) struct Copies {
     pub(super) layout: ArrayLayout,
     pub(super) copies: u16,
-    /// Units side by side before the next row.
+    /// Units per row.
     width: FastDivisor,
     /// Rows between the copies of a far layout.
     stride: u64,
@@ -47,42 +45,42 @@ pub(super) struct Copies {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parity {
     layout: ArrayLayout,
-    /// Members, which is also the rows after which the placement repeats.
+    /// Number of members, which is also the number of rows after which the placement repeats.
     n: FastDivisor,
-    /// Data units a row.
+    /// Data units per row.
     pub(super) k: FastDivisor,
     pub(super) p: u16,
 }
 
-/// A stretch of blocks that lies in one piece on one member.
+/// Range of blocks that is contiguous on one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberPiece {
-    /// Position of the member.
+    /// Index of the member.
     pub member: u16,
-    /// Its first block there.
+    /// First block on the member.
     pub block: u64,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
 }
 
-/// What lies on a block of a member.
+/// Content of a block of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberBlock {
     /// A block of the array.
     Data {
-        /// Which.
+        /// Number of the block.
         block: u64,
-        /// Which copy of it, from 0.
+        /// Number of the copy, from 0.
         copy: u16,
     },
     /// Parity.
     Parity {
-        /// Which: 0 is P, 1 Q, 2 the third.
+        /// Number of the parity: 0 is P, 1 Q, 2 the third.
         parity: u16,
         /// Number of the row.
         row: u64,
     },
-    /// Nothing: left over at the end of the member.
+    /// Unused rest at the end of the member.
     Unused,
 }
 
@@ -108,7 +106,7 @@ impl BlockMap {
 }
 
 impl Copies {
-    /// Units of data that so many rows hold.
+    /// Number of data units in `rows` rows.
     fn chunks(&self, rows: u64) -> u64 {
         match self.layout {
             ArrayLayout::Near => rows * self.width.by() / u64::from(self.copies),
@@ -117,7 +115,7 @@ impl Copies {
         }
     }
 
-    /// Member and row of the first copy of a unit.
+    /// Returns member and row of the first copy of a unit.
     #[inline]
     pub(super) fn first(&self, chunk: u64) -> (u16, u64) {
         let position = if self.layout == ArrayLayout::Near { chunk * u64::from(self.copies) } else { chunk };
@@ -126,32 +124,31 @@ impl Copies {
         (member as u16, row)
     }
 
-    /// Member and row of another copy of the unit whose first one lies there.
+    /// Returns member and row of another copy of the unit, given those of the first copy.
     #[inline]
     pub(super) fn nth(&self, (member, row): (u16, u64), copy: u16) -> (u16, u64) {
         let n = self.width.by() as u16;
         if self.layout == ArrayLayout::Split {
             return (member + copy * n, row);
         }
-        let round = member + copy >= n;
-        let member = if round { member + copy - n } else { member + copy };
+        let wraps = member + copy >= n;
+        let member = if wraps { member + copy - n } else { member + copy };
         let row = match self.layout {
-            // copies go on in the next row where the members end
-            ArrayLayout::Near => row + u64::from(round),
+            // past the last member copies continue in the next row
+            ArrayLayout::Near => row + u64::from(wraps),
             ArrayLayout::Offset => row + u64::from(copy),
             _ => row + u64::from(copy) * self.stride,
         };
         (member, row)
     }
 
-    /// Member and row of a copy of a unit.
+    /// Returns member and row of a copy of a unit.
     #[inline]
     pub(super) fn place(&self, chunk: u64, copy: u16) -> (u16, u64) {
         self.nth(self.first(chunk), copy)
     }
 
-    /// The unit, and which copy of it, that lies on a row of a member, as far
-    /// as there are so many units.
+    /// Returns the unit on a row of a member, and which copy of it. The unit may lie beyond the last unit of the array.
     fn unit(&self, member: u16, row: u64) -> (u64, u16) {
         let (n, copies, member) = (self.width.by(), u64::from(self.copies), u64::from(member));
         match self.layout {
@@ -166,7 +163,7 @@ impl Copies {
             }
             _ => {
                 let copy = row / self.stride;
-                // the rows after the last section belong to nothing
+                // the rows after the last section are unused
                 if copy >= copies {
                     return (u64::MAX, 0);
                 }
@@ -201,22 +198,22 @@ impl ArrayGeometry {
         ArrayGeometry { level, members, unit: FastDivisor::new(unit), rows, blocks, row_blocks, map }
     }
 
-    /// Its level.
+    /// Level of the array.
     pub fn level(&self) -> ArrayLevel {
         self.level
     }
 
-    /// Its members.
+    /// Number of members.
     pub fn members(&self) -> u16 {
         self.members
     }
 
-    /// Blocks that it holds for its user.
+    /// Usable capacity in blocks.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
 
-    /// Its stripe unit, blocks.
+    /// Stripe unit, blocks.
     pub fn unit_blocks(&self) -> u64 {
         self.unit.by()
     }
@@ -226,12 +223,12 @@ impl ArrayGeometry {
         self.unit
     }
 
-    /// Blocks of each member that it uses (of a linear array: of the smallest).
+    /// Blocks used of each member (in a linear array: of the smallest).
     pub fn member_blocks(&self) -> u64 {
         self.rows * self.unit.by()
     }
 
-    /// Copies of each block.
+    /// Number of copies of each block.
     pub fn copies(&self) -> u16 {
         match &self.map {
             BlockMap::Copies(copies) => copies.copies,
@@ -239,7 +236,7 @@ impl ArrayGeometry {
         }
     }
 
-    /// Parity units a row.
+    /// Parity units per row.
     pub fn parities(&self) -> u16 {
         match &self.map {
             BlockMap::Parity(parity) => parity.p,
@@ -247,16 +244,14 @@ impl ArrayGeometry {
         }
     }
 
-    /// Blocks of data a row of stripe units holds: what a write should be
-    /// aligned to, and a multiple of, to be spared the reading.
+    /// Data blocks per row of stripe units: writes aligned to this, and a multiple of it, need no reads.
     #[inline]
     pub fn row_blocks(&self) -> u64 {
         self.row_blocks
     }
 
-    /// Where copy `copy` of `block` lies, and how many blocks from there on,
-    /// at most `blocks`, lie behind it on the same member. `None` beyond the
-    /// end of the array or the last copy.
+    /// Returns the position of copy `copy` of `block`, and how many blocks from there on, at most `blocks`, are
+    /// contiguous on the same member. `None` beyond the end of the array or the last copy.
     #[inline]
     pub fn map(&self, block: u64, blocks: u64, copy: u16) -> Option<MemberPiece> {
         if block >= self.blocks || copy >= self.copies() {
@@ -286,7 +281,7 @@ impl ArrayGeometry {
         }
     }
 
-    /// What lies on a block of a member: the inverse of [`ArrayGeometry::map`].
+    /// Returns the content of a block of a member: the inverse of [`ArrayGeometry::map`].
     pub fn place(&self, member: u16, block: u64) -> MemberBlock {
         if member >= self.members {
             return MemberBlock::Unused;
@@ -315,8 +310,8 @@ impl ArrayGeometry {
         }
     }
 
-    /// The member of data unit `unit` of a row of a parity level. `None` where
-    /// there is no such unit, and at the other levels.
+    /// Returns the member of data unit `unit` of a row of a parity level. `None` if there is no such unit, and at other
+    /// levels.
     #[inline]
     pub fn data_member(&self, row: u64, unit: u16) -> Option<u16> {
         match &self.map {
@@ -325,8 +320,7 @@ impl ArrayGeometry {
         }
     }
 
-    /// The member of parity `parity` (0 is P, 1 Q, 2 the third) of a row.
-    /// `None` where there is none.
+    /// Returns the member of parity `parity` (0 is P, 1 Q, 2 the third) of a row. `None` if there is none.
     #[inline]
     pub fn parity_member(&self, row: u64, parity: u16) -> Option<u16> {
         match &self.map {
@@ -335,7 +329,7 @@ impl ArrayGeometry {
         }
     }
 
-    /// Whether all data can still be had with these members failed.
+    /// Returns true if all data is still available with these members failed.
     pub fn survives(&self, failed: Members) -> bool {
         let failed = failed.within(self.members);
         match &self.map {
@@ -350,8 +344,8 @@ impl ArrayGeometry {
         }
     }
 
-    /// The members that cannot serve when these have failed: in a mirror of
-    /// stripe sets, all members of each set that has lost one.
+    /// Returns the members that cannot serve if these have failed: in a mirror of stripe sets, all members of each set
+    /// that has lost one.
     pub fn out_of_service(&self, failed: Members) -> Members {
         let failed = failed.within(self.members);
         match &self.map {

@@ -1,14 +1,14 @@
-//! A plan: the member I/Os of one request, and what they cost to compute.
+//! Plan of a request: its member I/Os, and the work to compute parity.
 
 use crate::io::Io;
 
-/// What a member I/O carries.
+/// Content of a member I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum MemberIoPart {
     /// Data, or a copy of it.
     Data,
-    /// The XOR of the row's data.
+    /// The first parity, the XOR of the row's data.
     P,
     /// The second parity.
     Q,
@@ -17,37 +17,37 @@ pub enum MemberIoPart {
 }
 
 impl MemberIoPart {
-    /// Parity unit j.
+    /// Returns the part for parity unit `j`.
     pub(super) fn parity(j: u16) -> MemberIoPart {
         [MemberIoPart::P, MemberIoPart::Q, MemberIoPart::R][usize::from(j.min(2))]
     }
 }
 
-/// One I/O of a member.
+/// An I/O to one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberIo {
     /// First block on the member.
     pub block: u64,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u32,
-    /// Position of the member.
+    /// Index of the member.
     pub member: u16,
-    /// Write; a read otherwise.
+    /// True for a write, false for a read.
     pub write: bool,
-    /// What it carries.
+    /// Content of the I/O.
     pub part: MemberIoPart,
 }
 
 impl MemberIo {
-    /// What its member is asked for.
+    /// Converts to the request to the member.
     #[inline]
     pub fn io(&self) -> Io {
         Io { first: self.block, blocks: self.blocks, write: self.write }
     }
 }
 
-/// What a plan computes, in blocks folded into a parity. Times the block size
-/// and the cost of a byte, it is the time of the parity engine or the host.
+/// Parity computation of a plan, in blocks folded into a parity. Multiplied by the block size and the cost of a byte,
+/// it is the time of the parity engine or the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ParityWork {
     /// Blocks folded in by XOR (P).
@@ -56,31 +56,30 @@ pub struct ParityWork {
     pub galois_blocks: u64,
 }
 
-/// The member I/Os of one request. A plan is a buffer to be used again and
-/// again: once it has grown to the largest request, nothing is allocated.
+/// Member I/Os of one request. A plan is a reusable buffer: once it has grown to the largest request, nothing is
+/// allocated.
 ///
-/// `reads` and `writes` may start at once; `after` may start when all of
-/// `reads` are done (and the work is), and never before. The request is done
-/// when all are. A read request has `reads` only.
+/// `reads` and `writes` may start at once; `writes_after_reads` may start when all of `reads` are complete (and the
+/// work is), never before. The request is complete when all are. A read request has `reads` only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberIoPlan {
-    /// Reads: what was asked for, or what the parity needs.
+    /// Reads: the requested blocks, or those needed for the parity.
     pub reads: Vec<MemberIo>,
-    /// Writes that wait for nothing.
+    /// Writes that may start at once.
     pub writes: Vec<MemberIo>,
     /// Writes that wait for the reads.
     pub after: Vec<MemberIo>,
-    /// What has to be computed: for a write before `after` and the parities of
-    /// `writes`; for a degraded read when it has read.
+    /// Parity computation: for a write before `writes_after_reads` and the parities of `writes`; for a degraded read
+    /// after its reads.
     pub work: ParityWork,
     /// Blocks of the request that cannot be served: too many members failed.
     pub lost_blocks: u64,
-    /// First I/O of each list in which the last I/O of a member may be joined.
+    /// Last I/O of each member in each list, for joining contiguous pieces.
     pub(super) joined: JoinIndex,
 }
 
-/// Where the last I/O of each member stands in a list, for joining pieces that
-/// lie behind one another. Numbers of older plans are out of date by `stamp`.
+/// Index of the last I/O of each member in each list, for joining contiguous pieces. Entries of older plans are
+/// invalidated by `stamp`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct JoinIndex {
     stamp: u32,
@@ -99,28 +98,27 @@ pub(super) enum PlanList {
 const LISTS: usize = 3;
 
 impl MemberIoPlan {
-    /// An empty plan.
+    /// Creates an empty plan.
     pub fn new() -> MemberIoPlan {
         MemberIoPlan::default()
     }
 
-    /// Member I/Os in all.
+    /// Total number of member I/Os.
     pub fn ios(&self) -> usize {
         self.reads.len() + self.writes.len() + self.after.len()
     }
 
-    /// All member I/Os: reads, writes, then the writes after the reads.
+    /// Iterates over all member I/Os: reads, writes, then the writes after the reads.
     pub fn all(&self) -> impl Iterator<Item = &MemberIo> {
         self.reads.iter().chain(&self.writes).chain(&self.after)
     }
 
-    /// Blocks that move between members and whoever computes.
+    /// Total blocks transferred to and from members.
     pub fn blocks(&self) -> u64 {
         self.all().map(|io| u64::from(io.blocks)).sum()
     }
 
-    /// Empties it. With `join`, pieces that lie behind one another on a
-    /// member become one I/O.
+    /// Empties the plan. With `join`, contiguous pieces on a member become one I/O.
     #[inline]
     pub(super) fn start(&mut self, members: u16, join: bool) {
         self.reads.clear();
@@ -160,7 +158,7 @@ impl MemberIoPlan {
                 && let Some(blocks) = before.blocks.checked_add(io.blocks)
             {
                 before.blocks = blocks;
-                // a stretch of data and parity counts as data
+                // a joined I/O of data and parity counts as data
                 if before.part != io.part {
                     before.part = MemberIoPart::Data;
                 }

@@ -1,4 +1,4 @@
-//! From requests to plans.
+//! Planner: turns requests to an array into plans of member I/Os.
 
 use super::parity::{RowJob, RowSpan};
 use super::place::{BlockMap, Copies, Parity};
@@ -11,21 +11,21 @@ use crate::io::Io;
 pub struct ArrayRequest {
     /// First block.
     pub block: u64,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u32,
-    /// Write; a read otherwise.
+    /// True for a write, false for a read.
     pub write: bool,
-    /// Who asks (a process id), for [`ReadFrom::Process`].
+    /// Id of the requesting process, for [`ReadFrom::Process`].
     pub who: u32,
 }
 
 impl ArrayRequest {
-    /// A read by process 0.
+    /// Makes a read by process 0.
     pub fn read(block: u64, blocks: u32) -> ArrayRequest {
         ArrayRequest { block, blocks, write: false, who: 0 }
     }
 
-    /// A write by process 0.
+    /// Makes a write by process 0.
     pub fn write(block: u64, blocks: u32) -> ArrayRequest {
         ArrayRequest { write: true, ..ArrayRequest::read(block, blocks) }
     }
@@ -37,58 +37,52 @@ impl From<Io> for ArrayRequest {
     }
 }
 
-/// Which copy a read goes to. A copy on a member that cannot serve is never
-/// chosen; the next one is taken.
+/// Choice of the copy for a read. A copy on a member that cannot serve is never chosen; the next one is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadFrom {
-    /// The copies that can be read, in turn.
+    /// The readable copies in turn.
     #[default]
     RoundRobin,
-    /// The copy whose member's arm was last sent nearest. Positions are those
-    /// of the last I/O planned, unless [`Planner::moved`] tells better.
+    /// The copy whose member's arm was last positioned nearest. Positions are those of the last I/O planned, unless
+    /// set by [`Planner::moved`].
     Nearest,
-    /// md with rotating members: a mirror's member on whom the read goes on
-    /// behind the last one; else the first that has nothing to do; else the copy
-    /// nearest to where its member's last I/O ended (`read_balance` of
-    /// drivers/md/raid1.c and, for near copies, raid10.c, which has no first
-    /// step; positions change when an I/O is done, `update_head_pos`). Needs
-    /// [`Planner::pending`] and [`Planner::moved`].
+    /// As md with rotating members: the member of a mirror on which the read continues the last one; else the first
+    /// idle one; else the copy nearest to where its member's last I/O ended (`read_balance` of drivers/md/raid1.c and,
+    /// for near copies, raid10.c, which has no first step; positions change when an I/O completes, `update_head_pos`).
+    /// Needs [`Planner::pending`] and [`Planner::moved`].
     IdleOrNearest,
-    /// The copy that the process id picks (btrfs).
+    /// The copy selected by the process id (btrfs).
     Process,
     /// The first copy; the others only when it fails.
     Primary,
-    /// The copy whose member has the least to do (md, with flash), as
-    /// [`Planner::pending`] was told.
+    /// The copy whose member has the fewest pending I/Os (md, with flash), as set by [`Planner::pending`].
     LeastBusy,
 }
 
-/// How a write that covers only part of a row updates its parity.
+/// Method by which a write that covers only part of a row updates its parity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteBy {
-    /// What takes the fewest I/Os; of two equal, reconstructing, as md does.
+    /// The method with the fewest I/Os; if equal, reconstructing, as md does.
     #[default]
     Fewest,
-    /// As [`WriteBy::Fewest`] with all members well. With some lost as Linux's md: it gathers what a lost parity
-    /// would be made of, and modifies only where both parities are there (drivers/md/raid5.c,
+    /// As [`WriteBy::Fewest`] with all members good. With some lost, as Linux's md: it reads everything that a lost
+    /// parity would be computed from, and modifies only if both parities are there (drivers/md/raid5.c,
     /// handle_stripe_dirtying and need_this_block of Linux 6.1).
     Md,
-    /// By reading what will be overwritten and the old parity, where possible:
-    /// the textbook's way.
+    /// By reading the data to be overwritten and the old parity, where possible: the textbook method.
     ReadModifyWrite,
-    /// By reading what will not be overwritten, where possible.
+    /// By reading the data that is not overwritten, where possible.
     Reconstruct,
 }
 
-/// What an array leaves to choice.
+/// Policy of an array's implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayPolicy {
-    /// Which copy a read goes to.
+    /// Choice of the copy for a read.
     pub read_from: ReadFrom,
-    /// How parity is updated.
+    /// Method of updating parity.
     pub write_by: WriteBy,
-    /// Whether pieces of one request that lie behind one another on a member
-    /// become one I/O.
+    /// True if contiguous pieces of one request on a member become one I/O.
     pub join: bool,
 }
 
@@ -98,23 +92,23 @@ impl Default for ArrayPolicy {
     }
 }
 
-/// Turns requests to an array into plans. Holds the state of its members and
-/// what the choice of copies needs to remember, and nothing of time.
+/// Turns requests to an array into plans. Holds the state of its members and the history needed for the choice of
+/// copies; time plays no part.
 #[derive(Clone, Debug)]
 pub struct Planner {
     array: ArrayGeometry,
     policy: ArrayPolicy,
-    /// `failed` here is who is out of service, which may be more than failed.
+    /// State in which `failed` holds all members out of service, which may be more than failed.
     state: ArrayState,
     turn: u16,
     positions: Box<[u64]>,
-    /// Where the last read that was sent to each member ended.
+    /// End of the last read planned for each member.
     read_on: Box<[u64]>,
     pending: Box<[u32]>,
 }
 
 impl Planner {
-    /// For an array with all members well.
+    /// Creates a planner for an array with all members good.
     pub fn new(array: ArrayGeometry, policy: ArrayPolicy) -> Planner {
         let members = usize::from(array.members());
         let (positions, read_on) = (vec![0; members].into_boxed_slice(), vec![0; members].into_boxed_slice());
@@ -122,27 +116,29 @@ impl Planner {
         Planner { array, policy, state: ArrayState::default(), turn: 0, positions, read_on, pending }
     }
 
-    /// The array.
+    /// Geometry of the array.
     pub fn array(&self) -> &ArrayGeometry {
         &self.array
     }
 
-    /// The policy.
+    /// Policy of the array.
     pub fn policy(&self) -> ArrayPolicy {
         self.policy
     }
 
-    /// The members' state, with everyone who is out of service as failed.
+    /// State of the members, with all members out of service as failed.
     pub fn state(&self) -> ArrayState {
         self.state
     }
 
-    /// Sets which members have failed and how far a rebuild is. Says whether
-    /// all data can still be had.
+    /// Sets the failed members and the progress of a rebuild. Returns true if all data is still available.
+    ///
+    /// # Panics
+    /// If a member is rebuilding that does not count as failed.
     pub fn set_state(&mut self, state: ArrayState) -> bool {
         let failed = self.array.out_of_service(state.failed);
         let rebuilding = self.array.out_of_service(state.rebuilding).and(failed);
-        // parity is good by whole rows only
+        // parity is rebuilt in whole rows only
         let good_below = match &self.array.map {
             BlockMap::Parity(_) => state.good_below - self.array.unit().rest(state.good_below),
             _ => state.good_below,
@@ -153,8 +149,8 @@ impl Planner {
         self.array.survives(state.failed)
     }
 
-    /// An I/O that was planned will move a member's arm: what is known until
-    /// [`Planner::moved`] tells better, but not to a policy that waits for that.
+    /// Notes that a planned I/O will move a member's arm: the best guess until [`Planner::moved`] is called. Policies
+    /// that depend on actual completions ignore it.
     #[inline]
     fn sent(&mut self, member: u16, end: u64) {
         if self.policy.read_from != ReadFrom::IdleOrNearest {
@@ -162,27 +158,26 @@ impl Planner {
         }
     }
 
-    /// Tells where the arm of a member is, a block on it.
+    /// Sets the position of a member's arm, a block on the member.
     pub fn moved(&mut self, member: u16, block: u64) {
         if let Some(position) = self.positions.get_mut(usize::from(member)) {
             *position = block;
         }
     }
 
-    /// Tells how many I/Os a member has outstanding.
+    /// Sets the number of I/Os that a member has in flight.
     pub fn pending(&mut self, member: u16, ios: u32) {
         if let Some(pending) = self.pending.get_mut(usize::from(member)) {
             *pending = ios;
         }
     }
 
-    /// Plans a request. What lies beyond the array's end, or on too many
-    /// failed members, is counted in `lost_blocks`.
+    /// Plans a request. Blocks beyond the array's end, or on too many failed members, are counted in `lost_blocks`.
     pub fn plan(&mut self, request: ArrayRequest, plan: &mut MemberIoPlan) {
-        let wide = u64::from(request.blocks) >= self.array.row_blocks();
-        plan.start(self.array.members(), wide && self.policy.join);
-        let room = self.array.blocks().saturating_sub(request.block);
-        let blocks = u64::from(request.blocks).min(room);
+        let spans_rows = u64::from(request.blocks) >= self.array.row_blocks();
+        plan.start(self.array.members(), spans_rows && self.policy.join);
+        let blocks_left = self.array.blocks().saturating_sub(request.block);
+        let blocks = u64::from(request.blocks).min(blocks_left);
         plan.lost_blocks = u64::from(request.blocks) - blocks;
         if blocks == 0 {
             return;
@@ -220,7 +215,7 @@ impl Planner {
         }
     }
 
-    fn copies(&mut self, copies: Copies, part: BlockStretch, who: u32, plan: &mut MemberIoPlan) {
+    fn copies(&mut self, copies: Copies, part: BlockStretch, process_id: u32, plan: &mut MemberIoPlan) {
         let unit = self.array.unit();
         let (mut chunk, mut offset) = unit.split(part.block);
         let mut left = part.blocks;
@@ -228,7 +223,7 @@ impl Planner {
             let blocks = left.min(unit.by() - offset);
             if part.write {
                 self.write_copies(copies, chunk, offset, blocks, plan);
-            } else if let Some((member, block)) = self.choose(copies, chunk, offset, blocks, who) {
+            } else if let Some((member, block)) = self.choose(copies, chunk, offset, blocks, process_id) {
                 plan.push(PlanList::Reads, io(member, block, blocks, false, MemberIoPart::Data));
                 self.sent(member, block + blocks);
             } else {
@@ -257,9 +252,9 @@ impl Planner {
         }
     }
 
-    /// Member and block there of the copy to read.
+    /// Chooses the copy to read; returns its member and the block there.
     #[inline]
-    fn choose(&mut self, copies: Copies, chunk: u64, offset: u64, blocks: u64, who: u32) -> Option<(u16, u64)> {
+    fn choose(&mut self, copies: Copies, chunk: u64, offset: u64, blocks: u64, process_id: u32) -> Option<(u16, u64)> {
         let (state, unit, first) = (self.state, self.array.unit_blocks(), copies.first(chunk));
         let all_well = state.failed.is_empty();
         let place_of = |copy| {
@@ -268,11 +263,11 @@ impl Planner {
         };
         let well = |(member, block): &(u16, u64)| all_well || !state.unreadable(block + blocks).contains(*member);
         let count = copies.copies;
-        let wanted = match self.policy.read_from {
+        let preferred = match self.policy.read_from {
             _ if count == 1 => 0,
             ReadFrom::Nearest => {
-                let way = |(member, block): &(u16, u64)| self.positions[usize::from(*member)].abs_diff(*block);
-                return (0..count).map(place_of).filter(well).min_by_key(way);
+                let distance = |(member, block): &(u16, u64)| self.positions[usize::from(*member)].abs_diff(*block);
+                return (0..count).map(place_of).filter(well).min_by_key(distance);
             }
             ReadFrom::IdleOrNearest => {
                 let place = self.as_md_chooses((0..count).map(place_of).filter(well))?;
@@ -284,37 +279,37 @@ impl Planner {
                 return (0..count).map(place_of).filter(well).min_by_key(pending);
             }
             ReadFrom::Primary => 0,
-            ReadFrom::Process => (who % u32::from(count)) as u16,
+            ReadFrom::Process => (process_id % u32::from(count)) as u16,
             ReadFrom::RoundRobin => {
-                // those that can be read, each as often as another
+                // the readable copies, each equally often
                 let left = if all_well { count } else { (0..count).map(place_of).filter(well).count() as u16 };
                 let turn = if self.turn < left { self.turn } else { 0 };
                 self.turn = turn + 1;
                 return (0..count).map(place_of).filter(well).nth(usize::from(turn));
             }
         };
-        let place = place_of(wanted);
+        let place = place_of(preferred);
         if well(&place) {
             return Some(place);
         }
-        (wanted + 1..count).chain(0..wanted).map(place_of).find(well)
+        (preferred + 1..count).chain(0..preferred).map(place_of).find(well)
     }
 
-    /// [`ReadFrom::IdleOrNearest`], of the copies that can be read.
+    /// Chooses among the readable copies by [`ReadFrom::IdleOrNearest`].
     fn as_md_chooses(&self, copies: impl Iterator<Item = (u16, u64)> + Clone) -> Option<(u16, u64)> {
         let mirror = self.array.level() == super::ArrayLevel::Raid1;
         let goes_on = |(member, block): &(u16, u64)| {
             let member = usize::from(*member);
             mirror && (self.read_on[member] == *block || self.positions[member] == *block)
         };
-        let way = |(member, block): &(u16, u64)| match self.pending[usize::from(*member)] {
+        let distance = |(member, block): &(u16, u64)| match self.pending[usize::from(*member)] {
             0 => 0,
             _ => self.positions[usize::from(*member)].abs_diff(*block),
         };
-        copies.clone().find(goes_on).or_else(|| copies.min_by_key(way))
+        copies.clone().find(goes_on).or_else(|| copies.min_by_key(distance))
     }
 
-    /// All members move together (RAID 3): each does its share of the whole.
+    /// Plans a request for members that work together (RAID 3): each does its share of the request.
     fn together(&self, parity: Parity, part: BlockStretch, plan: &mut MemberIoPlan) {
         let (k, p) = (parity.k.by(), parity.p);
         let (from, to) = (part.block / k, (part.block + part.blocks).div_ceil(k));
@@ -374,7 +369,7 @@ impl Planner {
     }
 }
 
-/// The part of a request that lies inside the array.
+/// Part of a request that lies inside the array.
 #[derive(Clone, Copy)]
 struct BlockStretch {
     block: u64,
@@ -382,7 +377,7 @@ struct BlockStretch {
     write: bool,
 }
 
-/// A member I/O; no piece is longer than the request, whose length fits.
+/// Makes a member I/O. No piece is longer than the request, so its length fits in 32 bits.
 #[inline]
 pub(super) fn io(member: u16, block: u64, blocks: u64, write: bool, part: MemberIoPart) -> MemberIo {
     MemberIo { block, blocks: u32::try_from(blocks).unwrap_or(u32::MAX), member, write, part }

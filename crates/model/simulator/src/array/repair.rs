@@ -1,6 +1,5 @@
-//! Passes over a whole array: rebuilding lost members onto spares, and
-//! scrubbing. A pass is a sequence of plans over member blocks, one after
-//! another; how fast they follow is the caller's business ([`pause_ns`]).
+//! Passes over a whole array: rebuilding lost members onto spares, and scrubbing. A pass is a sequence of plans over
+//! member blocks; the caller sets the pace ([`pause_ns`]).
 
 use super::parity::RowJob;
 use super::place::{BlockMap, Copies};
@@ -9,10 +8,10 @@ use super::planner::io;
 use super::{ArrayState, MemberBlock, MemberIoPart, MemberIoPlan, Members, Planner};
 use crate::Ns;
 
-/// What a pass does.
+/// Kind of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Reads what is left and writes the lost members anew.
+    /// Reads the surviving members and rewrites the lost ones.
     Rebuild,
     /// Reads everything and compares.
     Scrub,
@@ -29,16 +28,15 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// A pass in steps of about `step_blocks` member blocks (rounded up to
-    /// whole stripe units). A rebuild is of all members that are out of
-    /// service in the planner's state.
+    /// Creates a pass in steps of about `step_blocks` member blocks (rounded up to whole stripe units). A rebuild
+    /// covers all members that are out of service in the planner's state.
     pub fn new(task: Task, planner: &Planner, step_blocks: u64) -> Pass {
         let targets = if task == Task::Rebuild { planner.state().failed } else { Members::NONE };
         let step = Pass::step(planner, step_blocks);
         Pass { task, targets, next: 0, end: planner.array().member_blocks(), step }
     }
 
-    /// A rebuild of these members only, from a member block on below which they are good.
+    /// Creates a rebuild of these members only, from the member block on below which they are good.
     pub fn of_members(targets: Members, planner: &Planner, step_blocks: u64, from: u64) -> Pass {
         let end = planner.array().member_blocks();
         let step = Pass::step(planner, step_blocks);
@@ -56,17 +54,17 @@ impl Pass {
         if whole_units { step.next_multiple_of(array.unit_blocks()) } else { step }
     }
 
-    /// Member blocks done so far, or planned.
+    /// Member blocks done or planned so far.
     pub fn done(&self) -> u64 {
         self.next
     }
 
-    /// Member blocks in all.
+    /// Total member blocks.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Plans the next step. False, and an empty plan, at the end.
+    /// Plans the next step. Returns false, and an empty plan, at the end.
     pub fn next(&mut self, planner: &Planner, plan: &mut MemberIoPlan) -> bool {
         plan.start(planner.array().members(), true);
         let blocks = self.step.min(self.end - self.next);
@@ -93,7 +91,7 @@ impl Pass {
         true
     }
 
-    /// The state to set when all steps planned so far are done.
+    /// Returns the state to set when all steps planned so far are complete.
     pub fn state(&self, planner: &Planner) -> ArrayState {
         match self.task {
             Task::Scrub => planner.state(),
@@ -131,20 +129,19 @@ impl Pass {
     }
 }
 
-/// Reads a stretch of every member that is well.
+/// Reads a range of every good member.
 fn read_all(planner: &Planner, from: u64, blocks: u64, plan: &mut MemberIoPlan) {
     for member in (0..planner.array().members()).filter(|m| !planner.state().failed.contains(*m)) {
         plan.push(PlanList::Reads, io(member, from, blocks, false, MemberIoPart::Data));
     }
 }
 
-/// How long after the beginning of a step the next may begin, so that a pass
-/// keeps to a rate. Nanoseconds; 0 for no limit.
-pub fn pause_ns(step_bytes: u64, most_bytes_per_s: f64) -> Ns {
-    if most_bytes_per_s > 0.0 { (step_bytes as f64 / most_bytes_per_s * 1e9) as Ns } else { 0 }
+/// Time from the start of a step to the start of the next that keeps a pass to a rate, ns; 0: no limit.
+pub fn pause_ns(step_bytes: u64, max_bytes_per_s: f64) -> Ns {
+    if max_bytes_per_s > 0.0 { (step_bytes as f64 / max_bytes_per_s * 1e9) as Ns } else { 0 }
 }
 
-/// Which device serves each member, and the spares that stand by.
+/// Device of each member, and the available spares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spares {
     devices: Vec<u16>,
@@ -152,24 +149,23 @@ pub struct Spares {
 }
 
 impl Spares {
-    /// Members 0 to `members` - 1 on devices of the same number, and `spares`
-    /// more devices after them.
+    /// Assigns members 0 to `members` - 1 to devices of the same number, and adds `spares` more devices after them.
     pub fn new(members: u16, spares: u16) -> Spares {
         let last = members.saturating_add(spares);
         Spares { devices: (0..members).collect(), spares: (members..last).rev().collect() }
     }
 
-    /// The device that serves a member.
+    /// Device of a member.
     pub fn device(&self, member: u16) -> Option<u16> {
         self.devices.get(usize::from(member)).copied()
     }
 
-    /// Spares that are left.
+    /// Number of spares left.
     pub fn left(&self) -> usize {
         self.spares.len()
     }
 
-    /// Puts a spare in the place of a member, where there is one: its device.
+    /// Replaces a member by a spare, if there is one, and returns the spare's device.
     pub fn replace(&mut self, member: u16) -> Option<u16> {
         let device = self.devices.get_mut(usize::from(member))?;
         *device = self.spares.pop()?;

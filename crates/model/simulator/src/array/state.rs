@@ -1,51 +1,51 @@
-//! Which members work.
+//! State of an array's members: failed, being rebuilt.
 
-/// A set of members, by position.
+/// Set of members, by index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Members(u128);
 
 impl Members {
-    /// None.
+    /// The empty set.
     pub const NONE: Members = Members(0);
 
-    /// With one more; positions of 128 and more are not kept.
+    /// Returns the set with `member` added; indices of 128 and more are ignored.
     pub fn with(self, member: u16) -> Members {
         Members(self.0 | 1u128.checked_shl(u32::from(member)).unwrap_or(0))
     }
 
-    /// With one less.
+    /// Returns the set without `member`.
     pub fn without(self, member: u16) -> Members {
         Members(self.0 & !1u128.checked_shl(u32::from(member)).unwrap_or(0))
     }
 
-    /// Whether it is among them.
+    /// Returns true if `member` is in the set.
     #[inline]
     pub fn contains(self, member: u16) -> bool {
         member < 128 && self.0 >> member & 1 == 1
     }
 
-    /// How many.
+    /// Number of members in the set.
     pub fn count(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// True when there is none.
+    /// Returns true if the set is empty.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Those that are in both.
+    /// Returns the members in both sets.
     pub fn and(self, other: Members) -> Members {
         Members(self.0 & other.0)
     }
 
-    /// Those that are not in the other.
+    /// Returns the members not in `other`.
     pub fn less(self, other: Members) -> Members {
         Members(self.0 & !other.0)
     }
 
-    /// Their positions, ascending.
+    /// Iterates over the indices in ascending order.
     pub fn iter(self) -> impl Iterator<Item = u16> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
@@ -55,7 +55,7 @@ impl Members {
         })
     }
 
-    /// Those below `members`.
+    /// Returns the members with indices below `members`.
     pub fn within(self, members: u16) -> Members {
         Members(self.0 & 1u128.checked_shl(u32::from(members)).map_or(u128::MAX, |bit| bit - 1))
     }
@@ -67,21 +67,19 @@ impl FromIterator<u16> for Members {
     }
 }
 
-/// What a planner has to reckon with: failed members, and those that are being
-/// rebuilt onto their replacements.
+/// State of an array's members: failed ones, and those being rebuilt onto their replacements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArrayState {
-    /// Members whose data is lost. Those being rebuilt stay among them until
-    /// all of it is done.
+    /// Members whose data is lost, including those being rebuilt until all of their data is rebuilt.
     pub failed: Members,
     /// Members being rebuilt, all in one pass.
     pub rebuilding: Members,
-    /// The member block below which those are good again.
+    /// Member block below which they are good again.
     pub good_below: u64,
 }
 
 impl ArrayState {
-    /// So many failed, none being rebuilt.
+    /// Creates a state with these members failed, none being rebuilt.
     pub fn failed(members: impl IntoIterator<Item = u16>) -> ArrayState {
         ArrayState { failed: members.into_iter().collect(), ..ArrayState::default() }
     }
@@ -92,8 +90,7 @@ impl ArrayState {
         if end <= self.good_below { self.failed.less(self.rebuilding) } else { self.failed }
     }
 
-    /// Members that need not be written from member block `from` on: failed
-    /// ones, except what has been rebuilt already.
+    /// Members that need not be written from member block `from` on: failed ones, unless already rebuilt there.
     #[inline]
     pub(super) fn unwritten(&self, from: u64) -> Members {
         if from < self.good_below { self.failed.less(self.rebuilding) } else { self.failed }

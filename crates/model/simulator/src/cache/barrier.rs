@@ -1,46 +1,45 @@
-//! Flushes asked for from above: everything that was posted before is to be
-//! below, while others go on writing.
+//! Flush requests from above: all writes posted before must be written below, while other writes continue.
 
 use super::{Cache, CacheActions, CacheAnswer};
 use crate::Ns;
 
-/// Somebody waits until what was posted to a volume is below.
+/// A flush request that waits until the writes posted to a volume are below.
 #[derive(Clone, Debug)]
 pub(super) struct Barrier {
     who: u32,
     volume: usize,
     stage: BarrierStage,
-    /// Writes under way that it waits for.
+    /// Writes in flight that it waits for.
     pending: Vec<u32>,
 }
 
-/// How far it is.
+/// Stage of a barrier.
 #[derive(Clone, Copy, Debug)]
 enum BarrierStage {
-    /// Until writes under way are done. What became dirty again meanwhile waits to go only from then on.
+    /// Waits for the writes in flight. Pages dirtied again meanwhile are queued only when those writes complete.
     Begun,
-    /// Until nothing waits to go that became dirty up to this moment.
+    /// Waits until no page is queued that became dirty up to this time.
     Draining(Ns),
-    /// Until what was sent is done.
+    /// Waits for the writes then in flight.
     Last,
 }
 
 impl Cache {
-    /// All that was posted to the volume of a block is to be below; `who` is its number at whoever
-    /// asks, as of [`Cache::ask`]. Done at once where nothing is dirty, or where it need not go: it goes
-    /// through anyway, or outlives a loss of power.
-    pub fn ask_flush(&mut self, now: Ns, who: u32, block: u64, out: &mut CacheActions) -> CacheAnswer {
+    /// Submits a flush of all writes posted to the volume of a block; `request_id` is the caller's, as for
+    /// [`Cache::ask`]. Complete at once if nothing is dirty, or if no flush is needed because the cache writes
+    /// through or survives a power loss.
+    pub fn ask_flush(&mut self, now: Ns, request_id: u32, block: u64, out: &mut CacheActions) -> CacheAnswer {
         self.begin(now, out);
         if self.is_safe() {
             return CacheAnswer::Done;
         }
         let volume = self.volume_of((block >> self.sizes.page_shift) >> self.sizes.line_shift);
         let pending = self.leaving_of(volume);
-        self.barriers.push(Barrier { who, volume, stage: BarrierStage::Begun, pending });
+        self.barriers.push(Barrier { who: request_id, volume, stage: BarrierStage::Begun, pending });
         self.flush(out);
         self.look_at_barriers(out);
-        // it is the last: whoever came before it has waited for at least as much
-        match out.ready.iter().position(|ready| *ready == who) {
+        // this barrier is the last one: earlier ones have waited for at least as much
+        match out.ready.iter().position(|ready| *ready == request_id) {
             Some(index) => {
                 out.ready.remove(index);
                 CacheAnswer::Done
@@ -49,23 +48,23 @@ impl Cache {
         }
     }
 
-    /// Nothing that was reported as written is lost with the power.
+    /// Returns true if no acknowledged write is lost in a power failure.
     pub fn is_safe(&self) -> bool {
         self.back.is_none_or(|back| back.protected)
     }
 
-    /// Nothing is posted here: writes go through.
+    /// Returns true for a write-through cache, which posts nothing.
     pub fn goes_through(&self) -> bool {
         self.back.is_none()
     }
 
-    /// Somebody waits for a volume to be clean.
+    /// Returns true if a flush request waits for a volume.
     #[inline]
     pub(super) fn is_awaited(&self, volume: usize) -> bool {
         self.barriers.iter().any(|barrier| barrier.volume == volume)
     }
 
-    /// A write is done below.
+    /// Notes a write completed below.
     #[inline]
     pub(super) fn landed(&mut self, number: u32) {
         for barrier in &mut self.barriers {
@@ -73,7 +72,7 @@ impl Cache {
         }
     }
 
-    /// Those who wait go on as far as they can.
+    /// Advances all flush requests as far as possible.
     #[inline]
     pub(super) fn look_at_barriers(&mut self, out: &mut CacheActions) {
         let mut index = 0;
@@ -87,7 +86,7 @@ impl Cache {
         }
     }
 
-    /// Whether one of them has nothing left to wait for.
+    /// Advances one flush request; returns true if it has nothing left to wait for.
     fn passes(&mut self, index: usize) -> bool {
         loop {
             let Barrier { volume, stage, ref pending, .. } = self.barriers[index];
@@ -110,7 +109,7 @@ impl Cache {
         }
     }
 
-    /// Writes of a volume under way.
+    /// Returns the writes of a volume in flight.
     fn leaving_of(&self, volume: usize) -> Vec<u32> {
         let shift = self.sizes.line_shift;
         let of = |from: u64| self.volume_of(from >> shift) == volume;

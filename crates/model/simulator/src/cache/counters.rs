@@ -1,57 +1,56 @@
-//! What a cache counts.
+//! Counters of a cache.
 
-/// Totals of a cache from the beginning. Differences of two moments
-/// ([`CacheCounters::since`]) are a sample.
+/// Totals of a cache since the beginning. The difference between two times ([`CacheCounters::since`]) is a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounters {
-    /// Reads answered, all of whose pages were here when they were come to.
+    /// Reads completed that found every page in the cache.
     pub reads_hit: u64,
-    /// Reads answered for which nothing was read, but some was under way already.
+    /// Reads completed that read nothing themselves, but waited for reads in flight.
     pub reads_joined: u64,
-    /// Reads answered for which a part was here or under way, and a part was read.
+    /// Reads completed of which a part was cached or in flight, and a part was read.
     pub reads_part: u64,
-    /// Reads answered for which all was read.
+    /// Reads completed for which everything was read.
     pub reads_missed: u64,
     /// Writes posted at once.
     pub writes_posted: u64,
     /// Writes posted after waiting for room.
     pub writes_waited: u64,
-    /// Writes that were done below first.
+    /// Writes that waited for their completion below.
     pub writes_through: u64,
-    /// I/Os read below, and their blocks.
+    /// Reads sent below.
     pub read_ios: u64,
-    /// Blocks read below, also those read ahead.
+    /// Blocks read below, including read-ahead.
     pub blocks_read: u64,
-    /// Blocks read ahead of those asked for.
+    /// Blocks read ahead.
     pub blocks_ahead: u64,
-    /// Blocks read ahead that were asked for later.
+    /// Blocks read ahead that were requested later.
     pub blocks_ahead_used: u64,
-    /// Writes sent below: those through, and those of what was posted.
+    /// Writes sent below: write-through and flushes.
     pub write_ios: u64,
     /// Blocks written below.
     pub blocks_written: u64,
-    /// Blocks that went below because they were dirty.
+    /// Dirty blocks flushed.
     pub blocks_flushed: u64,
-    /// I/Os that carried them.
+    /// Writes that flushed them.
     pub flush_ios: u64,
-    /// Blocks written again before they went below: writes that were saved.
+    /// Blocks overwritten before they were flushed: writes saved.
     pub blocks_overwritten: u64,
-    /// Posted pages that went below in the I/O of a neighbour.
+    /// Dirty pages flushed in the I/O of a neighbour.
     pub pages_merged: u64,
-    /// Entries that gave way to others.
+    /// Entries evicted.
     pub evictions: u64,
-    /// Blocks newer here than below, now; those on their way count.
+    /// Current dirty blocks, including those being flushed.
     pub dirty_blocks: u64,
-    /// Their integral over time, block ns.
+    /// Integral of the dirty blocks over time, block ns.
     pub dirty_block_ns: u128,
-    /// Blocks here now.
+    /// Current blocks held.
     pub held_blocks: u64,
-    /// Requests waiting now.
+    /// Current waiting requests.
     pub waiting: u64,
 }
 
 impl CacheCounters {
-    /// What was added since an earlier moment; levels (`dirty_blocks`, `held_blocks`, `waiting`) as they are.
+    /// Returns the difference to an earlier time; levels (`dirty_blocks`, `held_blocks`, `waiting`) are current.
     pub fn since(&self, earlier: &CacheCounters) -> CacheCounters {
         CacheCounters {
             reads_hit: self.reads_hit - earlier.reads_hit,
@@ -77,17 +76,17 @@ impl CacheCounters {
         }
     }
 
-    /// Reads answered.
+    /// Number of reads completed.
     pub fn reads(&self) -> u64 {
         self.reads_hit + self.reads_joined + self.reads_part + self.reads_missed
     }
 
-    /// Writes answered.
+    /// Number of writes completed.
     pub fn writes(&self) -> u64 {
         self.writes_posted + self.writes_waited + self.writes_through
     }
 
-    /// Share of reads that found all of it here; NaN where none was asked.
+    /// Share of reads that found everything in the cache; NaN if there were none.
     pub fn hit_share(&self) -> f64 {
         self.reads_hit as f64 / self.reads() as f64
     }

@@ -1,4 +1,4 @@
-//! What was posted goes below: when, which, and in how long runs.
+//! Flushing of posted writes: when, in which order, and in what runs.
 
 use super::flights::NOTHING;
 use super::lines::NONE;
@@ -6,8 +6,7 @@ use super::{Cache, CacheActions, CacheVolume, WriteBackPolicy};
 use crate::Ns;
 
 impl Cache {
-    /// Sends what is to go now, as many I/Os as may be under way, and asks to
-    /// be called again where something waits for its age.
+    /// Sends the flushes that are due, up to the limit in flight, and requests a wake-up if pages wait for their age.
     pub(super) fn flush(&mut self, out: &mut CacheActions) {
         let Some(back) = self.back else { return };
         while let Some(volume) = self.next_volume(&back) {
@@ -17,7 +16,7 @@ impl Cache {
         let oldest = self.volumes.iter().filter_map(|volume| volume.order.oldest(&self.lines)).map(|(_, since)| since);
         let due = oldest.min().and_then(|since| back.due(since));
         if let (Some(due), None) = (due, self.wake) {
-            // what is overdue goes as soon as one of those under way is done
+            // overdue pages go as soon as a flush in flight completes
             if due > self.now {
                 self.wake = Some(due);
                 out.wake_at = self.wake;
@@ -25,9 +24,9 @@ impl Cache {
         }
     }
 
-    /// The volume of which something goes now: each in its turn.
+    /// Chooses the volume to flush next, in rotation.
     fn next_volume(&mut self, back: &WriteBackPolicy) -> Option<usize> {
-        let any = self.draining
+        let must_flush = self.draining
             || self.dirty - self.leaving > self.flush_above
             || !self.flights.writers.is_empty()
             || !self.flights.readers.is_empty();
@@ -36,21 +35,21 @@ impl Cache {
         let found = turns.into_iter().find(|index| {
             let volume = &self.volumes[*index];
             let old = |since: Ns| back.due(since).is_some_and(|due| due <= self.now);
-            let any = any || self.is_awaited(*index);
-            let waits = volume.order.oldest(&self.lines).is_some_and(|(_, since)| any || old(since));
+            let must_flush = must_flush || self.is_awaited(*index);
+            let waits = volume.order.oldest(&self.lines).is_some_and(|(_, since)| must_flush || old(since));
             waits && volume.leaving < back.flush_depth.max(1)
         })?;
         self.next_volume = (found + 1) % count;
         Some(found)
     }
 
-    /// The next page of a volume in order, with its dirty neighbours.
+    /// Flushes the next page of a volume in order, with its dirty neighbours.
     fn flush_one(&mut self, volume: usize, out: &mut CacheActions) {
         let Some(index) = self.volumes[volume].order.next(&self.lines) else { return };
         let (shift, line) = (self.sizes.line_shift, self.lines[index]);
         let page = (self.lines.head(index).number << shift) + u64::from((line.dirty & !line.flushing).trailing_zeros());
         let (mut from, mut to) = (page, page + 1);
-        // entries that lie across two volumes are of the first
+        // an entry that spans two volumes belongs to the first
         let edge = |volume: &CacheVolume| volume.from.next_multiple_of(1 << shift);
         let low = if volume == 0 { 0 } else { edge(&self.volumes[volume]) };
         let high = self.volumes.get(volume + 1).map_or(u64::MAX, edge);
@@ -83,7 +82,7 @@ impl Cache {
         self.counters.blocks_flushed += self.counters.blocks_written - before;
     }
 
-    /// The volume of a line.
+    /// Returns the index of the volume of a line.
     #[inline]
     pub(super) fn volume_of(&self, line: u64) -> usize {
         if self.volumes.len() == 1 {
@@ -93,14 +92,14 @@ impl Cache {
         self.volumes.partition_point(|volume| volume.from <= page).saturating_sub(1)
     }
 
-    /// An entry waits to be flushed.
+    /// Queues an entry to be flushed.
     #[inline]
     pub(super) fn enqueue(&mut self, slot: u32) {
         let volume = self.volume_of(self.lines.head(slot).number);
         self.volumes[volume].order.add(&mut self.lines, slot, self.now);
     }
 
-    /// A page is dirty and not on its way.
+    /// Returns true if a page is dirty and not being flushed.
     fn may_go(&self, page: u64) -> bool {
         let index = self.lines.find(page >> self.sizes.line_shift);
         index != NONE && self.lines[index].dirty & !self.lines[index].flushing & self.bit(page) != 0

@@ -1,72 +1,71 @@
-//! The entries of a cache: found by number, and in the order of their last use.
+//! Entries of a cache: a hash table by line number, and their LRU order.
 
-/// Number of no entry: the foot of all lists.
+/// Slot number that means no entry; it terminates all lists.
 pub(super) const NONE: u32 = 0;
 
-/// What is looked at of an entry for every request: a line of neighbouring pages,
-/// one bit each. It is small, so that of a large cache much is in the processor's.
+/// Hot part of an entry, examined for every request: a line of neighbouring pages, one bit each. It is small, so that
+/// much of a large cache fits into the processor's cache.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
 pub(super) struct CacheLineHead {
-    /// Which line of the volume.
+    /// Number of the line in the volume.
     pub number: u64,
-    /// What is here.
+    /// Valid pages.
     pub valid: u64,
-    /// The next entry of the same bucket.
+    /// Next entry of the same hash bucket.
     chain: u32,
-    /// Where its last use stands in the order of use, if it is there.
+    /// Position of its last use in the LRU order, if it is there.
     place: u32,
-    /// It is in the order of use. Busy entries leave it when they would be next to go.
+    /// True if it is in the LRU order. Busy entries leave it when they would be evicted next.
     pub listed: bool,
-    /// Some of it may have been read ahead and not asked for yet.
+    /// True if some pages may have been read ahead and not requested yet.
     pub foreseen: bool,
 }
 
-/// The rest of an entry.
+/// Cold part of an entry.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CacheLine {
-    /// Read ahead, and not asked for yet.
+    /// Pages read ahead and not requested yet.
     pub ahead: u64,
-    /// On its way from below.
+    /// Pages being read from below.
     pub reading: u64,
-    /// Newer than below.
+    /// Pages newer than below.
     pub dirty: u64,
-    /// On its way below.
+    /// Pages being written below.
     pub flushing: u64,
-    /// The last flight that began with one of its pages.
+    /// Last flight that began with one of its pages.
     pub flight: u32,
-    /// It waits to be flushed.
+    /// True if it is queued to be flushed.
     pub queued: bool,
 }
 
-/// The order of use: each use of an entry, the oldest first. Places count up and
-/// wrap. Only an entry's last use counts, which the entry itself knows: so a use
-/// writes at the end of this list and in the entry, where a chain of neighbours
-/// would be two more misses of the processor's cache.
+/// LRU order: a list of uses of entries, the oldest first. Positions count up and wrap. Only an entry's last use
+/// counts, whose position the entry stores: so a use writes at the end of this list and in the entry, whereas a linked
+/// list would cost two more misses of the processor's cache for the neighbours.
 #[derive(Clone, Debug, Default)]
 struct UseOrder {
     uses: std::collections::VecDeque<u32>,
-    /// Place of the first.
+    /// Position of the first use.
     first: u32,
 }
 
-/// Uses kept for each entry before those that no longer count are taken out.
+/// Uses kept per entry before stale ones are removed.
 const USES_AN_ENTRY: usize = 4;
 
-/// An entry that waits to be flushed.
+/// Links of an entry that is queued to be flushed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FlushWait {
-    /// When it became dirty.
+    /// Time at which it became dirty.
     pub since: u64,
-    /// Dirty for longer and shorter.
+    /// Neighbours in the list by age: dirty for longer, and for shorter.
     pub before: u32,
     pub after: u32,
-    /// Its place in the order of flushing.
+    /// Its position in the heap by address.
     pub place: u32,
 }
 
 impl UseOrder {
-    /// The first is done with.
+    /// Drops the oldest use.
     #[inline]
     fn skip(&mut self) {
         self.uses.pop_front();
@@ -75,26 +74,26 @@ impl UseOrder {
 }
 
 impl CacheLine {
-    /// Something is under way with it, or has to be.
+    /// Returns true if a page is dirty or in flight.
     pub fn busy(&self) -> bool {
         self.reading | self.dirty | self.flushing != 0
     }
 }
 
-/// All entries. Entry 0 is no entry, but the end of every list.
+/// All entries. Entry 0 is a sentinel, the end of every list.
 #[derive(Clone, Debug)]
 pub(super) struct CacheLines {
     heads: Vec<CacheLineHead>,
     all: Vec<CacheLine>,
     order: UseOrder,
-    /// Of each entry, where it waits to be flushed.
+    /// Flush queue links of each entry.
     pub waits: Vec<FlushWait>,
     buckets: Vec<u32>,
-    /// Entries to be used again, linked by `chain`.
+    /// First free entry; free entries are linked by `next_in_bucket`.
     free: u32,
     shift: u32,
     most: usize,
-    /// Pages held in all.
+    /// Total pages held.
     pub held: u64,
 }
 
@@ -115,10 +114,10 @@ impl std::ops::IndexMut<u32> for CacheLines {
 }
 
 impl CacheLines {
-    /// Room for so many entries at most.
-    pub fn new(most: u64) -> CacheLines {
-        let most = most.clamp(1, super::spec::MOST_LINES) as usize;
-        let buckets = most.next_power_of_two().max(2);
+    /// Creates a table for at most `max_entries` entries.
+    pub fn new(max_entries: u64) -> CacheLines {
+        let max_entries = max_entries.clamp(1, super::spec::MOST_LINES) as usize;
+        let buckets = max_entries.next_power_of_two().max(2);
         CacheLines {
             heads: vec![CacheLineHead::default()],
             all: vec![CacheLine::default()],
@@ -127,34 +126,36 @@ impl CacheLines {
             buckets: vec![NONE; buckets],
             free: NONE,
             shift: 64 - buckets.ilog2(),
-            most,
+            most: max_entries,
             held: 0,
         }
     }
 
+    /// Returns the hot part of an entry.
     #[inline]
     pub fn head(&self, slot: u32) -> &CacheLineHead {
         &self.heads[slot as usize]
     }
 
+    /// Returns the hot part of an entry, mutable.
     #[inline]
     pub fn head_mut(&mut self, slot: u32) -> &mut CacheLineHead {
         &mut self.heads[slot as usize]
     }
 
-    /// Pages of an entry that take room.
+    /// Returns the pages of an entry that take room.
     pub fn held_of(&self, slot: u32) -> u64 {
         self.head(slot).valid | self[slot].reading | self[slot].flushing
     }
 
     #[inline]
     fn bucket(&self, number: u64) -> usize {
-        // multiplicative hashing with 2^64 / golden ratio (Knuth, The Art of
-        // Computer Programming 3, 6.4): neighbours come to lie far apart
+        // multiplicative hashing with 2^64 / golden ratio (Knuth, The Art of Computer Programming 3, 6.4) spreads
+        // neighbours
         (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
     }
 
-    /// The entry of a line, or [`NONE`].
+    /// Returns the entry of a line, or [`NONE`].
     #[inline]
     pub fn find(&self, number: u64) -> u32 {
         let mut slot = self.buckets[self.bucket(number)];
@@ -168,7 +169,7 @@ impl CacheLines {
         NONE
     }
 
-    /// A new entry, used just now. `None` where all are in use.
+    /// Adds an entry as the most recently used. `None` if all are in use.
     pub fn add(&mut self, number: u64) -> Option<u32> {
         let index = if self.free != NONE {
             let index = self.free;
@@ -190,7 +191,7 @@ impl CacheLines {
         Some(index)
     }
 
-    /// Forgets an entry that is neither busy nor queued.
+    /// Removes an entry that is neither busy nor queued.
     pub fn remove(&mut self, slot: u32) {
         self.held -= u64::from(self.held_of(slot).count_ones());
         let CacheLineHead { number, chain: next, .. } = *self.head(slot);
@@ -208,10 +209,10 @@ impl CacheLines {
         self.free = slot;
     }
 
-    /// The entry used longest ago of those that may go, `but` one. Busy ones
-    /// met on the way leave the order: they come back when they are not.
-    pub fn oldest(&mut self, but: u32) -> Option<u32> {
-        let mut passed = false;
+    /// Returns the least recently used entry that may be evicted, except for `excluded`. Busy entries on the way leave
+    /// the order; they are inserted again when they are not busy any more.
+    pub fn oldest(&mut self, excluded: u32) -> Option<u32> {
+        let mut skipped_excluded = false;
         let found = loop {
             let Some(slot) = self.order.uses.front().copied() else { break None };
             let (line, head) = (&self.all[slot as usize], &mut self.heads[slot as usize]);
@@ -220,21 +221,21 @@ impl CacheLines {
             } else if line.busy() {
                 head.listed = false;
                 self.order.skip();
-            } else if slot == but {
-                passed = true;
+            } else if slot == excluded {
+                skipped_excluded = true;
                 self.order.skip();
             } else {
                 break Some(slot);
             }
         };
-        if passed {
-            // it stays the oldest
-            self.list(but, false);
+        if skipped_excluded {
+            // the excluded entry stays the oldest
+            self.list(excluded, false);
         }
         found
     }
 
-    /// It was used just now.
+    /// Marks an entry as the most recently used.
     #[inline]
     pub fn touch(&mut self, slot: u32) {
         let (head, order) = (self.head(slot), &self.order);
@@ -243,7 +244,7 @@ impl CacheLines {
         }
     }
 
-    /// Puts an entry into the order: as the one used last, or as the one used first.
+    /// Inserts an entry into the LRU order, as the most or as the least recently used.
     #[inline]
     pub fn list(&mut self, slot: u32, newest: bool) {
         let order = &mut self.order;
@@ -262,7 +263,7 @@ impl CacheLines {
         }
     }
 
-    /// Takes out the uses that no longer count.
+    /// Removes stale uses.
     #[cold]
     fn tidy(&mut self) {
         let (heads, order) = (&mut self.heads, &mut self.order);
@@ -279,7 +280,7 @@ impl CacheLines {
         debug_assert!(order.uses.len() < heads.len(), "each entry counts once");
     }
 
-    /// Entries in use.
+    /// Number of entries in use.
     #[cfg(test)]
     pub fn used(&self) -> usize {
         let free = std::iter::successors(Some(self.free), |slot| Some(self.head(*slot).chain));
@@ -296,13 +297,13 @@ mod tests {
     #[test]
     fn it_agrees_with_a_list_in_order_of_use() {
         let (mut lines, mut model) = (CacheLines::new(50), Vec::<u64>::new());
-        let mut dice = Rng::new(4, 4);
+        let mut rng = Rng::new(4, 4);
         for _ in 0..20_000 {
-            let number = dice.below(90) << (dice.below(2) * 40);
+            let number = rng.below(90) << (rng.below(2) * 40);
             let slot = lines.find(number);
             let known = model.iter().position(|n| *n == number);
             assert_eq!(slot != NONE, known.is_some());
-            match (known, dice.below(4)) {
+            match (known, rng.below(4)) {
                 (Some(at_model), 0) => {
                     model.remove(at_model);
                     lines.remove(slot);

@@ -1,22 +1,18 @@
-//! A cache of blocks between who asks and what is below: the host's file cache
-//! (read-ahead, posted and coalesced writes, limits of dirty pages) or a
-//! controller's (read-ahead, battery-backed write-back or write-through).
+//! Block cache between its clients and the layer below: the host's file cache (read-ahead, posted and coalesced writes,
+//! limits of dirty pages) or a controller's (read-ahead, battery-backed write-back or write-through).
 //!
-//! It holds no data and knows no clock: its owner tells it what is asked
-//! ([`Cache::ask`]) and what is done below ([`Cache::finished`]), and each
-//! answer says what to send below, who may go on, and when to call again
-//! ([`CacheActions`]). What holds at any time: nothing is read twice at once, and two
-//! writes of a page are never under way together, so that the order in which
-//! the layer below answers never matters; a page written while it is read or
-//! flushed stays as written; everything under way has its page, so requests
-//! larger than the cache go through it piece by piece.
+//! It holds no data and has no clock: its owner reports requests ([`Cache::ask`]) and I/Os completed below
+//! ([`Cache::finished`]); each call returns which I/Os to send below, which requests are complete, and when to call
+//! again ([`CacheActions`]). Invariants: no page is read twice at once, and two writes of a page are never in flight
+//! together, so that the order in which the layer below completes does not matter; a page written while it is read or
+//! flushed keeps the written data; every page of an I/O in flight has its place in the cache, so requests larger than
+//! the cache go through it piece by piece.
 //!
-//! - `spec.rs`: the description; `lines.rs`: entries and the order of use
-//! - `streams.rs`: read-ahead; `serve.rs`: requests, page by page
-//! - `order.rs`, `flush.rs`: which dirty pages go below, and when
-//! - `barrier.rs`: who waits until all that was posted is below
-//! - `flights.rs`: what is under way, and who waits
-
+//! - `spec.rs`: the description; `cache_lines.rs`: entries and their LRU order
+//! - `streams.rs`: read-ahead; `request_service.rs`: requests, page by page
+//! - `flush_queue.rs`, `flush.rs`: order and time of flushing dirty pages
+//! - `barrier.rs`: flush requests that wait until all posted writes are below
+//! - `in_flight.rs`: I/Os in flight, and the requests that wait for them
 mod barrier;
 mod counters;
 mod flights;
@@ -42,85 +38,85 @@ use order::FlushQueue;
 use spec::CacheSizes;
 use streams::{PagePresence, ReadAheadPlan, SequentialStreams};
 
-/// An I/O for the layer below; its number is given back with [`Cache::finished`].
+/// An I/O for the layer below; its number is passed back to [`Cache::finished`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackingIo {
-    /// Which it is, among those under way.
+    /// Number among the I/Os in flight.
     pub number: u32,
-    /// What is to be done.
+    /// Blocks to read or write.
     pub io: Io,
 }
 
-/// What follows from a call. One is used again and again: each call empties it first.
+/// Actions that follow from a call. A value is reused: each call empties it first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheActions {
-    /// To be sent below, in this order.
+    /// I/Os to send below, in this order.
     pub send: Vec<BackingIo>,
-    /// Requests that had to wait and are done now.
+    /// Requests that had to wait and are complete now.
     pub ready: Vec<u32>,
-    /// [`Cache::wake`] is to be called at this moment. Until it was, none is asked for again.
+    /// Time at which to call [`Cache::wake`]. No other time is requested before that call.
     pub wake_at: Option<Ns>,
 }
 
 impl CacheActions {
-    /// Nothing.
+    /// Creates an empty set of actions.
     pub fn new() -> CacheActions {
         CacheActions::default()
     }
 }
 
-/// What became of a request.
+/// Result of submitting a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheAnswer {
-    /// It is done: found, or posted.
+    /// The request is complete: a hit, or posted.
     Done,
-    /// It is done when its number appears in [`CacheActions::ready`] of a later call.
+    /// The request is complete when its id appears in [`CacheActions::ready`] of a later call.
     Wait,
 }
 
-/// A part of the addresses that is a device of its own below.
+/// Range of addresses that is a separate device below.
 #[derive(Clone, Debug)]
 struct CacheVolume {
-    /// Its pages.
+    /// Pages of the volume.
     from: u64,
     to: u64,
-    /// What is to be flushed of it, and I/Os under way that do.
+    /// Entries to be flushed, and flushes in flight.
     order: FlushQueue,
     leaving: u32,
 }
 
-/// A cache, and what it is doing.
+/// A block cache with its state.
 #[derive(Clone, Debug)]
 pub struct Cache {
-    /// All that is below, blocks.
+    /// Capacity below, blocks.
     blocks: u64,
     volumes: Vec<CacheVolume>,
-    /// Whose turn it is to be flushed.
+    /// Volume whose turn it is to be flushed.
     next_volume: usize,
     sizes: CacheSizes,
-    /// Pages that may be other than dirty.
+    /// Largest number of pages that are not dirty.
     clean_most: u64,
-    /// `None` where writes go through.
+    /// `None` for a write-through cache.
     back: Option<WriteBackPolicy>,
-    /// Dirty pages at most, those above which they go, and pages of the longest run.
+    /// Largest number of dirty pages, number above which flushing begins, and largest run of pages in a flush.
     dirty_most: u64,
     flush_above: u64,
     run_most: u64,
     read_first: bool,
     allocate: bool,
-    /// Pages of a run where all that is missing is read in runs; 0 where not.
+    /// Pages of a run if every miss is read in fixed runs; 0 otherwise.
     fixed: u64,
-    /// Pages that a request reads before it waits for them.
+    /// Largest number of pages that a request reads before it waits for them.
     fault_most: u64,
     lines: CacheLines,
     streams: Option<SequentialStreams>,
     flights: CacheFlights,
     turn: u64,
-    /// Pages dirty or on their way; on their way.
+    /// Pages dirty or being flushed; pages being flushed.
     dirty: u64,
     leaving: u64,
     draining: bool,
-    /// Those who wait until what was posted is below.
+    /// Flush requests that wait until posted writes are below.
     barriers: Vec<Barrier>,
     wake: Option<Ns>,
     now: Ns,
@@ -128,15 +124,14 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// An empty cache above a volume of so many blocks. Values that
-    /// [`BlockCacheSpec::check`] refuses are taken as the nearest that works.
+    /// Creates an empty cache above one volume of `blocks_of_volume` blocks. Values that [`BlockCacheSpec::check`]
+    /// rejects are replaced by the nearest valid ones.
     pub fn new(spec: &BlockCacheSpec, blocks_of_volume: u64) -> Cache {
         Cache::over(spec, &[(0, blocks_of_volume)])
     }
 
-    /// The same above several volumes, each with its first block in the
-    /// addresses of the cache and its length, upwards: reading ahead ends at
-    /// the end of each, and each is flushed by itself.
+    /// Creates an empty cache above several volumes, each with its first block in the addresses of the cache and its
+    /// length, in ascending order: read-ahead stops at the end of each, and each is flushed separately.
     pub fn over(spec: &BlockCacheSpec, volumes: &[(u64, u64)]) -> Cache {
         let sizes = CacheSizes::of(spec);
         let share = |share: f64| (sizes.pages as f64 * share.clamp(0.0, 1.0)) as u64;
@@ -192,10 +187,10 @@ impl Cache {
         }
     }
 
-    /// A request comes; `who` is its number at whoever asks, and comes back in
-    /// [`CacheActions::ready`] where it has to wait. What lies beyond the volume is left out.
+    /// Submits a request; `request_id` is the caller's, and comes back in [`CacheActions::ready`] if the request has to
+    /// wait. Blocks beyond the volume are ignored.
     #[inline]
-    pub fn ask(&mut self, now: Ns, who: u32, io: &Io, out: &mut CacheActions) -> CacheAnswer {
+    pub fn ask(&mut self, now: Ns, request_id: u32, io: &Io, out: &mut CacheActions) -> CacheAnswer {
         self.begin(now, out);
         let end = io.end().min(self.blocks);
         if io.first >= end {
@@ -205,7 +200,7 @@ impl Cache {
         let from = io.first >> self.sizes.page_shift;
         let to = ((end - 1) >> self.sizes.page_shift) + 1;
         if io.write {
-            return self.ask_write(who, io, from, to, out);
+            return self.ask_write(request_id, io, from, to, out);
         }
         let (next, seen) = self.look(from, to);
         let ahead = match &mut self.streams {
@@ -216,10 +211,10 @@ impl Cache {
             self.counters.reads_hit += 1;
             return CacheAnswer::Done;
         }
-        self.ask_read(CacheRequest { found: next > from, next, ..asked(who, io, from, to) }, seen, ahead, out)
+        self.ask_read(CacheRequest { found: next > from, next, ..asked(request_id, io, from, to) }, seen, ahead, out)
     }
 
-    /// An I/O is done below. A number that is not under way is not believed.
+    /// Reports an I/O completed below. A number that is not in flight is ignored.
     pub fn finished(&mut self, now: Ns, number: u32, out: &mut CacheActions) {
         self.begin(now, out);
         let Some(flight) = self.flights.get(number).copied() else { return };
@@ -234,17 +229,17 @@ impl Cache {
         while self.lines.held - self.dirty > self.clean_most && self.evict(NONE) {}
         self.landed(number);
         let mut link = self.flights.end(number);
-        while let Some((asked, next)) = self.flights.take(link) {
+        while let Some((request, next)) = self.flights.take(link) {
             link = next;
-            self.flights.asked_mut(asked).pending -= 1;
-            self.go_on(asked, out);
+            self.flights.asked_mut(request).pending -= 1;
+            self.go_on(request, out);
         }
         self.retry(out);
         self.flush(out);
         self.look_at_barriers(out);
     }
 
-    /// A moment that was asked for ([`CacheActions::wake_at`]) has come.
+    /// Handles the wake-up at a time requested by [`CacheActions::wake_at`].
     pub fn wake(&mut self, now: Ns, out: &mut CacheActions) {
         self.begin(now, out);
         if self.wake.is_some_and(|wake| wake <= now) {
@@ -253,31 +248,31 @@ impl Cache {
         self.flush(out);
     }
 
-    /// Everything dirty goes below, whatever its age, until [`Cache::is_clean`].
+    /// Flushes all dirty pages, whatever their age, until [`Cache::is_clean`].
     pub fn flush_all(&mut self, now: Ns, out: &mut CacheActions) {
         self.begin(now, out);
         self.draining = self.dirty > 0;
         self.flush(out);
     }
 
-    /// Nothing here is newer than below.
+    /// Returns true if no page is dirty.
     pub fn is_clean(&self) -> bool {
         self.dirty == 0
     }
 
-    /// Whether a read of this block would be answered at once.
+    /// Returns true if a read of this block would hit.
     pub fn holds(&self, block: u64) -> bool {
         let page = block >> self.sizes.page_shift;
         let slot = self.lines.find(page >> self.sizes.line_shift);
         self.lines.head(slot).valid & self.bit(page) != 0
     }
 
-    /// Nothing waits and nothing is under way below.
+    /// Returns true if no request waits and no I/O is in flight below.
     pub fn is_idle(&self) -> bool {
         self.flights.waiting() == 0 && self.flights.under_way() == 0 && self.barriers.is_empty()
     }
 
-    /// What it counted up to a moment.
+    /// Returns the counters up to `now`.
     pub fn counters(&self, now: Ns) -> CacheCounters {
         let shift = self.sizes.page_shift;
         let rest = u128::from(self.dirty << shift) * u128::from(now.saturating_sub(self.now));
@@ -302,7 +297,7 @@ impl Cache {
         self.now += step;
     }
 
-    /// Where the volume of a page ends.
+    /// Returns the end page of the volume of a page.
     fn last_page(&self, page: u64) -> u64 {
         self.volumes[self.volume_of(page >> self.sizes.line_shift)].to
     }
@@ -312,7 +307,7 @@ impl Cache {
         1 << (page & ((1 << self.sizes.line_shift) - 1))
     }
 
-    /// The bits of a line that are in pages `from..to`, some of which are.
+    /// Returns the bits of a line for the pages `from..to`, which must overlap the line.
     #[inline]
     fn mask(&self, line: u64, from: u64, to: u64) -> u64 {
         let first = line << self.sizes.line_shift;
@@ -321,10 +316,10 @@ impl Cache {
     }
 }
 
-/// A request that was not looked at yet.
-fn asked(who: u32, io: Io, from: u64, to: u64) -> CacheRequest {
+/// Creates a request that was not processed yet.
+fn asked(request_id: u32, io: Io, from: u64, to: u64) -> CacheRequest {
     CacheRequest {
-        who,
+        who: request_id,
         io,
         next: from,
         end: to,

@@ -1,29 +1,30 @@
-//! Entries that wait to be flushed, by age and, where wanted, by address.
+//! Queue of entries to be flushed: a list by age and, if flushing goes by address, a heap.
 
 use super::lines::{CacheLines, FlushWait, NONE};
 use crate::Ns;
 
-/// Entries that wait to be flushed.
+/// Queue of entries to be flushed. Every queued entry is in the list by age, and if `by_address` also in the heap.
 #[derive(Clone, Debug)]
 pub(super) struct FlushQueue {
-    /// A heap by (sweep, line), each with its entry; empty where only age counts.
-    /// Entries know their place in it, so that any can be taken out.
+    /// Heap of (sweep, line, entry); empty if only age counts. Entries know their position in it, so that any can be
+    /// removed.
     heap: Vec<(u64, u64, u32)>,
     by_address: bool,
-    /// How often the arm came back to the lowest address, and where it stands.
+    /// Number of sweeps from the lowest address so far, and the line that the sweep has reached.
     sweep: u64,
     arm: u64,
-    /// Dirty for longest and for shortest.
+    /// Ends of the list by age: the entry dirty for longest, and for shortest.
     first: u32,
     last: u32,
 }
 
 impl FlushQueue {
+    /// Creates an empty queue.
     pub fn new(by_address: bool) -> FlushQueue {
         FlushQueue { heap: Vec::new(), by_address, sweep: 0, arm: 0, first: NONE, last: NONE }
     }
 
-    /// An entry waits from now on. What is below the arm waits for its next sweep.
+    /// Adds an entry. Lines below the arm wait for the next sweep.
     #[inline]
     pub fn add(&mut self, lines: &mut CacheLines, slot: u32, now: Ns) {
         let last = self.last;
@@ -42,7 +43,7 @@ impl FlushQueue {
         }
     }
 
-    /// An entry waits no more.
+    /// Removes an entry.
     pub fn remove(&mut self, lines: &mut CacheLines, slot: u32) {
         lines[slot].queued = false;
         let FlushWait { before, after, place, .. } = lines.waits[slot as usize];
@@ -61,18 +62,19 @@ impl FlushQueue {
         let Some(last) = self.heap.pop() else { return };
         if place < self.heap.len() {
             self.heap[place] = last;
+            // the former last entry may have to move in either direction
             self.rise(lines, place);
             self.sink(lines, lines.waits[last.2 as usize].place as usize);
         }
     }
 
-    /// The one that waits longest, and since when.
+    /// Returns the entry that waits longest, and since when.
     #[inline]
     pub fn oldest(&self, lines: &CacheLines) -> Option<(u32, Ns)> {
         if self.first == NONE { None } else { Some((self.first, lines.waits[self.first as usize].since)) }
     }
 
-    /// The one that is to go next.
+    /// Returns the entry to flush next, without removing it.
     pub fn next(&mut self, lines: &CacheLines) -> Option<u32> {
         if !self.by_address {
             return self.oldest(lines).map(|(slot, _)| slot);
@@ -82,7 +84,7 @@ impl FlushQueue {
         Some(slot)
     }
 
-    /// The arm has come to a line.
+    /// Advances the arm to a line.
     pub fn passed(&mut self, line: u64) {
         self.arm = self.arm.max(line);
     }
@@ -100,8 +102,8 @@ impl FlushQueue {
         let entry = self.heap[place];
         loop {
             let children = place * 2 + 1..(place * 2 + 3).min(self.heap.len());
-            let least = children.min_by_key(|child| (self.heap[*child].0, self.heap[*child].1));
-            match least {
+            let smallest = children.min_by_key(|child| (self.heap[*child].0, self.heap[*child].1));
+            match smallest {
                 Some(child) if (self.heap[child].0, self.heap[child].1) < (entry.0, entry.1) => {
                     self.put(lines, place, self.heap[child]);
                     place = child;
@@ -154,18 +156,18 @@ mod tests {
     fn any_can_be_taken_out() {
         for by_address in [false, true] {
             let (mut lines, mut order) = (CacheLines::new(200), FlushQueue::new(by_address));
-            let mut dice = Rng::new(9, 1);
+            let mut rng = Rng::new(9, 1);
             let mut model: Vec<(u64, u32)> = Vec::new();
             for now in 0..5000 {
-                if model.len() < 150 && dice.chance(0.55) {
-                    let number = dice.bits();
+                if model.len() < 150 && rng.chance(0.55) {
+                    let number = rng.bits();
                     let slot = lines.add(number).expect("room");
                     order.add(&mut lines, slot, now);
                     model.push((number, slot));
                 } else if !model.is_empty() {
-                    let any = dice.chance(0.5);
+                    let any = rng.chance(0.5);
                     let slot = if any {
-                        model[dice.below(model.len() as u64) as usize].1
+                        model[rng.below(model.len() as u64) as usize].1
                     } else {
                         order.next(&lines).expect("some wait")
                     };

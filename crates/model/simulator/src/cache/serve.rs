@@ -1,5 +1,5 @@
-//! Requests, page by page: what is here, what is on its way, what has to be
-//! read or written, and who waits for room.
+//! Service of requests, page by page: which pages are cached, in flight, or have to be read or written, and which
+//! requests wait for room.
 
 use super::flights::{CacheRequest, NOTHING};
 use super::lines::NONE;
@@ -7,27 +7,27 @@ use super::streams::{PagePresence, ReadAheadPlan};
 use super::{BackingIo, Cache, CacheActions, CacheAnswer};
 use crate::io::Io;
 
-/// How a page to be read stands.
+/// State of a page to be read.
 enum PageState {
     Here,
-    /// This flight brings it.
+    /// Being read by this flight.
     Coming(u32),
-    /// It is being read from now on.
+    /// A read of it was begun just now.
     Begun,
-    /// This flight writes it, and it is not kept: it is read after that.
+    /// Being written by this flight and not kept: it must be read after that.
     After(u32),
     NoRoom,
 }
 
-/// What a request that cannot go on waits for.
+/// Reason why a request cannot continue.
 enum CacheWait {
     Flight(u32),
     Room,
 }
 
 impl Cache {
-    /// Looks at what is here from the start on, and uses it: the page up to
-    /// which it is, at the least, and what stands in the way.
+    /// Marks the cached pages from the start of a request on as used; returns the page up to which (at least) they are
+    /// cached, and the state of the first missing one.
     #[inline]
     pub(super) fn look(&mut self, from: u64, to: u64) -> (u64, PagePresence) {
         let shift = self.sizes.line_shift;
@@ -51,7 +51,7 @@ impl Cache {
 
     pub(super) fn ask_read(
         &mut self,
-        asked: CacheRequest,
+        request: CacheRequest,
         seen: PagePresence,
         ahead: ReadAheadPlan,
         out: &mut CacheActions,
@@ -61,14 +61,14 @@ impl Cache {
             CacheAnswer::Done
         } else {
             let along =
-                if let ReadAheadPlan::Along(to) = ahead { to.min(self.last_page(asked.next)) } else { asked.end };
-            let request = self.flights.ask(CacheRequest { along, ..asked });
-            self.go_on(request, out);
-            self.answer_now(asked.who, out)
+                if let ReadAheadPlan::Along(to) = ahead { to.min(self.last_page(request.next)) } else { request.end };
+            let slot = self.flights.ask(CacheRequest { along, ..request });
+            self.go_on(slot, out);
+            self.answer_now(request.who, out)
         };
         if let ReadAheadPlan::Apart(from, to) = ahead {
             let mut run = NOTHING;
-            for page in from..to.min(self.last_page(asked.next)) {
+            for page in from..to.min(self.last_page(request.next)) {
                 if let PageState::NoRoom = self.read_page(page, true, &mut run, out) {
                     break;
                 }
@@ -79,27 +79,34 @@ impl Cache {
         answer
     }
 
-    pub(super) fn ask_write(&mut self, who: u32, io: Io, from: u64, to: u64, out: &mut CacheActions) -> CacheAnswer {
-        let request = self.flights.ask(super::asked(who, io, from, to));
+    pub(super) fn ask_write(
+        &mut self,
+        request_id: u32,
+        io: Io,
+        from: u64,
+        to: u64,
+        out: &mut CacheActions,
+    ) -> CacheAnswer {
+        let slot = self.flights.ask(super::asked(request_id, io, from, to));
         if self.back.is_some() && !self.flights.writers.is_empty() {
-            self.queue(request);
+            self.queue(slot);
         } else {
-            self.go_on(request, out);
+            self.go_on(slot, out);
         }
         self.flush(out);
-        self.answer_now(who, out)
+        self.answer_now(request_id, out)
     }
 
-    /// A request that was done within its own call is told so, not as one that waited.
-    fn answer_now(&mut self, who: u32, out: &mut CacheActions) -> CacheAnswer {
-        // nobody else is answered in a call that asks
-        if out.ready.pop() == Some(who) { CacheAnswer::Done } else { CacheAnswer::Wait }
+    /// Returns the result of a call for its own request, and removes it from `ready` if it completed within the call.
+    fn answer_now(&mut self, request_id: u32, out: &mut CacheActions) -> CacheAnswer {
+        // no other request completes in a submitting call
+        if out.ready.pop() == Some(request_id) { CacheAnswer::Done } else { CacheAnswer::Wait }
     }
 
-    /// A request goes on as far as it can; where it is done it is answered.
-    pub(super) fn go_on(&mut self, request: u32, out: &mut CacheActions) {
-        let before = *self.flights.asked(request);
-        // who faults waits for each piece before the next
+    /// Continues a request as far as possible; completes it at its end.
+    pub(super) fn go_on(&mut self, slot: u32, out: &mut CacheActions) {
+        let before = *self.flights.asked(slot);
+        // a faulting request waits for each piece before the next
         let faulting = self.fault_most < u64::MAX && !before.io.write && before.pending > 0;
         if before.queued || faulting {
             return;
@@ -108,43 +115,43 @@ impl Cache {
             let mut run = NOTHING;
             let clip = (before.io.write && self.back.is_none()).then_some(before.io);
             let stop = match (before.io.write, self.back.is_some()) {
-                (false, _) => self.read_on(request, &mut run, out),
-                (true, true) => self.post_on(request, &mut run, out),
-                (true, false) => self.write_on(request, &mut run, out),
+                (false, _) => self.read_on(slot, &mut run, out),
+                (true, true) => self.post_on(slot, &mut run, out),
+                (true, false) => self.write_on(slot, &mut run, out),
             };
             self.close(&mut run, clip, out);
             match stop {
-                Err(CacheWait::Flight(flight)) => self.flights.wait(request, flight),
-                Err(CacheWait::Room) => return self.queue(request),
+                Err(CacheWait::Flight(flight)) => self.flights.wait(slot, flight),
+                Err(CacheWait::Room) => return self.queue(slot),
                 Ok(()) => {}
             }
         }
-        let asked = self.flights.asked(request);
-        if asked.next >= asked.end && asked.pending == 0 {
-            self.answer(request, out);
+        let request = self.flights.asked(slot);
+        if request.next >= request.end && request.pending == 0 {
+            self.answer(slot, out);
         }
     }
 
-    fn answer(&mut self, request: u32, out: &mut CacheActions) {
-        let asked = *self.flights.asked(request);
+    fn answer(&mut self, slot: u32, out: &mut CacheActions) {
+        let request = *self.flights.asked(slot);
         let counters = &mut self.counters;
-        let count = match (asked.io.write, self.back.is_some()) {
+        let count = match (request.io.write, self.back.is_some()) {
             (true, false) => &mut counters.writes_through,
-            (true, true) if asked.turn > 0 || asked.missed || asked.joined => &mut counters.writes_waited,
+            (true, true) if request.turn > 0 || request.missed || request.joined => &mut counters.writes_waited,
             (true, true) => &mut counters.writes_posted,
-            _ if asked.missed && (asked.found || asked.joined) => &mut counters.reads_part,
-            _ if asked.missed => &mut counters.reads_missed,
-            _ if asked.joined => &mut counters.reads_joined,
+            _ if request.missed && (request.found || request.joined) => &mut counters.reads_part,
+            _ if request.missed => &mut counters.reads_missed,
+            _ if request.joined => &mut counters.reads_joined,
             _ => &mut counters.reads_hit,
         };
         *count += 1;
-        out.ready.push(asked.who);
-        self.flights.answer(request);
+        out.ready.push(request.who);
+        self.flights.answer(slot);
     }
 
-    fn read_on(&mut self, request: u32, run: &mut u32, out: &mut CacheActions) -> Result<(), CacheWait> {
+    fn read_on(&mut self, slot: u32, run: &mut u32, out: &mut CacheActions) -> Result<(), CacheWait> {
         loop {
-            let CacheRequest { next: page, end, along, .. } = *self.flights.asked(request);
+            let CacheRequest { next: page, end, along, .. } = *self.flights.asked(slot);
             if page >= end.max(along) {
                 return Ok(());
             }
@@ -154,39 +161,41 @@ impl Cache {
                 PageState::NoRoom | PageState::After(_) if extra => return Ok(()),
                 PageState::NoRoom => return Err(CacheWait::Room),
                 PageState::After(flight) => {
-                    self.flights.asked_mut(request).joined = true;
+                    self.flights.asked_mut(slot).joined = true;
                     return Err(CacheWait::Flight(flight));
                 }
                 _ => {}
             }
-            let (fixed, most, last) = (self.fixed, self.fault_most, self.last_page(page));
-            let faults = most < u64::MAX;
-            let asked = self.flights.asked_mut(request);
-            asked.next += 1;
+            let (fixed, max_pages, last) = (self.fixed, self.fault_most, self.last_page(page));
+            let faults = max_pages < u64::MAX;
+            let request = self.flights.asked_mut(slot);
+            request.next += 1;
             if extra {
                 continue;
             }
             match read {
                 PageState::Coming(flight) => {
-                    asked.joined = true;
-                    self.flights.wait(request, flight);
+                    request.joined = true;
+                    self.flights.wait(slot, flight);
                     if faults && page + 1 < end {
                         return Ok(());
                     }
                 }
                 PageState::Begun => {
-                    asked.missed = true;
-                    if asked.along == end {
-                        asked.along = end.max(page + fixed).min(last);
+                    request.missed = true;
+                    if request.along == end {
+                        request.along = end.max(page + fixed).min(last);
                     }
-                    self.flights.wait(request, *run);
-                    if page + 1 < end && self.flights.get(*run).is_some_and(|flight| flight.to - flight.from >= most) {
-                        // what is still missing is asked for when this is here
+                    self.flights.wait(slot, *run);
+                    if page + 1 < end
+                        && self.flights.get(*run).is_some_and(|flight| flight.to - flight.from >= max_pages)
+                    {
+                        // the other missing pages are requested when these have arrived
                         return Ok(());
                     }
                 }
                 _ => {
-                    asked.found = true;
+                    request.found = true;
                     if faults && *run != NOTHING {
                         return Ok(());
                     }
@@ -195,7 +204,7 @@ impl Cache {
         }
     }
 
-    /// A page is to be here: `extra` where nobody asked for it yet.
+    /// Requests a page for a read; `extra` for read-ahead, which no client has requested yet.
     fn read_page(&mut self, page: u64, extra: bool, run: &mut u32, out: &mut CacheActions) -> PageState {
         let (number, bit) = (page >> self.sizes.line_shift, self.bit(page));
         let entry = self.lines.find(number);
@@ -232,11 +241,11 @@ impl Cache {
         PageState::Begun
     }
 
-    /// A write is posted as far as there is room.
-    fn post_on(&mut self, request: u32, run: &mut u32, out: &mut CacheActions) -> Result<(), CacheWait> {
-        while self.flights.asked(request).next < self.flights.asked(request).end {
-            let asked = *self.flights.asked(request);
-            let page = asked.next;
+    /// Posts a write as far as there is room.
+    fn post_on(&mut self, slot: u32, run: &mut u32, out: &mut CacheActions) -> Result<(), CacheWait> {
+        while self.flights.asked(slot).next < self.flights.asked(slot).end {
+            let request = *self.flights.asked(slot);
+            let page = request.next;
             let (number, bit) = (page >> self.sizes.line_shift, self.bit(page));
             let mut entry = self.lines.find(number);
             let (line, valid) = (self.lines[entry], self.lines.head(entry).valid);
@@ -244,12 +253,12 @@ impl Cache {
             if !counted && self.dirty >= self.dirty_most {
                 return Err(CacheWait::Room);
             }
-            if self.read_first && valid & bit == 0 && !self.covers(&asked.io, page) {
+            if self.read_first && valid & bit == 0 && !self.covers(&request.io, page) {
                 match self.read_page(page, false, run, out) {
-                    PageState::Begun => self.flights.asked_mut(request).missed = true,
+                    PageState::Begun => self.flights.asked_mut(slot).missed = true,
                     PageState::NoRoom => return Err(CacheWait::Room),
                     PageState::Coming(flight) | PageState::After(flight) => {
-                        self.flights.asked_mut(request).joined = true;
+                        self.flights.asked_mut(slot).joined = true;
                         return Err(CacheWait::Flight(flight));
                     }
                     PageState::Here => {}
@@ -272,20 +281,20 @@ impl Cache {
             }
             self.lines.head_mut(entry).valid |= bit;
             self.lines.touch(entry);
-            self.flights.asked_mut(request).next += 1;
+            self.flights.asked_mut(slot).next += 1;
         }
         Ok(())
     }
 
-    /// A write goes below as far as nothing stands in its way.
-    fn write_on(&mut self, request: u32, run: &mut u32, out: &mut CacheActions) -> Result<(), CacheWait> {
-        while self.flights.asked(request).next < self.flights.asked(request).end {
-            let asked = *self.flights.asked(request);
-            let page = asked.next;
+    /// Sends a write-through below as far as no flight conflicts with it.
+    fn write_on(&mut self, slot: u32, run: &mut u32, out: &mut CacheActions) -> Result<(), CacheWait> {
+        while self.flights.asked(slot).next < self.flights.asked(slot).end {
+            let request = *self.flights.asked(slot);
+            let page = request.next;
             let (number, bit) = (page >> self.sizes.line_shift, self.bit(page));
             let mut entry = self.lines.find(number);
             let (line, valid) = (self.lines[entry], self.lines.head(entry).valid);
-            let covered = self.covers(&asked.io, page);
+            let covered = self.covers(&request.io, page);
             if line.flushing & bit != 0 {
                 return Err(CacheWait::Flight(self.flights.over(page, true, line.flight)));
             }
@@ -303,19 +312,19 @@ impl Cache {
             line.ahead &= !bit;
             self.lines.head_mut(entry).valid |= if covered && keep { bit } else { 0 };
             self.lines.touch(entry);
-            self.flights.asked_mut(request).next += 1;
-            self.flights.wait(request, *run);
+            self.flights.asked_mut(slot).next += 1;
+            self.flights.wait(slot, *run);
         }
         Ok(())
     }
 
-    /// A request is of the whole of a page.
+    /// Returns true if a request covers a whole page.
     fn covers(&self, io: &Io, page: u64) -> bool {
         let first = page << self.sizes.page_shift;
         io.first <= first && io.end() >= (first + (1 << self.sizes.page_shift)).min(self.blocks)
     }
 
-    /// Somebody asked for these pages of an entry.
+    /// Marks pages of an entry as requested.
     #[inline]
     fn used(&mut self, entry: u32, wanted: u64) {
         if self.lines.head(entry).foreseen {
@@ -329,7 +338,7 @@ impl Cache {
         self.lines.touch(entry);
     }
 
-    /// Room for one more page of a line: its entry, which may be there already (`entry`).
+    /// Makes room for one more page of a line and returns its entry; `entry` is the existing one, if any.
     fn room(&mut self, number: u64, entry: u32, clean: bool) -> Option<u32> {
         let full = |s: &Cache| s.lines.held >= s.sizes.pages || clean && s.lines.held - s.dirty >= s.clean_most;
         while full(self) {
@@ -346,29 +355,29 @@ impl Cache {
         })
     }
 
-    /// The entry used longest ago of those that may go goes, `but` one.
-    pub(super) fn evict(&mut self, but: u32) -> bool {
-        let Some(oldest) = self.lines.oldest(but) else { return false };
+    /// Evicts the least recently used entry that is not busy, except for `excluded`.
+    pub(super) fn evict(&mut self, excluded: u32) -> bool {
+        let Some(oldest) = self.lines.oldest(excluded) else { return false };
         self.lines.remove(oldest);
         self.counters.evictions += 1;
         true
     }
 
-    /// The I/O being made up is a page longer, or another one begins.
+    /// Extends the run (the I/O being assembled) by a page, or sends it and begins another.
     fn open(&mut self, run: &mut u32, page: u64, write: bool, out: &mut CacheActions) {
         if let Some(flight) = self.flights.get(*run)
             && flight.to == page
-            // a write is cut to what was asked, whose length is told in 32 bits
+            // a write is clipped to its request, whose length fits into 32 bits
             && (write || flight.to - flight.from < u64::from(u32::MAX) >> self.sizes.page_shift)
         {
             return self.flights.extend(*run);
         }
-        // a write never gets here with another before it: its pages follow each other
+        // never sends a write, whose clipping would be missing here: the pages of a write are contiguous
         self.close(run, None, out);
         *run = self.flights.begin(page, write);
     }
 
-    /// The I/O being made up is sent.
+    /// Sends the run, clipped to `clip`.
     pub(super) fn close(&mut self, run: &mut u32, clip: Option<Io>, out: &mut CacheActions) {
         let Some(flight) = self.flights.get(*run).copied() else { return };
         let shift = self.sizes.page_shift;
@@ -387,7 +396,7 @@ impl Cache {
         *run = NOTHING;
     }
 
-    /// What a flight brought or took of a line.
+    /// Updates a line after a flight read or wrote the pages in `mask`.
     pub(super) fn arrived(&mut self, number: u64, mask: u64, write: bool) {
         let entry = self.lines.find(number);
         if entry == NONE {
@@ -415,30 +424,27 @@ impl Cache {
         if held == 0 {
             self.lines.remove(entry);
         } else if !self.lines.head(entry).listed && !self.lines[entry].busy() {
-            // it left the order as the oldest, unless it has only just come
+            // a written entry left the order as the oldest; one just read is new
             self.lines.list(entry, !write);
         }
     }
 
-    fn queue(&mut self, request: u32) {
+    fn queue(&mut self, slot: u32) {
         self.turn += 1;
         let turn = self.turn;
-        let asked = self.flights.asked_mut(request);
-        (asked.queued, asked.turn) = (true, turn);
-        let queue = if asked.io.write { &mut self.flights.writers } else { &mut self.flights.readers };
-        queue.push_back(request);
+        let request = self.flights.asked_mut(slot);
+        (request.queued, request.turn) = (true, turn);
+        let queue = if request.io.write { &mut self.flights.writers } else { &mut self.flights.readers };
+        queue.push_back(slot);
     }
 
-    /// Those who wait for room try again, in the order in which they came.
+    /// Retries the requests that wait for room, in order of arrival.
     pub(super) fn retry(&mut self, out: &mut CacheActions) {
         let mut stuck = [false; 2];
         loop {
             let head = |write: bool| {
                 let queue = if write { &self.flights.writers } else { &self.flights.readers };
-                queue
-                    .front()
-                    .filter(|_| !stuck[usize::from(write)])
-                    .map(|request| (self.flights.asked(*request).turn, *request))
+                queue.front().filter(|_| !stuck[usize::from(write)]).map(|slot| (self.flights.asked(*slot).turn, *slot))
             };
             let write = match (head(false), head(true)) {
                 (None, None) => return,
@@ -447,14 +453,14 @@ impl Cache {
                 (Some(_), None) => false,
             };
             let queue = if write { &mut self.flights.writers } else { &mut self.flights.readers };
-            let Some(request) = queue.pop_front() else { return };
-            let turn = self.flights.asked(request).turn;
-            self.flights.asked_mut(request).queued = false;
-            self.go_on(request, out);
-            let asked = self.flights.asked_mut(request);
-            if asked.queued {
-                // it keeps its place
-                asked.turn = turn;
+            let Some(slot) = queue.pop_front() else { return };
+            let turn = self.flights.asked(slot).turn;
+            self.flights.asked_mut(slot).queued = false;
+            self.go_on(slot, out);
+            let request = self.flights.asked_mut(slot);
+            if request.queued {
+                // it keeps its place in the queue
+                request.turn = turn;
                 let queue = if write { &mut self.flights.writers } else { &mut self.flights.readers };
                 if let Some(last) = queue.pop_back() {
                     queue.push_front(last);

@@ -1,114 +1,111 @@
-//! What a cache is like, as data.
+//! Description of a cache, as plain data.
 
 use crate::Ns;
 
-/// Entries a cache keeps at most. A cache of more pages keeps several
-/// neighbouring pages in one entry: they leave it together.
+/// Largest number of entries of a cache. A cache of more pages keeps several neighbouring pages in one entry, which are
+/// evicted together.
 pub(super) const MOST_LINES: u64 = 1 << 20;
 
-/// Pages of an entry at most: the bits of its masks.
+/// Largest number of pages of an entry: the bits of its masks.
 pub(super) const MOST_LINE_PAGES: u64 = 64;
 
-/// A cache of blocks: the host's file cache or a controller's.
+/// Description of a block cache: the host's file cache or a controller's.
 ///
-/// A page is what is valid or not, dirty or not: what is asked is rounded out
-/// to whole pages, except a write-through, which goes below as it was asked.
-/// Replacement is least recently used. It is exact up to 2^18 pages; a larger
-/// cache keeps 2 to 64 neighbouring pages in one entry that leaves as a whole,
-/// up to 2^20 entries, and one of more than 2^24 pages is kept in larger
-/// pages: so it never needs more than about 100 MB.
+/// A page is the unit of validity and dirtiness: requests are rounded out to whole pages, except a write-through, which
+/// goes below as requested. Replacement is least recently used. It is exact up to 2^18 pages; a larger cache keeps 2 to
+/// 64 neighbouring pages in one entry that is evicted as a whole, up to 2^20 entries, and one of more than 2^24 pages
+/// uses larger pages: so it never needs more than about 100 MB.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockCacheSpec {
     /// Size, bytes.
     pub bytes: u64,
     /// Blocks of a page; a power of two.
     pub page_blocks: u32,
-    /// What is read before it is asked for.
+    /// Read-ahead.
     pub read: CacheReadAhead,
-    /// Sequential readers told apart; of more, those quiet longest are forgotten.
+    /// Number of sequential readers tracked; the least recently active are forgotten.
     pub streams: u32,
-    /// The next run ahead begins when the reader enters the last one; without
-    /// it when the reader has come to the end of it, and waits.
+    /// True if the next run begins when the reader enters the last one; false if it begins when the reader has reached
+    /// its end, and waits.
     pub early: bool,
-    /// The longest read of what is missing, blocks: of a longer request each such piece is read when the one
-    /// before it is here, as a kernel does that copies from its file cache and faults. None: all at once.
+    /// Largest read of missing blocks: of a longer request each such piece is read when the previous one has arrived,
+    /// as a kernel does that copies from its file cache and faults. None: all at once.
     pub fault_blocks: Option<u32>,
-    /// When a write is done.
+    /// Completion of writes.
     pub write: WritePolicy,
-    /// Share of the pages that only writes not yet below may fill.
+    /// Share of the pages reserved for writes not yet below.
     pub reserve_for_writes: f64,
-    /// What was written through stays to be read. What was posted always stays.
+    /// True if blocks written through stay in the cache. Posted ones always stay.
     pub allocate_on_write: bool,
-    /// A posted write of a part of a page that is not here waits until the
-    /// page is read, as in file caches; without it, the rest of the page is
-    /// taken as known (a new part of a file, a page the size of a write).
+    /// True if a posted write of a part of a page that is not cached waits until the page is read, as in file caches;
+    /// otherwise the rest of the page is taken as known (a new part of a file, a page the size of a write).
     pub read_before_partial_write: bool,
 }
 
-/// What is read before it is asked for. Lengths are rounded up to whole pages.
+/// Read-ahead of a cache. Lengths are rounded up to whole pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheReadAhead {
-    /// Nothing.
+    /// No read-ahead.
     None,
-    /// Whatever is missing is read in runs of so many blocks, sequential or not.
+    /// Every miss is read in a run of a fixed number of blocks, sequential or not.
     Fixed {
-        /// Blocks of a run, with those asked for.
+        /// Blocks of a run, including the requested ones.
         blocks: u32,
     },
-    /// Who reads on where it ended is read ahead for, in runs that double.
-    /// `from` equal to `to` is one length for all.
+    /// Sequential readers are read ahead for, in runs that double. With `from` equal to `to` all runs have one
+    /// length.
     Doubling {
         /// Blocks of the first run.
         from: u32,
-        /// Blocks of the longest.
+        /// Blocks of the longest run.
         to: u32,
     },
 }
 
-/// When a write is done.
+/// Completion of writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WritePolicy {
-    /// When it is done below.
+    /// Write-through: complete when it is complete below.
     Through,
-    /// When it is in the cache (posted); it goes below later.
+    /// Write-back: complete when it is in the cache (posted); flushed later.
     Back(WriteBackPolicy),
 }
 
-/// How posted writes go below. Shares are of the whole cache.
+/// Policy of flushing posted writes. Shares are of the whole cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WriteBackPolicy {
-    /// Share of dirty pages (also those on their way) at which writers wait.
+    /// Share of dirty pages (including those being flushed) at which writers wait.
     pub dirty_limit: f64,
-    /// Share of dirty pages (not yet on their way) above which they go; 0: at once.
+    /// Share of dirty pages (not yet being flushed) above which flushing begins; 0: at once.
     pub flush_at: f64,
-    /// A page dirty for so long goes; none: never for its age.
+    /// Age at which a dirty page is flushed; none: never because of its age.
     pub flush_after: Option<Ns>,
-    /// Ages are looked at only so often, so that what comes of age between two
-    /// looks goes together (Windows NT's lazy writer: once a second); 0: at any moment.
+    /// Interval of checking ages, so that pages that come of age between two checks are flushed together (Windows NT's
+    /// lazy writer: once a second); 0: continuously.
     pub flush_every: Ns,
-    /// The longest write made of neighbours, blocks.
+    /// Largest flush of neighbouring pages, blocks.
     pub coalesce_blocks: u32,
-    /// Such writes under way at most.
+    /// Largest number of flushes in flight.
     pub flush_depth: u32,
-    /// Which goes next.
+    /// Order of flushing.
     pub order: FlushOrder,
-    /// What was posted outlives a loss of power (a battery, flash), so that a flush has nothing to wait for.
+    /// True if posted writes survive a power loss (battery, flash), so that a flush has nothing to wait for.
     pub protected: bool,
 }
 
-/// Which dirty page goes next.
+/// Order of flushing dirty pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushOrder {
-    /// Upwards by address, and from the end to the lowest again (C-LOOK).
+    /// Ascending by address, then from the lowest again (C-LOOK).
     Address,
-    /// The one dirty for longest.
+    /// The page dirty for longest first.
     Age,
 }
 
 impl Default for WriteBackPolicy {
     /// Linux: writers wait at 20 %, flushing begins at 10 % or after 30 s
-    /// (Documentation/admin-guide/sysctl/vm.rst: `dirty_ratio`,
-    /// `dirty_background_ratio`, `dirty_expire_centisecs`); runs and depth are ours.
+    /// (Documentation/admin-guide/sysctl/vm.rst: `dirty_ratio`, `dirty_background_ratio`,
+    /// `dirty_expire_centisecs`); length of runs and depth are our own choice.
     fn default() -> WriteBackPolicy {
         WriteBackPolicy {
             dirty_limit: 0.2,
@@ -124,15 +121,14 @@ impl Default for WriteBackPolicy {
 }
 
 impl WriteBackPolicy {
-    /// When a page dirty since then goes for its age.
+    /// Returns when a page that is dirty since `since` is flushed because of its age.
     pub(super) fn due(&self, since: Ns) -> Option<Ns> {
         let due = since.saturating_add(self.flush_after?);
         Some(if self.flush_every == 0 { due } else { due.checked_next_multiple_of(self.flush_every).unwrap_or(due) })
     }
 
-    /// A controller's battery-backed memory: all of it takes writes, which go on
-    /// to the drives at once (as arrays of such controllers are described; there
-    /// is no age to wait for when power cannot lose it).
+    /// Policy of a controller's battery-backed memory: all of it accepts writes, which are flushed at once (as arrays
+    /// of such controllers are described; no age needs to be waited for if a power loss does no harm).
     pub fn battery() -> WriteBackPolicy {
         WriteBackPolicy {
             dirty_limit: 1.0,
@@ -162,13 +158,13 @@ impl Default for BlockCacheSpec {
     }
 }
 
-/// What is wrong with a [`BlockCacheSpec`].
+/// Invalid value in a [`BlockCacheSpec`].
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CacheSpecError {
-    /// The page.
+    /// Invalid page size.
     #[error("page_blocks is {0}; expected a power of two from 1 to 32768")]
     Page(u32),
-    /// The size.
+    /// Cache too small.
     #[error("{bytes} bytes are less than four pages of {page_bytes} bytes")]
     Small {
         /// Size of the cache, bytes.
@@ -176,33 +172,33 @@ pub enum CacheSpecError {
         /// Size of a page, bytes.
         page_bytes: u64,
     },
-    /// A share.
+    /// Share out of range.
     #[error("{name} is {value}; expected a share from {from} to {to}")]
     Share {
-        /// Which.
+        /// Name of the share.
         name: &'static str,
-        /// What it is.
+        /// Value of the share.
         value: f64,
-        /// Least.
+        /// Smallest valid value.
         from: f64,
-        /// Most.
+        /// Largest valid value.
         to: f64,
     },
     /// A number that must not be 0.
     #[error("{0} is 0; expected at least 1")]
     Zero(&'static str),
-    /// Runs that double downwards.
+    /// First run longer than the last.
     #[error("read-ahead doubles from {from} to {to} blocks: the first run must not be longer than the last")]
     Doubling {
         /// Blocks of the first run.
         from: u32,
-        /// Blocks of the longest.
+        /// Blocks of the longest run.
         to: u32,
     },
 }
 
 impl BlockCacheSpec {
-    /// What is wrong with it, if anything.
+    /// Checks the description.
     ///
     /// # Errors
     ///
@@ -262,12 +258,12 @@ pub(super) struct CacheSizes {
     pub line_shift: u32,
     /// Pages of the cache.
     pub pages: u64,
-    /// Entries at most.
+    /// Largest number of entries.
     pub lines: u64,
 }
 
 impl CacheSizes {
-    /// Broken descriptions are mended to the next that works: `check` is for telling of them.
+    /// Computes the sizes. Invalid descriptions are replaced by the nearest valid one; `check_limits` reports them.
     pub fn of(spec: &BlockCacheSpec) -> CacheSizes {
         let mut page_shift = spec.page_blocks.clamp(1, 1 << 15).ilog2();
         while (spec.bytes >> (page_shift + 9)) > MOST_LINES / 4 * MOST_LINE_PAGES && page_shift < 40 {

@@ -1,52 +1,52 @@
-//! Sequential readers, and how far has been read ahead for each.
+//! Detection of sequential readers, and read-ahead for each.
 
-/// A reader that went on where it ended.
+/// A reader that may be sequential.
 #[derive(Clone, Copy, Debug, Default)]
 struct SequentialStream {
-    /// Pages up to here were read, or are under way.
+    /// Pages below this one were read, or are in flight.
     ahead: u64,
-    /// Who reads beyond this page has entered the last run.
+    /// A reader beyond this page has entered the last run.
     mark: u64,
-    /// Pages of the next run; 0 before it has gone on once.
+    /// Pages of the next run; 0 before the first sequential read.
     run: u64,
 }
 
-/// How much of a request is here.
+/// Presence of a request's pages in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PagePresence {
-    /// All.
+    /// All pages are cached.
     Here,
-    /// The first page that is not here is under way.
+    /// The first missing page is in flight.
     Coming,
-    /// This page is neither here nor under way.
+    /// This page is neither cached nor in flight.
     Absent(u64),
 }
 
-/// What is to be read beyond what was asked.
+/// Read-ahead for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadAheadPlan {
     Nothing,
-    /// With what is missing, up to this page.
+    /// Together with the missing pages, up to this page.
     Along(u64),
-    /// On its own, from and up to.
+    /// As a separate read, from and up to these pages.
     Apart(u64, u64),
 }
 
-/// Most readers that are told apart: each read looks through all of them.
+/// Largest number of readers tracked; each read searches all of them.
 pub const MOST_STREAMS: u32 = 4096;
 
-/// Several times the usual number of readers, so that few reads have another one's hash.
+/// Number of hash values: several times the usual number of readers, so that few reads collide.
 const HASHES: usize = 256;
 
 /// All sequential readers.
 #[derive(Clone, Debug)]
 pub(super) struct SequentialStreams {
-    /// Which block each would read next; beside the rest so that all are looked through fast.
+    /// Block that each would read next; a separate array so that the search is fast.
     next: Vec<u64>,
-    /// How many of those have each hash: most reads go on with nobody, and one look tells so.
+    /// Number of these with each hash: most reads continue no stream, which one lookup shows.
     hashes: Box<[u16; HASHES]>,
     all: Vec<SequentialStream>,
-    /// Who was heard of just before and just after each; behind them, the end of that ring.
+    /// Ring by recency: the neighbours (less and more recent) of each stream, then those of the ring's end.
     order: Vec<(u32, u32)>,
     from: u64,
     to: u64,
@@ -54,7 +54,7 @@ pub(super) struct SequentialStreams {
 }
 
 impl SequentialStreams {
-    /// So many readers; runs from and up to so many pages.
+    /// Tracks `count` readers, with runs from `from` up to `to` pages.
     pub fn new(count: u32, from: u64, to: u64, early: bool) -> SequentialStreams {
         let count = count.clamp(1, MOST_STREAMS) as usize;
         let (from, to) = (from.max(1), to.max(1));
@@ -73,7 +73,7 @@ impl SequentialStreams {
         }
     }
 
-    /// A read of blocks `first..end`, pages `from..to`.
+    /// Plans the read-ahead for a read of blocks `first..end`, pages `from..to`.
     pub fn read(&mut self, first: u64, end: u64, from: u64, to: u64, seen: PagePresence) -> ReadAheadPlan {
         let known = match self.hashes[hash(first)] {
             0 => None,
@@ -105,7 +105,7 @@ impl SequentialStreams {
             return ReadAheadPlan::Along(target);
         }
         if to > stream.ahead {
-            // all of it is here from earlier
+            // all of it is cached from earlier
             (stream.ahead, stream.mark) = (to, to);
         } else if self.early && to > stream.mark {
             let start = stream.ahead;
@@ -116,12 +116,12 @@ impl SequentialStreams {
         ReadAheadPlan::Nothing
     }
 
-    /// The first after the end of the ring.
+    /// Returns the least recently active stream, the first after the end of the ring.
     fn quietest(&self) -> usize {
         self.order[self.all.len()].1 as usize
     }
 
-    /// One comes to stand before the end of the ring.
+    /// Moves a stream before the end of the ring, as the most recently active.
     fn heard(&mut self, index: usize) {
         let end = self.all.len();
         let (before, after) = self.order[index];
@@ -134,7 +134,7 @@ impl SequentialStreams {
     }
 }
 
-/// Fibonacci hashing, as in `lines.rs`, to 8 bits.
+/// Fibonacci hashing, as in `cache_lines.rs`, to 8 bits.
 #[inline]
 fn hash(block: u64) -> usize {
     (block.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
@@ -144,7 +144,7 @@ fn hash(block: u64) -> usize {
 mod tests {
     use super::*;
 
-    /// A reader of single pages to whom all comes in time: what was read ahead.
+    /// Returns the runs read ahead for a reader of single pages whose reads all arrive in time.
     fn runs(early: bool, pages: u64) -> Vec<(u64, u64)> {
         let mut streams = SequentialStreams::new(2, 4, 16, early);
         let (mut have, mut runs) = (0, Vec::new());

@@ -1,11 +1,10 @@
-//! The cache above a layer that answers in random order, held against what
-//! every block was last written with, and against a slow model of its order.
+//! The cache above a layer that completes in random order, checked against the version last written to every block.
 
 use diskwright_base::Rng;
 
 use super::*;
 
-/// An I/O under way below: what it carries down, or found there once it did.
+/// An I/O in flight below, with the versions that it writes, or that it read once it was applied.
 struct Under {
     number: u32,
     io: Io,
@@ -13,19 +12,19 @@ struct Under {
     applied: bool,
 }
 
-/// A write that is not answered: how far it was posted.
+/// An incomplete write, and how far it was posted.
 struct Writing {
     who: u32,
     io: Io,
     posted: u64,
 }
 
-/// Versions: a write's is its number; 0 is what was there before.
+/// Test bed with versions in place of data: a write's version is its id; 0 is the initial content.
 struct World {
     cache: Cache,
     spec: BlockCacheSpec,
     store: Vec<u64>,
-    /// What the cache's copy of a block is, where it has one.
+    /// Version of a block in the cache, if it is cached.
     copy: Vec<Option<u64>>,
     newest: Vec<u64>,
     under: Vec<Under>,
@@ -40,7 +39,7 @@ impl World {
     fn new(spec: BlockCacheSpec, line_shift: u32, volumes: &[(u64, u64)]) -> World {
         let mut cache = Cache::over(&spec, volumes);
         let blocks = cache.blocks;
-        // as in real caches, there is room for more than one entry
+        // as in real caches, more than one entry must fit
         let fits = (0..=line_shift).rev().find(|shift| cache.clean_most > 1 << shift);
         cache.sizes.line_shift = fits.unwrap_or(0);
         let all = blocks as usize;
@@ -59,22 +58,22 @@ impl World {
         }
     }
 
-    /// How far a write was posted, by the cache's own books.
+    /// Returns how far a write was posted, according to the cache.
     fn cursor(&self, writing: &Writing) -> u64 {
         let mut waiting = (0..).map_while(|index| self.cache.flights.every_asked(index));
         let known = waiting.find(|asked| asked.who == writing.who);
         known.map_or(writing.io.end(), |a| (a.next << self.cache.sizes.page_shift).clamp(a.io.first, a.io.end()))
     }
 
-    /// Takes what a call said, and checks what holds at any time.
+    /// Applies the actions of a call, and checks the invariants.
     fn take(&mut self, out: &CacheActions, answer: Option<(u32, CacheAnswer)>) {
         self.log.extend(out.send.iter().map(|b| u64::from(b.number) << 40 ^ b.io.first << 8 ^ u64::from(b.io.blocks)));
-        self.log.extend(out.ready.iter().map(|who| u64::from(*who)));
-        if let Some((who, CacheAnswer::Wait)) = answer {
-            self.waiting.push(who);
+        self.log.extend(out.ready.iter().map(|request_id| u64::from(*request_id)));
+        if let Some((request_id, CacheAnswer::Wait)) = answer {
+            self.waiting.push(request_id);
         }
-        for who in &out.ready {
-            let index = self.waiting.iter().position(|w| w == who).expect("answered once, and only who waits");
+        for request_id in &out.ready {
+            let index = self.waiting.iter().position(|w| w == request_id).expect("answered once, and only who waits");
             self.waiting.swap_remove(index);
         }
         self.answered += out.ready.len() as u64 + u64::from(matches!(answer, Some((_, CacheAnswer::Done))));
@@ -130,7 +129,7 @@ impl World {
         if let WritePolicy::Back(back) = self.spec.write {
             assert!(counters.dirty_blocks <= self.cache.dirty_most * page, "{counters:?}");
             let clean = counters.held_blocks - counters.dirty_blocks;
-            // pages written while they are read may turn clean before they can go
+            // pages written while they are read may turn clean before they can be evicted
             let settled = self.cache.sizes.line_shift == 0 && self.under.iter().all(|u| u.io.write);
             assert!(!settled || clean <= self.cache.clean_most * page, "{counters:?}");
             let volume = |u: &Under| self.cache.volume_of((u.io.first / page) >> self.cache.sizes.line_shift);
@@ -146,9 +145,9 @@ impl World {
         assert_eq!(counters.reads() + counters.writes(), self.answered);
     }
 
-    /// One of those under way is served, or done.
-    fn below(&mut self, now: Ns, dice: &mut Rng, out: &mut CacheActions) {
-        let index = dice.below(self.under.len() as u64) as usize;
+    /// Applies or completes a random I/O in flight.
+    fn below(&mut self, now: Ns, rng: &mut Rng, out: &mut CacheActions) {
+        let index = rng.below(self.under.len() as u64) as usize;
         let under = &mut self.under[index];
         let blocks = under.io.first as usize..under.io.end() as usize;
         if !under.applied {
@@ -157,7 +156,7 @@ impl World {
                 Some(data) => self.store[blocks].copy_from_slice(data),
                 None => under.data = Some(self.store[blocks].to_vec()),
             }
-            if dice.chance(0.5) {
+            if rng.chance(0.5) {
                 return;
             }
         }
@@ -173,78 +172,78 @@ impl World {
     }
 }
 
-fn any_spec(dice: &mut Rng) -> BlockCacheSpec {
-    let page_blocks = 1 << dice.below(4);
-    let read = match dice.below(4) {
+fn any_spec(rng: &mut Rng) -> BlockCacheSpec {
+    let page_blocks = 1 << rng.below(4);
+    let read = match rng.below(4) {
         0 => CacheReadAhead::None,
-        1 => CacheReadAhead::Fixed { blocks: 1 + dice.below(40) as u32 },
-        _ => CacheReadAhead::Doubling { from: 1 + dice.below(8) as u32, to: 8 + dice.below(60) as u32 },
+        1 => CacheReadAhead::Fixed { blocks: 1 + rng.below(40) as u32 },
+        _ => CacheReadAhead::Doubling { from: 1 + rng.below(8) as u32, to: 8 + rng.below(60) as u32 },
     };
-    let dirty_limit = dice.share();
+    let dirty_limit = rng.share();
     let back = WriteBackPolicy {
         dirty_limit,
-        flush_at: dirty_limit * dice.share() * dice.below(2) as f64,
-        flush_after: dice.chance(0.5).then(|| dice.below(3000)),
-        flush_every: 500 * dice.below(2),
-        coalesce_blocks: 1 + dice.below(40) as u32,
-        flush_depth: 1 + dice.below(6) as u32,
-        order: if dice.chance(0.5) { FlushOrder::Address } else { FlushOrder::Age },
+        flush_at: dirty_limit * rng.share() * rng.below(2) as f64,
+        flush_after: rng.chance(0.5).then(|| rng.below(3000)),
+        flush_every: 500 * rng.below(2),
+        coalesce_blocks: 1 + rng.below(40) as u32,
+        flush_depth: 1 + rng.below(6) as u32,
+        order: if rng.chance(0.5) { FlushOrder::Address } else { FlushOrder::Age },
         protected: false,
     };
     BlockCacheSpec {
-        bytes: u64::from(page_blocks) * 512 * (4 + dice.below(60)),
+        bytes: u64::from(page_blocks) * 512 * (4 + rng.below(60)),
         page_blocks,
         read,
-        streams: 1 + dice.below(4) as u32,
-        early: dice.chance(0.5),
-        fault_blocks: if dice.chance(0.3) { Some(1 + dice.below(64) as u32) } else { None },
-        write: if dice.chance(0.6) { WritePolicy::Back(back) } else { WritePolicy::Through },
-        reserve_for_writes: 0.9 * dice.share() * dice.below(2) as f64,
-        allocate_on_write: dice.chance(0.5),
+        streams: 1 + rng.below(4) as u32,
+        early: rng.chance(0.5),
+        fault_blocks: if rng.chance(0.3) { Some(1 + rng.below(64) as u32) } else { None },
+        write: if rng.chance(0.6) { WritePolicy::Back(back) } else { WritePolicy::Through },
+        reserve_for_writes: 0.9 * rng.share() * rng.below(2) as f64,
+        allocate_on_write: rng.chance(0.5),
         read_before_partial_write: true,
     }
 }
 
-/// A random or sequential request; writes never overlap a write not answered,
-/// so that it is known which is the newer.
-fn any_io(world: &World, dice: &mut Rng, position: &mut u64, longest: u64) -> Io {
+/// Returns a random or sequential request; writes never overlap an incomplete write, so that it is known which is
+/// newer.
+fn any_io(world: &World, rng: &mut Rng, position: &mut u64, longest: u64) -> Io {
     let blocks = world.store.len() as u64;
-    let length = 1 + dice.below(longest) as u32;
-    if dice.chance(0.3) {
-        *position = dice.below(blocks);
+    let length = 1 + rng.below(longest) as u32;
+    if rng.chance(0.3) {
+        *position = rng.below(blocks);
     }
-    let mut io = Io { first: *position, blocks: length, write: dice.chance(0.4) };
+    let mut io = Io { first: *position, blocks: length, write: rng.chance(0.4) };
     *position = io.end() % blocks;
     io.write &= world.writing.iter().all(|w| w.io.end() <= io.first || io.end() <= w.io.first);
     io
 }
 
 fn run(seed: u64, steps: u32) -> (Vec<u64>, CacheCounters) {
-    let mut dice = Rng::new(seed, 0);
-    let spec = any_spec(&mut dice);
+    let mut rng = Rng::new(seed, 0);
+    let spec = any_spec(&mut rng);
     assert_eq!(spec.check(), Ok(()));
-    let line_shift = if dice.chance(0.4) { 1 + dice.below(6) as u32 } else { 0 };
-    let blocks = 1 + dice.below(500);
-    let middle = dice.below(blocks + 1) / 64 * 64;
+    let line_shift = if rng.chance(0.4) { 1 + rng.below(6) as u32 } else { 0 };
+    let blocks = 1 + rng.below(500);
+    let middle = rng.below(blocks + 1) / 64 * 64;
     let volumes = [(0, middle), (middle, blocks - middle)];
-    let mut world = World::new(spec, line_shift, &volumes[usize::from(dice.chance(0.7))..]);
+    let mut world = World::new(spec, line_shift, &volumes[usize::from(rng.chance(0.7))..]);
     let blocks = world.cache.blocks;
-    let longest = [4, 20, 300][dice.below(3) as usize];
-    let most = 1 + dice.below(12) as usize;
+    let longest = [4, 20, 300][rng.below(3) as usize];
+    let most = 1 + rng.below(12) as usize;
     let (mut out, mut now, mut index, mut asked) = (CacheActions::new(), 0, 0, 0);
     let (mut step, mut rounds) = (0, 0);
     while step < steps || !world.cache.is_idle() || !world.cache.is_clean() || !world.waiting.is_empty() {
-        now += dice.below(100);
+        now += rng.below(100);
         rounds += 1;
         assert!(rounds < 1000 * steps, "seed {seed} never ends: {:?} {:?}", world.cache.counters(now), world.spec);
         if world.wake.is_some_and(|index| index <= now) {
             world.wake = None;
             world.cache.wake(now, &mut out);
             world.take(&out, None);
-        } else if step < steps && world.waiting.len() < most && dice.chance(0.6) {
+        } else if step < steps && world.waiting.len() < most && rng.chance(0.6) {
             step += 1;
             asked += 1;
-            let io = any_io(&world, &mut dice, &mut index, longest);
+            let io = any_io(&world, &mut rng, &mut index, longest);
             if io.write {
                 let io = Io { blocks: (io.end().min(blocks) - io.first) as u32, ..io };
                 world.writing.push(Writing { who: asked, io, posted: io.first });
@@ -252,7 +251,7 @@ fn run(seed: u64, steps: u32) -> (Vec<u64>, CacheCounters) {
             let answer = world.cache.ask(now, asked, &io, &mut out);
             world.take(&out, Some((asked, answer)));
         } else if !world.under.is_empty() {
-            world.below(now, &mut dice, &mut out);
+            world.below(now, &mut rng, &mut out);
         } else if step == steps {
             world.cache.flush_all(now, &mut out);
             world.take(&out, None);
@@ -275,7 +274,7 @@ fn nothing_is_lost_stale_or_answered_twice() {
         sum.pages_merged += counters.pages_merged;
         sum.blocks_ahead_used += counters.blocks_ahead_used;
     }
-    // the runs came through all of it
+    // the runs covered all of these cases
     let least = sum.reads_joined.min(sum.reads_part).min(sum.writes_waited).min(sum.blocks_overwritten);
     assert!(least.min(sum.pages_merged).min(sum.blocks_ahead_used) > 700, "{sum:?}");
 }

@@ -1,5 +1,5 @@
-//! A device with an arm over a turning disk: what it takes to get anywhere is most of its time, falls with
-//! the queue, and is spared by what lies behind the last request.
+//! A mechanical drive: positioning takes most of its time, gets shorter with the queue, and is avoided by requests that
+//! continue the last one.
 
 use diskwright_base::units::plural;
 
@@ -8,30 +8,30 @@ use super::form::ModelForm;
 use super::known::KnownCells;
 use crate::drive::{DataSheet, DataSheetSeek, QueuePolicy, TrackRate};
 
-/// Turns a minute that disks are made with; where a commit was measured, the nearest to one turn for each.
+/// Spindle speeds of disks, turns per minute; if a commit was measured, the nearest to one turn per commit.
 const TURNS: [f64; 4] = [5400.0, 7200.0, 10_000.0, 15_000.0];
-/// Requests that it holds.
+/// Queue depths that are tried.
 const QUEUES: [u32; 5] = [1, 8, 32, 64, 128];
-/// In which order.
+/// Scheduling policies that are tried.
 const ORDERS: [QueuePolicy; 3] = [QueuePolicy::FirstCome, QueuePolicy::Elevator, QueuePolicy::ShortestPositioning];
-/// The mean of random seeks lies here between the shortest and the longest. Assumed: between 1/3 and 8/15 by the
-/// shape of the curve (docs/drives.md).
+/// Position of the mean of random seeks between the shortest and the longest. Assumed: between 1/3 and 8/15, depending
+/// on the shape of the curve (docs/drives.md).
 const MEAN_AT: f64 = 0.45;
-/// The innermost tracks' rate by the outermost's. Assumed: the catalogue's zoned disks lie between 0.47 and 0.80,
-/// and nothing in a quick probe tells which it is.
+/// Ratio of the innermost to the outermost tracks' rate. Assumed: the catalogue's zoned disks lie between 0.47 and
+/// 0.80, and a quick probe does not show it.
 const INNER: f64 = 0.55;
-/// The interface is so much faster than the medium, where the fit begins.
+/// Ratio of the interface's rate to the medium's at the start of the fit.
 const INTERFACE: f64 = 4.0;
 
-/// All combinations, with numbers that the cells show.
+/// Returns all combinations, with initial numbers taken from the cells.
 pub(super) fn forms(known: &KnownCells) -> Vec<ModelForm> {
-    // something that is moved does not answer in less than a millisecond
+    // a mechanical device takes at least a millisecond
     if known.reads.alone_s < 1e-3 {
         return Vec::new();
     }
     let (read, written) = (known.reads.alone_s, known.written().alone_s);
     let turns: Vec<f64> = match known.device.commit_s {
-        // a write behind the last one has just gone by: a turn, and what else there is
+        // a sequential commit finds its block just gone by: it takes a turn, plus overhead
         Some(commit) if (3e-3..0.02).contains(&commit) => vec![60.0 / commit],
         _ => TURNS.to_vec(),
     };
@@ -61,7 +61,7 @@ pub(super) fn forms(known: &KnownCells) -> Vec<ModelForm> {
     all
 }
 
-/// The drive; `None` where its numbers cannot be.
+/// Returns the drive; `None` if the numbers are impossible.
 pub(super) fn sheet(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> Option<DataSheet> {
     let &[rpm, next, mean, command, settle, outer, interface] = numbers else { return None };
     let &[order, queue, cached] = form.choices.as_slice() else { return None };

@@ -1,62 +1,62 @@
-//! Credits that ran out while a device was measured: the rate falls in the middle of a run and stays where it
-//! fell to. The bucket was full at the beginning, fills at the lower rate and is drawn from at the rate of use,
-//! so that what was drawn more than flowed in until the fall is what it holds.
+//! Burst credits that ran out while a device was measured: the rate drops during a run and stays at the lower value.
+//! The bucket was full at the beginning, fills at the lower rate and is drained at the rate of use, so its size is what
+//! was drawn beyond the inflow until the drop.
 
 use crate::volume::{RateLimit, VolumeSpec};
 
 /// A run over time, in the order in which runs were made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunCourse {
-    /// Bytes of a request.
+    /// Bytes per request.
     pub bytes: f64,
     /// Seconds before measuring, at the rate of the first stretch.
     pub ramp_s: f64,
     /// Length of a stretch, s.
     pub step_s: f64,
-    /// Requests a second in each stretch.
+    /// Requests per second in each stretch.
     pub per_s: Vec<f64>,
 }
 
-/// What ran out.
+/// Credits that ran out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeasuredCredits {
-    /// Bytes, not operations.
+    /// True for credits of bytes, false for credits of operations.
     pub of_bytes: bool,
-    /// Allowed while there are credits, a second.
+    /// Rate with credits, per second.
     pub burst: f64,
-    /// Always allowed, a second.
+    /// Rate without credits, per second.
     pub baseline: f64,
-    /// A full bucket.
+    /// Credits of a full bucket.
     pub credits: f64,
-    /// The run in which they ran out.
+    /// Number of the run in which they ran out.
     pub run: usize,
 }
 
-/// Requests of this size and more are taken to be held by a limit of bytes, smaller ones by one of operations.
-/// Providers count requests up to 16 KiB and more as one.
+/// Requests of at least this size are assumed to be limited by bytes, smaller ones by operations. Providers count
+/// requests of up to 16 KiB and more as one operation.
 const BY_BYTES: f64 = 65_536.0;
-/// Stretches on each side of a fall.
+/// Smallest number of stretches on each side of a drop.
 const LEAST_STRETCHES: usize = 8;
-/// The rate before over the rate after, at least. Assumed: noise and warm caches make less.
+/// Smallest ratio of the rates before and after a drop. Assumed: noise and warm caches cause less.
 const LEAST_FALL: f64 = 1.4;
-/// Most that stretches on each side scatter, as a share of their mean.
+/// Largest relative deviation of the stretches on each side.
 const MOST_SCATTER: f64 = 0.15;
-/// Above the baseline by this factor, a stretch is no noise around it.
+/// A stretch above the baseline by this factor is more than noise.
 const ABOVE: f64 = 1.2;
-/// A bucket that is empty cannot give this share of what it held once more: the device was only slower for a while.
+/// An empty bucket cannot deliver this share of its credits once more: then the device was only slow for a while.
 const AGAIN: f64 = 0.25;
 
 impl MeasuredCredits {
-    /// The limit in a description whose rate was fitted with credits left.
+    /// Sets the limit of a volume whose rate was fitted while credits were left.
     pub(super) fn limit(&self, volume: &mut VolumeSpec) {
         let limit = if self.of_bytes { &mut volume.bytes } else { &mut volume.operations };
         let fitted = if limit.burst.is_finite() { limit.burst } else { self.burst };
         *limit = RateLimit { baseline: self.baseline.min(fitted), burst: fitted, credits: self.credits };
-        // operations and bytes of writes come out of the same buckets
+        // operations and bytes of writes draw from the same buckets
         volume.writes = None;
     }
 
-    /// As a sentence.
+    /// Describes the credits in a sentence.
     pub fn words(&self) -> String {
         let what = if self.of_bytes { "bytes" } else { "operations" };
         format!(
@@ -67,7 +67,7 @@ impl MeasuredCredits {
     }
 }
 
-/// Finds the first fall.
+/// Finds the first drop.
 pub fn find(courses: &[RunCourse]) -> Option<MeasuredCredits> {
     let (run, place, after) = courses.iter().enumerate().find_map(|(run, course)| {
         let (place, after) = fall(&course.per_s)?;
@@ -85,7 +85,7 @@ pub fn find(courses: &[RunCourse]) -> Option<MeasuredCredits> {
         draw(course.per_s.first().copied().unwrap_or(0.0), course.ramp_s);
         course.per_s[..steps].iter().for_each(|per_s| draw(*per_s, course.step_s));
     }
-    // what is served later, without credits, is what flows in and what was spared since
+    // later stretches without credits use the inflow and what was saved since
     let mut left: f64 = 0.0;
     for (number, course) in courses.iter().enumerate().skip(run) {
         for per_s in &course.per_s[if number == run { place } else { 0 }..] {
@@ -104,15 +104,15 @@ pub fn find(courses: &[RunCourse]) -> Option<MeasuredCredits> {
 /// The runs of one result, in the order in which they were made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResultCourse {
-    /// When it began, seconds since 1970; `None` where that is not known.
+    /// Start, seconds since 1970; `None` if unknown.
     pub began_s: Option<f64>,
     /// Its runs.
     pub runs: Vec<RunCourse>,
 }
 
 impl ResultCourse {
-    /// Seconds between the end of another result and the begin of this one. Of times that are not known, and of a
-    /// result that is given twice, the bucket is taken to be full at the begin.
+    /// Seconds between the end of another result and the start of this one. If the times are unknown, or a result is
+    /// given twice, the bucket is assumed to be full at the start.
     fn pause_s(&self, before: &ResultCourse) -> f64 {
         let lasted = |run: &RunCourse| run.ramp_s + run.step_s * run.per_s.len() as f64;
         match (before.began_s, self.began_s) {
@@ -127,18 +127,18 @@ impl ResultCourse {
 /// Credits that ran out in one of several results of a device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpentCredits {
-    /// Those that ran out first; the run is one of its result.
+    /// The credits that ran out first; the run number is within its result.
     pub found: Option<MeasuredCredits>,
-    /// Of each result, how many of its first runs were made with credits left.
+    /// For each result, the number of its first runs that were made with credits.
     pub with_credits: Vec<usize>,
 }
 
-/// Finds the first fall in results that may be given in any order. The bucket fills between them.
+/// Finds the first drop in results given in any order. The bucket fills between them.
 pub fn find_in_all(results: &[ResultCourse]) -> SpentCredits {
     let began = |index: &usize| results[*index].began_s.unwrap_or(0.0);
     let mut order: Vec<usize> = (0..results.len()).collect();
     order.sort_by(|a, b| began(a).total_cmp(&began(b)));
-    // each course with the place of its result in time, and its number there
+    // each run with the time rank of its result, and its number there
     let (mut courses, mut owners) = (Vec::new(), Vec::new());
     for (place, &index) in order.iter().enumerate() {
         if place > 0 {
@@ -166,14 +166,14 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Share of the mean by which values scatter.
+/// Returns the standard deviation of values as a share of their mean.
 fn scatter(values: &[f64]) -> f64 {
     let middle = mean(values);
     let squares = values.iter().map(|value| (value - middle).powi(2)).sum::<f64>() / values.len().max(1) as f64;
     squares.sqrt() / middle.max(1e-9)
 }
 
-/// Where a rate falls and stays, and to what.
+/// Returns the index at which a rate drops for good, and the rate after it.
 fn fall(per_s: &[f64]) -> Option<(usize, f64)> {
     let places = LEAST_STRETCHES..per_s.len().saturating_sub(LEAST_STRETCHES);
     let cost = |place: usize| {
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_was_drawn_more_than_flowed_in_is_the_bucket() {
-        // 3.5 s at 100, which fills a full bucket; 3.5 s at 1,500 and 2 s at 3,000 less the 300 that flow in: 9,600
+        // 3.5 s at 100, which fills a full bucket; 3.5 s at 1,500 and 2 s at 3,000 minus the inflow of 300: 9,600
         let runs = [
             course(&[(100.0, 30)], 4096.0),
             course(&[(1500.0, 30)], 4096.0),
@@ -221,7 +221,7 @@ mod tests {
         let slow = course(&[(90_000.0, 10), (60_000.0, 10)], 4096.0);
         assert!(find(std::slice::from_ref(&slow)).is_some());
         assert_eq!(find(&[slow.clone(), course(&[(110_000.0, 20)], 4096.0)]), None);
-        // what was spared while little was asked may be used
+        // credits saved during low use may be spent
         let later = [course(&[(1000.0, 100)], 4096.0), course(&[(90_000.0, 5), (60_000.0, 10)], 4096.0)];
         assert!(find(&[&[slow], &later[..]].concat()).is_some());
     }
@@ -232,7 +232,7 @@ mod tests {
         let burst = course(&[(3000.0, 15)], 4096.0);
         let spent = course(&[(3000.0, 15), (300.0, 15)], 4096.0);
         let low = course(&[(300.0, 30)], 4096.0);
-        // 2 s at 3,000 less the 300 that flow in: 5,400, which flow in again within 18 s
+        // 2 s at 3,000 minus the inflow of 300: 5,400, which flow in again within 18 s
         let first = result(1000.0, std::slice::from_ref(&burst));
         let second = result(5000.0, &[spent, low.clone()]);
         let soon = result(5010.0, &[low]);
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(found.with_credits, [1, 0, 0, 1]);
         let credits = found.found.expect("a fall");
         assert!(credits.run == 0 && (credits.credits - 5400.0).abs() < 1.0, "{credits:?}");
-        // the same twice is no device that is as fast again
+        // a result given twice is not a device that recovered
         let twice = find_in_all(&[second.clone(), second]);
         assert!(twice.found.is_some() && twice.with_credits == [0, 0], "{twice:?}");
         assert_eq!(find_in_all(&[first]), SpentCredits { found: None, with_credits: vec![1] });

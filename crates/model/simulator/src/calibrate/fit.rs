@@ -1,11 +1,11 @@
-//! The fit: forms are looked at where they begin, the best of each kind are refined, the best of
-//! all is polished and chosen.
+//! The fit: all forms are evaluated at their initial numbers, the best of each kind are refined, and the best of all is
+//! refined further and chosen.
 //!
-//! The error of a cell is the logarithm of predicted over measured, so that twice as many and half
-//! as many weigh the same. Absolute errors are added up, not squares: a run that went wrong then
-//! bends the others little (least absolute deviations). Kinds are compared by Schwarz's criterion,
-//! `2 n ln b + k ln n` for errors with a Laplace distribution of scale `b` (Schwarz, "Estimating the
-//! dimension of a model", Annals of Statistics 6(2), 1978), so that a number more must be worth it.
+//! The error of a cell is the logarithm of predicted over measured, so that twice and half weigh the same. Absolute
+//! errors are added up, not squares, so that a failed run affects the others little (least absolute deviations). Kinds
+//! are compared by Schwarz's criterion, `2 n ln b + k ln n` for errors with a Laplace distribution of scale `b`
+//! (Schwarz, "Estimating the dimension of a model", Annals of Statistics 6(2), 1978), so that each additional number
+//! must pay off.
 
 use super::form::ModelForm;
 use super::known::KnownCells;
@@ -14,19 +14,19 @@ use std::ops::{Range, RangeInclusive};
 use super::{CalibrationCell, ModelKind, TriedModel, arm, flash, limits, shared, simulated};
 use crate::catalogue::EntryKind;
 
-/// Runs of a few seconds differ by this much from one time to the next: nearer is no better. Assumed: it
-/// was not measured by repeating runs.
+/// Relative difference between repeated runs of a few seconds: a smaller error is no better. Assumed, not measured by
+/// repeating runs.
 const NOISE: f64 = 0.015;
-/// Forms of a kind that are refined.
+/// Number of forms of a kind that are refined.
 const REFINED: usize = 3;
-/// Evaluations of a refinement, and of the polish, for each number that is fitted.
+/// Evaluations per fitted number, of the refinement and of the final fit.
 const STEPS: [usize; 2] = [15, 40];
 
 /// A form with its numbers.
 #[derive(Clone, Debug)]
 pub(super) struct FittedForm {
     pub form: ModelForm,
-    /// Mean of the absolute errors.
+    /// Mean absolute error.
     pub error: f64,
 }
 
@@ -40,10 +40,12 @@ impl FittedForm {
         2.0 * n * self.error.max(NOISE).ln() + self.parameters() as f64 * n.ln()
     }
 
+    /// Returns the catalogue entry; `None` if the numbers are impossible.
     pub fn entry(&self, known: &KnownCells) -> Option<EntryKind> {
         entry(&self.form, &self.form.numbers, known)
     }
 
+    /// Returns the summary of the fit.
     pub fn tried(&self, known: &KnownCells) -> TriedModel {
         TriedModel {
             kind: self.form.kind,
@@ -64,7 +66,7 @@ fn entry(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> Option<EntryK
     })
 }
 
-/// Mean absolute error of a form with these numbers; infinite where there is no such device.
+/// Mean absolute error of a form with these numbers; infinite if no such device exists.
 fn error(form: &ModelForm, numbers: &[f64], known: &KnownCells, cells: impl Fn(&CalibrationCell) -> bool) -> f64 {
     let Some(model) = entry(form, numbers, known).and_then(|entry| entry.device().ok()) else { return f64::INFINITY };
     let off = |cell: &CalibrationCell| simulated(&model, cell, 1).error(cell).abs();
@@ -73,7 +75,7 @@ fn error(form: &ModelForm, numbers: &[f64], known: &KnownCells, cells: impl Fn(&
     if mean.is_finite() { mean } else { f64::INFINITY }
 }
 
-/// The best of each kind, the best of all first.
+/// Returns the best form of each kind, the best of all first.
 pub(super) fn best(known: &KnownCells, forms: Vec<ModelForm>) -> Vec<FittedForm> {
     let n = known.cells.len();
     let mut looked: Vec<FittedForm> = forms
@@ -93,7 +95,7 @@ pub(super) fn best(known: &KnownCells, forms: Vec<ModelForm>) -> Vec<FittedForm>
     found
 }
 
-/// Looks for better numbers, on a logarithmic scale.
+/// Improves the numbers, on a logarithmic scale.
 fn refine(from: &FittedForm, known: &KnownCells, steps: usize) -> FittedForm {
     let mut form = from.form.clone();
     for part in parts(&form) {
@@ -111,13 +113,13 @@ fn refine(from: &FittedForm, known: &KnownCells, steps: usize) -> FittedForm {
     if error < from.error { FittedForm { form, error } } else { from.clone() }
 }
 
-/// Numbers that are fitted together, to the cells with these shares of reads.
+/// Numbers that are fitted together, to the cells with these read shares.
 struct FitPart {
     numbers: Range<usize>,
     cells: RangeInclusive<f64>,
 }
 
-/// Reads by themselves, writes by themselves, both together where the kind has numbers for each; all at last.
+/// Splits the numbers: those of reads, those of writes and those of mixes, if the kind has separate ones; finally all.
 fn parts(form: &ModelForm) -> Vec<FitPart> {
     let all = form.numbers.len();
     let part = |numbers: Range<usize>, cells| FitPart { numbers, cells };
@@ -133,24 +135,28 @@ fn parts(form: &ModelForm) -> Vec<FitPart> {
     parts
 }
 
-/// Width of the first simplex: a factor of 1.28.
+/// Width of the initial simplex: a factor of 1.28.
 const WIDTH: f64 = 0.25;
 
-/// The simplex method of Nelder and Mead ("A simplex method for function minimization", Computer
-/// Journal 7(4), 1965) with its usual coefficients, for so many evaluations.
-pub(super) fn downhill(start: &[f64], most: usize, of: impl Fn(&[f64]) -> f64) -> (Vec<f64>, f64) {
+/// Minimizes by the simplex method of Nelder and Mead ("A simplex method for function minimization", Computer Journal
+/// 7(4), 1965) with its usual coefficients, for `max_evaluations` evaluations.
+pub(super) fn downhill(
+    start: &[f64],
+    max_evaluations: usize,
+    function: impl Fn(&[f64]) -> f64,
+) -> (Vec<f64>, f64) {
     let n = start.len();
-    let mut simplex: Vec<(Vec<f64>, f64)> = vec![(start.to_vec(), of(start))];
+    let mut simplex: Vec<(Vec<f64>, f64)> = vec![(start.to_vec(), function(start))];
     for index in 0..n {
         let mut corner = start.to_vec();
         corner[index] += WIDTH;
-        let value = of(&corner);
+        let value = function(&corner);
         simplex.push((corner, value));
     }
     let mut used = n + 1;
     loop {
         simplex.sort_by(|a, b| a.1.total_cmp(&b.1));
-        if used >= most || n == 0 {
+        if used >= max_evaluations || n == 0 {
             return simplex.swap_remove(0);
         }
         let center: Vec<f64> =
@@ -158,7 +164,7 @@ pub(super) fn downhill(start: &[f64], most: usize, of: impl Fn(&[f64]) -> f64) -
         let worst = simplex[n].clone();
         let along = |factor: f64| -> (Vec<f64>, f64) {
             let corner: Vec<f64> = center.iter().zip(&worst.0).map(|(c, w)| c + factor * (c - w)).collect();
-            let value = of(&corner);
+            let value = function(&corner);
             (corner, value)
         };
         let reflected = along(1.0);
@@ -179,7 +185,7 @@ pub(super) fn downhill(start: &[f64], most: usize, of: impl Fn(&[f64]) -> f64) -
             let first = simplex[0].0.clone();
             for corner in &mut simplex[1..] {
                 let nearer: Vec<f64> = corner.0.iter().zip(&first).map(|(c, f)| 0.5 * (c + f)).collect();
-                *corner = (nearer.clone(), of(&nearer));
+                *corner = (nearer.clone(), function(&nearer));
             }
             used += n;
         }
@@ -192,7 +198,7 @@ mod tests {
 
     #[test]
     fn the_valley_that_methods_are_tried_on_is_gone_down() {
-        // Rosenbrock 1960, from its usual start: the lowest point is (1, 1)
+        // Rosenbrock 1960, from the usual start: the minimum is (1, 1)
         let valley = |x: &[f64]| 100.0 * (x[1] - x[0] * x[0]).powi(2) + (1.0 - x[0]).powi(2);
         let (found, value) = downhill(&[-1.2, 1.0], 400, valley);
         assert!(value < 1e-6, "{value}");

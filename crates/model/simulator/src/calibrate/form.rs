@@ -6,12 +6,12 @@ use super::ModelKind;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ModelForm {
     pub kind: ModelKind,
-    /// What was chosen, as its kind knows it.
+    /// The choices, in the order that the kind defines.
     pub choices: Vec<u32>,
-    /// Numbers to fit, all above 0, where they begin.
+    /// Initial values of the numbers to fit, all above 0.
     pub numbers: Vec<f64>,
-    /// Choices that cost as much as a number.
+    /// Choices that count like a number in Schwarz's criterion.
     pub chosen: usize,
-    /// In words.
+    /// Description in words.
     pub what: String,
 }

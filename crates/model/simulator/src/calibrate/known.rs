@@ -1,43 +1,44 @@
-//! What the measured cells say by themselves: where fits begin, and what is missing.
+//! Figures that follow directly from the measured cells: initial values of the fits, and missing measurements.
 
 use super::{CalibratedDevice, CalibrationCell, ModelKind};
 use crate::io::BLOCK_BYTES;
 
-/// Too little was measured.
+/// Error: too few measurements.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too few measurements: there is no {}", .0.join(", and no "))]
 pub struct MissingCells(
-    /// What is missing.
+    /// Descriptions of the missing measurements.
     pub Vec<String>,
 );
 
-/// One direction.
+/// Figures of reads, or of writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct KnownDirection {
-    /// Time of a small request by itself, s.
+    /// Response time of a small request at queue depth 1, s.
     pub alone_s: f64,
-    /// Most small requests a second, at random.
+    /// Highest rate of small random requests, per second.
     pub most_per_s: f64,
-    /// Most bytes a second.
+    /// Highest rate, bytes/s.
     pub most_bytes_per_s: f64,
-    /// Bytes a second of one request's data, on top of the time of a small one: at least.
+    /// Lower bound of the transfer rate of a single request's data, bytes/s, on top of the time of a small one.
     pub stream_bytes_per_s: f64,
 }
 
-/// The cells that are fitted, and what follows from them.
+/// The fitted cells, and the figures that follow from them.
 pub(super) struct KnownCells<'a> {
     pub cells: &'a [&'a CalibrationCell],
     pub device: &'a CalibratedDevice,
-    /// Blocks of the small requests.
+    /// Blocks of a small request.
     pub small: u32,
     pub reads: KnownDirection,
-    /// None where writing was not measured.
+    /// `None` if writing was not measured.
     pub writes: Option<KnownDirection>,
-    /// Reads and writes at the same time were measured.
+    /// True if mixes of reads and writes were measured.
     pub mixes: bool,
 }
 
 impl<'a> KnownCells<'a> {
+    /// Derives the figures, or lists the missing measurements.
     pub fn of(cells: &'a [&'a CalibrationCell], device: &'a CalibratedDevice) -> Result<KnownCells<'a>, MissingCells> {
         let loops: Vec<&CalibrationCell> = cells.iter().filter(|cell| cell.response_s.is_none()).copied().collect();
         let small = loops.iter().filter(|cell| !cell.load.sequential).map(|cell| cell.load.blocks).min();
@@ -58,12 +59,12 @@ impl<'a> KnownCells<'a> {
         Ok(KnownCells { cells, device, small, reads, writes: writes.and_then(Result::ok), mixes })
     }
 
-    /// Writes, or reads where nothing was written.
+    /// Returns the figures of writes, or of reads if writing was not measured.
     pub fn written(&self) -> KnownDirection {
         self.writes.unwrap_or(self.reads)
     }
 
-    /// What a description of these cells does not know.
+    /// Returns the gaps of a description made from these cells.
     pub fn notes(&self, kind: ModelKind) -> Vec<String> {
         let mut notes = Vec::new();
         if self.writes.is_none() {
@@ -88,10 +89,10 @@ impl<'a> KnownCells<'a> {
     }
 }
 
-/// A series of depths, and a larger size; or what of that is missing.
+/// Derives the figures of a direction from a series of depths and a larger size; or lists what is missing.
 fn direction(cells: &[&CalibrationCell], share: f64, small: u32) -> Result<KnownDirection, Vec<String>> {
-    let of: Vec<&&CalibrationCell> = cells.iter().filter(|cell| cell.load.read_share == share).collect();
-    let mut depths: Vec<(u32, f64)> = of
+    let selected: Vec<&&CalibrationCell> = cells.iter().filter(|cell| cell.load.read_share == share).collect();
+    let mut depths: Vec<(u32, f64)> = selected
         .iter()
         .filter(|cell| !cell.load.sequential && cell.load.blocks == small)
         .map(|cell| (cell.load.depth, cell.per_s))
@@ -104,7 +105,7 @@ fn direction(cells: &[&CalibrationCell], share: f64, small: u32) -> Result<Known
     if depths.last().is_none_or(|last| last.0 < 16) {
         missing.push("random run with 16 and more requests at a time".to_owned());
     }
-    if !of.iter().any(|cell| cell.load.blocks >= 8 * small.max(1)) {
+    if !selected.iter().any(|cell| cell.load.blocks >= 8 * small.max(1)) {
         missing.push("run of requests eight times as large".to_owned());
     }
     let (Some(first), true) = (depths.first(), missing.is_empty()) else {
@@ -116,11 +117,11 @@ fn direction(cells: &[&CalibrationCell], share: f64, small: u32) -> Result<Known
         let more = f64::from(cell.load.blocks - small) * BLOCK_BYTES as f64;
         more / (f64::from(cell.load.depth) / cell.per_s - alone_s).max(1e-9)
     };
-    let of: Vec<&&CalibrationCell> = of.into_iter().filter(|cell| cell.load.blocks >= small).collect();
+    let selected: Vec<&&CalibrationCell> = selected.into_iter().filter(|cell| cell.load.blocks >= small).collect();
     Ok(KnownDirection {
         alone_s,
         most_per_s: depths.iter().map(|depth| depth.1).fold(0.0, f64::max),
-        most_bytes_per_s: of.iter().map(bytes).fold(0.0, f64::max),
-        stream_bytes_per_s: of.iter().filter(|cell| cell.load.blocks > small).map(stream).fold(1e3, f64::max),
+        most_bytes_per_s: selected.iter().map(bytes).fold(0.0, f64::max),
+        stream_bytes_per_s: selected.iter().filter(|cell| cell.load.blocks > small).map(stream).fold(1e3, f64::max),
     })
 }

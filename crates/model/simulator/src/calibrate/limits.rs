@@ -1,6 +1,6 @@
-//! A device of times, rates and limits: a request takes a time of its own and its bytes over a rate, so
-//! many of them side by side, and none begins before the limits of operations and of bytes let it. Volumes,
-//! throttled disks and network storage are of this kind; so is anything with one server.
+//! A device of latencies, rates and limits: a request takes its latency plus its bytes over a rate, with many requests
+//! in parallel, and starts when the limits of operations and bytes allow it. Volumes, throttled disks and network
+//! storage are of this kind; so is anything with one server.
 
 use diskwright_base::units::plural;
 
@@ -11,20 +11,20 @@ use crate::io::BLOCK_BYTES;
 use crate::spread::ServiceTimeDistribution;
 use crate::volume::{RateLimit, VolumeSpec};
 
-/// Requests at a time where that is no limit.
+/// Concurrent requests where they are not limited.
 pub(super) const MANY: u32 = 1024;
-/// A larger request counts as one operation.
+/// Largest request that counts as one operation, bytes.
 pub(super) const OPERATION: u64 = 1 << 30;
 
-/// Which limits there are.
+/// The limits of a form.
 #[derive(Clone, Copy)]
 struct LimitChoices {
     slots: u32,
     operations: bool,
     bytes: bool,
-    /// Writes have limits of their own.
+    /// Writes have separate limits.
     apart: bool,
-    /// A request's bytes have a rate of their own.
+    /// A single request's bytes have a separate rate.
     stream: bool,
 }
 
@@ -43,18 +43,18 @@ impl LimitChoices {
     fn words(self) -> String {
         let limit = |on: bool, what: &'static str| on.then_some(what);
         let slots = (self.slots < MANY).then(|| format!("{} at a time", plural(self.slots, "request", "requests")));
-        let of = [
+        let limits = [
             limit(self.operations, "operations"),
             limit(self.bytes, "bytes"),
             limit(self.apart, "writes apart"),
             limit(self.stream, "bytes of one request"),
         ];
-        let words: Vec<String> = slots.into_iter().chain(of.into_iter().flatten().map(str::to_owned)).collect();
+        let words: Vec<String> = slots.into_iter().chain(limits.into_iter().flatten().map(str::to_owned)).collect();
         if words.is_empty() { "times alone".into() } else { format!("limits: {}", words.join(", ")) }
     }
 }
 
-/// All combinations, with numbers that the cells show.
+/// Returns all combinations, with initial numbers taken from the cells.
 pub(super) fn forms(known: &KnownCells) -> Vec<ModelForm> {
     let (reads, writes) = (known.reads, known.written());
     let side = (reads.most_per_s * reads.alone_s).round().clamp(1.0, f64::from(MANY)) as u32;
@@ -70,7 +70,7 @@ pub(super) fn forms(known: &KnownCells) -> Vec<ModelForm> {
         if known.writes.is_some() {
             numbers.push(writes.alone_s);
         }
-        let both = |of: [f64; 2]| if choices.apart { of.to_vec() } else { vec![of[0].max(of[1])] };
+        let both = |figures: [f64; 2]| if choices.apart { figures.to_vec() } else { vec![figures[0].max(figures[1])] };
         if choices.operations {
             numbers.extend(both([reads.most_per_s, writes.most_per_s]));
         }
@@ -92,23 +92,23 @@ pub(super) fn forms(known: &KnownCells) -> Vec<ModelForm> {
     all
 }
 
-/// The volume.
+/// Returns the volume.
 pub(super) fn spec(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> VolumeSpec {
     let choices = LimitChoices::of(form);
     let mut next = numbers.iter().copied();
-    let mut take = || next.next().unwrap_or(f64::INFINITY);
-    let read_s = take();
-    let write_s = if known.writes.is_some() { take() } else { read_s };
+    let mut next_number = || next.next().unwrap_or(f64::INFINITY);
+    let read_s = next_number();
+    let write_s = if known.writes.is_some() { next_number() } else { read_s };
     let mut limits = |on: bool| match (on, choices.apart) {
-        (true, true) => [take(), take()],
-        (true, false) => [take(); 2],
+        (true, true) => [next_number(), next_number()],
+        (true, false) => [next_number(); 2],
         (false, _) => [f64::INFINITY; 2],
     };
     let (operations, bytes) = (limits(choices.operations), limits(choices.bytes));
-    let stream = if choices.stream { take() } else { f64::INFINITY };
+    let stream = if choices.stream { next_number() } else { f64::INFINITY };
     let time = |s: f64| ServiceTimeDistribution::Constant((s * 1e9).round() as u64);
-    let of = |index: usize| [RateLimit::steady(operations[index]), RateLimit::steady(bytes[index])];
-    let [first, second] = of(0);
+    let steady_limits = |index: usize| [RateLimit::steady(operations[index]), RateLimit::steady(bytes[index])];
+    let [first, second] = steady_limits(0);
     VolumeSpec {
         name: known.device.name.clone(),
         blocks: known.device.bytes / BLOCK_BYTES,
@@ -119,7 +119,7 @@ pub(super) fn spec(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> Vol
         merges: false,
         whole_operations: false,
         write_cost: 1.0,
-        writes: choices.apart.then(|| of(1)),
+        writes: choices.apart.then(|| steady_limits(1)),
         shared: None,
         window: 0,
         read: time(read_s),

@@ -1,10 +1,10 @@
-//! A device described from measurements of it: closed loops of one size and mix at a fixed depth, as `probe`
-//! makes them, and what a log says of requests that came by themselves. Four kinds of device are tried, each made
-//! of physics alone: times and rates with limits (`limits.rs`), the same with work that all share (`shared.rs`),
-//! parts that work side by side behind a processor (`flash.rs`), an arm over a turning disk (`arm.rs`). Each is
-//! fitted by simulating what was measured (`fit.rs`), and the one for which most speaks is taken. Cells that are
-//! put aside are never seen by the fit; the error is told on them. `repeats.rs` says what a device varies by itself,
-//! and `burst.rs` finds credits that run out.
+//! Describes a device by measurements of it: closed loops of one request size and mix at a fixed depth, as `probe` runs
+//! them, and logged requests that arrived independently. Four kinds of device are tried, each based on physics only:
+//! latencies and rates with limits (`limits.rs`), the same with work shared by all requests (`shared.rs`), parallel
+//! parts behind a processor (`flash.rs`), and an arm over a rotating disk (`mechanical.rs`). Each is fitted by
+//! simulating the measurements (`fit.rs`), and the kind with the best criterion is chosen. Held-out cells never enter
+//! the fit; the error is reported on them. `repeats.rs` estimates the device's own variation, and `burst.rs` finds
+//! credits that run out.
 
 mod arm;
 pub mod burst;
@@ -27,42 +27,42 @@ use burst::MeasuredCredits;
 pub use known::MissingCells;
 pub use repeats::MeasurementNoise;
 
-/// What was measured: a closed loop, or requests that came by themselves.
+/// A measurement: a closed loop, or requests that arrived independently.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CalibrationCell {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What was asked.
+    /// Its load.
     pub load: DriveLoad,
-    /// Requests a second that came out, or came by themselves.
+    /// Measured throughput, or arrival rate, requests per second.
     pub per_s: f64,
-    /// Their mean response, s, where they came by themselves; the depth of the load is then no part of it.
+    /// Mean response time of independent arrivals, s; the depth of the load is then not used.
     pub response_s: Option<f64>,
-    /// Kept from the fit, to try it on.
+    /// Held out of the fit, to test it.
     pub aside: bool,
 }
 
-/// What is known of the device besides.
+/// Other facts about the measured device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CalibratedDevice {
     /// Its id in the description.
     pub id: String,
-    /// What it is, in words.
+    /// Its name, in words.
     pub name: String,
-    /// Bytes that it holds.
+    /// Capacity, bytes.
     pub bytes: u64,
-    /// Where the measurements are from.
+    /// Source of the measurements.
     pub source: String,
-    /// The year in which it was measured.
+    /// Year of the measurements.
     pub year: u16,
-    /// Seconds of a small write in order that has to be on the medium, where that was measured.
+    /// Seconds of a small sequential write that must reach the medium, if measured.
     pub commit_s: Option<f64>,
-    /// Credits that ran out while it was measured. What was measured afterwards is none of the cells.
+    /// Credits that ran out during the measurements. Later measurements are not among the cells.
     pub credits: Option<MeasuredCredits>,
 }
 
 impl CalibrationCell {
-    /// Mean response, s: by Little's law in a closed loop.
+    /// Returns the mean response time, s; for a closed loop by Little's law.
     pub fn response_s(&self) -> f64 {
         self.response_s.unwrap_or(f64::from(self.load.depth) / self.per_s)
     }
@@ -72,32 +72,32 @@ impl CalibrationCell {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelKind {
-    /// Times, rates, and limits of operations and bytes.
+    /// Latencies, rates, and limits of operations and bytes.
     Limits,
-    /// Times, and work that requests under way share.
+    /// Latencies, and work shared by requests in flight.
     Shared,
-    /// Parts that work side by side behind one processor, with a buffer for writes.
+    /// Parallel parts behind one processor, with a buffer for writes.
     Flash,
-    /// One arm over a turning disk.
+    /// One arm over a rotating disk.
     Mechanical,
 }
 
-/// A measurement beside what the description makes of it.
+/// A measurement and its prediction by the description.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CellPrediction {
-    /// The run.
+    /// Name of the run.
     pub run: String,
-    /// What it tries: `depth`, `size`, `mix`, `sequence` or `log`.
+    /// The property it tests: `depth`, `size`, `mix`, `sequence` or `log`.
     pub tries: &'static str,
-    /// Requests a second.
+    /// Measured requests per second.
     pub measured_per_s: f64,
-    /// Requests a second of the described device; those of a log come by themselves.
+    /// Predicted requests per second; for a log, the arrival rate.
     pub predicted_per_s: f64,
-    /// Mean response, s.
+    /// Measured mean response time, s.
     pub measured_s: f64,
-    /// Mean response of the described device, s.
+    /// Predicted mean response time, s.
     pub predicted_s: f64,
-    /// Predicted over measured, less 1: of requests a second in a closed loop, of the response in a log.
+    /// Predicted over measured, minus 1: of the throughput for a closed loop, of the response time for a log.
     pub error: f64,
 }
 
@@ -108,48 +108,48 @@ pub struct TriedModel {
     pub kind: ModelKind,
     /// Its best form.
     pub form: String,
-    /// Numbers that were fitted, choices included.
+    /// Number of fitted numbers, including choices.
     pub parameters: usize,
-    /// Mean error on what was fitted.
+    /// Mean error on the fitted cells.
     pub mean_error: f64,
-    /// Schwarz's criterion: the lowest is taken.
+    /// Schwarz's criterion: the lowest value is chosen.
     pub criterion: f64,
 }
 
-/// A description, and how good it is.
+/// A description, and its quality.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CalibratedDrive {
-    /// What it was taken to be.
+    /// The chosen kind.
     pub kind: ModelKind,
     /// All kinds, the best first.
     pub tried: Vec<TriedModel>,
-    /// As `[[drive]]` of a catalogue.
+    /// The `[[drive]]` of a catalogue file.
     pub toml: String,
-    /// The same, as the catalogue's reader has it.
+    /// The same, as parsed by the catalogue's reader.
     pub entry: CatalogueEntry,
-    /// Cells that were fitted.
+    /// Predictions of the fitted cells.
     pub fitted: Vec<CellPrediction>,
-    /// Cells that were not.
+    /// Predictions of the held-out cells.
     pub aside: Vec<CellPrediction>,
-    /// What the device varies by itself, where a setting was measured twice.
+    /// The device's own variation, if a setting was measured twice.
     pub noise: Option<MeasurementNoise>,
-    /// What the description does not know.
+    /// Gaps of the description.
     pub notes: Vec<String>,
 }
 
-/// Why there is none.
+/// Reasons why a device cannot be described.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CalibrationError {
-    /// Too little was measured.
+    /// Too few measurements.
     #[error(transparent)]
     Missing(#[from] MissingCells),
-    /// The description cannot be read.
+    /// The description cannot be read back.
     #[error("the description cannot be used: {0}")]
     Description(String),
 }
 
-/// Puts the middle one of each series of depths aside: of three and more random loops of one size and
-/// mix that differ in depth alone.
+/// Holds out the middle depth of each series: of at least three random loops of one size and mix that differ only in
+/// depth.
 pub fn put_middles_aside(cells: &mut [CalibrationCell]) {
     let series = |cell: &CalibrationCell| {
         let load = &cell.load;
@@ -157,8 +157,8 @@ pub fn put_middles_aside(cells: &mut [CalibrationCell]) {
         is_random_loop.then(|| (load.blocks, load.read_share.to_bits(), load.range))
     };
     for index in 0..cells.len() {
-        let Some(of) = series(&cells[index]) else { continue };
-        let mut depths: Vec<u32> = cells.iter().filter(|c| series(c) == Some(of)).map(|c| c.load.depth).collect();
+        let Some(own) = series(&cells[index]) else { continue };
+        let mut depths: Vec<u32> = cells.iter().filter(|c| series(c) == Some(own)).map(|c| c.load.depth).collect();
         depths.sort_unstable();
         depths.dedup();
         cells[index].aside = depths.len() >= 3 && cells[index].load.depth == depths[depths.len() / 2];
@@ -168,7 +168,7 @@ pub fn put_middles_aside(cells: &mut [CalibrationCell]) {
 /// Describes a device.
 ///
 /// # Errors
-/// What was not measured and is needed.
+/// Lists measurements that are needed and missing.
 pub fn calibrate(cells: &[CalibrationCell], device: &CalibratedDevice) -> Result<CalibratedDrive, CalibrationError> {
     let noise = repeats::noise(cells);
     let cells = &repeats::medians(cells);
@@ -181,13 +181,13 @@ pub fn calibrate(cells: &[CalibrationCell], device: &CalibratedDevice) -> Result
     let notes = known.notes(chosen.form.kind);
     let wrong = |message: String| CalibrationError::Description(message);
     let tried = best.iter().map(|found| found.tried(&known)).collect();
-    // what was measured was measured with credits left
+    // the measurements were made with credits left
     let model = chosen.entry(&known).ok_or_else(|| wrong("it is empty".into()))?.device().map_err(wrong)?;
     if let (EntryKind::Volume(volume), Some(credits)) = (&mut spec, &device.credits) {
         credits.limit(volume);
     }
     let toml = write::toml(device, &spec, &chosen.form.what, &notes);
-    // what is told of it is told of what others will read
+    // predictions are made from the text that users will read
     let entries = catalogue::read("the description", &toml).map_err(|problems| wrong(problems.to_string()))?;
     let entry = entries.into_iter().next().ok_or_else(|| wrong("it is empty".into()))?;
     let model = if device.credits.is_some() { model } else { entry.device().map_err(wrong)? };
@@ -204,7 +204,7 @@ pub fn calibrate(cells: &[CalibrationCell], device: &CalibratedDevice) -> Result
     })
 }
 
-/// All kinds that are tried: what has credits is held by limits.
+/// Returns all forms to be tried; a device with credits is described by limits.
 fn forms(known: &known::KnownCells) -> Vec<form::ModelForm> {
     let mut forms = limits::forms(known);
     if known.device.credits.is_none() {
@@ -215,7 +215,7 @@ fn forms(known: &known::KnownCells) -> Vec<form::ModelForm> {
     forms
 }
 
-/// Requests of a prediction that is told, as a multiple of those of the fit.
+/// Factor by which reported predictions simulate more requests than the fit.
 const TOLD: u32 = 5;
 
 fn predict(model: &DeviceModel, cell: &CalibrationCell, known: &known::KnownCells) -> CellPrediction {
@@ -240,7 +240,7 @@ fn predict(model: &DeviceModel, cell: &CalibrationCell, known: &known::KnownCell
 }
 
 impl DriveMeasurement {
-    /// Logarithm of simulated over measured: of requests a second in a closed loop, else of the response.
+    /// Logarithm of simulated over measured: of the throughput for a closed loop, otherwise of the response time.
     fn error(&self, cell: &CalibrationCell) -> f64 {
         match cell.response_s {
             Some(response_s) => (self.mean_s / response_s).ln(),
@@ -249,16 +249,16 @@ impl DriveMeasurement {
     }
 }
 
-/// What a device makes of a cell.
+/// Simulates a cell on a device.
 fn simulated(model: &DeviceModel, cell: &CalibrationCell, times: u32) -> DriveMeasurement {
     let load = &cell.load;
     let pieces = (u64::from(load.blocks) * BLOCK_BYTES).div_ceil(16 << 10) as u32;
-    let (usual, least) = match model {
+    let (default_count, min_count) = match model {
         DeviceModel::Mechanical(_) => (1000, 6 * load.depth),
         DeviceModel::Flash(_) => (4000, 20 * load.depth),
         _ => (1000, 20 * load.depth),
     };
-    let requests = times * (usual / pieces.max(1)).max(least).max(100);
+    let requests = times * (default_count / pieces.max(1)).max(min_count).max(100);
     match cell.response_s {
         Some(_) => measure_arrivals(model, load, cell.per_s, requests),
         None => measure_load(model, load, requests),

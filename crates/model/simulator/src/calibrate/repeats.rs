@@ -1,38 +1,39 @@
-//! The same setting measured several times: what a device varies by itself, and the median of each setting.
+//! Repeated measurements of the same setting: the device's own variation, and the median of each setting.
 //!
-//! A description cannot be nearer to a measurement than a second measurement of the same is. Two that are drawn from
-//! the same normal distribution differ by 2 s / sqrt(pi) on average and one is 0.8 s from the middle, which is the
-//! first over sqrt(2): the error that is left where the description is right.
+//! A description cannot be closer to a measurement than a repetition of it. Two values drawn from the same normal
+//! distribution differ by 2 s / sqrt(pi) on average, and each is 0.8 s from the middle, which is the former divided by
+//! sqrt(2): the error that remains if the description is right.
 
 use serde::Serialize;
 
 use super::CalibrationCell;
 use crate::catalogue::measure::DriveLoad;
 
-/// How much measurements of the same setting differ.
+/// Variation among measurements of the same setting.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MeasurementNoise {
     /// Settings that were measured at least twice.
     pub settings: usize,
     /// Mean difference between two measurements of a setting, as a share.
     pub mean: f64,
-    /// The mean difference of the setting that differs most.
+    /// Mean difference of the setting that varies most.
     pub worst: f64,
-    /// That setting.
+    /// Name of that setting.
     pub worst_run: String,
-    /// The mean error that measurements with this difference leave of a description that is right, as a share.
+    /// Mean error that measurements with this variation leave for a correct description, as a share.
+    #[serde(rename = "least_error")]
     pub least_error: f64,
 }
 
-/// Ratio of what is expected from the middle to what is expected between two, of a normal distribution.
+/// Ratio of the expected distance from the middle to that between two values of a normal distribution.
 const FROM_MIDDLE: f64 = std::f64::consts::FRAC_1_SQRT_2;
 
-/// Cells of the same setting together, in the order of the first of each. Loads of a log come once.
+/// Groups cells by setting, in the order of the first cell of each. Loads of a log are not grouped.
 fn settings(cells: &[CalibrationCell], aside: Option<bool>) -> Vec<Vec<&CalibrationCell>> {
     let mut found: Vec<(Option<&DriveLoad>, Vec<&CalibrationCell>)> = Vec::new();
     for cell in cells.iter().filter(|cell| aside.is_none_or(|aside| cell.aside == aside)) {
         let setting = Some(&cell.load).filter(|_| cell.response_s.is_none());
-        match found.iter_mut().find(|(of, _)| of.is_some() && *of == setting) {
+        match found.iter_mut().find(|(known, _)| known.is_some() && *known == setting) {
             Some((_, same)) => same.push(cell),
             None => found.push((setting, vec![cell])),
         }
@@ -40,35 +41,35 @@ fn settings(cells: &[CalibrationCell], aside: Option<bool>) -> Vec<Vec<&Calibrat
     found.into_iter().map(|(_, same)| same).collect()
 }
 
-/// Mean of the differences between all pairs, as a share.
+/// Mean difference between all pairs, as a share.
 fn difference(same: &[&CalibrationCell]) -> Option<f64> {
     let pairs = same.iter().enumerate().flat_map(|(index, one)| same[index + 1..].iter().map(move |two| (one, two)));
     let differences: Vec<f64> = pairs.map(|(one, two)| (one.per_s / two.per_s).ln().abs().exp() - 1.0).collect();
     (!differences.is_empty()).then(|| differences.iter().sum::<f64>() / differences.len() as f64)
 }
 
-/// What measurements of the same setting differ by; `None` where none was measured twice.
+/// Returns the variation among measurements of the same setting; `None` if no setting was measured twice.
 pub(super) fn noise(cells: &[CalibrationCell]) -> Option<MeasurementNoise> {
-    let of = |same: Vec<&CalibrationCell>| Some((difference(&same)?, same.first()?.name.clone()));
-    let differences: Vec<(f64, String)> = settings(cells, None).into_iter().filter_map(of).collect();
+    let group_difference = |same: Vec<&CalibrationCell>| Some((difference(&same)?, same.first()?.name.clone()));
+    let differences: Vec<(f64, String)> = settings(cells, None).into_iter().filter_map(group_difference).collect();
     let (worst, worst_run) = differences.iter().max_by(|a, b| a.0.total_cmp(&b.0)).cloned()?;
     let mean = differences.iter().map(|(difference, _)| difference).sum::<f64>() / differences.len() as f64;
     let least_error = FROM_MIDDLE * mean;
     Some(MeasurementNoise { settings: differences.len(), mean, worst, worst_run, least_error })
 }
 
-/// One cell for each setting, with the median of its measurements.
+/// Returns one cell for each setting, with the median of its measurements.
 pub(super) fn medians(cells: &[CalibrationCell]) -> Vec<CalibrationCell> {
-    let of = |same: Vec<&CalibrationCell>| {
+    let median_cell = |same: Vec<&CalibrationCell>| {
         let first = same.first()?;
         let mut rates: Vec<f64> = same.iter().map(|cell| cell.per_s).collect();
         rates.sort_by(f64::total_cmp);
-        // of an even number, the middle of the two on the logarithmic scale on which errors are judged
+        // for an even number, the middle of the two on the logarithmic scale that errors are judged on
         let middle = (rates[(rates.len() - 1) / 2] * rates[rates.len() / 2]).sqrt();
         let per_s = if rates.len() == 1 { first.per_s } else { middle };
         Some(CalibrationCell { per_s, ..(*first).clone() })
     };
-    [false, true].into_iter().flat_map(|aside| settings(cells, Some(aside))).filter_map(of).collect()
+    [false, true].into_iter().flat_map(|aside| settings(cells, Some(aside))).filter_map(median_cell).collect()
 }
 
 #[cfg(test)]
@@ -95,8 +96,8 @@ mod tests {
         let all =
             [cell(4, 300.0), cell(1, 90.0), cell(1, 500.0), cell(1, 110.0), log.clone(), log.clone(), cell(4, 432.0)];
         let found = medians(&all);
-        let told: Vec<(u32, f64, bool)> = found.iter().map(|cell| (cell.load.depth, cell.per_s, cell.aside)).collect();
-        assert_eq!(told[..3], [(1, 110.0, false), (1, 50.0, false), (1, 50.0, false)]);
-        assert!(told.len() == 4 && told[3].2 && (told[3].1 - 360.0).abs() < 1e-9, "{told:?}");
+        let cells: Vec<(u32, f64, bool)> = found.iter().map(|cell| (cell.load.depth, cell.per_s, cell.aside)).collect();
+        assert_eq!(cells[..3], [(1, 110.0, false), (1, 50.0, false), (1, 50.0, false)]);
+        assert!(cells.len() == 4 && cells[3].2 && (cells[3].1 - 360.0).abs() < 1e-9, "{cells:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! A device whose requests share something without a sharp end: a path, a processor, the parts of an SSD. A
-//! request takes a time of its own where it is alone, and the work of all where many are under way.
+//! A device whose requests share a resource that saturates gradually: a path, a processor, the parts of an SSD. A
+//! request takes its own time when it is alone, and the work of all requests when many are in flight.
 
 use super::ModelKind;
 use super::form::ModelForm;
@@ -9,10 +9,10 @@ use crate::io::BLOCK_BYTES;
 use crate::spread::ServiceTimeDistribution;
 use crate::volume::{RateLimit, SharedWork, VolumeSpec};
 
-/// Where the knee begins.
+/// Initial knee.
 const KNEE: f64 = 2.0;
 
-/// With and without numbers of their own for writes and for bytes of one request.
+/// Returns all combinations: with and without a separate rate of a single request's bytes, and a fitted knee.
 pub(super) fn forms(known: &KnownCells) -> Vec<ModelForm> {
     let (reads, writes) = (known.reads, known.written());
     let small = f64::from(known.small) * BLOCK_BYTES as f64;
@@ -20,12 +20,12 @@ pub(super) fn forms(known: &KnownCells) -> Vec<ModelForm> {
     for stream in [false, true] {
         for bends in [false, true] {
             let directions: &[_] = if known.writes.is_some() { &[reads, writes] } else { &[reads] };
-            let mut numbers: Vec<f64> = directions.iter().map(|of| 0.9 * of.alone_s).collect();
-            let each = |of: &super::known::KnownDirection| {
-                (1.0 / of.most_per_s - small / of.most_bytes_per_s).max(0.1 / of.most_per_s)
+            let mut numbers: Vec<f64> = directions.iter().map(|direction| 0.9 * direction.alone_s).collect();
+            let each = |direction: &super::known::KnownDirection| {
+                (1.0 / direction.most_per_s - small / direction.most_bytes_per_s).max(0.1 / direction.most_per_s)
             };
             numbers.extend(directions.iter().map(each));
-            numbers.extend(directions.iter().map(|of| 1.05 * of.most_bytes_per_s));
+            numbers.extend(directions.iter().map(|direction| 1.05 * direction.most_bytes_per_s));
             if stream {
                 numbers.push(2.0 * reads.stream_bytes_per_s.max(writes.stream_bytes_per_s));
             }
@@ -46,10 +46,10 @@ pub(super) fn forms(known: &KnownCells) -> Vec<ModelForm> {
     all
 }
 
-/// Where it does not bend.
+/// Knee of a form without a bend.
 const SHARP: f64 = 20.0;
 
-/// The volume.
+/// Returns the volume.
 pub(super) fn spec(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> VolumeSpec {
     let on = |index: usize| form.choices.get(index).is_some_and(|choice| *choice > 0);
     let mut next = numbers.iter().copied();

@@ -1,4 +1,4 @@
-//! A description as a file of the catalogue (docs/drives.md).
+//! Writes a description as a file of the catalogue (docs/drives.md).
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::drive::{DataSheet, DataSheetSeek, TrackRate};
 use crate::flash::FlashSpec;
 use crate::volume::VolumeSpec;
 
-/// The file. Numbers have six digits: more than was measured.
+/// Returns the file's text. Numbers have six digits, more than the accuracy of the measurements.
 pub(super) fn toml(device: &CalibratedDevice, kind: &EntryKind, form: &str, notes: &[String]) -> String {
     let (class, table) = match kind {
         EntryKind::Volume(spec) => (DriveClass::Plain, volume(spec)),
@@ -44,7 +44,7 @@ pub(super) fn toml(device: &CalibratedDevice, kind: &EntryKind, form: &str, note
     text
 }
 
-/// Six digits.
+/// Formats a number with six digits.
 fn number(value: f64) -> String {
     let digits = (5 - value.abs().max(1e-12).log10().floor() as i32).clamp(0, 12) as usize;
     let text = format!("{value:.digits$}");

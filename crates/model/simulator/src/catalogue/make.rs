@@ -1,4 +1,4 @@
-//! From a file's keys to entries: units, ranges, and one kind each.
+//! Builds entries from a file's keys: units, ranges, and exactly one kind each.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use crate::io::BLOCK_BYTES;
 use crate::spread::ServiceTimeDistribution;
 use crate::volume::{RateLimit, SharedWork, VolumeSpec};
 
-/// Most drives of a file.
+/// Largest number of drives in a file.
 const MOST: usize = 10_000;
-/// Where a request's own rate is not told, it is no limit.
+/// Default rate of a single request: no limit.
 const NO_RATE: f64 = f64::INFINITY;
 
 /// Reads a file.
@@ -85,7 +85,7 @@ fn entry(drive: raw::RawDrive, line: usize) -> Result<CatalogueEntry, String> {
     })
 }
 
-/// The table of a sort that stands elsewhere; see [`super::inline`].
+/// Builds a device from a table in another file; see [`super::inline`].
 pub(super) fn inline<'t>(
     source: &TomlSource<'t>,
     item: &str,
@@ -116,11 +116,11 @@ fn plain_servers(name: &str, blocks: u64, p: &raw::RawPlain) -> Result<PlainSpec
     })
 }
 
-/// The source of each key.
+/// Returns the source of each key.
 fn by_key(sources: BTreeMap<String, Vec<String>>) -> Result<Vec<(String, String)>, String> {
     let mut keys: Vec<(String, String)> = Vec::new();
-    for (source, of) in sources {
-        for key in of {
+    for (source, of_keys) in sources {
+        for key in of_keys {
             if keys.iter().any(|(other, _)| *other == key) {
                 return Err(format!("sources: `{key}` has two sources; give one"));
             }
@@ -134,15 +134,15 @@ fn positive(item: &str, number: f64) -> Result<f64, String> {
     if number > 0.0 && number < 1e15 { Ok(number) } else { Err(format!("{item}: {number}; expected more than 0")) }
 }
 
-fn within(item: &str, number: u32, least: u32, most: u32) -> Result<u32, String> {
-    if (least..=most).contains(&number) {
+fn within(item: &str, number: u32, min: u32, max: u32) -> Result<u32, String> {
+    if (min..=max).contains(&number) {
         Ok(number)
     } else {
-        Err(format!("{item}: {number}; expected {least} to {most}"))
+        Err(format!("{item}: {number}; expected {min} to {max}"))
     }
 }
 
-/// Microseconds as ns.
+/// Converts microseconds to ns.
 fn us(item: &str, us: f64) -> Result<Ns, String> {
     if (0.0..=1e9).contains(&us) {
         Ok((us * 1e3).round() as Ns)
@@ -151,21 +151,21 @@ fn us(item: &str, us: f64) -> Result<Ns, String> {
     }
 }
 
-/// A size in units of so many bytes, as whole bytes.
+/// Converts a size in a unit to full bytes.
 fn bytes(item: &str, size: f64, unit: f64) -> Result<u64, String> {
     let bytes = size * unit;
     if (0.0..=1e16).contains(&bytes) { Ok(bytes.round() as u64) } else { Err(format!("{item}: {size} is not a size")) }
 }
 
 fn mechanical(name: &str, capacity: u64, m: raw::RawMechanical) -> Result<DataSheet, String> {
-    let of = |pair: [f64; 2], make: fn(f64) -> TrackRate| pair.map(make);
-    let told = [
-        m.sectors.map(|pair| of(pair, TrackRate::Sectors)),
-        m.media_mb_s.map(|pair| of(pair.map(|mb| mb * 1e6), TrackRate::Media)),
-        m.sustained_mb_s.map(|pair| of(pair.map(|mb| mb * 1e6), TrackRate::Sustained)),
+    let to_tracks = |pair: [f64; 2], make: fn(f64) -> TrackRate| pair.map(make);
+    let rates = [
+        m.sectors.map(|pair| to_tracks(pair, TrackRate::Sectors)),
+        m.media_mb_s.map(|pair| to_tracks(pair.map(|mb| mb * 1e6), TrackRate::Media)),
+        m.sustained_mb_s.map(|pair| to_tracks(pair.map(|mb| mb * 1e6), TrackRate::Sustained)),
     ];
-    let mut told = told.into_iter().flatten();
-    let (Some([outer, inner]), None) = (told.next(), told.next()) else {
+    let mut rates = rates.into_iter().flatten();
+    let (Some([outer, inner]), None) = (rates.next(), rates.next()) else {
         return Err("give one of `sectors`, `media_mb_s` and `sustained_mb_s`, as [outer, inner] tracks".into());
     };
     let seek = match (m.seek_ms, m.seek_curve) {
@@ -251,9 +251,9 @@ fn flash(name: &str, blocks: u64, f: &raw::RawFlash) -> Result<FlashSpec, String
     })
 }
 
-/// A limit from its baseline, and what may be had for a while.
-fn limit(item: &str, unit: f64, told: [Option<f64>; 3]) -> Result<RateLimit, String> {
-    let [baseline, burst, credits] = told.map(|number| number.map(|n| n * unit));
+/// Builds a limit from its baseline rate, burst rate and credits.
+fn limit(item: &str, unit: f64, rates: [Option<f64>; 3]) -> Result<RateLimit, String> {
+    let [baseline, burst, credits] = rates.map(|number| number.map(|n| n * unit));
     let Some(baseline) = baseline else {
         return match (burst, credits) {
             (None, None) => Ok(RateLimit::none()),
@@ -296,37 +296,37 @@ fn volume(name: &str, blocks: u64, v: &raw::RawVolume) -> Result<VolumeSpec, Str
     })
 }
 
-fn spread(item: &str, told: &raw::RawSpread) -> Result<ServiceTimeDistribution, String> {
+fn spread(item: &str, raw: &raw::RawSpread) -> Result<ServiceTimeDistribution, String> {
     let time = |value: f64| us(item, value);
     let mut found = Vec::new();
-    if let Some(constant) = told.constant_us {
+    if let Some(constant) = raw.constant_us {
         found.push(ServiceTimeDistribution::Constant(time(constant)?));
     }
-    if let Some(mean) = told.exponential_us {
+    if let Some(mean) = raw.exponential_us {
         found.push(ServiceTimeDistribution::Exponential { mean: time(mean)? });
     }
-    if let Some(mean) = told.erlang_us {
-        let stages = told.stages.ok_or_else(|| format!("{item}: `erlang_us` needs `stages`"))?;
+    if let Some(mean) = raw.erlang_us {
+        let stages = raw.stages.ok_or_else(|| format!("{item}: `erlang_us` needs `stages`"))?;
         found.push(ServiceTimeDistribution::Erlang { stages, mean: time(mean)? });
     }
-    if let Some([least, most]) = told.uniform_us {
-        found.push(ServiceTimeDistribution::Uniform { least: time(least)?, most: time(most)? });
+    if let Some([min, max]) = raw.uniform_us {
+        found.push(ServiceTimeDistribution::Uniform { min: time(min)?, max: time(max)? });
     }
-    if let Some(median) = told.median_us {
-        let sigma = told.sigma.ok_or_else(|| format!("{item}: `median_us` needs `sigma`"))?;
+    if let Some(median) = raw.median_us {
+        let sigma = raw.sigma.ok_or_else(|| format!("{item}: `median_us` needs `sigma`"))?;
         found.push(ServiceTimeDistribution::LogNormal { median: time(median)?, sigma });
     }
-    if let Some(points) = &told.quantiles_us {
+    if let Some(points) = &raw.quantiles_us {
         let points: Result<_, String> = points.iter().map(|(share, us)| Ok((*share, time(*us)?))).collect();
         found.push(ServiceTimeDistribution::Quantiles(points?));
     }
     let kinds = "`constant_us`, `exponential_us`, `erlang_us`, `uniform_us`, `median_us`, `quantiles_us`";
-    let (Some(spread), true) = (found.pop(), found.is_empty()) else {
+    let (Some(distribution), true) = (found.pop(), found.is_empty()) else {
         return Err(format!("{item}: expected one of {kinds}"));
     };
-    if told.stages.is_some() && told.erlang_us.is_none() || told.sigma.is_some() && told.median_us.is_none() {
+    if raw.stages.is_some() && raw.erlang_us.is_none() || raw.sigma.is_some() && raw.median_us.is_none() {
         return Err(format!("{item}: `stages` belongs to `erlang_us` and `sigma` to `median_us`"));
     }
-    spread.check().map_err(|e| format!("{item}: {e}"))?;
-    Ok(spread)
+    distribution.check().map_err(|e| format!("{item}: {e}"))?;
+    Ok(distribution)
 }

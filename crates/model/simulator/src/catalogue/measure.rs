@@ -1,5 +1,5 @@
-//! A short closed run of one device by itself: what a specification prints
-//! (random requests a second, sequential rate), simulated.
+//! Short runs of a single device: simulates the figures of a specification (random requests per second, sequential
+//! rate).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,16 +15,16 @@ use crate::flash::{FlashDevice, FlashModel, FlashSpec, Start};
 use crate::io::{BLOCK_BYTES, Io};
 use crate::volume::CloudVolume;
 
-/// Most requests that are kept at the device.
+/// Largest number of requests kept at the device.
 pub const MOST_DEPTH: u32 = 4096;
 
-/// What is asked.
+/// Access pattern of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DrivePattern {
-    /// Reads anywhere.
+    /// Reads at random positions.
     RandomRead,
-    /// Writes anywhere.
+    /// Writes at random positions.
     RandomWrite,
     /// Reads from the first block on.
     SequentialRead,
@@ -33,7 +33,7 @@ pub enum DrivePattern {
 }
 
 impl DrivePattern {
-    /// All of them.
+    /// All patterns.
     pub const ALL: [DrivePattern; 4] = [
         DrivePattern::RandomRead,
         DrivePattern::RandomWrite,
@@ -41,49 +41,51 @@ impl DrivePattern {
         DrivePattern::SequentialWrite,
     ];
 
-    /// `random read` and so on.
+    /// Returns `random read` and so on.
     pub fn name(self) -> &'static str {
         ["random read", "random write", "sequential read", "sequential write"][self as usize]
     }
 }
 
-/// A printed figure, and what may come out of the simulation.
+/// A published figure, and the accepted range of the simulation.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Check {
-    /// What is asked.
+    /// The access pattern.
+    #[serde(rename = "ask")]
     pub ask: DrivePattern,
-    /// Size of a request, KB.
+    /// Request size, KB.
     pub kb: f64,
-    /// Requests at the device all the time.
+    /// Constant queue depth.
     pub depth: u32,
-    /// Least and most requests a second.
+    /// Accepted range of requests per second.
     pub iops: Option<[f64; 2]>,
-    /// Least and most MB/s.
+    /// Accepted range of MB/s.
     pub mb_s: Option<[f64; 2]>,
-    /// An SSD that was written once in order, not in the state in which the entry begins.
+    /// An SSD that was written once sequentially, instead of the entry's initial state.
     #[serde(default)]
     pub in_order: bool,
-    /// What is printed, and where.
+    /// The published figure and its source.
+    #[serde(rename = "printed")]
     pub printed: String,
 }
 
-/// What came out.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DriveMeasurement {
-    /// Requests a second.
+    /// Requests per second.
     pub iops: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_s: f64,
-    /// Mean time of a request, s.
+    /// Mean response time, s.
     pub mean_s: f64,
 }
 
 impl Check {
-    /// Looks for what cannot be.
+    /// Checks the figure's values.
     ///
     /// # Errors
-    /// A text that names the item and what would be right.
+    /// An error names the item and its valid range.
     pub fn check(&self) -> Result<(), String> {
         if !(1..=MOST_DEPTH).contains(&self.depth) {
             return Err(format!("checks: a depth of {}; expected 1 to {MOST_DEPTH}", self.depth));
@@ -97,7 +99,7 @@ impl Check {
         }
     }
 
-    /// Simulates it: what comes out, in the unit of its bounds, and whether it is within them.
+    /// Simulates the figure: returns the result, in the unit of its bounds, and whether it is within them.
     pub fn run(&self, device: &DeviceModel, requests: u32) -> (f64, bool) {
         let blocks = (self.kb * 1024.0 / BLOCK_BYTES as f64).round() as u32;
         let other = if self.in_order { written_in_order(device) } else { None };
@@ -111,7 +113,7 @@ impl Check {
     }
 }
 
-/// The same SSD, written once in order; none for other devices.
+/// Returns the same SSD after being written once sequentially; `None` for other devices.
 fn written_in_order(device: &DeviceModel) -> Option<DeviceModel> {
     let DeviceModel::Flash(model) = device else { return None };
     let start = Start { filled: 1.0, overwritten: 0.0 };
@@ -119,23 +121,23 @@ fn written_in_order(device: &DeviceModel) -> Option<DeviceModel> {
     FlashModel::new(&spec).ok().map(|model| DeviceModel::Flash(model.into()))
 }
 
-/// What is asked of a device by itself, all the time.
+/// A constant load on a single device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DriveLoad {
-    /// One behind the other, or anywhere.
+    /// Sequential or random positions.
     pub sequential: bool,
     /// Share of reads.
     pub read_share: f64,
-    /// Blocks of a request.
+    /// Blocks per request.
     pub blocks: u32,
-    /// Requests at the device.
+    /// Queue depth.
     pub depth: u32,
-    /// Blocks from the first on in which all lie; none: the whole device.
+    /// Number of blocks in use, from the first on; `None`: the whole device.
     pub range: Option<u64>,
 }
 
 impl DrivePattern {
-    /// The same as a load.
+    /// Returns the pattern as a load.
     fn load(self, blocks: u32, depth: u32) -> DriveLoad {
         let sequential = matches!(self, DrivePattern::SequentialRead | DrivePattern::SequentialWrite);
         let reads = matches!(self, DrivePattern::RandomRead | DrivePattern::SequentialRead);
@@ -143,7 +145,7 @@ impl DrivePattern {
     }
 }
 
-/// The next request of a run.
+/// Generates the requests of a run.
 struct RequestSource {
     load: DriveLoad,
     blocks: u32,
@@ -160,9 +162,10 @@ impl RequestSource {
         RequestSource { load: *load, blocks, places, next: 0, dice: Rng::new(17, 0) }
     }
 
+    /// Returns the next request.
     fn next(&mut self) -> Io {
         let blocks = u64::from(self.blocks);
-        let place = match self.load.sequential {
+        let position = match self.load.sequential {
             false => self.dice.below(self.places),
             true => {
                 self.next += 1;
@@ -171,23 +174,28 @@ impl RequestSource {
         };
         let share = self.load.read_share;
         let write = share < 1.0 && (share <= 0.0 || !self.dice.chance(share));
-        Io { first: place * blocks, blocks: self.blocks, write }
+        Io { first: position * blocks, blocks: self.blocks, write }
     }
 }
 
-/// Runs so many requests with `depth` of them at the device all the time, after
-/// a tenth as many that are not counted.
-pub fn measure(device: &DeviceModel, ask: DrivePattern, blocks: u32, depth: u32, requests: u32) -> DriveMeasurement {
-    run(device, &ask.load(blocks, depth), requests, false)
+/// Runs `requests` requests at a constant queue depth, after a tenth as many that are not counted.
+pub fn measure(
+    device: &DeviceModel,
+    pattern: DrivePattern,
+    blocks: u32,
+    depth: u32,
+    requests: u32,
+) -> DriveMeasurement {
+    run(device, &pattern.load(blocks, depth), requests, false)
 }
 
-/// Any load, as somebody measures it from outside: the answer has a way to go, so that a drive has chosen its
-/// next request when the one that follows an answer comes.
+/// Runs any load as measured from outside: completions take a moment to reach the client, so a drive has chosen its
+/// next request when the follow-up of a completed one arrives.
 pub fn measure_load(device: &DeviceModel, load: &DriveLoad, requests: u32) -> DriveMeasurement {
     run(device, load, requests, true)
 }
 
-/// The same load where so many requests a second come by themselves (Poisson), however many are under way.
+/// Runs the same load with independent arrivals (Poisson) at a rate, however many are in flight.
 pub fn measure_arrivals(device: &DeviceModel, load: &DriveLoad, per_s: f64, requests: u32) -> DriveMeasurement {
     let mut source = RequestSource::new(load, device);
     let mut gaps = Rng::new(17, 2);
@@ -212,16 +220,16 @@ pub fn measure_arrivals(device: &DeviceModel, load: &DriveLoad, per_s: f64, requ
         }
         DeviceModel::Volume(spec) => {
             let mut volume = CloudVolume::new(spec, Rng::new(17, 1));
-            // no more than it takes at a time are with it
-            let mut under_way = BinaryHeap::new();
+            // the volume holds at most `slots` requests
+            let mut in_flight = BinaryHeap::new();
             for began in (0..count).map(|_| arrive()) {
                 let mut now = began;
-                while under_way.len() >= spec.slots as usize {
-                    let Some(Reverse(free)) = under_way.pop() else { break };
+                while in_flight.len() >= spec.slots as usize {
+                    let Some(Reverse(free)) = in_flight.pop() else { break };
                     now = now.max(free);
                 }
                 let done = volume.submit(now, &source.next());
-                under_way.push(Reverse(done));
+                in_flight.push(Reverse(done));
                 tally.add(began, done);
             }
         }
@@ -235,7 +243,7 @@ pub fn measure_arrivals(device: &DeviceModel, load: &DriveLoad, per_s: f64, requ
     tally.measured()
 }
 
-/// A mechanical drive under requests that come at these moments.
+/// Runs a mechanical drive with requests that arrive at these times.
 fn mechanical_arrivals(model: &Arc<Model>, source: &mut RequestSource, arrivals: &[Ns], tally: &mut RequestTally) {
     let mut drive = MechanicalDrive::new(model);
     let mut inside = DriveQueue::new(model.policy());
@@ -252,7 +260,7 @@ fn mechanical_arrivals(model: &Arc<Model>, source: &mut RequestSource, arrivals:
             held += 1;
         }
         let Some((io, began)) = inside.next(now, &drive) else {
-            // idle until the next comes
+            // idle until the next arrival
             let Some(began) = arrivals.get(next) else { break };
             now = now.max(*began);
             continue;
@@ -268,7 +276,7 @@ fn run(device: &DeviceModel, load: &DriveLoad, requests: u32, from_outside: bool
     let depth = load.depth.clamp(1, MOST_DEPTH);
     let mut requests = requests.max(10);
     if matches!(device, DeviceModel::Mechanical(_)) && load.sequential {
-        // what is printed is the rate of the outermost tracks
+        // published rates are those of the outermost tracks
         requests = requests.min((source.places / 50).clamp(10, 1 << 30) as u32);
     }
     match device {
@@ -301,11 +309,12 @@ impl RequestTally {
         RequestTally { skip: requests / 10, seen: 0, done: 0, from: 0, until: 0, sum: 0.0, blocks }
     }
 
-    /// All requests so far.
+    /// Number of all requests so far.
     fn counted(&self) -> u32 {
         self.seen
     }
 
+    /// Adds a completed request.
     fn add(&mut self, began: Ns, done: Ns) {
         self.seen += 1;
         if self.skip > 0 {
@@ -326,27 +335,27 @@ impl RequestTally {
     }
 }
 
-/// Devices that say at once when a request is done.
+/// Runs a closed loop on a device that knows the completion time of a request when it is submitted.
 fn closed(
     source: &mut RequestSource,
     depth: u32,
     requests: u32,
     mut submit: impl FnMut(Ns, &Io) -> Ns,
 ) -> DriveMeasurement {
-    let mut under_way = BinaryHeap::with_capacity(depth as usize + 1);
+    let mut in_flight = BinaryHeap::with_capacity(depth as usize + 1);
     for _ in 0..depth {
-        under_way.push(Reverse((submit(0, &source.next()), 0)));
+        in_flight.push(Reverse((submit(0, &source.next()), 0)));
     }
     let mut tally = RequestTally::new(requests, source.blocks);
     for _ in 0..requests + requests / 10 {
-        let Some(Reverse((now, began))) = under_way.pop() else { break };
+        let Some(Reverse((now, began))) = in_flight.pop() else { break };
         tally.add(began, now);
-        under_way.push(Reverse((submit(now, &source.next()), now)));
+        in_flight.push(Reverse((submit(now, &source.next()), now)));
     }
     tally.measured()
 }
 
-/// A mechanical drive, which holds up to its slots and picks among them.
+/// Runs a closed loop on a mechanical drive, which holds as many requests as it has slots and chooses among them.
 fn mechanical(
     model: &Arc<Model>,
     source: &mut RequestSource,

@@ -1,8 +1,7 @@
-//! The catalogue of drives: what is printed of real ones, as data with the
-//! source of every value, and the devices that the simulator makes of them.
+//! The catalogue of drives: published figures of real ones, as data with the source of every value, and the devices
+//! that the simulator builds from them.
 //!
-//! The built-in drives are the files of `catalogue/`; [`read`] reads a file of
-//! the same format (`docs/drives.md`) from anybody.
+//! The built-in drives are the files of `catalogue/`; [`read`] reads any file of the same format (`docs/drives.md`).
 
 mod make;
 pub mod measure;
@@ -31,35 +30,35 @@ pub const FILES: &[(&str, &str)] = &[
 /// A device of the catalogue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CatalogueEntry {
-    /// How it is named in descriptions: `st32171w`.
+    /// Its id in descriptions: `st32171w`.
     pub id: String,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Who makes or offers it.
+    /// Manufacturer or provider.
     pub vendor: String,
-    /// When it came.
+    /// Year of introduction.
     pub year: u16,
     /// `hdd`, `sata-ssd`, `sas-ssd`, `nvme-ssd`, `cloud` or `plain`.
     pub class: DriveClass,
-    /// Bytes that it holds, as printed.
+    /// Capacity, bytes, as published.
     pub capacity: u64,
-    /// What it is attached to.
+    /// Its interface.
     pub interface: String,
-    /// Where most of its values come from.
+    /// Source of most of its values.
     pub source: String,
-    /// The source of each value: its key, and where that comes from.
+    /// Source of each value: its key and the source.
     pub sources: Vec<(String, String)>,
-    /// Anything else worth knowing.
+    /// Remarks.
     pub notes: String,
-    /// What it is made of.
+    /// Its specification.
     pub kind: EntryKind,
-    /// Printed figures that the simulation must come near to.
+    /// Published figures that the simulation must reproduce.
     pub checks: Vec<Check>,
-    /// The line of its file.
+    /// Line in its file.
     pub line: usize,
 }
 
-/// What sort of a thing it is.
+/// Class of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriveClass {
@@ -73,12 +72,12 @@ pub enum DriveClass {
     NvmeSsd,
     /// A cloud volume.
     Cloud,
-    /// Servers with a time of service.
+    /// Servers with a service time.
     Plain,
 }
 
 impl DriveClass {
-    /// All of them.
+    /// All classes.
     pub const ALL: [DriveClass; 6] = [
         DriveClass::Hdd,
         DriveClass::SataSsd,
@@ -88,41 +87,40 @@ impl DriveClass {
         DriveClass::Plain,
     ];
 
-    /// `hdd`, `sata-ssd` and so on.
+    /// Returns `hdd`, `sata-ssd` and so on.
     pub fn name(self) -> &'static str {
         ["hdd", "sata-ssd", "sas-ssd", "nvme-ssd", "cloud", "plain"][self as usize]
     }
 }
 
-/// What a device is made of.
+/// Specification of a device.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EntryKind {
-    /// A mechanical drive from its printed specification.
+    /// A mechanical drive, from its data sheet.
     Mechanical(Box<DataSheet>),
     /// An SSD.
     Flash(Box<FlashSpec>),
     /// A cloud volume.
     Volume(Box<VolumeSpec>),
-    /// Servers.
+    /// Plain servers.
     Plain(Box<PlainSpec>),
 }
 
 impl CatalogueEntry {
-    /// The device, ready for use.
+    /// Builds the device model.
     ///
     /// # Errors
-    /// Names the item that cannot be. Entries that were read have been tried, so
-    /// that only changed ones fail.
+    /// An error names the impossible item. Entries that were read have been tried, so only modified ones fail.
     pub fn device(&self) -> Result<DeviceModel, String> {
         self.kind.device()
     }
 }
 
 impl EntryKind {
-    /// The device, ready for use.
+    /// Builds the device model.
     ///
     /// # Errors
-    /// Names the item that cannot be.
+    /// An error names the impossible item.
     pub fn device(&self) -> Result<DeviceModel, String> {
         Ok(match self {
             EntryKind::Mechanical(printed) => {
@@ -142,7 +140,7 @@ impl EntryKind {
     }
 }
 
-/// The sorts of tables that say what a device is made of.
+/// The kinds of tables that specify a device.
 pub const SORTS: [&str; 4] = ["mechanical", "flash", "volume", "plain"];
 
 static BUILT_IN: LazyLock<Result<Vec<CatalogueEntry>, Problems>> = LazyLock::new(|| {
@@ -153,21 +151,21 @@ static BUILT_IN: LazyLock<Result<Vec<CatalogueEntry>, Problems>> = LazyLock::new
     Ok(all)
 });
 
-/// The built-in devices, in the order of their files.
+/// Returns the built-in devices, in the order of their files.
 pub fn all() -> &'static [CatalogueEntry] {
-    // the tests read every file, so that a broken one is never shipped
+    // the tests read every file, so a broken one is never released
     BUILT_IN.as_ref().map_or(&[], Vec::as_slice)
 }
 
-/// The built-in device of this id; upper and lower case are one.
+/// Finds a built-in device by its id, ignoring case.
 pub fn find(id: &str) -> Option<&'static CatalogueEntry> {
     all().iter().find(|entry| entry.id.eq_ignore_ascii_case(id))
 }
 
-/// Whether this can be the id of a drive.
+/// Checks that a text is a valid id of a drive.
 ///
 /// # Errors
-/// What an id consists of.
+/// An error describes a valid id.
 pub fn check_id(id: &str) -> Result<(), String> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c);
     if id.is_empty() || id.len() > 64 || !id.chars().all(plain) {
@@ -176,16 +174,16 @@ pub fn check_id(id: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads a file of drives; `file` is how errors name it.
+/// Reads a file of drives; errors name it `file`.
 ///
 /// # Errors
-/// Everything that is wrong, by line, and what would be right.
+/// Lists all mistakes, by line, with corrections.
 pub fn read(file: &str, text: &str) -> Result<Vec<CatalogueEntry>, Problems> {
     make::read(file, text)
 }
 
-/// Reads the table of one of the [`SORTS`] where it stands in another file, for
-/// a device of this name and capacity; what is wrong is noted in the file.
+/// Reads one of the tables in [`SORTS`] from another file, for a device with this name and capacity; mistakes are
+/// recorded in the source.
 pub(crate) fn inline<'t>(
     source: &TomlSource<'t>,
     item: &str,

@@ -1,5 +1,4 @@
-//! The format of a file of drives, as serde reads it. Every key carries its
-//! unit in its name.
+//! The format of a file of drives, as serde reads it. Every key carries its unit in its name.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +8,7 @@ use toml::Spanned;
 use super::DriveClass;
 use super::measure::Check;
 
-/// A file.
+/// A file of drives.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CatalogueFile {
@@ -31,7 +30,7 @@ pub(super) struct RawDrive {
     pub source: String,
     #[serde(default)]
     pub notes: String,
-    /// Where values come from: the source, and the keys that are from there.
+    /// Sources of values: by source, the keys that it covers.
     #[serde(default)]
     pub sources: BTreeMap<String, Vec<String>>,
     #[serde(default)]
@@ -170,7 +169,7 @@ pub(super) struct RawPlain {
     pub mb_s: Option<f64>,
 }
 
-/// See [`crate::spread::ServiceTimeDistribution`]: one of the first six.
+/// See [`crate::spread::ServiceTimeDistribution`]: exactly one of the first six keys.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawSpread {
@@ -180,8 +179,8 @@ pub(super) struct RawSpread {
     pub uniform_us: Option<[f64; 2]>,
     pub median_us: Option<f64>,
     pub quantiles_us: Option<Vec<(f64, f64)>>,
-    /// With `erlang_us`.
+    /// Valid with `erlang_us`.
     pub stages: Option<u32>,
-    /// With `median_us`.
+    /// Valid with `median_us`.
     pub sigma: Option<f64>,
 }

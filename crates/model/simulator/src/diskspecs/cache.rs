@@ -1,14 +1,14 @@
-//! The buffer of `disksim_disk`: segments, reading on, early writes.
+//! Buffer parameters of `disksim_disk`: segments, read-ahead, early writes.
 
 use super::DiskspecsError;
 use super::fields::DiskspecsFields;
 use crate::drive::{DriveCacheSpec, DriveReadAhead};
 
-/// Reads the parameters of a drive that holds so many requests.
+/// Reads the buffer parameters of a drive that queues `slots` requests.
 pub(super) fn read(fields: &mut DiskspecsFields<'_>, slots: u32) -> Result<DriveCacheSpec, DiskspecsError> {
     let segments = fields.need_whole("Number of buffer segments", 0, 4096)? as u32;
     let segment_blocks = fields.need_whole("Segment size (in blks)", 1, 1 << 30)? as u32;
-    // 2 is 1: DiskSim asks whether it is 0
+    // 2 means the same as 1: DiskSim checks whether it is 0
     let keeps = fields.whole("Enable caching in buffer", 0, 2)?.unwrap_or(0) > 0;
     let level = fields.whole("Fast write level", 0, 2)?.unwrap_or(0);
     let over = fields.number("Read-ahead over requested", -1.0, 1.0)?.unwrap_or(0.0);
@@ -41,7 +41,7 @@ pub(super) fn read(fields: &mut DiskspecsFields<'_>, slots: u32) -> Result<Drive
         ahead: read_ahead(fields)?,
         ..DriveCacheSpec::none()
     };
-    // DiskSim 4.0 gives the same times for every value, and the trace of the RZ26, whose file has 1, agrees with it
+    // ignored: DiskSim 4.0 computes the same times for every value, and the trace of the RZ26, whose file has 1, agrees
     for key in ["Immediate buffer read", "Immediate buffer write"] {
         fields.whole(key, 0, 2)?;
     }
@@ -59,7 +59,7 @@ fn read_ahead(fields: &mut DiskspecsFields<'_>) -> Result<DriveReadAhead, Disksp
     })
 }
 
-/// What cannot be together.
+/// Rejects impossible combinations.
 fn check(fields: &mut DiskspecsFields<'_>, spec: &DriveCacheSpec) -> Result<(), DiskspecsError> {
     let keyed = [
         ("Buffer continuous read", spec.ahead != DriveReadAhead::None),
@@ -80,8 +80,8 @@ fn check(fields: &mut DiskspecsFields<'_>, spec: &DriveCacheSpec) -> Result<(), 
     Ok(())
 }
 
-/// What goes on beside the request that the disk is at work on. Where a drive holds one request, only a
-/// write that was reported early can be beside another one.
+/// Reads the parameters of activity concurrent to the request that occupies the disk. If the drive queues a single
+/// request, only an early write can be concurrent to another one.
 fn beside(
     fields: &mut DiskspecsFields<'_>,
     slots: u32,

@@ -1,4 +1,4 @@
-//! `disksim_disk` and `dm_disk`: cache, overheads, and the parts together.
+//! Blocks `disksim_disk` and `dm_disk`: overheads, scheduler, and the complete drive.
 
 use super::fields::DiskspecsFields;
 use super::mechanics::{MOST_MS, ns};
@@ -7,8 +7,8 @@ use super::{Diskspecs, DiskspecsError, TextLoader, cache, layout, mechanics};
 use crate::Ns;
 use crate::drive::{ChannelSpec, DriveCacheSpec, EarlyDisconnect, Overheads, QueuePolicy, Spec};
 
-/// Known, and without any effect on times: what is printed, how DiskSim computes, what it
-/// tells schedulers outside the drive.
+/// Known parameters without any effect on times: output, computation method, and hints for schedulers outside the
+/// drive.
 const SILENT: &[&str] = &["Print stats", "Avg sectors per cylinder", "Calc sector by sector"];
 
 /// Parameters of a queue; only its policy is modelled.
@@ -28,8 +28,8 @@ const QUEUE: &[&str] = &[
     "Priority scheduling",
 ];
 
-/// Of these, what the model has no use for: its queue knows where blocks lie and how long a command
-/// takes, and a weight or a scheme is of no use without what it belongs to.
+/// Queue parameters that the model does not need: its queue knows the positions of blocks and the times of commands,
+/// and a weight or a scheme means nothing without the feature it belongs to.
 const UNUSED: &[&str] = &[
     "Scheduling policy",
     "Cylinder mapping strategy",
@@ -42,7 +42,7 @@ const UNUSED: &[&str] = &[
     "Priority scheduling",
 ];
 
-/// All other parameters, for hints.
+/// All other parameters, for hints in errors.
 const KNOWN: &[&str] = &[
     "Model",
     "Max queue length",
@@ -98,7 +98,7 @@ const KNOWN: &[&str] = &[
     "Minimum seek delay",
 ];
 
-/// Reads a drive, alone or on its bus.
+/// Reads a drive, standalone or on its bus.
 pub(super) fn read(file: &str, text: &str, load: &dyn TextLoader) -> Result<Diskspecs, DiskspecsError> {
     let document = syntax::read(file, text, load)?;
     let none =
@@ -109,7 +109,7 @@ pub(super) fn read(file: &str, text: &str, load: &dyn TextLoader) -> Result<Disk
     let disk = match disks[..] {
         [] => return Err(none()),
         [one] => one,
-        // a file of many kinds of which one hangs somewhere
+        // a file of several kinds of drives, of which one is instantiated
         [first, second, ..] => {
             let used = |b: &&&SpecBlock| document.instances.iter().any(|(_, block)| *block == b.name);
             let mut used = disks.iter().filter(used);
@@ -133,7 +133,7 @@ pub(super) fn read(file: &str, text: &str, load: &dyn TextLoader) -> Result<Disk
     Ok(Diskspecs { spec: found, notes, channel_is_told })
 }
 
-/// Times of a block on the bus that the drive hangs on, of reads and writes.
+/// Reads the times of a block, for reads and writes, of the bus to which the drive is attached.
 fn bus(document: &SpecDocument, drive: &str) -> Result<Option<(Ns, Ns)>, DiskspecsError> {
     let instance = document.instances.iter().find(|(_, block)| block == drive).map(|(name, _)| name);
     let on = instance.and_then(|name| document.hangs.iter().find(|(on, _)| on == name)).map(|(_, on)| on);
@@ -145,7 +145,7 @@ fn bus(document: &SpecDocument, drive: &str) -> Result<Option<(Ns, Ns)>, Diskspe
     Ok(Some((time("Read block transfer time")?, time("Write block transfer time")?)))
 }
 
-/// Reader of times, scaled as the drive says; what is missing is told.
+/// Reader of times, scaled by the drive's factor; collects missing keys.
 struct TimeFields<'a, 'b> {
     fields: &'b mut DiskspecsFields<'a>,
     missing: Vec<&'static str>,
@@ -153,12 +153,12 @@ struct TimeFields<'a, 'b> {
 }
 
 impl TimeFields<'_, '_> {
-    /// A time of the drive's processor.
+    /// Reads a time of the drive's processor.
     fn get(&mut self, key: &'static str) -> Result<Ns, DiskspecsError> {
         Ok(ns(self.number(key)? * self.scale))
     }
 
-    /// A pause, which no processor makes longer.
+    /// Reads a pause, which the factor does not scale.
     fn as_told(&mut self, key: &'static str) -> Result<Ns, DiskspecsError> {
         Ok(ns(self.number(key)?))
     }
@@ -204,21 +204,21 @@ fn drive(block: &SpecBlock, load: &dyn TextLoader, notes: &mut Vec<String>) -> R
     Ok(spec)
 }
 
-/// `dm_disk`: layout and mechanics.
+/// Reads `dm_disk`: layout and mechanics.
 fn disk_model(block: &SpecBlock, load: &dyn TextLoader, notes: &mut Vec<String>) -> Result<Spec, DiskspecsError> {
     if block.kind != "dm_disk" {
         return Err(block.position.error(format!("model `{}` is not supported; expected `dm_disk`", block.kind)));
     }
     let mut fields = DiskspecsFields::new(block)?;
     let surfaces = fields.need_whole("Number of data surfaces", 1, 1024)? as u32;
-    let told_cylinders = fields.need_whole("Number of cylinders", 1, 2_000_000)? as u32;
-    let told = fields.whole("Block count", 0, 1 << 50)?;
+    let stated_cylinders = fields.need_whole("Number of cylinders", 1, 2_000_000)? as u32;
+    let stated = fields.whole("Block count", 0, 1 << 50)?;
     let layout = layout::read(fields.need_block("Layout Model")?, surfaces, notes)?;
-    // a last zone that ends at the number of cylinders counts them from 1; DiskSim takes such files
+    // a last zone that ends at the number of cylinders counts them from 1; DiskSim accepts such files
     let last = layout.zones.iter().map(|zone| zone.last_cylinder).max().unwrap_or(0);
-    let cylinders = if last == told_cylinders { told_cylinders + 1 } else { told_cylinders };
-    if cylinders != told_cylinders {
-        notes.push(format!("{told_cylinders} cylinders are told, but the last zone ends at number {last}: one more"));
+    let cylinders = if last == stated_cylinders { stated_cylinders + 1 } else { stated_cylinders };
+    if cylinders != stated_cylinders {
+        notes.push(format!("{stated_cylinders} cylinders are told, but the last zone ends at number {last}: one more"));
     }
     let mechanics = mechanics::read(fields.need_block("Mechanical Model")?, load)?;
     fields.finish(&[
@@ -248,8 +248,8 @@ fn disk_model(block: &SpecBlock, load: &dyn TextLoader, notes: &mut Vec<String>)
     };
     spec.check().map_err(|e| block.position.error(e.to_string()))?;
     let model = crate::drive::Model::new(&spec).map_err(|e| block.position.error(e.to_string()))?;
-    if let Some(told) = told.filter(|told| *told != model.blocks()) {
-        notes.push(format!("{} blocks are given, but the zones hold {}", told, model.blocks()));
+    if let Some(stated) = stated.filter(|stated| *stated != model.blocks()) {
+        notes.push(format!("{} blocks are given, but the zones hold {}", stated, model.blocks()));
     }
     Ok(spec)
 }
@@ -290,7 +290,7 @@ fn overheads(fields: &mut DiskspecsFields<'_>, notes: &mut Vec<String>) -> Resul
     Ok(overheads)
 }
 
-/// Scheduling policies of DiskSim's manual by number, and what they leave to say.
+/// Returns the scheduling policy for a number of DiskSim's manual, and a note on how it differs.
 fn policy_of(number: u64) -> Option<(QueuePolicy, &'static str)> {
     Some(match number {
         1 => (QueuePolicy::FirstCome, ""),
@@ -303,7 +303,7 @@ fn policy_of(number: u64) -> Option<(QueuePolicy, &'static str)> {
     })
 }
 
-/// With one request in the drive there is nothing to choose, and its queue is as it may.
+/// Reads the scheduler. If the drive queues a single request, there is nothing to choose and any queue is accepted.
 fn scheduler(block: &SpecBlock, slots: u32, notes: &mut Vec<String>) -> Result<QueuePolicy, DiskspecsError> {
     if block.kind != "disksim_ioqueue" {
         return Err(block
@@ -328,10 +328,12 @@ fn scheduler(block: &SpecBlock, slots: u32, notes: &mut Vec<String>) -> Result<Q
         None => QueuePolicy::Elevator,
     };
     for key in QUEUE {
-        let told = fields.number(key, 0.0, 1e9)?.unwrap_or(0.0);
-        if slots > 1 && told != 0.0 && !UNUSED.contains(key) {
+        let stated = fields.number(key, 0.0, 1e9)?.unwrap_or(0.0);
+        if slots > 1 && stated != 0.0 && !UNUSED.contains(key) {
             let position = &fields.need(key)?.position;
-            return Err(position.error(format!("`{key} = {told}` is not modeled where `Max queue length` is above 1")));
+            return Err(
+                position.error(format!("`{key} = {stated}` is not modeled where `Max queue length` is above 1"))
+            );
         }
     }
     fields.finish(QUEUE)?;

@@ -1,10 +1,9 @@
-//! Access to a block's values: each is asked for by its key and type, and what
-//! nobody asked for at the end is unknown.
+//! Typed access to a block's values by key; keys that were never read are unknown parameters.
 
 use super::DiskspecsError;
 use super::syntax::{SourcePosition, SpecBlock, SpecEntry, SpecValue};
 
-/// A block being read.
+/// Reader of a block's entries, which records the keys that were read.
 pub(super) struct DiskspecsFields<'a> {
     block: &'a SpecBlock,
     asked: Vec<bool>,
@@ -12,7 +11,7 @@ pub(super) struct DiskspecsFields<'a> {
 
 impl<'a> DiskspecsFields<'a> {
     /// # Errors
-    /// When a key stands twice.
+    /// When a key is given twice.
     pub fn new(block: &'a SpecBlock) -> Result<DiskspecsFields<'a>, DiskspecsError> {
         let mut seen: Vec<&str> = block.entries.iter().map(|e| e.key.as_str()).collect();
         seen.sort_unstable();
@@ -24,52 +23,52 @@ impl<'a> DiskspecsFields<'a> {
         Ok(DiskspecsFields { block, asked: vec![false; block.entries.len()] })
     }
 
-    /// The block's own place.
+    /// Position of the block.
     pub fn position(&self) -> &'a SourcePosition {
         &self.block.position
     }
 
-    /// The entry of a key.
+    /// Returns the entry of a key.
     pub fn entry(&mut self, key: &str) -> Option<&'a SpecEntry> {
         let index = self.block.entries.iter().position(|e| e.key == key)?;
         self.asked[index] = true;
         self.block.entries.get(index)
     }
 
-    /// The entry of a key that must be there.
+    /// Returns the entry of a required key.
     pub fn need(&mut self, key: &str) -> Result<&'a SpecEntry, DiskspecsError> {
         let missing = format!("`{}` needs `{key}`, which is missing", self.block.kind);
         self.entry(key).ok_or_else(|| self.block.position.error(missing))
     }
 
-    /// A number between limits, if it is there.
+    /// Reads an optional number between limits.
     pub fn number(&mut self, key: &str, low: f64, high: f64) -> Result<Option<f64>, DiskspecsError> {
         self.entry(key).map(|entry| number(&entry.position, key, &entry.value, low, high)).transpose()
     }
 
-    /// A number that must be there.
+    /// Reads a required number between limits.
     pub fn need_number(&mut self, key: &str, low: f64, high: f64) -> Result<f64, DiskspecsError> {
         let entry = self.need(key)?;
         number(&entry.position, key, &entry.value, low, high)
     }
 
-    /// A whole number that must be there.
+    /// Reads a required integer between limits.
     pub fn need_whole(&mut self, key: &str, low: u64, high: u64) -> Result<u64, DiskspecsError> {
         let entry = self.need(key)?;
         whole(&entry.position, key, &entry.value, low, high)
     }
 
-    /// A whole number, if it is there.
+    /// Reads an optional integer between limits.
     pub fn whole(&mut self, key: &str, low: u64, high: u64) -> Result<Option<u64>, DiskspecsError> {
         self.entry(key).map(|entry| whole(&entry.position, key, &entry.value, low, high)).transpose()
     }
 
-    /// 1, or 0 where it is not there.
+    /// Reads an optional flag, 0 or 1; a missing one is 0.
     pub fn flag(&mut self, key: &str) -> Result<bool, DiskspecsError> {
         Ok(self.whole(key, 0, 1)?.unwrap_or(0) == 1)
     }
 
-    /// What a key says cannot be, and why.
+    /// Creates an error at the position of a key.
     pub fn wrong(&mut self, key: &str, why: &str) -> DiskspecsError {
         match self.entry(key) {
             Some(SpecEntry { position, value: SpecValue::Word(word), .. }) => {
@@ -80,7 +79,7 @@ impl<'a> DiskspecsFields<'a> {
         }
     }
 
-    /// A word, if it is there.
+    /// Reads an optional word.
     pub fn word(&mut self, key: &str) -> Result<Option<&'a str>, DiskspecsError> {
         match self.entry(key) {
             None => Ok(None),
@@ -89,7 +88,7 @@ impl<'a> DiskspecsFields<'a> {
         }
     }
 
-    /// A block that must be there.
+    /// Reads a required block.
     pub fn need_block(&mut self, key: &str) -> Result<&'a SpecBlock, DiskspecsError> {
         match self.need(key)? {
             SpecEntry { value: SpecValue::Block(block), .. } => Ok(block),
@@ -99,7 +98,7 @@ impl<'a> DiskspecsFields<'a> {
         }
     }
 
-    /// A list, empty where the key is missing.
+    /// Reads a list, empty if the key is missing.
     pub fn list(&mut self, key: &str) -> Result<&'a [(SourcePosition, SpecValue)], DiskspecsError> {
         match self.entry(key) {
             None => Ok(&[]),
@@ -108,20 +107,20 @@ impl<'a> DiskspecsFields<'a> {
         }
     }
 
-    /// A list of numbers between limits.
+    /// Reads a list of numbers between limits.
     pub fn numbers(&mut self, key: &str, low: f64, high: f64) -> Result<Vec<f64>, DiskspecsError> {
         self.list(key)?.iter().map(|(index, value)| number(index, key, value, low, high)).collect()
     }
 
-    /// A list of whole numbers.
+    /// Reads a list of integers from 0 to `high`.
     pub fn wholes(&mut self, key: &str, high: u64) -> Result<Vec<u64>, DiskspecsError> {
         self.list(key)?.iter().map(|(index, value)| whole(index, key, value, 0, high)).collect()
     }
 
-    /// What nobody asked for.
+    /// Rejects keys that were not read.
     ///
     /// # Errors
-    /// The first key that is not known, and the known one nearest to it.
+    /// The first unknown key, with known keys similar to it.
     pub fn finish(self, known: &[&str]) -> Result<(), DiskspecsError> {
         let unknown = self.block.entries.iter().zip(&self.asked).find(|(_, asked)| !**asked);
         let Some((entry, _)) = unknown else { return Ok(()) };
@@ -132,13 +131,13 @@ impl<'a> DiskspecsFields<'a> {
     }
 }
 
-/// Two keys with a common beginning of some length.
+/// Returns true if two keys have a common prefix of at least six characters.
 fn starts_alike(a: &str, b: &str) -> bool {
     let same = a.chars().zip(b.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
     same >= 6
 }
 
-/// A number of a value.
+/// Parses a value as a number between limits.
 pub(super) fn number(
     position: &SourcePosition,
     key: &str,
@@ -157,7 +156,7 @@ pub(super) fn number(
     Ok(number)
 }
 
-/// A whole number of a value; `64.000000` is one.
+/// Parses a value as an integer between limits; `64.000000` is accepted.
 pub(super) fn whole(
     position: &SourcePosition,
     key: &str,

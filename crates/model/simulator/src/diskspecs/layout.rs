@@ -1,4 +1,4 @@
-//! `dm_layout_g1` and `dm_layout_g2`: zones, skews, spares.
+//! Blocks `dm_layout_g1` and `dm_layout_g2`: zones, skews, spares.
 
 use super::DiskspecsError;
 use super::fields::DiskspecsFields;
@@ -20,17 +20,17 @@ const ZONE: &[&str] = &[
     "slips",
     "defects",
 ];
-/// Sectors are told in numbers below this.
+/// Largest sector number.
 const MOST_SECTORS: u64 = 1 << 50;
 
-/// What the block says.
+/// Content of a layout block.
 pub(super) struct DiskspecsLayout {
     pub order: TrackOrder,
     pub sparing: Sparing,
     pub zones: Vec<ZoneSpec>,
 }
 
-/// Reads the block.
+/// Reads a layout block.
 pub(super) fn read(
     block: &SpecBlock,
     surfaces: u32,
@@ -43,7 +43,7 @@ pub(super) fn read(
     }
 }
 
-/// Skews are sectors unless `revolutions` is said.
+/// Reads the unit of skews: true for revolutions, false for sectors, `otherwise` if it is missing.
 fn in_turns(fields: &mut DiskspecsFields<'_>, otherwise: bool) -> Result<bool, DiskspecsError> {
     let position = fields.entry("Skew units").map(|e| e.position.clone());
     match (fields.word("Skew units")?, position) {
@@ -75,7 +75,7 @@ fn g1(block: &SpecBlock, surfaces: u32, notes: &mut Vec<String>) -> Result<Disks
         5 => cylinder(true, false),
         6 => cylinder(true, true),
         8 => Sparing::Range(range),
-        // at the end of the disk or of a zone: within a zone slips push on what is behind them
+        // at the end of the disk or of a zone: within a zone slips shift everything behind them
         _ => Sparing::Zone,
     };
     let turns = in_turns(&mut fields, false)?;
@@ -86,7 +86,7 @@ fn g1(block: &SpecBlock, surfaces: u32, notes: &mut Vec<String>) -> Result<Disks
         if left > 0 {
             notes.push(format!("zone {}: {left} slips or defects are outside it and are omitted", index + 1));
         }
-        // in schemes 7 and 10 slipped sectors use none of the zone's spares, but its end
+        // in schemes 7 and 10 slips use none of the zone's spares, but sectors at its end
         let slipped = u32::try_from(zone.slips.len()).unwrap_or(u32::MAX);
         match scheme {
             7 => zone.spares = slipped,
@@ -98,7 +98,7 @@ fn g1(block: &SpecBlock, surfaces: u32, notes: &mut Vec<String>) -> Result<Disks
     Ok(DiskspecsLayout { order, sparing, zones })
 }
 
-/// Leaves out slips and defects that lie outside their zone, and says how many.
+/// Drops slips and defects that lie outside their zone, and returns how many.
 fn leave_out_outside(zone: &mut ZoneSpec, surfaces: u32, sparing: Sparing) -> usize {
     let cylinders = u64::from(zone.last_cylinder.saturating_sub(zone.first_cylinder)) + 1;
     let tracks = cylinders * u64::from(surfaces);
@@ -109,7 +109,7 @@ fn leave_out_outside(zone: &mut ZoneSpec, surfaces: u32, sparing: Sparing) -> us
     before - zone.slips.len() - zone.defects.len()
 }
 
-/// The blocks of `Zones`.
+/// Returns the blocks of `Zones`.
 fn blocks<'a>(fields: &mut DiskspecsFields<'a>, kind: &str) -> Result<Vec<&'a SpecBlock>, DiskspecsError> {
     let position = fields.need("Zones")?.position.clone();
     let zones = fields.list("Zones")?;
@@ -123,7 +123,7 @@ fn blocks<'a>(fields: &mut DiskspecsFields<'a>, kind: &str) -> Result<Vec<&'a Sp
     zones.iter().map(block).collect()
 }
 
-/// The parts of a zone that all layouts share.
+/// Reads the parts of a zone that all layouts share.
 fn common(fields: &mut DiskspecsFields<'_>, turns: bool, offset: &str) -> Result<ZoneSpec, DiskspecsError> {
     let turns = in_turns(fields, turns)?;
     let first_cylinder = fields.need_whole("First cylinder number", 0, 1 << 24)? as u32;
@@ -131,7 +131,7 @@ fn common(fields: &mut DiskspecsFields<'_>, turns: bool, offset: &str) -> Result
     let sectors = fields.need_whole("Blocks per track", 1, 1_000_000)? as u32;
     let mut angle = |key: &str| {
         let value = fields.number(key, -1e6, 1e6)?.unwrap_or(0.0);
-        // whole sectors only, as its manual has them
+        // whole sectors only, as in DiskSim's manual
         Ok::<_, DiskspecsError>(if turns { value } else { value.trunc() / f64::from(sectors) })
     };
     let (offset, track_skew, cylinder_skew) =
@@ -166,8 +166,8 @@ fn g1_zone(block: &SpecBlock, turns: bool) -> Result<ZoneSpec, DiskspecsError> {
     Ok(ZoneSpec { empty, spares, slips, defects, ..zone })
 }
 
-/// Zones with their first and last block, and a map of all tracks in a file of
-/// its own. The file is left: blocks lie in their zone one behind the other.
+/// Reads zones with their first and last block. The map of all tracks, in a separate file, is not read: blocks are
+/// contiguous in their zone.
 fn g2(block: &SpecBlock, surfaces: u32, notes: &mut Vec<String>) -> Result<DiskspecsLayout, DiskspecsError> {
     let mut fields = DiskspecsFields::new(block)?;
     if let Some(map) = fields.word("Layout Map File")? {

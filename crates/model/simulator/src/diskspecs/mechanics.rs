@@ -1,4 +1,4 @@
-//! `dm_mech_g1`: rotation, arm, head switches.
+//! Block `dm_mech_g1`: rotation, arm, head switches.
 
 use super::fields::DiskspecsFields;
 use super::syntax::{SourcePosition, SpecBlock, beside};
@@ -6,9 +6,9 @@ use super::{DiskspecsError, TextLoader};
 use crate::Ns;
 use crate::drive::{PositioningModel, RootAndLine, Seek};
 
-/// Longest time that is taken for one, ms.
+/// Longest accepted time, ms.
 pub(super) const MOST_MS: f64 = 100_000.0;
-/// Most points of a seek curve.
+/// Largest number of points of a seek curve.
 const MOST_POINTS: usize = 1_000_000;
 
 const KNOWN: &[&str] = &[
@@ -28,7 +28,7 @@ const KNOWN: &[&str] = &[
     "HPL seek equation values",
 ];
 
-/// What the block says.
+/// Content of a mechanics block.
 pub(super) struct Mechanics {
     pub rpm: f64,
     pub access: PositioningModel,
@@ -37,12 +37,12 @@ pub(super) struct Mechanics {
     pub write_settle: i64,
 }
 
-/// Milliseconds as nanoseconds.
+/// Converts milliseconds to nanoseconds.
 pub(super) fn ns(ms: f64) -> Ns {
     (ms * 1e6).round().max(0.0) as Ns
 }
 
-/// Reads the block.
+/// Reads a mechanics block.
 pub(super) fn read(block: &SpecBlock, load: &dyn TextLoader) -> Result<Mechanics, DiskspecsError> {
     if block.kind != "dm_mech_g1" {
         return Err(block
@@ -67,7 +67,7 @@ pub(super) fn read(block: &SpecBlock, load: &dyn TextLoader) -> Result<Mechanics
     };
     let seek = seek(&mut fields, load)?;
     let head_switch = ns(fields.need_number("Head switch time", 0.0, MOST_MS)?);
-    // it may settle sooner for a write than for the reads of which the other times are
+    // may be negative: the other times are of reads, and a write may settle sooner
     let settle = fields.number("Add. write settling delay", -MOST_MS, MOST_MS)?.unwrap_or(0.0);
     let write_settle = (settle * 1e6).round() as i64;
     let rpm = fields.need_number("Rotation speed (in rpms)", 1.0, 1e6)?;
@@ -129,19 +129,19 @@ fn seek(fields: &mut DiskspecsFields<'_>, load: &dyn TextLoader) -> Result<Seek,
     }
 }
 
-/// A measured curve: `Seek distances measured: N`, then N lines of
-/// `cylinders, milliseconds`.
+/// Parses a measured curve: `Seek distances measured: N`, then N lines of `cylinders, milliseconds`.
 fn curve(path: &str, text: &str) -> Result<Vec<(u32, f64)>, DiskspecsError> {
     let place = |line: usize| SourcePosition { file: path.into(), line };
     let mut points: Vec<(u32, f64)> = Vec::new();
-    let mut told = None;
+    let mut announced = None;
     for (index, line) in text.lines().enumerate().map(|(index, line)| (place(index + 1), line.trim())) {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        if told.is_none() {
+        if announced.is_none() {
             let count = line.strip_prefix("Seek distances measured:").and_then(|n| n.trim().parse::<usize>().ok());
-            told = Some(count.ok_or_else(|| index.error("the first line must be `Seek distances measured: NUMBER`"))?);
+            announced =
+                Some(count.ok_or_else(|| index.error("the first line must be `Seek distances measured: NUMBER`"))?);
             continue;
         }
         let parts = line.split([',', ' ', '\t']).filter(|part| !part.is_empty()).collect::<Vec<_>>();
@@ -152,8 +152,8 @@ fn curve(path: &str, text: &str) -> Result<Vec<(u32, f64)>, DiskspecsError> {
         let (distance, time) = point
             .filter(|(d, t)| *d > 0_u32 && (0.0..=MOST_MS).contains(t))
             .ok_or_else(|| index.error(format!("expected `CYLINDERS, MILLISECONDS`, found `{line}`")))?;
-        if told.is_some_and(|told| points.len() >= told) {
-            // what stands behind the last point is no part of the curve
+        if announced.is_some_and(|announced| points.len() >= announced) {
+            // lines after the announced number of points are ignored
             break;
         }
         if points.last().is_some_and(|last| last.0 >= distance) {
@@ -165,7 +165,7 @@ fn curve(path: &str, text: &str) -> Result<Vec<(u32, f64)>, DiskspecsError> {
         }
         points.push((distance, time));
     }
-    match told {
+    match announced {
         Some(count) if count == points.len() && count > 0 => Ok(points),
         Some(count) => Err(place(1).error(format!("it announces {count} distances, but {} follow", points.len()))),
         None => Err(place(1).error("the file is empty; expected `Seek distances measured: NUMBER` and points")),

@@ -1,10 +1,9 @@
-//! Reads the drive parameters of DiskSim 4.0: a `.diskspecs` file with the
-//! `.model` and `.seek` files it names, or a whole parameter file in which one
-//! drive hangs on a bus. The parameters are those of its manual,
+//! Reader of the drive parameters of DiskSim 4.0: a `.diskspecs` file with the `.model` and `.seek` files it names, or
+//! a complete parameter file in which one drive is attached to a bus. The parameters are those of its manual,
 //! CMU-PDL-08-101, sections on disks and on the disk model.
 //!
-//! What is known and would change times that the model cannot change is refused by
-//! name, as is what is not known; docs/drives.md has the table.
+//! Known parameters that would change times in ways that the model does not support are rejected by name, as are
+//! unknown ones; docs/drives.md has the table.
 
 mod cache;
 mod disk;
@@ -15,25 +14,24 @@ mod syntax;
 
 use crate::drive::Spec;
 
-/// What is wrong, where, and what would be right.
+/// Error in a parameter file: position, what is wrong, and what is expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}:{line}: {what}")]
+#[error("{file}:{line}: {message}")]
 pub struct DiskspecsError {
     /// The file.
     pub file: String,
-    /// The line, from 1 on.
+    /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// Message: what is wrong, and what is expected.
     pub what: String,
 }
 
-/// Where the text of files comes from, by names as the reader joined them;
-/// this crate itself opens none.
+/// Source of the text of files, by paths as the reader joined them; this crate itself opens no files.
 pub trait TextLoader {
-    /// The text of a file, or why there is none.
+    /// Returns the text of a file.
     ///
     /// # Errors
-    /// A sentence for people.
+    /// A sentence to show, if there is no such file.
     fn load(&self, path: &str) -> Result<String, String>;
 }
 
@@ -43,22 +41,22 @@ impl<F: Fn(&str) -> Result<String, String>> TextLoader for F {
     }
 }
 
-/// A drive, and what was not said or not modelled.
+/// A drive, and notes on parameters that were missing or are not modelled.
 #[derive(Clone, Debug)]
 pub struct Diskspecs {
     /// The drive.
     pub spec: Spec,
-    /// Sentences, each with its place.
+    /// Sentences, each with its position.
     pub notes: Vec<String>,
-    /// The time of a block over the channel is told: by the drive, or by the
-    /// bus of a whole parameter file.
+    /// True if the time of a block over the channel is given, by the drive or by the bus of a complete parameter
+    /// file.
     pub channel_is_told: bool,
 }
 
-/// Reads a drive. `text` is what `file` holds; other files come from `load`.
+/// Reads a drive. `text` is the content of `file`; other files come from `load`.
 ///
 /// # Errors
-/// With file, line and what would be right.
+/// With file, line and what is expected.
 pub fn read(file: &str, text: &str, load: &dyn TextLoader) -> Result<Diskspecs, DiskspecsError> {
     disk::read(file, text, load)
 }

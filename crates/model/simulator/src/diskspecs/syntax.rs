@@ -1,20 +1,19 @@
-//! The grammar of DiskSim's parameter files, without any meaning: named blocks
-//! of `key = value`, lists in brackets, comments from `#` to the line's end,
-//! and `source FILE` wherever a block may stand.
+//! Grammar of DiskSim's parameter files, without any meaning: named blocks of `key = value`, lists in brackets,
+//! comments from `#` to the line's end, and `source FILE` wherever a block is allowed.
 
 use std::path::Path;
 use std::rc::Rc;
 
 use super::{DiskspecsError, TextLoader};
 
-/// Files that may be drawn in by `source`, all together.
+/// Largest total number of files included by `source`.
 const MOST_FILES: usize = 64;
-/// Blocks and lists within each other.
+/// Largest depth of nested blocks and lists.
 const MOST_DEPTH: usize = 32;
-/// Values in all files together.
+/// Largest total number of values in all files.
 const MOST_VALUES: usize = 4_000_000;
 
-/// A place in a file.
+/// Position in a file.
 #[derive(Clone, Debug)]
 pub(super) struct SourcePosition {
     pub file: Rc<str>,
@@ -22,6 +21,7 @@ pub(super) struct SourcePosition {
 }
 
 impl SourcePosition {
+    /// Creates an error at this position.
     pub fn error(&self, what: impl Into<String>) -> DiskspecsError {
         DiskspecsError { file: self.file.to_string(), line: self.line, what: what.into() }
     }
@@ -44,7 +44,7 @@ pub(super) struct SpecEntry {
     pub value: SpecValue,
 }
 
-/// What stands behind a `=` or in a list.
+/// Value after a `=` or in a list.
 #[derive(Clone, Debug)]
 pub(super) enum SpecValue {
     /// A number, a word, a file's name.
@@ -53,13 +53,13 @@ pub(super) enum SpecValue {
     List(Vec<(SourcePosition, SpecValue)>),
 }
 
-/// What stands at the top of a file.
+/// Content of a file at top level.
 #[derive(Debug, Default)]
 pub(super) struct SpecDocument {
     pub blocks: Vec<SpecBlock>,
     /// `instantiate [ names ] as block`.
     pub instances: Vec<(String, String)>,
-    /// Each component of `topology` beside the one it hangs on.
+    /// Components of `topology`, each with the one it is attached to.
     pub hangs: Vec<(String, String)>,
 }
 
@@ -75,7 +75,7 @@ struct Parser<'a> {
     next: usize,
     file: Rc<str>,
     load: &'a dyn TextLoader,
-    /// Shared by all files: how many were read, and how many values.
+    /// Budget shared by all files.
     spent: &'a mut ReadBudget,
     depth: usize,
 }
@@ -86,11 +86,11 @@ struct ReadBudget {
     values: usize,
 }
 
-/// Reads a file and what it draws in.
+/// Parses a file and the files it includes.
 pub(super) fn read(file: &str, text: &str, load: &dyn TextLoader) -> Result<SpecDocument, DiskspecsError> {
-    let mut spent = ReadBudget::default();
+    let mut budget = ReadBudget::default();
     let mut document = SpecDocument::default();
-    parse(file, text, load, &mut spent, 0, &mut document)?;
+    parse(file, text, load, &mut budget, 0, &mut document)?;
     Ok(document)
 }
 
@@ -98,18 +98,18 @@ fn parse(
     file: &str,
     text: &str,
     load: &dyn TextLoader,
-    spent: &mut ReadBudget,
+    budget: &mut ReadBudget,
     depth: usize,
     document: &mut SpecDocument,
 ) -> Result<(), DiskspecsError> {
-    let mut parser = Parser { tokens: tokens(text), next: 0, file: file.into(), load, spent, depth };
+    let mut parser = Parser { tokens: tokens(text), next: 0, file: file.into(), load, spent: budget, depth };
     while parser.peek().is_some() {
         parser.top(document)?;
     }
     Ok(())
 }
 
-/// Words end at white space and marks; `#` comments are left out.
+/// Splits text into tokens with their lines. Words end at white space and marks; `#` comments are dropped.
 fn tokens(text: &str) -> Vec<(SpecToken, usize)> {
     let mut tokens = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -131,7 +131,7 @@ fn tokens(text: &str) -> Vec<(SpecToken, usize)> {
     tokens
 }
 
-/// A file's name as seen from the file that names it.
+/// Resolves a file name relative to the file that names it.
 pub(super) fn beside(file: &str, name: &str) -> String {
     match Path::new(file).parent() {
         Some(folder) => folder.join(name).to_string_lossy().into_owned(),
@@ -204,7 +204,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `instantiate [ a, b ] as block`.
+    /// Parses `instantiate [ a, b ] as block`.
     fn instantiate(&mut self, document: &mut SpecDocument) -> Result<(), DiskspecsError> {
         self.expect('[', "after `instantiate`")?;
         let mut names = Vec::new();
@@ -221,16 +221,21 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `kind name [ what hangs on it ]`.
-    fn topology(&mut self, on: Option<&str>, document: &mut SpecDocument, depth: usize) -> Result<(), DiskspecsError> {
+    /// Parses `kind name [ attached components ]`.
+    fn topology(
+        &mut self,
+        parent: Option<&str>,
+        document: &mut SpecDocument,
+        depth: usize,
+    ) -> Result<(), DiskspecsError> {
         let position = self.position();
         if depth > MOST_DEPTH {
             return Err(position.error(format!("more than {MOST_DEPTH} nested components")));
         }
         self.word("the kind of a component")?;
         let name = self.word("the name of a component")?;
-        if let Some(on) = on {
-            document.hangs.push((name.clone(), on.to_owned()));
+        if let Some(parent) = parent {
+            document.hangs.push((name.clone(), parent.to_owned()));
         }
         self.expect('[', "after a component")?;
         while !self.skip(']') {
@@ -240,7 +245,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The text of a file that is drawn in.
+    /// Loads the text of an included file, within the budget.
     fn draw(&mut self, position: &SourcePosition, name: &str) -> Result<(String, String), DiskspecsError> {
         self.spent.files += 1;
         if self.spent.files > MOST_FILES || self.depth > MOST_DEPTH {
@@ -251,7 +256,7 @@ impl Parser<'_> {
         Ok((path, text))
     }
 
-    /// A block behind its kind: an optional name and `{ … }`.
+    /// Parses a block after its kind: an optional name and `{ … }`.
     fn block(&mut self, kind: String, position: SourcePosition, depth: usize) -> Result<SpecBlock, DiskspecsError> {
         let name = if self.is('{') { String::new() } else { self.word("a name or `{`")? };
         self.expect('{', &format!("after `{kind}`"))?;
@@ -297,9 +302,9 @@ impl Parser<'_> {
         if word == "source" {
             let name = self.word("the name of a file")?;
             let (path, text) = self.draw(&position, &name)?;
-            let mut drawn = SpecDocument::default();
-            parse(&path, &text, self.load, self.spent, self.depth + 1, &mut drawn)?;
-            let one = drawn.blocks.pop().filter(|_| drawn.blocks.is_empty());
+            let mut included = SpecDocument::default();
+            parse(&path, &text, self.load, self.spent, self.depth + 1, &mut included)?;
+            let one = included.blocks.pop().filter(|_| included.blocks.is_empty());
             return one
                 .map(SpecValue::Block)
                 .ok_or_else(|| position.error(format!("`{path}` must hold one block to be a value")));

@@ -1,6 +1,5 @@
-//! What a drive does on its own once it has reported a request: reading on,
-//! and writing what it reported early. It is worked out when the next request
-//! comes, up to that moment.
+//! Background activity of a drive between requests: reading ahead, and writing data that it has acknowledged from the
+//! write cache. It is computed when the next request arrives, up to that time.
 
 use super::Model;
 use super::geometry::Geometry;
@@ -10,23 +9,23 @@ use super::spec::DriveReadAhead;
 use crate::Ns;
 use crate::io::Io;
 
-/// Tracks of a cylinder, at most, that one reading on may cross.
+/// Largest number of tracks of a cylinder that one read-ahead may cross.
 const MOST_TRACKS: u32 = 1024;
 
-/// What the drive does on its own.
+/// Background activity of a drive.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BackgroundActivity {
     Nothing,
-    /// Reads on into a segment: the next block, where it stops, how far it goes
-    /// whatever comes, and when the head was at that block.
+    /// Reads ahead into a segment: the next block, the block where it stops, the block up to which it cannot be
+    /// interrupted, and the time at which the head was at the next block.
     Ahead {
         segment: usize,
         next: u64,
         limit: u64,
-        must: u64,
+        min_end: u64,
         time: Ns,
     },
-    /// Writes what it reported: all from block `first` up to `end` is on the disk at `time`.
+    /// Writes acknowledged data: the blocks `first .. end` are on the disk at `time`.
     Behind {
         segment: Option<usize>,
         first: u64,
@@ -36,7 +35,7 @@ pub(super) enum BackgroundActivity {
 }
 
 impl DriveState {
-    /// Brings what the drive did on its own up to now.
+    /// Advances the background activity up to now.
     #[inline]
     pub fn advance(&mut self, model: &Model, now: Ns) {
         match self.alone {
@@ -46,13 +45,13 @@ impl DriveState {
         }
     }
 
-    /// Reads on, track by track, until `now` or the limit.
+    /// Reads ahead, track by track, until `now` or the limit.
     fn read_ahead_until(&mut self, model: &Model, now: Ns) {
-        let BackgroundActivity::Ahead { segment, mut next, limit, must, mut time } = self.alone else { return };
+        let BackgroundActivity::Ahead { segment, mut next, limit, min_end, mut time } = self.alone else { return };
         let mechanism = &model.mechanism;
         while next < limit && time < now {
-            let most = (limit - next).min(u64::from(u32::MAX)) as u32;
-            let run = mechanism.geometry.run_known(&mut self.arm.track, next, most);
+            let max_blocks = (limit - next).min(u64::from(u32::MAX)) as u32;
+            let run = mechanism.geometry.run_known(&mut self.arm.track, next, max_blocks);
             let start = mechanism.begins(time, &self.arm, &run.place);
             if start >= now {
                 break;
@@ -70,40 +69,42 @@ impl DriveState {
             time = start + span * read / u64::from(run.blocks);
             break;
         }
-        if let Some(held) = self.segments.get_mut(segment) {
-            held.end = held.end.max(next);
+        if let Some(cached) = self.segments.get_mut(segment) {
+            cached.end = cached.end.max(next);
         }
         self.trim(segment);
         self.alone = if next >= limit {
             BackgroundActivity::Nothing
         } else {
-            BackgroundActivity::Ahead { segment, next, limit, must, time }
+            BackgroundActivity::Ahead { segment, next, limit, min_end, time }
         };
     }
 
-    /// The oldest blocks of a segment give way when it is full.
+    /// Drops the oldest blocks of a segment that is over its size.
     #[inline]
     pub fn trim(&mut self, index: usize) {
-        let most = self.segments.blocks;
+        let max_blocks = self.segments.blocks;
         if let Some(segment) = self.segments.get_mut(index) {
-            segment.start = segment.start.max(segment.end.saturating_sub(most));
+            segment.start = segment.start.max(segment.end.saturating_sub(max_blocks));
         }
     }
 
-    /// Ends reading on for a request, and says when the arm is free: at once, at the end of
-    /// its sector, or when a seek that it is in the middle of has ended.
+    /// Stops reading ahead for a request, and returns when the arm is free: at once, at the end of the current sector,
+    /// or at the end of a seek in progress.
     #[inline]
     pub fn stop_reading_on(&mut self, model: &Model, now: Ns, io: &Io) -> Ns {
-        let BackgroundActivity::Ahead { segment, next, limit, must, time } = self.alone else { return now };
+        let BackgroundActivity::Ahead { segment, next, limit, min_end, time } = self.alone else { return now };
         self.alone = BackgroundActivity::Nothing;
         let mechanism = &model.mechanism;
-        let held = self.segments.get(segment);
-        let useless = io.write && model.cache.write_hit_stops && io.first < held.end && io.end() > held.start;
-        if next < must && !useless {
-            let stream = ChannelStream { blocks: (must.min(limit) - next) as u32, mark: 1, ..ChannelStream::default() };
+        let cached = self.segments.get(segment);
+        let is_overwritten =
+            io.write && model.cache.write_hit_stops && io.first < cached.end && io.end() > cached.start;
+        if next < min_end && !is_overwritten {
+            let stream =
+                ChannelStream { blocks: (min_end.min(limit) - next) as u32, mark: 1, ..ChannelStream::default() };
             let end = mechanism.read(time, &mut self.arm, next, &stream, false).end;
-            if let Some(held) = self.segments.get_mut(segment) {
-                held.end = held.end.max(must);
+            if let Some(cached) = self.segments.get_mut(segment) {
+                cached.end = cached.end.max(min_end);
             }
             self.trim(segment);
             return now.max(end);
@@ -113,23 +114,23 @@ impl DriveState {
         }
         let place = mechanism.geometry.run_known(&mut self.arm.track, next, 1).place;
         if place.head != self.arm.head || place.cylinder != self.arm.cylinder {
-            // it has set out for the next track
-            let there = time + mechanism.travel(&self.arm, &place, false);
+            // it is already moving to the next track
+            let arrival = time + mechanism.travel(&self.arm, &place, false);
             self.arm.goes_to(&place);
-            return now.max(there);
+            return now.max(arrival);
         }
         let start = mechanism.begins(time, &self.arm, &place);
         if model.cache.stops_in_sector || start >= now { now } else { now.max(start + mechanism.span(&place, 1)) }
     }
 
-    /// How far the drive reads on behind a read that a segment holds to its end.
+    /// Returns the block at which read-ahead stops after a read that a segment holds to its end.
     fn read_on_limit(&self, model: &Model, segment: usize, io: &Io) -> u64 {
         let (cache, geometry) = (&model.cache, &model.mechanism.geometry);
         let (end, last) = (io.end(), io.end() - 1);
-        let most = u64::from(cache.most_ahead.max(cache.least_ahead));
+        let max_ahead = u64::from(cache.most_ahead.max(cache.least_ahead));
         let kept = if cache.ahead_over_read { 0 } else { u64::from(io.blocks) };
         let fits = self.segments.blocks.saturating_sub(kept).max(u64::from(cache.least_ahead));
-        let bound = end + most.min(fits);
+        let bound = end + max_ahead.min(fits);
         let limit = match cache.ahead {
             DriveReadAhead::None => end,
             DriveReadAhead::Track => end_of_track(geometry, last).min(bound),
@@ -146,14 +147,14 @@ impl DriveState {
         limit.min(geometry.blocks())
     }
 
-    /// Begins to read on after a read.
+    /// Starts reading ahead after a read.
     pub fn read_on(&mut self, model: &Model, from: Ns, segment: usize, io: &Io) {
         let limit = self.read_on_limit(model, segment, io);
         self.reads_to(model, from, segment, limit, io);
     }
 
-    /// After a read that the buffer held: what is being read on behind it goes on further,
-    /// and what rests may begin again.
+    /// Continues after a read that the buffer held: extends a running read-ahead in the same segment, or starts one
+    /// again.
     pub fn read_on_from_hit(&mut self, model: &Model, from: Ns, index: usize, io: &Io) {
         let limit = self.read_on_limit(model, index, io);
         match &mut self.alone {
@@ -167,12 +168,13 @@ impl DriveState {
             }
             _ => {}
         }
-        if let Some(held) = self.segments.get_mut(index) {
-            held.limit = held.limit.max(limit);
+        if let Some(cached) = self.segments.get_mut(index) {
+            cached.limit = cached.limit.max(limit);
         }
     }
 
-    /// A drive that reads to the end of a track or cylinder begins on no other one.
+    /// Returns true if read-ahead may start at `next`: a drive that reads ahead to the end of a track or cylinder
+    /// never starts on another one.
     fn may_reach(&self, model: &Model, next: u64) -> bool {
         let place = model.mechanism.geometry.place(next);
         match model.cache.ahead {
@@ -185,23 +187,24 @@ impl DriveState {
     fn reads_to(&mut self, model: &Model, from: Ns, segment: usize, limit: u64, io: &Io) {
         let next = self.segments.get(segment).end;
         let limit = limit.max(self.segments.get(segment).limit);
-        if let Some(held) = self.segments.get_mut(segment) {
-            held.limit = limit;
+        if let Some(cached) = self.segments.get_mut(segment) {
+            cached.limit = limit;
         }
-        let must = (io.end() + u64::from(model.cache.least_ahead)).min(limit);
+        let min_end = (io.end() + u64::from(model.cache.least_ahead)).min(limit);
         self.alone = if limit > next && model.cache.keeps {
-            BackgroundActivity::Ahead { segment, next, limit, must, time: from }
+            BackgroundActivity::Ahead { segment, next, limit, min_end, time: from }
         } else {
             BackgroundActivity::Nothing
         };
     }
 }
 
-/// The block behind the last one on a block's track.
+/// Returns the first block after the track of `block`.
 fn end_of_track(geometry: &Geometry, block: u64) -> u64 {
     block + u64::from(geometry.run(block, u32::MAX).blocks)
 }
 
+/// Returns the first block after the cylinder of `block`.
 fn end_of_cylinder(geometry: &Geometry, block: u64) -> u64 {
     let cylinder = geometry.place(block).cylinder;
     let mut end = end_of_track(geometry, block);

@@ -1,5 +1,4 @@
-//! Segments of a drive's buffer: which blocks each holds, and which goes when
-//! another is needed.
+//! Segments of a drive's buffer: the blocks that each holds, and the choice of the segment to replace.
 
 use super::spec::DriveCacheSpec;
 use crate::Ns;
@@ -10,11 +9,11 @@ pub(super) struct CacheSegment {
     pub start: u64,
     pub end: u64,
     used: u64,
-    /// How far it was to be read on.
+    /// Block up to which read-ahead was planned.
     pub limit: u64,
-    /// It holds what was written.
+    /// True if it holds written data.
     pub written: bool,
-    /// When that is on the disk.
+    /// Time at which the written data is on the disk.
     pub clean_at: Ns,
 }
 
@@ -30,18 +29,18 @@ impl CacheSegment {
     }
 }
 
-/// What is sought in the segments, or sought a place for.
+/// Block range to find in the segments, or to allocate a segment for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CacheQuery {
     pub start: u64,
     pub end: u64,
     pub write: bool,
     pub now: Ns,
-    /// The segment that is just being read into.
+    /// Segment that read-ahead is filling.
     pub reading: Option<usize>,
 }
 
-/// All segments.
+/// All segments of a drive's buffer.
 #[derive(Clone, Debug)]
 pub(super) struct Segments {
     all: Vec<CacheSegment>,
@@ -50,11 +49,12 @@ pub(super) struct Segments {
     separate: bool,
     serves_written: bool,
     almost: bool,
-    /// Blocks of one.
+    /// Blocks of a segment.
     pub blocks: u64,
 }
 
 impl Segments {
+    /// Creates empty segments.
     pub fn new(spec: &DriveCacheSpec) -> Segments {
         Segments {
             all: vec![CacheSegment::default(); spec.segments as usize],
@@ -67,23 +67,25 @@ impl Segments {
         }
     }
 
+    /// Returns a segment; an empty one if there is none with this index.
     pub fn get(&self, index: usize) -> CacheSegment {
         self.all.get(index).copied().unwrap_or_default()
     }
 
+    /// Returns a segment, mutable.
     pub fn get_mut(&mut self, index: usize) -> Option<&mut CacheSegment> {
         self.all.get_mut(index)
     }
 
-    /// The segment that holds the first block of a read, or is just reading it. One that holds
-    /// all is better than one with a part; what is being written is the freshest, then what is
-    /// being read; of equals it is the one used longest ago.
+    /// Finds the segment that holds the first block of a read, or is reading it. A segment that holds the whole read
+    /// is preferred to one with a part; among equals one that is being written, then one that is being read, then the
+    /// least recently used.
     #[inline]
     pub fn find(&self, query: &CacheQuery) -> Option<usize> {
         if !self.keeps {
             return None;
         }
-        // nearly always none can hold it, which one comparison of each tells without branches
+        // fast path: nearly always no segment can hold it, which one branchless comparison each rules out
         let near =
             |segment: &CacheSegment| query.start.wrapping_sub(segment.start) <= segment.end.wrapping_sub(segment.start);
         if !self.all.iter().fold(false, |any, segment| any | near(segment)) {
@@ -98,29 +100,32 @@ impl Segments {
             if !holds || (segment.written && !self.serves_written) || (self.separate && index == 0) {
                 continue;
             }
-            let whole = u32::from(query.end <= segment.end) * 4;
+            let covers_all = u32::from(query.end <= segment.end) * 4;
             let fresh = if segment.clean_at > query.now { 2 } else { u32::from(reading) };
             let better = match best {
-                Some((value, used, _)) => whole + fresh > value || (whole + fresh == value && segment.used < used),
+                Some((value, used, _)) => {
+                    covers_all + fresh > value || (covers_all + fresh == value && segment.used < used)
+                }
                 None => true,
             };
             if better {
-                best = Some((whole + fresh, segment.used, index));
+                best = Some((covers_all + fresh, segment.used, index));
             }
         }
         best.map(|(.., index)| index)
     }
 
-    /// True where blocks to read are still on their way to the disk and may not serve reads.
+    /// Returns true if blocks of the range are still being written to the disk.
     pub fn collides(&self, query: &CacheQuery) -> bool {
         self.all.iter().any(|s| s.clean_at > query.now && s.overlaps(query.start, query.end))
     }
 
-    /// Segments whose data are not all on the disk.
+    /// Number of segments with data not yet on the disk.
     pub fn unwritten(&self, now: Ns) -> usize {
         self.all.iter().filter(|s| s.clean_at > now).count()
     }
 
+    /// Marks a segment as the most recently used.
     pub fn touch(&mut self, index: usize) {
         self.uses += 1;
         if let Some(segment) = self.all.get_mut(index) {
@@ -128,14 +133,14 @@ impl Segments {
         }
     }
 
-    /// Gives a segment's blocks up.
+    /// Drops the blocks of a segment.
     pub fn clear(&mut self, index: usize) {
         if let Some(segment) = self.all.get_mut(index) {
             *segment = CacheSegment { used: segment.used, ..CacheSegment::default() };
         }
     }
 
-    /// Takes a segment for these blocks. None where the drive has no segments.
+    /// Allocates a segment for these blocks. None if the drive has no segments.
     #[inline]
     pub fn take(&mut self, query: &CacheQuery) -> Option<usize> {
         self.uses += 1;
@@ -146,8 +151,8 @@ impl Segments {
         Some(index)
     }
 
-    /// A write takes what it makes useless anyway; then come empty ones, then the one used
-    /// longest ago, and what is just being read into comes last.
+    /// Chooses the segment to replace: for a write one that it overwrites; then empty ones, then the least recently
+    /// used, then the one that is being read into, and last one that is not yet on the disk.
     fn victim(&self, query: &CacheQuery) -> Option<usize> {
         if self.separate && query.write {
             return Some(0);
@@ -155,23 +160,23 @@ impl Segments {
         let from = usize::from(self.separate);
         let mut best = (u64::MAX, None);
         for (index, segment) in self.all.iter().enumerate().skip(from) {
-            // selected and not branched on: which is the least cannot be foreseen
-            let useless = segment.is_empty() | (segment.written & !self.serves_written);
-            let worth = if useless { 1 } else { 2 };
+            // selects instead of branches: the position of the minimum is unpredictable
+            let is_free = segment.is_empty() | (segment.written & !self.serves_written);
+            let worth = if is_free { 1 } else { 2 };
             let worth = if query.write & segment.overlaps(query.start, query.end) { 0 } else { worth };
             let worth = if query.reading == Some(index) { 3 } else { worth };
             let worth: u64 = if segment.clean_at > query.now { 4 } else { worth };
-            // uses are counted one by one, and never come to 2^60
+            // the key orders by worth, then by last use; `last_use` is a counter and never reaches 2^60
             let key = worth << 60 | segment.used;
             best = if key < best.0 { (key, Some(index)) } else { best };
         }
         best.1
     }
 
-    /// What is written is no longer as it was read.
-    pub fn forget(&mut self, start: u64, end: u64, but: Option<usize>) {
-        let stale = |index: usize, segment: &CacheSegment| (Some(index) != but) & segment.overlaps(start, end);
-        // nearly always there are none, which this tells without branches
+    /// Drops segments that hold older data of blocks that were written, except for the segment `except`.
+    pub fn forget(&mut self, start: u64, end: u64, except: Option<usize>) {
+        let stale = |index: usize, segment: &CacheSegment| (Some(index) != except) & segment.overlaps(start, end);
+        // fast path: nearly always no segment is stale, which is checked without branches
         if !self.all.iter().enumerate().fold(false, |any, (index, segment)| any | stale(index, segment)) {
             return;
         }

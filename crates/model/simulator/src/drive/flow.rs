@@ -1,57 +1,56 @@
-//! Transfers in which disk and channel wait for each other: more blocks than the
-//! buffer holds, or a channel that is left and taken again. They are worked out
-//! sector by sector; all others have a closed form (`mechanism.rs`).
+//! Transfers in which disk and channel wait for each other: more blocks than the buffer holds, or a channel that is
+//! released and acquired again. They are computed sector by sector; all others have a closed form (`mechanism.rs`).
 
 use super::geometry::SectorAddress;
 use super::mechanism::{ArmPosition, Mechanism, MediaTransfer};
 use crate::Ns;
 
-/// How the channel is used in a transfer.
+/// Rules of the channel's use in a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BurstRules {
-    /// Time of a block.
+    /// Time of a block, ns.
     pub block: Ns,
-    /// It is kept while it waits for the disk.
+    /// True if the channel is kept while it waits for the disk.
     pub holds: bool,
-    /// Blocks that a read must have in the buffer, or that a write may have left to be
-    /// written, before the channel is taken again.
+    /// Blocks that a read must have in the buffer, or that a write may have left to be written, before the channel is
+    /// acquired again.
     pub mark: u32,
-    /// Leaving it.
+    /// Time to release it, ns.
     pub leave: Ns,
-    /// Taking it again.
+    /// Time to acquire it again, ns.
     pub again: Ns,
-    /// It is kept already from this moment on.
+    /// Time from which it is already acquired.
     pub connected: Option<Ns>,
-    /// Otherwise it can be taken from this moment on.
+    /// Otherwise, time from which it can be acquired.
     pub free: Ns,
-    /// Blocks of the buffer.
+    /// Size of the buffer, blocks.
     pub room: u32,
-    /// A sector is read only when there is room for it, and not into a place of its own.
+    /// True if a sector is read only when the buffer has room for it; otherwise one sector has its own buffer.
     pub into_buffer: bool,
 }
 
-/// What the channel is at.
+/// State of the channel.
 #[derive(Clone, Copy, Debug)]
 enum LinkState {
-    /// Left; it can be taken again from then on.
+    /// Released; it can be acquired again from this time on.
     Away(Ns),
-    /// Being taken until then.
+    /// Being acquired until this time.
     Taken(Ns),
-    /// Blocks pass from then on.
+    /// Transferring this number of blocks from this time on.
     Bursts(Ns, u32),
-    /// Kept, with nothing to pass.
+    /// Kept, with no block ready.
     Held(Ns),
-    /// All passed by then.
+    /// All blocks passed by this time.
     Through(Ns),
 }
 
-/// The channel's side of a transfer of `blocks` blocks.
+/// Channel side of a transfer of `blocks` blocks.
 struct LinkSide<'a> {
     rules: &'a BurstRules,
     blocks: u32,
     passed: u32,
     state: LinkState,
-    /// When the first burst began.
+    /// Start of the first burst.
     began: Option<Ns>,
 }
 
@@ -64,27 +63,27 @@ impl LinkSide<'_> {
         LinkSide { rules, blocks, passed: 0, state, began: None }
     }
 
-    /// Goes on up to a moment.
-    fn until(&mut self, moment: Ns, disk: &impl DiskSide) {
+    /// Advances the channel up to a time.
+    fn until(&mut self, until: Ns, disk: &impl DiskSide) {
         loop {
             let left = self.blocks - self.passed;
             let able = |blocks: u32, passed: u32| disk.able(passed + blocks);
             self.state = match self.state {
                 LinkState::Through(_) => return,
                 LinkState::Away(from) => match disk.back(self.passed, left) {
-                    Some(time) if from.max(time) <= moment => LinkState::Taken(from.max(time) + self.rules.again),
+                    Some(time) if from.max(time) <= until => LinkState::Taken(from.max(time) + self.rules.again),
                     _ => return,
                 },
                 LinkState::Taken(time) | LinkState::Held(time) => {
                     let keeps = self.rules.holds || matches!(self.state, LinkState::Taken(_));
                     match able(1, self.passed) {
-                        Some(one) if keeps && time.max(one) <= moment => self.burst(time.max(one), left, disk),
+                        Some(one) if keeps && time.max(one) <= until => self.burst(time.max(one), left, disk),
                         _ => return,
                     }
                 }
                 LinkState::Bursts(from, blocks) => {
                     let end = from + u64::from(blocks) * self.rules.block;
-                    if end > moment {
+                    if end > until {
                         return;
                     }
                     self.passed += blocks;
@@ -100,30 +99,30 @@ impl LinkSide<'_> {
         }
     }
 
-    /// All that can pass at a moment.
+    /// Starts a burst of all blocks that are ready at a time.
     fn burst(&mut self, time: Ns, left: u32, disk: &impl DiskSide) -> LinkState {
         self.began = self.began.or(Some(time));
-        let (mut some, mut more) = (1, left + 1);
-        while more - some > 1 {
-            let middle = some.midpoint(more);
+        let (mut low, mut high) = (1, left + 1);
+        while high - low > 1 {
+            let middle = low.midpoint(high);
             let ready = disk.able(self.passed + middle);
-            if ready.is_some_and(|ready| ready <= time) { some = middle } else { more = middle }
+            if ready.is_some_and(|ready| ready <= time) { low = middle } else { high = middle }
         }
-        LinkState::Bursts(time, some)
+        LinkState::Bursts(time, low)
     }
 
-    /// All passes; adds the channel's moments to what the disk did.
-    fn ends(mut self, passage: MediaTransfer, disk: &impl DiskSide) -> MediaTransfer {
+    /// Advances to the end, and adds the channel's times to the disk's transfer.
+    fn ends(mut self, transfer: MediaTransfer, disk: &impl DiskSide) -> MediaTransfer {
         self.until(Ns::MAX, disk);
-        let sent = if let LinkState::Through(end) = self.state { end } else { passage.end };
-        MediaTransfer { sending: self.began.unwrap_or(passage.end), sent, ..passage }
+        let sent = if let LinkState::Through(end) = self.state { end } else { transfer.end };
+        MediaTransfer { sending: self.began.unwrap_or(transfer.end), sent, ..transfer }
     }
 
-    /// Blocks that passed by a moment.
-    fn by(&self, moment: Ns) -> u32 {
+    /// Returns the number of blocks that passed by a time.
+    fn by(&self, until: Ns) -> u32 {
         match self.state {
-            LinkState::Bursts(from, blocks) if moment > from => {
-                let passed = (moment - from).checked_div(self.rules.block).unwrap_or(u64::from(blocks));
+            LinkState::Bursts(from, blocks) if until > from => {
+                let passed = (until - from).checked_div(self.rules.block).unwrap_or(u64::from(blocks));
                 self.passed + passed.min(u64::from(blocks)) as u32
             }
             _ => self.passed,
@@ -131,11 +130,11 @@ impl LinkSide<'_> {
     }
 }
 
-/// What the disk lets the channel do, as far as it is known by now.
+/// Disk side of a transfer, as far as it is known so far.
 trait DiskSide {
-    /// When `blocks` blocks of the request can have passed; grows with them.
+    /// Returns the time at which `blocks` blocks of the request can have passed; it grows with them.
     fn able(&self, blocks: u32) -> Option<Ns>;
-    /// When the channel is taken again, with so many passed and so many left.
+    /// Returns the time at which the channel is acquired again, with `passed` blocks passed and `left` blocks left.
     fn back(&self, passed: u32, left: u32) -> Option<Ns>;
 }
 
@@ -178,12 +177,11 @@ impl DiskSide for WriteSide {
     }
 }
 
-/// Turns that a sector waits at most for room or for its data; a channel that is free comes long before.
+/// Largest number of revolutions that a sector waits for room or data; a free channel comes long before.
 const MOST_TURNS: u32 = 1 << 16;
 
 impl Mechanism {
-    /// Reads blocks from a moment on, and sends them; the first `have` of the request are in
-    /// the buffer already.
+    /// Reads blocks from `now` on, and sends them; the first `have` of the request are in the buffer already.
     pub fn read_in_bursts(
         &self,
         now: Ns,
@@ -192,14 +190,14 @@ impl Mechanism {
         have: u32,
         rules: &BurstRules,
     ) -> MediaTransfer {
-        let mut passage = MediaTransfer { end: now, ..MediaTransfer::default() };
+        let mut transfer = MediaTransfer { end: now, ..MediaTransfer::default() };
         let mut disk = ReadSide { ready: vec![0; have as usize], mark: rules.mark };
         let mut link = LinkSide::new(rules, have + blocks);
         let room = rules.room.max(1) + u32::from(!rules.into_buffer);
         let mut done = 0;
         while done < blocks {
             let run = self.geometry.run_known(&mut arm.track, first + u64::from(done), blocks - done);
-            let mut start = self.reaches(&mut passage, arm, &run.place, false, 0);
+            let mut start = self.reaches(&mut transfer, arm, &run.place, false, 0);
             let sector = self.span(&run.place, run.sectors) / u64::from(run.blocks);
             for _ in 0..run.blocks {
                 for _ in 0..MOST_TURNS {
@@ -208,36 +206,36 @@ impl Mechanism {
                         break;
                     }
                     start += self.revolution();
-                    passage.rotation += self.revolution();
+                    transfer.rotation += self.revolution();
                 }
                 start += sector;
-                passage.transfer += sector;
+                transfer.transfer += sector;
                 disk.ready.push(start);
             }
-            passage.end = start;
+            transfer.end = start;
             done += run.blocks;
         }
-        link.ends(passage, &disk)
+        link.ends(transfer, &disk)
     }
 
-    /// Writes blocks from a moment on, as the buffer's room lets them come. `sent` is when all
-    /// of them were in the buffer.
+    /// Writes blocks from `now` on, as the buffer has room for them. `sent` in the result is the time at which all of
+    /// them were in the buffer.
     pub fn write_in_bursts(
         &self,
         now: Ns,
         arm: &mut ArmPosition,
         (first, blocks): (u64, u32),
-        least: Ns,
+        min_seek: Ns,
         rules: &BurstRules,
     ) -> MediaTransfer {
-        let mut passage = MediaTransfer { end: now, ..MediaTransfer::default() };
+        let mut transfer = MediaTransfer { end: now, ..MediaTransfer::default() };
         let mut disk = WriteSide { written: Vec::new(), mark: rules.mark, room: rules.room.max(1) };
         let mut link = LinkSide::new(rules, blocks);
         let mut done = 0;
         while done < blocks {
             let run = self.geometry.run_known(&mut arm.track, first + u64::from(done), blocks - done);
-            let least = if done == 0 { now + least } else { 0 };
-            let mut start = self.reaches(&mut passage, arm, &run.place, true, least);
+            let min_seek_end = if done == 0 { now + min_seek } else { 0 };
+            let mut start = self.reaches(&mut transfer, arm, &run.place, true, min_seek_end);
             let sector = self.span(&run.place, run.sectors) / u64::from(run.blocks);
             for _ in 0..run.blocks {
                 for _ in 0..MOST_TURNS {
@@ -246,34 +244,34 @@ impl Mechanism {
                         break;
                     }
                     start += self.revolution();
-                    passage.rotation += self.revolution();
+                    transfer.rotation += self.revolution();
                 }
                 start += sector;
-                passage.transfer += sector;
+                transfer.transfer += sector;
                 disk.written.push(start);
             }
-            passage.end = start;
+            transfer.end = start;
             done += run.blocks;
         }
-        link.ends(passage, &disk)
+        link.ends(transfer, &disk)
     }
 
-    /// When the first sector of a place passes, the arm setting out at the passage's end.
+    /// Moves the arm at the transfer's end, and returns the time at which the first sector of a place passes.
     fn reaches(
         &self,
-        passage: &mut MediaTransfer,
+        transfer: &mut MediaTransfer,
         arm: &mut ArmPosition,
         place: &SectorAddress,
         write: bool,
-        least: Ns,
+        min_seek_end: Ns,
     ) -> Ns {
-        self.approach(passage, arm, place, write);
-        if passage.end < least {
-            passage.seek += least - passage.end;
-            passage.end = least;
+        self.approach(transfer, arm, place, write);
+        if transfer.end < min_seek_end {
+            transfer.seek += min_seek_end - transfer.end;
+            transfer.end = min_seek_end;
         }
-        let wait = self.wait(passage.end, place.angle);
-        passage.rotation += wait;
-        self.passes(passage.end, place.angle, wait)
+        let wait = self.wait(transfer.end, place.angle);
+        transfer.rotation += wait;
+        self.passes(transfer.end, place.angle, wait)
     }
 }

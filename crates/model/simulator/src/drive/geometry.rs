@@ -1,21 +1,20 @@
-//! From a block's number to its place on the disk: zones, spares, slips,
-//! replaced sectors, skews. Everything is found in the time of a few divisions
+//! Map from block numbers to sectors: zones, spares, slips, replaced sectors, skews. A lookup costs a few divisions
 //! and at most three binary searches (zone, slips, replaced sectors).
 
 use super::SpecError;
 use super::spec::{Sparing, Spec, TrackOrder, ZoneSpec};
 use crate::array::FastDivisor;
 
-/// An angle in 2^-64 of a turn, so that adding wraps as the disk does.
+/// An angle in 2^-64 of a revolution, so that additions wrap as the disk does.
 pub(super) type Angle = u64;
 
-/// A share of a turn as an angle.
+/// Converts revolutions to an angle.
 pub(super) fn angle(turns: f64) -> Angle {
     // the product is below 2^64, because the fraction is below 1
     (turns.rem_euclid(1.0) * 18_446_744_073_709_551_616.0) as u64
 }
 
-/// Where a block lies.
+/// Physical address of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SectorAddress {
     /// Cylinder.
@@ -24,25 +23,25 @@ pub struct SectorAddress {
     pub head: u32,
     /// Sector on its track.
     pub sector: u32,
-    /// Position of its zone.
+    /// Index of its zone.
     pub(super) zone: u32,
-    /// Where its front edge lies.
+    /// Angle of its front edge.
     pub(super) angle: Angle,
 }
 
-/// Blocks that follow each other on one track.
+/// Consecutive blocks on one track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrackRun {
-    /// The first one's place.
+    /// Address of the first block.
     pub place: SectorAddress,
-    /// How many blocks.
+    /// Number of blocks.
     pub blocks: u32,
-    /// Sectors from the first to the last; more than blocks where one was slipped.
+    /// Number of sectors from the first to the last block; more than `blocks` if a sector was slipped.
     pub sectors: u32,
 }
 
-/// The rest of a track from some block on, where it has no holes: what is asked
-/// of it next is reckoned without a division. Empty where nothing is known.
+/// Cached rest of a track from some block on, if it has no holes, so that further lookups there need no division.
+/// Empty if nothing is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TrackRest {
     first: u64,
@@ -50,7 +49,7 @@ pub(super) struct TrackRest {
     place: SectorAddress,
 }
 
-/// One zone, ready for use.
+/// A zone with its precomputed tables.
 #[derive(Clone, Debug)]
 struct DriveZone {
     first: u64,
@@ -63,34 +62,34 @@ struct DriveZone {
     track_skew: Angle,
     cylinder_skew: Angle,
     width: Angle,
-    /// Sectors of one place with spares, and how many of them hold blocks.
+    /// Sectors of a spare region, and how many of them hold blocks.
     region: u64,
     usable: u64,
     by_usable: FastDivisor,
     /// Spares at the front of a region.
     front: u64,
     slips: Slips,
-    /// Sectors (or tracks) replaced, sorted, and what stands for them.
+    /// Defective sectors (or tracks), sorted, and their replacements.
     defects: Vec<(u64, u64)>,
     defects_are_tracks: bool,
-    /// Slips move the start of all later tracks of the zone.
+    /// Slips that move the start of all later tracks of the zone.
     skewing: Vec<u64>,
 }
 
-/// What slipped sectors do to those behind them.
+/// Effect of slipped sectors on the sectors behind them.
 #[derive(Clone, Debug)]
 enum Slips {
     None,
     /// They use the spares of their region.
     InRegion(SlipTable),
-    /// They push everything in the zone on; positions among usable sectors.
+    /// They shift everything behind them in the zone; positions among usable sectors.
     ToEnd(SlipTable),
     /// Whole tracks.
     Tracks(SlipTable),
 }
 
-/// Sorted slips, and each less its rank: that never falls, so that one search
-/// without branches says how many come before what is asked for.
+/// Sorted slips, and each slip minus its rank. The latter never decreases, so that one branchless search gives the
+/// number of slips before a position.
 #[derive(Clone, Debug)]
 struct SlipTable {
     slips: Vec<u64>,
@@ -103,8 +102,8 @@ impl SlipTable {
         SlipTable { slips, less_rank }
     }
 
-    /// How many of those from the `from`-th on come before the position that
-    /// `logical` gets, and how many positions follow until the next one.
+    /// Returns how many slips, from the `from`-th on, come before the position that `logical` gets, and how many
+    /// positions follow until the next slip.
     #[inline]
     fn before(&self, from: usize, logical: u64) -> (u64, u64) {
         let (rest, rank) = (&self.less_rank[from..], from as u64);
@@ -114,27 +113,27 @@ impl SlipTable {
     }
 }
 
-/// The map of a drive.
+/// Map of a drive from blocks to sectors.
 #[derive(Clone, Debug)]
 pub struct Geometry {
     zones: Vec<DriveZone>,
-    /// The block after the last one of each zone, side by side for searching.
+    /// End block of each zone, contiguous for searching.
     ends: Vec<u64>,
-    /// Blocks by this power of two, and of each such stretch the zone in which it begins.
+    /// Index over the zones: for each group of 2^shift blocks the zone in which the group begins.
     shift: u32,
     begins: Vec<u32>,
     surfaces: FastDivisor,
     order: TrackOrder,
 }
 
-/// Stretches of [`Geometry::begins`]: with some hundred, most hold no border of a zone.
+/// Upper bound of the groups in [`Geometry::begins`]: with some hundred, most contain no zone boundary.
 const STRETCHES: u64 = 512;
 
 impl Geometry {
     /// Builds the map.
     ///
     /// # Errors
-    /// Where spares, slips or empty space leave nothing of a zone.
+    /// If spares, slips or empty space leave nothing of a zone.
     pub fn new(spec: &Spec) -> Result<Geometry, SpecError> {
         let mut first = 0;
         let mut zones = Vec::with_capacity(spec.zones.len());
@@ -151,23 +150,23 @@ impl Geometry {
         Ok(Geometry { zones, ends, shift, begins, surfaces: FastDivisor::new(spec.surfaces.into()), order: spec.order })
     }
 
-    /// Blocks of the drive.
+    /// Capacity of the drive in blocks.
     pub fn blocks(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Sectors on the tracks of a place.
+    /// Sectors per track at a place.
     pub fn sectors(&self, place: &SectorAddress) -> u32 {
         self.zones[place.zone as usize].sectors
     }
 
-    /// The same to divide by.
+    /// Divisor for the sectors per track at a place.
     #[inline]
     pub(super) fn by_sectors(&self, place: &SectorAddress) -> FastDivisor {
         self.zones[place.zone as usize].by_sectors
     }
 
-    /// Where a block lies; the last one stands for those beyond the drive.
+    /// Returns the address of a block; blocks beyond the drive map to the last one.
     #[inline]
     pub fn place(&self, block: u64) -> SectorAddress {
         let block = block.min(self.blocks() - 1);
@@ -176,9 +175,9 @@ impl Geometry {
         self.address(zone, index as u32, zone.replaced(zone.physical(block - zone.first + zone.empty)))
     }
 
-    /// At most `most` blocks from `first` on that lie behind each other on one track.
+    /// Returns the run of at most `max_blocks` consecutive blocks from `first` on, on one track.
     #[inline]
-    pub fn run(&self, first: u64, most: u32) -> TrackRun {
+    pub fn run(&self, first: u64, max_blocks: u32) -> TrackRun {
         let first = first.min(self.blocks() - 1);
         let index = self.zone(first);
         let zone = &self.zones[index];
@@ -190,7 +189,7 @@ impl Geometry {
             return TrackRun { place, blocks: 1, sectors: 1 };
         }
         let left = u64::from(zone.sectors - place.sector).min(zone.end - first);
-        let mut blocks = u64::from(most.max(1)).min(left);
+        let mut blocks = u64::from(max_blocks.max(1)).min(left);
         if !zone.defects.is_empty() && !zone.defects_are_tracks {
             let next = zone.defects.partition_point(|d| d.0 <= physical);
             if let Some(defect) = zone.defects.get(next) {
@@ -201,38 +200,38 @@ impl Geometry {
         let last = |blocks: u64| zone.physical(logical + blocks - 1);
         let mut end = if zone.is_plain() || blocks <= together { physical + blocks - 1 } else { last(blocks) };
         if end >= end_of_track {
-            let (mut good, mut bad) = (1, blocks);
-            while bad - good > 1 {
-                let middle = good.midpoint(bad);
-                if last(middle) < end_of_track { good = middle } else { bad = middle }
+            let (mut low, mut high) = (1, blocks);
+            while high - low > 1 {
+                let middle = low.midpoint(high);
+                if last(middle) < end_of_track { low = middle } else { high = middle }
             }
-            blocks = good;
+            blocks = low;
             end = last(blocks);
         }
         TrackRun { place, blocks: blocks as u32, sectors: (end - physical + 1) as u32 }
     }
 
-    /// The same as [`Geometry::run`], quicker on a track that is known; learns the track.
+    /// Does the same as [`Geometry::run`], faster on the track in `known`; updates `known`.
     #[inline]
-    pub(super) fn run_known(&self, known: &mut TrackRest, first: u64, most: u32) -> TrackRun {
-        let most = most.max(1);
+    pub(super) fn run_known(&self, known: &mut TrackRest, first: u64, max_blocks: u32) -> TrackRun {
+        let max_blocks = max_blocks.max(1);
         let mut ahead = first.wrapping_sub(known.first);
         if ahead >= u64::from(known.blocks) {
-            let whole = self.run(first, u32::MAX);
-            if whole.sectors != whole.blocks || first >= self.blocks() {
-                return if whole.blocks <= most { whole } else { self.run(first, most) };
+            let rest = self.run(first, u32::MAX);
+            if rest.sectors != rest.blocks || first >= self.blocks() {
+                return if rest.blocks <= max_blocks { rest } else { self.run(first, max_blocks) };
             }
-            *known = TrackRest { first, blocks: whole.blocks, place: whole.place };
+            *known = TrackRest { first, blocks: rest.blocks, place: rest.place };
             ahead = 0;
         }
-        let blocks = u64::from(most).min(u64::from(known.blocks) - ahead) as u32;
+        let blocks = u64::from(max_blocks).min(u64::from(known.blocks) - ahead) as u32;
         let mut place = known.place;
         place.sector += ahead as u32;
         place.angle = place.angle.wrapping_add(self.zones[place.zone as usize].width.wrapping_mul(ahead));
         TrackRun { place, blocks, sectors: blocks }
     }
 
-    /// Position of the zone of a block that exists.
+    /// Returns the index of the zone of a block, which must be below the capacity.
     #[inline]
     fn zone(&self, block: u64) -> usize {
         let mut index = self.begins[(block >> self.shift) as usize] as usize;
@@ -244,7 +243,7 @@ impl Geometry {
 
     #[inline]
     fn address(&self, zone: &DriveZone, number: u32, physical: u64) -> SectorAddress {
-        // zones of drives larger than 2 TB count beyond 32 bits; their tracks do not
+        // sector numbers in zones of drives over 2 TB exceed 32 bits; their track numbers do not
         let (track, sector) = zone.by_sectors.split(physical);
         let sector = sector as u32;
         let (in_zone, surface) = self.surfaces.split(u64::from(track as u32));
@@ -272,7 +271,7 @@ impl Geometry {
 }
 
 impl DriveZone {
-    /// True where blocks of a track are its sectors without holes.
+    /// Returns true if the blocks of a track are its sectors without holes.
     #[inline]
     fn is_plain(&self) -> bool {
         matches!(self.slips, Slips::None | Slips::Tracks(_)) && self.region == self.usable
@@ -282,14 +281,14 @@ impl DriveZone {
         (self.region / u64::from(self.sectors)).max(1)
     }
 
-    /// The sector (within the zone) of a logical one, slips and spares left out.
+    /// Maps a logical sector (without slips and spares) to the sector within the zone.
     #[inline]
     fn physical(&self, logical: u64) -> u64 {
         self.stretch(logical).0
     }
 
-    /// The same, and how many sectors from there on follow without a hole (at
-    /// least; of whole tracks it does not count holes between tracks).
+    /// Does the same, and returns how many sectors from there on follow without a hole (at least; for slips of whole
+    /// tracks, holes between tracks are not counted).
     #[inline]
     fn stretch(&self, logical: u64) -> (u64, u64) {
         let (logical, together) = match &self.slips {
@@ -325,7 +324,7 @@ impl DriveZone {
         }
     }
 
-    /// What stands for a sector.
+    /// Returns the replacement of a defective sector, or the sector itself.
     #[inline]
     fn replaced(&self, physical: u64) -> u64 {
         if self.defects.is_empty() {
@@ -341,15 +340,15 @@ impl DriveZone {
     }
 }
 
-/// Sorted, each once, and each at least as large as its rank.
+/// Sorts and deduplicates slips, so that each is at least as large as its rank.
 fn sorted(mut slips: Vec<u64>) -> Vec<u64> {
     slips.sort_unstable();
     slips.dedup();
     slips
 }
 
-/// How spares lie in a zone: sectors of one place that has them, how many of
-/// these are spares, and whether a zone ends with one such place at most.
+/// Returns the layout of spares in a zone: sectors of a region with spares, how many of these are spares, and whether
+/// the whole zone is a single region.
 fn regions(sparing: Sparing, spares: u64, sectors: u64, cylinder: u64, all: u64) -> (u64, u64, bool) {
     match sparing {
         Sparing::None => (all, 0, true),
@@ -361,12 +360,13 @@ fn regions(sparing: Sparing, spares: u64, sectors: u64, cylinder: u64, all: u64)
     }
 }
 
+/// Builds a zone whose first block is `first`.
 fn build(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<DriveZone, String> {
     let sectors = u64::from(zone.sectors);
     let cylinder = sectors * u64::from(spec.surfaces);
     let all = cylinder * (u64::from(zone.last_cylinder - zone.first_cylinder) + 1);
     let spares = u64::from(zone.spares);
-    let (region, spare, whole) = regions(spec.sparing, spares, sectors, cylinder, all);
+    let (region, spare, is_whole_zone) = regions(spec.sparing, spares, sectors, cylinder, all);
     if spare >= region {
         return Err(format!("{spare} spare sectors in each {region} leave none for blocks"));
     }
@@ -380,13 +380,13 @@ fn build(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<DriveZone, String> 
         Sparing::Cylinder { front, slips_to_end } => (if front { spares } else { 0 }, slips_to_end),
         _ => (0, false),
     };
-    // a region cut off by the zone's end has no spares of its own
-    let usable = if whole { all - spare } else { all - (all / region) * spare };
+    // a region cut off by the zone's end has no spares
+    let usable = if is_whole_zone { all - spare } else { all - (all / region) * spare };
     let pushed = if to_end { slips.len() as u64 } else { 0 };
     let blocks = usable.checked_sub(zone.empty + pushed).filter(|b| *b > 0);
     let blocks = blocks.ok_or_else(|| format!("{} empty sectors at its front leave none of {usable}", zone.empty))?;
     let skews = matches!(spec.sparing, Sparing::Track | Sparing::Cylinder { .. }) && spare > 0;
-    let plain = whole || spare == 0;
+    let plain = is_whole_zone || spare == 0;
     Ok(DriveZone {
         first,
         end: first + blocks,
@@ -416,16 +416,16 @@ fn build(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<DriveZone, String> 
     })
 }
 
-/// Sorted, each bad place once, without those that stand for themselves.
-fn defects(told: &[(u64, u64)]) -> Vec<(u64, u64)> {
-    let mut defects = told.to_vec();
+/// Sorts defects, keeps one per bad sector, and drops those replaced by themselves.
+fn defects(listed: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut defects = listed.to_vec();
     defects.sort_unstable();
     defects.dedup_by_key(|d| d.0);
     defects.retain(|(bad, good)| bad != good);
     defects
 }
 
-/// Positions of slips among the sectors that hold blocks.
+/// Converts slips to positions among the sectors that hold blocks.
 fn among_usable(slips: &[u64], region: u64, spare: u64, front: u64) -> Vec<u64> {
     let usable = region - spare;
     let position = |slip: &u64| {
@@ -449,29 +449,29 @@ mod tests {
         };
         let text = load("disk7200.diskspecs").expect("one of our own files");
         let mut drive = crate::diskspecs::read("disk7200.diskspecs", &text, &load).expect("a drive");
-        let mut dice = Rng::new(3, 0);
+        let mut rng = Rng::new(3, 0);
         for holes in [false, true] {
             if holes {
                 for zone in &mut drive.spec.zones {
-                    zone.slips = (0..200).map(|_| dice.below(20_000)).collect();
-                    zone.defects = (0..50).map(|_| (dice.below(20_000), dice.below(20_000))).collect();
+                    zone.slips = (0..200).map(|_| rng.below(20_000)).collect();
+                    zone.defects = (0..50).map(|_| (rng.below(20_000), rng.below(20_000))).collect();
                 }
             }
             let geometry = Geometry::new(&drive.spec).expect("a possible map");
             let mut known = TrackRest::default();
             for _ in 0..2000 {
-                let zone = &geometry.zones[dice.below(geometry.zones.len() as u64) as usize];
-                let mut first = zone.first + dice.below((zone.end - zone.first).min(20_000));
-                for _ in 0..dice.below(6) {
-                    let most = dice.below(300) as u32;
-                    let run = geometry.run(first, most);
-                    assert_eq!(geometry.run_known(&mut known, first, most), run, "{most} from {first}");
-                    first += u64::from(run.blocks) / (1 + dice.below(2));
+                let zone = &geometry.zones[rng.below(geometry.zones.len() as u64) as usize];
+                let mut first = zone.first + rng.below((zone.end - zone.first).min(20_000));
+                for _ in 0..rng.below(6) {
+                    let max_blocks = rng.below(300) as u32;
+                    let run = geometry.run(first, max_blocks);
+                    assert_eq!(geometry.run_known(&mut known, first, max_blocks), run, "{max_blocks} from {first}");
+                    first += u64::from(run.blocks) / (1 + rng.below(2));
                 }
             }
-            for most in [1, 9] {
+            for max_blocks in [1, 9] {
                 let beyond = geometry.blocks() + 5;
-                assert_eq!(geometry.run_known(&mut known, beyond, most), geometry.run(beyond, most));
+                assert_eq!(geometry.run_known(&mut known, beyond, max_blocks), geometry.run(beyond, max_blocks));
             }
         }
     }

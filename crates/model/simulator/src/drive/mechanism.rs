@@ -1,16 +1,15 @@
-//! The moving parts: where the arm is, when a sector passes under the head,
-//! and how long a transfer between disk and buffer takes.
+//! Moving parts of a drive: position of the arm, rotation of the sectors under the head, and the time of a transfer
+//! between disk and buffer.
 
 use super::SpecError;
 use super::geometry::{Angle, Geometry, SectorAddress, TrackRest};
 use super::spec::{PositioningModel, Spec};
 use crate::Ns;
 
-/// A turn is missed only when a sector's edge is past by more than this; times
-/// are rounded to nanoseconds.
+/// A revolution is missed only if a sector's edge has passed by more than this; times are rounded to nanoseconds.
 const TOLERANCE_NS: u64 = 4;
 
-/// What never changes of a drive's moving parts; drives of one kind share it.
+/// Immutable model of a drive's moving parts, shared by all drives of one kind.
 #[derive(Clone, Debug)]
 pub(super) struct Mechanism {
     pub geometry: Geometry,
@@ -18,22 +17,23 @@ pub(super) struct Mechanism {
     head_switch: Ns,
     write_settle: i64,
     access: PositioningModel,
-    /// Angle of a nanosecond.
+    /// Angle by which the disk turns in a nanosecond.
     rate: Angle,
-    /// A turn, 2^-16 ns.
+    /// Time of a revolution, 2^-16 ns.
     turn: u64,
 }
 
-/// Where the arm stands.
+/// Position of the arm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ArmPosition {
     pub cylinder: u32,
     pub head: u32,
-    /// What is known of the track under it.
+    /// Cached rest of the track under it.
     pub track: TrackRest,
 }
 
 impl ArmPosition {
+    /// Moves the arm to a place.
     #[inline]
     pub fn goes_to(&mut self, place: &SectorAddress) {
         (self.cylinder, self.head) = (place.cylinder, place.head);
@@ -47,34 +47,35 @@ pub(super) struct MediaTransfer {
     pub seek: Ns,
     pub rotation: Ns,
     pub transfer: Ns,
-    /// When the channel was done with it too (reads).
+    /// Time at which the channel had also finished (reads).
     pub sent: Ns,
-    /// When the channel began.
+    /// Time at which the channel began.
     pub sending: Ns,
 }
 
-/// How the channel takes blocks from the buffer, or brings them.
+/// Stream of blocks over the channel, from or to the buffer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ChannelStream {
-    /// Time of a block.
+    /// Time of a block, ns.
     pub block: Ns,
-    /// Reads: blocks in the buffer before it begins. Writes: before the disk begins. At least one.
+    /// Blocks in the buffer before the channel begins (reads), or before the disk begins (writes); at least one.
     pub mark: u32,
-    /// Reads: time from then to the first block. Writes: when the first block begins to come.
+    /// Reads: time from then to the first block. Writes: time at which the first block begins to arrive.
     pub from: Ns,
-    /// When the channel is free of others.
+    /// Time at which the channel is free.
     pub free: Ns,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u32,
 }
 
-/// From within a sector to its end, where so much is left to the end of a run of them.
+/// Returns the time to the end of the current sector, given the time `left` to the end of a run of sectors.
 fn edge(left: Ns, sector: Ns) -> Ns {
     let edge = left % sector;
     if edge + TOLERANCE_NS >= sector { 0 } else { edge }
 }
 
 impl Mechanism {
+    /// Computes the tables of the moving parts.
     pub fn new(spec: &Spec) -> Result<Mechanism, SpecError> {
         let geometry = Geometry::new(spec)?;
         let turn_ns = 60e9 / spec.rpm;
@@ -89,21 +90,22 @@ impl Mechanism {
         })
     }
 
-    /// A turn, ns.
+    /// Time of a revolution, ns, not rounded to an integer.
     pub fn turn_ns(&self) -> f64 {
         self.turn as f64 / 65536.0
     }
 
+    /// Method by which the time to a sector is found.
     pub fn access(&self) -> PositioningModel {
         self.access
     }
 
-    /// Time of the arm and of switching heads, from where a place is.
+    /// Time to move the arm and switch heads between two places.
     pub fn travel_between(&self, from: &SectorAddress, to: &SectorAddress, write: bool) -> Ns {
         self.travel(&ArmPosition { cylinder: from.cylinder, head: from.head, ..ArmPosition::default() }, to, write)
     }
 
-    /// Time of the arm and of switching heads.
+    /// Time to move the arm and switch heads.
     #[inline]
     pub fn travel(&self, from: &ArmPosition, to: &SectorAddress, write: bool) -> Ns {
         let distance = from.cylinder.abs_diff(to.cylinder);
@@ -117,7 +119,7 @@ impl Mechanism {
         if write { time.saturating_add_signed(self.write_settle) } else { time }
     }
 
-    /// From a moment until an angle is under the head.
+    /// Rotational latency: time from `now` until an angle is under the head.
     #[inline]
     pub fn wait(&self, now: Ns, angle: Angle) -> Ns {
         if self.access != PositioningModel::Exact {
@@ -130,9 +132,9 @@ impl Mechanism {
         self.time(ahead)
     }
 
-    /// When an angle is under the head, from a moment on. Where the wait is none because
-    /// of the tolerance, that is a little before the moment: so roundings are made good
-    /// at every passage, and do not add up until a turn is missed.
+    /// Time at which an angle is under the head, from `now` on. If the wait is 0 because of the tolerance, it is
+    /// slightly before `now`: so rounding errors are corrected at every pass, and do not accumulate until a revolution
+    /// is missed.
     #[inline]
     pub fn passes(&self, now: Ns, angle: Angle, wait: Ns) -> Ns {
         if wait > 0 || self.access != PositioningModel::Exact {
@@ -141,7 +143,7 @@ impl Mechanism {
         now.saturating_sub(self.time(now.wrapping_mul(self.rate).wrapping_sub(angle)).min(TOLERANCE_NS))
     }
 
-    /// When the sectors of a place begin to pass, if the arm sets out now.
+    /// Time at which the sectors of a place begin to pass if the arm starts now.
     #[inline]
     pub fn begins(&self, now: Ns, arm: &ArmPosition, place: &SectorAddress) -> Ns {
         if let PositioningModel::Constant(time) = self.access {
@@ -151,25 +153,25 @@ impl Mechanism {
         self.passes(there, place.angle, self.wait(there, place.angle))
     }
 
-    /// Time of an angle.
+    /// Converts an angle to the time of turning by it.
     #[inline]
     fn time(&self, angle: Angle) -> Ns {
         (((u128::from(angle) * u128::from(self.turn)) >> 64) as u64 + 0x8000) >> 16
     }
 
-    /// Time of a revolution.
+    /// Time of a revolution, ns.
     pub fn revolution(&self) -> Ns {
         self.turn >> 16
     }
 
-    /// Time of so many sectors of a place's track.
+    /// Time in which `sectors` sectors of a place's track pass.
     #[inline]
     pub fn span(&self, place: &SectorAddress, sectors: u32) -> Ns {
         let (span, _) = self.geometry.by_sectors(place).split(u64::from(sectors) * self.turn);
         (span + 0x8000) >> 16
     }
 
-    /// Time until a transfer at a place could begin, if the arm set out now.
+    /// Time until a transfer at a place could begin if the arm started now.
     #[inline]
     pub fn positioning(&self, now: Ns, arm: &ArmPosition, place: &SectorAddress, write: bool) -> Ns {
         if let PositioningModel::Constant(time) = self.access {
@@ -179,7 +181,7 @@ impl Mechanism {
         travel + self.wait(now + travel, place.angle)
     }
 
-    /// Reads blocks from a moment on, and sends them as they come.
+    /// Reads blocks from `now` on, and sends them as they come.
     #[inline]
     pub fn read(
         &self,
@@ -189,68 +191,69 @@ impl Mechanism {
         stream: &ChannelStream,
         on_arrival: bool,
     ) -> MediaTransfer {
-        let mut passage = MediaTransfer { end: now, ..MediaTransfer::default() };
+        let mut transfer = MediaTransfer { end: now, ..MediaTransfer::default() };
         let mut done = 0;
         while done < stream.blocks {
             let run = self.geometry.run_known(&mut arm.track, first + u64::from(done), stream.blocks - done);
             let place = &run.place;
-            self.approach(&mut passage, arm, place, false);
-            let arrived = passage.end;
+            self.approach(&mut transfer, arm, place, false);
+            let arrived = transfer.end;
             let span = self.span(place, run.sectors);
             let wait = self.wait(arrived, place.angle);
             let turn = self.revolution();
             if on_arrival && wait + span > turn && self.access == PositioningModel::Exact {
-                // it lands within what it is to read: the sectors from the next one on, then the first ones
+                // the head lands within the run: it reads the leading blocks from the next sector on, the others a
+                // revolution later
                 let sector = (span / u64::from(run.sectors)).max(1);
                 let end = arrived + edge(wait + span - turn, sector) + turn;
-                passage.rotation += (end - arrived).saturating_sub(span);
-                passage.end = end;
-                passage.transfer += span;
-                let early = ((end - arrived - wait + TOLERANCE_NS) / sector).clamp(1, u64::from(run.blocks)) as u32;
-                Mechanism::send(&mut passage, stream, done, early, arrived + wait, sector * u64::from(early));
-                if early < run.blocks {
-                    Mechanism::send(&mut passage, stream, done + early, run.blocks - early, end, 0);
+                transfer.rotation += (end - arrived).saturating_sub(span);
+                transfer.end = end;
+                transfer.transfer += span;
+                let leading = ((end - arrived - wait + TOLERANCE_NS) / sector).clamp(1, u64::from(run.blocks)) as u32;
+                Mechanism::send(&mut transfer, stream, done, leading, arrived + wait, sector * u64::from(leading));
+                if leading < run.blocks {
+                    Mechanism::send(&mut transfer, stream, done + leading, run.blocks - leading, end, 0);
                 }
             } else {
                 let start = self.passes(arrived, place.angle, wait);
-                passage.rotation += wait;
-                passage.transfer += span;
-                passage.end = start + span;
-                Mechanism::send(&mut passage, stream, done, run.blocks, start, span);
+                transfer.rotation += wait;
+                transfer.transfer += span;
+                transfer.end = start + span;
+                Mechanism::send(&mut transfer, stream, done, run.blocks, start, span);
             }
             done += run.blocks;
         }
-        passage
+        transfer
     }
 
-    /// Moves the arm.
+    /// Moves the arm, and adds the time to the transfer.
     #[inline]
-    pub fn approach(&self, passage: &mut MediaTransfer, arm: &mut ArmPosition, place: &SectorAddress, write: bool) {
+    pub fn approach(&self, transfer: &mut MediaTransfer, arm: &mut ArmPosition, place: &SectorAddress, write: bool) {
         let travel = match self.access {
             PositioningModel::Constant(time) => time,
             _ => self.travel(arm, place, write),
         };
         arm.goes_to(place);
-        passage.seek += travel;
-        passage.end += travel;
+        transfer.seek += travel;
+        transfer.end += travel;
     }
 
-    /// When the channel can be done with `blocks` blocks that come from `start` on.
+    /// Updates the channel's times for `blocks` blocks that come from the disk from `start` on.
     #[inline]
-    fn send(passage: &mut MediaTransfer, stream: &ChannelStream, done: u32, blocks: u32, start: Ns, span: Ns) {
+    fn send(transfer: &mut MediaTransfer, stream: &ChannelStream, done: u32, blocks: u32, start: Ns, span: Ns) {
         let each = span / u64::from(blocks);
         if stream.mark > done && stream.mark <= done + blocks {
             let some = stream.mark - done;
             let ready = start + if some == 1 { each } else { span * u64::from(some) / u64::from(blocks) };
-            passage.sending = ready.max(stream.free) + stream.from;
-            passage.sent = passage.sending + u64::from(stream.blocks) * stream.block;
+            transfer.sending = ready.max(stream.free) + stream.from;
+            transfer.sent = transfer.sending + u64::from(stream.blocks) * stream.block;
         }
         let last = start + span + u64::from(stream.blocks - done - blocks + 1) * stream.block;
         let first = start + each + u64::from(stream.blocks - done) * stream.block;
-        passage.sent = passage.sent.max(last).max(first);
+        transfer.sent = transfer.sent.max(last).max(first);
     }
 
-    /// Writes blocks from a moment on, as they come over the channel.
+    /// Writes blocks from `now` on, as they come over the channel.
     #[inline]
     pub fn write(
         &self,
@@ -259,38 +262,38 @@ impl Mechanism {
         first: u64,
         stream: &ChannelStream,
         on_arrival: bool,
-        least: Ns,
+        min_seek: Ns,
     ) -> MediaTransfer {
-        let mut passage = MediaTransfer { end: now, ..MediaTransfer::default() };
+        let mut transfer = MediaTransfer { end: now, ..MediaTransfer::default() };
         let mut done = 0;
         while done < stream.blocks {
             let run = self.geometry.run_known(&mut arm.track, first + u64::from(done), stream.blocks - done);
             let place = &run.place;
-            let before = passage.end;
-            self.approach(&mut passage, arm, place, true);
-            if done == 0 && passage.end < before + least {
-                passage.seek += before + least - passage.end;
-                passage.end = before + least;
+            let before = transfer.end;
+            self.approach(&mut transfer, arm, place, true);
+            if done == 0 && transfer.end < before + min_seek {
+                transfer.seek += before + min_seek - transfer.end;
+                transfer.end = before + min_seek;
             }
-            let arrived = passage.end;
+            let arrived = transfer.end;
             let span = self.span(place, run.sectors);
-            // it begins when no sector will have to wait for its data
+            // the disk begins once no sector will have to wait for its data
             let sector = span / u64::from(run.sectors);
             let first_comes = stream.from + stream.block * u64::from(done + stream.mark.clamp(1, run.blocks));
             let last_comes = stream.from + stream.block * u64::from(done + run.blocks);
-            let able = arrived.max(first_comes).max((last_comes + sector).saturating_sub(span));
-            let wait = self.wait(able, place.angle);
+            let ready = arrived.max(first_comes).max((last_comes + sector).saturating_sub(span));
+            let wait = self.wait(ready, place.angle);
             let turn = self.revolution();
             if on_arrival && wait + span > turn && self.access == PositioningModel::Exact {
-                passage.end = able + edge(wait + span - turn, sector.max(1)) + turn;
-                passage.rotation += (passage.end - arrived).saturating_sub(span);
+                transfer.end = ready + edge(wait + span - turn, sector.max(1)) + turn;
+                transfer.rotation += (transfer.end - arrived).saturating_sub(span);
             } else {
-                passage.rotation += able - arrived + wait;
-                passage.end = self.passes(able, place.angle, wait) + span;
+                transfer.rotation += ready - arrived + wait;
+                transfer.end = self.passes(ready, place.angle, wait) + span;
             }
-            passage.transfer += span;
+            transfer.transfer += span;
             done += run.blocks;
         }
-        passage
+        transfer
     }
 }

@@ -1,8 +1,7 @@
-//! One mechanical drive at a time of its own: it is told a request and the
-//! moment at which it may begin, and says when it is done and where the time
-//! went. It looks neither at a clock nor ahead; what it does on its own
-//! (reading on, writing what it already reported) is worked out when the next
-//! request comes, so that a request costs a few divisions and no memory.
+//! Model of one mechanical drive. It is given a request and the time at which the request may begin, and returns when
+//! the request completes and how its time was spent. It has no clock and does not look ahead; its background activity
+//! (reading ahead, writing acknowledged data) is computed when the next request arrives, so that a request costs a
+//! few divisions and no memory.
 
 mod ahead;
 mod cache;
@@ -34,68 +33,68 @@ use crate::io::Io;
 use mechanism::Mechanism;
 use serve::DriveState;
 
-/// What cannot be in a drive's description.
+/// Impossible item in a drive's description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{item}: {right}")]
+#[error("{item}: {reason}")]
 pub struct SpecError {
-    /// Which item.
+    /// Name of the item.
     pub item: String,
-    /// What it says, and what would be right.
+    /// Value of the item, and what is expected.
     pub right: String,
 }
 
-/// What the cache made of a request.
+/// Outcome of a request in the drive's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hit {
-    /// The disk had to be waited for.
+    /// The request waited for the disk.
     Miss,
-    /// A read that was in the buffer as a whole.
+    /// A read that was entirely in the buffer.
     Full,
-    /// A read whose first part was in the buffer, or was just being read.
+    /// A read whose first part was in the buffer, or was being read.
     Part,
-    /// A write that was reported before it was on the disk.
+    /// A write that was acknowledged from the write cache.
     Early,
 }
 
 impl Hit {
-    /// All of them.
+    /// All outcomes.
     pub const ALL: [Hit; 4] = [Hit::Miss, Hit::Full, Hit::Part, Hit::Early];
 
-    /// `miss`, `hit`, `part` or `early`.
+    /// Returns `miss`, `hit`, `part` or `early`.
     pub fn name(self) -> &'static str {
         ["miss", "hit", "part", "early"][self as usize]
     }
 }
 
-/// How a request was served. The parts add up to `done` minus the moment of
-/// the request, but for what overlaps: `other` is the rest.
+/// Breakdown of a request's service time, ns. The parts add up to `done_at` minus the time of the request, except where
+/// they overlap: `overhead` is the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceBreakdown {
-    /// When the host knows that it is done.
+    /// Time at which the host sees the completion.
     pub done: Ns,
-    /// Waiting for what the drive still did on its own.
+    /// Waiting for the drive's background activity.
     pub waiting: Ns,
-    /// The drive's processor.
+    /// Time of the drive's processor.
     pub overhead: Ns,
-    /// Arm and head switches that were waited for.
+    /// Seek and head switches that the request waited for.
     pub seek: Ns,
-    /// Rotation that was waited for.
+    /// Rotation that the request waited for.
     pub rotation: Ns,
-    /// Sectors passing under the head.
+    /// Time of its sectors passing under the head.
     pub media: Ns,
-    /// The channel, as far as nothing else hid it.
+    /// Time of the channel, where nothing else overlapped it.
     pub channel: Ns,
-    /// When it took the channel for its data. A read that may leave the channel takes it as late as the
+    /// Time at which it took the channel for its data. A read that may release the channel takes it as late as the
     /// last block allows.
     pub channel_from: Ns,
-    /// How long it needed it.
+    /// Time for which it used the channel.
     pub channel_for: Ns,
-    /// What the cache made of it.
+    /// Outcome in the cache.
     pub hit: Hit,
 }
 
 impl ServiceBreakdown {
-    /// Nothing yet.
+    /// Returns a breakdown with this outcome and all times zero.
     pub(crate) fn of(hit: Hit) -> ServiceBreakdown {
         ServiceBreakdown {
             done: 0,
@@ -112,7 +111,7 @@ impl ServiceBreakdown {
     }
 }
 
-/// What never changes of a drive; drives of one kind share it.
+/// Immutable model of a drive, shared by all drives of one kind.
 #[derive(Clone, Debug)]
 pub struct Model {
     name: String,
@@ -125,10 +124,10 @@ pub struct Model {
 }
 
 impl Model {
-    /// Works out the tables of a drive.
+    /// Computes the tables of a drive.
     ///
     /// # Errors
-    /// Names what cannot be in the description.
+    /// Names the impossible item of the description.
     pub fn new(spec: &Spec) -> Result<Model, SpecError> {
         spec.check()?;
         Ok(Model {
@@ -142,22 +141,22 @@ impl Model {
         })
     }
 
-    /// What it is called.
+    /// Name of the drive.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Which of the requests that it holds is next.
+    /// Policy that selects the next of its queued requests.
     pub fn policy(&self) -> QueuePolicy {
         self.policy
     }
 
-    /// Requests that it holds at a time.
+    /// Number of requests that the drive queues.
     pub fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// Blocks of 512 bytes that it holds.
+    /// Capacity in blocks of 512 bytes.
     pub fn blocks(&self) -> u64 {
         self.mechanism.geometry.blocks()
     }
@@ -167,8 +166,8 @@ impl Model {
         self.mechanism.revolution()
     }
 
-    /// The same drive on a channel that needs `block` ns for a block of 512
-    /// bytes, where the drive's own interface is not slower.
+    /// Returns the same drive on a channel that takes `block` ns for a block of 512 bytes, unless the drive's own
+    /// interface is slower.
     pub fn on_channel(&self, block: Ns) -> Model {
         let mut model = self.clone();
         model.channel.read_block = model.channel.read_block.max(block);
@@ -176,23 +175,22 @@ impl Model {
         model
     }
 
-    /// The part of a request that lies on the drive: at least one block, the
-    /// last one for what begins beyond it.
+    /// Clips a request to the drive: at least one block, and the last block for a request that begins beyond the end.
     #[inline]
     fn within(&self, io: &Io) -> Io {
-        let all = self.blocks();
-        let first = io.first.min(all - 1);
-        let blocks = u64::from(io.blocks.max(1)).min(all - first) as u32;
+        let capacity = self.blocks();
+        let first = io.first.min(capacity - 1);
+        let blocks = u64::from(io.blocks.max(1)).min(capacity - first) as u32;
         Io { first, blocks, write: io.write }
     }
 
-    /// Its map.
+    /// Map from blocks to sectors.
     pub fn geometry(&self) -> &Geometry {
         &self.mechanism.geometry
     }
 }
 
-/// A drive.
+/// A mechanical drive with its state.
 #[derive(Clone, Debug)]
 pub struct MechanicalDrive {
     model: Arc<Model>,
@@ -200,51 +198,49 @@ pub struct MechanicalDrive {
 }
 
 impl MechanicalDrive {
-    /// A drive at rest, its arm over the outermost track, its cache empty.
+    /// Creates an idle drive, its arm over the outermost track, its cache empty.
     pub fn new(model: &Arc<Model>) -> MechanicalDrive {
         MechanicalDrive { state: DriveState::new(model), model: Arc::clone(model) }
     }
 
-    /// What it is.
+    /// Model of the drive.
     pub fn model(&self) -> &Arc<Model> {
         &self.model
     }
 
-    /// Serves a request that the drive takes up now; `now` never goes back.
-    /// The channel is its own.
+    /// Serves a request that begins now, on a channel that no other drive uses; `now` never goes back.
     #[inline]
     pub fn start(&mut self, now: Ns, io: &Io) -> ServiceBreakdown {
         self.start_on(now, io, 0)
     }
 
-    /// The same on a channel that others use until `channel_free`. When the
-    /// request holds the channel itself is told by [`ServiceBreakdown::channel_from`]
-    /// and [`ServiceBreakdown::channel_for`].
+    /// Serves a request on a channel that is busy until `channel_free`. The request's own use of the channel is
+    /// in [`ServiceBreakdown::channel_from`] and [`ServiceBreakdown::channel_for`].
     #[inline]
     pub fn start_on(&mut self, now: Ns, io: &Io, channel_free: Ns) -> ServiceBreakdown {
         self.state.serve(&self.model, now, io, channel_free)
     }
 
-    /// All that was reported early is to be on the disk; the command is as one that needs nothing of
-    /// the disk. `now` never goes back.
+    /// Flushes the write cache: completes when all acknowledged writes are on the disk. The command itself costs as
+    /// much as one that does not need the disk. `now` never goes back.
     pub fn flush(&mut self, now: Ns) -> ServiceBreakdown {
         self.state.flush(&self.model, now)
     }
 
-    /// Where a request begins, for [`MechanicalDrive::positioning`].
+    /// Returns the sector where a request begins, for [`MechanicalDrive::positioning`].
     #[inline]
     pub fn place(&self, io: &Io) -> SectorAddress {
         self.model.mechanism.geometry.place(io.first)
     }
 
-    /// Time until the first sector of a request could be under the head, if it
-    /// were taken up now; none for a read that the cache holds.
+    /// Time until the first sector of a request could be under the head if the request began now; 0 for a read that
+    /// the cache holds.
     #[inline]
     pub fn positioning(&self, now: Ns, io: &Io, place: &SectorAddress) -> Ns {
         self.state.positioning(&self.model, now, io, place)
     }
 
-    /// The cylinder that the arm stands over.
+    /// Cylinder under the arm.
     pub fn cylinder(&self) -> u32 {
         self.state.cylinder()
     }

@@ -1,11 +1,9 @@
-//! A drive from what is printed of it: turns a minute, heads, capacity, three
-//! seek times, rates at the outer and the inner edge, switch times, cache. From
-//! these it makes a [`Spec`] with a seek curve, zones and skews.
+//! A drive from its data sheet: rotation speed, heads, capacity, three seek times, rates at the outer and the inner
+//! edge, switch times, cache. From these it makes a [`Spec`] with a seek curve, zones and skews.
 //!
-//! What print does not tell is left simple: no spares and no bad sectors, one
-//! size of cache segment, and blocks of 512 bytes also where the disk's own
-//! sectors hold 4 KB (a request is then not rounded up to whole sectors, which
-//! is right for requests of 4 KB or more that are aligned, as today's are).
+//! Items that data sheets do not contain are kept simple: no spares and no bad sectors, one size of cache segment, and
+//! blocks of 512 bytes even if the disk's physical sectors have 4 KB (a request is then not rounded up to whole
+//! sectors, which is right for aligned requests of 4 KB or more, as today's are).
 
 use super::seek::{RootAndLine, Seek};
 use super::{
@@ -15,37 +13,36 @@ use super::{
 use crate::Ns;
 use crate::io::BLOCK_BYTES;
 
-/// Most zones that are made; drives have 10 to 40 of them, and the rate of a
-/// zone then steps by a few percent.
+/// Largest number of zones; drives have 10 to 40, and the rate of neighbouring zones differs by a few percent.
 const MOST_ZONES: u32 = 64;
-/// Points of a seek table where no root and line fit.
+/// Points of a seek table, used if no root and line fit.
 const TABLE_POINTS: u32 = 64;
-/// Blocks that a drive with room in its segment reads on at most, where
-/// nothing is printed: what modern drives do is of this size.
+/// Largest read-ahead of a drive with room in its segment if nothing is published, blocks: the order of magnitude of
+/// modern drives.
 const MOST_AHEAD: u32 = 8192;
 
-/// How much is on a track, in one of the ways in which it is printed.
+/// Amount of data on a track, in one of the ways in which it is published.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TrackRate {
     /// Sectors of 512 bytes on a track.
     Sectors(f64),
-    /// User bytes a second while a track passes.
+    /// User bytes per second while a track passes.
     Media(f64),
-    /// User bytes a second of a long transfer, head and cylinder switches included.
+    /// User bytes per second of a long transfer, including head and cylinder switches.
     Sustained(f64),
 }
 
-/// Seek times of a read, as they are printed.
+/// Seek times of a read, as published.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DataSheetSeek {
-    /// To the next cylinder, the mean of random seeks, the full stroke, ms.
+    /// Single cylinder, average of random seeks, full stroke, ms.
     Points([f64; 3]),
-    /// A curve that somebody measured, ms.
+    /// A measured curve, ms.
     Curve(RootAndLine),
 }
 
 impl DataSheetSeek {
-    /// To the next cylinder, ms.
+    /// Seek to the next cylinder, ms.
     fn shortest(&self) -> f64 {
         match self {
             DataSheetSeek::Points(ms) => ms[0],
@@ -54,52 +51,52 @@ impl DataSheetSeek {
     }
 }
 
-/// What is printed of a mechanical drive. Times are milliseconds, as in print.
+/// Data sheet of a mechanical drive. Times are milliseconds, as published.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataSheet {
-    /// What it is called.
+    /// Name of the drive.
     pub name: String,
-    /// Turns a minute.
+    /// Rotation speed, revolutions per minute.
     pub rpm: f64,
     /// Recording surfaces with a head.
     pub heads: u32,
-    /// Bytes that it holds. Not needed where cylinders are told.
+    /// Capacity, bytes. Optional if the cylinders are given.
     pub capacity: Option<u64>,
-    /// Cylinders. Found from the capacity where they are not told.
+    /// Number of cylinders. Calculated from the capacity if not given.
     pub cylinders: Option<u32>,
-    /// The outermost tracks.
+    /// Data on the outermost tracks.
     pub outer: TrackRate,
-    /// The innermost tracks.
+    /// Data on the innermost tracks.
     pub inner: TrackRate,
-    /// Zones between them.
+    /// Number of zones between them.
     pub zones: u32,
-    /// How long the arm takes for a read.
+    /// Seek times of a read.
     pub seek: DataSheetSeek,
-    /// Switching to another head.
+    /// Time to switch to another head.
     pub head_switch_ms: f64,
-    /// What a write waits longer than a read after a seek or a switch.
+    /// Additional settle time of a write after a seek or a switch.
     pub write_settle_ms: f64,
-    /// The drive's processor, each request.
+    /// Time of the drive's processor per request.
     pub command_ms: f64,
-    /// The same where nothing waits for the disk: data are in the cache, or a write is reported early.
+    /// The same if nothing waits for the disk: a cache hit, or a write acknowledged from the write cache.
     pub hit_ms: f64,
-    /// Buffer, bytes. None is 0.
+    /// Size of the buffer, bytes; 0: none.
     pub cache: u64,
-    /// Segments of the buffer.
+    /// Number of segments of the buffer.
     pub segments: u32,
-    /// Reads on after a read.
+    /// True if the drive reads ahead after a read.
     pub read_ahead: bool,
-    /// Reports writes before they are on the disk.
+    /// True if the drive acknowledges writes from its cache.
     pub write_cache: bool,
-    /// Bytes a second of its interface.
+    /// Rate of its interface, bytes per second.
     pub interface: f64,
-    /// Keeps the channel from command to end (IDE, early SCSI).
+    /// True if it keeps the channel from command to end (IDE, early SCSI).
     pub never_leaves: bool,
-    /// Reads and writes a track from wherever the head lands.
+    /// True if it reads and writes a track from wherever the head lands.
     pub on_arrival: bool,
-    /// Requests that it holds at a time.
+    /// Number of requests that the drive queues.
     pub slots: u32,
-    /// Which of them is next.
+    /// Policy that selects the next of them.
     pub policy: QueuePolicy,
 }
 
@@ -112,10 +109,10 @@ fn ns(ms: f64) -> Ns {
 }
 
 impl DataSheet {
-    /// The drive's description.
+    /// Builds the drive's description.
     ///
     /// # Errors
-    /// Names what cannot be, and what would be right.
+    /// Names the impossible item and what is expected.
     pub fn spec(&self) -> Result<Spec, SpecError> {
         self.check()?;
         let (outer, inner) = (self.sectors(self.outer), self.sectors(self.inner));
@@ -195,30 +192,30 @@ impl DataSheet {
         Ok(())
     }
 
-    /// Share of a turn lost to each switch of head and of cylinder.
+    /// Skews: shares of a revolution for each head switch and each cylinder switch.
     fn skews(&self) -> [f64; 2] {
         let turn = 60_000.0 / self.rpm;
-        // what is written on must not miss its turn either; a hundredth of a
-        // turn more, because a skew is a whole number of sectors
+        // writes must not miss a revolution either; a hundredth of a revolution is added because a skew is a whole
+        // number of sectors
         let after = |ms: f64| (ms + self.write_settle_ms) / turn + 0.01;
         [after(self.head_switch_ms), after(self.seek.shortest().max(self.head_switch_ms))]
     }
 
     /// Sectors of 512 bytes on a track.
     fn sectors(&self, rate: TrackRate) -> f64 {
-        let a_turn = |bytes: f64| bytes * 60.0 / self.rpm / BLOCK_BYTES as f64;
+        let sectors_per_turn = |bytes: f64| bytes * 60.0 / self.rpm / BLOCK_BYTES as f64;
         let [head, cylinder] = self.skews();
         let heads = f64::from(self.heads);
         match rate {
             TrackRate::Sectors(sectors) => sectors,
-            TrackRate::Media(bytes) => a_turn(bytes),
-            // a track takes its turn and the switch to the next one
-            TrackRate::Sustained(bytes) => a_turn(bytes) * (1.0 + (head * (heads - 1.0) + cylinder) / heads),
+            TrackRate::Media(bytes) => sectors_per_turn(bytes),
+            // a track takes a revolution and the switch to the next track
+            TrackRate::Sustained(bytes) => sectors_per_turn(bytes) * (1.0 + (head * (heads - 1.0) + cylinder) / heads),
         }
     }
 
-    /// Cylinders, and the exponent by which sectors fall from the outer edge
-    /// inwards so that the capacity comes out.
+    /// Returns the number of cylinders, and the exponent by which the sectors per track decrease from the outer edge
+    /// inwards so that the capacity is met.
     fn shape(&self, outer: f64, inner: f64) -> Result<(u32, f64), SpecError> {
         let heads = f64::from(self.heads);
         match (self.cylinders, self.capacity) {
@@ -272,20 +269,20 @@ impl DataSheet {
             return DriveCacheSpec { reports_early: false, ..self.on_arrival_alone() };
         }
         let segment_blocks = (blocks / u64::from(self.segments)).clamp(1, 1 << 30) as u32;
-        let most_ahead = if self.read_ahead { segment_blocks.min(MOST_AHEAD) } else { 0 };
+        let max_ahead = if self.read_ahead { segment_blocks.min(MOST_AHEAD) } else { 0 };
         DriveCacheSpec {
             segments: self.segments,
             segment_blocks,
-            // drives cut their buffers as requests need it
+            // drives divide their buffers as requests need it
             room: blocks.min(1 << 30) as u32,
             early_blocks: segment_blocks.saturating_mul((self.segments / 2).max(1)),
-            // a stream of writes goes on as soon as there is room for the next one
+            // a stream of writes continues as soon as there is room for the next one
             write_mark: 1.0,
             mark_of_request: false,
             keeps: true,
             serves_written: true,
             ahead: if self.read_ahead { DriveReadAhead::Segment } else { DriveReadAhead::None },
-            most_ahead,
+            most_ahead: max_ahead,
             ahead_over_read: true,
             ahead_on_hit: true,
             almost_hits: true,
@@ -301,16 +298,16 @@ impl DataSheet {
     }
 }
 
-/// The exponent by which so many zones have the mean that a smooth curve of the exponent `smooth` has. Few zones of
-/// the same exponent would hold some percent more or less, because the outermost and the innermost have the full rates
-/// of the edges.
+/// Returns the exponent with which `count` zones have the mean that a smooth curve of the exponent `smooth` has. With
+/// the same exponent few zones would hold some percent more or less, because the outermost and the innermost have the
+/// full rates of the edges.
 fn bent(count: u32, smooth: f64) -> f64 {
     if count < 3 {
         return smooth;
     }
     let wanted = f64::from(count) / (smooth + 1.0);
     let sum = |k: f64| (0..count).map(|index| (f64::from(index) / f64::from(count - 1)).powf(k)).sum::<f64>();
-    // the sum falls with the exponent
+    // the sum decreases with the exponent
     let (mut low, mut high) = (0.01_f64, 100.0_f64);
     for _ in 0..60 {
         let middle = (low * high).sqrt();
@@ -319,25 +316,25 @@ fn bent(count: u32, smooth: f64) -> f64 {
     low
 }
 
-/// Zones from the outer to the inner edge.
+/// Builds the zones from the outer to the inner edge.
 fn zones(count: u32, cylinders: u32, outer: f64, inner: f64, shape: f64, skews: [f64; 2]) -> Vec<ZoneSpec> {
     let bound = |index: u32| (u64::from(cylinders) * u64::from(index) / u64::from(count)) as u32;
     let zone = |index: u32| {
-        // the outermost zone has the outer rate and the innermost the inner one; a single one has the mean of all,
-        // of which the capacity is made
+        // the outermost zone has the outer rate and the innermost the inner one; a single zone has the mean of the
+        // curve, from which the capacity was computed
         let share = match count {
             1 => 1.0 / (shape + 1.0),
             _ => (1.0 - f64::from(index) / f64::from(count - 1)).powf(shape),
         };
         let sectors = (inner + (outer - inner) * share).round().max(1.0);
-        let whole = |skew: f64| (skew * sectors).ceil() / sectors;
+        let round_up_to_sectors = |skew: f64| (skew * sectors).ceil() / sectors;
         ZoneSpec {
             first_cylinder: bound(index),
             last_cylinder: bound(index + 1) - 1,
             sectors: sectors as u32,
             offset: 0.0,
-            track_skew: whole(skews[0]),
-            cylinder_skew: whole(skews[1]),
+            track_skew: round_up_to_sectors(skews[0]),
+            cylinder_skew: round_up_to_sectors(skews[1]),
             empty: 0,
             spares: 0,
             slips: Vec::new(),
@@ -347,18 +344,17 @@ fn zones(count: u32, cylinders: u32, outer: f64, inner: f64, shape: f64, skews: 
     (0..count).map(zone).collect()
 }
 
-/// The curve through three printed times: to the next cylinder, the mean over
-/// uniform random distances, the full stroke.
+/// Fits a seek curve through three published times: single cylinder, the mean over uniform random distances, full
+/// stroke.
 ///
-/// `a + b sqrt(d)` up to a knee and a straight line from there, whose value and
-/// slope meet at the knee. Two of the five unknowns follow from that, two from
-/// the first and the last time; the knee is where the mean comes out. The mean
-/// of such curves lies between 1/3 (a line all along) and 8/15 (a root all
-/// along) of the way from the first to the last time; print outside of that
-/// gets a power of the distance, whose mean is `2 / ((p + 1) (p + 2))`.
+/// The curve is `a + b sqrt(d)` up to a knee and a straight line from there, with equal value and slope at the knee.
+/// That determines two of the five unknowns, the first and the last time two more; the knee is placed so that the mean
+/// is met. The mean of such curves lies between 1/3 (a line throughout) and 8/15 (a root throughout) of the way from
+/// the first to the last time; data sheets outside of that get a power of the distance, whose mean is
+/// `2 / ((p + 1) (p + 2))`.
 ///
 /// # Errors
-/// Where the three do not rise, or the mean lies too near to the first or the last.
+/// If the three do not rise, or the mean is too close to the first or the last.
 pub(super) fn seek_curve(ms: [f64; 3], cylinders: u32) -> Result<Seek, SpecError> {
     let [one, mean, full] = ms;
     let last = f64::from(cylinders.max(2) - 1);
@@ -388,7 +384,7 @@ pub(super) fn seek_curve(ms: [f64; 3], cylinders: u32) -> Result<Seek, SpecError
     Ok(Seek::RootAndLine(RootAndLine { from: knee, short: a, root: b, long: c, slope: e, first: Vec::new() }))
 }
 
-/// A root up to a knee and its tangent from there.
+/// A root curve up to a knee, and its tangent from there.
 struct Knee {
     knee: f64,
     a: f64,
@@ -398,7 +394,7 @@ struct Knee {
 }
 
 impl Knee {
-    /// Through `one` at 1 and `full` at `last`.
+    /// Builds the curve through `one` at distance 1 and `full` at distance `last`.
     fn new(one: f64, full: f64, last: f64, knee: f64) -> Knee {
         let root = knee.sqrt();
         let b = (full - one) / (root / 2.0 + last / (2.0 * root) - 1.0);
@@ -406,7 +402,7 @@ impl Knee {
         Knee { knee, a, b, c: a + b * root / 2.0, e }
     }
 
-    /// Mean over the distances of two uniform places, whose density is `2 (D - d) / D²`.
+    /// Mean over the distances between two uniform random places, whose density is `2 (D - d) / D²`.
     fn mean(&self, last: f64) -> f64 {
         let (x, d) = (self.knee, last);
         let short = self.a * (d * x - x * x / 2.0) + self.b * (d * x.powf(1.5) / 1.5 - x.powf(2.5) / 2.5);
@@ -415,7 +411,7 @@ impl Knee {
     }
 }
 
-/// `one + (full - one) (d / D)^p` as a table.
+/// Builds the table of `one + (full - one) (d / D)^p`.
 fn power(one: f64, full: f64, share: f64, cylinders: u32) -> Seek {
     // p from 2 / ((p + 1) (p + 2)) = share
     let p = (-3.0 + (1.0 + 8.0 / share).sqrt()) / 2.0;

@@ -1,4 +1,4 @@
-//! Requests that wait at a drive, and which of them is next.
+//! Queue of requests at a drive, and the policies that select the next one.
 
 use std::collections::VecDeque;
 
@@ -6,42 +6,41 @@ use super::{MechanicalDrive, SectorAddress};
 use crate::Ns;
 use crate::io::Io;
 
-/// Which of the queued requests is served next.
+/// Policy that selects the next queued request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueuePolicy {
-    /// In the order in which they came.
+    /// In order of arrival.
     #[default]
     FirstCome,
-    /// On in one direction while there is one there, then back (SCAN, as LOOK).
+    /// In one direction while there are requests, then back (SCAN, as LOOK).
     Elevator,
-    /// On in one direction, then from the other end again (C-LOOK).
+    /// In one direction, then from the other end again (C-LOOK).
     CircularLook,
-    /// The one whose cylinder is nearest.
+    /// The request whose cylinder is nearest.
     ShortestSeek,
-    /// The one whose first sector can be under the head soonest, less a share of the time that
-    /// it waited; what the cache holds is there at once.
+    /// The request whose first sector can be under the head soonest, minus a share of its waiting time; cache hits
+    /// cost no positioning.
     ShortestPositioning,
 }
 
-/// Shortest positioning ages, as in drives, which without it leave requests lying while others
-/// go on behind each other: each millisecond of waiting counts as so many microseconds of arm and
-/// rotation (Jacobson and Wilkes, "Disk scheduling algorithms based on rotational position",
-/// HPL-CSP-91-7, 1991, aged shortest access time first; Worthington, Ganger and Patt,
-/// "Scheduling algorithms for modern disk drives", SIGMETRICS 1994). So no request waits
-/// much longer than the longest positioning by this share, about four seconds. Six costs
-/// random reads on a drive of 1997 nothing up to 16 of them and 3 % at 64; 15 would cost 2 and 12 %.
+/// Aging of shortest positioning first, as in real drives, which without it would starve requests while others
+/// continue sequentially: each millisecond of waiting counts as this many microseconds of positioning (Jacobson and
+/// Wilkes, "Disk scheduling algorithms based on rotational position", HPL-CSP-91-7, 1991, aged shortest access time
+/// first; Worthington, Ganger and Patt, "Scheduling algorithms for modern disk drives", SIGMETRICS 1994). So no request
+/// waits much longer than the longest positioning divided by this share, about four seconds. Six costs random reads on
+/// a drive of 1997 nothing up to 16 of them and 3 % at 64; 15 would cost 2 and 12 %.
 const AGE_US_A_MS: u64 = 6;
 
-/// What goes on from the buffer needs no arm, and a drive moves it for others meanwhile; here one request
-/// is served at a time. So that a stream leaves something to those that need the arm, they are passed by
-/// for this many times as long as the arm would take, and no longer. The number is set here.
+/// Requests served from the buffer need no arm, and a real drive serves them while the arm works for others; here one
+/// request is served at a time. So that a stream does not starve requests that need the arm, these are bypassed for
+/// at most this many times their positioning time. The number is set here.
 const PASSED_TIMES: u64 = 10;
 
-/// A request that came since the queue was looked at last.
+/// Marks a request that arrived since the queue was last examined.
 const JUST_CAME: Ns = Ns::MAX;
 
 impl QueuePolicy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [QueuePolicy; 5] = [
         QueuePolicy::FirstCome,
         QueuePolicy::Elevator,
@@ -50,12 +49,12 @@ impl QueuePolicy {
         QueuePolicy::ShortestPositioning,
     ];
 
-    /// `first-come`, `elevator`, `c-look`, `shortest-seek` or `shortest-positioning`.
+    /// Returns `first-come`, `elevator`, `c-look`, `shortest-seek` or `shortest-positioning`.
     pub fn name(self) -> &'static str {
         ["first-come", "elevator", "c-look", "shortest-seek", "shortest-positioning"][self as usize]
     }
 
-    /// The policy of this [`QueuePolicy::name`].
+    /// Returns the policy with this [`QueuePolicy::name`].
     pub fn from_name(name: &str) -> Option<QueuePolicy> {
         QueuePolicy::ALL.into_iter().find(|policy| policy.name() == name)
     }
@@ -66,47 +65,46 @@ impl QueuePolicy {
 struct DriveQueueEntry<T> {
     io: Io,
     place: SectorAddress,
-    /// When the queue was looked at first with it there.
+    /// Time at which the queue was first examined with it.
     came: Ns,
-    /// What the drive had served without its arm until then.
+    /// Value of [`DriveQueue::aside`] at that time.
     aside: Ns,
     tag: T,
 }
 
-/// Requests that wait, each with the caller's tag. Its memory grows to the
-/// deepest it was, and no further.
+/// Queue of waiting requests, each with the caller's tag. Its memory grows to its largest length, and no further.
 #[derive(Clone, Debug)]
 pub struct DriveQueue<T> {
     policy: QueuePolicy,
     waiting: VecDeque<DriveQueueEntry<T>>,
-    /// Where the last one taken ended; the sweeps go on from there.
+    /// First block of the last request taken; sweeps continue from there.
     position: u64,
     up: bool,
-    /// Time in which the drive served what needed no arm; and since when it does, if it does.
+    /// Time that the drive spent on requests that needed no arm, and the start of the current one, if any.
     aside: Ns,
     since: Option<Ns>,
 }
 
 impl<T: Copy> DriveQueue<T> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new(policy: QueuePolicy) -> DriveQueue<T> {
         DriveQueue { policy, waiting: VecDeque::new(), position: 0, up: true, aside: 0, since: None }
     }
 
-    /// How many wait.
+    /// Number of waiting requests.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// True where none waits.
+    /// Returns true if no request waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Another one waits for `drive`.
+    /// Adds a request that waits for `drive`.
     #[inline]
     pub fn push(&mut self, drive: &MechanicalDrive, io: Io, tag: T) {
-        // only these two look at where it lies
+        // only these two policies use the position
         let place = match self.policy {
             QueuePolicy::ShortestSeek | QueuePolicy::ShortestPositioning => drive.place(&io),
             _ => SectorAddress::default(),
@@ -114,7 +112,7 @@ impl<T: Copy> DriveQueue<T> {
         self.waiting.push_back(DriveQueueEntry { io, place, came: JUST_CAME, aside: 0, tag });
     }
 
-    /// Takes the next one, for a drive that is free now.
+    /// Removes the next request, for a drive that is free now.
     #[inline]
     pub fn next(&mut self, now: Ns, drive: &MechanicalDrive) -> Option<(Io, T)> {
         let index = match self.policy {
@@ -133,7 +131,7 @@ impl<T: Copy> DriveQueue<T> {
         Some((next.io, next.tag))
     }
 
-    /// Position of the one that can be there soonest, less its age.
+    /// Returns the index of the request with the shortest positioning time minus its age credit.
     #[inline]
     fn soonest(&mut self, now: Ns, drive: &MechanicalDrive) -> usize {
         if let Some(since) = self.since.take() {
@@ -146,12 +144,12 @@ impl<T: Copy> DriveQueue<T> {
         let age = |waiting: &DriveQueueEntry<T>| {
             now.saturating_sub(waiting.came) / 1000 * AGE_US_A_MS + (aside - waiting.aside) / PASSED_TIMES
         };
-        // the first one came first: with its age added to all, no cost is below zero
-        let most = self.waiting.front().map_or(0, age);
+        // the first entry is the oldest: with its age added to all, no cost is below zero
+        let max_age = self.waiting.front().map_or(0, age);
         let mut best = (0, u64::MAX, 0);
         for (index, waiting) in self.waiting.iter().enumerate() {
             let positioning = drive.positioning(now, &waiting.io, &waiting.place);
-            let cost = positioning + most - age(waiting).min(most);
+            let cost = positioning + max_age - age(waiting).min(max_age);
             if cost < best.1 {
                 best = (index, cost, positioning);
             }
@@ -160,7 +158,7 @@ impl<T: Copy> DriveQueue<T> {
         best.0
     }
 
-    /// Position of the one with the least cost, the one that came first of equals.
+    /// Returns the index of the request with the lowest cost, the oldest among equals.
     #[inline]
     fn least(&self, cost: impl Fn(&DriveQueueEntry<T>) -> u64) -> usize {
         let mut best = (0, u64::MAX);
@@ -173,8 +171,8 @@ impl<T: Copy> DriveQueue<T> {
         best.0
     }
 
-    /// The nearest one in the direction of the sweep; where there is none, the
-    /// sweep turns round or begins again.
+    /// Returns the index of the nearest request in the direction of the sweep; if there is none, the sweep turns round
+    /// or begins again.
     fn sweep(&mut self, circular: bool) -> usize {
         let from = self.position;
         let (up, down) = (

@@ -9,46 +9,48 @@ use super::{Hit, Model, ServiceBreakdown};
 use crate::Ns;
 use crate::io::Io;
 
-/// How a read that needs the disk begins.
+/// Start of a read that needs the disk.
 #[derive(Clone, Copy, Debug)]
 struct ReadBegin {
-    /// When the command came.
+    /// Time at which the command was received.
     now: Ns,
-    /// The segment with its first blocks.
+    /// Segment with its first blocks.
     segment: Option<usize>,
-    /// The channel is kept from then on.
+    /// Time from which the channel is kept.
     connected: Option<Ns>,
-    /// Otherwise it can be taken from then on.
+    /// Otherwise, time from which the channel can be acquired.
     free: Ns,
-    /// What the command takes before the arm sets out.
+    /// Time of the command before the arm starts.
     command: Ns,
-    /// When the arm is free.
+    /// Time at which the arm is free.
     arm_free: Ns,
 }
 
 impl DriveState {
+    /// Serves a read: from the buffer, partly from it, or from the disk.
     pub fn read(&mut self, model: &Model, now: Ns, io: &Io, channel_free: Ns) -> ServiceBreakdown {
         let after = usize::from(self.after_write);
         let (overheads, cache) = (&model.overheads, &model.cache);
         let query = self.query(now, io);
         let found = self.segments.find(&query);
-        let held =
+        let buffered =
             found.map_or(0, |index| self.segments.get(index).end.saturating_sub(io.first).min(u64::from(io.blocks)));
-        let whole = held == u64::from(io.blocks);
-        // dirty blocks that another segment holds must not be passed by
+        let is_full = buffered == u64::from(io.blocks);
+        // dirty blocks in another segment must not be bypassed
         let clear =
             || found.is_some_and(|index| self.segments.get(index).clean_at > now) || !self.segments.collides(&query);
         let waits = match self.alone {
-            BackgroundActivity::Behind { time, .. } => time > now && !(cache.hits_aside && whole && clear()),
-            BackgroundActivity::Ahead { segment, next, must, .. } => next < must && found != Some(segment),
+            BackgroundActivity::Behind { time, .. } => time > now && !(cache.hits_aside && is_full && clear()),
+            BackgroundActivity::Ahead { segment, next, min_end, .. } => next < min_end && found != Some(segment),
             BackgroundActivity::Nothing => false,
         };
         if waits {
             return self.read_behind(model, now, io, channel_free);
         }
         let start = now + overheads.read_hit[after] + overheads.prepare;
-        let enough = held > 0 && (cache.sends_part || held >= u64::from(mark(cache, cache.read_mark, io.blocks)));
-        if let (true, Some(index)) = (whole, found) {
+        let enough =
+            buffered > 0 && (cache.sends_part || buffered >= u64::from(mark(cache, cache.read_mark, io.blocks)));
+        if let (true, Some(index)) = (is_full, found) {
             return self.full_hit(model, now, io, index, start.max(channel_free));
         }
         let miss = overheads.read_miss[after];
@@ -65,7 +67,7 @@ impl DriveState {
         self.fetch(model, io, &begin)
     }
 
-    /// The disk is at work on what must be done first.
+    /// Serves a read that waits for background activity which must finish first.
     fn read_behind(&mut self, model: &Model, now: Ns, io: &Io, channel_free: Ns) -> ServiceBreakdown {
         let after = usize::from(self.after_write);
         let overheads = &model.overheads;
@@ -94,7 +96,7 @@ impl DriveState {
         self.fetch(model, io, &ReadBegin { now, segment: found, connected: kept, free, command, arm_free })
     }
 
-    /// All is in the buffer; it is sent from `sending` on.
+    /// Serves a read that is entirely in the buffer; it is sent from `sending` on.
     fn full_hit(&mut self, model: &Model, now: Ns, io: &Io, index: usize, sending: Ns) -> ServiceBreakdown {
         let channel = u64::from(io.blocks) * model.channel.read_block;
         let done = sending + channel + model.overheads.read_done;
@@ -112,7 +114,7 @@ impl DriveState {
         }
     }
 
-    /// What is left of a read once its data were sent.
+    /// Drops the blocks of a read once they were sent, if the drive does not keep them.
     fn sent(&mut self, model: &Model, index: usize, io: &Io) {
         if model.cache.forgets_read
             && let Some(segment) = self.segments.get_mut(index)
@@ -121,33 +123,34 @@ impl DriveState {
         }
     }
 
-    /// Blocks come from the disk, behind those that the buffer holds or is just reading.
+    /// Fetches blocks from the disk, after those that the buffer holds or is reading.
     fn fetch(&mut self, model: &Model, io: &Io, begin: &ReadBegin) -> ServiceBreakdown {
         let overheads = &model.overheads;
         let start = begin.now + begin.command;
         let reading = self.reading();
-        let goes_on = match self.alone {
+        let continued_at = match self.alone {
             BackgroundActivity::Ahead { segment, time, .. } if begin.segment == Some(segment) => Some(time),
             _ => None,
         };
-        let from = match goes_on {
-            // it goes on from where the head is now
+        let from = match continued_at {
+            // the running read-ahead continues from the head's position
             Some(then) => then,
             None => self.stop_reading_on(model, begin.now, io).max(begin.arm_free).max(start),
         };
         let first = begin.segment.map_or(io.first, |index| self.segments.get(index).end);
         let have = (first - io.first) as u32;
-        let passage = self.pass(model, io, begin, (from, first, have));
-        let done = passage.sent + overheads.read_done;
-        self.keep(model, io, begin.segment, reading, &passage);
-        let waiting = if goes_on.is_some() { 0 } else { from - start };
-        let left = (passage.end - from.min(passage.end)).saturating_sub(passage.seek + passage.transfer);
-        let shown = |part: Ns| if goes_on.is_some() { part.min(passage.end.saturating_sub(begin.now)) } else { part };
-        let (seek, media) = (shown(passage.seek), shown(passage.transfer));
-        let channel = passage.sent.saturating_sub(passage.end.max(begin.now + begin.command));
+        let transfer = self.pass(model, io, begin, (from, first, have));
+        let done = transfer.sent + overheads.read_done;
+        self.keep(model, io, begin.segment, reading, &transfer);
+        let waiting = if continued_at.is_some() { 0 } else { from - start };
+        let left = (transfer.end - from.min(transfer.end)).saturating_sub(transfer.seek + transfer.transfer);
+        let shown =
+            |part: Ns| if continued_at.is_some() { part.min(transfer.end.saturating_sub(begin.now)) } else { part };
+        let (seek, media) = (shown(transfer.seek), shown(transfer.transfer));
+        let channel = transfer.sent.saturating_sub(transfer.end.max(begin.now + begin.command));
         let known = waiting + seek + media + channel;
-        let rotation = if goes_on.is_some() { 0 } else { left.min(passage.rotation) };
-        let channel_for = connected_for(model, io, &passage);
+        let rotation = if continued_at.is_some() { 0 } else { left.min(transfer.rotation) };
+        let channel_for = connected_for(model, io, &transfer);
         ServiceBreakdown {
             done,
             waiting,
@@ -156,13 +159,13 @@ impl DriveState {
             rotation,
             media,
             channel,
-            channel_from: passage.sent - channel_for,
+            channel_from: transfer.sent - channel_for,
             channel_for,
-            hit: if have > 0 || goes_on.is_some() { Hit::Part } else { Hit::Miss },
+            hit: if have > 0 || continued_at.is_some() { Hit::Part } else { Hit::Miss },
         }
     }
 
-    /// Disk and channel at work on a read, whose first `have` blocks are in the buffer.
+    /// Computes the transfer of a read over disk and channel; its first `have` blocks are in the buffer.
     fn pass(&mut self, model: &Model, io: &Io, begin: &ReadBegin, media: (Ns, u64, u32)) -> MediaTransfer {
         let (overheads, cache, channel) = (&model.overheads, &model.cache, &model.channel);
         let (from, first, have) = media;
@@ -170,8 +173,8 @@ impl DriveState {
         let holds = channel.holds_reads || channel.never_leaves;
         let mark = mark(cache, cache.read_mark, io.blocks).min(io.blocks);
         let taken = again + overheads.prepare;
-        let comes_and_goes = !holds && (leave + taken > 0 || mark > 1);
-        if io.blocks > cache.room || comes_and_goes {
+        let reconnects = !holds && (leave + taken > 0 || mark > 1);
+        if io.blocks > cache.room || reconnects {
             let rules = BurstRules {
                 block: channel.read_block,
                 holds,
@@ -192,27 +195,27 @@ impl DriveState {
             free: begin.connected.unwrap_or(begin.free),
             blocks: io.blocks - have,
         };
-        let mut passage = model.mechanism.read(from, &mut self.arm, first, &stream, cache.read_on_arrival);
+        let mut transfer = model.mechanism.read(from, &mut self.arm, first, &stream, cache.read_on_arrival);
         if have > 0 {
             let sending = match begin.connected {
                 Some(connected) => connected,
                 None if have >= mark => begin.free + taken,
-                None => passage.sending,
+                None => transfer.sending,
             };
-            passage.sent = passage.sent.max(sending + u64::from(io.blocks) * channel.read_block);
-            passage.sending = sending;
+            transfer.sent = transfer.sent.max(sending + u64::from(io.blocks) * channel.read_block);
+            transfer.sending = sending;
         }
-        passage
+        transfer
     }
 
-    /// Keeps what was read in a segment, and begins to read on.
+    /// Keeps the data of a read in a segment, and starts reading ahead.
     fn keep(
         &mut self,
         model: &Model,
         io: &Io,
         segment: Option<usize>,
         reading: Option<usize>,
-        passage: &MediaTransfer,
+        transfer: &MediaTransfer,
     ) {
         let index = match segment {
             Some(index) => {
@@ -224,16 +227,16 @@ impl DriveState {
                 Some(index)
             }
             None => {
-                let mut query = CacheQuery { reading, ..self.query(passage.end, io) };
+                let mut query = CacheQuery { reading, ..self.query(transfer.end, io) };
                 if model.cache.keeps_passing {
-                    query.start = self.passed(model, io, passage.rotation);
+                    query.start = self.passed(model, io, transfer.rotation);
                 }
                 self.segments.take(&query)
             }
         };
         match index {
             Some(index) => {
-                self.read_on(model, passage.end, index, io);
+                self.read_on(model, transfer.end, index, io);
                 self.sent(model, index, io);
                 if !model.cache.keeps {
                     self.segments.clear(index);
@@ -243,7 +246,7 @@ impl DriveState {
         }
     }
 
-    /// The first block that passed under the head before the wanted ones.
+    /// Returns the first block that passed under the head before the requested ones.
     fn passed(&self, model: &Model, io: &Io, rotation: Ns) -> u64 {
         let place = model.mechanism.geometry.place(io.first);
         let sector = model.mechanism.span(&place, 1).max(1);
@@ -251,11 +254,11 @@ impl DriveState {
     }
 }
 
-/// How long a read has the channel. A drive that may leave it fills its buffer at the rate of the disk
-/// and comes back for as long as its bytes take at the channel's rate, so that the last block goes as
-/// soon as it is read: a connection that disconnects in between has the channel for no longer in all.
-fn connected_for(model: &Model, io: &Io, passage: &MediaTransfer) -> Ns {
-    let kept = passage.sent - passage.sending;
+/// Returns how long a read holds the channel. A drive that may disconnect fills its buffer at the rate of the disk and
+/// reconnects for as long as its bytes take at the channel's rate, so that the last block goes as soon as it is read: a
+/// connection that disconnects in between holds the channel for no longer in total.
+fn connected_for(model: &Model, io: &Io, transfer: &MediaTransfer) -> Ns {
+    let kept = transfer.sent - transfer.sending;
     let holds = model.channel.holds_reads || model.channel.never_leaves;
     if holds { kept } else { kept.min(u64::from(io.blocks) * model.channel.read_block) }
 }

@@ -1,14 +1,13 @@
-//! Time of the arm by distance, in all the ways in which it is told.
+//! Seek time by distance, in all the forms in which it is published.
 
 use super::SpecError;
 
-/// How the time of the arm is told. Distances are cylinders, times
-/// milliseconds as in print.
+/// Seek time by distance. Distances are cylinders, times milliseconds, as published.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seek {
-    /// Always the same.
+    /// A constant time.
     Constant(f64),
-    /// Through three points: one cylinder, a third of the stroke, the full stroke.
+    /// Straight lines through three points: one cylinder, a third of the stroke, the full stroke.
     Line {
         /// One cylinder.
         one: f64,
@@ -17,7 +16,7 @@ pub enum Seek {
         /// The full stroke.
         full: f64,
     },
-    /// Lee's curve through the same three: `a sqrt(d-1) + b (d-1) + c`.
+    /// Lee's curve through the same three points: `a sqrt(d-1) + b (d-1) + c`.
     Curve {
         /// One cylinder.
         one: f64,
@@ -28,32 +27,32 @@ pub enum Seek {
     },
     /// Ruemmler and Wilkes (1994): a root for short seeks and a line for long ones.
     RootAndLine(RootAndLine),
-    /// Measured points, straight between them.
+    /// Measured points with linear interpolation.
     Table(Vec<(u32, f64)>),
 }
 
-/// `short + root sqrt(d)` below `from` cylinders, `long + slope d` from there on.
+/// `short_ms + root_ms sqrt(d)` below `long_from_cylinders`, `long_ms + slope_ms d` from there on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RootAndLine {
-    /// Where long seeks begin, cylinders.
+    /// Shortest long seek, cylinders.
     pub from: f64,
-    /// Constant of short seeks.
+    /// Constant of short seeks, ms.
     pub short: f64,
-    /// Factor of the root.
+    /// Factor of the root, ms.
     pub root: f64,
-    /// Constant of long seeks.
+    /// Constant of long seeks, ms.
     pub long: f64,
-    /// For each cylinder of long seeks.
+    /// Time per cylinder of long seeks, ms.
     pub slope: f64,
-    /// Seeks of one cylinder, two, three and so on, where they were measured.
+    /// Measured seeks of one cylinder, two, three and so on, ms; may be empty.
     pub first: Vec<f64>,
 }
 
 impl Seek {
-    /// The time for each distance from 0 to `cylinders - 1`, nanoseconds.
+    /// Builds the table of seek times for each distance from 0 to `cylinders - 1`, ns.
     ///
     /// # Errors
-    /// When it gives a time below zero or above a minute, or a table is empty.
+    /// When a time is below 0 or above 4 s, or a table is empty.
     pub fn table(&self, cylinders: u32) -> Result<Vec<u32>, SpecError> {
         if let Seek::Table(points) = self
             && points.is_empty()
@@ -82,7 +81,7 @@ impl Seek {
         Ok(times)
     }
 
-    /// Time of a seek of at least one cylinder; tables are read by [`Seek::table`].
+    /// Time of a seek of at least one cylinder, ms; for [`Seek::Table`] see [`Seek::table`].
     fn milliseconds(&self, distance: u32, cylinders: u32) -> f64 {
         let (d, all) = (f64::from(distance), f64::from(cylinders));
         match self {
@@ -111,8 +110,8 @@ impl Seek {
     }
 }
 
-/// Straight between the points at and after `at`, and on beyond the last two.
-/// Before the first point there is a constant.
+/// Interpolates linearly between the points at and after `index`, and extrapolates beyond the last two. Before the
+/// first point the time is constant.
 fn between(points: &[(u32, f64)], index: usize, distance: u32) -> f64 {
     let (d0, t0) = points[index];
     match points.get(index + 1) {

@@ -1,6 +1,5 @@
-//! How a drive serves a request: what it is at, what the cache holds, and how
-//! soon the first sector could be there. Reads and writes themselves are in
-//! `reads.rs` and `writes.rs`.
+//! State of a drive, and how it serves a request: its background activity, the contents of its cache, and how soon the
+//! first sector could be under the head. Reads and writes themselves are in `reads.rs` and `writes.rs`.
 
 use super::ahead::BackgroundActivity;
 use super::cache::{CacheQuery, Segments};
@@ -10,18 +9,18 @@ use super::{Hit, Model, SectorAddress, ServiceBreakdown};
 use crate::Ns;
 use crate::io::Io;
 
-/// What changes of a drive.
+/// Mutable state of a drive.
 #[derive(Clone, Debug)]
 pub(super) struct DriveState {
     pub segments: Segments,
     pub arm: ArmPosition,
     pub alone: BackgroundActivity,
     pub after_write: bool,
-    /// The block behind the last write.
+    /// First block after the last write.
     pub last_write: u64,
 }
 
-/// Blocks that a share of a request (or of a segment) comes to.
+/// Converts a mark, a share of a request or of a segment, to blocks.
 pub(super) fn mark(cache: &DriveCacheSpec, share: f64, blocks: u32) -> u32 {
     let some = if cache.mark_of_request {
         f64::from(if cache.segments > 0 { blocks.min(cache.segment_blocks) } else { blocks }) * share
@@ -32,6 +31,7 @@ pub(super) fn mark(cache: &DriveCacheSpec, share: f64, blocks: u32) -> u32 {
 }
 
 impl DriveState {
+    /// Creates the state of an idle drive.
     pub fn new(model: &Model) -> DriveState {
         DriveState {
             segments: Segments::new(&model.cache),
@@ -42,6 +42,7 @@ impl DriveState {
         }
     }
 
+    /// Serves a request that begins now.
     #[inline]
     pub fn serve(&mut self, model: &Model, now: Ns, io: &Io, channel_free: Ns) -> ServiceBreakdown {
         let io = &model.within(io);
@@ -60,7 +61,7 @@ impl DriveState {
         service
     }
 
-    /// What is still being written is waited for; what is being read on goes on.
+    /// Waits for data still being written; read-ahead continues.
     pub fn flush(&mut self, model: &Model, now: Ns) -> ServiceBreakdown {
         let now = now + model.overheads.each;
         let command = model.overheads.write_hit[usize::from(self.after_write)];
@@ -71,11 +72,12 @@ impl DriveState {
         ServiceBreakdown { done, waiting, overhead, channel_from: done, ..ServiceBreakdown::of(Hit::Miss) }
     }
 
+    /// Cylinder under the arm.
     pub fn cylinder(&self) -> u32 {
         self.arm.cylinder
     }
 
-    /// When what it reported early will be on the disk, where it is not yet.
+    /// Time at which acknowledged writes will be on the disk, if they are not yet.
     #[inline]
     pub fn writing(&self, now: Ns) -> Option<Ns> {
         match self.alone {
@@ -84,7 +86,7 @@ impl DriveState {
         }
     }
 
-    /// The segment that is just being read into.
+    /// Segment that read-ahead is filling.
     #[inline]
     pub fn reading(&self) -> Option<usize> {
         match self.alone {
@@ -93,16 +95,18 @@ impl DriveState {
         }
     }
 
+    /// Builds the cache query for a request.
     #[inline]
     pub fn query(&self, now: Ns, io: &Io) -> CacheQuery {
         CacheQuery { start: io.first, end: io.end(), write: io.write, now, reading: self.reading() }
     }
 
+    /// Time until the first sector of a request could be under the head; 0 if it needs no positioning.
     #[inline]
     pub fn positioning(&self, model: &Model, now: Ns, io: &Io, place: &SectorAddress) -> Ns {
         let overheads = &model.overheads;
         let after = usize::from(self.after_write);
-        // what goes on from where the drive is reading or writing anyway is there next
+        // requests that continue the drive's current reading or writing need no positioning
         if io.write {
             if model.cache.appends_first && self.is_appended(model, now, io) {
                 return 0;
@@ -127,19 +131,19 @@ impl DriveState {
         free - now + model.mechanism.positioning(free, &self.arm, place, io.write)
     }
 
-    /// True for a write that goes on where the one that is just being written ends.
+    /// Returns true for a write that continues where the one being written ends.
     #[inline]
     pub fn is_appended(&self, model: &Model, now: Ns, io: &Io) -> bool {
         let BackgroundActivity::Behind { end, time, .. } = self.alone else { return false };
         model.cache.reports_early && model.cache.appends && end == io.first && time > now
     }
 
-    /// True for a block that reading on will have come to by now, so that a read from
-    /// there goes on with it at once.
+    /// Returns true for a block that read-ahead will have reached by now, so that a read from there continues with it
+    /// at once.
     #[inline]
     fn is_being_read(&self, model: &Model, now: Ns, block: u64) -> bool {
         let BackgroundActivity::Ahead { segment, next, limit, time, .. } = self.alone else { return false };
-        // one comparison tells nearly all apart: a segment holds no more, and its limit is as far ahead at most
+        // fast path: a segment holds no more blocks than this, and its limit is at most as far ahead
         if limit.wrapping_sub(block) > 2 * self.segments.blocks
             || !model.cache.keeps
             || block < self.segments.get(segment).start

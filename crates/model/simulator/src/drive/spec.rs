@@ -1,61 +1,60 @@
-//! What a mechanical drive is made of, as data: what a parameter file or a
-//! catalogue says, before anything is computed from it.
+//! Description of a mechanical drive as plain data: the content of a parameter file or a catalogue entry, before
+//! anything is computed from it.
 
 use super::SpecError;
 use super::seek::Seek;
 use crate::Ns;
 
-/// A mechanical drive. Times are nanoseconds.
+/// Description of a mechanical drive. Times are nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
-    /// What it is called.
+    /// Name of the drive.
     pub name: String,
     /// Recording surfaces.
     pub surfaces: u32,
     /// Cylinders.
     pub cylinders: u32,
-    /// Turns a minute.
+    /// Rotation speed, revolutions per minute.
     pub rpm: f64,
-    /// In which order tracks are numbered.
+    /// Numbering order of the tracks.
     pub order: TrackOrder,
-    /// Where spare sectors lie.
+    /// Layout of spare sectors.
     pub sparing: Sparing,
-    /// Zones, outermost first, without holes in the numbering of blocks.
+    /// Zones, outermost first, with contiguous block numbers.
     pub zones: Vec<ZoneSpec>,
-    /// Time of the arm by distance.
+    /// Seek time by distance.
     pub seek: Seek,
-    /// Switching to another head of the same cylinder.
+    /// Time to switch to another head of the same cylinder.
     pub head_switch: Ns,
-    /// What a write waits longer than a read, after a seek or a switch, ns. Below zero
-    /// where it waits less.
+    /// Additional settle time of a write after a seek or a switch, ns; negative if a write settles faster than a
+    /// read.
     pub write_settle: i64,
-    /// Whether the moment of rotation is followed.
+    /// Method by which the time to a sector is found.
     pub access: PositioningModel,
-    /// What the drive's processor takes.
+    /// Times of the drive's processor.
     pub overheads: Overheads,
     /// Buffer and cache.
     pub cache: DriveCacheSpec,
-    /// How fast blocks move to the host.
+    /// Speed and use of the channel to the host.
     pub channel: ChannelSpec,
-    /// Which of its queued requests is next.
+    /// Policy that selects the next of its queued requests.
     pub policy: super::QueuePolicy,
-    /// Requests that it holds at a time; the others wait outside.
+    /// Number of requests that the drive queues; further ones wait in the host.
     pub slots: u32,
 }
 
 /// Numbering of tracks over surfaces and cylinders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrackOrder {
-    /// All surfaces of a cylinder from the first on, then the next cylinder.
+    /// All surfaces of a cylinder in ascending order, then the next cylinder.
     Up,
-    /// Up in the even cylinders of each zone and down in the odd ones.
+    /// Ascending in the even cylinders of each zone, descending in the odd ones.
     SerpentineInZone,
-    /// Up in even cylinders and down in odd ones.
+    /// Ascending in even cylinders, descending in odd ones.
     Serpentine,
 }
 
-/// Where spares lie, and what happens to the sectors that were found bad
-/// before the drive was sold (slips).
+/// Layout of spares, and handling of sectors found bad in manufacturing (slips).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sparing {
     /// No spares.
@@ -66,18 +65,18 @@ pub enum Sparing {
     Track,
     /// Sectors of each cylinder.
     Cylinder {
-        /// At its front, not its end.
+        /// True: at the front of the cylinder; false: at its end.
         front: bool,
-        /// Slips do not use them but push everything behind them on.
+        /// True if slips do not use the spares but shift everything behind them.
         slips_to_end: bool,
     },
-    /// Sectors at the end of so many cylinders.
+    /// Sectors at the end of each group of this many cylinders.
     Range(u32),
     /// Sectors at the end of each zone.
     Zone,
 }
 
-/// One zone. Angles are revolutions.
+/// Description of a zone. Angles are revolutions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ZoneSpec {
     /// First cylinder.
@@ -86,86 +85,86 @@ pub struct ZoneSpec {
     pub last_cylinder: u32,
     /// Sectors on a track.
     pub sectors: u32,
-    /// Where the first sector of the zone lies.
+    /// Angle of the zone's first sector.
     pub offset: f64,
-    /// From the end of a track to the start of the next in the same cylinder.
+    /// Skew from the end of a track to the start of the next in the same cylinder.
     pub track_skew: f64,
-    /// The same from a cylinder to the next.
+    /// Skew from the end of a cylinder to the start of the next.
     pub cylinder_skew: f64,
     /// Sectors at its front that hold no blocks.
     pub empty: u64,
-    /// Spares of each place that has them, sectors (or tracks).
+    /// Spares of each region that has them, sectors (or tracks).
     pub spares: u32,
     /// Bad sectors (or tracks) left out, numbered within the zone.
     pub slips: Vec<u64>,
-    /// Bad sectors (or tracks), and what stands for them, numbered within the zone.
+    /// Bad sectors (or tracks) and their replacements, numbered within the zone.
     pub defects: Vec<(u64, u64)>,
 }
 
-/// How the time to a sector is found.
+/// Method by which the time to a sector is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PositioningModel {
-    /// Seek and the true angle of the disk.
+    /// Seek and the exact angle of the disk.
     Exact,
-    /// Seek and half a turn.
+    /// Seek and half a revolution.
     HalfTurn,
-    /// Always the same.
+    /// A constant time.
     Constant(Ns),
 }
 
 /// Times of the drive's processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overheads {
-    /// Of each request, before the drive looks at it.
+    /// For each request, before the drive processes it.
     pub each: Ns,
-    /// Read that hits, after a read and after a write.
+    /// For a read hit, after a read and after a write.
     pub read_hit: [Ns; 2],
-    /// Read that misses, after a read and after a write.
+    /// For a read miss, after a read and after a write.
     pub read_miss: [Ns; 2],
-    /// Write that is reported before it is on the disk, after a read and after a write.
+    /// For a write acknowledged from the cache, after a read and after a write.
     pub write_hit: [Ns; 2],
-    /// Write that is reported when it is on the disk, after a read and after a write.
+    /// For a write acknowledged when it is on the disk, after a read and after a write.
     pub write_miss: [Ns; 2],
     /// At the end of a read.
     pub read_done: Ns,
     /// At the end of a write.
     pub write_done: Ns,
-    /// Leaving the channel in a read, after a read and after a write.
+    /// To disconnect from the channel in a read, after a read and after a write.
     pub read_leave: [Ns; 2],
-    /// Leaving the channel in a write.
+    /// To disconnect from the channel in a write.
     pub write_leave: Ns,
-    /// Before data move over the channel.
+    /// Before data moves over the channel.
     pub prepare: Ns,
-    /// Taking the channel again for the first time.
+    /// To reconnect to the channel for the first time.
     pub reselect: Ns,
-    /// Taking it again later.
+    /// To reconnect again later.
     pub reselect_again: Ns,
-    /// Some drives leave the channel between a write's command and its data, where the
-    /// write comes after another one and does not go on behind it.
+    /// Set for drives that disconnect between a write's command and its data, if the write follows another
+    /// one without being contiguous to it.
     pub early_disconnect: Option<EarlyDisconnect>,
-    /// A write elsewhere than behind the last one waits so long at least.
+    /// Minimum seek time of a write that is not contiguous to the previous one.
     pub least_seek: Ns,
 }
 
-/// Times of a write that leaves the channel before its data.
+/// Times of a write that disconnects from the channel before its data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EarlyDisconnect {
-    /// The command, in the place of the write's overhead.
+    /// The command; replaces the write's overhead.
     pub command: Ns,
-    /// Leaving.
+    /// To disconnect.
     pub disconnect: Ns,
-    /// Until the channel is asked for again.
+    /// Until the drive reconnects.
     pub pause: Ns,
-    /// From the command to the start of the arm.
+    /// From the command to the start of the seek.
     pub seek: Ns,
-    /// Leaving again, with the data in the buffer; in the place of `write_leave`.
+    /// To disconnect again, with the data in the buffer; replaces `write_disconnect`.
     pub again: Ns,
 }
 
-/// How far a drive reads on after a read.
+/// Extent of a drive's read-ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriveReadAhead {
-    /// Not at all.
+    /// No read-ahead.
     None,
     /// To the end of the track.
     Track,
@@ -173,80 +172,79 @@ pub enum DriveReadAhead {
     Cylinder,
     /// Until the segment is full.
     Segment,
-    /// To the end of the track; to the end of the next one where the segment reaches back
-    /// into the track before, as it does behind a stream. Neither the segment nor
-    /// `most_ahead` bounds it: the oldest blocks give way.
+    /// To the end of the track; to the end of the next track if the segment reaches back into the track before,
+    /// as it does in a sequential stream. Neither the segment nor `max_ahead` limits it: the oldest blocks are
+    /// dropped.
     NextTrack,
 }
 
 /// Buffer and cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DriveCacheSpec {
-    /// Segments; none is no cache.
+    /// Number of segments; 0: no cache.
     pub segments: u32,
-    /// Blocks of one.
+    /// Blocks of a segment.
     pub segment_blocks: u32,
-    /// Blocks of one request that the buffer takes; more wait for room.
+    /// Blocks of one request that the buffer holds; further ones wait for room.
     pub room: u32,
-    /// One segment serves writes and nothing else; it serves no reads.
+    /// One segment is reserved for writes; it serves no reads.
     pub separate_write: bool,
-    /// Data stay after they were sent, and serve reads.
+    /// Data is kept after it was sent, and serves reads.
     pub keeps: bool,
-    /// What was written serves reads.
+    /// Written data serves reads.
     pub serves_written: bool,
-    /// Reading on.
+    /// Extent of read-ahead.
     pub ahead: DriveReadAhead,
-    /// Blocks read on before anything else is done.
+    /// Blocks read ahead before any other request is served.
     pub least_ahead: u32,
-    /// Most blocks read on.
+    /// Largest read-ahead, blocks.
     pub most_ahead: u32,
-    /// What is read on may push the read's own data out.
+    /// Read-ahead may replace the data of the read itself.
     pub ahead_over_read: bool,
-    /// A read's own data are given up once they were sent.
+    /// The data of a read is dropped once it was sent.
     pub forgets_read: bool,
-    /// A full hit starts reading on again.
+    /// A full hit restarts read-ahead.
     pub ahead_on_hit: bool,
-    /// A read of the very block that is being read on waits for it.
+    /// A read of the block that read-ahead is reading counts as a hit and waits for it.
     pub almost_hits: bool,
-    /// Full hits are sent while the disk is at work on a write.
+    /// Full hits are served while the disk is busy with a write.
     pub hits_aside: bool,
-    /// Sectors before the wanted ones are kept as they pass.
+    /// Sectors that pass before the requested ones are kept.
     pub keeps_passing: bool,
-    /// Reading on ends within a sector, not at its end.
+    /// Read-ahead stops within a sector, not at its end.
     pub stops_in_sector: bool,
-    /// A write to what is being read on ends that before `least_ahead`.
+    /// A write to blocks being read ahead stops the read-ahead before `min_ahead`.
     pub write_hit_stops: bool,
-    /// Share of a read that must be in the buffer before the channel is taken.
+    /// Share of a read that must be in the buffer before the drive reconnects.
     pub read_mark: f64,
-    /// Share of a write that is still to be written when the channel is taken again.
+    /// Share of a write that is still to be written when the drive reconnects.
     pub write_mark: f64,
-    /// The shares are of the request, not of a segment.
+    /// The marks are shares of the request, not of a segment.
     pub mark_of_request: bool,
-    /// The first blocks of a read, where they are in the buffer, are sent at once, and
-    /// not only from `read_mark` on.
+    /// The first blocks of a read that are in the buffer are sent at once, and not only from `read_mark` on.
     pub sends_part: bool,
-    /// A sector is read only when there is room for it, not into a place of its own.
+    /// A sector is read only if the buffer has room for it; otherwise one sector has its own buffer.
     pub reads_into_buffer: bool,
-    /// Writes are reported before they are on the disk.
+    /// Writes are acknowledged from the cache, before they are on the disk.
     pub reports_early: bool,
-    /// The queue prefers a write that goes on behind the one that is just being written.
+    /// The queue prefers a write contiguous to the one that is being written.
     pub appends_first: bool,
-    /// Such a write shares its segment, and is taken without waiting.
+    /// Such a write shares its segment, and is accepted without waiting.
     pub appends: bool,
-    /// Blocks of early writes that may wait for the disk behind each other.
+    /// Blocks of contiguous acknowledged writes that may wait for the disk.
     pub early_blocks: u32,
-    /// Early writes elsewhere are taken while one is still being written ...
+    /// Further writes are accepted while one is still being written ...
     pub takes_writes: bool,
-    /// ... in so many segments at most.
+    /// ... in at most this many segments.
     pub write_segments: u32,
-    /// Reads a track from wherever the head lands.
+    /// A track is read from wherever the head lands.
     pub read_on_arrival: bool,
-    /// Writes a track from wherever the head lands.
+    /// A track is written from wherever the head lands.
     pub write_on_arrival: bool,
 }
 
 impl DriveCacheSpec {
-    /// No cache: a buffer of one block that keeps nothing.
+    /// Returns a drive without a cache: a buffer of one block that keeps nothing.
     pub fn none() -> DriveCacheSpec {
         DriveCacheSpec {
             segments: 0,
@@ -283,26 +281,26 @@ impl DriveCacheSpec {
     }
 }
 
-/// How fast blocks move over the channel.
+/// Speed and use of the channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelSpec {
-    /// A block to the host.
+    /// Time of a block to the host, ns.
     pub read_block: Ns,
-    /// A block from the host.
+    /// Time of a block from the host, ns.
     pub write_block: Ns,
     /// The channel is kept from command to end.
     pub never_leaves: bool,
-    /// It is kept while a read waits for more of its blocks.
+    /// The channel is kept while a read waits for more of its blocks.
     pub holds_reads: bool,
-    /// It is kept while a write waits for room.
+    /// The channel is kept while a write waits for room.
     pub holds_writes: bool,
 }
 
 impl Spec {
-    /// Looks for what cannot be.
+    /// Checks the description for impossible values.
     ///
     /// # Errors
-    /// Names the item and what would be right.
+    /// Names the item and what is expected.
     pub fn check(&self) -> Result<(), SpecError> {
         let wrong = |what: &str, right: String| Err(SpecError { item: what.to_owned(), right });
         if self.surfaces == 0 || self.surfaces > 1024 {

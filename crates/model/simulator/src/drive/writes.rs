@@ -1,4 +1,4 @@
-//! Writes: reported once they are in the buffer, or once they are on the disk.
+//! Writes: acknowledged once they are in the buffer, or once they are on the disk.
 
 use super::ahead::BackgroundActivity;
 use super::cache::CacheQuery;
@@ -10,8 +10,8 @@ use super::{Hit, Model, ServiceBreakdown};
 use crate::Ns;
 use crate::io::Io;
 
-/// Blocks of a write that are in the buffer before they go to the disk: one; drives that leave the
-/// channel between a write's command and its data want some more, as DiskSim has it for these.
+/// Returns the blocks of a write that must be in the buffer before the disk begins: one; more for drives that
+/// disconnect between a write's command and its data, as in DiskSim.
 fn reserve(overheads: &Overheads, blocks: u32) -> u32 {
     match overheads.early_disconnect {
         None => 1,
@@ -20,45 +20,46 @@ fn reserve(overheads: &Overheads, blocks: u32) -> u32 {
     }
 }
 
-/// How a write begins.
+/// Start of a write.
 #[derive(Clone, Copy, Debug)]
 struct WriteBegin {
-    /// When the arm sets out.
+    /// Time at which the arm starts.
     arm: Ns,
-    /// When the arm was free.
+    /// Time at which the arm was free.
     arm_free: Ns,
-    /// When its data begin to come.
+    /// Time at which its data begins to arrive.
     sending: Ns,
-    /// What the command takes before the arm sets out.
+    /// Time of the command before the arm starts.
     command: Ns,
-    /// It left the channel between its command and its data.
+    /// Set if the drive disconnects between command and data.
     left: Option<EarlyDisconnect>,
-    /// It goes on behind the one that is being written.
+    /// True if it continues the write that is being written.
     appended: bool,
 }
 
 impl DriveState {
+    /// Serves a write, and returns its times up to the acknowledgement.
     pub fn write(&mut self, model: &Model, now: Ns, io: &Io, channel_free: Ns) -> ServiceBreakdown {
         let early = model.cache.reports_early && model.cache.segments > 0;
         let reading = self.reading();
         let begin = self.begin_write(model, now, io, early, channel_free);
-        let (passage, brought) = self.bring(model, now, io, early, &begin);
+        let (transfer, buffered_at) = self.bring(model, now, io, early, &begin);
         let overheads = &model.overheads;
         let (leave, again) = match &begin.left {
             Some(left) => (left.again, overheads.reselect_again),
             None => (overheads.write_leave, overheads.reselect),
         };
         let reported = match (early, model.channel.never_leaves) {
-            (true, _) => brought,
-            (false, true) => passage.end.max(brought),
-            (false, false) => passage.end.max(brought + leave) + again,
+            (true, _) => buffered_at,
+            (false, true) => transfer.end.max(buffered_at),
+            (false, false) => transfer.end.max(buffered_at + leave) + again,
         };
-        self.keep_written(model, io, early, reading, &begin, passage.end);
+        self.keep_written(model, io, early, reading, &begin, transfer.end);
         let done = reported + overheads.write_done;
         let channel_for = u64::from(io.blocks) * model.channel.write_block;
         let service = ServiceBreakdown {
             done,
-            channel_from: passage.sending,
+            channel_from: transfer.sending,
             channel_for,
             ..ServiceBreakdown::of(if early { Hit::Early } else { Hit::Miss })
         };
@@ -73,13 +74,13 @@ impl DriveState {
             };
         }
         let waiting = begin.arm - (now + begin.command).min(begin.arm);
-        let rotation = passage.rotation;
-        let known = waiting + passage.seek + rotation + passage.transfer;
+        let rotation = transfer.rotation;
+        let known = waiting + transfer.seek + rotation + transfer.transfer;
         let overhead = (done - now).saturating_sub(known);
-        ServiceBreakdown { waiting, overhead, seek: passage.seek, rotation, media: passage.transfer, ..service }
+        ServiceBreakdown { waiting, overhead, seek: transfer.seek, rotation, media: transfer.transfer, ..service }
     }
 
-    /// When arm and data can begin.
+    /// Returns when arm and data can begin.
     fn begin_write(&mut self, model: &Model, now: Ns, io: &Io, early: bool, channel_free: Ns) -> WriteBegin {
         let (overheads, cache) = (&model.overheads, &model.cache);
         let after = usize::from(self.after_write);
@@ -87,10 +88,11 @@ impl DriveState {
         let writing = self.writing(now);
         let appended = self.is_appended(model, now, io);
         let taken = appended || (cache.takes_writes && self.segments.unwritten(now) < cache.write_segments as usize);
-        let must = matches!(self.alone, BackgroundActivity::Ahead { next, must, .. } if next < must);
+        let is_reading_minimum =
+            matches!(self.alone, BackgroundActivity::Ahead { next, min_end, .. } if next < min_end);
         let stopped = self.stop_reading_on(model, now, io);
         let arm_free = writing.unwrap_or(stopped);
-        let at_once = if writing.is_some() { taken } else { !must || stopped <= now };
+        let at_once = if writing.is_some() { taken } else { !is_reading_minimum || stopped <= now };
         let elsewhere = self.after_write && self.last_write != io.first;
         let leaves = overheads.early_disconnect.filter(|_| at_once && elsewhere && !model.channel.never_leaves);
         let sending = match &leaves {
@@ -110,12 +112,12 @@ impl DriveState {
         WriteBegin { arm, arm_free, sending: sending.max(channel_free), command, left: leaves, appended }
     }
 
-    /// Its data come, and go to the disk: what the disk did, and when all were in the buffer.
+    /// Computes the transfer of a write over channel and disk; also returns when all data was in the buffer.
     fn bring(&mut self, model: &Model, now: Ns, io: &Io, early: bool, begin: &WriteBegin) -> (MediaTransfer, Ns) {
         let (overheads, cache, channel) = (&model.overheads, &model.cache, &model.channel);
         let room = if early { cache.early_blocks } else { cache.room };
         let follows = begin.appended && begin.arm == begin.arm_free;
-        let least = if follows { 0 } else { overheads.least_seek };
+        let min_seek = if follows { 0 } else { overheads.least_seek };
         let block = channel.write_block;
         let low = if cache.mark_of_request {
             mark(cache, cache.write_mark, io.blocks)
@@ -135,19 +137,20 @@ impl DriveState {
                 into_buffer: true,
             };
             let media = (io.first, io.blocks);
-            let passage = model.mechanism.write_in_bursts(begin.arm, &mut self.arm, media, least, &rules);
-            return (passage, passage.sent);
+            let transfer = model.mechanism.write_in_bursts(begin.arm, &mut self.arm, media, min_seek, &rules);
+            return (transfer, transfer.sent);
         }
         let all = begin.sending + u64::from(io.blocks) * block;
-        let brought = if begin.appended { self.resumed(model, now, io, begin, low).max(all) } else { all };
-        let from = brought - u64::from(io.blocks) * block;
+        let buffered_at = if begin.appended { self.resumed(model, now, io, begin, low).max(all) } else { all };
+        let from = buffered_at - u64::from(io.blocks) * block;
         let stream = ChannelStream { block, mark: reserve(overheads, io.blocks), from, free: from, blocks: io.blocks };
-        let passage = model.mechanism.write(begin.arm, &mut self.arm, io.first, &stream, cache.write_on_arrival, least);
-        (MediaTransfer { sending: begin.sending, ..passage }, brought)
+        let transfer =
+            model.mechanism.write(begin.arm, &mut self.arm, io.first, &stream, cache.write_on_arrival, min_seek);
+        (MediaTransfer { sending: begin.sending, ..transfer }, buffered_at)
     }
 
-    /// When all of a write are in the buffer that goes on behind one that is being written: what finds
-    /// no room waits until no more than `low` blocks are left to be written, or as few as make room.
+    /// Returns when all data is in the buffer of a write that continues the one being written: data that finds no room
+    /// waits until no more than `low` blocks are left to be written, or as few as make room.
     fn resumed(&self, model: &Model, now: Ns, io: &Io, begin: &WriteBegin, low: u32) -> Ns {
         let (overheads, channel) = (&model.overheads, &model.channel);
         let sector = model.mechanism.span(&model.mechanism.geometry.place(io.first), 1).max(1);
@@ -163,12 +166,12 @@ impl DriveState {
             return 0;
         }
         let holds = channel.holds_writes || channel.never_leaves;
-        // of the blocks before these and of these, so many may be left when the rest comes
-        let most = if holds { all - 1 } else { u64::from(low).min(all - rest) };
-        let resumes = if most >= fits {
-            begin.arm_free.saturating_sub((most - fits) * sector)
+        // largest number of earlier and own blocks left to be written when the rest of the data arrives
+        let max_left = if holds { all - 1 } else { u64::from(low).min(all - rest) };
+        let resumes = if max_left >= fits {
+            begin.arm_free.saturating_sub((max_left - fits) * sector)
         } else {
-            begin.arm_free + (fits - most) * sector
+            begin.arm_free + (fits - max_left) * sector
         };
         let again = if holds { 0 } else { overheads.reselect + overheads.prepare };
         let first = begin.sending + fits * channel.write_block;
@@ -178,7 +181,7 @@ impl DriveState {
         goes.max(first) + again + last * channel.write_block
     }
 
-    /// Keeps what was written in a segment.
+    /// Keeps the data of a write in a segment.
     fn keep_written(
         &mut self,
         model: &Model,

@@ -1,11 +1,10 @@
-//! What an SSD's model says of itself, for those who reckon instead of simulating.
+//! Characteristics of an SSD's model, for analytic calculations without simulation.
 
 use super::FlashModel;
 
 impl FlashModel {
-    /// Units that garbage collection moves for each unit written, and pages that
-    /// are read for each page of moved ones, in the first state. The first call
-    /// makes the table of the drive's units, which takes milliseconds.
+    /// Returns the units that garbage collection moves per unit written, and the pages read per page of moved units, in
+    /// the initial state. The first call builds the table of the drive's units, which takes milliseconds.
     pub fn moves(&self) -> (f64, f64) {
         let table = self.table();
         let (valid, n) = (table.valid_share(), f64::from(self.page_units));
@@ -13,7 +12,7 @@ impl FlashModel {
         (table.ratio(), each)
     }
 
-    /// Writes are reported once they are in its buffer.
+    /// Returns true if writes are acknowledged once they are in the write buffer.
     pub fn buffers(&self) -> bool {
         self.buffer > 0
     }

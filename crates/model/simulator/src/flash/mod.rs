@@ -1,16 +1,13 @@
-//! An SSD: channels, dies and planes behind a host interface, a write buffer,
-//! a map in units with garbage collection, and, on some, a fast part of the flash.
+//! Model of an SSD: channels, dies and planes behind a host interface, a write buffer, a map in units with garbage
+//! collection, and, on some drives, an SLC cache.
 //!
-//! What a request needs is reserved when it comes, so that the moment at which
-//! it is done is known at once. Dies serve reads in the order in which they
-//! came; programs and erases stand in a second line of the same die, which
-//! reads overtake (at the end of the running program, or by suspending it), and
-//! which pays the time that reads took from it. Channels, link and processors
-//! are lines of work that nobody can hold before his turn.
+//! The resources of a request are reserved when it arrives, so that its completion time is known at once. Dies serve
+//! reads in order of arrival; programs and erases wait in a second queue of the same die, which reads overtake (at the
+//! end of the running program, or by suspending it), and which is delayed by the time that reads take. Channels, link
+//! and processors are queues of work that nothing can occupy out of turn.
 //!
-//! What is left simple: reads find their data where writing the drive in order
-//! would have put them; a read of what was never written takes as long as any;
-//! one time to program and to read stands for all kinds of pages; no wear, no
+//! Simplifications: reads find their data where writing the drive in order would have put it; a read of a block never
+//! written takes as long as any other; one time to program and one to read hold for all kinds of pages; no wear, no
 //! retries, no refresh.
 
 mod facts;
@@ -27,60 +24,59 @@ use table::FlashMap;
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
 
-/// One die.
+/// State of a die.
 #[derive(Clone, Copy, Debug)]
 struct Die {
-    /// When its programs and erases are through.
+    /// Time at which its programs and erases are complete.
     writes: Ns,
-    /// The last erase.
+    /// Start and end of the last erase.
     erase: (Ns, Ns),
     /// Pages programmed in the open blocks.
     programmed: u32,
-    /// The row of pages in its registers.
+    /// Row of pages in its registers.
     row: u64,
-    /// When that came.
+    /// Time at which that row was loaded.
     row_at: Ns,
 }
 
-/// An SSD at work.
+/// An SSD with its state.
 #[derive(Clone, Debug)]
 pub struct FlashDevice {
     model: Arc<FlashModel>,
-    /// When the processors, the two directions of the link and the channels have done what they were given.
+    /// Times at which the processors, the two directions of the link and the channels are free.
     processor: Ns,
     link: [Ns; 2],
     channels: Vec<Ns>,
     dies: Vec<Die>,
-    /// When each die (or each plane of it) has done its reads.
+    /// Time at which the reads of each die (or of each of its planes) are complete.
     readers: Vec<Ns>,
     buffer: writes::FlashBuffer,
-    /// Where the next program goes.
+    /// Die of the next program.
     next_die: u32,
     /// Units that garbage collection still has to move.
     debt: f64,
     table: Option<Box<FlashMap>>,
-    /// Bytes in the fast part of the flash.
+    /// Bytes in the SLC cache.
     slc: f64,
-    /// Bytes that went from there into the rest since the beginning.
+    /// Bytes folded from the SLC cache into the rest since the beginning.
     folded: f64,
-    /// When all that was asked for is done.
+    /// Time at which all requests are complete.
     quiet: Ns,
     totals: FlashTotals,
 }
 
-/// Clearing one entry of the map takes so long. An assumption: no data sheet prints it. It is about one
-/// access to the memory that the map is in; 8.6 GB in units of 4 KiB take 21 ms. Drives that were measured lie
-/// between nothing and 10 ms for a command of any size (Purdea, "Measure the performance of the TRIM command",
-/// purdea.ro/projects/trim_perf).
+/// Time to clear one entry of the map. An assumption: no data sheet states it. It is about one access to the memory
+/// of the map; 8.6 GB in units of 4 KiB take 21 ms. Measured drives take between nothing and 10 ms for a command of any
+/// size (Purdea, "Measure the performance of the TRIM command", purdea.ro/projects/trim_perf).
 const TRIM_ENTRY: Ns = 10;
 
-/// Time of so many bytes at a rate of [`spec::FlashModel`].
+/// Time of a number of bytes at `byte`, a time per byte of [`spec::FlashModel`] in 2^-16 ns.
 #[inline]
 fn time(bytes: u64, byte: u64) -> Ns {
     (bytes * byte) >> 16
 }
 
-/// Work of this length joins a line at a moment; says when it is through.
+/// Adds work to a queue at `now`, and returns when it is complete.
 #[inline]
 fn join(line: &mut Ns, now: Ns, work: Ns) -> Ns {
     *line = (*line).max(now) + work;
@@ -88,12 +84,12 @@ fn join(line: &mut Ns, now: Ns, work: Ns) -> Ns {
 }
 
 impl FlashDevice {
-    /// An SSD in the first state of its model, at rest.
+    /// Creates an idle SSD in the initial state of its model.
     pub fn new(model: &Arc<FlashModel>) -> FlashDevice {
         let spec = model.spec();
         let dies = model.all_dies as usize;
         let readers = if spec.independent_planes { dies * spec.planes as usize } else { dies };
-        // the dies' blocks are not all full at the same moment
+        // staggered, so that the dies' blocks do not all fill at the same time
         let die = |index: usize| Die {
             writes: 0,
             erase: (0, 0),
@@ -119,12 +115,12 @@ impl FlashDevice {
         }
     }
 
-    /// What it is.
+    /// Model of the SSD.
     pub fn model(&self) -> &Arc<FlashModel> {
         &self.model
     }
 
-    /// Requests that it takes at a time.
+    /// Number of requests that it queues.
     pub fn slots(&self) -> u32 {
         self.model.slots()
     }
@@ -134,14 +130,14 @@ impl FlashDevice {
         self.totals
     }
 
-    /// Dies, for shares of [`FlashTotals::die_busy_ns`].
+    /// Number of dies, for shares of [`FlashTotals::die_busy_ns`].
     pub fn dies(&self) -> u32 {
         self.model.all_dies
     }
 
-    /// Time that each of its parts was needed since the beginning, s: the drive's processor,
-    /// the link to the host (each direction where it is duplex), the dies, the channels. A part
-    /// that was needed as long as time went by is full. Dies and channels are shares of all.
+    /// Busy time of each part since the beginning, s: the drive's processor, the link to the host (each direction, if
+    /// it is duplex), the dies, the channels. A part whose busy time equals the elapsed time is saturated. Times of
+    /// dies and channels are averages over all of them.
     pub fn needed_s(&self) -> [f64; 5] {
         let (spec, totals) = (self.model.spec(), &self.totals);
         let commands = [spec.command_read, spec.command_write];
@@ -155,14 +151,14 @@ impl FlashDevice {
         [processor * 1e-9, link[0], link[1], dies, channels]
     }
 
-    /// The line on which commands are worked on: the processors, or a link that has both directions and
-    /// the commands on it one after the other.
+    /// Queue in which commands are processed: the processors, or a half-duplex link that carries both directions and
+    /// the commands one after the other.
     #[inline]
     fn commands(&mut self) -> &mut Ns {
         if self.model.spec.duplex { &mut self.processor } else { &mut self.link[0] }
     }
 
-    /// A command comes that moves so many bytes: when it is worked on, and when the link can have moved them.
+    /// Queues a command that moves `bytes` bytes; returns when it is processed, and when the link can have moved them.
     #[inline]
     fn command(&mut self, now: Ns, write: bool, bytes: u64) -> (Ns, Ns) {
         let spec = &self.model.spec;
@@ -173,8 +169,8 @@ impl FlashDevice {
         (begin, join(&mut self.link[line], begin, moves))
     }
 
-    /// All that was reported is to be in the flash: says when it is. A drive whose buffer outlives a
-    /// loss of power, or that has none, answers as soon as it can. `now` never goes back.
+    /// Flushes all acknowledged writes to the flash, and returns when they are there. A drive whose buffer survives a
+    /// power loss, or that has none, completes as soon as it can. `now` never goes back.
     pub fn flush(&mut self, now: Ns) -> Ns {
         self.fold_while_idle(now);
         let work = self.model.spec.command_write;
@@ -185,8 +181,8 @@ impl FlashDevice {
         done
     }
 
-    /// [`FlashDevice::trim`] as a request: a command, and [`TRIM_ENTRY`] for each unit of the map that it
-    /// covers. Its processors take other commands meanwhile no sooner. `now` never goes back.
+    /// Performs [`FlashDevice::trim`] as a request: a command, and [`TRIM_ENTRY`] for each unit of the map that it
+    /// covers, during which the processors take no other commands. `now` never goes back.
     pub fn trimmed(&mut self, now: Ns, io: &Io) -> Ns {
         self.fold_while_idle(now);
         self.trim(io);
@@ -197,12 +193,12 @@ impl FlashDevice {
         done
     }
 
-    /// Takes a request, and says when it is done. `now` never goes back.
+    /// Submits a request, and returns when it is complete. `now` never goes back.
     #[inline]
     pub fn submit(&mut self, now: Ns, io: &Io) -> Ns {
-        let all = self.model.blocks();
-        let first = io.first.min(all - 1);
-        let io = Io { first, blocks: u64::from(io.blocks.max(1)).min(all - first) as u32, write: io.write };
+        let capacity = self.model.blocks();
+        let first = io.first.min(capacity - 1);
+        let io = Io { first, blocks: u64::from(io.blocks.max(1)).min(capacity - first) as u32, write: io.write };
         self.fold_while_idle(now);
         self.totals.requests[usize::from(io.write)] += 1;
         self.totals.blocks[usize::from(io.write)] += u64::from(io.blocks);

@@ -1,13 +1,14 @@
-//! Reads: which die, when it can, and how the data come out.
+//! Reads: choice of die and plane, waiting times, and transfer of the data.
 
 use super::{FlashDevice, join, time};
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
 
-/// What a controller can correct is this much at least, bytes: less is not brought out of a page.
+/// Smallest unit of error correction, bytes: less is not transferred from a page.
 const CODEWORD: u32 = 4096;
 
 impl FlashDevice {
+    /// Serves a read and returns when it is complete.
     pub(super) fn read(&mut self, now: Ns, io: &Io) -> Ns {
         let model = std::sync::Arc::clone(&self.model);
         let bytes = u64::from(io.blocks) * BLOCK_BYTES;
@@ -31,11 +32,11 @@ impl FlashDevice {
             }
             unit = stop;
         }
-        // pages go out as they come; the last one cannot go before it is there
+        // pages are sent to the host as they arrive; the last one cannot be sent before it has arrived
         sent.max(arrived + time(last.min(bytes), model.link)) + model.spec.latency_read
     }
 
-    /// A page of which so many bytes are wanted: from when on they are in the controller.
+    /// Reads `bytes` bytes of a page; returns when they are in the controller.
     pub(super) fn read_page(&mut self, begin: Ns, page: u64, bytes: u64) -> Ns {
         let (spec, all) = (&self.model.spec, u64::from(self.model.all_dies));
         let row_of_dies = page / all;
@@ -43,7 +44,7 @@ impl FlashDevice {
         let row = row_of_dies / u64::from(spec.planes);
         let plane = (row_of_dies - row * u64::from(spec.planes)) as usize;
         let reader = if spec.independent_planes { die_at * spec.planes as usize + plane } else { die_at };
-        // a die with one line reads the pages of all planes of a row at once
+        // a die without independent planes reads the pages of all planes of a row at once
         let tag = if spec.independent_planes { row_of_dies } else { row };
         let channel = die_at % self.channels.len();
         let die = &mut self.dies[die_at];
@@ -52,7 +53,7 @@ impl FlashDevice {
         } else {
             let mut start = begin.max(self.readers[reader]);
             if die.writes > start {
-                // it overtakes what waits, not what runs
+                // the read overtakes waiting programs, not the running one
                 let runs = if start < die.erase.1 && start >= die.erase.0 {
                     die.erase.1 - start
                 } else {
@@ -66,7 +67,7 @@ impl FlashDevice {
             die.row = tag;
             die.row_at = ready;
             self.totals.pages_read += 1;
-            // where planes read for themselves, one of them is a part of its die
+            // with independent planes, a plane's read occupies only a part of its die
             let planes = if spec.independent_planes { spec.planes.max(1) } else { 1 };
             self.totals.die_busy_ns += u128::from(spec.read / Ns::from(planes));
             ready

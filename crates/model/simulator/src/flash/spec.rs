@@ -1,4 +1,4 @@
-//! What an SSD is made of, as data, and what follows from it once.
+//! Description of an SSD as plain data, and the immutable model derived from it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,37 +6,37 @@ use super::table::FlashMap;
 use crate::Ns;
 use crate::io::BLOCK_BYTES;
 
-/// Most units of the scaled table; see [`super::table`].
+/// Largest number of units of the scaled table; see [`super::table`].
 const MOST_UNITS: u64 = 1 << 17;
 
-/// An SSD. Times are ns, rates bytes a second.
+/// Description of an SSD. Times are ns, rates bytes per second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlashSpec {
-    /// What it is called.
+    /// Name of the drive.
     pub name: String,
-    /// Blocks of 512 bytes that the host sees.
+    /// Capacity in blocks of 512 bytes, as the host sees it.
     pub blocks: u64,
-    /// Requests that it takes at a time.
+    /// Number of requests that it queues.
     pub slots: u32,
-    /// Rate of the host interface, each direction.
+    /// Rate of the host interface in each direction.
     pub link: f64,
-    /// Both directions at the same time (PCIe, SAS) or one at a time (SATA).
+    /// True if both directions work at the same time (PCIe, SAS), false for one at a time (SATA).
     pub duplex: bool,
-    /// The drive's processors are busy so long for a read: what bounds requests a second.
+    /// Busy time of the drive's processors per read, which limits requests per second.
     pub command_read: Ns,
-    /// The same for a write.
+    /// Busy time of the drive's processors per write.
     pub command_write: Ns,
-    /// What a read takes besides, without anything being busy for it.
+    /// Additional latency of a read during which no part is busy.
     pub latency_read: Ns,
-    /// The same for a write.
+    /// Additional latency of a write during which no part is busy.
     pub latency_write: Ns,
-    /// Channels.
+    /// Number of channels.
     pub channels: u32,
     /// Dies on each channel.
     pub dies: u32,
     /// Planes of a die; a program fills a page of each.
     pub planes: u32,
-    /// Planes of a die read different pages at the same time.
+    /// True if the planes of a die read different pages at the same time.
     pub independent_planes: bool,
     /// Bytes of a page.
     pub page: u32,
@@ -44,57 +44,57 @@ pub struct FlashSpec {
     pub pages: u32,
     /// Bytes of a unit of the map; smaller writes read the rest of it first.
     pub unit: u32,
-    /// Reading a page into its register.
+    /// Time to read a page into its register.
     pub read: Ns,
-    /// Programming a page of each plane, the mean over the kinds of pages.
+    /// Time to program a page of each plane, the mean over the kinds of pages.
     pub program: Ns,
-    /// Erasing a block of each plane.
+    /// Time to erase a block of each plane.
     pub erase: Ns,
-    /// A read that finds its die programming or erasing waits so long at most,
-    /// because that is suspended for it. None: it waits for the end.
+    /// Longest wait of a read that finds its die programming or erasing, because the operation is suspended for it.
+    /// None: it waits for the end.
     pub suspend: Option<Ns>,
     /// Rate of a channel between dies and controller.
     pub channel: f64,
-    /// Flash beyond what the host sees, as a share of that.
+    /// Spare flash beyond the capacity, as a share of the capacity.
     pub spare: f64,
-    /// Write buffer, bytes; writes are reported once they are in it. With less
-    /// than what one program takes, they are reported when they are programmed.
+    /// Write buffer, bytes; writes are acknowledged once they are in it. If it is smaller than two programs, they are
+    /// acknowledged when they are programmed.
     pub buffer: u64,
-    /// What is in the write buffer outlives a loss of power, so that nothing waits for a flush.
+    /// True if the write buffer survives a power loss, so that a flush does not wait.
     pub protected: bool,
-    /// A part of the flash that is written with one bit a cell.
+    /// SLC cache: a part of the flash that is written with one bit per cell.
     pub slc: Option<Slc>,
-    /// In what state it begins.
+    /// State at the beginning.
     pub start: Start,
 }
 
-/// The fast part of the flash.
+/// SLC cache, the fast part of the flash.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slc {
-    /// Bytes.
+    /// Size, bytes.
     pub bytes: u64,
-    /// Programming a page of each plane there.
+    /// Time to program a page of each plane in it.
     pub program: Ns,
-    /// Rate at which it is emptied into the rest while the host asks for nothing.
+    /// Rate at which it is folded into the rest while the drive is idle.
     pub fold: f64,
 }
 
-/// The state in which an SSD begins.
+/// State of an SSD at the beginning.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Start {
     /// Share of the host's blocks that was written once, in order.
     pub filled: f64,
-    /// How many times this share was then overwritten, in random order.
+    /// Number of times that this share was then overwritten, in random order.
     pub overwritten: f64,
 }
 
 impl FlashSpec {
-    /// Looks for what cannot be.
+    /// Checks the description for impossible values.
     ///
     /// # Errors
-    /// A text that names the item and what would be right.
+    /// A text that names the item and what is expected.
     pub fn check(&self) -> Result<(), String> {
-        let whole = [
+        let integers = [
             ("capacity", self.blocks, 8, 1 << 45),
             ("slots", self.slots.into(), 1, 1 << 20),
             ("channels", self.channels.into(), 1, 256),
@@ -105,8 +105,8 @@ impl FlashSpec {
             ("unit", self.unit.into(), 512, self.page.into()),
             ("buffer", self.buffer, 0, 1 << 34),
         ];
-        if let Some((item, found, least, most)) = whole.into_iter().find(|(_, v, least, most)| v < least || v > most) {
-            return Err(format!("{item}: {found}; expected {least} to {most}"));
+        if let Some((item, found, min, max)) = integers.into_iter().find(|(_, v, min, max)| v < min || v > max) {
+            return Err(format!("{item}: {found}; expected {min} to {max}"));
         }
         if !u64::from(self.unit).is_multiple_of(BLOCK_BYTES) || !self.page.is_multiple_of(self.unit) {
             let (page, unit) = (self.page, self.unit);
@@ -129,7 +129,7 @@ impl FlashSpec {
             ("latency", self.latency_read.max(self.latency_write), 0),
             ("SLC program", self.slc.map_or(1, |slc| slc.program), 1),
         ];
-        if let Some((item, time, _)) = times.into_iter().find(|(_, t, least)| t < least || *t > 10_000_000_000) {
+        if let Some((item, time, _)) = times.into_iter().find(|(_, t, min)| t < min || *t > 10_000_000_000) {
             return Err(format!("{item}: {time} ns; expected more than 0 and at most 10 s"));
         }
         let shares = [
@@ -137,19 +137,19 @@ impl FlashSpec {
             ("filled", self.start.filled, 0.0, 1.0),
             ("overwritten", self.start.overwritten, 0.0, 10.0),
         ];
-        match shares.into_iter().find(|(_, share, least, most)| !(*least..=*most).contains(share)) {
-            Some((item, share, least, most)) => Err(format!("{item}: {share}; expected {least} to {most}")),
+        match shares.into_iter().find(|(_, share, min, max)| !(*min..=*max).contains(share)) {
+            Some((item, share, min, max)) => Err(format!("{item}: {share}; expected {min} to {max}")),
             None => Ok(()),
         }
     }
 }
 
-/// A rate as time of a byte, 2^-16 ns.
+/// Converts a rate to the time of a byte, 2^-16 ns.
 fn fixed(rate: f64) -> u64 {
     (65536e9 / rate).round() as u64
 }
 
-/// What never changes of an SSD; drives of one kind share it.
+/// Immutable model of an SSD, shared by all drives of one kind.
 #[derive(Clone, Debug)]
 pub struct FlashModel {
     pub(super) spec: FlashSpec,
@@ -162,19 +162,19 @@ pub struct FlashModel {
     pub(super) unit_blocks: u32,
     pub(super) page_units: u32,
     pub(super) group: u32,
-    /// Units that the write buffer holds; none where it is too small to be one.
+    /// Units that the write buffer holds; 0 if it is too small to be one.
     pub(super) buffer: u32,
     /// Units of the drive for each unit of the scaled table.
     pub(super) scale: u64,
-    /// The table in its first state, made when the first write asks for it.
+    /// Scaled table in its initial state, built when first needed.
     table: Arc<OnceLock<FlashMap>>,
 }
 
 impl FlashModel {
-    /// Works out what follows from a description.
+    /// Derives the model from a description.
     ///
     /// # Errors
-    /// A text that names the item that cannot be, and what would be right.
+    /// A text that names the impossible item and what is expected.
     pub fn new(spec: &FlashSpec) -> Result<FlashModel, String> {
         spec.check()?;
         let unit_blocks = spec.unit / BLOCK_BYTES as u32;
@@ -196,34 +196,34 @@ impl FlashModel {
         })
     }
 
-    /// What it is called.
+    /// Name of the drive.
     pub fn name(&self) -> &str {
         &self.spec.name
     }
 
-    /// Blocks of 512 bytes.
+    /// Capacity in blocks of 512 bytes.
     pub fn blocks(&self) -> u64 {
         self.spec.blocks
     }
 
-    /// Requests that it takes at a time.
+    /// Number of requests that it queues.
     pub fn slots(&self) -> u32 {
         self.spec.slots
     }
 
-    /// What it was made from.
+    /// Description that it was built from.
     pub fn spec(&self) -> &FlashSpec {
         &self.spec
     }
 
-    /// The scaled table in its first state.
+    /// Returns the scaled table in its initial state.
     pub(super) fn table(&self) -> &FlashMap {
         let units = self.spec.blocks.div_ceil(u64::from(self.unit_blocks)).div_ceil(self.scale) as u32;
         self.table.get_or_init(|| FlashMap::new(units, self.spec.spare, self.spec.start))
     }
 }
 
-/// Counts of an SSD since the beginning.
+/// Counters of an SSD since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlashTotals {
     /// Reads and writes.
@@ -234,26 +234,26 @@ pub struct FlashTotals {
     pub pages_read: u64,
     /// Pages programmed, for whatever reason.
     pub pages_programmed: u64,
-    /// Of these, to move what garbage collection found still valid.
+    /// Pages programmed to move units that garbage collection found valid.
     pub pages_moved: u64,
-    /// Pages programmed when the fast part of the flash was emptied into the rest.
+    /// Pages programmed when the SLC cache was folded into the rest.
     pub pages_folded: u64,
-    /// Pages programmed into the fast part of the flash.
+    /// Pages programmed into the SLC cache.
     pub pages_slc: u64,
     /// Blocks erased.
     pub erases: u64,
-    /// Units that had to be read because a write covered only a part.
+    /// Units read because a write covered only a part of them.
     pub merged_units: u64,
-    /// Units of reads that were still in the write buffer.
+    /// Units of reads found in the write buffer.
     pub buffer_units: u64,
-    /// Time that dies were at work, added up, ns.
+    /// Busy time of all dies, added up, ns.
     pub die_busy_ns: u128,
     /// Bytes of a page, for [`FlashTotals::write_amplification`].
     pub page: u32,
 }
 
 impl FlashTotals {
-    /// Bytes programmed for each byte that the host wrote; NaN where it wrote nothing.
+    /// Bytes programmed per byte that the host wrote; NaN if it wrote nothing.
     pub fn write_amplification(&self) -> f64 {
         if self.blocks[1] == 0 {
             return f64::NAN;

@@ -1,15 +1,12 @@
-//! Which units of the flash are valid, and what garbage collection moves.
+//! Scaled map of an SSD: which units are valid, and how many garbage collection moves.
 //!
-//! A table of every unit of a drive of terabytes would need gigabytes, so only
-//! one unit of each `scale` that follow each other is kept: the one that a hash
-//! of their number picks. What is written to those units is written here, in
-//! blocks that have the drive's share of spare ones, and the ratio of moved to
-//! written units that comes out is the drive's. A pass over the drive in order
-//! overwrites each kept unit once, and a hot tenth of the drive holds a tenth
-//! of the kept units, so that sequential, random and skewed writes all have
-//! their own write amplification, in memory of about a megabyte whatever the
-//! capacity. The price: a stretch smaller than some thousand `scale`s is seen
-//! with the noise of few samples.
+//! A table of every unit of a drive of terabytes would need gigabytes, so only one unit of each group of
+//! `units_per_sample` consecutive ones is kept: the one chosen by a hash of the group's number. Writes to those units
+//! are written here, in blocks with the drive's share of spare ones, and the resulting ratio of moved to written units
+//! is taken as the drive's. A pass over the drive in order overwrites each kept unit once, and a hot tenth of the drive
+//! holds a tenth of the kept units, so that sequential, random and skewed writes each have the right write
+//! amplification, in memory of about a megabyte whatever the capacity. The price: an area smaller than some thousand
+//! groups is sampled with the noise of few units.
 
 use diskwright_base::Rng;
 
@@ -17,14 +14,14 @@ use super::spec::Start;
 
 /// Slots of a block of the scaled table.
 pub(super) const SLOTS: u32 = 128;
-/// Blocks that are being filled or kept in reserve; they come on top of the spare ones.
+/// Blocks being filled or kept in reserve, in addition to the spare ones.
 const IN_WORK: u32 = 3;
-/// No unit, or no slot.
+/// Marks the absence of a unit or slot.
 const NONE: u32 = u32::MAX;
 /// Events over which the ratio of moved to written units is smoothed.
 const SMOOTH: f64 = 1.0 / 32.0;
 
-/// The scaled map and blocks.
+/// Scaled map and blocks.
 #[derive(Clone, Debug)]
 pub(super) struct FlashMap {
     /// Slot of each unit.
@@ -33,19 +30,19 @@ pub(super) struct FlashMap {
     back: Vec<u32>,
     /// Valid slots of each block.
     valid: Vec<u32>,
-    /// Blocks with nothing in them.
+    /// Empty blocks.
     free: Vec<u32>,
-    /// Next slot for the host and for what is moved; `NONE` where no block is open.
+    /// Next slot for the host and for moved units; `NO_SLOT` if no block is open.
     host: u32,
     moving: u32,
-    /// Moved units for each written one, smoothed.
+    /// Moved units per unit written by the host, smoothed.
     ratio: f64,
-    /// Share of a victim that was still valid, smoothed.
+    /// Valid share of collected blocks, smoothed.
     share: f64,
 }
 
 impl FlashMap {
-    /// A table of so many units with this share of spare ones, in its first state.
+    /// Builds a table of `units` units with a share of spare ones, in its initial state.
     pub fn new(units: u32, spare: f64, start: Start) -> FlashMap {
         let slots = f64::from(units) * (1.0 + spare);
         let blocks = (slots / f64::from(SLOTS)).ceil() as u32 + IN_WORK;
@@ -63,25 +60,25 @@ impl FlashMap {
         for unit in 0..filled {
             table.write(unit);
         }
-        let mut dice = Rng::new(0x7ab1e, u64::from(units));
-        let again = (f64::from(filled) * start.overwritten) as u64;
-        for _ in 0..again {
-            table.write(dice.below(filled.into()) as u32);
+        let mut rng = Rng::new(0x7ab1e, u64::from(units));
+        let overwrites = (f64::from(filled) * start.overwritten) as u64;
+        for _ in 0..overwrites {
+            table.write(rng.below(filled.into()) as u32);
         }
         table
     }
 
-    /// Moved units for each one written by the host, as of late.
+    /// Recent ratio of moved units to units written by the host.
     pub fn ratio(&self) -> f64 {
         self.ratio
     }
 
-    /// Share of a block that was valid when it was collected, as of late.
+    /// Recent valid share of blocks when they were collected.
     pub fn valid_share(&self) -> f64 {
         self.share
     }
 
-    /// The host no longer needs a unit.
+    /// Invalidates a unit that the host no longer needs.
     pub fn trim(&mut self, unit: u32) {
         let Some(slot) = self.map.get_mut(unit as usize) else { return };
         if *slot != NONE {
@@ -91,14 +88,14 @@ impl FlashMap {
         }
     }
 
-    /// The host writes a unit.
+    /// Writes a unit for the host.
     pub fn write(&mut self, unit: u32) {
         if unit as usize >= self.map.len() {
             return;
         }
         self.trim(unit);
         if self.host == NONE {
-            // one block stays free for what is moved
+            // one block stays free for moved units
             while self.free.len() < 2 {
                 self.collect();
             }
@@ -110,7 +107,7 @@ impl FlashMap {
     }
 
     fn open(&mut self) -> u32 {
-        // never empty: the caller sees to it, and there are more blocks than units fill
+        // never empty: the callers ensure it, and there are more blocks than the units fill
         self.free.pop().map_or(0, |block| block * SLOTS)
     }
 
@@ -127,7 +124,7 @@ impl FlashMap {
         let mut victim = (u32::MAX, 0);
         for (block, &valid) in self.valid.iter().enumerate() {
             let block = block as u32;
-            // the few free blocks have no valid unit either, and are looked up only then
+            // free blocks have no valid unit either, so the search among them is needed only for blocks without one
             if valid < victim.0 && block != host && block != moving && (valid > 0 || !self.free.contains(&block)) {
                 victim = (valid, block);
             }
@@ -152,7 +149,7 @@ impl FlashMap {
     }
 }
 
-/// The slot behind one in its block.
+/// Returns the next slot of the same block.
 fn following(slot: u32) -> u32 {
     if (slot + 1).is_multiple_of(SLOTS) { NONE } else { slot + 1 }
 }
@@ -161,14 +158,14 @@ fn following(slot: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// Write amplification of uniform random writes over a full drive, after it has settled.
+    /// Write amplification of uniform random writes over a full drive in the steady state.
     fn settled(units: u32, spare: f64) -> f64 {
         let mut table = FlashMap::new(units, spare, Start { filled: 1.0, overwritten: 3.0 });
-        let mut dice = Rng::new(3, 0);
+        let mut rng = Rng::new(3, 0);
         let (mut sum, rounds) = (0.0, 400);
         for _ in 0..rounds {
             for _ in 0..100 {
-                table.write(dice.below(units.into()) as u32);
+                table.write(rng.below(units.into()) as u32);
             }
             sum += table.ratio();
         }
@@ -184,10 +181,9 @@ mod tests {
         w
     }
 
-    /// Desnoyers, "Analytic modeling of SSD write performance" (2012): greedy
-    /// cleaning under uniform random writes, as his formula with
-    /// alpha = physical / logical is remembered (memory); for blocks of many
-    /// pages it is alpha / (alpha + W(-alpha e^-alpha)).
+    /// Desnoyers, "Analytic modeling of SSD write performance" (2012): greedy cleaning under uniform random writes, as
+    /// his formula with alpha = physical / logical is remembered (memory); for blocks of many pages it is
+    /// alpha / (alpha + W(-alpha e^-alpha)).
     fn greedy(spare: f64) -> f64 {
         let alpha = 1.0 + spare;
         alpha / (alpha + lambert(-alpha * (-alpha).exp()))
@@ -220,9 +216,9 @@ mod tests {
         let run = |trimmed: u32| {
             let mut table = FlashMap::new(units, 0.07, Start { filled: 1.0, overwritten: 1.0 });
             (0..trimmed).for_each(|unit| table.trim(unit));
-            let mut dice = Rng::new(3, 0);
+            let mut rng = Rng::new(3, 0);
             for _ in 0..units * 3 {
-                table.write(trimmed + dice.below(u64::from(units - trimmed)) as u32);
+                table.write(trimmed + rng.below(u64::from(units - trimmed)) as u32);
             }
             table.ratio()
         };
@@ -233,10 +229,10 @@ mod tests {
     fn maps_stay_each_others_inverse_and_tiny_ones_live() {
         for units in [1, 2, 127, 128, 129, 5000] {
             let mut table = FlashMap::new(units, 0.01, Start { filled: 1.0, overwritten: 2.0 });
-            let mut dice = Rng::new(u64::from(units), 0);
+            let mut rng = Rng::new(u64::from(units), 0);
             for _ in 0..20_000 {
-                let unit = dice.below(u64::from(units) + 1) as u32;
-                if dice.chance(0.1) { table.trim(unit) } else { table.write(unit) }
+                let unit = rng.below(u64::from(units) + 1) as u32;
+                if rng.chance(0.1) { table.trim(unit) } else { table.write(unit) }
             }
             let held = table.map.iter().enumerate().filter(|(_, slot)| **slot != NONE);
             let mut count = 0;

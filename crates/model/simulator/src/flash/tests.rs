@@ -3,8 +3,8 @@ use diskwright_base::Rng;
 
 const US: Ns = 1000;
 
-/// Times by hand: a read 50 us, a program 500, an erase 3000; a page of 16 KB
-/// takes 16.384 us on its channel, a unit of 4 KB 4.096 us there and 1.024 us on the link.
+/// Times of calculated examples: a read 50 us, a program 500, an erase 3000; a page of 16 KB takes 16.384 us on its
+/// channel, a unit of 4 KB 4.096 us there and 1.024 us on the link.
 fn spec() -> FlashSpec {
     FlashSpec {
         protected: false,
@@ -62,7 +62,7 @@ fn a_read_by_hand() {
 #[test]
 fn a_link_of_one_direction_at_a_time_has_the_commands_on_it_too() {
     let mut sata = flash(&FlashSpec { duplex: false, ..spec() });
-    // alone it is as on any link: command 2, page 50, channel 4.096, link 1.024, latency 10
+    // standalone it is as on any link: command 2, page 50, channel 4.096, link 1.024, latency 10
     near(sata.submit(0, &Io::read(page(0), 8)), 67.12);
     // the next command waits for the blocks that are to come before it: 3.024 + 2 for the command
     near(sata.submit(0, &Io::read(page(1), 8)), 3.024 + 2.0 + 50.0 + 4.096 + 1.024 + 10.0);
@@ -196,9 +196,9 @@ fn parts_of_units_are_read_first_and_parts_that_follow_join() {
 fn random_writes_on_a_full_drive_are_amplified_and_slowed_down() {
     let run = |overwritten| {
         let mut flash = flash(&FlashSpec { start: Start { filled: 1.0, overwritten }, blocks: 1 << 24, ..spec() });
-        let (mut dice, mut now) = (Rng::new(1, 0), 0);
+        let (mut rng, mut now) = (Rng::new(1, 0), 0);
         for _ in 0..200_000 {
-            now = flash.submit(now, &Io::write(dice.below(1 << 21) * 8, 8));
+            now = flash.submit(now, &Io::write(rng.below(1 << 21) * 8, 8));
         }
         (flash.totals().write_amplification(), 200_000.0 / (now as f64 / 1e9))
     };
@@ -253,17 +253,17 @@ fn answers_never_come_before_the_request_and_are_the_same_again() {
     for (suspend, buffer, unit) in [(None, 0, 4096), (Some(30 * US), 1 << 18, 16384), (None, 1 << 20, 512)] {
         let spec = FlashSpec { suspend, buffer, unit, blocks: 100_003, ..spec() };
         let run = || {
-            let (mut flash, mut dice, mut now) = (flash(&spec), Rng::new(9, 0), 0);
+            let (mut flash, mut rng, mut now) = (flash(&spec), Rng::new(9, 0), 0);
             let mut all = Vec::new();
             for _ in 0..5000 {
-                let io = Io { first: dice.below(120_000), blocks: dice.below(300) as u32, write: dice.chance(0.5) };
+                let io = Io { first: rng.below(120_000), blocks: rng.below(300) as u32, write: rng.chance(0.5) };
                 let done = flash.submit(now, &io);
                 assert!(done >= now);
                 all.push(done);
-                if dice.chance(0.1) {
+                if rng.chance(0.1) {
                     flash.trim(&io);
                 }
-                now += dice.below(200_000);
+                now += rng.below(200_000);
             }
             (all, flash.totals())
         };

@@ -1,5 +1,4 @@
-//! Writes: the buffer, programs, what garbage collection adds to them, and the
-//! fast part of the flash.
+//! Writes: the buffer, programs, the work that garbage collection adds to them, and the SLC cache.
 
 use std::collections::VecDeque;
 
@@ -8,27 +7,28 @@ use super::{FlashDevice, join, time};
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
 
-/// Most units of which the buffer remembers the number, so that reads find them.
+/// Largest number of units whose numbers the buffer remembers, so that reads find them.
 const MOST_REMEMBERED: u32 = 1 << 16;
 
-/// The write buffer.
+/// Write buffer.
 #[derive(Clone, Debug)]
 pub(super) struct FlashBuffer {
-    /// Units that fit; 0 for no buffer.
+    /// Capacity in units; 0 for no buffer.
     room: u32,
     /// Units in it.
     used: u32,
-    /// Programs under way, in the order in which they will be through: when, and their units.
+    /// Programs in flight in order of completion: completion time, and number of units.
     programs: VecDeque<(Ns, u32)>,
-    /// Units that wait for a program, and when the last of them is complete.
+    /// Units that wait for a program, and the time at which the last of them is complete.
     pub(super) open: u32,
     ready: Ns,
-    /// Units ever written, and of each place of a small table the unit and its number.
+    /// Units ever written, and a small hash table of recent units with their sequence numbers.
     written: u64,
     recent: Vec<(u64, u64)>,
 }
 
 impl FlashBuffer {
+    /// Creates an empty buffer.
     pub fn new(model: &FlashModel) -> FlashBuffer {
         let remembered = if model.buffer == 0 { 0 } else { model.buffer.next_power_of_two().min(MOST_REMEMBERED) };
         FlashBuffer {
@@ -42,7 +42,7 @@ impl FlashBuffer {
         }
     }
 
-    /// What is programmed by now leaves room.
+    /// Releases the room of programs completed by now.
     #[inline]
     pub fn drain(&mut self, now: Ns) {
         while let Some(&(done, units)) = self.programs.front() {
@@ -54,7 +54,7 @@ impl FlashBuffer {
         }
     }
 
-    /// How many of the units are still in the buffer.
+    /// Returns how many of the units are still in the buffer.
     #[inline]
     pub fn holds(&self, from: u64, to: u64) -> u64 {
         if self.used == 0 {
@@ -69,7 +69,7 @@ impl FlashBuffer {
         (from..to).filter(held).count() as u64
     }
 
-    /// True for a unit that still waits for its program, so that more of it can join it.
+    /// Returns true for a unit that still waits for its program, so that another part of it can join.
     fn is_open(&self, unit: u64) -> bool {
         if self.open == 0 || self.recent.is_empty() {
             return false;
@@ -78,7 +78,7 @@ impl FlashBuffer {
         of == unit && number >= self.written - u64::from(self.open)
     }
 
-    /// When so many more units have room.
+    /// Returns when there is room for `units` more units, and releases the programs completed by then.
     fn room(&mut self, units: u32) -> Ns {
         let mut last = 0;
         while self.used + units > self.room {
@@ -89,7 +89,7 @@ impl FlashBuffer {
         last
     }
 
-    /// A program is under way: what it wrote leaves the buffer at a moment, whatever came before it.
+    /// Adds a program in flight; its units leave the buffer at `end`, even before those of earlier programs.
     fn under_way(&mut self, end: Ns, units: u32) {
         let later = self.programs.iter().rev().take_while(|(done, _)| *done > end).count();
         self.programs.insert(self.programs.len() - later, (end, units));
@@ -109,7 +109,7 @@ impl FlashBuffer {
     }
 }
 
-/// Which unit of a group of `scale` is kept in the scaled table.
+/// Returns which unit of a group of `scale` is kept in the scaled table.
 #[inline]
 fn kept(group: u64, scale: u64) -> u64 {
     let hash = (group ^ (group >> 29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -117,6 +117,7 @@ fn kept(group: u64, scale: u64) -> u64 {
 }
 
 impl FlashDevice {
+    /// Serves a write and returns when it is acknowledged.
     pub(super) fn write(&mut self, now: Ns, io: &Io) -> Ns {
         let model = std::sync::Arc::clone(&self.model);
         let spec = &model.spec;
@@ -126,14 +127,14 @@ impl FlashDevice {
         self.buffer.drain(now);
         let complete = self.complete(came, io, unit, end);
         if !io.first.is_multiple_of(unit_blocks) && self.buffer.is_open(unit) {
-            // the rest of a unit of which the last write brought a part
+            // the rest of a unit of which the previous write contained a part
             unit += 1;
         }
         self.sample(unit, end);
         let mut accepted = came;
         let mut programmed = came;
         while unit < end {
-            // not before the next unit comes: the last one may still get its other parts
+            // programs only when the next unit arrives: the last one may still get its other parts
             if self.buffer.open == model.group {
                 self.program(begin);
             }
@@ -154,7 +155,7 @@ impl FlashDevice {
         accepted + spec.latency_write
     }
 
-    /// Reads what the write covers only a part of; says when all is there.
+    /// Reads the units that a write covers only partly; returns when they are complete.
     fn complete(&mut self, came: Ns, io: &Io, first: u64, end: u64) -> Ns {
         let unit_blocks = u64::from(self.model.unit_blocks);
         let page_units = u64::from(self.model.page_units);
@@ -171,7 +172,7 @@ impl FlashDevice {
         complete
     }
 
-    /// Writes the kept ones of some units into the scaled table.
+    /// Writes those of the units that are sampled into the scaled table.
     fn sample(&mut self, first: u64, end: u64) {
         let scale = self.model.scale;
         for group in first / scale..end.div_ceil(scale) {
@@ -183,11 +184,11 @@ impl FlashDevice {
         }
     }
 
-    /// Tells the drive that the host no longer needs some blocks.
+    /// Invalidates blocks that the host no longer needs.
     pub fn trim(&mut self, io: &Io) {
         let unit_blocks = u64::from(self.model.unit_blocks);
         let all = self.model.blocks();
-        // units that are covered as a whole
+        // only units that are covered entirely
         let (first, end) = (io.first.min(all).div_ceil(unit_blocks), io.end().min(all) / unit_blocks);
         let scale = self.model.scale;
         for group in first / scale..end.div_ceil(scale) {
@@ -199,7 +200,7 @@ impl FlashDevice {
         }
     }
 
-    /// Programs all that the buffer holds, the last page also where it is not full; says when that is done.
+    /// Programs everything in the buffer, including a last page that is not full; returns when it is done.
     pub(super) fn program_all(&mut self, now: Ns, begin: Ns) -> Ns {
         self.buffer.drain(now);
         if self.buffer.open > 0 {
@@ -208,7 +209,7 @@ impl FlashDevice {
         self.buffer.programs.iter().map(|(done, _)| *done).max().unwrap_or(begin)
     }
 
-    /// Programs what waits in the buffer on the next die; says when that is done.
+    /// Programs the open units of the buffer on the next die; returns when it is done.
     fn program(&mut self, begin: Ns) -> Ns {
         let model = std::sync::Arc::clone(&self.model);
         let spec = &model.spec;
@@ -234,7 +235,7 @@ impl FlashDevice {
         end
     }
 
-    /// Counts pages programmed on a die, and erases where its blocks are full.
+    /// Counts pages programmed on a die, and erases if its blocks are full.
     fn programmed(&mut self, index: usize, programs: u32) {
         let spec = &self.model.spec;
         self.totals.pages_programmed += u64::from(programs * spec.planes);
@@ -249,8 +250,8 @@ impl FlashDevice {
         }
     }
 
-    /// Garbage collection moves, for so many units written, what the scaled
-    /// table says; on the die of the program, so that the work is spread as writes are.
+    /// Does the moves of garbage collection for `units` units written, by the ratio of the scaled table; on the die of
+    /// the program, so that the work is spread like the writes.
     fn collect(&mut self, begin: Ns, index: usize, units: u32) {
         let Some(table) = &self.table else { return };
         let (ratio, valid) = (table.ratio(), table.valid_share());
@@ -260,8 +261,8 @@ impl FlashDevice {
         if self.debt < group {
             return;
         }
-        // a page of a block of which this share is valid holds something with
-        // the chance 1 - (1 - v)^n, and v n units of it
+        // with a valid share v, a page of n units holds a valid unit with probability 1 - (1 - v)^n, and v n valid
+        // units on average
         let n = f64::from(model.page_units);
         let each = if valid > 0.0 { (1.0 - (1.0 - valid).powf(n)) / valid } else { 1.0 };
         let reads = (each * f64::from(spec.planes)).ceil();
@@ -279,7 +280,7 @@ impl FlashDevice {
         }
     }
 
-    /// Time of a program: in the fast part of the flash while there is room.
+    /// Returns the time of a program: in the SLC cache while there is room.
     fn program_time(&mut self, bytes: f64) -> Ns {
         let spec = &self.model.spec;
         match spec.slc {
@@ -292,13 +293,13 @@ impl FlashDevice {
         }
     }
 
-    /// The fast part of the flash was emptied while nothing was asked for.
+    /// Folds the SLC cache for the idle time until now.
     pub(super) fn fold_while_idle(&mut self, now: Ns) {
         let Some(slc) = self.model.spec.slc else { return };
         if self.slc > 0.0 && now > self.quiet {
             let bytes = (slc.fold * (now - self.quiet) as f64 / 1e9).min(self.slc);
             self.slc -= bytes;
-            // a short pause is less than a page, and many of them are pages
+            // fractions of a page are carried over, because many short pauses add up to pages
             self.folded += bytes;
             let pages = (self.folded / f64::from(self.model.spec.page)) as u64;
             self.totals.pages_programmed += pages - self.totals.pages_folded;

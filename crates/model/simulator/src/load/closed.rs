@@ -1,4 +1,4 @@
-//! Users who ask, wait for the answer, think and ask again.
+//! Users who issue an operation, wait for it, think and repeat.
 
 use diskwright_base::Rng;
 
@@ -7,10 +7,11 @@ use crate::load::course::LoadTimeline;
 use crate::load::operations::{NextOperation, OperationBook, OperationFlight};
 use crate::load::{Cause, ClosedSpec, DurationDistribution, LoadError, LoadRequest, Operations};
 
-/// Most users times outstanding operations.
+/// Largest product of users and outstanding operations of each.
 const MOST_LANES: u32 = 1 << 20;
 
-/// A closed load in progress. `who` is user x outstanding + which of their operations.
+/// A closed load in progress. Each agent is one outstanding operation of a user: agent = user x outstanding + its
+/// index among the user's operations.
 #[derive(Clone, Debug)]
 pub struct ClosedLoad {
     users: u32,
@@ -19,15 +20,15 @@ pub struct ClosedLoad {
     book: OperationBook,
     course: LoadTimeline,
     lanes: Vec<OperationFlight>,
-    /// Lanes that ask no more.
+    /// Agents that issue no more operations.
     over: u32,
-    /// Operations that may still be begun.
+    /// Operations that may still begin.
     left: u64,
     dice: Rng,
 }
 
 impl ClosedLoad {
-    pub(super) fn new(spec: &ClosedSpec, target_blocks: &[u64], dice: Rng) -> Result<ClosedLoad, LoadError> {
+    pub(super) fn new(spec: &ClosedSpec, target_blocks: &[u64], rng: Rng) -> Result<ClosedLoad, LoadError> {
         let lanes = spec.users.checked_mul(spec.outstanding).unwrap_or(0);
         if !(1..=MOST_LANES).contains(&lanes) {
             return Err(LoadError::new("users", format!("users x requests in flight must be from 1 to {MOST_LANES}")));
@@ -44,31 +45,31 @@ impl ClosedLoad {
             lanes: vec![OperationFlight::default(); lanes as usize],
             over: 0,
             left: spec.most_operations.unwrap_or(u64::MAX),
-            dice,
+            dice: rng,
         })
     }
 
     #[inline]
-    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<LoadRequest>) {
-        let Some(who) = self.book.told(who, cause) else { return };
-        let user = if self.outstanding == 1 { who } else { who / self.outstanding };
-        let Some(flight) = self.lanes.get_mut(who as usize) else { return };
+    pub(super) fn next(&mut self, now: Ns, agent: u32, cause: Cause, requests: &mut Vec<LoadRequest>) {
+        let Some(agent) = self.book.told(agent, cause) else { return };
+        let user = if self.outstanding == 1 { agent } else { agent / self.outstanding };
+        let Some(flight) = self.lanes.get_mut(agent as usize) else { return };
         if cause == Cause::Start {
             let part = match self.think {
                 DurationDistribution::Constant { .. } if self.users > 1 => self.dice.share(),
                 _ => 1.0,
             };
             let think = self.think.draw_ns(&mut self.dice);
-            self.ask(now.saturating_add((think as f64 * part) as Ns), who, user, asks);
-        } else if self.book.go_on(flight, NextOperation { at: now, who, user }, &mut self.dice, asks) {
+            self.ask(now.saturating_add((think as f64 * part) as Ns), agent, user, requests);
+        } else if self.book.go_on(flight, NextOperation { at: now, who: agent, user }, &mut self.dice, requests) {
             let think = self.think.draw_ns(&mut self.dice);
-            self.ask(now.saturating_add(think), who, user, asks);
+            self.ask(now.saturating_add(think), agent, user, requests);
         }
     }
 
     #[inline]
-    fn ask(&mut self, time: Ns, who: u32, user: u32, asks: &mut Vec<LoadRequest>) {
-        // the first users are there first and stay longest
+    fn ask(&mut self, time: Ns, agent: u32, user: u32, requests: &mut Vec<LoadRequest>) {
+        // where the level varies, the users with the lowest numbers arrive first and stay longest
         let time = match self.course.is_steady() {
             true => Some(time),
             false => self.course.above(f64::from(user) / f64::from(self.users), time),
@@ -79,7 +80,8 @@ impl ClosedLoad {
         };
         self.left -= 1;
         let class = self.course.class(time, &mut self.dice);
-        self.lanes[who as usize] = self.book.begin(class, NextOperation { at: time, who, user }, &mut self.dice, asks);
+        let turn = NextOperation { at: time, who: agent, user };
+        self.lanes[agent as usize] = self.book.begin(class, turn, &mut self.dice, requests);
     }
 
     pub(super) fn users(&self) -> u32 {

@@ -1,5 +1,4 @@
-//! How hard a load presses as time goes by: stretches in which it grows or
-//! falls in a straight line.
+//! Level of a load over time: a sequence of phases in which it changes linearly.
 
 use diskwright_base::Rng;
 
@@ -7,16 +6,16 @@ use crate::Ns;
 use crate::load::place::cumulative;
 use crate::load::{LoadError, LoadPhase};
 
-/// Highest level: a thousand times the rate.
+/// Largest level: a thousand times the rate.
 const MOST_LEVEL: f64 = 1e3;
 
-/// Phases with their beginnings, and who is chosen in each.
+/// Phases of a load with their start times and the weights of the operation classes in each.
 #[derive(Clone, Debug)]
 pub(super) struct LoadTimeline {
     legs: Vec<TimelinePhase>,
-    /// When the last phase ends; [`Ns::MAX`] has no end.
+    /// Time at which the last phase ends; [`Ns::MAX`]: never.
     end: Ns,
-    /// The classes' own weights, cumulative.
+    /// Cumulative weights of the classes where a phase has none.
     weights: Vec<f64>,
 }
 
@@ -26,7 +25,7 @@ struct TimelinePhase {
     ends: Ns,
     from: f64,
     to: f64,
-    /// Cumulative weights of the classes; empty: their own.
+    /// Cumulative weights of the classes in this phase; empty: those of the timeline.
     weights: Vec<f64>,
 }
 
@@ -42,11 +41,11 @@ impl TimelinePhase {
 
 impl LoadTimeline {
     pub(super) fn new(phases: &[LoadPhase], weights: &[f64]) -> Result<LoadTimeline, LoadError> {
-        let own = cumulative(weights.iter().copied(), "weight")?;
+        let class_weights = cumulative(weights.iter().copied(), "weight")?;
         let (mut legs, mut begins) = (Vec::new(), 0u64);
         for phase in phases {
-            let right = |level: f64| (0.0..=MOST_LEVEL).contains(&level);
-            if !right(phase.from) || !right(phase.to) {
+            let is_valid = |level: f64| (0.0..=MOST_LEVEL).contains(&level);
+            if !is_valid(phase.from) || !is_valid(phase.to) {
                 return Err(LoadError::new("phases", "levels must be from 0 to 1000"));
             }
             if begins == Ns::MAX {
@@ -73,72 +72,73 @@ impl LoadTimeline {
             return Err(LoadError::new("phases", "a phase needs a length"));
         }
         let end = if phases.is_empty() { Ns::MAX } else { begins };
-        Ok(LoadTimeline { legs, end, weights: own })
+        Ok(LoadTimeline { legs, end, weights: class_weights })
     }
 
-    /// True where nothing changes as time goes by.
+    /// Returns true if the level never changes.
     #[inline]
     pub(super) fn is_steady(&self) -> bool {
         self.legs.is_empty()
     }
 
-    /// Whether the load is over at a moment.
+    /// Returns true if the load is over at `time`.
     #[inline]
     pub(super) fn over(&self, time: Ns) -> bool {
         time >= self.end
     }
 
-    /// Which class a share drawn evenly chooses at a moment.
+    /// Draws a class of operation by the weights that hold at `time`.
     #[inline]
-    pub(super) fn class(&self, time: Ns, dice: &mut Rng) -> usize {
+    pub(super) fn class(&self, time: Ns, rng: &mut Rng) -> usize {
         if self.weights.len() == 1 {
             return 0;
         }
-        let leg = self.legs.iter().find(|leg| time < leg.ends).filter(|leg| !leg.weights.is_empty());
-        let weights = leg.map_or(&self.weights, |leg| &leg.weights);
-        let share = dice.share();
+        let phase = self.legs.iter().find(|phase| time < phase.ends).filter(|phase| !phase.weights.is_empty());
+        let weights = phase.map_or(&self.weights, |phase| &phase.weights);
+        let share = rng.share();
         weights.iter().position(|up_to| share < *up_to).unwrap_or(weights.len() - 1)
     }
 
-    /// The first moment from `at` on at which the level is above `least`; `None` where the load ends before.
-    pub(super) fn above(&self, least: f64, time: Ns) -> Option<Ns> {
+    /// Returns the first time from `time` on at which the level is above `threshold`; `None` where the load ends
+    /// before.
+    pub(super) fn above(&self, threshold: f64, time: Ns) -> Option<Ns> {
         if self.legs.is_empty() {
             return Some(time);
         }
-        for leg in self.legs.iter().filter(|leg| time < leg.ends) {
-            let from = time.max(leg.begins);
-            if leg.level(from) > least {
+        for phase in self.legs.iter().filter(|phase| time < phase.ends) {
+            let from = time.max(phase.begins);
+            if phase.level(from) > threshold {
                 return Some(from);
             }
-            if leg.to > least && leg.to > leg.from {
-                let share = (least - leg.from) / (leg.to - leg.from);
-                let into = share * (leg.ends - leg.begins) as f64;
+            if phase.to > threshold && phase.to > phase.from {
+                let share = (threshold - phase.from) / (phase.to - phase.from);
+                let elapsed = share * (phase.ends - phase.begins) as f64;
                 // the nanosecond after the crossing
-                let moment = leg.begins + into as Ns + 1;
-                if moment < leg.ends {
-                    return Some(moment.max(from));
+                let crossing = phase.begins + elapsed as Ns + 1;
+                if crossing < phase.ends {
+                    return Some(crossing.max(from));
                 }
             }
         }
         None
     }
 
-    /// The moment at which the level, added up from `at` on, comes to `area`
-    /// (ns at level 1); `None` where the load ends before.
+    /// Returns the time at which the integral of the level from `time` on reaches `area` (ns at level 1); `None`
+    /// where the load ends before.
     #[inline]
     pub(super) fn after(&self, time: Ns, area: f64) -> Option<Ns> {
         if self.legs.is_empty() {
             return Some(time.saturating_add((area + 0.5) as Ns));
         }
         let mut left = area;
-        for leg in self.legs.iter().filter(|leg| time < leg.ends) {
-            let from = time.max(leg.begins);
-            let level = leg.level(from);
-            let (length, slope) = match leg.ends {
+        for phase in self.legs.iter().filter(|phase| time < phase.ends) {
+            let from = time.max(phase.begins);
+            let level = phase.level(from);
+            let (length, slope) = match phase.ends {
                 Ns::MAX => (f64::INFINITY, 0.0),
-                ends => ((ends - from) as f64, (leg.to - leg.from) / (ends - leg.begins) as f64),
+                ends => ((ends - from) as f64, (phase.to - phase.from) / (ends - phase.begins) as f64),
             };
-            // at the foot of a rise the formula below would divide nothing by nothing, and pass over all of it
+            // at the start of a rise from level 0 the formula below would be 0/0 and skip the phase
             if left <= 0.0 && (level > 0.0 || slope > 0.0) {
                 return Some(from);
             }
@@ -166,18 +166,18 @@ mod tests {
     fn levels_by_hand() {
         // up to 1 in 1000 ns, 1 for 1000 ns, nothing for 500, half for 1000
         let phases = [phase(1000, 0.0, 1.0), phase(1000, 1.0, 1.0), phase(500, 0.0, 0.0), phase(1000, 0.5, 0.5)];
-        let course = LoadTimeline::new(&phases, &[1.0]).unwrap();
+        let timeline = LoadTimeline::new(&phases, &[1.0]).unwrap();
         // nothing to wait for, at the foot of the rise and before what has no level
-        assert_eq!((course.after(0, 0.0), course.after(2000, 0.0)), (Some(0), Some(2500)));
+        assert_eq!((timeline.after(0, 0.0), timeline.after(2000, 0.0)), (Some(0), Some(2500)));
         // half of 1000 ns squared is 500 ns at level 1; 125 of it are done at 500
-        assert_eq!(course.after(0, 125.0), Some(500));
-        assert_eq!(course.after(500, 375.0), Some(1000));
-        assert_eq!(course.after(0, 1500.0), Some(2500));
-        assert_eq!(course.after(1900, 200.0), Some(2700));
-        assert_eq!(course.after(1900, 601.0), None);
-        assert_eq!((course.above(0.0, 0), course.above(0.25, 0)), (Some(1), Some(251)));
-        assert_eq!((course.above(0.25, 2100), course.above(0.6, 2100)), (Some(2500), None));
-        assert!(!course.over(3499) && course.over(3500));
+        assert_eq!(timeline.after(0, 125.0), Some(500));
+        assert_eq!(timeline.after(500, 375.0), Some(1000));
+        assert_eq!(timeline.after(0, 1500.0), Some(2500));
+        assert_eq!(timeline.after(1900, 200.0), Some(2700));
+        assert_eq!(timeline.after(1900, 601.0), None);
+        assert_eq!((timeline.above(0.0, 0), timeline.above(0.25, 0)), (Some(1), Some(251)));
+        assert_eq!((timeline.above(0.25, 2100), timeline.above(0.6, 2100)), (Some(2500), None));
+        assert!(!timeline.over(3499) && timeline.over(3500));
         let always = LoadTimeline::new(&[], &[1.0]).unwrap();
         assert_eq!((always.after(7, 3.0), always.above(0.9, 7), always.over(Ns::MAX - 1)), (Some(10), Some(7), false));
         let steady = LoadTimeline::new(&[phase(10, 0.0, 0.0), phase(Ns::MAX, 2.0, 2.0)], &[1.0]).unwrap();
@@ -186,19 +186,19 @@ mod tests {
 
     #[test]
     fn falling_levels_end_where_their_area_ends() {
-        let course = LoadTimeline::new(&[phase(1000, 1.0, 0.0)], &[1.0]).unwrap();
+        let timeline = LoadTimeline::new(&[phase(1000, 1.0, 0.0)], &[1.0]).unwrap();
         // t - t²/2000 = 375 at 500
-        assert_eq!(course.after(0, 375.0), Some(500));
-        assert_eq!(course.after(0, 500.1), None);
-        assert_eq!((course.above(0.5, 0), course.above(0.5, 600)), (Some(0), None));
+        assert_eq!(timeline.after(0, 375.0), Some(500));
+        assert_eq!(timeline.after(0, 500.1), None);
+        assert_eq!((timeline.above(0.5, 0), timeline.above(0.5, 600)), (Some(0), None));
     }
 
     #[test]
     fn classes_by_the_weights_of_their_phase() {
         let second = LoadPhase { weights: vec![0.0, 1.0], ..phase(10, 1.0, 1.0) };
-        let course = LoadTimeline::new(&[phase(10, 1.0, 1.0), second], &[1.0, 0.0]).unwrap();
-        let mut dice = Rng::new(1, 1);
-        assert!((0..100).all(|_| course.class(5, &mut dice) == 0 && course.class(15, &mut dice) == 1));
+        let timeline = LoadTimeline::new(&[phase(10, 1.0, 1.0), second], &[1.0, 0.0]).unwrap();
+        let mut rng = Rng::new(1, 1);
+        assert!((0..100).all(|_| timeline.class(5, &mut rng) == 0 && timeline.class(15, &mut rng) == 1));
     }
 
     #[test]

@@ -1,11 +1,10 @@
-//! Loads: who asks for what, when. Each is a seeded state machine without a
-//! clock: the event loop tells it what became of its requests, and it answers
-//! with what is asked for next.
+//! Loads: the requests that users and programs issue over time. Each load is a seeded state machine without a
+//! clock: the event loop reports how its requests progress, and the load answers with the requests that follow.
 //!
-//! `spec.rs` says what can be asked for, `spell.rs` and `place.rs` draw times
-//! and places, `course.rs` is how hard a load presses as time goes by,
-//! `operations.rs` turns one operation into its requests. The loads themselves
-//! are `closed.rs` and `open.rs`.
+//! `load_spec.rs` describes loads as data, `duration_distribution.rs` and `placement.rs` draw times and block
+//! addresses, `timeline.rs` varies the level of a load over time, `operations.rs` turns one operation into its
+//! requests. The loads themselves are `closed.rs` and `open.rs`, and those of documented programs: `netbench.rs`,
+//! `oltp.rs`, `scan.rs`, `sort.rs`, `trace.rs`.
 
 mod closed;
 mod course;
@@ -44,62 +43,72 @@ pub use spell::DurationDistribution;
 pub use tally::{LoadSpan, OperationTotals, Operations};
 pub use trace::{Timing, TraceReplay, TraceRequest, TraceSpec};
 
-/// Why a load is asked to go on.
+/// Event that makes a load go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The run begins; once for each of [`Load::users`].
+    /// The run begins; reported once for each of [`Load::users`].
     Start,
-    /// A request with [`LoadRequest::tell_issued`] has had its processor time and is on its way.
+    /// A request with [`LoadRequest::tell_issued`] has used its processor time and has been issued.
     Issued,
-    /// A request with [`LoadRequest::wait`] is done; or, of one without blocks, its processor time is over.
+    /// A request with [`LoadRequest::wait`] is complete; for one without blocks, its processor time is over.
     Done,
 }
 
-/// One thing to do.
+/// One action of a load: a request to a target, processor time before it, or a timer alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadRequest {
-    /// When it begins; never before now.
+    /// Time at which it begins, ns; never in the past.
     pub at: Ns,
-    /// On whose behalf; what [`Load::next`] is called with when it goes on.
+    /// Agent (user, worker or timer of the load) that makes it; passed back to [`Load::next`] when it goes on.
     pub who: u32,
-    /// Which of the load's targets, where there is a request.
+    /// Index of the load's target, where there is a request.
     pub target: u16,
-    /// The request; with 0 blocks there is none, and `Done` comes after `compute`.
+    /// Blocks to read or write; with 0 blocks there is no request, and `Done` comes after the processor time.
     pub io: Io,
-    /// Processor time before the request goes out, ns; 0 uses no processor.
+    /// Processor time before the request is issued, ns; 0 uses no processor.
     pub compute: Ns,
-    /// Through the file cache.
+    /// True for a request through the file cache.
     pub cached: bool,
-    /// `Cause::Issued` is wanted when the request goes out, after `compute`.
+    /// True if the load wants `Cause::Issued` when the request is issued, after its processor time.
     pub tell_issued: bool,
-    /// `Cause::Done` is wanted. Where false nobody waits for it: it is done and counted all the same.
+    /// True if the load wants `Cause::Done`. Where false nothing waits for the request; it is served and counted
+    /// all the same.
     pub wait: bool,
 }
 
 impl LoadRequest {
-    /// Nothing but time: `Done` comes at `at`.
-    pub fn alarm(time: Ns, who: u32) -> LoadRequest {
-        LoadRequest::processor(time, who, 0)
+    /// Makes a timer: `Done` comes at `time`.
+    pub fn alarm(time: Ns, agent: u32) -> LoadRequest {
+        LoadRequest::processor(time, agent, 0)
     }
 
-    /// Processor time alone.
-    pub fn processor(at: Ns, who: u32, compute: Ns) -> LoadRequest {
-        LoadRequest { at, who, target: 0, io: Io::read(0, 0), compute, cached: false, tell_issued: false, wait: true }
+    /// Makes a use of processor time without a request.
+    pub fn processor(at: Ns, agent: u32, compute: Ns) -> LoadRequest {
+        LoadRequest {
+            at,
+            who: agent,
+            target: 0,
+            io: Io::read(0, 0),
+            compute,
+            cached: false,
+            tell_issued: false,
+            wait: true,
+        }
     }
 
-    /// A request that is waited for.
-    pub fn request(at: Ns, who: u32, target: u16, io: Io) -> LoadRequest {
-        LoadRequest { at, who, target, io, compute: 0, cached: false, tell_issued: false, wait: true }
+    /// Makes a request whose completion the load waits for.
+    pub fn request(at: Ns, agent: u32, target: u16, io: Io) -> LoadRequest {
+        LoadRequest { at, who: agent, target, io, compute: 0, cached: false, tell_issued: false, wait: true }
     }
 }
 
-/// A load that cannot be. The reader of a description adds file and line.
+/// Impossible specification of a load. The reader of a description adds file and line.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{item}: {because}")]
+#[error("{item}: {reason}")]
 pub struct LoadError {
-    /// The field, as the specification names it, such as `read_share`.
+    /// Name of the field in the specification, such as `read_share`.
     pub item: String,
-    /// What is wrong with it, and what would be right.
+    /// Error of the field, and what is expected.
     pub because: String,
 }
 
@@ -112,9 +121,9 @@ impl LoadError {
 /// A load in progress.
 #[derive(Clone, Debug)]
 pub enum Load {
-    /// Users who wait for the answer, think and ask again.
+    /// Users who issue an operation, wait for it, think and repeat.
     Closed(ClosedLoad),
-    /// Operations that come whatever becomes of the ones before.
+    /// Operations that arrive whether or not earlier ones are done.
     Open(OpenLoad),
     /// NetBench's disk mix.
     Netbench(Box<Netbench>),
@@ -124,11 +133,11 @@ pub enum Load {
     Oltp(Box<Oltp>),
     /// An external sort.
     Sort(Box<SortLoad>),
-    /// A recorded stream.
+    /// A recorded stream of requests.
     Trace(TraceReplay),
 }
 
-/// The same of whichever load it is.
+/// Evaluates the same expression for whichever variant the load is.
 macro_rules! each {
     ($of:expr, $load:ident => $what:expr) => {
         match $of {
@@ -144,46 +153,45 @@ macro_rules! each {
 }
 
 impl Load {
-    /// A load on targets of these sizes, blocks of 512 bytes.
+    /// Builds a load on targets of these sizes, in blocks of 512 bytes.
     ///
     /// # Errors
-    /// When the specification asks for what cannot be, such as a place outside of its target.
-    pub fn new(spec: &LoadSpec, target_blocks: &[u64], dice: Rng) -> Result<Load, LoadError> {
+    /// When the specification is impossible, such as an area outside of its target.
+    pub fn new(spec: &LoadSpec, target_blocks: &[u64], rng: Rng) -> Result<Load, LoadError> {
         Ok(match spec {
-            LoadSpec::Closed(spec) => Load::Closed(ClosedLoad::new(spec, target_blocks, dice)?),
-            LoadSpec::Open(spec) => Load::Open(OpenLoad::new(spec, target_blocks, dice)?),
-            LoadSpec::Netbench(spec) => Load::Netbench(Box::new(Netbench::new(spec, target_blocks, dice)?)),
-            LoadSpec::Scan(spec) => Load::Scan(Box::new(Scan::new(spec, target_blocks, dice)?)),
-            LoadSpec::Oltp(spec) => Load::Oltp(Box::new(Oltp::new(spec, target_blocks, dice)?)),
+            LoadSpec::Closed(spec) => Load::Closed(ClosedLoad::new(spec, target_blocks, rng)?),
+            LoadSpec::Open(spec) => Load::Open(OpenLoad::new(spec, target_blocks, rng)?),
+            LoadSpec::Netbench(spec) => Load::Netbench(Box::new(Netbench::new(spec, target_blocks, rng)?)),
+            LoadSpec::Scan(spec) => Load::Scan(Box::new(Scan::new(spec, target_blocks, rng)?)),
+            LoadSpec::Oltp(spec) => Load::Oltp(Box::new(Oltp::new(spec, target_blocks, rng)?)),
             LoadSpec::Sort(spec) => Load::Sort(Box::new(SortLoad::new(spec, target_blocks)?)),
             LoadSpec::Trace(spec) => Load::Trace(TraceReplay::new(spec, target_blocks)?),
         })
     }
 
-    /// `who` goes on because of `cause`; pushes what it does next. To be called
-    /// with [`Cause::Start`] for each `who` in `0..users()` at the beginning; a
-    /// load may ask on behalf of further ones later.
+    /// Lets `agent` go on because of `cause`, and pushes its next requests. Call it with [`Cause::Start`] for each
+    /// agent in `0..user_count()` at the beginning; a load may issue requests for further agents later.
     #[inline]
-    pub fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<LoadRequest>) {
-        each!(self, load => load.next(now, who, cause, asks));
+    pub fn next(&mut self, now: Ns, agent: u32, cause: Cause, requests: &mut Vec<LoadRequest>) {
+        each!(self, load => load.next(now, agent, cause, requests));
     }
 
-    /// How many are to be started.
+    /// Number of agents to start.
     pub fn users(&self) -> u32 {
         each!(self, load => load.users())
     }
 
-    /// True when nobody asks for anything more (what was posted may be under way).
+    /// Returns true when the load issues no more requests (posted ones may still be in flight).
     pub fn finished(&self) -> bool {
         each!(self, load => load.finished())
     }
 
-    /// What was done so far, one entry a class of operation.
+    /// Operations so far, one entry per class of operation.
     pub fn operations(&self) -> &[Operations] {
         each!(self, load => load.operations())
     }
 
-    /// Forgets what was counted, at the end of a ramp; what is under way goes on.
+    /// Resets the counters at the end of a ramp; operations in flight continue.
     /// A sort is one operation: it has no ramp.
     pub fn forget(&mut self) {
         each!(self, load => load.operations_mut()).iter_mut().for_each(Operations::forget);

@@ -1,12 +1,10 @@
-//! The disk mix of NetBench (Compaq 1997): clients of a file server, each with
-//! a workspace of its own, each with one request at a time. What they ask for is
-//! data (`netbench.toml`, with its source).
+//! The disk mix of NetBench (Compaq 1997): clients of a file server, each with its own workspace, each with one
+//! request at a time. The mix itself is data (`netbench.toml`, with its source).
 //!
-//! Assumed, because nothing is known of it: a client's touched pages lie side by
-//! side at the start of its workspace, the wanted ones scattered among them; a
-//! flush writes through what the write before it left; what changes a directory
-//! writes one page of 4 KiB of the file system's own at the start of the part.
-//! Opening, closing and looking up files that are there costs the server
+//! Assumed, because the source does not say: a client's touched pages lie side by side at the start of its
+//! workspace, the popular ones scattered among them; a flush writes through the data of the write before it; a
+//! change of a directory writes one 4 KiB page of the file system's metadata at the start of the part. Opening,
+//! closing and looking up existing files costs the server processor time ([`NetbenchSpec::compute`]) and no disk.
 //! processor time ([`NetbenchSpec::compute`]) and no disk.
 
 use diskwright_base::Rng;
@@ -21,7 +19,7 @@ use crate::load::place::{Lengths, room, stretch};
 use crate::load::tally::Operations;
 use crate::load::{Cause, DurationDistribution, LoadError, LoadRequest, RequestSizes, TargetPart};
 
-/// Blocks of a page of 4 KiB.
+/// Blocks of a 4 KiB page.
 const PAGE: u64 = 8;
 const MOST_CLIENTS: u32 = 1 << 20;
 const READ: usize = 0;
@@ -31,29 +29,29 @@ const DIRECTORY: usize = 2;
 /// Clients of the disk mix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetbenchSpec {
-    /// How many.
+    /// Number of clients.
     pub clients: u32,
-    /// Workspace of each, bytes; Compaq 1997 has 15 MB.
+    /// Workspace of each client, bytes; Compaq 1997 has 15 MB.
     pub workspace_bytes: u64,
-    /// Which target holds the workspaces.
+    /// Index of the target that holds the workspaces.
     pub target: u16,
-    /// The part of it in use.
+    /// Part of the target in use.
     pub part: TargetPart,
-    /// Whether clients keep what they read and write, so that the server sees only the rest.
+    /// True if clients cache their reads and writes (opportunistic locks), so that the server sees only the rest.
     pub oplocks: bool,
-    /// Before each request: the test's think time (0 in Compaq 1997), and what
-    /// the client and the network take.
+    /// Delay before each request: the test's think time (0 in Compaq 1997) plus the time of client and network.
     pub think: DurationDistribution,
     /// Processor time of the server for each request.
     pub compute: DurationDistribution,
-    /// Through the file cache, as a file server does.
+    /// True if requests go through the file cache, as on a file server.
     pub cached: bool,
-    /// Ends when so many requests were made.
+    /// Number of requests after which the load ends.
     pub most_operations: Option<u64>,
 }
 
 impl Default for NetbenchSpec {
-    /// Compaq 1997's: a workspace of 15 MiB, MS-DOS clients, no think time; one client on the first target.
+    /// The settings of Compaq 1997: a workspace of 15 MiB, MS-DOS clients, no think time; one client on the first
+    /// target.
     fn default() -> NetbenchSpec {
         NetbenchSpec {
             clients: 1,
@@ -96,7 +94,7 @@ pub struct Netbench {
     first: u64,
     workspace: u64,
     pages: u64,
-    /// From one rank's page to the next one's; shares no factor with their number, so that each is reached.
+    /// Distance between the pages of consecutive ranks; coprime to the number of pages, so that every page is reached.
     step: u64,
     zipf: Zipf,
     lengths: [Lengths; 2],
@@ -116,7 +114,7 @@ pub struct Netbench {
 struct NetbenchClient {
     began: Ns,
     class: u8,
-    /// Where its last request ended, in its workspace.
+    /// End of its last request, in its workspace.
     next: u64,
 }
 
@@ -130,7 +128,7 @@ fn lengths(sizes: &[(u64, u64)]) -> Result<Lengths, LoadError> {
 }
 
 impl Netbench {
-    pub(super) fn new(spec: &NetbenchSpec, target_blocks: &[u64], dice: Rng) -> Result<Netbench, LoadError> {
+    pub(super) fn new(spec: &NetbenchSpec, target_blocks: &[u64], rng: Rng) -> Result<Netbench, LoadError> {
         if !(1..=MOST_CLIENTS).contains(&spec.clients) {
             return Err(LoadError::new("clients", format!("{} clients; expected 1 to {MOST_CLIENTS}", spec.clients)));
         }
@@ -138,15 +136,15 @@ impl Netbench {
         spec.compute.check("compute")?;
         let data: NetbenchData = toml_reader::read("netbench.toml", include_str!("netbench.toml"))
             .map_err(|error| LoadError::new("netbench.toml", error.to_string()))?;
-        let room = room(spec.target, target_blocks, "target")?;
-        let (first, blocks) = stretch(&spec.part, room)?;
+        let size_blocks = room(spec.target, target_blocks, "target")?;
+        let (first, blocks) = stretch(&spec.part, size_blocks)?;
         let workspace = spec.workspace_bytes / BLOCK_BYTES / PAGE * PAGE;
         let touched = data.touched_pages * PAGE;
         if workspace < touched {
             let why = format!("{} bytes; the mix needs {}", spec.workspace_bytes, touched * BLOCK_BYTES);
             return Err(LoadError::new("workspace_bytes", why));
         }
-        // a page of the file system's own for each client, then the workspaces
+        // layout: one metadata page for each client, then the workspaces
         let needed = workspace.saturating_add(PAGE).saturating_mul(u64::from(spec.clients));
         if needed > blocks {
             let workspaces = plural(spec.clients, "workspace needs", "workspaces need");
@@ -172,13 +170,13 @@ impl Netbench {
             operations: ["read", "write", "directory"].map(Operations::new).into(),
             over: 0,
             left: spec.most_operations.unwrap_or(u64::MAX),
-            dice,
+            dice: rng,
         })
     }
 
     #[inline]
-    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<LoadRequest>) {
-        let Some(client) = self.clients.get(who as usize) else { return };
+    pub(super) fn next(&mut self, now: Ns, agent: u32, cause: Cause, requests: &mut Vec<LoadRequest>) {
+        let Some(client) = self.clients.get(agent as usize) else { return };
         if cause != Cause::Start {
             self.operations[usize::from(client.class)].done(client.began, now);
         }
@@ -193,9 +191,9 @@ impl Netbench {
             () if self.dice.chance(self.write_share) => WRITE,
             () => READ,
         };
-        let io = if class == DIRECTORY { self.directory(who) } else { self.data(class, who) };
+        let io = if class == DIRECTORY { self.directory(agent) } else { self.data(class, agent) };
         let durable = class == WRITE && self.dice.chance(self.flush_share);
-        let client = &mut self.clients[who as usize];
+        let client = &mut self.clients[agent as usize];
         (client.began, client.class) = (time, class as u8);
         let operations = &mut self.operations[class].totals;
         operations.begun += 1;
@@ -203,24 +201,24 @@ impl Netbench {
         operations.bytes += u64::from(io.blocks) * BLOCK_BYTES;
         let compute = self.spec.compute.draw_ns(&mut self.dice);
         let cached = self.spec.cached && !durable;
-        asks.push(LoadRequest { compute, cached, ..LoadRequest::request(time, who, self.spec.target, io) });
+        requests.push(LoadRequest { compute, cached, ..LoadRequest::request(time, agent, self.spec.target, io) });
     }
 
-    fn directory(&self, who: u32) -> Io {
-        Io::write(self.first + u64::from(who) * PAGE, PAGE as u32)
+    fn directory(&self, agent: u32) -> Io {
+        Io::write(self.first + u64::from(agent) * PAGE, PAGE as u32)
     }
 
-    fn data(&mut self, class: usize, who: u32) -> Io {
+    fn data(&mut self, class: usize, agent: u32) -> Io {
         let blocks = self.lengths[class].draw(&mut self.dice);
-        let after = self.clients[who as usize].next;
+        let after = self.clients[agent as usize].next;
         let follows = self.dice.chance(self.follow[class]) && after + u64::from(blocks) <= self.workspace;
         let block = if follows { after } else { self.page().min(self.workspace - u64::from(blocks)) };
-        self.clients[who as usize].next = block + u64::from(blocks);
+        self.clients[agent as usize].next = block + u64::from(blocks);
         let spaces = self.first + u64::from(self.spec.clients) * PAGE;
-        Io { first: spaces + u64::from(who) * self.workspace + block, blocks, write: class == WRITE }
+        Io { first: spaces + u64::from(agent) * self.workspace + block, blocks, write: class == WRITE }
     }
 
-    /// First block of a page as it is wanted: ranks are dealt out over the touched pages.
+    /// Draws the first block of a page by popularity: ranks are scattered over the touched pages.
     fn page(&mut self) -> u64 {
         self.zipf.draw(&mut self.dice) * self.step % self.pages * PAGE
     }
@@ -242,14 +240,14 @@ impl Netbench {
     }
 }
 
-/// A number near the golden section of another without a factor in common with it.
-pub(super) fn coprime(of: u64) -> u64 {
-    let divides = |mut a: u64, mut b: u64| {
+/// Returns a number near the golden section of `modulus` that is coprime to it.
+pub(super) fn coprime(modulus: u64) -> u64 {
+    let are_coprime = |mut a: u64, mut b: u64| {
         while b > 0 {
             (a, b) = (b, a % b);
         }
         a == 1
     };
-    let near = (of as f64 * 0.618) as u64;
-    (near.max(1)..).find(|step| divides(*step, of)).unwrap_or(1)
+    let near = (modulus as f64 * 0.618) as u64;
+    (near.max(1)..).find(|step| are_coprime(*step, modulus)).unwrap_or(1)
 }

@@ -1,15 +1,13 @@
-//! Transactions on SQL Server: users read pages at random, most of them from
-//! the buffer cache, change some and commit; a log writer writes the commits of
-//! all in order, a lazy writer the dirty pages that must give way, a checkpoint
-//! from time to time all of them.
+//! Transactions on SQL Server: users read random pages, most of them from the buffer cache, change some and commit.
+//! A log writer writes the commits of all users in order, a lazy writer the dirty pages that are evicted, and a
+//! periodic checkpoint all dirty pages.
 //!
-//! Pages are 8 KB, read and written one by one by worker threads, lazy writer and
-//! checkpoint (InfoStor 1999; Microsoft, SQL Server 7.0 performance tuning, MSDN
-//! Library of April 2000). Log records go sequentially, whole sectors up to 60 KB
-//! at a time (Microsoft, TechEd 2006 DAT334, as quoted at
-//! prodata.ie/2010/08/08/sql-io-characteristics; that table has data pages written
-//! up to 256 KB together, which `most_write_bytes` allows for later versions).
-//! Writes of a checkpoint outstanding: "max async I/O", 32 (InfoStor 1999).
+//! Pages are 8 KB, read and written one by one by worker threads, lazy writer and checkpoint (InfoStor 1999;
+//! Microsoft, SQL Server 7.0 performance tuning, MSDN Library of April 2000). Log records are written sequentially,
+//! whole sectors up to 60 KB at a time (Microsoft, TechEd 2006 DAT334, as quoted at
+//! prodata.ie/2010/08/08/sql-io-characteristics; that table has data pages written up to 256 KB together, which
+//! `most_write_bytes` allows for later versions). Writes of a checkpoint in flight: "max async I/O", 32 (InfoStor
+//! 1999).
 
 mod dirty;
 
@@ -23,54 +21,54 @@ use crate::load::{AccessPattern, Cause, DurationDistribution, LoadError, LoadReq
 
 use dirty::Dirty;
 
-/// Bytes and blocks of a page.
+/// Size of a page.
 const PAGE_BYTES: u64 = 8192;
 const PAGE: u64 = PAGE_BYTES / BLOCK_BYTES;
 const MOST_USERS: u32 = 1 << 20;
-/// Largest database, pages (4 TiB): a bit each.
+/// Largest database, pages (4 TiB); each page takes a bit of memory.
 const MOST_PAGES: u64 = 1 << 29;
 const TRANSACTION: usize = 0;
 const CHECKPOINT: usize = 1;
 
-/// Users who make transactions.
+/// A transactional load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OltpSpec {
-    /// How many.
+    /// Number of users.
     pub users: u32,
-    /// Between an answer and the next transaction.
+    /// Think time between a transaction's end and the next one.
     pub think: DurationDistribution,
-    /// The database.
+    /// Area of the database.
     pub data: Region,
-    /// Which of its pages are wanted.
+    /// Distribution of accesses over the pages.
     pub access: AccessPattern,
-    /// Pages a transaction needs, one after another.
+    /// Pages that a transaction accesses, one after another.
     pub pages: u32,
     /// Share of them found in the buffer cache.
     pub hit_share: f64,
-    /// How many of them it changes.
+    /// Number of these pages that a transaction changes.
     pub changed: u32,
-    /// Pages of the buffer cache.
+    /// Size of the buffer cache, pages.
     pub buffers: u64,
     /// Processor time for each page.
     pub compute: DurationDistribution,
-    /// The log, written from its start round and round.
+    /// Area of the log, written circularly.
     pub log: Region,
-    /// Log of a transaction that changes something, bytes.
+    /// Log record of a transaction that changes pages, bytes.
     pub log_bytes: u64,
-    /// Most of a log write, bytes.
+    /// Largest log write, bytes.
     pub most_log_bytes: u64,
-    /// From one checkpoint's end to the next one, s; none where 0.
+    /// Time from the end of a checkpoint to the next one, s; 0: no checkpoints.
     pub checkpoint_s: f64,
-    /// Most writes outstanding of a checkpoint, and of the lazy writer.
+    /// Largest number of writes in flight of a checkpoint, and of the lazy writer.
     pub most_outstanding: u32,
-    /// Neighbouring dirty pages are written together up to so much, bytes.
+    /// Largest write of neighbouring dirty pages together, bytes.
     pub most_write_bytes: u64,
-    /// Ends when so many transactions were begun.
+    /// Number of transactions after which the load ends.
     pub most_operations: Option<u64>,
 }
 
 impl Default for OltpSpec {
-    /// One user of ten pages, nine of ten in the cache, two changed; data and log on the first target.
+    /// One user; ten pages a transaction, 90 % of them in the cache, two changed; data and log on the first target.
     fn default() -> OltpSpec {
         OltpSpec {
             users: 1,
@@ -96,15 +94,15 @@ impl Default for OltpSpec {
 #[derive(Clone, Copy, Debug, Default)]
 struct OltpUser {
     began: Ns,
-    /// Pages still to come; those of them to change.
+    /// Pages left to access, and how many of those to change.
     pages: u32,
     changes: u32,
-    /// It waits for the log.
+    /// True while it waits for the log.
     commits: bool,
 }
 
-/// Transactions in progress. `who`: users, then the log, the checkpoint's clock,
-/// its writes, and the lazy writer's.
+/// A transactional load in progress. Agents: the users, then the log writer, the checkpoint timer, the checkpoint's
+/// writes, and the lazy writer's.
 #[derive(Clone, Debug)]
 pub struct Oltp {
     spec: OltpSpec,
@@ -115,11 +113,11 @@ pub struct Oltp {
     log_next: u64,
     dirty: Dirty,
     users: Vec<OltpUser>,
-    /// Whose log waits, and whose is being written.
+    /// Users whose commit waits for the log writer, and those whose commit is being written.
     committing: Vec<u32>,
     written: Vec<u32>,
     log_busy: bool,
-    /// Where the checkpoint is, and its writes outstanding.
+    /// Next page of the running checkpoint, and its writes in flight.
     sweep: Option<u64>,
     sweep_out: u32,
     sweep_began: Ns,
@@ -131,7 +129,7 @@ pub struct Oltp {
 }
 
 impl Oltp {
-    pub(super) fn new(spec: &OltpSpec, target_blocks: &[u64], dice: Rng) -> Result<Oltp, LoadError> {
+    pub(super) fn new(spec: &OltpSpec, target_blocks: &[u64], rng: Rng) -> Result<Oltp, LoadError> {
         check(spec)?;
         let (data_first, data_blocks) = spec.data.stretch(target_blocks, "data")?;
         let (log_first, log_blocks) = spec.log.stretch(target_blocks, "log")?;
@@ -161,30 +159,30 @@ impl Oltp {
             over: 0,
             left: spec.most_operations.unwrap_or(u64::MAX),
             spec: spec.clone(),
-            dice,
+            dice: rng,
         })
     }
 
-    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<LoadRequest>) {
-        match who.checked_sub(self.spec.users) {
+    pub(super) fn next(&mut self, now: Ns, agent: u32, cause: Cause, requests: &mut Vec<LoadRequest>) {
+        match agent.checked_sub(self.spec.users) {
             None if cause == Cause::Start => {
-                self.begin(now, who, asks);
-                if who == 0 && self.spec.checkpoint_s > 0.0 {
-                    self.await_checkpoint(now, asks);
+                self.begin(now, agent, requests);
+                if agent == 0 && self.spec.checkpoint_s > 0.0 {
+                    self.await_checkpoint(now, requests);
                 }
             }
-            None => self.go_on(now, who, asks),
-            Some(0) => self.log_written(now, asks),
-            Some(1) => self.checkpoint(now, asks),
+            None => self.go_on(now, agent, requests),
+            Some(0) => self.log_written(now, requests),
+            Some(1) => self.checkpoint(now, requests),
             Some(2) => {
                 self.sweep_out -= 1;
-                self.sweep(now, asks);
+                self.sweep(now, requests);
             }
             Some(_) => self.lazy_out -= 1,
         }
     }
 
-    fn begin(&mut self, now: Ns, who: u32, asks: &mut Vec<LoadRequest>) {
+    fn begin(&mut self, now: Ns, agent: u32, requests: &mut Vec<LoadRequest>) {
         if self.left == 0 {
             self.over += 1;
             return;
@@ -192,17 +190,17 @@ impl Oltp {
         self.left -= 1;
         let time = now.saturating_add(self.spec.think.draw_ns(&mut self.dice));
         self.operations[TRANSACTION].totals.begun += 1;
-        self.users[who as usize] =
+        self.users[agent as usize] =
             OltpUser { began: time, pages: self.spec.pages, changes: self.spec.changed, commits: false };
-        self.page(time, who, asks);
+        self.page(time, agent, requests);
     }
 
-    /// Needs its next page.
-    fn page(&mut self, time: Ns, who: u32, asks: &mut Vec<LoadRequest>) {
-        let first = self.places.draw(who, PAGE, &mut self.dice);
+    /// Accesses the next page of a user's transaction.
+    fn page(&mut self, time: Ns, agent: u32, requests: &mut Vec<LoadRequest>) {
+        let first = self.places.draw(agent, PAGE, &mut self.dice);
         let page = (first - self.data_first) / PAGE;
-        let user = &mut self.users[who as usize];
-        // which of the pages are changed is chance: so many of those to come
+        let user = &mut self.users[agent as usize];
+        // selection sampling: each remaining page is changed with probability changes left / pages left
         if self.dice.below(u64::from(user.pages)) < u64::from(user.changes) {
             user.changes -= 1;
             self.dirty.set(page);
@@ -210,19 +208,19 @@ impl Oltp {
         user.pages -= 1;
         let compute = self.spec.compute.draw_ns(&mut self.dice);
         if self.dice.chance(self.spec.hit_share) {
-            asks.push(LoadRequest::processor(time, who, compute));
+            requests.push(LoadRequest::processor(time, agent, compute));
             return;
         }
         self.count(TRANSACTION, PAGE);
-        asks.push(LoadRequest {
+        requests.push(LoadRequest {
             compute,
-            ..LoadRequest::request(time, who, self.spec.data.target, Io::read(first, PAGE as u32))
+            ..LoadRequest::request(time, agent, self.spec.data.target, Io::read(first, PAGE as u32))
         });
-        self.give_way(time, asks);
+        self.give_way(time, requests);
     }
 
-    /// A page gives way to the one that is read; where it is dirty, it is written.
-    fn give_way(&mut self, time: Ns, asks: &mut Vec<LoadRequest>) {
+    /// Evicts a page for the one that is read, and writes it if it is dirty.
+    fn give_way(&mut self, time: Ns, requests: &mut Vec<LoadRequest>) {
         let share = self.dirty.count() as f64 / self.spec.buffers as f64;
         if !self.dice.chance(share) || self.lazy_out >= self.spec.most_outstanding {
             return;
@@ -233,25 +231,25 @@ impl Oltp {
         self.lazy_out += 1;
         self.count(TRANSACTION, PAGE);
         let io = Io::write(self.data_first + page * PAGE, PAGE as u32);
-        asks.push(LoadRequest::request(time, self.spec.users + 3, self.spec.data.target, io));
+        requests.push(LoadRequest::request(time, self.spec.users + 3, self.spec.data.target, io));
     }
 
-    fn go_on(&mut self, now: Ns, who: u32, asks: &mut Vec<LoadRequest>) {
-        let user = &mut self.users[who as usize];
+    fn go_on(&mut self, now: Ns, agent: u32, requests: &mut Vec<LoadRequest>) {
+        let user = &mut self.users[agent as usize];
         if user.pages > 0 {
-            self.page(now, who, asks);
+            self.page(now, agent, requests);
         } else if self.spec.changed > 0 && !user.commits {
             user.commits = true;
-            self.committing.push(who);
-            self.log(now, asks);
+            self.committing.push(agent);
+            self.log(now, requests);
         } else {
             self.operations[TRANSACTION].done(user.began, now);
-            self.begin(now, who, asks);
+            self.begin(now, agent, requests);
         }
     }
 
-    /// Writes the log of all who wait, as far as one write holds it.
-    fn log(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) {
+    /// Writes the log records of all waiting users, up to the largest log write.
+    fn log(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) {
         if self.log_busy || self.committing.is_empty() {
             return;
         }
@@ -267,49 +265,49 @@ impl Oltp {
         self.log_next += blocks;
         self.log_busy = true;
         self.count(TRANSACTION, blocks);
-        asks.push(LoadRequest::request(now, self.spec.users, self.spec.log.target, io));
+        requests.push(LoadRequest::request(now, self.spec.users, self.spec.log.target, io));
     }
 
-    fn log_written(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) {
+    fn log_written(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) {
         self.log_busy = false;
         let mut written = std::mem::take(&mut self.written);
-        for who in written.drain(..) {
-            self.go_on(now, who, asks);
+        for agent in written.drain(..) {
+            self.go_on(now, agent, requests);
         }
         self.written = written;
-        self.log(now, asks);
+        self.log(now, requests);
     }
 
-    fn await_checkpoint(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) {
+    fn await_checkpoint(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) {
         let wait = super::spell::ns(self.spec.checkpoint_s);
         if !self.finished() {
-            asks.push(LoadRequest::alarm(now.saturating_add(wait), self.spec.users + 1));
+            requests.push(LoadRequest::alarm(now.saturating_add(wait), self.spec.users + 1));
         }
     }
 
-    fn checkpoint(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) {
+    fn checkpoint(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) {
         (self.sweep, self.sweep_began) = (Some(0), now);
         self.operations[CHECKPOINT].totals.begun += 1;
-        self.sweep(now, asks);
+        self.sweep(now, requests);
     }
 
-    /// Goes on writing dirty pages in the order in which they lie.
-    fn sweep(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) {
+    /// Goes on writing dirty pages in address order, as far as the limit of writes in flight allows.
+    fn sweep(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) {
         let Some(mut from) = self.sweep else { return };
         while self.sweep_out < self.spec.most_outstanding {
             let Some(page) = self.dirty.next(from) else {
                 if self.sweep_out == 0 {
                     self.sweep = None;
                     self.operations[CHECKPOINT].done(self.sweep_began, now);
-                    self.await_checkpoint(now, asks);
+                    self.await_checkpoint(now, requests);
                 } else {
                     self.sweep = Some(self.dirty.pages());
                 }
                 return;
             };
-            let most = self.spec.most_write_bytes / PAGE_BYTES;
+            let max_pages = self.spec.most_write_bytes / PAGE_BYTES;
             let mut end = page;
-            while end - page < most && self.dirty.is(end) {
+            while end - page < max_pages && self.dirty.is(end) {
                 self.dirty.clear(end);
                 end += 1;
             }
@@ -318,7 +316,7 @@ impl Oltp {
             let blocks = (end - page) * PAGE;
             self.count(CHECKPOINT, blocks);
             let io = Io::write(self.data_first + page * PAGE, blocks as u32);
-            asks.push(LoadRequest::request(now, self.spec.users + 2, self.spec.data.target, io));
+            requests.push(LoadRequest::request(now, self.spec.users + 2, self.spec.data.target, io));
         }
         self.sweep = Some(from);
     }
@@ -357,9 +355,9 @@ fn check(spec: &OltpSpec) -> Result<(), LoadError> {
         ("most_outstanding", u64::from(spec.most_outstanding), 1, 1 << 20),
         ("most_write_bytes", spec.most_write_bytes, PAGE_BYTES, 1 << 30),
     ];
-    for (item, number, least, most) in numbers {
-        if !(least..=most).contains(&number) {
-            return Err(LoadError::new(item, format!("{number}; expected {least} to {most}")));
+    for (item, number, min, max) in numbers {
+        if !(min..=max).contains(&number) {
+            return Err(LoadError::new(item, format!("{number}; expected {min} to {max}")));
         }
     }
     if !(0.0..=1.0).contains(&spec.hit_share) {

@@ -1,5 +1,5 @@
-//! One operation, request by request: the transfers of its class one after
-//! another, the pieces of a transfer side by side.
+//! Execution of an operation, request by request: the transfers of its class one after another, the pieces of a
+//! transfer in parallel.
 
 use diskwright_base::Rng;
 
@@ -8,16 +8,16 @@ use crate::io::{BLOCK_BYTES, Io};
 use crate::load::place::{Lengths, PlaceGenerator, room, stretch};
 use crate::load::{Cause, DurationDistribution, LoadError, LoadRequest, OperationClass, OperationTransfer, Operations};
 
-/// Most classes of a load and transfers of a class.
+/// Largest number of classes of a load, and of transfers of a class.
 const MOST: usize = 1000;
 
-/// Most posted requests under way; further ones are waited for, as when buffers are full.
+/// Largest number of posted requests in flight; the load waits for further ones, as when buffers are full.
 const MOST_POSTED: u32 = 1 << 16;
 
-/// Marks who is told of posted requests: that they are issued, and later done.
+/// Flag in the agent of a posted request, whose issue and completion are reported with it.
 pub(super) const POSTED: u32 = 1 << 31;
 
-/// Everything that can be done, ready to draw from.
+/// Classes of operations of a load, ready to draw from, with the counters of each.
 #[derive(Clone, Debug)]
 pub(super) struct OperationBook {
     classes: Vec<Vec<TransferPlan>>,
@@ -42,29 +42,29 @@ struct TransferPlan {
     posted: bool,
 }
 
-/// An operation under way.
+/// An operation in flight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OperationFlight {
     pub(super) began: Ns,
     class: u16,
     transfer: u16,
     write: bool,
-    /// Rounds still to come after this one.
+    /// Rounds left after this one.
     rounds: u32,
-    /// Pieces under way.
+    /// Pieces in flight.
     out: u32,
-    /// Where the next piece begins, and blocks still to ask for.
+    /// First block of the next piece, and blocks not yet requested.
     next: u64,
     left: u64,
 }
 
-/// For whom and when an operation goes on.
+/// Time and agent of the next step of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NextOperation {
     pub(super) at: Ns,
-    /// Who is told.
+    /// Agent that waits for the request.
     pub(super) who: u32,
-    /// Whose stream is read.
+    /// User whose sequential stream is used.
     pub(super) user: u32,
 }
 
@@ -83,22 +83,22 @@ impl OperationBook {
                 let why = format!("class `{}` needs 1 to {MOST} transfers and at least one round", class.name);
                 return Err(LoadError::new("transfers", why));
             }
-            let works = class.transfers.iter().map(|transfer| TransferPlan::new(transfer, target_blocks, users));
-            book.classes.push(works.collect::<Result<_, _>>()?);
+            let plans = class.transfers.iter().map(|transfer| TransferPlan::new(transfer, target_blocks, users));
+            book.classes.push(plans.collect::<Result<_, _>>()?);
             book.rounds.push(class.rounds);
             book.operations.push(Operations::new(&class.name));
         }
         Ok(book)
     }
 
-    /// Begins an operation of a class.
+    /// Begins an operation of a class and issues its first requests.
     #[inline]
     pub(super) fn begin(
         &mut self,
         class: usize,
         turn: NextOperation,
-        dice: &mut Rng,
-        asks: &mut Vec<LoadRequest>,
+        rng: &mut Rng,
+        requests: &mut Vec<LoadRequest>,
     ) -> OperationFlight {
         let mut flight = OperationFlight {
             began: turn.at,
@@ -107,22 +107,23 @@ impl OperationBook {
             ..OperationFlight::default()
         };
         self.operations[class].totals.begun += 1;
-        self.transfer(&mut flight, turn, dice, asks);
+        self.transfer(&mut flight, turn, rng, requests);
         flight
     }
 
-    /// One of its requests is done (or issued, where nobody waits): true where that was the last.
+    /// Continues an operation after one of its requests is done (or issued, if posted); returns true if that was the
+    /// last.
     #[inline]
     pub(super) fn go_on(
         &mut self,
         flight: &mut OperationFlight,
         turn: NextOperation,
-        dice: &mut Rng,
-        asks: &mut Vec<LoadRequest>,
+        rng: &mut Rng,
+        requests: &mut Vec<LoadRequest>,
     ) -> bool {
         flight.out = flight.out.saturating_sub(1);
         if flight.left > 0 {
-            self.piece(flight, turn, dice, asks);
+            self.piece(flight, turn, rng, requests);
             return false;
         }
         if flight.out > 0 {
@@ -138,21 +139,21 @@ impl OperationBook {
             flight.rounds -= 1;
             flight.transfer = 0;
         }
-        self.transfer(flight, turn, dice, asks);
+        self.transfer(flight, turn, rng, requests);
         false
     }
 
-    /// Who goes on; `None` where it was a posted request's end, for which nobody waits.
+    /// Returns the agent that goes on; `None` where a posted request was completed, for which no agent waits.
     #[inline]
-    pub(super) fn told(&mut self, who: u32, cause: Cause) -> Option<u32> {
-        if who & POSTED != 0 && cause == Cause::Done {
+    pub(super) fn told(&mut self, agent: u32, cause: Cause) -> Option<u32> {
+        if agent & POSTED != 0 && cause == Cause::Done {
             self.posted_out -= 1;
             return None;
         }
-        Some(who & !POSTED)
+        Some(agent & !POSTED)
     }
 
-    /// What came and was turned away.
+    /// Counts an arrival that was turned away.
     pub(super) fn lost(&mut self, class: usize) {
         self.operations[class].totals.lost += 1;
     }
@@ -161,28 +162,28 @@ impl OperationBook {
         &mut self,
         flight: &mut OperationFlight,
         turn: NextOperation,
-        dice: &mut Rng,
-        asks: &mut Vec<LoadRequest>,
+        rng: &mut Rng,
+        requests: &mut Vec<LoadRequest>,
     ) {
-        let work = &mut self.classes[usize::from(flight.class)][usize::from(flight.transfer)];
-        flight.write = match work.read_share {
+        let plan = &mut self.classes[usize::from(flight.class)][usize::from(flight.transfer)];
+        flight.write = match plan.read_share {
             1.0 => false,
             0.0 => true,
-            share => dice.share() >= share,
+            share => rng.share() >= share,
         };
-        match work.total {
+        match plan.total {
             None => {
-                flight.left = u64::from(work.lengths(flight.write).draw(dice));
-                flight.next = work.places.draw(turn.user, flight.left, dice);
+                flight.left = u64::from(plan.lengths(flight.write).draw(rng));
+                flight.next = plan.places.draw(turn.user, flight.left, rng);
                 let blocks = flight.left as u32;
-                self.ask(flight, blocks, turn, dice, asks);
+                self.ask(flight, blocks, turn, rng, requests);
             }
             Some(total) => {
                 flight.left = total;
-                flight.next = work.places.draw(turn.user, total, dice);
+                flight.next = plan.places.draw(turn.user, total, rng);
                 for _ in 0..work.parallel {
                     if flight.left > 0 {
-                        self.piece(flight, turn, dice, asks);
+                        self.piece(flight, turn, rng, requests);
                     }
                 }
             }
@@ -193,12 +194,12 @@ impl OperationBook {
         &mut self,
         flight: &mut OperationFlight,
         turn: NextOperation,
-        dice: &mut Rng,
-        asks: &mut Vec<LoadRequest>,
+        rng: &mut Rng,
+        requests: &mut Vec<LoadRequest>,
     ) {
-        let work = &self.classes[usize::from(flight.class)][usize::from(flight.transfer)];
-        let blocks = u64::from(work.lengths(flight.write).draw(dice)).min(flight.left);
-        self.ask(flight, blocks as u32, turn, dice, asks);
+        let plan = &self.classes[usize::from(flight.class)][usize::from(flight.transfer)];
+        let blocks = u64::from(plan.lengths(flight.write).draw(rng)).min(flight.left);
+        self.ask(flight, blocks as u32, turn, rng, requests);
     }
 
     #[inline]
@@ -207,22 +208,22 @@ impl OperationBook {
         flight: &mut OperationFlight,
         blocks: u32,
         turn: NextOperation,
-        dice: &mut Rng,
-        asks: &mut Vec<LoadRequest>,
+        rng: &mut Rng,
+        requests: &mut Vec<LoadRequest>,
     ) {
-        let work = &self.classes[usize::from(flight.class)][usize::from(flight.transfer)];
-        let at = turn.at.saturating_add(work.pause.draw_ns(dice));
-        let compute = work.compute.draw_ns(dice);
-        let posted = work.posted && self.posted_out < MOST_POSTED;
+        let plan = &self.classes[usize::from(flight.class)][usize::from(flight.transfer)];
+        let at = turn.at.saturating_add(plan.pause.draw_ns(rng));
+        let compute = plan.compute.draw_ns(rng);
+        let posted = plan.posted && self.posted_out < MOST_POSTED;
         self.posted_out += u32::from(posted);
-        asks.push(LoadRequest {
+        requests.push(LoadRequest {
             at,
             who: if posted { turn.who | POSTED } else { turn.who },
-            target: work.target,
+            target: plan.target,
             io: Io { first: flight.next, blocks, write: flight.write },
-            // who waits for nothing still lets time pass
+            // posting without any processor time would never let time pass: at least 1 ns
             compute: if posted { compute.max(1) } else { compute },
-            cached: work.cached,
+            cached: plan.cached,
             tell_issued: posted,
             wait: true,
         });
@@ -237,7 +238,7 @@ impl OperationBook {
 
 impl TransferPlan {
     fn new(transfer: &OperationTransfer, target_blocks: &[u64], users: u32) -> Result<TransferPlan, LoadError> {
-        let room = room(transfer.target, target_blocks, "target")?;
+        let size_blocks = room(transfer.target, target_blocks, "target")?;
         let reads = Lengths::new(&transfer.bytes, "bytes")?;
         let writes = match &transfer.write_bytes {
             Some(sizes) => Lengths::new(sizes, "write_bytes")?,
@@ -268,8 +269,8 @@ impl TransferPlan {
             0 => u64::from(reads.least().min(writes.least())),
             blocks => blocks,
         };
-        let stretch = stretch(&transfer.part, room)?;
-        let places = PlaceGenerator::new(&transfer.access, stretch, align, longest, users)?;
+        let area = stretch(&transfer.part, size_blocks)?;
+        let places = PlaceGenerator::new(&transfer.access, area, align, longest, users)?;
         let OperationTransfer { target, read_share, parallel, pause, compute, cached, posted, .. } = *transfer;
         Ok(TransferPlan { target, places, reads, writes, read_share, total, parallel, pause, compute, cached, posted })
     }

@@ -1,4 +1,4 @@
-//! Where requests lie and how long they are.
+//! Block addresses and lengths of requests: areas of a target, and generators that draw from them.
 
 use diskwright_base::Rng;
 use diskwright_base::zipf::{Zipf, scatter};
@@ -6,16 +6,16 @@ use diskwright_base::zipf::{Zipf, scatter};
 use crate::io::BLOCK_BYTES;
 use crate::load::{AccessPattern, LoadError, Region, RequestSizes, TargetPart};
 
-/// Times of drawing before a normal draw that stays outside is taken at the nearer end.
+/// Number of normal draws that may fall outside of the part before the mean, clamped to the part, is used.
 const DRAWS: usize = 64;
 
-/// Most streams side by side.
+/// Largest number of sequential streams in a part.
 const MOST_STREAMS: u32 = 1 << 20;
 
-/// Longest request, bytes.
+/// Largest request, bytes.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// Blocks of a target.
+/// Returns the size of a target in blocks.
 pub(super) fn room(target: u16, target_blocks: &[u64], item: &str) -> Result<u64, LoadError> {
     target_blocks
         .get(usize::from(target))
@@ -24,14 +24,14 @@ pub(super) fn room(target: u16, target_blocks: &[u64], item: &str) -> Result<u64
 }
 
 impl Region {
-    /// First block and number of blocks.
+    /// Returns first block and number of blocks of the region.
     pub(super) fn stretch(&self, target_blocks: &[u64], item: &str) -> Result<(u64, u64), LoadError> {
         stretch(&self.part, room(self.target, target_blocks, item)?)
             .map_err(|LoadError { because, .. }| LoadError::new(item, because))
     }
 }
 
-/// First block and number of blocks of a part of a target.
+/// Returns first block and number of blocks of a part of a target.
 pub(super) fn stretch(part: &TargetPart, target_blocks: u64) -> Result<(u64, u64), LoadError> {
     let (from, blocks) = match *part {
         TargetPart::All => (0, target_blocks),
@@ -53,11 +53,11 @@ pub(super) fn stretch(part: &TargetPart, target_blocks: u64) -> Result<(u64, u64
     Ok((from, blocks))
 }
 
-/// Draws sizes, blocks.
+/// Distribution of request lengths, blocks.
 #[derive(Clone, Debug)]
 pub(super) enum Lengths {
     One(u32),
-    /// Sizes, each with the sum of the weights up to it, of a sum of 1.
+    /// Lengths, each with the cumulative share up to it; the last share is 1.
     Weighted(Vec<(u32, f64)>),
     Uniform(u32, u32),
 }
@@ -65,9 +65,9 @@ pub(super) enum Lengths {
 impl Lengths {
     pub(super) fn new(sizes: &RequestSizes, item: &str) -> Result<Lengths, LoadError> {
         let blocks = |bytes: u64| {
-            let whole = bytes.is_multiple_of(BLOCK_BYTES) && (BLOCK_BYTES..=MOST_BYTES).contains(&bytes);
+            let is_valid = bytes.is_multiple_of(BLOCK_BYTES) && (BLOCK_BYTES..=MOST_BYTES).contains(&bytes);
             let why = || format!("{bytes} bytes; expected a multiple of 512, from 512 to 1 GiB");
-            if whole { Ok((bytes / BLOCK_BYTES) as u32) } else { Err(LoadError::new(item, why())) }
+            if is_valid { Ok((bytes / BLOCK_BYTES) as u32) } else { Err(LoadError::new(item, why())) }
         };
         match sizes {
             RequestSizes::One(bytes) => Ok(Lengths::One(blocks(*bytes)?)),
@@ -87,12 +87,12 @@ impl Lengths {
     }
 
     #[inline]
-    pub(super) fn draw(&self, dice: &mut Rng) -> u32 {
+    pub(super) fn draw(&self, rng: &mut Rng) -> u32 {
         match self {
             Lengths::One(blocks) => *blocks,
-            Lengths::Uniform(from, to) => from + dice.below(u64::from(to - from) + 1) as u32,
+            Lengths::Uniform(from, to) => from + rng.below(u64::from(to - from) + 1) as u32,
             Lengths::Weighted(sizes) => {
-                let share = dice.share();
+                let share = rng.share();
                 let index = sizes.iter().position(|s| share < s.1).unwrap_or(sizes.len() - 1);
                 sizes[index].0
             }
@@ -116,36 +116,37 @@ impl Lengths {
     }
 }
 
-/// Sums of weights up to each, of a sum of 1; the last is above any share that can be drawn.
+/// Returns the cumulative shares of weights; the last is 1, which is above any share that can be drawn.
 pub(super) fn cumulative(weights: impl Iterator<Item = f64>, item: &str) -> Result<Vec<f64>, LoadError> {
     let weights: Vec<f64> = weights.collect();
-    let all: f64 = weights.iter().sum();
-    let right = weights.iter().all(|w| *w >= 0.0) && all > 0.0 && all.is_finite();
-    if !right {
+    let total: f64 = weights.iter().sum();
+    let is_valid = weights.iter().all(|w| *w >= 0.0) && total > 0.0 && total.is_finite();
+    if !is_valid {
         return Err(LoadError::new(item, "weights must be at least 0, and their sum greater than 0"));
     }
     let mut sum = 0.0;
     let up_to = weights.iter().map(|weight| {
         sum += weight;
-        sum / all
+        sum / total
     });
     Ok(up_to.collect())
 }
 
-/// Draws places in a part of a target.
+/// Draws block addresses in a part of a target.
 #[derive(Clone, Debug)]
 pub(super) struct PlaceGenerator {
     first: u64,
     blocks: u64,
     align: u64,
-    /// The length asked for last, and the places where one so long fits: dividing costs as much as the rest.
+    /// Length of the latest request and the number of places where one of that length fits, kept because the
+    /// division costs as much as the rest of a draw.
     fits: (u64, u64),
     kind: PlaceKind,
 }
 
 #[derive(Clone, Debug)]
 enum PlaceKind {
-    /// Where each stream goes on, from the start of the part, and the length of a slice.
+    /// Next block of each stream, counted from the start of the part, and the length of a slice.
     Sequential {
         next: Vec<u64>,
         slice: u64,
@@ -159,7 +160,7 @@ enum PlaceKind {
 }
 
 impl PlaceGenerator {
-    /// In a stretch of a target, for transfers of up to `longest` blocks at multiples of `align`.
+    /// Builds a generator in an area of a target, for transfers of up to `longest` blocks at multiples of `align`.
     pub(super) fn new(
         access: &AccessPattern,
         (first, blocks): (u64, u64),
@@ -191,19 +192,19 @@ impl PlaceGenerator {
         Ok(PlaceGenerator { first, blocks, align, fits: (longest, (blocks - longest) / align + 1), kind })
     }
 
-    /// First block of the next transfer of so many blocks.
+    /// Draws the first block of the next transfer of `blocks` blocks.
     #[inline]
-    pub(super) fn draw(&mut self, user: u32, blocks: u64, dice: &mut Rng) -> u64 {
+    pub(super) fn draw(&mut self, user: u32, blocks: u64, rng: &mut Rng) -> u64 {
         if self.fits.0 != blocks {
             self.fits = (blocks, self.blocks.saturating_sub(blocks) / self.align + 1);
         }
         let places = self.fits.1;
         let offset = match &mut self.kind {
-            PlaceKind::Uniform => dice.below(places) * self.align,
-            PlaceKind::Zipf(zipf) => scatter(zipf.draw(dice), places) * self.align,
+            PlaceKind::Uniform => rng.below(places) * self.align,
+            PlaceKind::Zipf(zipf) => scatter(zipf.draw(rng), places) * self.align,
             PlaceKind::Normal { mean, deviation } => {
                 let all = places as f64;
-                let offset = (0..DRAWS).map(|_| (*mean + *deviation * dice.normal()) * all);
+                let offset = (0..DRAWS).map(|_| (*mean + *deviation * rng.normal()) * all);
                 let offset = offset.into_iter().find(|offset| (0.0..all).contains(offset)).unwrap_or(*mean * all);
                 (offset as u64).min(places - 1) * self.align
             }
@@ -225,7 +226,7 @@ fn sequential(streams: u32, blocks: u64, align: u64, longest: u64, users: u32) -
         return Err(LoadError::new("access", format!("{streams} streams; the limit is {MOST_STREAMS}")));
     }
     let slice = blocks / u64::from(streams) / align * align;
-    // one stream has the whole part, a last piece of it too
+    // a single stream has the whole part, including a last piece shorter than `align`
     let slice = if streams == 1 { blocks } else { slice };
     if slice < longest {
         let why = format!("{streams} streams in {blocks} blocks have {slice} each, less than a transfer of {longest}");
@@ -240,8 +241,8 @@ mod tests {
 
     fn draws(access: AccessPattern, count: usize) -> Vec<u64> {
         let mut places = PlaceGenerator::new(&access, (1000, 8000), 8, 8, 2).unwrap();
-        let mut dice = Rng::new(3, 0);
-        (0..count).map(|i| places.draw(i as u32 % 2, 8, &mut dice)).collect()
+        let mut rng = Rng::new(3, 0);
+        (0..count).map(|i| places.draw(i as u32 % 2, 8, &mut rng)).collect()
     }
 
     #[test]
@@ -287,15 +288,15 @@ mod tests {
         let sizes = RequestSizes::Weighted(vec![(512, 1.0), (4096, 2.0), (65_536, 1.0)]);
         let lengths = Lengths::new(&sizes, "bytes").unwrap();
         assert_eq!((lengths.least(), lengths.most()), (1, 128));
-        let mut dice = Rng::new(8, 0);
+        let mut rng = Rng::new(8, 0);
         let mut count = std::collections::BTreeMap::new();
-        (0..100_000).for_each(|_| *count.entry(lengths.draw(&mut dice)).or_insert(0) += 1);
+        (0..100_000).for_each(|_| *count.entry(lengths.draw(&mut rng)).or_insert(0) += 1);
         let shares: Vec<(u32, f64)> = count.into_iter().map(|(size, n)| (size, f64::from(n) / 1e5)).collect();
         for ((size, share), (right, expected)) in shares.iter().zip([(1, 0.25), (8, 0.5), (128, 0.25)]) {
             assert!(*size == right && (share - expected).abs() < 0.005, "{shares:?}");
         }
         let any = Lengths::new(&RequestSizes::Uniform { from: 512, to: 2048 }, "bytes").unwrap();
-        let drawn: std::collections::BTreeSet<u32> = (0..1000).map(|_| any.draw(&mut dice)).collect();
+        let drawn: std::collections::BTreeSet<u32> = (0..1000).map(|_| any.draw(&mut rng)).collect();
         assert_eq!(drawn.into_iter().collect::<Vec<_>>(), [1, 2, 3, 4]);
     }
 

@@ -1,12 +1,10 @@
-//! Decision support on SQL Server: queries that scan tables with several worker
-//! threads, each reading extents ahead of the one it computes on.
+//! Decision support on SQL Server: queries that scan tables with several worker threads, each of which reads extents
+//! ahead of the one it processes.
 //!
-//! Pages are 8 KB and extents 64 KB, scans are read in extents, "max async I/O"
-//! bounds what is outstanding against a file at 32 reads (InfoStor 1999; Microsoft,
-//! SQL Server 7.0 performance tuning, "Advertised Disk Transfer Rates and SQL
-//! Server", MSDN Library of April 2000: read-ahead in 64 KB, worker threads,
-//! checkpoint and lazy writer in 8 KB). How many extents a thread lies ahead is not
-//! said of that version; [`ScanSpec::ahead`] has no more than a guess.
+//! Pages are 8 KB and extents 64 KB, scans read whole extents, "max async I/O" limits the reads in flight on a file
+//! to 32 (InfoStor 1999; Microsoft, SQL Server 7.0 performance tuning, "Advertised Disk Transfer Rates and SQL
+//! Server", MSDN Library of April 2000: read-ahead in 64 KB, worker threads, checkpoint and lazy writer in 8 KB).
+//! How many extents a thread reads ahead is not documented for that version; [`ScanSpec::ahead`] is a guess.
 
 use std::collections::VecDeque;
 
@@ -21,30 +19,30 @@ const MOST_USERS: u32 = 1 << 16;
 const MOST_WORKERS: u32 = 1 << 15;
 const MOST_FILES: usize = 1024;
 
-/// Users who ask query after query.
+/// A decision support load: users who run one query after another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScanSpec {
-    /// How many.
+    /// Number of users.
     pub users: u32,
-    /// Between an answer and the next query.
+    /// Think time between a query's end and the next query.
     pub think: DurationDistribution,
-    /// Files of the database, filled evenly: extents go round them.
+    /// Files of the database, filled evenly: extents are striped over them.
     pub files: Vec<Region>,
-    /// What a query reads, bytes, from an extent drawn evenly on.
+    /// Bytes that a query reads, starting at an extent drawn uniformly.
     pub query_bytes: u64,
-    /// Worker threads that share a query, each with its own stretch of the table.
+    /// Worker threads that share a query, each with its own section of the table.
     pub degree: u32,
-    /// Worker threads in all ("max worker threads", 255 in SQL Server 7.0); queries wait for one.
+    /// Total number of worker threads ("max worker threads", 255 in SQL Server 7.0); queries wait for a free one.
     pub workers: u32,
-    /// One read, bytes.
+    /// Size of a read, bytes.
     pub extent_bytes: u64,
-    /// Extents that a thread has under way or waiting for it, besides the one it computes on.
+    /// Extents that a thread has in flight or read and not yet processed, besides the one it processes.
     pub ahead: u32,
-    /// Most reads outstanding against a file ("max async I/O").
+    /// Largest number of reads in flight on a file ("max async I/O").
     pub most_outstanding: u32,
-    /// Processor time for an extent.
+    /// Processor time per extent.
     pub compute: DurationDistribution,
-    /// Ends when so many queries were begun.
+    /// Number of queries after which the load ends.
     pub most_operations: Option<u64>,
 }
 
@@ -67,7 +65,7 @@ impl Default for ScanSpec {
     }
 }
 
-/// A file: where it lies, and what waits for its turn.
+/// A file: its position, and the reads (worker, extent) that wait for the limit of reads in flight.
 #[derive(Clone, Debug)]
 struct ScanFile {
     target: u16,
@@ -79,7 +77,8 @@ struct ScanFile {
 #[derive(Clone, Copy, Debug, Default)]
 struct ScanWorker {
     user: u32,
-    /// Extents: the next to ask for, the one after the last, those read or under way, those that wait.
+    /// Extents: the next to read, the end of the worker's section, then the number of reads in flight or queued and
+    /// of extents read and not yet processed.
     next: u64,
     end: u64,
     out: u32,
@@ -91,23 +90,24 @@ struct ScanWorker {
 struct ScanUser {
     began: Ns,
     first: u64,
-    /// Worker threads still at it, and of the query those not yet begun.
+    /// Worker threads still working on the query.
     busy: u32,
 }
 
-/// Scans in progress. `who`: users, then of each worker one for reads of each file and one for the processor.
+/// A decision support load in progress. Agents: the users, then for each worker one per file for its reads and one
+/// for the processor.
 #[derive(Clone, Debug)]
 pub struct Scan {
     spec: ScanSpec,
     files: Vec<ScanFile>,
-    /// Extents of the database and of a query, blocks of an extent.
+    /// Sizes of the database and of a query in extents, and of an extent in blocks.
     extents: u64,
     query: u64,
     extent: u64,
     users: Vec<ScanUser>,
     workers: Vec<ScanWorker>,
     free: Vec<u32>,
-    /// Users whose query waits for a thread.
+    /// Users whose query waits for a free worker.
     waiting: VecDeque<u32>,
     operations: Vec<Operations>,
     over: u32,
@@ -116,17 +116,17 @@ pub struct Scan {
 }
 
 impl Scan {
-    pub(super) fn new(spec: &ScanSpec, target_blocks: &[u64], dice: Rng) -> Result<Scan, LoadError> {
+    pub(super) fn new(spec: &ScanSpec, target_blocks: &[u64], rng: Rng) -> Result<Scan, LoadError> {
         check(spec)?;
         let extent = spec.extent_bytes / BLOCK_BYTES;
         let mut files = Vec::new();
-        let mut least = u64::MAX;
+        let mut min_extents = u64::MAX;
         for file in &spec.files {
             let (first, blocks) = file.stretch(target_blocks, "files")?;
-            least = least.min(blocks / extent);
+            min_extents = min_extents.min(blocks / extent);
             files.push(ScanFile { target: file.target, first, out: 0, waiting: VecDeque::new() });
         }
-        let extents = least * files.len() as u64;
+        let extents = min_extents * files.len() as u64;
         let query = spec.query_bytes.div_ceil(spec.extent_bytes);
         if !(1..=extents).contains(&query) {
             let why = format!("{query} extents; the files have only {extents}");
@@ -145,46 +145,46 @@ impl Scan {
             over: 0,
             left: spec.most_operations.unwrap_or(u64::MAX),
             spec: spec.clone(),
-            dice,
+            dice: rng,
         })
     }
 
-    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<LoadRequest>) {
-        if let Some(thread) = who.checked_sub(self.spec.users) {
-            let lanes = self.files.len() as u32 + 1;
-            match (thread / lanes, (thread % lanes) as usize) {
-                (worker, file) if file < self.files.len() => self.was_read(now, worker, file, asks),
-                (worker, _) => self.computed(now, worker, asks),
+    pub(super) fn next(&mut self, now: Ns, agent: u32, cause: Cause, requests: &mut Vec<LoadRequest>) {
+        if let Some(thread) = agent.checked_sub(self.spec.users) {
+            let agents_per_worker = self.files.len() as u32 + 1;
+            match (thread / agents_per_worker, (thread % agents_per_worker) as usize) {
+                (worker, file) if file < self.files.len() => self.was_read(now, worker, file, requests),
+                (worker, _) => self.computed(now, worker, requests),
             }
             return;
         }
         if cause == Cause::Start {
-            self.think(now, who, asks);
+            self.think(now, agent, requests);
         } else {
-            self.begin(now, who, asks);
+            self.begin(now, agent, requests);
         }
     }
 
-    fn think(&mut self, now: Ns, user: u32, asks: &mut Vec<LoadRequest>) {
+    fn think(&mut self, now: Ns, user: u32, requests: &mut Vec<LoadRequest>) {
         if self.left == 0 {
             self.over += 1;
             return;
         }
         self.left -= 1;
-        asks.push(LoadRequest::alarm(now.saturating_add(self.spec.think.draw_ns(&mut self.dice)), user));
+        requests.push(LoadRequest::alarm(now.saturating_add(self.spec.think.draw_ns(&mut self.dice)), user));
     }
 
-    /// A user's query begins, or waits for a thread.
-    fn begin(&mut self, now: Ns, user: u32, asks: &mut Vec<LoadRequest>) {
+    /// Begins a user's query, or queues it for a worker.
+    fn begin(&mut self, now: Ns, user: u32, requests: &mut Vec<LoadRequest>) {
         self.operations[0].totals.begun += 1;
         let first = self.dice.below(self.extents - self.query + 1);
         self.users[user as usize] = ScanUser { began: now, first, busy: 0 };
         self.waiting.push_back(user);
-        self.hand_out(now, asks);
+        self.hand_out(now, requests);
     }
 
-    /// Gives free threads to waiting queries: as many as each wants, or as there are.
-    fn hand_out(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) {
+    /// Assigns free workers to waiting queries: up to the degree of parallelism each.
+    fn hand_out(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) {
         while !self.free.is_empty() {
             let Some(user) = self.waiting.pop_front() else { return };
             let degree = u64::from(self.spec.degree).min(self.free.len() as u64).min(self.query);
@@ -195,13 +195,13 @@ impl Scan {
                 let border = |part: u64| first + self.query * part / degree;
                 self.workers[worker as usize] =
                     ScanWorker { user, next: border(part), end: border(part + 1), ..ScanWorker::default() };
-                self.read_ahead(now, worker, asks);
+                self.read_ahead(now, worker, requests);
             }
         }
     }
 
-    /// Asks for extents up to the distance that a thread lies ahead.
-    fn read_ahead(&mut self, now: Ns, number: u32, asks: &mut Vec<LoadRequest>) {
+    /// Issues reads up to a worker's read-ahead distance.
+    fn read_ahead(&mut self, now: Ns, number: u32, requests: &mut Vec<LoadRequest>) {
         loop {
             let worker = &mut self.workers[number as usize];
             if worker.next == worker.end || worker.out + worker.ready >= self.spec.ahead {
@@ -212,41 +212,41 @@ impl Scan {
             worker.out += 1;
             let file = self.file_of(extent);
             if self.files[file].out < self.spec.most_outstanding {
-                self.request(now, number, extent, asks);
+                self.request(now, number, extent, requests);
             } else {
                 self.files[file].waiting.push_back((number, extent));
             }
         }
     }
 
-    fn was_read(&mut self, now: Ns, number: u32, file: usize, asks: &mut Vec<LoadRequest>) {
+    fn was_read(&mut self, now: Ns, number: u32, file: usize, requests: &mut Vec<LoadRequest>) {
         let worker = &mut self.workers[number as usize];
         worker.out -= 1;
         worker.ready += 1;
         self.files[file].out -= 1;
         if let Some((other, extent)) = self.files[file].waiting.pop_front() {
-            self.request(now, other, extent, asks);
+            self.request(now, other, extent, requests);
         }
-        self.compute(now, number, asks);
+        self.compute(now, number, requests);
     }
 
     fn file_of(&self, extent: u64) -> usize {
         (extent % self.files.len() as u64) as usize
     }
 
-    fn request(&mut self, now: Ns, worker: u32, extent: u64, asks: &mut Vec<LoadRequest>) {
-        let (number, lanes) = (self.file_of(extent), self.files.len() as u32 + 1);
+    fn request(&mut self, now: Ns, worker: u32, extent: u64, requests: &mut Vec<LoadRequest>) {
+        let (number, agents_per_worker) = (self.file_of(extent), self.files.len() as u32 + 1);
         let file = &mut self.files[number];
         file.out += 1;
-        let first = file.first + extent / u64::from(lanes - 1) * self.extent;
-        let who = self.spec.users + worker * lanes + number as u32;
+        let first = file.first + extent / u64::from(agents_per_worker - 1) * self.extent;
+        let agent = self.spec.users + worker * agents_per_worker + number as u32;
         let totals = &mut self.operations[0].totals;
         totals.requests += 1;
         totals.bytes += self.extent * BLOCK_BYTES;
-        asks.push(LoadRequest::request(now, who, file.target, Io::read(first, self.extent as u32)));
+        requests.push(LoadRequest::request(now, agent, file.target, Io::read(first, self.extent as u32)));
     }
 
-    fn compute(&mut self, now: Ns, number: u32, asks: &mut Vec<LoadRequest>) {
+    fn compute(&mut self, now: Ns, number: u32, requests: &mut Vec<LoadRequest>) {
         let worker = &mut self.workers[number as usize];
         if worker.computing || worker.ready == 0 {
             return;
@@ -254,16 +254,17 @@ impl Scan {
         worker.ready -= 1;
         worker.computing = true;
         let compute = self.spec.compute.draw_ns(&mut self.dice);
-        let lanes = self.files.len() as u32 + 1;
-        asks.push(LoadRequest::processor(now, self.spec.users + number * lanes + lanes - 1, compute));
-        self.read_ahead(now, number, asks);
+        let agents_per_worker = self.files.len() as u32 + 1;
+        let agent = self.spec.users + number * agents_per_worker + agents_per_worker - 1;
+        requests.push(LoadRequest::processor(now, agent, compute));
+        self.read_ahead(now, number, requests);
     }
 
-    fn computed(&mut self, now: Ns, number: u32, asks: &mut Vec<LoadRequest>) {
+    fn computed(&mut self, now: Ns, number: u32, requests: &mut Vec<LoadRequest>) {
         let worker = &mut self.workers[number as usize];
         worker.computing = false;
         if worker.next < worker.end || worker.out + worker.ready > 0 {
-            self.compute(now, number, asks);
+            self.compute(now, number, requests);
             return;
         }
         let user = worker.user;
@@ -272,9 +273,9 @@ impl Scan {
         query.busy -= 1;
         if query.busy == 0 {
             self.operations[0].done(query.began, now);
-            self.think(now, user, asks);
+            self.think(now, user, requests);
         }
-        self.hand_out(now, asks);
+        self.hand_out(now, requests);
     }
 
     pub(super) fn users(&self) -> u32 {
@@ -302,9 +303,9 @@ fn check(spec: &ScanSpec) -> Result<(), LoadError> {
         ("ahead", spec.ahead, 1 << 16),
         ("most_outstanding", spec.most_outstanding, 1 << 20),
     ];
-    for (item, number, most) in numbers {
-        if !(1..=most).contains(&number) {
-            return Err(LoadError::new(item, format!("{number}; expected 1 to {most}")));
+    for (item, number, max) in numbers {
+        if !(1..=max).contains(&number) {
+            return Err(LoadError::new(item, format!("{number}; expected 1 to {max}")));
         }
     }
     if !(BLOCK_BYTES..=1 << 30).contains(&spec.extent_bytes) || !spec.extent_bytes.is_multiple_of(BLOCK_BYTES) {

@@ -1,6 +1,6 @@
-//! Places for what is under way, taken and given back.
+//! Numbered slots for operations in flight, allocated and freed again.
 
-/// Something of each that is under way; numbered from 1 on, and used again.
+/// Pool of slots, one per operation in flight; slots are numbered from 1 and reused.
 #[derive(Clone, Debug)]
 pub(super) struct Slots<T> {
     slots: Vec<T>,
@@ -9,11 +9,11 @@ pub(super) struct Slots<T> {
 }
 
 impl<T: Default> Slots<T> {
-    pub(super) fn new(most: u32) -> Slots<T> {
-        Slots { slots: Vec::new(), free: Vec::new(), most }
+    pub(super) fn new(max_slots: u32) -> Slots<T> {
+        Slots { slots: Vec::new(), free: Vec::new(), most: max_slots }
     }
 
-    /// The number of a free place; `None` where there are too many.
+    /// Allocates a slot and returns its number; `None` where the pool is full.
     #[inline]
     pub(super) fn take(&mut self) -> Option<u32> {
         self.free.pop().or_else(|| {

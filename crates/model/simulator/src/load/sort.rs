@@ -1,7 +1,6 @@
-//! An external sort (SAS 1998): runs are formed in memory and written to a
-//! work area, then merged into the output; where all fits into memory, there are
-//! no runs. One thread reads, sorts, merges and writes, with others helping to
-//! compare; the window says how many requests it lets go ahead of itself.
+//! An external sort (SAS 1998): runs are formed in memory, written to a work area, then merged into the output; if
+//! all data fits into memory, there are no runs. One thread reads, sorts, merges and writes, with others helping to
+//! compare; the window limits how many requests it issues ahead.
 
 mod plan;
 
@@ -12,21 +11,21 @@ use crate::load::{Cause, LoadError, LoadRequest, LoadSpan, Region, TargetPart};
 
 use plan::{Merge, SortPlan};
 
-/// Who computes (and is started), who reads, who writes.
+/// Agents of a sort: the processor (which is started), reads, and writes.
 const PROCESSOR: u32 = 0;
 const READS: u32 = 1;
 const WRITES: u32 = 2;
 
-/// A sort.
+/// An external sort.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SortSpec {
     /// Data to sort, bytes.
     pub data_bytes: u64,
     /// One record, bytes.
     pub record_bytes: u64,
-    /// Keys of a record, each rounded up to 8 bytes (SAS 1998); kept beside the record in memory.
+    /// Size of a record's keys, each rounded up to 8 bytes (SAS 1998); kept beside the record in memory.
     pub key_bytes: u64,
-    /// Memory a record takes, against the sum of it and its keys; SAS 1998 says 1.1.
+    /// Memory per record, as a multiple of the size of the record and its keys; SAS 1998 says 1.1.
     pub memory_factor: f64,
     /// Memory for sorting, bytes (SORTSIZE in SAS 1998).
     pub memory_bytes: u64,
@@ -36,26 +35,27 @@ pub struct SortSpec {
     pub compare_s: f64,
     /// Processor time to move a record through memory, once for each time it is read, s.
     pub record_s: f64,
-    /// The data, and where the result goes.
+    /// Area of the input data.
     pub input: Region,
-    /// Where runs lie in between; twice the data where there are several passes.
+    /// Work area for the runs; twice the size of the data if there are several passes.
     pub work: Region,
-    /// The result.
+    /// Area of the result.
     pub output: Region,
-    /// Requests of reading input, of runs and of output, bytes.
+    /// Request size for reading input and for writing runs and output, bytes.
     pub io_bytes: u64,
-    /// Requests of reading a run while merging, bytes: the memory for sorting divided by it is how many are merged.
+    /// Request size for reading a run while merging, bytes; the memory for sorting divided by it gives the number of
+    /// runs merged at a time.
     pub merge_bytes: u64,
-    /// Requests ahead and behind: 1 waits for each, 2 is double buffering.
+    /// Requests in flight in each direction: 1 waits for each request, 2 is double buffering.
     pub window: u32,
-    /// Through the file cache.
+    /// True if requests go through the file cache.
     pub cached: bool,
 }
 
 impl Default for SortSpec {
-    /// SAS 1998's 100 MB: records of 100 bytes with four keys of 8, 2 MB of
-    /// memory, everything on the first target, through the file cache. The
-    /// processor's times are of its 200 MHz Pentium Pro, by order of magnitude.
+    /// The 100 MB sort of SAS 1998: records of 100 bytes with four keys of 8, 2 MB of memory, everything on the
+    /// first target, through the file cache. The processor times are the order of magnitude of its 200 MHz
+    /// Pentium Pro.
     fn default() -> SortSpec {
         let share = |from, to| Region { target: 0, part: TargetPart::Share { from, to } };
         SortSpec {
@@ -78,18 +78,18 @@ impl Default for SortSpec {
     }
 }
 
-/// What the sort is at.
+/// Stage of the sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SortStage {
     /// Reading a run into memory.
     Fill,
-    /// Comparing.
+    /// Comparing the records of a run.
     Sort,
     /// Writing a run.
     Drain,
     /// Reading, comparing and writing at once.
     Merge,
-    /// Nothing more to do but wait for writes.
+    /// Waiting for the last writes.
     End,
 }
 
@@ -99,20 +99,20 @@ pub struct SortLoad {
     spec: SortSpec,
     plan: SortPlan,
     stage: SortStage,
-    /// Run that is formed, and its blocks read and written so far.
+    /// Run being formed, and its blocks read and written so far.
     run: u64,
     read: u64,
     written: u64,
-    /// Requests under way; blocks read that wait for the processor, request by request.
+    /// Requests in flight; blocks of each completed read that waits for the processor.
     reads_out: u32,
     writes_out: u32,
     ready: std::collections::VecDeque<u32>,
-    /// What a read under way brings, in order.
+    /// Blocks of each read in flight, in order.
     reading: std::collections::VecDeque<u32>,
-    /// Processors at work, and blocks they merge or take in.
+    /// Busy processors, and the blocks they process.
     computing: u32,
     computed: u32,
-    /// Blocks merged that are not yet written.
+    /// Merged blocks that are not yet written.
     pending: u64,
     merge: Option<Merge>,
     pass: u32,
@@ -146,8 +146,8 @@ impl SortLoad {
         })
     }
 
-    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<LoadRequest>) {
-        match (cause, who) {
+    pub(super) fn next(&mut self, now: Ns, agent: u32, cause: Cause, requests: &mut Vec<LoadRequest>) {
+        match (cause, agent) {
             (Cause::Start, _) => {
                 self.began = now;
                 self.operations[0].totals.begun += 1;
@@ -165,10 +165,10 @@ impl SortLoad {
             }
             _ => return,
         }
-        while self.step(now, asks) {}
+        while self.step(now, requests) {}
     }
 
-    /// The processor has done its piece.
+    /// Finishes a piece of processor work.
     fn computed(&mut self) {
         match self.stage {
             SortStage::Fill if self.read == self.run_blocks() && self.ready.is_empty() && self.reads_out == 0 => {
@@ -180,56 +180,56 @@ impl SortLoad {
         }
     }
 
-    /// Does one thing that can be done now; false where there is none.
-    fn step(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) -> bool {
+    /// Takes one step that is possible now; returns false if there is none.
+    fn step(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) -> bool {
         match self.stage {
-            SortStage::Fill => self.fill(now, asks),
-            SortStage::Sort if self.computing == 0 => self.sort(now, asks),
+            SortStage::Fill => self.fill(now, requests),
+            SortStage::Sort if self.computing == 0 => self.sort(now, requests),
             SortStage::Sort => false,
-            SortStage::Drain => self.drain(now, asks),
-            SortStage::Merge => self.merge(now, asks),
+            SortStage::Drain => self.drain(now, requests),
+            SortStage::Merge => self.merge(now, requests),
             SortStage::End => self.end(now),
         }
     }
 
-    fn fill(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) -> bool {
+    fn fill(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) -> bool {
         if self.read < self.run_blocks() && self.may_read() {
             let offset = self.plan.run_first(self.run) + self.read;
             let blocks = self.plan.io_blocks.min(self.run_blocks() - self.read) as u32;
             self.read += u64::from(blocks);
-            self.issue_read(now, self.spec.input.target, self.plan.input + offset, blocks, asks);
+            self.issue_read(now, self.spec.input.target, self.plan.input + offset, blocks, requests);
             return true;
         }
-        self.take_in(now, 0.0, asks)
+        self.take_in(now, 0.0, requests)
     }
 
-    /// Starts the processor on the next request that was read.
-    fn take_in(&mut self, now: Ns, compares: f64, asks: &mut Vec<LoadRequest>) -> bool {
+    /// Starts the processor on the next completed read.
+    fn take_in(&mut self, now: Ns, compares: f64, requests: &mut Vec<LoadRequest>) -> bool {
         if self.computing > 0 {
             return false;
         }
         let Some(blocks) = self.ready.pop_front() else { return false };
         let records = self.plan.records(u64::from(blocks));
         self.computed = blocks;
-        self.compute(now, records * (self.spec.record_s + compares * self.spec.compare_s), 1, asks);
+        self.compute(now, records * (self.spec.record_s + compares * self.spec.compare_s), 1, requests);
         true
     }
 
-    fn sort(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) -> bool {
+    fn sort(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) -> bool {
         let records = self.plan.records(self.run_blocks());
         let compares = records * records.max(1.0).log2();
-        self.compute(now, compares * self.spec.compare_s, self.spec.processors, asks);
+        self.compute(now, compares * self.spec.compare_s, self.spec.processors, requests);
         true
     }
 
-    /// Work that so many processors share.
-    fn compute(&mut self, now: Ns, seconds: f64, processors: u32, asks: &mut Vec<LoadRequest>) {
+    /// Starts work that is shared by `processors` processors.
+    fn compute(&mut self, now: Ns, seconds: f64, processors: u32, requests: &mut Vec<LoadRequest>) {
         let each = super::spell::ns(seconds / f64::from(processors));
         self.computing = processors;
-        asks.extend((0..processors).map(|_| LoadRequest::processor(now, PROCESSOR, each)));
+        requests.extend((0..processors).map(|_| LoadRequest::processor(now, PROCESSOR, each)));
     }
 
-    fn drain(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) -> bool {
+    fn drain(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) -> bool {
         let all = self.run_blocks();
         if self.written < all {
             if self.writes_out >= self.spec.window {
@@ -242,7 +242,7 @@ impl SortLoad {
                 true => (self.spec.output.target, self.plan.output),
                 false => (self.spec.work.target, self.plan.work),
             };
-            self.issue_write(now, target, base + offset, blocks, asks);
+            self.issue_write(now, target, base + offset, blocks, requests);
             return true;
         }
         if self.waits_for_writes() {
@@ -258,21 +258,21 @@ impl SortLoad {
             self.merge = Some(Merge::first(&self.plan));
             self.stage = SortStage::Merge;
         } else {
-            // the last runs are on their way; merging begins when they lie there
+            // the last run is still being written: this stage is entered again when its writes complete
             self.run -= 1;
             return false;
         }
         true
     }
 
-    fn merge(&mut self, now: Ns, asks: &mut Vec<LoadRequest>) -> bool {
+    fn merge(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) -> bool {
         let Some(mut merge) = self.merge.take() else { return false };
-        let went_on = self.merge_step(now, &mut merge, asks);
+        let stepped = self.merge_step(now, &mut merge, requests);
         self.merge = Some(merge);
-        went_on
+        stepped
     }
 
-    fn merge_step(&mut self, now: Ns, merge: &mut Merge, asks: &mut Vec<LoadRequest>) -> bool {
+    fn merge_step(&mut self, now: Ns, merge: &mut Merge, requests: &mut Vec<LoadRequest>) -> bool {
         let io = self.plan.io_blocks;
         let last = merge.all_read() && self.reads_out == 0 && self.ready.is_empty() && self.computing == 0;
         let full = self.pending >= io || (last && self.pending > 0);
@@ -280,12 +280,12 @@ impl SortLoad {
             let blocks = self.pending.min(io) as u32;
             self.pending -= u64::from(blocks);
             let (target, first) = merge.place_written(&self.plan, &self.spec, u64::from(blocks));
-            self.issue_write(now, target, first, blocks, asks);
+            self.issue_write(now, target, first, blocks, requests);
             return true;
         }
         if !merge.all_read() && self.may_read() {
             let (first, blocks) = merge.place_read(&self.plan);
-            self.issue_read(now, self.spec.work.target, first, blocks, asks);
+            self.issue_read(now, self.spec.work.target, first, blocks, requests);
             return true;
         }
         if full {
@@ -294,10 +294,10 @@ impl SortLoad {
         if last && self.pending == 0 && self.writes_out == 0 {
             return self.merge_on(now, merge);
         }
-        self.take_in(now, f64::from(merge.fan_in()).log2(), asks)
+        self.take_in(now, f64::from(merge.fan_in()).log2(), requests)
     }
 
-    /// A group is merged: the next one, the next pass, or the end.
+    /// Goes on after a merged group: with the next group, the next pass, or the end.
     fn merge_on(&mut self, now: Ns, merge: &mut Merge) -> bool {
         if merge.next_group(&self.plan) {
             return true;
@@ -321,11 +321,11 @@ impl SortLoad {
         false
     }
 
-    /// Without a window everything waits for everything.
+    /// Returns true if a read may be issued; with a window of 1 nothing overlaps.
     fn may_read(&self) -> bool {
         let ahead = self.reads_out + self.ready.len() as u32;
-        let alone = self.computing == 0 && self.writes_out == 0;
-        ahead < self.spec.window && (self.spec.window > 1 || alone)
+        let is_idle = self.computing == 0 && self.writes_out == 0;
+        ahead < self.spec.window && (self.spec.window > 1 || is_idle)
     }
 
     fn waits_for_writes(&self) -> bool {
@@ -342,22 +342,22 @@ impl SortLoad {
         spans.push(LoadSpan { name: name.to_owned(), from, to });
     }
 
-    fn issue_read(&mut self, now: Ns, target: u16, first: u64, blocks: u32, asks: &mut Vec<LoadRequest>) {
+    fn issue_read(&mut self, now: Ns, target: u16, first: u64, blocks: u32, requests: &mut Vec<LoadRequest>) {
         self.reads_out += 1;
         self.reading.push_back(blocks);
-        self.issue(now, READS, target, Io::read(first, blocks), asks);
+        self.issue(now, READS, target, Io::read(first, blocks), requests);
     }
 
-    fn issue_write(&mut self, now: Ns, target: u16, first: u64, blocks: u32, asks: &mut Vec<LoadRequest>) {
+    fn issue_write(&mut self, now: Ns, target: u16, first: u64, blocks: u32, requests: &mut Vec<LoadRequest>) {
         self.writes_out += 1;
-        self.issue(now, WRITES, target, Io::write(first, blocks), asks);
+        self.issue(now, WRITES, target, Io::write(first, blocks), requests);
     }
 
-    fn issue(&mut self, now: Ns, who: u32, target: u16, io: Io, asks: &mut Vec<LoadRequest>) {
+    fn issue(&mut self, now: Ns, agent: u32, target: u16, io: Io, requests: &mut Vec<LoadRequest>) {
         let totals = &mut self.operations[0].totals;
         totals.requests += 1;
         totals.bytes += u64::from(io.blocks) * BLOCK_BYTES;
-        asks.push(LoadRequest { cached: self.spec.cached, ..LoadRequest::request(now, who, target, io) });
+        requests.push(LoadRequest { cached: self.spec.cached, ..LoadRequest::request(now, agent, target, io) });
     }
 
     pub(super) fn users(&self) -> u32 {

@@ -1,14 +1,14 @@
-//! What can be asked for, as plain data.
+//! Descriptions of loads, as plain data.
 
 use crate::Ns;
 use crate::load::{DurationDistribution, NetbenchSpec, OltpSpec, ScanSpec, SortSpec, TraceSpec};
 
-/// A load.
+/// Description of a load.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LoadSpec {
-    /// Users who wait.
+    /// Users who wait for their operations.
     Closed(ClosedSpec),
-    /// Arrivals that do not.
+    /// Arrivals that do not wait for earlier operations.
     Open(OpenSpec),
     /// NetBench's disk mix.
     Netbench(NetbenchSpec),
@@ -22,27 +22,26 @@ pub enum LoadSpec {
     Trace(TraceSpec),
 }
 
-/// Users who ask, wait for the answer, think and ask again.
+/// Users who issue an operation, wait for it, think and repeat.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClosedSpec {
-    /// How many.
+    /// Number of users.
     pub users: u32,
-    /// Operations that each has under way at a time; each is followed by a think time of its own.
+    /// Operations that each user has in flight; each operation is followed by its own think time.
     pub outstanding: u32,
-    /// Between an answer and the next operation. The first operation comes after
-    /// one too, of a constant one after a part drawn evenly, so that users do
-    /// not march in step.
+    /// Time between an operation's end and the next operation. The first operation also comes after a think
+    /// time; a constant one is scaled by a uniform random share, so that users do not run in lockstep.
     pub think: DurationDistribution,
-    /// What they do; at least one class.
+    /// Classes of operations; at least one.
     pub classes: Vec<OperationClass>,
-    /// How many of the users are there as time goes by; empty: all, for ever.
+    /// Share of the users that are active over time; empty: all of them, forever.
     pub phases: Vec<LoadPhase>,
-    /// Ends when so many operations were begun.
+    /// Number of operations after which the load ends.
     pub most_operations: Option<u64>,
 }
 
 impl Default for ClosedSpec {
-    /// One user without think time, random reads of 4 KiB on the first target.
+    /// One user without think time; random reads of 4 KiB on the first target.
     fn default() -> ClosedSpec {
         ClosedSpec {
             users: 1,
@@ -55,23 +54,23 @@ impl Default for ClosedSpec {
     }
 }
 
-/// Operations that come on their own.
+/// Operations that arrive on their own, whether or not earlier ones are done.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenSpec {
-    /// Between arrivals: exponential is a Poisson stream, constant a clockwork.
+    /// Time between arrivals: exponential is a Poisson stream, constant a regular one.
     pub gap: DurationDistribution,
-    /// Operations that come at one moment.
+    /// Number of operations per arrival.
     pub batch: ArrivalBatch,
-    /// Where set, arrivals come in bursts: the time between bursts does not count for `gap`.
-    /// Where phases change the rate they stretch bursts and pauses alike.
+    /// If set, arrivals come in bursts: the time between bursts does not count for `gap`.
+    /// Phases that change the rate stretch bursts and pauses alike.
     pub bursts: Option<Bursts>,
-    /// What comes; at least one class.
+    /// Classes of operations; at least one.
     pub classes: Vec<OperationClass>,
-    /// Factor of the rate of arrivals as time goes by; empty: 1, for ever.
+    /// Factor of the arrival rate over time; empty: 1, forever.
     pub phases: Vec<LoadPhase>,
-    /// Ends when so many operations came.
+    /// Number of arrivals after which the load ends.
     pub most_operations: Option<u64>,
-    /// Most operations under way; what comes beyond is lost, and counted as lost.
+    /// Largest number of operations in flight; further arrivals are lost, and counted as lost.
     pub most_outstanding: u32,
 }
 
@@ -90,49 +89,49 @@ impl Default for OpenSpec {
     }
 }
 
-/// How many come at one moment.
+/// Number of operations per arrival.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ArrivalBatch {
-    /// One.
+    /// One operation.
     One,
-    /// So many.
+    /// A fixed number.
     Fixed(u32),
     /// Drawn from a geometric distribution of this mean, at least 1.
     Geometric(f64),
 }
 
-/// Times with arrivals and without, in turns; with arrivals first.
+/// Alternating times with and without arrivals; with arrivals first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bursts {
-    /// With.
+    /// Duration of a burst.
     pub on: DurationDistribution,
-    /// Without.
+    /// Duration of a pause.
     pub off: DurationDistribution,
 }
 
-/// A stretch of time in which a load grows or falls in a straight line.
+/// Phase of a load, in which its level changes linearly.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadPhase {
-    /// How long, ns. The load ends with its last phase; [`Ns::MAX`] has no end.
+    /// Length, ns. The load ends with its last phase; [`Ns::MAX`]: never.
     pub lasts: Ns,
-    /// At its beginning: share of the users, or factor of the rate.
+    /// Level at its beginning: share of the users, or factor of the rate.
     pub from: f64,
-    /// At its end.
+    /// Level at its end.
     pub to: f64,
-    /// Weights of the classes meanwhile, in their order; empty: their own.
+    /// Weights of the classes during the phase, in their order; empty: the classes' weights.
     pub weights: Vec<f64>,
 }
 
-/// A kind of operation: transfers, one after another, as often as `rounds` says.
+/// Class of operations: transfers, one after another, repeated `rounds` times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OperationClass {
-    /// What it is called in results.
+    /// Name in results.
     pub name: String,
-    /// How often it is chosen, against the weights of the others.
+    /// Relative frequency among the classes.
     pub weight: f64,
-    /// What it consists of; at least one.
+    /// Transfers of an operation; at least one.
     pub transfers: Vec<OperationTransfer>,
-    /// How often the transfers are gone through, at least 1.
+    /// Number of repetitions of the transfers, at least 1.
     pub rounds: u32,
 }
 
@@ -144,42 +143,42 @@ impl Default for OperationClass {
 }
 
 impl OperationClass {
-    /// A class of one transfer.
+    /// Builds a class with a single transfer.
     pub fn of(name: &str, weight: f64, transfer: OperationTransfer) -> OperationClass {
         OperationClass { name: name.into(), weight, transfers: vec![transfer], rounds: 1 }
     }
 }
 
-/// Requests to one target: one, or as many pieces as `total_bytes` takes, side by side.
+/// Requests to one target: one, or as many pieces as `total_bytes` takes, in parallel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OperationTransfer {
-    /// Which target.
+    /// Index of the target.
     pub target: u16,
-    /// The part of it in use.
+    /// Part of the target in use.
     pub part: TargetPart,
-    /// Where in the part.
+    /// Distribution of addresses in the part.
     pub access: AccessPattern,
-    /// Places are multiples of this from the start of the part, bytes; 0: of the smallest size.
+    /// Alignment of requests from the start of the part, bytes; 0: the smallest size.
     pub align_bytes: u64,
-    /// Share of transfers that read, 0 to 1; pieces of one transfer are all alike.
+    /// Share of transfers that read, 0 to 1; all pieces of a transfer have the same direction.
     pub read_share: f64,
     /// Size of a request.
     pub bytes: RequestSizes,
-    /// Size of a write, where it is another.
+    /// Size of a write, if it differs.
     pub write_bytes: Option<RequestSizes>,
-    /// Where set, pieces of that size follow each other until so many bytes are moved.
+    /// If set, pieces of that size follow each other until this many bytes are moved.
     pub total_bytes: Option<u64>,
-    /// Most pieces under way at a time.
+    /// Largest number of pieces in flight.
     pub parallel: u32,
-    /// What passes before each request without using anything that is simulated:
-    /// a client's own time, its network.
+    /// Delay before each request that uses no simulated component, such as a client's own time or its
+    /// network.
     pub pause: DurationDistribution,
-    /// Processor time of the load for each request, before it.
+    /// Processor time of the load before each request.
     pub compute: DurationDistribution,
-    /// Through the file cache.
+    /// True if requests go through the file cache.
     pub cached: bool,
-    /// Nobody waits for the requests: the operation goes on when they are issued. Beyond 65,536
-    /// of a load under way they are waited for, as when buffers are full.
+    /// True if the operation goes on when its requests are issued, without waiting for them. Requests beyond
+    /// 65,536 in flight of a load are waited for, as when buffers are full.
     pub posted: bool,
 }
 
@@ -204,74 +203,74 @@ impl Default for OperationTransfer {
     }
 }
 
-/// A part of one of the targets.
+/// Part of one of the targets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Region {
-    /// Which target.
+    /// Index of the target.
     pub target: u16,
-    /// The part of it.
+    /// Part of the target.
     pub part: TargetPart,
 }
 
-/// A part of a target.
+/// Part of a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TargetPart {
     /// All of it.
     All,
-    /// A stretch, bytes.
+    /// A range in bytes.
     Bytes {
-        /// Where it begins.
+        /// Offset of its start.
         from: u64,
-        /// How long it is.
+        /// Length.
         bytes: u64,
     },
-    /// A stretch, shares of the target.
+    /// A range in shares of the target.
     Share {
-        /// Where it begins, 0 to 1.
+        /// Start, 0 to 1.
         from: f64,
-        /// Where it ends, 0 to 1.
+        /// End, 0 to 1.
         to: f64,
     },
 }
 
-/// Where in its part a transfer begins.
+/// Distribution of the start addresses of transfers in a part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AccessPattern {
-    /// Each behind the one before; at the end again from the start. Streams have
-    /// equal slices of the part, users take them in turns; 0: one for each user.
+    /// Each behind the one before, wrapping around at the end. Streams have equal slices of the part, users are
+    /// assigned to them in rotation; 0: one for each user.
     Sequential {
-        /// How many.
+        /// Number of streams.
         streams: u32,
     },
-    /// Anywhere alike.
+    /// Uniform over the part.
     Uniform,
-    /// Around a point (NT Resource Kit: "mean" and "sd" in records); shares of the
-    /// part; what falls outside is drawn again.
+    /// Normal around a point (NT Resource Kit: "mean" and "sd" in records), in shares of the part; values outside
+    /// are drawn again.
     Normal {
-        /// The point, 0 to 1.
+        /// Mean, 0 to 1.
         mean: f64,
         /// Standard deviation.
         deviation: f64,
     },
-    /// Few places often, by Zipf's law with this exponent, scattered over the part.
+    /// Zipf distribution with this exponent; the popular places are scattered over the part.
     Zipf {
         /// Exponent, at least 0.
         theta: f64,
     },
 }
 
-/// Sizes of requests, bytes, whole blocks of 512.
+/// Distribution of request sizes, bytes, in whole blocks of 512.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RequestSizes {
-    /// Always this one.
+    /// A fixed size.
     One(u64),
-    /// These, each with its weight.
+    /// Sizes, each with its weight.
     Weighted(Vec<(u64, f64)>),
-    /// Any number of blocks from one to the other, alike.
+    /// Uniform over the numbers of blocks between two limits.
     Uniform {
-        /// Least.
+        /// Smallest size.
         from: u64,
-        /// Most.
+        /// Largest size.
         to: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! Lengths of time, drawn anew each time.
+//! Distributions of durations: think times, pauses, processor times.
 
 use diskwright_base::Rng;
 
@@ -6,34 +6,34 @@ use crate::Ns;
 use crate::load::LoadError;
 use crate::spread::hyper;
 
-/// A length of time, s.
+/// Distribution of a duration, s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DurationDistribution {
     /// Always the same.
     Constant {
-        /// So long.
+        /// Duration.
         s: f64,
     },
-    /// Memoryless.
+    /// Exponential (memoryless).
     Exponential {
         /// Mean.
         mean_s: f64,
     },
-    /// Anything between two alike.
+    /// Uniform between two limits.
     Uniform {
-        /// Least.
+        /// Shortest.
         from_s: f64,
-        /// Most.
+        /// Longest.
         to_s: f64,
     },
     /// The sum of several exponential stages: steadier than one.
     Erlang {
-        /// How many; the squared coefficient of variation is one by it.
+        /// Number of stages; the squared coefficient of variation is 1 / stages.
         stages: u32,
         /// Mean of the sum.
         mean_s: f64,
     },
-    /// Normal, what is below 0 drawn again (so that the mean grows where the deviation is large).
+    /// Normal; values below 0 are drawn again, so the mean grows where the deviation is large.
     Normal {
         /// Mean.
         mean_s: f64,
@@ -49,17 +49,17 @@ pub enum DurationDistribution {
     },
 }
 
-/// Longest time of a load, s: a hundred years.
+/// Longest duration in a load, s: a hundred years.
 const MOST_S: f64 = 3.2e9;
 
-/// Times of drawing before a normal draw that stays below 0 is taken as 0.
+/// Number of normal draws that may fall below 0 before 0 is used.
 const DRAWS: usize = 64;
 
 impl DurationDistribution {
-    /// No time at all.
+    /// Duration of zero.
     pub const NONE: DurationDistribution = DurationDistribution::Constant { s: 0.0 };
 
-    /// The mean, s.
+    /// Mean, s.
     pub fn mean_s(&self) -> f64 {
         match *self {
             DurationDistribution::Constant { s } => s,
@@ -71,38 +71,38 @@ impl DurationDistribution {
         }
     }
 
-    /// One of them, s.
+    /// Draws a duration, s.
     #[inline]
-    pub fn draw(&self, dice: &mut Rng) -> f64 {
+    pub fn draw(&self, rng: &mut Rng) -> f64 {
         match *self {
             DurationDistribution::Constant { s } => s,
-            DurationDistribution::Exponential { mean_s } => dice.exponential(mean_s),
-            DurationDistribution::Uniform { from_s, to_s } => from_s + (to_s - from_s) * dice.share(),
-            DurationDistribution::Erlang { stages, mean_s } => dice.erlang(stages, mean_s),
+            DurationDistribution::Exponential { mean_s } => rng.exponential(mean_s),
+            DurationDistribution::Uniform { from_s, to_s } => from_s + (to_s - from_s) * rng.share(),
+            DurationDistribution::Erlang { stages, mean_s } => rng.erlang(stages, mean_s),
             DurationDistribution::Normal { mean_s, deviation_s } => {
-                (0..DRAWS).map(|_| mean_s + deviation_s * dice.normal()).find(|s| *s >= 0.0).unwrap_or(0.0)
+                (0..DRAWS).map(|_| mean_s + deviation_s * rng.normal()).find(|s| *s >= 0.0).unwrap_or(0.0)
             }
-            DurationDistribution::Hyper { mean_s, cv2 } => hyper(mean_s, cv2, dice),
+            DurationDistribution::Hyper { mean_s, cv2 } => hyper(mean_s, cv2, rng),
         }
     }
 
-    /// One of them, ns.
+    /// Draws a duration, ns.
     #[inline]
-    pub fn draw_ns(&self, dice: &mut Rng) -> Ns {
+    pub fn draw_ns(&self, rng: &mut Rng) -> Ns {
         match *self {
             DurationDistribution::NONE => 0,
-            _ => ns(self.draw(dice)),
+            _ => ns(self.draw(rng)),
         }
     }
 
-    /// True where no time goes by.
+    /// Returns true if every duration is zero.
     pub fn is_none(&self) -> bool {
         *self == DurationDistribution::NONE
     }
 
     pub(super) fn check(&self, item: &str) -> Result<(), LoadError> {
         let within = |s: f64| (0.0..=MOST_S).contains(&s);
-        let right = match *self {
+        let is_valid = match *self {
             DurationDistribution::Constant { s } => within(s),
             DurationDistribution::Exponential { mean_s } => within(mean_s),
             DurationDistribution::Uniform { from_s, to_s } => within(from_s) && within(to_s) && from_s <= to_s,
@@ -112,15 +112,15 @@ impl DurationDistribution {
         };
         let why = "times must be from 0 to 3.2e9 s, the smaller first; Erlang has 1 to 10000 stages, \
                    hyperexponential a squared coefficient of variation of 1 to 1e6";
-        if right { Ok(()) } else { Err(LoadError::new(item, why)) }
+        if is_valid { Ok(()) } else { Err(LoadError::new(item, why)) }
     }
 }
 
-/// Mean of a normal distribution of which what is below 0 is drawn again: m + s f(m/s) / F(m/s) with the density f
-/// and the distribution F of the standard one (Johnson, Kotz and Balakrishnan, "Continuous Univariate
-/// Distributions" 1, 1994, 13.10.1). The mean is not below 0.
+/// Mean of a normal distribution whose values below 0 are drawn again: m + s f(m/s) / F(m/s) with the density f
+/// and the distribution function F of the standard normal (Johnson, Kotz and Balakrishnan, "Continuous Univariate
+/// Distributions" 1, 1994, 13.10.1). `mean` must not be below 0.
 fn above_zero(mean: f64, deviation: f64) -> f64 {
-    // beyond so many deviations nothing is cut
+    // where the mean lies further above 0, nothing is cut
     const FAR: f64 = 8.0;
     const STEPS: u32 = 200;
     let up_to = mean / deviation;
@@ -128,7 +128,7 @@ fn above_zero(mean: f64, deviation: f64) -> f64 {
         return mean;
     }
     let density = |x: f64| (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
-    // from 0 on by Simpson's rule
+    // integral of the density from 0 on by Simpson's rule
     let step = up_to / f64::from(STEPS);
     let weight = |index: u32| match index {
         0 | STEPS => 1.0,
@@ -139,10 +139,10 @@ fn above_zero(mean: f64, deviation: f64) -> f64 {
     mean + deviation * density(up_to) / (0.5 + sum * step / 3.0)
 }
 
-/// Nanoseconds of a number of seconds, to the nearest.
+/// Converts seconds to nanoseconds, rounded to the nearest.
 #[inline]
 pub(super) fn ns(s: f64) -> Ns {
-    // a cast holds at 0 and at the greatest number
+    // the cast saturates at 0 and at the largest number
     (s * 1e9 + 0.5) as Ns
 }
 
@@ -150,9 +150,9 @@ pub(super) fn ns(s: f64) -> Ns {
 mod tests {
     use super::*;
 
-    fn moments(spell: DurationDistribution) -> (f64, f64) {
-        let mut dice = Rng::new(5, 0);
-        let all: Vec<f64> = (0..400_000).map(|_| spell.draw(&mut dice)).collect();
+    fn moments(distribution: DurationDistribution) -> (f64, f64) {
+        let mut rng = Rng::new(5, 0);
+        let all: Vec<f64> = (0..400_000).map(|_| distribution.draw(&mut rng)).collect();
         let mean = all.iter().sum::<f64>() / all.len() as f64;
         let variance = all.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / all.len() as f64;
         (mean, variance / mean.powi(2))
@@ -171,19 +171,19 @@ mod tests {
             (DurationDistribution::Hyper { mean_s: 0.7, cv2: 4.0 }, 0.7, 4.0),
             (DurationDistribution::Hyper { mean_s: 0.7, cv2: 1.0 }, 0.7, 1.0),
         ];
-        for (spell, mean, cv2) in cases {
-            let found = moments(spell);
-            assert!((found.0 / mean - 1.0).abs() < 0.01, "{spell:?}: {found:?}");
-            assert!((found.1 - cv2).abs() < 0.02 * (1.0 + cv2), "{spell:?}: {found:?}");
-            assert!((spell.mean_s() - mean).abs() < 1e-5, "{spell:?}: {}", spell.mean_s());
+        for (distribution, mean, cv2) in cases {
+            let found = moments(distribution);
+            assert!((found.0 / mean - 1.0).abs() < 0.01, "{distribution:?}: {found:?}");
+            assert!((found.1 - cv2).abs() < 0.02 * (1.0 + cv2), "{distribution:?}: {found:?}");
+            assert!((distribution.mean_s() - mean).abs() < 1e-5, "{distribution:?}: {}", distribution.mean_s());
         }
     }
 
     #[test]
     fn a_normal_time_is_never_below_zero() {
-        let mut dice = Rng::new(1, 1);
-        let spell = DurationDistribution::Normal { mean_s: 0.0, deviation_s: 1.0 };
-        assert!((0..10_000).all(|_| spell.draw(&mut dice) >= 0.0));
+        let mut rng = Rng::new(1, 1);
+        let distribution = DurationDistribution::Normal { mean_s: 0.0, deviation_s: 1.0 };
+        assert!((0..10_000).all(|_| distribution.draw(&mut rng) >= 0.0));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a load got done: its operations, with their times.
+//! Completed operations of a load, with their response times.
 
 use diskwright_base::Histogram;
 
@@ -7,35 +7,35 @@ use crate::Ns;
 /// Operations of one class.
 #[derive(Clone, Debug)]
 pub struct Operations {
-    /// The class.
+    /// Name of the class.
     pub name: String,
-    /// Sums; differences of two moments are a sample.
+    /// Running sums; the difference between two times is a sample.
     pub totals: OperationTotals,
-    /// Response times, ns; of a closed load from asking, of an open one from arriving.
+    /// Response times, ns: from issue in a closed load, from arrival in an open one.
     pub responses: Histogram,
     /// Parts of the work with a beginning and an end, such as the passes of a sort.
     pub spans: Vec<LoadSpan>,
 }
 
-/// Sums over operations of a class.
+/// Running sums over the operations of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OperationTotals {
-    /// Begun.
+    /// Operations begun.
     pub begun: u64,
-    /// Done.
+    /// Operations done.
     pub done: u64,
-    /// That came and found no place (open loads).
+    /// Arrivals turned away because too many operations were in flight (open loads).
     pub lost: u64,
     /// Requests of the operations begun.
     pub requests: u64,
     /// Bytes those requests moved.
     pub bytes: u64,
-    /// Sum of response times of those done, ns.
+    /// Sum of response times of the operations done, ns.
     pub response_ns: u128,
 }
 
 impl OperationTotals {
-    /// What was added since an earlier moment.
+    /// Returns the difference to the totals of an earlier time.
     pub fn since(&self, earlier: &OperationTotals) -> OperationTotals {
         OperationTotals {
             begun: self.begun.saturating_sub(earlier.begun),
@@ -53,14 +53,14 @@ impl OperationTotals {
     }
 }
 
-/// A part of a load's work.
+/// Phase of a load's work, such as a pass of a sort.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadSpan {
-    /// What it was.
+    /// Name of the phase.
     pub name: String,
-    /// When it began.
+    /// Start time.
     pub from: Ns,
-    /// When it was done.
+    /// End time.
     pub to: Ns,
 }
 

@@ -1,5 +1,5 @@
-//! A recorded stream of requests, replayed: open, each at its time, or closed,
-//! each some time after the one before it is done.
+//! Replay of a recorded stream of requests: open, each at its time, or closed, each some time after the previous
+//! one is done.
 
 use std::sync::Arc;
 
@@ -11,62 +11,61 @@ use crate::load::slots::Slots;
 use crate::load::tally::Operations;
 use crate::load::{Cause, LoadError, LoadRequest};
 
-/// Most requests under way in an open replay.
+/// Largest number of requests in flight in an open replay.
 const MOST: u32 = 1 << 22;
-/// Who watches the clock of an open replay.
+/// Agent of the timer of an open replay; requests in flight have the agents from 1 on.
 const CLOCK: u32 = 0;
 
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRequest {
-    /// When it was asked for, since the trace began.
+    /// Arrival time since the start of the trace, ns.
     pub at: Ns,
-    /// How long after the end of the one before it was asked for, where that is known; else 0.
+    /// Time from the completion of the previous request to this one's arrival, ns; 0 where unknown.
     pub pause: Ns,
     /// First block.
     pub first: u64,
-    /// Blocks, at least one.
+    /// Number of blocks, at least one.
     pub blocks: u32,
-    /// Which target.
+    /// Index of the target.
     pub target: u16,
-    /// A write.
+    /// True for a write.
     pub write: bool,
 }
 
-/// When the requests of a trace are made.
+/// Timing of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Timing {
-    /// At their times, whatever becomes of the ones before.
+    /// At the recorded times, whether or not earlier requests are done.
     Open {
-        /// Factor of the times between them: 0.5 is twice as fast.
+        /// Factor of the time between requests: 0.5 is twice as fast.
         scale: f64,
     },
-    /// So many at a time; each of them goes on after a pause.
+    /// A fixed number in flight; after each completion and its pause comes the next request.
     Closed {
-        /// Requests under way.
+        /// Number of requests in flight.
         depth: u32,
         /// Factor of the recorded pauses; 0: none.
         scale: f64,
     },
 }
 
-/// Requests to replay.
+/// A recorded stream of requests to replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceSpec {
-    /// In the order of their times.
+    /// Requests in order of arrival.
     pub requests: Arc<[TraceRequest]>,
-    /// When they are made.
+    /// Timing of the replay.
     pub timing: Timing,
-    /// What lies behind the end of its target is folded into it; otherwise it is refused.
+    /// True to fold requests beyond the end of their target into it; otherwise they are rejected.
     pub fold: bool,
-    /// Through the file cache.
+    /// True if requests go through the file cache.
     pub cached: bool,
 }
 
 impl TraceSpec {
-    /// Of requests as the importers tell them, each device a target in the
-    /// order of their numbers; flushes and discards are left out. The second is
-    /// how many were.
+    /// Converts imported requests, each device to a target in the order of the device numbers, and leaves out
+    /// flushes and discards. The second value is the number of requests left out.
     pub fn record(requests: impl IntoIterator<Item = Request>) -> (Vec<TraceRequest>, u64) {
         let (mut recorded, mut left_out) = (Vec::new(), 0);
         let (mut start, mut before): (Option<i64>, Option<i64>) = (None, None);
@@ -89,8 +88,8 @@ impl TraceSpec {
             });
             before = request.completed();
         }
-        // importers give the order of arrival, but for what a trace itself has out of order
-        recorded.sort_by_key(|one| one.at);
+        // importers keep the order of the trace, which may not be the order of arrival
+        recorded.sort_by_key(|request| request.at);
         (recorded, left_out)
     }
 }
@@ -105,14 +104,14 @@ pub struct TraceReplay {
     next: usize,
     under_way: Slots<(Ns, bool)>,
     operations: Vec<Operations>,
-    /// Lanes of a closed replay that have nothing more to do, and what each does.
+    /// Workers of a closed replay that have finished, and the request (start time, write) of each worker.
     over: u32,
     lanes: Vec<(Ns, bool)>,
 }
 
 impl TraceReplay {
     pub(super) fn new(spec: &TraceSpec, target_blocks: &[u64]) -> Result<TraceReplay, LoadError> {
-        let (scale, lanes) = match spec.timing {
+        let (scale, workers) = match spec.timing {
             Timing::Open { scale } => (scale, 0),
             Timing::Closed { depth, scale } if (1..=65_536).contains(&depth) => (scale, depth),
             Timing::Closed { .. } => return Err(LoadError::new("depth", "expected 1 to 65536 requests at a time")),
@@ -120,24 +119,25 @@ impl TraceReplay {
         if !(0.0..=1e6).contains(&scale) {
             return Err(LoadError::new("scale", format!("{scale}; expected a factor from 0 to 1e6")));
         }
-        for (number, one) in spec.requests.iter().enumerate() {
+        for (number, request) in spec.requests.iter().enumerate() {
             let number = number + 1;
-            let Some(room) = target_blocks.get(usize::from(one.target)) else {
+            let Some(size_blocks) = target_blocks.get(usize::from(request.target)) else {
                 let devices = target_blocks.len();
-                let why = format!("request {number} goes to device {} of {devices}, counted from 0", one.target);
+                let why = format!("request {number} goes to device {} of {devices}, counted from 0", request.target);
                 return Err(LoadError::new("requests", why));
             };
-            let ends = one.first.checked_add(u64::from(one.blocks));
-            let fits = ends.is_some_and(|end| end <= *room) || (spec.fold && u64::from(one.blocks) <= *room);
-            if one.blocks == 0 || !fits {
+            let ends = request.first.checked_add(u64::from(request.blocks));
+            let fits =
+                ends.is_some_and(|end| end <= *size_blocks) || (spec.fold && u64::from(request.blocks) <= *size_blocks);
+            if request.blocks == 0 || !fits {
                 let why = format!(
-                    "request {number}, {} blocks from {}, does not fit in a target of {room}; use `fold`",
-                    one.blocks, one.first
+                    "request {number}, {} blocks from {}, does not fit in a target of {size_blocks}; use `fold`",
+                    request.blocks, request.first
                 );
                 return Err(LoadError::new("requests", why));
             }
         }
-        if !spec.requests.is_sorted_by_key(|one| one.at) {
+        if !spec.requests.is_sorted_by_key(|request| request.at) {
             return Err(LoadError::new("requests", "requests must be in order of time"));
         }
         Ok(TraceReplay {
@@ -149,69 +149,69 @@ impl TraceReplay {
             under_way: Slots::new(MOST),
             operations: ["read", "write"].map(Operations::new).into(),
             over: 0,
-            lanes: vec![(0, false); lanes as usize],
+            lanes: vec![(0, false); workers as usize],
         })
     }
 
-    pub(super) fn next(&mut self, now: Ns, who: u32, cause: Cause, asks: &mut Vec<LoadRequest>) {
+    pub(super) fn next(&mut self, now: Ns, agent: u32, cause: Cause, requests: &mut Vec<LoadRequest>) {
         match self.timing {
-            Timing::Open { scale } => self.next_open(now, who, cause, scale, asks),
-            Timing::Closed { scale, .. } => self.next_closed(now, who, cause, scale, asks),
+            Timing::Open { scale } => self.next_open(now, agent, cause, scale, requests),
+            Timing::Closed { scale, .. } => self.next_closed(now, agent, cause, scale, requests),
         }
     }
 
-    fn next_open(&mut self, now: Ns, who: u32, cause: Cause, scale: f64, asks: &mut Vec<LoadRequest>) {
-        if who != CLOCK {
-            if let Some(&mut (began, write)) = self.under_way.get(who) {
+    fn next_open(&mut self, now: Ns, agent: u32, cause: Cause, scale: f64, requests: &mut Vec<LoadRequest>) {
+        if agent != CLOCK {
+            if let Some(&mut (began, write)) = self.under_way.get(agent) {
                 self.operations[usize::from(write)].done(began, now);
-                self.under_way.give(who);
+                self.under_way.give(agent);
             }
             return;
         }
         if cause == Cause::Done && self.next < self.requests.len() {
-            let one = self.requests[self.next];
+            let request = self.requests[self.next];
             self.next += 1;
             match self.under_way.take() {
                 Some(slot) => {
-                    self.ask(now, slot, one, asks);
+                    self.ask(now, slot, request, requests);
                     if let Some(place) = self.under_way.get(slot) {
-                        *place = (now, one.write);
+                        *place = (now, request.write);
                     }
                 }
-                None => self.operations[usize::from(one.write)].totals.lost += 1,
+                None => self.operations[usize::from(request.write)].totals.lost += 1,
             }
         }
-        if let Some(one) = self.requests.get(self.next) {
-            let time = if scale == 1.0 { one.at } else { (one.at as f64 * scale) as Ns };
-            asks.push(LoadRequest::alarm(time.max(now), CLOCK));
+        if let Some(request) = self.requests.get(self.next) {
+            let time = if scale == 1.0 { request.at } else { (request.at as f64 * scale) as Ns };
+            requests.push(LoadRequest::alarm(time.max(now), CLOCK));
         }
     }
 
-    fn next_closed(&mut self, now: Ns, who: u32, cause: Cause, scale: f64, asks: &mut Vec<LoadRequest>) {
-        let Some(&(began, write)) = self.lanes.get(who as usize) else { return };
+    fn next_closed(&mut self, now: Ns, agent: u32, cause: Cause, scale: f64, requests: &mut Vec<LoadRequest>) {
+        let Some(&(began, write)) = self.lanes.get(agent as usize) else { return };
         if cause == Cause::Done {
             self.operations[usize::from(write)].done(began, now);
         }
-        let Some(&one) = self.requests.get(self.next) else {
+        let Some(&request) = self.requests.get(self.next) else {
             self.over += 1;
             return;
         };
         self.next += 1;
-        let pause = if cause == Cause::Start { 0.0 } else { one.pause as f64 * scale };
+        let pause = if cause == Cause::Start { 0.0 } else { request.pause as f64 * scale };
         let time = now.saturating_add(pause as Ns);
-        self.lanes[who as usize] = (time, one.write);
-        self.ask(time, who, one, asks);
+        self.lanes[agent as usize] = (time, request.write);
+        self.ask(time, agent, request, requests);
     }
 
-    fn ask(&mut self, time: Ns, who: u32, one: TraceRequest, asks: &mut Vec<LoadRequest>) {
-        let last = self.rooms[usize::from(one.target)] - u64::from(one.blocks);
-        let first = if one.first > last { one.first % (last + 1) } else { one.first };
-        let io = Io { first, blocks: one.blocks, write: one.write };
-        let totals = &mut self.operations[usize::from(one.write)].totals;
+    fn ask(&mut self, time: Ns, agent: u32, request: TraceRequest, requests: &mut Vec<LoadRequest>) {
+        let last = self.rooms[usize::from(request.target)] - u64::from(request.blocks);
+        let first = if request.first > last { request.first % (last + 1) } else { request.first };
+        let io = Io { first, blocks: request.blocks, write: request.write };
+        let totals = &mut self.operations[usize::from(request.write)].totals;
         totals.begun += 1;
         totals.requests += 1;
-        totals.bytes += u64::from(one.blocks) * BLOCK_BYTES;
-        asks.push(LoadRequest { cached: self.cached, ..LoadRequest::request(time, who, one.target, io) });
+        totals.bytes += u64::from(request.blocks) * BLOCK_BYTES;
+        requests.push(LoadRequest { cached: self.cached, ..LoadRequest::request(time, agent, request.target, io) });
     }
 
     pub(super) fn users(&self) -> u32 {

@@ -1,5 +1,4 @@
-//! Arrays at work: requests become member I/Os, parity is paid for, lost
-//! members are rebuilt.
+//! Arrays at work: requests become member I/Os, parity is computed at a cost, failed members are rebuilt.
 
 use super::gather::RowGathering;
 use super::job::{ArrayPhase, Parent, SimulationJob};
@@ -15,29 +14,29 @@ use crate::io::{BLOCK_BYTES, Io};
 use crate::station::Meter;
 use crate::system::{Background, Set};
 
-/// How long it takes until an error is answered where nothing is left to read or write: ours. In no time, users who do
-/// not think would ask without end at one moment.
+/// Response time of a request that fails because nothing is left to read or write: our own choice. With an immediate
+/// answer, users without think time would issue requests forever at one moment.
 const ERROR_NS: Ns = 1_000_000;
 
 /// An array in the system.
 pub(super) struct ArrayRun {
     pub planner: Planner,
-    /// A plan to be used again; none while one is carried out.
+    /// A plan for reuse; `None` while it is being carried out.
     pub plan: Option<Box<MemberIoPlan>>,
-    /// Where it makes whole rows of writes that come together.
+    /// Gathers writes that arrive together into writes of whole rows, where the array does that.
     pub gathering: Option<RowGathering>,
     pub flights: ArrayFlights,
-    /// The request of each flight, and what is to be computed at its end.
+    /// By flight: its request, and the parity work to do at its end.
     pub owners: Vec<(u32, ParityWork)>,
     /// The drive of each member, by number.
     pub drives: Vec<u32>,
-    /// The path of its own work in the background: nothing but the array.
+    /// The path of the array's own background work: a single step, the array.
     pub own: PathStart,
     /// The path to each member.
     pub members: Vec<PathStart>,
-    /// The spares that are left, by number, and the paths to them.
+    /// The unused spares: drive number and path.
     pub spares: Vec<(u32, PathStart)>,
-    /// Where parity is computed, and what a byte costs there, ps.
+    /// The station that computes parity, and the cost of a byte there, ps: XOR, and multiplication in GF(256).
     pub parity: (u16, u64, u64),
     pub background: Option<BackgroundRun>,
     pub meter: Meter,
@@ -46,43 +45,43 @@ pub(super) struct ArrayRun {
     pub member_ios: u64,
     /// Blocks of requests that could not be served.
     pub lost_blocks: u64,
-    /// Members that have failed and are not good again, and those of them that have a drive to be rebuilt onto.
+    /// Members that have failed and are not rebuilt yet, and those of them that already have a replacement drive.
     pub lost: Members,
     pub replaced: Members,
-    /// How it rebuilds by itself, and how it rebuilds now.
+    /// Settings of automatic rebuilds onto spares, and of the current rebuild.
     pub rebuild: Option<Background>,
     pub settings: Background,
-    /// Which of its passes it is at: what is still under way of another counts for nothing.
+    /// Number of the current pass: steps of earlier passes that are still in flight are ignored.
     pub round: u32,
-    /// Flights that read from a member that failed meanwhile.
+    /// Flights that read from a member that has failed since.
     pub spoilt: Vec<u32>,
-    /// Tells the planner of its members: only some policies look.
+    /// Reports the members' state to the planner: only some policies use it.
     pub watches: bool,
-    /// I/Os that each member has outstanding, where that is watched.
+    /// I/Os in flight at each member, where that is tracked.
     pub pending: Vec<u32>,
 }
 
-/// A rebuild or a scrub under way.
+/// A running rebuild or scrub.
 pub(super) struct BackgroundRun {
     pub task: Task,
-    /// The members that it rebuilds.
+    /// The members being rebuilt.
     pub targets: Members,
     pub pass: Pass,
     pub settings: Background,
-    /// Steps that are out, by their first member blocks.
+    /// Steps in flight, by their first member block.
     pub out: Vec<u64>,
-    /// When the next step may begin.
+    /// Earliest start of the next step.
     pub next_at: Ns,
-    /// The last moment for which it asked to be called.
+    /// The latest time for which a wake-up is scheduled.
     pub woken_at: Ns,
-    /// When it ended.
+    /// Time at which it ended.
     pub ended: Option<Ns>,
-    /// Member blocks below which all are done.
+    /// Member block below which all blocks are done.
     pub done: u64,
 }
 
 impl ArrayRun {
-    /// An array at rest.
+    /// An idle array.
     pub fn new(
         array: ArrayGeometry,
         set: &Set,
@@ -119,20 +118,20 @@ impl ArrayRun {
         }
     }
 
-    /// Time to compute, ns.
+    /// Time to compute parity, ns.
     fn time_of(&self, work: ParityWork) -> Ns {
         let (_, xor, galois) = self.parity;
         (work.xor_blocks * xor + work.galois_blocks * galois) * BLOCK_BYTES / 1000
     }
 }
 
-/// Whether a policy of mirrored reads wants to know what members do.
+/// True if a policy for mirrored reads needs to know the members' queues and positions.
 fn watches(read_from: ReadFrom) -> bool {
     matches!(read_from, ReadFrom::LeastBusy | ReadFrom::Nearest | ReadFrom::IdleOrNearest)
 }
 
 impl Simulation {
-    /// A request comes to an array, or goes on there.
+    /// Advances a request at an array: a new one, or one whose computation has ended.
     pub(super) fn array_step(&mut self, now: Ns, array: u16, job: u32) {
         match self.jobs[job].phase {
             _ if !self.jobs[job].what.moves_data() => self.array_order(now, array, job),
@@ -156,21 +155,22 @@ impl Simulation {
         }
     }
 
+    /// Plans a request and starts its member I/Os; a full-row write computes its parity first.
     pub(super) fn array_begin(&mut self, now: Ns, array: u16, job: u32) {
         let run = &mut self.arrays[usize::from(array)];
         let mut plan = run.plan.take().unwrap_or_default();
         let io = self.jobs[job].io;
-        let who = match self.jobs[job].parent {
-            Parent::Load { who, .. } => who,
+        let user = match self.jobs[job].parent {
+            Parent::Load { user, .. } => user,
             _ => 0,
         };
-        run.planner.plan(ArrayRequest { who, ..ArrayRequest::from(io) }, &mut plan);
+        run.planner.plan(ArrayRequest { who: user, ..ArrayRequest::from(io) }, &mut plan);
         let first = self.jobs[job].phase == ArrayPhase::New;
         if first {
             run.lost_blocks += plan.lost_blocks;
             let time = if io.write && plan.reads.is_empty() { run.time_of(plan.work) } else { 0 };
             if time > 0 {
-                // a write of whole rows: the parity first, then all members
+                // a write of full rows computes the parity first and then writes all members
                 let station = run.parity.0;
                 run.plan = Some(plan);
                 self.jobs[job].phase = ArrayPhase::Before;
@@ -182,7 +182,7 @@ impl Simulation {
         self.fly(now, array, job, plan);
     }
 
-    /// Sends a plan's I/Os on their way for a job.
+    /// Starts a plan's member I/Os on behalf of a job.
     fn fly(&mut self, now: Ns, array: u16, job: u32, mut plan: Box<MemberIoPlan>) {
         let run = &mut self.arrays[usize::from(array)];
         let at_end = if plan.after.is_empty() && plan.writes.is_empty() { plan.work } else { ParityWork::default() };
@@ -220,7 +220,7 @@ impl Simulation {
         }
     }
 
-    /// A member I/O is done.
+    /// Completes a member I/O; the last one of a flight advances its request.
     pub(super) fn member_done(&mut self, now: Ns, array: u16, number: u32, member: u16, io: Io) {
         let run = &mut self.arrays[usize::from(array)];
         if run.watches {
@@ -266,7 +266,7 @@ impl Simulation {
         }
     }
 
-    /// A request of an array is done.
+    /// Completes a request of an array.
     pub(super) fn array_done(&mut self, now: Ns, array: u16, job: u32) {
         if let Parent::Background { round, .. } = self.jobs[job].parent {
             let from = self.jobs[job].io.first;
@@ -286,7 +286,7 @@ impl Simulation {
         self.passed(now, job);
     }
 
-    /// Begins as many steps of a rebuild or a scrub as may be out.
+    /// Starts as many steps of a rebuild or a scrub as may be in flight.
     pub(super) fn background(&mut self, now: Ns, array: u16) {
         loop {
             let run = &mut self.arrays[usize::from(array)];
@@ -295,7 +295,8 @@ impl Simulation {
                 return;
             }
             if running.next_at > now {
-                // one event for a moment: each that finds nothing to do would bring another
+                // schedule one event per point in time: each event that finds nothing to do would otherwise schedule
+                // another
                 if running.woken_at < running.next_at {
                     running.woken_at = running.next_at;
                     self.events.schedule(running.next_at, SimulationEvent::Background { array });
@@ -316,7 +317,7 @@ impl Simulation {
             running.out.push(from);
             running.next_at = now + pause_ns(bytes, running.settings.rate.map_or(0.0, |rate| rate as f64));
             if plan.ios() == 0 {
-                // nobody answers it, and a call for each such step would have no end
+                // no member completes this step, and recursing once for each such step would have no bound
                 run.plan = Some(plan);
                 run.step_is_done(from);
                 continue;
@@ -329,7 +330,7 @@ impl Simulation {
         }
     }
 
-    /// The step that begins at `from` is done.
+    /// Completes the background step that begins at member block `from`, unless it belongs to an earlier pass.
     fn background_done(&mut self, now: Ns, array: u16, round: u32, from: u64) {
         let run = &mut self.arrays[usize::from(array)];
         if round != run.round {
@@ -341,11 +342,11 @@ impl Simulation {
 }
 
 impl ArrayRun {
-    /// The step of a rebuild or a scrub that begins at `from` is done.
+    /// Marks the step of a rebuild or a scrub that begins at `from` as done.
     fn step_is_done(&mut self, from: u64) {
         let Some(running) = &mut self.background else { return };
         running.out.retain(|step| *step != from);
-        // steps that were done out of turn count when those before them are done
+        // steps that complete out of order count once all earlier ones are done
         let first = running.out.iter().min().copied();
         running.done = first.unwrap_or(running.pass.done());
         if running.task == Task::Rebuild {
@@ -355,10 +356,10 @@ impl ArrayRun {
         }
     }
 
-    /// Puts spares in the place of failed members, as far as there are any, and
-    /// begins to rebuild them: as when they fail in the course of a run.
+    /// Assigns spares to the failed members, as far as there are any, and begins to rebuild them, as for members
+    /// that fail during a run.
     pub fn start_rebuild(&mut self, settings: Background) {
-        // nothing can be rebuilt onto a spare where data are lost
+        // nothing can be rebuilt onto a spare once data are lost
         if !self.planner.array().survives(self.lost) {
             return;
         }
@@ -373,7 +374,7 @@ impl ArrayRun {
         self.begin_rebuild();
     }
 
-    /// Begins to scrub.
+    /// Starts a scrub.
     pub fn start_scrub(&mut self, settings: Background) {
         let pass = Pass::new(Task::Scrub, &self.planner, u64::from(settings.step_blocks));
         self.background = Some(BackgroundRun::new(Task::Scrub, Members::NONE, pass, settings));
@@ -381,6 +382,7 @@ impl ArrayRun {
 }
 
 impl BackgroundRun {
+    /// A pass at its beginning, with no step in flight.
     pub fn new(task: Task, targets: Members, pass: Pass, settings: Background) -> BackgroundRun {
         let done = pass.done();
         BackgroundRun { task, targets, pass, settings, out: Vec::new(), next_at: 0, woken_at: 0, ended: None, done }
@@ -411,11 +413,11 @@ mod tests {
         set.rebuild = Some(Background { step_blocks: 1024, depth: 2, rate: Some(50_000_000) });
         system.arrays.push(set);
         let mut simulation = Simulation::serving(&system, &[WorkloadTarget::Array(0)]).expect("valid");
-        // a step of 512 KiB every 10.5 ms, for ten seconds
+        // one step of 512 KiB every 10.5 ms, for ten seconds
         simulation.run_until(10_000_000_000);
         let done = simulation.arrays[0].background.as_ref().expect("a rebuild").done * BLOCK_BYTES;
         assert!((done as f64 / 500e6 - 1.0).abs() < 0.01, "{done} bytes");
-        // two steps under way, and the next
+        // two steps in flight, and the next one
         assert!(simulation.events.len() <= 4, "{} events wait", simulation.events.len());
     }
 }

@@ -1,5 +1,4 @@
-//! Caches at work: the host's file cache before all volumes, or a controller's
-//! before its own.
+//! Caches at work: the host's file cache in front of all volumes, or a controller's cache in front of its own.
 
 use super::job::{JobPurpose, Parent, SimulationJob};
 use super::path::{PathStart, PathStep};
@@ -8,25 +7,24 @@ use crate::Ns;
 use crate::cache::{Cache, CacheActions, CacheAnswer};
 use crate::io::Io;
 
-/// A cache in the system. Its addresses are those of its volumes, one behind
-/// the other.
+/// A cache in the system. Its address space holds its volumes one after the other.
 pub(super) struct CacheRun {
     pub cache: Cache,
-    /// What it said, before it is done: several where one call leads to another.
+    /// Buffers for the cache's actions, reused; several are in use where one call leads to another.
     outs: Vec<CacheActions>,
-    /// First block of each volume in the cache's addresses, its blocks, and the
-    /// path of what the cache asks of it.
+    /// By volume: its first block in the cache's address space, its blocks, and the path of the cache's I/Os to it.
     pub volumes: Vec<(u64, u64, PathStart)>,
-    /// When the next wake-up is due.
+    /// Time of the next scheduled wake-up.
     wake: Option<Ns>,
 }
 
 impl CacheRun {
+    /// A cache with nothing scheduled.
     pub fn new(cache: Cache, volumes: Vec<(u64, u64, PathStart)>) -> CacheRun {
         CacheRun { cache, outs: Vec::new(), volumes, wake: None }
     }
 
-    /// The volume of an address, and the part of a request that lies on it.
+    /// Finds the volume of an address, and clips a request to it.
     fn below(&self, io: &Io) -> Option<(Io, PathStart)> {
         let index = self.volumes.partition_point(|volume| volume.0 <= io.first).checked_sub(1)?;
         let (base, blocks, path) = self.volumes[index];
@@ -37,7 +35,7 @@ impl CacheRun {
 }
 
 impl Simulation {
-    /// A request comes to a cache. True where it can go on at once.
+    /// Submits a request to a cache. True if it can proceed at once.
     pub(super) fn cache_ask(&mut self, now: Ns, cache: u16, base: u64, job: u32) -> bool {
         let run = &mut self.caches[usize::from(cache)];
         let mut out = run.outs.pop().unwrap_or_default();
@@ -47,7 +45,7 @@ impl Simulation {
         answer == CacheAnswer::Done
     }
 
-    /// An order comes to a cache. True where it can go on at once: what is posted here is safe.
+    /// Submits a flush or trim to a cache. True if it can proceed at once, because all that was posted here is safe.
     pub(super) fn cache_order(&mut self, now: Ns, cache: u16, base: u64, job: u32) -> bool {
         let run = &mut self.caches[usize::from(cache)];
         if self.jobs[job].what == JobPurpose::Flush && !run.cache.goes_through() {
@@ -65,7 +63,7 @@ impl Simulation {
         false
     }
 
-    /// What an order asks of a cache is done: now of what is below.
+    /// Sends an order on to the volume below, once the cache itself has carried it out.
     fn order_below(&mut self, now: Ns, cache: u16, base: u64, job: u32) {
         let volume = self.caches[usize::from(cache)].volumes.iter().find(|volume| volume.0 == base);
         let below = volume.map_or(self.end, |volume| volume.2);
@@ -73,7 +71,7 @@ impl Simulation {
         self.pass_on(now, job, self.jobs[job].io, below);
     }
 
-    /// What a cache asked for is done.
+    /// Completes an I/O that a cache sent.
     pub(super) fn cache_finished(&mut self, now: Ns, cache: u16, number: u32) {
         let run = &mut self.caches[usize::from(cache)];
         let mut out = run.outs.pop().unwrap_or_default();
@@ -81,7 +79,7 @@ impl Simulation {
         self.cache_out(now, cache, out);
     }
 
-    /// A cache wanted to be woken.
+    /// Wakes a cache at the time that it asked for, unless a later call has replaced that.
     pub(super) fn cache_wake(&mut self, now: Ns, cache: u16) {
         let run = &mut self.caches[usize::from(cache)];
         if run.wake.is_none_or(|due| due > now) {
@@ -93,7 +91,7 @@ impl Simulation {
         self.cache_out(now, cache, out);
     }
 
-    /// Does what a cache said.
+    /// Carries out a cache's actions: wake-up, I/Os to the volumes below, requests that are ready.
     fn cache_out(&mut self, now: Ns, cache: u16, mut out: CacheActions) {
         if let Some(time) = out.wake_at.take() {
             let run = &mut self.caches[usize::from(cache)];
@@ -104,11 +102,11 @@ impl Simulation {
         }
         for below in &out.send {
             let parent = Parent::Fetch { cache, number: below.number };
-            // beyond the end of a volume there is nothing to be read
+            // beyond the end of a volume there is nothing to read
             let (io, path) = self.caches[usize::from(cache)].below(&below.io).unwrap_or((below.io, self.end));
             let job = self.jobs.add(SimulationJob::new(io, path, parent));
-            // as an event: below may be another cache, which takes one after the
-            // other in no time, and each would be answered within the one before
+            // as an event: below may be another cache that completes one I/O after the other in no time, and each would
+            // recurse into the one before
             self.events.schedule(now, SimulationEvent::Go { job });
         }
         for job in &out.ready {

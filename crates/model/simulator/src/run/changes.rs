@@ -1,12 +1,9 @@
-//! What happens to drives in the course of a run: they slow down, hang, fail
-//! and are replaced.
+//! Changes to drives during a run: they slow down, hang, fail and are replaced.
 //!
-//! A drive that is slowed down lives by a clock that runs slower ([`DriveClock`]):
-//! mechanics, flash and token buckets all take the factor longer, queues
-//! included. One that hangs keeps what it would have answered until it is
-//! released. One that has failed answers what it was at when it would have,
-//! and everything else at once; a fresh one takes its place as soon as nothing
-//! of that is left.
+//! A slowed drive runs on a slower clock ([`DriveClock`]): mechanics, flash and token buckets all take longer by the
+//! factor, queues included. A hung drive holds back its completions until it is released. A failed drive completes
+//! what it was serving at the time it would have, and everything else at once; its replacement starts as soon as none
+//! of the old requests is left.
 
 use super::devices::Parallel;
 use super::drives::{DriveKind, DriveRun, MechanicalRun};
@@ -16,77 +13,77 @@ use crate::array::ArrayState;
 use crate::drive::ServiceBreakdown;
 use crate::system::{SLOWEST, SystemChange};
 
-/// Why a change cannot be.
+/// Reasons why a change is impossible.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ChangeError {
-    /// An array that there is not.
+    /// There is no such array.
     #[error("there is no array {0}; there are {1}")]
     NoArray(usize, usize),
-    /// A member that an array has not.
+    /// The array has no such member.
     #[error("`{array}` has no member {member}; it has {members}")]
     NoMember {
         /// The array's name.
         array: String,
-        /// The position.
+        /// Position of the member.
         member: u16,
-        /// How many it has.
+        /// Members of the array.
         members: u16,
     },
-    /// A drive that there is not.
+    /// There is no such drive.
     #[error("there is no drive {0}; there are {1}")]
     NoDrive(u32, usize),
-    /// What has failed cannot fail, be slowed down or hang.
+    /// A failed drive cannot fail, be slowed down or hang.
     #[error("`{0}` has failed already; it can be replaced")]
     Failed(String),
-    /// Only failed members are replaced.
+    /// Only failed members can be replaced.
     #[error("`{0}` has not failed; only a member that has failed can be replaced")]
     Works(String),
-    /// A replaced member is not replaced again.
+    /// A member that is being rebuilt cannot be replaced again.
     #[error("`{0}` has been replaced and is being rebuilt already")]
     Rebuilding(String),
-    /// Nothing is left to rebuild from.
+    /// Too many members have failed: nothing is left to rebuild from.
     #[error("`{0}` has lost data with its members: there is nothing to rebuild them from")]
     Lost(String),
-    /// A factor that cannot be.
-    #[error("a drive cannot take {factor} times as long; {least} to {most} are possible")]
+    /// The slowdown factor is out of range.
+    #[error("a drive cannot take {factor} times as long; {min} to {max} are possible")]
     Factor {
-        /// What was asked for.
+        /// The requested factor.
         factor: f64,
-        /// What is possible.
-        least: f64,
-        /// What is possible.
-        most: f64,
+        /// Smallest factor allowed.
+        min: f64,
+        /// Largest factor allowed.
+        max: f64,
     },
 }
 
-/// How a drive is.
+/// Health of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Health {
     Works,
-    /// It answers everything at once, with nothing.
+    /// Completes everything at once, without data.
     Dead,
-    /// A fresh one comes as soon as nothing is left of what the old one was at.
+    /// The replacement starts as soon as none of the old drive's requests is left.
     Fresh,
 }
 
-/// A drive's own time. It goes with that of the simulation, some way ahead, or
-/// slower.
+/// A drive's own clock: it runs with that of the simulation, offset by a constant, or slower.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DriveClock {
-    /// What the drive needs for what takes 1 by its own clock.
+    /// Simulation time per unit of the drive's own time.
     pub factor: f64,
-    /// Its own time less that of the simulation, while the factor is 1.
+    /// The drive's own time minus simulation time, while the factor is 1.
     ahead: i64,
-    /// Since when the factor is another: the simulation's time, and its own.
+    /// Simulation time and own time of the last change of the factor.
     since: (Ns, Ns),
 }
 
 impl DriveClock {
+    /// A clock at normal speed that is `ahead` of simulation time.
     pub fn new(ahead: Ns) -> DriveClock {
         DriveClock { factor: 1.0, ahead: ahead as i64, since: (0, 0) }
     }
 
-    /// The drive's own time.
+    /// Returns the drive's own time.
     #[inline]
     pub fn own(&self, now: Ns) -> Ns {
         if self.factor == 1.0 {
@@ -96,7 +93,7 @@ impl DriveClock {
         own.saturating_add((now.saturating_sub(from) as f64 / self.factor) as Ns)
     }
 
-    /// The simulation's time of a moment of the drive's.
+    /// Converts a drive time to simulation time.
     #[inline]
     pub fn real(&self, own: Ns) -> Ns {
         if self.factor == 1.0 {
@@ -105,20 +102,20 @@ impl DriveClock {
         self.since.0.saturating_add(self.long(own.saturating_sub(self.since.1)))
     }
 
-    /// How long something takes that takes so long by the drive's own clock.
+    /// Converts a duration on the drive's own clock to simulation time.
     fn long(&self, time: Ns) -> Ns {
         (time as f64 * self.factor) as Ns
     }
 
-    /// From now on it runs by another factor.
+    /// Changes the factor from now on.
     fn set(&mut self, now: Ns, factor: f64) {
-        let own = self.own(now);
-        (self.factor, self.ahead, self.since) = (factor, own as i64 - now as i64, (now, own));
+        let drive_time = self.own(now);
+        (self.factor, self.ahead, self.since) = (factor, drive_time as i64 - now as i64, (now, drive_time));
     }
 }
 
 impl MechanicalRun {
-    /// A service in the simulation's time. The channel is kept as long as the drive needs it.
+    /// Converts a service to simulation time. The channel is held as long as the drive needs it.
     #[inline]
     pub fn real(&self, mut service: ServiceBreakdown) -> ServiceBreakdown {
         let clock = &self.clock;
@@ -126,6 +123,7 @@ impl MechanicalRun {
         if clock.factor == 1.0 { service } else { self.slowed(service) }
     }
 
+    /// Stretches all parts of a service by the clock's factor.
     fn slowed(&self, service: ServiceBreakdown) -> ServiceBreakdown {
         let long = |time| self.clock.long(time);
         ServiceBreakdown {
@@ -142,10 +140,10 @@ impl MechanicalRun {
 }
 
 impl Simulation {
-    /// Something happens to the system now.
+    /// Changes the system now.
     ///
     /// # Errors
-    /// What is not there, or not in the state for it; then nothing has changed.
+    /// Returns an error for a part that does not exist or is in the wrong state; then nothing has changed.
     pub fn change(&mut self, change: SystemChange) -> Result<(), ChangeError> {
         if !self.started {
             self.start();
@@ -158,9 +156,9 @@ impl Simulation {
             }
             SystemChange::Slow { drive, factor } => {
                 let run = self.drive_to_change(drive)?;
-                let (least, most) = SLOWEST;
-                if !(least..=most).contains(&factor) {
-                    return Err(ChangeError::Factor { factor, least, most });
+                let (min, max) = SLOWEST;
+                if !(min..=max).contains(&factor) {
+                    return Err(ChangeError::Factor { factor, min, max });
                 }
                 run.clock.set(now, factor);
                 if let DriveKind::Mechanical(mechanical) = &mut run.machine {
@@ -180,23 +178,23 @@ impl Simulation {
         }
     }
 
-    /// The state of an array's members: which have failed, and how far a rebuild is.
+    /// Returns the state of an array's members: which have failed, and the progress of a rebuild.
     pub fn array_state(&self, array: usize) -> Option<ArrayState> {
         self.arrays.get(array).map(|run| run.planner.state())
     }
 
-    /// The array and the member that a drive serves just now; `None` where it serves none.
+    /// Finds the array and the member that a drive currently serves; `None` if it serves none.
     pub fn member_of(&self, drive: u32) -> Option<(usize, u16)> {
-        let of = |run: &super::ArrayRun| run.drives.iter().position(|of| *of == drive);
-        self.arrays.iter().enumerate().find_map(|(array, run)| Some((array, of(run)? as u16)))
+        let member = |run: &super::ArrayRun| run.drives.iter().position(|other| *other == drive);
+        self.arrays.iter().enumerate().find_map(|(array, run)| Some((array, member(run)? as u16)))
     }
 
-    /// Planned changes ([`crate::system::System::events`]) that could not be, with their moments.
+    /// Scheduled changes ([`crate::system::System::events`]) that were impossible, with their times.
     pub fn refused(&self) -> &[(Ns, ChangeError)] {
         &self.refused
     }
 
-    /// The moment of a planned change has come.
+    /// Applies a scheduled change whose time has come.
     pub(super) fn planned(&mut self, now: Ns, number: u32) {
         let Some(planned) = self.planned.get(number as usize).copied() else { return };
         if let Err(error) = self.change(planned.change) {
@@ -204,6 +202,7 @@ impl Simulation {
         }
     }
 
+    /// Checks that an array has a member, and returns the array's number.
     fn member(&self, array: usize, member: u16) -> Result<u16, ChangeError> {
         let run = self.arrays.get(array).ok_or(ChangeError::NoArray(array, self.arrays.len()))?;
         let members = run.planner.array().members();
@@ -213,6 +212,7 @@ impl Simulation {
         Err(ChangeError::NoMember { array: self.names.arrays[array].clone(), member, members })
     }
 
+    /// Finds a drive that has not failed.
     fn drive_to_change(&mut self, drive: u32) -> Result<&mut DriveRun, ChangeError> {
         let count = self.drives.len();
         let run = self.drives.get_mut(drive as usize).ok_or(ChangeError::NoDrive(drive, count))?;
@@ -222,7 +222,7 @@ impl Simulation {
         }
     }
 
-    /// A drive that hung goes on.
+    /// Resumes a hung drive.
     fn drive_goes_on(&mut self, now: Ns, drive: u32) {
         let run = &mut self.drives[drive as usize];
         run.hangs = false;
@@ -232,7 +232,7 @@ impl Simulation {
         self.drive_admit(now, drive);
     }
 
-    /// A drive fails: whatever waits for it is answered.
+    /// Fails a drive: all requests that wait for it complete at once.
     pub(super) fn drive_fails(&mut self, now: Ns, drive: u32) {
         let run = &mut self.drives[drive as usize];
         run.health = Health::Dead;
@@ -253,17 +253,17 @@ impl Simulation {
         answered.into_iter().for_each(|job| self.drive_answers_nothing(now, drive, job));
     }
 
-    /// A drive that has failed answers.
+    /// Completes a request at a failed drive.
     pub(super) fn drive_answers_nothing(&mut self, now: Ns, drive: u32, job: u32) {
         let run = &mut self.drives[drive as usize];
         run.meter.start(now);
         run.meter.complete(now, self.jobs[job].came);
         self.jobs[job].step += 1;
-        // as an event: whoever waits for it may ask this drive again
+        // as an event: its parent may send another request to this drive
         self.events.schedule(now, SimulationEvent::Go { job });
     }
 
-    /// A fresh drive comes into the place of one that has failed.
+    /// Puts a new drive in the place of a failed one.
     pub(super) fn drive_replaced(&mut self, now: Ns, drive: u32) {
         let run = &mut self.drives[drive as usize];
         run.hangs = false;
@@ -274,7 +274,7 @@ impl Simulation {
 }
 
 impl DriveRun {
-    /// The fresh drive begins, where it may. Its model is the old one's; its spindle goes on from where that one was.
+    /// Starts the replacement drive, if it may. Its model is the old one's, and its spindle continues at the old angle.
     pub fn begin_afresh(&mut self, now: Ns) {
         if self.health != Health::Fresh || self.seen > 0 {
             return;

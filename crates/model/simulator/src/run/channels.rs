@@ -7,12 +7,12 @@ use crate::Ns;
 use crate::io::transfer_time;
 use crate::station::Meter;
 
-/// Who uses a channel.
+/// The user of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
-    /// A mechanical drive, in the course of its request.
+    /// A mechanical drive, during its request.
     Drive(u32),
-    /// A request by itself, before or after a device.
+    /// A request without a drive, before or after a device.
     Job(u32),
 }
 
@@ -22,7 +22,7 @@ pub(super) struct ChannelRun {
     pub disconnects: bool,
     /// Arbitration, selection, command and status, ns.
     overhead: Ns,
-    /// Of requests that use it by themselves, bytes/s; 0: they take no time.
+    /// Rate of requests that use it without a drive, bytes/s; 0: they take no time.
     rate: u64,
     holder: Option<(Holder, Ns, Ns)>,
     waiting: VecDeque<(Holder, Ns)>,
@@ -31,6 +31,7 @@ pub(super) struct ChannelRun {
 }
 
 impl ChannelRun {
+    /// An idle channel.
     pub fn new(overhead: Ns, rate: u64, disconnects: bool) -> ChannelRun {
         let (waiting, meter) = (VecDeque::new(), Meter::default());
         ChannelRun { disconnects, overhead, rate, holder: None, waiting, meter, bytes: 0 }
@@ -38,7 +39,7 @@ impl ChannelRun {
 }
 
 impl Simulation {
-    /// Somebody wants a channel.
+    /// Requests a channel; it is granted at once if it is free.
     pub(super) fn channel_ask(&mut self, now: Ns, channel: u16, holder: Holder) {
         let run = &mut self.channels[usize::from(channel)];
         run.meter.arrive(now);
@@ -49,11 +50,12 @@ impl Simulation {
         }
     }
 
-    fn channel_grant(&mut self, now: Ns, channel: u16, holder: Holder, asked: Ns) {
+    /// Grants a channel to a holder and schedules the end of the transfer.
+    fn channel_grant(&mut self, now: Ns, channel: u16, holder: Holder, requested_ns: Ns) {
         let index = usize::from(channel);
         let run = &mut self.channels[index];
         run.meter.start(now);
-        run.holder = Some((holder, asked, now));
+        run.holder = Some((holder, requested_ns, now));
         let (overhead, disconnects, rate) = (run.overhead, run.disconnects, run.rate);
         let job = match holder {
             Holder::Drive(drive) => self.drive_serving(drive),
@@ -68,23 +70,23 @@ impl Simulation {
         self.events.schedule(now + keeps, SimulationEvent::Channel { channel });
     }
 
-    /// A channel is free again.
+    /// Releases a channel, grants it to the next in the queue, and advances the old holder.
     pub(super) fn channel_done(&mut self, now: Ns, channel: u16) {
         let run = &mut self.channels[usize::from(channel)];
         if let (Some((Holder::Drive(drive), ..)), false) = (run.holder, run.disconnects)
             && self.drives[drive as usize].hangs
         {
-            // it does not let the channel go: whoever else is there hangs with it
+            // it does not release the channel: all other users hang with it
             return self.drives[drive as usize].kept.push(SimulationEvent::Channel { channel });
         }
-        let Some((holder, asked, granted)) = run.holder.take() else { return };
-        run.meter.complete(now, asked);
+        let Some((holder, requested_ns, granted)) = run.holder.take() else { return };
+        run.meter.complete(now, requested_ns);
         let (disconnects, overhead) = (run.disconnects, run.overhead);
-        if let Some((next, asked)) = run.waiting.pop_front() {
-            self.channel_grant(now, channel, next, asked);
+        if let Some((next, requested_ns)) = run.waiting.pop_front() {
+            self.channel_grant(now, channel, next, requested_ns);
         }
         match holder {
-            Holder::Drive(drive) => self.drive_released(now, drive, disconnects, granted - asked + overhead),
+            Holder::Drive(drive) => self.drive_released(now, drive, disconnects, granted - requested_ns + overhead),
             Holder::Job(job) => self.passed(now, job),
         }
     }

@@ -1,4 +1,4 @@
-//! From a system to its paths, stations and drives.
+//! Compiles a system to paths, stations and drives.
 
 use diskwright_base::{Histogram, Rng};
 
@@ -19,37 +19,37 @@ use crate::load::{Load, LoadError};
 use crate::station::Station;
 use crate::system::{Controller, RunBy, Set, System, TransferMode, WorkloadTarget};
 
-/// Why a system cannot be simulated.
+/// Reasons why a system cannot be simulated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CompileError {
-    /// An array that cannot be.
+    /// An array is impossible.
     #[error("array `{0}`: {1}")]
     Array(String, ArrayError),
-    /// A load that cannot be.
+    /// A load is impossible.
     #[error("workload `{0}`: {1}")]
     Load(String, LoadError),
-    /// A cache that cannot be.
+    /// A cache is impossible.
     #[error("cache of `{0}`: {1}")]
     Cache(String, CacheSpecError),
-    /// A position that is none.
+    /// A reference points to a part that does not exist.
     #[error("`{of}` refers to {what} {position}, and there are {count}")]
     Missing {
-        /// Who refers.
+        /// Name of the referring part.
         of: String,
-        /// To what.
+        /// Kind of the part referred to.
         what: &'static str,
         /// Its position.
         position: usize,
-        /// How many there are.
+        /// Number of such parts.
         count: usize,
     },
 }
 
-/// Volumes in a cache's addresses begin at multiples of so many blocks, no fewer than it keeps together, and
-/// so many lie between two, so that nothing runs on from one to the other.
+/// Volumes begin at multiples of this many blocks in a cache's address space, with at least as many blocks between
+/// two: at least what a cache keeps together, so that no sequential stream runs from one volume into the next.
 const GAP: u64 = 1 << 21;
 
-/// What a system is turned into, as far as it is done.
+/// The parts of the simulation compiled so far.
 struct Compiler<'a> {
     system: &'a System,
     paths: Paths,
@@ -59,7 +59,7 @@ struct Compiler<'a> {
     memory: Option<u16>,
     buses: Vec<u16>,
     controllers: Vec<ControllerParts>,
-    /// Volumes of each cache.
+    /// By cache: its volumes.
     regions: Vec<Vec<(u64, u64, PathStart)>>,
     host_cache: Option<u16>,
 }
@@ -67,10 +67,10 @@ struct Compiler<'a> {
 /// The paths to a volume past the file cache and through it, and its blocks.
 type VolumePaths = (PathStart, PathStart, u64);
 
-/// Volumes that have their paths.
+/// Volumes that already have their paths.
 type Volumes = Vec<(WorkloadTarget, VolumePaths)>;
 
-/// Stations and more of a controller.
+/// Stations and other parts of a controller.
 struct ControllerParts {
     command: u16,
     port: Option<u16>,
@@ -80,19 +80,19 @@ struct ControllerParts {
 }
 
 impl Simulation {
-    /// A system at rest, at moment 0.
+    /// An idle system at time 0.
     ///
     /// # Errors
-    /// Names the part of the system that cannot be.
+    /// Names the part of the system that is impossible.
     pub fn new(system: &System) -> Result<Simulation, CompileError> {
         Simulation::serving(system, &[])
     }
 
-    /// A system at rest, at moment 0, that also serves these targets to the
-    /// outside: past the file cache, because whoever asks has one of his own.
+    /// An idle system at time 0 that also serves external requests to these targets. They bypass the file cache, since
+    /// external clients have their own.
     ///
     /// # Errors
-    /// Names the part of the system that cannot be.
+    /// Names the part of the system that is impossible.
     pub fn serving(system: &System, targets: &[WorkloadTarget]) -> Result<Simulation, CompileError> {
         let mut compiler = Compiler::new(system);
         let drives = compiler.drives()?;
@@ -202,8 +202,8 @@ impl<'a> Compiler<'a> {
 
     fn controller_parts(&mut self, controller: &Controller) -> ControllerParts {
         let name = &controller.name;
-        let gate = controller.outstanding.map(|most| {
-            self.gates.push(AdmissionGate { most: most.max(1), inside: 0, waiting: Default::default() });
+        let gate = controller.outstanding.map(|max_inside| {
+            self.gates.push(AdmissionGate { most: max_inside.max(1), inside: 0, waiting: Default::default() });
             (self.gates.len() - 1) as u16
         });
         ControllerParts {
@@ -242,7 +242,7 @@ impl<'a> Compiler<'a> {
         self.system.channels.iter().map(run).collect()
     }
 
-    /// What happens on a drive's own channel.
+    /// Returns the steps on a drive's own channel.
     fn device_steps(&self, drive: u32) -> Vec<PathStep> {
         let group = self.system.group_of(drive).map(|(group, _)| &self.system.drives[group]);
         let parallel = group.is_some_and(|group| !matches!(group.device, DeviceModel::Mechanical(_)));
@@ -260,7 +260,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// From the host to a drive and back.
+    /// Returns the steps from the host to a drive and back.
     fn drive_steps(&mut self, drive: u32, blocks: u64) -> Result<Vec<PathStep>, CompileError> {
         let system = self.system;
         let (group, _) = system
@@ -292,7 +292,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A volume of a cache: the step there.
+    /// Adds a volume to a cache and returns the step that enters the cache.
     fn region(&mut self, cache: u16, blocks: u64, below: PathStart) -> PathStep {
         let regions = &mut self.regions[usize::from(cache)];
         let base = regions.last().map_or(0, |(base, blocks, _)| (base + blocks + GAP).next_multiple_of(GAP));
@@ -300,29 +300,29 @@ impl<'a> Compiler<'a> {
         PathStep::Cache { cache, base }
     }
 
-    /// Wraps what a controller does in the way there and back.
+    /// Wraps a controller's inner steps in the transfers to the controller and back.
     fn through(&self, index: usize, inner: Vec<PathStep>) -> Vec<PathStep> {
         let (controller, parts, host) = (&self.system.controllers[index], &self.controllers[index], &self.system.host);
         let bytes = |rate: Option<u64>| VisitCost { rate: rate.map_or(0, |rate| rate.max(1)), ..VisitCost::default() };
-        let mut lanes = Vec::new();
+        let mut links = Vec::new();
         if let Some(station) = self.memory {
-            lanes.push((station, bytes(host.memory_rate)));
+            links.push((station, bytes(host.memory_rate)));
         }
         if let Some(bus) = controller.bus.and_then(|index| self.system.buses.get(index).zip(self.buses.get(index))) {
-            lanes.push((*bus.1, VisitCost { fixed: bus.0.overhead, ..bytes(Some(bus.0.rate)) }));
+            links.push((*bus.1, VisitCost { fixed: bus.0.overhead, ..bytes(Some(bus.0.rate)) }));
         }
         if let Some(station) = parts.port {
-            lanes.push((station, bytes(controller.rate)));
+            links.push((station, bytes(controller.rate)));
         }
         let visit = |(station, cost): &(u16, VisitCost), when| PathStep::Visit { station: *station, when, cost: *cost };
         let mut steps: Vec<PathStep> =
-            controller.transfer_blocks.map(|most| PathStep::Split(most.max(1))).into_iter().collect();
+            controller.transfer_blocks.map(|max_blocks| PathStep::Split(max_blocks.max(1))).into_iter().collect();
         steps.extend(parts.gate.map(PathStep::Enter));
         let command = (parts.command, VisitCost { fixed: controller.command, ..VisitCost::default() });
         steps.push(visit(&command, StepCondition::Always));
-        steps.extend(lanes.iter().map(|lane| visit(lane, StepCondition::Writes)));
+        steps.extend(links.iter().map(|link| visit(link, StepCondition::Writes)));
         steps.extend(inner);
-        steps.extend(lanes.iter().rev().map(|lane| visit(lane, StepCondition::Reads)));
+        steps.extend(links.iter().rev().map(|link| visit(link, StepCondition::Reads)));
         let by_hand = matches!(controller.transfer, TransferMode::Pio { .. });
         steps.extend(parts.gate.filter(|_| !by_hand).map(PathStep::Leave));
         let interrupts = VisitCost { chunk: host.interrupt, ..VisitCost::default() };
@@ -335,11 +335,12 @@ impl<'a> Compiler<'a> {
             }
         };
         steps.push(PathStep::Interrupt { cost });
-        // a processor that moves the data itself has not done with a request before it has moved them
+        // a processor that moves the data itself holds the request until it has moved them
         steps.extend(parts.gate.filter(|_| by_hand).map(PathStep::Leave));
         steps
     }
 
+    /// Compiles an array with the paths to its members and spares.
     fn array(&mut self, set: &Set, drives: &[DriveRun]) -> Result<ArrayRun, CompileError> {
         let system = self.system;
         let mut sizes = Vec::new();
@@ -363,7 +364,7 @@ impl<'a> Compiler<'a> {
             paths.push(self.paths.add(&steps));
         }
         let spares = paths.split_off(set.members.len());
-        // the first of them is taken first
+        // reversed, so that `pop` takes the first spare first
         let spares = set.spares.iter().copied().zip(spares).rev().collect();
         let parity = match set.run_by {
             RunBy::Host => (0, system.host.xor_byte_ps, system.host.galois_byte_ps),
@@ -383,7 +384,7 @@ impl<'a> Compiler<'a> {
         Ok(run)
     }
 
-    /// The steps to a target below the file cache, and its blocks.
+    /// Returns the steps to a target below the file cache, and its blocks.
     fn target(
         &mut self,
         of: &str,
@@ -393,7 +394,7 @@ impl<'a> Compiler<'a> {
         let (system, host) = (self.system, &self.system.host);
         let request = VisitCost { fixed: host.request, ..VisitCost::default() };
         let mut steps: Vec<PathStep> =
-            host.transfer_blocks.map(|most| PathStep::Split(most.max(1))).into_iter().collect();
+            host.transfer_blocks.map(|max_blocks| PathStep::Split(max_blocks.max(1))).into_iter().collect();
         steps.push(PathStep::Visit { station: 0, when: StepCondition::Always, cost: request });
         match target {
             WorkloadTarget::Drive(drive) => {
@@ -426,7 +427,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Targets that are served to the outside.
+    /// Builds the targets that serve external requests.
     fn served(
         &mut self,
         targets: &[WorkloadTarget],
@@ -450,9 +451,9 @@ impl<'a> Compiler<'a> {
                 paths.push((past, through));
                 sizes.push(blocks);
             }
-            let dice = Rng::new(self.system.watch.seed, position as u64 + 1);
+            let rng = Rng::new(self.system.watch.seed, position as u64 + 1);
             let load =
-                Load::new(&workload.load, &sizes, dice).map_err(|e| CompileError::Load(workload.name.clone(), e))?;
+                Load::new(&workload.load, &sizes, rng).map_err(|e| CompileError::Load(workload.name.clone(), e))?;
             let name = workload.name.clone();
             let (counts, recent, all) = (Counts::default(), Histogram::new(), Histogram::new());
             loads.push(LoadRun { name, load, paths, counts, recent, all });
@@ -460,7 +461,7 @@ impl<'a> Compiler<'a> {
         Ok(loads)
     }
 
-    /// The paths to a volume past the file cache and through it, and its blocks.
+    /// Returns the paths to a volume past the file cache and through it, and its blocks; builds them on first use.
     fn volume(
         &mut self,
         of: &str,
@@ -477,11 +478,11 @@ impl<'a> Compiler<'a> {
             None => past,
             Some(cache) => {
                 let below = self.paths.add(&steps);
-                let ask = self.region(cache, blocks, below);
+                let enter_cache = self.region(cache, blocks, below);
                 let copy = VisitCost { byte_ps: self.system.host.copy_byte_ps, ..VisitCost::default() };
                 self.paths.add(&[
                     PathStep::Compute,
-                    ask,
+                    enter_cache,
                     PathStep::Visit { station: 0, when: StepCondition::Always, cost: copy },
                 ])
             }

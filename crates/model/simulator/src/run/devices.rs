@@ -1,4 +1,4 @@
-//! Devices that serve several requests at a time.
+//! Devices that serve several requests in parallel.
 
 use diskwright_base::Rng;
 
@@ -9,25 +9,25 @@ use crate::flash::{FlashDevice, FlashTotals};
 use crate::io::{BLOCK_BYTES, Io};
 use crate::volume::CloudVolume;
 
-/// A device that answers at once when a request will be done.
+/// A device that knows the completion time of a request when it is submitted.
 pub(super) enum Parallel {
     Flash(Box<FlashDevice>),
     Volume(Box<CloudVolume>),
-    Plain { spec: std::sync::Arc<PlainSpec>, dice: Rng },
+    Plain { spec: std::sync::Arc<PlainSpec>, rng: Rng },
 }
 
 impl Parallel {
-    /// A device at rest; `None` for a mechanical drive.
-    pub fn new(device: &DeviceModel, dice: Rng) -> Option<Parallel> {
+    /// An idle device; `None` for a mechanical drive.
+    pub fn new(device: &DeviceModel, rng: Rng) -> Option<Parallel> {
         match device {
             DeviceModel::Mechanical(_) => None,
             DeviceModel::Flash(model) => Some(Parallel::Flash(Box::new(FlashDevice::new(model)))),
-            DeviceModel::Volume(spec) => Some(Parallel::Volume(Box::new(CloudVolume::new(spec, dice)))),
-            DeviceModel::Plain(spec) => Some(Parallel::Plain { spec: spec.clone(), dice }),
+            DeviceModel::Volume(spec) => Some(Parallel::Volume(Box::new(CloudVolume::new(spec, rng)))),
+            DeviceModel::Plain(spec) => Some(Parallel::Plain { spec: spec.clone(), rng }),
         }
     }
 
-    /// Requests that it takes at a time.
+    /// Requests that it accepts at a time.
     pub fn slots(&self) -> u32 {
         match self {
             Parallel::Flash(flash) => flash.slots(),
@@ -36,14 +36,14 @@ impl Parallel {
         }
     }
 
-    /// What its parts gave since the beginning, and what each can give in a second. `None` for
-    /// plain servers, whose time at work says all.
+    /// Returns what each resource delivered since the beginning, and its capacity per second. `None` for plain servers,
+    /// whose service time is their only resource.
     pub fn given(&self) -> Option<([f64; 5], [f64; 5])> {
         match self {
             Parallel::Flash(flash) => Some((flash.needed_s(), [1.0; 5])),
             Parallel::Volume(volume) => {
                 let (totals, [operations, bytes, writes, written]) = (volume.totals(), volume.allowed());
-                // writes with limits of their own take nothing from the others
+                // writes with their own limits draw nothing from the others
                 let (by_writes, drawn_by_writes) = match volume.spec().writes {
                     Some(_) => (totals.written_thousandths, totals.written_drawn_bytes),
                     None => (0, 0),
@@ -62,7 +62,7 @@ impl Parallel {
         }
     }
 
-    /// What an SSD's flash did.
+    /// Totals of an SSD's flash.
     pub fn flash(&self) -> Option<FlashTotals> {
         match self {
             Parallel::Flash(flash) => Some(flash.totals()),
@@ -70,27 +70,27 @@ impl Parallel {
         }
     }
 
-    /// Takes an order up: the moment at which it is done. Only SSDs have something to do for one; of
-    /// the others a flush is a request without data, and a trim nothing.
+    /// Submits a flush or trim and returns its completion time. Only SSDs do work for a trim; a flush of other devices
+    /// is a request without data.
     pub fn order(&mut self, now: Ns, what: JobPurpose, io: &Io) -> Ns {
         match (self, what) {
             (Parallel::Flash(flash), JobPurpose::Trim) => flash.trimmed(now, io),
             (Parallel::Flash(flash), _) => flash.flush(now),
             (_, JobPurpose::Trim) => now,
             (Parallel::Volume(volume), _) => volume.flush(now),
-            (Parallel::Plain { spec, dice }, _) => now + spec.service.draw(dice),
+            (Parallel::Plain { spec, rng }, _) => now + spec.service.draw(rng),
         }
     }
 
-    /// Takes a request up: the moment at which it is done.
+    /// Submits a request and returns its completion time.
     #[inline]
     pub fn submit(&mut self, now: Ns, io: &Io) -> Ns {
         match self {
             Parallel::Flash(flash) => flash.submit(now, io),
             Parallel::Volume(volume) => volume.submit(now, io),
-            Parallel::Plain { spec, dice } => {
+            Parallel::Plain { spec, rng } => {
                 let bytes = (u64::from(io.blocks) * BLOCK_BYTES) as f64;
-                now + spec.service.draw(dice) + (bytes / spec.bytes_per_s * 1e9) as Ns
+                now + spec.service.draw(rng) + (bytes / spec.bytes_per_s * 1e9) as Ns
             }
         }
     }

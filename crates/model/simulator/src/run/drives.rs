@@ -1,5 +1,4 @@
-//! Drives at work: the requests that wait at each, and its talk with the
-//! channel.
+//! Drives at work: the queue at each drive, and its use of the channel.
 
 use std::collections::VecDeque;
 
@@ -17,31 +16,31 @@ use crate::io::{BLOCK_BYTES, Io};
 use crate::station::Meter;
 use crate::system::Drives;
 
-/// What a drive is.
+/// The kind of a drive.
 pub(super) enum DriveKind {
-    /// One request at a time; the next one chosen from those that it sees.
+    /// One request at a time; the next one is chosen from the visible ones.
     Mechanical(Box<MechanicalRun>),
     /// Several at a time, first come first served.
     Parallel(Parallel),
 }
 
-/// A mechanical drive and what it is at.
+/// A mechanical drive with its queue and current request.
 pub(super) struct MechanicalRun {
     pub drive: MechanicalDrive,
     pub queue: DriveQueue<u32>,
-    /// What it serves.
+    /// The job in service.
     pub serving: Option<u32>,
-    /// How, where it uses a channel for it.
+    /// Its service, where it uses a channel.
     service: ServiceBreakdown,
-    /// Its spindle is ahead of the first drive's by some time: nothing keeps
-    /// spindles in step. The drive lives by a clock of its own.
+    /// The drive's own clock. Its spindle is ahead of the first drive's by a random time, since nothing synchronizes
+    /// spindles.
     pub clock: DriveClock,
     /// When the last request was done, by that clock.
     last: Ns,
 }
 
 impl MechanicalRun {
-    /// Serves a request from now on.
+    /// Starts to serve a request now.
     #[inline]
     fn start(&mut self, now: Ns, io: &Io) -> ServiceBreakdown {
         let own = self.clock.own(now).max(self.last);
@@ -50,7 +49,7 @@ impl MechanicalRun {
         self.real(service)
     }
 
-    /// Writes what it reported early.
+    /// Writes the data that were acknowledged from the write cache.
     fn flush(&mut self, now: Ns) -> ServiceBreakdown {
         let own = self.clock.own(now).max(self.last);
         let service = self.drive.flush(own);
@@ -64,7 +63,7 @@ impl MechanicalRun {
         self.queue.next(self.clock.own(now), &self.drive)
     }
 
-    /// Another one of the same model that has done nothing yet; nothing waits for this one.
+    /// Returns an unused drive of the same model; nothing waits for this one.
     pub fn fresh(&self, clock: DriveClock) -> MechanicalRun {
         let drive = MechanicalDrive::new(self.drive.model());
         MechanicalRun {
@@ -81,38 +80,37 @@ impl MechanicalRun {
 /// A drive in the system.
 pub(super) struct DriveRun {
     pub machine: DriveKind,
-    /// Requests that it does not see yet.
+    /// Requests that the drive does not see yet.
     pub waiting: VecDeque<u32>,
-    /// Requests that it sees.
+    /// Number of requests that the drive sees.
     pub seen: u32,
-    /// Requests that it can see at a time.
+    /// Largest number of requests that the drive can see.
     pub depth: u32,
-    /// The same now: its depth, or none where those that come have to wait for something (`orders.rs`).
+    /// The current limit: `depth`, or 0 while new requests must wait for a flush, a trim or a change (`flush_trim.rs`).
     pub limit: u32,
-    /// Orders among those that wait.
+    /// Flushes and trims among the waiting requests.
     pub orders: u32,
-    /// It is at an order and at nothing else.
+    /// It executes a flush and nothing else.
     pub alone: bool,
-    /// Its channel, where that is simulated: mechanical drives use it in the
-    /// course of a request.
+    /// Its channel, if that is simulated: mechanical drives use it during a request.
     channel: Option<u16>,
     pub meter: Meter,
     pub counts: Counts,
-    /// Its own time.
+    /// Its own clock.
     pub clock: DriveClock,
     pub health: Health,
-    /// It answers nothing; what it would have answered or asked for is kept.
+    /// It completes nothing; its events are held back.
     pub hangs: bool,
     pub kept: Vec<SimulationEvent>,
-    /// Of those that wait for it while it hangs, how many count as being served.
+    /// Number of requests queued during the hang that count as in service.
     pub begun: u32,
-    /// What it is, for a fresh one; the seed of its chance with its number, and how often it was replaced.
+    /// Its model, for a replacement; the seed and number of its random stream; and how often it was replaced.
     pub device: DeviceModel,
     seed: (u64, u32),
     pub round: u32,
 }
 
-/// What drives count besides [`crate::station::StationTotals`].
+/// Counters besides [`crate::station::StationTotals`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Reads done.
@@ -123,25 +121,26 @@ pub struct Counts {
     pub bytes_read: u64,
     /// Bytes written.
     pub bytes_written: u64,
-    /// Responses of the reads, added up, ns.
+    /// Sum of the response times of the reads, ns.
     pub read_ns: u64,
-    /// Responses of the writes, added up, ns.
+    /// Sum of the response times of the writes, ns.
     pub write_ns: u64,
-    /// Flushes done by a drive.
+    /// Flushes completed by a drive.
     pub flushes: u64,
-    /// Responses of the flushes, added up, ns.
+    /// Sum of the response times of the flushes, ns.
     pub flush_ns: u64,
-    /// Time of arms, ns.
+    /// Seek time, ns.
     pub seek_ns: u64,
-    /// Time of waiting for the rotation, ns.
+    /// Rotational latency, ns.
     pub rotation_ns: u64,
-    /// Time of sectors under the head, ns.
+    /// Media transfer time, ns.
     pub media_ns: u64,
-    /// Requests that a drive's own cache served or took.
+    /// Requests served or accepted by the drive's own cache.
     pub hits: u64,
 }
 
 impl Counts {
+    /// Adds a completed transfer.
     #[inline]
     pub(super) fn add(&mut self, io: &Io, response: Ns) {
         let bytes = u64::from(io.blocks) * BLOCK_BYTES;
@@ -156,6 +155,7 @@ impl Counts {
         }
     }
 
+    /// Adds the parts of a mechanical service.
     #[inline]
     fn served(&mut self, service: &ServiceBreakdown) {
         self.seek_ns += service.seek;
@@ -164,7 +164,7 @@ impl Counts {
         self.hits += u64::from(service.hit != Hit::Miss);
     }
 
-    /// What was added since an earlier moment.
+    /// Returns the difference from an earlier snapshot.
     pub fn since(&self, earlier: &Counts) -> Counts {
         Counts {
             reads: self.reads - earlier.reads,
@@ -182,7 +182,7 @@ impl Counts {
         }
     }
 
-    /// Requests done.
+    /// Requests completed.
     pub fn requests(&self) -> u64 {
         self.reads + self.writes
     }
@@ -194,13 +194,13 @@ impl Counts {
 }
 
 impl DriveRun {
-    /// A drive of a group at rest; `seed` is that of all chance, and the drive's number. None where the
-    /// device is of no kind, which cannot be.
+    /// An idle drive of a group; `seed` is the seed of the random stream, and the drive's number. `None` for a device
+    /// that is neither mechanical nor parallel, which does not occur.
     pub fn new(device: DeviceModel, seed: (u64, u32), group: &Drives, channel: Option<u16>) -> Option<DriveRun> {
-        let mut dice = dice(seed, 0);
-        let (machine, clock, slots, channel) = match (&device, Parallel::new(&device, dice.clone())) {
+        let mut rng = dice(seed, 0);
+        let (machine, clock, slots, channel) = match (&device, Parallel::new(&device, rng.clone())) {
             (DeviceModel::Mechanical(model), _) => {
-                let clock = DriveClock::new(if seed.1 == 0 { 0 } else { dice.below(model.revolution().max(1)) });
+                let clock = DriveClock::new(if seed.1 == 0 { 0 } else { rng.below(model.revolution().max(1)) });
                 let (drive, queue) = (MechanicalDrive::new(model), DriveQueue::new(group.order));
                 let service = ServiceBreakdown::of(Hit::Miss);
                 let mechanical = MechanicalRun { drive, queue, serving: None, service, clock, last: 0 };
@@ -235,17 +235,17 @@ impl DriveRun {
         })
     }
 
-    /// The chance of the drive that is there after so many were replaced.
+    /// Random stream of the drive after `round` replacements.
     pub fn dice(&self, round: u32) -> Rng {
         dice(self.seed, round)
     }
 
-    /// It serves one request at a time.
+    /// True if it serves one request at a time.
     pub fn is_mechanical(&self) -> bool {
         matches!(self.machine, DriveKind::Mechanical(_))
     }
 
-    /// It has to be told what is no longer needed.
+    /// True if it takes trims.
     pub fn is_flash(&self) -> bool {
         matches!(self.machine, DriveKind::Parallel(Parallel::Flash(_)))
     }
@@ -258,7 +258,7 @@ impl DriveRun {
         }
     }
 
-    /// What its parts gave (see [`Parallel::given`]), and its own time at this moment.
+    /// Returns the use of its resources (see [`Parallel::given`]) and its own time.
     pub fn given(&self, now: Ns) -> Option<([f64; 5], [f64; 5], Ns)> {
         match &self.machine {
             DriveKind::Mechanical(_) => None,
@@ -267,13 +267,13 @@ impl DriveRun {
     }
 }
 
-/// Chance of a device is its own: others may be added without changing it.
+/// Each device has its own random stream, so that adding others does not change it.
 fn dice((seed, number): (u64, u32), round: u32) -> Rng {
     Rng::new(seed, (1 << 32) + u64::from(number) + (u64::from(round) << 33))
 }
 
 impl Simulation {
-    /// A request comes to a drive.
+    /// A request arrives at a drive.
     pub(super) fn drive_arrive(&mut self, now: Ns, drive: u32, job: u32) {
         let run = &mut self.drives[drive as usize];
         run.meter.arrive(now);
@@ -284,7 +284,7 @@ impl Simulation {
         self.drive_take(now, drive, job);
     }
 
-    /// A drive sees a request.
+    /// Makes a request visible to a drive.
     #[inline]
     pub(super) fn drive_take(&mut self, now: Ns, drive: u32, job: u32) {
         let run = &mut self.drives[drive as usize];
@@ -310,7 +310,7 @@ impl Simulation {
         }
     }
 
-    /// A mechanical drive that is free takes up its next request.
+    /// An idle mechanical drive starts its next request.
     #[inline]
     pub(super) fn drive_next(&mut self, now: Ns, drive: u32) {
         let run = &mut self.drives[drive as usize];
@@ -319,7 +319,7 @@ impl Simulation {
         self.drive_serve(now, drive, job, |mechanical| mechanical.start(now, &io));
     }
 
-    /// A mechanical drive that is free writes what it reported early, and takes nothing else up.
+    /// An idle mechanical drive writes the data that it acknowledged from its cache, and starts nothing else.
     pub(super) fn drive_flush(&mut self, now: Ns, drive: u32, job: u32) {
         let run = &mut self.drives[drive as usize];
         run.seen += 1;
@@ -327,7 +327,7 @@ impl Simulation {
         self.drive_serve(now, drive, job, |mechanical| mechanical.flush(now));
     }
 
-    /// A mechanical drive takes up a request, as its channel lets it.
+    /// A mechanical drive starts to serve a request as its channel allows.
     #[inline]
     fn drive_serve(
         &mut self,
@@ -360,7 +360,7 @@ impl Simulation {
         }
     }
 
-    /// The request that a mechanical drive serves.
+    /// Returns the job that a mechanical drive serves.
     pub(super) fn drive_serving(&self, drive: u32) -> Option<u32> {
         match &self.drives[drive as usize].machine {
             DriveKind::Mechanical(mechanical) => mechanical.serving,
@@ -368,7 +368,7 @@ impl Simulation {
         }
     }
 
-    /// A drive has data for the channel, or wants them.
+    /// Requests the channel for a drive that has data for it or needs data.
     pub(super) fn drive_ready(&mut self, now: Ns, drive: u32) {
         let run = &mut self.drives[drive as usize];
         if run.hangs {
@@ -379,7 +379,7 @@ impl Simulation {
         }
     }
 
-    /// The channel is a drive's: how long it keeps it.
+    /// A drive gets its channel; returns how long it holds it.
     pub(super) fn drive_granted(&mut self, now: Ns, drive: u32, disconnects: bool, overhead: Ns) -> Ns {
         let run = &mut self.drives[drive as usize];
         let DriveKind::Mechanical(mechanical) = &mut run.machine else { return overhead };
@@ -395,7 +395,7 @@ impl Simulation {
         service.done - now
     }
 
-    /// A drive lets the channel go, which it got `late` after it wanted it.
+    /// Schedules a drive's completion when it releases the channel, granted `late` ns after it was requested.
     pub(super) fn drive_released(&mut self, now: Ns, drive: u32, disconnects: bool, late: Ns) {
         let run = &self.drives[drive as usize];
         let DriveKind::Mechanical(mechanical) = &run.machine else { return };
@@ -406,7 +406,7 @@ impl Simulation {
         self.events.schedule(done.max(now), SimulationEvent::Device { drive, job });
     }
 
-    /// A drive is done with a request.
+    /// Completes a request at a drive.
     pub(super) fn drive_done(&mut self, now: Ns, drive: u32, job: u32) {
         let run = &mut self.drives[drive as usize];
         if run.limit != run.depth && run.hangs {
@@ -450,14 +450,13 @@ impl Simulation {
     }
 }
 
-/// How much later a request is done when the channel was `late`. What the
-/// buffer holds just waits. A write that needs its data for the disk loses
-/// whole revolutions, once the time of arm and rotation is used up.
-fn later(drive: &MechanicalDrive, service: &ServiceBreakdown, io: &Io, late: Ns) -> Ns {
+/// Delay of a request whose channel was granted `late`. Buffered data just wait. A write that needs its data for the
+/// medium loses whole revolutions once the slack of seek and rotation is used up.
+fn later(drive: &MechanicalDrive, service: &ServiceBreakdown, io: &Io, late_ns: Ns) -> Ns {
     if !io.write || service.hit == Hit::Early {
-        return late;
+        return late_ns;
     }
-    let spare = (service.seek + service.rotation).saturating_sub(service.channel_for);
+    let slack_ns = (service.seek + service.rotation).saturating_sub(service.channel_for);
     let revolution = drive.model().revolution().max(1);
-    late.saturating_sub(spare).div_ceil(revolution) * revolution
+    late_ns.saturating_sub(slack_ns).div_ceil(revolution) * revolution
 }

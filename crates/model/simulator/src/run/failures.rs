@@ -1,4 +1,4 @@
-//! Members of arrays that fail and are replaced in the course of a run.
+//! Members of arrays that fail and are replaced during a run.
 
 use super::Simulation;
 use super::arrays::{ArrayRun, BackgroundRun};
@@ -10,7 +10,7 @@ use crate::io::Io;
 use crate::system::Background;
 
 impl Simulation {
-    /// A member fails. Reads that were under way to it are asked anew of the others.
+    /// Fails a member. Reads in flight to it are sent to the others instead.
     pub(super) fn member_fails(&mut self, now: Ns, array: u16, member: u16) -> Result<(), ChangeError> {
         let run = &mut self.arrays[usize::from(array)];
         let drive = run.drives[usize::from(member)];
@@ -19,7 +19,7 @@ impl Simulation {
         }
         run.lost = run.lost.with(member);
         run.replaced = run.replaced.without(member);
-        // nothing can be rebuilt onto a spare where data are lost
+        // nothing can be rebuilt onto a spare once data are lost
         let survives = run.planner.array().survives(run.lost);
         let spare = run.rebuild.filter(|_| survives).and_then(|_| run.spares.pop());
         if let Some((spare, path)) = spare {
@@ -34,7 +34,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// A failed member is replaced by a fresh drive in its place.
+    /// Replaces a failed member by a new drive.
     pub(super) fn member_replaced(
         &mut self,
         now: Ns,
@@ -61,13 +61,13 @@ impl Simulation {
         Ok(())
     }
 
-    /// A rebuild begins, or goes on, where there is something to rebuild onto and from.
+    /// Starts or continues a rebuild, if there is something to rebuild onto and from.
     pub(super) fn rebuild_goes_on(&mut self, now: Ns, array: u16) {
         self.arrays[usize::from(array)].begin_rebuild();
         self.background(now, array);
     }
 
-    /// A rebuild or a scrub has come to its end.
+    /// Handles the end of a rebuild or a scrub.
     pub(super) fn background_ended(&mut self, now: Ns, array: u16) {
         let run = &mut self.arrays[usize::from(array)];
         let Some(BackgroundRun { task: Task::Rebuild, targets, .. }) = run.background else { return };
@@ -78,7 +78,7 @@ impl Simulation {
         }
     }
 
-    /// A request some of whose reads went to a member that failed meanwhile begins anew.
+    /// Restarts a request that read from a member that has failed since.
     pub(super) fn plan_again(&mut self, now: Ns, array: u16, number: u32) {
         let run = &mut self.arrays[usize::from(array)];
         run.spoilt.retain(|spoilt| *spoilt != number);
@@ -92,7 +92,7 @@ impl Simulation {
 }
 
 impl ArrayRun {
-    /// Remembers where a request has read what is not there.
+    /// Marks a flight that has read unreadable blocks.
     pub fn notes_spoilt(&mut self, number: u32, member: u16, io: &Io) {
         let state = self.planner.state();
         if state.unreadable(io.end()).contains(member) && !self.spoilt.contains(&number) {
@@ -100,8 +100,8 @@ impl ArrayRun {
         }
     }
 
-    /// What is being rebuilt of those that have failed, and what there is to reckon with now. A rebuild begins
-    /// again from where all is good: what was under way of it may have read from who has failed.
+    /// Recomputes the rebuild and the planner's state after a failure. A rebuild restarts where all blocks below are
+    /// good: steps in flight may have read from the failed member.
     fn reckon_again(&mut self, member: u16) {
         let before = self.planner.state();
         let survives = self.planner.array().survives(self.lost);
@@ -117,14 +117,14 @@ impl ArrayRun {
         self.run_pass(targets, good_below);
     }
 
-    /// Rebuilds those that were replaced, where nothing else is being rebuilt.
+    /// Rebuilds the replaced members, unless a rebuild is running.
     pub fn begin_rebuild(&mut self) {
         let busy = self.background.as_ref().is_some_and(|b| b.task == Task::Rebuild && b.ended.is_none());
         let array = self.planner.array();
         if busy || self.replaced.is_empty() || !array.survives(self.lost) {
             return;
         }
-        // also those that stand still with a failed one, but not who is not there
+        // includes members that are out of service because of a failed one, but not members without a drive
         let targets = array.out_of_service(self.replaced).less(self.lost.less(self.replaced));
         self.round += 1;
         self.planner.set_state(ArrayState { failed: self.lost, rebuilding: targets, good_below: 0 });

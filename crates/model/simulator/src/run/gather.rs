@@ -1,9 +1,9 @@
-//! Writes that complete a row, as Linux's md finds them: its stripe cache holds a write of part of a row
-//! until everything that comes with it has been taken in, and so a stream of small writes becomes
-//! writes of whole rows (drivers/md/raid5.c: plugging, and STRIPE_DELAYED).
+//! Writes that complete a row, as Linux's md finds them: its stripe cache holds a write of part of a row until
+//! everything that comes with it has been accepted, so that a stream of small writes becomes writes of full rows
+//! (drivers/md/raid5.c: plugging, and STRIPE_DELAYED).
 //!
-//! What comes at one moment is gathered. What does not fill its row waits on while the array reads for other
-//! such writes, as md does (IO_THRESHOLD is 1).
+//! Writes that arrive at the same time are gathered. Those that do not fill their row wait further while the array
+//! reads for other such writes, as in md (IO_THRESHOLD is 1).
 
 use super::job::{Parent, SimulationJob};
 use super::{Simulation, SimulationEvent};
@@ -11,26 +11,26 @@ use crate::Ns;
 use crate::array::{ArrayLevel, Planner, WriteBy};
 use crate::io::Io;
 
-/// Streams of writes that are known side by side.
+/// Largest number of write streams tracked at a time.
 const STREAMS: usize = 8;
 
-/// The writes of an array that wait for the end of the moment.
+/// An array's writes that wait for the other writes of the same time.
 #[derive(Debug)]
 pub(super) struct RowGathering {
     row_blocks: u64,
-    /// Where the streams of writes have come to, and which of them is forgotten next.
+    /// End of each tracked stream, and the index of the one replaced last.
     ends: [u64; STREAMS],
     next: usize,
     waiting: Vec<u32>,
-    /// Writes of parts of rows that still read.
+    /// Partial-row writes that are still reading.
     reading: Vec<u32>,
-    /// The writes that are one now, by number.
+    /// By group number: the writes that are combined into one.
     groups: Vec<Vec<u32>>,
     free: Vec<u32>,
 }
 
 impl RowGathering {
-    /// `None` where the array does not gather.
+    /// `None` if the array does not gather writes.
     pub fn new(planner: &Planner) -> Option<RowGathering> {
         let array = planner.array();
         let parity = matches!(array.level(), ArrayLevel::Raid4 | ArrayLevel::Raid5 | ArrayLevel::Raid6);
@@ -45,14 +45,14 @@ impl RowGathering {
         })
     }
 
-    /// Whether a write goes on where one ended, within a row that it does not fill.
+    /// True if a write continues a stream within a row that it does not fill.
     fn goes_on(&mut self, io: &Io) -> bool {
         let stream = self.ends.iter().position(|end| *end == io.first);
-        let place = stream.unwrap_or_else(|| {
+        let index = stream.unwrap_or_else(|| {
             self.next = (self.next + 1) % STREAMS;
             self.next
         });
-        self.ends[place] = io.end();
+        self.ends[index] = io.end();
         let one_row = io.first / self.row_blocks == (io.end() - 1) / self.row_blocks;
         stream.is_some() && one_row && u64::from(io.blocks) < self.row_blocks
     }
@@ -68,7 +68,7 @@ impl RowGathering {
 }
 
 impl Simulation {
-    /// Holds a write of a stream back, until the end of the moment at least. False where it may begin.
+    /// Holds a write of a stream back at least until all events of this time are handled. False if it may begin.
     pub(super) fn gathers(&mut self, now: Ns, array: u16, job: u32) -> bool {
         let io = self.jobs[job].io;
         let Some(gathering) = &mut self.arrays[usize::from(array)].gathering else { return false };
@@ -80,7 +80,7 @@ impl Simulation {
         true
     }
 
-    /// The moment is over: what lies behind one another in a row is one write.
+    /// Combines the gathered writes that are contiguous within a row into single writes, and starts them.
     pub(super) fn gathered(&mut self, now: Ns, array: u16) {
         let Some(gathering) = &mut self.arrays[usize::from(array)].gathering else { return };
         let row_blocks = gathering.row_blocks;
@@ -89,32 +89,32 @@ impl Simulation {
         waiting.sort_by_key(|job| self.jobs[*job].io.first);
         let (mut rest, mut kept) = (waiting.as_slice(), Vec::new());
         while let Some(first) = rest.first() {
-            let mut whole = self.jobs[*first].io;
-            let row = whole.first / row_blocks;
+            let mut combined = self.jobs[*first].io;
+            let row = combined.first / row_blocks;
             let mut count = 1;
             for io in rest[1..].iter().map(|job| self.jobs[*job].io) {
-                if io.first != whole.end() || io.first / row_blocks != row {
+                if io.first != combined.end() || io.first / row_blocks != row {
                     break;
                 }
-                whole.blocks += io.blocks;
+                combined.blocks += io.blocks;
                 count += 1;
             }
             let (group, others) = rest.split_at(count);
-            let fills = u64::from(whole.blocks) == row_blocks;
+            let fills = u64::from(combined.blocks) == row_blocks;
             if fills || may_read {
-                self.begin_gathered(now, array, group, whole, !fills);
+                self.begin_gathered(now, array, group, combined, !fills);
             } else {
                 kept.extend_from_slice(group);
             }
             rest = others;
         }
-        // what began may have brought others, which asked for an end of the moment of their own
+        // writes that arrived meanwhile have scheduled their own event
         if let Some(gathering) = &mut self.arrays[usize::from(array)].gathering {
             gathering.waiting.extend(kept);
         }
     }
 
-    fn begin_gathered(&mut self, now: Ns, array: u16, group: &[u32], whole: Io, reads: bool) {
+    fn begin_gathered(&mut self, now: Ns, array: u16, group: &[u32], combined: Io, reads: bool) {
         let run = &mut self.arrays[usize::from(array)];
         let own = run.own;
         let Some(gathering) = &mut run.gathering else { return };
@@ -122,7 +122,7 @@ impl Simulation {
             [job] => *job,
             _ => {
                 let parent = Parent::Gathered { array, group: gathering.keep(group.to_vec()) };
-                self.jobs.add(SimulationJob::new(whole, own, parent))
+                self.jobs.add(SimulationJob::new(combined, own, parent))
             }
         };
         if reads {
@@ -131,17 +131,17 @@ impl Simulation {
         self.array_begin(now, array, job);
     }
 
-    /// A write has read what it needed, or is done: those that wait for that may begin.
+    /// Marks a write's reads as done; the writes that wait for that may begin.
     pub(super) fn gathering_has_read(&mut self, now: Ns, array: u16, job: u32) {
         let Some(gathering) = &mut self.arrays[usize::from(array)].gathering else { return };
-        let Some(place) = gathering.reading.iter().position(|reading| *reading == job) else { return };
-        gathering.reading.swap_remove(place);
+        let Some(index) = gathering.reading.iter().position(|reading| *reading == job) else { return };
+        gathering.reading.swap_remove(index);
         if gathering.reading.is_empty() && !gathering.waiting.is_empty() {
             self.events.schedule(now, SimulationEvent::Gathered { array });
         }
     }
 
-    /// A write that was gathered is done, and with it all that it was made of.
+    /// Completes a combined write and all the writes in it.
     pub(super) fn gathered_done(&mut self, now: Ns, array: u16, job: u32, group: u32) {
         self.jobs.remove(job);
         let Some(gathering) = &mut self.arrays[usize::from(array)].gathering else { return };

@@ -1,89 +1,89 @@
-//! What is under way: requests, their parts, and who waits for them.
+//! Jobs: requests in flight, their parts, and the parents that wait for them.
 
 use crate::Ns;
 use crate::io::Io;
 
-/// Who waits for a job.
+/// The parent that waits for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parent {
-    /// A user of a load; `tell` where the load wants to know when it is issued.
-    Load { load: u16, who: u32, tell: bool },
-    /// A load, whose user does not wait for it.
-    Posted { load: u16, who: u32, tell: bool },
-    /// A cache: its number for it.
+    /// A user of a load; `notify` if the load needs to know when the request is issued.
+    Load { load: u16, user: u32, notify: bool },
+    /// A load whose user does not wait for the request.
+    Posted { load: u16, user: u32, notify: bool },
+    /// A cache, with its own number for the I/O.
     Fetch { cache: u16, number: u32 },
-    /// An array: the request of its members.
+    /// An array: a member I/O of a flight.
     Flight { array: u16, number: u32, member: u16 },
-    /// A request that was split.
+    /// A request that was split into parts.
     Part { job: u32 },
-    /// Whoever asked one of the served targets from outside of the simulation: the caller's number.
+    /// An external client of one of the served targets, with the client's tag.
     Outside { tag: u32, target: u16 },
-    /// An order that was passed on to several, and goes on when all are done.
+    /// An order that was sent to several targets and continues when all are done.
     Every { job: u32 },
     /// A rebuild or a scrub.
     Background { array: u16, round: u32 },
-    /// Several writes of an array, which are one: their number as a group.
+    /// Several writes of an array combined into one: the number of their group.
     Gathered { array: u16, group: u32 },
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobPurpose {
-    /// A read or a write, as its I/O says.
+    /// A read or a write, according to its I/O.
     Transfer,
-    /// A write that is answered when it is on the media. It is a write and, once that is done, a flush of
-    /// its target: what others wrote before goes to the media with it.
+    /// A write with forced unit access: it completes when it is on the media. It is a write followed by a flush of its
+    /// target, so data that others wrote before reach the media with it.
     Through,
-    /// All that was answered before is to be on the media; its I/O is not looked at.
+    /// Everything acknowledged before must reach the media; its I/O is ignored.
     Flush,
-    /// What lies in the range of its I/O is no longer needed.
+    /// The range of its I/O is no longer needed.
     Trim,
 }
 
 impl JobPurpose {
-    /// Whether data move: reads and writes. The others are orders.
+    /// True for reads and writes; flushes and trims are orders without data.
     #[inline]
     pub fn moves_data(self) -> bool {
         matches!(self, JobPurpose::Transfer | JobPurpose::Through)
     }
 }
 
-/// A request under way.
+/// A request in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SimulationJob {
-    /// What is asked for.
+    /// The requested I/O.
     pub io: Io,
-    /// Its next step, or the one where it is.
+    /// Its current step, or the next one.
     pub step: u32,
-    /// Parts that it still waits for, where it was split; its number among the
-    /// flights while its array computes between them.
+    /// Parts that it still waits for, if it was split; its flight number while its array computes between reads and
+    /// writes.
     pub parts: u32,
-    /// When its response began to count.
+    /// Start of its response time.
     pub began: Ns,
-    /// When it came to where it is.
+    /// Arrival at its current station, drive or channel.
     pub came: Ns,
     /// Processor time that the program needs first, ns.
     pub compute: Ns,
-    /// Who waits for it.
+    /// The parent that waits for it.
     pub parent: Parent,
-    /// When it came to its array.
+    /// Arrival at its array.
     pub came_to_array: Ns,
-    /// How far it is at its array.
+    /// Its progress at its array.
     pub phase: ArrayPhase,
-    /// What it is for.
+    /// Its purpose.
     pub what: JobPurpose,
 }
 
-/// How far a request is at an array.
+/// Progress of a request at an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArrayPhase {
-    /// It has just come.
+    /// It has just arrived.
     New,
-    /// Its parity was computed before anything is written.
+    /// Its parity was computed before any write.
     Before,
-    /// Its parity was computed from what was read.
+    /// Its parity was computed from the data read.
     Between,
-    /// What was lost was computed from what was read.
+    /// Lost data were computed from the data read, or it failed.
     Last,
 }
 
@@ -105,15 +105,14 @@ impl SimulationJob {
         }
     }
 
-    /// What moves over buses and channels for it: of an order no data.
+    /// Returns the I/O as it moves over buses and channels: orders move no data.
     #[inline]
     pub fn moved(&self) -> Io {
         if self.what.moves_data() { self.io } else { Io { blocks: 0, ..self.io } }
     }
 }
 
-/// Jobs by number. Numbers are given again; nothing is allocated once as many
-/// have been there at once as ever will be.
+/// Jobs by number. Numbers are reused, so nothing is allocated once the largest number of concurrent jobs was reached.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Jobs {
     jobs: Vec<SimulationJob>,
@@ -121,7 +120,7 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
-    /// Adds a job; its number.
+    /// Adds a job and returns its number.
     #[inline]
     pub fn add(&mut self, job: SimulationJob) -> u32 {
         match self.free.pop() {
@@ -136,13 +135,13 @@ impl Jobs {
         }
     }
 
-    /// Forgets a job.
+    /// Removes a job.
     #[inline]
     pub fn remove(&mut self, number: u32) {
         self.free.push(number);
     }
 
-    /// Jobs that are there.
+    /// Number of jobs.
     pub fn len(&self) -> usize {
         self.jobs.len() - self.free.len()
     }

@@ -1,23 +1,23 @@
-//! Responses of drives and arrays in the steps of a traced machine, interval by interval, so that a simulated server
-//! has the same distributions as a real one. Kept only where samples are taken.
+//! Response times of drives and arrays in the latency steps of a traced machine, interval by interval, so that a
+//! simulated server has the same distributions as a real one. Kept only where samples are taken.
 
 use diskwright_base::LatencyOperation;
 use diskwright_base::latency::{STEPS, step_of};
 
 use crate::Ns;
 
-/// Requests of one operation on one disk in an interval, by step of latency.
+/// Requests of one operation on one disk in an interval, by latency step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskLatency {
     /// The drive or array.
     pub disk: String,
-    /// What was asked. Whoever simulates a write waits for it, unless a cache took it before.
+    /// The operation. Every simulated write is waited for, unless a cache accepted it before.
     pub operation: LatencyOperation,
-    /// Steps that counted something.
+    /// Steps with requests, and their counts.
     pub steps: Vec<(usize, u64)>,
 }
 
-/// One disk's responses of the interval in the making.
+/// One disk's response times of the current interval.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ResponseSteps {
     /// By operation; empty until the first request.
@@ -25,6 +25,7 @@ pub(super) struct ResponseSteps {
 }
 
 impl ResponseSteps {
+    /// Counts a response.
     #[inline]
     pub fn record(&mut self, operation: LatencyOperation, response: Ns) {
         let counts = &mut self.counts[operation as usize];
@@ -34,11 +35,12 @@ impl ResponseSteps {
         counts[step_of(response)] += 1;
     }
 
+    /// Sets all counts to 0.
     pub fn clear(&mut self) {
         self.counts.iter_mut().for_each(|counts| counts.fill(0));
     }
 
-    /// What was counted, of a disk of this name.
+    /// Returns the distributions as those of a disk with this name.
     pub fn of(&self, disk: &str) -> impl Iterator<Item = DiskLatency> {
         LatencyOperation::ALL.into_iter().filter_map(move |operation| {
             let counts = self.counts[operation as usize].iter().copied().enumerate();
@@ -48,16 +50,17 @@ impl ResponseSteps {
     }
 }
 
-/// All disks.
+/// Latency distributions of all disks.
 #[derive(Debug, Default)]
 pub(super) struct LatencyWatch {
-    /// Whether anybody takes samples.
+    /// True if samples are taken.
     pub on: bool,
     pub drives: Vec<ResponseSteps>,
     pub arrays: Vec<ResponseSteps>,
 }
 
 impl LatencyWatch {
+    /// Records a response of a drive.
     #[inline]
     pub fn drive(&mut self, drive: u32, operation: LatencyOperation, response: Ns) {
         if self.on {
@@ -65,6 +68,7 @@ impl LatencyWatch {
         }
     }
 
+    /// Records a response of an array.
     #[inline]
     pub fn array(&mut self, array: u16, operation: LatencyOperation, response: Ns) {
         if self.on {
@@ -72,6 +76,7 @@ impl LatencyWatch {
         }
     }
 
+    /// Sets the counts of all disks to 0.
     pub fn clear(&mut self) {
         self.drives.iter_mut().chain(&mut self.arrays).for_each(ResponseSteps::clear);
     }
@@ -84,7 +89,7 @@ fn record(disks: &mut Vec<ResponseSteps>, index: usize, operation: LatencyOperat
     disks[index].record(operation, response);
 }
 
-/// A transfer's operation.
+/// Returns the operation of a transfer.
 pub(super) fn of_transfer(is_write: bool) -> LatencyOperation {
     if is_write { LatencyOperation::SyncWrite } else { LatencyOperation::Read }
 }

@@ -1,4 +1,4 @@
-//! Loads at work: what is asked becomes jobs, what is done is counted.
+//! Loads at work: load requests become jobs, completed jobs are counted.
 
 use diskwright_base::Histogram;
 
@@ -16,30 +16,30 @@ pub(super) struct LoadRun {
     /// The path to each target, past the file cache and through it.
     pub paths: Vec<(PathStart, PathStart)>,
     pub counts: Counts,
-    /// Responses of this interval, ns.
+    /// Response times of this interval, ns.
     pub recent: Histogram,
-    /// Responses since the beginning of counting, ns.
+    /// Response times since the start of counting, ns.
     pub all: Histogram,
 }
 
-/// Things asked for that have not begun, by number.
+/// Load requests that have not begun, by number.
 #[derive(Default)]
 pub(super) struct PendingRequests {
     asks: Vec<(u16, LoadRequest)>,
     free: Vec<u32>,
-    /// What a load pushes into.
+    /// Buffer that a load pushes its requests into.
     buffer: Vec<LoadRequest>,
 }
 
 impl PendingRequests {
-    fn add(&mut self, load: u16, ask: LoadRequest) -> u32 {
+    fn add(&mut self, load: u16, request: LoadRequest) -> u32 {
         match self.free.pop() {
             Some(number) => {
-                self.asks[number as usize] = (load, ask);
+                self.asks[number as usize] = (load, request);
                 number
             }
             None => {
-                self.asks.push((load, ask));
+                self.asks.push((load, request));
                 (self.asks.len() - 1) as u32
             }
         }
@@ -52,16 +52,16 @@ impl PendingRequests {
 }
 
 impl Simulation {
-    /// A user of a load goes on.
-    pub(super) fn load_next(&mut self, now: Ns, load: u16, who: u32, cause: Cause) {
+    /// Advances a user of a load, and begins or schedules its next requests.
+    pub(super) fn load_next(&mut self, now: Ns, load: u16, user: u32, cause: Cause) {
         let mut buffer = std::mem::take(&mut self.asks.buffer);
-        self.loads[usize::from(load)].load.next(now, who, cause, &mut buffer);
-        for ask in buffer.drain(..) {
-            if ask.at > now || cause != Cause::Done {
-                let number = self.asks.add(load, ask);
-                self.events.schedule(ask.at, SimulationEvent::Ask { number });
+        self.loads[usize::from(load)].load.next(now, user, cause, &mut buffer);
+        for request in buffer.drain(..) {
+            if request.at > now || cause != Cause::Done {
+                let number = self.asks.add(load, request);
+                self.events.schedule(request.at, SimulationEvent::Ask { number });
             } else {
-                self.begin(now, load, ask);
+                self.begin(now, load, request);
             }
         }
         self.asks.buffer = buffer;
@@ -70,43 +70,43 @@ impl Simulation {
         }
     }
 
-    /// The moment of something asked for has come.
+    /// Begins a load request whose time has come.
     pub(super) fn asked(&mut self, now: Ns, number: u32) {
-        let (load, ask) = self.asks.take(number);
-        self.begin(now, load, ask);
+        let (load, request) = self.asks.take(number);
+        self.begin(now, load, request);
     }
 
-    fn begin(&mut self, now: Ns, load: u16, ask: LoadRequest) {
-        let parent = if ask.wait {
-            Parent::Load { load, who: ask.who, tell: ask.tell_issued }
+    fn begin(&mut self, now: Ns, load: u16, request: LoadRequest) {
+        let parent = if request.wait {
+            Parent::Load { load, user: request.who, notify: request.tell_issued }
         } else {
-            Parent::Posted { load, who: ask.who, tell: ask.tell_issued }
+            Parent::Posted { load, user: request.who, notify: request.tell_issued }
         };
-        let start = match self.loads[usize::from(load)].paths.get(usize::from(ask.target)) {
-            Some((_, through)) if ask.cached => *through,
+        let start = match self.loads[usize::from(load)].paths.get(usize::from(request.target)) {
+            Some((_, through)) if request.cached => *through,
             Some((past, _)) => *past,
             None => self.end,
         };
         let job = self.jobs.add(SimulationJob {
-            compute: ask.compute,
+            compute: request.compute,
             began: now,
             came: now,
-            ..SimulationJob::new(ask.io, start, parent)
+            ..SimulationJob::new(request.io, start, parent)
         });
         self.advance(now, job);
     }
 
-    /// A request of a load has had its processor time.
+    /// Notifies a load that a request has had its processor time, if the load needs to know.
     pub(super) fn issued(&mut self, now: Ns, job: u32) {
         match self.jobs[job].parent {
-            Parent::Load { load, who, tell: true } | Parent::Posted { load, who, tell: true } => {
-                self.load_next(now, load, who, Cause::Issued);
+            Parent::Load { load, user, notify: true } | Parent::Posted { load, user, notify: true } => {
+                self.load_next(now, load, user, Cause::Issued);
             }
             _ => {}
         }
     }
 
-    /// A request of a load is done.
+    /// Counts a completed request of a load.
     pub(super) fn load_done(&mut self, now: Ns, load: u16, io: &Io, began: Ns) {
         let run = &mut self.loads[usize::from(load)];
         if io.blocks > 0 {

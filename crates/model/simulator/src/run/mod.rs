@@ -1,9 +1,8 @@
-//! The event loop: a system ([`crate::system`]) in virtual time. One loop, one
-//! kind of event, integer nanoseconds, one seed; what it needs of memory is
-//! that of the most requests that were ever under way at once.
+//! The event loop: a system ([`crate::system`]) in virtual time. One loop, one event type, integer nanoseconds, one
+//! seed; memory grows only with the largest number of requests in flight.
 //!
-//! A request is a [`Job`] that walks a path of steps (`path.rs`); caches and
-//! arrays make further jobs, which their parents wait for.
+//! A request is a [`Job`] that walks a path of steps (`path.rs`); caches and arrays create further jobs, which their
+//! parents wait for.
 
 mod arrays;
 mod caches;
@@ -46,39 +45,39 @@ pub use report::{
     ArrayReport, BackgroundReport, CacheReport, Component, ComponentKind, SimulationReport, WorkloadReport,
 };
 
-/// Longest time that a program has a processor before another one has its turn, ns.
+/// Longest time slice of a program on a processor, ns.
 pub(crate) const QUANTUM: Ns = 1_000_000;
 
-/// What happens at a moment.
+/// An event in virtual time.
 #[derive(Clone, Copy, Debug)]
 enum SimulationEvent {
-    /// Something that a load asked for begins.
+    /// A load request begins.
     Ask { number: u32 },
     /// A visit to a station ends.
     Station { station: u16, job: u32 },
-    /// A drive is done with a request.
+    /// A drive completes a request.
     Device { drive: u32, job: u32 },
-    /// A drive wants its channel.
+    /// A drive needs its channel.
     Ready { drive: u32 },
     /// A channel's transfer ends.
     Channel { channel: u16 },
-    /// A cache wanted to be woken.
+    /// A cache's wake-up is due.
     Wake { cache: u16 },
     /// The next step of a rebuild or a scrub may begin.
     Background { array: u16 },
-    /// Writes of an array that came at one moment begin.
+    /// Writes of an array that arrived at the same time begin.
     Gathered { array: u16 },
-    /// A job goes on.
+    /// A job continues.
     Go { job: u32 },
-    /// A user goes on whose request took no time.
-    Again { load: u16, who: u32 },
-    /// A request from outside begins.
+    /// A user continues whose request took no time.
+    Again { load: u16, user: u32 },
+    /// An external request begins.
     Outside { number: u32 },
-    /// Something that was planned happens to the system.
+    /// A scheduled change to the system takes place.
     Change { number: u32 },
 }
 
-/// A place where at most so many requests are at a time.
+/// A gate that admits at most a fixed number of requests at a time.
 #[derive(Debug)]
 struct AdmissionGate {
     most: u32,
@@ -86,12 +85,12 @@ struct AdmissionGate {
     waiting: std::collections::VecDeque<u32>,
 }
 
-/// A system at work.
+/// A running simulation of a system.
 pub struct Simulation {
     events: Events<SimulationEvent>,
     jobs: Jobs,
     paths: Paths,
-    /// The path of nothing but its end.
+    /// The path that consists of its end only.
     end: u32,
     stations: Vec<Station>,
     /// Bytes that passed each station.
@@ -113,7 +112,7 @@ pub struct Simulation {
     other_interrupt: Ns,
     served: outside::ExternalQueue,
     latency: latency::LatencyWatch,
-    /// What is planned to happen, and what of it could not be.
+    /// Scheduled changes to the system, and those of them that were impossible.
     planned: Vec<ScheduledChange>,
     refused: Vec<(Ns, ChangeError)>,
     watch: WatchSpec,
@@ -124,30 +123,30 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Virtual time now, ns.
+    /// Current virtual time, ns.
     pub fn now(&self) -> Ns {
         self.events.now()
     }
 
-    /// Requests under way, parts and member I/Os included.
+    /// Requests in flight, parts and member I/Os included.
     pub fn under_way(&self) -> usize {
         self.jobs.len()
     }
 
-    /// Runs through the time of warming up and the time that is counted.
-    /// `sample` is told of each interval that is counted.
+    /// Runs the warm-up and the counted time. Calls `sample` with the report of each counted interval.
     pub fn run(&mut self, mut sample: impl FnMut(&SimulationReport)) -> SimulationReport {
         self.watch_it(Some(&mut sample))
     }
 
-    /// The same without samples, which cost time where little happens in an interval.
+    /// Runs without samples, which cost time where little happens in an interval.
     pub fn result(&mut self) -> SimulationReport {
         self.watch_it(None)
     }
 
+    /// Runs the warm-up and the counted time, interval by interval.
     fn watch_it(&mut self, mut sample: Option<&mut dyn FnMut(&SimulationReport)>) -> SimulationReport {
         self.latency.on = sample.is_some();
-        // without warming up, what happens at moment 0 counts
+        // without a warm-up, events at time 0 count
         if self.watch.warm_up > 0 {
             self.run_until(self.watch.warm_up);
         }
@@ -178,8 +177,7 @@ impl Simulation {
         self.report(&from, &to, Some(&batches))
     }
 
-    /// Runs up to a moment. False where nothing is left to happen; the time is
-    /// then that of the last event.
+    /// Runs up to a point in time. False if no event is left; the time is then that of the last event.
     pub fn run_until(&mut self, until: Ns) -> bool {
         if !self.started {
             self.start();
@@ -196,18 +194,19 @@ impl Simulation {
             self.handle(now, event);
         }
         if self.drives.iter().any(|drive| drive.hangs) {
-            // everybody waits for a drive: time goes on all the same
+            // all requests wait for a hung drive, yet time advances
             self.events.wait(until);
             return true;
         }
         false
     }
 
+    /// Starts all users of the loads and all background work, and schedules the planned changes.
     fn start(&mut self) {
         self.started = true;
         for load in 0..self.loads.len() as u16 {
-            for who in 0..self.loads[usize::from(load)].load.users() {
-                self.load_next(0, load, who, Cause::Start);
+            for user in 0..self.loads[usize::from(load)].load.users() {
+                self.load_next(0, load, user, Cause::Start);
             }
         }
         (0..self.arrays.len() as u16).for_each(|array| self.background(0, array));
@@ -216,6 +215,7 @@ impl Simulation {
         }
     }
 
+    /// Dispatches an event.
     #[inline]
     fn handle(&mut self, now: Ns, event: SimulationEvent) {
         debug_assert_eq!(self.events.now(), now, "an event happens at its moment");
@@ -229,20 +229,20 @@ impl Simulation {
             SimulationEvent::Background { array } => self.background(now, array),
             SimulationEvent::Gathered { array } => self.gathered(now, array),
             SimulationEvent::Go { job } => self.advance(now, job),
-            SimulationEvent::Again { load, who } => self.load_next(now, load, who, Cause::Done),
+            SimulationEvent::Again { load, user } => self.load_next(now, load, user, Cause::Done),
             SimulationEvent::Outside { number } => self.outside_begins(now, number),
             SimulationEvent::Change { number } => self.planned(now, number),
         }
     }
 
-    /// A job is through with the step where it is.
+    /// Completes a job's current step and advances the job.
     #[inline]
     fn passed(&mut self, now: Ns, job: u32) {
         self.jobs[job].step += 1;
         self.advance(now, job);
     }
 
-    /// A job goes on until it has to wait for something.
+    /// Advances a job until it has to wait.
     fn advance(&mut self, now: Ns, job: u32) {
         loop {
             match *self.paths.step(self.jobs[job].step) {
@@ -280,8 +280,8 @@ impl Simulation {
                     gate.inside += 1;
                 }
                 PathStep::Leave(gate) => self.leave(now, gate),
-                PathStep::Split(most) => {
-                    if self.split(now, job, most) {
+                PathStep::Split(max_blocks) => {
+                    if self.split(now, job, max_blocks) {
                         return;
                     }
                 }
@@ -291,11 +291,11 @@ impl Simulation {
                     }
                 }
                 PathStep::Cache { cache, base } => {
-                    let on = match self.jobs[job].what.moves_data() {
+                    let proceeds = match self.jobs[job].what.moves_data() {
                         true => self.cache_ask(now, cache, base, job),
                         false => self.cache_order(now, cache, base, job),
                     };
-                    if !on {
+                    if !proceeds {
                         return;
                     }
                 }
@@ -304,7 +304,7 @@ impl Simulation {
         }
     }
 
-    /// The next turn of a program on a processor. False where it needs no more.
+    /// Runs the next time slice of a program on a processor. False if it needs no more.
     fn compute(&mut self, now: Ns, job: u32) -> bool {
         let left = self.jobs[job].compute;
         if left > 0 {
@@ -324,7 +324,7 @@ impl Simulation {
         false
     }
 
-    /// A job comes to a station, for so long.
+    /// Sends a job to a station for a service time.
     #[inline]
     fn visit(&mut self, now: Ns, station: u16, job: u32, time: Ns) {
         self.jobs[job].came = now;
@@ -334,20 +334,21 @@ impl Simulation {
         }
     }
 
+    /// Ends a job's visit to a station and starts the next job there.
     #[inline]
     fn visit_ends(&mut self, now: Ns, station: u16, job: u32) {
         let visit = station::StationJob { id: job, arrived: self.jobs[job].came, service: 0 };
         if let Some((end, next)) = self.stations[usize::from(station)].complete(now, &visit) {
             self.events.schedule(end, SimulationEvent::Station { station, job: next.id });
         }
-        // programs and arrays look again at what is left to do
+        // programs and arrays check what is left to do
         match self.paths.step(self.jobs[job].step) {
             PathStep::Compute | PathStep::Array(_) => self.advance(now, job),
             _ => self.passed(now, job),
         }
     }
 
-    /// A job leaves a gate; another one may enter.
+    /// Lets a job out of a gate; the next one may enter.
     fn leave(&mut self, now: Ns, gate: u16) {
         let gate = &mut self.gates[usize::from(gate)];
         match gate.waiting.pop_front() {
@@ -359,16 +360,16 @@ impl Simulation {
         }
     }
 
-    /// Sends a job on in parts of at most so many blocks. False where it is small enough.
-    fn split(&mut self, now: Ns, job: u32, most: u32) -> bool {
+    /// Splits a job into parts of at most `max_blocks`. False if it is small enough.
+    fn split(&mut self, now: Ns, job: u32, max_blocks: u32) -> bool {
         let SimulationJob { io, step, what, .. } = self.jobs[job];
-        if io.blocks <= most || !what.moves_data() {
+        if io.blocks <= max_blocks || !what.moves_data() {
             return false;
         }
-        self.jobs[job].parts = io.blocks.div_ceil(most);
+        self.jobs[job].parts = io.blocks.div_ceil(max_blocks);
         let mut first = io.first;
         while first < io.end() {
-            let blocks = u64::from(most).min(io.end() - first) as u32;
+            let blocks = u64::from(max_blocks).min(io.end() - first) as u32;
             let part = self.jobs.add(SimulationJob::new(
                 crate::io::Io { first, blocks, ..io },
                 step + 1,
@@ -380,7 +381,7 @@ impl Simulation {
         true
     }
 
-    /// A job is done: whoever waits for it goes on.
+    /// Finishes a job: its parent continues.
     fn finish(&mut self, now: Ns, job: u32) {
         let SimulationJob { io, began, parent, .. } = self.jobs[job];
         match parent {
@@ -388,14 +389,14 @@ impl Simulation {
                 self.jobs.remove(job);
                 self.member_done(now, array, number, member, io);
             }
-            Parent::Load { load, who, .. } => {
+            Parent::Load { load, user, .. } => {
                 self.jobs.remove(job);
                 self.load_done(now, load, &io, began);
                 if now > began {
-                    self.load_next(now, load, who, Cause::Done);
+                    self.load_next(now, load, user, Cause::Done);
                 } else {
                     // a user who never waits would never let time pass
-                    self.events.schedule(now + 1, SimulationEvent::Again { load, who });
+                    self.events.schedule(now + 1, SimulationEvent::Again { load, user });
                 }
             }
             Parent::Posted { load, .. } => {

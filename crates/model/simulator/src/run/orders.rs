@@ -1,16 +1,13 @@
-//! Orders: flushes and trims, which move no data. They go the way of all
-//! requests down to what holds data, and there each sort of part does its own:
+//! Orders: flushes and trims, which move no data. They travel like all requests down to the part that holds the data,
+//! and each kind of part handles them in its own way:
 //!
-//! - A cache that posts writes and would lose them with the power sends them
-//!   below first; one with a battery answers a flush at once. A trim goes
-//!   through: what is still to be written is written.
-//! - An array passes a flush on to all members that are there, a trim to those
-//!   that hold the data. Where there is parity only whole rows are trimmed, data
-//!   and parity: with a part of a row it would no longer be the parity.
-//! - A mechanical drive flushes alone (FLUSH CACHE of ATA cannot be queued):
-//!   first it ends what it has seen, then it writes what it had reported early,
-//!   and what came meanwhile waits. A trim is nothing to it.
-//! - An SSD takes both as commands among others; see [`crate::flash::Flash::flush`].
+//! - A cache with posted writes that it would lose with the power sends them below first; one with a battery completes
+//!   a flush at once. A trim passes through: pending writes are still written.
+//! - An array sends a flush to all present members, a trim to those that hold the data. With parity, only full rows are
+//!   trimmed, data and parity: after a trim of part of a row the parity would be wrong.
+//! - A mechanical drive flushes alone (FLUSH CACHE of ATA cannot be queued): it completes the requests it has seen,
+//!   then writes the data it had acknowledged; requests that arrive meanwhile wait. It ignores trims.
+//! - An SSD takes both as queued commands; see [`crate::flash::FlashDevice::flush`].
 
 use super::arrays::ArrayRun;
 use super::changes::Health;
@@ -22,18 +19,18 @@ use crate::Ns;
 use crate::array::{ArrayRequest, MemberIoPlan, Members};
 use crate::io::Io;
 
-/// Most blocks of an array that one step of a trim is of (64 MB), so that its plan stays small.
+/// Largest number of array blocks in one step of a trim (64 MB), so that its plan stays small.
 const STEP_BLOCKS: u64 = 1 << 17;
 
 impl Simulation {
-    /// Asks the same of something else, on behalf of a job that waits for it.
+    /// Sends the same order to another target on behalf of a job that waits for it.
     pub(super) fn pass_on(&mut self, now: Ns, whole: u32, io: Io, start: PathStart) {
         let what = self.jobs[whole].what;
         let job = self.jobs.add(SimulationJob { what, ..SimulationJob::new(io, start, Parent::Every { job: whole }) });
         self.advance(now, job);
     }
 
-    /// One of those to whom an order was passed on is done.
+    /// Completes one part of an order that was sent to several targets.
     pub(super) fn one_of_every(&mut self, now: Ns, whole: u32) {
         self.jobs[whole].parts -= 1;
         if self.jobs[whole].parts > 0 {
@@ -45,7 +42,7 @@ impl Simulation {
         }
     }
 
-    /// An order comes to an array.
+    /// Submits a flush or trim to an array.
     pub(super) fn array_order(&mut self, now: Ns, array: u16, job: u32) {
         let run = &mut self.arrays[usize::from(array)];
         run.meter.arrive(now);
@@ -56,10 +53,10 @@ impl Simulation {
             self.jobs[job].io = whole;
             return self.array_order_goes_on(now, array, job);
         }
-        let there = run.present();
-        // counted with one more, so that it is not done before all are asked
+        let present = run.present();
+        // starts at 1, so that the order is not done before it was sent to all members
         self.jobs[job].parts = 1;
-        for member in there.iter() {
+        for member in present.iter() {
             self.jobs[job].parts += 1;
             let start = self.arrays[usize::from(array)].members[usize::from(member)];
             self.pass_on(now, job, Io::read(0, 0), start);
@@ -67,7 +64,7 @@ impl Simulation {
         self.one_of_every(now, job);
     }
 
-    /// The next step of an order at an array, or its end.
+    /// Takes the next step of an order at an array, or completes it.
     fn array_order_goes_on(&mut self, now: Ns, array: u16, job: u32) {
         let run = &mut self.arrays[usize::from(array)];
         let left = self.jobs[job].io;
@@ -88,7 +85,7 @@ impl Simulation {
         self.one_of_every(now, job);
     }
 
-    /// A request comes to a drive that cannot take it up just so.
+    /// Queues a request at a drive that cannot take it at once.
     pub(super) fn drive_wait(&mut self, now: Ns, drive: u32, job: u32) {
         let run = &mut self.drives[drive as usize];
         if run.health == Health::Dead {
@@ -96,7 +93,7 @@ impl Simulation {
         }
         run.waiting.push_back(job);
         if run.hangs && run.meter.working() < run.servers() {
-            // whoever asked sees it at work
+            // its sender sees it in service
             run.meter.start(now);
             run.begun += 1;
         }
@@ -106,7 +103,7 @@ impl Simulation {
         }
     }
 
-    /// Lets a drive see as many of those that wait as it may.
+    /// Lets a drive see as many waiting requests as it may.
     pub(super) fn drive_admit(&mut self, now: Ns, drive: u32) {
         self.drives[drive as usize].begin_afresh(now);
         while let Some((job, what)) = self.drive_next_waiting(drive) {
@@ -123,7 +120,7 @@ impl Simulation {
                     run.meter.start(now);
                     run.meter.complete(now, self.jobs[job].came);
                     self.jobs[job].step += 1;
-                    // as an event: whoever waits for it may ask this drive again
+                    // as an event: its parent may send another request to this drive
                     self.events.schedule(now, SimulationEvent::Go { job });
                 }
                 (JobPurpose::Flush, DriveKind::Mechanical(_)) => self.drive_flush(now, drive, job),
@@ -143,7 +140,7 @@ impl Simulation {
         }
     }
 
-    /// The first of those that wait for a drive, where it may see it now.
+    /// Returns the first waiting request, if the drive may see it now.
     fn drive_next_waiting(&self, drive: u32) -> Option<(u32, JobPurpose)> {
         let run = &self.drives[drive as usize];
         let job = *run.waiting.front()?;
@@ -152,7 +149,7 @@ impl Simulation {
         (run.is_open() && run.seen < run.depth && !waits).then_some((job, what))
     }
 
-    /// A drive is done with a request while others may wait for more than their turn.
+    /// Completes a request at a drive with special waiting rules in force, and admits waiting requests.
     pub(super) fn drive_done_slowly(&mut self, now: Ns, drive: u32, job: u32) {
         let run = &mut self.drives[drive as usize];
         run.alone = false;
@@ -165,26 +162,26 @@ impl Simulation {
 }
 
 impl DriveRun {
-    /// It takes requests up, as far as it has room.
+    /// True if it accepts requests, as far as it has room.
     fn is_open(&self) -> bool {
         !self.alone && !self.hangs && self.health == Health::Works
     }
 }
 
 impl ArrayRun {
-    /// The members that are there: also those that are being rebuilt.
+    /// Members that have a drive, including those being rebuilt.
     pub fn present(&self) -> Members {
         let state = self.planner.state();
         (0..self.planner.array().members()).collect::<Members>().less(state.failed.less(state.rebuilding))
     }
 
-    /// Blocks that a trim's stretch is cut to whole ones of.
+    /// Granularity of trims, blocks.
     fn row_of_trims(&self) -> u64 {
         let array = self.planner.array();
         if array.parities() > 0 { array.row_blocks() } else { 1 }
     }
 
-    /// The part of a range that members can be told of.
+    /// Clips a range to the part that members can trim.
     fn trimmed(&self, io: Io) -> Io {
         let row = self.row_of_trims();
         let end = io.end().min(self.planner.array().blocks()) / row * row;
@@ -192,10 +189,10 @@ impl ArrayRun {
         Io { first, blocks: (end - first) as u32, write: true }
     }
 
-    /// As much of that as one plan is made of.
+    /// Returns as much of a trim as fits one plan.
     fn step_of(&self, left: Io) -> Io {
         let row = self.row_of_trims();
-        let most = (STEP_BLOCKS / row).max(1).saturating_mul(row);
-        Io { blocks: u64::from(left.blocks).min(most) as u32, ..left }
+        let max_blocks = (STEP_BLOCKS / row).max(1).saturating_mul(row);
+        Io { blocks: u64::from(left.blocks).min(max_blocks) as u32, ..left }
     }
 }

@@ -1,6 +1,5 @@
-//! Requests that come from outside of the simulation: from programs that use a
-//! virtual disk. Whoever runs the simulation says when each begins and takes
-//! the answers when their moment has come.
+//! External requests: from programs that use a virtual disk. The caller sets the start time of each request and
+//! collects the completions when virtual time has reached them.
 
 use super::job::{JobPurpose, Parent, SimulationJob};
 use super::path::PathStart;
@@ -9,29 +8,29 @@ use crate::Ns;
 use crate::array::ArrayGeometry;
 use crate::io::Io;
 
-/// A request from outside.
+/// A request from outside the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExternalRequest {
-    /// Which of the targets that the simulation serves, by position.
+    /// Position of the target among those that the simulation serves.
     pub target: u16,
-    /// What is asked for.
+    /// The requested I/O.
     pub io: Io,
-    /// The caller's number for it.
+    /// The caller's tag.
     pub tag: u32,
 }
 
-/// A request from outside is done.
+/// Completion of an external request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExternalCompletion {
-    /// The caller's number for it.
+    /// The caller's tag.
     pub tag: u32,
-    /// When it began, virtual time.
+    /// Start, virtual time.
     pub began: Ns,
-    /// When it was done, virtual time.
+    /// Completion, virtual time.
     pub at: Ns,
 }
 
-/// What the simulation serves to the outside.
+/// The targets that serve external requests, with their pending requests and completions.
 #[derive(Default)]
 pub(super) struct ExternalQueue {
     /// The path to each target and its blocks.
@@ -40,34 +39,34 @@ pub(super) struct ExternalQueue {
     coming: Vec<(JobPurpose, ExternalRequest)>,
     free: Vec<u32>,
     answers: Vec<ExternalCompletion>,
-    /// Where the last interval ended.
+    /// Snapshot at the end of the last interval.
     last: Option<report::Snapshot>,
 }
 
 impl Simulation {
-    /// Blocks of a target that is served.
+    /// Blocks of a served target.
     pub fn target_blocks(&self, target: u16) -> Option<u64> {
         self.served.targets.get(usize::from(target)).map(|(_, blocks)| *blocks)
     }
 
-    /// An array's geometry.
+    /// Geometry of an array.
     pub fn array(&self, array: usize) -> Option<&ArrayGeometry> {
         self.arrays.get(array).map(|run| run.planner.array())
     }
 
-    /// The drives that serve an array's members now, by number.
+    /// Numbers of the drives that currently serve an array's members.
     pub fn array_drives(&self, array: usize) -> Option<&[u32]> {
         self.arrays.get(array).map(|run| run.drives.as_slice())
     }
 
-    /// A read or a write begins at a moment; one that is past is taken as now. A
-    /// request to a target that is not served is answered at once.
+    /// Submits a read or a write at a point in time; a past time counts as now. A request to a target that is not
+    /// served completes at once.
     pub fn ask(&mut self, time: Ns, request: ExternalRequest) {
         self.ask_for(time, JobPurpose::Transfer, request);
     }
 
-    /// The same for requests of every sort. Of a flush nothing of `request.io` counts, of a trim its
-    /// range. To write zeroes is a write of as many blocks, or a trim where whoever asks allows it.
+    /// Submits a request of any purpose. A flush ignores `request.io`, a trim uses its range. Writing zeroes is a write
+    /// of as many blocks, or a trim where the client allows it.
     pub fn ask_for(&mut self, time: Ns, what: JobPurpose, request: ExternalRequest) {
         let request = (what, request);
         let number = match self.served.free.pop() {
@@ -83,7 +82,7 @@ impl Simulation {
         self.events.schedule(time, SimulationEvent::Outside { number });
     }
 
-    /// The moment of the next thing to happen; `None` where nothing will by itself.
+    /// Time of the next event; `None` if nothing is scheduled.
     pub fn next_at(&mut self) -> Option<Ns> {
         if !self.started {
             self.start();
@@ -91,7 +90,7 @@ impl Simulation {
         self.events.next_at()
     }
 
-    /// Lets time go on to a moment, whatever happens or does not happen until then.
+    /// Advances virtual time to `until`, whether or not events occur.
     pub fn pass_until(&mut self, until: Ns) {
         if !self.started {
             self.start();
@@ -103,12 +102,12 @@ impl Simulation {
         self.events.wait(until);
     }
 
-    /// What was answered since it was last asked for, in the order of time.
+    /// Takes the completions since the last call, in the order of time.
     pub fn answers(&mut self) -> std::vec::Drain<'_, ExternalCompletion> {
         self.served.answers.drain(..)
     }
 
-    /// What happened since the last call, or since the beginning; up to now.
+    /// Reports the time since the last call, or since the beginning.
     pub fn interval(&mut self) -> SimulationReport {
         let now = self.moment();
         let before = self.served.last.replace(now.clone()).unwrap_or_else(|| now.clone());
@@ -118,11 +117,11 @@ impl Simulation {
         report
     }
 
-    /// The moment of a request from outside has come.
+    /// Begins an external request whose time has come.
     pub(super) fn outside_begins(&mut self, now: Ns, number: u32) {
         let (what, ExternalRequest { target, io, tag }) = self.served.coming[number as usize];
         self.served.free.push(number);
-        // a flush has no place, and no data that would have to come before it
+        // a flush has no position, and no data to transfer first
         let io = if what == JobPurpose::Flush { Io::read(0, 0) } else { io };
         self.outside_goes(
             now,
@@ -130,7 +129,7 @@ impl Simulation {
         );
     }
 
-    /// A job from outside sets out for its target.
+    /// Starts a job from outside on its target's path.
     fn outside_goes(&mut self, now: Ns, job: SimulationJob) {
         let Parent::Outside { target, .. } = job.parent else { return };
         let step = self.served.targets.get(usize::from(target)).map_or(self.end, |(path, _)| *path);
@@ -138,7 +137,7 @@ impl Simulation {
         self.advance(now, job);
     }
 
-    /// A request from outside is done.
+    /// Completes an external request; a forced-unit-access write is followed by its flush.
     pub(super) fn outside_done(&mut self, now: Ns, tag: u32, target: u16, job: &SimulationJob) {
         if job.what == JobPurpose::Through && job.io.write {
             let parent = Parent::Outside { tag, target };
@@ -178,13 +177,13 @@ mod tests {
         let mut simulation = two_plain();
         assert_eq!((simulation.target_blocks(1), simulation.target_blocks(2)), (Some(1 << 20), None));
         assert_eq!(simulation.next_at(), None);
-        let ask = |target, tag| ExternalRequest { target, io: Io::read(0, 8), tag };
-        // an idle simulation has no time of its own
+        let request = |target, tag| ExternalRequest { target, io: Io::read(0, 8), tag };
+        // an idle simulation does not advance by itself
         simulation.pass_until(5_000_000);
-        simulation.ask(7_000_000, ask(0, 1));
-        simulation.ask(7_100_000, ask(0, 2));
-        simulation.ask(7_100_000, ask(1, 3));
-        simulation.ask(7_200_000, ask(9, 4));
+        simulation.ask(7_000_000, request(0, 1));
+        simulation.ask(7_100_000, request(0, 2));
+        simulation.ask(7_100_000, request(1, 3));
+        simulation.ask(7_200_000, request(9, 4));
         simulation.pass_until(8_050_000);
         let answer = |tag, began, at| ExternalCompletion { tag, began, at };
         let done: Vec<ExternalCompletion> = simulation.answers().collect();
@@ -202,10 +201,10 @@ mod tests {
         simulation.ask(0, ExternalRequest { target: 0, io: Io::write(0, 8), tag: 0 });
         simulation.pass_until(2_000_000);
         let first = simulation.interval();
-        let of = |report: &SimulationReport| report.component("disk0").map_or(0, |disk| disk.counts.writes);
-        assert_eq!((first.from, first.to, of(&first)), (0, 2_000_000, 1));
+        let writes = |report: &SimulationReport| report.component("disk0").map_or(0, |disk| disk.counts.writes);
+        assert_eq!((first.from, first.to, writes(&first)), (0, 2_000_000, 1));
         simulation.pass_until(3_000_000);
         let second = simulation.interval();
-        assert_eq!((second.from, second.to, of(&second)), (2_000_000, 3_000_000, 0));
+        assert_eq!((second.from, second.to, writes(&second)), (2_000_000, 3_000_000, 0));
     }
 }

@@ -1,22 +1,21 @@
-//! Paths: what a request goes through, one step after another. Every
-//! description of a system becomes such lists, so that the event loop knows
-//! nothing of hosts, buses and controllers.
+//! Paths: the steps that a request goes through. Every system description is compiled to such lists, so that the event
+//! loop knows nothing of hosts, buses and controllers.
 
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io, transfer_time};
 
-/// What a visit costs.
+/// Cost of a visit to a station.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct VisitCost {
-    /// Of each visit, ns.
+    /// Per visit, ns.
     pub fixed: Ns,
-    /// Of each byte, ps.
+    /// Per byte, ps.
     pub byte_ps: u64,
-    /// Of what passes at a rate, bytes/s; 0: it takes no time.
+    /// Transfer rate, bytes/s; 0: transfers take no time.
     pub rate: u64,
-    /// Of each chunk, ns.
+    /// Per chunk, ns.
     pub chunk: Ns,
-    /// Blocks of a chunk; 0: the whole request is one.
+    /// Blocks per chunk; 0: the whole request is one chunk.
     pub chunk_blocks: u32,
 }
 
@@ -34,13 +33,13 @@ impl VisitCost {
         self.fixed + bytes * self.byte_ps / 1000 + transfer_time(bytes, self.rate) + self.chunk * self.chunks(io)
     }
 
-    /// True where a visit takes no time.
+    /// True if a visit takes no time.
     pub fn is_nothing(&self) -> bool {
         self.fixed == 0 && self.byte_ps == 0 && self.rate == 0 && self.chunk == 0
     }
 }
 
-/// Which requests take a step.
+/// The requests that take a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepCondition {
     Always,
@@ -49,6 +48,7 @@ pub(super) enum StepCondition {
 }
 
 impl StepCondition {
+    /// True if a read, or a write, takes the step.
     #[inline]
     pub fn holds(self, write: bool) -> bool {
         match self {
@@ -62,8 +62,7 @@ impl StepCondition {
 /// One step of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathStep {
-    /// The program's own processor time before the request; the clock of its
-    /// response starts after it.
+    /// The program's own processor time before the request; its response time starts after it.
     Compute,
     /// A visit to a station.
     Visit {
@@ -75,17 +74,17 @@ pub(super) enum PathStep {
     Interrupt {
         cost: VisitCost,
     },
-    /// At most so many requests are between this and the `Leave` of the gate.
+    /// At most a fixed number of requests are between this and the gate's `Leave`.
     Enter(u16),
     Leave(u16),
-    /// Requests of more blocks go on as several.
+    /// Requests of more blocks are split into several.
     Split(u32),
-    /// A cache, in whose addresses the volume begins at `base`.
+    /// A cache, in whose address space the volume begins at `base`.
     Cache {
         cache: u16,
         base: u64,
     },
-    /// A channel, for devices that do not use it in the course of a request.
+    /// A channel, for devices that do not use it during a request.
     Channel {
         channel: u16,
         when: StepCondition,
@@ -98,17 +97,17 @@ pub(super) enum PathStep {
     End,
 }
 
-/// Where a path begins in the list of all steps.
+/// Index of a path's first step in the list of all steps.
 pub(super) type PathStart = u32;
 
-/// The steps of all paths, one behind the other.
+/// The steps of all paths, one after the other.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Paths {
     steps: Vec<PathStep>,
 }
 
 impl Paths {
-    /// Adds a path.
+    /// Adds a path; visits without cost are left out.
     pub fn add(&mut self, steps: &[PathStep]) -> PathStart {
         let index = self.steps.len() as PathStart;
         let needed = |step: &&PathStep| match step {
@@ -120,7 +119,7 @@ impl Paths {
         index
     }
 
-    /// A step.
+    /// Returns a step.
     #[inline]
     pub fn step(&self, start: PathStart) -> &PathStep {
         &self.steps[start as usize]

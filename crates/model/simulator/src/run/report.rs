@@ -1,4 +1,4 @@
-//! What a simulation says: of the whole, or of an interval.
+//! Reports of a simulation: of the whole run, or of an interval.
 
 use diskwright_base::Histogram;
 
@@ -15,7 +15,7 @@ use crate::flash::FlashTotals;
 use crate::load::Operations;
 use crate::station::StationTotals;
 
-/// What a component is.
+/// Kind of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ComponentKind {
     /// The host's processors.
@@ -24,7 +24,7 @@ pub enum ComponentKind {
     Bus,
     /// A controller's processor.
     Controller,
-    /// A controller's port: what passes it.
+    /// A controller's port.
     Port,
     /// A controller's parity engine.
     Parity,
@@ -41,7 +41,7 @@ impl ComponentKind {
     }
 }
 
-/// What the parts are called.
+/// Names of the parts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ComponentNames {
     pub stations: Vec<(ComponentKind, String)>,
@@ -51,103 +51,102 @@ pub(super) struct ComponentNames {
     pub caches: Vec<String>,
 }
 
-/// A component over a stretch of time.
+/// A component over a period of time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Component {
-    /// What it is.
+    /// Its kind.
     pub kind: ComponentKind,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Servers that it has: of a drive 1, or the requests that it serves at a time.
+    /// Servers: 1 for a mechanical drive, otherwise the requests that it serves at a time.
     pub servers: u32,
-    /// Its integrals.
+    /// Time integrals of its queue.
     pub totals: StationTotals,
-    /// What it did, where that is counted: drives; of others only `bytes_read`,
-    /// which is then all bytes.
+    /// Its counters: complete for drives; other components count only `bytes_read`, which then includes all bytes.
     pub counts: Counts,
-    /// Of an SSD or a volume: the share of its scarcest part that was used (of an SSD the
-    /// processor, the link, the dies or the channels; of a volume operations or bytes against
-    /// what was allowed at the end of the stretch), 0 to 1.
+    /// Of an SSD or a volume: used share of its scarcest resource, 0 to 1 (of an SSD the processor, the link, the dies
+    /// or the channels; of a volume operations or bytes, relative to the limits at the end of the period).
     pub scarcest: Option<f64>,
-    /// What an SSD's flash did, since the beginning of the simulation.
+    /// Totals of an SSD's flash since the beginning of the simulation.
     pub flash: Option<FlashTotals>,
 }
 
 impl Component {
-    /// Share of its capacity that was at work, 0 to 1; NaN where no time went by.
-    /// Of SSDs and volumes it is that of their scarcest part. A mechanical drive is at work from
-    /// taking a request up until it is done with it, also while it waits for a shared channel.
+    /// Used share of its capacity, 0 to 1; NaN if no time passed. For SSDs and volumes it is that of their scarcest
+    /// resource. A mechanical drive is busy from the start of a request to its completion, also while it waits for a
+    /// shared channel.
     pub fn utilisation(&self) -> f64 {
         self.scarcest.unwrap_or(self.totals.utilisation() / f64::from(self.servers))
     }
 }
 
-/// An array over a stretch of time.
+/// An array over a period of time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArrayReport {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Requests in it.
+    /// Its requests.
     pub totals: StationTotals,
-    /// Requests that it served.
+    /// Counters of the requests that it served.
     pub counts: Counts,
-    /// Member I/Os that they needed.
+    /// Member I/Os for these requests.
     pub member_ios: u64,
-    /// Blocks that could not be served: too many members have failed.
+    /// Blocks that could not be served because too many members have failed.
     pub lost_blocks: u64,
-    /// Its members, by number of drive.
+    /// Drive numbers of its members.
     pub members: Vec<u32>,
-    /// Members that have failed and are not good again, at the end of the stretch.
+    /// Members that have failed and are not rebuilt, at the end of the period.
     pub failed: u32,
-    /// The rebuild or scrub, at the end of the stretch.
+    /// The rebuild or scrub, at the end of the period.
     pub background: Option<BackgroundReport>,
-    /// Bytes of each member that it did in the stretch; of one that began again, none.
+    /// Bytes of each member that it processed in the period; 0 if it restarted.
     pub background_bytes: u64,
 }
 
-/// A rebuild or a scrub.
+/// Progress of a rebuild or a scrub.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackgroundReport {
-    /// Which.
+    /// Its task.
     pub task: Task,
-    /// Bytes of each member done.
+    /// Bytes done of each member.
     pub done_bytes: u64,
-    /// Bytes of each member in all.
+    /// Bytes of each member in total.
     pub all_bytes: u64,
     /// When it ended, ns of virtual time.
     pub ended: Option<Ns>,
 }
 
-/// A workload over a stretch of time.
+/// A workload over a period of time.
 #[derive(Clone, Debug)]
 pub struct WorkloadReport {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its requests.
     pub counts: Counts,
-    /// Responses of its requests, ns.
+    /// Response times of its requests, ns.
     pub responses: Histogram,
-    /// Mean response with its interval by batch means, s; of the whole run only. See [`confidence::of_stretches`].
+    /// Mean response time with its confidence interval by batch means, s; of the whole run only. See
+    /// [`confidence::of_stretches`].
     pub response_s: Option<Interval>,
-    /// Its operations since counting began.
+    /// Its operations since the start of counting.
     pub operations: Vec<Operations>,
 }
 
-/// A cache over a stretch of time.
+/// A cache over a period of time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CacheReport {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it did; levels (`dirty_blocks`, `held_blocks`, `waiting`) are those of its end.
+    /// Its counters; levels (`dirty_blocks`, `held_blocks`, `waiting`) are those at the end.
     pub counters: CacheCounters,
 }
 
-/// What a simulation did in a stretch of time.
+/// Report of a simulation over a period of time.
 #[derive(Clone, Debug)]
 pub struct SimulationReport {
-    /// Its beginning, ns of virtual time.
+    /// Start, ns of virtual time.
     pub from: Ns,
-    /// Its end.
+    /// End, ns of virtual time.
     pub to: Ns,
     /// Workloads.
     pub workloads: Vec<WorkloadReport>,
@@ -157,13 +156,13 @@ pub struct SimulationReport {
     pub arrays: Vec<ArrayReport>,
     /// Caches.
     pub caches: Vec<CacheReport>,
-    /// Interrupts, those that come anyway included.
+    /// Interrupts, including those that do not come from disks.
     pub interrupts: f64,
     /// Processor time of interrupts, programmed transfers included, ns.
     pub interrupt_ns: f64,
-    /// Processor time that programs asked for, ns.
+    /// Processor time requested by programs, ns.
     pub compute_ns: f64,
-    /// Responses of drives and arrays in the interval; none of the whole run.
+    /// Response times of drives and arrays in the interval; empty for the whole run.
     pub latency: Vec<DiskLatency>,
 }
 
@@ -173,24 +172,22 @@ impl SimulationReport {
         (self.to - self.from) as f64 * 1e-9
     }
 
-    /// A component by its name.
+    /// Finds a component by its name.
     pub fn component(&self, name: &str) -> Option<&Component> {
         self.components.iter().find(|component| component.name == name)
     }
 
-    /// The component with the highest utilisation, the first of equals; `None`
-    /// where no time went by.
+    /// Returns the component with the highest utilization, the first of equals; `None` if no time passed.
     pub fn bottleneck(&self) -> Option<&Component> {
         let known = self.components.iter().filter(|component| component.utilisation().is_finite());
         known.rev().max_by(|a, b| a.utilisation().total_cmp(&b.utilisation()))
     }
 }
 
-/// What the parts of a device gave, and can give in a
-/// second of its own time, which is told last.
+/// What each resource of a device delivered, its capacity per second of the device's own time, and that time.
 type CapacityUse = ([f64; 5], [f64; 5], Ns);
 
-/// Share of the scarcest part of a device that was used between two moments.
+/// Used share of a device's scarcest resource between two points in time.
 fn scarcest(from: &Option<CapacityUse>, to: &Option<CapacityUse>) -> Option<f64> {
     let ((before, _, began), (after, rates, ended)) = (from.as_ref()?, to.as_ref()?);
     let elapsed = ended.saturating_sub(*began);
@@ -199,7 +196,7 @@ fn scarcest(from: &Option<CapacityUse>, to: &Option<CapacityUse>) -> Option<f64>
     Some(shares.fold(0.0, f64::max).min(1.0))
 }
 
-/// Everything that is counted, at a moment.
+/// All counters at a point in time.
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
     pub at: Ns,
@@ -215,6 +212,7 @@ pub(super) struct Snapshot {
 }
 
 impl Simulation {
+    /// Takes a snapshot of all counters.
     pub(super) fn moment(&mut self) -> Snapshot {
         let now = self.events.now();
         let stations = self.stations.iter_mut().zip(&self.station_bytes);
@@ -239,7 +237,7 @@ impl Simulation {
         }
     }
 
-    /// Begins to count: what loads keep of the time before is forgotten.
+    /// Starts to count: discards what the loads have recorded so far.
     pub(super) fn forget(&mut self) {
         for run in &mut self.loads {
             run.load.forget();
@@ -249,7 +247,7 @@ impl Simulation {
         self.latency.clear();
     }
 
-    /// Responses of the interval go to those of the whole.
+    /// Merges the response times of the interval into those of the whole run.
     pub(super) fn end_interval(&mut self) {
         for run in &mut self.loads {
             run.all.merge(&run.recent);
@@ -258,15 +256,15 @@ impl Simulation {
         self.latency.clear();
     }
 
-    /// What was done between two moments; with batches, of the whole run.
-    pub(super) fn report(&self, from: &Snapshot, to: &Snapshot, whole: Option<&Batches>) -> SimulationReport {
+    /// Reports the time between two snapshots; of the whole run if `batches` are given.
+    pub(super) fn report(&self, from: &Snapshot, to: &Snapshot, batches: Option<&Batches>) -> SimulationReport {
         let elapsed_s = (to.at - from.at) as f64 * 1e-9;
         let others = self.other_interrupts_per_s * elapsed_s;
         let workloads = self.loads.iter().enumerate().map(|(index, run)| WorkloadReport {
             name: run.name.clone(),
             counts: to.loads[index].since(&from.loads[index]),
-            responses: if whole.is_some() { run.all.clone() } else { run.recent.clone() },
-            response_s: whole.and_then(|batches| batches.interval(index)),
+            responses: if batches.is_some() { run.all.clone() } else { run.recent.clone() },
+            response_s: batches.and_then(|batches| batches.interval(index)),
             operations: run.load.operations().to_vec(),
         });
         SimulationReport {
@@ -285,7 +283,7 @@ impl Simulation {
             interrupts: (to.interrupts - from.interrupts) as f64 + others,
             interrupt_ns: (to.interrupt_ns - from.interrupt_ns) as f64 + others * self.other_interrupt as f64,
             compute_ns: (to.compute_ns - from.compute_ns) as f64,
-            latency: if whole.is_some() { Vec::new() } else { self.disk_latencies() },
+            latency: if batches.is_some() { Vec::new() } else { self.disk_latencies() },
         }
     }
 
@@ -357,19 +355,19 @@ impl Simulation {
     }
 }
 
-/// Most batches that are kept; beyond that, neighbours become one. Few long ones depend less on each other.
+/// Largest number of batches; beyond it, neighbours are merged. A few long batches are less correlated.
 const MOST_BATCHES: usize = 32;
 
-/// Responses of stretches of a run, each as long as the others, for the
-/// interval of a mean. So few that memory does not grow with the run.
+/// Response times of equal periods of a run, for the confidence interval of a mean. Their number is bounded, so memory
+/// does not grow with the run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Batches {
-    /// Intervals of a batch.
+    /// Intervals per batch.
     size: usize,
     intervals: usize,
-    /// By load, then batch: sum of responses in ns, and how many.
+    /// By load, then batch: sum of response times in ns, and their number.
     loads: Vec<Vec<(u128, u64)>>,
-    /// By load: what its recent responses came to at the end of the interval before.
+    /// By load: sum and number of its interval's responses at the previous call.
     last: Vec<(u128, u64)>,
 }
 
@@ -401,16 +399,15 @@ impl Batches {
         self.intervals += 1;
     }
 
-    /// The recent responses were cleared.
+    /// Resets the previous values after the interval's responses were cleared.
     pub fn start_again(&mut self) {
         self.last.fill((0, 0));
     }
 
-    /// Mean response of a load, s. Batches in which nothing was done are left
-    /// out; the last one counts where it is whole.
+    /// Mean response time of a load, s. Batches without requests are left out; the last one counts if it is complete.
     fn interval(&self, load: usize) -> Option<Interval> {
-        let whole = self.intervals / self.size.max(1);
-        let batches = self.loads.get(load)?.iter().take(whole).filter(|batch| batch.1 > 0);
+        let complete = self.intervals / self.size.max(1);
+        let batches = self.loads.get(load)?.iter().take(complete).filter(|batch| batch.1 > 0);
         let stretches: Vec<(f64, f64)> = batches.map(|(sum, count)| (*sum as f64 * 1e-9, *count as f64)).collect();
         confidence::of_stretches(&stretches)
     }

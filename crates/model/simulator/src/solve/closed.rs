@@ -1,45 +1,42 @@
-//! Closed networks: so many users go round between thinking and the centers
-//! that serve them, one visit after another.
+//! Closed networks: a fixed number of users alternate between thinking and the centers that serve them, one visit after
+//! another.
 
 use super::harmonic;
 
-/// What a center is.
+/// Kind of a center.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MvaCenter {
-    /// One server with a queue; the demand is the seconds that one round of a
-    /// user needs of it (visits times service).
+    /// One server with a queue; the demand is the service time per round of a user, s (visits times service time).
     Queue(f64),
-    /// Servers enough for everybody: a plain delay of so many seconds a round.
+    /// As many servers as users: a pure delay per round, s.
     Delay(f64),
-    /// So many servers with one queue; the demand is that of a round. Solved
-    /// as Seidmann, Schweitzer and Shalev-Oren (1987) do: a queue with the
-    /// demand over the servers, and a delay of the rest.
+    /// Several servers with one queue; the demand is that of a round. Solved by the method of Seidmann, Schweitzer and
+    /// Shalev-Oren (1987): a queue with the demand divided by the servers, and a delay for the rest.
     Many {
-        /// Seconds that a round needs of a server.
+        /// Service time per round, s.
         demand_s: f64,
         /// Servers.
         servers: u32,
     },
-    /// So many queues side by side, each with this demand; a user goes on when
-    /// all of them are done (a striped request). Solved as Varki, "Mean value
-    /// technique for closed fork-join networks", SIGMETRICS 1999, does:
-    /// R(n) = D (H_K + Q(n-1)). At most 3 % too slow in our simulations of 2 to 8
-    /// branches (`tests/queueing.rs`), exact for one user and for very many.
+    /// Several parallel queues, each with this demand; a user continues when all of them are done (a striped request).
+    /// Solved by the method of Varki, "Mean value technique for closed fork-join networks", SIGMETRICS 1999: R(n) = D
+    /// (H_K + Q(n-1)). At most 3 % too slow in our simulations of 2 to 8 branches (`tests/queueing.rs`), exact for one
+    /// user and in the limit of many.
     Fork {
-        /// Seconds that a round needs of each branch.
+        /// Service time per round at each branch, s.
         demand_s: f64,
         /// Branches.
         branches: u32,
     },
 }
 
-/// A center as the recurrence sees it: R = demand (own + Q) + delay.
+/// A center in the recurrence: R = demand (own + Q) + delay.
 struct MvaStation {
     /// Demand on a queue, s.
     demand: f64,
-    /// How many times the demand a user spends who finds nobody.
+    /// Response time of a user that finds the center empty, in demands.
     own: f64,
-    /// Plain delay beside the queue, s.
+    /// Delay besides the queue, s.
     delay: f64,
 }
 
@@ -64,7 +61,7 @@ impl MvaCenter {
 pub struct ClosedNetwork {
     /// Users.
     pub users: u32,
-    /// Mean time that a user thinks between rounds, s.
+    /// Mean think time between rounds, s.
     pub think_s: f64,
     /// The centers of a round.
     pub centers: Vec<MvaCenter>,
@@ -73,28 +70,25 @@ pub struct ClosedNetwork {
 /// Steady state of a closed network.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NetworkSolution {
-    /// Rounds a second, of all users.
+    /// Rounds per second, of all users.
     pub throughput_per_s: f64,
-    /// Time of a round without the thinking, s.
+    /// Time of a round without thinking, s.
     pub response_s: f64,
     /// Mean number of users at each center.
     pub queues: Vec<f64>,
-    /// Mean servers at work at each center (of a delay: users there; of a fork:
-    /// at each branch).
+    /// Mean number of busy servers at each center (for a delay: users there; for a fork: at each branch).
     pub utilisations: Vec<f64>,
 }
 
-/// Exact mean value analysis (Reiser and Lavenberg, "Mean-value analysis of
-/// closed multichain queuing networks", JACM 27(2), 1980): a user who comes to
-/// a center sees it as it is with one user fewer. R_k = D_k (1 + Q_k(n-1)),
-/// X = n / (Z + sum R_k), Q_k = X R_k. Exact for exponential service; work
-/// users x centers.
+/// Exact mean value analysis (Reiser and Lavenberg, "Mean-value analysis of closed multichain queuing networks", JACM
+/// 27(2), 1980): an arriving user sees a center in the state with one user fewer. R_k = D_k (1 + Q_k(n-1)),
+/// X = n / (Z + sum R_k), Q_k = X R_k. Exact for exponential service; the work is users x centers.
 ///
 /// ```
-/// use diskwright_simulator::solve::{ClosedNetwork, MvaCenter, exact};
-/// // two users, two equal centers of 1 s: each sees half a user, X = 2/3
+/// use diskwright_simulator::solve::{ClosedNetwork, MvaCenter, solve_exact};
+// two users, two equal centers of 1 s: each sees half a user, X = 2/3
 /// let network = ClosedNetwork { users: 2, think_s: 0.0, centers: vec![MvaCenter::Queue(1.0); 2] };
-/// assert!((exact(&network).throughput_per_s - 2.0 / 3.0).abs() < 1e-12);
+/// assert!((solve_exact(&network).throughput_per_s - 2.0 / 3.0).abs() < 1e-12);
 /// ```
 pub fn exact(network: &ClosedNetwork) -> NetworkSolution {
     let parts: Vec<MvaStation> = network.centers.iter().map(|c| c.part()).collect();
@@ -111,13 +105,12 @@ pub fn exact(network: &ClosedNetwork) -> NetworkSolution {
     solution(network, &parts, &queues, throughput)
 }
 
-/// Schweitzer's approximation (1979; Bard's too): the network with one user
-/// fewer looks like this one, shrunk: Q_k(n-1) = (n-1)/n Q_k(n). Solved by
-/// repetition from equal queues; work does not grow with the users. It is never
-/// above the exact throughput; on the networks of our test at most 6.3 % below,
-/// near the knee, and exact at both ends of the load.
+/// Schweitzer's approximation (1979; also Bard's): the network with one user fewer is this one, scaled down:
+/// Q_k(n-1) = (n-1)/n Q_k(n). Solved by iteration from equal queues; the work does not grow with the users. It is never
+/// above the exact throughput; on the networks of our test it is at most 6.3 % below, near the knee, and exact at both
+/// ends of the load.
 pub fn schweitzer(network: &ClosedNetwork) -> NetworkSolution {
-    const MOST: usize = 10_000;
+    const MAX_ROUNDS: usize = 10_000;
     let parts: Vec<MvaStation> = network.centers.iter().map(|c| c.part()).collect();
     let users = f64::from(network.users);
     if network.users == 0 {
@@ -127,7 +120,7 @@ pub fn schweitzer(network: &ClosedNetwork) -> NetworkSolution {
     let mut queues = vec![users / parts.len().max(1) as f64; parts.len()];
     let delays: f64 = parts.iter().map(|p| p.delay).sum();
     let mut throughput = 0.0;
-    for _ in 0..MOST {
+    for _ in 0..MAX_ROUNDS {
         let waits: f64 = parts.iter().zip(&queues).map(|(p, queue)| p.demand * (p.own + seen * queue)).sum();
         throughput = users / (network.think_s + delays + waits);
         let mut moved: f64 = 0.0;
@@ -144,7 +137,7 @@ pub fn schweitzer(network: &ClosedNetwork) -> NetworkSolution {
 }
 
 fn solution(network: &ClosedNetwork, parts: &[MvaStation], queues: &[f64], throughput: f64) -> NetworkSolution {
-    // nobody there, or nothing to do: no rounds, or no time for one
+    // no users, or no demand: no rounds, or no time per round
     let response_s = if network.users == 0 || !throughput.is_finite() {
         0.0
     } else {
@@ -156,34 +149,32 @@ fn solution(network: &ClosedNetwork, parts: &[MvaStation], queues: &[f64], throu
     NetworkSolution { throughput_per_s: rate, response_s, queues, utilisations }
 }
 
-/// Least and most rounds a second that any such network can do (Muntz and Wong
-/// 1974; Denning and Buzen 1978): n / (Z + n D) and min(1 / D_max, n / (Z + D)).
+/// Returns lower and upper bounds of the rounds per second of any such network (Muntz and Wong 1974; Denning and Buzen
+/// 1978): n / (Z + n D) and min(1 / D_max, n / (Z + D)).
 pub fn bounds(network: &ClosedNetwork) -> (f64, f64) {
     let parts: Vec<MvaStation> = network.centers.iter().map(|c| c.part()).collect();
     let users = f64::from(network.users);
     let delay: f64 = network.think_s + parts.iter().map(|p| p.delay).sum::<f64>();
     let demand: f64 = parts.iter().map(|p| p.demand).sum();
-    let most = parts.iter().map(|p| p.demand).fold(0.0, f64::max);
+    let max_demand = parts.iter().map(|p| p.demand).fold(0.0, f64::max);
     if network.users == 0 {
         return (0.0, 0.0);
     }
-    (users / (delay + users * demand), (1.0 / most).min(users / (delay + demand)))
+    (users / (delay + users * demand), (1.0 / max_demand).min(users / (delay + demand)))
 }
 
-/// The machine repairman: so many machines (users), each working a mean of
-/// `think_s` before it needs one of `servers` repairmen for a mean of
-/// `service_s`, both exponential. From the balance of its states, exact
-/// (Palm 1947; Kleinrock 1, 3.8).
+/// The machine repairman model: `machines` machines (users), each working for a mean of `think_s` before it needs one
+/// of `servers` repairmen for a mean of `service_s`, both exponential. From the balance equations, exact (Palm 1947;
+/// Kleinrock 1, 3.8).
 ///
 /// ```
-/// use diskwright_simulator::solve::machine_repairman;
-/// // one machine is never kept waiting: 1 / (9 + 1) repairs a second, 1 s each
-/// let alone = machine_repairman(1, 9.0, 1.0, 1);
-/// assert!((alone.throughput_per_s - 0.1).abs() < 1e-12 && (alone.response_s - 1.0).abs() < 1e-12);
+/// use diskwright_simulator::solve::machine_repairman; one machine never waits: 1 / (9 + 1) repairs a second, 1 s each
+/// let alone = machine_repairman(1, 9.0, 1.0, 1); assert!((alone.throughput_per_s - 0.1).abs() < 1e-12 &&
+/// (alone.response_s - 1.0).abs() < 1e-12);
 /// ```
 pub fn machine_repairman(machines: u32, think_s: f64, service_s: f64, servers: u32) -> NetworkSolution {
     let servers = servers.max(1);
-    // weight of n broken machines, each from the one before; scaled to stay finite
+    // weight of the state with n broken machines, each from the previous one; scaled to stay finite
     let (mut weight, mut all, mut broken, mut working) = (1.0f64, 1.0f64, 0.0f64, 0.0f64);
     for n in 1..=machines {
         let repaired_by = f64::from(n.min(servers));
@@ -196,7 +187,7 @@ pub fn machine_repairman(machines: u32, think_s: f64, service_s: f64, servers: u
         }
     }
     if !(all.is_finite() && service_s > 0.0) {
-        // no thinking at all: everybody is always there
+        // no think time: all users are always at the servers
         let busy = f64::from(machines.min(servers));
         let throughput = busy / service_s;
         let response_s = f64::from(machines) / throughput;
@@ -223,7 +214,7 @@ mod tests {
 
     #[test]
     fn balanced_networks_have_a_closed_form() {
-        // K equal centers, no thinking: X = n / (D (n + K - 1)) (Denning and Buzen 1978)
+        // K equal centers, no think time: X = n / (D (n + K - 1)) (Denning and Buzen 1978)
         for (users, centers) in [(1, 1), (3, 4), (20, 8), (100, 3)] {
             let solved = exact(&network(users, 0.0, &vec![0.01; centers]));
             near(solved.throughput_per_s, f64::from(users) / (0.01 * (f64::from(users) + centers as f64 - 1.0)), 1e-12);
@@ -254,11 +245,11 @@ mod tests {
         // two repairmen: weights 1, 1.5, 0.75, 0.1875
         let two = machine_repairman(3, 2.0, 1.0, 2);
         near(two.utilisations[0], (1.5 + 1.5 + 0.375) / 3.4375, 1e-12);
-        // as many repairmen as machines: nobody waits
+        // as many repairmen as machines: no machine waits
         let all = machine_repairman(50, 2.0, 1.0, 50);
         near(all.response_s, 1.0, 1e-9);
         near(all.throughput_per_s, 50.0 / 3.0, 1e-9);
-        // no thinking, and very many: one server is never idle
+        // no think time, and very many machines: the single server is never idle
         near(machine_repairman(7, 0.0, 0.5, 1).response_s, 3.5, 1e-12);
         near(machine_repairman(100_000, 1.0, 0.5, 1).throughput_per_s, 2.0, 1e-9);
         assert_eq!(machine_repairman(0, 1.0, 1.0, 1).response_s, 0.0);
@@ -273,8 +264,8 @@ mod tests {
                     let found = schweitzer(&network(users, think, demands));
                     let ratio = found.throughput_per_s / wanted.throughput_per_s;
                     assert!(ratio < 1.0 + 1e-9 && ratio > 0.935, "{ratio}");
-                    let (least, most) = bounds(&network(users, think, demands));
-                    let inside = |x: f64| x >= least * (1.0 - 1e-9) && x <= most * (1.0 + 1e-9);
+                    let (min, max) = bounds(&network(users, think, demands));
+                    let inside = |x: f64| x >= min * (1.0 - 1e-9) && x <= max * (1.0 + 1e-9);
                     assert!(inside(wanted.throughput_per_s) && inside(found.throughput_per_s));
                 }
             }
@@ -302,7 +293,7 @@ mod tests {
             let centers = vec![MvaCenter::Fork { demand_s: 0.01, branches }];
             exact(&ClosedNetwork { users, think_s: 0.0, centers })
         };
-        // alone: the slowest of K; one branch: a plain queue; a crowd: every branch full
+        // one user: the slowest of K; one branch: a plain queue; many users: every branch saturated
         near(fork(1, 4).response_s, 0.01 * 25.0 / 12.0, 1e-12);
         near(fork(9, 1).response_s, 0.09, 1e-12);
         near(fork(20_000, 8).throughput_per_s, 100.0, 1e-3);
@@ -311,12 +302,12 @@ mod tests {
 
     #[test]
     fn nobody_and_nothing() {
-        let nobody = network(0, 1.0, &[1.0]);
-        for solved in [exact(&nobody), schweitzer(&nobody)] {
+        let no_users = network(0, 1.0, &[1.0]);
+        for solved in [exact(&no_users), schweitzer(&no_users)] {
             assert_eq!((solved.throughput_per_s, solved.response_s, solved.queues[0]), (0.0, 0.0, 0.0));
         }
-        assert_eq!(bounds(&nobody), (0.0, 0.0));
-        let nowhere = exact(&ClosedNetwork { users: 3, think_s: 1.0, centers: vec![] });
-        assert_eq!((nowhere.throughput_per_s, nowhere.response_s), (3.0, 0.0));
+        assert_eq!(bounds(&no_users), (0.0, 0.0));
+        let no_centers = exact(&ClosedNetwork { users: 3, think_s: 1.0, centers: vec![] });
+        assert_eq!((no_centers.throughput_per_s, no_centers.response_s), (3.0, 0.0));
     }
 }

@@ -1,18 +1,17 @@
-//! Fork and join: a job is cut into K parts, each served by a queue of its own,
-//! and is done when the last part is. A striped request is one.
+//! Fork and join: a job is split into K parts, each served by its own queue, and is done when the last part is. A
+//! striped request is such a job.
 
-/// The K-th harmonic number: the mean of the greatest of K exponential times of mean 1.
+/// The K-th harmonic number: the mean of the maximum of K exponential times with mean 1.
 pub fn harmonic(k: u32) -> f64 {
     (1..=k).map(|i| 1.0 / f64::from(i)).sum()
 }
 
-/// Mean response of two queues, random arrivals, exponential service of mean
-/// `service_s`: exact. R2 = (12 - rho) / 8 * S / (1 - rho) (Flatto and Hahn
-/// 1984; Nelson and Tantawi 1988).
+/// Mean response time of two queues with random arrivals and exponential service of mean `service_s`: exact.
+/// R2 = (12 - rho) / 8 * S / (1 - rho) (Flatto and Hahn 1984; Nelson and Tantawi 1988).
 ///
 /// ```
 /// use diskwright_simulator::solve::fork_join_two;
-/// // half busy: 11.5/8 of M/M/1's 2 s
+// utilization 50 %: 11.5/8 of M/M/1's 2 s
 /// assert!((fork_join_two(0.5, 1.0).unwrap() - 2.875).abs() < 1e-12);
 /// ```
 pub fn fork_join_two(arrivals_per_s: f64, service_s: f64) -> Option<f64> {
@@ -21,16 +20,14 @@ pub fn fork_join_two(arrivals_per_s: f64, service_s: f64) -> Option<f64> {
     valid.then(|| (12.0 - rho) / 8.0 * service_s / (1.0 - rho))
 }
 
-/// Mean response of K queues, approximately (Nelson and Tantawi, "Approximate
-/// analysis of fork/join synchronization in parallel queues", IEEE Trans.
-/// Computers 37(6), 1988, quoted as eq. 3 in Thomasian's survey of 2014):
-/// `(H_K/H_2 + (1 - H_K/H_2) 4 rho / 11) (1.5 - rho/8) / (mu - lambda)`, which
-/// they held within 5 % of simulations up to K = 32. Exact for K = 1 and 2.
+/// Approximate mean response time of K queues (Nelson and Tantawi, "Approximate analysis of fork/join synchronization
+/// in parallel queues", IEEE Trans. Computers 37(6), 1988, quoted as eq. 3 in Thomasian's survey of 2014): `(H_K/H_2 +
+/// (1 - H_K/H_2) 4 rho / 11) (1.5 - rho/8) / (mu - lambda)`, which the authors found within 5 % of simulations up to K
+/// = 32. Exact for K = 1 and 2.
 ///
 /// ```
-/// use diskwright_simulator::solve::fork_join;
-/// // K = 4, half busy: H_4 = 25/12, (1.3889 - 0.3889 x 0.1818) x 1.4375 x 2 = 3.7898
-/// assert!((fork_join(4, 0.5, 1.0).unwrap() - 3.7898).abs() < 1e-4);
+/// use diskwright_simulator::solve::fork_join; K = 4, utilization 50 %: H_4 = 25/12, (1.3889 - 0.3889 x 0.1818) x
+/// 1.4375 x 2 = 3.7898 assert!((fork_join(4, 0.5, 1.0).unwrap() - 3.7898).abs() < 1e-4);
 /// ```
 pub fn fork_join(k: u32, arrivals_per_s: f64, service_s: f64) -> Option<f64> {
     let two = fork_join_two(arrivals_per_s, service_s)?;
@@ -45,17 +42,16 @@ pub fn fork_join(k: u32, arrivals_per_s: f64, service_s: f64) -> Option<f64> {
     }
 }
 
-/// Throughput of two queues and so many users, each of whom asks again at once
-/// when both parts are done; exponential service of mean `service_s`: exact.
+/// Throughput of two queues with a fixed number of users, each of whom sends its next request as soon as both parts are
+/// done; exponential service of mean `service_s`: exact.
 ///
-/// All users are at the longer queue; the shorter one has d fewer, 0 to N. Both
-/// serve at mu, so that d goes up as often as down, but from 0 both ways lead
-/// to 1: d = 1 to N are equally likely, 0 half as likely. A user goes on where
+/// All users are at the longer queue; the shorter one has d fewer, 0 to N. Both serve at mu, so d rises as often as it
+/// falls, but from 0 both transitions lead to 1: d = 1 to N are equally likely, 0 half as likely. A user continues when
 /// the longer queue serves: X = mu 2N / (2N + 1).
 ///
 /// ```
 /// use diskwright_simulator::solve::fork_join_two_closed;
-/// // one user: the longer of two, 1.5 S
+// one user: the longer of two, 1.5 S
 /// assert!((fork_join_two_closed(1, 1.0) - 1.0 / 1.5).abs() < 1e-12);
 /// ```
 pub fn fork_join_two_closed(users: u32, service_s: f64) -> f64 {
@@ -63,8 +59,8 @@ pub fn fork_join_two_closed(users: u32, service_s: f64) -> f64 {
     twice / (twice + 1.0) / service_s
 }
 
-/// Mean response where nobody else is there: the slowest of K exponential
-/// parts, H_K S; exact, and the limit of [`fork_join`] without load.
+/// Mean response time of an otherwise empty system: the slowest of K exponential parts, H_K S; exact, and the limit of
+/// [`fork_join`] without load.
 pub fn fork_join_empty(k: u32, service_s: f64) -> f64 {
     harmonic(k) * service_s
 }

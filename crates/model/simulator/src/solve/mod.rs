@@ -1,6 +1,5 @@
-//! Queues in closed form and by mean value analysis: what needs microseconds
-//! where a simulation needs seconds. Times are seconds, rates a second; what
-//! has no steady state (an open queue at or beyond its capacity) is `None`.
+//! Queues in closed form and by mean value analysis: microseconds where a simulation takes seconds. Times are seconds,
+//! rates per second; a queue without a steady state (an open queue at or beyond its capacity) gives `None`.
 
 mod closed;
 mod fork_join;

@@ -1,11 +1,11 @@
-//! Open queues: jobs come from outside, at a rate that the queue does not change.
+//! Open queues: jobs arrive from outside, at a rate that does not depend on the queue.
 
 /// Steady state of a queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QueueSolution {
-    /// Share of each server's time at work.
+    /// Utilization of each server.
     pub utilisation: f64,
-    /// Mean time from coming to done, s.
+    /// Mean time from arrival to completion, s.
     pub response_s: f64,
     /// Mean time before service, s.
     pub wait_s: f64,
@@ -13,22 +13,20 @@ pub struct QueueSolution {
     pub jobs: f64,
 }
 
-/// From the mean wait (Little's law gives the rest).
+/// Builds the solution from the mean wait; Little's law gives the rest.
 fn queue(arrivals_per_s: f64, service_s: f64, servers: f64, wait_s: f64) -> Option<QueueSolution> {
     let (utilisation, response_s) = (arrivals_per_s * service_s / servers, wait_s + service_s);
     let valid = arrivals_per_s >= 0.0 && service_s >= 0.0 && utilisation < 1.0 && wait_s >= 0.0;
     valid.then_some(QueueSolution { utilisation, response_s, wait_s, jobs: arrivals_per_s * response_s })
 }
 
-/// M/M/1: random arrivals, exponential service, one server. R = S / (1 - rho)
-/// (Kleinrock, Queueing Systems 1, 1975, 3.2).
+/// M/M/1: random arrivals, exponential service, one server. R = S / (1 - rho) (Kleinrock, Queueing Systems 1, 1975,
+/// 3.2).
 ///
 /// ```
-/// use diskwright_simulator::solve::mm1;
-/// // 80 requests a second of 10 ms each: 80 % busy, 50 ms, four at a time
-/// let queue = mm1(80.0, 0.010).unwrap();
-/// assert!((queue.response_s - 0.050).abs() < 1e-12 && (queue.jobs - 4.0).abs() < 1e-9);
-/// assert_eq!(mm1(100.0, 0.010), None);
+/// use diskwright_simulator::solve::mm1; 80 requests a second of 10 ms each: utilization 80 %, 50 ms, four jobs on
+/// average let queue = mm1(80.0, 0.010).unwrap(); assert!((queue.response_s - 0.050).abs() < 1e-12 && (queue.jobs -
+/// 4.0).abs() < 1e-9); assert_eq!(mm1(100.0, 0.010), None);
 /// ```
 pub fn mm1(arrivals_per_s: f64, service_s: f64) -> Option<QueueSolution> {
     mg1(arrivals_per_s, service_s, 1.0)
@@ -49,7 +47,7 @@ pub fn mg1(arrivals_per_s: f64, service_s: f64, service_cv2: f64) -> Option<Queu
     queue(arrivals_per_s, service_s, 1.0, arrivals_per_s * square / (2.0 * (1.0 - rho)))
 }
 
-/// M/D/1: as M/M/1 with service that is always the same.
+/// M/D/1: as M/M/1 with constant service.
 pub fn md1(arrivals_per_s: f64, service_s: f64) -> Option<QueueSolution> {
     mg1(arrivals_per_s, service_s, 0.0)
 }
@@ -58,7 +56,7 @@ pub fn md1(arrivals_per_s: f64, service_s: f64) -> Option<QueueSolution> {
 ///
 /// ```
 /// use diskwright_simulator::solve::mmc;
-/// // two servers, 3 a second, 0.5 s each: 75 % busy, R = S / (1 - rho²) = 8/7 s
+// two servers, 3 a second, 0.5 s each: utilization 75 %, R = S / (1 - rho²) = 8/7 s
 /// assert!((mmc(3.0, 0.5, 2).unwrap().response_s - 8.0 / 7.0).abs() < 1e-12);
 /// ```
 pub fn mmc(arrivals_per_s: f64, service_s: f64, servers: u32) -> Option<QueueSolution> {
@@ -69,8 +67,8 @@ pub fn mmc(arrivals_per_s: f64, service_s: f64, servers: u32) -> Option<QueueSol
     queue(arrivals_per_s, service_s, f64::from(servers), wait_s)
 }
 
-/// Erlang's C: the share of jobs that have to wait at `servers` servers under
-/// a load of `erlangs` (arrivals times service). `None` at capacity and beyond.
+/// Erlang's C: the share of jobs that wait at `servers` servers under a load of `erlangs` (arrival rate times service
+/// time). `None` at capacity and beyond.
 ///
 /// Computed by the recurrence of Erlang's B, which stays exact for any number
 /// of servers.

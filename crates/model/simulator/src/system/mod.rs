@@ -1,5 +1,5 @@
-//! A system: the parts of a server's path to its disks, what lies on them, and
-//! what is asked of them. Plain data: [`crate::run`] simulates it.
+//! A system: the parts of a server's path to its disks, the arrays on them, and their workloads. Plain data:
+//! [`crate::run`] simulates it.
 //!
 //! ```text
 //! workload -> host (processors, file cache) -> bus -> controller (cache, parity) -> channel -> drive
@@ -19,14 +19,14 @@ use crate::device::DeviceModel;
 use crate::drive::QueuePolicy as Order;
 use crate::load::LoadSpec;
 
-/// A whole system.
+/// A complete system.
 #[derive(Clone, Debug)]
 pub struct System {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// How long it is watched.
+    /// Duration and sampling of a simulation.
     pub watch: WatchSpec,
-    /// The computer.
+    /// The host computer.
     pub host: HostSpec,
     /// Buses between host and controllers.
     pub buses: Vec<Bus>,
@@ -38,54 +38,53 @@ pub struct System {
     pub drives: Vec<Drives>,
     /// Sets made of drives.
     pub arrays: Vec<Set>,
-    /// What is asked.
+    /// The workloads.
     pub workloads: Vec<Workload>,
-    /// What happens in the course of a run; of one moment, in this order.
+    /// Scheduled changes during a run; at equal times, in this order.
     pub events: Vec<ScheduledChange>,
 }
 
-/// How a simulation is watched.
+/// Seed, duration and sampling of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WatchSpec {
-    /// The seed of all chance.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Time before anything is counted.
+    /// Warm-up time, before anything is counted.
     pub warm_up: Ns,
-    /// Time that is counted; the end may come earlier when all workloads have finished.
+    /// Counted time; a run may end earlier when all workloads have finished.
     pub duration: Ns,
     /// Length of a sample.
     pub interval: Ns,
 }
 
 impl Default for WatchSpec {
-    /// A minute after ten seconds of warming up, by the second.
+    /// One minute after a warm-up of ten seconds, with samples of a second.
     fn default() -> WatchSpec {
         const SECOND: Ns = 1_000_000_000;
         WatchSpec { seed: 1, warm_up: 10 * SECOND, duration: 60 * SECOND, interval: SECOND }
     }
 }
 
-/// The computer: what a request costs its processors, and its file cache.
-/// Nothing costs anything by default.
+/// The host computer: processor time of requests, and its file cache. By default, nothing takes time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostSpec {
-    /// Processors.
+    /// Number of processors.
     pub processors: u32,
     /// Processor time of a request on its way down, ns.
     pub request: Ns,
     /// Processor time of an interrupt, ns.
     pub interrupt: Ns,
-    /// Processor time of a byte that is copied between the file cache and a program, ps.
+    /// Processor time per byte copied between the file cache and a program, ps.
     pub copy_byte_ps: u64,
-    /// Processor time of a byte folded into a parity by XOR, ps (software arrays).
+    /// Processor time per byte folded into a parity by XOR, ps (software arrays).
     pub xor_byte_ps: u64,
-    /// Processor time of a byte multiplied and folded in (second and third parity), ps.
+    /// Processor time per byte multiplied in GF(256) and folded in (second and third parity), ps.
     pub galois_byte_ps: u64,
-    /// Interrupts a second that come anyway (clock, network).
+    /// Interrupts per second from other sources (clock, network).
     pub other_interrupts_per_s: f64,
     /// The file cache.
     pub cache: Option<BlockCacheSpec>,
-    /// The largest request that goes to a volume, blocks; larger ones are split.
+    /// Largest request to a volume, blocks; larger ones are split.
     pub transfer_blocks: Option<u32>,
     /// Rate of the host bus that all data cross, bytes/s.
     pub memory_rate: Option<u64>,
@@ -111,27 +110,27 @@ impl Default for HostSpec {
 /// A bus between host and controllers; one transfer at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bus {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Bytes a second.
+    /// Bytes per second.
     pub rate: u64,
-    /// Time of a transfer besides its bytes, ns.
+    /// Fixed time per transfer, ns.
     pub overhead: Ns,
 }
 
-/// How data come into memory.
+/// Transfer of data between a controller and memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransferMode {
-    /// By the controller: one interrupt for each so many blocks, or for each request.
+    /// By the controller: one interrupt per `interrupt_blocks`, or per request.
     Dma {
-        /// Blocks an interrupt; `None`: one a request.
+        /// Blocks per interrupt; `None`: one interrupt per request.
         interrupt_blocks: Option<u32>,
     },
     /// By a processor, byte by byte.
     Pio {
-        /// Blocks an interrupt (one sector usually).
+        /// Blocks per interrupt (usually one sector).
         interrupt_blocks: u32,
-        /// Processor time of a byte, ps.
+        /// Processor time per byte, ps.
         byte_ps: u64,
     },
 }
@@ -139,67 +138,66 @@ pub enum TransferMode {
 /// A controller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Controller {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its bus, by position.
     pub bus: Option<usize>,
-    /// Its processor's time for a request of the host, ns.
+    /// Its processor's time per request of the host, ns.
     pub command: Ns,
-    /// Its processor's time for each member I/O of an array that it runs, ns.
+    /// Its processor's time per member I/O of an array that it runs, ns.
     pub member_command: Ns,
-    /// Rate of its port: everything that passes it, bytes/s.
+    /// Rate of its port, bytes/s.
     pub rate: Option<u64>,
-    /// Time of a byte folded into a parity by XOR, ps.
+    /// Time per byte folded into a parity by XOR, ps.
     pub xor_byte_ps: u64,
-    /// Time of a byte multiplied and folded in, ps.
+    /// Time per byte multiplied in GF(256) and folded in, ps.
     pub galois_byte_ps: u64,
-    /// Its cache; before the arrays that it runs, or before single drives.
+    /// Its cache, in front of the arrays that it runs, or of single drives.
     pub cache: Option<BlockCacheSpec>,
-    /// Requests of the host that it works on at a time; others wait outside.
+    /// Largest number of concurrent host requests; others wait outside.
     pub outstanding: Option<u32>,
-    /// The largest request that it takes, blocks; larger ones are split.
+    /// Largest request that it takes, blocks; larger ones are split.
     pub transfer_blocks: Option<u32>,
-    /// How data come into memory.
+    /// Transfer of data between the controller and memory.
     pub transfer: TransferMode,
 }
 
 /// A channel (SCSI bus, ATA cable, SAS or PCIe link); one transfer at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Channel {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its controller, by position.
     pub controller: Option<usize>,
-    /// Bytes a second; `None`: as fast as each drive's own interface.
+    /// Bytes per second; `None`: as fast as each drive's own interface.
     pub rate: Option<u64>,
     /// Arbitration, selection, command and status of a request, ns.
     pub overhead: Ns,
-    /// True where a drive lets the channel go while it positions.
+    /// True if drives release the channel while they position.
     pub disconnects: bool,
 }
 
-/// Equal drives.
+/// A group of equal drives.
 #[derive(Clone, Debug)]
 pub struct Drives {
-    /// What they are called; a single one of several is `name0`, `name1`...
+    /// Name of the group; the drives of a larger group are `name0`, `name1`...
     pub name: String,
-    /// How many.
+    /// Number of drives.
     pub count: u32,
-    /// What they are.
+    /// Their device model.
     pub device: DeviceModel,
     /// Their channel, by position.
     pub channel: Option<usize>,
-    /// Which of the requests that a drive sees is next.
+    /// Scheduling policy for the requests that a drive sees.
     pub order: Order,
-    /// Requests that a drive sees at a time (tagged queueing); others wait in
-    /// the order in which they came.
+    /// Requests that a drive sees at a time (tagged queueing); others wait in the order of arrival.
     pub depth: u32,
 }
 
-/// Who runs an array.
+/// The part that runs an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunBy {
-    /// The host (software): it pays the parity and sees every member I/O.
+    /// The host (software): it computes the parity and sees every member I/O.
     Host,
     /// A controller (hardware), by position: the host sees one request.
     Controller(usize),
@@ -208,67 +206,67 @@ pub enum RunBy {
 /// An array of drives.
 #[derive(Clone, Debug)]
 pub struct Set {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Level.
+    /// RAID level.
     pub level: ArrayLevel,
-    /// Layout; the level's usual one if `None`.
+    /// Layout; the level's default if `None`.
     pub layout: Option<ArrayLayout>,
-    /// Copies, where the level keeps copies; the level's usual if `None`.
+    /// Number of copies, for levels with copies; the level's default if `None`.
     pub copies: Option<u16>,
     /// Members: drives by number over all groups, in the order of the groups.
     pub members: Vec<u32>,
     /// Stripe unit, blocks.
     pub unit_blocks: u64,
-    /// Blocks of each member that are used; all if `None`.
+    /// Blocks used of each member; all if `None`.
     pub member_blocks: Option<u64>,
-    /// Who runs it.
+    /// The part that runs it.
     pub run_by: RunBy,
     /// Choices of its planner.
     pub policy: ArrayPolicy,
-    /// Members that have failed before the beginning, by position.
+    /// Positions of members that have failed before the start.
     pub failed: Vec<u16>,
-    /// Spare drives, by number.
+    /// Drive numbers of spares.
     pub spares: Vec<u32>,
-    /// How it rebuilds onto a spare; it does not if `None`.
+    /// Settings of rebuilds onto spares; `None` for no rebuild.
     pub rebuild: Option<Background>,
-    /// How it is scrubbed; it is not if `None`.
+    /// Settings of a scrub; `None` for no scrub.
     pub scrub: Option<Background>,
 }
 
-/// Work in the background: a rebuild or a scrub.
+/// Background work: a rebuild or a scrub.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Background {
     /// Blocks of a member in one step.
     pub step_blocks: u32,
-    /// Steps under way at a time.
+    /// Steps in flight.
     pub depth: u32,
-    /// Most bytes a second of a member; as fast as it goes if `None`.
+    /// Largest rate, bytes/s of a member; unlimited if `None`.
     pub rate: Option<u64>,
 }
 
-/// What a workload uses: positions of drives (by number over all groups) or arrays.
+/// Target of a workload: a drive (by number over all groups) or an array (by position).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkloadTarget {
-    /// A drive by itself.
+    /// A single drive.
     Drive(u32),
     /// An array.
     Array(usize),
 }
 
-/// What is asked of a system.
+/// A workload of a system.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it uses; loads speak of these by position.
+    /// Its targets; loads refer to them by position.
     pub targets: Vec<WorkloadTarget>,
-    /// What it does.
+    /// Its load.
     pub load: LoadSpec,
 }
 
 impl Controller {
-    /// A controller that costs nothing, by direct memory access.
+    /// A controller without any costs, with direct memory access.
     pub fn new(name: &str) -> Controller {
         Controller {
             name: name.to_owned(),
@@ -287,8 +285,7 @@ impl Controller {
 }
 
 impl Drives {
-    /// Equal drives on no channel, first come first served, which see all that
-    /// waits for them.
+    /// Equal drives without a channel, first come first served, with unlimited queue depth.
     pub fn new(name: &str, count: u32, device: DeviceModel) -> Drives {
         let (order, depth) = (Order::FirstCome, u32::MAX);
         Drives { name: name.to_owned(), count, device, channel: None, order, depth }
@@ -317,7 +314,7 @@ impl Set {
 }
 
 impl System {
-    /// Nothing but a host that costs nothing.
+    /// A system with nothing but a host that takes no time.
     pub fn new(name: &str) -> System {
         System {
             name: name.to_owned(),
@@ -333,12 +330,12 @@ impl System {
         }
     }
 
-    /// Drives of all groups.
+    /// Number of drives in all groups.
     pub fn drive_count(&self) -> u32 {
         self.drives.iter().map(|group| group.count).sum()
     }
 
-    /// The group of a drive, and its position there.
+    /// Returns the group of a drive, and its position there.
     pub fn group_of(&self, drive: u32) -> Option<(usize, u32)> {
         let mut left = drive;
         for (position, group) in self.drives.iter().enumerate() {
@@ -355,21 +352,21 @@ impl System {
         self.group_of(drive).map(|(group, _)| self.drives[group].device.blocks())
     }
 
-    /// The geometry of a set of this system's drives; drives that there are
-    /// not count as empty, which no array can be made of.
+    /// Returns the geometry of a set of this system's drives; drives that do not exist count as empty, which makes an
+    /// array impossible.
     pub fn array_of(&self, set: &Set) -> Result<ArrayGeometry, ArrayError> {
         let members = set.members.iter().map(|drive| self.member_blocks(set, *drive).unwrap_or(0)).collect();
         let Set { level, unit_blocks, layout, copies, .. } = *set;
         ArrayGeometry::new(&ArrayDescription { level, members, unit_blocks, layout, copies })
     }
 
-    /// Blocks of a drive that a set uses, as a member or a spare; `None` where there is no such drive.
+    /// Returns the blocks of a drive that a set uses, as a member or a spare; `None` if there is no such drive.
     pub fn member_blocks(&self, set: &Set, drive: u32) -> Option<u64> {
         let blocks = self.drive_blocks(drive)?;
-        Some(set.member_blocks.map_or(blocks, |most| most.min(blocks)))
+        Some(set.member_blocks.map_or(blocks, |max_blocks| max_blocks.min(blocks)))
     }
 
-    /// What a drive is called: that of its group, with its position there where there are several.
+    /// Returns a drive's name: that of its group, followed by its position if the group has several.
     pub fn drive_name(&self, drive: u32) -> String {
         match self.group_of(drive) {
             Some((group, _)) if self.drives[group].count == 1 => self.drives[group].name.clone(),

@@ -1,55 +1,54 @@
-//! How long data lasts: mean time to data loss.
+//! Mean time to data loss.
 //!
-//! After Patterson, Gibson and Katz, "A case for redundant arrays of
-//! inexpensive disks", 1988, and Gibson, "Redundant disk arrays", 1992: members
-//! fail independently at a constant rate, repairs go one after another, and
-//! repair is far shorter than life. Data is lost when one more member fails
-//! than the level survives, or when, with no redundancy left, a block that the
-//! rebuild needs cannot be read. Real members fail together more often than
-//! that (batches, heat, one controller), so these figures are upper bounds,
-//! good for comparing designs.
+//! After Patterson, Gibson and Katz, "A case for redundant arrays of inexpensive disks", 1988, and Gibson, "Redundant
+//! disk arrays", 1992: members fail independently at a constant rate, repairs are made one after another, and a repair
+//! is far shorter than a member's life. Data are lost when more members fail than the level survives, or when, without
+//! redundancy left, a block that the rebuild needs cannot be read. Real members fail together more often than that
+//! (batches, heat, one controller), so these figures are upper bounds, good for comparing designs.
 
 use crate::array::ArrayLevel;
 
-/// What is known of the members.
+/// Failure figures of the members.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FailureRates {
     /// Mean time to failure of a member, in any unit of time.
     pub mttf: f64,
-    /// Mean time from a failure until the replacement is rebuilt, same unit.
+    /// Mean time from a failure until the replacement is rebuilt, in the same unit.
     pub repair: f64,
     /// Bytes of a member.
     pub member_bytes: f64,
-    /// Chance that a bit cannot be read (1e-14 and 1e-15 are printed for
-    /// drives); 0 to leave this out.
+    /// Probability that a bit cannot be read (data sheets give 1e-14 and 1e-15); 0 to ignore such errors.
     pub errors_per_bit: f64,
 }
 
-/// Chance that reading so many bytes meets an unreadable bit.
+/// Probability that reading `bytes` bytes meets an unreadable bit.
 ///
 /// ```
-/// use diskwright_simulator::theory::unreadable;
-/// // 12.5 TB are 1e14 bits: 1 - 1/e at one error in 1e14
-/// assert!((unreadable(12.5e12, 1e-14) - 0.632).abs() < 0.001);
+/// use diskwright_simulator::theory::unreadable_probability;
+// 12.5 TB are 1e14 bits: 1 - 1/e at one error in 1e14
+/// assert!((unreadable_probability(12.5e12, 1e-14) - 0.632).abs() < 0.001);
 /// ```
 pub fn unreadable(bytes: f64, errors_per_bit: f64) -> f64 {
     -(bytes * 8.0 * (-errors_per_bit).ln_1p()).exp_m1()
 }
 
-/// Mean time to data loss of an array, in the unit of `failures`. `copies` is
-/// looked at for levels with copies; they are taken as sets of that many
-/// members. `None` where there are fewer members than the level needs.
+/// Mean time to data loss of an array, in the unit of `failures`. `copies` applies to levels with copies, which are
+/// modelled as sets of that many members. `None` for fewer members than the level needs.
 ///
 /// ```
 /// use diskwright_simulator::array::ArrayLevel;
 /// use diskwright_simulator::theory::{FailureRates, mttdl};
-/// // a million hours, a day to repair
-/// let hours = FailureRates { mttf: 1e6, repair: 24.0, member_bytes: 0.0, errors_per_bit: 0.0 };
-/// let of = |level, members| mttdl(level, members, 2, &hours).unwrap();
-/// assert!((of(ArrayLevel::Raid1, 2) / (1e12 / 48.0) - 1.0).abs() < 1e-9);             // MTTF² / (2 R)
-/// assert!((of(ArrayLevel::Raid10, 8) / (1e12 / 48.0 / 4.0) - 1.0).abs() < 1e-9);      // over the pairs
-/// assert!((of(ArrayLevel::Raid5, 8) / (1e12 / (56.0 * 24.0)) - 1.0).abs() < 1e-9);    // MTTF² / (N (N-1) R)
-/// assert!((of(ArrayLevel::Raid6, 8) / (1e18 / (336.0 * 576.0)) - 1.0).abs() < 1e-9);  // MTTF³ / (N (N-1) (N-2) R²)
+// a million hours, a day to repair
+/// let hours = FailureRates { mttf: 1e6, mttr: 24.0, member_bytes: 0.0, errors_per_bit: 0.0 };
+/// let mean_time = |level, members| mttdl(level, members, 2, &hours).unwrap();
+// MTTF² / (2 R)
+/// assert!((mean_time(ArrayLevel::Raid1, 2) / (1e12 / 48.0) - 1.0).abs() < 1e-9);
+// over the pairs
+/// assert!((mean_time(ArrayLevel::Raid10, 8) / (1e12 / 48.0 / 4.0) - 1.0).abs() < 1e-9);
+// MTTF² / (N (N-1) R)
+/// assert!((mean_time(ArrayLevel::Raid5, 8) / (1e12 / (56.0 * 24.0)) - 1.0).abs() < 1e-9);
+// MTTF³ / (N (N-1) (N-2) R²)
+/// assert!((mean_time(ArrayLevel::Raid6, 8) / (1e18 / (336.0 * 576.0)) - 1.0).abs() < 1e-9);
 /// ```
 pub fn mttdl(level: ArrayLevel, members: u16, copies: u16, failures: &FailureRates) -> Option<f64> {
     let info = level.info();
@@ -74,9 +73,8 @@ pub fn mttdl(level: ArrayLevel, members: u16, copies: u16, failures: &FailureRat
     Some(1.0 / loss)
 }
 
-/// Losses a unit of time of one set of `n` members that survives `tolerated`
-/// failures and then reads `read` members to rebuild:
-/// N/M * prod((N-i) R/M) * ((N-p) R/M + u), i from 1 to p - 1.
+/// Losses per unit of time of one set of `n` members that survives `tolerated` failures and then reads `read` members
+/// to rebuild: N/M * prod((N-i) R/M) * ((N-p) R/M + u), i from 1 to p - 1.
 fn loss_rate(n: f64, tolerated: f64, read: f64, failures: &FailureRates) -> f64 {
     let FailureRates { mttf, repair, member_bytes, errors_per_bit } = *failures;
     if tolerated < 1.0 {
@@ -87,8 +85,8 @@ fn loss_rate(n: f64, tolerated: f64, read: f64, failures: &FailureRates) -> f64 
     n / mttf * between * last
 }
 
-/// A mirror of `c` stripe sets of `n / c` members: a failed member takes its
-/// set out, and then any member of the other sets counts.
+/// Losses of a mirror of `c` stripe sets of `n / c` members: a failed member takes its set out of service, and then any
+/// failure in the other sets counts.
 fn split_loss(n: f64, c: f64, failures: &FailureRates) -> f64 {
     let set = FailureRates { mttf: failures.mttf * c / n, ..*failures };
     loss_rate(c, c - 1.0, n / c, &set)
@@ -102,21 +100,20 @@ mod tests {
 
     const NO_ERRORS: FailureRates = FailureRates { mttf: 1000.0, repair: 1.0, member_bytes: 0.0, errors_per_bit: 0.0 };
 
-    /// Mean time to loss of `n` members of which `tolerated` may be down at
-    /// once, by drawing lives and repairs. `fatal` is the chance that a rebuild
-    /// without redundancy left meets an unreadable block.
+    /// Simulates the mean time to loss of `n` members of which `tolerated` may be down at once, with random lives and
+    /// repairs. `fatal` is the probability that a rebuild without redundancy left meets an unreadable block.
     fn drawn(n: u32, tolerated: u32, failures: &FailureRates, fatal: f64, runs: u32) -> f64 {
-        let mut dice = Rng::new(8, u64::from(n * 10 + tolerated));
+        let mut rng = Rng::new(8, u64::from(n * 10 + tolerated));
         let mut time = 0.0;
         for _ in 0..runs {
             let mut down = 0;
             while down <= tolerated {
-                let fail = dice.exponential(failures.mttf / f64::from(n - down));
-                let repair = if down > 0 { dice.exponential(failures.repair) } else { f64::INFINITY };
+                let fail = rng.exponential(failures.mttf / f64::from(n - down));
+                let repair = if down > 0 { rng.exponential(failures.repair) } else { f64::INFINITY };
                 time += fail.min(repair);
                 if fail < repair {
                     down += 1;
-                    if down == tolerated && dice.chance(fatal) {
+                    if down == tolerated && rng.chance(fatal) {
                         break;
                     }
                 } else {
@@ -133,10 +130,10 @@ mod tests {
 
     #[test]
     fn lives_drawn_at_random_agree() {
-        // the formulas leave out terms of the order N R / MTTF, below 1 %; 4000 runs tell to 1.6 %
-        let of = |level, members| mttdl(level, members, 2, &NO_ERRORS).unwrap();
-        near(drawn(2, 1, &NO_ERRORS, 0.0, 4000), of(ArrayLevel::Raid1, 2), 0.05);
-        near(drawn(5, 1, &NO_ERRORS, 0.0, 4000), of(ArrayLevel::Raid5, 5), 0.05);
+        // the formulas omit terms of the order N R / MTTF, below 1 %; 4000 runs are accurate to 1.6 %
+        let formula = |level, members| mttdl(level, members, 2, &NO_ERRORS).unwrap();
+        near(drawn(2, 1, &NO_ERRORS, 0.0, 4000), formula(ArrayLevel::Raid1, 2), 0.05);
+        near(drawn(5, 1, &NO_ERRORS, 0.0, 4000), formula(ArrayLevel::Raid5, 5), 0.05);
         let quick = FailureRates { mttf: 200.0, ..NO_ERRORS };
         near(drawn(6, 2, &quick, 0.0, 1500), mttdl(ArrayLevel::Raid6, 6, 1, &quick).unwrap(), 0.12);
         near(drawn(3, 2, &quick, 0.0, 1500), mttdl(ArrayLevel::Raid1, 3, 3, &quick).unwrap(), 0.12);
@@ -145,12 +142,12 @@ mod tests {
     #[test]
     fn unreadable_blocks_count_as_drawn() {
         let errors = FailureRates { member_bytes: 1e12, errors_per_bit: 1e-15, ..NO_ERRORS };
-        let of = |level, members| mttdl(level, members, 2, &errors).unwrap();
-        near(drawn(5, 1, &errors, unreadable(4e12, 1e-15), 4000), of(ArrayLevel::Raid5, 5), 0.05);
-        near(drawn(2, 1, &errors, unreadable(1e12, 1e-15), 4000), of(ArrayLevel::Raid1, 2), 0.05);
+        let formula = |level, members| mttdl(level, members, 2, &errors).unwrap();
+        near(drawn(5, 1, &errors, unreadable(4e12, 1e-15), 4000), formula(ArrayLevel::Raid5, 5), 0.05);
+        near(drawn(2, 1, &errors, unreadable(1e12, 1e-15), 4000), formula(ArrayLevel::Raid1, 2), 0.05);
         let quick = FailureRates { mttf: 200.0, ..errors };
         near(drawn(6, 2, &quick, unreadable(4e12, 1e-15), 1500), mttdl(ArrayLevel::Raid6, 6, 1, &quick).unwrap(), 0.12);
-        // with large drives the errors decide: a day of repair, eight of 4 TB at 1e-14
+        // for large drives the read errors dominate: a day of repair, eight of 4 TB at 1e-14
         let large = FailureRates { mttf: 1e6, repair: 24.0, member_bytes: 4e12, errors_per_bit: 1e-14 };
         let without = FailureRates { errors_per_bit: 0.0, ..large };
         let ratio = |level| mttdl(level, 8, 1, &without).unwrap() / mttdl(level, 8, 1, &large).unwrap();
@@ -159,11 +156,11 @@ mod tests {
 
     #[test]
     fn a_mirror_of_stripe_sets_lasts_less_long_than_striped_mirrors() {
-        // 8 members: RAID 10 dies of 1 of 7 others, 0+1 of 4 of 7
-        let of = |level| mttdl(level, 8, 2, &NO_ERRORS).unwrap();
-        near(of(ArrayLevel::Raid10) / of(ArrayLevel::Raid01), 4.0, 1e-9);
-        near(of(ArrayLevel::Raid0), 125.0, 1e-9);
-        near(of(ArrayLevel::Raid7), 1000f64.powi(4) / (8.0 * 7.0 * 6.0 * 5.0), 1e-9);
+        // 8 members: RAID 10 loses data with 1 of the 7 others, 0+1 with 4 of 7
+        let formula = |level| mttdl(level, 8, 2, &NO_ERRORS).unwrap();
+        near(formula(ArrayLevel::Raid10) / formula(ArrayLevel::Raid01), 4.0, 1e-9);
+        near(formula(ArrayLevel::Raid0), 125.0, 1e-9);
+        near(formula(ArrayLevel::Raid7), 1000f64.powi(4) / (8.0 * 7.0 * 6.0 * 5.0), 1e-9);
         assert_eq!(mttdl(ArrayLevel::Raid6, 3, 1, &NO_ERRORS), None);
     }
 

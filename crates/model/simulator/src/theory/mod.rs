@@ -1,5 +1,5 @@
-//! Formulas of the literature about arms, stripes and failures. Each has its
-//! source, a worked example, and a test that does not rest on the formula.
+//! Formulas of the literature about arms, stripes and failures. Each has its source, a worked example, and a test that
+//! does not depend on the formula.
 
 mod arms;
 mod failures;

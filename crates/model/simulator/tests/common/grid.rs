@@ -1,8 +1,7 @@
-//! The grid of systems on which the analysis is held against the simulation:
-//! levels 0, 1, 5, 6 and 10, 2 to 14 members (as many as the level needs), three
-//! drives, 1, 4, 16 and 64 users who do not think, and 0, 50, 70 and 100 % reads
-//! of 4 KiB anywhere. Of these 2976 the 500 that a shuffle with a fixed seed
-//! brings to the front; nobody looked at errors to choose them.
+//! The grid of systems for the comparison of analysis and simulation: levels 0, 1, 5, 6 and 10, 2 to 14 members (as
+//! many as the level needs), three drives, 1, 4, 16 and 64 users without think time, and 0, 50, 70 and 100 % reads of 4
+//! KiB at random positions. Of these 2976 systems, the first 500 of a shuffle with a fixed seed; they were chosen
+//! without looking at errors.
 
 use diskwright_base::Rng;
 use diskwright_simulator::ArrayLevel;
@@ -32,7 +31,7 @@ pub struct Point {
     pub read_share: f64,
 }
 
-/// A point and what the simulation said of it.
+/// A point and its simulated result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The system.
@@ -69,9 +68,9 @@ pub fn all() -> Vec<Point> {
 pub fn split() -> (Vec<Point>, Vec<Point>) {
     let all = all();
     let mut order: Vec<usize> = (0..all.len()).collect();
-    let mut dice = Rng::new(5, 500);
+    let mut rng = Rng::new(5, 500);
     for index in (1..order.len()).rev() {
-        order.swap(index, dice.below(index as u64 + 1) as usize);
+        order.swap(index, rng.below(index as u64 + 1) as usize);
     }
     let (grid, others) = order.split_at_mut(SYSTEMS);
     grid.sort_unstable();
@@ -88,8 +87,8 @@ pub fn system(point: &Point, drives: &[(String, DeviceModel)]) -> System {
         (group.order, group.depth) = (model.policy(), model.slots());
         watch = WatchSpec { warm_up: 60 * SECOND, duration: 600 * SECOND, interval: 60 * SECOND, ..watch };
     }
-    let asked = OperationTransfer { read_share: point.read_share, ..OperationTransfer::default() };
-    let classes = vec![OperationClass::of("io", 1.0, asked)];
+    let transfer = OperationTransfer { read_share: point.read_share, ..OperationTransfer::default() };
+    let classes = vec![OperationClass::of("io", 1.0, transfer)];
     let load = LoadSpec::Closed(ClosedSpec { users: point.users, classes, ..ClosedSpec::default() });
     System {
         watch,
@@ -111,7 +110,7 @@ pub fn line(row: &Row) -> String {
     format!("{level},{members},{drive},{users},{read_share},{:.3},{:.6e}", row.throughput_per_s, row.response_s)
 }
 
-/// What the simulation said of the grid.
+/// The simulated results of the grid.
 pub fn simulated() -> Vec<Row> {
     let mut lines = include_str!("../../grid/grid.csv").lines();
     assert_eq!(lines.next(), Some(HEADING));

@@ -1,7 +1,6 @@
-//! Random systems of six kinds that the analysis is held against: volumes, volumes
-//! with credits, several workloads, places, caches and degraded arrays, in turn.
-//! A system is its seed and its number and nothing else; the generator was
-//! written before any error was known, and knows nothing of the analysis.
+//! Random systems of six kinds for the comparison of analysis and simulation: volumes, volumes with credits, several
+//! workloads, positions, caches and degraded arrays, in turn. A system is determined by its seed and number; the
+//! generator was written before any error was known, and is independent of the analysis.
 
 use std::sync::Arc;
 
@@ -40,7 +39,7 @@ const VOLUMES: [&str; 8] = [
     "gcp-hyperdisk-balanced",
 ];
 
-/// What the simulation said of a workload of a system.
+/// Simulated result of a workload of a system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimulatedWorkload {
     /// Seed and number of the system, position of the workload.
@@ -53,7 +52,7 @@ pub struct SimulatedWorkload {
     pub response_s: f64,
     pub p95_s: f64,
     pub p99_s: f64,
-    /// The part that is used most, and how much.
+    /// The most used part, and its utilization.
     pub part: String,
     pub utilization: f64,
 }
@@ -61,7 +60,7 @@ pub struct SimulatedWorkload {
 /// Heading of the files.
 pub const HEADING: &str = "seed,number,workload,throughput_per_s,response_s,p95_s,p99_s,most_used_part,utilization";
 
-/// What the simulation said, system by system.
+/// Parses the simulated results, system by system.
 pub fn simulated(text: &str) -> Vec<Vec<SimulatedWorkload>> {
     let mut systems: Vec<Vec<SimulatedWorkload>> = Vec::new();
     for line in text.lines().filter(|line| *line != HEADING) {
@@ -90,7 +89,7 @@ fn read(line: &str) -> Option<SimulatedWorkload> {
     })
 }
 
-/// What became of a system.
+/// Outcome of the comparison for a system.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MixedOutcome {
     /// Refused: why.
@@ -100,7 +99,7 @@ pub enum MixedOutcome {
     Solved(f64, Vec<[f64; 2]>),
 }
 
-/// Solves a system and holds it against the simulation.
+/// Solves a system and compares the solution with the simulation.
 pub fn outcome(rows: &[SimulatedWorkload]) -> MixedOutcome {
     let solution = match diskwright_simulator::analytic::solve(&system(rows[0].seed, rows[0].number)) {
         Ok(solution) => solution,
@@ -113,7 +112,7 @@ pub fn outcome(rows: &[SimulatedWorkload]) -> MixedOutcome {
         worst = worst.max((found.response_s / row.response_s - 1.0).abs());
         percentiles.push([found.percentile_s(0.95) / row.p95_s - 1.0, found.percentile_s(0.99) / row.p99_s - 1.0]);
     }
-    // of what is hardly used a share says nothing
+    // relative errors of small utilizations are meaningless
     if rows[0].utilization > 0.02 {
         let used = solution.utilisations.iter().find(|(name, _)| *name == rows[0].part).map_or(0.0, |used| used.1);
         worst = worst.max((used / rows[0].utilization - 1.0).abs());
@@ -121,7 +120,7 @@ pub fn outcome(rows: &[SimulatedWorkload]) -> MixedOutcome {
     MixedOutcome::Solved(worst, percentiles)
 }
 
-/// A device with what it does in a second, about, by arithmetic alone: requests, and bytes.
+/// A device with its approximate capacity, by arithmetic alone: requests per second, and bytes per second.
 struct NominalDevice {
     device: DeviceModel,
     requests_per_s: f64,
@@ -130,7 +129,7 @@ struct NominalDevice {
 
 /// Draws one system.
 struct SystemGenerator {
-    dice: Rng,
+    rng: Rng,
 }
 
 /// The kind of a system.
@@ -140,7 +139,7 @@ pub fn kind(number: usize) -> &'static str {
 
 /// A system, and requests a second that each open workload brings.
 pub fn system(seed: u64, number: usize) -> System {
-    let mut make = SystemGenerator { dice: Rng::new(seed, number as u64) };
+    let mut make = SystemGenerator { rng: Rng::new(seed, number as u64) };
     let mut system = match kind(number) {
         "volume" => make.volumes(false),
         "burst" => make.volumes(true),
@@ -156,14 +155,14 @@ pub fn system(seed: u64, number: usize) -> System {
 
 impl SystemGenerator {
     fn pick<T: Clone>(&mut self, of: &[T]) -> T {
-        of[self.dice.below(of.len() as u64) as usize].clone()
+        of[self.rng.below(of.len() as u64) as usize].clone()
     }
 
     fn between(&mut self, from: f64, to: f64) -> f64 {
-        from + (to - from) * self.dice.share()
+        from + (to - from) * self.rng.share()
     }
 
-    /// Evenly over the logarithm.
+    /// Draws uniformly over the logarithm.
     fn about(&mut self, from: f64, to: f64) -> f64 {
         self.between(from.ln(), to.ln()).exp()
     }
@@ -179,7 +178,7 @@ impl SystemGenerator {
     }
 
     fn device(&mut self) -> NominalDevice {
-        match self.dice.below(4) {
+        match self.rng.below(4) {
             0 => self.catalogued(&FLASH, 15_000.0, 250e6),
             1 => self.volume(false),
             2 => self.plain(),
@@ -189,10 +188,10 @@ impl SystemGenerator {
 
     fn spread(&mut self, mean: f64) -> ServiceTimeDistribution {
         let time = mean as Ns;
-        match self.dice.below(5) {
+        match self.rng.below(5) {
             0 => ServiceTimeDistribution::Constant(time),
             1 => ServiceTimeDistribution::Exponential { mean: time },
-            2 => ServiceTimeDistribution::Uniform { least: time / 2, most: time * 3 / 2 },
+            2 => ServiceTimeDistribution::Uniform { min: time / 2, max: time * 3 / 2 },
             3 => ServiceTimeDistribution::Erlang { stages: 4, mean: time },
             _ => ServiceTimeDistribution::LogNormal { median: time, sigma: self.between(0.2, 0.6) },
         }
@@ -207,7 +206,7 @@ impl SystemGenerator {
     }
 
     fn volume(&mut self, bursts: bool) -> NominalDevice {
-        if !bursts && self.dice.chance(0.4) {
+        if !bursts && self.rng.chance(0.4) {
             let id = self.pick(&VOLUMES);
             let device = catalogue::find(id).expect("in the catalogue").device().expect("possible");
             let DeviceModel::Volume(spec) = &device else { panic!("{id} is a volume") };
@@ -235,7 +234,7 @@ impl SystemGenerator {
         let means = [self.about(1e5, 5e6), self.about(1e5, 5e6)];
         (spec.read, spec.write) = (self.spread(means[0]), self.spread(means[1]));
         if bursts {
-            let which = self.dice.below(3);
+            let which = self.rng.below(3);
             for (kind, limit) in [(0, &mut spec.operations), (1, &mut spec.bytes)] {
                 if which == 2 || which == kind {
                     let over = self.between(1.5, 8.0);
@@ -249,7 +248,7 @@ impl SystemGenerator {
     }
 
     fn sizes(&mut self) -> RequestSizes {
-        match self.dice.below(4) {
+        match self.rng.below(4) {
             0 | 1 => RequestSizes::One(self.pick(&[4096, 8192, 16_384, 65_536])),
             2 => RequestSizes::Weighted(vec![(4096, 0.7), (65_536, 0.3)]),
             _ => RequestSizes::One(4096),
@@ -261,23 +260,23 @@ impl SystemGenerator {
         OperationTransfer { read_share, bytes: self.sizes(), ..OperationTransfer::default() }
     }
 
-    /// Users or arrivals: a share of what devices can do, by arithmetic.
+    /// Draws users or arrivals: a share of the devices' capacity, by arithmetic.
     fn load(&mut self, classes: Vec<OperationClass>, most_per_s: f64) -> LoadSpec {
-        if self.dice.chance(0.4) {
+        if self.rng.chance(0.4) {
             let rate = most_per_s * self.between(0.1, 0.8);
             let gap = DurationDistribution::Exponential { mean_s: 1.0 / rate };
             return LoadSpec::Open(OpenSpec { gap, classes, ..OpenSpec::default() });
         }
         let users = self.pick(&[1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64]);
         let think_s = f64::from(users) / most_per_s * self.between(0.2, 3.0);
-        let think = match self.dice.below(3) {
+        let think = match self.rng.below(3) {
             0 => DurationDistribution::Exponential { mean_s: think_s },
             _ => DurationDistribution::NONE,
         };
         LoadSpec::Closed(ClosedSpec { users, think, classes, ..ClosedSpec::default() })
     }
 
-    /// What devices do of such requests in a second at most, by arithmetic.
+    /// Upper bound of the devices' requests per second, by arithmetic.
     fn most(&self, of: &NominalDevice, set: Option<&Set>, transfer: &OperationTransfer) -> f64 {
         let bytes = match &transfer.bytes {
             RequestSizes::One(bytes) => *bytes as f64,
@@ -329,7 +328,7 @@ impl SystemGenerator {
 
     fn volumes(&mut self, bursts: bool) -> System {
         let of = self.volume(bursts);
-        let array = self.dice.chance(0.4);
+        let array = self.rng.chance(0.4);
         let mut system = self.base(&of, array);
         let transfer = self.transfer();
         self.alone(&of, &mut system, vec![transfer]);
@@ -338,7 +337,7 @@ impl SystemGenerator {
 
     fn several(&mut self) -> System {
         let of = self.device();
-        let array = self.dice.chance(0.6);
+        let array = self.rng.chance(0.6);
         let mut system = self.base(&of, array);
         let count = self.pick(&[2, 2, 3]);
         for _ in 0..count {
@@ -348,8 +347,8 @@ impl SystemGenerator {
                 spec.gap = DurationDistribution::Exponential { mean_s: spec.gap.mean_s() * f64::from(count) };
             }
         }
-        if self.dice.chance(0.3) {
-            // a second device, which some of them use too
+        if self.rng.chance(0.3) {
+            // a second device, which some of them also use
             let mut other = self.base(&of, false);
             other.drives[0].name = "other".into();
             let number = system.drive_count();
@@ -368,23 +367,23 @@ impl SystemGenerator {
     }
 
     fn place(&mut self, transfer: &mut OperationTransfer) {
-        match self.dice.below(4) {
+        match self.rng.below(4) {
             0 => {
                 let from = self.between(0.0, 0.9);
                 transfer.part = TargetPart::Share { from, to: from + self.between(0.02, 1.0 - from) };
             }
-            1 => transfer.access = AccessPattern::Normal { mean: self.dice.share(), deviation: self.about(0.02, 0.5) },
+            1 => transfer.access = AccessPattern::Normal { mean: self.rng.share(), deviation: self.about(0.02, 0.5) },
             2 => transfer.access = AccessPattern::Zipf { theta: self.between(0.3, 1.2) },
             _ => {
                 let bytes = (self.about(3e7, 1e9) as u64).next_multiple_of(65_536);
-                transfer.part = TargetPart::Bytes { from: 65_536 * self.dice.below(4096), bytes };
+                transfer.part = TargetPart::Bytes { from: 65_536 * self.rng.below(4096), bytes };
             }
         }
     }
 
     fn places(&mut self) -> System {
-        let of = if self.dice.chance(0.7) { self.mechanical() } else { self.device() };
-        let array = self.dice.chance(0.5);
+        let of = if self.rng.chance(0.7) { self.mechanical() } else { self.device() };
+        let array = self.rng.chance(0.5);
         let mut system = self.base(&of, array);
         let transfers = (0..self.pick(&[1, 1, 2])).map(|_| {
             let mut transfer = self.transfer();
@@ -398,12 +397,12 @@ impl SystemGenerator {
 
     fn cached(&mut self) -> System {
         let of = self.device();
-        let array = self.dice.chance(0.5);
+        let array = self.rng.chance(0.5);
         let mut system = self.base(&of, array);
         let mechanical = matches!(of.device, DeviceModel::Mechanical(_));
         let area = self.about(4e6, if mechanical { 3e7 } else { 3e8 }) as u64;
         let back = WriteBackPolicy { flush_after: Some(SECOND * self.pick(&[1, 5, 30])), ..WriteBackPolicy::default() };
-        let write = match self.dice.below(3) {
+        let write = match self.rng.below(3) {
             0 => WritePolicy::Back(back),
             1 => WritePolicy::Back(WriteBackPolicy::battery()),
             _ => WritePolicy::Through,
@@ -413,10 +412,10 @@ impl SystemGenerator {
         let cache = BlockCacheSpec { bytes, read, write, ..BlockCacheSpec::default() };
         let mut transfer = self.transfer();
         transfer.part = TargetPart::Bytes { from: 0, bytes: area.next_multiple_of(65_536) };
-        if self.dice.chance(0.4) {
+        if self.rng.chance(0.4) {
             transfer.access = AccessPattern::Zipf { theta: self.between(0.5, 1.1) };
         }
-        if self.dice.chance(0.5) {
+        if self.rng.chance(0.5) {
             system.host.cache = Some(cache);
             system.host.copy_byte_ps = self.pick(&[1000, 3000]);
             transfer.cached = true;
@@ -439,7 +438,7 @@ impl SystemGenerator {
         let most = self.most(&of, system.arrays.first(), &transfer);
         self.alone(&of, &mut system, vec![transfer]);
         if let LoadSpec::Closed(spec) = &mut system.workloads[0].load {
-            // who finds everything and never thinks asks for ever at one moment
+            // a user with only hits and no think time would send requests forever at one point in time
             let mean_s = f64::from(spec.users) / most * self.between(0.3, 3.0);
             spec.think = DurationDistribution::Exponential { mean_s };
         }
@@ -454,11 +453,11 @@ impl SystemGenerator {
             set.level = ArrayLevel::Raid5;
         }
         let members = set.members.len() as u64;
-        set.failed = vec![self.dice.below(members) as u16];
-        if set.level == ArrayLevel::Raid6 && self.dice.chance(0.4) {
+        set.failed = vec![self.rng.below(members) as u16];
+        if set.level == ArrayLevel::Raid6 && self.rng.chance(0.4) {
             set.failed.push((set.failed[0] + 1) % members as u16);
         }
-        if self.dice.chance(0.4) {
+        if self.rng.chance(0.4) {
             let set = &mut system.arrays[0];
             let count = set.failed.len() as u32;
             set.spares = (members as u32..members as u32 + count).collect();
@@ -472,7 +471,7 @@ impl SystemGenerator {
     }
 }
 
-/// As long as it takes for a mean that is good to a per cent or two.
+/// A run long enough for a mean accurate to a per cent or two.
 fn watch(device: &DeviceModel) -> WatchSpec {
     let (warm_up, duration) = match device {
         DeviceModel::Mechanical(_) => (40_000, 240_000),

@@ -1,5 +1,5 @@
-//! Queues of known answer, as whole systems: plain devices, arrays of them and
-//! processors, with loads, in the event loop.
+//! Queues with known solutions, as complete systems: plain devices, arrays of them and processors, with loads, in the
+//! event loop.
 
 #![allow(dead_code, reason = "tests and the benchmark each use some")]
 
@@ -19,7 +19,7 @@ use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::system::{Drives, Set, System, WatchSpec, Workload, WorkloadTarget};
 use diskwright_simulator::{Simulation, SimulationReport};
 
-/// Mean service, s: a thousandth, so that a nanosecond is nothing.
+/// Mean service time, s: a thousandth, so that a nanosecond is negligible.
 const S: f64 = 1e-3;
 const MEAN: Ns = 1_000_000;
 /// Batches of a run.
@@ -34,25 +34,25 @@ pub struct Case {
     rate_per_s: f64,
     /// Share of a server's time at work, where it is known.
     utilisation: Option<f64>,
-    /// How widely means of runs vary: variance of the mean of n responses, over the mean's square, times n.
+    /// Relative variance of the mean response: variance of the mean of n responses, over the mean's square, times n.
     varies: f64,
     system: System,
 }
 
-/// What a case came to.
+/// Result of a case.
 pub struct Row {
     pub what: String,
     pub truth_s: f64,
     pub found: Interval,
     pub requests: u64,
-    /// Share by which it is off.
+    /// Relative error of the mean response.
     pub error: f64,
-    /// The largest share by which rate, utilisation or Little's law is off.
+    /// Largest relative error of the rate, the utilization or Little's law.
     pub others: f64,
 }
 
 impl Case {
-    /// Runs until the half of the 95 % interval is about this share of the mean.
+    /// Runs until the half-width of the 95 % interval is about this share of the mean.
     pub fn run(&self, half: f64) -> Row {
         let requests = (1.96 / half).powi(2) * self.varies;
         let duration = (requests / self.rate_per_s * 1e9) as Ns;
@@ -84,7 +84,7 @@ impl Case {
         if let (Some(utilisation), Some(drive)) = (self.utilisation, drives.first()) {
             off.push(drive.totals.utilisation() / f64::from(drive.servers) / utilisation);
         }
-        // Little's law at each drive: what is there is what comes times how long it stays
+        // Little's law at each drive: jobs present = arrival rate times time there
         off.extend(
             drives
                 .iter()
@@ -146,9 +146,8 @@ fn transfer(units: u64, compute: DurationDistribution) -> OperationTransfer {
     OperationTransfer { bytes: RequestSizes::One(4096 * units), compute, ..OperationTransfer::default() }
 }
 
-/// How widely means of M/G/1 vary, about: that of M/M/1 (Blomqvist 1967, as in
-/// Daley, "The serial correlation coefficients of waiting times in a stationary
-/// single server queue", 1968), more for services that vary more.
+/// Approximate relative variance of means of M/G/1: that of M/M/1 (Blomqvist 1967, as in Daley, "The serial correlation
+/// coefficients of waiting times in a stationary single server queue", 1968), more for services that vary more.
 fn varies(rho: f64, cv2: f64) -> f64 {
     let waits = rho * (2.0 + 5.0 * rho - 4.0 * rho.powi(2) + rho.powi(3)) / (1.0 - rho).powi(4);
     let mm1 = (waits + 1.0) * (1.0 - rho).powi(2);
@@ -235,7 +234,7 @@ pub fn fork_many(branches: u32, rho: f64) -> Case {
     Case { what, truth_s, system, ..fork_two(rho) }
 }
 
-/// Two branches and users who ask again at once: exact.
+/// Two branches and users without think time: exact.
 pub fn fork_closed(users: u32) -> Case {
     let rate_per_s = fork_join_two_closed(users, S);
     Case {
@@ -248,7 +247,7 @@ pub fn fork_closed(users: u32) -> Case {
     }
 }
 
-/// One user alone: the slowest of all branches, exact.
+/// A single user: the slowest of all branches, exact.
 pub fn fork_alone(branches: u32) -> Case {
     let truth_s = fork_join_empty(branches, S);
     Case {
@@ -261,8 +260,8 @@ pub fn fork_alone(branches: u32) -> Case {
     }
 }
 
-/// Processors before a device, both exponential, random arrivals: each is as if
-/// alone (Jackson 1957), and turns on a processor change nothing for exponential times.
+/// Processors in front of a device, both exponential, random arrivals: each behaves as if alone (Jackson 1957), and
+/// time slices on a processor make no difference for exponential times.
 pub fn tandem(first: f64, second: f64) -> Case {
     let per_s = second / S;
     let compute_s = first / per_s;
@@ -293,8 +292,8 @@ pub fn network(users: u32, think: f64, compute: f64) -> Case {
     }
 }
 
-/// A processor shared in turns of a twentieth of a service: whatever the
-/// distribution, the mean is that of M/M/1 (Kleinrock 1967), but for the turns.
+/// A processor shared in time slices of a twentieth of a service: whatever the distribution, the mean is that of M/M/1
+/// (Kleinrock 1967), except for the effect of the slices.
 pub fn shared_processor(rho: f64) -> Case {
     let service_s = 20.0 * S;
     let load = open(rho / service_s, 1, DurationDistribution::Hyper { mean_s: service_s, cv2: 4.0 });

@@ -1,43 +1,44 @@
-//! Which path into the kernel works here, and which is best.
+//! Choice of the attach method: the best one that works on this machine.
 
 use super::{AttachError, AttachMethod, fuse, kernel};
 
-/// All paths, the best first.
+/// All methods, the best first.
 pub const PATHS: [AttachMethod; 3] = [AttachMethod::Nbd, AttachMethod::Ublk, AttachMethod::Fuse];
 
-/// Why a path does not work on this machine; none where it does.
+/// Returns why a method does not work on this machine; `None` if it works.
 #[must_use]
-pub fn obstacle(by: AttachMethod) -> Option<String> {
-    match by {
+pub fn obstacle(method: AttachMethod) -> Option<String> {
+    match method {
         AttachMethod::Nbd => kernel::line().err(),
-        // Debian 12's kernel (6.1) is built without it, so that it could not be tried; nothing untried is offered
+        // Debian 12's kernel (6.1) is built without it, so it could not be tested; untested methods
+        // are not offered
         AttachMethod::Ublk => Some("diskwright does not support ublk; use nbd instead".to_owned()),
         AttachMethod::Fuse => fuse::obstacle(),
     }
 }
 
-/// The path that was asked for, or the best that works.
+/// Returns the requested method, or the best one that works.
 ///
 /// # Errors
-/// With why it, or none of them, works.
-pub fn choose(asked: Option<AttachMethod>) -> Result<AttachMethod, AttachError> {
-    if let Some(by) = asked {
-        return obstacle(by).map_or(Ok(by), |why| Err(AttachError::Path { by, why }));
+/// With the reason why it, or none of them, works.
+pub fn choose(requested: Option<AttachMethod>) -> Result<AttachMethod, AttachError> {
+    if let Some(method) = requested {
+        return obstacle(method).map_or(Ok(method), |why| Err(AttachError::Path { by: method, why }));
     }
     let mut reasons = Vec::new();
-    for by in PATHS {
-        match obstacle(by) {
-            None => return Ok(by),
-            Some(why) => reasons.push(format!("{by}: {why}")),
+    for method in PATHS {
+        match obstacle(method) {
+            None => return Ok(method),
+            Some(why) => reasons.push(format!("{method}: {why}")),
         }
     }
     Err(AttachError::NoPath(reasons.join("; ")))
 }
 
-/// Connections that a path makes where nobody asks for another number.
+/// Returns the number of connections of a method unless the user gives another.
 #[must_use]
-pub fn connections(by: AttachMethod) -> u32 {
-    match by {
+pub fn connections(method: AttachMethod) -> u32 {
+    match method {
         AttachMethod::Nbd | AttachMethod::Ublk => kernel::CONNECTIONS,
         AttachMethod::Fuse => fuse::CONNECTIONS,
     }

@@ -1,4 +1,4 @@
-//! `detach`: gives devices back, and undoes what killed ones left behind.
+//! `detach`: gives devices back, and undoes what killed processes left behind.
 
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
@@ -14,14 +14,13 @@ use rustix::process::{Signal, pidfd_send_signal};
 use super::journal::JournalEntry;
 use super::{AttachError, AttachMethod, AttachReport, fuse, keep, kernel, tools};
 
-/// Time for the process that stayed to undo everything, with a server that hangs.
+/// Time for the keeper process to undo everything, even with a server that hangs.
 const GOING: Duration = Duration::from_secs(30);
 
-/// Gives a device back, and returns what it was.
+/// Detaches a device, and returns its report.
 ///
 /// # Errors
-/// Where it is none of ours; where it is in use, unless `force`; with what
-/// could not be undone.
+/// If it is not one of ours; if it is in use, unless `force` is set; with what could not be undone.
 pub fn detach(journal: &Path, device: &Path, force: bool) -> Result<AttachReport, AttachError> {
     let known: Vec<(JournalEntry, AttachReport)> =
         JournalEntry::all(journal).into_iter().filter_map(|entry| entry.attached().map(|a| (entry, a))).collect();
@@ -35,7 +34,7 @@ pub fn detach(journal: &Path, device: &Path, force: bool) -> Result<AttachReport
     Ok(attached.clone())
 }
 
-/// Gives all devices back: what was, and what could not be.
+/// Detaches all devices; returns the detached ones, and the errors.
 #[must_use]
 pub fn detach_all(journal: &Path, force: bool) -> (Vec<AttachReport>, Vec<AttachError>) {
     let (mut gone, mut failed) = (Vec::new(), Vec::new());
@@ -43,7 +42,7 @@ pub fn detach_all(journal: &Path, force: bool) -> (Vec<AttachReport>, Vec<Attach
         let attached = entry.attached();
         let done = match &attached {
             Some(attached) => give_back(&entry, attached, force),
-            // one that is just being made is somebody's
+            // an attach that is still in progress belongs to a live process
             None => undo_abandoned(&entry),
         };
         match done {
@@ -54,8 +53,7 @@ pub fn detach_all(journal: &Path, force: bool) -> (Vec<AttachReport>, Vec<Attach
     (gone, failed)
 }
 
-/// Undoes what killed processes left behind and nobody uses; returns what was
-/// found, in sentences.
+/// Undoes what killed processes left behind and no one uses; returns the findings, in sentences.
 #[must_use]
 pub fn sweep(journal: &Path) -> Vec<String> {
     let mut notes = Vec::new();
@@ -75,7 +73,7 @@ pub fn sweep(journal: &Path) -> Vec<String> {
     notes
 }
 
-/// Undoes what an entry's process left behind, if that is dead.
+/// Undoes what an entry's process left behind, if that process is dead.
 ///
 /// # Errors
 /// With what could not be undone.
@@ -101,7 +99,7 @@ fn give_back(entry: &JournalEntry, attached: &AttachReport, force: bool) -> Resu
     if gone { Ok(()) } else { Err(AttachError::Slow { step: attached.device.clone(), seconds: GOING.as_secs() }) }
 }
 
-/// Lets the kernel's device go that nobody uses, while nobody else can begin to.
+/// Releases the kernel's device if no one uses it, while no one else can begin to.
 fn release(entry: &JournalEntry, attached: &AttachReport) -> Result<(), AttachError> {
     let device = &attached.device;
     let in_use = |why: Vec<String>| AttachError::InUse { device: device.clone(), why: why.join(", ") };
@@ -110,7 +108,7 @@ fn release(entry: &JournalEntry, attached: &AttachReport) -> Result<(), AttachEr
         return Err(in_use(why));
     }
     let open = File::open(device).map(OwnedFd::from).map_err(|e| AttachError::step(device.clone(), e))?;
-    // until it is closed again nobody mounts it
+    // no one can mount it until this is closed
     let claim = guard::claim(&open, OFlags::RDONLY).map_err(|error| match error {
         Errno::BUSY => in_use(vec!["the kernel refuses exclusive access".to_owned()]),
         error => AttachError::step(device.clone(), error),
@@ -126,19 +124,19 @@ fn release(entry: &JournalEntry, attached: &AttachReport) -> Result<(), AttachEr
     Ok(())
 }
 
-/// The kernel's devices of an entry.
+/// Returns the kernel's devices of an entry.
 fn devices(entry: &JournalEntry) -> Vec<String> {
     let nbd = kernel::devices(entry).into_iter().map(|index| format!("/dev/nbd{index}"));
     fuse::devices(entry).into_iter().chain(nbd).collect()
 }
 
-/// Who uses an entry's devices.
+/// Returns the users of an entry's devices.
 fn uses(entry: &JournalEntry) -> Vec<String> {
     let roots = Roots::default();
     let numbers = devices(entry).into_iter().filter_map(|device| {
-        let found = rustix::fs::stat(&device).ok()?;
-        let is_one = FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice;
-        is_one.then(|| (u64::from(major(found.st_rdev)), u64::from(minor(found.st_rdev))))
+        let status = rustix::fs::stat(&device).ok()?;
+        let is_block_device = FileType::from_raw_mode(status.st_mode) == FileType::BlockDevice;
+        is_block_device.then(|| (u64::from(major(status.st_rdev)), u64::from(minor(status.st_rdev))))
     });
     numbers.flat_map(|number| usage::of_device(&roots, number)).collect()
 }

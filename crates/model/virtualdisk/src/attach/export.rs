@@ -1,13 +1,13 @@
-//! What is attached: an export of an NBD server, by its URI
+//! Address of an export of an NBD server, by its URI
 //! (<https://github.com/NetworkBlockDevice/nbd/blob/master/doc/uri.md>).
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// The port that IANA gave to NBD.
+/// Port that IANA assigned to NBD.
 const PORT: u16 = 10809;
 
-/// Where a server listens.
+/// Address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NbdAddress {
     /// A Unix socket.
@@ -19,24 +19,24 @@ pub enum NbdAddress {
 /// An export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportAddress {
-    /// Where its server listens.
+    /// Address of its server.
     pub address: NbdAddress,
     /// Its name; empty for the server's default.
     pub name: String,
 }
 
-/// Why a text names no export.
+/// Reason why a text names no export.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not an export: {why}; expected nbd+unix:///NAME?socket=PATH or nbd://HOST:PORT/NAME")]
 pub struct UriError {
-    /// What was read.
+    /// The text.
     pub text: String,
-    /// What is wrong with it.
+    /// Its fault.
     pub why: &'static str,
 }
 
 impl UriError {
-    /// About a text, of which a password that somebody wrote into it is not shown.
+    /// Makes an error about a text; a password in the text is not shown.
     fn of(text: &str, why: &'static str) -> UriError {
         let begin = text.find("://").map_or(0, |index| index + 3);
         let rest = &text[begin..];
@@ -49,13 +49,13 @@ impl UriError {
 }
 
 impl NbdAddress {
-    /// A host and port as people write them: `HOST:PORT`, `[::1]:PORT`, `HOST`.
+    /// Parses a host and port: `HOST:PORT`, `[::1]:PORT`, `HOST`.
     ///
     /// # Errors
-    /// Where there is no host, or the port is no number of a port.
+    /// If there is no host, or the port is not a valid port number.
     pub fn tcp(text: &str) -> Result<NbdAddress, UriError> {
         let fail = |why| UriError::of(text, why);
-        // colons of an IPv6 number stand in brackets
+        // colons of an IPv6 address are in brackets
         let colon = text.rfind(':').filter(|position| !text[*position..].contains(']'));
         let (host, port) = colon.map_or((text, None), |position| (&text[..position], Some(&text[position + 1..])));
         let port = match port {
@@ -74,10 +74,10 @@ impl NbdAddress {
 }
 
 impl ExportAddress {
-    /// Reads a URI.
+    /// Parses a URI.
     ///
     /// # Errors
-    /// Where it is none of NBD, or asks for TLS, which is not spoken here.
+    /// If it is not an NBD URI, or asks for TLS, which is not supported.
     pub fn parse(text: &str) -> Result<ExportAddress, UriError> {
         let fail = |why| UriError::of(text, why);
         let decoded = |part: &str| decode(part).ok_or(fail("it has a % without two hex digits, or is not UTF-8"));
@@ -114,7 +114,7 @@ impl fmt::Display for ExportAddress {
             }
             NbdAddress::Tcp(host, port) => {
                 let (is_v6, name) = (host.contains(':'), encode(&self.name));
-                // colons stand for themselves within brackets
+                // colons are not encoded within brackets
                 let host = encode(host).replace("%3A", ":");
                 if is_v6 { write!(f, "nbd://[{host}]:{port}/{name}") } else { write!(f, "nbd://{host}:{port}/{name}") }
             }
@@ -122,7 +122,7 @@ impl fmt::Display for ExportAddress {
     }
 }
 
-/// A part of a URI, with all but the harmless characters as `%` and two digits.
+/// Percent-encodes a part of a URI, except for harmless characters.
 fn encode(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {

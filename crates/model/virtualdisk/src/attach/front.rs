@@ -1,4 +1,4 @@
-//! `attach` as seen by who asks for it: all checks, then the process that stays.
+//! `attach` on the caller's side: runs all checks, then starts the keeper process.
 
 use std::fs::File;
 use std::io::Read;
@@ -15,27 +15,27 @@ use super::journal::{JournalEntry, KeeperTask};
 use super::keep::KeeperMessage;
 use super::{AttachError, AttachMethod, AttachReport, choice, detach, talk, tools};
 
-/// Longer than every step of making a device may last together.
+/// Time limit for the keeper to report: longer than all steps of making a device together.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Longest line that the process that stays tells, bytes.
+/// Longest message of the keeper process, bytes.
 const LONGEST: usize = 64 << 10;
 
-/// What is asked for.
+/// Request to attach an export.
 #[derive(Clone, Debug)]
 pub struct AttachRequest {
     /// The export.
     pub export: ExportAddress,
-    /// The path; the best that works otherwise.
+    /// The method; the best one that works if `None`.
     pub by: Option<AttachMethod>,
-    /// Connections to the server at most; the path's usual number otherwise.
+    /// Largest number of connections to the server; the method's default if `None`.
     pub connections: Option<u32>,
     /// Read-only, whatever the server allows.
     pub read_only: bool,
-    /// The journal, [`super::journal::FOLDER`].
+    /// The journal, [`super::journal::JOURNAL_FOLDER`].
     pub journal: PathBuf,
 }
 
-/// Who may make and undo block devices.
+/// Checks that the user may attach and detach block devices.
 ///
 /// # Errors
 /// For all but root.
@@ -43,36 +43,36 @@ pub fn root_only() -> Result<(), AttachError> {
     if geteuid().is_root() { Ok(()) } else { Err(AttachError::NotRoot) }
 }
 
-/// Makes a device, and leaves a process with it: `keeper` gives the command
-/// that calls [`super::keep::keep`] for the entry in a folder.
-/// Returns what was made, and what was noticed on the way.
+/// Makes a device, and leaves a keeper process with it: `keeper` gives the command that calls
+/// [`super::keeper::run_keeper`] for the entry in a folder. Returns the device, and notes about
+/// earlier ones.
 ///
 /// # Errors
-/// With what stands in the way; nothing is left then.
+/// With the obstacle; nothing is left behind then.
 pub fn attach(
-    wanted: &AttachRequest,
+    request: &AttachRequest,
     keeper: impl FnOnce(&Path) -> Command,
 ) -> Result<(AttachReport, Vec<String>), AttachError> {
     root_only()?;
-    let export = absolute(&wanted.export);
-    // whoever it is: a server that is not there is told at once
+    let export = absolute(&request.export);
+    // a missing server is reported at once
     let _ = talk::open(&export)?.disconnect();
     let journal = |path: &Path, source| AttachError::Journal { path: path.to_owned(), source };
-    let folder = std::path::absolute(&wanted.journal).map_err(|e| journal(&wanted.journal, e))?;
+    let folder = std::path::absolute(&request.journal).map_err(|e| journal(&request.journal, e))?;
     let notes = detach::sweep(&folder);
-    let by = choice::choose(wanted.by)?;
-    let connections = wanted.connections.unwrap_or_else(|| choice::connections(by));
-    let order = KeeperTask { uri: export.to_string(), by, connections, read_only: wanted.read_only };
-    let (entry, lock) = JournalEntry::create(&folder, &order)?;
+    let method = choice::choose(request.by)?;
+    let connections = request.connections.unwrap_or_else(|| choice::connections(method));
+    let task = KeeperTask { uri: export.to_string(), by: method, connections, read_only: request.read_only };
+    let (entry, lock) = JournalEntry::create(&folder, &task)?;
     let made = start(&entry, lock, keeper(entry.folder()));
     if made.is_err() {
-        // what it could not undo itself, as far as it is dead
+        // undo what a dead keeper could not undo itself
         let _ = detach::undo_abandoned(&entry);
     }
     Ok((made?, notes))
 }
 
-/// The same export, wherever the process that stays has its working directory.
+/// Makes the socket path absolute, because the keeper process has another working directory.
 fn absolute(export: &ExportAddress) -> ExportAddress {
     let mut export = export.clone();
     if let NbdAddress::Unix(path) = &mut export.address {
@@ -81,14 +81,14 @@ fn absolute(export: &ExportAddress) -> ExportAddress {
     export
 }
 
-/// Starts the process that stays, and hears what it made.
+/// Starts the keeper process, and receives its report.
 fn start(entry: &JournalEntry, lock: File, mut keeper: Command) -> Result<AttachReport, AttachError> {
     let step = |why: &dyn std::fmt::Display| AttachError::step("the keeper process", why);
-    // the lock lives in its standard input
+    // its standard input holds the lock
     let keeper = keeper.stdin(lock).stdout(Stdio::piped()).stderr(Stdio::null()).current_dir("/");
     let mut child = keeper.spawn().map_err(|e| step(&e))?;
-    let told = child.stdout.take().map_or_else(String::new, hear);
-    match serde_json::from_str(&told) {
+    let message = child.stdout.take().map_or_else(String::new, hear);
+    match serde_json::from_str(&message) {
         Ok(KeeperMessage::Ready(attached)) => Ok(attached),
         Ok(KeeperMessage::Failed(why)) => {
             let _ = child.wait();
@@ -102,7 +102,7 @@ fn start(entry: &JournalEntry, lock: File, mut keeper: Command) -> Result<Attach
     }
 }
 
-/// A line, in time.
+/// Reads a line within the time limit.
 fn hear(mut pipe: ChildStdout) -> String {
     let end = Instant::now() + PATIENCE;
     let mut line = Vec::new();

@@ -1,6 +1,5 @@
-//! The path for kernels without an NBD client: a process of this program shows
-//! the export as a [`file`], and a loop device with direct I/O makes that a block
-//! device.
+//! Attach method for kernels without an NBD client: a process of this program shows the export as a
+//! [`fuse_file`], and a loop device with direct I/O makes that a block device.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -17,16 +16,16 @@ use super::journal::{JournalEntry, KeeperTask};
 use super::tools::{self, need, run};
 use super::{AttachError, file};
 
-/// Connections to the server.
+/// Default number of connections to the server.
 pub const CONNECTIONS: u32 = 4;
-/// The name that the process of the file goes by.
+/// Name of the process that shows the file.
 const PROGRAM: &str = "diskwright-file";
-/// Time for that process to connect, and for programs that only tell the kernel something.
+/// Time for that process to connect, and for programs that only change a setting of the kernel.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Time for what was ended to be gone.
+/// Time for an ended process or device to disappear.
 const GOING: Duration = Duration::from_secs(3);
 
-/// What differs from a disk of one's own.
+/// Describes the differences from a local disk.
 #[must_use]
 pub fn limits() -> Vec<String> {
     vec![
@@ -37,7 +36,7 @@ pub fn limits() -> Vec<String> {
     ]
 }
 
-/// Why this path does not work here.
+/// Returns why this method does not work here; `None` if it works.
 #[must_use]
 pub fn obstacle() -> Option<String> {
     if let Err(error) = need("losetup", "util-linux") {
@@ -57,7 +56,7 @@ fn loaded(module: &str, node: &str) -> bool {
     tried.is_some() && File::options().read(true).write(true).open(node).is_ok()
 }
 
-/// The folder in which the file is shown; its path is what everything is found again by.
+/// Returns the folder in which the file is shown; everything is found again by its path.
 fn folder(entry: &JournalEntry) -> PathBuf {
     entry.path("mount")
 }
@@ -66,19 +65,19 @@ fn disk(entry: &JournalEntry) -> PathBuf {
     folder(entry).join(file::NAME)
 }
 
-/// Starts the process of the file, and waits for the file. This program has to
-/// know `disk file FOLDER URI` as an order to call [`file::serve`].
+/// Starts the process that shows the file, and waits for the file. This program must handle `disk
+/// file FOLDER URI` by calling [`fuse_file::serve_file`].
 ///
 /// # Errors
-/// With what that process says, or that it says nothing.
-pub fn mount(entry: &JournalEntry, order: &KeeperTask) -> Result<Child, AttachError> {
+/// With the message of that process, or that there is none.
+pub fn mount(entry: &JournalEntry, task: &KeeperTask) -> Result<Child, AttachError> {
     let step = |e: std::io::Error| AttachError::step("the export's file", e);
     fs::create_dir(folder(entry)).map_err(step)?;
     let log = private::create(&entry.path("log"))?;
-    // the same program, also where its file has been replaced since
+    // the same program, even if its file has been replaced since
     let mut command = program::command("/proc/self/exe");
-    command.arg0(PROGRAM).args(["disk", "file"]).arg(folder(entry)).arg(&order.uri);
-    command.arg("--connections").arg(order.connections.to_string()).args(order.read_only.then_some("--read-only"));
+    command.arg0(PROGRAM).args(["disk", "file"]).arg(folder(entry)).arg(&task.uri);
+    command.arg("--connections").arg(task.connections.to_string()).args(task.read_only.then_some("--read-only"));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().map_err(step)?;
     let mut ended = false;
     let came = tools::until(PATIENCE, || {
@@ -86,27 +85,27 @@ pub fn mount(entry: &JournalEntry, order: &KeeperTask) -> Result<Child, AttachEr
         ended || fs::metadata(disk(entry)).is_ok()
     });
     if ended || !came {
-        let said = fs::read_to_string(entry.path("log")).unwrap_or_default();
-        let said = said.lines().last().unwrap_or("its process ended without a message").to_owned();
-        let why = if ended { said } else { format!("it did not appear within {} s", PATIENCE.as_secs()) };
+        let message = fs::read_to_string(entry.path("log")).unwrap_or_default();
+        let message = message.lines().last().unwrap_or("its process ended without a message").to_owned();
+        let why = if ended { message } else { format!("it did not appear within {} s", PATIENCE.as_secs()) };
         return Err(AttachError::step("the export's file", why));
     }
     Ok(child)
 }
 
-/// Makes the loop device; it takes discards where `trims`.
+/// Makes the loop device; it supports discards if `trims` is set.
 ///
 /// # Errors
-/// With what losetup says, or what the device would not do.
+/// With the message of losetup, or a missing feature of the device.
 pub fn attach(entry: &JournalEntry, read_only: bool, trims: bool) -> Result<String, AttachError> {
     let mut command = program::command(need("losetup", "util-linux")?);
     command.args(["--find", "--show", "--direct-io=on"]).args(read_only.then_some("--read-only"));
-    // all that look for a free one at the same time get different ones, or an error and another try
-    let said = run(command.arg(disk(entry)), PATIENCE)?;
-    let device = said.trim().to_owned();
+    // concurrent calls get different devices, or an error and a retry
+    let output = run(command.arg(disk(entry)), PATIENCE)?;
+    let device = output.trim().to_owned();
     let name = device.strip_prefix("/dev/").unwrap_or(&device);
     let queue = Path::new("/sys/block").join(name).join("queue");
-    // a request that would arrive in pieces is counted as these; and a loop device keeps what its last user has set
+    // a split request would count as several; and a loop device keeps the settings of its last user
     for (key, value) in [("max_sectors_kb", file::LARGEST >> 10), ("nr_requests", file::IN_FLIGHT.into())] {
         let step = |e| AttachError::step(format!("{name}/queue/{key}"), e);
         fs::write(queue.join(key), value.to_string()).map_err(step)?;
@@ -121,16 +120,17 @@ pub fn attach(entry: &JournalEntry, read_only: bool, trims: bool) -> Result<Stri
     Ok(device)
 }
 
-/// Lets the kernel find out that a device without TRIM takes no discards: the file refuses the first, and the loop
-/// driver offers none from then on. (Setting `discard_max_bytes` to 0 would stay when the device has another user,
-/// and Linux 6.18 lets nobody raise it again.) Older drivers keep offering it, and each is refused.
+/// Makes the kernel learn that a device without TRIM supports no discards: the file refuses the
+/// first, and the loop driver offers none from then on. (Setting `discard_max_bytes` to 0 would
+/// persist for the device's next user, and Linux 6.18 does not allow raising it again.) Older
+/// drivers keep offering it, and each discard is refused.
 fn learn_no_discards(device: &str) {
     if let Ok(mut command) = need("blkdiscard", "util-linux").map(program::command) {
         let _ = run(command.args(["--offset", "0", "--length", "4096"]).arg(device), PATIENCE);
     }
 }
 
-/// Loop devices over this entry's file.
+/// Returns the loop devices over this entry's file.
 #[must_use]
 pub fn devices(entry: &JournalEntry) -> Vec<String> {
     let file = disk(entry);
@@ -143,9 +143,9 @@ pub fn devices(entry: &JournalEntry) -> Vec<String> {
     names.filter(over).map(|name| format!("/dev/{name}")).collect()
 }
 
-/// Undoes it, as far as it was made: loop device, mount, the file's process. The entry's
-/// folder is left. Where the server is gone or hangs (`by_force`) that process
-/// is ended first, so that nobody waits for its answers.
+/// Undoes everything that was made: loop device, mount, the file's process. The entry's folder
+/// remains. If the server is gone or hangs (`by_force`), that process is ended first, so that
+/// nothing waits for its replies.
 ///
 /// # Errors
 /// With what could not be undone.
@@ -156,19 +156,19 @@ pub fn undo(entry: &JournalEntry, by_force: bool) -> Result<(), AttachError> {
     }
     for device in devices(entry) {
         if detach(&device).is_err() {
-            // a flush of what it still holds may wait for a server that hangs
+            // a flush of its dirty pages may wait for a server that hangs
             tools::end(PROGRAM, &point, Signal::KILL, GOING);
             detach(&device)?;
         }
     }
-    // one that is still open somewhere goes with its last user
+    // a device that is still open disappears with its last user
     let held = !tools::until(GOING, || devices(entry).is_empty());
     match unmount(&point, UnmountFlags::DETACH) {
-        // not mounted, or not even there
+        // not mounted, or it does not exist
         Ok(()) | Err(Errno::INVAL | Errno::NOENT) => {}
         Err(error) => return Err(AttachError::step(format!("umount {}", point.display()), error)),
     }
-    // it ends by itself when its file has no user left
+    // it exits when its file has no user left
     let signal = if held || by_force { Signal::KILL } else { Signal::TERM };
     let gone = !held && tools::until(GOING, || tools::running(PROGRAM, &point).is_empty())
         || tools::end(PROGRAM, &point, signal, GOING)
@@ -176,13 +176,13 @@ pub fn undo(entry: &JournalEntry, by_force: bool) -> Result<(), AttachError> {
     if gone { Ok(()) } else { Err(AttachError::step("the export's file", "its process does not exit")) }
 }
 
-/// Detaches a loop device; one that is in use is gone when its last user is.
+/// Detaches a loop device; one in use disappears with its last user.
 ///
 /// # Errors
-/// With what losetup says, or that it does not end.
+/// With the message of losetup, or that it does not end.
 pub fn detach(device: &str) -> Result<(), AttachError> {
     match run(program::command(need("losetup", "util-linux")?).arg("--detach").arg(device), GOING) {
-        // somebody else was quicker
+        // someone else detached it first
         Err(AttachError::Step { why, .. }) if why.contains("No such device") => Ok(()),
         done => done.map(|_| ()),
     }

@@ -1,7 +1,7 @@
-//! What was made and is to be undone: one folder an attached device, below
-//! /run/diskwright/attach, so that nothing survives a boot. Whoever looks after
-//! a device holds its folder's lock, which the kernel lets go when that process
-//! dies, however it dies: a folder whose lock is free is what a killed one left.
+//! Journal of attached devices, by which they are undone: one folder per attached device, below
+//! /run/diskwright/attach, so that nothing survives a boot. The keeper process of a device holds
+//! its folder's lock, which the kernel releases when that process dies, however it dies: a folder
+//! whose lock is free was left by a killed process.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
@@ -14,20 +14,20 @@ use serde::{Deserialize, Serialize};
 
 use super::{AttachError, AttachMethod, AttachReport};
 
-/// Where the journal is.
+/// Folder of the journal.
 pub const FOLDER: &str = "/run/diskwright/attach";
 
-/// Longest file of it, bytes.
+/// Longest file of the journal, bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// What `attach` asks of the process that stays.
+/// Task of the keeper process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeeperTask {
     /// The export.
     pub uri: String,
-    /// The path into the kernel.
+    /// The attach method.
     pub by: AttachMethod,
-    /// Connections to the server at most.
+    /// Largest number of connections to the server.
     pub connections: u32,
     /// Read-only, whatever the server allows.
     pub read_only: bool,
@@ -39,7 +39,7 @@ pub struct JournalEntry {
     folder: PathBuf,
 }
 
-/// The journal, while nobody else adds to it or looks who is alive.
+/// Lock of the journal: no one else adds to it or checks which entries are alive.
 struct JournalLock {
     _lock: File,
 }
@@ -48,7 +48,8 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> AttachError + '_ {
     |source| AttachError::Journal { path: path.to_owned(), source }
 }
 
-/// A file or folder that somebody else could have laid there is not used.
+/// Converts a distrust error: a file or folder that another user could have placed there is not
+/// used.
 fn distrusted(path: &Path) -> impl FnOnce(Distrust) -> AttachError + '_ {
     |why| match why {
         Distrust::Io { source, .. } => failed(path)(source),
@@ -56,20 +57,20 @@ fn distrusted(path: &Path) -> impl FnOnce(Distrust) -> AttachError + '_ {
     }
 }
 
-/// The lock file in a folder, opened.
+/// Opens the lock file in a folder.
 fn lock_in(folder: &Path) -> Result<File, AttachError> {
     let path = folder.join("lock");
     private::open(&path).map_err(distrusted(&path))
 }
 
-/// The same, locked.
+/// Opens and locks the lock file in a folder.
 fn locked(folder: &Path) -> Result<File, AttachError> {
     let lock = lock_in(folder)?;
     lock.lock().map_err(failed(folder))?;
     Ok(lock)
 }
 
-/// The folder by the name that the kernel shows for what is made below it.
+/// Returns the folder's canonical path, which the kernel shows for everything made below it.
 fn real(journal: &Path) -> PathBuf {
     fs::canonicalize(journal).unwrap_or_else(|_| journal.to_owned())
 }
@@ -80,11 +81,12 @@ fn quiet(journal: &Path) -> Result<JournalLock, AttachError> {
 }
 
 impl JournalEntry {
-    /// A new one with its lock, which lives as long as the file, or a process that got it, does.
+    /// Creates a new entry with its lock, which is held as long as the file, or a process that
+    /// inherited it, exists.
     ///
     /// # Errors
-    /// Where the journal cannot be written.
-    pub fn create(journal: &Path, order: &KeeperTask) -> Result<(JournalEntry, File), AttachError> {
+    /// If the journal cannot be written.
+    pub fn create(journal: &Path, task: &KeeperTask) -> Result<(JournalEntry, File), AttachError> {
         let _quiet = quiet(journal)?;
         let journal = &real(journal);
         let mut number = 1u32;
@@ -98,17 +100,17 @@ impl JournalEntry {
         };
         let entry = JournalEntry { folder };
         let lock = locked(&entry.folder)?;
-        entry.write("order", order)?;
+        entry.write("order", task)?;
         Ok((entry, lock))
     }
 
-    /// The one in a folder.
+    /// Returns the entry in a folder.
     #[must_use]
     pub fn at(folder: &Path) -> JournalEntry {
         JournalEntry { folder: folder.to_owned() }
     }
 
-    /// All of a journal; none where there is no journal.
+    /// Returns all entries of a journal; none if there is no journal.
     #[must_use]
     pub fn all(journal: &Path) -> Vec<JournalEntry> {
         let found = fs::read_dir(real(journal)).into_iter().flatten().flatten();
@@ -118,44 +120,44 @@ impl JournalEntry {
         entries
     }
 
-    /// Its folder.
+    /// Returns its folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// A file or folder in it.
+    /// Returns the path of a file or folder in it.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// What was asked for.
+    /// Reads the task of the entry.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// If it cannot be read.
     pub fn order(&self) -> Result<KeeperTask, AttachError> {
         self.read("order")
     }
 
-    /// What was made of it; none before it is ready.
+    /// Reads the report of the attached device; `None` before it is ready.
     #[must_use]
     pub fn attached(&self) -> Option<AttachReport> {
         self.read("attached").ok()
     }
 
-    /// Notes what was made.
+    /// Writes the report of the attached device.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If it cannot be written.
     pub fn note(&self, attached: &AttachReport) -> Result<(), AttachError> {
         self.write("attached", attached)
     }
 
-    /// Its lock, where nobody is left who looks after it.
+    /// Takes its lock if its keeper process is dead; `None` otherwise.
     ///
     /// # Errors
-    /// Where the journal cannot be read.
+    /// If the journal cannot be read.
     pub fn abandoned(&self) -> Result<Option<File>, AttachError> {
         let Some(journal) = self.folder.parent() else { return Ok(None) };
         let _quiet = quiet(journal)?;
@@ -170,11 +172,11 @@ impl JournalEntry {
         }
     }
 
-    /// Removes it: its own files by name, so that nothing behind a mount that
-    /// would not go is touched.
+    /// Removes the entry: only its known files, by name, so that nothing behind a stuck mount is
+    /// touched.
     ///
     /// # Errors
-    /// Where something is left in it.
+    /// If something is left in it.
     pub fn remove(&self) -> Result<(), AttachError> {
         let _quiet = self.folder.parent().map(quiet).transpose()?;
         for name in ["order", "attached", "log", "order.new", "attached.new"] {
@@ -193,7 +195,7 @@ impl JournalEntry {
         serde_json::from_slice(&text).map_err(io::Error::from).map_err(failed(&path))
     }
 
-    /// Whole or not at all.
+    /// Writes a file completely or not at all.
     fn write(&self, name: &str, value: &impl Serialize) -> Result<(), AttachError> {
         let (path, fresh) = (self.path(name), self.path(&format!("{name}.new")));
         let text = serde_json::to_vec(value).map_err(io::Error::from).map_err(failed(&path))?;
@@ -226,7 +228,8 @@ mod tests {
         assert!(one.attached().is_none());
         assert!(one.abandoned().unwrap().is_none());
         drop(lock);
-        // a test beside this one that starts a program holds copies of all locks between its fork and its exec
+        // a concurrent test that starts a program holds copies of all locks between its fork and
+        // its exec
         let begun = std::time::Instant::now();
         while one.abandoned().unwrap().is_none() {
             assert!(begun.elapsed().as_secs() < 10, "nobody holds it");
@@ -236,7 +239,7 @@ mod tests {
         one.remove().unwrap();
         one.remove().unwrap();
         assert_eq!(JournalEntry::all(&journal).len(), 1);
-        // the first free number again
+        // the first free number is used again
         assert_eq!(JournalEntry::create(&journal, &order()).unwrap().0.folder(), one.folder());
     }
 
@@ -273,11 +276,11 @@ mod tests {
             assert!(entry.order().is_err(), "{text:?}");
             assert!(entry.attached().is_none(), "{text:?}");
         }
-        // by another name it is the same
+        // the same journal by another path
         let (real, other) = (folder.path().join("1"), folder.path().join("link"));
         std::os::unix::fs::symlink(folder.path(), &other).unwrap();
         assert_eq!(JournalEntry::all(&other)[0].folder(), fs::canonicalize(real).unwrap());
-        // strangers' files are not removed, and that is told
+        // unknown files are not removed, and that is an error
         fs::write(entry.path("other"), "").unwrap();
         assert!(entry.remove().is_err());
         assert!(entry.path("other").exists());

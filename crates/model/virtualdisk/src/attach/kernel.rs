@@ -1,4 +1,4 @@
-//! The path of the kernel's own NBD client (module `nbd`), by [`netlink`](super::netlink).
+//! Attach method of the kernel's own NBD client (module `nbd`), by [`netlink`](super::netlink).
 
 use std::fs;
 use std::io;
@@ -17,16 +17,16 @@ use super::tools::{self, run};
 use crate::nbd::client::NbdClient;
 use crate::nbd::wire::TransmissionFlags;
 
-/// Connections, where nobody asks for more: with several the kernel gives up
-/// one that does not answer for 30 s, and a disk that hangs is to hang.
+/// Default number of connections: with several the kernel drops one that does not respond for 30 s,
+/// and a disk that hangs should hang.
 pub const CONNECTIONS: u32 = 1;
-/// Requests in flight on one connection (`queue_depth` in drivers/block/nbd.c).
+/// Largest number of requests in flight on one connection (`queue_depth` in drivers/block/nbd.c).
 pub const IN_FLIGHT: u32 = 128;
-/// Bytes of a logical block.
+/// Size of a logical block, bytes.
 const BLOCK: u64 = 512;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What differs from a disk of one's own.
+/// Describes the differences from a local disk.
 #[must_use]
 pub fn limits(connections: u32) -> Vec<String> {
     let mut limits = vec![
@@ -39,13 +39,13 @@ pub fn limits(connections: u32) -> Vec<String> {
     limits
 }
 
-/// A line to the kernel's client, its module loaded where that works.
+/// Connects to the kernel's client, and loads its module if possible.
 ///
 /// # Errors
-/// With why there is none.
+/// With the reason why there is none.
 pub fn line() -> Result<NetlinkConnection, String> {
     let why = match NetlinkConnection::open() {
-        Ok(line) => return Ok(line),
+        Ok(netlink) => return Ok(netlink),
         Err(error) if error.kind() == io::ErrorKind::NotFound => "this kernel has no NBD client (module nbd)",
         Err(error) => return Err(format!("the kernel's NBD client does not respond: {error}")),
     };
@@ -54,42 +54,42 @@ pub fn line() -> Result<NetlinkConnection, String> {
     NetlinkConnection::open().map_err(|e| format!("{why}, even with the module loaded: {e}"))
 }
 
-/// What was made.
+/// A device of the kernel's NBD client.
 #[derive(Debug)]
 pub struct KernelDevice {
     /// Its name, `/dev/nbd0`.
     pub device: String,
-    /// The connections, by which the server's end is noticed.
+    /// The connections, which show the server's end.
     pub connections: Vec<NbdClient<NbdStream>>,
 }
 
 /// Makes the device.
 ///
 /// # Errors
-/// With the step that failed; what was made up to there is left to [`undo`].
-pub fn make(entry: &JournalEntry, order: &KeeperTask, export: &ExportAddress) -> Result<KernelDevice, AttachError> {
-    let line = line().map_err(|why| AttachError::step("the kernel's NBD client", why))?;
+/// With the step that failed; [`undo_attach`] must undo the steps before it.
+pub fn make(entry: &JournalEntry, task: &KeeperTask, export: &ExportAddress) -> Result<KernelDevice, AttachError> {
+    let netlink = line().map_err(|why| AttachError::step("the kernel's NBD client", why))?;
     let mut connections = vec![talk::open(export)?];
-    let about = connections.first().map(|c| c.about().clone());
-    let about = about.ok_or_else(|| AttachError::step("the kernel's NBD client", "no connection"))?;
-    if about.flags.has(TransmissionFlags::MULTI_CONN) {
-        for _ in 1..order.connections {
+    let info = connections.first().map(|c| c.about().clone());
+    let info = info.ok_or_else(|| AttachError::step("the kernel's NBD client", "no connection"))?;
+    if info.flags.has(TransmissionFlags::MULTI_CONN) {
+        for _ in 1..task.connections {
             connections.push(talk::open(export)?);
         }
     }
-    let read_only = if order.read_only { TransmissionFlags::READ_ONLY } else { TransmissionFlags(0) };
+    let read_only = if task.read_only { TransmissionFlags::READ_ONLY } else { TransmissionFlags(0) };
     let sockets: Vec<BorrowedFd<'_>> = connections.iter().map(|c| c.stream().as_fd()).collect();
-    let block = BLOCK.max(u64::from(about.minimum));
-    let wanted = NbdDevice {
+    let block = BLOCK.max(u64::from(info.minimum));
+    let device_config = NbdDevice {
         sockets: &sockets,
-        bytes: about.bytes / block * block,
+        bytes: info.bytes / block * block,
         block,
-        flags: about.flags.with(read_only).0,
+        flags: info.flags.with(read_only).0,
         backend: &backend(entry),
     };
-    let index = line.connect(&wanted).map_err(|e| AttachError::step("the kernel's NBD client", e))?;
+    let index = netlink.connect(&device_config).map_err(|e| AttachError::step("the kernel's NBD client", e))?;
     let device = format!("/dev/nbd{index}");
-    // udev or devtmpfs makes the node of a device that is new
+    // udev or devtmpfs creates the node of a new device
     if !tools::until(PATIENCE, || fs::metadata(&device).is_ok()) {
         return Err(AttachError::step(device, "its node in /dev was not created"));
     }
@@ -100,7 +100,7 @@ fn backend(entry: &JournalEntry) -> String {
     entry.folder().display().to_string()
 }
 
-/// The N of devices nbdN that this entry's process made.
+/// Returns the N of the devices nbdN that this entry's process made.
 #[must_use]
 pub fn devices(entry: &JournalEntry) -> Vec<u32> {
     let names = fs::read_dir("/sys/block").into_iter().flatten().flatten().map(|e| e.file_name());
@@ -111,7 +111,7 @@ pub fn devices(entry: &JournalEntry) -> Vec<u32> {
     names.filter_map(|name| name.to_str()?.strip_prefix("nbd")?.parse().ok()).filter(ours).collect()
 }
 
-/// Undoes it, as far as it was made.
+/// Undoes everything that was made.
 ///
 /// # Errors
 /// With what could not be undone.
@@ -120,9 +120,9 @@ pub fn undo(entry: &JournalEntry) -> Result<(), AttachError> {
     if ours.is_empty() {
         return Ok(());
     }
-    let line = line().map_err(|why| AttachError::step("the kernel's NBD client", why))?;
+    let netlink = line().map_err(|why| AttachError::step("the kernel's NBD client", why))?;
     for index in ours {
-        line.disconnect(index).map_err(|e| AttachError::step(format!("nbd{index}"), e))?;
+        netlink.disconnect(index).map_err(|e| AttachError::step(format!("nbd{index}"), e))?;
     }
     Ok(())
 }

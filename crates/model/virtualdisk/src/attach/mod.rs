@@ -1,12 +1,11 @@
-//! Makes an export a block device of this machine, and undoes it.
+//! Attaches an export as a block device of this machine, and detaches it.
 //!
-//! `attach` ([`front`]) chooses a path ([`choice`]), opens a folder of the
-//! [`journal`] and starts a process of the same program that stays
-//! ([`keep`]). That one makes the device ([`kernel`] by the kernel's own NBD
-//! client and [`netlink`], [`fuse`] by a [`file`] over FUSE and a loop device), waits for the
-//! end of the server or for a signal, and undoes everything. What a killed one
-//! left behind is undone from the journal ([`detach`]): nothing that is made
-//! needs memory to be found again, because it carries its folder's name.
+//! `attach` ([`launcher`]) chooses a method ([`method_choice`]), opens a folder of the [`journal`]
+//! and starts a keeper process of the same program ([`keeper`]). The keeper makes the device
+//! ([`kernel_nbd`] by the kernel's own NBD client and [`netlink`], [`fuse`] by a [`fuse_file`] over
+//! FUSE and a loop device), waits for the end of the server or for a signal, and undoes everything.
+//! What a killed keeper left behind is undone from the journal ([`detach`]): everything that is
+//! made carries its folder's name, so that it can be found again without other records.
 
 pub mod choice;
 pub mod detach;
@@ -31,7 +30,7 @@ use serde::{Deserialize, Serialize};
 /// Name and version of [`AttachReport`] as JSON.
 pub const SCHEMA: &str = "diskwright.attach/1";
 
-/// A path into the kernel.
+/// A method to attach an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AttachMethod {
@@ -53,35 +52,35 @@ impl fmt::Display for AttachMethod {
     }
 }
 
-/// A device that was made.
+/// An attached device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttachReport {
     /// [`SCHEMA`].
     pub schema: String,
     /// The block device, `/dev/loop3`.
     pub device: String,
-    /// The path into the kernel.
+    /// The attach method.
     pub by: AttachMethod,
     /// The export.
     pub uri: String,
-    /// Its size; what does not fill a block of 512 bytes at its end is cut off.
+    /// Its size, bytes; a partial block of 512 bytes at the end is cut off.
     pub bytes: u64,
-    /// Whether the device refuses writes.
+    /// The device refuses writes.
     pub read_only: bool,
     /// Connections to the server.
     pub connections: u32,
-    /// Requests that the server sees at the same time, at most.
+    /// Largest number of requests in flight at the server.
     pub in_flight_at_most: u32,
-    /// What is different from a disk of one's own, in sentences.
+    /// Differences from a local disk, in sentences.
     pub limits: Vec<String>,
-    /// The process that looks after it.
+    /// Process id of its keeper.
     pub pid: u32,
 }
 
-/// Why a device was not made, or not undone.
+/// Reason why a device was not attached, or not detached.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// Block devices are the administrator's.
+    /// Block devices require administrator privileges.
     #[error("attaching and detaching require root; run diskwright with sudo")]
     NotRoot,
     /// A program is not installed.
@@ -89,26 +88,26 @@ pub enum AttachError {
     Missing {
         /// Its name.
         program: &'static str,
-        /// Debian's package that has it.
+        /// Debian's package that contains it.
         package: &'static str,
     },
-    /// A path does not work on this machine.
+    /// A method does not work on this machine.
     #[error("--by {by} does not work here: {why}")]
     Path {
-        /// The path.
+        /// The method.
         by: AttachMethod,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// No path works on this machine.
+    /// No method works on this machine.
     #[error("no attach method works on this machine: {0}")]
     NoPath(String),
-    /// The server does not answer as one of NBD.
+    /// The server does not behave as an NBD server.
     #[error("{uri}: {why}")]
     Server {
         /// The export.
         uri: String,
-        /// What went wrong.
+        /// The fault.
         why: String,
     },
     /// The journal cannot be read or written.
@@ -116,51 +115,51 @@ pub enum AttachError {
     Journal {
         /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Somebody else could decide what the journal says.
+    /// Another user could have changed the journal.
     #[error(transparent)]
     Distrust(#[from] Distrust),
     /// A step did not work.
     #[error("{step}: {why}")]
     Step {
-        /// What was tried.
+        /// The operation that failed.
         step: String,
-        /// What came of it.
+        /// Its error.
         why: String,
     },
-    /// The process that was to stay with the device could not make it.
+    /// The keeper process could not make the device.
     #[error("{0}")]
     Told(String),
     /// A step did not end in time.
     #[error("{step}: not finished after {seconds} s")]
     Slow {
-        /// What was tried.
+        /// The operation that failed.
         step: String,
-        /// How long it was waited for.
+        /// Time waited, seconds.
         seconds: u64,
     },
-    /// What is to be detached holds data that the server does not take.
+    /// The device to detach holds data that the server does not accept.
     #[error("{device}: its server does not complete a flush; --force discards what it has not written")]
     Hangs {
         /// The device.
         device: String,
     },
-    /// What is to be detached is in use.
+    /// The device to detach is in use.
     #[error("{device} is in use ({why}); end that first, or use --force, which causes I/O errors there")]
     InUse {
         /// The device.
         device: String,
-        /// By what.
+        /// Its users.
         why: String,
     },
-    /// What is to be detached is none of ours.
+    /// The device to detach is not one of ours.
     #[error("{device} was not made by `disk attach`{made}; nothing was changed")]
     NotOurs {
         /// The device.
         device: String,
-        /// What was.
+        /// Text about the devices that are.
         made: String,
     },
 }

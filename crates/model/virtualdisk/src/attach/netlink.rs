@@ -1,11 +1,10 @@
-//! The kernel's orders to its NBD client, by generic netlink. Messages are
-//! built and read here as bytes; numbers are of the kernel's headers
-//! `linux/netlink.h`, `linux/genetlink.h` and `linux/nbd-netlink.h`.
+//! Commands to the kernel's NBD client, by generic netlink. Messages are built and parsed here as
+//! bytes; the numbers are those of the kernel's headers `linux/netlink.h`, `linux/genetlink.h` and
+//! `linux/nbd-netlink.h`.
 //!
-//! Without the program nbd-client: the kernel itself chooses a free device, so
-//! that two who attach at the same time cannot get the same one; it keeps our
-//! name with the device, by which a killed process' device is found again; and
-//! nothing has to be installed.
+//! The program nbd-client is not used: this way the kernel itself chooses a free device, so that
+//! two concurrent attaches cannot get the same one; it keeps our name with the device, by which a
+//! killed process' device is found again; and nothing has to be installed.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -13,9 +12,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with};
 
 const ERROR: u16 = 2;
-/// A request, with an answer even if all is well.
+/// Flags of a request that is always acknowledged.
 const REQUEST_AND_ANSWER: u16 = 1 | 4;
-/// The family that knows the others' numbers.
+/// The family that resolves other families' names.
 const CONTROL: u16 = 0x10;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
@@ -31,33 +30,33 @@ const SOCKETS: u16 = 7;
 const BACKEND_IDENTIFIER: u16 = 10;
 const SOCKET_ITEM: u16 = 1;
 const SOCKET_FD: u16 = 1;
-/// Bit of an attribute that holds others.
+/// Bit of an attribute that contains attributes.
 const NESTED: u16 = 1 << 15;
-/// Bits of an attribute's type that say how it is stored.
+/// Bits of an attribute's type that describe its encoding.
 const HOW: u16 = 3 << 14;
 
-/// Bytes of a message's head, and of the head of a generic one behind it.
+/// Bytes of a message header, and of the generic header after it.
 const HEAD: usize = 16;
 const GENERIC_HEAD: usize = 4;
-/// Answers are far shorter.
+/// Size of the receive buffer; replies are far shorter.
 const LONGEST_ANSWER: usize = 16 << 10;
 
-/// A device to be made.
+/// Description of a device to make.
 #[derive(Clone, Copy, Debug)]
 pub struct NbdDevice<'a> {
     /// Connections that have negotiated, without structured replies.
     pub sockets: &'a [BorrowedFd<'a>],
     /// Size in bytes, whole blocks.
     pub bytes: u64,
-    /// Bytes of a logical block.
+    /// Size of a logical block, bytes.
     pub block: u64,
     /// The export's transmission flags.
     pub flags: u16,
-    /// What the kernel shall show as the device's `backend` in /sys.
+    /// Text that the kernel shows as the device's `backend` in /sys.
     pub backend: &'a str,
 }
 
-/// A line to the kernel's NBD client.
+/// A connection to the kernel's NBD client.
 #[derive(Debug)]
 pub struct NetlinkConnection {
     socket: OwnedFd,
@@ -65,10 +64,10 @@ pub struct NetlinkConnection {
 }
 
 impl NetlinkConnection {
-    /// Asks for the NBD client.
+    /// Looks up the NBD client.
     ///
     /// # Errors
-    /// `ENOENT` where this kernel has none, or its module is not loaded.
+    /// `ENOENT` if this kernel has none, or its module is not loaded.
     pub fn open() -> io::Result<NetlinkConnection> {
         let kind = (AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::GENERIC));
         let socket = socket_with(kind.0, kind.1, kind.2, kind.3)?;
@@ -78,21 +77,20 @@ impl NetlinkConnection {
         Ok(NetlinkConnection { socket, family: family.ok_or(io::ErrorKind::InvalidData)? })
     }
 
-    /// Makes a device of connections, and returns the N of its name nbdN: the
-    /// first free one.
+    /// Makes a device from connections, and returns the N of its name nbdN, the first free one.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The error of the kernel.
     pub fn connect(&self, device: &NbdDevice<'_>) -> io::Result<u32> {
         let answer = ask(&self.socket, &message(self.family, CONNECT, &connect(device)), INDEX)?;
         let index = answer.as_deref().and_then(|b| b.get(..4)?.try_into().ok());
         index.map(u32::from_ne_bytes).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Ends a device's connections; requests under way fail.
+    /// Ends a device's connections; requests in flight fail.
     ///
     /// # Errors
-    /// What the kernel says; a device that has no connection is no error.
+    /// The kernel's error; a device without a connection is no error.
     pub fn disconnect(&self, index: u32) -> io::Result<()> {
         let wanted = message(self.family, DISCONNECT, &attribute(INDEX, &index.to_ne_bytes()));
         ask(&self.socket, &wanted, INDEX).map(|_| ())
@@ -104,7 +102,7 @@ fn connect(device: &NbdDevice<'_>) -> Vec<u8> {
         attribute(SOCKET_ITEM | NESTED, &attribute(SOCKET_FD, &socket.as_raw_fd().to_ne_bytes()))
     };
     let sockets: Vec<u8> = device.sockets.iter().flat_map(item).collect();
-    // no index: the kernel takes the first that is free. No timeout: a disk that hangs is to hang
+    // no index: the kernel takes the first free one. No timeout: a disk that hangs should hang
     [
         attribute(SIZE_BYTES, &device.bytes.to_ne_bytes()),
         attribute(BLOCK_SIZE_BYTES, &device.block.to_ne_bytes()),
@@ -115,10 +113,10 @@ fn connect(device: &NbdDevice<'_>) -> Vec<u8> {
     .concat()
 }
 
-/// An attribute: its length without the padding, its type, what it holds.
-fn attribute(kind: u16, holds: &[u8]) -> Vec<u8> {
-    let length = u16::try_from(holds.len() + 4).unwrap_or(u16::MAX);
-    let mut out = [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), holds].concat();
+/// Encodes an attribute: its length without the padding, its type, its value.
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(value.len() + 4).unwrap_or(u16::MAX);
+    let mut out = [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), value].concat();
     out.resize(out.len().next_multiple_of(4), 0);
     out
 }
@@ -130,13 +128,13 @@ fn message(family: u16, command: u8, attributes: &[u8]) -> Vec<u8> {
     [&head.concat()[..], &[command, 1, 0, 0], attributes].concat()
 }
 
-/// Sends a message and reads up to its acknowledgement; returns an attribute
-/// of the answer that came before.
+/// Sends a message and reads up to its acknowledgement; returns an attribute of the reply before
+/// it.
 fn ask(socket: &OwnedFd, message: &[u8], wanted: u16) -> io::Result<Option<Vec<u8>>> {
-    // unconnected netlink sockets talk to the kernel, which answers before `send` returns
+    // unconnected netlink sockets reach the kernel, which replies before `send` returns
     send(socket, message, SendFlags::empty())?;
     let mut found = None;
-    // an answer and its acknowledgement may come in one piece or two
+    // a reply and its acknowledgement may come in one piece or two
     for _ in 0..4 {
         let mut buffer = vec![0; LONGEST_ANSWER];
         let (read, _) = recv(socket, &mut buffer, RecvFlags::DONTWAIT)?;
@@ -148,20 +146,20 @@ fn ask(socket: &OwnedFd, message: &[u8], wanted: u16) -> io::Result<Option<Vec<u
     Err(io::ErrorKind::InvalidData.into())
 }
 
-/// Reads messages: the wanted attribute, and whether there was an acknowledgement.
+/// Parses messages; returns the wanted attribute, and whether there was an acknowledgement.
 ///
 /// # Errors
-/// The error that the kernel answered, or that this is no answer.
+/// The kernel's error, or that this is not a valid reply.
 pub fn answers(mut rest: &[u8], wanted: u16) -> io::Result<(Option<Vec<u8>>, bool)> {
     let broken = || io::Error::from(io::ErrorKind::InvalidData);
     let mut found = None;
     while !rest.is_empty() {
         let length = rest.first_chunk().map(|b| u32::from_ne_bytes(*b)).ok_or_else(broken)?;
         let length = usize::try_from(length).ok().filter(|l| *l >= HEAD).ok_or_else(broken)?;
-        let one = rest.get(..length).ok_or_else(broken)?;
+        let message = rest.get(..length).ok_or_else(broken)?;
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-        let kind = one.get(4..6).and_then(|b| b.try_into().ok()).map(u16::from_ne_bytes).ok_or_else(broken)?;
-        let body = one.get(HEAD..).ok_or_else(broken)?;
+        let kind = message.get(4..6).and_then(|b| b.try_into().ok()).map(u16::from_ne_bytes).ok_or_else(broken)?;
+        let body = message.get(HEAD..).ok_or_else(broken)?;
         if kind == ERROR {
             let code = body.first_chunk().map(|b| i32::from_ne_bytes(*b)).ok_or_else(broken)?;
             return match code {
@@ -174,14 +172,14 @@ pub fn answers(mut rest: &[u8], wanted: u16) -> io::Result<(Option<Vec<u8>>, boo
     Ok((found, false))
 }
 
-/// An attribute out of several.
+/// Finds an attribute among several.
 fn pick(mut rest: &[u8], wanted: u16) -> Option<Vec<u8>> {
     loop {
         let length = usize::from(u16::from_ne_bytes(*rest.first_chunk()?));
         let kind = u16::from_ne_bytes(rest.get(2..4)?.try_into().ok()?);
-        let holds = rest.get(4..length)?;
+        let value = rest.get(4..length)?;
         if kind & !HOW == wanted {
-            return Some(holds.to_vec());
+            return Some(value.to_vec());
         }
         rest = rest.get(length.next_multiple_of(4)..)?;
     }
@@ -215,7 +213,7 @@ mod tests {
         assert_eq!(pick(&pick(&sockets, SOCKET_ITEM).unwrap(), SOCKET_FD).unwrap(), file.as_raw_fd().to_ne_bytes());
     }
 
-    /// A message as the kernel sends it.
+    /// Builds a message as the kernel sends it.
     fn sent(kind: u16, body: &[u8]) -> Vec<u8> {
         let length = u32::try_from(HEAD + body.len()).unwrap();
         let mut out = [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), &[0; 10], body].concat();

@@ -1,4 +1,4 @@
-//! A connection to a server, by whichever address.
+//! Connections to NBD servers, over Unix sockets or TCP.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -12,9 +12,9 @@ use super::AttachError;
 use super::export::{ExportAddress, NbdAddress};
 use crate::nbd::client::{ClientOptions, NbdClient};
 
-/// A server that says nothing for so long is none.
+/// Time in which a server must respond.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A host that does not answer to this many probes at this distance is dead.
+/// Number and interval of keepalive probes after which a host counts as dead.
 const PROBES: (u32, Duration) = (3, Duration::from_secs(5));
 
 /// A connection's socket.
@@ -41,7 +41,7 @@ impl NbdStream {
         }
     }
 
-    /// Sends at once, and notices a dead host.
+    /// Sets a TCP stream to send without delay, and to notice a dead host.
     fn lively(stream: TcpStream) -> io::Result<NbdStream> {
         stream.set_nodelay(true)?;
         sockopt::set_socket_keepalive(&stream, true)?;
@@ -51,7 +51,7 @@ impl NbdStream {
         Ok(NbdStream::Tcp(stream))
     }
 
-    /// The same connection, for another thread.
+    /// Duplicates the handle, for another thread.
     pub fn twin(&self) -> io::Result<NbdStream> {
         match self {
             NbdStream::Unix(stream) => stream.try_clone().map(NbdStream::Unix),
@@ -98,14 +98,14 @@ impl AsFd for NbdStream {
     }
 }
 
-/// Connects and negotiates an export, as the kernel wants it: without
-/// structured replies, and patient from then on.
+/// Connects and negotiates an export as the kernel needs it: without structured replies, and
+/// without timeouts afterwards.
 pub fn open(export: &ExportAddress) -> Result<NbdClient<NbdStream>, AttachError> {
     let fail = |why: String| AttachError::Server { uri: export.to_string(), why };
     let stream = NbdStream::open(&export.address).map_err(|e| fail(e.to_string()))?;
     stream.patience(Some(PATIENCE)).map_err(|e| fail(e.to_string()))?;
-    let wishes = ClientOptions { structured: false, block_status: false };
-    let client = NbdClient::start(stream, &export.name, wishes).map_err(|e| fail(e.to_string()))?;
+    let options = ClientOptions { structured: false, block_status: false };
+    let client = NbdClient::start(stream, &export.name, options).map_err(|e| fail(e.to_string()))?;
     client.stream().patience(None).map_err(|e| fail(e.to_string()))?;
     Ok(client)
 }

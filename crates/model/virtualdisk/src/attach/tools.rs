@@ -1,5 +1,5 @@
-//! Programs of the system: found, run for a limited time, found again by an
-//! argument of theirs.
+//! Programs of the system: finds them, runs them with a time limit, and finds their processes by an
+//! argument.
 
 use std::fs;
 use std::io::Read;
@@ -14,12 +14,12 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::AttachError;
 
-/// The path of a program, or the package that has it.
+/// Returns the path of a program, or an error that names its package.
 pub fn need(program: &'static str, package: &'static str) -> Result<PathBuf, AttachError> {
     program::find(program).ok_or(AttachError::Missing { program, package })
 }
 
-/// Runs a program that says little, and returns what it printed.
+/// Runs a program with little output, and returns what it printed.
 pub fn run(command: &mut Command, limit: Duration) -> Result<String, AttachError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let step = || name.rsplit('/').next().unwrap_or(&name).to_owned();
@@ -27,7 +27,8 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<String, AttachError
     let child = command.stdin(input).stdout(output).stderr(Stdio::piped()).spawn();
     let mut child = child.map_err(|e| AttachError::step(step(), e))?;
     if !ends_within(&mut child, limit) {
-        // one that waits for a dead disk cannot be reaped; it goes when the disk does
+        // a process that waits for a dead disk cannot be reaped; it ends when the disk responds or
+        // disappears
         let _ = child.kill();
         return Err(AttachError::Slow { step: step(), seconds: limit.as_secs() });
     }
@@ -42,7 +43,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<String, AttachError
     }
 }
 
-/// Whether a child ends in time.
+/// Returns whether a child ends in time.
 pub fn ends_within(child: &mut Child, limit: Duration) -> bool {
     let end = Instant::now() + limit;
     let handle = handle(child.id());
@@ -61,15 +62,16 @@ pub fn ends_within(child: &mut Child, limit: Duration) -> bool {
     }
 }
 
-/// A handle by which a process is waited for and killed, whoever has its number later.
+/// Returns a handle by which a process can be waited for and killed, even if its number is reused
+/// later.
 pub fn handle(id: u32) -> Option<OwnedFd> {
     let id = Pid::from_raw(i32::try_from(id).ok()?)?;
     pidfd_open(id, PidfdFlags::empty()).ok()
 }
 
-/// Waits until one of these is ready, and returns its place.
-pub fn wait(what: &[(std::os::fd::BorrowedFd<'_>, PollFlags)], limit: Option<Duration>) -> Option<usize> {
-    let mut watched: Vec<PollFd<'_>> = what.iter().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
+/// Waits until one of the descriptors is ready, and returns its index.
+pub fn wait(descriptors: &[(std::os::fd::BorrowedFd<'_>, PollFlags)], limit: Option<Duration>) -> Option<usize> {
+    let mut watched: Vec<PollFd<'_>> = descriptors.iter().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
     match poll(&mut watched, limit.as_ref()) {
         Ok(ready) if ready > 0 => watched.iter().position(|fd| !fd.revents().is_empty()),
@@ -77,17 +79,17 @@ pub fn wait(what: &[(std::os::fd::BorrowedFd<'_>, PollFlags)], limit: Option<Dur
     }
 }
 
-/// A moment.
-pub fn pause(moment: Duration) -> Option<usize> {
-    let _ = poll(&mut [], Timespec::try_from(moment).ok().as_ref());
+/// Sleeps for a duration; always returns `None`.
+pub fn pause(duration: Duration) -> Option<usize> {
+    let _ = poll(&mut [], Timespec::try_from(duration).ok().as_ref());
     None
 }
 
-/// Looks again and again until something is so.
-pub fn until(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
+/// Polls a condition until it holds; returns false after the time limit.
+pub fn until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;
     loop {
-        if so() {
+        if condition() {
             return true;
         }
         if Instant::now() >= end {
@@ -97,9 +99,9 @@ pub fn until(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// A handle on a process that has this very argument.
+/// Returns a handle on a process that has exactly this argument.
 pub fn process(id: u32, argument: &Path) -> Option<OwnedFd> {
-    // the number may have gone to another process before there was a handle
+    // the number may have been reused before the handle was opened
     handle(id).filter(|_| words(id).iter().any(|word| word == argument.as_os_str().as_encoded_bytes()))
 }
 
@@ -108,7 +110,7 @@ fn words(id: u32) -> Vec<Vec<u8>> {
     line.split(|b| *b == 0).map(<[u8]>::to_vec).collect()
 }
 
-/// Processes of a program that have this very argument.
+/// Finds the processes of a program that have exactly this argument.
 pub fn running(program: &str, argument: &Path) -> Vec<u32> {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = all.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
@@ -122,7 +124,8 @@ fn is_running(id: u32, program: &str, argument: &Path) -> bool {
     name == Some(program.as_bytes()) && rest.iter().any(|word| word == argument.as_os_str().as_encoded_bytes())
 }
 
-/// Ends all processes of a program that have this very argument. True when none is left.
+/// Signals all processes of a program that have exactly this argument; returns true when none is
+/// left.
 pub fn end(program: &str, argument: &Path, signal: Signal, limit: Duration) -> bool {
     for id in running(program, argument) {
         let _ = process(id, argument).map(|handle| pidfd_send_signal(handle, signal));
@@ -143,14 +146,14 @@ mod tests {
         assert!(matches!(need("no-such-program", "a-package"), Err(AttachError::Missing { .. })));
         let moment = Duration::from_millis(20);
         assert!(run(Command::new("sleep").arg("60"), moment).unwrap_err().to_string().contains("not finished after"));
-        // a length that nobody else sleeps
+        // a duration that no other process sleeps
         let length = format!("{}.75", 10_000 + std::process::id());
         let mut child = Command::new("sleep").arg(&length).spawn().unwrap();
-        // for a moment after its start a process has no words
+        // shortly after its start a process has no arguments yet
         assert!(until(limit, || running("sleep", Path::new(&length)) == [child.id()]));
         assert!(running("sleep", Path::new("10000.25")).is_empty());
         std::thread::scope(|scope| {
-            // it has to be waited for before it is gone
+            // it must be reaped before it disappears
             scope.spawn(|| child.wait());
             assert!(end("sleep", Path::new(&length), Signal::KILL, limit));
         });

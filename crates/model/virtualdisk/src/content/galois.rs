@@ -8,22 +8,21 @@
 //! P = sum D_i,   Q = sum 2^i D_i,   R = sum 4^i D_i
 //! ```
 //!
-//! where the third is that of A. Leventhal, "Triple-Parity RAID and Beyond"
-//! (ACM Queue, 2009). Addition is XOR. Parity j is thus a polynomial at 2^j,
-//! which is computed from the last unit to the first by Horner's rule: only
-//! doublings, no tables. The loops are plain and over bytes: the compiler turns
-//! them into its widest registers.
+//! where the third is that of A. Leventhal, "Triple-Parity RAID and Beyond" (ACM Queue, 2009).
+//! Addition is XOR. Parity j is thus a polynomial at 2^j, which is computed from the last unit to
+//! the first by Horner's rule: only doublings, no tables. The loops are plain and over bytes, so
+//! the compiler can vectorize them.
 
-/// Parities that there are at most.
+/// Largest number of parities.
 pub(super) const MOST: usize = 3;
 
 /// The low byte of the polynomial.
 const POLYNOMIAL: u8 = 0x1d;
 
-/// Bytes that are multiplied together, in registers.
+/// Bytes that are multiplied together, in vector registers.
 const LANE: usize = 64;
 
-/// 2^n, n below 255, and the n of each element.
+/// Powers 2^n for n below 255, and the logarithm n of each element.
 const TABLES: ([u8; 255], [u8; 256]) = {
     let (mut power, mut log) = ([0; 255], [0; 256]);
     let (mut value, mut n) = (1u8, 0);
@@ -36,20 +35,20 @@ const TABLES: ([u8; 255], [u8; 256]) = {
     (power, log)
 };
 
-/// Twice an element.
+/// Doubles an element.
 #[inline]
 const fn double(a: u8) -> u8 {
-    // the highest bit, spread over the byte, by a comparison that vectors have
+    // a comparison spreads the highest bit over the byte, which vectorizes
     let carry = if (a as i8) < 0 { POLYNOMIAL } else { 0 };
     (a << 1) ^ carry
 }
 
-/// 2^n.
+/// Returns 2^n.
 pub(super) fn power(n: usize) -> u8 {
     TABLES.0[n % 255]
 }
 
-/// The product of two elements.
+/// Returns the product of two elements.
 pub(super) fn multiply(a: u8, b: u8) -> u8 {
     if a == 0 || b == 0 {
         return 0;
@@ -58,24 +57,24 @@ pub(super) fn multiply(a: u8, b: u8) -> u8 {
     power(log(a) + log(b))
 }
 
-/// 1 / a; 0 for 0, which has none.
+/// Returns 1 / a; 0 for 0, which has no inverse.
 pub(super) fn inverse(a: u8) -> u8 {
     if a == 0 { 0 } else { power(255 - usize::from(TABLES.1[usize::from(a)])) }
 }
 
-/// The factor of data unit `unit` in parity `parity`.
+/// Returns the factor of data unit `unit` in parity `parity`.
 pub(super) fn factor(parity: usize, unit: usize) -> u8 {
     power(parity * unit)
 }
 
-/// to += from.
+/// Computes to += from.
 pub fn add(to: &mut [u8], from: &[u8]) {
     for (to, from) in to.iter_mut().zip(from) {
         *to ^= from;
     }
 }
 
-/// One step of Horner's rule for parity `parity`: to = 2^parity to + from.
+/// Computes one step of Horner's rule for parity `parity`: to = 2^parity to + from.
 pub fn step(parity: usize, to: &mut [u8], from: &[u8]) {
     let pairs = to.iter_mut().zip(from);
     match parity {
@@ -85,14 +84,14 @@ pub fn step(parity: usize, to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// [`step`] with a unit of zeros.
+/// As [`horner_step`], with a unit of zeros.
 pub(super) fn step_zeros(parity: usize, to: &mut [u8]) {
     for _ in 0..parity {
         to.iter_mut().for_each(|to| *to = double(*to));
     }
 }
 
-/// to += c from.
+/// Computes to += c from.
 pub fn add_times(to: &mut [u8], c: u8, from: &[u8]) {
     match c {
         0 => {}
@@ -110,7 +109,7 @@ pub fn add_times(to: &mut [u8], c: u8, from: &[u8]) {
     }
 }
 
-/// By the bits of c: the doublings of a lane, added where the bit is set.
+/// Multiplies by the bits of c: the doublings of a lane, added where the bit is set.
 #[inline]
 fn add_times_lane(to: &mut [u8; LANE], c: u8, mut x: [u8; LANE]) {
     let mut bits = c;
@@ -126,12 +125,12 @@ fn add_times_lane(to: &mut [u8; LANE], c: u8, mut x: [u8; LANE]) {
     }
 }
 
-/// A square matrix of up to [`MOST`] rows.
+/// A square matrix of up to [`MAX_PARITIES`] rows.
 pub(super) type Matrix = [[u8; MOST]; MOST];
 
-/// The inverse of the first `n` rows and columns, by Gauss and Jordan. `None`
-/// where there is none, which data and parities of one row never give: any
-/// square part of their factors is a Vandermonde matrix of distinct powers.
+/// Inverts the first `n` rows and columns, by Gauss and Jordan. `None` if there is no inverse,
+/// which never happens for data and parities of one row: any square part of their factors is a
+/// Vandermonde matrix of distinct powers.
 pub(super) fn invert(mut a: Matrix, n: usize) -> Option<Matrix> {
     let mut b: Matrix = [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
     for index in 0..n {
@@ -158,7 +157,7 @@ pub(super) fn invert(mut a: Matrix, n: usize) -> Option<Matrix> {
 mod tests {
     use super::*;
 
-    /// Products as in school: shifts, then the remainder.
+    /// Multiplies by shifts, then takes the remainder.
     fn slowly(a: u8, b: u8) -> u8 {
         let wide = (0..8).filter(|i| b >> i & 1 == 1).fold(0u16, |sum, i| sum ^ (u16::from(a) << i));
         (8..16).rev().fold(wide, |w, bit| if w >> bit & 1 == 1 { w ^ (0x11d << (bit - 8)) } else { w }) as u8
@@ -222,7 +221,7 @@ mod tests {
         }
     }
 
-    /// Whatever is lost, up to three units of a row of as many as there can be.
+    /// Checks every loss of up to three units of the longest possible row.
     #[test]
     fn every_loss_can_be_undone() {
         let k = 125;

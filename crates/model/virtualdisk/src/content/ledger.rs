@@ -1,12 +1,10 @@
-//! What a backing file says of its arrays, behind the drives: their geometry,
-//! their members' state, and what was being written last. A file of single
-//! drives has none: it is a plain image.
+//! Array metadata of a backing file, after the drives: geometry, member states, and the last write
+//! in progress. A file of standalone drives has none: it is a plain image.
 //!
-//! A server that was killed leaves at most one write half done (one is made
-//! after another). What it was is noted before; the next server makes copies
-//! and parity agree there again, or where members are lost takes the rows as
-//! torn. A crash of the whole machine is more than that: what the kernel had
-//! not written yet is lost as on any disk without a flush.
+//! A killed server leaves at most one write half done (writes are made one after another). A note
+//! about it is written before; the next server makes copies and parity agree there again, or marks
+//! the rows as torn if members are lost. A crash of the whole machine is worse: data that the
+//! kernel had not written yet are lost, as on any disk without a flush.
 
 use std::ops::Range;
 
@@ -17,16 +15,17 @@ use serde::{Deserialize, Serialize};
 
 const SCHEMA: &str = "diskwright.content/1";
 
-/// Bytes of the note of the last write, before the rest.
+/// Size of the note of the last write, which precedes the rest, bytes.
 pub(super) const NOTE_BYTES: u64 = 4096;
 
 const NOTE_MAGIC: u64 = u64::from_le_bytes(*b"dwrnote1");
 
-/// Torn rows that are kept from one server to the next, for each array.
+/// Largest number of torn rows saved for each array.
 const MOST_TORN: usize = 512;
 
-/// Room for an array and for each of its members, bytes.
+/// Space for an array, bytes.
 const ARRAY_ROOM: u64 = 16 << 10;
+/// Space for each member of an array, bytes.
 const MEMBER_ROOM: u64 = 64;
 
 /// All arrays of a file.
@@ -45,7 +44,7 @@ pub(super) struct LedgerEntry {
     pub state: MemberStates,
 }
 
-/// What must be the same for the bytes to mean the same.
+/// Properties that must match for the bytes to be valid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ArrayShape {
@@ -58,22 +57,22 @@ pub(super) struct ArrayShape {
     members: Vec<u32>,
 }
 
-/// What goes on with its members.
+/// State of its members.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MemberStates {
-    /// Members that are not well, and how many of their bytes are good.
+    /// Members that are not completely good, and how many of their bytes are good.
     pub lost: Vec<(u16, u64)>,
-    /// Those of them that are being rebuilt.
+    /// Failed members that are being rebuilt.
     pub rebuilding: Vec<u16>,
     /// Rows whose parity is not known to be right.
     pub torn: Vec<u64>,
-    /// All of them.
+    /// All rows are torn.
     pub all_torn: bool,
 }
 
 impl MemberStates {
-    /// With as many torn rows as there is room for; all, where there are more.
+    /// Limits the torn rows to the available space; marks all as torn if there are more.
     pub fn bounded(mut self) -> MemberStates {
         if self.torn.len() > MOST_TORN {
             self.torn.clear();
@@ -82,7 +81,7 @@ impl MemberStates {
         self
     }
 
-    /// Whether these members can be.
+    /// Returns whether the state is possible for an array of `members` members.
     fn fits(&self, members: usize) -> bool {
         let lost = |member: &u16| self.lost.iter().any(|(m, _)| m == member);
         self.lost.len() <= members
@@ -93,10 +92,11 @@ impl MemberStates {
 }
 
 impl ArrayShape {
+    /// Returns the shape of an array, as the ledger stores it.
     pub fn of(set: &Set) -> ArrayShape {
         let level: ArrayLevel = set.level;
         ArrayShape {
-            // as long as there is room for
+            // limited by the available space
             name: set.name.chars().take(256).collect(),
             level: level.info().id.clone(),
             layout: set.layout.map(ArrayLayout::name).map(str::to_owned),
@@ -109,11 +109,12 @@ impl ArrayShape {
 }
 
 impl ArrayLedger {
+    /// Creates a ledger of these arrays.
     pub fn new(arrays: Vec<LedgerEntry>) -> ArrayLedger {
         ArrayLedger { schema: SCHEMA.to_owned(), arrays }
     }
 
-    /// Bytes that it takes for these sets, with the note; none without sets.
+    /// Returns the bytes that these sets need, with the note; 0 without sets.
     pub fn room(sets: &[Set]) -> u64 {
         if sets.is_empty() {
             return 0;
@@ -122,7 +123,7 @@ impl ArrayLedger {
         NOTE_BYTES + sets.iter().map(room).sum::<u64>().next_multiple_of(4096)
     }
 
-    /// As text of so many bytes. `None` where they do not suffice.
+    /// Returns the ledger as text padded to `bytes` bytes. `None` if they do not suffice.
     pub fn text(&self, bytes: u64) -> Option<Vec<u8>> {
         let mut text = serde_json::to_vec(self).ok()?;
         let room = usize::try_from(bytes).ok().filter(|room| text.len() < *room)?;
@@ -130,7 +131,7 @@ impl ArrayLedger {
         Some(text)
     }
 
-    /// What a file's text says, held against the arrays that there are to be.
+    /// Parses a file's ledger, and checks it against the expected arrays.
     pub fn read(text: &[u8], wanted: &[ArrayShape]) -> Result<ArrayLedger, String> {
         let ledger: ArrayLedger =
             serde_json::from_slice(text).map_err(|e| format!("its array metadata cannot be read: {e}"))?;
@@ -165,7 +166,7 @@ impl ArrayShape {
     }
 }
 
-/// A note that these bytes of an array are being written.
+/// Encodes a note that these bytes of an array are being written.
 pub(super) fn note(array: usize, bytes: Range<u64>) -> [u8; 32] {
     let mut note = [0; 32];
     let words = [NOTE_MAGIC, array as u64, bytes.start, bytes.end];
@@ -175,7 +176,7 @@ pub(super) fn note(array: usize, bytes: Range<u64>) -> [u8; 32] {
     note
 }
 
-/// What a note says; `None` where there is none.
+/// Decodes a note; `None` if there is none.
 pub(super) fn noted(note: &[u8; 32]) -> Option<(usize, Range<u64>)> {
     let words = note.as_chunks::<8>().0;
     let [magic, array, from, to] =

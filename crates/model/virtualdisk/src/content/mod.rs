@@ -1,12 +1,12 @@
-//! What lies on the virtual disk: the bytes of every drive, in memory or in a
-//! file, and arrays on them with real copies and real parity.
+//! Content of the virtual disk: the bytes of every drive, in memory or in a file, and arrays on
+//! them with real copies and real parity.
 //!
 //! ```text
 //! Content -> array (copies, or parity by rows) -> store (one drive's bytes) -> memory or file
 //!         \-> a drive by itself ----------------/
 //! ```
 //!
-//! Nothing here knows of time: the server answers when the simulation says so.
+//! Nothing here knows about time: the server replies when the simulation says so.
 
 mod array;
 pub mod galois;
@@ -31,50 +31,52 @@ pub use store::ContentExtent;
 use store::{FileStore, MemoryStore, Stores, WriteSource, ZeroPolicy};
 pub use trouble::{ContentError, Trouble};
 
-/// Where content lies.
+/// Storage of the content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContentBacking {
-    /// In memory, as far as it is written; gone with the program.
+    /// In memory, allocated as it is written; lost when the program exits.
     Memory {
-        /// Most bytes it may take in all; as many as there are if `None`.
+        /// Largest memory, bytes; no limit if `None`.
         most_bytes: Option<u64>,
     },
-    /// In a sparse file, made where there is none.
+    /// In a sparse file, created if missing.
     File(PathBuf),
 }
 
 /// The content of a system's drives and arrays.
 pub struct Content {
     stores: Stores,
-    /// Bytes of each drive; `None` of those that belong to an array.
+    /// Size of each drive, bytes; `None` for those that belong to an array.
     drives: Vec<Option<u64>>,
     arrays: Vec<ArrayContent>,
-    /// Of the arrays.
+    /// Shapes of the arrays.
     shapes: Vec<ArrayShape>,
-    /// Bytes of the ledger in a file.
+    /// Size of the ledger in a file, bytes.
     ledger: u64,
-    /// The first flush of the file that failed, by the kernel's number of the error.
+    /// Error number of the first flush of the file that failed.
     sync_error: Arc<Mutex<Option<i32>>>,
 }
 
-/// What a flush has to wait for; for another thread.
+/// Handle to flush the backing file from another thread.
 #[derive(Clone, Debug)]
 pub struct Sync {
     file: Option<Arc<File>>,
-    /// Shared by all of them.
+    /// Shared by all handles.
     error: Arc<Mutex<Option<i32>>>,
 }
 
 impl Sync {
-    /// Waits until all that was written before is on the backing disk. After a failure it never succeeds again.
+    /// Waits until everything written before is on the backing disk. After a failure it never
+    /// succeeds again.
     pub fn wait(&self) -> io::Result<()> {
         self.file.as_ref().map_or(Ok(()), |file| self.once(|| file.sync_data()))
     }
 
-    /// Flushes, unless a flush has failed before. The kernel tells a failure once and takes the pages
-    /// that it could not write for written: the next flush would be good, and the data lost.
+    /// Flushes, unless a flush has failed before. The kernel reports a failure once and marks the
+    /// pages that it could not write as clean: the next flush would succeed although the data are
+    /// lost.
     fn once(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        // kept locked: of two flushes at a time, only one would be told
+        // kept locked: of two concurrent flushes, only one would see the error
         let mut failed = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(number) = *failed {
             return Err(io::Error::from_raw_os_error(number));
@@ -82,15 +84,15 @@ impl Sync {
         sync().inspect_err(|error| *failed = Some(error.raw_os_error().unwrap_or(Errno::IO.raw_os_error())))
     }
 
-    /// Whether there is anything to wait for.
+    /// Returns whether there is anything to wait for.
     pub fn is_needed(&self) -> bool {
         self.file.is_some()
     }
 }
 
 impl Content {
-    /// The content of all drives and arrays of a system: zeros, or what an
-    /// existing file holds. Members that the system calls failed have failed.
+    /// Creates the content of all drives and arrays of a system: zeros, or the content of an
+    /// existing file. Members that the system marks as failed have failed.
     pub fn new(system: &System, backing: &ContentBacking) -> Result<Content, ContentError> {
         let count = system.drive_count();
         let sizes: Vec<u64> = (0..count).map(|drive| bytes_of(system, drive)).collect();
@@ -126,7 +128,7 @@ impl Content {
         }
         if let ContentBacking::File(path) = backing {
             match content.keep(false).and_then(|()| content.note(&[0; NOTE_BYTES as usize])) {
-                // what is there is as good: the note is settled once more by the next server
+                // the existing ledger is as good: the next server settles the note once more
                 Err(why) if existed && trouble::is_full(&why) => {}
                 kept => kept.map_err(|why| {
                     let what = "the array metadata cannot be written";
@@ -137,7 +139,7 @@ impl Content {
         Ok(content)
     }
 
-    /// Takes arrays as the file's ledger says, and settles what was under way.
+    /// Restores arrays from the file's ledger, and repairs the write that was in progress.
     fn resume(&mut self, system: &System, path: &Path) -> Result<(), ContentError> {
         let Stores::File(file) = &mut self.stores else { return Ok(()) };
         if self.ledger == 0 {
@@ -156,13 +158,13 @@ impl Content {
         if let Some((index, bytes)) = ledger::noted(&note)
             && let Some(array) = self.arrays.get_mut(index)
         {
-            let settled = array.settle(&mut self.stores, bytes);
-            settled.map_err(|why| ContentError::Begin { array: system.arrays[index].name.clone(), why })?;
+            let repaired = array.settle(&mut self.stores, bytes);
+            repaired.map_err(|why| ContentError::Begin { array: system.arrays[index].name.clone(), why })?;
         }
         Ok(())
     }
 
-    /// Writes the note of what is being written, in a file with arrays.
+    /// Writes the note of the write in progress, in a file with arrays.
     fn note(&self, note: &[u8]) -> io::Result<()> {
         match &self.stores {
             Stores::File(file) if self.ledger > 0 => file.write_ledger(0, note),
@@ -170,7 +172,8 @@ impl Content {
         }
     }
 
-    /// Writes the arrays' state to a file; `whole` where a part of it would be worse than nothing.
+    /// Writes the arrays' state to a file; atomically if `whole` is set, for states that must never
+    /// be half written.
     fn keep(&mut self, whole: bool) -> io::Result<()> {
         let Stores::File(file) = &mut self.stores else { return Ok(()) };
         if self.ledger == 0 {
@@ -186,7 +189,7 @@ impl Content {
         }
     }
 
-    /// Bytes of an array or a drive; 0 where it is not to be used by itself.
+    /// Returns the size of an array or a drive, bytes; 0 if it cannot be used by itself.
     pub fn bytes(&self, target: WorkloadTarget) -> u64 {
         match target {
             WorkloadTarget::Drive(drive) => self.drives.get(drive as usize).copied().flatten().unwrap_or(0),
@@ -194,19 +197,19 @@ impl Content {
         }
     }
 
-    /// Bytes of memory that the content takes; `None` for a file.
+    /// Returns the memory that the content uses, bytes; `None` for a file.
     pub fn memory_bytes(&self) -> Option<u64> {
         self.stores.memory_bytes()
     }
 
-    /// Reads.
+    /// Reads bytes.
     #[inline]
     pub fn read(&mut self, target: WorkloadTarget, from: u64, into: &mut [u8]) -> Result<(), Trouble> {
         self.read_avoiding(target, from, into, Members::NONE)
     }
 
-    /// Reads as if these members of an array could not be read: their data are
-    /// had from the others. A drive by itself avoids nothing.
+    /// Reads as if these members of an array could not be read: their data come from the others. A
+    /// standalone drive avoids nothing.
     #[inline]
     pub fn read_avoiding(
         &mut self,
@@ -222,20 +225,20 @@ impl Content {
         }
     }
 
-    /// Writes. After an error, each byte of the range is as before or as
-    /// written, and copies and parities agree with what is there.
+    /// Writes bytes. After an error, each byte of the range is either old or new, and copies and
+    /// parities agree with what is there.
     #[inline]
     pub fn write(&mut self, target: WorkloadTarget, from: u64, data: &[u8]) -> Result<(), Trouble> {
         self.put(target, from, WriteSource::Data(data))
     }
 
-    /// Writes zeros, and takes the room for them in a file, so that it is there
-    /// when they are written over. In memory they take none.
+    /// Writes zeros, and allocates space for them in a file, so that they can be overwritten later.
+    /// In memory they need none.
     pub fn zero(&mut self, target: WorkloadTarget, from: u64, bytes: u64) -> Result<(), Trouble> {
         self.put(target, from, WriteSource::Zeros(bytes, ZeroPolicy::Keep))
     }
 
-    /// Forgets: what is trimmed reads as zeros, and its room is given back.
+    /// Trims a range: it reads as zeros, and its space is deallocated.
     pub fn trim(&mut self, target: WorkloadTarget, from: u64, bytes: u64) -> Result<(), Trouble> {
         self.put(target, from, WriteSource::Zeros(bytes, ZeroPolicy::GiveBack))
     }
@@ -247,14 +250,14 @@ impl Content {
             (WorkloadTarget::Drive(drive), WriteSource::Data(data)) => {
                 Ok(self.stores.write(drive as usize, from, data)?)
             }
-            (WorkloadTarget::Drive(drive), WriteSource::Zeros(bytes, room)) => {
-                self.stores.zero(drive as usize, from, bytes, room)
+            (WorkloadTarget::Drive(drive), WriteSource::Zeros(bytes, policy)) => {
+                self.stores.zero(drive as usize, from, bytes, policy)
             }
         }
     }
 
     fn put_array(&mut self, index: usize, from: u64, source: WriteSource<'_>) -> Result<(), Trouble> {
-        // with a member lost, parities and data are promised row by row: nothing is to be settled
+        // with a member lost, parities and data are journaled row by row: nothing must be repaired
         let promised = self.arrays[index].promises();
         if !promised {
             self.note(&ledger::note(index, from..from + source.bytes()))?;
@@ -271,9 +274,9 @@ impl Content {
         written
     }
 
-    /// The stretch that begins at `from` and is at most `bytes` long: a hole
-    /// where nothing is and zeros are read. It may end before another kind
-    /// begins; it is at least a byte where `bytes` is.
+    /// Returns the extent that begins at `from`, at most `bytes` long: a hole if nothing is
+    /// allocated and zeros are read. It may end before another kind begins; it has at least one
+    /// byte if `bytes` is not 0.
     pub fn holes(&self, target: WorkloadTarget, from: u64, bytes: u64) -> Result<ContentExtent, Trouble> {
         self.check(target, from, bytes)?;
         match target {
@@ -282,66 +285,64 @@ impl Content {
         }
     }
 
-    /// What a flush has to wait for.
+    /// Returns a handle to flush the backing file.
     pub fn sync(&self) -> Sync {
         Sync { file: self.stores.file(), error: Arc::clone(&self.sync_error) }
     }
 
-    /// A member of an array fails: its bytes are gone. In a mirror of stripe
-    /// sets its whole set is out of service.
+    /// Fails a member of an array: its bytes are lost. In a mirror of stripe sets its whole set is
+    /// out of service.
     pub fn fail(&mut self, array: usize, member: u16) -> Result<(), Trouble> {
         let members = self.array(array)?.0.with(member)?;
         self.array(array)?.0.fail(members);
         self.drop_bytes(array, members)
     }
 
-    /// An empty drive in the place of a member, to be rebuilt by
-    /// [`Content::rebuilt`]; a member that was well fails by that.
-    /// [`Trouble::LostData`] where nothing can be rebuilt.
+    /// Replaces a member by an empty drive, to be rebuilt by [`Content::rebuild_up_to`]; a good
+    /// member fails by that. [`AccessError::LostData`] if nothing can be rebuilt.
     pub fn replace(&mut self, array: usize, member: u16) -> Result<(), Trouble> {
         let members = self.array(array)?.0.with(member)?;
         self.array(array)?.0.replace(members)?;
         self.drop_bytes(array, members)
     }
 
-    /// Says first that they are gone, so that they are never taken as good.
+    /// Records first that the members' bytes are lost, so that they never count as good, then drops
+    /// them.
     fn drop_bytes(&mut self, array: usize, members: Members) -> Result<(), Trouble> {
-        // the last write is done: no row is torn by it
+        // the last write is complete: it tears no row
         self.note(&[0; 32])?;
         self.keep(true)?;
         let (array, stores) = self.array(array)?;
         array.clear(stores, members)
     }
 
-    /// Rebuilds the members that were replaced up to a block (of 512 bytes) of
-    /// theirs. Call it in small steps; what is done is not done again, also
-    /// where the number is smaller than before. After an error (a full disk,
-    /// lost data) it stands where it came to.
+    /// Rebuilds the replaced members up to a block (of 512 bytes) of theirs. Call it in small
+    /// steps; rebuilt parts are not rebuilt again, even if the number is smaller than before. After
+    /// an error (a full disk, lost data) the rebuild keeps its progress.
     pub fn rebuilt(&mut self, array: usize, good_below: u64) -> Result<(), Trouble> {
         let (content, stores) = self.array(array)?;
-        let rebuilt = content.rebuilt(stores, good_below);
+        let result = content.rebuilt(stores, good_below);
         self.keep(true)?;
-        rebuilt
+        result
     }
 
-    /// Rebuilds what is left; the members are well then.
+    /// Rebuilds the rest; the members are good then.
     pub fn finish_rebuild(&mut self, array: usize) -> Result<(), Trouble> {
         let (content, stores) = self.array(array)?;
-        let rebuilt = content.finish_rebuild(stores);
-        // this also forgets what was promised: from now on nothing is
+        let result = content.finish_rebuild(stores);
+        // this also clears the journal: nothing is journaled from now on
         self.keep(true)?;
-        rebuilt
+        result
     }
 
-    /// Members of an array whose bytes are not all there, and those of them
-    /// that are being rebuilt.
+    /// Returns the members of an array that are not completely good, and those of them that are
+    /// being rebuilt.
     pub fn state(&self, array: usize) -> Option<(Members, Members)> {
         self.arrays.get(array).map(|array| (array.failed(), array.rebuilding()))
     }
 
-    /// Reads all of an array and compares parities with data and copies with
-    /// one another: how many stretches (of up to 64 KiB of a member) disagree.
-    /// It takes as long as it takes.
+    /// Reads the whole array and compares parities with data and copies with one another; returns
+    /// how many ranges (of up to 64 KiB of a member) disagree. It blocks until it is done.
     pub fn scrub(&mut self, array: usize) -> Result<u64, Trouble> {
         let (array, stores) = self.array(array)?;
         array.scrub(stores)
@@ -363,16 +364,15 @@ impl Content {
     }
 }
 
-/// Whether a text can be what a backing file says of arrays of these sets;
-/// what is wrong with it where not.
+/// Checks whether a text is a valid ledger of a backing file for these sets.
 pub fn check_ledger(text: &[u8], sets: &[Set]) -> Result<(), String> {
     ArrayLedger::read(text, &sets.iter().map(ArrayShape::of).collect::<Vec<_>>()).map(|_| ())
 }
 
-/// Bytes of an array or a drive of a system.
+/// Returns the size of an array or a drive of a system, bytes.
 ///
 /// # Errors
-/// With an array that cannot be.
+/// With an array that is invalid.
 pub fn bytes(system: &System, target: WorkloadTarget) -> Result<u64, ContentError> {
     match target {
         WorkloadTarget::Drive(drive) => Ok(bytes_of(system, drive)),
@@ -387,26 +387,26 @@ fn bytes_of(system: &System, drive: u32) -> u64 {
     system.drive_blocks(drive).unwrap_or(0).saturating_mul(BLOCK_BYTES)
 }
 
-/// An array on its drives, which nobody else may use.
+/// Creates an array on its drives, which nothing else may use.
 fn array(system: &System, set: &Set, sizes: &[u64], drives: &mut [Option<u64>]) -> Result<ArrayContent, ContentError> {
     let array = system.array_of(set).map_err(|why| ContentError::Array { array: set.name.clone(), why })?;
     for drive in &set.members {
         take(system, set, *drive, drives)?;
     }
     let stores: Vec<usize> = set.members.iter().map(|drive| *drive as usize).collect();
-    let most = match set.level {
+    let max_blocks = match set.level {
         ArrayLevel::Linear => set.member_blocks.unwrap_or(u64::MAX),
         _ => array.member_blocks(),
     };
-    let used = stores.iter().map(|drive| sizes[*drive].min(most.saturating_mul(BLOCK_BYTES))).collect();
+    let used = stores.iter().map(|drive| sizes[*drive].min(max_blocks.saturating_mul(BLOCK_BYTES))).collect();
     Ok(ArrayContent::new(array, stores, used))
 }
 
-/// A drive belongs to a set now.
+/// Claims a drive for a set.
 fn take(system: &System, set: &Set, drive: u32, drives: &mut [Option<u64>]) -> Result<(), ContentError> {
-    let taken = drives.get_mut(drive as usize).and_then(Option::take);
+    let claimed = drives.get_mut(drive as usize).and_then(Option::take);
     let shared = || ContentError::Shared { drive: system.drive_name(drive), array: set.name.clone() };
-    taken.map(|_| ()).ok_or_else(shared)
+    claimed.map(|_| ()).ok_or_else(shared)
 }
 
 #[cfg(test)]
@@ -421,7 +421,7 @@ mod tests {
             assert!(here.once(|| Ok(())).is_ok() && there.once(|| Ok(())).is_ok());
             let fails = || Err(number.map_or(io::ErrorKind::Other.into(), io::Error::from_raw_os_error));
             assert!(here.once(fails).is_err());
-            // also the last one, which the server asks of another handle
+            // also the last flush, which the server makes by another handle
             for sync in [&here, &there] {
                 let error = sync.once(|| Ok(())).expect_err("the data that failed are lost");
                 assert_eq!(error.raw_os_error(), Some(told));

@@ -1,6 +1,6 @@
-//! Whether a file may become a virtual disk's content: nobody else uses it, and what it
-//! holds was written by a virtual disk. Those with arrays say so in their ledger; a single
-//! drive's file is a plain image, and has a mark beside its bytes.
+//! Checks whether a file may become a virtual disk's content: no one else uses it, and its data
+//! were written by a virtual disk. Files with arrays show this by their ledger; the file of
+//! standalone drives is a plain image, and has an extended attribute as a mark.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -13,20 +13,20 @@ use rustix::io::Errno;
 
 use super::trouble::ContentError;
 
-/// The attribute of a file that is a virtual disk's content.
+/// Extended attribute of a file that is a virtual disk's content.
 const MARK: &str = "user.diskwright.disk";
 
-/// Looks at a file, or at the place of a new one, before it is opened for writing.
+/// Checks a file, or the path of a new one, before it is opened for writing.
 pub fn check(path: &Path, has_ledger: bool) -> Result<(), ContentError> {
     let error = |why| ContentError::File { path: path.to_owned(), what: "cannot be inspected", why };
     let file = match std::fs::metadata(path) {
-        Ok(found) if found.is_file() => File::open(path).map_err(error)?,
-        // a device, a pipe or a folder is refused when it is opened, a new file made
+        Ok(metadata) if metadata.is_file() => File::open(path).map_err(error)?,
+        // a device, a pipe or a folder is refused when it is opened, a new file is created
         Ok(_) => return Ok(()),
         Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(guard::check_new(path)?),
         Err(why) => return Err(error(why)),
     };
-    // another virtual disk has a name of its own
+    // another virtual disk gets its own error message
     if let Err(TryLockError::WouldBlock) = private::lock(&file) {
         return Err(ContentError::InUse(path.to_owned()));
     }
@@ -38,17 +38,17 @@ pub fn check(path: &Path, has_ledger: bool) -> Result<(), ContentError> {
     Err(ContentError::NotOurs(path.to_owned()))
 }
 
-/// Marks a file that is open as content; not every filesystem can.
+/// Marks an open file as content; not every filesystem supports that.
 pub fn mark(file: &File) {
     let _ = fsetxattr(file, MARK, b"1", XattrFlags::empty());
 }
 
-/// Nothing was ever written to it.
+/// Returns whether nothing was ever written to it.
 fn is_empty(file: &File) -> bool {
     seek(file, SeekFrom::Data(0)) == Err(Errno::NXIO)
 }
 
-/// It has the mark, or lies where files can have none.
+/// Returns whether it has the mark, or is on a filesystem without extended attributes.
 fn is_marked(file: &File) -> bool {
     !matches!(fgetxattr(file, MARK, &mut [0; 8]), Err(Errno::NODATA))
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with what lies on a disk.
+//! Errors of a disk's content.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,15 +6,15 @@ use std::path::PathBuf;
 use diskwright_simulator::array::ArrayError;
 use thiserror::Error;
 
-/// Why there is no content.
+/// Reason why content cannot be created.
 #[derive(Debug, Error)]
 pub enum ContentError {
-    /// An array that cannot be.
+    /// An invalid array.
     #[error("array `{array}`: {why}")]
     Array {
-        /// What it is called.
+        /// Name of the array.
         array: String,
-        /// What is wrong with it.
+        /// Its fault.
         why: ArrayError,
     },
     /// A drive in two arrays, or twice in one.
@@ -25,12 +25,12 @@ pub enum ContentError {
         /// The array that comes second.
         array: String,
     },
-    /// An array that cannot be brought to where it should begin.
+    /// An array that cannot be brought into its initial state.
     #[error("array `{array}`: {why}")]
     Begin {
-        /// What the array is called.
+        /// Name of the array.
         array: String,
-        /// What is wrong.
+        /// The error.
         why: Trouble,
     },
     /// More than can be addressed.
@@ -44,9 +44,9 @@ pub enum ContentError {
     File {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// Failed operation.
         what: &'static str,
-        /// What the kernel says.
+        /// Error of the kernel.
         why: io::Error,
     },
     /// A backing file that another server has open.
@@ -66,7 +66,7 @@ pub enum ContentError {
     OtherArrays {
         /// The file.
         path: PathBuf,
-        /// How they differ.
+        /// The difference.
         what: String,
     },
     /// A backing file of another size.
@@ -79,12 +79,12 @@ pub enum ContentError {
         path: PathBuf,
         /// Its bytes.
         found: u64,
-        /// What it should have.
+        /// Expected size, bytes.
         wanted: u64,
     },
 }
 
-/// Why a request for content cannot be served.
+/// Reason why a request for content cannot be served.
 #[derive(Debug, Error)]
 pub enum Trouble {
     /// Beyond the end.
@@ -94,7 +94,7 @@ pub enum Trouble {
         from: u64,
         /// The byte after the last.
         to: u64,
-        /// What there is.
+        /// Size, bytes.
         bytes: u64,
     },
     /// No array or drive of that number, or a drive that belongs to an array.
@@ -109,29 +109,30 @@ pub enum Trouble {
     /// Too many members failed.
     #[error("too many members have failed: these bytes are lost")]
     LostData,
-    /// A write failed half-way and could not be undone: the parity of this row
-    /// is not known to be right, so that nothing is computed from it.
+    /// A write failed half-way and could not be undone: the parity of this row may be wrong, so
+    /// nothing is computed from it.
     #[error("the parity of stripe {0} is not valid after a failed write")]
     Torn(u64),
-    /// What the kernel says of the backing file.
+    /// Error of the backing file.
     #[error("backing file: {0}")]
     Io(io::Error),
 }
 
-/// From the kernel: a full disk, a quota or a limit of file size are one thing.
+/// Converts an error of the kernel: a full disk, an exceeded quota and a file size limit all mean
+/// no space.
 impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Trouble {
         if is_full(&error) { Trouble::NoSpace } else { Trouble::Io(error) }
     }
 }
 
-/// Whether the backing disk has no room.
+/// Returns whether the backing disk has no space.
 pub(super) fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
-/// A write that failed: how many bytes were written before.
+/// A failed write, with the number of bytes written before.
 #[derive(Debug)]
 pub(super) struct ShortWrite {
     pub done: usize,

@@ -1,38 +1,39 @@
-//! A server's side of the negotiation, from the greeting to the choice of an
-//! export.
+//! Server side of the negotiation, from the greeting to the choice of an export.
 
 use super::wire::{self, TransmissionFlags, answer, info, option};
 use super::{Exports, MessageRest, ProtocolError};
 
-/// Answers that wait for a client that does not read them, bytes: no further
-/// option is looked at before they are gone.
+/// Largest amount of unread replies, bytes: no further option is processed until the client has
+/// read them.
 const MOST_UNREAD: usize = 256 << 10;
 
-/// One thing that is served.
+/// An export as a server offers it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NbdExport {
-    /// By which a client asks for it; at most 4096 bytes are sent.
+    /// Name by which a client opens it; at most 4096 bytes are sent.
     pub name: String,
-    /// For people; at most 4096 bytes are sent.
+    /// Text for people; at most 4096 bytes are sent.
     pub description: String,
     /// Size, bytes.
     pub bytes: u64,
-    /// What it can do. [`TransmissionFlags::DF`] comes and goes with structured replies.
+    /// Its capabilities. [`TransmissionFlags::DF`] is set only after structured replies were
+    /// negotiated.
     pub flags: TransmissionFlags,
-    /// Requests are multiples of this; a power of two up to 65,536. Bytes.
+    /// Smallest block: requests are multiples of this, bytes; a power of two up to 65,536.
     pub minimum: u32,
-    /// Other requests are done all the same: not all clients ask for the smallest block.
+    /// Unaligned requests are executed all the same, because not all clients honor the smallest
+    /// block.
     pub any: bool,
-    /// Requests should be multiples of this; a power of two from 512 on. Bytes.
+    /// Preferred block: requests should be multiples of this, bytes; a power of two from 512 on.
     pub preferred: u32,
-    /// Most bytes of a read or a write.
+    /// Largest read or write, bytes.
     pub largest: u32,
-    /// Whether `base:allocation` can be asked for.
+    /// Clients can select `base:allocation`.
     pub block_status: bool,
 }
 
 impl NbdExport {
-    /// One that can be read, written, flushed, trimmed and zeroed over several
+    /// Creates an export that can be read, written, flushed, trimmed and zeroed over several
     /// connections, in any piece up to 32 MiB.
     #[must_use]
     pub fn new(name: &str, bytes: u64) -> Self {
@@ -51,7 +52,7 @@ impl NbdExport {
         }
     }
 
-    /// Its flags as this client sees them.
+    /// Returns its flags as this client sees them.
     #[must_use]
     pub fn flags_for(&self, structured: bool) -> TransmissionFlags {
         let flags = self.flags.with(TransmissionFlags::HAS_FLAGS);
@@ -59,10 +60,10 @@ impl NbdExport {
     }
 }
 
-/// What was agreed.
+/// Result of the negotiation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NbdSession {
-    /// Place of the export in [`Exports::list`].
+    /// Index of the export in [`Exports::list`].
     pub export: usize,
     /// Reads are answered in chunks.
     pub structured: bool,
@@ -70,25 +71,25 @@ pub struct NbdSession {
     pub block_status: bool,
 }
 
-/// Where a handshake is.
+/// State of a handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HandshakeState {
-    /// More bytes are needed, or the output has to be sent first: whoever finds
-    /// input left over calls again once the output is written.
+    /// More bytes are needed, or the output has to be sent first: if input is left over, call again
+    /// once the output is written.
     More,
-    /// The bytes that are left over are requests.
+    /// The negotiation is complete; the remaining bytes are requests.
     Ready(NbdSession),
-    /// The output is sent, the connection closed. [`ProtocolError::Aborted`] is
-    /// the client's own wish.
+    /// The output has to be sent and the connection closed. [`ProtocolError::Aborted`] means that
+    /// the client wished so.
     Close(ProtocolError),
 }
 
-/// What became of the input.
+/// Result of processing some input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HandshakeProgress {
-    /// Bytes that are done with; the rest is given again, with more behind it.
+    /// Bytes consumed; the caller passes the rest again, with more behind it.
     pub consumed: usize,
-    /// And now?
+    /// State after that input.
     pub state: HandshakeState,
 }
 
@@ -99,8 +100,7 @@ enum HandshakeStep {
     Over,
 }
 
-/// One connection's negotiation. It keeps no bytes: what it could not use yet is
-/// given again.
+/// Negotiation of one connection. It buffers no input: the caller passes unconsumed bytes again.
 #[derive(Debug, Clone)]
 pub struct Handshake {
     step: HandshakeStep,
@@ -112,7 +112,7 @@ pub struct Handshake {
     skip: usize,
 }
 
-/// How an option ends.
+/// Outcome of an option.
 enum OptionOutcome {
     Next,
     Ready(usize),
@@ -120,7 +120,7 @@ enum OptionOutcome {
 }
 
 impl Handshake {
-    /// Begins one; the greeting is put behind `output`.
+    /// Starts a handshake; the greeting is appended to `output`.
     #[must_use]
     pub fn start(output: &mut Vec<u8>) -> Self {
         output.extend_from_slice(&wire::NBDMAGIC.to_be_bytes());
@@ -129,8 +129,8 @@ impl Handshake {
         Self { step: HandshakeStep::Flags, no_zeroes: false, structured: false, context: None, skip: 0 }
     }
 
-    /// Takes what the client sent. Answers are put behind `output`, at most
-    /// about 256 KiB before the server has to send them.
+    /// Processes input from the client. Replies are appended to `output`, at most about 256 KiB
+    /// before the server has to send them.
     pub fn feed(&mut self, exports: &Exports, input: &[u8], output: &mut Vec<u8>) -> HandshakeProgress {
         let mut consumed = 0;
         loop {
@@ -173,7 +173,7 @@ impl Handshake {
 
     fn client_flags(&mut self, input: &[u8]) -> Result<Option<(usize, OptionOutcome)>, ProtocolError> {
         let Some(flags) = MessageRest(input).u32() else { return Ok(None) };
-        // a client without the first flag gets answers all the same: it sends nothing to be answered
+        // a client without the first flag is answered all the same: it sends no options
         if flags & !u32::from(wire::FIXED_NEWSTYLE | wire::NO_ZEROES) != 0 {
             return Err(ProtocolError::ClientFlags(flags));
         }
@@ -182,14 +182,15 @@ impl Handshake {
         Ok(Some((4, OptionOutcome::Next)))
     }
 
-    /// One option, if all of it is there.
+    /// Processes one option if all of it has arrived.
     fn option(
         &mut self,
         exports: &Exports,
         input: &[u8],
         output: &mut Vec<u8>,
     ) -> Result<Option<(usize, OptionOutcome)>, ProtocolError> {
-        // who speaks something else may wait for an answer before it sends 16 bytes
+        // check the magic number as it arrives: a peer that speaks another protocol may wait for an
+        // answer before it sends 16 bytes
         let magic = wire::IHAVEOPT.to_be_bytes();
         let seen = &input[..input.len().min(8)];
         if !magic.starts_with(seen) {
@@ -217,22 +218,22 @@ impl Handshake {
         Ok(Some((16 + data.len(), self.answer(exports, option, data, output))))
     }
 
-    fn answer(&mut self, exports: &Exports, asked: u32, data: &[u8], output: &mut Vec<u8>) -> OptionOutcome {
-        match asked {
+    fn answer(&mut self, exports: &Exports, option_code: u32, data: &[u8], output: &mut Vec<u8>) -> OptionOutcome {
+        match option_code {
             option::EXPORT_NAME => return self.export_name(exports, data, output),
             option::ABORT => return aborted(output),
             option::LIST if data.is_empty() => list(exports, output),
             option::STRUCTURED_REPLY if data.is_empty() => {
                 self.structured = true;
-                reply(output, asked, answer::ACK, &[]);
+                reply(output, option_code, answer::ACK, &[]);
             }
             option::LIST | option::STRUCTURED_REPLY | option::STARTTLS if !data.is_empty() => {
-                refuse(output, asked, answer::INVALID, "this option takes no data");
+                refuse(output, option_code, answer::INVALID, "this option takes no data");
             }
-            option::STARTTLS => refuse(output, asked, answer::POLICY, "no TLS; use the Unix socket or a tunnel"),
-            option::INFO | option::GO => return self.go(exports, asked, data, output),
-            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(exports, asked, data, output),
-            _ => refuse(output, asked, answer::UNSUPPORTED, "the option is not supported"),
+            option::STARTTLS => refuse(output, option_code, answer::POLICY, "no TLS; use the Unix socket or a tunnel"),
+            option::INFO | option::GO => return self.go(exports, option_code, data, output),
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(exports, option_code, data, output),
+            _ => refuse(output, option_code, answer::UNSUPPORTED, "the option is not supported"),
         }
         OptionOutcome::Next
     }
@@ -250,51 +251,51 @@ impl Handshake {
         OptionOutcome::Ready(index)
     }
 
-    fn go(&self, exports: &Exports, asked: u32, data: &[u8], output: &mut Vec<u8>) -> OptionOutcome {
+    fn go(&self, exports: &Exports, option_code: u32, data: &[u8], output: &mut Vec<u8>) -> OptionOutcome {
         let Some((name, wanted)) = wanted(data) else {
-            refuse(output, asked, answer::INVALID, "lengths in this option do not match its own");
+            refuse(output, option_code, answer::INVALID, "lengths in this option do not match its own");
             return OptionOutcome::Next;
         };
         let Some((index, export)) = found(exports, name) else {
-            unknown(exports, asked, name, output);
+            unknown(exports, option_code, name, output);
             return OptionOutcome::Next;
         };
         let wants = |what: u16| wanted.chunks_exact(2).any(|info| info == what.to_be_bytes());
         let flags = export.flags_for(self.structured).0;
-        information(output, asked, info::EXPORT, &[&export.bytes.to_be_bytes(), &flags.to_be_bytes()]);
+        information(output, option_code, info::EXPORT, &[&export.bytes.to_be_bytes(), &flags.to_be_bytes()]);
         if wants(info::NAME) {
-            information(output, asked, info::NAME, &[short(&export.name).as_bytes()]);
+            information(output, option_code, info::NAME, &[short(&export.name).as_bytes()]);
         }
         if wants(info::DESCRIPTION) {
-            information(output, asked, info::DESCRIPTION, &[short(&export.description).as_bytes()]);
+            information(output, option_code, info::DESCRIPTION, &[short(&export.description).as_bytes()]);
         }
         if wants(info::BLOCK_SIZE) {
             let sizes = [export.minimum, export.preferred, export.largest].map(u32::to_be_bytes);
-            information(output, asked, info::BLOCK_SIZE, &[sizes.as_flattened()]);
+            information(output, option_code, info::BLOCK_SIZE, &[sizes.as_flattened()]);
         }
-        reply(output, asked, answer::ACK, &[]);
-        if asked == option::GO { OptionOutcome::Ready(index) } else { OptionOutcome::Next }
+        reply(output, option_code, answer::ACK, &[]);
+        if option_code == option::GO { OptionOutcome::Ready(index) } else { OptionOutcome::Next }
     }
 
-    fn contexts(&mut self, exports: &Exports, asked: u32, data: &[u8], output: &mut Vec<u8>) {
-        let set = asked == option::SET_META_CONTEXT;
+    fn contexts(&mut self, exports: &Exports, option_code: u32, data: &[u8], output: &mut Vec<u8>) {
+        let set = option_code == option::SET_META_CONTEXT;
         if set {
-            // what was selected before is gone even if this fails
+            // an earlier selection is dropped even if this one fails
             self.context = None;
         }
         if !self.structured {
-            return refuse(output, asked, answer::INVALID, "negotiate structured replies first");
+            return refuse(output, option_code, answer::INVALID, "negotiate structured replies first");
         }
         let Some((name, count, meant)) = queries(data, set) else {
-            return refuse(output, asked, answer::INVALID, "lengths in this option do not match its own");
+            return refuse(output, option_code, answer::INVALID, "lengths in this option do not match its own");
         };
-        let Some((index, export)) = found(exports, name) else { return unknown(exports, asked, name, output) };
+        let Some((index, export)) = found(exports, name) else { return unknown(exports, option_code, name, output) };
         if export.block_status && (meant || count == 0 && !set) {
             let id = if set { wire::ALLOCATION_CONTEXT } else { 0 };
-            reply(output, asked, answer::META_CONTEXT, &[&id.to_be_bytes(), wire::ALLOCATION.as_bytes()]);
+            reply(output, option_code, answer::META_CONTEXT, &[&id.to_be_bytes(), wire::ALLOCATION.as_bytes()]);
             self.context = if set { Some(index) } else { self.context };
         }
-        reply(output, asked, answer::ACK, &[]);
+        reply(output, option_code, answer::ACK, &[]);
     }
 }
 
@@ -303,7 +304,8 @@ fn found<'a>(exports: &'a Exports, name: &[u8]) -> Option<(usize, &'a NbdExport)
     Some((index, exports.list.get(index)?))
 }
 
-/// Name and list of wanted information, two bytes each, of INFO and GO.
+/// Splits the data of INFO and GO into the export's name and the list of requested information, two
+/// bytes each.
 fn wanted(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut rest = MessageRest(data);
     let name = rest.string()?;
@@ -311,12 +313,12 @@ fn wanted(data: &[u8]) -> Option<(&[u8], &[u8])> {
     (rest.0.len() == 2 * usize::from(count)).then_some((name, rest.0))
 }
 
-/// Export, number of queries, and whether one of them means `base:allocation`.
+/// Parses the export, the number of queries, and whether one of them means `base:allocation`.
 fn queries(data: &[u8], set: bool) -> Option<(&[u8], u32, bool)> {
     let mut rest = MessageRest(data);
     let (name, count) = (rest.string()?, rest.u32()?);
     let mut meant = false;
-    // each takes four bytes at least, so that the data ends a count that lies
+    // each query takes at least four bytes, so a count that is too large ends with the data
     for _ in 0..count {
         let query = rest.string()?;
         meant |= query == wire::ALLOCATION.as_bytes() || (!set && query == b"base:");
@@ -338,39 +340,39 @@ fn aborted(output: &mut Vec<u8>) -> OptionOutcome {
     OptionOutcome::Close(ProtocolError::Aborted)
 }
 
-fn unknown(exports: &Exports, asked: u32, name: &[u8], output: &mut Vec<u8>) {
+fn unknown(exports: &Exports, option_code: u32, name: &[u8], output: &mut Vec<u8>) {
     let name = String::from_utf8_lossy(&name[..name.len().min(64)]).into_owned();
     let mut message = format!("no export {name:?} here; available:");
     for export in exports.list.iter().take(20) {
         message += &format!(" {}", export.name);
     }
-    refuse(output, asked, answer::UNKNOWN, &message);
+    refuse(output, option_code, answer::UNKNOWN, &message);
 }
 
-fn information(output: &mut Vec<u8>, asked: u32, what: u16, parts: &[&[u8]]) {
+fn information(output: &mut Vec<u8>, option_code: u32, what: u16, parts: &[&[u8]]) {
     let what = what.to_be_bytes();
     let mut all: [&[u8]; 3] = [&what, &[], &[]];
     for (to, part) in all[1..].iter_mut().zip(parts) {
         *to = part;
     }
-    reply(output, asked, answer::INFO, &all);
+    reply(output, option_code, answer::INFO, &all);
 }
 
-fn refuse(output: &mut Vec<u8>, asked: u32, error: u32, message: &str) {
-    reply(output, asked, error, &[short(message).as_bytes()]);
+fn refuse(output: &mut Vec<u8>, option_code: u32, error: u32, message: &str) {
+    reply(output, option_code, error, &[short(message).as_bytes()]);
 }
 
-fn reply(output: &mut Vec<u8>, asked: u32, kind: u32, parts: &[&[u8]]) {
+fn reply(output: &mut Vec<u8>, option_code: u32, kind: u32, parts: &[&[u8]]) {
     // at most two strings of 4 KiB and a few numbers
     let length = parts.iter().map(|part| part.len()).sum::<usize>() as u32;
     output.extend_from_slice(&wire::OPTION_REPLY_MAGIC.to_be_bytes());
-    output.extend_from_slice(&asked.to_be_bytes());
+    output.extend_from_slice(&option_code.to_be_bytes());
     output.extend_from_slice(&kind.to_be_bytes());
     output.extend_from_slice(&length.to_be_bytes());
     parts.iter().for_each(|part| output.extend_from_slice(part));
 }
 
-/// A string as long as the protocol allows.
+/// Cuts a string to the longest one that the protocol allows.
 pub(super) fn short(text: &str) -> &str {
     let mut end = text.len().min(wire::LONGEST_STRING);
     while !text.is_char_boundary(end) {

@@ -1,12 +1,12 @@
 //! The NBD protocol, fixed newstyle, without sockets: bytes in, bytes out.
 //!
-//! After <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>
-//! (public domain), whose names the constants in [`wire`] keep.
+//! Follows <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md> (public domain);
+//! the constants in [`wire`] keep its names.
 //!
-//! A server's connection is a [`handshake::Handshake`] until that says
-//! [`handshake::HandshakeState::Ready`], and from then on [`request::parse`],
-//! [`request::check`] and the functions of [`reply`], which need no memory of
-//! their own. [`client`] is the other side, for tests, benchmarks and attaching.
+//! A server's connection is a [`handshake::Handshake`] until that returns
+//! [`handshake::HandshakeState::Ready`]. From then on [`request::parse`], [`request::check`] and
+//! the functions of [`reply`] handle its requests; they keep no state. [`client`] is the other
+//! side, for tests, benchmarks and attaching.
 
 pub mod client;
 pub mod handshake;
@@ -16,26 +16,26 @@ pub mod wire;
 
 use handshake::NbdExport;
 
-/// Why a connection has to end: its other side does not speak the protocol, or
-/// asks for what only a closed connection can answer.
+/// Reason for which a connection has to end: the other side does not speak the protocol, or its
+/// request can only be answered by closing the connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// The client's first word has flags that were not offered.
+    /// The client flags contain some that were not offered.
     #[error("client flags {0:#x} include some that were not offered; known are 1 (fixed newstyle) and 2 (no zeroes)")]
     ClientFlags(u32),
     /// An option that does not begin as options do.
     #[error("an option begins with {found:#x}; expected IHAVEOPT (0x49484156454f5054)")]
     OptionMagic {
-        /// What came, as far as it came.
+        /// The magic number that was received, as far as it arrived.
         found: u64,
     },
     /// A request that does not begin as requests do.
     #[error("a request begins with {found:#010x}; expected 0x25609513")]
     RequestMagic {
-        /// What came.
+        /// The magic number that was received.
         found: u32,
     },
-    /// `NBD_OPT_EXPORT_NAME` for what is not served: that option knows no other answer.
+    /// `NBD_OPT_EXPORT_NAME` for an export that is not served: that option has no error reply.
     #[error("NBD_OPT_EXPORT_NAME names {0:?}, which is not served here")]
     UnknownExport(String),
     /// A write whose data would take too long to skip.
@@ -46,25 +46,25 @@ pub enum ProtocolError {
         /// The limit.
         most: u32,
     },
-    /// The client gave up, in order.
+    /// The client ended the negotiation properly.
     #[error("the client ended the negotiation (NBD_OPT_ABORT)")]
     Aborted,
-    /// Bytes after the end.
+    /// Input after the handshake has ended.
     #[error("the handshake is over")]
     Over,
 }
 
-/// Everything that a server offers.
+/// All exports that a server offers.
 #[derive(Debug, Clone, Default)]
 pub struct Exports {
-    /// In the order in which they are listed.
+    /// The exports in the order in which they are listed.
     pub list: Vec<NbdExport>,
-    /// Place in the list of the one with the empty name.
+    /// Index of the export with the empty name.
     pub default: Option<usize>,
 }
 
 impl Exports {
-    /// The place of the export that a client means by `name`.
+    /// Returns the index of the export that a client means by `name`.
     #[must_use]
     pub fn find(&self, name: &[u8]) -> Option<usize> {
         let named = self.list.iter().position(|export| export.name.as_bytes() == name);
@@ -72,7 +72,7 @@ impl Exports {
     }
 }
 
-/// What is left of a message that is read piece by piece.
+/// Unread rest of a message that is decoded field by field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MessageRest<'a>(pub &'a [u8]);
 
@@ -101,7 +101,7 @@ impl<'a> MessageRest<'a> {
         Some(u64::from_be_bytes(*head))
     }
 
-    /// A string behind its length in 32 bits.
+    /// Takes a string that is preceded by its length in 32 bits.
     pub(crate) fn string(&mut self) -> Option<&'a [u8]> {
         let bytes = self.u32()?;
         self.take(usize::try_from(bytes).ok()?)

@@ -1,16 +1,15 @@
-//! Answers to requests, put behind what already waits to be sent. None of them
-//! takes memory but the output's.
+//! Replies to requests, appended to the output. Nothing else is allocated.
 
 use super::handshake::{NbdSession, short};
 use super::request::NbdRequest;
 use super::wire::{self, CommandFlags, ErrorCode, chunk, extent};
 
-/// Done, without data; for everything but reads and block status.
+/// Appends a success reply without data, for all commands but reads and block status.
 pub fn done(output: &mut Vec<u8>, cookie: u64) {
     simple(output, cookie, 0);
 }
 
-/// Not done. With structured replies the message goes along.
+/// Appends an error reply. With structured replies the message is sent along.
 pub fn error(output: &mut Vec<u8>, session: &NbdSession, cookie: u64, error: ErrorCode, message: &str) {
     if !session.structured {
         return simple(output, cookie, error.code());
@@ -23,9 +22,9 @@ pub fn error(output: &mut Vec<u8>, session: &NbdSession, cookie: u64, error: Err
     output.extend_from_slice(message.as_bytes());
 }
 
-/// The whole answer to a read but its data: the caller puts
-/// [`NbdRequest::length`] bytes behind it. Until then a failed read is undone by
-/// cutting the output to its former length, and answered with [`error`].
+/// Appends the complete reply to a read except its data: the caller appends [`NbdRequest::length`]
+/// bytes. Until then a failed read can be undone by truncating the output to its former length, and
+/// answered with [`error`].
 pub fn read_head(output: &mut Vec<u8>, session: &NbdSession, request: &NbdRequest) {
     if session.structured {
         data_head(output, request.cookie, request.offset, request.length, true);
@@ -34,59 +33,59 @@ pub fn read_head(output: &mut Vec<u8>, session: &NbdSession, request: &NbdReques
     }
 }
 
-/// The head of a piece of a structured read: `length` bytes from `offset` (of
-/// the export) have to follow. The reply is complete after the `last` piece.
+/// Appends the header of a piece of a structured read: `length` bytes from `offset` (of the export)
+/// have to follow. The reply is complete after the `last` piece.
 pub fn data_head(output: &mut Vec<u8>, cookie: u64, offset: u64, length: u32, last: bool) {
     let flags = if last { chunk::DONE } else { 0 };
     head(output, flags, chunk::OFFSET_DATA, cookie, length.saturating_add(8));
     output.extend_from_slice(&offset.to_be_bytes());
 }
 
-/// A stretch of an export.
+/// Extent of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NbdExtent {
-    /// Its length.
+    /// Length, bytes.
     pub bytes: u64,
-    /// Whether it is allocated; what is not reads as zeroes.
+    /// It is allocated; unallocated extents read as zeros.
     pub allocated: bool,
 }
 
-/// The answer to [`super::wire::NbdCommand::BlockStatus`]. `extents` begin at the
-/// request's offset; they are joined where they are alike and cut at the
-/// request's end. Fewer than asked for are fine; of what no extent tells, the
-/// client asks again, but where there is none at all everything counts as allocated.
+/// Appends the reply to [`super::wire::NbdCommand::BlockStatus`]. `extents` begin at the request's
+/// offset; adjacent equal ones are merged, and they are cut at the request's end. They may cover
+/// less than was requested: the client then asks again for the rest. If there are none at all,
+/// everything counts as allocated.
 pub fn block_status(output: &mut Vec<u8>, request: &NbdRequest, extents: impl IntoIterator<Item = NbdExtent>) {
     let start = output.len();
     head(output, chunk::DONE, chunk::BLOCK_STATUS, request.cookie, 0);
     output.extend_from_slice(&wire::ALLOCATION_CONTEXT.to_be_bytes());
-    let most = if request.flags.has(CommandFlags::REQ_ONE) { 1 } else { wire::MOST_EXTENTS };
-    let (mut told, mut rest, mut one) = (0, request.length, (0_u32, true));
-    let mut tell = |output: &mut Vec<u8>, (bytes, allocated): (u32, bool)| {
+    let max_extents = if request.flags.has(CommandFlags::REQ_ONE) { 1 } else { wire::MOST_EXTENTS };
+    let (mut extent_count, mut rest, mut current) = (0, request.length, (0_u32, true));
+    let mut append_extent = |output: &mut Vec<u8>, (bytes, allocated): (u32, bool)| {
         output.extend_from_slice(&bytes.to_be_bytes());
         output.extend_from_slice(&(if allocated { 0 } else { extent::HOLE | extent::ZERO }).to_be_bytes());
-        told += 1;
-        told
+        extent_count += 1;
+        extent_count
     };
     for next in extents {
         let bytes = u32::try_from(next.bytes).unwrap_or(u32::MAX).min(rest);
         rest -= bytes;
-        if one.0 > 0 && bytes > 0 && one.1 != next.allocated {
-            if tell(output, one) == most {
-                one.0 = 0;
+        if current.0 > 0 && bytes > 0 && current.1 != next.allocated {
+            if append_extent(output, current) == max_extents {
+                current.0 = 0;
                 break;
             }
-            one = (bytes, next.allocated);
+            current = (bytes, next.allocated);
         } else if bytes > 0 {
-            one = (one.0 + bytes, next.allocated);
+            current = (current.0 + bytes, next.allocated);
         }
         if rest == 0 {
             break;
         }
     }
-    if one.0 > 0 {
-        tell(output, one);
+    if current.0 > 0 {
+        append_extent(output, current);
     } else if output.len() == start + 24 {
-        tell(output, (request.length, true));
+        append_extent(output, (request.length, true));
     }
     let length = (output.len() - start - 20) as u32;
     output[start + 16..start + 20].copy_from_slice(&length.to_be_bytes());

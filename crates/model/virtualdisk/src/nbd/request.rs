@@ -1,36 +1,36 @@
-//! Requests of a client, and what is wrong with them.
+//! Requests of a client, and the checks that they have to pass.
 
 use super::ProtocolError;
 use super::handshake::{NbdExport, NbdSession};
 use super::wire::{self, CommandFlags, ErrorCode, NbdCommand, TransmissionFlags};
 
-/// Data of a write that is read only to be refused, bytes; above it the
-/// connection is closed.
+/// Largest data of a refused write that is read and discarded, bytes; above it the connection is
+/// closed.
 pub const MOST_SKIPPED: u32 = 64 << 20;
 
-/// A request's head, as it came.
+/// Header of a request, as it was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NbdRequest {
-    /// What is asked for beside the command.
+    /// Flags of the command.
     pub flags: CommandFlags,
-    /// What is asked for.
+    /// The command.
     pub command: NbdCommand,
-    /// The client's name for it, which its answer bears.
+    /// The client's identifier for it, which the reply repeats.
     pub cookie: u64,
     /// First byte.
     pub offset: u64,
-    /// Bytes.
+    /// Length, bytes.
     pub length: u32,
 }
 
 impl NbdRequest {
-    /// Bytes of data that follow the head.
+    /// Returns the number of data bytes that follow the header.
     #[must_use]
     pub const fn payload(&self) -> u32 {
         if matches!(self.command, NbdCommand::Write) { self.length } else { 0 }
     }
 
-    /// The head as it is sent.
+    /// Encodes the header for sending.
     #[must_use]
     pub fn head(&self) -> [u8; wire::REQUEST_BYTES] {
         let mut head = [0; wire::REQUEST_BYTES];
@@ -44,18 +44,18 @@ impl NbdRequest {
     }
 }
 
-/// What lies at the front of the input.
+/// Result of parsing the front of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestParse {
-    /// A part of a head: so many bytes are missing at least.
+    /// An incomplete header: at least so many bytes are missing.
     Need(usize),
-    /// A head of [`wire::REQUEST_BYTES`]; a write's data follows.
+    /// A header of [`wire::REQUEST_BYTES`]; a write's data follows.
     Request(NbdRequest),
-    /// No request: the connection has to be closed.
+    /// Not a request: the connection has to be closed.
     Broken(ProtocolError),
 }
 
-/// Reads the head at the front of `input`.
+/// Parses the header at the front of `input`.
 #[must_use]
 pub fn parse(input: &[u8]) -> RequestParse {
     if let Some(magic) = input.first_chunk() {
@@ -78,21 +78,21 @@ pub fn parse(input: &[u8]) -> RequestParse {
     })
 }
 
-/// What to do with a request.
+/// Decision on a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestCheck {
-    /// It lies within the export and may be done.
+    /// It lies within the export and may be executed.
     Do,
-    /// It is answered with this error, and the connection goes on behind
-    /// [`NbdRequest::payload`] bytes, which are read and forgotten.
+    /// It is answered with this error. The connection continues after [`NbdRequest::payload`]
+    /// bytes, which are read and discarded.
     Refuse(ErrorCode, &'static str),
-    /// What is under way is answered; then the connection is closed.
+    /// Requests in flight are answered; then the connection is closed.
     Disconnect,
-    /// The connection is closed.
+    /// The connection is closed at once.
     Close(ProtocolError),
 }
 
-/// Whether the client may ask for that.
+/// Checks a request against the export and the session.
 #[must_use]
 pub fn check(request: &NbdRequest, export: &NbdExport, session: &NbdSession) -> RequestCheck {
     if request.payload() > MOST_SKIPPED && request.payload() > export.largest {
@@ -109,7 +109,7 @@ pub fn check(request: &NbdRequest, export: &NbdExport, session: &NbdSession) -> 
 
 type RequestRefusal = Option<(ErrorCode, &'static str)>;
 
-/// Whether command and flags were offered.
+/// Checks that command and flags were offered.
 fn known(request: &NbdRequest, flags: TransmissionFlags, session: &NbdSession) -> RequestRefusal {
     use TransmissionFlags as Has;
     let (offered, own) = match request.command {
@@ -142,7 +142,7 @@ fn known(request: &NbdRequest, flags: TransmissionFlags, session: &NbdSession) -
     (changes && flags.has(Has::READ_ONLY)).then_some((ErrorCode::Perm, "the export is read-only"))
 }
 
-/// Whether it lies within the export.
+/// Checks that the request lies within the export.
 fn place(request: &NbdRequest, export: &NbdExport) -> RequestRefusal {
     if request.command == NbdCommand::Flush {
         let placed = request.offset != 0 || request.length != 0;
@@ -162,13 +162,13 @@ fn place(request: &NbdRequest, export: &NbdExport) -> RequestRefusal {
     (!aligned && !export.any).then_some((ErrorCode::Inval, "offset or length is not a multiple of the smallest block"))
 }
 
-/// Whether its data is short enough; what carries none may be of any length.
+/// Checks that the data is short enough; a request without data may be of any length.
 fn length(request: &NbdRequest, export: &NbdExport, session: &NbdSession) -> RequestRefusal {
     let carries = matches!(request.command, NbdCommand::Read | NbdCommand::Write);
     if !carries || request.length <= export.largest {
         return None;
     }
-    // only with structured replies does the protocol know this error for reads
+    // the protocol allows this error for reads only with structured replies
     let read = session.structured && request.command == NbdCommand::Read;
     let error = if read { ErrorCode::Overflow } else { ErrorCode::Inval };
     Some((error, "longer than the largest request"))

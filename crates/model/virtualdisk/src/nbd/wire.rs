@@ -1,4 +1,4 @@
-//! The protocol's numbers. Everything on the wire is big-endian.
+//! Constants of the protocol. Everything on the wire is big-endian.
 
 /// First word of a server, "NBDMAGIC".
 pub const NBDMAGIC: u64 = 0x4e42_444d_4147_4943;
@@ -18,19 +18,19 @@ pub const FIXED_NEWSTYLE: u16 = 1;
 /// Handshake flag of server and client: no 124 zeroes after `NBD_OPT_EXPORT_NAME`.
 pub const NO_ZEROES: u16 = 2;
 
-/// Most bytes of a string, by the protocol.
+/// Longest string that the protocol allows, bytes.
 pub const LONGEST_STRING: usize = 4096;
-/// Most bytes of an option that is looked at; longer ones are skipped and refused.
+/// Longest option that is processed, bytes; longer ones are skipped and refused.
 pub const LONGEST_OPTION: u32 = 64 << 10;
-/// Bytes of a request's head.
+/// Size of a request's header, bytes.
 pub const REQUEST_BYTES: usize = 28;
-/// Largest payload that every side takes where nothing else was agreed.
+/// Largest payload that both sides accept unless something else was agreed, bytes.
 pub const DEFAULT_LARGEST: u32 = 32 << 20;
 /// The id under which the context `base:allocation` is selected; the server's choice.
 pub const ALLOCATION_CONTEXT: u32 = 1;
 /// The one metadata context that the protocol itself defines.
 pub const ALLOCATION: &str = "base:allocation";
-/// Most descriptors that a chunk of block status should have.
+/// Largest number of descriptors in a chunk of block status.
 pub const MOST_EXTENTS: usize = 1 << 20;
 
 /// Options of the handshake.
@@ -49,9 +49,9 @@ pub mod option {
     pub const GO: u32 = 7;
     /// Asks for structured replies.
     pub const STRUCTURED_REPLY: u32 = 8;
-    /// Asks what block status can tell.
+    /// Asks for the metadata contexts that block status can report.
     pub const LIST_META_CONTEXT: u32 = 9;
-    /// Chooses what block status shall tell.
+    /// Selects the metadata contexts that block status reports.
     pub const SET_META_CONTEXT: u32 = 10;
     /// Asks for 64-bit lengths, an experiment.
     pub const EXTENDED_HEADERS: u32 = 11;
@@ -129,19 +129,19 @@ macro_rules! flags {
         impl $name {
             $($(#[$what])* pub const $flag: Self = Self(1 << $bit);)*
 
-            /// Whether all of the other's flags are set.
+            /// Returns true if all flags of `other` are set.
             #[must_use]
             pub const fn has(self, other: Self) -> bool {
                 self.0 & other.0 == other.0
             }
 
-            /// Both's flags.
+            /// Returns the union of both sets.
             #[must_use]
             pub const fn with(self, other: Self) -> Self {
                 Self(self.0 | other.0)
             }
 
-            /// These without the other's.
+            /// Returns these flags without those of `other`.
             #[must_use]
             pub const fn without(self, other: Self) -> Self {
                 Self(self.0 & !other.0)
@@ -151,7 +151,7 @@ macro_rules! flags {
 }
 
 flags! {
-    /// What an export can do.
+    /// Capabilities of an export.
     TransmissionFlags {
         /// Always set.
         HAS_FLAGS = 0;
@@ -181,11 +181,11 @@ flags! {
 }
 
 flags! {
-    /// What a request asks for beside its command.
+    /// Flags of a request's command.
     CommandFlags {
         /// Not answered before what it writes would survive a loss of power.
         FUA = 0;
-        /// Zeroes shall take room.
+        /// Zeros have to stay allocated.
         NO_HOLE = 1;
         /// Data in one chunk.
         DF = 2;
@@ -196,33 +196,33 @@ flags! {
     }
 }
 
-/// What is asked for.
+/// Command of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NbdCommand {
-    /// Data, please.
+    /// Reads data.
     Read,
-    /// Data follows.
+    /// Writes the data that follows.
     Write,
-    /// End of the connection, without an answer.
+    /// Ends the connection, without a reply.
     Disconnect,
-    /// What was answered shall be on stable media.
+    /// Brings all acknowledged writes to stable media.
     Flush,
-    /// The data is no longer needed.
+    /// Discards data that is no longer needed.
     Trim,
-    /// The data will be needed.
+    /// Announces that the data will be needed.
     Cache,
-    /// Zeroes, without sending them.
+    /// Writes zeros without sending them.
     WriteZeroes,
-    /// What lies where.
+    /// Asks for the allocation of extents.
     BlockStatus,
-    /// Another size, an experiment.
+    /// Changes the size, an experiment.
     Resize,
     /// Any other number.
     Unknown(u16),
 }
 
 impl NbdCommand {
-    /// The command of a number.
+    /// Returns the command with a number.
     #[must_use]
     pub const fn of(code: u16) -> Self {
         match code {
@@ -257,10 +257,10 @@ impl NbdCommand {
     }
 }
 
-/// Why a request was not done.
+/// Reason for which a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ErrorCode {
-    /// Not permitted: a write to what is read-only.
+    /// Not permitted: a write to a read-only export.
     #[error("not permitted (EPERM)")]
     Perm,
     /// The medium fails.
@@ -302,8 +302,8 @@ impl ErrorCode {
         }
     }
 
-    /// The error of a number other than 0; those that the protocol does not
-    /// know count as [`Self::Inval`], as it asks.
+    /// Returns the error with a number other than 0; numbers that the protocol does not define
+    /// count as [`Self::Inval`], as it demands.
     #[must_use]
     pub const fn of(code: u32) -> Self {
         match code {
@@ -319,7 +319,7 @@ impl ErrorCode {
     }
 }
 
-/// What `base:allocation` tells of an extent.
+/// Flags of an extent in `base:allocation`.
 pub mod extent {
     /// Nothing is allocated.
     pub const HOLE: u32 = 1;

@@ -1,4 +1,4 @@
-//! What orders have changed of drives, and whom that hits.
+//! Changes that commands made to drives, and the requests that they affect.
 
 use diskwright_base::Rng;
 use diskwright_simulator::array::{ArrayGeometry, Members};
@@ -6,16 +6,16 @@ use diskwright_simulator::{BLOCK_BYTES, Io};
 
 use super::orders::FailureScope;
 
-/// How a drive differs from what is described.
+/// Differences of a drive from its description.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DriveChange {
-    /// Everything takes so many times as long.
+    /// Factor by which everything takes longer.
     pub factor: f64,
-    /// It answers nothing.
+    /// It completes no requests.
     pub hangs: bool,
-    /// Share of its reads that fail.
+    /// Share of its reads that fail, 0 to 1.
     pub failing_reads: f64,
-    /// Share of its writes that fail.
+    /// Share of its writes that fail, 0 to 1.
     pub failing_writes: f64,
 }
 
@@ -29,21 +29,22 @@ impl Default for DriveChange {
 pub struct Changes {
     drives: Vec<DriveChange>,
     dice: Rng,
-    /// Some drive's requests fail: else nothing has to be looked at.
+    /// Some drive's requests fail: otherwise requests need no check.
     any_fails: bool,
 }
 
 impl Changes {
+    /// Creates the record of drives that all behave as described; `seed` decides which requests fail later.
     pub fn new(drives: usize, seed: u64) -> Changes {
         Changes { drives: vec![DriveChange::default(); drives], dice: Rng::new(seed, 1 << 40), any_fails: false }
     }
 
-    /// Changes of a drive.
+    /// Returns the changes of a drive.
     pub fn of(&mut self, drive: u32) -> Option<&mut DriveChange> {
         self.drives.get_mut(drive as usize)
     }
 
-    /// A new drive in the place of another is as described.
+    /// Resets a drive: a new drive in its place behaves as described.
     pub fn forget(&mut self, drive: u32) {
         if let Some(change) = self.of(drive) {
             *change = DriveChange::default();
@@ -51,7 +52,7 @@ impl Changes {
         self.look();
     }
 
-    /// Lets a share of a drive's requests fail.
+    /// Makes a share of a drive's requests fail.
     pub fn fail(&mut self, drive: u32, share: f64, what: FailureScope) {
         if let Some(change) = self.of(drive) {
             if what != FailureScope::Writes {
@@ -68,24 +69,24 @@ impl Changes {
         self.any_fails = self.drives.iter().any(|change| change.failing_reads > 0.0 || change.failing_writes > 0.0);
     }
 
-    /// Whether all of a drive's requests fail.
+    /// Returns true if all of a drive's requests fail.
     pub fn has_failed(&self, drive: u32) -> bool {
         let fails = |change: &DriveChange| change.failing_reads >= 1.0 && change.failing_writes >= 1.0;
         self.drives.get(drive as usize).is_some_and(fails)
     }
 
-    /// Drives that are not as described.
+    /// Returns the drives that differ from their description.
     pub fn all(&self) -> impl Iterator<Item = (u32, &DriveChange)> {
         let numbered = (0..).zip(&self.drives);
         numbered.filter(|(_, change)| **change != DriveChange::default())
     }
 
-    /// Whether any drive's requests are to fail.
+    /// Returns true if any drive's requests are to fail.
     pub fn any_fails(&self) -> bool {
         self.any_fails
     }
 
-    /// Whether a request of a drive fails.
+    /// Decides whether a request of a drive fails.
     pub fn fails(&mut self, drive: u32, write: bool) -> bool {
         if !self.any_fails {
             return false;
@@ -95,8 +96,8 @@ impl Changes {
         share > 0.0 && self.dice.chance(share)
     }
 
-    /// The members of an array on which a request fails. Reads are taken to go
-    /// to the first copy, writes to all, and to the parities of their rows.
+    /// Returns the members of an array on which a request fails. Reads are assumed to go to the
+    /// first copy, writes to all copies and to the parities of their rows.
     pub fn failing_members(&mut self, array: &ArrayGeometry, drives: &[u32], io: &Io) -> Members {
         let mut failing = Members::NONE;
         if !self.any_fails {
@@ -127,7 +128,7 @@ impl Changes {
     }
 }
 
-/// The blocks that a stretch of bytes touches.
+/// Returns the blocks that a range of bytes touches.
 pub fn blocks_of(offset: u64, bytes: u64, write: bool) -> Io {
     let first = offset / BLOCK_BYTES;
     let end = offset.saturating_add(bytes).div_ceil(BLOCK_BYTES);
@@ -169,7 +170,7 @@ mod tests {
         assert_ne!(parity, data);
         assert_eq!(changes.failing_members(&array, &drives, &Io::read(0, 8)), Members::NONE);
         assert_eq!(changes.failing_members(&array, &drives, &Io::write(0, 8)), Members::NONE.with(parity));
-        // in the next row it holds data that this write does not touch
+        // in the next row this member holds data that the write does not touch
         let next = array.parity_member(1, 0).expect("there");
         let io = Io::write(256, 8);
         let touched = array.map(256, 8, 0).expect("there").member;

@@ -1,4 +1,4 @@
-//! One client: the bytes that come from it and go to it.
+//! One client connection: its input and output.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -16,63 +16,63 @@ use crate::nbd::request::{NbdRequest, RequestCheck, RequestParse, check, parse};
 use crate::nbd::wire::{CommandFlags, NbdCommand, REQUEST_BYTES};
 use crate::nbd::{Exports, reply};
 
-/// Requests of one client that are not answered at most; no more are read until some are.
+/// Largest number of unanswered requests of one client; no more are read until some are answered.
 const MOST_OPEN: u32 = 4096;
-/// Answers are made and sent so many bytes at a time. A client that does not read
-/// them keeps so much memory, and no more.
+/// Replies are built and sent in buffers of this size, bytes. A client that does not read them
+/// holds at most so much memory.
 const ROOM: usize = 256 << 10;
-/// Longer reads are answered piece by piece, bytes.
+/// Reads longer than this, bytes, are answered piece by piece.
 const PIECE: u32 = 128 << 10;
-/// What came and could not be used yet, bytes: more than the longest option. What is beyond it waits for the
-/// client to read its answers.
+/// Largest unprocessed input, bytes: more than the longest option. Further input waits until the
+/// client reads its replies.
 const MOST_CARRIED: usize = 128 << 10;
 
-/// Where a client is.
+/// Stage of a connection.
 enum ClientStage {
     Greeting(Handshake),
     Serving(NbdSession),
-    /// It is answered what is under way, and nothing more is read.
+    /// Requests in flight are answered, and nothing more is read.
     Leaving(Option<NbdSession>),
 }
 
 /// A read that is answered piece by piece.
 struct ReadReply {
     done: DueReply,
-    /// Bytes that have been sent, or wait to be.
+    /// Bytes that have been sent or queued.
     gone: u32,
 }
 
-/// A write whose data is coming.
+/// A write whose data is arriving.
 struct PendingWrite {
     wish: ServerRequest,
-    /// Bytes that have come.
+    /// Bytes received so far.
     come: u32,
 }
 
-/// A client.
+/// A client connection.
 pub struct ServerClient {
     pub fd: OwnedFd,
     id: ClientId,
     stage: ClientStage,
-    /// What came and could not be used yet: a part of a head.
+    /// Input that could not be processed yet: a part of a header.
     carry: Vec<u8>,
     receiving: Option<PendingWrite>,
-    /// What the kernel did not take.
+    /// Output that the kernel did not accept yet.
     out: Vec<u8>,
     sent: usize,
     sending: Option<ReadReply>,
-    /// What may be answered and waits for room.
+    /// Replies that are due and wait for buffer space.
     ready: VecDeque<DueReply>,
-    /// Requests that are not answered.
+    /// Number of unanswered requests.
     open: u32,
     pub since: Instant,
-    /// What the kernel was told to look for: input, output.
+    /// Events that the kernel watches for: input, output.
     pub watched: (bool, bool),
     gone: bool,
 }
 
 impl ServerClient {
-    /// Greets a client that has just come.
+    /// Creates a connection and queues the greeting.
     pub fn new(fd: OwnedFd, id: ClientId) -> ServerClient {
         let mut out = Vec::new();
         let stage = ClientStage::Greeting(Handshake::start(&mut out));
@@ -93,17 +93,17 @@ impl ServerClient {
         }
     }
 
-    /// The how manieth at its place it is.
+    /// Generation of its slot.
     pub fn turn(&self) -> u32 {
         self.id.turn
     }
 
-    /// Its connection broke.
+    /// Marks the connection as broken.
     pub fn drop_it(&mut self) {
         self.gone = true;
     }
 
-    /// The export that it has opened.
+    /// Returns the index of the export that it has opened.
     pub fn export(&self) -> Option<usize> {
         match &self.stage {
             ClientStage::Serving(session) | ClientStage::Leaving(Some(session)) => Some(session.export),
@@ -111,12 +111,12 @@ impl ServerClient {
         }
     }
 
-    /// True while it has not chosen an export.
+    /// Returns true while it has not chosen an export.
     pub fn is_greeting(&self) -> bool {
         matches!(self.stage, ClientStage::Greeting(_))
     }
 
-    /// True when it can be forgotten.
+    /// Returns true when it can be removed.
     pub fn is_over(&self) -> bool {
         let answered = self.open == 0 && self.unsent() == 0;
         self.gone || answered && matches!(self.stage, ClientStage::Leaving(_))
@@ -126,7 +126,7 @@ impl ServerClient {
         self.out.len() - self.sent
     }
 
-    /// Whether to look for input, and for room for output.
+    /// Returns the events to watch for: input, and space for output.
     pub fn wants(&self) -> (bool, bool) {
         let reads =
             !matches!(self.stage, ClientStage::Leaving(_)) && !self.is_full() && self.carry.len() < MOST_CARRIED;
@@ -137,11 +137,12 @@ impl ServerClient {
         self.open >= MOST_OPEN
     }
 
-    /// Reads what has come, behind what could not be used yet. `scratch` is only room.
+    /// Reads new input and processes it after unprocessed earlier input. `scratch` is only a
+    /// buffer.
     pub fn receive(&mut self, time: Ns, scratch: &mut [u8], engine: &mut DiskEngine, offer: &Exports) {
         let kept = self.carry.len();
-        let Some(room) = scratch.get_mut(kept..).filter(|room| !room.is_empty()) else { return };
-        match recv(&self.fd, room, RecvFlags::DONTWAIT) {
+        let Some(space) = scratch.get_mut(kept..).filter(|space| !space.is_empty()) else { return };
+        match recv(&self.fd, space, RecvFlags::DONTWAIT) {
             Ok((0, _)) => self.leave(),
             Ok((bytes, _)) => {
                 scratch[..kept].copy_from_slice(&self.carry);
@@ -152,7 +153,7 @@ impl ServerClient {
         }
     }
 
-    /// It sends nothing more, and may still read.
+    /// Stops reading: the client sends nothing more, but may still receive.
     fn leave(&mut self) {
         let session = match &self.stage {
             ClientStage::Serving(session) => Some(*session),
@@ -160,20 +161,20 @@ impl ServerClient {
             ClientStage::Greeting(_) => None,
         };
         if self.receiving.take().is_some() {
-            // a write of which only a part has come is not answered
+            // a write whose data arrived only in part is not answered
             self.open -= 1;
         }
         self.stage = ClientStage::Leaving(session);
     }
 
-    /// Takes input, and keeps what cannot be used yet.
+    /// Processes input, and keeps what cannot be processed yet.
     fn input(&mut self, time: Ns, input: &[u8], engine: &mut DiskEngine, offer: &Exports) {
         let used = self.take(time, input, engine, offer);
         self.carry.clear();
         self.carry.extend_from_slice(&input[used..]);
     }
 
-    /// What could not be used earlier may be now.
+    /// Processes input that could not be processed earlier.
     pub fn go_on(&mut self, time: Ns, engine: &mut DiskEngine, offer: &Exports) {
         if !self.carry.is_empty() && !self.is_full() {
             let carry = std::mem::take(&mut self.carry);
@@ -181,7 +182,7 @@ impl ServerClient {
         }
     }
 
-    /// Takes input, as far as it goes: the bytes that are done with.
+    /// Processes input as far as possible; returns the number of bytes consumed.
     fn take(&mut self, time: Ns, input: &[u8], engine: &mut DiskEngine, offer: &Exports) -> usize {
         let mut used = 0;
         loop {
@@ -240,21 +241,21 @@ impl ServerClient {
             }
         };
         self.open += 1;
-        let wish =
+        let client_request =
             ServerRequest { client: self.id, export: session.export as u16, request, error, avoid: Members::NONE };
         if request.payload() > 0 {
-            self.receiving = Some(PendingWrite { wish, come: 0 });
+            self.receiving = Some(PendingWrite { wish: client_request, come: 0 });
         } else {
-            engine.begin(time, wish);
+            engine.begin(time, client_request);
         }
     }
 
-    /// Takes a write's data as it comes, by whole sectors: whoever ends in the middle
-    /// of a write, client or server, leaves each sector as it was or as it was to be.
+    /// Accepts a write's data as it arrives, in whole sectors: if client or server ends in the
+    /// middle of a write, each sector has its old or its new content.
     fn data(&mut self, time: Ns, input: &[u8], engine: &mut DiskEngine) -> usize {
         let Some(receiving) = &mut self.receiving else { return 0 };
         let NbdRequest { offset, length, .. } = receiving.wish.request;
-        // data of a write that is refused may lie anywhere
+        // the offset of a refused write can be any number
         let first = offset.wrapping_add(u64::from(receiving.come));
         let part = &input[..ready(first, input.len(), (length - receiving.come) as usize)];
         if part.is_empty() {
@@ -265,48 +266,49 @@ impl ServerClient {
         }
         receiving.come += part.len() as u32;
         if receiving.come == length {
-            let wish = receiving.wish;
+            let client_request = receiving.wish;
             self.receiving = None;
-            engine.begin(time, wish);
+            engine.begin(time, client_request);
         }
         part.len()
     }
 
-    /// A request may be answered.
+    /// Queues the reply to a request.
     pub fn done(&mut self, done: DueReply) {
         self.ready.push_back(done);
     }
 
-    /// Makes answers and sends them, as far as the kernel takes them. `room` is only room.
-    pub fn answer(&mut self, engine: &mut DiskEngine, room: &mut Vec<u8>) {
+    /// Builds replies and sends them as far as the kernel accepts them. `buffer` is only reused
+    /// memory.
+    pub fn answer(&mut self, engine: &mut DiskEngine, buffer: &mut Vec<u8>) {
         self.send_rest();
         while !self.gone && self.unsent() == 0 {
-            room.clear();
-            while room.len() < ROOM && self.write_some(engine, room) {}
-            if room.is_empty() {
+            buffer.clear();
+            while buffer.len() < ROOM && self.write_some(engine, buffer) {}
+            if buffer.is_empty() {
                 return;
             }
-            self.send_first(room);
+            self.send_first(buffer);
         }
     }
 
-    /// Writes the next answer, or the next piece of it; false when there is none.
-    fn write_some(&mut self, engine: &mut DiskEngine, room: &mut Vec<u8>) -> bool {
+    /// Writes the next reply, or its next piece; returns false if there is none.
+    fn write_some(&mut self, engine: &mut DiskEngine, buffer: &mut Vec<u8>) -> bool {
         let (ClientStage::Serving(session) | ClientStage::Leaving(Some(session))) = self.stage else { return false };
         if let Some(sending) = self.sending.take() {
-            self.write_piece(&session, sending, engine, room);
+            self.write_piece(&session, sending, engine, buffer);
             return true;
         }
         let Some(done) = self.ready.pop_front() else { return false };
         let ServerRequest { export, request, error, .. } = done.wish;
         match (error, request.command) {
-            (Some((error, because)), _) => reply::error(room, &session, request.cookie, error, because),
+            (Some((error, because)), _) => reply::error(buffer, &session, request.cookie, error, because),
             (None, NbdCommand::Read) => {
-                self.write_piece(&session, ReadReply { done, gone: 0 }, engine, room);
+                self.write_piece(&session, ReadReply { done, gone: 0 }, engine, buffer);
                 return true;
             }
-            (None, NbdCommand::BlockStatus) => reply::block_status(room, &request, engine.extents(export, &request)),
-            (None, _) => reply::done(room, request.cookie),
+            (None, NbdCommand::BlockStatus) => reply::block_status(buffer, &request, engine.extents(export, &request)),
+            (None, _) => reply::done(buffer, request.cookie),
         }
         self.open -= 1;
         true
@@ -318,22 +320,22 @@ impl ServerClient {
         session: &NbdSession,
         mut sending: ReadReply,
         engine: &mut DiskEngine,
-        room: &mut Vec<u8>,
+        buffer: &mut Vec<u8>,
     ) {
         let ServerRequest { request, .. } = sending.done.wish;
         let (offset, left) = (request.offset + u64::from(sending.gone), request.length - sending.gone);
         let bytes = left.min(PIECE);
-        // in several chunks an error can still be told when some of them are gone
+        // with several chunks an error can still be reported after some of them were sent
         let chunks = session.structured && !request.flags.has(CommandFlags::DF);
-        let start = room.len();
+        let start = buffer.len();
         if chunks {
-            reply::data_head(room, request.cookie, offset, bytes, bytes == left);
+            reply::data_head(buffer, request.cookie, offset, bytes, bytes == left);
         } else if sending.gone == 0 {
-            reply::read_head(room, session, &request);
+            reply::read_head(buffer, session, &request);
         }
-        let data = room.len();
-        room.resize(data + bytes as usize, 0);
-        match engine.read(&sending.done.wish, offset, &mut room[data..]) {
+        let data = buffer.len();
+        buffer.resize(data + bytes as usize, 0);
+        match engine.read(&sending.done.wish, offset, &mut buffer[data..]) {
             Ok(()) => {
                 sending.gone += bytes;
                 if bytes < left {
@@ -342,11 +344,12 @@ impl ServerClient {
                 }
             }
             Err((error, because)) => {
-                room.truncate(start);
+                buffer.truncate(start);
                 if chunks || sending.gone == 0 {
-                    reply::error(room, session, request.cookie, error, because);
+                    reply::error(buffer, session, request.cookie, error, because);
                 } else {
-                    // its head has promised what cannot be had: nothing wrong may follow
+                    // the header has promised data that is not available: close the connection
+                    // rather than send wrong data
                     self.gone = true;
                 }
             }
@@ -354,18 +357,18 @@ impl ServerClient {
         self.open -= 1;
     }
 
-    /// Sends what the kernel did not take before.
+    /// Sends output that the kernel did not accept before.
     fn send_rest(&mut self) {
         if self.unsent() > 0 {
             self.sent += sent(&self.fd, &self.out[self.sent..], &mut self.gone);
         }
         if self.unsent() == 0 {
-            // an idle client keeps no memory
+            // an idle client keeps no buffer
             (self.out, self.sent) = (Vec::new(), 0);
         }
     }
 
-    /// Sends answers, and keeps what the kernel does not take.
+    /// Sends replies, and keeps what the kernel does not accept.
     fn send_first(&mut self, answers: &[u8]) {
         let bytes = sent(&self.fd, answers, &mut self.gone);
         if bytes < answers.len() {
@@ -374,17 +377,18 @@ impl ServerClient {
     }
 }
 
-/// How many of `come` bytes from place `first` on may be written, where the write has
-/// `left`: up to its end, or the end of the last sector that is whole.
-fn ready(first: u64, come: usize, left: usize) -> usize {
-    match come >= left {
+/// Returns how many of `received` bytes from position `first` on may be written, if the write has
+/// `left` bytes left: up to its end, or the end of the last complete sector.
+fn ready(first: u64, received: usize, left: usize) -> usize {
+    match received >= left {
         true => left,
-        false => come.saturating_sub((first.wrapping_add(come as u64) % BLOCK_BYTES) as usize),
+        false => received.saturating_sub((first.wrapping_add(received as u64) % BLOCK_BYTES) as usize),
     }
 }
 
-/// How many bytes the kernel took; `gone` where nobody is there to read them.
-fn sent(fd: &OwnedFd, bytes: &[u8], gone: &mut bool) -> usize {
+/// Sends bytes and returns how many the kernel accepted; sets `is_broken` if the peer has closed
+/// the connection.
+fn sent(fd: &OwnedFd, bytes: &[u8], is_broken: &mut bool) -> usize {
     let mut sent = 0;
     while sent < bytes.len() {
         match send(fd, &bytes[sent..], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
@@ -392,7 +396,7 @@ fn sent(fd: &OwnedFd, bytes: &[u8], gone: &mut bool) -> usize {
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => break,
             Err(_) => {
-                *gone = true;
+                *is_broken = true;
                 break;
             }
         }

@@ -1,11 +1,11 @@
-//! Virtual time beside the wall clock.
+//! Virtual time relative to the wall clock.
 
 use std::time::{Duration, Instant};
 
 use diskwright_simulator::Ns;
 
-/// Virtual time that began with the server and runs `speed` times as fast as
-/// the wall clock.
+/// Clock of virtual time that started with the server and runs `speed` times as fast as the wall
+/// clock.
 #[derive(Clone, Copy, Debug)]
 pub struct VirtualClock {
     start: Instant,
@@ -13,30 +13,29 @@ pub struct VirtualClock {
 }
 
 impl VirtualClock {
-    /// A clock at moment 0, from now on.
+    /// Creates a clock that is at 0 now.
     pub fn new(speed: f64) -> VirtualClock {
         VirtualClock { start: Instant::now(), speed }
     }
 
-    /// How many times as fast as the wall clock it runs.
+    /// Returns how many times as fast as the wall clock it runs.
     pub fn speed(&self) -> f64 {
         self.speed
     }
 
-    /// Virtual time now, ns.
+    /// Returns the current virtual time, ns.
     #[inline]
     pub fn now(&self) -> Ns {
         self.virtual_of(self.start.elapsed())
     }
 
-    /// How long it is by the wall clock until a moment of virtual time; zero
-    /// when it is past.
+    /// Returns the wall-clock time until a moment of virtual time; zero if it has passed.
     #[inline]
     pub fn until(&self, moment: Ns) -> Duration {
         self.wall_of(moment).saturating_sub(self.start.elapsed())
     }
 
-    /// By the wall clock, how long virtual time takes.
+    /// Converts a duration of virtual time to wall-clock time.
     pub fn wall_of(&self, time: Ns) -> Duration {
         if self.speed == 1.0 {
             return Duration::from_nanos(time);
@@ -44,7 +43,7 @@ impl VirtualClock {
         Duration::from_nanos((time as f64 / self.speed) as u64)
     }
 
-    /// How much virtual time goes by in a stretch of the wall clock.
+    /// Converts a wall-clock duration to virtual time.
     pub fn virtual_of(&self, time: Duration) -> Ns {
         let wall = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         if self.speed == 1.0 { wall } else { (wall as f64 * self.speed) as Ns }

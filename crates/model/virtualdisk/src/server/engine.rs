@@ -1,4 +1,4 @@
-//! Requests of clients: their content, and the time that they take.
+//! Execution of client requests: their content, and the time that they take.
 
 use std::collections::BTreeMap;
 
@@ -14,81 +14,81 @@ use crate::nbd::reply::NbdExtent;
 use crate::nbd::request::NbdRequest;
 use crate::nbd::wire::{CommandFlags, ErrorCode, NbdCommand};
 
-/// What a client is told: the code, and why for people.
+/// Failure as reported to a client: the code, and a reason for people.
 pub type NbdFailure = (ErrorCode, &'static str);
 
-/// What clients of a drive are told that an order made fail.
+/// Failure reported to clients of a drive that a command made fail.
 const DRIVE_FAILS: NbdFailure = (ErrorCode::Io, "the drive fails, as commanded");
 
-/// A client by its place, and the how manieth there it is: what is under way
-/// for one that has gone is not answered to the next.
+/// Client slot and its generation: a request in flight for a client that has gone is not answered
+/// to the next one in the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientId {
     pub place: u32,
     pub turn: u32,
 }
 
-/// A request and who asked.
+/// A request and its client.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerRequest {
     pub client: ClientId,
-    /// Position of the export.
+    /// Index of the export.
     pub export: u16,
     pub request: NbdRequest,
-    /// What went wrong with it so far.
+    /// Failure so far, if any.
     pub error: Option<NbdFailure>,
-    /// Members of the array that cannot give what it reads.
+    /// Members of the array that cannot supply the data it reads.
     pub avoid: Members,
 }
 
-/// A request that may be answered.
+/// A completed request whose reply is due.
 #[derive(Clone, Copy, Debug)]
 pub struct DueReply {
     pub wish: ServerRequest,
-    /// When it was to be answered, virtual time.
+    /// Time at which the reply is due, virtual time.
     pub due: Ns,
 }
 
-/// A wish under way.
+/// A request in flight.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     wish: ServerRequest,
-    /// What follows when the model has answered.
+    /// Action after the model has completed it.
     then: FollowUp,
-    /// What has to be done before it may be answered: the model's time, the
-    /// backing file's own flush.
+    /// Number of parts to complete before the reply: the model's time, the backing file's own
+    /// flush.
     legs: u8,
 }
 
-/// What follows when the model has answered a request.
+/// Action after the model has completed a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FollowUp {
     Nothing,
-    /// A read that failed on a member is asked of the others.
+    /// A read that failed on a member is repeated on the others.
     Again,
-    /// What was forgotten is to stay so: everything goes to the media.
+    /// Discarded data has to stay discarded: everything is flushed to the media.
     Flush,
 }
 
-/// The simulation, what lies on its disks, and the requests under way.
+/// The simulation, the content of its disks, and the requests in flight.
 pub struct DiskEngine {
     pub simulation: Simulation,
     pub content: Content,
     pub exports: Vec<DiskExport>,
     pub changes: Changes,
-    /// What content could not follow of the model, by array.
+    /// Errors of content that could not follow the model, by array.
     pub troubles: BTreeMap<usize, String>,
     pending: Vec<Pending>,
     free: Vec<u32>,
     done: Vec<DueReply>,
-    /// Kept for its memory.
+    /// Reused buffer of completions.
     answers: Vec<ExternalCompletion>,
-    /// Flushes for the thread that flushes the backing file.
+    /// Channel to the thread that flushes the backing file.
     syncs: Option<std::sync::mpsc::Sender<u32>>,
 }
 
 impl DiskEngine {
-    /// Nothing is under way. `syncs` takes the numbers of flushes, where the
+    /// Creates an engine with nothing in flight. `syncs` receives the tags of flushes, if the
     /// content is in a file.
     pub fn new(
         simulation: Simulation,
@@ -112,33 +112,33 @@ impl DiskEngine {
         }
     }
 
-    /// Requests under way.
+    /// Returns the number of requests in flight.
     pub fn under_way(&self) -> usize {
         self.pending.len() - self.free.len()
     }
 
-    /// A part of a write's data has come.
+    /// Stores a part of a write's data that has arrived.
     pub fn write(&mut self, export: u16, offset: u64, data: &[u8]) -> Result<(), NbdFailure> {
         self.content.write(self.exports[usize::from(export)].target, offset, data).map_err(code)
     }
 
-    /// Data of a read that is answered now, or of a part of it from `offset` on.
-    pub fn read(&mut self, wish: &ServerRequest, offset: u64, into: &mut [u8]) -> Result<(), NbdFailure> {
-        let target = self.exports[usize::from(wish.export)].target;
+    /// Reads the data of a reply, or a part of it from `offset` on.
+    pub fn read(&mut self, client_request: &ServerRequest, offset: u64, into: &mut [u8]) -> Result<(), NbdFailure> {
+        let target = self.exports[usize::from(client_request.export)].target;
         if let WorkloadTarget::Drive(drive) = target
             && self.changes.has_failed(drive)
         {
-            // an answer that waited for its client
+            // the drive failed while the reply waited for its client
             return Err(DRIVE_FAILS);
         }
-        self.content.read_avoiding(target, offset, into, wish.avoid).map_err(code)
+        self.content.read_avoiding(target, offset, into, client_request.avoid).map_err(code)
     }
 
-    /// A request has come, with all of its data.
-    pub fn begin(&mut self, time: Ns, mut wish: ServerRequest) {
-        let NbdRequest { command, offset, length, flags, .. } = wish.request;
-        let target = self.exports[usize::from(wish.export)].target;
-        if wish.error.is_none() {
+    /// Starts a request that has arrived with all of its data.
+    pub fn begin(&mut self, time: Ns, mut client_request: ServerRequest) {
+        let NbdRequest { command, offset, length, flags, .. } = client_request.request;
+        let target = self.exports[usize::from(client_request.export)].target;
+        if client_request.error.is_none() {
             let done = match command {
                 NbdCommand::Trim => self.content.trim(target, offset, length.into()),
                 NbdCommand::WriteZeroes if flags.has(CommandFlags::NO_HOLE) => {
@@ -147,19 +147,19 @@ impl DiskEngine {
                 NbdCommand::WriteZeroes => self.content.trim(target, offset, length.into()),
                 _ => Ok(()),
             };
-            wish.error = done.err().map(code);
+            client_request.error = done.err().map(code);
         }
         let nothing = length == 0 && command != NbdCommand::Flush;
-        if wish.error.is_some() || nothing || matches!(command, NbdCommand::BlockStatus | NbdCommand::Cache) {
-            self.done.push(DueReply { wish, due: time });
+        if client_request.error.is_some() || nothing || matches!(command, NbdCommand::BlockStatus | NbdCommand::Cache) {
+            self.done.push(DueReply { wish: client_request, due: time });
             return;
         }
         let through = flags.has(CommandFlags::FUA) && command != NbdCommand::Read;
-        let mut then = self.trouble(&mut wish);
-        if then == FollowUp::Nothing && through && self.purpose(&wish) == JobPurpose::Trim {
+        let mut then = self.trouble(&mut client_request);
+        if then == FollowUp::Nothing && through && self.purpose(&client_request) == JobPurpose::Trim {
             then = FollowUp::Flush;
         }
-        let tag = self.add(Pending { wish, then, legs: 1 });
+        let tag = self.add(Pending { wish: client_request, then, legs: 1 });
         if let Some(syncs) = &self.syncs
             && (command == NbdCommand::Flush || through)
             && syncs.send(tag).is_ok()
@@ -169,18 +169,19 @@ impl DiskEngine {
         self.ask(time, tag);
     }
 
-    /// What the orders have made of a request: an error, or members to avoid.
-    fn trouble(&mut self, wish: &mut ServerRequest) -> FollowUp {
-        let NbdRequest { command, offset, length, .. } = wish.request;
+    /// Applies the failures that commands have set: sets the request's error, or the members to
+    /// avoid.
+    fn trouble(&mut self, client_request: &mut ServerRequest) -> FollowUp {
+        let NbdRequest { command, offset, length, .. } = client_request.request;
         if !self.changes.any_fails() {
             return FollowUp::Nothing;
         }
-        let target = self.exports[usize::from(wish.export)].target;
+        let target = self.exports[usize::from(client_request.export)].target;
         if let WorkloadTarget::Drive(drive) = target
             && self.changes.has_failed(drive)
         {
-            // flushes and trims as well: what they are to keep or to forget is not there
-            wish.error = Some(DRIVE_FAILS);
+            // flushes and trims fail as well: the data that they refer to is gone
+            client_request.error = Some(DRIVE_FAILS);
             return FollowUp::Nothing;
         }
         if !matches!(command, NbdCommand::Read | NbdCommand::Write | NbdCommand::WriteZeroes) {
@@ -190,7 +191,7 @@ impl DiskEngine {
         match target {
             WorkloadTarget::Drive(drive) => {
                 if self.changes.fails(drive, io.write) {
-                    wish.error = Some(DRIVE_FAILS);
+                    client_request.error = Some(DRIVE_FAILS);
                 }
                 FollowUp::Nothing
             }
@@ -200,28 +201,28 @@ impl DiskEngine {
                     return FollowUp::Nothing;
                 };
                 let failing = self.changes.failing_members(map, drives, &io);
-                // nothing is asked of a member that was given up
+                // failed members get no requests
                 let state = self.simulation.array_state(array).unwrap_or_default();
                 let failing = failing.less(state.failed.less(state.rebuilding));
                 if io.write {
-                    // an array gives a member up that did not take a write
+                    // an array fails a member that did not accept a write
                     let lost: Vec<u16> = failing.iter().collect();
                     lost.into_iter().for_each(|member| self.fail(array, member).unwrap_or_default());
                     return FollowUp::Nothing;
                 }
-                wish.avoid = failing;
+                client_request.avoid = failing;
                 if failing.is_empty() { FollowUp::Nothing } else { FollowUp::Again }
             }
         }
     }
 
-    /// A drive that is served by itself has failed: nothing that was asked of it before succeeds.
+    /// Fails all requests in flight on a standalone drive that has failed.
     pub fn refuse_pending(&mut self, drive: u32) {
         let DiskEngine { exports, pending, done, .. } = self;
-        // those that are done already are among them, and are not looked at
+        // entries that are already done are among them; changing them has no effect
         let wishes = pending.iter_mut().map(|one| &mut one.wish).chain(done.iter_mut().map(|one| &mut one.wish));
-        for wish in wishes.filter(|wish| exports[usize::from(wish.export)].target == WorkloadTarget::Drive(drive)) {
-            wish.error = wish.error.or(Some(DRIVE_FAILS));
+        for client_request in wishes.filter(|client_request| exports[usize::from(client_request.export)].target == WorkloadTarget::Drive(drive)) {
+            client_request.error = client_request.error.or(Some(DRIVE_FAILS));
         }
     }
 
@@ -238,11 +239,11 @@ impl DiskEngine {
         }
     }
 
-    /// What a request is for the model.
-    fn purpose(&self, wish: &ServerRequest) -> JobPurpose {
-        let NbdRequest { command, flags, .. } = wish.request;
-        // what cannot forget has to write zeroes
-        let holes = !flags.has(CommandFlags::NO_HOLE) && self.exports[usize::from(wish.export)].trims;
+    /// Returns the purpose of a request for the model.
+    fn purpose(&self, client_request: &ServerRequest) -> JobPurpose {
+        let NbdRequest { command, flags, .. } = client_request.request;
+        // exports without TRIM have to write zeros
+        let holes = !flags.has(CommandFlags::NO_HOLE) && self.exports[usize::from(client_request.export)].trims;
         match command {
             NbdCommand::Flush => JobPurpose::Flush,
             NbdCommand::Trim => JobPurpose::Trim,
@@ -252,23 +253,23 @@ impl DiskEngine {
         }
     }
 
-    /// Puts a request to the model.
+    /// Submits a request to the model.
     fn ask(&mut self, time: Ns, tag: u32) {
-        let wish = self.pending[tag as usize].wish;
-        let NbdRequest { command, offset, length, .. } = wish.request;
+        let client_request = self.pending[tag as usize].wish;
+        let NbdRequest { command, offset, length, .. } = client_request.request;
         let io = blocks_of(offset, length.into(), command != NbdCommand::Read);
-        let what = self.purpose(&wish);
-        self.simulation.ask_for(time, what, ExternalRequest { target: wish.export, io, tag });
+        let what = self.purpose(&client_request);
+        self.simulation.ask_for(time, what, ExternalRequest { target: client_request.export, io, tag });
     }
 
-    /// Puts a flush to the model that a request is still to wait for.
+    /// Submits a flush to the model that a request still has to wait for.
     fn ask_flush(&mut self, time: Ns, tag: u32) {
         let target = self.pending[tag as usize].wish.export;
         let io = blocks_of(0, 0, false);
         self.simulation.ask_for(time, JobPurpose::Flush, ExternalRequest { target, io, tag });
     }
 
-    /// The backing file was flushed for a request; `error` where it was not.
+    /// Completes the backing file's flush for a request; `error` if it failed.
     pub fn synced(&mut self, now: Ns, tag: u32, error: Option<ErrorCode>) {
         if let Some(error) = error {
             self.pending[tag as usize].wish.error = Some((error, "the backing file could not be flushed"));
@@ -276,7 +277,7 @@ impl DiskEngine {
         self.leg(now, tag);
     }
 
-    /// Lets virtual time go on; see [`DiskEngine::take_done`].
+    /// Advances virtual time; see [`DiskEngine::take_done`].
     pub fn pass(&mut self, now: Ns) {
         self.simulation.pass_until(now);
         let mut answers = std::mem::take(&mut self.answers);
@@ -301,17 +302,18 @@ impl DiskEngine {
         }
     }
 
-    /// Whether anything may be answered.
+    /// Returns true if any reply is due.
     pub fn has_done(&self) -> bool {
         !self.done.is_empty()
     }
 
-    /// What may be answered since it was last asked for. To be given back for its memory.
+    /// Returns the replies that have become due since the last call. Give the list back with
+    /// [`DiskEngine::give_back`], which reuses its memory.
     pub fn take_done(&mut self) -> Vec<DueReply> {
         std::mem::take(&mut self.done)
     }
 
-    /// Returns the memory of a list that [`DiskEngine::take_done`] gave.
+    /// Takes back a list that [`DiskEngine::take_done`] returned, to reuse its memory.
     pub fn give_back(&mut self, mut done: Vec<DueReply>) {
         done.clear();
         if self.done.capacity() < done.capacity() {
@@ -320,7 +322,7 @@ impl DiskEngine {
         }
     }
 
-    /// What of a request's stretch is allocated.
+    /// Returns the allocated and unallocated extents of a request's range.
     pub fn extents(&mut self, export: u16, request: &NbdRequest) -> Vec<NbdExtent> {
         let target = self.exports[usize::from(export)].target;
         let (mut position, end) = (request.offset, request.offset + u64::from(request.length));
@@ -334,10 +336,10 @@ impl DiskEngine {
     }
 }
 
-/// Stretches that one answer tells of at most.
+/// Largest number of extents in one reply.
 const MOST_EXTENTS: usize = 4096;
 
-/// What a client is told of a trouble.
+/// Returns the failure that a client receives for a content error.
 fn code(trouble: Trouble) -> NbdFailure {
     match trouble {
         Trouble::NoSpace => (ErrorCode::Nospc, "no space left in the backing store"),
@@ -359,7 +361,8 @@ mod tests {
 
     const MS: Ns = 1_000_000;
 
-    /// Drives that need 1 ms for a request, a flush too, and nothing to forget: one by itself, or two as a mirror.
+    /// Creates an engine of drives that need 1 ms for a request or a flush, and no time for a trim:
+    /// one standalone drive, or two as a mirror.
     fn engine(drives: u32) -> DiskEngine {
         let spec = PlainSpec {
             name: "plain".into(),
@@ -380,7 +383,7 @@ mod tests {
         DiskEngine::new(simulation, content, served, (drives, 1), None)
     }
 
-    /// How long a request takes.
+    /// Returns the time that a request takes.
     fn takes(engine: &mut DiskEngine, command: NbdCommand, flags: CommandFlags) -> Ns {
         let begun = engine.simulation.now();
         let request = NbdRequest { flags, command, cookie: 1, offset: 0, length: 4096 };

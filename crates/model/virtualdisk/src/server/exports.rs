@@ -1,25 +1,25 @@
-//! What of a system is served: arrays, and drives that belong to none.
+//! Exports of a system: its arrays, and the drives that belong to none.
 
 use diskwright_simulator::DeviceModel;
 use diskwright_simulator::system::{System, WorkloadTarget};
 
-/// Something that clients can open by its name.
+/// An export that clients can open by its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiskExport {
     /// Its name in the description.
     pub name: String,
-    /// What it is.
+    /// The array or drive behind it.
     pub target: WorkloadTarget,
-    /// The level of an array, or what a drive is called in the catalogue.
+    /// Level of an array, or name of a drive in the catalog.
     pub kind: String,
-    /// Heads move below it.
+    /// It has drives with moving heads.
     pub rotational: bool,
-    /// All that lies below it can forget blocks (TRIM). Mechanical drives cannot.
+    /// All of its drives can discard blocks (TRIM). Mechanical drives cannot.
     pub trims: bool,
 }
 
-/// The exports of a system, the default one first: what the first workload
-/// uses, else the first array, else the first drive.
+/// Lists the exports of a system, the default one first: the target of the first workload, else the
+/// first array, else the first drive.
 pub fn exports(system: &System) -> Vec<DiskExport> {
     let members = || system.arrays.iter().flat_map(|set| set.members.iter().chain(&set.spares));
     let arrays = system.arrays.iter().enumerate().map(|(index, set)| DiskExport {
@@ -45,12 +45,12 @@ pub fn exports(system: &System) -> Vec<DiskExport> {
     exports
 }
 
-/// Whether heads move below a target.
+/// Returns true if a target has drives with moving heads.
 fn is_rotational(system: &System, target: WorkloadTarget) -> bool {
     members_of(system, target).first().is_some_and(|drive| is_mechanical(system, *drive))
 }
 
-/// The drives of a target, and the spares that may take the place of one.
+/// Returns the drives of a target, and the spares that may replace one.
 fn members_of(system: &System, target: WorkloadTarget) -> Vec<u32> {
     match target {
         WorkloadTarget::Drive(drive) => vec![drive],
@@ -65,12 +65,12 @@ fn is_mechanical(system: &System, drive: u32) -> bool {
     group.is_some_and(|(group, _)| matches!(system.drives[group].device, DeviceModel::Mechanical(_)))
 }
 
-/// A drive by its name.
+/// Returns the drive with a name.
 pub fn drive_by_name(system: &System, name: &str) -> Option<u32> {
     (0..system.drive_count()).find(|drive| system.drive_name(*drive) == name)
 }
 
-/// Says which drives there are instead.
+/// Returns an error text that lists the drives that exist.
 pub fn unknown_drive(system: &System, name: &str) -> String {
     let names: Vec<String> = (0..system.drive_count().min(16)).map(|drive| system.drive_name(drive)).collect();
     let more = if system.drive_count() > 16 { ", …" } else { "" };

@@ -1,4 +1,4 @@
-//! Sockets that clients come to, and how a running disk is found again.
+//! Sockets that clients connect to, and the links by which a running disk is found.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -13,38 +13,38 @@ use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::ServeError;
 
-/// Clients that may wait to be taken.
+/// Largest number of clients that wait to be accepted.
 const BACKLOG: i32 = 1024;
-/// Longest path of a socket, bytes (`sun_path` of unix(7), and its end).
+/// Longest path of a socket, bytes (`sun_path` of unix(7) without its terminator).
 const MOST_PATH: usize = 107;
-/// Servers that this process has had.
+/// Number of servers that this process has started.
 static SERVERS: AtomicU32 = AtomicU32::new(0);
 
-/// Where clients come to.
+/// Address that a server listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
     /// A Unix socket.
     Unix(PathBuf),
-    /// An address.
+    /// A TCP address.
     Tcp(SocketAddr),
 }
 
 impl ListenAddress {
-    /// `127.0.0.1:10809`, `localhost:10809`, `[::1]:10809`.
+    /// Parses `127.0.0.1:10809`, `localhost:10809`, `[::1]:10809`.
     ///
     /// # Errors
-    /// What is no address, or one that is not known.
+    /// A description if the text is not an address or its host name is unknown.
     pub fn address(text: &str) -> Result<ListenAddress, String> {
         let mut found = text.to_socket_addrs().map_err(|e| format!("`{text}` is not HOST:PORT ({e})"))?;
         found.next().map(ListenAddress::Tcp).ok_or_else(|| format!("`{text}` has no address"))
     }
 
-    /// True where others than this machine's own programs can come.
+    /// Returns true if other machines can connect.
     pub fn is_open(&self) -> bool {
         matches!(self, ListenAddress::Tcp(address) if !address.ip().is_loopback())
     }
 
-    /// The file of a Unix socket.
+    /// Returns the file of a Unix socket.
     pub fn path(&self) -> Option<&Path> {
         match self {
             ListenAddress::Unix(path) => Some(path),
@@ -52,7 +52,7 @@ impl ListenAddress {
         }
     }
 
-    /// The URI of an export, as libnbd, QEMU and nbdkit understand it.
+    /// Returns the URI of an export, as libnbd, QEMU and nbdkit understand it.
     pub fn uri(&self, export: &str) -> String {
         let name = escaped(export);
         match self {
@@ -62,14 +62,14 @@ impl ListenAddress {
     }
 }
 
-/// With `%` codes for what has a meaning in a URI; `/` may stay.
+/// Replaces characters that have a meaning in a URI by `%` codes; `/` stays.
 fn escaped(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     let one = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(one).collect()
 }
 
-/// A socket that listens, and the file that goes away with it.
+/// A listening socket, and its file, which is removed on drop.
 #[derive(Debug)]
 pub struct Listener {
     pub fd: OwnedFd,
@@ -80,17 +80,17 @@ pub struct Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(file) = &self.file {
-            // it may have been removed by somebody else
+            // something else may have removed it already
             let _ = fs::remove_file(file);
         }
     }
 }
 
 impl Listener {
-    /// Listens; a socket's file that nobody serves any more is replaced.
+    /// Binds and listens; the file of a dead socket is replaced.
     ///
     /// # Errors
-    /// A place that is taken or cannot be had.
+    /// An address that is in use or cannot be bound.
     pub fn bind(place: &ListenAddress) -> Result<Listener, ServeError> {
         let wrong = |because: String| ServeError::Listen { place: place.uri(""), because };
         match place {
@@ -103,7 +103,7 @@ impl Listener {
             ListenAddress::Tcp(address) => {
                 let listener = TcpListener::bind(address).map_err(|e| wrong(e.to_string()))?;
                 listener.set_nonblocking(true).map_err(|e| wrong(e.to_string()))?;
-                // port 0 has become a real one
+                // port 0 was replaced by a real one
                 let address = listener.local_addr().map_err(|e| wrong(e.to_string()))?;
                 Ok(Listener { fd: listener.into(), place: ListenAddress::Tcp(address), file: None })
             }
@@ -111,19 +111,19 @@ impl Listener {
     }
 }
 
-/// A Unix socket that only this user can connect to.
+/// Binds a Unix socket that only this user can connect to.
 fn private(path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // the file gets the mode that the socket has, so that nobody else can connect at any moment;
-    // the process's mask would be every thread's
+    // the file inherits the mode of the socket, so that no other user can connect at any moment;
+    // the process's umask would apply to every thread
     rustix::fs::fchmod(&fd, rustix::fs::Mode::from_raw_mode(0o600))?;
     net::bind(&fd, &SocketAddrUnix::new(path)?)?;
     net::listen(&fd, BACKLOG)?;
     Ok(fd)
 }
 
-/// Sockets have room for so long a name only.
+/// Checks the length of a socket path, which the kernel limits.
 fn fits(path: &Path) -> Result<(), String> {
     let bytes = path.as_os_str().len();
     match bytes <= MOST_PATH {
@@ -135,7 +135,7 @@ fn fits(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Removes a socket that nobody serves. Anything else in its place stays.
+/// Removes the file of a socket that no process serves. Any other file stays.
 fn clear(path: &Path) -> Result<(), String> {
     let Ok(there) = fs::symlink_metadata(path) else { return Ok(()) };
     if !there.file_type().is_socket() {
@@ -147,11 +147,11 @@ fn clear(path: &Path) -> Result<(), String> {
     fs::remove_file(path).map_err(|e| e.to_string())
 }
 
-/// The control socket of a server: beside a Unix socket, else in the folder of
-/// this user's servers.
+/// Returns the path of a server's control socket: beside a Unix socket, else in the folder of this
+/// user's servers.
 ///
 /// # Errors
-/// When that folder cannot be had.
+/// When that folder cannot be created.
 pub fn control_of(place: &ListenAddress) -> Result<PathBuf, ServeError> {
     match place {
         ListenAddress::Unix(path) => Ok(beside(path)),
@@ -159,19 +159,20 @@ pub fn control_of(place: &ListenAddress) -> Result<PathBuf, ServeError> {
     }
 }
 
-/// `PATH.control`.
+/// Returns `PATH.control`.
 pub fn beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".control");
     name.into()
 }
 
-/// Where root's servers are told; nobody else makes a folder there.
+/// Folder for the links of root's servers; no other user can create a folder there.
 const OF_ROOT: &str = "/run/diskwright/disks";
-/// Names that are tried in a folder in which everybody makes what he likes.
+/// Number of names that are tried in a folder in which every user can create files.
 const NAMES: u32 = 8;
 
-/// Folders for a user's sockets, the best first: where the system gives him one, there.
+/// Returns folders for a user's sockets, the best first: the runtime folder that the system
+/// provides, if it does.
 fn places(user: u32, runtime: Option<PathBuf>) -> Vec<PathBuf> {
     let is_his = |path: &PathBuf| fs::metadata(path).is_ok_and(|there| there.is_dir() && there.uid() == user);
     let runtime = runtime.into_iter().chain([PathBuf::from(format!("/run/user/{user}"))]).filter(is_his);
@@ -183,12 +184,13 @@ fn places(user: u32, runtime: Option<PathBuf>) -> Vec<PathBuf> {
     runtime.map(|path| path.join("diskwright")).chain(of_root).chain(open).collect()
 }
 
-/// A user's folder where the system gives him none.
+/// Returns a user's folder if the system provides none.
 fn own_folder(user: u32) -> PathBuf {
     std::env::temp_dir().join(format!("diskwright-{user}"))
 }
 
-/// Whether only this user enters a folder; the reason why not. No link is followed.
+/// Checks that only this user can enter a folder; returns the reason if not. Links are not
+/// followed.
 fn is_of(path: &Path, user: u32) -> Result<(), String> {
     let there = fs::symlink_metadata(path).map_err(|e| e.to_string())?;
     match there.is_dir() && there.uid() == user && there.mode() & 0o077 == 0 {
@@ -197,11 +199,11 @@ fn is_of(path: &Path, user: u32) -> Result<(), String> {
     }
 }
 
-/// A folder that only this user can enter, for sockets without a name of their own. Where
-/// somebody else has taken its name, the next one is used.
+/// Returns a folder that only this user can enter, for sockets without an explicit path. If another
+/// user has taken its name, the next name is used.
 ///
 /// # Errors
-/// When none can be made.
+/// When none can be created.
 pub fn folder() -> Result<PathBuf, ServeError> {
     let user = rustix::process::geteuid().as_raw();
     let mut first = None;
@@ -216,16 +218,16 @@ pub fn folder() -> Result<PathBuf, ServeError> {
     Err(ServeError::Listen { place: path.display().to_string(), because })
 }
 
-/// Tells where the control socket of a server is, for commands that are not
-/// told; goes away with it.
+/// Link to the control socket of a server, by which commands without an explicit path find it;
+/// removed on drop.
 #[derive(Debug)]
 pub struct Notice(PathBuf);
 
 impl Notice {
-    /// Of this process's server.
+    /// Creates the link of this process's server.
     ///
     /// # Errors
-    /// When the folder cannot be had.
+    /// When the folder cannot be created.
     pub fn put(control: &Path) -> Result<Notice, ServeError> {
         let folder = folder()?;
         sweep(&folder);
@@ -233,7 +235,7 @@ impl Notice {
             0 => folder.join(format!("disk-{}", std::process::id())),
             another => folder.join(format!("disk-{}-{another}", std::process::id())),
         };
-        // left behind by a process of the same number
+        // an earlier process with the same id may have left one
         let _ = fs::remove_file(&path);
         let control = std::path::absolute(control).unwrap_or_else(|_| control.to_owned());
         std::os::unix::fs::symlink(control, &path)
@@ -248,8 +250,8 @@ impl Drop for Notice {
     }
 }
 
-/// Takes away what killed servers left in a folder: another server may get the same socket's
-/// name, and would be found under theirs.
+/// Removes links that killed servers left in a folder: another server may get the same socket name,
+/// and would be found under the old link.
 fn sweep(folder: &Path) {
     let process = |name: &str| name.strip_prefix("disk-")?.split('-').next()?.parse::<u32>().ok();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -260,8 +262,8 @@ fn sweep(folder: &Path) {
     }
 }
 
-/// The folders in which servers may be told that this user is to find: his own, and those of
-/// the user who became root by sudo, to attach what he serves.
+/// Returns the folders in which this user looks for servers: his own, and those of the user who
+/// became root by sudo, to attach the disks that he serves.
 fn folders() -> Vec<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
     let before_sudo = std::env::var("SUDO_UID").ok().and_then(|user| user.parse::<u32>().ok()).filter(|_| user == 0);
@@ -270,11 +272,11 @@ fn folders() -> Vec<PathBuf> {
     of(user, runtime).chain(before_sudo.into_iter().flat_map(|user| of(user, None))).collect()
 }
 
-/// The control sockets of this user's servers that answer, and of those of the user who became root by sudo.
-/// What killed servers left is removed.
+/// Returns the control sockets of this user's servers that answer, and of those of the user who
+/// became root by sudo. Links that killed servers left are removed.
 ///
 /// # Errors
-/// When this user can have no folder at all.
+/// When this user has no folder at all.
 pub fn running() -> Result<Vec<PathBuf>, ServeError> {
     let own = folder()?;
     let mut found = Vec::new();
@@ -285,7 +287,7 @@ pub fn running() -> Result<Vec<PathBuf>, ServeError> {
             match UnixStream::connect(&control) {
                 Ok(_) if found.contains(&control) => {}
                 Ok(_) => found.push(control),
-                // what lies in another's folder is his
+                // links in another user's folder are his
                 Err(_) if folder == own => drop(fs::remove_file(entry.path())),
                 Err(_) => {}
             }
@@ -336,7 +338,7 @@ mod tests {
         assert_eq!(all[0], bench.path().join("diskwright"));
         assert_eq!(all.iter().any(|path| path == Path::new(OF_ROOT)), user == 0);
         assert!(all.ends_with(&[std::env::temp_dir().join(format!("diskwright-{user}-7"))]));
-        // a folder of another user is none that the system gave this one
+        // a folder of another user is not one that the system provided to this one
         assert!(!places(user + 1, Some(bench.path().to_owned())).contains(&all[0]));
         let (open, link) = (bench.path().join("open"), bench.path().join("link"));
         fs::create_dir(&open).expect("a folder");
@@ -356,8 +358,8 @@ mod tests {
         assert!(taken.contains("another server uses it"), "{taken}");
         drop(first);
         assert!(!path.exists());
-        // a killed server leaves its file; it never listened, because a child that another test forks
-        // at this moment would hold a listening socket open a little longer
+        // a killed server leaves its file; this one never listened, because a child that another
+        // test forks at this moment would keep a listening socket open a little longer
         let dead = net::socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("a socket");
         net::bind(&dead, &SocketAddrUnix::new(&path).expect("short")).expect("free");
         let second = Listener::bind(&place).expect("dead");

@@ -1,10 +1,11 @@
-//! Exports behind a socket, in the time of the described system.
+//! Serves exports on a socket, at the speed of the described system.
 //!
-//! One thread does everything: it waits for the next byte of a client or for
-//! the next moment of the simulation, whichever is first, so that no request
-//! has to go from thread to thread. `client.rs` is one connection, `engine.rs`
-//! the requests under way, `clock.rs` virtual time, `wake.rs` the waiting,
-//! `orders.rs` what can be changed while it serves, `status.rs` what it tells.
+//! One thread does everything: it waits for the next byte of a client or for the next moment of the
+//! simulation, whichever is first, so that no request has to go from thread to thread. `client.rs`
+//! handles one connection, `engine.rs` the requests in flight, `clock.rs` virtual time,
+//! `event_waiter.rs` the waiting, `control.rs` and `command_execution.rs` the commands that change
+//! a running disk, `drive_changes.rs` their effects on drives, `flush_thread.rs` flushes of the
+//! backing file, `status.rs` the status report.
 
 mod changes;
 mod client;
@@ -28,53 +29,53 @@ pub use service::{DiskServer, ServeOptions};
 
 use crate::content::ContentError;
 
-/// Why a disk is not served.
+/// Reason for which a disk cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The system cannot be simulated.
     #[error(transparent)]
     System(#[from] diskwright_simulator::run::CompileError),
-    /// Its content cannot be had.
+    /// Its content is not available.
     #[error(transparent)]
     Content(#[from] ContentError),
     /// There is nothing to serve.
     #[error("the system has no drive, so there is nothing to serve")]
     Nothing,
-    /// A size that an export cannot have.
+    /// An export size that is not possible.
     #[error("`{export}` holds {holds} bytes and cannot be served with {asked}")]
     Size {
-        /// The export.
+        /// Name of the export.
         export: String,
-        /// Its bytes.
+        /// Its size, bytes.
         holds: u64,
-        /// What was asked for.
+        /// The requested size, bytes.
         asked: u64,
     },
-    /// A socket that cannot be had.
+    /// A socket that cannot be opened.
     #[error("{place}: {because}")]
     Listen {
-        /// Which.
+        /// Address of the socket.
         place: String,
-        /// Why.
+        /// The reason.
         because: String,
     },
-    /// An order that was not carried out.
+    /// A command that was not executed.
     #[error("{}: {because}", control.display())]
     Order {
-        /// To whom.
+        /// The control socket.
         control: PathBuf,
-        /// Why.
+        /// The reason.
         because: String,
     },
-    /// The kernel refuses something that servers need.
+    /// The kernel refuses an operation that servers need.
     #[error("{what}: {error}")]
     Kernel {
-        /// What.
+        /// The operation.
         what: &'static str,
-        /// What it says.
+        /// The kernel's error.
         error: std::io::Error,
     },
-    /// Whoever takes the samples could not.
+    /// The consumer of the samples failed.
     #[error("{0}")]
     Samples(String),
 }

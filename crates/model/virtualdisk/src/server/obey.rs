@@ -1,5 +1,5 @@
-//! Orders carried out: the model, the content and what is known of the drives
-//! change together.
+//! Execution of commands: the model, the content and the recorded drive changes are updated
+//! together.
 
 use diskwright_simulator::Ns;
 use diskwright_simulator::array::{ArrayState, Members};
@@ -11,12 +11,12 @@ use super::orders::{DiskCommand, FailureScope};
 use crate::content::{Content, Trouble};
 
 impl DiskEngine {
-    /// Carries out an order that changes the disk.
-    pub fn obey(&mut self, now: Ns, system: &System, order: &DiskCommand) -> Result<(), String> {
-        let name = order.member().unwrap_or_default();
+    /// Executes a command that changes the disk.
+    pub fn obey(&mut self, now: Ns, system: &System, command: &DiskCommand) -> Result<(), String> {
+        let name = command.member().unwrap_or_default();
         let drive = drive_by_name(system, name).ok_or_else(|| unknown_drive(system, name))?;
         self.simulation.pass_until(now);
-        match order {
+        match command {
             DiskCommand::Status | DiskCommand::Stop => Ok(()),
             DiskCommand::Fail { .. } => match self.simulation.member_of(drive) {
                 Some((array, member)) => self.fail(array, member),
@@ -32,7 +32,7 @@ impl DiskEngine {
                 Ok(())
             }
             DiskCommand::Hang { .. } | DiskCommand::Release { .. } => {
-                let on = matches!(order, DiskCommand::Hang { .. });
+                let on = matches!(command, DiskCommand::Hang { .. });
                 self.change(SystemChange::Hang { drive, on })?;
                 self.changes.of(drive).into_iter().for_each(|change| change.hangs = on);
                 Ok(())
@@ -44,18 +44,19 @@ impl DiskEngine {
         }
     }
 
+    /// Applies a change to the model.
     fn change(&mut self, change: SystemChange) -> Result<(), String> {
         self.simulation.change(change).map_err(|error| error.to_string())
     }
 
-    /// A member fails: its data is gone, in the model and in fact.
+    /// Fails a member: its data is lost, in the model and in the content.
     pub(super) fn fail(&mut self, array: usize, member: u16) -> Result<(), String> {
         let drive = self.simulation.array_drives(array).and_then(|drives| drives.get(usize::from(member)).copied());
         self.change(SystemChange::Fail { array, member })?;
-        // whoever has failed holds nothing back
+        // a failed drive does not hold requests back
         drive.and_then(|drive| self.changes.of(drive)).into_iter().for_each(|change| change.hangs = false);
         self.content.fail(array, member).map_err(|trouble| trouble.to_string())?;
-        // a spare may have come into its place
+        // a spare may have replaced it
         self.follow();
         Ok(())
     }
@@ -66,16 +67,16 @@ impl DiskEngine {
         self.content.replace(array, member).map_err(|trouble| trouble.to_string())
     }
 
-    /// A drive that is served by itself fails: all of its requests do, and its data is gone.
+    /// Fails a standalone drive: all of its requests fail, and its data is lost.
     fn fail_alone(&mut self, drive: u32, name: &str) -> Result<(), String> {
         self.forget_alone(drive, name)?;
         self.changes.fail(drive, 1.0, FailureScope::All);
         self.refuse_pending(drive);
-        // it holds back no more of them
+        // a drive that hung holds its requests back no more
         self.release(drive)
     }
 
-    /// A drive does not hang, or no longer.
+    /// Makes sure that a drive does not hang.
     fn release(&mut self, drive: u32) -> Result<(), String> {
         self.change(SystemChange::Hang { drive, on: false })?;
         self.changes.of(drive).into_iter().for_each(|change| change.hangs = false);
@@ -83,23 +84,24 @@ impl DiskEngine {
     }
 
     fn replace_alone(&mut self, drive: u32, name: &str) -> Result<(), String> {
-        // what lies on it would be lost by a slip
+        // a mistyped name must not cost the data of a healthy drive
         if self.is_alone(drive) && !self.changes.has_failed(drive) {
             return Err(format!("`{name}` has not failed; only a failed drive can be replaced"));
         }
         self.forget_alone(drive, name)?;
-        // the new one is as described
+        // the new drive behaves as described
         self.change(SystemChange::Slow { drive, factor: 1.0 })?;
         self.release(drive)?;
         self.changes.forget(drive);
         Ok(())
     }
 
-    /// It is served by itself.
+    /// Returns true if the drive is exported on its own.
     fn is_alone(&self, drive: u32) -> bool {
         self.exports.iter().any(|export| export.target == WorkloadTarget::Drive(drive))
     }
 
+    /// Erases the content of a standalone drive.
     fn forget_alone(&mut self, drive: u32, name: &str) -> Result<(), String> {
         let target = WorkloadTarget::Drive(drive);
         if !self.is_alone(drive) {
@@ -109,8 +111,9 @@ impl DiskEngine {
         self.content.trim(target, 0, bytes).map_err(|trouble| trouble.to_string())
     }
 
-    /// Content follows the model: members that failed by the description's events
-    /// lose theirs, spares take places, rebuilds go on as far as the model is.
+    /// Updates the content to the state of the model: members that failed by the description's
+    /// events lose their data, spares replace members, rebuilds continue as far as the model has
+    /// come.
     pub(super) fn follow(&mut self) {
         let mut array = 0;
         while let (Some(model), Some((failed, rebuilding))) =
@@ -123,10 +126,12 @@ impl DiskEngine {
         }
     }
 
+    /// Updates the content of one array to the state of the model.
     fn follow_array(&mut self, array: usize, model: ArrayState, (failed, rebuilding): (Members, Members)) {
-        // what it could not follow before may be possible now
+        // a step that failed before may succeed now
         self.troubles.remove(&array);
-        // what a mirror of stripe sets counts as failed beside a failed member still has its data
+        // in a mirror of stripe sets, members that the model counts as failed beside a failed one
+        // still have their data
         let mirrors_sets = self.simulation.array(array).is_some_and(|a| a.out_of_service(one(0)) != one(0));
         if !mirrors_sets {
             for member in model.failed.less(failed).iter() {
@@ -148,11 +153,11 @@ impl DiskEngine {
         }
     }
 
-    /// Content that cannot follow is told of by the status, and by the errors of
-    /// whoever reads what is lost.
-    fn trouble_with(&mut self, array: usize, what: impl FnOnce(&mut Content) -> Result<(), Trouble>) {
-        if let Err(trouble) = what(&mut self.content) {
-            self.troubles.insert(array, trouble.to_string());
+    /// Records an error if content cannot follow the model. The status reports it, and so do the
+    /// errors of reads of lost data.
+    fn trouble_with(&mut self, array: usize, update: impl FnOnce(&mut Content) -> Result<(), Trouble>) {
+        if let Err(error) = update(&mut self.content) {
+            self.troubles.insert(array, error.to_string());
         }
     }
 }

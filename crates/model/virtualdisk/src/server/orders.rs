@@ -1,4 +1,4 @@
-//! Orders to a running disk: one JSON object a line, and one line of answer.
+//! Commands to a running disk: one JSON object per line, and one line of reply.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use super::ServeError;
 
-/// Longest line that is read, bytes.
+/// Longest command line, bytes.
 pub const LONGEST_ORDER: usize = 4096;
 
-/// What requests fail.
+/// Kinds of requests that fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureScope {
@@ -29,35 +29,35 @@ pub enum FailureScope {
     All,
 }
 
-/// An order. Members are drives by their name, whether of an array or alone.
+/// A command. Members are drives by their name, in an array or standalone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum DiskCommand {
-    /// Tells how everything is.
+    /// Reports the status.
     Status,
     /// A member fails; its data is lost.
     Fail {
         /// Which.
         member: String,
     },
-    /// An empty drive in the place of a failed one; the rebuild begins.
+    /// An empty drive replaces a failed one; the rebuild begins.
     Replace {
         /// Which.
         member: String,
     },
-    /// A member takes so many times as long.
+    /// A member takes `factor` times as long.
     Slow {
         /// Which.
         member: String,
-        /// How many times; 1 undoes it.
+        /// Factor; 1 restores normal speed.
         factor: f64,
     },
-    /// A member answers nothing.
+    /// A member stops responding.
     Hang {
         /// Which.
         member: String,
     },
-    /// A member that hangs answers again.
+    /// A member that hangs responds again.
     Release {
         /// Which.
         member: String,
@@ -66,18 +66,18 @@ pub enum DiskCommand {
     Error {
         /// Which.
         member: String,
-        /// Of its requests, 0 to 1; 0 undoes it.
+        /// Share of its requests, 0 to 1; 0 restores normal behavior.
         share: f64,
-        /// Which of them.
+        /// Kinds of requests.
         #[serde(default)]
         what: FailureScope,
     },
-    /// The server ends in order.
+    /// The server exits cleanly.
     Stop,
 }
 
 impl DiskCommand {
-    /// The drive that it is about.
+    /// Returns the drive that the command is about.
     pub fn member(&self) -> Option<&str> {
         match self {
             DiskCommand::Status | DiskCommand::Stop => None,
@@ -91,28 +91,28 @@ impl DiskCommand {
     }
 }
 
-/// Reads an order.
+/// Parses a command.
 ///
 /// # Errors
-/// What is wrong with the line.
+/// The fault of the line.
 pub fn parse(line: &[u8]) -> Result<DiskCommand, String> {
-    let order: DiskCommand = serde_json::from_slice(line).map_err(|e| e.to_string())?;
-    match &order {
+    let command: DiskCommand = serde_json::from_slice(line).map_err(|e| e.to_string())?;
+    match &command {
         DiskCommand::Slow { factor, .. } if !(1e-3..=1e6).contains(factor) => {
             Err(format!("the factor {factor} is not between 0.001 and 1000000"))
         }
         DiskCommand::Error { share, .. } if !(0.0..=1.0).contains(share) => {
             Err(format!("the share {share} is not between 0 and 1"))
         }
-        _ => Ok(order),
+        _ => Ok(command),
     }
 }
 
-/// Who give orders at a time.
+/// Largest number of concurrent control connections.
 pub const MOST_GIVERS: usize = 64;
 
-/// Who gives orders. What it said and what it was not told yet are bounded: the
-/// next order is looked at when it has read the last answer.
+/// A control connection. Its input and its unsent reply are bounded: the next command is read after
+/// the previous reply was sent.
 #[derive(Debug)]
 pub struct ControlConnection {
     pub fd: OwnedFd,
@@ -121,19 +121,19 @@ pub struct ControlConnection {
 }
 
 impl ControlConnection {
-    /// Nothing was said yet.
+    /// Creates a connection without input.
     pub fn new(fd: OwnedFd) -> ControlConnection {
         ControlConnection { fd, input: Vec::new(), answer: Vec::new() }
     }
 
-    /// Whether to look for orders, and for room for an answer.
+    /// Returns whether to watch for input, and for room for output.
     pub fn wants(&self) -> (bool, bool) {
         (self.answer.is_empty(), !self.answer.is_empty())
     }
 
-    /// Reads what has come and answers each line with what `obey` says, as far
-    /// as the kernel takes it. False where nothing more will come.
-    pub fn attend(&mut self, mut obey: impl FnMut(&[u8]) -> Result<Value, String>) -> bool {
+    /// Reads the input and replies to each line with the result of `execute`, as far as the kernel
+    /// accepts it. Returns false if the connection is finished.
+    pub fn attend(&mut self, mut execute: impl FnMut(&[u8]) -> Result<Value, String>) -> bool {
         let mut read = false;
         loop {
             if !self.send() {
@@ -148,15 +148,15 @@ impl ControlConnection {
             }
             if let Some(end) = end {
                 let line: Vec<u8> = self.input.drain(..=end).collect();
-                let answer = obey(&line[..end]).unwrap_or_else(|because| json!({ "error": because }));
+                let answer = execute(&line[..end]).unwrap_or_else(|because| json!({ "error": because }));
                 self.answer = (answer.to_string() + "\n").into_bytes();
             } else if std::mem::replace(&mut read, true) {
                 return true;
             } else {
-                let mut room = [0; LONGEST_ORDER];
-                match recv(&self.fd, &mut room, RecvFlags::DONTWAIT) {
+                let mut buffer = [0; LONGEST_ORDER];
+                match recv(&self.fd, &mut buffer, RecvFlags::DONTWAIT) {
                     Ok((0, _)) => return false,
-                    Ok((bytes, _)) => self.input.extend_from_slice(&room[..bytes]),
+                    Ok((bytes, _)) => self.input.extend_from_slice(&buffer[..bytes]),
                     Err(Errno::AGAIN | Errno::INTR) => return true,
                     Err(_) => return false,
                 }
@@ -164,7 +164,7 @@ impl ControlConnection {
         }
     }
 
-    /// Sends what the kernel takes of the answer; false where nobody reads it.
+    /// Sends as much of the reply as the kernel accepts; returns false if the peer is gone.
     fn send(&mut self) -> bool {
         while !self.answer.is_empty() {
             match send(&self.fd, &self.answer, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
@@ -178,16 +178,16 @@ impl ControlConnection {
     }
 }
 
-/// Sends an order to a running disk; its answer.
+/// Sends a command to a running disk; returns its reply.
 ///
 /// # Errors
 /// When it cannot be reached, or refuses.
-pub fn give(control: &Path, order: &DiskCommand) -> Result<Value, ServeError> {
+pub fn give(control: &Path, command: &DiskCommand) -> Result<Value, ServeError> {
     let wrong = |because: String| ServeError::Order { control: control.to_owned(), because };
     let mut stream = UnixStream::connect(control).map_err(|e| wrong(e.to_string()))?;
     let limit = Some(Duration::from_secs(10));
     stream.set_read_timeout(limit).and_then(|()| stream.set_write_timeout(limit)).map_err(|e| wrong(e.to_string()))?;
-    let mut line = serde_json::to_vec(order).map_err(|e| wrong(e.to_string()))?;
+    let mut line = serde_json::to_vec(command).map_err(|e| wrong(e.to_string()))?;
     line.push(b'\n');
     stream.write_all(&line).map_err(|e| wrong(e.to_string()))?;
     let mut answer = String::new();
@@ -206,26 +206,26 @@ mod tests {
     #[test]
     fn an_answer_that_does_not_fit_is_sent_as_it_is_read() {
         let (here, there) = UnixStream::pair().expect("a pair");
-        let mut giver = ControlConnection::new(there.into());
+        let mut connection = ControlConnection::new(there.into());
         let long = "x".repeat(3 << 20);
-        let mut obey = |line: &[u8]| match line {
+        let mut execute = |line: &[u8]| match line {
             b"long" => Ok(json!(long)),
             _ => Err("no order".to_owned()),
         };
         (&here).write_all(b"long\nwhat\nlo").expect("sent");
-        assert!(giver.attend(&mut obey));
-        assert_eq!(giver.wants(), (false, true), "the second order waits");
+        assert!(connection.attend(&mut execute));
+        assert_eq!(connection.wants(), (false, true), "the second order waits");
         here.set_nonblocking(true).expect("set");
-        let mut told = Vec::new();
-        while !told.ends_with(b"}\n") {
-            let _ = std::io::Read::read_to_end(&mut &here, &mut told);
-            assert!(giver.attend(&mut obey));
+        let mut received = Vec::new();
+        while !received.ends_with(b"}\n") {
+            let _ = std::io::Read::read_to_end(&mut &here, &mut received);
+            assert!(connection.attend(&mut execute));
         }
-        assert_eq!(giver.wants(), (true, false));
-        let told = String::from_utf8(told).expect("text");
-        assert_eq!(told, format!("\"{long}\"\n{{\"error\":\"no order\"}}\n"));
+        assert_eq!(connection.wants(), (true, false));
+        let received = String::from_utf8(received).expect("text");
+        assert_eq!(received, format!("\"{long}\"\n{{\"error\":\"no order\"}}\n"));
         (&here).write_all(&[b'x'; LONGEST_ORDER]).expect("sent");
-        assert!(!giver.attend(&mut obey), "a line that is too long ends the talk");
+        assert!(!connection.attend(&mut execute), "a line that is too long ends the talk");
     }
 
     #[test]

@@ -26,35 +26,36 @@ use crate::content::{self, Content, ContentBacking, Sync};
 use crate::nbd::wire::TransmissionFlags;
 use crate::nbd::{Exports, handshake};
 
-/// Clients at a time.
+/// Largest number of clients at a time.
 const MOST_CLIENTS: usize = 2000;
-/// A client has to choose an export within this time.
+/// Time within which a client has to choose an export.
 const GREETING: Duration = Duration::from_secs(10);
-/// Room to read into, bytes.
+/// Size of the input buffer, bytes.
 const SCRATCH: usize = 256 << 10;
-/// How often the server looks whether it is to stop, at least.
+/// Longest interval between checks whether the server has to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How a disk is served.
+/// Options for serving a disk.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
-    /// Where clients come to.
+    /// Address that clients connect to.
     pub place: ListenAddress,
-    /// The default export ends after so many bytes; all of it if `None`.
+    /// Size of the default export, bytes; its full size if `None`.
     pub bytes: Option<u64>,
-    /// Where content is kept.
+    /// Storage of the content.
     pub backing: ContentBacking,
-    /// How many times as fast as the wall clock virtual time runs.
+    /// Speed of virtual time as a multiple of the wall clock.
     pub speed: f64,
-    /// Never sleep: a processor is always busy, and answers are not late because the kernel wakes late.
+    /// Never sleep: one processor is always busy, and replies are not late because the kernel wakes
+    /// the server late.
     pub awake: bool,
     /// Time between samples, by the wall clock.
     pub every: Duration,
-    /// Whether the workloads of the description run beside the clients.
+    /// The workloads of the description run beside the clients.
     pub workloads: bool,
 }
 
-/// A disk that is served.
+/// Server of a disk.
 pub struct DiskServer {
     pub(super) engine: DiskEngine,
     pub(super) clock: VirtualClock,
@@ -67,40 +68,41 @@ pub struct DiskServer {
     syncs: Option<Syncs>,
     pub(super) clients: Vec<Option<ServerClient>>,
     turns: u32,
-    /// Kept for its memory: answers on their way to the kernel.
+    /// Reused buffer for replies on their way to the kernel.
     room: Vec<u8>,
-    /// Kept for its memory: clients that have something to be answered.
+    /// Reused list of clients with due replies.
     answered: Vec<u32>,
     givers: Vec<Option<orders::ControlConnection>>,
-    /// How long after its moment an answer was given to the kernel, by the wall clock, ns.
+    /// Lateness of replies: time from the due moment to the kernel's acceptance, by the wall clock,
+    /// ns.
     pub(super) late: Histogram,
-    /// The last interval.
+    /// Report of the last interval.
     pub(super) last: Option<SimulationReport>,
     every: Duration,
-    /// The listener is not looked at.
+    /// The listener is not watched at the moment.
     rests: bool,
     stop: bool,
 }
 
 impl DiskServer {
-    /// A disk at rest, and its sockets. Virtual time begins now.
+    /// Creates an idle disk and its sockets. Virtual time begins now.
     ///
     /// # Errors
-    /// When the system cannot be simulated, or content or sockets cannot be had.
+    /// When the system cannot be simulated, or content or sockets are not available.
     pub fn new(mut system: System, options: &ServeOptions) -> Result<DiskServer, ServeError> {
         let exports = exports::exports(&system);
         let targets: Vec<WorkloadTarget> = exports.iter().map(|export| export.target).collect();
         if !options.workloads {
             system.workloads.clear();
         }
-        // clients do not wait for a description's workloads to settle
+        // clients do not wait for a warm-up of the description's workloads
         system.watch.warm_up = 0;
-        // whatever may be refused comes before a new file is made for content
+        // check everything before a new file is created for content
         let offer = offer(&system, &exports, options.bytes)?;
         let listener = Listener::bind(&options.place)?;
         let control = Listener::bind(&ListenAddress::Unix(listen::control_of(&listener.place)?))?;
         let content = Content::new(&system, &options.backing)?;
-        // a file remembers which members have failed, whatever the description says
+        // an existing file records which members have failed; that overrides the description
         for (index, set) in system.arrays.iter_mut().enumerate() {
             let (failed, _) = content.state(index).unwrap_or_default();
             set.failed = failed.iter().collect();
@@ -141,31 +143,31 @@ impl DiskServer {
         })
     }
 
-    /// Where clients come to; port 0 has become a real one.
+    /// Returns the address that clients connect to; port 0 is replaced by the real one.
     pub fn place(&self) -> &ListenAddress {
         &self.listener.place
     }
 
-    /// What is served, the default export first, with its bytes.
+    /// Returns the exports, the default one first, with their sizes in bytes.
     pub fn exports(&self) -> impl Iterator<Item = (&DiskExport, u64)> {
         self.engine.exports.iter().zip(self.offer.list.iter().map(|offered| offered.bytes))
     }
 
-    /// The control socket.
+    /// Returns the address of the control socket.
     pub fn control(&self) -> &ListenAddress {
         &self.control.place
     }
 
-    /// What is served and simulated.
+    /// Returns the system that is served and simulated.
     pub fn system(&self) -> &System {
         &self.system
     }
 
-    /// Serves until `stop` is set, an order says so or the moment `ends` has come. `tick` is told of each
-    /// interval; what it refuses ends the service.
+    /// Serves until `stop` is set, a command stops it or the time `ends` is reached. `tick` is
+    /// called with each interval; an error from it ends the service.
     ///
     /// # Errors
-    /// What `tick` could not do, or the backing file's last flush.
+    /// An error of `tick`, or of the backing file's last flush.
     pub fn run(
         &mut self,
         stop: &AtomicBool,
@@ -184,7 +186,7 @@ impl DiskServer {
             if now >= next_tick {
                 self.sample(tick)?;
                 self.forget_the_silent();
-                // one that was missed is not made up for
+                // missed samples are not made up for
                 next_tick = (next_tick + self.every).max(now);
             }
             let (until, exactly) = self.until(next_tick - now);
@@ -207,7 +209,7 @@ impl DiskServer {
         Ok(())
     }
 
-    /// How long nothing has to be done, and whether the end of that is to be met exactly.
+    /// Returns the time until the next event, and whether it has to be met exactly.
     fn until(&mut self, tick: Duration) -> (Duration, bool) {
         if self.engine.has_done() {
             return (Duration::ZERO, false);
@@ -217,7 +219,7 @@ impl DiskServer {
         if next < look { (next, self.engine.under_way() > 0) } else { (look, false) }
     }
 
-    /// Virtual time goes on to now; what is done is answered.
+    /// Advances virtual time to now and sends the due replies.
     fn pass(&mut self) {
         self.engine.pass(self.clock.now());
         if !self.engine.has_done() {
@@ -246,7 +248,7 @@ impl DiskServer {
         self.answered = answered;
     }
 
-    /// Does something with a client, then looks what it wants now.
+    /// Runs an action on a client, then updates the events that it waits for.
     fn attend(
         &mut self,
         place: u32,
@@ -301,19 +303,19 @@ impl DiskServer {
             let fd = match accept_with(&self.listener.fd, flags) {
                 Ok(fd) => fd,
                 Err(Errno::AGAIN) => return,
-                // that one has gone already
+                // the client has gone already
                 Err(Errno::CONNABORTED | Errno::INTR) => continue,
                 Err(_) => return self.rest(),
             };
             let place = self.clients.iter().position(Option::is_none).unwrap_or(self.clients.len());
             if place >= MOST_CLIENTS {
-                // closed at once: the client sees the end before any greeting
+                // dropped at once: the client sees the end before any greeting
                 continue;
             }
-            // small answers are not to wait for each other
+            // small replies must not wait for each other
             if sockopt::socket_domain(&fd).is_ok_and(|family| family != AddressFamily::UNIX) {
                 let _ = sockopt::set_tcp_nodelay(&fd, true);
-                // a client whose machine died says nothing
+                // detects clients whose machine has died
                 let _ = sockopt::set_socket_keepalive(&fd, true);
             }
             let source = WakeSource::Client(place as u32);
@@ -330,13 +332,13 @@ impl DiskServer {
         }
     }
 
-    /// Looks for no new clients until the next sample: there is no room for one.
+    /// Stops accepting clients until the next sample: there is no capacity for another.
     fn rest(&mut self) {
         self.wake.change(&self.listener.fd, WakeSource::Listener, (false, false));
         self.rests = true;
     }
 
-    /// Clients that have not chosen an export in time are sent away.
+    /// Drops clients that have not chosen an export in time.
     fn forget_the_silent(&mut self) {
         if std::mem::take(&mut self.rests) {
             self.wake.change(&self.listener.fd, WakeSource::Listener, (true, false));
@@ -378,7 +380,7 @@ impl DiskServer {
         }
     }
 
-    /// Carries out an order: what is answered.
+    /// Executes a command; returns the response.
     fn obey(&mut self, order: &DiskCommand) -> Result<serde_json::Value, String> {
         match order {
             DiskCommand::Status => Ok(status::of(self)),
@@ -394,29 +396,29 @@ impl DiskServer {
     }
 }
 
-/// What clients are told of all exports, the default one first; that ends after `bytes`.
+/// Describes all exports to clients, the default one first; that one ends after `bytes`.
 fn offer(system: &System, exports: &[DiskExport], bytes: Option<u64>) -> Result<Exports, ServeError> {
     let mut offer = Exports { list: Vec::new(), default: Some(0) };
     for (index, export) in exports.iter().enumerate() {
         let holds = content::bytes(system, export.target)?;
-        let asked = bytes.filter(|_| index == 0).unwrap_or(holds);
-        if asked > holds || asked == 0 {
-            return Err(ServeError::Size { export: export.name.clone(), holds, asked });
+        let requested_bytes = bytes.filter(|_| index == 0).unwrap_or(holds);
+        if requested_bytes > holds || requested_bytes == 0 {
+            return Err(ServeError::Size { export: export.name.clone(), holds, asked: requested_bytes });
         }
-        offer.list.push(offered(system, export, asked));
+        offer.list.push(offered(system, export, requested_bytes));
     }
     if offer.list.is_empty() { Err(ServeError::Nothing) } else { Ok(offer) }
 }
 
-/// What a client is told of an export.
+/// Describes an export to clients.
 fn offered(system: &System, export: &DiskExport, bytes: u64) -> handshake::NbdExport {
     let mut offered = handshake::NbdExport::new(&export.name, bytes);
     offered.description = format!("{}: {}", system.name, export.kind);
-    // a disk writes whole sectors; an export that ends within one cannot say so
+    // a disk writes whole sectors; an export that ends within a sector cannot promise that
     let sector = BLOCK_BYTES.min(1 << bytes.trailing_zeros().min(63));
     (offered.minimum, offered.any) = (sector as u32, true);
     if !export.trims {
-        // a client would have the zeroes written, at the speed of writes
+        // with TRIM offered, a client would have the zeros written, at the speed of writes
         offered.flags = offered.flags.without(TransmissionFlags::TRIM);
     }
     if export.rotational {
@@ -425,11 +427,11 @@ fn offered(system: &System, export: &DiskExport, bytes: u64) -> handshake::NbdEx
     offered
 }
 
-/// A thousand clients are a thousand files.
+/// Raises the limit of open files: each client is one.
 fn raise_limit_of_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // with the usual limit fewer clients are served
+    // if this fails, the usual limit serves fewer clients
     let _ = setrlimit(Resource::Nofile, limit);
 }

@@ -1,4 +1,4 @@
-//! What a running disk tells of itself.
+//! Status report of a running disk.
 
 use diskwright_simulator::run::{ArrayReport, Component};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::service::DiskServer;
 
 const NS: f64 = 1e-9;
 
-/// Everything, as one document.
+/// Builds the complete status document.
 pub fn of(server: &DiskServer) -> Value {
     let exports: Vec<Value> = server
         .exports()
@@ -41,7 +41,7 @@ pub fn of(server: &DiskServer) -> Value {
     })
 }
 
-/// How late answers were given to the kernel, by the wall clock.
+/// Reports how late replies were given to the kernel, by the wall clock.
 fn late(server: &DiskServer) -> Value {
     let seconds = |ns: Option<f64>| ns.map(|ns| ns * NS);
     let late = &server.late;
@@ -59,7 +59,7 @@ fn component(component: &Component) -> Value {
     json!({
         "name": component.name,
         "kind": component.kind.name(),
-        // nothing is said where no time went by
+        // omitted if no time has passed
         "utilisation": utilisation.is_finite().then_some(utilisation),
         "requests_per_s": component.totals.throughput_per_s(),
         "queue": component.totals.queue(),
@@ -74,7 +74,7 @@ fn arrays(server: &DiskServer) -> Vec<Value> {
         let model = server.engine.simulation.array_state(index).unwrap_or_default();
         let members: Vec<Value> = (0..set.members.len() as u16)
             .map(|member| {
-                // one that an earlier server had begun to rebuild: nobody goes on with it by itself
+                // an earlier server had begun this rebuild: nothing continues it automatically
                 let stands_still = model.rebuilding.is_empty() && model.failed.contains(member);
                 let state = match (failed.contains(member), rebuilding.contains(member) && !stands_still) {
                     (_, true) => "rebuilding",
@@ -100,7 +100,7 @@ fn arrays(server: &DiskServer) -> Vec<Value> {
     server.system.arrays.iter().enumerate().map(one).collect()
 }
 
-/// Drives that an order has changed.
+/// Reports the drives that commands have changed.
 fn members(server: &DiskServer) -> Vec<Value> {
     let changed = server.engine.changes.all();
     changed
@@ -116,7 +116,7 @@ fn members(server: &DiskServer) -> Vec<Value> {
         .collect()
 }
 
-/// The drive that serves a member.
+/// Returns the name of the drive that serves a member.
 fn drive(server: &DiskServer, array: usize, member: u16) -> Option<String> {
     let drives = server.engine.simulation.array_drives(array)?;
     drives.get(usize::from(member)).map(|drive| server.system.drive_name(*drive))

@@ -1,4 +1,4 @@
-//! Flushing the backing file, in a thread of its own: it may take long.
+//! Flushes the backing file in a separate thread, because it may take long.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -8,29 +8,31 @@ use super::ServeError;
 use crate::content::Trouble;
 use crate::nbd::wire::ErrorCode;
 
-/// Asks for flushes and learns of their end.
+/// Handle of the flush thread: requests flushes and receives their completions.
 pub struct Syncs {
-    /// Takes the numbers of flushes.
+    /// Sends the tags of flushes.
     pub ask: Sender<u32>,
-    /// Five bytes for each that is done: its number, and the error's number, 0 where there is none.
+    /// Receives five bytes for each completed flush: its tag, and the error code, 0 if there is
+    /// none.
     pub done: UnixStream,
 }
 
 impl Syncs {
-    /// A thread that calls `sync` for each flush asked for. It ends when nobody can ask any more.
+    /// Starts a thread that calls `sync` for the requested flushes. It ends when all senders are
+    /// gone.
     pub fn start(sync: impl Fn() -> std::io::Result<()> + Send + 'static) -> Result<Syncs, ServeError> {
         let kernel = |what| move |error| ServeError::Kernel { what, error };
-        let (done, mut tell) = UnixStream::pair().map_err(kernel("socketpair"))?;
+        let (done, mut reply_stream) = UnixStream::pair().map_err(kernel("socketpair"))?;
         done.set_nonblocking(true).map_err(kernel("socketpair"))?;
-        let (ask, asked) = channel::<u32>();
+        let (ask, requests) = channel::<u32>();
         let work = move || {
-            while let Ok(first) = asked.recv() {
-                // one flush is for all that were asked for before it began
-                let numbers: Vec<u32> = std::iter::once(first).chain(asked.try_iter()).collect();
+            while let Ok(first) = requests.recv() {
+                // one flush serves all requests that arrived before it began
+                let tags: Vec<u32> = std::iter::once(first).chain(requests.try_iter()).collect();
                 let error = sync().err().map_or(0, code);
-                for number in numbers {
-                    let [a, b, c, d] = number.to_le_bytes();
-                    if tell.write_all(&[a, b, c, d, error]).is_err() {
+                for tag in tags {
+                    let [a, b, c, d] = tag.to_le_bytes();
+                    if reply_stream.write_all(&[a, b, c, d, error]).is_err() {
                         return;
                     }
                 }
@@ -40,11 +42,11 @@ impl Syncs {
         Ok(Syncs { ask, done })
     }
 
-    /// The flushes that are done, and what went wrong with them.
+    /// Returns the completed flushes with their errors.
     pub fn take(&mut self) -> Vec<(u32, Option<ErrorCode>)> {
         let mut found = Vec::new();
         let mut one = [0; 5];
-        // five bytes are written at once, and so they are read
+        // records of five bytes are written as a whole, and are read as a whole
         while let Ok(5) = self.done.read(&mut one) {
             let [a, b, c, d, error] = one;
             let error = (error != 0).then(|| ErrorCode::of(error.into()));
@@ -54,7 +56,7 @@ impl Syncs {
     }
 }
 
-/// The number of a failure, as clients are told; both that there are fit into a byte.
+/// Returns the NBD error code of a failure; the two possible ones fit into a byte.
 fn code(error: std::io::Error) -> u8 {
     let code = if let Trouble::NoSpace = error.into() { ErrorCode::Nospc } else { ErrorCode::Io };
     code.code() as u8
@@ -70,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_flush_that_fails_says_how() {
-        for (kind, told) in [
+        for (kind, expected) in [
             (None, None),
             (Some(ErrorKind::StorageFull), Some(ErrorCode::Nospc)),
             (Some(ErrorKind::QuotaExceeded), Some(ErrorCode::Nospc)),
@@ -79,7 +81,7 @@ mod tests {
             let mut syncs = Syncs::start(move || kind.map_or(Ok(()), |kind| Err(Error::from(kind)))).unwrap();
             syncs.ask.send(7).unwrap();
             poll(&mut [PollFd::new(&syncs.done, PollFlags::IN)], None).unwrap();
-            assert_eq!(syncs.take(), [(7, told)]);
+            assert_eq!(syncs.take(), [(7, expected)]);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting: for sockets, or for a moment, to a few microseconds.
+//! Waits for sockets, or for a moment, to a few microseconds.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -8,16 +8,16 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, 
 
 use super::ServeError;
 
-/// What wakes up whoever waits.
+/// Source of an event that ends the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakeSource {
     Listener,
     Control,
     Synced,
     Timer,
-    /// A client, by place.
+    /// A client, by its slot.
     Client(u32),
-    /// Who gives orders, by place.
+    /// A control connection, by its slot.
     Orders(u32),
 }
 
@@ -45,35 +45,36 @@ impl WakeSource {
     }
 }
 
-/// A timer is set to so long before the moment, and the rest is waited for awake,
-/// at first; it becomes as long as the kernel is late.
+/// Initial margin: the timer is set this long before the moment, and the rest is spent polling; the
+/// margin adapts to how late the kernel wakes.
 const FIRST_MARGIN: Duration = Duration::from_micros(60);
 const LEAST_MARGIN: Duration = Duration::from_micros(20);
 const MOST_MARGIN: Duration = Duration::from_micros(300);
 
-/// A timer that is set to so little before the moment is not set anew.
+/// A timer that is set at most this much before the wanted time is not set again.
 const SAME: Duration = Duration::from_micros(5);
 
-/// What asking the kernel takes when it does not put us to sleep, at least.
+/// Shortest duration of a poll that does not sleep.
 const AWAKE: Duration = Duration::from_micros(1);
 
-/// Sockets that are looked after at a time.
+/// Largest number of events that one poll returns.
 const MOST_EVENTS: usize = 256;
 
-/// By so much the usual lateness follows what is seen, and no higher than this.
+/// Step by which the estimate of the usual lateness follows each observation, and its upper limit
+/// below.
 const STEP: Duration = Duration::from_nanos(500);
 const MOST_USUAL: Duration = Duration::from_micros(100);
 
-/// Waits.
+/// Waits for events and moments.
 pub struct EventWaiter {
     epoll: OwnedFd,
     timer: OwnedFd,
-    /// When the timer is set to go off.
+    /// Time at which the timer fires, if it is set.
     set: Option<Instant>,
     margin: Duration,
-    /// It never sleeps.
+    /// It polls and never sleeps.
     awake: bool,
-    /// How late the kernel usually wakes who sleeps: the middle of what was seen.
+    /// Usual lateness of the kernel's wake-ups: a running estimate of the median.
     usual: Duration,
     events: Vec<Event>,
 }
@@ -83,10 +84,12 @@ fn kernel(what: &'static str) -> impl Fn(rustix::io::Errno) -> ServeError {
 }
 
 impl EventWaiter {
+    /// Creates a waiter and raises the priority of this thread; with `awake` it never sleeps.
     pub fn new(awake: bool) -> Result<EventWaiter, ServeError> {
-        // the usual slack of 50 us is what the whole is to keep to
+        // the default timer slack of 50 us is as much as the whole wait may be late
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-        // a disk does not wait for programs; who may not have that is served as any program
+        // a disk does not wait for programs; without the privilege the server runs at ordinary
+        // priority
         let _ = rustix::process::setpriority_process(None, -15);
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(kernel("epoll"))?;
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
@@ -97,22 +100,24 @@ impl EventWaiter {
         Ok(wake)
     }
 
-    /// Watches a socket for input.
+    /// Starts watching a socket for input.
     pub fn watch(&self, fd: impl AsFd, source: WakeSource) -> Result<(), ServeError> {
         epoll::add(&self.epoll, fd, EventData::new_u64(source.key()), EventFlags::IN).map_err(kernel("epoll"))
     }
 
-    /// Changes what a socket is watched for.
+    /// Changes the events that a socket is watched for.
     pub fn change(&self, fd: impl AsFd, source: WakeSource, (input, output): (bool, bool)) {
         let mut flags = EventFlags::empty();
         flags.set(EventFlags::IN, input);
         flags.set(EventFlags::OUT, output);
-        // it is watched, so this cannot fail but for want of memory; then it is as it was
+        // the socket is registered, so this fails only for lack of memory; then the events stay as
+        // they were
         let _ = epoll::modify(&self.epoll, fd, EventData::new_u64(source.key()), flags);
     }
 
-    /// Waits up to `until` for something to happen; `exactly` where it is worth staying awake for.
-    /// Gives how long ago what was found is likely to have happened: who had to be woken learns late.
+    /// Waits up to `until` for an event; `exactly` if it is worth polling at the end. Returns how
+    /// long ago the events are likely to have happened, because a sleeping process learns of them
+    /// late.
     pub fn wait(&mut self, until: Duration, exactly: bool, found: &mut Vec<(WakeSource, EventFlags)>) -> Duration {
         found.clear();
         let began = Instant::now();
@@ -124,22 +129,22 @@ impl EventWaiter {
         let timeout = match (sleeps.is_zero(), exactly) {
             (true, _) => Some(Timespec { tv_sec: 0, tv_nsec: 0 }),
             (false, true) if self.set_timer(began, sleeps) => None,
-            // the kernel counts milliseconds here, which is enough
+            // milliseconds are exact enough here
             (false, _) => Timespec::try_from(sleeps).ok(),
         };
         self.events.clear();
-        // interrupted by a signal, the caller looks whether it is to stop
+        // if a signal interrupts it, the caller checks whether to stop
         let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref());
         found.extend(self.events.iter().map(|event| (WakeSource::of(event.data.u64()), event.flags)));
         if let Some(index) = found.iter().position(|(source, _)| *source == WakeSource::Timer) {
             found.swap_remove(index);
             self.timer_fired(exactly);
         }
-        // what was there already was found at once
+        // events that were already pending were found at once
         if sleeps.is_zero() { Duration::ZERO } else { began.elapsed().saturating_sub(AWAKE).min(self.usual) }
     }
 
-    /// Sets the timer to so long after `now`; false where it cannot be.
+    /// Sets the timer to fire `wait` after `now`; returns false if that fails.
     fn set_timer(&mut self, now: Instant, wait: Duration) -> bool {
         let time = now + wait;
         if self.set.is_some_and(|set| set <= time && time - set < SAME) {
@@ -152,7 +157,7 @@ impl EventWaiter {
         self.set.is_some()
     }
 
-    /// Learns how late the kernel wakes.
+    /// Records how late the kernel woke this thread.
     fn timer_fired(&mut self, exactly: bool) {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.timer, &mut count);
@@ -162,7 +167,7 @@ impl EventWaiter {
             self.usual = if late > self.usual { self.usual + STEP } else { self.usual.saturating_sub(STEP) };
             self.usual = self.usual.min(MOST_USUAL);
             let late = late.clamp(LEAST_MARGIN, MOST_MARGIN);
-            // up at once by a part, down slowly: being late costs more than staying awake
+            // increase the margin fast and decrease it slowly: being late costs more than polling
             self.margin = match late > self.margin {
                 true => self.margin + (late - self.margin) / 4,
                 false => self.margin - (self.margin - late) / 64,

@@ -1,5 +1,5 @@
-//! A server of bytes in memory for tests of the protocol: the loop that a real
-//! one has, without time and with a thread for each connection.
+//! A server of bytes in memory for tests of the protocol: the loop of a real server, without time
+//! and with a thread for each connection.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -17,7 +17,7 @@ use diskwright_virtualdisk::nbd::{Exports, ProtocolError};
 /// Granularity of what counts as allocated, bytes.
 pub const BLOCK: usize = 4096;
 
-/// What is served, and its bytes: one disk for each export.
+/// Exports and their bytes: one disk for each export.
 pub struct Served {
     pub exports: Exports,
     pub disks: Vec<Mutex<Vec<u8>>>,
@@ -29,7 +29,7 @@ impl Served {
         Arc::new(Self { exports: Exports { list, default: Some(0) }, disks })
     }
 
-    /// Serves one connection to its end, and says why it ended.
+    /// Serves one connection to its end, and returns the error that ended it.
     pub fn serve(&self, mut stream: impl Read + Write) -> std::io::Result<Option<ProtocolError>> {
         let (mut input, mut output, mut room) = (Vec::new(), Vec::new(), vec![0; 64 << 10]);
         let mut handshake = Handshake::start(&mut output);
@@ -68,7 +68,7 @@ impl Served {
         }
     }
 
-    /// Every request that is there as a whole; something if the connection ends.
+    /// Executes all requests that have arrived completely; returns a value if the connection ends.
     fn batch(
         &self,
         session: &NbdSession,
@@ -127,7 +127,7 @@ impl Served {
         reply::done(output, request.cookie);
     }
 
-    /// Serves on a socket in `folder` until the test ends; its path.
+    /// Serves on a socket in `folder` until the test ends; returns its path.
     pub fn listen(self: &Arc<Self>, folder: &Path) -> PathBuf {
         let path = folder.join("nbd.sock");
         let listener = UnixListener::bind(&path).expect("a socket");

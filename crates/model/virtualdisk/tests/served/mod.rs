@@ -20,7 +20,7 @@ use diskwright_virtualdisk::nbd::client::{ClientOptions, NbdClient};
 use diskwright_virtualdisk::server::{DiskCommand, DiskServer, ListenAddress, ServeError, ServeOptions, give};
 use tempfile::TempDir;
 
-/// Answers are not waited for any longer.
+/// Longest wait for a reply.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that stops when it is dropped.
@@ -32,7 +32,8 @@ pub struct Running {
     pub folder: TempDir,
 }
 
-/// What most tests want: memory, time as it is.
+/// Returns the options of most tests: content in memory, virtual time at the speed of the wall
+/// clock.
 pub fn options(place: ListenAddress) -> ServeOptions {
     ServeOptions {
         place,
@@ -50,7 +51,8 @@ pub fn serve(system: System, change: impl FnOnce(&mut ServeOptions)) -> Running 
     serve_as(system, change, || {}, |_| {})
 }
 
-/// The same, with something done first in the server's thread, and something with each sample.
+/// The same, with a function that runs first in the server's thread, and one that runs with each
+/// sample.
 pub fn serve_as(
     system: System,
     change: impl FnOnce(&mut ServeOptions),
@@ -101,7 +103,7 @@ impl Running {
         give(&self.control, order)
     }
 
-    /// Stops, and what the server said.
+    /// Stops the server and returns its result.
     pub fn end(mut self) -> Result<(), ServeError> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().map_or(Ok(()), |thread| thread.join().expect("the server does not panic"))
@@ -121,7 +123,8 @@ impl Drop for Running {
     }
 }
 
-/// Drives of `blocks` that take `service` ns for each of up to `servers` requests at a time.
+/// Returns drives of `blocks` that take `service` ns for each of up to `servers` concurrent
+/// requests.
 pub fn plain(count: u32, blocks: u64, servers: u32, service: u64) -> System {
     let spec = PlainSpec {
         name: "plain".into(),
@@ -135,7 +138,7 @@ pub fn plain(count: u32, blocks: u64, servers: u32, service: u64) -> System {
     system
 }
 
-/// All drives of a system in an array `data`.
+/// Puts all drives of a system into an array `data`.
 pub fn array(mut system: System, level: ArrayLevel) -> System {
     let members = (0..system.drive_count()).collect();
     system.arrays.push(Set::new("data", level, members));

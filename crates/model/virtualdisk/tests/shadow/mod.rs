@@ -1,11 +1,10 @@
-//! A load of random requests over several connections, and a shadow that knows
-//! what may lie on the disk.
+//! A load of random requests over several connections, and a shadow that records the possible
+//! content of the disk.
 //!
-//! The disk is cells of 256 bytes. Each has the writes that it may hold: one when
-//! all is quiet; before a write is answered the old and the new; of a write whose
-//! connection broke it is never known. Writes of which more than one was under
-//! way at a time may have been done in any order. A cell may hold a part of one and
-//! a part of another then.
+//! The disk is divided into cells of 256 bytes. The shadow records for each cell which writes it
+//! may hold: one when nothing is in flight; the old and the new until a write is acknowledged; for
+//! a write whose connection broke, both from then on. Writes that were in flight at the same time
+//! may have been done in any order; a cell may then hold a part of one and a part of another.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -26,18 +25,18 @@ const NONE: CommandFlags = CommandFlags(0);
 const CONNECTIONS: usize = 3;
 const DEPTH: usize = 16;
 
-/// A write; 0 is zeroes.
+/// Number of a write; 0 stands for zeros.
 type Stamp = u64;
 
-/// What a cell may hold.
+/// Possible content of a cell.
 #[derive(Clone, Default)]
 struct Cell {
-    /// From before the writes that are under way.
+    /// Write from before those in flight.
     settled: Vec<Stamp>,
-    /// Since some write has been under way all the time.
+    /// Writes since some write has been in flight continuously.
     fresh: Vec<Stamp>,
     under_way: u32,
-    /// One of them was answered.
+    /// One of them was acknowledged.
     answered: bool,
 }
 
@@ -62,7 +61,7 @@ struct Flight {
     command: NbdCommand,
     cells: std::ops::Range<u64>,
     stamp: Stamp,
-    /// Of a read: what each cell may hold.
+    /// For a read: possible content of each cell.
     may: Vec<Vec<Stamp>>,
 }
 
@@ -71,7 +70,7 @@ struct Connection {
     flights: HashMap<u64, Flight>,
 }
 
-/// What was done.
+/// Counts of the completed requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub reads: u64,
@@ -94,7 +93,7 @@ pub struct Load {
     pub tally: Tally,
 }
 
-/// A byte of what a write left in a cell.
+/// Returns a byte of the content that a write leaves in a cell.
 fn byte(stamp: Stamp, cell: u64, index: usize) -> u8 {
     if stamp == 0 {
         return 0;
@@ -107,7 +106,7 @@ fn data(stamp: Stamp, cells: &std::ops::Range<u64>) -> Vec<u8> {
     cells.clone().flat_map(|cell| (0..CELL as usize).map(move |index| byte(stamp, cell, index))).collect()
 }
 
-/// Whether every byte is of a write that may be there.
+/// Returns true if every byte is of a write that the cell may hold.
 fn agrees(found: &[u8], cell: u64, may: &[Stamp]) -> bool {
     let of = |index: usize| may.iter().any(|stamp| byte(*stamp, cell, index) == found[index]);
     (0..found.len()).all(of)
@@ -120,7 +119,7 @@ fn connect(path: &Path, export: &str) -> NbdClient<UnixStream> {
 }
 
 impl Load {
-    /// On an export that holds zeroes.
+    /// Starts a load on an export that holds zeros.
     pub fn new(path: &Path, export: &str, seed: u64) -> Load {
         let mut load = Load {
             path: path.to_owned(),
@@ -144,7 +143,7 @@ impl Load {
         }
     }
 
-    /// The same disk is served elsewhere now.
+    /// Continues at another address that serves the same disk.
     pub fn move_to(&mut self, path: &Path) {
         self.forget_connections();
         self.path = path.to_owned();
@@ -157,7 +156,7 @@ impl Load {
         }
     }
 
-    /// So many requests; the last of them stay under way.
+    /// Sends a number of requests; the last of them stay in flight.
     pub fn run(&mut self, requests: usize) {
         for _ in 0..requests {
             let index = self.below(CONNECTIONS as u64) as usize;
@@ -168,7 +167,7 @@ impl Load {
         }
     }
 
-    /// Everything is answered.
+    /// Waits until everything is answered.
     pub fn settle(&mut self) {
         for index in 0..self.connections.len() {
             while !self.connections[index].flights.is_empty() {
@@ -177,7 +176,7 @@ impl Load {
         }
     }
 
-    /// Reads all of it.
+    /// Reads and checks the whole disk.
     pub fn verify(&mut self) {
         self.settle();
         let step = 1024;
@@ -188,7 +187,7 @@ impl Load {
         }
     }
 
-    /// One connection ends in the middle of whatever is under way, and comes again.
+    /// Breaks one connection with requests in flight, and opens it again.
     pub fn lose_a_connection(&mut self) {
         let index = self.below(CONNECTIONS as u64) as usize;
         // half of them in the middle of a write
@@ -225,8 +224,8 @@ impl Load {
         self.tally.losses += 1;
     }
 
-    fn below(&mut self, most: u64) -> u64 {
-        self.dice.below(most)
+    fn below(&mut self, limit: u64) -> u64 {
+        self.dice.below(limit)
     }
 
     fn somewhere(&mut self) -> std::ops::Range<u64> {
@@ -299,7 +298,7 @@ impl Load {
         }
     }
 
-    /// A write was answered, or its connection broke.
+    /// Records that a write was acknowledged, or that its connection broke.
     fn end_write(&mut self, flight: &Flight, answered: bool) {
         for cell in flight.cells.clone() {
             self.cells[cell as usize].end_write(answered);

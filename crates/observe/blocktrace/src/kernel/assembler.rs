@@ -1,17 +1,17 @@
-//! Instructions of the kernel's virtual machine (Documentation/bpf/standardization/instruction-set.rst),
-//! as many kinds as the program needs, with labels for jumps.
+//! Assembler of the kernel's virtual machine (Documentation/bpf/standardization/instruction-set.rst):
+//! the kinds of instructions that the programs need, with labels for jumps.
 
-/// A register: 0 is results, 1 to 5 are arguments and are lost by calls, 6 to 9 stay, 10 is the stack.
+/// A register: 0 holds results, 1 to 5 arguments, which calls overwrite, 6 to 9 are preserved, 10 is the stack pointer.
 pub(super) type Register = u8;
 
-/// The stack's end.
+/// Register with the end of the stack.
 pub(super) const STACK: Register = 10;
 
-/// A place to jump to.
+/// A target of jumps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Label(usize);
 
-/// Sizes of what is read from and written to memory.
+/// Widths of accesses to memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Width {
     Byte,
@@ -32,7 +32,7 @@ pub(super) enum Arithmetic {
     Move = 0xb0,
 }
 
-/// When a jump is taken; comparisons are of 64 bits without sign.
+/// Condition of a jump; comparisons are unsigned, of 64 bits.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(super) enum JumpCondition {
@@ -59,13 +59,13 @@ impl Assembler {
         self.code.push([opcode, registers, offset[0], offset[1], value[0], value[1], value[2], value[3]]);
     }
 
-    /// A label that is nowhere yet.
+    /// Creates a label that is not placed yet.
     pub(super) fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
     }
 
-    /// Puts a label here.
+    /// Places a label at the next instruction.
     pub(super) fn here(&mut self, label: Label) {
         self.labels[label.0] = Some(self.code.len());
     }
@@ -117,25 +117,25 @@ impl Assembler {
         self.put(0, 0, 0, 0, byte);
     }
 
-    /// Jumps if a register and a value compare so.
+    /// Jumps if a register and a value satisfy the condition.
     pub(super) fn jump_if(&mut self, condition: JumpCondition, register: Register, value: i32, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.put(0x05 | condition as u8, register, 0, 0, value);
     }
 
-    /// The same of the lower 32 bits.
+    /// Jumps if the lower 32 bits of a register and a value satisfy the condition.
     pub(super) fn jump_if_word(&mut self, condition: JumpCondition, register: Register, value: u32, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.put(0x06 | condition as u8, register, 0, 0, value as i32);
     }
 
-    /// The same of two registers.
+    /// Jumps if two registers satisfy the condition.
     pub(super) fn jump_if_register(&mut self, condition: JumpCondition, one: Register, other: Register, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.put(0x0d | condition as u8, one, other, 0, 0);
     }
 
-    /// Jumps.
+    /// Jumps unconditionally.
     pub(super) fn jump(&mut self, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.put(0x05, 0, 0, 0, 0);
@@ -152,7 +152,7 @@ impl Assembler {
         self.put(0x95, 0, 0, 0, 0);
     }
 
-    /// The program, with its jumps filled in. `None` where one goes nowhere, or too far.
+    /// Returns the program with its jumps resolved. `None` where a jump's label is not placed, or too far away.
     pub(super) fn finish(mut self) -> Option<Vec<[u8; 8]>> {
         for (index, label) in &self.jumps {
             let target = self.labels[label.0]?;

@@ -1,6 +1,6 @@
 //! bpf(2) and perf_event_open(2). No crate has them as safe calls; the structures are those of
-//! `include/uapi/linux/bpf.h` and `perf_event.h`, cut off behind the fields that are used,
-//! which the kernel takes for zeros (bpf(2), "size").
+//! `include/uapi/linux/bpf.h` and `perf_event.h`, truncated after the fields that are used;
+//! the kernel treats the rest as zeros (bpf(2), "size").
 
 use std::ffi::{c_long, c_void};
 use std::fs::File;
@@ -56,7 +56,7 @@ struct ProgramLoad {
     name: [u8; 16],
     interface: u32,
     attached: u32,
-    /// Of types of the program's own, which it has none of.
+    /// Type information of the program itself, which it does not have.
     types: [u32; 9],
     attached_type: u32,
     padding: [u32; 2],
@@ -122,7 +122,7 @@ fn name(text: &str) -> [u8; 16] {
     name
 }
 
-/// A new map; `shared` ones can be read as memory.
+/// Creates a map; a `shared` one can be read as memory.
 pub(super) fn map(kind: u32, key_bytes: u32, value_bytes: u32, entries: u32, shared: bool) -> io::Result<OwnedFd> {
     let flags = if shared { MMAPABLE } else { 0 };
     let mut attributes =
@@ -143,7 +143,7 @@ pub(super) fn set_value(map: &OwnedFd, value: &[u64]) -> io::Result<()> {
     bpf(MAP_UPDATE, &mut attributes).map(drop)
 }
 
-/// Loads a program for a tracepoint's event; what the verifier says of one that it refuses is in the error.
+/// Loads a program for a tracepoint's event; if the verifier refuses it, the error holds the verifier's message.
 pub(super) fn load(code: &[[u8; 8]], title: &str) -> io::Result<OwnedFd> {
     load_as(TRACEPOINT_PROGRAM, 0, code, title)
 }
@@ -154,12 +154,12 @@ pub(super) fn load_typed(code: &[[u8; 8]], title: &str, tracepoint: u32) -> io::
 }
 
 fn load_as(kind: u32, attached_type: u32, code: &[[u8; 8]], title: &str) -> io::Result<OwnedFd> {
-    // without the log first: making it takes time
+    // first without the verifier's log, which takes time
     let mut load = ProgramLoad {
         kind,
         count: code.len() as u32,
         code: code.as_ptr() as u64,
-        // fields of the kernel's structures are only for programs that the GPL may hold too, as MIT allows
+        // only programs under a GPL-compatible licence may read fields of the kernel's structures
         licence: c"Dual MIT/GPL".as_ptr() as u64,
         log_level: 0,
         log_bytes: 0,
@@ -191,14 +191,14 @@ fn load_as(kind: u32, attached_type: u32, code: &[[u8; 8]], title: &str) -> io::
     Err(io::Error::new(first.kind(), format!("{first}: {}", tail.into_iter().rev().collect::<Vec<_>>().join("; "))))
 }
 
-/// A program at a tracepoint; it runs until this goes.
+/// A program at a tracepoint; it runs until this is dropped.
 #[derive(Debug)]
 pub(super) struct AttachedProgram {
     _event: OwnedFd,
     program: OwnedFd,
 }
 
-/// Has a program run at a tracepoint of this number, on all processors.
+/// Attaches a program to the tracepoint of this number, on all processors.
 #[allow(unsafe_code, reason = "perf_event_open(2) and its ioctls have no safe wrapper")]
 pub(super) fn attach(program: OwnedFd, tracepoint: u16) -> io::Result<AttachedProgram> {
     let mut attributes = PerfAttributes {
@@ -229,21 +229,21 @@ pub(super) fn attach(program: OwnedFd, tracepoint: u16) -> io::Result<AttachedPr
     }
 }
 
-/// Has a program run at the typed tracepoint that it was loaded for.
+/// Attaches a program to the typed tracepoint that it was loaded for.
 pub(super) fn attach_typed(program: OwnedFd) -> io::Result<AttachedProgram> {
     let mut attributes = RawTracepoint { name: 0, program: program.as_raw_fd() as u32, padding: 0 };
     let event = bpf(RAW_TRACEPOINT, &mut attributes).map(owned)?;
     Ok(AttachedProgram { _event: event, program })
 }
 
-/// As long as this lives, the kernel counts how long programs run (5.8 and later).
+/// Makes the kernel measure the run time of programs while the descriptor is open (5.8 and later).
 pub(super) fn enable_statistics() -> io::Result<OwnedFd> {
     let mut kind = 0u32;
     bpf(ENABLE_STATS, &mut kind).map(owned)
 }
 
 impl AttachedProgram {
-    /// How long and how often it ran while statistics were on, and how often it could not run at all.
+    /// Run time and number of runs while statistics were on, and number of times that it could not run.
     pub(super) fn statistics(&self) -> io::Result<ProgramStatistics> {
         let mut info = [0u64; 28];
         let mut attributes = ObjectInfo {
@@ -261,7 +261,7 @@ const RUN_TIME: usize = 192;
 const RUN_COUNT: usize = 200;
 const RUN_MISSES: usize = 208;
 
-/// What the kernel says of a program.
+/// The kernel's statistics of a program.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ProgramStatistics {
     pub run_ns: u64,
@@ -279,7 +279,7 @@ pub(super) struct SharedWords {
 }
 
 impl SharedWords {
-    /// Maps it.
+    /// Maps the value.
     #[allow(unsafe_code, reason = "the counts are read from memory that the kernel shares")]
     pub(super) fn of(map: &OwnedFd, words: usize) -> io::Result<SharedWords> {
         use rustix::mm::{MapFlags, ProtFlags};
@@ -289,7 +289,7 @@ impl SharedWords {
         Ok(SharedWords { start: start?, words })
     }
 
-    /// A word; the kernel's processors write it at any time.
+    /// Reads a word; the kernel's processors may write it at any time.
     #[allow(unsafe_code, reason = "the counts are read from memory that the kernel shares")]
     pub(super) fn get(&self, word: usize) -> u64 {
         assert!(word < self.words);
@@ -304,7 +304,7 @@ impl SharedWords {
 impl Drop for SharedWords {
     #[allow(unsafe_code, reason = "gives the mapping back")]
     fn drop(&mut self) {
-        // SAFETY: the mapping made in `of`, which nobody else has.
+        // SAFETY: the mapping made in `map_shared`, which nobody else has.
         let _ = unsafe { rustix::mm::munmap(self.start, self.words * 8) };
     }
 }

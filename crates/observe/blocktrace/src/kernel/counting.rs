@@ -1,36 +1,36 @@
-//! What the programs write: sums and steps of what they counted, in the one value of an array map, which this process
-//! reads as memory.
+//! Layout of the counts that the programs write, and the code that writes them: sums and steps in the single value of
+//! an array map, which this process reads as memory.
 //!
-//! | words from | what |
+//! | from word | contents |
 //! |---|---|
 //! | 0 | the numbers 0 to 63, see below |
 //! | 64 | counts of the program itself |
-//! | 80 | regions, one a processor, or one for several where that would take too much memory |
+//! | 80 | regions, one per processor, or one for several where that would take too much memory |
 //!
-//! A region has sums, eight words a device and operation, and behind them steps: of latency, then of the device's
-//! time, for each device and operation. A processor with a region of its own adds without a locked instruction:
-//! no other writes there, and no program interrupts itself.
+//! A region has sums, eight words per device and operation, followed by steps: of latency, then of the time at the
+//! device, for each device and operation. A processor with its own region adds without a locked instruction:
+//! no other processor writes there, and no program interrupts itself.
 //!
 //! The verifier walks every path that differs in a constant. A device's position is therefore loaded from memory,
-//! where it sees a number and not sixty-four.
+//! where the verifier sees one unknown number instead of sixty-four constants.
 
 use super::assembler::{Arithmetic, Assembler, JumpCondition, Label, Register, STACK, Width};
 use crate::event::TracedOperation;
 use crate::latency::{FIRST_BITS, LAST_BITS, STEP_BITS, STEPS};
 
-/// Devices that one program tells apart.
+/// Most devices that one program distinguishes.
 pub(super) const MOST_DEVICES: usize = 64;
-/// Operations.
+/// Number of operations.
 pub(super) const OPERATIONS: usize = TracedOperation::ALL.len();
-/// Completions without a beginning.
+/// Word with the number of completions without a beginning.
 pub(super) const WITHOUT_BEGINNING: usize = 64;
-/// Beginnings that found no room.
+/// Word with the number of beginnings for which the table was full.
 pub(super) const NO_ROOM: usize = 65;
-/// Where the regions begin.
+/// First word of the regions.
 pub(super) const REGIONS: usize = 80;
 /// Words of sums of a device and operation.
 pub(super) const SUM_WORDS: usize = 8;
-/// Older kernels take no value of more (`KMALLOC_MAX_SIZE` with pages of 4 KiB).
+/// Largest value that older kernels accept, bytes (`KMALLOC_MAX_SIZE` with pages of 4 KiB).
 const MOST_BYTES: usize = (4 << 20) - 4096;
 const MOST_REGIONS: usize = 64;
 
@@ -38,7 +38,7 @@ const MOST_REGIONS: usize = 64;
 pub(super) const CONTEXT: Register = 6;
 pub(super) const DEVICE: Register = 7;
 pub(super) const OPERATION: Register = 8;
-/// Where the operation is known no more, the processor's region.
+/// Holds the processor's region once the operation is no longer needed.
 const REGION: Register = 8;
 pub(super) const NOW: Register = 9;
 
@@ -54,26 +54,26 @@ const SECTORS: i16 = -64;
 const CLOCK: i32 = 5;
 const PROCESSOR: i32 = 8;
 
-/// How the words lie.
+/// Layout of the words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CountWords {
     /// Descriptor of the map.
     pub counts: i32,
-    /// Devices.
+    /// Number of devices.
     pub positions: usize,
-    /// A power of two.
+    /// Number of regions, a power of two.
     pub regions: usize,
-    /// No two processors share one.
+    /// No two processors share a region.
     pub is_exclusive: bool,
 }
 
-/// How far behind the beginning of what a register points to a field lies; `None` where no instruction reaches it.
+/// Converts the offset of a field to that of an instruction; `None` where no instruction reaches so far.
 pub(super) fn field_offset(bytes: usize) -> Option<i16> {
     i16::try_from(bytes).ok()
 }
 
 impl CountWords {
-    /// For so many devices, on a machine whose processors have numbers below `processors`.
+    /// Lays out the words for `positions` devices, on a machine whose processors have numbers below `processors`.
     pub(super) fn new(positions: usize, processors: usize) -> CountWords {
         let room = MOST_BYTES / 8 - REGIONS;
         let fit = (room / region_words(positions)).clamp(1, MOST_REGIONS);
@@ -82,26 +82,26 @@ impl CountWords {
         CountWords { counts: -1, positions, regions, is_exclusive: regions >= processors }
     }
 
-    /// Words of the value.
+    /// Number of words of the value.
     pub(super) fn words(self) -> usize {
         REGIONS + self.regions * region_words(self.positions)
     }
 
-    /// Where the sums of a device and operation begin in a region, and its steps.
+    /// Returns the first word of the sums of a device and operation in a region, and that of its steps.
     pub(super) fn of(self, region: usize, pair: usize) -> (usize, usize) {
         let from = REGIONS + region * region_words(self.positions);
         let steps = from + self.positions * OPERATIONS * SUM_WORDS;
         (from + pair * SUM_WORDS, steps + pair * 2 * STEPS)
     }
 
-    /// Adds one to a count of the program's own.
+    /// Emits code that adds one to a count of the program itself.
     pub(super) fn count(self, a: &mut Assembler, word: usize) {
         a.map_value(1, self.counts, (word * 8) as i32);
         a.value(Arithmetic::Move, 2, 1);
         a.add_to_memory(1, 0, 2);
     }
 
-    /// Leaves unless a register holds the number of one of these devices; then its position is in [`DEVICE`].
+    /// Emits an exit unless a register holds the number of one of these devices; else its position is in [`DEVICE`].
     pub(super) fn device(self, a: &mut Assembler, number: Register, devices: &[(u32, u32)], exit: Label) -> Option<()> {
         let known = a.label();
         for (device, position) in devices {
@@ -123,7 +123,7 @@ impl CountWords {
         a.register(Arithmetic::Move, NOW, 0);
     }
 
-    /// Adds to a word of the region; register 0 is lost.
+    /// Emits an addition to a word of the region; register 0 is overwritten.
     fn add(self, a: &mut Assembler, to: Register, offset: i16, from: Register) {
         if self.is_exclusive {
             a.load(Width::Long, 0, to, offset);
@@ -134,7 +134,8 @@ impl CountWords {
         }
     }
 
-    /// Makes the pair of device and operation of [`DEVICE`], and the address of its sums in register 3.
+    /// Emits code that turns [`DEVICE`] into the index of device and operation, with the address of its sums in
+    /// register 3.
     fn pair(self, a: &mut Assembler) -> Option<()> {
         a.value(Arithmetic::Mul, DEVICE, OPERATIONS as i32);
         a.register(Arithmetic::Add, DEVICE, OPERATION);
@@ -153,14 +154,15 @@ impl CountWords {
         Some(())
     }
 
-    /// Adds the bytes in register 9, of a part of a request.
+    /// Emits the addition of the bytes in register 9, of a part of a request.
     pub(super) fn part(self, a: &mut Assembler) -> Option<()> {
         self.pair(a)?;
         self.add(a, 3, 32, NOW);
         Some(())
     }
 
-    /// Counts the request whose entry is on the stack, which ends now. `error` is where the context has its error.
+    /// Emits the count of the request whose entry is on the stack, which ends now. `error` is the offset of its error
+    /// in the context.
     pub(super) fn request(self, a: &mut Assembler, error: Option<i16>) -> Option<()> {
         self.sums(a, error)?;
         self.step(a, BASE, 0)?;
@@ -173,11 +175,12 @@ impl CountWords {
         Some(())
     }
 
-    /// Sums of latencies, of times at the device, of bytes, errors, and the longest ones. Where processors share a
-    /// region, two requests that end in the same instant may overwrite each other's longest; the steps know better.
+    /// Emits the sums of latencies, of times at the device, of bytes, errors, and the longest times. Where processors
+    /// share a region, two requests that end in the same instant may overwrite each other's longest; the steps are
+    /// exact.
     fn sums(self, a: &mut Assembler, error: Option<i16>) -> Option<()> {
         let has_start = a.label();
-        // what it is counted from: the start, or the issue where there is none
+        // latency counts from the start, or from the issue where there is no start
         a.load(Width::Long, 1, STACK, ENTRY);
         a.load(Width::Long, 2, STACK, ENTRY + 8);
         a.store(Width::Long, STACK, ISSUE, 2);
@@ -216,7 +219,7 @@ impl CountWords {
         Some(())
     }
 
-    /// Counts the time from what is on the stack until now in its step; as [`crate::latency::step_of`].
+    /// Emits the count of the time since the one on the stack in its step, as [`crate::latency::step_index`] does.
     fn step(self, a: &mut Assembler, from: i16, behind: usize) -> Option<()> {
         let (forward, short, bounded) = (a.label(), a.label(), a.label());
         a.load(Width::Long, 1, STACK, from);
@@ -244,7 +247,7 @@ impl CountWords {
         a.jump_if(JumpCondition::AtLeast, 3, LAST_BITS as i32, short);
         a.register(Arithmetic::Move, 5, 3);
         a.value(Arithmetic::Add, 3, -(STEP_BITS as i32));
-        // a shift by more than 63 is refused, and the verifier does not know of the octaves
+        // the verifier refuses a shift that could exceed 63 bits, and does not know the range of the octaves
         a.value(Arithmetic::And, 3, 63);
         a.register(Arithmetic::ShiftRight, 2, 3);
         a.value(Arithmetic::And, 2, (1 << STEP_BITS) - 1);
@@ -270,7 +273,7 @@ impl CountWords {
     }
 }
 
-/// Words of a region.
+/// Number of words of a region.
 fn region_words(positions: usize) -> usize {
     positions * OPERATIONS * (SUM_WORDS + 2 * STEPS)
 }

@@ -1,6 +1,6 @@
-//! Histograms kept in the kernel by a small program, for rates at which handing out every
-//! event would cost too much. No compiler and no type information is needed: the program is
-//! written here, with the places of fields from the kernel's own descriptions.
+//! Histograms kept in the kernel by a small program, for rates at which reading every
+//! event would cost too much. No compiler and no type information are needed: the program is
+//! generated here, with the offsets of fields from the kernel's own descriptions.
 
 mod assembler;
 mod calls;
@@ -25,18 +25,18 @@ use program::{ENTRY_BYTES, KEY_BYTES, ProgramPlan};
 use typed::{TYPED_ENTRY_BYTES, TYPED_KEY_BYTES, TypedPlan};
 use types::{KernelTypes, RequestFields};
 
-/// Requests that may be under way at once.
+/// Most requests in flight at once.
 const MOST_UNDER_WAY: u32 = 1 << 16;
 
-/// Why the kernel does not count.
+/// Reason why the kernel does not count.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelCountError {
     /// A call was refused.
     #[error("{what}: {error}")]
     Refused {
-        /// What was asked.
+        /// The refused object.
         what: &'static str,
-        /// What the kernel said.
+        /// Error of the kernel.
         error: io::Error,
     },
     /// An event's layout does not suit a program.
@@ -47,12 +47,12 @@ pub enum KernelCountError {
     NoDevice,
 }
 
-/// What the program in the kernel could not count.
+/// Requests that the program in the kernel could not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelCountLoss {
     /// Completions whose beginning was not seen: before the program ran, or a second request at the same place.
     pub without_beginning: u64,
-    /// Beginnings that found no room.
+    /// Beginnings for which the table was full.
     pub no_room: u64,
     /// Events that came while another program ran on the same processor.
     pub missed: u64,
@@ -62,26 +62,26 @@ pub struct KernelCountLoss {
 #[derive(Debug)]
 pub struct KernelCounter {
     table: OwnedFd,
-    /// Of requests' addresses, where the kernel tells its types.
+    /// Table of issue times by requests' addresses, where the kernel describes its types.
     issues: Option<OwnedFd>,
     _counts: OwnedFd,
     shared: SharedWords,
     words: CountWords,
-    /// Where the kernel tells what requests look like: programs read them themselves.
+    /// Fields of requests, where the kernel describes them: then programs read requests themselves.
     fields: Option<RequestFields>,
     programs: Vec<AttachedProgram>,
     /// Devices by position.
     devices: Vec<u32>,
-    /// Numbers that a device's requests and bios may bear.
+    /// Device numbers that requests and bios may carry, with the position of their device.
     numbers: Vec<(u32, u32)>,
     before: Vec<u64>,
     is_reduced: bool,
     has_requests: bool,
-    /// Of programs that have gone.
+    /// Events missed by programs that were replaced.
     missed: u64,
-    /// Why programs read events although the kernel tells its types.
+    /// Reason why programs read events although the kernel describes its types.
     pub refusal: Option<String>,
-    /// Devices that found no position.
+    /// Number of devices beyond the limit of the program.
     pub left_out: usize,
 }
 
@@ -90,7 +90,7 @@ fn refused(what: &'static str) -> impl Fn(io::Error) -> KernelCountError {
 }
 
 impl KernelCounter {
-    /// Starts counting these disks; `mask` has the bits of a sector that are zero where it is counted.
+    /// Starts counting these disks; `mask` has the bits of a sector that are zero if it is counted.
     ///
     /// # Errors
     /// When the kernel refuses, or an event's layout does not suit.
@@ -120,7 +120,7 @@ impl KernelCounter {
         (0..MOST_DEVICES).for_each(|position| value[position] = position as u64);
         calls::set_value(&counts, &value).map_err(refused("a map's value (bpf)"))?;
         let shared = SharedWords::of(&counts, words.words()).map_err(refused("a map as memory"))?;
-        // without its counts of a disk the kernel keeps no times in requests
+        // the kernel keeps start times in requests only if it counts the disk's requests
         let has_times = |disk: &u32| names.has_counts(*disk) || !names.has_requests(*disk);
         let fields = devices.iter().all(has_times).then(KernelTypes::read).flatten();
         let mut counter = KernelCounter {
@@ -144,8 +144,8 @@ impl KernelCounter {
         Ok(counter)
     }
 
-    /// Has only places counted whose sectors have zeros at `mask`, from now on; and with a program fewer where that is
-    /// wanted: without the one at the issue where the kernel tells its types, else without the one at the start.
+    /// Limits counting to sectors with zeros at `mask` from now on. With `is_reduced`, one program fewer
+    /// runs: the one at the issue where the kernel describes its types, else the one at the start.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -160,23 +160,23 @@ impl KernelCounter {
         self.attach(events, names, mask)
     }
 
-    /// Whether a program fewer runs.
+    /// Returns true if one program fewer runs.
     pub fn is_reduced(&self) -> bool {
         self.is_reduced
     }
 
-    /// Whether a device has requests: bios have no issue that could be left out.
+    /// Returns true if a device has requests: bios have no issue that could be left out.
     pub fn has_requests(&self) -> bool {
         self.has_requests
     }
 
-    /// Whether programs read requests themselves, and not events.
+    /// Returns true if programs read requests themselves, not events.
     pub fn is_typed(&self) -> bool {
         self.fields.is_some()
     }
 
-    /// What it costs to come to a program at a tracepoint and back, nanoseconds: that of [`cost::CALIBRATED`], whose
-    /// number this is, with an empty program.
+    /// Measures the cost of entering and leaving a program at a tracepoint, nanoseconds: an empty program at
+    /// [`trace_cost::CALIBRATION_EVENT`], whose number this is.
     pub(crate) fn entry_ns(&self, tracepoint: u16) -> Result<f64, KernelCountError> {
         let timed = || cost::time_renames().map_err(refused("a name of the thread"));
         let bare = timed()?;
@@ -200,7 +200,7 @@ impl KernelCounter {
         self.has_requests = !by_requests.is_empty();
         self.missed += self.misses();
         let (mut programs, mut wanted) = (Vec::new(), Vec::new());
-        // requests bear the number of their disk or of the path to it, never a partition's
+        // requests carry the number of their disk or of the path to it, never a partition's
         let disks = &self.devices;
         let is_bearer = |(number, place): &(u32, u32)| disks[*place as usize] == *number || names.is_path(*number);
         let bearers: Vec<_> = by_requests.iter().copied().filter(is_bearer).collect();
@@ -223,16 +223,17 @@ impl KernelCounter {
         Ok(())
     }
 
-    /// Events of requests that programs run at, ends first, so that none comes to a beginning that is not taken out.
+    /// Returns the events of requests at which programs run, ends first, so that no beginning is recorded that its end
+    /// would not remove.
     fn request_events(&self, events: &EventTable) -> Vec<BlockEventKind> {
         use BlockEventKind::{Complete, FrontMerge, GetRequest, Issue, RequestMerge, Start};
         let start = if events.layout(Start).is_some() { Start } else { GetRequest };
         // merges come before the issue
-        let most = if self.is_reduced { 2 } else { 5 };
-        [Complete, Issue, FrontMerge, RequestMerge, start].into_iter().take(most).collect()
+        let count = if self.is_reduced { 2 } else { 5 };
+        [Complete, Issue, FrontMerge, RequestMerge, start].into_iter().take(count).collect()
     }
 
-    /// Programs that read requests themselves; `None` where the kernel does not tell its types.
+    /// Loads programs that read requests themselves; `None` where the kernel does not describe its types.
     fn typed_programs(
         &mut self,
         devices: &[(u32, u32)],
@@ -242,7 +243,7 @@ impl KernelCounter {
         if devices.is_empty() {
             return Ok(Some(Vec::new()));
         }
-        // a new table: what an earlier one holds may be of requests that have ended
+        // a new table: an earlier one may hold requests that have ended
         let issues = (!self.is_reduced)
             .then(|| calls::map(calls::HASH, TYPED_KEY_BYTES, TYPED_ENTRY_BYTES, MOST_UNDER_WAY, false));
         self.issues = issues.transpose().map_err(refused("a table in the kernel (bpf)"))?;
@@ -255,12 +256,12 @@ impl KernelCounter {
         Ok(Some(programs))
     }
 
-    /// Events that the programs of now have missed.
+    /// Events that the current programs have missed.
     fn misses(&self) -> u64 {
         self.programs.iter().filter_map(|program| program.statistics().ok()).map(|s| s.misses).sum()
     }
 
-    /// What was counted since the last reading, by device and operation.
+    /// Reads the requests counted since the last call, by device and operation.
     pub fn read(&mut self) -> Vec<(u32, TracedOperation, CountedRequests)> {
         let mut found = Vec::new();
         for (position, device) in self.devices.clone().into_iter().enumerate() {
@@ -294,14 +295,14 @@ impl KernelCounter {
         }
         let counted = |steps: [u64; STEPS]| steps.into_iter().enumerate().filter(|(_, count)| *count > 0).collect();
         (all.latency, all.device) = (counted(latency), counted(device));
-        // the longest may have been overwritten by one of the same instant; its step was not
+        // the longest may have been overwritten by one that ended in the same instant; its step count was not
         let top = |steps: &[(usize, u64)]| steps.last().map_or(0, |(step, _)| edges(*step).0);
         all.longest_ns = all.longest_ns.max(top(&all.latency));
         all.longest_device_ns = all.longest_device_ns.max(top(&all.device));
         all
     }
 
-    /// Adds what came in these steps; how many requests that is.
+    /// Adds the increases of these steps; returns the number of requests.
     fn read_steps(&mut self, from: usize, into: &mut [u64; STEPS]) -> u64 {
         let mut sum = 0;
         for (step, count) in into.iter_mut().enumerate() {
@@ -316,7 +317,7 @@ impl KernelCounter {
         now.wrapping_sub(std::mem::replace(&mut self.before[word], now))
     }
 
-    /// What could not be counted since the start.
+    /// Requests that could not be counted since the start.
     pub fn loss(&self) -> KernelCountLoss {
         KernelCountLoss {
             without_beginning: self.shared.get(WITHOUT_BEGINNING),
@@ -338,26 +339,26 @@ fn attach_typed(code: Option<Vec<[u8; 8]>>, tracepoint: u32) -> Result<AttachedP
     calls::attach_typed(program).map_err(refused("a program at a typed tracepoint"))
 }
 
-/// One more than the highest number of a processor that there may be (`0-1`, `0,2-5`).
+/// Returns one more than the highest possible number of a processor (`0-1`, `0,2-5`).
 fn processors() -> usize {
     let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    // where that is not known, processors share what they write to
+    // where that is unknown, processors share their regions
     text.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<usize>().ok()).map_or(usize::MAX >> 1, |n| n + 1)
 }
 
-/// The kernel's own measurement of programs: while this lives, it counts how long they run.
+/// The kernel's own measurement of programs: while this lives, it measures their run time.
 #[derive(Debug)]
 pub struct ProgramTimer {
     _statistics: OwnedFd,
 }
 
 impl ProgramTimer {
-    /// Switches it on; `None` where the kernel does not allow it.
+    /// Switches the measurement on; `None` where the kernel does not allow it.
     pub fn start() -> Option<ProgramTimer> {
         calls::enable_statistics().ok().map(|statistics| ProgramTimer { _statistics: statistics })
     }
 
-    /// Time that the programs ran since the start, nanoseconds, and how often.
+    /// Returns the run time of the programs since the start, nanoseconds, and the number of runs.
     pub fn read(&self, counter: &KernelCounter) -> (u64, u64) {
         let each = counter.programs.iter().filter_map(|program| program.statistics().ok());
         each.fold((0, 0), |(time, count), one| (time + one.run_ns, count + one.runs))

@@ -1,7 +1,7 @@
-//! The program that counts requests in the kernel, written for this kernel's events.
+//! The programs that count requests in the kernel, generated for this kernel's events.
 //!
-//! One program an event. Beginnings go to a table (a hash map) by device, class of operation and sector; completions
-//! take them out and count them (`counting.rs`).
+//! There is one program per event. Beginnings go to a table (a hash map) by device, class of operation and sector;
+//! completions remove and count them (`count_map.rs`).
 
 use super::assembler::{Arithmetic, Assembler, JumpCondition, Label, STACK, Width};
 use super::counting::{
@@ -10,21 +10,21 @@ use super::counting::{
 use crate::event::{BlockEventKind, TracedOperation};
 use crate::layout::EventLayout;
 
-/// Bytes of a key and of an entry of the table.
+/// Sizes of a key and of an entry of the table.
 pub(super) const KEY_BYTES: u32 = 16;
 pub(super) const ENTRY_BYTES: u32 = 24;
 
-/// What a program needs to know.
+/// Input of the code generation of a program.
 #[derive(Clone, Debug)]
 pub(super) struct ProgramPlan<'a> {
     pub(super) layout: &'a EventLayout,
     /// Numbers of devices (partitions too) and their positions.
     pub(super) devices: &'a [(u32, u32)],
-    /// Bits of a sector that are zero where its place is counted.
+    /// Bits of a sector that are zero if it is in the sample.
     pub(super) mask: u64,
     /// Descriptor of the table.
     pub(super) table: i32,
-    /// Where counts go.
+    /// Layout of the counts.
     pub(super) words: CountWords,
 }
 
@@ -34,7 +34,7 @@ pub(super) const UPDATE: i32 = 2;
 pub(super) const DELETE: i32 = 3;
 
 impl ProgramPlan<'_> {
-    /// The program, or `None` where the event's fields lie too far apart.
+    /// Generates the program; `None` where the event's fields are too far apart.
     pub(super) fn assemble(&self) -> Option<Vec<[u8; 8]>> {
         let mut a = Assembler::default();
         let exit = a.label();
@@ -52,7 +52,7 @@ impl ProgramPlan<'_> {
         a.finish()
     }
 
-    /// Leaves unless device, place and operation are counted; then device, operation and key are set.
+    /// Emits an exit unless device, sector and operation are counted; else sets device, operation and key.
     fn begin(&self, a: &mut Assembler, exit: Label) -> Option<()> {
         a.register(Arithmetic::Move, CONTEXT, 1);
         a.load(Width::Word, 1, CONTEXT, field_offset(self.layout.device)?);
@@ -68,8 +68,8 @@ impl ProgramPlan<'_> {
         Some(())
     }
 
-    /// By the letters: sets the operation and the class, and the sector (register 3) of a flush to 0.
-    /// A caller's flush is not counted here: it ends under other letters, without a place.
+    /// Sets the operation and the class by the letters, and the sector (register 3) of a flush to 0.
+    /// A caller's flush is not counted here: it ends with other letters and without a sector.
     fn operation(&self, a: &mut Assembler, exit: Label) -> Option<()> {
         use TracedOperation::{Discard, Flush, Read, SyncWrite, Write};
         let letters = field_offset(self.layout.letters.offset)?;
@@ -99,7 +99,7 @@ impl ProgramPlan<'_> {
         when(a, b'R', Read);
         when(a, b'D', Discard);
         a.jump_if(JumpCondition::NotEqual, 1, i32::from(b'W'), exit);
-        // what stands behind the zero is left from another event
+        // bytes after the zero are left over from another event
         for behind in 1..4 {
             a.load(Width::Byte, 1, CONTEXT, letters + behind);
             a.jump_if(JumpCondition::Equal, 1, 0, write);
@@ -117,7 +117,7 @@ impl ProgramPlan<'_> {
         Some(())
     }
 
-    /// Calls a function of the table with the key, and the entry where it takes one.
+    /// Emits the call of a function of the table with the key, and with the entry where it takes one.
     fn table_call(&self, a: &mut Assembler, function: i32) {
         a.map(1, self.table);
         a.register(Arithmetic::Move, 2, STACK);
@@ -130,14 +130,14 @@ impl ProgramPlan<'_> {
         a.call(function);
     }
 
-    /// Stores the entry at the key, and counts it where there is no room.
+    /// Emits code that stores the entry at the key, and counts a failure if the table is full.
     fn update(&self, a: &mut Assembler, exit: Label) {
         self.table_call(a, UPDATE);
         a.jump_if(JumpCondition::Equal, 0, 0, exit);
         self.words.count(a, NO_ROOM);
     }
 
-    /// Sectors of the event, to both words of the entry.
+    /// Emits code that copies the event's sectors to both words of the entry.
     fn sectors(&self, a: &mut Assembler) -> Option<()> {
         a.load(Width::Word, 1, CONTEXT, field_offset(self.layout.sectors?)?);
         a.store(Width::Word, STACK, ENTRY + 16, 1);
@@ -175,7 +175,7 @@ impl ProgramPlan<'_> {
         Some(())
     }
 
-    /// A request begins earlier on the device now: its entry moves.
+    /// Emits the handling of a front merge: the request now begins at an earlier sector, so its entry moves.
     fn front_merge(&self, a: &mut Assembler, exit: Label) -> Option<()> {
         let sectors = field_offset(self.layout.sectors?)?;
         a.load(Width::Long, 1, STACK, KEY + 8);
@@ -192,7 +192,7 @@ impl ProgramPlan<'_> {
         Some(())
     }
 
-    /// From the table (register 0) to the stack.
+    /// Emits the copy of the entry from the table (register 0) to the stack.
     fn copy_entry(&self, a: &mut Assembler) {
         for offset in [0, 8, 16] {
             a.load(Width::Long, 1, 0, offset);
@@ -211,7 +211,7 @@ impl ProgramPlan<'_> {
         self.copy_entry(a);
         self.table_call(a, DELETE);
         if self.layout.kind == BlockEventKind::Complete {
-            // a part is done: the rest goes on from there
+            // a part has completed: the rest continues after it
             a.load(Width::Word, 1, STACK, ENTRY + 16);
             a.load(Width::Word, 2, CONTEXT, field_offset(self.layout.sectors?)?);
             a.jump_if(JumpCondition::Equal, 2, 0, whole);

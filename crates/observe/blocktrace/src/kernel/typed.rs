@@ -1,6 +1,6 @@
-//! The programs at typed tracepoints, which read the request itself: where the kernel tells its types. The kernel keeps
-//! in each request when it started, so that its end alone gives its latency, without a table. A second program keeps
-//! when requests were issued, by their addresses, for the time at the device.
+//! The programs at typed tracepoints, which read the request itself, where the kernel describes its types. The kernel
+//! keeps the start time in each request, so that its end alone gives its latency, without a table. A second program
+//! keeps the issue times of requests, by their addresses, for the time at the device.
 
 use super::assembler::{Arithmetic, Assembler, JumpCondition, Label, STACK, Width};
 use super::counting::{CONTEXT, CountWords, ENTRY, KEY, NO_ROOM, NOW, OPERATION, WITHOUT_BEGINNING, field_offset};
@@ -8,35 +8,35 @@ use super::program::{DELETE, LOOK_UP, UPDATE};
 use super::types::RequestFields;
 use crate::event::TracedOperation;
 
-/// Bytes of a key and of an entry of the table: a request's address, and when it was issued.
+/// Sizes of a key and of an entry of the table: a request's address, and its issue time.
 pub(super) const TYPED_KEY_BYTES: u32 = 8;
 pub(super) const TYPED_ENTRY_BYTES: u32 = 8;
 
-/// What a program needs to know.
+/// Input of the code generation of a program.
 #[derive(Clone, Debug)]
 pub(super) struct TypedPlan<'a> {
     pub fields: &'a RequestFields,
     /// Numbers of disks and their positions.
     pub devices: &'a [(u32, u32)],
-    /// Bits of a sector that are zero where its place is counted.
+    /// Bits of a sector that are zero if it is in the sample.
     pub mask: u64,
-    /// Descriptor of the table, where a program at the issue keeps times in it.
+    /// Descriptor of the table, if a program at the issue keeps times in it.
     pub table: Option<i32>,
-    /// Where counts go.
+    /// Layout of the counts.
     pub words: CountWords,
 }
 
-/// Where the arguments of `block_rq_complete` lie: request, error, bytes.
+/// Offsets of the arguments of `block_rq_complete`: request (0), error, bytes.
 const ERROR: i16 = 8;
 const BYTES: i16 = 16;
 
 impl TypedPlan<'_> {
-    /// The program at the end of requests; `None` where fields lie too far apart.
+    /// Generates the program at the end of requests; `None` where fields are too far apart.
     pub(super) fn complete(&self) -> Option<Vec<[u8; 8]>> {
         let mut a = Assembler::default();
         let (exit, whole, started, bare) = (a.label(), a.label(), a.label(), a.label());
         self.begin(&mut a, 0, exit)?;
-        // another end of a write whose data were done before it flushed
+        // the second completion of a write whose data completed before its flush
         a.load(Width::Long, 4, CONTEXT, BYTES);
         let has_data = a.label();
         a.jump_if(JumpCondition::Equal, OPERATION, TracedOperation::Flush as i32, has_data);
@@ -45,7 +45,7 @@ impl TypedPlan<'_> {
         a.load(Width::Long, 1, CONTEXT, 0);
         a.load(Width::Word, 2, 1, field_offset(self.fields.length)?);
         a.jump_if_register(JumpCondition::AtLeast, 4, 2, whole);
-        // a part is done
+        // a part has completed
         a.register(Arithmetic::Move, NOW, 4);
         self.words.part(&mut a)?;
         a.jump(exit);
@@ -77,7 +77,7 @@ impl TypedPlan<'_> {
         a.finish()
     }
 
-    /// The program at the issue; `None` without a table.
+    /// Generates the program at the issue; `None` without a table.
     pub(super) fn issue(&self) -> Option<Vec<[u8; 8]>> {
         let mut a = Assembler::default();
         let exit = a.label();
@@ -97,7 +97,7 @@ impl TypedPlan<'_> {
         a.finish()
     }
 
-    /// The table and the request's address as key, as a function's first arguments.
+    /// Emits the table and the request's address as key, as a function's first arguments.
     fn key(&self, a: &mut Assembler, request: i16, table: i32) {
         a.load(Width::Long, 1, CONTEXT, request);
         a.store(Width::Long, STACK, KEY, 1);
@@ -106,7 +106,7 @@ impl TypedPlan<'_> {
         a.value(Arithmetic::Add, 2, i32::from(KEY));
     }
 
-    /// Leaves unless device, place and operation are counted; then device and operation are set.
+    /// Emits an exit unless device, sector and operation are counted; else sets device and operation.
     fn begin(&self, a: &mut Assembler, request: i16, exit: Label) -> Option<()> {
         let fields = self.fields;
         a.register(Arithmetic::Move, CONTEXT, 1);
@@ -122,7 +122,7 @@ impl TypedPlan<'_> {
         self.operation(a, exit)
     }
 
-    /// By the operation and its flags, of the request in register 1: as by the letters of an event.
+    /// Sets the operation by code and flags of the request in register 1, as the letters of an event do.
     fn operation(&self, a: &mut Assembler, exit: Label) -> Option<()> {
         use TracedOperation::{Discard, Flush, Read, SyncWrite, Write};
         let fields = self.fields;
@@ -136,7 +136,7 @@ impl TypedPlan<'_> {
             let next = a.label();
             a.jump_if(JumpCondition::NotEqual, 5, number(code)?, next);
             a.value(Arithmetic::Move, OPERATION, operation as i32);
-            // a flush has no place and is always counted
+            // a flush has no sector and is always counted
             a.jump(if operation == Flush { set } else { placed });
             a.here(next);
         }

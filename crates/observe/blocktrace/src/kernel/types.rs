@@ -1,10 +1,10 @@
-//! The kernel's own description of its types (BTF, Documentation/bpf/btf.rst): where a request's fields lie. Programs
-//! at typed tracepoints read them there, which costs less than an event's record and cannot be interrupted by another
-//! event's program.
+//! The kernel's own description of its types (BTF, Documentation/bpf/btf.rst): offsets of a request's fields. Programs
+//! at typed tracepoints read the fields directly, which costs less than an event's record and cannot be interrupted by
+//! another event's program.
 
 use std::fs;
 
-/// Where a running kernel tells its types.
+/// File in which a running kernel describes its types.
 const FILE: &str = "/sys/kernel/btf/vmlinux";
 const MAGIC: u16 = 0xeb9f;
 
@@ -20,20 +20,20 @@ const PROTOTYPE: u32 = 13;
 #[derive(Debug)]
 pub(super) struct KernelTypes {
     bytes: Vec<u8>,
-    /// Where each type begins; 0 is `void`.
+    /// Offset of each type; 0 is `void`.
     types: Vec<usize>,
     strings: usize,
 }
 
-/// Where the fields of a request lie, bytes, and the numbers that tell its operation.
+/// Offsets of the fields of a request, bytes, and the codes of its operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RequestFields {
     /// Types of the tracepoints.
     pub complete: u32,
     pub issue: u32,
-    /// The one that calibrates ([`crate::cost::CALIBRATED`]).
+    /// Type of the tracepoint for calibration ([`crate::trace_cost::CALIBRATION_EVENT`]).
     pub rename: u32,
-    /// Which argument of `block_rq_issue` is the request; of `block_rq_complete` it is the first.
+    /// Index of the argument of `block_rq_issue` that is the request; of `block_rq_complete` it is the first.
     pub issue_argument: usize,
     pub queue: usize,
     pub disk: usize,
@@ -48,12 +48,12 @@ pub(super) struct RequestFields {
     pub write: u32,
     pub flush: u32,
     pub discards: [u32; 2],
-    /// Flags of writes that somebody waits for.
+    /// Flags of writes that a thread waits for.
     pub sync: u32,
 }
 
 impl KernelTypes {
-    /// Those of this kernel; `None` where it does not tell.
+    /// Reads the types of this kernel; `None` where it does not describe them.
     pub(super) fn read() -> Option<KernelTypes> {
         KernelTypes::parse(fs::read(FILE).ok()?)
     }
@@ -75,7 +75,7 @@ impl KernelTypes {
             let members = (info & 0xffff) as usize;
             next += 12
                 + match info >> 24 & 0x1f {
-                    // integers, variables and tags have a word more
+                    // integers, variables and tags have one more word
                     1 | 14 | 17 => 4,
                     ARRAY => 12,
                     // structures and unions, sections, enums of 64 bits
@@ -92,7 +92,7 @@ impl KernelTypes {
         Some(word(&self.bytes, from + 4)? >> 24 & 0x1f)
     }
 
-    /// What a pointer, a typedef or a qualifier stands for.
+    /// Returns the type that a pointer, a typedef or a qualifier refers to.
     fn target(&self, number: u32) -> Option<u32> {
         word(&self.bytes, self.types.get(number as usize)? + 8)
     }
@@ -102,7 +102,7 @@ impl KernelTypes {
         text.split(|byte| *byte == 0).next()
     }
 
-    /// Numbers of the types of a kind and name.
+    /// Returns the numbers of the types of a kind and name.
     fn named(&self, kind: u32, name: &str) -> impl Iterator<Item = u32> {
         (1..self.types.len() as u32).filter(move |number| {
             self.kind(*number) == Some(kind)
@@ -111,7 +111,7 @@ impl KernelTypes {
         })
     }
 
-    /// The parts of a type, each of so many words.
+    /// Returns the members of a type, each of this number of words.
     fn parts(&self, number: u32, words: usize) -> impl Iterator<Item = [u32; 3]> {
         let from = self.types.get(number as usize).copied().filter(|from| *from > 0);
         let count = from.and_then(|from| word(&self.bytes, from + 4)).map_or(0, |info| info & 0xffff) as usize;
@@ -122,7 +122,7 @@ impl KernelTypes {
         })
     }
 
-    /// Bytes from the beginning of a structure to its field.
+    /// Returns the offset of a field in a structure, bytes.
     fn field(&self, structure: &str, field: &str) -> Option<usize> {
         self.named(STRUCTURE, structure).find_map(|number| {
             let found = self.parts(number, 3).find(|[name, ..]| self.text(*name) == Some(field.as_bytes()));
@@ -138,20 +138,20 @@ impl KernelTypes {
         })
     }
 
-    /// Which of a tracepoint's arguments points to a request.
+    /// Returns the index of the tracepoint's argument that points to a request.
     fn request_argument(&self, tracepoint: u32) -> Option<usize> {
         let prototype = self.target(self.target(tracepoint)?)?;
         if self.kind(prototype)? != PROTOTYPE {
             return None;
         }
-        // the first one is the tracer's own
+        // the first argument is internal to the tracer
         self.parts(prototype, 2).skip(1).position(|[_, argument, _]| {
             self.kind(argument) == Some(POINTER)
                 && self.target(argument).is_some_and(|to| self.named(STRUCTURE, "request").any(|number| number == to))
         })
     }
 
-    /// All that a program needs; `None` where this kernel's requests are made otherwise (before 5.17).
+    /// Returns everything that a program needs; `None` where this kernel's requests have another layout (before 5.17).
     pub(super) fn request(&self) -> Option<RequestFields> {
         let tracepoint = |name: &str| self.named(TYPEDEF, name).next();
         let (complete, issue) = (tracepoint("btf_trace_block_rq_complete")?, tracepoint("btf_trace_block_rq_issue")?);
@@ -174,7 +174,7 @@ impl KernelTypes {
             sector: request("__sector")?,
             length: request("__data_len")?,
             start: request("start_time_ns")?,
-            // the first flag lies behind the operation's bits
+            // the first flag follows the operation's bits
             operation_mask: flag("__REQ_FAILFAST_DEV")? - 1,
             read: operation("REQ_OP_READ")?,
             write: operation("REQ_OP_WRITE")?,

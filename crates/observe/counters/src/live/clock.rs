@@ -1,8 +1,8 @@
-//! Time: three clocks read together, and what their differences say.
+//! Time: three clocks read together; their differences reveal sleep and clock steps.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The three clocks at one moment, nanoseconds.
+/// Reading of the three clocks, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockReading {
     /// Wall clock, since 1970 UTC. People and NTP step it.
@@ -15,7 +15,7 @@ pub struct ClockReading {
 
 /// A source of time. The second implementation is the fake of the tests.
 pub trait Clock: Send {
-    /// The clocks now.
+    /// Reads the clocks.
     fn read(&self) -> ClockReading;
 }
 
@@ -30,7 +30,7 @@ impl Clock for SystemClock {
             time.tv_sec * 1_000_000_000 + time.tv_nsec
         };
         ClockReading {
-            // whole microseconds, as a log keeps times: what is live and its replay have notes at the same ticks
+            // whole microseconds, as a log keeps times, so that live data and their replay have notes at the same ticks
             wall_ns: (ns(ClockId::Realtime) + 500).div_euclid(1000) * 1000,
             running_ns: ns(ClockId::Monotonic).max(0) as u64,
             since_boot_ns: ns(ClockId::Boottime).max(0) as u64,
@@ -38,22 +38,22 @@ impl Clock for SystemClock {
     }
 }
 
-/// What happened to the clocks between two readings.
+/// Difference between two readings of the clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ClockDelta {
     /// Running time, nanoseconds; 0 at the first reading, else at least 1.
     pub elapsed_ns: u64,
-    /// The machine slept so long, seconds; 0 where it did not.
+    /// Time that the machine slept, seconds; 0 where it did not.
     pub slept_s: f64,
-    /// The wall clock was stepped by so much, seconds; 0 where it was not.
+    /// Step of the wall clock, seconds; 0 where it was not stepped.
     pub stepped_s: f64,
 }
 
-/// Less is no step.
+/// Smallest difference that counts as a step, seconds.
 const STEP_S: f64 = 1.0;
-/// NTP slews the wall clock by at most 500 millionths; that is no step either.
+/// Tolerated drift of the wall clock: NTP slews it by at most 500 millionths, which is not a step.
 const SLEW: f64 = 0.001;
-/// Two clocks are read one after the other; less than this is no sleep.
+/// Smallest difference that counts as sleep, seconds: the clocks are read one after the other.
 const SLEEP_S: f64 = 0.5;
 
 /// Compares a reading with the one before.
@@ -64,7 +64,7 @@ pub(crate) fn passed(before: Option<ClockReading>, now: ClockReading) -> ClockDe
     let boot = i128::from(now.since_boot_ns) - i128::from(before.since_boot_ns);
     let wall = i128::from(now.wall_ns) - i128::from(before.wall_ns);
     let slept = seconds(boot - running);
-    // sleep moves the wall clock too, so a step is what the boot clock does not explain
+    // sleep moves the wall clock too, so a step is the part that the boot clock does not explain
     let stepped = seconds(wall - boot);
     ClockDelta {
         elapsed_ns: running.clamp(1, i128::from(u64::MAX)) as u64,

@@ -1,23 +1,24 @@
-//! Whether devices may have come, gone or changed. The kernel numbers what it reports of them (uevents), and one file
-//! has the newest number: while that stands still, nobody need list devices or ask whether they are in use.
+//! Detection of devices that appear, disappear or change. The kernel numbers its events about them (uevents), and one
+//! file has the newest number: while it is unchanged, devices need not be listed or checked for use.
 
 use super::Roots;
 use super::held::OpenFile;
 use super::moment::TickContext;
 
-/// Devices and mounts are looked at so often in any case, nanoseconds.
+/// Longest time between two scans of devices and mounts, nanoseconds.
 pub(crate) const AGAIN_NS: u64 = 60_000_000_000;
 
-/// The newest number, and when devices were last looked at because of it.
+/// The newest event number, and the time of the last scan of devices.
 pub(crate) struct DeviceEvents {
     number: OpenFile,
     known: Vec<u8>,
     looked_ns: Option<u64>,
-    /// A device is reported before it has gone: what changed is looked at a second time.
+    /// A second scan follows a change, because a device is reported before it has gone.
     once_more: bool,
 }
 
 impl DeviceEvents {
+    /// Watches the event number below these roots.
     pub fn new(roots: &Roots) -> DeviceEvents {
         DeviceEvents {
             number: OpenFile::whole(roots.sys.join("kernel/uevent_seqnum"), "").quiet(),
@@ -27,7 +28,7 @@ impl DeviceEvents {
         }
     }
 
-    /// Slow beat: true where devices have to be looked at; always, where the kernel does not show the number.
+    /// Returns true, at a slow tick, if devices must be scanned; always, where the kernel does not show the number.
     pub fn are_due(&mut self, context: &mut TickContext) -> bool {
         let now_ns = context.running_ns;
         let old = self.looked_ns.is_none_or(|looked| now_ns.saturating_sub(looked) >= AGAIN_NS);

@@ -1,6 +1,6 @@
-//! A made-up machine for tests, here and in other crates: a folder with the
-//! files of `/proc` and `/sys` that a test puts there, and clocks that go only
-//! when told. Everything in it is invented.
+//! A fake machine for tests, here and in other crates: a folder with the
+//! files of `/proc` and `/sys` that a test puts there, and clocks that advance only
+//! on request. All data in it are invented.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ impl FakeClock {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Time goes by, seconds.
+    /// Advances all clocks, seconds.
     pub fn advance(&self, seconds: f64) {
         let ns = (seconds * 1e9).round();
         self.change(|r| {
@@ -39,7 +39,7 @@ impl FakeClock {
         });
     }
 
-    /// The machine sleeps, seconds.
+    /// Lets the machine sleep, seconds.
     pub fn sleep(&self, seconds: f64) {
         self.change(|r| {
             r.wall_ns += (seconds * 1e9) as i64;
@@ -47,7 +47,7 @@ impl FakeClock {
         });
     }
 
-    /// Somebody sets the wall clock, by so many seconds.
+    /// Steps the wall clock, seconds.
     pub fn step(&self, seconds: f64) {
         self.change(|r| r.wall_ns += (seconds * 1e9) as i64);
     }
@@ -59,7 +59,7 @@ impl Clock for FakeClock {
     }
 }
 
-/// The made-up machine. Its folder goes when it does.
+/// The fake machine. Its folder is removed with it.
 #[derive(Debug)]
 pub struct FakeMachine {
     folder: PathBuf,
@@ -80,17 +80,17 @@ impl FakeMachine {
         FakeMachine { folder, clock: FakeClock::new() }
     }
 
-    /// Where it is.
+    /// Its folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Its roots.
+    /// Roots below its folder.
     pub fn roots(&self) -> Roots {
         Roots::under(&self.folder)
     }
 
-    /// Puts a file, such as `proc/loadavg`.
+    /// Creates a file, such as `proc/loadavg`.
     ///
     /// # Panics
     /// When it cannot be written.
@@ -101,7 +101,7 @@ impl FakeMachine {
         self
     }
 
-    /// Puts a symbolic link.
+    /// Creates a symbolic link.
     ///
     /// # Panics
     /// When it cannot be made.
@@ -112,17 +112,17 @@ impl FakeMachine {
         self
     }
 
-    /// Removes a file or a folder with all that is in it.
+    /// Removes a file or a folder with its contents.
     ///
     /// # Panics
-    /// When it is not there.
+    /// When it does not exist.
     pub fn remove(&self, path: &str) -> &FakeMachine {
         let path = self.folder.join(path);
         if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) }.expect("it was there");
         self
     }
 
-    /// Puts a whole block device into sysfs: `queue/rotational` and `size`
+    /// Creates a whole block device in sysfs: `queue/rotational` and `size`
     /// (sectors), and the `dev` numbers.
     pub fn disk(&self, name: &str, device: &str, sectors: u64) -> &FakeMachine {
         let folder = format!("sys/block/{name}");
@@ -131,7 +131,7 @@ impl FakeMachine {
             .put(&format!("{folder}/queue/rotational"), "1\n")
     }
 
-    /// Puts a partition below its disk.
+    /// Creates a partition below its disk.
     pub fn partition(&self, disk: &str, name: &str, device: &str) -> &FakeMachine {
         let folder = format!("sys/block/{disk}/{name}");
         self.put(&format!("{folder}/partition"), "1\n")
@@ -140,7 +140,7 @@ impl FakeMachine {
             .put(&format!("sys/class/block/{name}/partition"), "1\n")
     }
 
-    /// Puts small but complete files of processor, memory, paging, pressure,
+    /// Creates small but complete files of processor, memory, paging, pressure,
     /// interrupts and network, so that nothing is missing.
     pub fn ordinary(&self) -> &FakeMachine {
         for (path, text) in ORDINARY {
@@ -149,13 +149,13 @@ impl FakeMachine {
         self
     }
 
-    /// A sampler of this machine.
+    /// Creates a sampler of this machine.
     pub fn sampler(&self, options: SamplerOptions) -> FakeWatch {
         let sampler = Sampler::new(self.roots(), Box::new(self.clock.clone()), options);
         FakeWatch { sampler, clock: self.clock.clone(), notes: Vec::new() }
     }
 
-    /// A sampler that looks at everything, with the usual options.
+    /// Creates a sampler of everything, with the default options.
     pub fn watch(&self) -> FakeWatch {
         self.sampler(SamplerOptions::default())
     }
@@ -169,12 +169,12 @@ impl Default for FakeMachine {
 
 impl Drop for FakeMachine {
     fn drop(&mut self) {
-        // a folder that stays behind is a pity, and no reason to fail
+        // a folder that is left behind is no reason to fail
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// A sampler of a [`FakeMachine`], with what a test asks of it.
+/// A sampler of a [`FakeMachine`], with the queries of tests.
 pub struct FakeWatch {
     /// The sampler itself.
     pub sampler: Sampler,
@@ -184,14 +184,14 @@ pub struct FakeWatch {
 }
 
 impl FakeWatch {
-    /// Ticks now.
+    /// Takes a sample now.
     pub fn tick(&mut self) -> &mut FakeWatch {
         self.sampler.tick();
         self.notes.extend(self.sampler.take_notes());
         self
     }
 
-    /// Ticks a second later.
+    /// Takes a sample after this time, seconds.
     pub fn tick_after(&mut self, seconds: f64) -> &mut FakeWatch {
         self.clock.advance(seconds);
         self.tick()
@@ -217,7 +217,7 @@ impl FakeWatch {
         self.notes.iter().filter(|n| n.kind == kind).map(|n| n.text.as_str()).collect()
     }
 
-    /// True where a note of the kind holds the text.
+    /// Returns true if a note of the kind contains the text.
     pub fn says(&self, kind: &str, text: &str) -> bool {
         self.notes(kind).iter().any(|n| n.contains(text))
     }
@@ -237,7 +237,7 @@ impl FakeWatch {
     }
 }
 
-/// The files of [`FakeMachine::ordinary`].
+/// The files of [`FakeMachine::put_ordinary_files`].
 pub const ORDINARY: &[(&str, &str)] = &[
     ("proc/diskstats", "   8       0 sda 100 0 800 50 200 0 1600 70 0 90 120\n"),
     (

@@ -1,5 +1,5 @@
 //! A file of the kernel that stays open and is read from its start at every
-//! tick, into a buffer that is used again. Opening costs more than reading.
+//! tick, into a reused buffer. Opening costs more than reading.
 
 use std::fs::File;
 use std::io;
@@ -11,18 +11,18 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::moment::TickContext;
 
-/// What a filesystem of the kind `proc` calls itself.
+/// Magic number of the `proc` filesystem.
 const PROC_MAGIC: u64 = 0x9fa0;
 
-/// No file of the kernel is longer; one that is, is not what its name says.
+/// Largest file that is read, bytes. No file of the kernel is longer.
 const LONGEST: usize = 64 << 20;
 
-/// How the kernel hands the file out.
+/// Behaviour of the kernel's file at a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadMode {
-    /// One read brings all of it, if there is room.
+    /// One read returns all of it, if the buffer is large enough.
     Whole,
-    /// Page by page; only a read of nothing tells the end.
+    /// It comes page by page; only an empty read marks the end.
     Pieces,
 }
 
@@ -30,12 +30,12 @@ pub(crate) enum ReadMode {
 enum OpenFileState {
     Untried,
     Open(File),
-    /// Opened anew for every read, to spare file descriptors.
+    /// Opened again for every read, to save file descriptors.
     Closed,
     Failed,
 }
 
-/// The file.
+/// A file that stays open between ticks.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     path: PathBuf,
@@ -43,7 +43,7 @@ pub(crate) struct OpenFile {
     keep: bool,
     may_be_empty: bool,
     quiet: bool,
-    /// What is not known without it; for the note.
+    /// Consequence of its absence, for the note.
     means: &'static str,
     state: OpenFileState,
     ever_read: bool,
@@ -52,7 +52,7 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
-    /// A file that one read brings whole.
+    /// A file that one read returns completely.
     pub fn whole(path: PathBuf, means: &'static str) -> OpenFile {
         OpenFile {
             path,
@@ -73,41 +73,41 @@ impl OpenFile {
         OpenFile { gives: ReadMode::Pieces, ..OpenFile::whole(path, means) }
     }
 
-    /// Nothing in it is an answer, not a mask.
+    /// Accepts an empty file, which otherwise counts as masked.
     pub fn may_be_empty(self) -> OpenFile {
         OpenFile { may_be_empty: true, ..self }
     }
 
-    /// Its owner tells what it means that it cannot be read.
+    /// Suppresses notes on failures; the source reports them itself.
     pub fn quiet(self) -> OpenFile {
         OpenFile { quiet: true, ..self }
     }
 
-    /// Whether it stays open between reads.
+    /// Sets whether it stays open between reads.
     pub fn keep(self, keep: bool) -> OpenFile {
         OpenFile { keep, ..self }
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// False where the kernel says that nothing has changed since this was last asked, as it does of the mounts.
+    /// Returns false if the kernel reports that nothing has changed since the last call, as it does for mounts.
     pub fn may_have_changed(&self) -> bool {
         let OpenFileState::Open(file) = &self.state else { return true };
         let is_of_kernel = rustix::fs::fstatfs(file).is_ok_and(|filesystem| filesystem.f_type as u64 == PROC_MAGIC);
         if !is_of_kernel {
             return true;
         }
-        let mut asked = [PollFd::new(file, PollFlags::PRI)];
+        let mut polled = [PollFd::new(file, PollFlags::PRI)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // an error is how the kernel reports that the mounts are others
-        poll(&mut asked, Some(&now)).map_or(true, |events| events > 0)
+        // the kernel reports a change of the mounts as an error condition
+        poll(&mut polled, Some(&now)).map_or(true, |events| events > 0)
     }
 
-    /// Its text now; `None` where it cannot be read, which a note tells once.
-    /// After a failure it is tried again on the slow beat only.
+    /// Reads its text; `None` where it cannot be read, which a note reports once.
+    /// After a failure it is tried again only at the slow interval.
     pub fn read(&mut self, context: &mut TickContext) -> Option<&[u8]> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let length = self.read_into(context, &mut buffer);
@@ -115,7 +115,7 @@ impl OpenFile {
         self.buffer.get(..length?)
     }
 
-    /// The same into a buffer that files share; gives the length.
+    /// Reads its text into a buffer that files share; returns the length.
     pub fn read_into(&mut self, context: &mut TickContext, buffer: &mut Vec<u8>) -> Option<usize> {
         if matches!(self.state, OpenFileState::Failed) && !context.slow {
             return None;
@@ -172,7 +172,7 @@ impl OpenFile {
     }
 }
 
-/// An operating system's error in words for a note.
+/// Describes an error of the operating system for a note.
 pub(crate) fn reason(why: &io::Error) -> String {
     match why.kind() {
         io::ErrorKind::NotFound => "does not exist here".into(),
@@ -203,19 +203,19 @@ fn fill(file: &File, gives: ReadMode, buffer: &mut Vec<u8>) -> io::Result<usize>
     }
 }
 
-/// Reads a small file once, for the slow beat and for topology. Blanks at the
-/// ends are cut; `None` where it cannot be read or is no text.
+/// Reads a small file once, for slow ticks and for topology. Blanks at the
+/// ends are trimmed; `None` where it cannot be read or is not UTF-8.
 pub(crate) fn read_text(path: &Path) -> Option<String> {
     let bytes = read_bytes(path).ok()?;
     Some(std::str::from_utf8(&bytes).ok()?.trim().to_owned())
 }
 
-/// Reads a file once, as it is.
+/// Reads a file once, unchanged.
 pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     std::fs::read(path)
 }
 
-/// A small file that holds one whole number.
+/// Reads a small file that holds one whole number.
 pub(crate) fn read_number(path: &Path) -> Option<u64> {
     super::scan::number(read_text(path)?.as_bytes())
 }
@@ -229,7 +229,7 @@ mod tests {
         let path = Path::new("/proc/self/mountinfo");
         let Ok(file) = File::open(path) else { return eprintln!("skipped: there is no {}", path.display()) };
         let table = OpenFile { state: OpenFileState::Open(file), ..OpenFile::pieces(path.into(), "") };
-        // somebody may mount something meanwhile, but not each time
+        // another process may mount something meanwhile, but not each time
         assert!((0..100).any(|_| !table.may_have_changed()));
         assert!(OpenFile::pieces(path.into(), "").may_have_changed(), "it is not open");
     }

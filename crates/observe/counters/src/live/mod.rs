@@ -1,14 +1,14 @@
 //! Live capture on Linux. A [`Sampler`] reads `/proc` and `/sys` once a tick
-//! and gives a row of cells under a schema, and notes beside it.
+//! and returns a row of cells under a schema, with notes.
 //!
-//! Reading order: [`Sampler`] (one tick), `totals.rs` (from the kernel's
-//! running numbers to cells; wraps, resets and devices that come and go are
-//! settled there and nowhere else), `held.rs` (files that stay open), then the
+//! Reading order: [`Sampler`] (one tick), `counter_table.rs` (from the kernel's
+//! running numbers to cells; wraps, resets and devices that appear and disappear are
+//! handled only there), `open_file.rs` (files that stay open), then the
 //! sources, one file or folder each in `sources/`.
 //!
-//! What cannot be read is a gap in the cells and an `unseen` or `gap` note,
+//! Data that cannot be read are a gap in the cells and an `unseen` or `gap` note,
 //! never an error: a recorder that stops because a file is missing is of no
-//! use on the machine that is in trouble.
+//! use on a machine in trouble.
 
 mod clock;
 mod events;
@@ -29,15 +29,15 @@ pub use clock::{Clock, ClockReading, SystemClock};
 pub use sampler::{AttachedColumns, Sampler};
 pub use sources::{SOURCES, SourceInfo};
 
-/// Where the kernel's files are. Everything the sampler touches lies below
-/// these, so a made-up tree drives all of it.
+/// Locations of the kernel's files. Everything that the sampler reads lies below
+/// these, so a fake tree can drive all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roots {
     /// The proc filesystem.
     pub proc: PathBuf,
     /// The sys filesystem.
     pub sys: PathBuf,
-    /// What mount points and cgroup mounts are looked up below.
+    /// Root folder below which mount points and cgroup mounts are looked up.
     pub root: PathBuf,
 }
 
@@ -48,15 +48,15 @@ impl Default for Roots {
 }
 
 impl Roots {
-    /// A tree that holds `proc` and `sys` folders.
+    /// The roots of a tree that holds `proc` and `sys` folders.
     pub fn under(root: impl Into<PathBuf>) -> Roots {
         let root = root.into();
         Roots { proc: root.join("proc"), sys: root.join("sys"), root }
     }
 
-    /// An absolute path of the machine, below the root.
+    /// Translates an absolute path of the machine to a path below the roots.
     pub fn at(&self, path: &str) -> PathBuf {
-        // the kernel's own /sys may be somewhere else than below the root
+        // /sys may be configured elsewhere than below the root
         match path.strip_prefix("/sys/") {
             Some(rest) => self.sys.join(rest),
             None => self.root.join(path.trim_start_matches('/')),
@@ -64,19 +64,19 @@ impl Roots {
     }
 }
 
-/// What to look at, and how often the costly part.
+/// Scope of sampling, and the interval of its costly part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplerOptions {
-    /// The slow beat: processes, free space, topology, the search for new
+    /// The slow interval: processes, free space, topology, the search for new
     /// control groups, another try at files that could not be read.
     pub slow_every: Duration,
-    /// Look at processes.
+    /// Sample processes.
     pub processes: bool,
-    /// Look at the free space of filesystems.
+    /// Sample the free space of filesystems.
     pub filesystems: bool,
-    /// Look at control groups.
+    /// Sample control groups.
     pub cgroups: bool,
-    /// At most so many control groups are followed.
+    /// Most control groups that are followed.
     pub most_cgroups: usize,
 }
 

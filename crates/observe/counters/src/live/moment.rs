@@ -1,15 +1,15 @@
-//! What the sources share during one tick.
+//! State that the sources share during one tick.
 
 use super::notes::NoteCollector;
 use super::{Roots, SamplerOptions};
 
 /// One tick as the sources see it.
 pub(crate) struct TickContext<'a> {
-    /// Where the files are.
+    /// Locations of the kernel's files.
     pub roots: &'a Roots,
-    /// What to look at.
+    /// Scope and interval of sampling.
     pub options: &'a SamplerOptions,
-    /// Gatherer of notes.
+    /// Collector of notes.
     pub notes: &'a mut NoteCollector,
     /// Wall clock, nanoseconds since 1970 UTC.
     pub time_ns: i64,
@@ -19,12 +19,12 @@ pub(crate) struct TickContext<'a> {
     pub since_boot_ns: u64,
     /// Running time since the tick before, nanoseconds; 0 on the first.
     pub elapsed_ns: u64,
-    /// The slow beat falls into this tick.
+    /// This tick is a slow one.
     pub slow: bool,
-    /// A slow beat at which devices may be others than at the last, or in another state.
+    /// This tick is a slow one, and devices may have changed since the last.
     pub devices_due: bool,
-    /// A source saw that somebody waits: the processes are looked at at once.
+    /// A source saw tasks waiting: the processes are scanned at once.
     pub trouble: bool,
-    /// A source saw that devices or mounts came or went: the topology is read at once.
+    /// A source saw devices or mounts appear or disappear: the topology is read at once.
     pub rescan: bool,
 }

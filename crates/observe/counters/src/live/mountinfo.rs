@@ -1,4 +1,4 @@
-//! `/proc/self/mountinfo`: what is mounted where, from which device.
+//! `/proc/self/mountinfo`: mounts with their mount points and devices.
 
 use diskwright_hostfiles::mounts::unescaped;
 
@@ -8,20 +8,20 @@ use super::held::OpenFile;
 use super::moment::TickContext;
 use super::scan::{WordIter, lines, number};
 
-/// A line of the file.
+/// A mount: one line of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mount {
-    /// The kernel's number of the mount, which `statx` tells of a file too.
+    /// The kernel's id of the mount, which `statx` also returns for a file.
     pub id: u64,
-    /// Device number; major 0 is no block device.
+    /// Device number; major 0 is not a block device.
     pub device: (u64, u64),
     /// Folder of the filesystem that is mounted.
     pub root: String,
-    /// Where.
+    /// Mount point.
     pub point: String,
     /// Filesystem type (`ext4`, `fuse.sshfs`).
     pub kind: String,
-    /// What is mounted (`/dev/sda1`, `server:/export`).
+    /// Mounted device or source (`/dev/sda1`, `server:/export`).
     pub source: String,
     /// Options of the filesystem.
     pub options: String,
@@ -29,7 +29,7 @@ pub struct Mount {
     pub flags: String,
 }
 
-/// Reads all lines; one that is not understood is left out.
+/// Parses all lines; malformed ones are skipped.
 pub fn parse(text: &[u8]) -> Vec<Mount> {
     lines(text).filter_map(parse_line).collect()
 }
@@ -50,13 +50,13 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     Some(Mount { id, device, root, point, kind, source, options, flags })
 }
 
-/// `8:1` as major and minor.
+/// Parses `8:1` as major and minor.
 pub fn device_number(word: &[u8]) -> Option<(u64, u64)> {
     let colon = memchr::memchr(b':', word)?;
     Some((number(&word[..colon])?, number(&word[colon + 1..])?))
 }
 
-/// The kernel writes blanks and backslashes in paths as octal (`\040`).
+/// Decodes a path of the kernel's tables, in which blanks and backslashes are octal (`\040`).
 pub fn unescape(word: &[u8]) -> String {
     String::from_utf8_lossy(&unescaped(word)).into_owned()
 }
@@ -66,19 +66,19 @@ pub(crate) fn read(roots: &Roots) -> Vec<Mount> {
     parse(&std::fs::read(roots.proc.join("self/mountinfo")).unwrap_or_default())
 }
 
-/// The table of mounts, which two sources follow: read where the kernel says that it has changed, and once a minute.
+/// The table of mounts, which two sources follow: read when the kernel reports a change, and once a minute.
 pub(crate) struct PolledMounts {
     file: OpenFile,
     read_ns: u64,
 }
 
 impl PolledMounts {
-    /// Of this file.
+    /// Polls this file.
     pub fn new(file: OpenFile) -> PolledMounts {
         PolledMounts { file, read_ns: 0 }
     }
 
-    /// Its text where it may be another, nothing where it is the same; an error where it cannot be read.
+    /// Returns its text if it may have changed, `None` if it is the same; an error where it cannot be read.
     pub fn news(&mut self, context: &mut TickContext) -> Result<Option<&[u8]>, ()> {
         let old = context.running_ns.saturating_sub(self.read_ns) >= AGAIN_NS;
         if !self.file.may_have_changed() && !old {
@@ -89,21 +89,21 @@ impl PolledMounts {
     }
 }
 
-/// The mount that a path lies on: the last one with the longest mount point
+/// Finds the mount that holds a path: the last one with the longest mount point
 /// that is the path or a folder above it.
 pub fn of_path<'a>(mounts: &'a [Mount], path: &str) -> Option<&'a Mount> {
     mounts.iter().filter(|m| m.is_above(path)).max_by_key(|m| m.point.trim_end_matches('/').len())
 }
 
 impl Mount {
-    /// The mount point is the path or a folder above it.
+    /// Returns true if the mount point is the path or a folder above it.
     pub fn is_above(&self, path: &str) -> bool {
         let rest = path.strip_prefix(self.point.trim_end_matches('/'));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// On another machine, or behind a user process that may be: looking at
-    /// it can wait for ever.
+    /// Returns true if it is on another machine, or behind a user process that may be: accessing
+    /// it can block for ever.
     pub fn is_remote(&self) -> bool {
         const REMOTE: &[&str] = &[
             "9p",
@@ -129,23 +129,23 @@ impl Mount {
         REMOTE.contains(&self.kind.as_str()) || self.is_fuse()
     }
 
-    /// Served by a user process. `fuseblk` stands on a block device.
+    /// Returns true if a user process serves it. `fuseblk`, which stands on a block device, does not count.
     pub fn is_fuse(&self) -> bool {
         self.kind == "fuse" || self.kind.starts_with("fuse.")
     }
 
-    /// In memory.
+    /// Returns true if it is in memory.
     pub fn is_memory(&self) -> bool {
         matches!(self.kind.as_str(), "tmpfs" | "ramfs" | "devtmpfs" | "hugetlbfs")
     }
 
-    /// Stands on block devices: has a device number of one, or is of a kind
+    /// Returns true if it stands on block devices: it has a device number of one, or is of a type
     /// that hides it.
     pub fn is_on_disk(&self) -> bool {
         self.device.0 != 0 || matches!(self.kind.as_str(), "btrfs" | "zfs" | "bcachefs")
     }
 
-    /// Value of a filesystem option (`upperdir`).
+    /// Returns the value of a filesystem option (`upperdir`).
     pub fn option(&self, name: &str) -> Option<&str> {
         self.options.split(',').find_map(|o| o.strip_prefix(name)?.strip_prefix('='))
     }

@@ -1,18 +1,18 @@
-//! Notes that the sampler gathers. The same trouble at every tick is said
+//! Notes that the sampler collects. The same problem at every tick is noted
 //! once a minute, with a count: a note for each of a thousand disks and ticks
-//! would be a flood in which nobody finds anything.
+//! would hide all others.
 
 use std::collections::HashMap;
 
 use diskwright_base::Note;
 use diskwright_base::units::plural;
 
-/// The same thing is not said again before this.
+/// Time before the same note may be repeated, nanoseconds.
 const QUIET_NS: i64 = 60_000_000_000;
-/// So many different things are remembered as said; then the oldest go.
+/// Most different notes that are remembered; then the oldest are forgotten.
 const REMEMBERED: usize = 4096;
 
-/// The gatherer.
+/// Collector of notes.
 #[derive(Debug, Default)]
 pub(crate) struct NoteCollector {
     list: Vec<Note>,
@@ -26,7 +26,7 @@ struct NoteHistory {
 }
 
 impl NoteCollector {
-    /// Adds a note as it is.
+    /// Adds a note without a limit on repetitions.
     pub fn push(&mut self, time_ns: i64, kind: &str, text: impl Into<String>) {
         self.list.push(Note::new(time_ns, kind, text));
     }
@@ -56,7 +56,7 @@ impl NoteCollector {
         self.push(time_ns, kind, text);
     }
 
-    /// Hands over what was gathered.
+    /// Returns and removes the collected notes.
     pub fn take(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.list)
     }

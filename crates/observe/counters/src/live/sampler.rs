@@ -11,24 +11,24 @@ use super::notes::NoteCollector;
 use super::sources::{CounterSource, SOURCES};
 use super::{Roots, SamplerOptions};
 
-/// Columns that somebody else measures, taken at the sampler's ticks.
+/// Columns from another measurement that are recorded at the sampler's ticks.
 pub trait AttachedColumns: Send {
-    /// Makes the cells of the tick; true where the series are others than before.
+    /// Computes the cells of the tick; returns true if the series have changed.
     fn tick(&mut self, stamp: Tick) -> bool;
     /// Appends the series.
     fn series(&self, out: &mut Vec<Series>);
-    /// Appends a cell a series.
+    /// Appends one cell per series.
     fn cells(&mut self, out: &mut Vec<f64>);
     /// The notes since they were last taken, oldest first.
     fn take_notes(&mut self) -> Vec<Note>;
 }
 
-/// Reads the machine. Call [`Sampler::tick`], then look at
-/// [`stamp`](Sampler::stamp), [`schema`](Sampler::schema) and
+/// Reads the machine. Call [`Sampler::tick`], then read
+/// [`tick_stamp`](Sampler::tick_stamp), [`schema`](Sampler::schema) and
 /// [`row`](Sampler::row), and collect the notes.
 ///
-/// A tick whose set of instances is that of the tick before allocates
-/// nothing, the slow beat apart.
+/// A tick with the same set of instances as the tick before allocates
+/// nothing, except at the slow interval.
 pub struct Sampler {
     roots: Roots,
     options: SamplerOptions,
@@ -45,8 +45,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Makes ready to read. Nothing is read yet, and a file that is missing
-    /// is a note at the first tick.
+    /// Creates a sampler. Nothing is read yet, and a missing file
+    /// becomes a note at the first tick.
     pub fn new(roots: Roots, clock: Box<dyn Clock>, options: SamplerOptions) -> Sampler {
         let sources = SOURCES.iter().filter_map(|s| (s.open)(&roots, &options)).collect();
         Sampler {
@@ -65,7 +65,7 @@ impl Sampler {
         }
     }
 
-    /// Takes these columns too, from the next tick on.
+    /// Records these columns too, from the next tick on.
     pub fn attach(&mut self, columns: Box<dyn AttachedColumns>) {
         self.attached = Some(columns);
     }
@@ -138,12 +138,12 @@ impl Sampler {
         self.schema = Arc::new(Schema::new(series));
     }
 
-    /// When the last tick was, and how much time it covers.
+    /// Time of the last tick, and the time that it covers.
     pub fn stamp(&self) -> Tick {
         self.stamp
     }
 
-    /// What the cells of the last tick are; another `Arc` after each change.
+    /// Series of the cells of the last tick; a new `Arc` after each change.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
@@ -153,9 +153,9 @@ impl Sampler {
         &self.row
     }
 
-    /// Says that the last tick's stretch was not watched as it should have been,
-    /// in a note of its beginning; where its cells tell nothing, they are
-    /// blanked, so that nobody takes a long average for a moment.
+    /// Adds a gap note at the start of the last tick, which was not sampled on time.
+    /// With `blank`, its cells become gaps too, so that a long average is not
+    /// mistaken for a regular tick.
     pub fn gap(&mut self, text: String, blank: bool) {
         if blank {
             self.row.fill(f64::NAN);
@@ -185,10 +185,10 @@ mod tests {
         assert!(watch.sampler.row().is_empty());
         let unseen = watch.notes(Note::UNSEEN);
         for file in ["diskstats", "stat", "meminfo", "vmstat", "interrupts", "mdstat", "net/dev"] {
-            let told = unseen.iter().filter(|n| n.contains(&format!("proc/{file}: does not exist here"))).count();
-            assert_eq!(told, 1, "{file}");
+            let count = unseen.iter().filter(|n| n.contains(&format!("proc/{file}: does not exist here"))).count();
+            assert_eq!(count, 1, "{file}");
         }
-        // and what appears later is seen from the slow beat on
+        // files that appear later are read from the next slow tick on
         machine.ordinary();
         watch.tick_after(10.0);
         assert_eq!(watch.value("system.load_1", ""), 0.5);

@@ -36,17 +36,17 @@ pub struct WordIter<'a> {
 }
 
 impl<'a> WordIter<'a> {
-    /// Of this line.
+    /// Iterates over the words of this line.
     pub fn new(line: &'a [u8]) -> WordIter<'a> {
         WordIter { rest: line }
     }
 
-    /// What has not been taken yet.
+    /// The part of the line that has not been read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// The next word; `None` at the end.
+    /// Returns the next word; `None` at the end.
     pub fn word(&mut self) -> Option<&'a [u8]> {
         let start = self.rest.iter().position(|&b| !is_blank(b))?;
         let rest = &self.rest[start..];
@@ -55,8 +55,8 @@ impl<'a> WordIter<'a> {
         Some(&rest[..end])
     }
 
-    /// The next word as a whole number. `None` at the end; `Some(None)` where
-    /// the word is something else or too large for 64 bits.
+    /// Returns the next word as a whole number. `None` at the end; `Some(None)` where
+    /// the word is not a number or too large for 64 bits.
     pub fn number(&mut self) -> Option<Option<u64>> {
         let mut position = 0;
         while self.rest.get(position).copied().is_some_and(is_blank) {
@@ -80,7 +80,7 @@ impl<'a> WordIter<'a> {
     }
 }
 
-/// A word that is a whole number of at most 64 bits and nothing else.
+/// Parses a word that is a whole number of at most 64 bits and nothing else.
 pub fn number(word: &[u8]) -> Option<u64> {
     if word.is_empty() || word.len() > 20 {
         return None;
@@ -96,7 +96,7 @@ pub fn number(word: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// A word with two decimals (`0.52`) in hundredths.
+/// Parses a word with two decimals (`0.52`) in hundredths.
 pub fn hundredths(word: &[u8]) -> Option<u64> {
     let dot = memchr::memchr(b'.', word)?;
     let fraction = &word[dot + 1..];
@@ -106,12 +106,12 @@ pub fn hundredths(word: &[u8]) -> Option<u64> {
     number(&word[..dot])?.checked_mul(100)?.checked_add(number(fraction)?)
 }
 
-/// The text without blanks and line ends at both ends.
+/// Returns the text without blanks and line ends at both ends.
 pub fn trim(text: &[u8]) -> &[u8] {
     text.trim_ascii()
 }
 
-/// `key: 123 kB` or `key 123`: the key, and the number where there is one.
+/// Splits `key: 123 kB` or `key 123` into the key, and the number where there is one.
 pub fn keyed(line: &[u8]) -> Option<(&[u8], Option<u64>)> {
     let mut words = WordIter::new(line);
     let key = words.word()?;
@@ -119,16 +119,16 @@ pub fn keyed(line: &[u8]) -> Option<(&[u8], Option<u64>)> {
     Some((key, words.number().flatten()))
 }
 
-/// The lines of a file that keeps its shape from tick to tick: which column
-/// each line belongs to is learned once, and then only compared.
+/// Cache of the column of each line of a file that keeps its shape from tick to tick: the column
+/// is looked up once, afterwards only the key is compared.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LineLayout {
     lines: Vec<(Box<[u8]>, Option<usize>)>,
 }
 
 impl LineLayout {
-    /// The column of the `at`-th line, whose key is `key`. `find` is asked
-    /// only where the file has another shape than before.
+    /// Returns the column of line `index`, whose key is `key`. `find` is called
+    /// only where the file's shape has changed.
     pub fn column(&mut self, index: usize, key: &[u8], find: impl Fn(&[u8]) -> Option<usize>) -> Option<usize> {
         match self.lines.get(index) {
             Some((known, column)) if **known == *key => *column,

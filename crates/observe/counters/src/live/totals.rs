@@ -1,13 +1,13 @@
-//! From the kernel's running numbers to cells: the one place where wraps,
-//! resets, steps backwards and instances that come and go are settled.
+//! Conversion of the kernel's running numbers to cells: the only place that handles wraps,
+//! resets, backward steps and instances that appear and disappear.
 //!
-//! A source fills a [`CounterTable`] with what it read, a row an instance; then
-//! [`CounterTable::settle`] makes the cells. A total's cell is what was added since
-//! the tick before. Where that cannot be known (first sight, a reset, a number
-//! that went backwards, a tick that was missed) the cell is `NaN`: over a
-//! missed tick the sum would be of more time than the tick covers.
+//! A source fills a [`CounterTable`] with the values that it read, a row per instance; then
+//! [`CounterTable::compute_cells`] computes the cells. A total's cell is its increase since
+//! the tick before. Where that is unknown (first reading, a reset, a number
+//! that went backwards, a missed tick) the cell is `NaN`: over a
+//! missed tick the increase would cover more time than the tick.
 //!
-//! A column is part of the schema from the first moment an instance has a
+//! A column is part of the schema from the first time an instance has a
 //! value there, so that a field which this kernel lacks is absent rather than
 //! an endless gap.
 
@@ -15,21 +15,21 @@ use diskwright_base::{Note, Series};
 
 use super::moment::TickContext;
 
-/// Stands for a value that was not read.
+/// Marks a value that was not read.
 pub(crate) const ABSENT: u64 = u64::MAX;
 
-/// How a raw number becomes a cell.
+/// Rule by which a raw number becomes a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CellRule {
     /// The number itself.
     Level,
-    /// What was added; 64 bits never wrap.
+    /// The increase; 64 bits never wrap.
     Total,
-    /// What was added to a number that the kernel prints with 32 bits.
+    /// The increase of a number that the kernel prints with 32 bits.
     Total32,
-    /// What was added to a sum of 32-bit numbers, each of which wraps by itself.
+    /// The increase of a sum of 32-bit numbers, each of which wraps separately.
     Sum32,
-    /// The source computes it.
+    /// The source computes the cell.
     Computed,
 }
 
@@ -38,38 +38,38 @@ pub(crate) enum CellRule {
 pub(crate) struct TableColumn {
     /// Counter id.
     pub counter: &'static str,
-    /// Cell times this is the counter's unit.
+    /// Factor from the cell to the counter's unit.
     pub scale: f64,
-    /// How the cell is made.
+    /// Rule by which the cell is computed.
     pub rule: CellRule,
 }
 
-/// A level.
+/// Creates a column of a level.
 pub(crate) const fn level(counter: &'static str, scale: f64) -> TableColumn {
     TableColumn { counter, scale, rule: CellRule::Level }
 }
 
-/// A total of 64 bits.
+/// Creates a column of a total of 64 bits.
 pub(crate) const fn total(counter: &'static str, scale: f64) -> TableColumn {
     TableColumn { counter, scale, rule: CellRule::Total }
 }
 
-/// A total that wraps at 32 bits.
+/// Creates a column of a total that wraps at 32 bits.
 pub(crate) const fn total32(counter: &'static str, scale: f64) -> TableColumn {
     TableColumn { counter, scale, rule: CellRule::Total32 }
 }
 
-/// A total of numbers that wrap at 32 bits each.
+/// Creates a column of a sum of numbers that wrap at 32 bits each.
 pub(crate) const fn sum32(counter: &'static str) -> TableColumn {
     TableColumn { counter, scale: 1.0, rule: CellRule::Sum32 }
 }
 
-/// What a number that went backwards says of its row.
+/// Meaning of a number that went backwards for its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CounterReset {
-    /// The instance began anew: nothing in the row can be compared.
+    /// The instance restarted: no total of the row can be compared.
     RowBeganAnew,
-    /// This one number is unsteady (idle and iowait are); the others hold.
+    /// Only this number is unsteady (as idle and iowait are); the others are valid.
     OneNumber,
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct CounterTable {
 }
 
 impl CounterTable {
-    /// An empty table; `what` names an instance in notes (`disk`, `processor`).
+    /// An empty table; the first argument names the kind of instance in notes (`disk`, `processor`).
     pub fn new(what: &'static str, columns: &[TableColumn], backwards: CounterReset) -> CounterTable {
         CounterTable {
             what,
@@ -119,7 +119,7 @@ impl CounterTable {
         table
     }
 
-    /// Forgets what this tick brought so far.
+    /// Starts a tick: clears its values and marks all rows as unseen.
     pub fn begin(&mut self) {
         self.now.fill(ABSENT);
         for row in &mut self.rows {
@@ -127,7 +127,7 @@ impl CounterTable {
         }
     }
 
-    /// The row of an instance, made where there is none.
+    /// Returns the row of an instance, which is added where there is none.
     pub fn row(&mut self, name: &str) -> usize {
         if let Some(row) = self.find(name) {
             return row;
@@ -141,61 +141,61 @@ impl CounterTable {
         self.rows.len() - 1
     }
 
-    /// The row of an instance.
+    /// Returns the row of an instance, if there is one.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.rows.iter().position(|r| r.name == name)
     }
 
-    /// True where row `at` is that of the instance.
+    /// Returns true if row `index` is that of the instance.
     pub fn is_row(&self, index: usize, name: &[u8]) -> bool {
         self.rows.get(index).is_some_and(|r| r.name.as_bytes() == name)
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// The raw numbers of a row, to be filled; the row counts as seen.
+    /// Returns the raw numbers of a row, to be filled; marks the row as seen.
     pub fn fill(&mut self, row: usize) -> &mut [u64] {
         self.rows[row].seen = true;
         let width = self.columns.len();
         &mut self.now[row * width..(row + 1) * width]
     }
 
-    /// Makes the totals of the next tick gaps: what was read before cannot be
-    /// compared with what comes.
+    /// Makes the totals of the next tick gaps: the previous values cannot be
+    /// compared with the next.
     pub fn forget(&mut self) {
         self.before.fill(ABSENT);
     }
 
-    /// The same for one row.
+    /// Makes the totals of one row gaps at the next tick.
     pub fn forget_row(&mut self, row: usize) {
         let width = self.columns.len();
         self.before[row * width..(row + 1) * width].fill(ABSENT);
     }
 
-    /// Says what a number was at the tick before, of a row that is new and whose begin is known.
+    /// Sets the previous value of a number, for a new row whose start value is known.
     pub fn know_before(&mut self, row: usize, column: usize, value: u64) {
         self.before[row * self.columns.len() + column] = value;
     }
 
-    /// True where the instance was not there at the last tick.
+    /// Returns true if the instance was absent at the last tick.
     pub fn is_gone(&self, row: usize) -> bool {
         self.rows[row].gone
     }
 
-    /// True where any instance was not there at the last tick.
+    /// Returns true if any instance was absent at the last tick.
     pub fn any_gone(&self) -> bool {
         self.rows.iter().any(|r| r.gone)
     }
 
-    /// True where the cell is part of the schema.
+    /// Returns true if the cell is part of the schema.
     pub fn is_shown(&self, row: usize, column: usize) -> bool {
         self.shown[row * self.columns.len() + column]
     }
 
-    /// Makes the cells from what was filled in.
+    /// Computes the cells from the values that were filled in.
     pub fn settle(&mut self, context: &mut TickContext) {
         for row in 0..self.rows.len() {
             if self.rows[row].seen {
@@ -247,7 +247,7 @@ impl CounterTable {
                 _ if before == ABSENT => f64::NAN,
                 rule => added(rule, before, now).map_or_else(
                     || {
-                        // of several, a total says that the instance began anew; a time may only be unsteady
+                        // of several backward numbers, a total proves a restart; a time may just be unsteady
                         if wrong.is_none_or(|(_, known)| known != CellRule::Total && rule == CellRule::Total) {
                             wrong = Some((c, rule));
                         }
@@ -263,8 +263,9 @@ impl CounterTable {
     }
 
     fn went_backwards(&mut self, row: usize, column: usize, rule: CellRule, context: &mut TickContext) {
-        let anew = self.backwards == CounterReset::RowBeganAnew && matches!(rule, CellRule::Total | CellRule::Sum32);
-        if anew {
+        let restarted =
+            self.backwards == CounterReset::RowBeganAnew && matches!(rule, CellRule::Total | CellRule::Sum32);
+        if restarted {
             let width = self.columns.len();
             for (c, column) in self.columns.iter().enumerate() {
                 if column.rule != CellRule::Level {
@@ -273,29 +274,29 @@ impl CounterTable {
             }
         }
         let (counter, name) = (self.columns[column].counter, &self.rows[row].name);
-        let key: &str = if anew { name } else { counter };
+        let key: &str = if restarted { name } else { counter };
         context.notes.limited(context.time_ns, Note::GAP, key, || {
             let of = if name.is_empty() { String::new() } else { format!(" of {name}") };
-            let then =
-                if anew { "; it restarted, so it has no value for this tick" } else { ": no value for this tick" };
-            format!("{counter}{of} went backwards{then}")
+            let consequence =
+                if restarted { "; it restarted, so it has no value for this tick" } else { ": no value for this tick" };
+            format!("{counter}{of} went backwards{consequence}")
         });
     }
 
-    /// Nothing could be read at this tick: every cell is a gap, and so are
-    /// the totals of the next one.
+    /// Makes every cell a gap because nothing could be read at this tick, and
+    /// also the totals of the next one.
     pub fn gap(&mut self) {
         self.cells.fill(f64::NAN);
         self.now.fill(ABSENT);
         self.before.fill(ABSENT);
     }
 
-    /// A cell after [`CounterTable::settle`].
+    /// A cell after [`CounterTable::compute_cells`].
     pub fn cell(&self, row: usize, column: usize) -> f64 {
         self.cells[row * self.columns.len() + column]
     }
 
-    /// Sets a computed cell after [`CounterTable::settle`].
+    /// Sets a computed cell after [`CounterTable::compute_cells`].
     pub fn compute(&mut self, row: usize, column: usize, value: f64) {
         let i = row * self.columns.len() + column;
         self.cells[i] = value;
@@ -305,7 +306,7 @@ impl CounterTable {
         }
     }
 
-    /// Drops the rows that `keep` refuses. Row numbers change.
+    /// Drops the rows for which `keep` returns false. Row numbers change.
     pub fn retain(&mut self, keep: impl Fn(&str, bool) -> bool) {
         let width = self.columns.len();
         for row in (0..self.rows.len()).rev() {
@@ -320,7 +321,7 @@ impl CounterTable {
             self.cells.drain(range.clone());
             self.shown.drain(range);
         }
-        // the memory of many that went goes back
+        // give back the memory of many rows that went
         if self.rows.capacity() / 4 > self.rows.len() {
             self.rows.shrink_to_fit();
             self.now.shrink_to_fit();
@@ -331,7 +332,7 @@ impl CounterTable {
         }
     }
 
-    /// True once after the shown columns changed.
+    /// Returns true once after the shown columns changed, and updates their order.
     pub fn take_changed(&mut self) -> bool {
         if self.changed {
             self.order = (0..self.shown.len()).filter(|&i| self.shown[i]).collect();
@@ -339,7 +340,7 @@ impl CounterTable {
         std::mem::take(&mut self.changed)
     }
 
-    /// Adds its series, in the order of its cells.
+    /// Appends its series, in the order of its cells.
     pub fn series(&self, out: &mut Vec<Series>) {
         let width = self.columns.len();
         out.extend(self.order.iter().map(|&i| {
@@ -348,7 +349,7 @@ impl CounterTable {
         }));
     }
 
-    /// Adds its cells.
+    /// Appends its cells.
     pub fn cells(&self, out: &mut Vec<f64>) {
         if self.order.len() == self.cells.len() {
             out.extend_from_slice(&self.cells);
@@ -358,16 +359,16 @@ impl CounterTable {
     }
 }
 
-/// What was added between two readings; `None` where the number went backwards.
+/// Increase between two readings; `None` where the number went backwards.
 fn added(rule: CellRule, before: u64, now: u64) -> Option<u64> {
     const HALF: u64 = 1 << 31;
-    let around = u64::from((now as u32).wrapping_sub(before as u32));
+    let wrapped = u64::from((now as u32).wrapping_sub(before as u32));
     match rule {
-        CellRule::Sum32 => (around < HALF).then_some(around),
+        CellRule::Sum32 => (wrapped < HALF).then_some(wrapped),
         _ if now >= before => Some(now - before),
         // Only a number that was high can have wrapped. A low one that went
-        // back is a small unsteadiness, or began anew.
-        CellRule::Total32 => (before >> 32 == 0 && before >= HALF && around < HALF).then_some(around),
+        // back is unsteady, or was reset.
+        CellRule::Total32 => (before >> 32 == 0 && before >= HALF && wrapped < HALF).then_some(wrapped),
         _ => None,
     }
 }
@@ -385,7 +386,7 @@ mod tests {
             (CellRule::Total, wrap, 5, None),
             (CellRule::Total32, wrap, 5, Some(6)),
             (CellRule::Total32, 5, wrap, Some(wrap - 5)),
-            // began anew, or unsteady
+            // reset, or unsteady
             (CellRule::Total32, 5000, 4999, None),
             (CellRule::Total32, 1000, 5, None),
             (CellRule::Total32, (1 << 31) + 5, (1 << 31) + 4, None),

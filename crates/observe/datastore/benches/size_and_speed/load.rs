@@ -1,10 +1,10 @@
-//! Load for the time of the recording: fio with a different habit on each disk.
+//! Load during the recording: fio with a different job on each disk.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// What each disk's job does; the jobs go round.
+/// fio options of the jobs, assigned to the disks in turn.
 const HABITS: &[&str] = &[
     "rw=randread\nbs=8k\ndirect=1\nioengine=libaio\niodepth=4\nrate_iops=150",
     "rw=randrw\nbs=4k\ndirect=1\nioengine=psync\nrate_iops=60\nfsync=16",
@@ -24,7 +24,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts it for at least `seconds`; `None` (and says why) where fio is not to be had.
+    /// Starts fio for at least `seconds`; returns `None`, and prints why, if fio is not available.
     pub fn start(work: &Path, disks: u64, seconds: u64) -> Option<Load> {
         let files: Vec<PathBuf> = (0..disks).map(|i| work.join(format!("disk{i}"))).collect();
         for file in &files {
@@ -57,7 +57,7 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        // fio's own children end with it on the terminate signal, not on kill
+        // on the terminate signal fio ends its children too, on kill it does not
         let _ = Command::new("kill").arg(self.fio.id().to_string()).status();
         let _ = self.fio.wait();
         self.loops.iter().for_each(|l| release(l));

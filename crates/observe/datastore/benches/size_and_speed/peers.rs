@@ -1,4 +1,4 @@
-//! Other recorders, running for the same minutes.
+//! Other recorders, running during the same minutes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ const SADC: &[&str] = &["/usr/lib/sysstat/sadc", "/usr/lib64/sa/sadc", "/usr/lib
 const NAMES: &str = "/var/lib/pcp/pmns/root";
 const MERGE: &str = "/usr/lib/pcp/bin/pmnsmerge";
 
-/// What pmlogger is asked for: what our recorder has too, as far as PCP has it.
+/// Metrics recorded by pmlogger: those of our recorder, as far as PCP has them.
 const METRICS: &str = "disk.dev.read disk.dev.read_merge disk.dev.read_bytes disk.dev.read_rawactive \
     disk.dev.write disk.dev.write_merge disk.dev.write_bytes disk.dev.write_rawactive disk.dev.avactive \
     disk.dev.aveq disk.dev.discard disk.dev.discard_bytes disk.dev.discard_rawactive disk.dev.flush \
@@ -18,14 +18,14 @@ const METRICS: &str = "disk.dev.read disk.dev.read_merge disk.dev.read_bytes dis
     kernel.all.blocked kernel.all.softirqs kernel.all.pressure network.interface.in.bytes \
     network.interface.in.packets network.interface.out.bytes network.interface.out.packets";
 
-/// A recorder that was started, or why it was not.
+/// A recorder that was started, or the reason why it was not.
 pub struct Peer {
     name: &'static str,
     running: Result<Child, String>,
     files: Vec<PathBuf>,
 }
 
-/// Starts those that there are, for `ticks` seconds.
+/// Starts the installed recorders for `ticks` seconds.
 pub fn start(work: &Path, ticks: u64) -> Vec<Peer> {
     let sa = work.join("sa");
     let sadc = Peer { name: "sadc -S DISK", running: start_sadc(&sa, ticks), files: vec![sa] };
@@ -47,7 +47,7 @@ fn start_pmlogger(work: &Path, archive: &Path, ticks: u64) -> Result<Child, Stri
     let names = match Path::new(NAMES).exists() {
         true => PathBuf::from(NAMES),
         false => {
-            // the package leaves its list of names unmade until a service starts
+            // the package does not build its list of names until a service starts
             let made = work.join("names");
             let merged = Command::new(MERGE).args(["-f", "-a", "/var/lib/pcp/pmns/root_linux"]).arg(&made).output();
             merged.map_err(|e| format!("{MERGE}: {e}"))?;
@@ -65,7 +65,7 @@ fn start_pmlogger(work: &Path, archive: &Path, ticks: u64) -> Result<Child, Stri
 }
 
 impl Peer {
-    /// Waits for it and prints the size of what it wrote.
+    /// Waits for the recorder and prints the size of its log.
     pub fn report(self, ticks: u64) {
         let done = self.running.and_then(|mut child| child.wait().map_err(|e| e.to_string()));
         let bytes: u64 = self.files.iter().map(|f| fs::metadata(f).map_or(0, |m| m.len())).sum();

@@ -1,6 +1,6 @@
-//! Single bits in and out, low bits first.
+//! Writing and reading of single bits, low bits first.
 
-/// Gathers bits into bytes.
+/// Collects bits into bytes.
 #[derive(Debug, Default)]
 pub(super) struct BitWriter {
     bytes: Vec<u8>,
@@ -15,7 +15,7 @@ impl BitWriter {
         self.count = 0;
     }
 
-    /// The lowest `count` bits of `value`; at most 64.
+    /// Appends the lowest `count` bits of `value`; at most 64.
     pub fn put(&mut self, value: u64, count: u32) {
         if count > 32 {
             self.put(value & 0xffff_ffff, 32);
@@ -30,7 +30,7 @@ impl BitWriter {
         }
     }
 
-    /// Small numbers in few bits: twice the bits of `value + 1`, less one.
+    /// Appends a number in the Elias gamma code of `value + 1`: twice its bits, less one.
     pub fn put_gamma(&mut self, value: u64) {
         let value = value.saturating_add(1);
         let bits = value.ilog2();
@@ -39,15 +39,15 @@ impl BitWriter {
         self.put(value & !(1 << bits), bits);
     }
 
-    /// Numbers of any size: their length, then their bits.
+    /// Appends a number of any size: its length in 7 bits, then its bits.
     pub fn put_sized(&mut self, value: u64) {
         let bits = 64 - value.leading_zeros();
         self.put(u64::from(bits), 7);
-        // The highest bit is a 1, so it is not written.
+        // The highest bit is always 1, so it is not written.
         self.put(value, bits.saturating_sub(1));
     }
 
-    /// Appends all bytes; the last may hold less than eight bits.
+    /// Appends all bytes to `out`; the last may contain fewer than eight bits.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         let rest = self.count.div_ceil(8) as usize;
         self.bytes.extend_from_slice(&self.held.to_le_bytes()[..rest]);
@@ -56,7 +56,7 @@ impl BitWriter {
     }
 }
 
-/// Reads what a [`BitWriter`] wrote. Past the end it reads zeros and notes it.
+/// Reads the bits of a [`BitWriter`]. Past the end it reads zeros; `is_overrun` reports that.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BitReader<'a> {
     bytes: &'a [u8],
@@ -68,12 +68,12 @@ impl<'a> BitReader<'a> {
         BitReader { bytes, position: 0 }
     }
 
-    /// True when more was read than there is.
+    /// Returns true if more bits were read than there are.
     pub fn is_overrun(&self) -> bool {
         self.position > self.bytes.len() * 8
     }
 
-    /// At least 57 bits from the place on, zeros behind the end.
+    /// Returns at least 57 bits from the position on, with zeros after the end.
     #[inline(always)]
     fn window(&self) -> u64 {
         let byte = self.position >> 3;
@@ -86,6 +86,7 @@ impl<'a> BitReader<'a> {
         word >> (self.position & 7)
     }
 
+    /// The window at the last bytes, where fewer than eight are left.
     #[cold]
     fn last_window(&self, byte: usize) -> u64 {
         let mut eight = [0; 8];
@@ -95,7 +96,7 @@ impl<'a> BitReader<'a> {
         u64::from_le_bytes(eight)
     }
 
-    /// The next `count` bits; at most 56.
+    /// Reads the next `count` bits; at most 56.
     #[inline(always)]
     pub fn take_few(&mut self, count: u32) -> u64 {
         let value = self.window() & !(u64::MAX << (count & 63));
@@ -103,7 +104,7 @@ impl<'a> BitReader<'a> {
         value
     }
 
-    /// The next `count` bits; at most 64.
+    /// Reads the next `count` bits; at most 64.
     pub fn take(&mut self, count: u32) -> u64 {
         if count <= 56 {
             return self.take_few(count);
@@ -116,7 +117,7 @@ impl<'a> BitReader<'a> {
         self.take_few(1) == 1
     }
 
-    /// What `put_gamma` wrote; `None` where no number is.
+    /// Reads a number written by [`BitWriter::put_gamma`]; `None` if there is none.
     #[inline]
     pub fn take_gamma(&mut self) -> Option<u64> {
         let window = self.window();
@@ -128,6 +129,7 @@ impl<'a> BitReader<'a> {
         self.take_long_gamma()
     }
 
+    /// Reads a number whose code does not fit into one window.
     #[cold]
     fn take_long_gamma(&mut self) -> Option<u64> {
         let mut bits = 0;
@@ -140,7 +142,7 @@ impl<'a> BitReader<'a> {
         Some((1 << bits | self.take(bits)) - 1)
     }
 
-    /// What `put_sized` wrote; `None` where no number is.
+    /// Reads a number written by [`BitWriter::put_sized`]; `None` if there is none.
     pub fn take_sized(&mut self) -> Option<u64> {
         match self.take_few(7) as u32 {
             0 => Some(0),

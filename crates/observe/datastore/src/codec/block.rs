@@ -1,5 +1,5 @@
-//! A block: which columns there are to tell, and what is said of each before
-//! the magnitudes.
+//! Head of a block's code: the encoding of each column and its parameters, which
+//! precede the magnitudes.
 
 use diskwright_base::Tick;
 
@@ -9,75 +9,79 @@ use super::rare;
 use super::relate::{Choice, GROUP};
 use crate::bits::{unzigzag, zigzag};
 
-/// What sort of column it is. The two columns of times come first.
+/// Encoding of a column. The two columns of times come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ColumnEncoding {
-    /// +0 all along.
+    /// Every cell is +0.
     Zero,
-    /// One whole number all along.
+    /// Every cell is this whole number.
     Whole(i64),
-    /// Any one number all along, by its bits.
+    /// Every cell has these bits.
     Bits(u64),
-    /// A gap all along.
+    /// Every cell is a gap.
     Gap,
-    /// Whole numbers (after a scaling by ten), told with the other such columns.
+    /// Whole numbers (after scaling by a power of ten), encoded together with the other such columns.
     Told,
-    /// Bits, each with its difference from the one before.
+    /// Bits, each as the difference from the one before.
     Raw,
 }
 
-/// What is said of a told column.
+/// Parameters of a column of whole numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ColumnParameters {
-    /// The numbers are these whole numbers over ten to this.
+    /// The cells are the whole numbers divided by ten to this power.
     pub decimals: u32,
-    /// Differences are told, not the numbers themselves.
+    /// Differences are encoded, not the numbers themselves.
     pub differences: bool,
-    /// The first number, where differences are told.
+    /// The first number, if differences are encoded.
     pub start: i64,
-    /// Where its gaps stand in the list of gaps.
+    /// Range of its gaps in the list of all gaps.
     pub gaps: (usize, usize),
-    /// Where its remains stand in the list of rare ones, where it is so told.
+    /// Range of its remains in the list of sparse remains, if it is encoded sparsely.
     pub rare: (usize, usize),
+    /// Prediction from other columns and from its own past.
     pub choice: Choice,
 }
 
-/// Most decimals that are tried.
+/// Largest number of decimals that is tried.
 pub(super) const MOST_DECIMALS: u32 = 9;
 
-/// Ten to the number of decimals.
+/// Returns ten to the power of `decimals`.
 pub(super) fn power_of_ten(decimals: u32) -> f64 {
     10u64.pow(decimals.min(MOST_DECIMALS)) as f64
 }
 
-/// A cell as a whole number, if it is one to the last bit.
+/// Converts a cell to a whole number, if that is exact to the last bit.
 fn whole(cell: f64) -> Option<i64> {
     let whole = cell as i64;
     ((whole as f64).to_bits() == cell.to_bits() && whole.unsigned_abs() <= MOST_WHOLE).then_some(whole)
 }
 
-/// A cell as a whole number over a power of ten, if that gives it back.
+/// Converts a cell to a whole number over a power of ten, if that reproduces it exactly.
 fn scaled(cell: f64, power: f64) -> Option<i64> {
     let whole = (cell * power).round() as i64;
     let same = (whole as f64 / power).to_bits() == cell.to_bits();
     (same && whole.unsigned_abs() <= MOST_WHOLE).then_some(whole)
 }
 
-/// What sort of column the cells make.
+/// Chooses the encoding of a column's cells, without checking that they are whole numbers.
 pub(super) fn kind(cells: &[f64]) -> ColumnEncoding {
     let first = cells.first().copied().unwrap_or(0.0);
     let constant = cells.iter().all(|cell| cell.to_bits() == first.to_bits());
-    match () {
-        () if cells.iter().all(|cell| cell.is_nan()) => ColumnEncoding::Gap,
-        () if constant && first.to_bits() == 0 => ColumnEncoding::Zero,
-        () if constant => whole(first).map_or(ColumnEncoding::Bits(first.to_bits()), ColumnEncoding::Whole),
-        () => ColumnEncoding::Told,
+    if cells.iter().all(|cell| cell.is_nan()) {
+        ColumnEncoding::Gap
+    } else if constant && first.to_bits() == 0 {
+        ColumnEncoding::Zero
+    } else if constant {
+        whole(first).map_or(ColumnEncoding::Bits(first.to_bits()), ColumnEncoding::Whole)
+    } else {
+        ColumnEncoding::Told
     }
 }
 
 /// Appends the cells as whole numbers and their gaps as (first, length), and
-/// gives the decimals; `None` (and nothing appended) when they are no such
-/// numbers. In a gap stands the number before it.
+/// returns the decimals; `None` (and nothing appended) if they are not whole
+/// numbers over a power of ten. A gap gets the number before it.
 pub(super) fn integers(cells: &[f64], out: &mut Vec<i64>, gaps: &mut Vec<(u32, u32)>) -> Option<u32> {
     let (numbers, gap_count) = (out.len(), gaps.len());
     for decimals in 0..=MOST_DECIMALS {
@@ -93,7 +97,7 @@ pub(super) fn integers(cells: &[f64], out: &mut Vec<i64>, gaps: &mut Vec<(u32, u
             let number = if decimals == 0 { whole(cell) } else { scaled(cell, power) };
             let Some(number) = number else { break };
             if out.len() - numbers == missing {
-                // Nothing but gaps so far: they get the first number.
+                // Only gaps so far: they get the first number.
                 out[numbers..].fill(number);
             }
             before = number;
@@ -123,8 +127,8 @@ fn find_gaps(cells: &[f64], gaps: &mut Vec<(u32, u32)>) {
     }
 }
 
-/// The times of the ticks as two columns: the covered time, and by how much
-/// the wall clock's step differs from it (0 at the first tick).
+/// Splits the ticks' times into two columns: the elapsed time, and the difference
+/// between the wall clock's step and that (0 at the first tick).
 pub(super) fn times(ticks: &[Tick], columns: &mut [Vec<i64>; 2]) {
     let [covered, strays] = columns;
     covered.clear();
@@ -137,7 +141,7 @@ pub(super) fn times(ticks: &[Tick], columns: &mut [Vec<i64>; 2]) {
     }
 }
 
-/// The way back.
+/// Reverses [`times`].
 pub(super) fn ticks(first_ns: i64, columns: &[Vec<i64>; 2], ticks: &mut Vec<Tick>) {
     let [covered, strays] = columns;
     ticks.clear();
@@ -148,17 +152,17 @@ pub(super) fn ticks(first_ns: i64, columns: &[Vec<i64>; 2], ticks: &mut Vec<Tick
     }
 }
 
-/// Writes what sort of column each is, with all that is said of it.
+/// Writes the encoding and the parameters of each column.
 pub(super) fn put_columns(
     bits: &mut BitWriter,
     kinds: &[ColumnEncoding],
-    lines: &[ColumnParameters],
+    parameters: &[ColumnParameters],
     gaps: &[(u32, u32)],
     magnitudes: &[i64],
     raw: &mut dyn FnMut(usize, &mut BitWriter),
 ) {
-    let ticks = magnitudes.len() / lines.len().max(1);
-    let mut lines = lines.iter().zip(magnitudes.chunks_exact(ticks.max(1)));
+    let ticks = magnitudes.len() / parameters.len().max(1);
+    let mut parameters = parameters.iter().zip(magnitudes.chunks_exact(ticks.max(1)));
     let mut column = 0;
     while column < kinds.len() {
         let zeros = kinds[column..].iter().take_while(|k| **k == ColumnEncoding::Zero).count();
@@ -168,9 +172,9 @@ pub(super) fn put_columns(
             None | Some(ColumnEncoding::Zero) => {}
             Some(ColumnEncoding::Told) => {
                 bits.put(0, 1);
-                let (line, magnitudes) = lines.next().expect("a line for each told column");
-                put_line(bits, line, gaps);
-                if line.choice.rare {
+                let (one, magnitudes) = parameters.next().expect("parameters for each column of integers");
+                put_line(bits, one, gaps);
+                if one.choice.rare {
                     rare::write(bits, magnitudes[1..].iter().map(|m| *m as u64));
                 }
             }
@@ -192,7 +196,7 @@ pub(super) fn put_columns(
     }
 }
 
-/// Reads the sort of the next column after `zeros` more.
+/// Reads the encoding of a column other than [`ColumnEncoding::Zero`].
 pub(super) fn take_kind(bits: &mut BitReader) -> Option<ColumnEncoding> {
     if !bits.take_bit() {
         return Some(ColumnEncoding::Told);
@@ -205,12 +209,12 @@ pub(super) fn take_kind(bits: &mut BitReader) -> Option<ColumnEncoding> {
     })
 }
 
-fn put_line(bits: &mut BitWriter, line: &ColumnParameters, gaps: &[(u32, u32)]) {
-    bits.put(u64::from(line.decimals > 0), 1);
-    if line.decimals > 0 {
-        bits.put(u64::from(line.decimals), 4);
+fn put_line(bits: &mut BitWriter, parameters: &ColumnParameters, gaps: &[(u32, u32)]) {
+    bits.put(u64::from(parameters.decimals > 0), 1);
+    if parameters.decimals > 0 {
+        bits.put(u64::from(parameters.decimals), 4);
     }
-    let gaps = &gaps[line.gaps.0..line.gaps.1];
+    let gaps = &gaps[parameters.gaps.0..parameters.gaps.1];
     bits.put(u64::from(!gaps.is_empty()), 1);
     if !gaps.is_empty() {
         bits.put_gamma(gaps.len() as u64);
@@ -221,25 +225,25 @@ fn put_line(bits: &mut BitWriter, line: &ColumnParameters, gaps: &[(u32, u32)]) 
             end = first + length;
         }
     }
-    bits.put(u64::from(line.differences), 1);
-    if line.differences {
-        bits.put_sized(zigzag(line.start));
+    bits.put(u64::from(parameters.differences), 1);
+    if parameters.differences {
+        bits.put_sized(zigzag(parameters.start));
     }
-    put_choice(bits, &line.choice);
+    put_choice(bits, &parameters.choice);
 }
 
-/// Reads a told column's line; its gaps and rare remains are appended to the lists.
+/// Reads the parameters of a column of whole numbers; appends its gaps and sparse remains to the lists.
 pub(super) fn take_line(
     bits: &mut BitReader,
     ticks: usize,
     gaps: &mut Vec<(u32, u32)>,
     remains: &mut Vec<(u32, u64)>,
 ) -> Option<ColumnParameters> {
-    let mut line = ColumnParameters::default();
+    let mut parameters = ColumnParameters::default();
     if bits.take_bit() {
-        line.decimals = bits.take_few(4) as u32;
+        parameters.decimals = bits.take_few(4) as u32;
     }
-    line.gaps.0 = gaps.len();
+    parameters.gaps.0 = gaps.len();
     if bits.take_bit() {
         let mut end = 0;
         for _ in 0..bits.take_gamma()? {
@@ -252,18 +256,18 @@ pub(super) fn take_line(
             gaps.push((first as u32, length as u32));
         }
     }
-    line.gaps.1 = gaps.len();
-    line.differences = bits.take_bit();
-    if line.differences {
-        line.start = unzigzag(bits.take_sized()?);
+    parameters.gaps.1 = gaps.len();
+    parameters.differences = bits.take_bit();
+    if parameters.differences {
+        parameters.start = unzigzag(bits.take_sized()?);
     }
-    line.choice = take_choice(bits)?;
-    line.rare.0 = remains.len();
-    if line.choice.rare {
+    parameters.choice = take_choice(bits)?;
+    parameters.rare.0 = remains.len();
+    if parameters.choice.rare {
         rare::read(bits, ticks, remains)?;
     }
-    line.rare.1 = remains.len();
-    (line.decimals <= MOST_DECIMALS && !bits.is_overrun()).then_some(line)
+    parameters.rare.1 = remains.len();
+    (parameters.decimals <= MOST_DECIMALS && !bits.is_overrun()).then_some(parameters)
 }
 
 fn put_choice(bits: &mut BitWriter, choice: &Choice) {
@@ -330,8 +334,8 @@ fn take_choice(bits: &mut BitReader) -> Option<Choice> {
     Some(choice)
 }
 
-/// Writes the bits of a column that is no column of whole numbers: each with
-/// the stretch of bits in which it differs from the one before.
+/// Writes the bits of a column that is not one of whole numbers: for each value,
+/// the range of bits in which it differs from the one before.
 pub(super) fn put_raw(bits: &mut BitWriter, values: impl Iterator<Item = u64>) {
     let mut before = 0;
     for value in values {
@@ -347,7 +351,7 @@ pub(super) fn put_raw(bits: &mut BitWriter, values: impl Iterator<Item = u64>) {
     }
 }
 
-/// The way back; false where the bits are none such.
+/// Reverses [`put_raw`], calling `each` with every value; returns false if the bits are invalid.
 pub(super) fn take_raw(bits: &mut BitReader, mut each: impl FnMut(u64), ticks: usize) -> bool {
     let mut before = 0;
     for _ in 0..ticks {
@@ -364,7 +368,7 @@ pub(super) fn take_raw(bits: &mut BitReader, mut each: impl FnMut(u64), ticks: u
     !bits.is_overrun()
 }
 
-/// Bits of a cell; every gap has the same.
+/// Returns the bits of a cell; all gaps have the same.
 pub(super) fn cell_bits(cell: f64) -> u64 {
     if cell.is_nan() { f64::NAN.to_bits() } else { cell.to_bits() }
 }

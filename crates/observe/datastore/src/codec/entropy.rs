@@ -1,34 +1,34 @@
-//! Magnitudes to bits, close to as few as their own recent past allows.
+//! Entropy code of magnitudes, near the shortest that their recent past allows.
 //!
 //! Each column keeps a scale: a sliding mean of its magnitudes. The scale (by
 //! octave) and whether the last two magnitudes were 0 choose one of
-//! [`CONTEXTS`] fixed frequency tables. A magnitude is a symbol of that table,
-//! which tells its size to half an octave, and its low bits as they are. Above
-//! a scale of 16 or so the symbol is relative to the scale, so that one table
+//! [`CONTEXTS`] fixed frequency tables. A magnitude is encoded as a symbol of that
+//! table, which gives its size to half an octave, and its low bits unchanged. Above
+//! a scale of about 16 the symbol is relative to the scale, so that one table
 //! serves all larger scales.
 //!
-//! Symbols are written by asymmetric numeral systems (rANS), four states in
-//! turn, which come near the ideal length also where a 0 costs a tenth of
-//! a bit. They go tick by tick across the columns, so that a decoder knows the
-//! table of the next symbol before it has this one.
+//! Symbols are written by asymmetric numeral systems (rANS), with four states in
+//! turn, which are close to the ideal length even where a 0 costs a tenth of
+//! a bit. The order is tick by tick across the columns, so that a decoder knows the
+//! table of the next symbol before it has decoded this one.
 
 use super::bits::{BitReader, BitWriter};
 use super::table::FREQUENCIES;
 
-/// Frequencies of a table sum up to this power of two.
+/// The frequencies of a table add up to two to this power.
 pub(super) const PRECISION: u32 = 11;
 pub(super) const SYMBOLS: usize = 32;
 /// Levels of scale times histories of zeros.
 pub(super) const CONTEXTS: usize = LEVELS * HISTORIES;
-/// Tables are set aside up to a power of two, so that no index needs a check.
+/// Number of allocated tables: a power of two, so that masked indices need no bounds check.
 const ROOM: usize = CONTEXTS.next_power_of_two();
 const LEVELS: usize = 10;
 const HISTORIES: usize = 3;
-/// From this level on symbols are relative to the scale.
+/// Level from which on symbols are relative to the scale.
 const RELATIVE: u8 = LEVELS as u8 - 1;
 /// The symbol of a magnitude too large for its table.
 const ESCAPE: u8 = SYMBOLS as u8 - 1;
-/// Largest magnitude that moves the scale.
+/// Largest magnitude that counts in the scale; larger ones count as this.
 const MOST_MOVING: u64 = 1 << 40;
 /// Largest level that a scale can start with or reach.
 pub(super) const MOST_LEVEL: u32 = 45;
@@ -38,25 +38,26 @@ pub(super) const MOST_LEVEL: u32 = 45;
 pub(super) struct ColumnHistory {
     /// Sixteen times the sliding mean of the magnitudes.
     mean: u64,
-    /// Whether the last magnitude was 0: 1 or 0.
+    /// 1 if the last magnitude was 0, else 0.
     zero: u8,
     context: u8,
     shift: u8,
 }
 
 impl ColumnHistory {
-    /// Starts at a level, as if the magnitudes before had been of that size.
+    /// Creates a history at a level, as if all earlier magnitudes had that size.
     pub fn new(level: u32) -> ColumnHistory {
         let mut scale = ColumnHistory { mean: (1 << level.min(MOST_LEVEL)) & !1, zero: 0, context: 0, shift: 0 };
         scale.settle(0);
         scale
     }
 
-    /// The level of a mean of magnitudes: octaves of sixteen times the mean.
+    /// Returns the level for a mean of magnitudes: the octave of sixteen times the mean.
     pub fn level_of(mean: u64) -> u32 {
         (mean.min(MOST_MOVING) * 16 + 1).ilog2()
     }
 
+    /// Derives shift and context from the mean and from the last two magnitudes.
     #[inline(always)]
     fn settle(&mut self, zero: u8) {
         let (context, shift) = BY_LEVEL[(self.mean | 1).ilog2() as usize % 64];
@@ -65,6 +66,7 @@ impl ColumnHistory {
         self.zero = zero;
     }
 
+    /// Updates the history with the next magnitude.
     #[inline(always)]
     fn follow(&mut self, magnitude: u64) {
         let step = (magnitude.min(MOST_MOVING) << 4) as i64 - self.mean as i64;
@@ -73,7 +75,7 @@ impl ColumnHistory {
     }
 }
 
-/// First context and shift of each level.
+/// First context, and shift, of each level.
 const BY_LEVEL: [(u8, u8); 64] = {
     let mut table = [(0, 0); 64];
     let mut level = 0;
@@ -85,7 +87,7 @@ const BY_LEVEL: [(u8, u8); 64] = {
     table
 };
 
-/// A magnitude in its context: symbol, and how many low bits follow as they are.
+/// Returns a magnitude's symbol, and the number of low bits that follow unchanged.
 #[inline(always)]
 fn symbol(magnitude: u64, shift: u8) -> (u8, u32) {
     let relative = magnitude >> shift;
@@ -112,7 +114,7 @@ fn put_low(bits: &mut BitWriter, magnitude: u64, symbol: u8, low: u32) {
     }
 }
 
-/// All that a reader needs of a symbol in a context.
+/// Decoding data of a symbol in a context.
 #[derive(Clone, Copy, Debug, Default)]
 struct SymbolEntry {
     frequency: u16,
@@ -121,7 +123,7 @@ struct SymbolEntry {
     first: u16,
     /// Low bits, before the shift.
     low: u8,
-    /// All ones where the shift's bits follow too.
+    /// All ones if the shift's bits follow too, else 0.
     shifted: u8,
 }
 
@@ -138,24 +140,25 @@ impl SymbolEntry {
     }
 }
 
-/// By value, so that the reader's place stays in a register.
+/// Reads the magnitude after an escape symbol. The reader is passed by value, so that its position stays in a
+/// register.
 #[cold]
 fn escaped(mut bits: BitReader) -> (u64, BitReader) {
     let length = bits.take_few(7) as u32;
     (bits.take(length.min(64)), bits)
 }
 
-/// The frequency tables, ready for use.
+/// The frequency tables in the form that encoder and decoder use.
 pub(super) struct Tables {
     /// Symbol of each slot.
     slots: Box<[[u8; 1 << PRECISION]; ROOM]>,
     entries: Box<[SymbolEntry; SYMBOLS * ROOM]>,
-    /// Price of each symbol, sixteenths of a bit.
+    /// Price of each symbol, in sixteenths of a bit.
     prices: [[u16; SYMBOLS]; ROOM],
 }
 
 impl Tables {
-    /// Unfolds [`FREQUENCIES`].
+    /// Builds the tables from [`FREQUENCIES`].
     pub fn new() -> Tables {
         let mut slots = vec![[0u8; 1 << PRECISION]; ROOM];
         let mut entries = Box::new([SymbolEntry::default(); SYMBOLS * ROOM]);
@@ -176,8 +179,8 @@ impl Tables {
         Tables { slots, entries, prices }
     }
 
-    /// What magnitudes cost, in sixteenths of a bit, or something above `most`.
-    pub fn price(&self, level: u32, magnitudes: &[u64], most: u64) -> u64 {
+    /// Returns the price of magnitudes in sixteenths of a bit, or any number above `max_price`.
+    pub fn price(&self, level: u32, magnitudes: &[u64], max_price: u64) -> u64 {
         let mut scale = ColumnHistory::new(level);
         let mut sum = 0;
         for some in magnitudes.chunks(32) {
@@ -188,7 +191,7 @@ impl Tables {
                 sum += u64::from(price) + u64::from(low) * 16;
                 scale.follow(magnitude);
             }
-            if sum > most {
+            if sum > max_price {
                 break;
             }
         }
@@ -196,11 +199,11 @@ impl Tables {
     }
 }
 
-/// A state is never below this between symbols.
+/// Smallest state between symbols.
 const LEAST: u32 = 1 << 16;
 const STATES: usize = 4;
 
-/// Scratch of the writing side.
+/// Reusable buffers of the encoder.
 #[derive(Debug, Default)]
 pub(super) struct EntropyWriter {
     scales: Vec<ColumnHistory>,
@@ -210,8 +213,8 @@ pub(super) struct EntropyWriter {
 }
 
 impl EntropyWriter {
-    /// Appends the magnitudes of columns, `ticks` a column, but not the first
-    /// of each. `busy` names the columns and the level that each starts with.
+    /// Appends the magnitudes of columns, `ticks` per column, without the first
+    /// of each. `busy` contains the columns and the level that each starts with.
     pub fn write(
         &mut self,
         tables: &Tables,
@@ -237,7 +240,7 @@ impl EntropyWriter {
         self.bits.finish(out);
     }
 
-    /// What is read first must be written last.
+    /// Writes the symbols from last to first, because rANS reads in the reverse order of writing.
     fn write_symbols(&mut self, tables: &Tables, out: &mut Vec<u8>) {
         let mut states = [LEAST; STATES];
         self.words.clear();
@@ -245,8 +248,8 @@ impl EntropyWriter {
             let state = &mut states[index % self.scales.len() % STATES];
             let entry = &tables.entries[usize::from(context) * SYMBOLS + usize::from(symbol)];
             let frequency = u32::from(entry.frequency);
-            let most = u64::from(frequency) << (32 - PRECISION);
-            if u64::from(*state) >= most {
+            let max_state = u64::from(frequency) << (32 - PRECISION);
+            if u64::from(*state) >= max_state {
                 self.words.push(*state as u16);
                 *state >>= 16;
             }
@@ -258,15 +261,15 @@ impl EntropyWriter {
     }
 }
 
-/// The words that states are filled up from.
+/// Words from which the states are refilled.
 struct EntropyWords<'a> {
     bytes: &'a [u8],
     position: usize,
 }
 
 impl EntropyWords<'_> {
-    /// The state, filled up from the next word if it is too low. Whether it is,
-    /// is as good as chance, so there is no branch to be guessed wrong.
+    /// Refills the state from the next word if it is too low. There is no branch,
+    /// because it could not be predicted.
     #[inline(always)]
     fn fill_up(&mut self, state: u32) -> u32 {
         let word = match self.bytes.get(self.position..).and_then(|rest| rest.first_chunk::<2>()) {
@@ -279,8 +282,8 @@ impl EntropyWords<'_> {
     }
 }
 
-/// Reads what [`EntropyWriter::write`] wrote: `magnitudes` gets the second and
-/// later magnitudes of each column, tick by tick. `None` where the code is none.
+/// Reverses [`EntropyWriter::write`]: `magnitudes` gets the second and
+/// later magnitudes of each column, tick by tick. `None` if the code is invalid.
 pub(super) fn read(tables: &Tables, code: &[u8], scales: &mut [ColumnHistory], magnitudes: &mut [u64]) -> Option<()> {
     let count = u32::from_le_bytes(code.get(..4)?.try_into().ok()?) as usize;
     let mut states = [0; STATES];
@@ -312,7 +315,7 @@ pub(super) fn read(tables: &Tables, code: &[u8], scales: &mut [ColumnHistory], m
     (done && states == [LEAST; STATES]).then_some(())
 }
 
-/// The next magnitude of a column.
+/// Decodes the next magnitude of a column.
 #[inline(always)]
 fn step(
     tables: &Tables,
@@ -341,7 +344,7 @@ fn step(
     magnitude
 }
 
-/// For the training of the tables: each symbol in its context.
+/// Counts each symbol in its context, for training the tables.
 #[cfg(test)]
 pub(super) fn count(level: u32, magnitudes: &[u64], counts: &mut [[u64; SYMBOLS]; CONTEXTS]) {
     let mut scale = ColumnHistory::new(level);

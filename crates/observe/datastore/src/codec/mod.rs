@@ -1,17 +1,18 @@
-//! A block's numbers, small.
+//! Compression of a block's numbers.
 //!
-//! Columns that stand still are told in a few bits. The others become whole
-//! numbers (scaled by ten where that loses nothing; what is no such number is
-//! told by its bits). Of levels the differences are taken. Then each column is
-//! told from up to six others by fixed factors (`relate`), a sliding mean of
-//! its own past is taken off (`predict`), and what remains is written in as few
-//! bits as its own recent sizes allow (`entropy`).
+//! Constant columns take a few bits. The others become whole numbers (scaled
+//! by a power of ten where that is exact; other numbers are encoded by their
+//! bits). Of levels the differences are taken. Then each column is predicted
+//! from up to six others by fixed factors (`parent_search`), a sliding mean of
+//! its own past is subtracted (`predict`), and the remains are written in as
+//! few bits as their recent sizes allow (`entropy`), or as a list of the few
+//! that are not 0 (`sparse`).
 //!
-//! A bulk import has no time for that: its blocks have the code of `plain`.
+//! A bulk import must be faster: its blocks have the code of `plain`.
 //!
 //! The code: length of the head u32, the head (`block`), then the entropy
-//! code. The two columns of the ticks' times come first and are told like the
-//! others.
+//! code. The two columns of the ticks' times come first and are encoded like
+//! the others.
 
 mod bits;
 mod block;
@@ -36,22 +37,22 @@ use relate::{GROUP, Search};
 
 static TABLES: LazyLock<Tables> = LazyLock::new(Tables::new);
 
-/// Columns of times before those of the frame.
+/// Number of columns of times, which precede those of the frame.
 const TIMES: usize = 2;
 
-/// Writes blocks; keeps its memory from one to the next.
+/// Encoder of blocks, which reuses its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
     times: [Vec<i64>; TIMES],
     kinds: Vec<ColumnEncoding>,
     lines: Vec<ColumnParameters>,
     gaps: Vec<(u32, u32)>,
-    /// Of the told columns, one after the other; once a group has been
-    /// searched, its magnitudes (as bits).
+    /// Whole numbers or differences of the `Integers` columns, one column after the
+    /// other. After the search of a group, its magnitudes (as bits).
     forms: Vec<i64>,
-    /// Of one group.
+    /// Magnitudes of one group.
     magnitudes: Vec<u64>,
-    /// Columns for the entropy code, with the levels that they start with.
+    /// Columns in the entropy code, with the levels that they start with.
     busy: Vec<(usize, u32)>,
     search: Search,
     head: BitWriter,
@@ -71,7 +72,7 @@ impl Encoder {
                 self.lines[line].choice = choice;
                 line += 1;
             });
-            // The group's forms are done with; memory is not plentiful.
+            // The group's forms are not needed any more, so the magnitudes replace them to save memory.
             forms.iter_mut().zip(&self.magnitudes).for_each(|(form, magnitude)| *form = *magnitude as i64);
         }
         assert_eq!(line, self.lines.len(), "each busy column has its parameters");
@@ -87,32 +88,33 @@ impl Encoder {
         self.entropy.write(&TABLES, &self.busy, &self.forms, ticks, out);
     }
 
-    /// The same in haste, in the code of `plain`, of some of the frame's
-    /// cells; `ticks` are the times to go with them.
+    /// Appends the fast code of `plain` for the cells of the ticks in `range`;
+    /// `ticks` are the times stored with them.
     pub fn encode_plain(&mut self, frame: &Frame, range: Range<usize>, ticks: &[Tick], out: &mut Vec<u8>) {
         self.plain.encode(frame, range, ticks, out);
     }
 
-    /// Sorts the columns and gathers the forms of those to be told.
+    /// Chooses the encoding of each column and collects the forms of the whole-number columns.
     fn collect(&mut self, frame: &Frame) {
         block::times(frame.ticks(), &mut self.times);
         self.kinds.clear();
         self.lines.clear();
         self.gaps.clear();
         self.forms.clear();
-        // What is never touched is never resident; growing would leave holes.
+        // Untouched memory is never resident, while growing in steps would fragment the heap.
         self.forms.reserve((TIMES + frame.schema().series.len()) * frame.ticks().len());
         for index in 0..TIMES {
             let times = &self.times[index];
             let first = times.first().copied().unwrap_or(0);
-            let kind = match () {
-                () if times.iter().any(|t| t.unsigned_abs() > MOST_WHOLE) => ColumnEncoding::Raw,
-                () if times.iter().all(|t| *t == 0) => ColumnEncoding::Zero,
-                () if times.iter().all(|t| *t == first) => ColumnEncoding::Whole(first),
-                () => {
-                    self.forms.extend_from_slice(times);
-                    ColumnEncoding::Told
-                }
+            let kind = if times.iter().any(|t| t.unsigned_abs() > MOST_WHOLE) {
+                ColumnEncoding::Raw
+            } else if times.iter().all(|t| *t == 0) {
+                ColumnEncoding::Zero
+            } else if times.iter().all(|t| *t == first) {
+                ColumnEncoding::Whole(first)
+            } else {
+                self.forms.extend_from_slice(times);
+                ColumnEncoding::Told
             };
             self.kinds.push(kind);
             if kind == ColumnEncoding::Told {
@@ -133,8 +135,8 @@ impl Encoder {
         }
     }
 
-    /// Adds the line of the column that `forms` ends with, and takes its
-    /// differences where those vary less than the numbers do.
+    /// Adds the parameters of the last column in `forms`, and replaces its numbers
+    /// by their differences if those vary less.
     fn add_line(&mut self, ticks: usize, decimals: u32, gaps: usize) {
         let position = self.forms.len() - ticks;
         let form = &mut self.forms[position..];
@@ -161,24 +163,24 @@ impl Encoder {
     }
 }
 
-/// Reads blocks; keeps its memory from one to the next.
+/// Decoder of blocks, which reuses its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     times: [Vec<i64>; TIMES],
     ticks: Vec<Tick>,
-    /// Column (times counted) and line of each told column.
+    /// Index (counting the time columns) and parameters of each `Integers` column.
     lines: Vec<(usize, ColumnParameters)>,
     gaps: Vec<(u32, u32)>,
-    /// Place and magnitude of the remains of columns with few of them.
+    /// Index and magnitude of the nonzero remains of sparse columns.
     rare: Vec<(u32, u64)>,
     scales: Vec<ColumnHistory>,
-    /// Of the busy columns, tick by tick, without the first.
+    /// Magnitudes of the columns in the entropy code, tick by tick, without the first.
     magnitudes: Vec<u64>,
     forms: Vec<i64>,
     sums: Vec<f64>,
     told: Vec<i64>,
     order: Vec<usize>,
-    /// Place of each told column among the busy ones.
+    /// Index of each `Integers` column among those in the entropy code.
     busy: Vec<usize>,
     numbers: Vec<i64>,
     plain: plain::PlainScratch,
@@ -186,8 +188,7 @@ pub(crate) struct Decoder {
 
 impl Decoder {
     /// Fills the frame (whose schema and capacity are set) with `ticks` ticks
-    /// from `first_ns` on. `None` where the code is not one that an
-    /// [`Encoder`] makes.
+    /// from `first_ns` on. `None` if no [`Encoder`] can have written the code.
     pub fn decode(&mut self, code: &[u8], first_ns: i64, ticks: usize, frame: &mut Frame) -> Option<()> {
         if plain::is_plain(code) {
             return self.plain.decode(code, first_ns, ticks, frame);
@@ -209,7 +210,7 @@ impl Decoder {
         Some(())
     }
 
-    /// Reads what is said of the columns; fills those that are said wholly.
+    /// Reads the head; fills the columns that it determines completely.
     fn take_head(&mut self, head: &[u8], frame: &mut Frame) -> Option<()> {
         let ticks = self.ticks.len();
         let columns = TIMES + frame.schema().series.len();
@@ -245,6 +246,7 @@ impl Decoder {
         Some(())
     }
 
+    /// Fills a column with one value: `time` if it is a column of times, else `cell`.
     fn fill(&mut self, frame: &mut Frame, column: usize, time: i64, cell: f64) {
         match column.checked_sub(TIMES) {
             None => {
@@ -257,7 +259,7 @@ impl Decoder {
 
     fn take_raw(&mut self, bits: &mut BitReader, frame: &mut Frame, column: usize) -> Option<()> {
         let ticks = self.ticks.len();
-        let whole = match column.checked_sub(TIMES) {
+        let valid = match column.checked_sub(TIMES) {
             None => {
                 let times = &mut self.times[column];
                 times.clear();
@@ -273,11 +275,11 @@ impl Decoder {
                 block::take_raw(bits, each, ticks)
             }
         };
-        whole.then_some(())
+        valid.then_some(())
     }
 
-    /// Turns magnitudes into cells, group by group, each column after those
-    /// that it is told from.
+    /// Computes the cells from the magnitudes, group by group, each column after its
+    /// parents.
     fn tell_all(&mut self, ticks: usize, frame: &mut Frame) -> Option<()> {
         self.forms.resize(self.lines.len() * ticks, 0);
         self.sums.resize(ticks, 0.0);
@@ -296,7 +298,7 @@ impl Decoder {
         Some(())
     }
 
-    /// Numbers the busy columns.
+    /// Assigns each column its index in the entropy code.
     fn places(&mut self) {
         self.busy.clear();
         let mut next = 0;
@@ -306,7 +308,7 @@ impl Decoder {
         }
     }
 
-    /// The form of a column from its magnitudes, its past and its parents.
+    /// Computes the form of a column from its magnitudes, its past and its parents.
     fn tell_column(&mut self, group: usize, line: usize, ticks: usize) {
         let (_, ColumnParameters { choice, rare, .. }) = self.lines[line];
         let numbers = &mut self.numbers[..];
@@ -339,7 +341,7 @@ impl Decoder {
         self.forms[line * ticks..(line + 1) * ticks].copy_from_slice(numbers);
     }
 
-    /// Puts a told column where it belongs.
+    /// Stores a decoded column in the frame or in the times.
     fn place(&mut self, line: usize, ticks: usize, frame: &mut Frame) {
         let (column, line) = self.lines[line];
         if line.differences {
@@ -364,8 +366,8 @@ impl Decoder {
     }
 }
 
-/// An order in which every column comes after its parents; `None` where they
-/// go round in a circle.
+/// Finds an order in which every column comes after its parents; `None` if they
+/// form a cycle.
 fn arrange(lines: &[(usize, ColumnParameters)], order: &mut Vec<usize>) -> Option<()> {
     order.clear();
     let mut placed = [false; GROUP];
@@ -391,8 +393,8 @@ mod tests {
     use super::*;
     use entropy::{CONTEXTS, PRECISION, SYMBOLS};
 
-    /// Prints a `table.rs` trained on the logs named in `DWLOG_TRAIN` (paths
-    /// with colons between them):
+    /// Prints the rows of `frequency_table.rs`, trained on the logs named in
+    /// `DWLOG_TRAIN` (paths separated by colons):
     /// `cargo test -p diskwright-datastore --release -- --ignored --nocapture train`.
     #[test]
     #[ignore = "a tool, not a test"]
@@ -421,7 +423,7 @@ mod tests {
         std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()).expect("a listener");
     }
 
-    /// Prints what the columns of the logs in `DWLOG_TRAIN` cost, dearest first.
+    /// Prints the cost of each column of the logs in `DWLOG_TRAIN`, largest first.
     #[test]
     #[ignore = "a tool, not a test"]
     fn prices() {
@@ -435,10 +437,10 @@ mod tests {
                     continue;
                 }
                 encoder.encode(&frame, &mut Vec::new());
-                let told =
+                let integer_columns =
                     encoder.kinds.iter().enumerate().filter(|(_, k)| **k == ColumnEncoding::Told).map(|(c, _)| c);
                 let columns = encoder.forms.chunks_exact(frame.ticks().len());
-                for ((column, line), magnitudes) in told.zip(&encoder.lines).zip(columns) {
+                for ((column, line), magnitudes) in integer_columns.zip(&encoder.lines).zip(columns) {
                     let mut bits = BitWriter::default();
                     block::put_columns(
                         &mut bits,
@@ -483,8 +485,8 @@ mod tests {
         std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()).expect("a listener");
     }
 
-    /// Counts as frequencies: neighbours lend each other a little, so that what
-    /// was never seen is not far from what was.
+    /// Converts counts to frequencies. They are smoothed over neighbours, so that
+    /// unseen symbols near seen ones are not too rare.
     fn share_out(counts: &[u64; SYMBOLS]) -> [u16; SYMBOLS] {
         let near = |i: usize, by: usize| {
             let low = if i > by { counts[i - by] } else { 0 };

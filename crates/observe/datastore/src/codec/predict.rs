@@ -1,15 +1,15 @@
-//! What both sides of the code must reckon alike, to the last bit: forms,
-//! relations between columns, and smoothing. Floats are used only in ways that
-//! IEEE 754 settles (product, sum, comparison), never fused or reordered.
+//! Computations that encoder and decoder must do identically, to the last bit:
+//! differences, prediction from other columns, and smoothing. Floats are used only in
+//! ways that IEEE 754 defines exactly (product, sum, comparison), never fused or reordered.
 
-/// Most columns that one column is told from.
+/// Largest number of columns that one column is predicted from.
 pub(super) const MOST_PARENTS: usize = 6;
-/// Smoothings: none, the value before, and sliding means over 2 to 32 values.
+/// Number of smoothings: none, the value before, and sliding means over 2 to 32 values.
 pub(super) const SMOOTHINGS: u32 = 7;
-/// Whole numbers up to this size are exact in all that follows.
+/// Largest whole number that is exact in all later computations.
 pub(super) const MOST_WHOLE: u64 = 1 << 51;
 
-/// A column told from others: each times a factor.
+/// The columns that predict a column, each with its factor.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Parents {
     pub count: usize,
@@ -35,7 +35,7 @@ impl Default for PredictorFactor {
 }
 
 impl PredictorFactor {
-    /// Its value, exactly.
+    /// Returns its exact value.
     pub fn value(self) -> f64 {
         match self {
             PredictorFactor::Whole(whole) => f64::from(whole),
@@ -46,7 +46,7 @@ impl PredictorFactor {
         }
     }
 
-    /// The nearest to a number; `None` where it is too large or too small to matter.
+    /// Returns the factor nearest to a number; `None` if the number is out of range.
     pub fn nearest(number: f64) -> Option<PredictorFactor> {
         let whole = number.round();
         if whole != 0.0 && whole.abs() < 4096.0 && (number - whole).abs() < 0.004 * whole.abs() {
@@ -65,12 +65,12 @@ impl PredictorFactor {
     }
 }
 
-/// What the parents tell of a column, into `told`; `forms` are the columns of
+/// Predicts a column from its parents into `predicted`; `forms` are the columns of
 /// the group, one after the other.
-pub(super) fn tell(parents: &Parents, forms: &[i64], sums: &mut [f64], told: &mut [i64]) {
-    let ticks = told.len();
+pub(super) fn tell(parents: &Parents, forms: &[i64], sums: &mut [f64], predicted: &mut [i64]) {
+    let ticks = predicted.len();
     if parents.count == 0 {
-        return told.fill(0);
+        return predicted.fill(0);
     }
     sums.fill(0.0);
     for (&column, factor) in parents.columns.iter().zip(&parents.factors).take(parents.count) {
@@ -80,16 +80,16 @@ pub(super) fn tell(parents: &Parents, forms: &[i64], sums: &mut [f64], told: &mu
             *sum += factor * form as f64;
         }
     }
-    // Adding this number leaves no bits for fractions: rounds to the nearest.
+    // Adding this number leaves no bits for fractions, so it rounds to the nearest integer.
     const ROUND: f64 = 6755399441055744.0;
     const MOST: f64 = (1u64 << 50) as f64;
-    for (told, &sum) in told.iter_mut().zip(sums.iter()) {
-        *told = ((sum.clamp(-MOST, MOST) + ROUND).to_bits() as i64).wrapping_sub(ROUND.to_bits() as i64);
+    for (predicted, &sum) in predicted.iter_mut().zip(sums.iter()) {
+        *predicted = ((sum.clamp(-MOST, MOST) + ROUND).to_bits() as i64).wrapping_sub(ROUND.to_bits() as i64);
     }
 }
 
-/// What remains of each value when the smoothing's guess is taken off. The
-/// first has no guess and remains whole.
+/// Subtracts the smoothing's guess from each value. The first value has no
+/// guess and is kept.
 pub(super) fn smooth(values: &[i64], smoothing: u32, remains: &mut [i64]) {
     let Some(shift) = smoothing.checked_sub(1) else { return remains.copy_from_slice(values) };
     let half = (1i64 << shift) >> 1;
@@ -103,7 +103,7 @@ pub(super) fn smooth(values: &[i64], smoothing: u32, remains: &mut [i64]) {
     }
 }
 
-/// The way back, in place.
+/// Reverses [`smooth`] in place.
 pub(super) fn unsmooth(values: &mut [i64], smoothing: u32) {
     let Some(shift) = smoothing.checked_sub(1) else { return };
     let half = (1i64 << shift) >> 1;
@@ -116,7 +116,7 @@ pub(super) fn unsmooth(values: &mut [i64], smoothing: u32) {
     }
 }
 
-/// Differences from the value before; the first is 0.
+/// Replaces each value by its difference from the one before; the first becomes 0.
 pub(super) fn difference(values: &mut [i64]) {
     let mut before = values.first().copied().unwrap_or(0);
     for value in values {
@@ -126,7 +126,7 @@ pub(super) fn difference(values: &mut [i64]) {
     }
 }
 
-/// The way back, starting from `first`.
+/// Reverses [`difference`], starting from `first`.
 pub(super) fn accumulate(values: &mut [i64], first: i64) {
     let mut sum = first;
     for value in values {

@@ -1,13 +1,13 @@
-//! Columns in which hardly anything remains to be told: each magnitude other
-//! than 0 with its distance from the one before.
+//! Sparse columns, in which nearly all magnitudes are 0: each other magnitude is
+//! encoded with its distance from the one before.
 
 use super::bits::{BitReader, BitWriter};
 
-/// More remains than one in so many are not told this way.
+/// Smallest number of values per nonzero magnitude for which this code is used.
 const SHARE: usize = 8;
 
-/// How many magnitudes are not 0, and the low bits that suit their distances
-/// and sizes; `None` where there are too many.
+/// Counts the nonzero magnitudes and chooses the number of low bits for their
+/// distances and sizes; `None` if there are too many.
 fn survey(magnitudes: impl ExactSizeIterator<Item = u64>) -> Option<(usize, u32, u32)> {
     let length = magnitudes.len();
     let mut count = 0;
@@ -23,23 +23,25 @@ fn survey(magnitudes: impl ExactSizeIterator<Item = u64>) -> Option<(usize, u32,
     Some((count, distance.saturating_sub(1), (sizes / count.max(1) as u32).saturating_sub(1)))
 }
 
-/// Bits of a number: its low bits as they are, the rest by its size.
+/// Returns the length of a number in bits: its low bits unchanged, the rest in gamma code.
 fn length(number: u64, low: u32) -> u32 {
     low + 1 + 2 * ((number >> low) + 1).ilog2()
 }
 
+/// Writes a number: its low bits unchanged, the rest in gamma code.
 fn put(bits: &mut BitWriter, number: u64, low: u32) {
     bits.put(number, low);
     bits.put_gamma(number >> low);
 }
 
+/// Reverses [`put`].
 fn take(bits: &mut BitReader, low: u32) -> Option<u64> {
     let part = bits.take(low);
     let high = bits.take_gamma()?;
     (high << low >> low == high).then_some(high << low | part)
 }
 
-/// What the magnitudes cost, sixteenths of a bit; `None` where there are too many.
+/// Returns the price of the magnitudes in sixteenths of a bit; `None` if too many are nonzero.
 pub(super) fn price(magnitudes: impl ExactSizeIterator<Item = u64> + Clone) -> Option<u64> {
     let (count, near, low) = survey(magnitudes.clone())?;
     let mut sum = length(count as u64, 0) + if count > 0 { 10 } else { 0 };
@@ -67,8 +69,8 @@ pub(super) fn write(bits: &mut BitWriter, magnitudes: impl ExactSizeIterator<Ite
     }
 }
 
-/// Appends place and magnitude of each that is not 0; `None` where the bits
-/// tell of places that there are not.
+/// Appends index and magnitude of each nonzero one; `None` if an index is out of
+/// range.
 pub(super) fn read(bits: &mut BitReader, ticks: usize, found: &mut Vec<(u32, u64)>) -> Option<()> {
     let count = bits.take_gamma()?;
     if count == 0 {

@@ -1,32 +1,33 @@
-//! The writer's search: from which other columns, by which factors and with
-//! which smoothing is a column told best? Nothing here must be reckoned alike
-//! by the reader, which is told the outcome.
+//! The encoder's search for the cheapest model of each column: the other columns
+//! that predict it, their factors, and the smoothing. The decoder reads the result,
+//! so it need not repeat these computations.
 //!
-//! Much of what a kernel counts is nearly counted elsewhere: sectors go with
+//! Many kernel counters are nearly determined by others: sectors follow
 //! requests, the time of a queue is the sum of its parts, processors' times
-//! add up to the clock, pages leave one list for another. The search is
-//! orthogonal matching pursuit over least squares: again and again the column
-//! that explains most of what remains is added, as long as the price falls.
-//! Ticks are weighted down when much happens at them, or a few bursts would
-//! settle everything.
+//! add up to the clock, pages move from one list to another. The search is
+//! orthogonal matching pursuit over least squares: it repeatedly adds the column
+//! that explains most of the rest, as long as the price falls.
+//! Ticks with much activity get a lower weight, or a few bursts would
+//! decide everything.
 
 use super::entropy::{ColumnHistory, Tables};
 use super::predict::{MOST_PARENTS, Parents, PredictorFactor, SMOOTHINGS, smooth, tell};
 use super::rare;
 use crate::bits::zigzag;
 
-/// Most columns that are related to each other, a power of two; wider schemas
-/// are searched in groups of so many.
+/// Largest number of columns that can predict each other, a power of two; wider schemas
+/// are searched in groups of this size.
 pub(super) const GROUP: usize = 128;
-/// Steps without a gain after which the search for a column ends.
+/// Number of steps without a gain after which the search for a column ends.
 const PATIENCE: usize = 2;
-/// What it is worth, sixteenths of a bit, that few remains are read quickly.
+/// Advantage of the sparse code in sixteenths of a bit, because it is read faster.
 const RARE_BONUS: u64 = 8 * 16;
-/// What a parent costs, sixteenths of a bit.
+/// Price of a parent with a whole factor, in sixteenths of a bit.
 const PRICE_WHOLE: u64 = (8 + 4) * 16;
+/// Price of a parent with a float factor, in sixteenths of a bit.
 const PRICE_FLOAT: u64 = (8 + 16) * 16;
 
-/// How a column is told.
+/// Model of a column: its prediction, and the encoding of the remains.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Choice {
     pub parents: Parents,
@@ -37,24 +38,24 @@ pub(super) struct Choice {
     pub unsigned: bool,
     pub level: u32,
     pub first: i64,
-    /// Few remains are other than 0: each is told with its place.
+    /// Few remains are nonzero: each is encoded with its index.
     pub rare: bool,
 }
 
-/// Scratch of the search.
+/// Reusable buffers of the search.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     /// Forms less their means, times the roots of the ticks' weights.
     centered: Vec<f64>,
     products: Vec<f64>,
-    /// For each column those it depends on, near and far, a bit each.
+    /// For each column a bit set of its parents, their parents, and so on.
     ancestors: Vec<[u64; GROUP / 64]>,
     weights: Vec<f64>,
     unexplained: Vec<f64>,
     trial: Trial,
 }
 
-/// Scratch of pricing one way of telling a column.
+/// Reusable buffers for pricing one model of a column.
 #[derive(Debug, Default)]
 struct Trial {
     sums: Vec<f64>,
@@ -65,8 +66,8 @@ struct Trial {
 }
 
 impl Search {
-    /// Chooses for every column of a group, in order. `forms` has `ticks`
-    /// values a column; the magnitudes to be written go to `magnitudes`.
+    /// Chooses the model of every column of a group, in order. `forms` has `ticks`
+    /// values per column; the magnitudes to be written go to `magnitudes`.
     pub fn group(
         &mut self,
         tables: &Tables,
@@ -87,8 +88,8 @@ impl Search {
         }
     }
 
-    /// The more happens at a tick, measured in each column's own mean, the
-    /// less it counts.
+    /// Computes the weights of the ticks: the larger the values at a tick, relative to
+    /// each column's mean, the lower.
     fn weigh(&mut self, forms: &[i64], ticks: usize) {
         self.weights.clear();
         self.weights.resize(ticks, 0.0);
@@ -101,7 +102,7 @@ impl Search {
             }
         }
         for weight in &mut self.weights {
-            // Square root of the weight: it is applied to both factors of a product.
+            // This is the square root of the weight, because it is applied to both factors of a product.
             *weight = columns as f64 / (*weight + 0.1 * columns as f64);
         }
     }
@@ -116,7 +117,7 @@ impl Search {
         }
     }
 
-    /// All products of two columns.
+    /// Computes the products of all pairs of columns.
     fn multiply(&mut self, count: usize, ticks: usize) {
         self.products.clear();
         self.products.resize(count * count, 0.0);
@@ -131,6 +132,7 @@ impl Search {
         }
     }
 
+    /// Chooses the model of a column; its magnitudes go to `best`.
     fn column(&mut self, tables: &Tables, forms: &[i64], column: usize, best: &mut [u64]) -> Choice {
         let ticks = best.len();
         let count = forms.len() / ticks;
@@ -168,16 +170,16 @@ impl Search {
         choice
     }
 
-    /// The column that explains most of what is not yet explained, if it does
-    /// not itself depend on this one.
+    /// Finds the column that explains most of the unexplained rest, among those that
+    /// do not depend on this column.
     fn most_telling(&self, column: usize, count: usize, chosen: &[usize]) -> Option<usize> {
         let mut found = None;
-        let mut most = 1e-9 * self.products[column * count + column];
+        let mut largest = 1e-9 * self.products[column * count + column];
         for other in 0..count {
             let own = self.products[other * count + other];
             let explains = self.unexplained[other] * self.unexplained[other] / own.max(1e-30);
-            if explains > most && !chosen.contains(&other) && !self.depends(other, column) && other != column {
-                most = explains;
+            if explains > largest && !chosen.contains(&other) && !self.depends(other, column) && other != column {
+                largest = explains;
                 found = Some(other);
             }
         }
@@ -188,7 +190,7 @@ impl Search {
         self.ancestors[column][on / 64] >> (on % 64) & 1 == 1
     }
 
-    /// Notes the new dependences, also for columns that depend on this one.
+    /// Records the new ancestors of a column and of all columns that depend on it.
     fn adopt(&mut self, column: usize, parents: &Parents) {
         let mut all = [0; GROUP / 64];
         for &parent in &parents.columns[..parents.count] {
@@ -217,8 +219,8 @@ impl Trial {
         self.magnitudes.resize(ticks, 0);
     }
 
-    /// Prices telling `form` from `parents`, with each smoothing; what beats
-    /// `least` becomes the choice.
+    /// Prices the prediction of `form` from `parents` with each smoothing; a price
+    /// below `least` makes it the choice.
     #[allow(clippy::too_many_arguments)]
     fn price(
         &mut self,
@@ -248,12 +250,13 @@ impl Trial {
             let first = self.smoothed[0];
             let level = starting_level(&self.magnitudes);
             let extra = extra + 16 * u64::from(65 - zigzag(first).leading_zeros());
-            let Some(room) = least.checked_sub(extra) else { continue };
-            let told_rare = rare::price(self.magnitudes[1..].iter().copied());
-            let told_all = tables.price(level, &self.magnitudes[1..], room.min(told_rare.unwrap_or(room)));
-            let rare = told_rare.is_some_and(|price| price <= told_all + RARE_BONUS);
-            let price = if rare { told_rare.unwrap_or(told_all) } else { told_all };
-            if price < room {
+            let Some(max_price) = least.checked_sub(extra) else { continue };
+            let sparse_price = rare::price(self.magnitudes[1..].iter().copied());
+            let limit = max_price.min(sparse_price.unwrap_or(max_price));
+            let entropy_price = tables.price(level, &self.magnitudes[1..], limit);
+            let rare = sparse_price.is_some_and(|price| price <= entropy_price + RARE_BONUS);
+            let price = if rare { sparse_price.unwrap_or(entropy_price) } else { entropy_price };
+            if price < max_price {
                 *least = price + extra;
                 *choice = Choice { parents, smoothing, divisor, unsigned, level, first, rare };
                 best.copy_from_slice(&self.magnitudes);
@@ -261,7 +264,7 @@ impl Trial {
         }
     }
 
-    /// Takes a common divisor out of the remains.
+    /// Divides the remains by their greatest common divisor, which is returned.
     fn divide(&mut self) -> u64 {
         let mut divisor = 0u64;
         for remain in &self.remains {
@@ -276,13 +279,14 @@ impl Trial {
     }
 }
 
+/// Returns the level of the mean of the first magnitudes.
 fn starting_level(magnitudes: &[u64]) -> u32 {
     let early = &magnitudes[1..magnitudes.len().min(9)];
     let sum = early.iter().fold(0u64, |sum, m| sum.saturating_add(*m));
     ColumnHistory::level_of(sum / early.len().max(1) as u64)
 }
 
-/// Greatest common divisor; of 0 and a number that number.
+/// Returns the greatest common divisor; of 0 and a number, that number.
 fn common(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
@@ -290,7 +294,7 @@ fn common(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// Product of two columns, in four lanes for speed.
+/// Computes the dot product of two columns, in four lanes for speed.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut lanes = [0.0; 4];
     let (a4, b4) = (a.chunks_exact(4), b.chunks_exact(4));
@@ -303,8 +307,8 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     lanes.iter().sum::<f64>() + rest
 }
 
-/// Least squares of a column over the chosen ones, by elimination with the
-/// largest pivot; `None` where they tell the same thing twice.
+/// Solves the least squares of a column over the chosen ones, by elimination with
+/// the largest pivot; `None` if the chosen columns are linearly dependent.
 fn solve(products: &[f64], count: usize, column: usize, chosen: &[usize]) -> Option<[f64; MOST_PARENTS]> {
     let n = chosen.len();
     let mut rows = [[0.0; MOST_PARENTS + 1]; MOST_PARENTS];
@@ -335,7 +339,7 @@ fn solve(products: &[f64], count: usize, column: usize, chosen: &[usize]) -> Opt
     Some(factors)
 }
 
-/// Parents with factors that can be written; those that vanish are left out.
+/// Rounds factors to encodable ones; parents whose factor vanishes are left out.
 fn round(chosen: &[usize], factors: &[f64], whole: bool) -> Parents {
     let mut parents = Parents::default();
     for (&column, &factor) in chosen.iter().zip(factors) {

@@ -1,11 +1,11 @@
-//! How often each symbol comes in each context, of 2048. Counted in logs of a
-//! machine under several loads (compilations, paging, databases' and streams'
-//! habits on one disk and on six) and smoothed; the tests of `codec` have the
-//! tool that counts. It is part of the format: changed, it makes another version.
+//! Frequency of each symbol in each context, of 2048. Counted in logs of a
+//! machine under several loads (compilations, paging, access patterns of databases
+//! and streams on one disk and on six) and smoothed; the tests of `codec` contain the
+//! tool that counts. It is part of the format: a change needs a new version.
 
 use super::entropy::{CONTEXTS, SYMBOLS};
 
-/// A row a context: level of the scale, then history of zeros.
+/// One row per context: by level of the scale, then by history of zeros.
 #[rustfmt::skip]
 pub(super) const FREQUENCIES: [[u16; SYMBOLS]; CONTEXTS] = [
     [1592, 162, 160, 54, 19, 8, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2,

@@ -1,5 +1,5 @@
-//! Following a log that grows: by the numbers of its ticks and notes, in the order in which they were written. Times
-//! will not do: where the clock is set back, what comes next lies before what was read.
+//! Follows a growing log by the numbers of its ticks and notes, in the order in which they were written. Times cannot
+//! be used: if the clock is set back, later ticks have earlier times.
 
 use super::{LogReader, ReadStage};
 use crate::error::StoreError;
@@ -8,7 +8,7 @@ use crate::recover;
 use crate::segment::{GLANCE, Peek, RecordScanner};
 use crate::tail::TailTick;
 
-/// How far a log was read: the numbers of the tick and the note that come next.
+/// Position up to which a log was read: the numbers of the next tick and note.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogPosition {
     /// Number of the next tick.
@@ -17,31 +17,31 @@ pub struct LogPosition {
     pub note: u64,
 }
 
-/// Where a log ends as of now.
+/// Current end of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogEnd {
     /// Number of the tick after the last one.
     pub next_tick: u64,
-    /// Wall time of the last tick that was written: not the greatest after the clock was set back. `None` where there
-    /// is no tick.
+    /// Wall time of the tick that was written last, which is not the largest if the clock was set back. `None` if
+    /// there is no tick.
     pub time_ns: Option<i64>,
 }
 
 impl LogReader {
-    /// Passes over the ticks before this number, whatever their times.
+    /// Skips the ticks before this number, whatever their times.
     pub fn begin_at(&mut self, tick: u64) {
         self.from_tick = tick;
     }
 
-    /// Reads on from where an earlier reader of the same log came to its end: every tick and note that was written
-    /// since, once. Bookmarks, which stand outside of that order, are left out.
+    /// Continues where an earlier reader of the same log ended: returns every tick and note written since, once.
+    /// Bookmarks are left out, because they have no place in that order.
     pub fn go_on_from(&mut self, position: LogPosition) {
         self.from_tick = position.tick;
         self.flow.from_note = position.note;
         self.flow.marks = None;
     }
 
-    /// How far was read, once [`LogReader::next`] has told the end.
+    /// Returns the position reached, valid once [`LogReader::next`] has returned `None`.
     pub fn position(&self) -> LogPosition {
         LogPosition {
             tick: self.account.tick.unwrap_or(0).max(self.from_tick),
@@ -49,8 +49,8 @@ impl LogReader {
         }
     }
 
-    /// Where the log ended when it was opened; `known` is what was found before, and is looked at again only where
-    /// ticks were added.
+    /// Returns where the log ended when it was opened. `known` is an earlier result, which is reused if no ticks
+    /// were added.
     ///
     /// # Errors
     /// When a file cannot be read.
@@ -71,12 +71,12 @@ impl LogReader {
         match &self.stage {
             ReadStage::Tail(content, ..) => Ok(content.ticks.last().copied()),
             _ if !self.is_dir => Ok(None),
-            // numbers and times are enough
+            // only numbers and times are needed, so no cells are read
             _ => Ok(recover::tail_of(&self.path, &self.places, u64::MAX)?.ticks.last().copied()),
         }
     }
 
-    /// What the newest segment tells that tells anything.
+    /// Calls `look` on the segments, newest first, until it returns a value.
     fn newest<T>(
         &self,
         look: impl Fn(RecordScanner) -> Result<Option<T>, StoreError>,
@@ -99,7 +99,7 @@ impl LogReader {
     }
 }
 
-/// Number of the tick after the last of a segment.
+/// Returns the number of the tick after the last one of a segment.
 fn next_of(mut scanner: RecordScanner) -> Result<Option<u64>, StoreError> {
     if let Some(end) = scanner.closing()? {
         return Ok(Some(end.next_tick));
@@ -108,7 +108,7 @@ fn next_of(mut scanner: RecordScanner) -> Result<Option<u64>, StoreError> {
     Ok(head.map(|head| head.first_tick.saturating_add(head.ticks as u64)))
 }
 
-/// Wall time of the last tick of a segment.
+/// Returns the wall time of the last tick of a segment.
 fn time_of(scanner: RecordScanner) -> Result<Option<i64>, StoreError> {
     Ok(last_block(scanner)?.map(|head| head.to_ns))
 }

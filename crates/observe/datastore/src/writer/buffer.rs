@@ -1,6 +1,6 @@
-//! The ticks that wait to become a block. When devices come or go while they
-//! wait, the block does not end: it gets the columns of both schemas, and the
-//! ticks of each schema make a part of it.
+//! Buffer of the ticks of the next block. When devices appear or disappear, the
+//! block does not end: it gets the columns of both schemas, and the ticks of each
+//! schema become a part of it.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::format::{MOST_HELD, MOST_PARTS};
 use crate::schema::StoredSchema;
 use crate::union::Union;
 
-/// Ticks under one schema.
+/// Ticks with one schema.
 #[derive(Debug)]
 pub(super) struct SchemaTicks {
     pub schema: u64,
@@ -18,16 +18,16 @@ pub(super) struct SchemaTicks {
     series: Arc<Schema>,
 }
 
-/// A tick as it was pushed.
+/// A tick in the form in which it was pushed.
 pub(super) type BufferedTick = (Arc<Schema>, Tick, Vec<f64>);
 
-/// The waiting ticks.
+/// The buffered ticks.
 #[derive(Debug, Default)]
 pub(super) struct TickBuffer {
-    /// Under the union of the parts' schemas.
+    /// Ticks and cells, with the union of the parts' columns.
     frame: Frame,
     parts: Vec<SchemaTicks>,
-    /// Where the present schema's columns stand in the union; `None` where
+    /// Indices of the current schema's columns in the union; `None` if
     /// they are the union.
     columns: Option<Vec<usize>>,
     row: Vec<f64>,
@@ -35,32 +35,32 @@ pub(super) struct TickBuffer {
 }
 
 impl TickBuffer {
-    /// A buffer for blocks of `most_ticks`.
-    pub fn new(most_ticks: usize) -> TickBuffer {
-        TickBuffer { most_ticks, ..TickBuffer::default() }
+    /// Creates a buffer for blocks of at most `max_ticks` ticks.
+    pub fn new(max_ticks: usize) -> TickBuffer {
+        TickBuffer { most_ticks: max_ticks, ..TickBuffer::default() }
     }
 
-    /// The ticks and cells under the union.
+    /// The ticks and cells, with the union of the columns.
     pub fn frame(&self) -> &Frame {
         &self.frame
     }
 
-    /// The parts, some of which may have got no tick.
+    /// The parts; some may have no tick.
     pub fn parts(&self) -> &[SchemaTicks] {
         &self.parts
     }
 
-    /// Schemas that the waiting ticks follow, those of parts without a tick among them; none where no tick waits.
+    /// Schemas of the parts, including parts without a tick; none if the buffer is empty.
     pub fn held_schemas(&self) -> impl Iterator<Item = &Arc<Schema>> {
         self.parts.iter().filter(move |_| !self.frame.is_empty()).map(|part| &part.series)
     }
 
-    /// True when the block should be written first: no tick fits, or time falls.
+    /// Returns true if the block must be written first: it is full, or time goes back.
     pub fn is_done_before(&self, tick: &Tick) -> bool {
         self.frame.is_full() || self.frame.ticks().last().is_some_and(|last| tick.time_ns < last.time_ns)
     }
 
-    /// Takes the schema of the ticks to come. False when the block should be
+    /// Sets the schema of the next ticks. Returns false if the block must be
     /// written first.
     pub fn adopt(&mut self, stored: &StoredSchema) -> bool {
         if self.parts.last().is_some_and(|part| part.schema == stored.id) {
@@ -79,22 +79,23 @@ impl TickBuffer {
         true
     }
 
-    /// Gives the waiting ticks the columns that only `stored` has.
+    /// Adds the columns that only `stored` has to the buffered ticks; returns false if the block
+    /// would become too wide.
     fn widen(&mut self, stored: &StoredSchema) -> bool {
         let before = self.frame.schema().clone();
         let series = &stored.schema.series;
         let mut union = Union::default();
         union.join(&before.series);
         let columns = union.join(series);
-        let all = Schema::new(union.series.into_iter().cloned().collect());
+        let combined = Schema::new(union.series.into_iter().cloned().collect());
         let held = self.frame.ticks().len();
-        let ticks = self.most_ticks.min(MOST_HELD / all.series.len().max(1));
-        // Two machines' worth of columns in one block would help nobody.
-        let alike = all.series.len() <= 2 * series.len().max(1);
-        if self.parts.len() == MOST_PARTS || ticks <= held || !alike {
+        let ticks = self.most_ticks.min(MOST_HELD / combined.series.len().max(1));
+        // A block with the columns of two different machines would have no benefit.
+        let similar = combined.series.len() <= 2 * series.len().max(1);
+        if self.parts.len() == MOST_PARTS || ticks <= held || !similar {
             return false;
         }
-        let mut wide = Frame::new(Arc::new(all), ticks);
+        let mut wide = Frame::new(Arc::new(combined), ticks);
         wide.set_ticks(self.frame.ticks());
         for column in 0..wide.schema().series.len() {
             match column < before.series.len() {
@@ -107,7 +108,7 @@ impl TickBuffer {
         true
     }
 
-    /// Adds a tick under the present schema.
+    /// Adds a tick with the current schema.
     pub fn push(&mut self, tick: Tick, row: &[f64]) {
         match &self.columns {
             None => self.frame.push(tick, row),
@@ -126,11 +127,12 @@ impl TickBuffer {
         debug_assert!(self.is_divided(), "each tick belongs to one schema");
     }
 
+    /// Returns true if the parts have as many ticks as the frame.
     fn is_divided(&self) -> bool {
         self.parts.iter().map(|part| part.ticks).sum::<usize>() == self.frame.ticks().len()
     }
 
-    /// The waiting ticks as they were pushed.
+    /// Returns the buffered ticks in the form in which they were pushed.
     pub fn pushed(&self) -> Vec<BufferedTick> {
         let mut union = Union::default();
         let mut ticks = self.frame.ticks().iter().enumerate();
@@ -145,17 +147,17 @@ impl TickBuffer {
         pushed
     }
 
-    /// True where the present schema's columns are those of the waiting ticks.
+    /// Returns true if the current schema's columns are those of all buffered ticks.
     pub fn is_uniform(&self) -> bool {
         self.columns.is_none()
     }
 
-    /// Ticks that still fit.
+    /// Number of ticks that still fit.
     pub fn room(&self) -> usize {
         self.frame.capacity() - self.frame.ticks().len()
     }
 
-    /// Adds ticks under the present schema, column by column.
+    /// Adds ticks with the current schema, column by column.
     pub fn append(&mut self, from: &Frame, range: std::ops::Range<usize>) {
         if let Some(part) = self.parts.last_mut() {
             part.ticks += range.len();
@@ -164,7 +166,7 @@ impl TickBuffer {
         debug_assert!(self.is_divided(), "each tick belongs to one schema");
     }
 
-    /// Forgets the ticks, and the columns of schemas that have passed.
+    /// Removes the ticks, and the columns of earlier schemas.
     pub fn clear(&mut self) {
         self.frame.clear();
         match self.parts.len() {

@@ -1,5 +1,5 @@
-//! Whole frames at once, for imports. A frame that fills most of a block is
-//! written from where it lies, without a copy.
+//! Writing of whole frames, for imports. A frame that fills most of a block is
+//! encoded directly, without a copy.
 
 use std::ops::Range;
 use std::path::Path;
@@ -12,19 +12,19 @@ use crate::format::{BLOCK, BlockHead, MAX_TICKS, MOST_HELD, TAIL, close_record, 
 use crate::output::WriteFault;
 
 impl LogWriter {
-    /// Ticks of `series` cells that make one block. Frames of so many ticks
-    /// are the quickest to push; others are as good otherwise.
+    /// Returns the number of ticks of `series` cells in one block. Frames of this
+    /// length are the fastest to push; any other length works too.
     pub fn frame_ticks(&self, series: usize) -> usize {
         self.options.block_ticks.min(MOST_HELD / series.max(1)).clamp(1, MAX_TICKS)
     }
 
-    /// Adds the ticks of a frame, in their order; what [`LogWriter::push`] says
-    /// of times holds here too. Series that stay the same should come in the
-    /// same `Arc`: then their names are not compared.
+    /// Adds the ticks of a frame, in their order, with the rules for times of
+    /// [`LogWriter::push`]. An unchanged schema should come in the
+    /// same `Arc`: then its names are not compared.
     ///
-    /// A writer in bulk holds what is too short for a block until more comes;
-    /// death of the process costs that, and nothing that was written before.
-    /// Another writer takes the frame tick by tick.
+    /// In bulk mode the writer buffers ticks that are too few for a block; if the
+    /// process dies, only these are lost. Otherwise it records the frame tick by
+    /// tick.
     ///
     /// # Errors
     /// When the log cannot be written, a full disk included, or the schema is
@@ -51,6 +51,7 @@ impl LogWriter {
         Ok(())
     }
 
+    /// Adds a frame in bulk mode, split where time goes back.
     fn bulk_frame(&mut self, frame: &Frame) -> Result<(), WriteFault> {
         let ticks = frame.ticks();
         let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else { return Ok(()) };
@@ -68,12 +69,12 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Takes some ticks from the start of the range; gives the first not taken.
+    /// Adds some ticks from the start of the range; returns the index of the first that remains.
     fn some_ticks(&mut self, frame: &Frame, range: Range<usize>) -> Result<usize, WriteFault> {
-        let most = self.frame_ticks(frame.schema().series.len());
+        let max_ticks = self.frame_ticks(frame.schema().series.len());
         self.prepare(frame.schema(), &rounded(frame.ticks()[range.start], self.options.time_unit_ns))?;
-        let end = range.end.min(range.start + most);
-        if self.buffer.frame().is_empty() && (end - range.start) * 2 >= most {
+        let end = range.end.min(range.start + max_ticks);
+        if self.buffer.frame().is_empty() && (end - range.start) * 2 >= max_ticks {
             self.direct(frame, range.start..end)?;
             return Ok(end);
         }
@@ -94,7 +95,7 @@ impl LogWriter {
         Ok(end)
     }
 
-    /// Writes a block from a frame, while no tick waits.
+    /// Writes a block directly from a frame; the buffer must be empty.
     fn direct(&mut self, frame: &Frame, range: Range<usize>) -> Result<(), WriteFault> {
         let unit = self.options.time_unit_ns;
         let ticks: Vec<Tick> = frame.ticks()[range.clone()].iter().map(|tick| rounded(*tick, unit)).collect();
@@ -118,7 +119,7 @@ impl LogWriter {
         self.record.extend_from_slice(&(ticks.len() as u16).to_le_bytes());
         self.encoder.encode_plain(frame, range, &ticks, &mut self.record);
         let fits = close_record(&mut self.record, start, BLOCK);
-        assert!(fits, "MOST_HELD cells at their worst are shorter than a record's most");
+        assert!(fits, "a block of the largest number of buffered cells fits into a record");
         let Some(segment) = &mut self.segment else { return Ok(()) };
         segment.append(&self.record, &ticks)?;
         self.next.tick += ticks.len() as u64;
@@ -126,12 +127,13 @@ impl LogWriter {
     }
 }
 
+/// Copies the cells of one tick into `row`.
 fn row_of(frame: &Frame, index: usize, row: &mut Vec<f64>) {
     row.clear();
     row.extend((0..frame.schema().series.len()).map(|column| frame.column(column)[index]));
 }
 
-/// Removes the tail that an earlier recorder left; its ticks are in a block.
+/// Removes the tail of an earlier recorder, whose ticks are in a block.
 pub(super) fn remove_tail(dir: &Path) -> Result<(), WriteFault> {
     let path = dir.join(TAIL);
     match std::fs::remove_file(&path) {

@@ -1,5 +1,5 @@
-//! The log's folder: it is entered, adopted, and watched, for somebody may
-//! remove it, or a file of it, while it is written.
+//! The log's folder: opening and locking it, continuing its log, and watching it, because
+//! another process may remove it, or one of its files, during recording.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -29,8 +29,8 @@ pub(super) struct LogFolder {
 }
 
 impl LogFolder {
-    /// Makes the folder, or takes the one that is there where nobody else
-    /// could change it, and locks it.
+    /// Creates the folder, or opens an existing one that no other user
+    /// can change, and locks it.
     pub fn enter(dir: &Path) -> Result<LogFolder, StoreError> {
         refuse_foreign(dir)?;
         private::folder(dir).map_err(|e| StoreError::distrust(dir, e))?;
@@ -39,7 +39,7 @@ impl LogFolder {
         Ok(LogFolder { folder: Arc::new(folder), lock })
     }
 
-    /// True where the path names another folder by now, or none.
+    /// Returns true if the path now names another folder, or none.
     fn is_lost(&self, dir: &Path) -> bool {
         let Ok(held) = self.folder.metadata() else { return false };
         match std::fs::metadata(dir) {
@@ -48,7 +48,7 @@ impl LogFolder {
         }
     }
 
-    /// An error where the folder is lost, for an import: it could be run again.
+    /// Returns an error if the folder was replaced or removed. Used by imports, which can be run again.
     pub fn require(&self, dir: &Path) -> Result<(), WriteFault> {
         if !self.is_lost(dir) {
             return Ok(());
@@ -58,7 +58,7 @@ impl LogFolder {
     }
 }
 
-/// First tick of a log without a ledger, where that can be told.
+/// Returns the first tick of a log without a ledger, if it can be determined.
 pub(super) fn first_tick(dir: &Path, places: &[SegmentPlace], left: &TailContent) -> Option<u64> {
     let Some(place) = places.first() else {
         return Some(left.ticks.first().map_or(0, |tick| tick.number));
@@ -69,8 +69,8 @@ pub(super) fn first_tick(dir: &Path, places: &[SegmentPlace], left: &TailContent
 }
 
 impl LogWriter {
-    /// Goes on from what the ledger says, and tells what it knows of that no
-    /// file has: ticks that were cut off, or that a power cut took.
+    /// Continues from the ledger, and adds a note about ticks that it counts but no
+    /// file contains: they were truncated, or lost in a power cut.
     pub(super) fn adopt(&mut self, found: Option<TickLedger>) {
         match found {
             None => self.ledger.begins = self.next.tick,
@@ -89,7 +89,7 @@ impl LogWriter {
                     };
                     self.due.push((Note::GAP, format!("{how}; {lost}")));
                 }
-                // Numbers that were given once are not given again, so that readers see the gap.
+                // Numbers of lost ticks are not used again, so that readers see the gap.
                 self.next.tick = self.next.tick.max(ledger.next);
             }
         }
@@ -99,15 +99,15 @@ impl LogWriter {
         self.put_ledger();
     }
 
-    /// Writes down how far the log goes.
+    /// Writes the ledger with the current number of ticks.
     pub(super) fn put_ledger(&mut self) {
         let held = if self.options.bulk { self.buffer.frame().ticks().len() as u64 } else { 0 };
         self.ledger.next = self.next.tick - held;
         self.ledger_file.put(&self.ledger);
     }
 
-    /// Looks whether the folder and its files are still where they were. What
-    /// was removed is made anew, and told.
+    /// Checks that the folder and its files still exist. Creates removed ones
+    /// again, and adds a remark.
     pub(super) fn stay_home(&mut self) -> Result<(), WriteFault> {
         if self.home.is_lost(&self.dir) {
             return self.move_in();
@@ -137,7 +137,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// The user and the log are told.
+    /// Adds a message for the user and a note with the same text.
     pub(super) fn tell(&mut self, kind: &'static str, text: String) {
         const MOST: usize = 64;
         if self.remarks.len() < MOST && self.due.len() < MOST {
@@ -146,7 +146,7 @@ impl LogWriter {
         }
     }
 
-    /// Begins a log anew where the folder was, with all that is held here.
+    /// Creates a new log where the folder was, with the ticks and notes held in memory.
     fn move_in(&mut self) -> Result<(), WriteFault> {
         let mut fresh = LogWriter::create_or_append(&self.dir, self.options.clone()).map_err(WriteFault::of)?;
         let held = self.buffer.pushed();
@@ -172,14 +172,14 @@ impl LogWriter {
         }
         fresh.pause = self.pause.take();
         fresh.last_ns = self.last_ns;
-        // What is open here lies elsewhere; it is left as a kill would leave it.
+        // The open files are in the moved folder; they are left as after a kill.
         (self.segment, self.tail) = (None, None);
         *self = fresh;
         Ok(())
     }
 }
 
-/// Refuses a directory that holds anything but a log.
+/// Returns an error if the directory contains files but no log.
 fn refuse_foreign(dir: &Path) -> Result<(), StoreError> {
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -226,31 +226,31 @@ mod tests {
             for i in 0..9 {
                 writer.push(&schema, tick(i), &[1.0]).expect("writable");
             }
-            // As a power cut leaves it: the ledger got to the device, the last five ticks did not.
+            // State after a power cut: the ledger reached the device, the last five ticks did not.
             writer.ledger.boot = [7; 16];
             writer.ledger.next += 5;
             writer.ledger_file.put(&writer.ledger);
             std::mem::forget(writer);
             std::fs::remove_file(dir.join(LOCK)).expect("was locked");
-            // The next recorder goes on with it, or an import.
+            // The next recorder, or an import, continues the log.
             let mut writer = LogWriter::create_or_append(&dir, options(bulk)).expect("a log");
             let mut frame = Frame::new(schema.clone(), 2);
             (20..22).for_each(|i| frame.push(tick(i), &[1.0]));
             writer.push_frame(&frame).expect("writable");
             writer.close().expect("writable");
-            let (mut ticks, mut lost, mut told) = (0, 0, Vec::new());
+            let (mut ticks, mut lost, mut notes) = (0, 0, Vec::new());
             let mut reader = LogReader::open(&dir).expect("a log");
             while let Some(item) = reader.next(&mut frame).expect("readable") {
                 match item {
                     LogItem::Frame => ticks += frame.ticks().len(),
                     LogItem::Damage(damage) => lost += damage.ticks.expect("known"),
-                    LogItem::Note(note) => told.push(note),
+                    LogItem::Note(note) => notes.push(note),
                 }
             }
             std::fs::remove_dir_all(&dir).expect("was there");
             assert_eq!((ticks, lost), (11, 5));
-            assert!(told[0].text.contains("the machine went down") && told[0].text.contains("5 ticks"), "{told:?}");
-            assert_eq!(told[0].time_ns, 20, "it stands where recording goes on");
+            assert!(notes[0].text.contains("the machine went down") && notes[0].text.contains("5 ticks"), "{notes:?}");
+            assert_eq!(notes[0].time_ns, 20, "it stands where recording goes on");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The recorder's side of a log.
+//! Writing of a log.
 
 mod buffer;
 mod bulk;
@@ -32,14 +32,14 @@ use safety::Safety;
 use segment::SegmentWriter;
 use tail_file::Tail;
 
-/// Most bytes of notes held in memory.
+/// Largest total size of the notes held in memory, bytes.
 const MOST_NOTES: usize = 1 << 20;
-/// Most different notes repeated in each segment.
+/// Largest number of notes repeated in each segment.
 const MOST_STANDING: usize = 64;
 /// Largest segment, bytes.
 const MOST_SEGMENT: u64 = 1 << 26;
 
-/// A stretch that could not be recorded.
+/// A period that could not be recorded.
 #[derive(Debug)]
 struct Pause {
     since_ns: i64,
@@ -48,7 +48,7 @@ struct Pause {
     reason: String,
 }
 
-/// Appends to a log. Dropping it is the same as [`LogWriter::close`], errors unseen.
+/// Writer that appends to a log. Dropping it is the same as [`LogWriter::close`] with errors ignored.
 #[derive(Debug)]
 pub struct LogWriter {
     dir: PathBuf,
@@ -56,10 +56,10 @@ pub struct LogWriter {
     home: LogFolder,
     ledger: TickLedger,
     ledger_file: LedgerFile,
-    /// As it was when this writer began.
+    /// Removals counted in the ledger when this writer was created.
     trimmed_before: TrimSummary,
     ages: retention::SegmentAges,
-    /// Deleted once the ledger that tells of them is safe.
+    /// Segments to delete once the ledger that counts them is on the device.
     victims: Vec<retention::ExpiredSegment>,
     safety: Option<Safety>,
     segment: Option<SegmentWriter>,
@@ -72,9 +72,9 @@ pub struct LogWriter {
     notes_bytes: usize,
     standing: Vec<Note>,
     pause: Option<Pause>,
-    /// Kinds and texts of notes that the log is to have as soon as it takes any.
+    /// Kinds and texts of notes to be written as soon as the log accepts any.
     due: Vec<(&'static str, String)>,
-    /// What the user should be told.
+    /// Messages for the user.
     remarks: Vec<String>,
     last_ns: i64,
     encoder: codec::Encoder,
@@ -83,12 +83,12 @@ pub struct LogWriter {
 }
 
 impl LogWriter {
-    /// Opens the log in `dir`, making directory and log where there are none.
-    /// What a killed recorder left in the tail is moved into a segment first.
+    /// Opens the log in `dir`, and creates directory and log if needed.
+    /// Ticks that a killed recorder left in the tail are moved into a segment first.
     ///
     /// # Errors
-    /// When another recorder has it, when `dir` holds files that are no log,
-    /// or when the system refuses.
+    /// When another recorder has locked it, when `dir` contains files that are not a log,
+    /// or when the operating system reports an error.
     pub fn create_or_append(dir: &Path, options: WriterOptions) -> Result<LogWriter, StoreError> {
         let home = LogFolder::enter(dir)?;
         let places = order::segments(dir)?;
@@ -128,21 +128,21 @@ impl LogWriter {
         Ok(writer)
     }
 
-    /// Adds a tick; `row` has a cell a series of `schema`. When this returns
+    /// Adds a tick; `row` has one cell per series of `schema`. When this returns
     /// [`WriteOutcome::Recorded`], the tick survives the death of the process (in
-    /// bulk only once its block is written; [`LogWriter::flush`] sees to that).
+    /// bulk mode only once its block is written, which [`LogWriter::flush`] ensures).
     ///
     /// Ticks keep the order in which they are pushed, whatever their times
-    /// are. Times may repeat. Where time goes back a new block begins, so a
+    /// are. Times may repeat. When time goes back a new block begins, so a
     /// reader's window still finds every tick by its own time; a log whose
     /// times go back at every other tick is correct, but large and slow.
     ///
     /// # Errors
     /// When the log cannot be written for another reason than a full or
-    /// failing disk (in bulk: for whatever reason), or the schema is too wide.
+    /// failing disk (in bulk mode: for any reason), or the schema is too wide.
     ///
     /// # Panics
-    /// When the row has another width than the schema: a mistake of the caller.
+    /// When the row and the schema differ in width, which is a bug of the caller.
     pub fn push(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> Result<WriteOutcome, StoreError> {
         assert_eq!(row.len(), schema.series.len(), "row width");
         let tick = rounded(tick, self.options.time_unit_ns);
@@ -164,8 +164,8 @@ impl LogWriter {
             }
         }
         if self.buffer.frame().is_full() {
-            // Where this fails for want of space the tail has the ticks, and
-            // the next push tries again.
+            // If this fails because the disk is full, the tail has the ticks,
+            // and the next push tries again.
             self.pausing(LogWriter::complete)?;
         }
         self.ask_device();
@@ -179,7 +179,7 @@ impl LogWriter {
     /// failing disk.
     pub fn note(&mut self, note: &Note) -> Result<WriteOutcome, StoreError> {
         let mut note = notes::fitting(note);
-        // as a tick's, so that a note of the last tick is not behind the log's end
+        // rounded like a tick's time, so that a note of the last tick is not after the log's end
         note.time_ns = nearest(note.time_ns, self.options.time_unit_ns);
         let flags = self.stand(&note);
         let length = notes::plain_length(&note);
@@ -192,8 +192,8 @@ impl LogWriter {
         self.pausing(|writer| writer.note_to_tail(writer.notes.len() - 1))
     }
 
-    /// Writes what is held back as a block, however short, and waits until
-    /// the device has it.
+    /// Writes the held ticks and notes as a block, however short, and syncs it
+    /// to the device.
     ///
     /// # Errors
     /// As [`LogWriter::note`].
@@ -204,28 +204,28 @@ impl LogWriter {
         })
     }
 
-    /// What was deleted since this writer began, because no more was to be kept.
+    /// Segments that this writer has removed to stay within the retention limits.
     pub fn trimmed(&self) -> TrimSummary {
         retention::since(&self.trimmed_before, &self.ledger.trimmed)
     }
 
-    /// Ticks of the log, with those that are not in a segment yet.
+    /// Number of ticks of the log, including those not in a segment yet.
     pub fn ticks(&self) -> u64 {
         self.next.tick
     }
 
-    /// Ticks of the log that were on the device when it was last asked.
+    /// Number of ticks of the log that were on the device at the last sync.
     pub fn durable(&self) -> u64 {
         self.ledger.durable
     }
 
-    /// What the user should be told, since it was last asked: a folder that
-    /// was removed, a device that does not keep what it is given.
+    /// Returns the messages for the user since the last call, for example that the
+    /// log's folder was removed, or that a sync failed.
     pub fn take_remarks(&mut self) -> Vec<String> {
         std::mem::take(&mut self.remarks)
     }
 
-    /// Ends the log in good order.
+    /// Closes the log cleanly.
     ///
     /// # Errors
     /// As [`LogWriter::note`]; a full disk is an error here.
@@ -233,8 +233,8 @@ impl LogWriter {
         self.finish()
     }
 
-    /// The same, for whoever wants to ask the writer for its sums afterwards.
-    /// A tick that is pushed later goes on with the log.
+    /// Closes the log like [`LogWriter::close`], but keeps the writer, whose counts can
+    /// still be read. A tick that is pushed later continues the log.
     ///
     /// # Errors
     /// As [`LogWriter::close`].
@@ -244,7 +244,7 @@ impl LogWriter {
     }
 
     fn end(&mut self) -> Result<(), WriteFault> {
-        // in bulk notes alone open no file before
+        // in bulk mode, notes alone have opened no file yet
         if self.segment.is_none() && self.tail.is_none() && self.notes.is_empty() {
             return Ok(());
         }
@@ -270,7 +270,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Runs a step that a full disk may hold up.
+    /// Runs a step; a full or failing disk results in [`WriteOutcome::Paused`], except in bulk mode.
     fn pausing(
         &mut self,
         step: impl FnOnce(&mut LogWriter) -> Result<(), WriteFault>,
@@ -283,6 +283,7 @@ impl LogWriter {
         }
     }
 
+    /// Records one tick in the tail and the buffer; in bulk mode only in the buffer.
     fn advance(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> Result<(), WriteFault> {
         if !self.options.bulk {
             self.stay_home()?;
@@ -308,8 +309,8 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Makes buffer and segment ready for a tick, if need be by writing what
-    /// is held.
+    /// Prepares buffer and segment for a tick, and writes the held block if
+    /// needed.
     fn prepare(&mut self, schema: &Arc<Schema>, tick: &Tick) -> Result<(), WriteFault> {
         if self.buffer.is_done_before(tick) {
             self.complete()?;
@@ -322,7 +323,7 @@ impl LogWriter {
             let too_wide = || WriteFault::Fatal(StoreError::TooWide { series, most: MAX_SERIES });
             self.stored = Some(StoredSchema::new(schema).ok_or_else(too_wide)?);
         }
-        // A block may only have schemas that stand before it.
+        // The schemas of a block must precede it in the segment.
         self.ready_segment()?;
         let Some(stored) = &self.stored else { return Ok(()) };
         if !self.buffer.adopt(stored) {
@@ -333,16 +334,16 @@ impl LogWriter {
             }
         }
         if narrower {
-            // what was needed for many more devices goes back
+            // free the memory that the much wider schema needed
             (self.encoder, self.record) = (codec::Encoder::default(), Vec::new());
         }
         Ok(())
     }
 
-    /// Sees to it that there is a segment and that it has the schema.
+    /// Ensures that there is a segment that contains the current schema.
     fn ready_segment(&mut self) -> Result<(), WriteFault> {
         if self.segment.is_none() {
-            // What is held comes later in this segment, with numbers it has already.
+            // The held ticks and notes follow in this segment, and already have their numbers.
             let next = recover::NextNumbers {
                 segment: self.next.segment,
                 tick: self.next.tick - self.buffer.frame().ticks().len() as u64,
@@ -353,7 +354,7 @@ impl LogWriter {
             let standing: Vec<_> = self.standing.iter().filter(|n| !waiting(n)).map(repeat).collect();
             let path = self.dir.join(segment_name(next.segment));
             let mut segment = SegmentWriter::create(path, next, &standing, &mut self.scratch)?;
-            // Ticks wait at a segment's start only where the one before was removed, with the schemas that it had.
+            // Ticks wait at a segment's start only if the one before was removed, together with its schemas.
             for held in self.buffer.held_schemas().filter_map(StoredSchema::new) {
                 segment.ready(&held)?;
             }
@@ -366,7 +367,7 @@ impl LogWriter {
         }
     }
 
-    /// Sees to it that there is a tail and that it has the schema.
+    /// Ensures that there is a tail that contains the current schema.
     fn ready_tail(&mut self) -> Result<(), WriteFault> {
         if self.tail.is_none() {
             self.tail = Some(Tail::create(self.dir.join(TAIL), self.next)?);
@@ -377,6 +378,7 @@ impl LogWriter {
         }
     }
 
+    /// Writes the held note with this index to the tail, except in bulk mode.
     fn note_to_tail(&mut self, index: usize) -> Result<(), WriteFault> {
         if self.options.bulk {
             return Ok(());
@@ -388,7 +390,7 @@ impl LogWriter {
         self.tail.as_mut().map_or(Ok(()), |tail| tail.append(&self.record))
     }
 
-    /// Says in the log what a full disk cost, now that it takes things again.
+    /// Adds a note about the pause that a full disk caused, once the log accepts writes again.
     fn tell_of_pause(&mut self) -> Result<(), WriteFault> {
         let Some(pause) = &self.pause else { return Ok(()) };
         let seconds = pause.elapsed_ns as f64 * 1e-9;
@@ -410,7 +412,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Adds a note of the writer's own; it is not added where the disk refuses.
+    /// Adds a note of the writer itself; if the write fails, the note is not kept.
     fn hold(&mut self, note: Note) -> Result<(), WriteFault> {
         let flags = self.stand(&note);
         self.notes_bytes += notes::plain_length(&note);
@@ -436,7 +438,7 @@ impl LogWriter {
         self.written()
     }
 
-    /// Starts a record in the making with the held notes, if there are any.
+    /// Clears `record` and encodes the held notes into it, if there are any.
     fn notes_record(&mut self) {
         self.record.clear();
         if !self.notes.is_empty() {
@@ -445,7 +447,7 @@ impl LogWriter {
         }
     }
 
-    /// The segment has the held notes and ticks now.
+    /// Completes the writing of a block: the segment contains the held notes and ticks now.
     fn written(&mut self) -> Result<(), WriteFault> {
         self.notes.clear();
         self.notes_bytes = 0;
@@ -458,7 +460,7 @@ impl LogWriter {
         if self.segment.as_ref().is_some_and(full) { self.end_segment() } else { Ok(()) }
     }
 
-    /// Appends the held ticks to the record in the making.
+    /// Appends the held ticks to `record` as a block.
     fn block_record(&mut self) {
         let frame = self.buffer.frame();
         let (Some(first), Some(last)) = (frame.ticks().first(), frame.ticks().last()) else { return };
@@ -482,10 +484,10 @@ impl LogWriter {
             false => self.encoder.encode(frame, &mut self.record),
         }
         let fits = close_record(&mut self.record, start, BLOCK);
-        assert!(fits, "MOST_HELD cells at their worst are shorter than a record's most");
+        assert!(fits, "a block of the largest number of buffered cells fits into a record");
     }
 
-    /// Closes the segment, if there is one, and deletes what is too old.
+    /// Closes the segment, if there is one, and deletes segments beyond the retention limits.
     fn end_segment(&mut self) -> Result<(), WriteFault> {
         let Some(segment) = &mut self.segment else { return Ok(()) };
         segment.close(self.next.tick)?;
@@ -496,6 +498,7 @@ impl LogWriter {
         self.trim()
     }
 
+    /// Flags of a note by its kind.
     fn flags(&self, note: &Note) -> u8 {
         if self.options.keep_latest.contains(&note.kind) {
             KEEP_LATEST
@@ -506,7 +509,7 @@ impl LogWriter {
         }
     }
 
-    /// Keeps a note that later segments repeat, and gives its flags.
+    /// Keeps the note if later segments must repeat it, and returns its flags.
     fn stand(&mut self, note: &Note) -> u8 {
         let flags = self.flags(note);
         match flags {
@@ -521,7 +524,7 @@ impl LogWriter {
         flags
     }
 
-    /// Moves what a tail was left with into a new segment.
+    /// Moves the ticks and notes of the last recorder's tail into a new segment.
     fn take_over(&mut self, left: TailContent) -> Result<(), WriteFault> {
         for (number, stored) in &left.notes {
             if *number >= self.next.note {
@@ -530,38 +533,38 @@ impl LogWriter {
             }
         }
         let mut cells = left.cells.as_slice();
-        for taken in left.ticks.iter().filter(|taken| left.has_cells(taken)) {
-            let (row, rest) = cells.split_at(taken.columns);
+        for tail_tick in left.ticks.iter().filter(|tail_tick| left.has_cells(tail_tick)) {
+            let (row, rest) = cells.split_at(tail_tick.columns);
             cells = rest;
-            let Some(schema) = left.schema(taken).filter(|_| taken.number >= self.next.tick) else { continue };
-            if taken.number != self.next.tick {
+            let Some(schema) = left.schema(tail_tick).filter(|_| tail_tick.number >= self.next.tick) else { continue };
+            if tail_tick.number != self.next.tick {
                 self.complete()?;
             }
-            self.prepare(schema, &taken.tick)?;
-            self.next.tick = taken.number.saturating_add(1);
-            self.buffer.push(taken.tick, row);
+            self.prepare(schema, &tail_tick.tick)?;
+            self.next.tick = tail_tick.number.saturating_add(1);
+            self.buffer.push(tail_tick.tick, row);
         }
         self.complete()?;
         if self.safety.is_some() {
-            // The old tail goes only when the device has what was taken over.
+            // The old tail is removed only when its ticks are on the device.
             self.sync_now()?;
         }
         if self.options.bulk {
             return bulk::remove_tail(&self.dir);
         }
-        // From here on the directory is a log, for whoever sets a bookmark.
+        // From here on the directory counts as a log, so that bookmarks can be set.
         self.ready_tail()
     }
 }
 
 impl Drop for LogWriter {
     fn drop(&mut self) {
-        // Nobody is left to be told; whoever wants to know calls `close`.
+        // `drop` cannot report errors; callers that need them call `close`.
         let _ = self.finish();
     }
 }
 
-/// The tick with its times rounded; a known length does not become 0.
+/// Rounds a tick's times; a length above 0 stays above 0.
 fn rounded(tick: Tick, unit_ns: u64) -> Tick {
     let elapsed_ns = match i64::try_from(tick.elapsed_ns) {
         Ok(elapsed) if elapsed > 0 => nearest(elapsed, unit_ns).max(unit_ns as i64) as u64,
@@ -570,11 +573,13 @@ fn rounded(tick: Tick, unit_ns: u64) -> Tick {
     Tick { time_ns: nearest(tick.time_ns, unit_ns), elapsed_ns }
 }
 
+/// Rounds a time to the nearest multiple of the unit.
 fn nearest(time: i64, unit_ns: u64) -> i64 {
     let Some(unit) = i64::try_from(unit_ns).ok().filter(|unit| *unit > 1) else { return time };
     time.checked_add(unit / 2).map_or(time, |t| t.div_euclid(unit) * unit)
 }
 
+/// Largest size of a segment: an eighth of the bytes to keep, within limits.
 fn segment_bytes(options: &WriterOptions) -> u64 {
-    options.keep_bytes.map_or(MOST_SEGMENT, |most| (most / 8).clamp(1 << 12, MOST_SEGMENT))
+    options.keep_bytes.map_or(MOST_SEGMENT, |keep_bytes| (keep_bytes / 8).clamp(1 << 12, MOST_SEGMENT))
 }

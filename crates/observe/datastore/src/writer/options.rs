@@ -1,4 +1,4 @@
-//! How a log is written.
+//! Options of writing a log.
 
 use std::time::Duration;
 
@@ -6,33 +6,33 @@ use diskwright_base::{Note, Tick};
 
 use crate::format::MAX_TICKS;
 
-/// How a log is written.
+/// Options of writing a log.
 #[derive(Clone, Debug)]
 pub struct WriterOptions {
-    /// Ticks in a block: the more, the smaller the log and the larger the
-    /// recorder's memory. Wide schemas get fewer.
+    /// Number of ticks in a block. More make the log smaller and the recorder's
+    /// memory larger. Wide schemas get fewer.
     pub block_ticks: usize,
     /// Running time after which a new segment file begins.
     pub segment_span: Duration,
-    /// Segments behind which so much running time was recorded are deleted.
-    /// What the wall clock does meanwhile has no say in it.
+    /// Segments after which this much running time was recorded are deleted.
+    /// The wall clock has no influence.
     pub keep_age: Option<Duration>,
     /// The oldest segments are deleted when the log is larger than this, bytes.
     pub keep_bytes: Option<u64>,
     /// Tick times are rounded to this, nanoseconds; 1 keeps them as they are.
-    /// A microsecond is far less than a tick's length is ever needed to, and
-    /// digits that are mere chance cost as much as any others.
+    /// A microsecond is more precise than a tick's length ever needs to be, and
+    /// random digits take as much space as any others.
     pub time_unit_ns: u64,
-    /// Kinds of notes whose newest is repeated in each segment.
+    /// Kinds of notes of which the newest is repeated in each segment.
     pub keep_latest: Vec<String>,
     /// Kinds of notes of which every different text is repeated in each segment.
     pub keep_each: Vec<String>,
-    /// The device is asked to have the ticks so often, and each block: a power
-    /// cut costs no more. `None`: never, for logs that nobody will miss.
+    /// Interval at which the ticks are synced to the device (blocks are synced at once), which
+    /// limits the loss in a power cut. `None`: never, for logs that may be lost.
     pub sync_every: Option<Duration>,
-    /// For bulk imports: ticks are not safe before their block is written,
-    /// blocks are written quickly rather than as small as can be, and a full
-    /// disk is an error. See [`WriterOptions::bulk`].
+    /// Bulk mode, for imports: ticks are not safe before their block is written,
+    /// blocks are encoded fast instead of small, and a full
+    /// disk is an error. See [`WriterOptions::for_bulk_import`].
     pub bulk: bool,
 }
 
@@ -53,13 +53,13 @@ impl Default for WriterOptions {
 }
 
 impl WriterOptions {
-    /// The tick as a log with these options keeps it: its times rounded.
+    /// Returns the tick as a log with these options stores it: with its times rounded.
     pub fn kept(&self, tick: Tick) -> Tick {
         super::rounded(tick, self.time_unit_ns)
     }
 
-    /// Options for moving another tool's log into ours: long blocks, segments
-    /// that end by their bytes alone, and times as they are. Nothing is synced;
+    /// Options for importing another tool's log: long blocks, segments limited
+    /// only by size, and times unchanged. Nothing is synced;
     /// [`crate::sync`] does that at the end.
     pub fn bulk() -> WriterOptions {
         WriterOptions {
@@ -73,18 +73,18 @@ impl WriterOptions {
     }
 }
 
-/// What became of a tick or note.
+/// Result of adding a tick or note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
     /// It is in the log.
     Recorded,
-    /// The disk does not take it. A tick is lost, a note is tried again; a
-    /// note tells of the gap when recording goes on.
+    /// The disk did not accept it. A tick is lost, a note is tried again; when
+    /// recording continues, a note reports the gap.
     Paused,
 }
 
-/// Sizes that agree with each other: what is deleted is whole segments, so
-/// these must be small beside what is kept.
+/// Limits the options to valid values. Because only whole segments are deleted,
+/// a segment must cover little of the time to keep.
 pub(super) fn settle(mut options: WriterOptions) -> WriterOptions {
     options.block_ticks = options.block_ticks.clamp(1, MAX_TICKS);
     if let Some(age) = options.keep_age {

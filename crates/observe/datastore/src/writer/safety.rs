@@ -1,5 +1,5 @@
-//! What the device has: ticks and blocks are synced, in a thread of its own,
-//! because a sync on a busy disk takes as long as a tick or a hundred.
+//! Syncing of ticks and blocks to the device, in a separate thread, because a
+//! sync on a busy disk can take as long as a hundred ticks.
 
 use std::fs::File;
 use std::io;
@@ -13,41 +13,43 @@ use super::LogWriter;
 use crate::output::{RecordOutput, WriteFault};
 use crate::retention::{self, RetentionLimits};
 
-/// What the device was asked to have.
+/// State of the log when a sync was requested.
 #[derive(Debug)]
 struct SyncRequest {
-    /// Ticks of the log up to then, and those in blocks.
+    /// Number of ticks of the log.
     ticks: u64,
+    /// Ticks before this number are in blocks.
     blocks: u64,
-    /// So many segments were to be deleted.
+    /// Number of segments that waited to be deleted.
     victims: usize,
 }
 
-/// The state of a log on its device.
+/// Sync state of a log, and the thread that syncs it.
 #[derive(Debug)]
 pub(super) struct Safety {
     every: Duration,
-    /// When the device was last asked.
+    /// Time of the last sync request.
     last: Instant,
     orders: Sender<Vec<Arc<File>>>,
     answers: Mutex<Receiver<io::Result<()>>>,
     asked: Option<SyncRequest>,
-    /// Segments that were closed since.
+    /// Segments that were closed since then.
     owed: Vec<Arc<File>>,
-    /// Ticks before this are in blocks; and of these the device has so many.
+    /// Ticks before this number are in blocks.
     blocks: u64,
+    /// Ticks before this number are in blocks that are on the device.
     synced_blocks: u64,
     failed: bool,
 }
 
 impl Safety {
-    /// Nothing is to be synced yet.
+    /// Starts the sync thread, with nothing to be synced yet.
     pub fn new(every: Duration) -> Safety {
-        let (orders, work) = channel::<Vec<Arc<File>>>();
+        let (orders, received) = channel::<Vec<Arc<File>>>();
         let (done, answers) = channel();
-        // Where no thread can be had, the orders go nowhere, and the first answer says so.
+        // If the thread cannot be started, the channels are closed, and the first answer is an error.
         let _ = std::thread::Builder::new().name("sync".into()).spawn(move || {
-            for files in work {
+            for files in received {
                 let result = files.iter().try_for_each(|file| sync(file));
                 if done.send(result).is_err() {
                     return;
@@ -67,12 +69,12 @@ impl Safety {
         }
     }
 
-    /// A segment that was closed is still to be synced.
+    /// Adds a closed segment that is not synced yet.
     pub fn owe(&mut self, out: &RecordOutput) {
         self.owed.push(Arc::clone(out.file()));
     }
 
-    /// The answer to what was asked, where there is one.
+    /// Returns the request in flight and its result, if it has finished.
     fn answer(&mut self) -> Option<(SyncRequest, io::Result<()>)> {
         self.asked.as_ref()?;
         let received = self.answers.lock().map(|answers| answers.try_recv());
@@ -85,21 +87,21 @@ impl Safety {
     }
 }
 
-/// A folder has no data of its own: its names are what counts.
+/// Syncs a file's data, or a folder's entries.
 fn sync(file: &File) -> io::Result<()> {
     if !file.metadata()?.is_dir() {
         return file.sync_data();
     }
     match file.sync_all() {
-        // Some filesystems cannot, and need not.
+        // Some filesystems cannot sync a folder, and need not.
         Err(e) if matches!(e.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
         other => other,
     }
 }
 
 impl LogWriter {
-    /// A block has what the tail holds. The tail is cut at once where nothing
-    /// is synced, else when the device has the block.
+    /// Notes that blocks contain all ticks of the tail. Without syncs the tail is cut at
+    /// once, otherwise when the device has the block.
     pub(super) fn pass_tail(&mut self) -> Result<(), WriteFault> {
         if let Some(safety) = &mut self.safety {
             safety.blocks = self.next.tick;
@@ -110,7 +112,7 @@ impl LogWriter {
         self.tail.as_mut().map_or(Ok(()), |tail| tail.cut())
     }
 
-    /// Takes in what the device answered: cuts the tail, deletes old segments.
+    /// Applies the result of a finished sync: cuts the tail, deletes old segments.
     pub(super) fn hear_device(&mut self) -> Result<(), WriteFault> {
         let Some(safety) = &mut self.safety else { return Ok(()) };
         if let Some((asked, result)) = safety.answer() {
@@ -120,8 +122,8 @@ impl LogWriter {
                     safety.synced_blocks = safety.synced_blocks.max(asked.blocks);
                     safety.failed = false;
                     self.ledger.durable = self.ledger.durable.max(asked.ticks);
-                    let sure = self.victims.drain(..asked.victims.min(self.victims.len())).collect();
-                    retention::delete(sure).map_err(WriteFault::Fatal)?;
+                    let deletable = self.victims.drain(..asked.victims.min(self.victims.len())).collect();
+                    retention::delete(deletable).map_err(WriteFault::Fatal)?;
                 }
                 Err(error) => self.sync_failed(&error),
             }
@@ -143,7 +145,7 @@ impl LogWriter {
         if tail.is_done() && safety.synced_blocks == safety.blocks { tail.cut() } else { Ok(()) }
     }
 
-    /// Asks the device, where it is time to.
+    /// Requests a sync, if one is due and none is in flight.
     pub(super) fn ask_device(&mut self) {
         let Some(safety) = &mut self.safety else { return };
         let due = safety.blocks > safety.synced_blocks && !safety.failed || safety.last.elapsed() >= safety.every;
@@ -155,12 +157,12 @@ impl LogWriter {
         let files = self.files();
         if let Some(safety) = &mut self.safety {
             safety.asked = Some(asked);
-            // Where the thread is gone, the answer tells.
+            // If the thread has ended, the next answer is an error.
             let _ = safety.orders.send(files);
         }
     }
 
-    /// Files to be synced, in this order.
+    /// Returns the files to be synced, in this order.
     fn files(&mut self) -> Vec<Arc<File>> {
         let mut files = self.safety.as_mut().map(|safety| std::mem::take(&mut safety.owed)).unwrap_or_default();
         files.extend(self.segment.as_ref().map(|segment| Arc::clone(segment.out().file())));
@@ -170,7 +172,7 @@ impl LogWriter {
         files
     }
 
-    /// Waits until the device has everything.
+    /// Syncs everything, and waits for it.
     pub(super) fn sync_now(&mut self) -> Result<(), WriteFault> {
         for file in self.files() {
             sync(&file).map_err(|e| WriteFault::sort(&self.dir, e))?;
@@ -182,11 +184,11 @@ impl LogWriter {
         self.cut_tail()
     }
 
-    /// Chooses the segments that are too old or too many; the ledger tells of them.
+    /// Chooses the segments beyond the retention limits, and counts them in the ledger.
     pub(super) fn trim(&mut self) -> Result<(), WriteFault> {
         let age_ns = self.options.keep_age.map(|age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
         let keep = RetentionLimits { bytes: self.options.keep_bytes, age_ns };
-        // Those that wait to be deleted are still there, and count no more.
+        // Segments that wait to be deleted still exist, but must not be counted again.
         let waiting = std::mem::take(&mut self.victims);
         let chosen = retention::choose(&self.dir, keep, &waiting, &mut self.ages, &mut self.ledger);
         self.victims = waiting;

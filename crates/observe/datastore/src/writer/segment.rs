@@ -1,4 +1,4 @@
-//! The segment being written.
+//! Writing of a segment.
 
 use std::path::PathBuf;
 
@@ -10,19 +10,19 @@ use crate::output::{RecordOutput, WriteFault};
 use crate::recover::NextNumbers;
 use crate::schema::StoredSchema;
 
-/// Bytes of schemas after which another segment is begun: they are written twice.
+/// Size of all schemas after which a new segment begins, because each is written twice, bytes.
 const MOST_SCHEMAS: usize = 1 << 16;
 
-/// A segment file and what its closing record will say.
+/// A segment file and the content of its end record.
 #[derive(Debug)]
 pub(super) struct SegmentWriter {
     out: RecordOutput,
     first_tick: u64,
-    /// Its first schema, which needs no other.
+    /// Its first schema, which has no base.
     base: Option<StoredSchema>,
-    /// Ids of the schemas that it has.
+    /// Ids of the schemas in the file.
     known: Vec<u64>,
-    /// Their records, to stand once more behind the blocks.
+    /// Records of these schemas, which are written again after the blocks.
     schemas: Vec<u8>,
     covered_ns: u64,
     least_ns: i64,
@@ -30,7 +30,7 @@ pub(super) struct SegmentWriter {
 }
 
 impl SegmentWriter {
-    /// Makes the file with its head and the notes that describe the machine.
+    /// Creates the file with its head and the notes that describe the machine.
     pub fn create(
         path: PathBuf,
         next: NextNumbers,
@@ -45,7 +45,7 @@ impl SegmentWriter {
         }
         let mut out = RecordOutput::create(path)?;
         if let Err(fault) = out.append(&record) {
-            // An empty file is left where even this fails; readers pass it over.
+            // If even this fails, an empty file is left, which readers skip.
             let _ = std::fs::remove_file(&out.path);
             return Err(fault);
         }
@@ -54,7 +54,7 @@ impl SegmentWriter {
         Ok(SegmentWriter { out, first_tick: next.tick, base: None, known, schemas, covered_ns: 0, least_ns, most_ns })
     }
 
-    /// Sees to it that the schema stands before the blocks that follow it.
+    /// Ensures that the file contains the schema, before blocks that use it.
     pub fn ready(&mut self, stored: &StoredSchema) -> Result<(), WriteFault> {
         if self.known.contains(&stored.id) {
             return Ok(());
@@ -84,12 +84,12 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// True when it covers more time, or is longer, than it should.
+    /// Returns true if it has reached the limit of time, size or schemas.
     pub fn is_full(&self, span_ns: u128, bytes: u64) -> bool {
         u128::from(self.covered_ns) >= span_ns || self.out.end >= bytes || self.schemas.len() > MOST_SCHEMAS
     }
 
-    /// Appends the closing records.
+    /// Appends the schemas again and the end record.
     pub fn close(&mut self, next_tick: u64) -> Result<(), WriteFault> {
         let mut record = self.schemas.clone();
         let covered_ns = Some(self.covered_ns);
@@ -97,7 +97,7 @@ impl SegmentWriter {
         self.out.append(&record)
     }
 
-    /// Number of the first tick that it can have.
+    /// Number of the first tick that it can contain.
     pub fn first_tick(&self) -> u64 {
         self.first_tick
     }

@@ -1,4 +1,4 @@
-//! The tail being written.
+//! Writing of the tail.
 
 use std::path::PathBuf;
 
@@ -11,21 +11,21 @@ use crate::schema::StoredSchema;
 #[derive(Debug)]
 pub(super) struct Tail {
     out: RecordOutput,
-    /// Schema that it ends with, if any.
+    /// Id of the last schema in the file, if any.
     schema: Option<u64>,
-    /// Where it is cut back to: behind its head and, where it has one there,
-    /// this schema. So it is never without a head.
+    /// Length to which it is cut: after its head and, if there is one,
+    /// the schema `base_schema_id`. So it always has a head.
     base: u64,
     base_schema: Option<u64>,
-    /// What stands before this is in blocks.
+    /// Everything before this offset is in blocks.
     done: u64,
 }
 
-/// Longest tail that waits for the device to have its blocks.
+/// Largest tail that waits until its blocks are synced.
 const MOST_WAITING: u64 = 1 << 24;
 
 impl Tail {
-    /// Makes the file, or empties the one that was taken over.
+    /// Creates the file, or empties the existing one.
     pub fn create(path: PathBuf, next: NextNumbers) -> Result<Tail, WriteFault> {
         let mut out = RecordOutput::create(path)?;
         let mut record = Vec::new();
@@ -35,7 +35,7 @@ impl Tail {
         Ok(Tail { out, schema: None, base: HEAD_SPAN, base_schema: None, done: 0 })
     }
 
-    /// Sees to it that the schema stands before the ticks that follow it.
+    /// Ensures that the schema is the last one in the file, before ticks that use it.
     pub fn ready(&mut self, stored: &StoredSchema) -> Result<(), WriteFault> {
         if self.schema == Some(stored.id) {
             return Ok(());
@@ -58,22 +58,22 @@ impl Tail {
         self.out.append(record)
     }
 
-    /// A block has its ticks and notes now; it is not cut before the device has that.
+    /// Notes that blocks contain all its ticks and notes. It is cut later, when the device has them.
     pub fn pass(&mut self) {
         self.done = self.out.end;
     }
 
-    /// True where all of it is in blocks, and it may be cut.
+    /// Returns true if all its ticks are in blocks, so that it may be cut.
     pub fn is_done(&self) -> bool {
         self.out.end > self.base && self.out.end == self.done
     }
 
-    /// True where it should not grow any more.
+    /// Returns true if it is too long to grow further.
     pub fn is_long(&self) -> bool {
         self.out.end > MOST_WAITING
     }
 
-    /// Empties it: a block has its ticks and notes now.
+    /// Empties it, because blocks contain its ticks and notes.
     pub fn cut(&mut self) -> Result<(), WriteFault> {
         self.out.cut(self.base)?;
         self.schema = self.base_schema;

@@ -1,4 +1,4 @@
-//! Logs in directories of their own, and ways to look at them.
+//! Logs in temporary directories, and functions that read them.
 #![allow(dead_code, clippy::expect_used)]
 
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ impl Dir {
     pub fn new() -> Dir {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("dwlog-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        // Memory where there is any: some tests write a file ten thousand times.
+        // In memory if possible: some tests write a file ten thousand times.
         let memory = Path::new("/dev/shm");
         let path = if memory.is_dir() { memory.join(name) } else { std::env::temp_dir().join(name) };
         std::fs::create_dir_all(&path).expect("a temporary directory");
@@ -41,7 +41,7 @@ pub fn tick(i: u64) -> Tick {
     Tick { time_ns: (1000 + i as i64) * SECOND, elapsed_ns: 1_000_000_000 + i % 3 }
 }
 
-/// A row that tells its tick in every cell.
+/// A row whose cells contain the number of its tick, or are gaps.
 pub fn row(i: u64, series: usize) -> Vec<f64> {
     (0..series as u64).map(|s| if (i + s).is_multiple_of(17) { f64::NAN } else { (i * 1000 + s) as f64 }).collect()
 }
@@ -57,15 +57,15 @@ pub fn fill(writer: &mut LogWriter, schema: &Arc<Schema>, ticks: std::ops::Range
     }
 }
 
-/// All that a reader gives.
+/// Everything that a reader returns.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub ticks: Vec<Tick>,
-    /// Bits of the cells, row by row; every NaN the same.
+    /// Bits of the cells, row by row; all NaNs have the same.
     pub rows: Vec<Vec<u64>>,
     /// Schema of each row.
     pub schemas: Vec<Arc<Schema>>,
-    /// Frames that brought them.
+    /// Number of frames in which the ticks came.
     pub frames: usize,
     pub notes: Vec<Note>,
     pub damages: Vec<Damage>,

@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// A log to be made.
+/// A kind of log to generate.
 pub struct Shape {
     /// File name.
     pub file: &'static str,
-    /// What it stands for.
+    /// Title for the output.
     pub title: &'static str,
-    /// Whether the peers read it too.
+    /// Set where other programs read it too.
     pub has_peers: bool,
     write: fn(&mut dyn Write, &mut Numbers, u64) -> io::Result<()>,
     begin: &'static str,
@@ -22,7 +22,7 @@ const HEAD: &str = "{\"sysstat\": {\n\t\"hosts\": [\n\t\t{\n\t\t\t\"nodename\": 
     \"2026-03-02\",\n\t\t\t\"statistics\": [\n";
 const END: &str = "\n\t\t\t],\n\t\t\t\"restarts\": [\n\t\t\t]\n\t\t}\n\t]\n}}\n";
 
-/// All of them.
+/// All kinds of logs.
 pub const SHAPES: &[Shape] = &[
     Shape {
         file: "all.json",
@@ -97,8 +97,7 @@ const MEMORY: [&str; 18] = [
     "swpused",
 ];
 
-/// A congruential generator: the same numbers on every machine, about half of
-/// them zero, as in a real log.
+/// A congruential generator, which gives the same numbers on every machine, about half of them zero, as in a real log.
 pub struct Numbers(u64);
 
 impl Numbers {
@@ -148,7 +147,7 @@ impl Write for Counted {
     }
 }
 
-/// Date and time of a sample; one every second.
+/// Returns date and time of a sample; there is one every second.
 fn moment(tick: u64) -> (String, String) {
     let (day, clock) = (tick / 86_400, tick % 86_400);
     let time = format!("{:02}:{:02}:{:02}", clock / 3600, clock / 60 % 60, clock % 60);

@@ -1,10 +1,10 @@
-//! What a user would run on `sadf -j` instead, and its processor time. Each
-//! only collects the numbers of the disks, which is less than is done here.
+//! Other programs that read `sadf -j`, and their processor time. Each only collects the numbers of the disks, which is
+//! less work than the reader does.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Runs a command and prints the processor seconds of it alone, and its memory.
+/// Script that runs a command and prints the processor seconds of it alone, and its memory.
 const TIMER: &str = "
 import resource, subprocess, sys
 done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -42,7 +42,7 @@ connection.execute('''
 const JQ: &str = ".sysstat.hosts[].statistics[] | .timestamp as $t | .disk[] | \
                   [$t.date, $t.time, .[\"disk-device\"], .tps, .await, .[\"aqu-sz\"]] | @csv";
 
-/// Times each of them on a file.
+/// Measures each of them on a file.
 pub fn run(path: &Path, python: &str) {
     let file = path.to_string_lossy();
     let megabytes = std::fs::metadata(path).map_or(0, |m| m.len()) as f64 * 1e-6;
@@ -53,7 +53,7 @@ pub fn run(path: &Path, python: &str) {
         ("  jq to CSV", vec!["jq", "-r", JQ, &file]),
     ] {
         let timed = Command::new(python).args(["-c", TIMER]).args(&command).output();
-        let said = timed.map_or_else(
+        let output = timed.map_or_else(
             |e| Err(e.to_string()),
             |o| {
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
@@ -61,7 +61,7 @@ pub fn run(path: &Path, python: &str) {
             },
         );
         let numbers: Result<Vec<f64>, String> =
-            said.map(|text| text.split_whitespace().filter_map(|w| w.parse().ok()).collect());
+            output.map(|text| text.split_whitespace().filter_map(|w| w.parse().ok()).collect());
         match numbers.as_deref() {
             Ok([seconds, resident]) => {
                 println!("{name:<34} {megabytes:>7.1} {:>26.0} {resident:>19}", megabytes / seconds);

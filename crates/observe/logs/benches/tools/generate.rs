@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// A log to be made.
+/// A kind of log to generate.
 pub struct ToolShape {
     /// File name.
     pub file: &'static str,
-    /// What it stands for.
+    /// Title for the output.
     pub title: &'static str,
-    /// Where it is a table: lines above the headings, and the separator.
+    /// Number of lines above the headings, and the separator, where it is a table.
     pub table: Option<(u32, &'static str)>,
     begin: fn() -> String,
     tick: fn(&mut String, &mut Figures, u64),
@@ -19,7 +19,7 @@ pub struct ToolShape {
 const DISKS: u64 = 24;
 const PROCESSORS: u64 = 16;
 
-/// All of them.
+/// All kinds of logs.
 pub const SHAPES: &[ToolShape] = &[
     ToolShape { file: "dstat.csv", title: "dstat --full, CSV", table: Some((6, ",")), begin: dstat, tick: dstat_row },
     ToolShape { file: "nmon.nmon", title: "nmon of Linux", table: None, begin: nmon, tick: nmon_tick },
@@ -41,13 +41,13 @@ pub const SHAPES: &[ToolShape] = &[
     ToolShape { file: "panel.csv", title: "CSV of a dashboard", table: Some((0, ",")), begin: panel, tick: panel_row },
 ];
 
-/// A congruential generator: the same numbers on every machine.
+/// A congruential generator, which gives the same numbers on every machine.
 pub struct Figures(u64);
 
 impl Figures {
-    fn below(&mut self, most: u64) -> u64 {
+    fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % most
+        (self.0 >> 33) % limit
     }
 
     fn value(&mut self) -> f64 {
@@ -55,7 +55,7 @@ impl Figures {
     }
 }
 
-/// Writes a log of about so many bytes.
+/// Writes a log of about `bytes` bytes.
 pub fn write(path: &Path, shape: &ToolShape, bytes: u64) -> io::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     let mut text = (shape.begin)();
@@ -70,7 +70,7 @@ pub fn write(path: &Path, shape: &ToolShape, bytes: u64) -> io::Result<()> {
     file.flush()
 }
 
-/// Date and time of a tick; one every second.
+/// Returns day and time of a tick; there is one every second.
 fn moment(tick: u64) -> (u64, String) {
     let (day, clock) = (tick / 86_400, tick % 86_400);
     (2 + day % 28, format!("{:02}:{:02}:{:02}", clock / 3600, clock / 60 % 60, clock % 60))
@@ -80,7 +80,7 @@ fn disk(offset: u64) -> String {
     format!("sd{}", char::from(b'a' + offset as u8))
 }
 
-fn all(of: u64, form: impl Fn(u64) -> String) -> String {
+fn all(count: u64, form: impl Fn(u64) -> String) -> String {
     (0..of).map(form).collect()
 }
 
@@ -104,7 +104,7 @@ fn dstat_row(to: &mut String, figures: &mut Figures, tick: u64) {
     *to += "\n";
 }
 
-/// A number that changes from tick to tick.
+/// Returns a number that changes from tick to tick.
 fn figures_value(tick: u64) -> f64 {
     (tick.wrapping_mul(7919) % 1_000_000_007) as f64 * 1e-1
 }

@@ -1,6 +1,5 @@
-//! Raw files of atop. Their layout is that of atop's own structures and changes
-//! from release to release, so the installed `atop` prints them, and what it
-//! prints is read as it comes out of the pipe.
+//! Raw files of atop. Their layout is that of atop's own structures and changes from release to release, so the
+//! installed `atop` prints them, and its output is read as it comes out of the pipe.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -18,12 +17,12 @@ use crate::{LogInput, LogOptions};
 const MAGIC: u32 = 0xfeed_beef;
 /// Set in the version, so that it is never mistaken for a length.
 const VERSION_MARK: u16 = 0x8000;
-/// The file is atop's standard input, so that it needs no name.
+/// Path of standard input, on which atop gets the file, so that it needs no name.
 const FILE: &str = "/proc/self/fd/0";
-/// Bytes of what atop complains that are told.
+/// Bytes of atop's error output that are shown.
 const COMPLAINT: usize = 200;
 
-/// The version of atop that wrote a file that begins so, as `2.8`.
+/// Returns the version of atop that wrote a file that begins so, as `2.8`.
 pub fn version(bytes: &[u8]) -> Option<String> {
     let [a, b, c, d, e, f, ..] = *bytes else { return None };
     let number = match [a, b, c, d] {
@@ -38,9 +37,9 @@ pub fn version(bytes: &[u8]) -> Option<String> {
 /// Reads a raw file through atop.
 pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let name = input.name().to_owned();
-    let wrote = version(input.head().bytes).unwrap_or_default();
+    let version = version(input.head().bytes).unwrap_or_default();
     let file = on_disk(input)?;
-    let mut child = started(&file, &name, &wrote)?;
+    let mut child = started(&file, &name, &version)?;
     let read = match child.stdout.take() {
         Some(mut pipe) => reader::read(&mut pipe, format!("{name} (through atop -P)"), options, batch),
         None => Ok(()),
@@ -59,13 +58,13 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         return Ok(());
     }
     if !batch.has_ticks() {
-        return Err(refused(&name, &wrote, &tell(&complaint)));
+        return Err(refused(&name, &version, &tell(&complaint)));
     }
     batch.skip(name, format!("atop stopped before the end: {}", tell(&complaint)));
     Ok(())
 }
 
-/// The file where it lies there unpacked, else a copy that goes away.
+/// Opens the file itself where it is unpacked, else a temporary copy.
 fn on_disk(input: &mut LogInput) -> Result<File, LogError> {
     let name = input.name().to_owned();
     if let Some(mut file) = input.path().and_then(|path| File::open(path).ok()) {
@@ -80,16 +79,16 @@ fn on_disk(input: &mut LogInput) -> Result<File, LogError> {
     bounds::copied(input).map_err(|e| LogError::io(&name, e))
 }
 
-/// Starts atop with limits: what it makes of a damaged file can be gigabytes.
-fn started(file: &File, name: &str, wrote: &str) -> Result<Child, LogError> {
-    let none = |error: &io::Error| absent(name, wrote, error);
+/// Starts atop with limits: its output for a damaged file can be gigabytes.
+fn started(file: &File, name: &str, version: &str) -> Result<Child, LogError> {
+    let missing = |error: &io::Error| absent(name, version, error);
     let found = program::find("atop")
-        .ok_or_else(|| none(&io::Error::new(io::ErrorKind::NotFound, "there is no such program")))?;
+        .ok_or_else(|| missing(&io::Error::new(io::ErrorKind::NotFound, "there is no such program")))?;
     let mut file = file.try_clone().map_err(|e| LogError::io(name, e))?;
     file.rewind().map_err(|e| LogError::io(name, e))?;
     let mut command = program::command(found);
     command.args(["-r", FILE, "-P", "ALL"]).env("LC_ALL", "C").stdin(file);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|e| none(&e))?;
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|e| missing(&e))?;
     if let Err(error) = program::limit(&child, ChildLimits::default()) {
         let _ = child.kill();
         let _ = child.wait();
@@ -99,7 +98,7 @@ fn started(file: &File, name: &str, wrote: &str) -> Result<Child, LogError> {
 }
 
 fn tell(complaint: &[u8]) -> String {
-    // what it says last is why it stopped
+    // the last message is the reason why it stopped
     let from = complaint.len().saturating_sub(COMPLAINT);
     let text = String::from_utf8_lossy(&complaint[from..]).replace('\n', "; ");
     match text.trim_end_matches("; ").trim() {
@@ -108,19 +107,20 @@ fn tell(complaint: &[u8]) -> String {
     }
 }
 
-/// How to go on without the right atop.
-fn hint(wrote: &str) -> String {
-    format!("install atop {wrote}, or run `atop -r FILE -P ALL` where it was recorded and read that")
+/// Describes how to go on without the right atop.
+fn hint(version: &str) -> String {
+    format!("install atop {version}, or run `atop -r FILE -P ALL` where it was recorded and read that")
 }
 
-fn absent(name: &str, wrote: &str, error: &io::Error) -> LogError {
+fn absent(name: &str, version: &str, error: &io::Error) -> LogError {
+    let hint = hint(version);
     let because =
-        format!("a raw file of atop {wrote}, which `atop` must read; it cannot be run here ({error}): {}", hint(wrote));
+        format!("a raw file of atop {version}, which `atop` must read; it cannot be run here ({error}): {hint}");
     LogError::Tool { file: name.to_owned(), because }
 }
 
-fn refused(name: &str, wrote: &str, complaint: &str) -> LogError {
-    let because = format!("a raw file of atop {wrote} that `atop` here refuses ({complaint}): {}", hint(wrote));
+fn refused(name: &str, version: &str, complaint: &str) -> LogError {
+    let because = format!("a raw file of atop {version} that `atop` here refuses ({complaint}): {}", hint(version));
     LogError::Tool { file: name.to_owned(), because }
 }
 

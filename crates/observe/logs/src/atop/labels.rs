@@ -1,27 +1,26 @@
-//! The labels of parseable output: which field of a line is which counter.
-//! atop writes what was counted in the interval, and levels as they are.
+//! Labels of parseable output: the counter of each field of a line. atop writes growth within the interval for running
+//! totals, and levels unchanged.
 
 use crate::tool::row::TickRow;
 
 /// A field of a line.
 #[derive(Clone, Copy, Debug)]
 pub struct LabelField {
-    /// Its place behind label, host, times and interval.
+    /// Index behind label, host, times and interval.
     place: usize,
     counter: &'static str,
     times: f64,
     unit: FieldUnit,
 }
 
-/// What a number is besides.
+/// Conversion of a number, besides its scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FieldUnit {
-    /// Nothing.
+    /// None.
     Plain,
-    /// Ticks of the clock, of which the first field says how many are a second; or pages, of
-    /// which it says how many bytes they are.
+    /// Clock ticks, of which the first field gives the number per second; or pages, of which it gives the bytes.
     First,
-    /// The queue while the disk was busy: times the milliseconds of the second field.
+    /// Queue while the disk was busy: multiplied by the milliseconds of the second field.
     Busy,
     /// Megabits a second, 0 where unknown.
     Megabits,
@@ -114,7 +113,8 @@ const NETWORK: [LabelField; 5] = [
     LabelField { place: 5, counter: "network.link_bytes_per_s", times: 125_000.0, unit: FieldUnit::Megabits },
 ];
 
-/// Fields of a label, and whether its first field (of `cpu` its second) is the instance; `None` where it is not read.
+/// Returns the fields of a label, and whether its first field (of `cpu` its second) is the instance; `None` where it is
+/// not read.
 fn fields(label: &str) -> Option<(&'static [LabelField], bool)> {
     Some(match label {
         "CPU" => (&PROCESSOR, false),
@@ -131,7 +131,7 @@ fn fields(label: &str) -> Option<(&'static [LabelField], bool)> {
     })
 }
 
-/// All labels of atop, for telling its lines from others.
+/// All labels of atop, to distinguish its lines from others.
 pub const LABELS: [&str; 24] = [
     "CPU", "cpu", "CPL", "GPU", "MEM", "SWP", "PAG", "PSI", "LVM", "MDD", "DSK", "NFM", "NFC", "NFS", "NET", "IFB",
     "LLC", "NUM", "NUC", "PRG", "PRC", "PRM", "PRD", "PRN",
@@ -141,18 +141,18 @@ pub const LABELS: [&str; 24] = [
 #[derive(Clone, Debug, Default)]
 pub struct LabelColumns {
     fields: Vec<(LabelField, u32)>,
-    /// Fields of the line that they were learnt from.
+    /// Number of fields of the line that the columns were learnt from.
     words: usize,
 }
 
 impl LabelColumns {
-    /// Of the words behind the interval.
+    /// Learns the columns from the words behind the interval.
     pub fn of(label: &str, words: &[&str], row: &mut TickRow) -> LabelColumns {
         let Some((fields, has_instance)) = fields(label) else { return LabelColumns::default() };
         let instance = match label {
             "CPU" => "_total".to_owned(),
             "cpu" => format!("cpu{}", words.get(1).copied().unwrap_or_default()),
-            // what the protocols counted, in another order
+            // counts of the protocols, in another order
             "NET" if words.first() == Some(&"upper") => return LabelColumns::default(),
             "PSI" if words.first() == Some(&"n") => return LabelColumns::default(),
             _ if has_instance => words.first().copied().unwrap_or_default().to_owned(),
@@ -171,26 +171,26 @@ impl LabelColumns {
         LabelColumns { fields: fields.iter().filter_map(column).collect(), words: words.len() }
     }
 
-    /// True where nothing is read.
+    /// Returns true where nothing of the line is read.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
 
-    /// True for a line with more fields, of which the one they were learnt from had lost some.
+    /// Returns true for a line with more fields than the one the columns were learnt from, which had lost some.
     pub fn is_outgrown(&self, words: &[&str]) -> bool {
         words.len() > self.words
     }
 
-    /// Puts a line's numbers into the row; false where one of them is none.
+    /// Puts a line's numbers into the row; returns false where one of them is not a number.
     pub fn put(&self, words: &[&str], row: &mut TickRow) -> bool {
-        let mut is_whole = true;
+        let mut is_complete = true;
         let number = |place: usize| words.get(place).and_then(|w| w.parse::<f64>().ok()).filter(|v| v.is_finite());
         for (field, column) in &self.fields {
             let Some(value) = number(field.place) else {
-                is_whole = false;
+                is_complete = false;
                 continue;
             };
-            // -1 stands for what the kernel does not count
+            // -1 stands for a value that the kernel does not count
             let value = match field.unit {
                 _ if value < 0.0 => f64::NAN,
                 FieldUnit::Busy => number(1).map_or(f64::NAN, |busy_ms| value * busy_ms),
@@ -199,7 +199,7 @@ impl LabelColumns {
             };
             row.cells[*column as usize] = value;
         }
-        is_whole
+        is_complete
     }
 }
 

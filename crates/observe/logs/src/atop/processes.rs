@@ -5,14 +5,14 @@ use std::collections::HashMap;
 
 use diskwright_base::ProcessRow;
 
-/// Processes of a sample at most.
+/// Largest number of processes of a sample.
 const MOST_PROCESSES: usize = 50_000;
 
 /// The processes of a sample.
 #[derive(Default)]
 pub struct AtopProcesses(HashMap<u32, ProcessRow>);
 
-/// Pid, name, and the words behind the state, of `42 (post gres) S 100 ...`.
+/// Splits `42 (post gres) S 100 ...` into pid, name, and the words behind the state.
 fn parts(text: &str) -> Option<(u32, &str, Vec<&str>)> {
     let (pid, rest) = text.split_once(' ')?;
     let pid = pid.parse().ok()?;
@@ -30,7 +30,7 @@ fn parts(text: &str) -> Option<(u32, &str, Vec<&str>)> {
 }
 
 impl AtopProcesses {
-    /// Takes a line behind its interval; false where it does not fit.
+    /// Parses a line behind its interval; returns false where it does not fit.
     pub fn take(&mut self, label: &str, text: &str, seconds: f64) -> bool {
         let Some((pid, name, words)) = parts(text) else { return false };
         let number = |index: usize| words.get(index).and_then(|w| w.parse::<f64>().ok()).map(|v| v.max(0.0));
@@ -65,7 +65,7 @@ impl AtopProcesses {
                 words.len() > 11
             }
             _ => {
-                // without the kernel's accounting these are no numbers of anything
+                // without the kernel's accounting these numbers mean nothing
                 let is_counted = words.get(1) == Some(&"y");
                 row.read_bytes_per_s = number(3).filter(|_| is_counted).map(|sectors| sectors * 512.0 / seconds);
                 row.write_bytes_per_s = number(5).filter(|_| is_counted).map(|sectors| sectors * 512.0 / seconds);
@@ -74,12 +74,12 @@ impl AtopProcesses {
         }
     }
 
-    /// All of them; the next sample begins.
+    /// Returns all processes; the next sample begins.
     pub fn take_all(&mut self) -> impl Iterator<Item = ProcessRow> {
         std::mem::take(&mut self.0).into_values()
     }
 
-    /// Forgets them.
+    /// Forgets the processes.
     pub fn clear(&mut self) {
         self.0.clear();
     }
@@ -91,11 +91,11 @@ mod tests {
 
     #[test]
     fn names_with_blanks_and_brackets() {
-        let of = |text: &str| parts(text).map(|(pid, name, words)| (pid, name.to_owned(), words.len()));
-        assert_eq!(of("42 (a b) S 1 2"), Some((42, "a b".into(), 2)));
-        assert_eq!(of("42 (a ) (b) S 1 2"), Some((42, "a ) (b".into(), 2)));
-        assert_eq!(of("42 a_b S 1 2"), Some((42, "a_b".into(), 2)));
-        assert_eq!(of("x (a) S 1"), None);
-        assert_eq!(of("42 (a"), None);
+        let split = |text: &str| parts(text).map(|(pid, name, words)| (pid, name.to_owned(), words.len()));
+        assert_eq!(split("42 (a b) S 1 2"), Some((42, "a b".into(), 2)));
+        assert_eq!(split("42 (a ) (b) S 1 2"), Some((42, "a ) (b".into(), 2)));
+        assert_eq!(split("42 a_b S 1 2"), Some((42, "a_b".into(), 2)));
+        assert_eq!(split("x (a) S 1"), None);
+        assert_eq!(split("42 (a"), None);
     }
 }

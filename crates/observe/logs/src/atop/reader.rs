@@ -19,12 +19,12 @@ use crate::tool::row::TickRow;
 
 const S: i64 = 1_000_000_000;
 const RESET: &str = "the sample behind RESET covers the time since boot";
-/// Without RESET or SEP above it, nothing tells a first sample from one since boot, or from half of one.
+/// Reason to leave out a first sample without RESET or SEP above it: it may be one since boot, or half of one.
 const BEGINNING_LOST: &str = "the first sample has neither RESET nor SEP above it: it may cover the time since boot";
-/// Lines that are told apart at most; more are names that come and go.
+/// Largest number of lines that are distinguished; beyond it the names come and go, and all are learnt anew.
 const MOST_LINES: usize = 100_000;
 
-/// What every line begins with.
+/// Fields that every line begins with.
 struct AtopLine<'t> {
     label: &'t str,
     host: &'t str,
@@ -48,7 +48,7 @@ impl<'t> AtopLine<'t> {
     }
 }
 
-/// True where a line of atop stands at the beginning.
+/// Returns true where a line of atop stands at the beginning.
 pub fn is_text(bytes: &[u8]) -> bool {
     lines::of_head(bytes).any(|line| {
         let line = std::str::from_utf8(line).ok().and_then(AtopLine::of);
@@ -62,9 +62,9 @@ struct AtopLog<'b, 'c> {
     known: HashMap<Vec<u8>, LabelColumns>,
     processes: AtopProcesses,
     tables: ProcessTables,
-    /// Moment and length of the sample, seconds.
+    /// Time and length of the sample, seconds.
     current: Option<(i64, u64)>,
-    /// Why the sample may cover the time since boot, if it may.
+    /// Reason why the sample may cover the time since boot, if it may.
     since_boot: Option<&'static str>,
     host: String,
     chosen: Option<String>,
@@ -111,7 +111,7 @@ impl AtopLog<'_, '_> {
             b"" => return,
             b"SEP" => {
                 self.hand_over(lines);
-                // what follows is a sample of its own, whatever was lost before
+                // a complete sample follows, whatever was lost before
                 self.since_boot = None;
                 return;
             }
@@ -125,7 +125,7 @@ impl AtopLog<'_, '_> {
         if line.get(..3).is_some_and(|label| matches!(label, b"PRG" | b"PRE" | b"PRN")) {
             return;
         }
-        // a number that is cut is another number
+        // a number that was cut reads as another number
         if lines.is_cut() {
             self.batch.skip(lines.context(), "the last line is incomplete and is left out");
             return;

@@ -85,8 +85,8 @@ fn an_output_of_all_labels() {
     assert_eq!((row.resident_bytes, row.major_faults_per_s, row.block_delay), (2_097_152.0, 2.0, Some(0.1)));
     let summary = read.summary.unwrap();
     assert_eq!((summary.format, summary.host.as_str()), ("atop-text", "db1"));
-    let told: Vec<_> = summary.skipped.iter().map(|s| s.because.as_str()).collect();
-    assert_eq!(told, ["the sample behind RESET covers the time since boot"]);
+    let reasons: Vec<_> = summary.skipped.iter().map(|s| s.because.as_str()).collect();
+    assert_eq!(reasons, ["the sample behind RESET covers the time since boot"]);
 }
 
 #[test]

@@ -5,12 +5,12 @@ use diskwright_base::Topology;
 use crate::sysstat::clock::ZoneHint;
 use crate::sysstat::time;
 
-/// What they say.
+/// Values of the head.
 #[derive(Clone, Debug, Default)]
 pub struct CollectlHeader {
     /// The machine.
     pub machine: Topology,
-    /// East of UTC, seconds.
+    /// Offset east of UTC, seconds.
     pub zone: Option<i64>,
     /// Ticks of the kernel's clock in a second.
     pub hertz: Option<f64>,
@@ -19,12 +19,12 @@ pub struct CollectlHeader {
 }
 
 impl CollectlHeader {
-    /// True for the first line of a head.
+    /// Returns true for the first line of a head.
     pub fn begins(line: &str) -> bool {
         line.starts_with("# Collectl:")
     }
 
-    /// Takes a line; true for the first line of a head.
+    /// Parses a line; returns true for the first line of a head.
     pub fn take(&mut self, line: &str) -> bool {
         if CollectlHeader::begins(line) {
             *self = CollectlHeader::default();
@@ -49,13 +49,13 @@ impl CollectlHeader {
         false
     }
 
-    /// The zone of its times of day.
+    /// Zone of its times of day.
     pub fn zone(&self) -> ZoneHint {
         self.zone.map_or(ZoneHint::Nothing, ZoneHint::Offset)
     }
 }
 
-/// True for a line of a head.
+/// Returns true for a line of a head.
 pub fn is_of_head(line: &[u8]) -> bool {
     line.starts_with(b"####") || line.starts_with(b"# ")
 }

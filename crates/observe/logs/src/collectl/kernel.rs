@@ -1,4 +1,4 @@
-//! The kernel's files as a recording holds them, line by line: which field is which counter.
+//! Lines of the kernel's files in a recording: the counter of each field.
 
 use diskwright_base::diskstats::{self, DiskstatsField, DiskstatsNumber, NUMBERS};
 
@@ -7,7 +7,7 @@ use crate::tool::row::TickRow;
 /// A field of a line.
 #[derive(Clone, Copy)]
 pub struct KernelField {
-    /// Its place among the line's numbers.
+    /// Index among the line's numbers.
     place: usize,
     counter: &'static str,
     times: f64,
@@ -106,11 +106,11 @@ const SINGLE: [(&str, KernelField); 43] = [
     ("Zswap:", level(0, "memory.zswap_bytes", 1024.0)),
 ];
 
-/// Columns of a line's numbers: place, column, whether it is a running total.
+/// Columns of a line's numbers: index, column, whether it is a running total.
 pub type LineColumns = Vec<(usize, u32, bool)>;
 
-/// A line by its first words: how many of them are its name, and its columns.
-/// Empty where nothing of it is read.
+/// Looks a line up by its first words: returns how many of them are its name, and its columns. The columns are empty
+/// where nothing of it is read.
 pub fn columns(words: &[&str], hertz: f64, row: &mut TickRow) -> (usize, LineColumns) {
     let is_processor = |name: &str| name.bytes().all(|b| b.is_ascii_digit());
     let (fields, instance, behind): (&[KernelField], String, usize) = match words {

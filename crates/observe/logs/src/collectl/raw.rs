@@ -16,19 +16,19 @@ use crate::tool::row::TickRow;
 use crate::tool::totals::RunningTotals;
 use crate::{LogInput, LogOptions};
 
-/// Ticks of the kernel's clock in a second where the head does not say.
+/// Ticks of the kernel's clock per second where the head does not say.
 const HERTZ: f64 = 100.0;
-/// Lines that are told apart at most; more are names that come and go.
+/// Largest number of lines that are distinguished; beyond it the names come and go, and all are learnt anew.
 const MOST_LINES: usize = 100_000;
-/// Processes that are followed at most.
+/// Largest number of processes that are followed.
 const MOST_PROCESSES: usize = 50_000;
 
-/// True where a moment stands at the beginning.
+/// Returns true where a sample time stands at the beginning.
 pub fn is_raw(bytes: &[u8]) -> bool {
     lines::of_head(bytes).any(|line| moment(line).is_some())
 }
 
-/// Nanoseconds since 1970 of `>>> 1795453693.001 <<<`.
+/// Parses `>>> 1795453693.001 <<<` into nanoseconds since 1970.
 fn moment(line: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(line).ok()?.trim();
     let text = text.strip_prefix(">>> ")?.strip_suffix(" <<<")?;
@@ -43,7 +43,7 @@ struct RawProcess {
     user: f64,
     system: f64,
     faults: f64,
-    /// Read and written at the disk, and asked for.
+    /// Bytes read from and written to the disk, and read and written by calls.
     bytes: [Option<f64>; 4],
     resident: f64,
 }
@@ -53,19 +53,20 @@ struct RawLog<'b, 'c> {
     header: CollectlHeader,
     row: TickRow,
     totals: RunningTotals,
-    /// A line's name to its columns.
+    /// Columns of a line by its name.
     known: HashMap<Vec<u8>, LineColumns>,
     processes: HashMap<u32, RawProcess>,
-    /// The same a round before, and when that was.
+    /// Processes of the round before …
     before: HashMap<u32, RawProcess>,
+    /// … and its time.
     before_at: Option<i64>,
     tables: ProcessTables,
     current: Option<i64>,
     before_ns: Option<i64>,
-    /// The first sample of a run: what it covers is not known.
+    /// Set for the first sample of a run: the time it covers is not known.
     is_first: bool,
     chosen: Option<String>,
-    /// Lines up to the next moment are left out, which was told.
+    /// Set while lines up to the next sample time are left out, which was reported.
     is_passing: bool,
     is_announced: bool,
 }
@@ -108,7 +109,7 @@ impl RawLog<'_, '_> {
         let line = lines.line();
         if header::is_of_head(line) {
             let text = lines.text();
-            // the sample above is of the head above
+            // the sample above belongs to the head before this one
             if CollectlHeader::begins(&text) {
                 self.hand_over(lines);
             }
@@ -148,7 +149,7 @@ impl RawLog<'_, '_> {
             self.batch.skip(lines.context(), "a line without a sample time above it");
             return;
         }
-        // a number that is cut is another number
+        // a number that was cut reads as another number
         if lines.is_cut() {
             self.batch.skip(lines.context(), "the last line is incomplete and is left out");
             return;
@@ -162,7 +163,7 @@ impl RawLog<'_, '_> {
 
     fn values(&mut self, lines: &LineCursor<'_>) {
         let line = lines.line();
-        // the name that a line is known by: its first word, and of disks and interfaces the next ones
+        // a line's name is its first word, and of disks and interfaces the next ones too
         let more = if line.starts_with(b"disk ") { 3 } else { usize::from(line.starts_with(b"Net ")) };
         let Some(end) = end_of_words(line, more + 1) else { return };
         if !self.known.contains_key(&line[..end]) {
@@ -189,7 +190,7 @@ impl RawLog<'_, '_> {
         }
     }
 
-    /// `proc:PID stat ...`, `proc:PID io read_bytes: ...`, `proc:PID VmRSS: ...`.
+    /// Reads `proc:PID stat ...`, `proc:PID io read_bytes: ...`, `proc:PID VmRSS: ...`.
     fn process(&mut self, text: &str) {
         let Some((pid, rest)) = text["proc:".len()..].split_once(' ') else { return };
         let Ok(pid) = pid.parse::<u32>() else { return };
@@ -218,7 +219,7 @@ impl RawLog<'_, '_> {
         }
     }
 
-    /// The lines of the current moment are all there.
+    /// Emits the current sample, whose lines are complete.
     fn hand_over(&mut self, lines: &LineCursor<'_>) {
         let Some(time_ns) = self.current.take() else { return };
         if self.totals.back > 0 {
@@ -273,7 +274,7 @@ impl RawLog<'_, '_> {
     }
 }
 
-/// The place behind a line's first words; `None` where it has fewer, or nothing behind them.
+/// Returns the index behind a line's first words; `None` where it has fewer, or nothing behind them.
 fn end_of_words(line: &[u8], count: usize) -> Option<usize> {
     let mut start = 0;
     for _ in 0..count {

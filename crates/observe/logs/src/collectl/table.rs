@@ -17,7 +17,7 @@ use crate::{LogInput, LogOptions};
 use diskwright_base::diskstats::disk_of;
 use diskwright_base::text::same_host;
 
-/// Texts that rows are asked for.
+/// Numbers of the texts that a row's cells are kept as.
 const DATE: u8 = 0;
 const CLOCK: u8 = 1;
 const EPOCH: u8 = 2;
@@ -27,22 +27,22 @@ fn names() -> &'static ToolNames {
     NAMES.get_or_init(|| ToolNames::builtin(include_str!("names.toml")))
 }
 
-/// The separator of a line of headings: what stands between its first words.
+/// Returns the separator of a line of headings, which follows its first word.
 fn separator(line: &[u8]) -> Option<u8> {
-    let of = |first: &[u8]| {
+    let separator_after = |first: &[u8]| {
         let rest = line.strip_prefix(first)?;
         rest.first().copied().filter(|separator| !separator.is_ascii_alphanumeric())
     };
-    let separator = of(b"#Date").or_else(|| of(b"#UTC"))?;
+    let separator = separator_after(b"#Date").or_else(|| separator_after(b"#UTC"))?;
     line.contains(&b'[').then_some(separator)
 }
 
-/// True where a line of headings stands at the beginning.
+/// Returns true where a line of headings stands at the beginning.
 pub fn is_table(bytes: &[u8]) -> bool {
     lines::of_head(bytes).any(|line| separator(line).is_some())
 }
 
-/// The group and name of `[DSK:sda]Reads`.
+/// Splits `[DSK:sda]Reads` into group and name.
 fn parts(heading: &str) -> Option<(&str, &str)> {
     heading.strip_prefix('[')?.split_once(']')
 }
@@ -57,14 +57,14 @@ fn target(group: &str, name: &str) -> ColumnTarget {
     names().column(group, name)
 }
 
-/// The plan of a line of headings.
+/// Plans the cells of rows from a line of headings.
 fn plan(line: &[u8], separator: u8, row: &mut TickRow) -> Vec<CellPlan> {
     let headings = cells::texts(line, separator);
     let disk =
         |h: &String| h.strip_prefix("[DSK:").and_then(|rest| rest.split_once(']')).map(|(disk, _)| disk.to_owned());
     let disks: HashSet<String> = headings.iter().filter_map(disk).collect();
-    let mut taken = HashSet::new();
-    let one = |heading: &String| match heading.as_str() {
+    let mut used = HashSet::new();
+    let plan_cell = |heading: &String| match heading.as_str() {
         "#Date" => CellPlan::Text(DATE),
         "Time" => CellPlan::Text(CLOCK),
         "#UTC" => CellPlan::Text(EPOCH),
@@ -75,12 +75,12 @@ fn plan(line: &[u8], separator: u8, row: &mut TickRow) -> Vec<CellPlan> {
                 if disk_of(&target.instance).is_some_and(|disk| disks.contains(&disk)) {
                     target = target.of_partition();
                 }
-                let column = row.target(&target).filter(|column| taken.insert(*column));
+                let column = row.target(&target).filter(|column| used.insert(*column));
                 CellPlan::of(column, target.rest)
             }
         },
     };
-    headings.iter().map(one).collect()
+    headings.iter().map(plan_cell).collect()
 }
 
 struct TableLog<'b, 'c> {
@@ -92,7 +92,7 @@ struct TableLog<'b, 'c> {
     plan: Vec<CellPlan>,
     row: TickRow,
     before_ns: Option<i64>,
-    /// The first row of a run: what it covers is not known.
+    /// Set for the first row of a run: the time it covers is not known.
     is_first: bool,
     chosen: Option<String>,
     is_announced: bool,
@@ -125,7 +125,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         } else if header::is_of_head(line) {
             if log.header.take(&lines.text()) {
                 log.is_first = true;
-                // the head says the zone of its own time
+                // the head states the zone that holds from here on
                 log.daylight = DaylightClock::default();
             }
         } else {
@@ -205,7 +205,7 @@ impl TableLog<'_, '_> {
     }
 }
 
-/// `20261121`, and what other locales of collectl write (`2026/11/21`).
+/// Parses `20261121`, and the forms of other locales (`2026/11/21`).
 fn day(text: &str) -> Option<i64> {
     let spread = match (text.len(), text.bytes().all(|b| b.is_ascii_digit())) {
         (8, true) => format!("{}-{}-{}", &text[..4], &text[4..6], &text[6..]),

@@ -9,9 +9,9 @@ use crate::tool::names::{ColumnTarget, ToolNames};
 use crate::tool::row::TickRow;
 use diskwright_base::diskstats::disk_of;
 
-/// Texts that rows are asked for.
+/// Number of the text with the time of day.
 pub const CLOCK: u8 = 0;
-/// Seconds since 1970.
+/// Number of the text with seconds since 1970.
 pub const EPOCH: u8 = 1;
 
 fn names() -> &'static ToolNames {
@@ -19,7 +19,7 @@ fn names() -> &'static ToolNames {
     NAMES.get_or_init(|| ToolNames::builtin(include_str!("names.toml")))
 }
 
-/// True for two lines that are headings of dstat, where the titles are lost.
+/// Returns true for two lines that are headings of dstat, where the titles are lost.
 pub fn is_known(groups: &[String], columns: &[String]) -> bool {
     let has_group = |name: &str| groups.iter().any(|g| g == name);
     let has_column = |name: &str| columns.iter().any(|c| c == name);
@@ -30,32 +30,32 @@ pub fn is_known(groups: &[String], columns: &[String]) -> bool {
 /// Headings, ready for rows.
 #[derive(Debug, Default)]
 pub struct DstatHeading {
-    /// What becomes of each cell.
+    /// Plan of each cell.
     pub plan: Vec<CellPlan>,
-    /// Rows have a time of day.
+    /// Set where rows have a time of day.
     pub has_clock: bool,
-    /// Rows have seconds since 1970.
+    /// Set where rows have seconds since 1970.
     pub has_epoch: bool,
-    /// Columns are left out because nobody says whether they count bits.
+    /// Set where columns are left out because nothing says whether they count bits.
     pub is_unit_unknown: bool,
 }
 
 impl DstatHeading {
-    /// Of two lines.
+    /// Parses two lines of headings.
     pub fn of(groups: &[String], columns: &[String], title: &DstatTitle, row: &mut TickRow) -> DstatHeading {
         let mut heading = DstatHeading::default();
         let mut pairs = Vec::new();
         let mut group = "";
         for (index, column) in columns.iter().enumerate() {
             group = groups.get(index).map(String::as_str).filter(|g| !g.is_empty()).unwrap_or(group);
-            // several of a kind bear their group's name once more
+            // columns of several of a kind repeat their group's name
             let name = column.strip_prefix(group).and_then(|rest| rest.strip_prefix(':')).unwrap_or(column);
             pairs.push((group, name));
         }
         let targets: Vec<ColumnTarget> = pairs.iter().map(|(group, name)| names().column(group, name)).collect();
         let disks: HashSet<String> =
             targets.iter().filter(|t| t.counter.starts_with("physical_disk.")).map(|t| t.instance.clone()).collect();
-        let mut taken = HashSet::new();
+        let mut used = HashSet::new();
         for ((group, name), target) in pairs.into_iter().zip(targets) {
             let plan = match (group, name) {
                 ("system", "time") if !heading.has_clock => {
@@ -70,7 +70,7 @@ impl DstatHeading {
                 _ => heading.column(group, target, title, &disks, row),
             };
             let is_new = match plan {
-                CellPlan::Number(column) | CellPlan::Rest(column) => taken.insert(column),
+                CellPlan::Number(column) | CellPlan::Rest(column) => used.insert(column),
                 CellPlan::Leave | CellPlan::Text(_) => true,
             };
             heading.plan.push(if is_new { plan } else { CellPlan::Leave });
@@ -88,7 +88,7 @@ impl DstatHeading {
         row: &mut TickRow,
     ) -> CellPlan {
         let mut target = target;
-        // a plugin's group that is called like nothing known is a disk only with a disk's columns
+        // the group of an unknown plugin is a disk only if it has a disk's columns
         if target.counter.starts_with("foreign.disk.") {
             target.counter = format!("foreign.{group}.{}", &target.counter["foreign.disk.".len()..]);
             target.instance.clear();
@@ -100,7 +100,7 @@ impl DstatHeading {
         let is_bytes = group.starts_with("dsk/") && target.counter.contains("_bytes_per_s");
         if is_bytes || group.starts_with("net/") || group == "paging" {
             match title.bytes() {
-                // pages are no bits
+                // pages are never counted in bits
                 Some(bytes) if group != "paging" => target.times *= bytes,
                 Some(_) => {}
                 None => {
@@ -113,7 +113,7 @@ impl DstatHeading {
     }
 }
 
-/// The size of swap space from its two parts.
+/// Adds the size of swap space as the sum of its two parts.
 fn add_swap(row: &mut TickRow) {
     let used = row.find("foreign.swap.used", "");
     if let (Some(free), Some(used)) = (row.find("memory.swap_free_bytes", ""), used) {

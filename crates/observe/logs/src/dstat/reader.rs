@@ -1,5 +1,4 @@
-//! Reads titles, headings and rows as they come; a file holds several runs
-//! where it was appended to.
+//! Reader of titles, headings and rows as they come; a file that was appended to holds several runs.
 
 use diskwright_base::text::same_host;
 use diskwright_base::{Note, Topology};
@@ -19,7 +18,7 @@ use crate::{LogInput, LogOptions, TimeBasis};
 const S: i64 = 1_000_000_000;
 const DELIMITER: u8 = b',';
 
-/// Said of rows without a time.
+/// Text of the note about rows without a time.
 const ASSUMED: &str = "the rows have no timestamps: they are counted from the head's date with the command's delay \
                        (dstat -t or -T writes times); durations are right, times of day are uncertain";
 
@@ -34,7 +33,7 @@ struct DstatLog<'b, 'c> {
     heading: DstatHeading,
     dates: RowDates,
     row: TickRow,
-    /// Rows of this run.
+    /// Number of rows of this run.
     rows: u64,
     before_ns: Option<i64>,
     /// The machine that is read.
@@ -74,7 +73,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
 }
 
 impl DstatLog<'_, '_> {
-    /// True for a row; titles and headings begin with a quote, or lost theirs.
+    /// Returns true for a row; titles and headings begin with a quote, or lost theirs.
     fn is_data(&self, line: &[u8]) -> bool {
         match line.first() {
             None | Some(b'"') => false,
@@ -107,7 +106,7 @@ impl DstatLog<'_, '_> {
                 }
             }
             None if cells.len() > 1 || self.heading.plan.is_empty() && super::title::program(&cells[0]).is_none() => {
-                // one group alone is a heading where a program says that one comes
+                // a single group is a heading only below a title
                 if cells.len() > 1 || !self.title.host.is_empty() {
                     self.groups = Some(cells);
                 } else {
@@ -118,11 +117,11 @@ impl DstatLog<'_, '_> {
         }
     }
 
-    /// Title lines begin another run, whose first row covers the time since boot again.
+    /// Begins another run after title lines; its first row covers the time since boot again.
     fn begin_run(&mut self) {
         self.heading = DstatHeading::default();
         self.dates = RowDates::default();
-        // the title says the zone of its own time
+        // the title states the zone that holds from here on
         self.daylight = DaylightClock::default();
         self.groups = None;
         self.rows = 0;
@@ -162,12 +161,12 @@ impl DstatLog<'_, '_> {
             let memory_bytes = self.row.value("memory.total_bytes", "").map_or(0, |bytes| bytes as u64);
             self.batch.topology(time_ns, &Topology { host, memory_bytes, ..Topology::default() });
         }
-        // what was between two runs is a gap, and no row's time
+        // the time between two runs is a gap, which no row covers
         let elapsed = if self.rows == 1 { Some(0) } else { since.map(i64::unsigned_abs) };
         self.row.emit(self.batch, time_ns, elapsed, &|| lines.context());
     }
 
-    /// Tells of cells that are missing, too many, cut or no numbers.
+    /// Reports cells that are missing, surplus, cut or not numbers.
     fn told(&mut self, lines: &LineCursor<'_>, fit: &RowFit) {
         let columns = self.heading.plan.len();
         if fit.cells < columns {
@@ -186,7 +185,7 @@ impl DstatLog<'_, '_> {
         }
     }
 
-    /// UTC of a row.
+    /// Returns the UTC of a row.
     fn time(&mut self, bytes: &[u8], fit: &RowFit) -> Option<i64> {
         if self.heading.has_epoch {
             let text = cells::unquoted(&bytes[fit.texts[usize::from(EPOCH)].clone()]);
@@ -209,8 +208,8 @@ impl DstatLog<'_, '_> {
     }
 
     fn counted(&mut self, zone: &ZoneHint) -> i64 {
-        let told = self.options.interval.map(|step| i64::try_from(step.as_nanos()).unwrap_or(i64::MAX));
-        let step = told.unwrap_or_else(|| self.title.delay() * S);
+        let given_step = self.options.interval.map(|step| i64::try_from(step.as_nanos()).unwrap_or(i64::MAX));
+        let step = given_step.unwrap_or_else(|| self.title.delay() * S);
         if let (Some(before), true) = (self.before_ns, self.rows > 0) {
             return before.saturating_add(step);
         }

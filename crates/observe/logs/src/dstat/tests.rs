@@ -50,9 +50,9 @@ fn a_log_of_dstat() {
     assert_eq!(read.column("physical_disk.read_bytes_per_s", "sda"), [47e3, 48e3, 49e3]);
     let summary = read.summary.unwrap();
     assert_eq!((summary.format, summary.host.as_str()), ("dstat-csv", "db1"));
-    let told: Vec<_> = summary.skipped.iter().map(|s| (s.context.as_str(), s.because.as_str())).collect();
-    assert_eq!(told, [("line 8", "the first row of dstat and dool covers the time since boot")]);
-    // its zone is told
+    let skips: Vec<_> = summary.skipped.iter().map(|s| (s.context.as_str(), s.because.as_str())).collect();
+    assert_eq!(skips, [("line 8", "the first row of dstat and dool covers the time since boot")]);
+    // the log names its zone
     assert!(read.notes.iter().all(|n| n.kind != "warning"), "{:?}", read.notes);
 }
 

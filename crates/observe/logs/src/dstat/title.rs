@@ -1,4 +1,4 @@
-//! The lines above the headings: who wrote it, where, when and with which options.
+//! Lines above the headings: the program, the machine, the start time and the options.
 
 use crate::sysstat::clock::ZoneHint;
 use crate::sysstat::time::{self, Date, NumericDateOrder};
@@ -11,16 +11,16 @@ pub enum DstatProgram {
     Unknown,
     /// dstat; bytes.
     Dstat,
-    /// dool; from 1.3 on it writes bits, unless it was told otherwise.
+    /// dool; from 1.3 on it writes bits, unless an option says otherwise.
     Dool {
-        /// Bits where nothing else is asked for.
+        /// Bits are the default.
         has_bits: bool,
     },
     /// PCP's rewrite; its first row covers one interval.
     Pcp,
 }
 
-/// What the title lines say.
+/// Contents of the title lines.
 #[derive(Clone, Debug, Default)]
 pub struct DstatTitle {
     /// The program.
@@ -29,15 +29,15 @@ pub struct DstatTitle {
     pub host: String,
     /// The command with its options.
     pub command: String,
-    /// When it was begun: seconds since 1970 as the clock showed it.
+    /// Start: seconds since 1970 as the clock showed it.
     pub begun: Option<i64>,
-    /// The same day, for times without one.
+    /// Date of the start, for times without one.
     pub date: Option<Date>,
-    /// The zone of that time.
+    /// Zone of the start.
     pub zone: Option<String>,
 }
 
-/// The program of a first title line, `"Dstat 0.7.3 CSV output"`.
+/// Parses the program of a first title line, `"Dstat 0.7.3 CSV output"`.
 pub fn program(cell: &str) -> Option<DstatProgram> {
     let lower = cell.to_ascii_lowercase();
     let words: Vec<&str> = lower.split_whitespace().collect();
@@ -55,8 +55,8 @@ pub fn program(cell: &str) -> Option<DstatProgram> {
 }
 
 impl DstatTitle {
-    /// Takes a title line; false where it is none. A new run keeps the program,
-    /// which is told at the beginning of a file alone.
+    /// Parses a title line; returns false where it is none. A new run keeps the program, which is named at the
+    /// beginning of a file alone.
     pub fn take(&mut self, cells: &[String]) -> bool {
         if let Some(program) = program(&cells[0]) {
             *self = DstatTitle { program, ..DstatTitle::default() };
@@ -90,40 +90,39 @@ impl DstatTitle {
         }
     }
 
-    /// What is known of the zone of its times.
+    /// Zone of its times, as far as it is known.
     pub fn zone(&self) -> ZoneHint {
         self.zone.clone().map_or(ZoneHint::Nothing, ZoneHint::Name)
     }
 
-    /// True where its first row covers the time since boot.
+    /// Returns true where its first row covers the time since boot.
     pub fn is_first_since_boot(&self) -> bool {
         self.program != DstatProgram::Pcp
     }
 
-    /// What columns of disks and interfaces count a second: bytes (1), bits
-    /// (1/8), or something that nobody says.
+    /// Bytes per unit in columns of disks and interfaces: 1 (bytes), 1/8 (bits), or `None` where nothing says.
     pub fn bytes(&self) -> Option<f64> {
         match self.program {
-            // what PCP's metrics count changes with their units
+            // PCP's metrics have units of their own, which the CSV does not show
             DstatProgram::Unknown | DstatProgram::Pcp => None,
             DstatProgram::Dstat | DstatProgram::Dool { has_bits: false } => Some(1.0),
             DstatProgram::Dool { has_bits: true } => {
-                let told = self.command.split_whitespace().rev().find_map(|word| match word {
+                let unit = self.command.split_whitespace().rev().find_map(|word| match word {
                     "--bits" => Some(0.125),
                     "--bytes" | "--dstat" => Some(1.0),
                     _ => None,
                 });
-                Some(told.unwrap_or(0.125))
+                Some(unit.unwrap_or(0.125))
             }
         }
     }
 
-    /// Seconds between two rows: the first of one or two numbers at the command's end.
+    /// Returns the seconds between two rows: the first of one or two numbers at the command's end.
     pub fn delay(&self) -> i64 {
         let words: Vec<&str> = self.command.split_whitespace().skip(1).collect();
         let behind = words.iter().rev().take_while(|w| w.bytes().all(|b| b.is_ascii_digit())).count();
         let mut numbers = &words[words.len() - behind..];
-        // a number behind an option may be its own
+        // the first number behind an option may be its value
         let option = words.len().checked_sub(behind + 1).map(|index| words[index]);
         if option.is_some_and(|o| matches!(o, "-C" | "-D" | "-N" | "-I" | "-S" | "--output")) {
             numbers = numbers.get(1..).unwrap_or_default();

@@ -1,19 +1,18 @@
-//! When a row was: seconds since 1970, a time without a year, a time of day, or
-//! nothing at all but the head's date.
+//! Times of rows: seconds since 1970, a time without a year, a time of day, or nothing but the head's date.
 
 use super::title::DstatTitle;
 use crate::sysstat::time::{self, DAY, Date, NumericDateOrder};
 
-/// Half a year; a day that goes back so far is of the next year.
+/// Half a year, days; a date that lies further back belongs to the next year.
 const HALF_YEAR: i64 = 182;
 
-/// Dates that rows tell only in part.
+/// Completes dates that rows give only in part.
 #[derive(Clone, Debug, Default)]
 pub struct RowDates {
-    /// The last row's day, counted from 1970.
+    /// Day of the last row, counted from 1970.
     last_day: Option<i64>,
     last_clock: i64,
-    /// `11-21` where dstat itself writes `21-11`; settled by the head's date.
+    /// Set for `11-21`, where dstat itself writes `21-11`; decided by the head's date.
     is_month_first: Option<bool>,
 }
 
@@ -26,7 +25,7 @@ enum DayText {
 }
 
 impl RowDates {
-    /// Seconds since 1970, as the clock shows it, of a row's time; `None` where it cannot be told.
+    /// Returns a row's time in seconds since 1970, as the clock shows it; `None` where it cannot be parsed.
     pub fn local(&mut self, text: &str, title: &DstatTitle) -> Option<i64> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let index = words.iter().position(|word| word.contains(':'))?;
@@ -38,7 +37,7 @@ impl RowDates {
             DayText::Whole(day) => day,
             DayText::None => {
                 let day = self.last_day.or_else(first_day)?;
-                // the clock fell back: a midnight
+                // the clock went back: midnight has passed
                 day + i64::from(self.last_day.is_some() && clock + DAY / 2 < self.last_clock)
             }
             DayText::Yearless(month, day) => {
@@ -112,7 +111,7 @@ mod tests {
         let found = days(&["23:59:59", "00:00:01", "2026-11-23 00:00:02"], &title(2026, 11, 21));
         assert_eq!(found[1], Some("2026-11-22T00:00:01Z".into()));
         assert_eq!(found[2], Some("2026-11-23T00:00:02Z".into()));
-        // month first, as the head's date tells
+        // month first, as the head's date shows
         assert_eq!(days(&["11-12 01:00:00"], &title(2026, 11, 12)), [Some("2026-11-12T01:00:00Z".into())]);
         assert_eq!(days(&["12-11 01:00:00"], &title(2026, 11, 12)), [Some("2026-11-12T01:00:00Z".into())]);
         assert_eq!(

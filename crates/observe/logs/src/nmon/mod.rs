@@ -21,8 +21,8 @@ pub static FORMAT: LogFormat = LogFormat {
     read: reader::read,
 };
 
-/// True where lines begin as those of nmon do: `AAA,` and a known word, or a
-/// section and its first moment, where the beginning was lost.
+/// Returns true where lines begin as those of nmon do: `AAA,` and a known word, or `ZZZZ` and the first tick of a
+/// section, where the beginning was lost.
 fn is_nmon(bytes: &[u8]) -> bool {
     let known = ["progname", "command", "version", "host", "runname", "interval", "snapshots", "disks_per_line"];
     lines::of_head(bytes).any(|line| {

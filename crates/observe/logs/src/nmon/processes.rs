@@ -4,14 +4,14 @@ use diskwright_base::ProcessRow;
 
 use crate::tool::cells;
 
-/// Where the columns of processes are.
+/// Positions of the columns of processes.
 #[derive(Clone, Debug, Default)]
 pub struct TopColumns {
     names: Vec<String>,
 }
 
 impl TopColumns {
-    /// Of the heading `TOP,+PID,Time,%CPU,...`; false for another line.
+    /// Parses the heading `TOP,+PID,Time,%CPU,...`; returns false for another line.
     pub fn heading(&mut self, cells: &[String]) -> bool {
         let is_heading = cells.get(1).is_some_and(|c| c.trim_start_matches('+') == "PID");
         if is_heading {
@@ -20,7 +20,7 @@ impl TopColumns {
         is_heading
     }
 
-    /// A process of a line.
+    /// Parses the process of a line.
     pub fn row(&self, cells: &[String]) -> Option<ProcessRow> {
         let cell = |name: &str| self.names.iter().position(|n| n == name).and_then(|index| cells.get(index));
         let value = |name: &str| cell(name).and_then(|c| cells::loose_number(c)).filter(|v| (0.0..1e15).contains(v));

@@ -1,6 +1,5 @@
-//! Reads sections as they come. Each row bears the number of its moment, and a
-//! line `ZZZZ` says when that was: before its rows in a file as nmon wrote it,
-//! behind all rows in a sorted one, which is then held in memory.
+//! Reader of sections as they come. Each row carries the number of its tick, and a line `ZZZZ` gives that tick's time:
+//! before its rows in a file as nmon wrote it, behind all rows in a sorted one, which is then held in memory.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,16 +19,16 @@ use crate::tool::processes::ProcessTables;
 use crate::tool::row::TickRow;
 use crate::{LogInput, LogOptions};
 
-/// Cells of a sorted file that are held at most.
+/// Largest number of cells of a sorted file that are held in memory.
 const MOST_HELD: usize = 16 << 20;
-/// Sections of a recording at most; each processor is one.
+/// Largest number of sections of a recording; each processor is one.
 const MOST_SECTIONS: usize = 20_000;
-/// Kinds of lines in a head at most.
+/// Largest number of kinds of lines in a head.
 const MOST_WORDS: usize = 1000;
-/// What a process takes, in cells.
+/// Memory of a held process, counted in cells.
 const PROCESS: usize = 16;
 
-/// Rows whose moment is not known yet.
+/// Rows of a tick whose time is not known yet.
 #[derive(Default)]
 struct HeldTick {
     cells: Vec<(u32, f64)>,
@@ -45,30 +44,30 @@ struct NmonLog<'b, 'c> {
     machine: Topology,
     /// Kinds of lines in this run's head.
     words: HashSet<String>,
-    /// Local midnight of the head's date, for moments without one.
+    /// Date of the head or of the last tick, days since 1970, for ticks without a date.
     day: Option<i64>,
     last_clock: i64,
     /// In the order in which their headings came, which is mostly that of their rows.
     sections: Vec<(Vec<u8>, NmonSection)>,
-    /// Places of sections by their names.
+    /// Indexes of sections by name.
     places: HashMap<Vec<u8>, usize>,
-    /// The section of the row before.
+    /// Index of the last row's section.
     section: usize,
     top: TopColumns,
     processes: ProcessTables,
     row: TickRow,
-    /// The moment whose rows come, and when it was.
+    /// Number and time of the tick whose rows come.
     current: Option<(u32, i64)>,
     held: HashMap<u32, HeldTick>,
     held_cells: usize,
     before_ns: Option<i64>,
-    /// The first tick of a run: what it covers is not known.
+    /// Set for the first tick of a run: the time it covers is not known.
     is_first: bool,
     chosen: Option<String>,
     is_announced: bool,
 }
 
-/// The number of `T0001`.
+/// Parses the number of `T0001`.
 pub fn tick_number(cell: &[u8]) -> Option<u32> {
     let digits =
         cell.strip_prefix(b"T").filter(|d| !d.is_empty() && d.len() <= 9 && d.iter().all(u8::is_ascii_digit))?;
@@ -150,7 +149,7 @@ impl NmonLog<'_, '_> {
         self.values(number, first, lines)
     }
 
-    /// Headings of a section, new or once more.
+    /// Reads the headings of a section, new or repeated.
     fn heading(&mut self, texts: &[String], lines: &LineCursor<'_>) {
         let section = NmonSection::of(texts, &mut self.row);
         let tag = texts[0].as_bytes().to_vec();
@@ -166,7 +165,7 @@ impl NmonLog<'_, '_> {
         }
     }
 
-    /// What the head says of the machine and the run.
+    /// Reads a line of the head about the machine or the run.
     fn about(&mut self, cells: &[String], lines: &LineCursor<'_>) {
         let value = |index: usize| cells.get(index).map(|c| c.trim().to_owned()).unwrap_or_default();
         let word = value(1);
@@ -179,7 +178,7 @@ impl NmonLog<'_, '_> {
             self.places.clear();
             self.is_first = true;
             (self.day, self.last_clock) = (None, 0);
-            // it may be of the same hours
+            // the next run may cover the same hours
             self.daylight.forget();
         }
         if self.words.len() < MOST_WORDS {
@@ -206,7 +205,7 @@ impl NmonLog<'_, '_> {
         false
     }
 
-    /// `ZZZZ`: the rows before it, or those that come, are of this moment.
+    /// Reads a line `ZZZZ`: it gives the time of the rows before it, or of those that follow.
     fn moment(&mut self, number: u32, lines: &LineCursor<'_>) {
         self.hand_over(lines);
         let texts = cells::texts(lines.line(), self.delimiter);
@@ -227,7 +226,7 @@ impl NmonLog<'_, '_> {
         let (clock, _) = time::time_of_day(&[texts.get(2)?.trim()])?;
         let day = match texts.get(3).filter(|t| !t.trim().is_empty()) {
             Some(text) => time::date(text, NumericDateOrder::DayFirst)?.date.days(),
-            // a day on where the clock fell back
+            // the next day where the clock went back
             None => self.day? + i64::from(clock + DAY / 2 < self.last_clock),
         };
         (self.day, self.last_clock) = (Some(day), clock);
@@ -252,7 +251,7 @@ impl NmonLog<'_, '_> {
         for kind in &section.plan {
             if let CellPlan::Number(column) | CellPlan::Rest(column) = kind {
                 let cell = &mut row[*column as usize];
-                // what the system does not count
+                // nmon's placeholder for a value that the system does not count
                 let absent = if matches!(kind, CellPlan::Rest(_)) { 101.0 } else { -1.0 };
                 if *cell == absent || (*cell == 0.0 && cell.is_sign_negative()) {
                     *cell = f64::NAN;
@@ -279,7 +278,7 @@ impl NmonLog<'_, '_> {
         Ok(())
     }
 
-    /// Room for rows of a moment that is not known yet.
+    /// Returns the held rows of a tick whose time is not known yet, and counts the memory for `cells` more.
     fn hold(&mut self, number: u32, cells: usize, lines: &LineCursor<'_>) -> Result<&mut HeldTick, LogError> {
         self.held_cells += cells + 1;
         if self.held_cells > MOST_HELD {
@@ -313,13 +312,13 @@ impl NmonLog<'_, '_> {
         Ok(())
     }
 
-    /// Seconds that a tick covers; 0 where nobody knows.
+    /// Returns the seconds that a tick covers; 0 where that is not known.
     fn seconds(&self, time_ns: i64) -> f64 {
         let since = self.before_ns.filter(|_| !self.is_first).map_or(0, |before| time_ns.saturating_sub(before));
         since.max(0) as f64 * 1e-9
     }
 
-    /// The rows of the current moment are all there.
+    /// Emits the current tick, whose rows are complete.
     fn hand_over(&mut self, lines: &LineCursor<'_>) {
         let Some((_, time_ns)) = self.current.take() else { return };
         self.tick(time_ns, lines);
@@ -345,7 +344,7 @@ impl NmonLog<'_, '_> {
         self.is_first = false;
     }
 
-    /// Hands over what was held, in order of time.
+    /// Emits the held ticks in order of time.
     fn end_of_run(&mut self, lines: &LineCursor<'_>) {
         self.hand_over(lines);
         let mut held: Vec<HeldTick> = self.held.drain().map(|(_, held)| held).collect();
@@ -367,12 +366,12 @@ impl NmonLog<'_, '_> {
     }
 }
 
-/// True for a section's name.
+/// Returns true for a section's name.
 fn is_tag(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b"_-".contains(&b))
 }
 
-/// Headings that end in blanks have no cells.
+/// Returns true where all these cells are left out: headings that end in blanks have no cells.
 fn is_short_by_blanks(plan: &[CellPlan]) -> bool {
     plan.iter().all(|kind| *kind == CellPlan::Leave)
 }

@@ -1,4 +1,4 @@
-//! The headings of a section become a plan for its rows.
+//! Headings of a section, parsed into a plan for its rows.
 
 use std::collections::HashSet;
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ fn names() -> &'static ToolNames {
     NAMES.get_or_init(|| ToolNames::builtin(include_str!("names.toml")))
 }
 
-/// Sections whose columns are instances: counter, factor, and whether it is what is left of 100.
+/// Sections whose columns are instances: counter, factor, and whether the value is the rest to 100.
 const BY_INSTANCE: [(&str, &str, f64, bool); 13] = [
     ("DISKBUSY", "physical_disk.busy", 0.01, false),
     ("DISKREAD", "physical_disk.read_bytes_per_s", 1024.0, false),
@@ -23,7 +23,7 @@ const BY_INSTANCE: [(&str, &str, f64, bool); 13] = [
     ("DISKRIO", "physical_disk.reads_per_s", 1.0, false),
     ("DISKWIO", "physical_disk.writes_per_s", 1.0, false),
     ("DISKBSIZE", "physical_disk.avg_bytes_per_transfer", 1024.0, false),
-    // AIX counts the wait in the driver's queue and the time behind it apart
+    // AIX counts the wait in the driver's queue and the service time separately
     ("DISKSERV", SERVICE, 0.001, false),
     ("DISKWAIT", WAIT, 0.001, false),
     ("JFSFILE", "logical_disk.free_fraction", 0.01, true),
@@ -33,34 +33,35 @@ const BY_INSTANCE: [(&str, &str, f64, bool); 13] = [
 const SERVICE: &str = "foreign.DISKSERV";
 const WAIT: &str = "foreign.DISKWAIT";
 
-/// Parts of the tree of files that are no filesystem on a disk.
+/// Subtrees of the root filesystem that are not on a disk.
 const NO_DISK: [&str; 4] = ["/dev", "/proc", "/sys", "/run"];
 
-/// What becomes of the cells of a section, from the third on.
+/// Plan for the cells of a section.
 #[derive(Clone, Debug, Default)]
 pub struct NmonSection {
-    /// The plan of all cells: the section's name and the moment are left.
+    /// Plan of all cells; the section's name and the tick number, which come first, are left out.
     pub plan: Vec<CellPlan>,
 }
 
-/// A section's name without the number that counts its parts (`DISKBUSY1`): lines of AIX and Linux hold 150 disks.
+/// Returns a section's name without the number of its part (`DISKBUSY1`): a line of AIX and Linux holds at most 150
+/// disks.
 fn family(tag: &str) -> &str {
     if tag.starts_with("DISK") { tag.trim_end_matches(|c: char| c.is_ascii_digit()) } else { tag }
 }
 
-/// `CPU001`, `CPU01` as `cpu0`.
+/// Converts `CPU001` or `CPU01` to `cpu0`.
 fn processor(tag: &str) -> Option<String> {
     let number: u32 = tag.strip_prefix("CPU").filter(|n| n.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()?;
     Some(format!("cpu{}", number.checked_sub(1)?))
 }
 
-/// The part of a name before one of these ends.
+/// Strips one of these endings off a name; `None` where it has none of them.
 fn before<'n>(name: &'n str, ends: &[&str]) -> Option<&'n str> {
     ends.iter().find_map(|end| name.strip_suffix(end)).filter(|n| !n.is_empty())
 }
 
 fn target(tag: &str, name: &str) -> ColumnTarget {
-    let of = |counter: &str, instance: &str, times: f64, rest: bool| ColumnTarget {
+    let new_target = |counter: &str, instance: &str, times: f64, rest: bool| ColumnTarget {
         counter: counter.to_owned(),
         instance: instance.to_owned(),
         times,
@@ -68,29 +69,33 @@ fn target(tag: &str, name: &str) -> ColumnTarget {
     };
     let family = family(tag);
     if let Some((_, counter, times, rest)) = BY_INSTANCE.into_iter().find(|(known, ..)| *known == family) {
-        return of(counter, name, times, rest);
+        return new_target(counter, name, times, rest);
     }
     let (reads, writes) = (["-read-KB/s", "-read/s", "-reads/s"], ["-write-KB/s", "-write/s", "-writes/s"]);
     let found = match family {
         "NET" => before(name, &reads[..1])
-            .map(|face| of("network.received_bytes_per_s", face, 1024.0, false))
-            .or_else(|| before(name, &writes[..1]).map(|face| of("network.sent_bytes_per_s", face, 1024.0, false))),
+            .map(|face| new_target("network.received_bytes_per_s", face, 1024.0, false))
+            .or_else(|| {
+                before(name, &writes[..1]).map(|face| new_target("network.sent_bytes_per_s", face, 1024.0, false))
+            }),
         "NETPACKET" => before(name, &reads[1..])
-            .map(|face| of("network.received_packets_per_s", face, 1.0, false))
-            .or_else(|| before(name, &writes[1..]).map(|face| of("network.sent_packets_per_s", face, 1.0, false))),
-        _ if family.starts_with("DISK") => Some(of(&format!("foreign.{family}"), name, 1.0, false)),
+            .map(|face| new_target("network.received_packets_per_s", face, 1.0, false))
+            .or_else(|| {
+                before(name, &writes[1..]).map(|face| new_target("network.sent_packets_per_s", face, 1.0, false))
+            }),
+        _ if family.starts_with("DISK") => Some(new_target(&format!("foreign.{family}"), name, 1.0, false)),
         _ => processor(tag).map(|cpu| names().column(&cpu, name)),
     };
     found.unwrap_or_else(|| names().column(tag, name))
 }
 
 impl NmonSection {
-    /// Of a heading's cells: the section, its title, its columns.
+    /// Parses a heading's cells: the section, its title, its columns.
     pub fn of(cells: &[String], row: &mut TickRow) -> NmonSection {
         let tag = cells[0].as_str();
         let columns: Vec<&str> = cells.iter().skip(2).map(|c| c.trim()).collect();
         let disks: HashSet<&str> = columns.iter().copied().collect();
-        let mut taken = HashSet::new();
+        let mut used = HashSet::new();
         let mut plan = vec![CellPlan::Leave; 2];
         for name in &columns {
             let is_file = tag.starts_with("JFS");
@@ -100,12 +105,12 @@ impl NmonSection {
                 continue;
             }
             let mut target = target(tag, name);
-            // the disk may stand at the end of the section's part before (`DISKBUSY` of `DISKBUSY1`)
+            // the disk may be the last one of the section's previous part (`DISKBUSY` before `DISKBUSY1`)
             let is_there = |disk: String| disks.contains(disk.as_str()) || row.find(&target.counter, &disk).is_some();
             if !is_file && disk_of(name).is_some_and(is_there) {
                 target = target.of_partition();
             }
-            let column = row.target(&target).filter(|column| taken.insert(*column));
+            let column = row.target(&target).filter(|column| used.insert(*column));
             plan.push(CellPlan::of(column, target.rest));
         }
         if matches!(family(tag), "DISKSERV" | "DISKWAIT") {
@@ -115,7 +120,7 @@ impl NmonSection {
     }
 }
 
-/// How long a transfer takes as who waits for it sees it.
+/// Adds the time that a transfer takes including its wait: the sum of wait and service time.
 fn add_response(disk: &str, row: &mut TickRow) {
     if let (Some(service), Some(wait)) = (row.find(SERVICE, disk), row.find(WAIT, disk)) {
         row.sum("physical_disk.avg_s_per_transfer", disk, 0.001, &[service, wait]);
@@ -128,7 +133,7 @@ mod tests {
 
     #[test]
     fn sections_of_linux_and_aix() {
-        let of = |tag: &str, name: &str| {
+        let find = |tag: &str, name: &str| {
             let found = target(tag, name);
             (found.counter, found.instance, found.times)
         };
@@ -146,7 +151,7 @@ mod tests {
             ("MEM", "Real free(MB)", "memory.free_bytes", "", 1_048_576.0),
             ("LPAR", "PhysicalCPU", "foreign.LPAR.PhysicalCPU", "", 1.0),
         ] {
-            assert_eq!(of(tag, name), (counter.into(), instance.into(), times), "{tag} {name}");
+            assert_eq!(find(tag, name), (counter.into(), instance.into(), times), "{tag} {name}");
         }
     }
 }

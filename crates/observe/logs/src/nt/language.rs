@@ -1,6 +1,5 @@
-//! Counter names in the languages of Windows. Which language a log is in is
-//! told by its own names: that whose table knows most of them. The tables are
-//! data, `languages/*.toml`; each says where its names come from.
+//! Counter names in the languages of Windows. The language of a log is detected by its names: it is the one whose table
+//! knows most of them. The tables are data, `languages/*.toml`; each states the source of its names.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -29,11 +28,11 @@ impl std::fmt::Debug for Language {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LanguageFile {
-    /// Where the names come from.
+    /// Source of the names.
     source: String,
-    /// Object: its name, or its names in several versions of Windows.
+    /// English object to its name, or its names in several versions of Windows.
     objects: HashMap<String, OneOrMore>,
-    /// By English object, or several with commas: English counter and its name or names.
+    /// English object, or several with commas, to its counters: English counter and its name or names.
     counters: HashMap<String, HashMap<String, OneOrMore>>,
 }
 
@@ -53,7 +52,7 @@ impl OneOrMore {
     }
 }
 
-/// The tables. A test holds this list against the folder. English needs none.
+/// Files of the tables, which a test compares with the folder. English needs none.
 const FILES: &[(&str, &str)] = &[
     ("de", include_str!("languages/de.toml")),
     ("es", include_str!("languages/es.toml")),
@@ -103,7 +102,7 @@ fn load(id: &'static str, text: &str) -> Result<Language, String> {
 }
 
 impl Language {
-    /// English object and counter; `None` where the table does not know them.
+    /// Translates an object and counter to English; `None` where the table does not know them.
     pub fn english(&self, object: &str, counter: &str) -> Option<(&str, &str)> {
         let object = self.objects.get(&plain(object))?;
         let counter = self.counters.get(&key(object, counter))?;
@@ -111,8 +110,8 @@ impl Language {
     }
 }
 
-/// The language that knows most of these paths, and how many it knows. `None`
-/// where English names are at least as many, or none are known.
+/// Detects the language that knows most of these paths, and how many it knows. The language is `None` where English
+/// knows at least as many, or no name is known.
 pub fn language_of(paths: &[CounterPath]) -> (Option<&'static Language>, usize) {
     let pairs = distinct(paths);
     let known = |pair: &&(&str, &str)| super::is_known(pair.0, pair.1);
@@ -126,7 +125,7 @@ pub fn language_of(paths: &[CounterPath]) -> (Option<&'static Language>, usize) 
     best
 }
 
-/// Object and counter of the paths, each pair once.
+/// Lists the object and counter of the paths, each pair once.
 fn distinct(paths: &[CounterPath]) -> Vec<(&str, &str)> {
     let mut pairs: Vec<(&str, &str)> = paths.iter().map(|p| (p.object.as_str(), p.counter.as_str())).collect();
     pairs.sort_unstable();
@@ -134,8 +133,7 @@ fn distinct(paths: &[CounterPath]) -> Vec<(&str, &str)> {
     pairs
 }
 
-/// Puts English names into the paths where the language knows them. Gives
-/// the pairs of names that it does not know.
+/// Translates the paths to English where the language knows them. Returns the pairs of names that it does not know.
 pub fn translate(language: &Language, paths: &mut [CounterPath]) -> Vec<String> {
     let mut unknown = Vec::new();
     for path in paths {
@@ -174,7 +172,7 @@ mod tests {
         }
     }
 
-    /// What the catalogue does not know and readers ask for by its English name.
+    /// Names that the catalogue lacks and readers use in English.
     const KEPT_FOREIGN: &[(&str, &str)] = &[("Process", "ID Process")];
 
     #[test]

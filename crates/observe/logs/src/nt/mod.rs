@@ -1,6 +1,5 @@
-//! What Windows NT calls things, for every reader of its logs: paths such as
-//! `\\HOST\Object(instance)\Counter`, and the way from an English object and
-//! counter to the catalogue's id. The names are data: the catalogue's own
+//! Names of Windows NT's counters, for every reader of its logs: paths such as `\\HOST\Object(instance)\Counter`, and
+//! the mapping from an English object and counter to the catalogue's id. The names are data: the catalogue's own
 //! `names.nt`, and `names.toml` for factors and exceptions.
 
 mod language;
@@ -19,32 +18,30 @@ pub use language::{Language, language_of, languages, translate};
 pub use path::CounterPath;
 pub use products::{Product, add_products, fill_products};
 
-/// A column of an NT log in our words.
+/// A column of an NT log under the catalogue's names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NtColumn {
     /// Canonical id, or `foreign.Object\Counter` where there is none.
     pub counter: String,
-    /// Instance as the catalogue's object names it (`cpu0`, `_total`, `0 C:`);
-    /// of a foreign counter, as it stands in the log.
+    /// Instance as the catalogue's object names it (`cpu0`, `_total`, `0 C:`); of a foreign counter, unchanged.
     pub instance: String,
-    /// A value of the file times this is in the counter's unit; 1 for foreign ones.
+    /// Factor from a value of the file to the counter's unit; 1 for foreign counters.
     pub scale: f64,
 }
 
 impl NtColumn {
-    /// True where the catalogue has no such counter.
+    /// Returns true where the catalogue has no such counter.
     pub fn is_foreign(&self) -> bool {
         self.counter.starts_with("foreign.")
     }
 
-    /// As a series of a schema.
+    /// Converts it to a series of a schema.
     pub fn series(&self) -> Series {
         Series { counter: self.counter.clone(), instance: self.instance.clone(), scale: self.scale }
     }
 }
 
-/// From English names to the catalogue's counter and its unit. The instance
-/// is empty for an object that has none.
+/// Finds the catalogue's counter and its scale for English names. The instance is empty for an object that has none.
 ///
 /// ```
 /// let found = diskwright_logs::nt::resolve("PhysicalDisk", "0 C:", "% Disk Time");
@@ -55,7 +52,7 @@ pub fn resolve(object: &str, instance: &str, counter: &str) -> NtColumn {
     let names = names();
     let known = names.counters.get(&key(object, counter));
     match known.and_then(|known| Some((known, instance_of(names, object, instance, &known.id)?))) {
-        // the sum over processors of what each of them serves is the machine's
+        // the sum of the interrupts of all processors is the machine's counter
         Some((known, total)) if known.id == "processor.interrupts_per_s" && total == "_total" => {
             NtColumn { counter: "interrupts.total_per_s".into(), instance: String::new(), scale: known.scale }
         }
@@ -64,22 +61,21 @@ pub fn resolve(object: &str, instance: &str, counter: &str) -> NtColumn {
     }
 }
 
-/// True where the catalogue has a counter of these English names.
+/// Returns true where the catalogue has a counter of these English names.
 pub fn is_known(object: &str, counter: &str) -> bool {
     names().counters.contains_key(&key(object, counter))
 }
 
-/// A column under its own name.
+/// Returns a column under its own name.
 pub fn foreign(object: &str, instance: &str, counter: &str) -> NtColumn {
     let counter = format!("foreign.{}\\{}", object.trim(), counter.trim());
     NtColumn { counter, instance: instance.to_owned(), scale: 1.0 }
 }
 
-/// The columns of one machine's log, in their order: each path by [`resolve`],
-/// and each pair of counter and instance at most once. Of several columns that
-/// say the same (`Available Bytes` and `Available MBytes`), the finest bears
-/// the canonical id; the others keep their own name. What stands there twice
-/// under its own name gets `#1`, `#2`, … behind the instance.
+/// Resolves the columns of one machine's log, in their order: each path by [`resolve`], and each pair of counter and
+/// instance at most once. Of several columns for one counter (`Available Bytes` and `Available MBytes`), the finest
+/// gets the canonical id; the others keep their own name. Repeated columns under their own name get `#1`, `#2`, …
+/// behind the instance.
 pub fn columns(paths: &[CounterPath]) -> Vec<NtColumn> {
     let by_group = processors_by_group(paths);
     let mut found: Vec<NtColumn> = paths
@@ -97,31 +93,30 @@ pub fn columns(paths: &[CounterPath]) -> Vec<NtColumn> {
         let Some(before) = finest.insert((found[index].counter.clone(), found[index].instance.clone()), index) else {
             continue;
         };
-        let loser = if found[index].scale < found[before].scale { before } else { index };
-        finest.insert((found[index].counter.clone(), found[index].instance.clone()), before + index - loser);
-        let path = &paths[loser];
-        found[loser] = foreign(&path.object, &path.instance, &path.counter);
+        let coarser = if found[index].scale < found[before].scale { before } else { index };
+        finest.insert((found[index].counter.clone(), found[index].instance.clone()), before + index - coarser);
+        let path = &paths[coarser];
+        found[coarser] = foreign(&path.object, &path.instance, &path.counter);
     }
     number_doubles(&mut found);
     found
 }
 
 fn number_doubles(found: &mut [NtColumn]) {
-    let mut taken: HashSet<(String, String)> = HashSet::with_capacity(found.len());
+    let mut used: HashSet<(String, String)> = HashSet::with_capacity(found.len());
     let mut times: HashMap<(String, String), usize> = HashMap::new();
-    for one in found {
-        let own = (one.counter.clone(), one.instance.clone());
-        while !taken.insert((one.counter.clone(), one.instance.clone())) {
-            let times = times.entry(own.clone()).or_insert(0);
+    for column in found {
+        let original = (column.counter.clone(), column.instance.clone());
+        while !used.insert((column.counter.clone(), column.instance.clone())) {
+            let times = times.entry(original.clone()).or_insert(0);
             *times += 1;
-            one.instance = format!("{}#{times}", own.1);
+            column.instance = format!("{}#{times}", original.1);
         }
     }
 }
 
-/// `Processor Information` names processors by group, `Processor` those of one
-/// group by number. Where a log of several groups has both, the same processor
-/// would count twice.
+/// Returns true where `Processor Information` names processors of several groups. `Processor` names those of one group
+/// by number, so where a log of several groups has both, the same processor would count twice.
 fn processors_by_group(paths: &[CounterPath]) -> bool {
     paths.iter().any(|p| {
         is_object(&p.object, "Processor Information")
@@ -143,7 +138,7 @@ struct NtCounterName {
 }
 
 struct NtNames {
-    /// By [`key`].
+    /// Counters by [`key`].
     counters: HashMap<String, NtCounterName>,
     not_instances: HashMap<String, Vec<String>>,
 }
@@ -196,16 +191,16 @@ fn load(text: &str) -> Result<NtNames, String> {
     Ok(NtNames { counters, not_instances })
 }
 
-/// Windows writes shares and processors in percent.
+/// Returns the scale of a unit: Windows writes shares and processors in percent.
 fn by_unit(unit: &str) -> f64 {
     if matches!(unit, "fraction" | "processors") { 0.01 } else { 1.0 }
 }
 
-/// The instance in the catalogue's words; `None` where it is no instance.
+/// Converts an instance to the catalogue's name; `None` where the name is not an instance.
 fn instance_of(names: &NtNames, object: &str, instance: &str, id: &str) -> Option<String> {
     let object = plain(object);
-    let is_not = |list: &Vec<String>| list.iter().any(|name| name.eq_ignore_ascii_case(instance));
-    if names.not_instances.get(&object).is_some_and(is_not) {
+    let is_excluded = |list: &Vec<String>| list.iter().any(|name| name.eq_ignore_ascii_case(instance));
+    if names.not_instances.get(&object).is_some_and(is_excluded) {
         return None;
     }
     match id.split_once('.').map_or("", |(object, _)| object) {
@@ -215,8 +210,8 @@ fn instance_of(names: &NtNames, object: &str, instance: &str, id: &str) -> Optio
     }
 }
 
-/// `0` is `cpu0`; of `group,number` (`0,29`) the first group's are called the
-/// same, and the others' keep the group (`cpu1,3`). `None` for the sum over a group.
+/// Converts a processor's name: `0` is `cpu0`; of `group,number` (`0,29`) those of the first group are named alike, and
+/// the others keep the group (`cpu1,3`). `None` for the sum over a group.
 fn processor(instance: &str) -> Option<String> {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     match instance.split_once(',') {
@@ -241,7 +236,7 @@ fn key(object: &str, counter: &str) -> String {
     key
 }
 
-/// A name as it is compared: lower case, without blanks, apostrophes straight.
+/// Normalizes a name for comparison: lower case, without blanks, apostrophes straight.
 fn plain(name: &str) -> String {
     let straight = |c| if c == '\u{2019}' { '\'' } else { c };
     name.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase).map(straight).collect()
@@ -322,9 +317,9 @@ mod tests {
         ];
         let paths: Vec<CounterPath> = paths.iter().map(|p| CounterPath::parse(p).unwrap()).collect();
         let found = columns(&paths);
-        let told: Vec<_> = found.iter().map(|r| (r.counter.as_str(), r.instance.as_str())).collect();
+        let names: Vec<_> = found.iter().map(|r| (r.counter.as_str(), r.instance.as_str())).collect();
         assert_eq!(
-            told,
+            names,
             [
                 (r"foreign.Memory\Available MBytes", ""),
                 ("memory.available_bytes", ""),

@@ -1,6 +1,6 @@
 //! Counter paths: `\\HOST\Object(instance)\Counter`.
 
-/// A counter path in its parts.
+/// Parts of a counter path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CounterPath {
     /// The machine, without its backslashes; empty where the path has none.
@@ -14,9 +14,8 @@ pub struct CounterPath {
 }
 
 impl CounterPath {
-    /// Takes a path apart. Instances may hold backslashes and parentheses, so
-    /// the instance reaches to the last `)\`. `None` where there is no object
-    /// or no counter.
+    /// Parses a path. Instances may hold backslashes and parentheses, so the instance reaches to the last `)\`. `None`
+    /// where there is no object or no counter.
     ///
     /// ```
     /// let path = diskwright_logs::nt::CounterPath::parse(r"\\DB1\Process(a\b(1))\% Processor Time").unwrap();
@@ -32,7 +31,7 @@ impl CounterPath {
             // a parenthesis behind the first backslash is a part of the counter's name
             (Some(open), Some(slash)) if open < slash => {
                 let close = rest.rfind(")\\")?;
-                // `Object(a)\Counter`; what lies in the wrong order is no path
+                // `Object(a)\Counter`; parentheses in the wrong order make no path
                 (&rest[..open], rest.get(open + 1..close)?, &rest[close + 2..])
             }
             (_, Some(slash)) => (&rest[..slash], "", &rest[slash + 1..]),

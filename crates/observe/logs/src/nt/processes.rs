@@ -7,15 +7,15 @@ use diskwright_base::{Frame, Note, ProcessRow, ProcessTable, Schema};
 
 use crate::plausible as limits;
 
-/// Time between two tables at least, in the log's first minutes and later: a
-/// table of a thousand processes costs as much as reading some hundred rows.
+/// Shortest time between two tables, in the log's first minutes and later: a table of a thousand processes costs as
+/// much as reading some hundred rows.
 const BEATS_NS: [u64; 2] = [10_000_000_000, 60_000_000_000];
-/// So long are the first minutes.
+/// Length of those first minutes.
 const FIRST_NS: u64 = 300_000_000_000;
-/// Processes in a table at most, for each thing they are ranked by.
+/// Largest number of processes in a table for each quantity they are ranked by.
 const TOP: usize = 5;
 
-/// What is known of a process, in the order of [`NtProcess::columns`].
+/// Counters of a process, in the order of [`NtProcess::columns`].
 const COUNTERS: [&str; 8] = [
     "process.processor",
     "process.processor_system",
@@ -37,24 +37,25 @@ const ID: usize = 7;
 
 struct NtProcess {
     name: String,
-    /// Its columns in the schema.
+    /// Columns of the counters in the schema.
     columns: [Option<u32>; COUNTERS.len()],
 }
 
-/// Gathers the tables of one schema. A table stands for the ticks since the one before.
+/// Collects the tables of one schema. A table covers the ticks since the one before.
 #[derive(Default)]
 pub struct NtProcesses {
     all: Vec<NtProcess>,
     scales: Vec<f64>,
-    /// Of each process since the last table: sum and count of its rates, the last of its levels.
+    /// Sum and count of each process's rates since the last table; of its levels the last value.
     sums: Vec<[(f64, u32); COUNTERS.len()]>,
-    /// Time since the last table, and since the first tick.
+    /// Time since the last table.
     elapsed_ns: u64,
+    /// Time since the first tick.
     total_ns: u64,
 }
 
 impl NtProcesses {
-    /// The processes of a schema.
+    /// Finds the processes of a schema.
     pub fn of(schema: &Schema) -> NtProcesses {
         let kinds: HashMap<&str, usize> = COUNTERS.iter().enumerate().map(|(i, c)| (*c, i)).collect();
         let mut indexes: HashMap<&str, usize> = HashMap::new();
@@ -69,15 +70,15 @@ impl NtProcesses {
             });
             all[index].columns[kind] = u32::try_from(column).ok();
         }
-        // who only tells its memory did nothing that could be blamed
+        // a process with nothing but its memory has no activity that could be blamed
         all.retain(|p| p.columns[..WORKING_SET].iter().any(Option::is_some));
         let sums = vec![[(0.0, 0); COUNTERS.len()]; all.len()];
         let scales = schema.series.iter().map(|s| s.scale).collect();
         NtProcesses { all, scales, sums, elapsed_ns: 0, total_ns: 0 }
     }
 
-    /// The processes of a schema that follows another in the same recording: what was added up since the last table
-    /// goes on. Processes come faster than tables.
+    /// Finds the processes of a schema that follows another in the same recording, and continues its sums since the
+    /// last table. Processes appear faster than tables.
     pub fn following(schema: &Schema, before: &NtProcesses) -> NtProcesses {
         let mut next = NtProcesses::of(schema);
         (next.elapsed_ns, next.total_ns) = (before.elapsed_ns, before.total_ns);
@@ -91,12 +92,12 @@ impl NtProcesses {
         next
     }
 
-    /// True where the schema has none.
+    /// Returns true where the schema has no processes.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Takes in a frame of the schema; gives a note for each beat that ended in it.
+    /// Adds a frame of the schema; returns a note for each table that became due in it.
     pub fn take(&mut self, frame: &Frame) -> Vec<Note> {
         let mut notes = Vec::new();
         if self.all.is_empty() {
@@ -122,14 +123,14 @@ impl NtProcesses {
                 let Some(column) = column else { continue };
                 let cells = &frame.column(*column as usize)[ticks.clone()];
                 if kind < WORKING_SET {
-                    let most = limits::most(COUNTERS[kind]) / self.scales[*column as usize];
-                    let (mut more, mut count) = sum_of(cells);
-                    if !(0.0..=most).contains(&more) {
-                        // the frame's own cells are judged and told where it is handed over
-                        let held: Vec<f64> = cells.iter().copied().filter(|c| (0.0..=most).contains(c)).collect();
-                        (more, count) = sum_of(&held);
+                    let max = limits::most(COUNTERS[kind]) / self.scales[*column as usize];
+                    let (mut value_sum, mut count) = sum_of(cells);
+                    if !(0.0..=max).contains(&value_sum) {
+                        // impossible cells of the frame itself are reported where the batch receives it
+                        let possible: Vec<f64> = cells.iter().copied().filter(|c| (0.0..=max).contains(c)).collect();
+                        (value_sum, count) = sum_of(&possible);
                     }
-                    *sum = (sum.0 + more, sum.1 + count);
+                    *sum = (sum.0 + value_sum, sum.1 + count);
                 } else if let Some(last) = cells.last().filter(|c| !c.is_nan()) {
                     *sum = (*last, 1);
                 }
@@ -137,7 +138,7 @@ impl NtProcesses {
         }
     }
 
-    /// The table of what was added up, which is then forgotten.
+    /// Returns the table of the sums, and resets them.
     fn table(&mut self, time_ns: i64) -> Option<Note> {
         let mut rows: Vec<ProcessRow> = Vec::new();
         for (process, sums) in self.all.iter().zip(&mut self.sums) {
@@ -146,7 +147,7 @@ impl NtProcesses {
                 (sums[kind].1 > 0).then(|| sums[kind].0 / f64::from(sums[kind].1) * scale)
             };
             let row = ProcessRow {
-                // the id does not change while the process lives, so the mean is it
+                // the id does not change while the process lives, so its mean is the id
                 pid: mean(ID).map_or(0, |id| id as u32),
                 name: plain_name(&process.name).to_owned(),
                 processor: mean(PROCESSOR).unwrap_or(0.0),
@@ -172,21 +173,21 @@ impl NtProcesses {
     }
 }
 
-/// Sum and number of the cells that hold a value, in four lanes.
+/// Returns sum and number of the cells that hold a value. Four independent sums let the processor add in parallel.
 fn sum_of(cells: &[f64]) -> (f64, u32) {
     let (mut sums, mut counts) = ([0.0; 4], [0u32; 4]);
-    let mut add = |lane: usize, cell: f64| {
-        let is_held = !cell.is_nan();
-        sums[lane] += if is_held { cell } else { 0.0 };
-        counts[lane] += u32::from(is_held);
+    let mut add = |chain: usize, cell: f64| {
+        let has_value = !cell.is_nan();
+        sums[chain] += if has_value { cell } else { 0.0 };
+        counts[chain] += u32::from(has_value);
     };
     let (fours, rest) = cells.as_chunks::<4>();
-    fours.iter().for_each(|four| (0..4).for_each(|lane| add(lane, four[lane])));
+    fours.iter().for_each(|four| (0..4).for_each(|chain| add(chain, four[chain])));
     rest.iter().for_each(|cell| add(0, *cell));
     (sums.iter().sum(), counts.iter().sum())
 }
 
-/// `svchost#85` is the 86th of that name; the number changes when one of them ends.
+/// Strips the number off an instance: `svchost#85` is the 86th of that name; the number changes when one of them ends.
 fn plain_name(instance: &str) -> &str {
     match instance.rsplit_once('#') {
         Some((name, number)) if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) => name,
@@ -198,7 +199,7 @@ fn did(row: &ProcessRow) -> f64 {
     row.asked_read_bytes_per_s.unwrap_or(0.0) + row.asked_write_bytes_per_s.unwrap_or(0.0)
 }
 
-/// Those that lead in one thing or another, busiest first.
+/// Selects the processes that lead in one quantity or another, busiest first.
 fn top(mut rows: Vec<ProcessRow>) -> Vec<ProcessRow> {
     let mut kept: Vec<ProcessRow> = Vec::new();
     let by: [fn(&ProcessRow) -> f64; 3] = [|r| r.resident_bytes, did, |r| r.processor];
@@ -246,8 +247,8 @@ mod tests {
         assert_eq!(notes.iter().map(|n| n.time_ns / 1_000_000_000).collect::<Vec<_>>(), [10, 20, 30]);
         let table: ProcessTable = serde_json::from_str(&notes[0].text).unwrap();
         assert_eq!(table.elapsed_s, 10.0);
-        let told: Vec<_> = table.rows.iter().map(|r| (r.name.as_str(), r.pid, r.processor)).collect();
-        assert_eq!(told, [("sqlservr", 1234, 1.0), ("svchost", 77, 0.1)]);
+        let table_rows: Vec<_> = table.rows.iter().map(|r| (r.name.as_str(), r.pid, r.processor)).collect();
+        assert_eq!(table_rows, [("sqlservr", 1234, 1.0), ("svchost", 77, 0.1)]);
         assert_eq!(table.rows[0].asked_read_bytes_per_s, Some(4e6));
         assert_eq!(table.rows[0].write_calls_per_s, None);
     }
@@ -272,9 +273,9 @@ mod tests {
         assert_eq!(notes.iter().map(|n| n.time_ns / 1_000_000_000).collect::<Vec<_>>(), [10, 20]);
         for note in &notes {
             let table: ProcessTable = serde_json::from_str(&note.text).unwrap();
-            let told: Vec<_> = table.rows.iter().map(|r| (r.name.as_str(), r.processor)).collect();
+            let table_rows: Vec<_> = table.rows.iter().map(|r| (r.name.as_str(), r.processor)).collect();
             assert_eq!(table.elapsed_s, 10.0);
-            assert_eq!(told, [("sqlservr", 0.75)]);
+            assert_eq!(table_rows, [("sqlservr", 0.75)]);
         }
     }
 

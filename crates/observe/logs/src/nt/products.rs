@@ -1,34 +1,33 @@
-//! Queue lengths that a log leaves out and that follow from what it has: by
-//! Little's law requests a second times seconds a request are the requests
-//! outstanding. The catalogue's formulas know no products, and rules ask for
-//! these counters.
+//! Queue lengths that a log leaves out but that follow from its columns: by Little's law, requests per second times
+//! seconds per request are the requests in flight. The catalogue's formulas have no products, and rules need these
+//! counters.
 
 use std::collections::HashMap;
 
 use diskwright_base::{Frame, Series};
 
-/// Objects that have them.
+/// Objects with these counters.
 const OBJECTS: [&str; 2] = ["physical_disk", "logical_disk"];
-/// Queue length, rate, seconds each.
+/// Names of queue length, rate, and seconds per request.
 const PRODUCTS: [[&str; 3]; 3] = [
     ["avg_queue_length", "transfers_per_s", "avg_s_per_transfer"],
     ["avg_read_queue_length", "reads_per_s", "avg_s_per_read"],
     ["avg_write_queue_length", "writes_per_s", "avg_s_per_write"],
 ];
 
-/// Where a product's factors stand.
+/// Columns of a product and its factors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Product {
-    /// Column of the queue length, behind those of the log.
+    /// Column of the queue length, behind the log's own.
     pub column: usize,
     /// Column of the rate.
     pub rate: usize,
-    /// Column of the seconds each.
+    /// Column of the seconds per request.
     pub seconds: usize,
 }
 
-/// Adds the queue lengths that can be computed and are not there to the
-/// series of a log; gives how.
+/// Appends the missing queue lengths that can be computed to the series of a log; returns the columns to compute them
+/// from.
 pub fn add_products(series: &mut Vec<Series>) -> Vec<Product> {
     let columns: HashMap<(String, String), usize> =
         series.iter().enumerate().map(|(index, s)| ((s.counter.clone(), s.instance.clone()), index)).collect();
@@ -43,7 +42,7 @@ pub fn add_products(series: &mut Vec<Series>) -> Vec<Product> {
         let column = |name: &str| columns.get(&(format!("{object}.{name}"), instance.clone())).copied();
         if let (None, Some(seconds)) = (column(length), column(seconds)) {
             let counter = format!("{object}.{length}");
-            // both factors are multiplied as they are stored
+            // both factors are multiplied in their stored units
             let scale = series[index].scale * series[seconds].scale;
             products.push(Product { column: series.len(), rate: index, seconds });
             series.push(Series { counter, instance, scale });

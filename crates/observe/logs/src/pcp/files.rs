@@ -1,14 +1,13 @@
-//! The files of an archive: NAME.meta, NAME.index and the volumes NAME.0,
-//! NAME.1, …, each perhaps packed.
+//! Files of an archive: NAME.meta, NAME.index and the volumes NAME.0, NAME.1, …, each perhaps packed.
 
 use std::path::{Path, PathBuf};
 
 use crate::LogError;
 
-/// Endings that packed files have behind their own.
+/// Endings of packed files, behind their own ending.
 pub(crate) const PACKED: [&str; 5] = ["", ".xz", ".zst", ".gz", ".bz2"];
 
-/// What belongs to an archive.
+/// Paths of an archive's files that are read.
 #[derive(Debug)]
 pub(super) struct ArchiveFiles {
     pub meta: PathBuf,
@@ -16,7 +15,7 @@ pub(super) struct ArchiveFiles {
     pub volumes: Vec<PathBuf>,
 }
 
-/// The file NAME.meta of a base name that is no file itself, packed or not.
+/// Returns the file NAME.meta, packed or not, of a base name that is no file itself.
 pub(crate) fn of_base(path: &Path) -> Option<PathBuf> {
     PACKED.iter().map(|p| with(path, &format!(".meta{p}"))).find(|p| p.is_file())
 }
@@ -35,13 +34,13 @@ fn split(name: &str) -> Option<(&str, &str)> {
     (matches!(part, "meta" | "index") || is_number).then_some((base, part))
 }
 
-/// The base name, with its folder, of the archive that a file belongs to by its name.
+/// Returns the base name, with its folder, of the archive that a file belongs to by its name.
 pub fn archive_of(path: &Path) -> Option<PathBuf> {
     let (base, _) = split(path.file_name()?.to_str()?)?;
     Some(path.with_file_name(base))
 }
 
-/// The files of the archive that one of them belongs to.
+/// Finds the files of the archive that one of them belongs to.
 ///
 /// # Errors
 /// When `.meta` or every volume is missing, or the folder cannot be read.
@@ -61,9 +60,9 @@ pub(super) fn find(path: &Path) -> Result<ArchiveFiles, LogError> {
     let mut volumes: Vec<(u64, PathBuf)> = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(|e| LogError::io(&shown, e))? {
         let entry = entry.map_err(|e| LogError::io(&shown, e))?.path();
-        let Some((of, part)) = entry.file_name().and_then(|n| n.to_str()).and_then(split) else { continue };
-        if let (true, Ok(number)) = (of == base, part.parse()) {
-            // one that lies there both packed and not counts once
+        let Some((entry_base, part)) = entry.file_name().and_then(|n| n.to_str()).and_then(split) else { continue };
+        if let (true, Ok(number)) = (entry_base == base, part.parse()) {
+            // a volume that exists both packed and unpacked counts once
             match volumes.iter_mut().find(|(n, _)| *n == number) {
                 Some((_, known)) if entry < *known => *known = entry,
                 Some(_) => {}

@@ -1,5 +1,5 @@
-//! Which counter a metric is. The catalogue names the metrics, the archive
-//! gives their units; `special.toml` holds the few that neither settles.
+//! Mapping of metrics to counters. The catalogue names the metrics, the archive gives their units; `special.toml` holds
+//! the few that neither determines.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -41,18 +41,18 @@ fn special() -> &'static SpecialMetrics {
     SPECIAL.get_or_init(|| toml_reader::built_in("pcp/special.toml", include_str!("special.toml")))
 }
 
-/// How a metric's values become cells.
+/// Conversion of a metric's values to cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PcpConversion {
-    /// As they are.
+    /// The value itself.
     Level,
-    /// What was added in the tick.
+    /// Growth within the tick.
     Total,
-    /// What was added, a second.
+    /// Growth per second.
     Rate,
 }
 
-/// A counter that a metric gives.
+/// A counter that a metric supplies.
 #[derive(Clone, Debug)]
 pub(super) struct PcpTarget {
     pub counter: String,
@@ -60,29 +60,29 @@ pub(super) struct PcpTarget {
     pub scale: f64,
     /// Other metrics add to the same counter.
     pub is_sum: bool,
-    /// The only instance that it is about.
+    /// The only instance that it covers.
     pub instance: Option<&'static str>,
 }
 
-/// What is done with a metric.
+/// Use of a metric.
 #[derive(Clone, Debug)]
 pub(super) enum MetricUse {
-    /// Columns, one an instance and target.
+    /// Columns, one for each instance and target.
     Series(Vec<PcpTarget>),
-    /// A number of the process table.
+    /// A field of the process table.
     Process(&'static str),
-    /// Nothing; the reason is told once for all metrics of the kind.
+    /// None; the reason is reported once for all metrics of the kind.
     Nothing(&'static str),
 }
 
-/// What is done with each metric, in their order. `page_bytes` is the size of a page.
+/// Plans the use of each metric, in their order. `page_bytes` is the size of a page.
 pub(super) fn uses(metrics: &[Metric], page_bytes: Option<f64>) -> Vec<MetricUse> {
     let by_name: HashMap<&str, &Metric> = metrics.iter().map(|m| (m.name.as_str(), m)).collect();
     let named = named();
     metrics.iter().map(|m| of_metric(m, named.get(m.name.as_str()), &by_name, page_bytes)).collect()
 }
 
-/// The catalogue's counters by metric.
+/// Returns the catalogue's counters by metric.
 fn named() -> &'static HashMap<&'static str, Vec<&'static Counter>> {
     static NAMED: OnceLock<HashMap<&str, Vec<&Counter>>> = OnceLock::new();
     NAMED.get_or_init(|| {
@@ -96,8 +96,7 @@ fn named() -> &'static HashMap<&'static str, Vec<&'static Counter>> {
     })
 }
 
-/// Fields of the process table, by the last words of the metric behind
-/// `proc.` or `hotproc.`.
+/// Fields of the process table, by the last words of the metric behind `proc.` or `hotproc.`.
 pub(super) const PROCESS_FIELDS: &[&str] = &[
     "psinfo.utime",
     "psinfo.stime",
@@ -150,24 +149,24 @@ fn of_metric(
     MetricUse::Series(targets)
 }
 
-/// True where another metric of the archive brings the same counter better.
+/// Returns true where another metric of the archive supplies the same counter better.
 fn is_beaten(metric: &Metric, counter: &Counter, by_name: &HashMap<&str, &Metric>) -> bool {
     let better = counter.names.pcp.iter().take_while(|n| **n != metric.name);
     let is_sum = special().sum.contains(&counter.id);
     !is_sum && better.filter_map(|n| by_name.get(n.as_str())).any(|other| other.indom == metric.indom)
 }
 
-/// The counter's target, where the metric's meaning and unit fit.
+/// Returns the counter's target, where the metric's meaning and unit fit.
 fn target(metric: &Metric, counter: &'static Counter, page_bytes: Option<f64>) -> Option<PcpTarget> {
     let grows = metric.semantics == Semantics::Counter;
-    let how = match counter.kind {
+    let conversion = match counter.kind {
         catalogue::CounterKind::Total if grows => PcpConversion::Total,
         catalogue::CounterKind::Rate | catalogue::CounterKind::BusyFraction if grows => PcpConversion::Rate,
         catalogue::CounterKind::Total => return None,
         _ if grows => return None,
         _ => PcpConversion::Level,
     };
-    let per_time = i8::from(how == PcpConversion::Rate);
+    let per_time = i8::from(conversion == PcpConversion::Rate);
     let unit = special().unit.iter().find(|u| u.metrics.contains(&metric.name));
     let scale = match unit {
         Some(unit) => unit.bytes.or(page_bytes)?,
@@ -177,7 +176,7 @@ fn target(metric: &Metric, counter: &'static Counter, page_bytes: Option<f64>) -
     let instance = special().instance.iter().find(|i| i.metric == metric.name && i.counter == counter.id);
     let instance = instance.map(|i| i.instance.as_str());
     let is_sum = special().sum.contains(&counter.id);
-    Some(PcpTarget { counter: counter.id.clone(), how, scale, is_sum, instance })
+    Some(PcpTarget { counter: counter.id.clone(), how: conversion, scale, is_sum, instance })
 }
 
 fn foreign(metric: &Metric) -> PcpTarget {
@@ -186,18 +185,17 @@ fn foreign(metric: &Metric) -> PcpTarget {
 }
 
 impl PcpTarget {
-    /// The catalogue knows it.
+    /// Returns true where the catalogue has the counter.
     pub fn is_known(&self) -> bool {
         !self.counter.starts_with("foreign.")
     }
 
-    /// It is about disks.
+    /// Returns true for a counter of disks.
     pub fn is_of_disk(&self) -> bool {
         self.counter.starts_with("physical_disk.")
     }
 
-    /// Instance of ours for an instance of PCP's; `None` where this target is
-    /// not about it.
+    /// Maps an instance of PCP's to the catalogue's; `None` where this target does not cover it.
     pub fn instance<'a>(&self, name: Option<&'a str>) -> Option<&'a str> {
         if let Some(only) = self.instance {
             return (name == Some(only)).then_some("");

@@ -1,5 +1,5 @@
-//! The `.meta` file: what each metric is, and how the names of instances
-//! change over time. Labels and help texts are not needed and passed over.
+//! The `.meta` file: the descriptor of each metric, and the names of instances as they change over time. Labels and
+//! help texts are not needed and skipped.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -9,11 +9,11 @@ use super::units::Units;
 use super::values::PcpType;
 use crate::Skips;
 
-/// Descriptors that are kept at most.
+/// Largest number of descriptors that are kept.
 const MOST_METRICS: usize = 1 << 17;
-/// Instances of all domains that are kept at most.
+/// Largest number of instances of all domains that are kept.
 const MOST_INSTANCES: usize = 1 << 20;
-/// The instance domain of a metric of one value.
+/// Instance domain of a metric with a single value.
 pub(super) const SINGULAR: u32 = u32::MAX;
 
 const DESCRIPTOR: u32 = 1;
@@ -32,10 +32,10 @@ pub(super) struct Metric {
     pub units: Units,
 }
 
-/// What a metric's value means over time (`PM_SEM_*`).
+/// Meaning of a metric's value over time (`PM_SEM_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Semantics {
-    /// Grows; what counts is its growth.
+    /// A running total, of which the growth counts.
     Counter,
     /// A level at the moment.
     Instant,
@@ -43,8 +43,7 @@ pub(super) enum Semantics {
     Discrete,
 }
 
-/// All descriptors of a `.meta` file whose label was taken. What is broken
-/// ends the list; it is told in `skips`.
+/// Reads all descriptors of a `.meta` file behind its label. A broken record ends the list and is reported in `skips`.
 pub(super) fn metrics(records: &mut RecordReader<impl Read>, file: &str, skips: &mut Skips) -> Vec<Metric> {
     let mut found: Vec<Metric> = Vec::new();
     let mut places: HashMap<u32, usize> = HashMap::new();
@@ -79,7 +78,7 @@ pub(super) fn metrics(records: &mut RecordReader<impl Read>, file: &str, skips: 
     }
 }
 
-/// Tells why a file is not read further.
+/// Reports why a file is not read further.
 pub(super) fn tell(records: &RecordReader<impl Read>, fault: &RecordFault, file: &str, skips: &mut Skips) {
     skips.add(format!("{file}, byte {}", records.from()), format!("{}; the rest is not read", fault.text()));
 }
@@ -103,14 +102,14 @@ fn descriptor(mut fields: BodyFields<'_>) -> Option<Metric> {
     Some(Metric { pmid, name, kind, indom, semantics, units })
 }
 
-/// One instance domain as it stands: its instances by number, and their names.
+/// Current state of an instance domain: its instances by number, and their names.
 #[derive(Default)]
 struct Domain {
     time_ns: i64,
-    /// Number, place and length of the name in `table`, by number.
+    /// Number of the instance, and index and length of its name in `table`; sorted by number.
     instances: Vec<(u32, u32, u32)>,
     table: Vec<u8>,
-    /// Counts the changes.
+    /// Number of changes.
     generation: u64,
 }
 
@@ -136,7 +135,7 @@ impl Domain {
         }
     }
 
-    /// Gives room back that names of the past take.
+    /// Frees the memory of names that are no longer used.
     fn tidy(&mut self) {
         let used: usize = self.instances.iter().map(|i| i.2 as usize).sum();
         if self.table.len() < 2 * used + 4096 {
@@ -156,7 +155,7 @@ struct DomainChange {
     time_ns: i64,
     indom: u32,
     is_delta: bool,
-    /// Instances and their names; `None` is one that goes.
+    /// Instances and their names; `None` for an instance that is removed.
     entries: Vec<(u32, Option<Vec<u8>>)>,
 }
 
@@ -170,13 +169,13 @@ fn change(body: &[u8], version: u8) -> Option<DomainChange> {
     let mut offsets = BodyFields(fields.bytes(count.checked_mul(4)?)?);
     let table = fields.0;
     let mut entries = Vec::with_capacity(count);
-    // names that overlap could take far more room than the record that they stand in
-    let mut room = 4 * table.len();
+    // names that overlap could take far more memory than the record that holds them
+    let mut budget = 4 * table.len();
     while let (Some(number), Some(offset)) = (numbers.u32(), offsets.i32()) {
         let name = match usize::try_from(offset) {
             Ok(from) => {
                 let name = table.get(from..)?.split(|&b| b == 0).next()?;
-                room = room.checked_sub(name.len())?;
+                budget = budget.checked_sub(name.len())?;
                 Some(name.to_vec())
             }
             Err(_) if tag == INDOM_DELTA => None,
@@ -187,7 +186,7 @@ fn change(body: &[u8], version: u8) -> Option<DomainChange> {
     Some(DomainChange { time_ns, indom, is_delta: tag == INDOM_DELTA, entries })
 }
 
-/// The instance domains, followed through time.
+/// Instance domains, followed through time.
 pub(super) struct Indoms<R> {
     records: RecordReader<R>,
     file: String,
@@ -199,13 +198,13 @@ pub(super) struct Indoms<R> {
 }
 
 impl<R: Read> Indoms<R> {
-    /// Over a `.meta` file whose label was taken.
+    /// Follows the domains of a `.meta` file behind its label.
     pub fn new(records: RecordReader<R>, file: &str, version: u8) -> Indoms<R> {
         let domains = HashMap::new();
         Indoms { records, file: file.to_owned(), version, next: None, ended: false, domains, instances: 0 }
     }
 
-    /// Goes on to a moment: what was recorded up to then is in force.
+    /// Applies all changes up to a time.
     pub fn advance(&mut self, time_ns: i64, skips: &mut Skips) {
         loop {
             let Some(change) = self.next.take().or_else(|| self.read(skips)) else { return };
@@ -232,7 +231,7 @@ impl<R: Read> Indoms<R> {
                     let context = format!("{}, byte {}", self.file, self.records.from());
                     skips.add(context, "an instance domain that is not understood");
                 }
-                // the descriptors' reader has told what is broken
+                // the reader of the descriptors has reported what is broken
                 Ok(false) | Err(_) => self.ended = true,
             }
         }
@@ -264,23 +263,23 @@ impl<R: Read> Indoms<R> {
         self.instances += domain.instances.len();
     }
 
-    /// Name of an instance.
+    /// Returns the name of an instance.
     pub fn name(&self, indom: u32, instance: u32) -> Option<String> {
         let name = self.domains.get(&indom)?.name(instance)?;
         Some(String::from_utf8_lossy(name).into_owned())
     }
 
-    /// True where the instance has this name now.
+    /// Returns true where the instance has this name now.
     pub fn is_named(&self, indom: u32, instance: u32, name: &str) -> bool {
         self.domains.get(&indom).and_then(|d| d.name(instance)).is_some_and(|n| n == name.as_bytes())
     }
 
-    /// A number that grows with each change of the domain.
+    /// Returns a number that grows with each change of the domain.
     pub fn generation(&self, indom: u32) -> u64 {
         self.domains.get(&indom).map_or(0, |d| d.generation)
     }
 
-    /// All instances' names, by number.
+    /// Returns the names of all instances, by number.
     pub fn names(&self, indom: u32) -> Vec<String> {
         let Some(domain) = self.domains.get(&indom) else { return Vec::new() };
         let name = |i: &(u32, u32, u32)| Some(String::from_utf8_lossy(domain.name(i.0)?).into_owned());

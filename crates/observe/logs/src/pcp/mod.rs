@@ -1,6 +1,5 @@
-//! Performance Co-Pilot archives, versions 2 and 3, read from their public
-//! specification (LOGARCHIVE(5)). An archive is several files: values in
-//! volumes (NAME.0, NAME.1, …), what they mean in NAME.meta, and an index that
+//! Performance Co-Pilot archives, versions 2 and 3, read according to their public specification (LOGARCHIVE(5)). An
+//! archive is several files: values in volumes (NAME.0, NAME.1, …), their descriptions in NAME.meta, and an index that
 //! is not needed to read all of it.
 
 pub(crate) mod files;
@@ -24,7 +23,7 @@ use records::{ArchiveLabel, RecordReader};
 
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions, Skips};
 
-/// This format.
+/// The format of PCP archives.
 pub const FORMAT: LogFormat = LogFormat {
     id: "pcp",
     title: "Performance Co-Pilot archive (versions 2 and 3)",
@@ -37,10 +36,10 @@ pub const FORMAT: LogFormat = LogFormat {
     read,
 };
 
-/// Makes a stream from its beginning, once more each time.
+/// Opens a stream from its beginning, each time anew.
 type StreamOpener<'a> = dyn Fn() -> Result<Box<dyn Read>, LogError> + 'a;
 
-/// A file of the archive: what errors call it, and how to open it.
+/// A file of the archive: its name for errors, and how to open it.
 struct ArchiveFile<'a> {
     name: String,
     open: Box<StreamOpener<'a>>,
@@ -76,7 +75,7 @@ pub fn read_bytes(meta: &[u8], volumes: &[&[u8]], batch: &mut FrameBatch<'_>) ->
     archive(&part("archive.meta".into(), meta), &volumes, batch)
 }
 
-/// Opens a file and takes its label.
+/// Opens a file and reads its label.
 fn begin(part: &ArchiveFile<'_>) -> Result<(RecordReader<Box<dyn Read>>, ArchiveLabel), LogError> {
     let mut records = RecordReader::new((part.open)()?);
     let label = match records.next() {
@@ -101,8 +100,8 @@ fn archive(meta: &ArchiveFile<'_>, volumes: &[ArchiveFile<'_>], batch: &mut Fram
         return Err(LogError::broken(&meta.name, "archive", "it has no volume"));
     };
     let indoms = || Ok(Indoms::new(begin(meta)?.0, &meta.name, label.version));
-    let (mut beginning, of_first) = begin(first)?;
-    check(first, &of_first, meta, &label)?;
+    let (mut beginning, first_label) = begin(first)?;
+    check(first, &first_label, meta, &label)?;
     let survey = survey::look(&metrics, &mut beginning, &mut indoms()?, &label);
     drop(beginning);
     let uses = mapping::uses(&metrics, survey.page_bytes);
@@ -121,8 +120,9 @@ fn archive(meta: &ArchiveFile<'_>, volumes: &[ArchiveFile<'_>], batch: &mut Fram
         skips: Skips::default(),
     };
     for volume in volumes {
-        // the first was checked, and an error in a later one loses only itself
-        let opened = begin(volume).and_then(|(records, of)| check(volume, &of, meta, &label).map(|()| records));
+        // the first volume was checked; an error in a later one loses only that volume
+        let opened =
+            begin(volume).and_then(|(records, own_label)| check(volume, &own_label, meta, &label).map(|()| records));
         match opened {
             Ok(records) => reading.volume(records, &volume.name, batch),
             Err(error) => batch.skip(&volume.name, format!("a volume is left out: {error}")),
@@ -136,35 +136,35 @@ fn archive(meta: &ArchiveFile<'_>, volumes: &[ArchiveFile<'_>], batch: &mut Fram
     Ok(())
 }
 
-/// All files of an archive bear the same label.
+/// Checks that a volume has the same label as the archive's `.meta`, as all its files must.
 fn check(
     volume: &ArchiveFile<'_>,
-    of_volume: &ArchiveLabel,
+    volume_label: &ArchiveLabel,
     meta: &ArchiveFile<'_>,
-    of_meta: &ArchiveLabel,
+    meta_label: &ArchiveLabel,
 ) -> Result<(), LogError> {
-    if of_volume.is_with(of_meta) {
+    if volume_label.is_with(meta_label) {
         return Ok(());
     }
-    let tell = |l: &ArchiveLabel| format!("version {}, host {}, process {}", l.version, l.host, l.pid);
+    let describe = |l: &ArchiveLabel| format!("version {}, host {}, process {}", l.version, l.host, l.pid);
     let why = format!(
         "not of the archive of {}: here {}, there {}",
         meta.name,
-        tell(of_volume),
-        if of_volume.start_ns == of_meta.start_ns {
-            tell(of_meta)
+        describe(volume_label),
+        if volume_label.start_ns == meta_label.start_ns {
+            describe(meta_label)
         } else {
-            format!("{}, another start", tell(of_meta))
+            format!("{}, another start", describe(meta_label))
         }
     );
     Err(LogError::broken(&volume.name, "label", why))
 }
 
-/// One line for each reason why metrics are not read.
+/// Reports each reason why metrics are not read, with the metrics.
 fn tell_unused(metrics: &[Metric], uses: &[MetricUse], meta: &ArchiveFile<'_>, batch: &mut FrameBatch<'_>) {
     let mut unused: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (metric, what) in metrics.iter().zip(uses) {
-        if let MetricUse::Nothing(because) = what {
+    for (metric, planned_use) in metrics.iter().zip(uses) {
+        if let MetricUse::Nothing(because) = planned_use {
             unused.entry(because).or_default().push(&metric.name);
         }
     }
@@ -175,10 +175,10 @@ fn tell_unused(metrics: &[Metric], uses: &[MetricUse], meta: &ArchiveFile<'_>, b
     }
 }
 
-/// What is said of an archive of which no metric is read.
+/// Returns the reason to refuse an archive of which no metric is read.
 fn nothing_of_use(metrics: &[Metric], uses: &[MetricUse]) -> Option<String> {
     const NAMED: usize = 3;
-    if uses.iter().any(|what| !matches!(what, MetricUse::Nothing(_))) {
+    if uses.iter().any(|planned_use| !matches!(planned_use, MetricUse::Nothing(_))) {
         return None;
     }
     let names: Vec<&str> = metrics.iter().take(NAMED).map(|metric| metric.name.as_str()).collect();
@@ -190,7 +190,7 @@ fn nothing_of_use(metrics: &[Metric], uses: &[MetricUse]) -> Option<String> {
     ))
 }
 
-/// The reading of all volumes.
+/// State of reading all volumes.
 struct ArchiveReader<R> {
     version: u8,
     indoms: Indoms<R>,

@@ -1,4 +1,4 @@
-//! How often metrics are logged: what tells one tick from the next.
+//! Intervals at which metrics are logged, which separate one tick from the next.
 //!
 //! A logger may have a metric in two groups that run milliseconds apart, groups that start
 //! seconds apart, and groups of different intervals. Ticks follow the interval that most
@@ -6,30 +6,30 @@
 
 use std::collections::HashMap;
 
-/// Groups that run one after the other are as near as this, nanoseconds.
+/// Longest time between groups of one tick that run one after the other, nanoseconds.
 const TOGETHER_NS: i64 = 500_000_000;
 
 const SECOND: i64 = 1_000_000_000;
 
-/// What an interval counts for: all of a second and more alike, shorter ones by their length.
+/// Returns the weight of an interval: intervals of a second and more count alike, shorter ones by their length.
 fn weight(interval_ns: i64) -> i64 {
     interval_ns.clamp(0, SECOND)
 }
 
-/// How often one metric comes.
+/// Interval at which one metric comes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MetricPace {
-    /// When it came last; `None` before and after a mark.
+    /// Time when it came last; `None` before its first value and after a mark.
     last_ns: Option<i64>,
     /// Its usual interval, nanoseconds; 0 while unknown.
     usual_ns: i64,
-    /// Values that it brought last.
+    /// Number of values that came last.
     values: usize,
 }
 
 impl MetricPace {
-    /// A metric whose intervals (nanoseconds) were seen in a look ahead. The middle one counts,
-    /// but groups of one moment lie as near as nothing between two.
+    /// Returns the pace of a metric whose intervals (nanoseconds) were seen in a look ahead. The median counts,
+    /// weighted so that the tiny intervals between groups of one tick count almost nothing.
     pub fn seen(mut intervals: Vec<i64>, values: usize) -> MetricPace {
         intervals.sort_unstable();
         let all: i64 = intervals.iter().map(|i| weight(*i)).sum();
@@ -41,17 +41,17 @@ impl MetricPace {
         MetricPace { last_ns: None, usual_ns: middle.copied().unwrap_or(0), values }
     }
 
-    /// A mark record: the time since the last value is no interval.
+    /// Forgets the last value at a mark record: the time since then is no interval.
     pub fn mark(&mut self) {
         self.last_ns = None;
     }
 
-    /// True where it came more than once.
+    /// Returns true where it came more than once.
     pub fn is_known(&self) -> bool {
         self.usual_ns > 0
     }
 
-    /// It came. What is usual follows slowly, so that no pause counts for an interval.
+    /// Records that it came. The usual interval follows slowly, so that a pause does not count as an interval.
     pub fn came(&mut self, time_ns: i64, values: usize) {
         let (since, usual) = (self.since(time_ns), self.usual_ns);
         (self.last_ns, self.values) = (Some(time_ns), values);
@@ -68,19 +68,19 @@ impl MetricPace {
         self.last_ns.map_or(0, |last| time_ns.saturating_sub(last))
     }
 
-    /// True where it comes again from another group of the same moment.
+    /// Returns true where it comes again from another group of the same tick.
     fn is_echo(&self, time_ns: i64) -> bool {
         let since = self.since(time_ns);
         since <= TOGETHER_NS && since.saturating_mul(8) < self.usual_ns
     }
 }
 
-/// The paces that lead: their common interval, nanoseconds.
+/// Interval of the ticks, nanoseconds: the common interval of the leading metrics.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TickPace(i64);
 
 impl TickPace {
-    /// The interval of most values of these metrics.
+    /// Returns the interval of most values of these metrics.
     pub fn of<'a>(leading: impl Iterator<Item = &'a MetricPace>) -> TickPace {
         let mut intervals: HashMap<i64, usize> = HashMap::new();
         for pace in leading.filter(|p| p.usual_ns > 0) {
@@ -97,8 +97,8 @@ impl TickPace {
         TickPace(middle.map_or(0, |(interval, _)| *interval))
     }
 
-    /// True where a record may still belong to a tick. A tick ends with its leading metrics; `led`
-    /// is the time since they came, `age` that since its first record, nanoseconds.
+    /// Returns true where a record may still belong to a tick. A tick ends with its leading metrics; `led` is the time
+    /// since they came, `age` that since its first record, nanoseconds.
     pub fn is_near(self, age: i64, led: Option<i64>) -> bool {
         match led {
             Some(led) => led <= TOGETHER_NS,
@@ -106,13 +106,13 @@ impl TickPace {
         }
     }
 
-    /// True where a metric that the tick has already goes into it again: from another group
-    /// of the same moment, or because it comes far more often than the leading ones.
+    /// Returns true where a metric that the tick has already may be added again: from another group of the same tick,
+    /// or because it comes far more often than the leading ones.
     pub fn takes_again(self, pace: &MetricPace, time_ns: i64, led: Option<i64>) -> bool {
         pace.is_echo(time_ns) || (led.is_none() && self.is_faster(pace))
     }
 
-    /// True for a metric that comes far more often than the ticks.
+    /// Returns true for a metric that comes far more often than the ticks.
     pub fn is_faster(self, pace: &MetricPace) -> bool {
         pace.usual_ns > 0 && pace.usual_ns.saturating_mul(3) / 2 < self.0
     }
@@ -155,10 +155,10 @@ mod tests {
     #[test]
     fn most_values_lead() {
         let pace = |usual_ns, values| MetricPace { last_ns: None, usual_ns, values };
-        let of = |all: &[MetricPace]| TickPace::of(all.iter()).0;
-        assert_eq!(of(&[pace(10 * S, 500), pace(S, 20), pace(60 * S, 30)]), 10 * S);
-        assert_eq!(of(&[pace(2 * S, 1), pace(S, 1)]), S, "nothing is lost where it is even");
-        assert_eq!(of(&[pace(0, 500)]), 0, "a metric of one record has no interval");
-        assert_eq!(of(&[]), 0);
+        let interval_of = |all: &[MetricPace]| TickPace::of(all.iter()).0;
+        assert_eq!(interval_of(&[pace(10 * S, 500), pace(S, 20), pace(60 * S, 30)]), 10 * S);
+        assert_eq!(interval_of(&[pace(2 * S, 1), pace(S, 1)]), S, "nothing is lost where it is even");
+        assert_eq!(interval_of(&[pace(0, 500)]), 0, "a metric of one record has no interval");
+        assert_eq!(interval_of(&[]), 0);
     }
 }

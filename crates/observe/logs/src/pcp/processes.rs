@@ -1,6 +1,5 @@
-//! Process tables from `proc.*` and `hotproc.*`: what each process did between
-//! two looks, ten seconds apart or more. They are no series, for processes
-//! come and go too fast for columns.
+//! Process tables from `proc.*` and `hotproc.*`: the activity of each process between two tables, ten seconds apart or
+//! more. They are not series, because processes come and go too fast for columns.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -12,25 +11,26 @@ use super::meta::{Indoms, Metric, Semantics};
 use super::values::{PcpNumber, ValueSet};
 use crate::FrameBatch;
 
-/// Least time between two tables, nanoseconds.
+/// Shortest time between two tables, nanoseconds.
 const BEAT_NS: i64 = 10_000_000_000;
-/// Processes that are followed at most.
+/// Largest number of processes that are followed.
 const MOST: usize = 1 << 16;
-/// Rows of a table.
+/// Largest number of rows of a table.
 const ROWS: usize = 50;
 
-/// Numbers of a process, by field.
+/// Values of a process, by field.
 #[derive(Default)]
 struct PcpProcess {
     name: String,
-    /// Growth since the last table, and over how long, by field.
+    /// Growth since the last table, and its time span, by field.
     grown: HashMap<&'static str, (f64, i64)>,
     before: HashMap<&'static str, (PcpNumber, i64)>,
     levels: HashMap<&'static str, f64>,
     cgroup: String,
     waits_in: Option<String>,
-    /// Looks at its state, and those that found it blocked.
+    /// Number of samples of its state …
     looks: u32,
+    /// … and of those that found it blocked.
     blocked: u32,
     seen: bool,
 }
@@ -43,22 +43,23 @@ pub(super) struct PcpProcesses {
 }
 
 impl PcpProcesses {
+    /// Selects the metrics of processes.
     pub fn new(metrics: &[Metric], uses: &[MetricUse]) -> PcpProcesses {
-        let of = |(metric, what): (&Metric, &MetricUse)| match what {
+        let process_field = |(metric, planned_use): (&Metric, &MetricUse)| match planned_use {
             MetricUse::Process(field) => Some((metric.pmid, (metric.clone(), *field))),
             _ => None,
         };
-        let fields = metrics.iter().zip(uses).filter_map(of).collect();
+        let fields = metrics.iter().zip(uses).filter_map(process_field).collect();
         PcpProcesses { fields, processes: HashMap::new(), told_ns: None }
     }
 
-    /// A mark record: nothing is known of what was before.
+    /// Forgets everything at a mark record: nothing before it can be continued.
     pub fn mark(&mut self) {
         self.processes.clear();
         self.told_ns = None;
     }
 
-    /// A record; a table goes out where it is time.
+    /// Adds a record, and emits a table where one is due.
     pub fn record<R: Read>(
         &mut self,
         time_ns: i64,
@@ -68,22 +69,22 @@ impl PcpProcesses {
         context: &dyn Fn() -> String,
         batch: &mut FrameBatch<'_>,
     ) {
-        let mut any = false;
+        let mut has_process_values = false;
         for set in sets {
             if let Some((metric, field)) = self.fields.get(&set.pmid) {
-                any = true;
+                has_process_values = true;
                 if set.count < 0 {
                     batch.skip(format!("{}, {}", metric.name, context()), "the logger could not read the metric");
                 }
                 take(&mut self.processes, metric, field, set, body, indoms, time_ns);
             }
         }
-        if !any {
+        if !has_process_values {
             return;
         }
         match self.told_ns {
             None => self.told_ns = Some(time_ns),
-            Some(told) if time_ns.saturating_sub(told) >= BEAT_NS => {
+            Some(last_ns) if time_ns.saturating_sub(last_ns) >= BEAT_NS => {
                 self.tell(time_ns, batch);
                 self.told_ns = Some(time_ns);
             }
@@ -99,12 +100,12 @@ impl PcpProcesses {
         };
         rows.sort_by(|a, b| weight(b).total_cmp(&weight(a)).then(a.pid.cmp(&b.pid)));
         rows.truncate(ROWS);
-        let elapsed_s = self.told_ns.map_or(0.0, |told| (time_ns - told) as f64 * 1e-9);
+        let elapsed_s = self.told_ns.map_or(0.0, |last_ns| (time_ns - last_ns) as f64 * 1e-9);
         let table = ProcessTable { elapsed_s, rows, ..ProcessTable::default() };
         if let (false, Ok(text)) = (table.rows.is_empty(), serde_json::to_string(&table)) {
             batch.note(Note::new(time_ns, Note::PROCESSES, text));
         }
-        // those that were not seen since the last table have ended
+        // processes that were not seen since the last table have ended
         self.processes.retain(|_, p| std::mem::take(&mut p.seen));
         for process in self.processes.values_mut() {
             process.grown.clear();
@@ -129,7 +130,7 @@ fn take<R: Read>(
         let process = processes.entry(instance).or_default();
         process.seen = true;
         if !process.name.is_empty() && !indoms.is_named(metric.indom, instance, &process.name) {
-            // the number of one that ended was given to another
+            // the process id was reused
             *process = PcpProcess { seen: true, ..PcpProcess::default() };
         }
         if process.name.is_empty() {
@@ -161,14 +162,14 @@ fn take<R: Read>(
     }
 }
 
-/// The group that bears I/O accounting, out of `hierarchy:controllers:path;…`.
+/// Returns the path of the group that counts I/O, out of `hierarchy:controllers:path;…`.
 fn group(text: &str) -> String {
     let parts = || text.split(';').filter_map(|p| p.rsplit_once(':'));
     let wanted = parts().find(|(c, _)| c.contains("blkio")).or_else(|| parts().next());
     wanted.map_or_else(|| "/".to_owned(), |(_, path)| path.to_owned())
 }
 
-/// A row; `None` for one that did nothing.
+/// Returns a row of the table; `None` for a process without activity.
 fn row(pid: u32, process: &PcpProcess) -> Option<ProcessRow> {
     let rate = |field: &str| {
         let (grown, span_ns) = *process.grown.get(field)?;
@@ -198,7 +199,7 @@ fn row(pid: u32, process: &PcpProcess) -> Option<ProcessRow> {
         swapped_bytes: process.levels.get("memory.vmswap").copied(),
         ..ProcessRow::default()
     };
-    let did = [row.processor, row.blocked_share, row.major_faults_per_s, row.block_delay.unwrap_or(0.0)];
-    let asked = [row.asked_read_bytes_per_s, row.asked_write_bytes_per_s, row.read_bytes_per_s, row.write_bytes_per_s];
-    (did.iter().any(|v| *v > 0.0) || asked.iter().flatten().any(|v| *v > 0.0)).then_some(row)
+    let activity = [row.processor, row.blocked_share, row.major_faults_per_s, row.block_delay.unwrap_or(0.0)];
+    let bytes = [row.asked_read_bytes_per_s, row.asked_write_bytes_per_s, row.read_bytes_per_s, row.write_bytes_per_s];
+    (activity.iter().any(|v| *v > 0.0) || bytes.iter().flatten().any(|v| *v > 0.0)).then_some(row)
 }

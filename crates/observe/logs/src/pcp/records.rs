@@ -1,26 +1,24 @@
-//! The archive's files as records: a length, a body, the same length again.
-//! Everything is big-endian. Nothing is believed: a length takes memory only
-//! as its bytes arrive.
+//! Records of the archive's files: a length, a body, the same length again. Everything is big-endian. A length is not
+//! trusted: memory is used only as its bytes arrive.
 
 use std::io::{self, Read};
 
-/// A longer record is no record: the largest real ones (tens of thousands of
-/// processes) stay far below.
+/// Longest record: the largest real ones (tens of thousands of processes) stay far below.
 const MOST: u32 = 64 << 20;
 
-/// Why a record could not be had.
+/// Reason why a record could not be read.
 #[derive(Debug)]
 pub(super) enum RecordFault {
     /// The file ended inside a record, as it does when the logger was killed.
     Cut,
     /// The file cannot be framed from here on.
     Broken(&'static str),
-    /// The system refused, or the packing is broken.
+    /// Reading or unpacking failed.
     Io(io::Error),
 }
 
 impl RecordFault {
-    /// In words.
+    /// Describes the fault.
     pub fn text(&self) -> String {
         match self {
             RecordFault::Cut => "the file ends inside a record".into(),
@@ -34,27 +32,28 @@ impl RecordFault {
 pub(super) struct RecordReader<R> {
     inner: R,
     offset: u64,
-    /// Where the record in `body` begins.
+    /// Byte at which the record in `body` begins.
     from: u64,
     body: Vec<u8>,
 }
 
 impl<R: Read> RecordReader<R> {
+    /// Makes a reader before the first record.
     pub fn new(inner: R) -> RecordReader<R> {
         RecordReader { inner, offset: 0, from: 0, body: Vec::new() }
     }
 
-    /// Byte (unpacked) at which the last record began.
+    /// Returns the byte (unpacked) at which the last record began.
     pub fn from(&self) -> u64 {
         self.from
     }
 
-    /// The last record without its two lengths.
+    /// Returns the last record without its two lengths.
     pub fn body(&self) -> &[u8] {
         self.body.get(..self.body.len().saturating_sub(4)).unwrap_or_default()
     }
 
-    /// Goes to the next record; false at the end.
+    /// Advances to the next record; returns false at the end.
     pub fn next(&mut self) -> Result<bool, RecordFault> {
         self.from = self.offset;
         let mut length = [0; 4];
@@ -98,35 +97,39 @@ fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(got)
 }
 
-/// Takes numbers from the beginning of a body. `None` where it is too short.
+/// Reads numbers from the beginning of a body. They are `None` where it is too short.
 #[derive(Clone, Copy)]
 pub(super) struct BodyFields<'a>(pub &'a [u8]);
 
 impl<'a> BodyFields<'a> {
+    /// Takes `count` bytes.
     pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(taken)
     }
 
+    /// Takes a `u32`.
     pub fn u32(&mut self) -> Option<u32> {
         let (taken, rest) = self.0.split_first_chunk::<4>()?;
         self.0 = rest;
         Some(u32::from_be_bytes(*taken))
     }
 
+    /// Takes an `i32`.
     pub fn i32(&mut self) -> Option<i32> {
         self.u32().map(u32::cast_signed)
     }
 
+    /// Takes an `i64`.
     pub fn i64(&mut self) -> Option<i64> {
         let (taken, rest) = self.0.split_first_chunk::<8>()?;
         self.0 = rest;
         Some(i64::from_be_bytes(*taken))
     }
 
-    /// Seconds and microseconds (version 2) or nanoseconds (version 3) since
-    /// 1970, as nanoseconds; `None` where that is no time.
+    /// Reads seconds and microseconds (version 2) or nanoseconds (version 3) since 1970, as nanoseconds; `None` where
+    /// that is no time.
     ///
     /// The manual calls version 3's seconds a 64-bit number; real files hold
     /// its low word first. Until 2106 one of the words is zero, so both ways
@@ -138,28 +141,28 @@ impl<'a> BodyFields<'a> {
             let (first, second) = (i64::from(self.u32()?), i64::from(self.i32()?));
             (if first == 0 { second } else { second.checked_shl(32)? | first }, 1)
         };
-        let part = i64::from(self.u32()?) * unit;
-        let whole = seconds.checked_mul(1_000_000_000)?;
-        if part < 1_000_000_000 { whole.checked_add(part) } else { None }
+        let fraction_ns = i64::from(self.u32()?) * unit;
+        let seconds_ns = seconds.checked_mul(1_000_000_000)?;
+        if fraction_ns < 1_000_000_000 { seconds_ns.checked_add(fraction_ns) } else { None }
     }
 }
 
-/// The label that each file of an archive begins with.
+/// Label at the beginning of each file of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ArchiveLabel {
     /// 2 or 3.
     pub version: u8,
     /// Process id of the logger.
     pub pid: u32,
-    /// When the archive begins, nanoseconds since 1970.
+    /// Start of the archive, nanoseconds since 1970.
     pub start_ns: i64,
     /// Volume number; -1 in `.meta`, -2 in `.index`.
     pub volume: i32,
-    /// The machine the values are of.
+    /// Machine that the values come from.
     pub host: String,
 }
 
-/// Bytes that a label's record is recognised by: its length and its tag.
+/// Recognises a label's record by its length and its tag, and returns its version.
 pub(super) fn version_of(head: &[u8]) -> Option<u8> {
     match (head.get(..4)?, head.get(4..8)?) {
         ([0, 0, 0, 0x84], [0x50, 0x05, 0x26, 0x02]) => Some(2),
@@ -168,7 +171,7 @@ pub(super) fn version_of(head: &[u8]) -> Option<u8> {
     }
 }
 
-/// Reads a label's record.
+/// Parses a label's record.
 pub(super) fn label(body: &[u8]) -> Option<ArchiveLabel> {
     let mut fields = BodyFields(body);
     let version = match fields.u32()? {
@@ -189,7 +192,7 @@ pub(super) fn label(body: &[u8]) -> Option<ArchiveLabel> {
 }
 
 impl ArchiveLabel {
-    /// True where both are of one archive.
+    /// Returns true where both labels belong to one archive.
     pub fn is_with(&self, other: &ArchiveLabel) -> bool {
         (self.version, self.pid, self.start_ns, &self.host) == (other.version, other.pid, other.start_ns, &other.host)
     }

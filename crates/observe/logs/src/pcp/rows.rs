@@ -1,12 +1,10 @@
-//! Ticks out of records.
+//! Ticks from records.
 //!
-//! A logger writes a record for each group of metrics, each at its own time
-//! and interval; `pace.rs` says which of them are one tick. A metric that comes
-//! again in a tick (it is in two groups, or on a shorter interval) is added up,
-//! or its mean where it is a level. The tick's time is that of the record that
-//! has most of the leading metrics. What a counter grew by over another span
-//! than the tick's (a group on a longer interval, a record a few milliseconds
-//! later) is brought to the tick's length, so that its rate is right.
+//! A logger writes a record for each group of metrics, each at its own time and interval; `metric_pace.rs` decides
+//! which of them are one tick. If a metric comes again in a tick (it is in two groups, or on a shorter interval), its
+//! growth is added up, and a level is averaged. The tick's time is that of the record that has most of the leading
+//! metrics. The growth of a counter over another span than the tick's (a group on a longer interval, a record a few
+//! milliseconds later) is scaled to the tick's length, so that its rate is right.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -21,14 +19,13 @@ use super::survey::ArchiveSurvey;
 use super::values::{PcpNumber, ValueSet};
 use crate::FrameBatch;
 
-/// Columns that are followed at most.
+/// Largest number of columns that are followed.
 const MOST_COLUMNS: usize = 1 << 16;
-/// Names of series that are ever made, so that names that come and go at every
-/// tick take no memory without bound.
+/// Largest number of series ever made, so that names that come and go at every tick take bounded memory.
 const MOST_SERIES: usize = 1 << 20;
-/// A column without a value for so many ticks goes, when others come.
+/// Ticks after which a column without a value may be dropped when others come.
 const STALE_TICKS: u64 = 100;
-/// Ticks between two looks at the interval that leads.
+/// Ticks after which the leading interval is determined again.
 const PACE_TICKS: u64 = 32;
 
 /// A column of the rows.
@@ -38,11 +35,11 @@ struct PcpColumn {
     scale: f64,
     how: PcpConversion,
     is_sum: bool,
-    /// What this tick brought.
+    /// Value within this tick.
     value: f64,
     /// Time over which it grew, nanoseconds.
     span_ns: i64,
-    /// Number of the tick that brought it last.
+    /// Number of the last tick with a value.
     tick: u64,
 }
 
@@ -52,12 +49,13 @@ struct MetricInstance {
     name: Option<String>,
     columns: Vec<usize>,
     before: Option<(PcpNumber, i64)>,
-    /// Number of the tick that had it last.
+    /// Number of the last tick with a value.
     tick: u64,
-    /// Where what it grew by in that tick begins.
+    /// Time from which it grew in that tick.
     from_ns: Option<i64>,
-    /// Its mean in that tick, of so many values.
+    /// Mean in that tick …
     mean: f64,
+    /// … and the number of values it is of.
     values: f64,
 }
 
@@ -65,19 +63,19 @@ struct MetricInstance {
 struct MetricFollower {
     metric: Metric,
     targets: Vec<PcpTarget>,
-    /// It opens a tick of its own.
+    /// Set where it opens a tick of its own.
     opens: bool,
-    /// The ticks go by it.
+    /// Set where the ticks follow its interval.
     leads: bool,
     pace: MetricPace,
     slots: Vec<MetricInstance>,
     places: HashMap<u32, usize>,
     generation: u64,
-    /// Number of the tick that had it last.
+    /// Number of the last tick with a value.
     tick: u64,
 }
 
-/// Makes rows.
+/// Builds the rows.
 pub(super) struct PcpRows {
     follows: HashMap<u32, MetricFollower>,
     columns: Vec<PcpColumn>,
@@ -86,13 +84,13 @@ pub(super) struct PcpRows {
     made: usize,
     schema: Option<Arc<Schema>>,
     row: Vec<f64>,
-    /// Names by what PCP calls them.
+    /// Mount points by PCP's names of filesystems.
     mounts: HashMap<String, String>,
     tick: OpenTick,
-    /// Time of the tick before, nanoseconds; `None` before the first and after a mark.
+    /// Time of the previous tick, nanoseconds; `None` before the first and after a mark.
     before_ns: Option<i64>,
     pace: TickPace,
-    /// Ticks so far.
+    /// Number of ticks so far.
     ticks: u64,
 }
 
@@ -103,30 +101,29 @@ struct OpenTick {
     first_ns: i64,
     last_ns: i64,
     time_ns: i64,
-    /// When its leading metrics came.
+    /// Time when its leading metrics came.
     led_ns: Option<i64>,
-    /// Leading values of the record that has most of them.
+    /// Number of leading values in the record that has most of them.
     most: usize,
 }
 
 impl PcpRows {
-    /// Rows for these metrics and what is done with each, of an archive that
-    /// begins like this.
+    /// Prepares rows for these metrics and their uses, of an archive with these properties.
     pub fn new(metrics: &[Metric], uses: &[MetricUse], survey: ArchiveSurvey) -> PcpRows {
         let known = |u: &MetricUse| matches!(u, MetricUse::Series(t) if t.iter().any(PcpTarget::is_known));
         let any_known = uses.iter().any(known);
-        let of_disk = |u: &MetricUse| matches!(u, MetricUse::Series(t) if t.iter().any(PcpTarget::is_of_disk));
+        let is_disk_metric = |u: &MetricUse| matches!(u, MetricUse::Series(t) if t.iter().any(PcpTarget::is_of_disk));
         let is_paced = |metric: &Metric| survey.paces.get(&metric.pmid).is_some_and(MetricPace::is_known);
-        let any_disk = metrics.iter().zip(uses).any(|(m, u)| of_disk(u) && is_paced(m));
+        let any_disk = metrics.iter().zip(uses).any(|(m, u)| is_disk_metric(u) && is_paced(m));
         let mut follows = HashMap::new();
-        for (metric, what) in metrics.iter().zip(uses) {
-            let MetricUse::Series(targets) = what else { continue };
-            let opens = metric.semantics != Semantics::Discrete && (known(what) || !any_known);
+        for (metric, planned_use) in metrics.iter().zip(uses) {
+            let MetricUse::Series(targets) = planned_use else { continue };
+            let opens = metric.semantics != Semantics::Discrete && (known(planned_use) || !any_known);
             let follow = MetricFollower {
                 metric: metric.clone(),
                 targets: targets.clone(),
                 opens,
-                leads: opens && (of_disk(what) || !any_disk),
+                leads: opens && (is_disk_metric(planned_use) || !any_disk),
                 pace: survey.paces.get(&metric.pmid).copied().unwrap_or_default(),
                 slots: Vec::new(),
                 places: HashMap::new(),
@@ -150,7 +147,7 @@ impl PcpRows {
         }
     }
 
-    /// A mark record: what comes is not the continuation of what was.
+    /// Breaks all series at a mark record: the values that follow do not continue those before.
     pub fn mark(&mut self, time_ns: i64, batch: &mut FrameBatch<'_>) {
         self.close(batch);
         if self.before_ns.take().is_some() {
@@ -163,7 +160,7 @@ impl PcpRows {
         }
     }
 
-    /// A record. `indoms` must stand at its time; `at` says where it is.
+    /// Adds a record. `indoms` must stand at its time; `context` returns its place.
     pub fn record<R: Read>(
         &mut self,
         time_ns: i64,
@@ -199,7 +196,7 @@ impl PcpRows {
         }
         if self.tick.is_open {
             self.tick.last_ns = time_ns;
-            // the later of two that are alike: what they grew by ends there
+            // of two records alike the later: the growth of their counters ends there
             if leading >= self.tick.most {
                 (self.tick.most, self.tick.time_ns) = (leading, time_ns);
             }
@@ -209,7 +206,7 @@ impl PcpRows {
         }
     }
 
-    /// True where a record goes into the open tick.
+    /// Returns true where a record belongs to the open tick.
     fn belongs(&self, time_ns: i64, sets: &[ValueSet]) -> bool {
         let led = self.tick.led_ns.map(|led| time_ns.saturating_sub(led));
         let follows = || sets.iter().filter(|s| s.count > 0).filter_map(|s| self.follows.get(&s.pmid));
@@ -217,8 +214,8 @@ impl PcpRows {
             && follows().all(|f| f.tick != self.ticks || self.pace.takes_again(&f.pace, time_ns, led))
     }
 
-    /// One metric's values. Gives how many there were.
-    #[allow(clippy::too_many_arguments, reason = "the record, and where it stands")]
+    /// Adds one metric's values. Returns how many there were.
+    #[allow(clippy::too_many_arguments, reason = "the record, and its place")]
     fn set<R: Read>(
         &mut self,
         follow: &mut MetricFollower,
@@ -277,7 +274,7 @@ impl PcpRows {
         let (mut value, mut span_ns) = (number.as_f64(), 0);
         if follow.metric.semantics == Semantics::Counter {
             let before = slot.before.replace((number, time_ns));
-            // a hostile archive can have two values of one moment
+            // a hostile archive can have two values with the same time
             let before = before.filter(|(_, before_ns)| *before_ns < time_ns);
             let grown = before.map(|(before, _)| number.grown(before, follow.metric.kind));
             if grown == Some(None) {
@@ -290,7 +287,7 @@ impl PcpRows {
             }
             span_ns = slot.from_ns.map_or(0, |from| time_ns - from);
         } else if again {
-            // what its mean changes by
+            // the change of the mean is added to the cell
             slot.values += 1.0;
             value = (value - slot.mean) / slot.values;
             slot.mean += value;
@@ -338,7 +335,7 @@ impl PcpRows {
         Some(follow.slots.len() - 1)
     }
 
-    /// An instance as the rest of the program names it.
+    /// Converts an instance's name to the catalogue's.
     fn rename(&self, metric: &str, name: &str) -> String {
         if metric.starts_with("filesys.") {
             return self.mounts.get(name).cloned().unwrap_or_else(|| name.to_owned());
@@ -373,7 +370,7 @@ impl PcpRows {
         Some(self.columns.len() - 1)
     }
 
-    /// Hands the open tick over.
+    /// Emits the open tick.
     pub fn close(&mut self, batch: &mut FrameBatch<'_>) {
         if !std::mem::take(&mut self.tick.is_open) {
             return;
@@ -389,9 +386,9 @@ impl PcpRows {
             self.row.push(if is_now { cell(column, elapsed) } else { f64::NAN });
         }
         let schema = self.schema.get_or_insert_with(|| {
-            let of =
+            let to_series =
                 |c: &PcpColumn| Series { counter: c.counter.clone(), instance: c.instance.clone(), scale: c.scale };
-            Arc::new(Schema::new(self.columns.iter().map(of).collect()))
+            Arc::new(Schema::new(self.columns.iter().map(to_series).collect()))
         });
         batch.tick(schema, time_ns, Some(elapsed.unwrap_or(0).unsigned_abs()), &self.row);
         self.before_ns = Some(time_ns);
@@ -401,8 +398,7 @@ impl PcpRows {
         }
     }
 
-    /// Forgets columns that had nothing for long, so that names that come and
-    /// go do not make rows ever wider.
+    /// Drops columns without a value for long, so that names that come and go do not make rows ever wider.
     fn drop_stale(&mut self) {
         let ticks = self.ticks;
         let is_stale = |c: &PcpColumn| c.tick + STALE_TICKS < ticks;
@@ -438,13 +434,13 @@ fn pace_of(follows: &HashMap<u32, MetricFollower>) -> TickPace {
     TickPace::of(follows.values().filter(|f| f.leads).map(|f| &f.pace))
 }
 
-/// What a column holds of a tick that is `elapsed` long.
+/// Returns a column's cell for a tick that is `elapsed` long.
 fn cell(column: &PcpColumn, elapsed: Option<i64>) -> f64 {
     match (column.how, elapsed) {
         (PcpConversion::Level, _) => column.value,
         (PcpConversion::Rate, _) => column.value / (column.span_ns as f64 * 1e-9),
         (PcpConversion::Total, None) => f64::NAN,
-        // kept whole where nothing has to be converted
+        // kept exact where nothing has to be converted
         (PcpConversion::Total, Some(elapsed)) if elapsed == column.span_ns => column.value,
         (PcpConversion::Total, Some(elapsed)) => column.value * elapsed as f64 / column.span_ns as f64,
     }

@@ -1,6 +1,5 @@
-//! A look at the beginning of an archive, before the reading: the machine's
-//! size, its devices, the size of a page, where filesystems are mounted. An
-//! archive brings these as metrics of its first records.
+//! Survey of an archive's beginning, before it is read: the machine's size, its devices, the size of a page, the mount
+//! points of filesystems. An archive has these as metrics of its first records.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -13,12 +12,12 @@ use super::records::{ArchiveLabel, RecordReader};
 use super::values::{self, ValueSet};
 use crate::Skips;
 
-/// Records that are looked at.
+/// Largest number of records that are examined.
 const RECORDS: usize = 200;
-/// And bytes.
+/// Largest number of bytes that are examined.
 const BYTES: u64 = 16 << 20;
 
-/// What was found.
+/// Results of the survey.
 #[derive(Debug, Default)]
 pub(super) struct ArchiveSurvey {
     pub topology: Topology,
@@ -27,11 +26,11 @@ pub(super) struct ArchiveSurvey {
     pub mounts: HashMap<String, String>,
     /// Time of the first record, nanoseconds since 1970.
     pub first_ns: Option<i64>,
-    /// How often metrics come, by identifier.
+    /// Intervals of metrics, by identifier.
     pub paces: HashMap<u32, MetricPace>,
 }
 
-/// Metrics that are looked for.
+/// Metrics that the survey reads.
 const WANTED: &[&str] = &[
     "hinv.ncpu",
     "hinv.physmem",
@@ -43,7 +42,7 @@ const WANTED: &[&str] = &[
     "kernel.percpu.cpu.idle",
 ];
 
-/// Looks. `volume` and `indoms` are read from their beginning, behind the label.
+/// Surveys an archive. `volume` and `indoms` are read from their beginning, behind the label.
 pub(super) fn look<R: Read>(
     metrics: &[Metric],
     volume: &mut RecordReader<impl Read>,
@@ -63,8 +62,8 @@ pub(super) fn look<R: Read>(
         }
     }
     let mut seen: HashMap<u32, (Option<i64>, Vec<i64>, usize)> = HashMap::new();
-    // what is broken is told by the reading itself
-    let mut unheard = Skips::default();
+    // faults are reported when the archive is read
+    let mut ignored_skips = Skips::default();
     let mut sets = Vec::new();
     for _ in 0..RECORDS {
         let Ok(true) = volume.next() else { break };
@@ -74,13 +73,13 @@ pub(super) fn look<R: Read>(
         if sets.is_empty() {
             seen.values_mut().for_each(|(last, ..)| *last = None);
         }
-        indoms.advance(time_ns, &mut unheard);
+        indoms.advance(time_ns, &mut ignored_skips);
         for set in &sets {
             if let Ok(values @ 1..) = usize::try_from(set.count) {
-                let (last, intervals, most) = seen.entry(set.pmid).or_insert((None, Vec::new(), 0));
+                let (last, intervals, max_values) = seen.entry(set.pmid).or_insert((None, Vec::new(), 0));
                 let since = last.replace(time_ns).map(|before: i64| time_ns.saturating_sub(before));
                 intervals.extend(since.filter(|s| *s > 0));
-                *most = values.max(*most);
+                *max_values = values.max(*max_values);
             }
             if let Some(metric) = wanted.get(&set.pmid) {
                 found.take(metric, set, body, indoms);
@@ -111,7 +110,7 @@ impl ArchiveSurvey {
             "hinv.physmem" | "mem.physmem" if topology.memory_bytes == 0 => {
                 topology.memory_bytes = number().unwrap_or(0.0) as u64;
             }
-            // to the kilobyte, where hinv.physmem is to the megabyte
+            // in kilobytes, and so more exact than hinv.physmem in megabytes
             "mem.physmem" => topology.memory_bytes = number().map_or(topology.memory_bytes, |n| n as u64),
             "hinv.pagesize" => {
                 self.page_bytes = number();
@@ -136,19 +135,18 @@ impl ArchiveSurvey {
         }
     }
 
-    /// Disks, md and dm devices. What a stacked device stands on is
-    /// not in an archive, but where there is one disk it is that one; else a
-    /// name that is no device says that it stands on something.
+    /// Adds disks, md and dm devices. An archive does not say which devices a stacked one consists of: where there is a
+    /// single disk it is that one; else a placeholder, which names no device, marks it as stacked.
     fn devices<R: Read>(&mut self, by_domain: &HashMap<u32, &str>, indoms: &Indoms<R>) {
-        let mut list: Vec<(&str, String)> = Vec::new();
+        let mut found: Vec<(&str, String)> = Vec::new();
         for (&indom, &prefix) in by_domain.iter().filter(|(indom, _)| **indom != SINGULAR) {
-            list.extend(indoms.names(indom).into_iter().map(|name| (prefix, name)));
+            found.extend(indoms.names(indom).into_iter().map(|name| (prefix, name)));
         }
-        list.sort_unstable();
-        list.dedup();
+        found.sort_unstable();
+        found.dedup();
         let disks: Vec<String> =
-            list.iter().filter(|(p, n)| *p == "disk.dev." && is_disk(n)).map(|(_, n)| n.clone()).collect();
-        for (prefix, name) in list {
+            found.iter().filter(|(p, n)| *p == "disk.dev." && is_disk(n)).map(|(_, n)| n.clone()).collect();
+        for (prefix, name) in found {
             let kind = match prefix {
                 "disk.md." => DeviceKind::Md,
                 "disk.dm." => DeviceKind::Dm,

@@ -1,5 +1,5 @@
-//! Units of a metric as its descriptor packs them: three small dimensions
-//! (space, time, count) and their scales (PMAPI(3), pmUnits).
+//! Units of a metric as its descriptor packs them: three small dimensions (space, time, count) and their scales
+//! (PMAPI(3), pmUnits).
 
 /// Dimensions and scales.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(super) struct Units {
 const SECONDS: [f64; 6] = [1e-9, 1e-6, 1e-3, 1.0, 60.0, 3600.0];
 
 impl Units {
-    /// From the descriptor's word.
+    /// Unpacks the descriptor's word.
     pub fn unpack(word: u32) -> Units {
         let nibble = |bit: u32| (word >> bit & 15) as u8;
         let signed = |bit: u32| ((nibble(bit) << 4).cast_signed()) >> 4;
@@ -30,8 +30,7 @@ impl Units {
         }
     }
 
-    /// What a value is multiplied by to be in bytes, seconds and single
-    /// counts. `None` for a scale that the manual does not know.
+    /// Returns the factor to bytes, seconds and single counts. `None` for a scale that the manual does not define.
     pub fn factor(self) -> Option<f64> {
         let mut factor = 1.0;
         if self.space != 0 {
@@ -47,8 +46,8 @@ impl Units {
         Some(factor)
     }
 
-    /// What a catalogue's unit takes: true where the dimensions are the same.
-    /// `per_time` is taken off the time first (1 for a counter's growth a second).
+    /// Returns true where the dimensions are those of a catalogue's unit. `per_time` is subtracted from the time
+    /// dimension first (1 for a counter's growth per second).
     pub fn are(self, unit: &str, per_time: i8) -> bool {
         let dimensions = (self.space, self.time - per_time, self.count);
         match unit {

@@ -1,6 +1,6 @@
-//! The records of a volume: a time and value sets, one a metric.
+//! Records of a volume: a time and value sets, one per metric.
 //!
-//! Two things the manual leaves out and real files show: a set without values
+//! Two facts that the manual omits and real files show: a set without values
 //! has no format word, and the offset of a value block counts 32-bit words
 //! from two words before the record.
 
@@ -10,11 +10,11 @@ use super::records::BodyFields;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ValueSet {
     pub pmid: u32,
-    /// Values, or a negative error code of the logger.
+    /// Number of values, or a negative error code of the logger.
     pub count: i32,
-    /// True where values stand elsewhere in the record.
+    /// Set where values stand elsewhere in the record.
     pub by_offset: bool,
-    /// Where the values begin in the body.
+    /// Byte in the body at which the values begin.
     pub from: usize,
 }
 
@@ -27,6 +27,7 @@ pub(super) enum PcpNumber {
 }
 
 impl PcpNumber {
+    /// Converts it to `f64`; `NaN` where it is not finite.
     pub fn as_f64(self) -> f64 {
         match self {
             PcpNumber::Signed(v) => v as f64,
@@ -36,17 +37,16 @@ impl PcpNumber {
         }
     }
 
-    /// What a counter grew by since `before`. A 32-bit counter that went back
-    /// by more than half its range has wrapped; any other that went back
-    /// began anew, which is `None`.
+    /// Returns the growth of a counter since `before`. A 32-bit counter that went back by more than half its range has
+    /// wrapped; any other that went back was reset, which is `None`.
     pub fn grown(self, before: PcpNumber, kind: PcpType) -> Option<f64> {
-        let wrapped = |now: u32, then: u32| {
+        let growth32 = |now: u32, then: u32| {
             let grown = now.wrapping_sub(then);
             (now >= then || grown < 1 << 31).then(|| f64::from(grown))
         };
         match (self, before, kind) {
-            (PcpNumber::Signed(now), PcpNumber::Signed(then), PcpType::I32) => wrapped(now as u32, then as u32),
-            (PcpNumber::Unsigned(now), PcpNumber::Unsigned(then), PcpType::U32) => wrapped(now as u32, then as u32),
+            (PcpNumber::Signed(now), PcpNumber::Signed(then), PcpType::I32) => growth32(now as u32, then as u32),
+            (PcpNumber::Unsigned(now), PcpNumber::Unsigned(then), PcpType::U32) => growth32(now as u32, then as u32),
             (PcpNumber::Signed(now), PcpNumber::Signed(then), _) => (now >= then).then(|| now.abs_diff(then) as f64),
             (PcpNumber::Unsigned(now), PcpNumber::Unsigned(then), _) => now.checked_sub(then).map(|d| d as f64),
             (now, then, _) => {
@@ -72,6 +72,7 @@ pub(super) enum PcpType {
 }
 
 impl PcpType {
+    /// Returns the type of a `PM_TYPE_*` code.
     pub fn of(code: i32) -> PcpType {
         match code {
             0 => PcpType::I32,
@@ -85,13 +86,14 @@ impl PcpType {
         }
     }
 
+    /// Returns true for types of numbers.
     pub fn is_number(self) -> bool {
         !matches!(self, PcpType::Text | PcpType::Other)
     }
 }
 
-/// A record: its time and its sets. `None` where its numbers contradict its
-/// length; nothing of it can be trusted then.
+/// Reads a record: returns its time, and puts its sets into `into`. `None` where its numbers contradict its length;
+/// nothing of it can be trusted then.
 pub(super) fn sets(body: &[u8], version: u8, into: &mut Vec<ValueSet>) -> Option<i64> {
     into.clear();
     let mut fields = BodyFields(body);
@@ -111,7 +113,7 @@ pub(super) fn sets(body: &[u8], version: u8, into: &mut Vec<ValueSet>) -> Option
 }
 
 impl ValueSet {
-    /// Instance and place of each value: the value itself, or its offset.
+    /// Iterates over instance and word of each value: the word is the value itself, or its offset.
     pub fn values<'a>(&self, body: &'a [u8]) -> impl Iterator<Item = (u32, u32)> + 'a {
         let count = if self.count > 0 { self.count as usize } else { 0 };
         let all = body.get(self.from..self.from + 8 * count).unwrap_or_default();
@@ -121,7 +123,7 @@ impl ValueSet {
         })
     }
 
-    /// The number at a place; `None` where the record does not hold it.
+    /// Returns the number of such a word; `None` where the record does not hold it.
     pub fn number(&self, body: &[u8], place: u32, kind: PcpType) -> Option<PcpNumber> {
         if !self.by_offset {
             return Some(match kind {
@@ -132,9 +134,9 @@ impl ValueSet {
             });
         }
         let (code, bytes) = block(body, place)?;
-        // loggers before PCP 2.0 left the type of 64-bit blocks empty, which reads as that of 32 bits
-        let is_untold = code == 0 && bytes.len() == 8 && matches!(kind, PcpType::I64 | PcpType::U64 | PcpType::F64);
-        if PcpType::of(i32::from(code)) != kind && !is_untold {
+        // loggers before PCP 2.0 left the type of 64-bit blocks 0, which means a 32-bit number
+        let is_untyped = code == 0 && bytes.len() == 8 && matches!(kind, PcpType::I64 | PcpType::U64 | PcpType::F64);
+        if PcpType::of(i32::from(code)) != kind && !is_untyped {
             return None;
         }
         let mut fields = BodyFields(bytes);
@@ -149,7 +151,7 @@ impl ValueSet {
         })
     }
 
-    /// The text at a place.
+    /// Returns the text of such a word.
     pub fn text<'a>(&self, body: &'a [u8], place: u32) -> Option<std::borrow::Cow<'a, str>> {
         let (code, bytes) = if self.by_offset { block(body, place)? } else { return None };
         let bytes = bytes.split(|&b| b == 0).next().unwrap_or_default();
@@ -157,7 +159,7 @@ impl ValueSet {
     }
 }
 
-/// Type and bytes of a value block.
+/// Returns type and bytes of a value block.
 fn block(body: &[u8], place: u32) -> Option<(u8, &[u8])> {
     // two words before the record, whose own length the body lacks
     let from = (place as usize).checked_mul(4)?.checked_sub(12)?;

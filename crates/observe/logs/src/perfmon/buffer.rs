@@ -1,52 +1,52 @@
-//! The file in large pieces that end at a line's end. Nothing is copied but
-//! what a piece cuts in two.
+//! The file in large pieces that end at a line's end. Only a line that a piece cuts in two is copied.
 
 use std::io::{self, Read};
 
 use super::number::PADDING;
 
-/// Bytes that are read at once. It stays in the processor's second cache.
+/// Bytes that are read at once; they fit into the second-level cache.
 const CHUNK: usize = 256 << 10;
-/// The longest line. A log of 100,000 columns has headers of 10 MB.
+/// Longest line. A log of 100,000 columns has headers of 10 MB.
 const MOST_LINE: usize = 64 << 20;
 
 /// A piece of the file.
 pub(crate) struct LineBuffer {
     bytes: Vec<u8>,
-    /// Where the lines begin that were not taken yet.
+    /// Index of the first line that is not consumed yet.
     position: usize,
-    /// Behind the last line end.
+    /// Index behind the last line end.
     whole: usize,
-    /// Behind the last byte that was read.
+    /// Index behind the last byte that was read.
     end: usize,
     is_last: bool,
     unfinished: bool,
 }
 
 impl LineBuffer {
+    /// Makes an empty buffer.
     pub fn new() -> LineBuffer {
         LineBuffer { bytes: vec![0; CHUNK + PADDING], position: 0, whole: 0, end: 0, is_last: false, unfinished: false }
     }
 
-    /// The bytes, with room behind them, and where the lines lie in them.
+    /// Returns the buffer, with padding behind its content, and the range of the complete lines in it.
     pub fn lines(&self) -> (&[u8], usize, usize) {
         (&self.bytes, self.position, self.whole)
     }
 
-    /// The lines before `at` are done with.
+    /// Marks the lines before `index` as consumed.
     pub fn take_until(&mut self, index: usize) {
         self.position = index.min(self.whole);
     }
 
-    /// True where the last line of all has no end; one was put behind it.
+    /// Returns true where the last line of all has no line end in the file; one was added behind it.
     pub fn is_unfinished(&self) -> bool {
         self.unfinished
     }
 
-    /// Reads on until there is a whole line. False at the end of the file.
+    /// Reads on until there is a complete line. Returns false at the end of the file.
     ///
     /// # Errors
-    /// When the system refuses, or a line has no end.
+    /// When reading fails, or a line has no end.
     pub fn fill(&mut self, from: &mut dyn Read) -> io::Result<bool> {
         if self.position < self.whole {
             return Ok(true);
@@ -60,8 +60,8 @@ impl LineBuffer {
                 }
                 self.bytes.resize(self.bytes.len() * 2, 0);
             }
-            let room = self.bytes.len() - PADDING;
-            let read = match from.read(&mut self.bytes[self.end..room]) {
+            let limit = self.bytes.len() - PADDING;
+            let read = match from.read(&mut self.bytes[self.end..limit]) {
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
@@ -72,7 +72,7 @@ impl LineBuffer {
             if let Some(last) = memchr::memrchr(b'\n', &self.bytes[new.clone()]) {
                 self.whole = new.start + last + 1;
             }
-            // a pipe gives little at a time
+            // a pipe returns few bytes at a time
             if self.whole > 0 && self.end >= CHUNK / 2 {
                 return Ok(true);
             }
@@ -83,7 +83,7 @@ impl LineBuffer {
         if self.end == 0 {
             return Ok(false);
         }
-        // PADDING leaves room for it
+        // PADDING leaves a byte for it
         self.bytes[self.end] = b'\n';
         self.end += 1;
         self.whole = self.end;

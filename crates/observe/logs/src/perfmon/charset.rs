@@ -1,6 +1,5 @@
-//! In which code page a header is written. Windows writes text logs in its
-//! ANSI code page and says nowhere which; typeperf on a console writes in the
-//! OEM page. The body of a log is ASCII in all of them.
+//! Code page of a header. Windows writes text logs in its ANSI code page and does not name it; typeperf on a console
+//! writes in the OEM page. The body of a log is ASCII in all of them.
 
 use encoding_rs::Encoding;
 
@@ -18,7 +17,7 @@ const CP850: &str = "\
     ðÐÊËÈıÍÎÏ┘┌█▄¦Ì▀ÓßÔÒõÕµþÞÚÛÙýÝ¯´\u{ad}±‗¾¶§÷¸°¨·¹³²■\u{a0}";
 
 impl Charset {
-    /// What a header that is no UTF-8 may be in, likeliest first.
+    /// Code pages that a header which is not UTF-8 may be written in, likeliest first.
     pub const CANDIDATES: [Charset; 5] = [
         Charset::Known(encoding_rs::WINDOWS_1252),
         Charset::Known(encoding_rs::WINDOWS_1251),
@@ -27,7 +26,7 @@ impl Charset {
         Charset::Cp850,
     ];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Charset::Known(encoding) => encoding.name(),
@@ -35,14 +34,14 @@ impl Charset {
         }
     }
 
-    /// Bytes as text; what is no text in it becomes `\u{fffd}`.
+    /// Decodes bytes to text; bytes without a character in it become `\u{fffd}`.
     pub fn decode(self, bytes: &[u8]) -> String {
         match self {
             Charset::Known(encoding) => encoding.decode_without_bom_handling(bytes).0.into_owned(),
             Charset::Cp850 => {
                 let upper: Vec<char> = CP850.chars().collect();
-                let one = |b: &u8| if *b < 0x80 { char::from(*b) } else { upper[usize::from(*b - 0x80)] };
-                bytes.iter().map(one).collect()
+                let decode_byte = |b: &u8| if *b < 0x80 { char::from(*b) } else { upper[usize::from(*b - 0x80)] };
+                bytes.iter().map(decode_byte).collect()
             }
         }
     }

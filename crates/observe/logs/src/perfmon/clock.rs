@@ -1,27 +1,26 @@
-//! Times as PerfMon and spreadsheets write them, to seconds since 1970. One
-//! bias stands in a log's header, even where the clocks changed in the midst
-//! of it (`daylight.rs`).
+//! Conversion of times as PerfMon and spreadsheets write them to seconds since 1970. A log's header has a single bias,
+//! even where the clocks changed within the log (`daylight_clock.rs`).
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// How a date is written.
+/// Order of day and month in a date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PerfmonDateOrder {
-    /// `MM/DD/YYYY`, what Windows writes in every language.
+    /// `MM/DD/YYYY`, which Windows writes in every language.
     MonthDay,
     /// `DD/MM/YYYY` or `DD.MM.YYYY`.
     DayMonth,
 }
 
-/// What the first fields of some lines say of the order of day and month.
+/// Order of day and month as the first fields of some lines show it.
 pub(super) struct DateOrderEvidence {
-    /// The order that is taken.
+    /// Order to use.
     pub order: PerfmonDateOrder,
-    /// True where no line settles it.
+    /// Set where no line decides it.
     pub is_guess: bool,
 }
 
-/// Settles day and month from the first fields of a log's first lines.
+/// Detects the order of day and month from the first fields of a log's first lines.
 pub(super) fn order_of<'a>(times: impl Iterator<Item = &'a [u8]>) -> DateOrderEvidence {
     let mut genuine = true;
     for time in times {
@@ -41,30 +40,31 @@ pub(super) fn order_of<'a>(times: impl Iterator<Item = &'a [u8]>) -> DateOrderEv
     DateOrderEvidence { order: PerfmonDateOrder::MonthDay, is_guess: !genuine }
 }
 
-/// `MM/DD/YYYY HH:MM:SS.mmm` to the letter: no spreadsheet was here.
+/// Returns true for exactly `MM/DD/YYYY HH:MM:SS.mmm`, which no spreadsheet has rewritten.
 fn is_genuine(time: &[u8]) -> bool {
-    let mould = b"00/00/0000 00:00:00.000";
-    time.len() == mould.len()
-        && time.iter().zip(mould).all(|(b, m)| if *m == b'0' { b.is_ascii_digit() } else { b == m })
+    let pattern = b"00/00/0000 00:00:00.000";
+    time.len() == pattern.len()
+        && time.iter().zip(pattern).all(|(b, m)| if *m == b'0' { b.is_ascii_digit() } else { b == m })
 }
 
-/// Turns first fields into moments.
+/// Converts first fields to times.
 pub(super) struct PerfmonClock {
     order: PerfmonDateOrder,
-    /// The day read last, as it was written, and its beginning, seconds since 1970.
+    /// Date read last, as it was written.
     day: [u8; 10],
+    /// Start of that day, seconds since 1970.
     day_s: i64,
     /// Local time less UTC.
     offset_ns: i64,
 }
 
 impl PerfmonClock {
-    /// `offset_s` is local time less UTC.
+    /// Makes a clock; `offset_s` is local time less UTC.
     pub fn new(order: PerfmonDateOrder, offset_s: i32) -> PerfmonClock {
         PerfmonClock { order, day: [0; 10], day_s: 0, offset_ns: i64::from(offset_s) * SECOND_NS }
     }
 
-    /// The moment that a field (without quotes) tells, UTC; `None` where it is no time.
+    /// Converts a field (without quotes) to UTC; `None` where it is no time.
     #[inline]
     pub fn read(&mut self, field: &[u8]) -> Option<i64> {
         let local = match field.first_chunk::<23>() {
@@ -74,7 +74,7 @@ impl PerfmonClock {
         local.checked_sub(self.offset_ns)
     }
 
-    /// `MM/DD/YYYY HH:MM:SS.mmm`.
+    /// Converts `MM/DD/YYYY HH:MM:SS.mmm`, remembering the day.
     #[inline]
     fn usual(&mut self, text: &[u8; 23]) -> Option<i64> {
         if text[..10] != self.day {
@@ -98,7 +98,7 @@ impl PerfmonClock {
         Some(seconds * SECOND_NS + thousandths * 1_000_000)
     }
 
-    /// Any date and time: points or hyphens between, no seconds, AM and PM.
+    /// Converts any date and time: dots or hyphens as separators, no seconds, AM and PM.
     fn any(&self, field: &[u8]) -> Option<i64> {
         let ([first, second, third], rest, _) = date_parts(field)?;
         let day_s = if first > 31 {
@@ -129,7 +129,7 @@ impl PerfmonClock {
     }
 }
 
-/// The numbers of a date, what follows it, and what stands between them.
+/// Splits a field into the numbers of a date, the rest behind it, and the date's separator.
 fn date_parts(field: &[u8]) -> Option<([i64; 3], &[u8], u8)> {
     let field = field.trim_ascii();
     let separator = *field.iter().find(|b| !b.is_ascii_digit())?;
@@ -142,10 +142,10 @@ fn date_parts(field: &[u8]) -> Option<([i64; 3], &[u8], u8)> {
     parts.next().is_none().then_some((date, &field[end + 1..], separator))
 }
 
-/// Seconds with a fraction after a point or comma, nanoseconds.
+/// Parses seconds with a fraction after a point or comma, nanoseconds.
 fn seconds_ns(text: &[u8]) -> Option<i64> {
     let mut parts = text.splitn(2, |b| matches!(b, b'.' | b','));
-    let whole = number(parts.next()?).filter(|s| *s <= 60)?;
+    let full_seconds = number(parts.next()?).filter(|s| *s <= 60)?;
     let mut fraction = 0;
     if let Some(digits) = parts.next() {
         let mut unit = SECOND_NS;
@@ -154,10 +154,10 @@ fn seconds_ns(text: &[u8]) -> Option<i64> {
             fraction += i64::from(digit.is_ascii_digit().then(|| digit - b'0')?) * unit;
         }
     }
-    Some(whole * SECOND_NS + fraction)
+    Some(full_seconds * SECOND_NS + fraction)
 }
 
-/// Up to four digits.
+/// Parses up to four digits.
 fn number(text: &[u8]) -> Option<i64> {
     if text.is_empty() || text.len() > 4 {
         return None;
@@ -171,7 +171,7 @@ fn two_digits(tens: u8, ones: u8) -> Option<i64> {
     (tens < 10 && ones < 10).then(|| i64::from(tens * 10 + ones))
 }
 
-/// Beginning of a day, seconds since 1970; the two numbers are in the given order.
+/// Returns the beginning of a day, seconds since 1970; the two numbers are in the given order.
 fn day_s(year: i64, first: i64, second: i64, order: PerfmonDateOrder) -> Option<i64> {
     let (month, day) = match order {
         PerfmonDateOrder::MonthDay => (first, second),
@@ -179,7 +179,7 @@ fn day_s(year: i64, first: i64, second: i64, order: PerfmonDateOrder) -> Option<
     };
     const BEFORE: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
     const LENGTHS: [i64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    // before 1980 no Windows counted anything
+    // no Windows existed before 1980
     if !(1980..=2200).contains(&year) || !(1..=12).contains(&month) {
         return None;
     }
@@ -188,9 +188,9 @@ fn day_s(year: i64, first: i64, second: i64, order: PerfmonDateOrder) -> Option<
     if day < 1 || day > LENGTHS[index] + i64::from(leap && month == 2) {
         return None;
     }
-    let full = year - 1;
-    let years = (year - 1970) * 365 + (full / 4 - full / 100 + full / 400) - (1969 / 4 - 1969 / 100 + 1969 / 400);
-    let days = years + BEFORE[index] + i64::from(leap && month > 2) + day - 1;
+    let leap_days_until = |year: i64| year / 4 - year / 100 + year / 400;
+    let days_until_year = (year - 1970) * 365 + leap_days_until(year - 1) - leap_days_until(1969);
+    let days = days_until_year + BEFORE[index] + i64::from(leap && month > 2) + day - 1;
     Some(days * 86_400)
 }
 

@@ -1,4 +1,4 @@
-//! What the columns of a log are, of which machine, and where their cells go.
+//! Columns of a log: their counters, their machine, and the positions of their cells.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use super::rows::CellRun;
 
 /// The columns of one header.
 pub(super) struct PerfmonColumns {
-    /// The series, one a column that is kept, and behind them those that are computed.
+    /// Series: one for each column that is kept, and behind them those that are computed.
     pub schema: Arc<Schema>,
-    /// How these are.
+    /// Computation of the latter.
     pub products: Vec<nt::Product>,
-    /// The machine they are of; empty where the log names none.
+    /// Machine they belong to; empty where the log names none.
     pub host: String,
-    /// Where they stand in a row.
+    /// Their positions in a row.
     pub runs: Vec<CellRun>,
-    /// For each column that is kept: true where the catalogue knows the counter, none of which can be below zero.
+    /// For each column that is kept: true where the catalogue knows the counter; such a counter cannot be below zero.
     pub known: Vec<bool>,
 }
 
-/// Host by host, how many columns it has, in the order of their appearance.
+/// Lists the hosts with the number of their columns, in order of appearance.
 fn hosts(paths: &[CounterPath]) -> Vec<(String, usize)> {
     let mut found: Vec<(String, usize)> = Vec::new();
     let mut indexes: HashMap<String, usize> = HashMap::new();
@@ -41,9 +41,8 @@ fn hosts(paths: &[CounterPath]) -> Vec<(String, usize)> {
 }
 
 impl PerfmonColumns {
-    /// Settles what a header's columns are. `wanted` is the machine to read,
-    /// else it is the first one. What is left out is told to the batch. An
-    /// error where the wanted machine is not in the log.
+    /// Resolves a header's columns. `wanted` is the machine to read, else it is the first one. Skips are reported to
+    /// the batch. It is an error where the wanted machine is not in the log.
     pub fn of(
         header: &PerfmonHeader,
         wanted: Option<&str>,
@@ -79,7 +78,7 @@ impl PerfmonColumns {
         Ok(PerfmonColumns { schema: Arc::new(Schema::new(series)), products, host, runs, known })
     }
 
-    /// What the columns tell of the machine.
+    /// Derives the machine's topology from the columns.
     pub fn topology(&self) -> Topology {
         let mut topology = Topology { host: self.host.clone(), ..Topology::default() };
         let processors = self.schema.instances("processor");
@@ -97,7 +96,7 @@ impl PerfmonColumns {
     }
 }
 
-/// A column's name as a path; one that is none is kept as a counter without an object.
+/// Parses a column's name as a path; a name that is no path becomes a counter without an object.
 fn path_of(name: &str) -> CounterPath {
     CounterPath::parse(name).unwrap_or_else(|| CounterPath {
         object: "column".into(),
@@ -106,10 +105,10 @@ fn path_of(name: &str) -> CounterPath {
     })
 }
 
-/// Which columns are taken, as runs of those that are not and those that are.
-fn runs(taken: impl Iterator<Item = bool>) -> Vec<CellRun> {
+/// Converts the choice of columns to runs of skipped and taken ones.
+fn runs(choice: impl Iterator<Item = bool>) -> Vec<CellRun> {
     let mut runs: Vec<CellRun> = vec![CellRun { skip: 0, take: 0 }];
-    for is_taken in taken {
+    for is_taken in choice {
         match (runs.last_mut(), is_taken) {
             (Some(run), true) => run.take += 1,
             (Some(run), false) if run.take == 0 => run.skip += 1,
@@ -126,7 +125,7 @@ mod tests {
     #[test]
     fn runs_of_columns() {
         let found = runs([false, true, true, false, false, true, false].into_iter());
-        let told: Vec<_> = found.iter().map(|r| (r.skip, r.take)).collect();
-        assert_eq!(told, [(1, 2), (2, 1), (1, 0)]);
+        let pairs: Vec<_> = found.iter().map(|r| (r.skip, r.take)).collect();
+        assert_eq!(pairs, [(1, 2), (2, 1), (1, 0)]);
     }
 }

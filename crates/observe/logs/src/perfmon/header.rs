@@ -1,51 +1,51 @@
-//! A log's first line: dialect, time zone, and what the columns are.
+//! A log's first line: dialect, time zone, and columns.
 
 use crate::nt::{self, CounterPath, Language};
 
 use super::charset::Charset;
 
-/// What a header says.
+/// Contents of a header.
 #[derive(Debug)]
 pub(super) struct PerfmonHeader {
-    /// What stands between fields.
+    /// Separator of fields.
     pub separator: u8,
     /// First field, unquoted.
     pub title: String,
-    /// Local time less UTC, seconds, where the first field tells.
+    /// Local time less UTC, seconds, where the first field gives it.
     pub offset_s: Option<i32>,
-    /// The fields behind the first one as they stand there.
+    /// Fields behind the first one, unchanged.
     pub names: Vec<String>,
     /// Code page, where it had to be guessed.
     pub guessed: Option<Charset>,
-    /// How many names the likeliest language knows.
+    /// Number of names that the likeliest language knows.
     pub known: usize,
-    /// Which it is, if not English.
+    /// That language, if not English.
     pub language: Option<&'static Language>,
 }
 
-/// Line of bytes without its end.
+/// Strips the end off a line.
 pub(super) fn without_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// A line without blanks, codes for a terminal and a mark of the byte order before it.
+/// Strips blanks, terminal codes and a byte order mark off a line's beginning.
 pub(super) fn at_start(line: &[u8]) -> &[u8] {
     let line = line.trim_ascii_start();
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-    // a sequence of codes ends in a letter
+    // an escape sequence ends in a letter
     let Some(codes) = line.strip_prefix(b"\x1b[") else { return line };
     codes.iter().position(|b| b.is_ascii_alphabetic()).map_or(line, |end| at_start(&codes[end + 1..]))
 }
 
-/// True where a line begins with the mark of the format.
+/// Returns true where a line begins with the mark of the format.
 pub(super) fn is_marked(line: &[u8]) -> bool {
     let line = at_start(line);
     line.strip_prefix(b"\"").unwrap_or(line).starts_with(b"(PDH-")
 }
 
-/// True where a line begins like the header of a PerfMon log: with the mark of
-/// its format, or with any field and then a path that names a machine.
+/// Returns true where a line begins like the header of a PerfMon log: with the mark of its format, or with any field
+/// and then a path that names a machine.
 pub(super) fn is_header(line: &[u8]) -> bool {
     let line = at_start(line);
     if is_marked(line) {
@@ -55,15 +55,16 @@ pub(super) fn is_header(line: &[u8]) -> bool {
     let before = line[..start].strip_suffix(b"\"").unwrap_or(&line[..start]);
     let Some((separator, first)) = before.split_last() else { return false };
     let first = first.strip_prefix(b"\"").and_then(|f| f.strip_suffix(b"\"")).unwrap_or(first);
-    let plain = |f: &[u8]| f.len() < 200 && !f.iter().any(|b| matches!(b, b'\\' | b'"' | b',' | b';' | b'\t' | b'\n'));
-    // behind the machine an object and a counter, in the same field
+    let is_plain =
+        |f: &[u8]| f.len() < 200 && !f.iter().any(|b| matches!(b, b'\\' | b'"' | b',' | b';' | b'\t' | b'\n'));
+    // the machine must be followed by an object and a counter in the same field
     let field = &line[start + 2..];
     let field = &field[..field.iter().position(|b| matches!(b, b'"' | b'\t' | b'\n')).unwrap_or(field.len())];
-    matches!(separator, b',' | b';' | b'\t') && plain(first) && field.iter().filter(|b| **b == b'\\').count() >= 2
+    matches!(separator, b',' | b';' | b'\t') && is_plain(first) && field.iter().filter(|b| **b == b'\\').count() >= 2
 }
 
 impl PerfmonHeader {
-    /// Reads a header line. `None` where it names no column at all.
+    /// Parses a header line. `None` where it names no column at all.
     pub fn read(line: &[u8]) -> Option<PerfmonHeader> {
         let line = without_end(at_start(line));
         let separator = separator(line)?;
@@ -78,7 +79,7 @@ impl PerfmonHeader {
             let title = fields.remove(0);
             let paths: Vec<CounterPath> = fields.iter().filter_map(|name| CounterPath::parse(name)).collect();
             let (language, known) = nt::language_of(&paths);
-            if best.as_ref().is_none_or(|(most, _)| known > *most) {
+            if best.as_ref().is_none_or(|(best_known, _)| known > *best_known) {
                 let guessed = (candidates.len() > 1).then_some(charset);
                 let offset_s = offset_s(&title);
                 best = Some((
@@ -91,7 +92,7 @@ impl PerfmonHeader {
     }
 }
 
-/// What separates the first field from the second.
+/// Finds the separator between the first field and the second.
 fn separator(line: &[u8]) -> Option<u8> {
     let is_separator = |b: &u8| matches!(b, b',' | b';' | b'\t');
     if let Some(rest) = line.strip_prefix(b"\"") {
@@ -101,7 +102,7 @@ fn separator(line: &[u8]) -> Option<u8> {
     line.iter().copied().find(is_separator)
 }
 
-/// Fields of a line; quotes around them are taken off, doubled ones halved.
+/// Splits a line into fields; quotes around them are removed, doubled ones become single.
 fn fields(line: &str, separator: char) -> Vec<String> {
     let mut found = Vec::new();
     let mut field = String::new();
@@ -127,7 +128,7 @@ fn fields(line: &str, separator: char) -> Vec<String> {
     found
 }
 
-/// `(PDH-CSV 4.0) (Zone)(bias)`: the bias is minutes west of Greenwich.
+/// Parses `(PDH-CSV 4.0) (Zone)(bias)`: the bias is minutes west of Greenwich.
 fn offset_s(title: &str) -> Option<i32> {
     let (_, last) = title.trim().strip_suffix(')')?.rsplit_once('(')?;
     let bias: i32 = last.trim().parse().ok()?;

@@ -1,10 +1,8 @@
-//! Windows Performance Monitor's text logs: CSV and TSV of logman, PerfMon and
-//! relog, what typeperf prints, what spreadsheets make of them, and VMware's
-//! `esxtop -b`, which writes the same.
+//! Text logs of Windows Performance Monitor: CSV and TSV of logman, PerfMon and relog, the output of typeperf, files
+//! that spreadsheets rewrote, and VMware's `esxtop -b`, which writes the same.
 //!
-//! The body of such a file is nothing but numbers, and there may be many
-//! gigabytes of it: [`rows`] turns bytes into columns without anything in
-//! between, [`number`] the digits.
+//! The body of such a file is all numbers, and may have many gigabytes: [`rows`] converts bytes to columns without an
+//! intermediate form, [`number`] the digits.
 
 pub(crate) mod buffer;
 mod charset;
@@ -17,7 +15,7 @@ mod rows;
 
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 
-/// PerfMon text.
+/// The format of PerfMon's text logs.
 pub(crate) const FORMAT: LogFormat = LogFormat {
     id: "perfmon-text",
     title: "Windows Performance Monitor text: CSV and TSV, typeperf, relog, esxtop -b",
@@ -32,12 +30,12 @@ disk: record PhysicalDisk(*). Record with: logman create counter NAME -f csv -si
     read,
 };
 
-/// Lines that may stand before the header: what a shell or typeperf prints.
+/// Largest number of lines before the header: output of a shell or typeperf.
 const BEFORE: usize = 200;
 
 fn recognise(head: &InputHead<'_>) -> bool {
     let mut lines = head.bytes.split(|b| *b == b'\n').filter(|line| !line.trim_ascii().is_empty());
-    // a header is at its best as the first line; behind others it must have the mark
+    // the first line may be any header; behind other lines it must have the format's mark
     lines.next().is_some_and(header::is_header) || lines.take(BEFORE).any(header::is_marked)
 }
 

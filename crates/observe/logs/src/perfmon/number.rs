@@ -1,16 +1,13 @@
-//! Decimal text to the nearest `f64`, straight from a buffer. Most of what a
-//! PerfMon log holds is numbers of 15 to 20 digits, so this is where the time
-//! of reading one goes: eight digits are taken at once from a machine word,
-//! and the conversion is that of Lemire (Number Parsing at a Gigabyte per
-//! Second, 2021): one or two products with a power of five of 128 bits. What
-//! it does not cover is left to the standard library.
+//! Conversion of decimal text to the nearest `f64`, straight from a buffer. Most of a PerfMon log is numbers of 15 to
+//! 20 digits, so most of the time of reading one is spent here: eight digits at once are parsed in a machine word, and
+//! the conversion is that of Lemire (Number Parsing at a Gigabyte per Second, 2021): one or two products with a power
+//! of five of 128 bits. Numbers that it does not cover are left to the standard library.
 
-/// Bytes that must lie behind any number in the buffer, so that a word can be
-/// loaded anywhere in it.
+/// Bytes that must lie behind any number in the buffer, so that a word can be loaded anywhere in it.
 pub(crate) const PADDING: usize = 16;
 
-/// A number at a place of `bytes`, and the place behind it. `POINT` stands
-/// before the fraction. `None` where there is no number.
+/// Reads the number at `index`, and returns it with the index behind it. `POINT` is the decimal point. `None` where
+/// there is no number.
 #[inline(always)]
 pub(crate) fn read<const POINT: u8>(bytes: &[u8], index: usize) -> Option<(f64, usize)> {
     let first = word(bytes, index)?;
@@ -18,11 +15,11 @@ pub(crate) fn read<const POINT: u8>(bytes: &[u8], index: usize) -> Option<(f64, 
     if count == 0 {
         return read_any::<POINT>(bytes, index);
     }
-    let mut whole = part(first, count);
+    let mut integer = part(first, count);
     if count == 8 {
         let next = word(bytes, index + 8)?;
         let more = digits(next);
-        whole = append(whole, next, more);
+        integer = append(integer, next, more);
         count += more;
     }
     let end = index + count;
@@ -31,14 +28,14 @@ pub(crate) fn read<const POINT: u8>(bytes: &[u8], index: usize) -> Option<(f64, 
         return read_any::<POINT>(bytes, index);
     }
     if next != POINT {
-        return Some((whole as f64, end));
+        return Some((integer as f64, end));
     }
-    fraction::<POINT>(bytes, index, whole, count)
+    fraction::<POINT>(bytes, index, integer, count)
 }
 
-/// Goes on behind the point of a number whose whole part has `count` digits, 15 at most.
+/// Continues behind the point of a number whose integer part has `count` digits, 15 at most.
 #[inline(always)]
-fn fraction<const POINT: u8>(bytes: &[u8], index: usize, whole: u64, count: usize) -> Option<(f64, usize)> {
+fn fraction<const POINT: u8>(bytes: &[u8], index: usize, integer: u64, count: usize) -> Option<(f64, usize)> {
     let start = index + count + 1;
     let first = word(bytes, start)?;
     let mut places = digits(first);
@@ -55,21 +52,21 @@ fn fraction<const POINT: u8>(bytes: &[u8], index: usize, whole: u64, count: usiz
             if more == 8 {
                 return read_any::<POINT>(bytes, index);
             }
-            let upper = u128::from(whole) * 10_000_000_000_000_000 + u128::from(behind);
+            let upper = u128::from(integer) * 10_000_000_000_000_000 + u128::from(behind);
             places += more;
             wide =
                 Some(if more == 0 { upper } else { upper * u128::from(POWERS[more]) + u128::from(part(last, more)) });
         } else if count + places > 19 {
-            wide = Some(u128::from(whole) * u128::from(POWERS[8] * POWERS[more]) + u128::from(behind));
+            wide = Some(u128::from(integer) * u128::from(POWERS[8] * POWERS[more]) + u128::from(behind));
         } else {
-            mantissa = whole * (POWERS[8] * POWERS[more]) + behind;
+            mantissa = integer * (POWERS[8] * POWERS[more]) + behind;
         }
     } else {
-        // up to 15 digits and up to 7 make 22, of which a word holds 19
+        // 15 and 7 digits make up to 22, of which a word holds 19
         if count + places > 19 {
             return read_any::<POINT>(bytes, index);
         }
-        mantissa = append(whole, first, places);
+        mantissa = append(integer, first, places);
     }
     let end = start + places;
     if places == 0 || *bytes.get(end)? | 0x20 == b'e' {
@@ -82,15 +79,15 @@ fn fraction<const POINT: u8>(bytes: &[u8], index: usize, whole: u64, count: usiz
     Some((value.unwrap_or_else(|| by_library::<POINT>(bytes, index, end)), end))
 }
 
-/// A number with a word's first `count` digits behind it.
+/// Appends a word's first `count` digits to a number.
 #[inline(always)]
 fn append(number: u64, word: u64, count: usize) -> u64 {
-    // a shift of a whole word would be none
+    // a shift by all 64 bits would overflow
     let digits = if count == 0 { 0 } else { part(word, count) };
     number.wrapping_mul(POWERS[count]).wrapping_add(digits)
 }
 
-/// A number of any shape: sign, any count of digits, exponent.
+/// Reads a number of any shape: sign, any count of digits, exponent.
 #[inline(never)]
 fn read_any<const POINT: u8>(bytes: &[u8], start: usize) -> Option<(f64, usize)> {
     let negative = *bytes.get(start)? == b'-';
@@ -105,7 +102,7 @@ fn read_any<const POINT: u8>(bytes: &[u8], start: usize) -> Option<(f64, usize)>
         let fraction = index + 1;
         index = take_digits(bytes, fraction, &mut mantissa, &mut dropped);
         count += index - fraction;
-        // dropped digits of the fraction change nothing but the value's tail
+        // dropped digits are not in the mantissa, so they do not lower the exponent
         exponent = dropped - (index - fraction) as i64;
     }
     if count == 0 {
@@ -122,11 +119,11 @@ fn read_any<const POINT: u8>(bytes: &[u8], start: usize) -> Option<(f64, usize)>
         Some(value) => value,
         None => by_library::<POINT>(bytes, start, index),
     };
-    // beyond all doubles: no value
+    // beyond the range of doubles: no value
     value.is_finite().then_some((value, index))
 }
 
-/// Digits into a mantissa of up to 38; of more, the number is counted in `dropped`.
+/// Reads digits into a mantissa of up to 38; the number of further digits is added to `dropped`.
 fn take_digits(bytes: &[u8], mut index: usize, mantissa: &mut u128, dropped: &mut i64) -> usize {
     const ROOM: u128 = 10u128.pow(30);
     while let Some(next) = word(bytes, index) {
@@ -147,7 +144,7 @@ fn take_digits(bytes: &[u8], mut index: usize, mantissa: &mut u128, dropped: &mu
     index
 }
 
-/// The power of ten behind an `e`, and the place behind it.
+/// Reads the power of ten behind an `e`; returns it with the index behind it.
 fn exponent_at(bytes: &[u8], e: usize) -> (i64, usize) {
     let sign = bytes[e + 1];
     let mut index = e + 1 + usize::from(matches!(sign, b'+' | b'-'));
@@ -159,7 +156,7 @@ fn exponent_at(bytes: &[u8], e: usize) -> (i64, usize) {
     (if sign == b'-' { -power } else { power }, index)
 }
 
-/// True where an `e` stands that has a number behind it.
+/// Returns true where an `e` with a number behind it stands at `index`.
 #[inline(always)]
 fn is_exponent(bytes: &[u8], index: usize) -> bool {
     let Some(&[e, next, after]) = bytes.get(index..index + 3) else { return false };
@@ -178,16 +175,16 @@ fn word(bytes: &[u8], index: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*word))
 }
 
-/// How many of a word's bytes are digits, up to the first that is none.
+/// Counts a word's leading bytes that are digits.
 #[inline(always)]
 fn digits(word: u64) -> usize {
-    let plain = word ^ 0x3030_3030_3030_3030;
-    // a sum that carries spoils only bytes behind one that is no digit already
-    let none = (plain | plain.wrapping_add(0x7676_7676_7676_7676)) & 0x8080_8080_8080_8080;
-    (none.trailing_zeros() / 8) as usize
+    let values = word ^ 0x3030_3030_3030_3030;
+    // a carry affects only bytes behind one that is not a digit anyway
+    let non_digits = (values | values.wrapping_add(0x7676_7676_7676_7676)) & 0x8080_8080_8080_8080;
+    (non_digits.trailing_zeros() / 8) as usize
 }
 
-/// The number that eight digits make.
+/// Parses a word of eight digits.
 #[inline(always)]
 fn eight(word: u64) -> u64 {
     let plain = word & 0x0f0f_0f0f_0f0f_0f0f;
@@ -196,7 +193,7 @@ fn eight(word: u64) -> u64 {
     (fours * 10_000 + (fours >> 32)) & 0xffff_ffff
 }
 
-/// The number that a word's first `count` (1 to 8) digits make.
+/// Parses a word's first `count` (1 to 8) digits.
 #[inline(always)]
 fn part(word: u64, count: usize) -> u64 {
     eight(word << (64 - 8 * count as u32))
@@ -204,9 +201,9 @@ fn part(word: u64, count: usize) -> u64 {
 
 const POWERS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
-/// Powers of ten that the table covers, up and down.
+/// Largest power of ten in the table, up and down.
 const REACH: i64 = 54;
-/// Powers of five, their upper 128 bits: exact upwards, rounded up downwards.
+/// Upper 128 bits of the powers of five: exact upwards, rounded up downwards.
 static FIVES: [(u64, u64); 2 * REACH as usize + 1] = fives();
 
 const fn fives() -> [(u64, u64); 2 * REACH as usize + 1] {
@@ -226,7 +223,7 @@ const fn fives() -> [(u64, u64); 2 * REACH as usize + 1] {
     table
 }
 
-/// 2^k / five without its rest, for the k that gives 128 bits.
+/// Returns 2^k / five rounded down, for the k that gives 128 bits.
 const fn reciprocal(five: u128) -> u128 {
     let mut rest = 1u128 << (127 - five.leading_zeros());
     let mut quotient = 0u128;
@@ -243,8 +240,7 @@ const fn reciprocal(five: u128) -> u128 {
     quotient
 }
 
-/// The `f64` nearest to mantissa x 10^exponent, ties to even. `None` where
-/// this way does not tell.
+/// Returns the `f64` nearest to mantissa x 10^exponent, ties to even. `None` where this algorithm cannot decide.
 #[inline(always)]
 fn nearest(mantissa: u64, exponent: i64) -> Option<f64> {
     if mantissa == 0 || exponent == 0 {
@@ -258,7 +254,7 @@ fn nearest(mantissa: u64, exponent: i64) -> Option<f64> {
     let (five, five_low) = FIVES[(exponent + REACH) as usize];
     let product = u128::from(scaled) * u128::from(five);
     let (mut high, mut low) = ((product >> 64) as u64, product as u64);
-    // 55 bits are wanted; only where all below them are ones can the lower half of the power carry into them
+    // 55 bits are needed; only where all bits below them are ones can the lower half of the power carry into them
     if high & 0x1ff == 0x1ff {
         let more = ((u128::from(scaled) * u128::from(five_low)) >> 64) as u64;
         let (sum, carry) = low.overflowing_add(more);
@@ -272,16 +268,17 @@ fn nearest(mantissa: u64, exponent: i64) -> Option<f64> {
     let shift = upper + 9;
     let mut bits = high >> shift;
     let power = ((exponent * 217_706) >> 16) + 63 + i64::from(upper) - i64::from(zeros) + 1023;
-    // halfway between two neighbours, exactly: to the even one
+    // exactly halfway between two neighbours: round to the even one
     if low <= 1 && (-4..=23).contains(&exponent) && bits & 3 == 1 && bits << shift == high {
         bits &= !1;
     }
     bits = (bits + (bits & 1)) >> 1;
-    // rounding up may have made one bit more, which adds to the power as it should
+    // a carry out of the mantissa by rounding up increments the exponent, which is correct
     Some(f64::from_bits(((power as u64 - 1) << 52) + bits))
 }
 
-/// The same of a mantissa of more than 64 bits: its upper 64 and what follows them.
+/// Does the same for a mantissa of more than 64 bits: the result holds where its upper 64 bits and their successor
+/// agree.
 fn nearest_of_wide(mantissa: u128, exponent: i64) -> Option<f64> {
     if let Ok(narrow) = u64::try_from(mantissa) {
         return nearest(narrow, exponent);

@@ -1,4 +1,4 @@
-//! From pieces of a file to frames: headers, rows, time, and what was odd.
+//! Reader of a file: headers, rows, time, and reports of oddities; the result is frames.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use super::columns::PerfmonColumns;
 use super::header::{self, PerfmonHeader};
 use super::rows::{self, Dialect, RowOddities};
 
-/// Cells in a frame, about: few enough that the processor's second cache holds them.
+/// Approximate size of a frame, cells: small enough for the second-level cache.
 const CELLS: usize = 1 << 16;
-/// Ticks in a frame at most.
+/// Largest number of ticks in a frame.
 const TICKS: usize = 4096;
-/// Rows that are turned into columns at once: so many cells fill a line of the cache.
+/// Rows that are transposed into columns at once: as many cells as fill a cache line.
 const ROWS: usize = 8;
 
 /// Reads one file.
@@ -30,25 +30,25 @@ pub(super) struct PerfmonReader<'a, 'b> {
     /// Number of the line that is read, from 1.
     line: u64,
     log: Option<PerfmonLog>,
-    /// Local time less UTC of the last header that told it, seconds.
+    /// Local time less UTC of the last header that gave it, seconds.
     offset_s: Option<i32>,
     /// The machine that is read, once it is known.
     host: Option<String>,
-    /// True below the header of another machine.
+    /// Set below the header of another machine.
     is_muted: bool,
     daylight: DaylightClock,
-    /// The topology that was told last, as text.
+    /// Topology that was sent last, as text.
     told: String,
-    /// Remarks that limit certainty; they are told with the next tick.
+    /// Remarks that limit certainty; they are sent with the next tick.
     warnings: Vec<String>,
 }
 
-/// A header and what is read below it.
+/// A header and the state of reading below it.
 struct PerfmonLog {
     columns: PerfmonColumns,
     title: String,
     names: Vec<String>,
-    /// Settled at the first row.
+    /// Detected at the first row.
     dialect: Option<Dialect>,
     separator: u8,
     clock: PerfmonClock,
@@ -63,6 +63,7 @@ struct PerfmonLog {
 }
 
 impl<'a, 'b> PerfmonReader<'a, 'b> {
+    /// Makes a reader that has not read a header yet.
     pub fn new(file: &str, options: &'a LogOptions, batch: &'a mut FrameBatch<'b>) -> PerfmonReader<'a, 'b> {
         PerfmonReader {
             file: file.to_owned(),
@@ -82,8 +83,8 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
     /// Reads to the end.
     ///
     /// # Errors
-    /// When the system refuses, no zone is known, or the host is not in it.
-    /// What was read before went to the batch.
+    /// When reading fails, no zone is known, or the host is not in it.
+    /// Ticks that were read before have gone to the batch.
     pub fn read(&mut self, from: &mut dyn Read) -> Result<(), LogError> {
         let mut buffer = LineBuffer::new();
         let end = loop {
@@ -128,7 +129,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
         end
     }
 
-    /// A line where a header should stand. Gives the place behind it.
+    /// Reads a line where a header should stand. Returns the index behind it.
     fn begin(&mut self, bytes: &[u8], position: usize) -> Result<usize, LogError> {
         let end = line_end(bytes, position);
         let line = header::without_end(&bytes[position..end]);
@@ -168,7 +169,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
         Ok(end)
     }
 
-    /// Reads rows until the piece ends or another header comes; gives the place there.
+    /// Reads rows until the piece ends or another header comes; returns the index there.
     fn rows(&mut self, log: &mut PerfmonLog, bytes: &[u8], mut position: usize, end: usize, unfinished: bool) -> usize {
         let dialect = match log.dialect {
             Some(dialect) => dialect,
@@ -220,7 +221,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
         position
     }
 
-    /// How the rows are written, from those at hand.
+    /// Detects the dialect of the rows from those at hand.
     fn settle(&mut self, log: &mut PerfmonLog, rows: &[u8]) -> Dialect {
         let lines = || rows.split(|b| *b == b'\n').take(1000);
         let evidence = clock::order_of(lines().map(|line| first_field(line, 0, log.separator).0));
@@ -233,17 +234,17 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
         let dialect = Dialect { separator: log.separator, point };
         log.dialect = Some(dialect);
         let columns = log.columns.known.len();
-        // an odd number of cache lines, lest all columns fall into the same few places of the cache
+        // an odd number of cache lines, so that columns do not compete for the same few sets of the cache
         log.capacity = (CELLS / columns.max(1)).min(TICKS - ROWS) / (2 * ROWS) * (2 * ROWS) + ROWS;
         log.rows = vec![f64::NAN; ROWS * columns];
         log.frame.reset(Arc::clone(&log.columns.schema), log.capacity);
         dialect
     }
 
-    /// Moment and length of a row, after changes of the clocks.
+    /// Resolves time and length of a row, after changes of the clocks.
     fn place(&mut self, log: &mut PerfmonLog, time_ns: i64) -> Option<Tick> {
         if self.daylight.is_odd(time_ns) {
-            // what comes of it is told after the ticks before it
+            // notes about the jump must follow the ticks before it
             self.hand_over(log);
         }
         let local_ns = time_ns.saturating_add(i64::from(log.offset_s) * 1_000_000_000);
@@ -276,7 +277,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
         log.frame.clear();
     }
 
-    /// Windows writes -1 and worse for what it could not compute.
+    /// Replaces negative values by gaps: Windows writes -1 and less for a value that it could not compute.
     fn drop_negatives(&mut self, log: &mut PerfmonLog) {
         for (column, _) in log.columns.known.iter().enumerate().filter(|(_, known)| **known) {
             let cells = log.frame.column_mut(column);
@@ -288,7 +289,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
         }
     }
 
-    /// A line that begins with no time.
+    /// Reports a line that does not begin with a time.
     fn no_sample(&mut self, bytes: &[u8], position: usize, behind: usize, is_cut: bool) {
         let line = header::without_end(&bytes[position..behind]);
         if is_cut && line.first() == Some(&b'"') {
@@ -300,12 +301,12 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
         self.line += 1;
     }
 
-    /// Tells what was odd about a row, whose cells begin at `row` of the last few.
+    /// Reports the oddities of a row, whose cells begin at `row` of the last few.
     fn tell(&mut self, log: &mut PerfmonLog, row: usize, odd: &RowOddities, is_cut: bool, is_closed: bool) {
         let line = self.line;
         let columns = log.columns.known.len();
         if (odd.few > 0 || odd.cut) && is_cut {
-            // without a closing quote nobody knows how many digits the last number had
+            // without a closing quote it is unknown how many digits the last number had
             let filled = columns - odd.few.min(columns);
             if let (false, Some(column)) = (is_closed, filled.checked_sub(1)) {
                 log.rows[row + column] = f64::NAN;
@@ -330,7 +331,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
 }
 
 impl PerfmonLog {
-    /// Puts the last few rows, so many, into the frame's columns.
+    /// Transposes the last `count` rows into the frame's columns.
     fn turn(&mut self, count: usize) {
         let columns = self.columns.known.len();
         let first = self.ticks.len() - count;
@@ -366,12 +367,12 @@ impl PerfmonLog {
     }
 }
 
-/// The place behind the line that begins at `at`.
+/// Returns the index behind the line that begins at `position`.
 fn line_end(bytes: &[u8], position: usize) -> usize {
     memchr::memchr(b'\n', &bytes[position..]).map_or(bytes.len(), |n| position + n + 1)
 }
 
-/// The first field of a row without quotes, and where the second begins.
+/// Returns the first field of a row without quotes, and the index of the second.
 #[inline]
 fn first_field(bytes: &[u8], start: usize, separator: u8) -> (&[u8], usize) {
     if let Some(usual) = bytes.get(start..start + 26)
@@ -379,7 +380,7 @@ fn first_field(bytes: &[u8], start: usize, separator: u8) -> (&[u8], usize) {
     {
         return (&usual[1..24], start + 26);
     }
-    // lines that were set in
+    // the line may be indented
     let start = start + bytes[start..].iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
     let rest = &bytes[start..];
     let end = rest.iter().position(|b| *b == separator || *b == b'\n').unwrap_or(rest.len());
@@ -389,22 +390,22 @@ fn first_field(bytes: &[u8], start: usize, separator: u8) -> (&[u8], usize) {
     (bare, start + next)
 }
 
-/// True where a field behind the first is a number with a decimal comma.
+/// Returns true where a field behind the first is a number with a decimal comma.
 fn has_comma_numbers(line: &[u8], separator: u8) -> bool {
-    let is_such = |field: &[u8]| {
+    let is_comma_number = |field: &[u8]| {
         let mut parts = field.split(|b| *b == b',');
-        let (Some(whole), Some(fraction), None) = (parts.next(), parts.next(), parts.next()) else { return false };
-        let whole = whole.strip_prefix(b"-").unwrap_or(whole);
+        let (Some(integer), Some(fraction), None) = (parts.next(), parts.next(), parts.next()) else { return false };
+        let integer = integer.strip_prefix(b"-").unwrap_or(integer);
         let starts = |part: &[u8]| part.first().is_some_and(u8::is_ascii_digit);
-        starts(fraction) && starts(whole) && whole.iter().all(u8::is_ascii_digit)
+        starts(fraction) && starts(integer) && integer.iter().all(u8::is_ascii_digit)
     };
     if separator == b',' {
-        return line.split(|b| *b == b'"').skip(2).any(is_such);
+        return line.split(|b| *b == b'"').skip(2).any(is_comma_number);
     }
-    line.split(|b| *b == separator).skip(1).any(|field| is_such(field.trim_ascii().trim_ascii_start()))
+    line.split(|b| *b == separator).skip(1).any(|field| is_comma_number(field.trim_ascii().trim_ascii_start()))
 }
 
-/// Text as far as it fits into a message.
+/// Shortens text to fit into a message.
 fn short(text: &str) -> String {
     let mut letters = text.chars();
     let start: String = letters.by_ref().take(60).collect();

@@ -1,47 +1,47 @@
-//! One row's cells into columns, straight from the buffer.
+//! Reader of one row's cells into columns, straight from the buffer.
 
 use super::number;
 
-/// What was odd about a row.
+/// Oddities of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RowOddities {
-    /// Columns (from 0) that held text, and the text of the first.
+    /// Columns (from 0) that held text.
     pub texts: Vec<usize>,
+    /// Text of the first of them.
     pub text: String,
-    /// Columns that the row lacks.
+    /// Number of columns that the row lacks.
     pub few: usize,
-    /// True where it has more fields than the header.
+    /// Set where it has more fields than the header.
     pub many: bool,
-    /// True where the last cell's quote is not closed: the row was cut in it.
+    /// Set where the last cell's quote is not closed: the row was cut in it.
     pub cut: bool,
-    /// A value below zero was there.
+    /// Set where it has a value below zero.
     pub negative: bool,
 }
 
 impl RowOddities {
-    /// True where nothing needs to be told.
+    /// Returns true where nothing needs to be reported.
     pub fn is_none(&self) -> bool {
         self.few == 0 && !self.many && !self.cut && self.texts.is_empty()
     }
 }
 
-/// Of a row's cells, which the log's columns are: pass over some, take some.
+/// A run of a row's cells: some to skip, then some to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CellRun {
     pub skip: usize,
     pub take: usize,
 }
 
-/// How a file writes its rows; each pair has its own reader made of [`cells`].
+/// Notation of a file's rows; each pair has its own instance of [`cells`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Dialect {
     pub separator: u8,
     pub point: u8,
 }
 
-/// Reads cells from `at` (the first cell's beginning) to the end of the line
-/// into `row`, which has one for each that is taken. Gives the place behind
-/// the line end.
+/// Reads cells from `index` (the first cell's beginning) to the end of the line into `row`, which has a cell for each
+/// that is taken. Returns the index behind the line end.
 pub(super) fn read(
     dialect: Dialect,
     bytes: &[u8],
@@ -89,8 +89,8 @@ fn cells<const SEPARATOR: u8, const POINT: u8>(
     line_end(bytes, index, odd)
 }
 
-/// A number, quoted or not, or a blank, with a separator behind it: the value
-/// and where the next cell begins.
+/// Reads a number, quoted or not, or a blank, with a separator behind it: returns the value and the index of the next
+/// cell.
 #[inline(always)]
 fn quick<const SEPARATOR: u8, const POINT: u8>(bytes: &[u8], index: usize) -> Option<(f64, usize)> {
     if *bytes.get(index)? != b'"' {
@@ -100,12 +100,12 @@ fn quick<const SEPARATOR: u8, const POINT: u8>(bytes: &[u8], index: usize) -> Op
     if let Some((value, end)) = number::read::<POINT>(bytes, index + 1) {
         return (bytes.get(end..end + 2)? == [b'"', SEPARATOR]).then_some((value, end + 2));
     }
-    // what Windows writes where there is no value
+    // Windows writes a quoted blank where there is no value
     (bytes.get(index + 1..index + 4)? == [b' ', b'"', SEPARATOR]).then_some((f64::NAN, index + 4))
 }
 
-/// Any cell: the last of a row, a blank, a number of another dialect, text.
-/// Gives its value and where the next cell begins, or where the line ends.
+/// Reads any cell: the last of a row, a blank, a number of another dialect, text. Returns its value and the index of
+/// the next cell, or of the line's end.
 #[inline(never)]
 fn slow<const SEPARATOR: u8>(bytes: &[u8], index: usize, column: usize, odd: &mut RowOddities) -> (f64, usize) {
     if is_line_end(bytes, index) && (index == 0 || column == 0 || bytes[index - 1] != SEPARATOR) {
@@ -130,8 +130,7 @@ fn slow<const SEPARATOR: u8>(bytes: &[u8], index: usize, column: usize, odd: &mu
     (value, next)
 }
 
-/// Where the text of a field lies, and the place behind the field: at a
-/// separator or a line end.
+/// Finds the text of a field, and the index behind the field, which is at a separator or a line end.
 fn field<const SEPARATOR: u8>(bytes: &[u8], index: usize, odd: &mut RowOddities) -> (std::ops::Range<usize>, usize) {
     let until = |from: usize| {
         bytes[from..].iter().position(|b| *b == SEPARATOR || *b == b'\n').map_or(bytes.len(), |n| from + n)
@@ -161,7 +160,7 @@ fn field<const SEPARATOR: u8>(bytes: &[u8], index: usize, odd: &mut RowOddities)
     (index + 1..close, end)
 }
 
-/// The value of a whole cell; blank and NaN are gaps, `None` is text.
+/// Parses a complete cell; blank and NaN are gaps, `None` is text.
 fn number_of(text: &[u8]) -> Option<f64> {
     if text.is_empty() {
         return Some(f64::NAN);
@@ -175,13 +174,13 @@ fn number_of(text: &[u8]) -> Option<f64> {
             return Some(value);
         }
     }
-    // what C libraries print for what is no number
+    // C libraries print these for values that are no number
     let lower = text.to_ascii_lowercase();
     let bare = lower.strip_prefix(b"-").unwrap_or(&lower);
     (bare.starts_with(b"nan") || bare.starts_with(b"inf") || bare.starts_with(b"1.#")).then_some(f64::NAN)
 }
 
-/// Passes over a cell of a column that is not wanted.
+/// Skips a cell of a column that is not read.
 fn pass<const SEPARATOR: u8>(bytes: &[u8], index: usize) -> usize {
     if is_line_end(bytes, index) {
         return index;
@@ -198,7 +197,7 @@ fn is_line_end(bytes: &[u8], index: usize) -> bool {
     }
 }
 
-/// The place behind the line end; what lies before it are fields too many.
+/// Returns the index behind the line end; anything before it is surplus fields.
 fn line_end(bytes: &[u8], index: usize, odd: &mut RowOddities) -> usize {
     match (bytes.get(index), bytes.get(index + 1)) {
         (Some(b'\n'), _) => return index + 1,

@@ -1,10 +1,9 @@
-//! From raw counts to what a counter says, by its type. The types and their
-//! formulas are those of winperf.h's public documentation and of the pages
-//! "WMI Performance Counter Types" and "Windows Performance Counter Types"
-//! (Microsoft Learn). N is the raw value, D the time (or the counter's own
-//! timestamp), F the ticks of that time a second, B the base.
+//! Computation of a counter's value from raw counts, by its type. The types and their formulas are those of winperf.h's
+//! public documentation and of the pages "WMI Performance Counter Types" and "Windows Performance Counter Types"
+//! (Microsoft Learn). N is the raw value, D the time (or the counter's own timestamp), F the ticks of that time per
+//! second, B the base.
 
-/// How a type is computed.
+/// Formula of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CounterFormula {
     /// N.
@@ -37,17 +36,17 @@ pub(super) enum CounterFormula {
     Elapsed,
 }
 
-/// What stands beside the value.
+/// Number that accompanies the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CompanionValue {
     Nothing,
-    /// The performance counter's ticks.
+    /// Ticks of the performance counter.
     PerfTime,
-    /// The system's time in 100 ns.
+    /// System time in 100 ns.
     Time100,
-    /// A time of the object's own.
+    /// Time of the object itself.
     ObjectTime,
-    /// The counter that follows.
+    /// Value of the counter that follows.
     Base,
 }
 
@@ -63,9 +62,8 @@ const fn of(code: u32, recipe: CounterFormula, second: CompanionValue) -> Counte
     CounterType { code, recipe, second }
 }
 
-/// All types that are understood. `PERF_COUNTER_MULTI_TIMER` and its inverse
-/// are not: their published formula divides by a time base without saying
-/// what the value counts.
+/// All types that are understood. `PERF_COUNTER_MULTI_TIMER` and its inverse are not: their published formula divides
+/// by a time base without saying in which unit the value counts.
 const TYPES: &[CounterType] = &[
     of(0x0000_0000, CounterFormula::Level, CompanionValue::Nothing), // RAWCOUNT_HEX
     of(0x0000_0100, CounterFormula::Level, CompanionValue::Nothing), // LARGE_RAWCOUNT_HEX
@@ -99,13 +97,13 @@ const TYPES: &[CounterType] = &[
     of(0x4002_0500, CounterFormula::Average, CompanionValue::Base),  // AVERAGE_BULK
 ];
 
-/// A type by its code.
+/// Finds a type by its code.
 pub(super) fn known(code: u32) -> Option<CounterType> {
     TYPES.iter().find(|t| t.code == code).copied()
 }
 
-/// True for what only serves another counter (sample, average, raw and multi
-/// bases, timestamps) or holds nothing.
+/// Returns true for a counter that only serves another one (sample, average, raw and multi bases, timestamps) or holds
+/// nothing.
 pub(super) fn is_base(code: u32) -> bool {
     const BASES: [u32; 7] = [0x4003_0401, 0x4003_0402, 0x4003_0403, 0x4003_0500, 0x4003_0503, 0x4203_0500, 0x4000_0200];
     BASES.contains(&code)
@@ -116,7 +114,7 @@ pub(super) fn is_base(code: u32) -> bool {
 pub(super) struct RawCounter {
     /// N.
     pub value: u64,
-    /// D or B, by the type.
+    /// D or B, depending on the type.
     pub second: u64,
     /// F.
     pub frequency: f64,
@@ -124,7 +122,7 @@ pub(super) struct RawCounter {
     pub multi: u32,
 }
 
-/// Growth of a count; 32-bit ones wrap. `None` where it went back.
+/// Returns the growth of a count; 32-bit counts wrap. `None` where it went back.
 fn grown(now: u64, before: u64, is_narrow: bool) -> Option<f64> {
     let fits = |v: u64| v <= u64::from(u32::MAX);
     if now >= before {
@@ -134,11 +132,11 @@ fn grown(now: u64, before: u64, is_narrow: bool) -> Option<f64> {
     (is_narrow && fits(before) && wrapped < 1 << 31).then(|| f64::from(wrapped))
 }
 
-/// The value; `None` where the counts went back, `NaN` where nothing can be
-/// said (no sample before, no operation in the tick).
+/// Computes the value; `None` where the counts went back, `NaN` where it is not defined (no sample before, no operation
+/// in the tick).
 pub(super) fn cook(kind: CounterType, before: Option<&RawCounter>, now: &RawCounter) -> Option<f64> {
     match kind.recipe {
-        // the largest number stands for one that is not known (bandwidth of a wireless adapter)
+        // the largest number means unknown (bandwidth of a wireless adapter)
         CounterFormula::Level if now.value >= i64::MAX as u64 => return Some(f64::NAN),
         CounterFormula::Level => return Some(now.value as f64),
         CounterFormula::Double => return Some(f64::from_bits(now.value)).filter(|v| v.is_finite()).or(Some(f64::NAN)),
@@ -162,7 +160,7 @@ pub(super) fn cook(kind: CounterType, before: Option<&RawCounter>, now: &RawCoun
     Some(match kind.recipe {
         CounterFormula::Rate => n / d * now.frequency,
         CounterFormula::Timer | CounterFormula::SampleFraction => 100.0 * n / d,
-        // idle time is counted by ticks of the clock and may exceed the time between two samples
+        // idle time is counted in clock ticks and may exceed the time between two samples
         CounterFormula::TimerInverse => (100.0 * (1.0 - n / d)).max(0.0),
         CounterFormula::MultiTimer if b > 0.0 => 100.0 * n / d / b,
         CounterFormula::MultiTimerInverse if b > 0.0 => (100.0 * (b - n / d) / b).max(0.0),

@@ -1,23 +1,22 @@
-//! What the log says of its counters: the list of what was asked for, and the
-//! table of names by number.
+//! Counters and names that the log lists: the counters that were requested, and the table of names by number.
 
 use std::collections::HashMap;
 
 use super::bytes::ByteView;
 
-/// Counters of a list at most.
+/// Largest number of counters of a list.
 const MOST: usize = 1 << 16;
-/// Names that are kept at most.
+/// Largest number of names that are kept.
 const MOST_NAMES: usize = 1 << 17;
-/// Content of a list begins with this.
+/// Number at the beginning of a list.
 const TAG: u32 = 0x6ff;
 
-/// A counter that was asked for.
+/// A counter that was requested.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct CounterRequest {
-    /// Type of its values; of a whole object it means nothing.
+    /// Type of its values; meaningless for a whole object.
     pub kind: u32,
-    /// F of its formula, a second.
+    /// F of its formula, ticks per second.
     pub time_base: u64,
     pub machine: String,
     pub object: String,
@@ -26,7 +25,7 @@ pub(super) struct CounterRequest {
     pub counter: String,
 }
 
-/// The list. What is broken ends it; the second value says so.
+/// Reads the list. A broken entry ends it; the second value is the reason.
 pub(super) fn counters(content: &[u8]) -> (Vec<CounterRequest>, Option<&'static str>) {
     let bytes = ByteView(content);
     let mut found = Vec::new();
@@ -50,7 +49,7 @@ pub(super) fn counters(content: &[u8]) -> (Vec<CounterRequest>, Option<&'static 
 }
 
 fn entry_of(entry: ByteView<'_>) -> Option<CounterRequest> {
-    // the first five numbers behind the scale are places in the texts
+    // the first five numbers behind the scale are indexes into the texts
     let texts = entry.from(52)?;
     let text = |index: usize| match entry.i32(index)? {
         -1 => Some(String::new()),
@@ -75,13 +74,12 @@ fn entry_of(entry: ByteView<'_>) -> Option<CounterRequest> {
     })
 }
 
-/// Adds an event of names: the machine, then number and name by turns.
-/// False where it is not of that form.
+/// Adds an event of names: the machine, then number and name in turn. Returns false where it does not have that form.
 pub(super) fn names(content: &[u8], into: &mut HashMap<u32, String>) -> bool {
     let units = content.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]));
     let text: String = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
     let mut words = text.split('\0').skip(1);
-    let mut all = true;
+    let mut is_well_formed = true;
     while let (Some(number), Some(name)) = (words.next(), words.next()) {
         match number.parse() {
             Ok(number) if into.len() < MOST_NAMES => {
@@ -89,8 +87,8 @@ pub(super) fn names(content: &[u8], into: &mut HashMap<u32, String>) -> bool {
             }
             Ok(_) => {}
             // zeros fill the end
-            Err(_) => all &= number.is_empty(),
+            Err(_) => is_well_formed &= number.is_empty(),
         }
     }
-    all
+    is_well_formed
 }

@@ -1,10 +1,9 @@
-//! Windows Performance Monitor's binary logs (.blg), without Windows.
+//! Binary logs of Windows Performance Monitor (.blg), without Windows.
 //!
-//! No description of the format was published. What is read here was found in
-//! two real files, one of each generation: the file is an event trace, whose
-//! structures are published; a sample holds raw counters as PDH has them or
-//! performance data blocks as the registry gives them, which are published
-//! too. Experimental: what is not understood is counted, and never guessed.
+//! No description of the format was published. This reader is based on two real files, one of each generation: the file
+//! is an event trace, whose structures are published; a sample holds raw counters as PDH has them or performance data
+//! blocks as the registry supplies them, which are published too. Experimental: anything that is not understood is
+//! counted, and never guessed.
 
 mod bytes;
 mod cook;
@@ -16,7 +15,7 @@ mod trace;
 
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 
-/// This format.
+/// The format of PerfMon's binary logs.
 pub(crate) const FORMAT: LogFormat = LogFormat {
     id: "perfmon-blg",
     title: "Windows Performance Monitor, binary log (experimental)",

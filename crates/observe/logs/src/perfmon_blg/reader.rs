@@ -1,4 +1,4 @@
-//! The reading of a log from event to event.
+//! Reader of a log, event by event.
 
 use std::collections::HashMap;
 
@@ -15,16 +15,16 @@ use crate::daylight::DaylightClock;
 use crate::nt::CounterPath;
 use crate::{FrameBatch, LogError, LogInput, LogOptions, Skips};
 
-/// 100 ns from 1601 to 1970.
+/// Time from 1601 to 1970, in 100 ns.
 const EPOCH: i64 = 116_444_736_000_000_000;
-/// 100 ns in a minute.
+/// A minute, in 100 ns.
 const MINUTE: i64 = 600_000_000;
-/// A clock of UTC and one of local time differ by less.
+/// Largest difference between UTC and local time, in 100 ns.
 const MOST_OFFSET: u64 = 15 * 60 * 600_000_000;
-/// Objects with different counters that are followed at most.
+/// Largest number of objects with different counters that are followed.
 const MOST_GROUPS: usize = 4096;
 
-/// An object's counters as they stand in its blocks.
+/// Counters of an object in the order of its blocks.
 type ObjectLayout = (u32, Vec<Definition>);
 
 struct BlgReader<'a, 'b> {
@@ -36,16 +36,16 @@ struct BlgReader<'a, 'b> {
     wanted: Vec<CounterRequest>,
     groups: HashMap<u32, (u32, ObjectLayout)>,
     made_groups: u32,
-    /// The machine that is read; the first where none was asked for.
+    /// Machine that is read; the first one where the user chose none.
     host: Option<String>,
-    /// Local time less UTC, 100 ns.
+    /// Local time less UTC, in 100 ns.
     offset: Option<i64>,
-    /// For samples that say their local time alone.
+    /// For samples that give their local time alone.
     daylight: DaylightClock,
     told: bool,
 }
 
-/// What a sample says of its time, 100 ns since 1601.
+/// Time that a sample gives, 100 ns since 1601.
 #[derive(Default)]
 struct BlgTime {
     utc: Option<u64>,
@@ -106,7 +106,7 @@ impl BlgReader<'_, '_> {
                 self.wanted = wanted;
             }
             trace::DATA => self.sample(event, header)?,
-            // what was in the log, for those who do not read all of it
+            // a summary of the log, for readers that do not read all of it
             trace::CATALOGUE => {}
             kind => self.skips.add(context(), format!("events of kind {kind:#x}, which are not understood")),
         }
@@ -160,8 +160,8 @@ impl BlgReader<'_, '_> {
         Ok(())
     }
 
-    /// Local time less UTC: the trace says in UTC when it began, and its first
-    /// sample follows at once in local time.
+    /// Determines local time less UTC: the trace gives its start in UTC, and its first sample follows at once in local
+    /// time.
     fn offset(&mut self, event: &BlgEvent, header: &BlgHeader) -> Result<Option<i64>, LogError> {
         if self.offset.is_none() {
             let apart = event.time.cast_signed().wrapping_sub(header.start.cast_signed());
@@ -178,7 +178,7 @@ impl BlgReader<'_, '_> {
         Ok(self.offset)
     }
 
-    /// Before the first tick: the machine.
+    /// Emits the machine's topology before the first tick.
     fn begin(&mut self, time_ns: i64) {
         if std::mem::replace(&mut self.told, true) {
             return;
@@ -189,7 +189,7 @@ impl BlgReader<'_, '_> {
         self.batch.topology(time_ns, &topology);
     }
 
-    /// True for a machine that is read.
+    /// Returns true for a machine that is read.
     fn is_host(&mut self, machine: &str, context: &str) -> bool {
         let host = self.host.get_or_insert_with(|| machine.to_owned());
         if machine.is_empty() || same_host(host, machine) {
@@ -199,7 +199,7 @@ impl BlgReader<'_, '_> {
         false
     }
 
-    /// A raw counter or the instances of a wildcard. False where it is broken.
+    /// Reads a raw counter or the instances of a wildcard. Returns false where it is broken.
     fn listed(
         &mut self,
         turn: usize,
@@ -230,7 +230,7 @@ impl BlgReader<'_, '_> {
             },
         };
         for (instance, raw) in numbered(values) {
-            // 100 ns timers are taken against UTC
+            // 100 ns timers are measured against UTC
             if kind.second == CompanionValue::Time100 && clock.utc.is_none() {
                 clock.utc = Some(raw.second);
             }
@@ -251,7 +251,7 @@ impl BlgReader<'_, '_> {
         true
     }
 
-    /// A performance data block. False where it is broken.
+    /// Reads a performance data block. Returns false where it is broken.
     fn block(
         &mut self,
         body: ByteView<'_>,
@@ -264,14 +264,14 @@ impl BlgReader<'_, '_> {
             return true;
         }
         clock.utc.get_or_insert(head.time);
-        let mut whole = true;
+        let mut is_complete = true;
         for object in sample::objects(body, &head) {
             match object {
                 Some(object) => self.object(&object, &head, named, context),
-                None => whole = false,
+                None => is_complete = false,
             }
         }
-        whole
+        is_complete
     }
 
     fn object(
@@ -329,7 +329,7 @@ impl BlgReader<'_, '_> {
         }
     }
 
-    /// Number of an object's group of counters. A new one tells what is not understood.
+    /// Returns the number of an object's group of counters. Reports the types of a new one that are not understood.
     fn group(&mut self, object: &Object<'_>, name: &str, context: &str) -> Option<u32> {
         let known = self.groups.get(&object.name);
         if let Some((group, _)) = known.filter(|(_, (_, counters))| *counters == object.counters) {
@@ -355,7 +355,7 @@ fn type_not_understood(kind: u32) -> String {
     format!("counters of type {kind:#010x}, which is not understood")
 }
 
-/// Instances of one name get `#1`, `#2`, … behind it, as paths have them.
+/// Appends `#1`, `#2`, … to instances of one name, as paths have them.
 fn numbered<T>(instances: Vec<(String, T)>) -> Vec<(String, T)> {
     let mut times: HashMap<String, u32> = HashMap::with_capacity(instances.len());
     instances

@@ -1,5 +1,5 @@
-//! Samples as ticks: each counter's raw value against the one before, into the
-//! columns of a frame.
+//! Conversion of samples to ticks: each counter's raw value is compared with the one before, and the result goes into a
+//! column of a frame.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use crate::FrameBatch;
 use crate::nt::processes::NtProcesses;
 use crate::nt::{self, CounterPath};
 
-/// Columns that are followed at most.
+/// Largest number of columns that are followed.
 const MOST_COLUMNS: usize = 1 << 17;
-/// Columns that are ever made.
+/// Largest number of columns ever made.
 const MOST_MADE: usize = 1 << 20;
-/// A column without a value for so many samples goes, when others come.
+/// Samples after which a column without a value may be dropped when others come.
 const STALE: u64 = 100;
-/// Cells of a frame, about.
+/// Approximate size of a frame, cells.
 const CELLS: usize = 1 << 16;
 
 struct BlgColumn {
@@ -28,11 +28,11 @@ struct BlgColumn {
     tick: u64,
 }
 
-/// Counters by object and instance, and what they said.
+/// Counters by object and instance, with their values.
 #[derive(Default)]
 pub(super) struct BlgRows {
     columns: Vec<BlgColumn>,
-    /// Columns of an instance, by group and name; the group's counters in order.
+    /// Columns of an instance, by group and name, in the order of the group's counters.
     places: HashMap<u32, HashMap<String, Vec<Option<usize>>>>,
     made: usize,
     is_new: bool,
@@ -40,13 +40,13 @@ pub(super) struct BlgRows {
     frame: Frame,
     processes: NtProcesses,
     row: Vec<f64>,
-    /// Columns that are shares of the time of one thing, and so 100 % at most.
+    /// Columns that are shares of the time of one thing, and so at most 100 %.
     capped: Vec<bool>,
 }
 
 impl BlgRows {
-    /// The columns of a group's instance; made by `make` (a type and a path for
-    /// each counter, `None` for what is left out) where there are none.
+    /// Returns the columns of a group's instance; where there are none they are made by `make` (a type and a path for
+    /// each counter, `None` for one that is left out).
     pub fn columns(
         &mut self,
         group: u32,
@@ -57,37 +57,36 @@ impl BlgRows {
             return found.clone();
         }
         let mut found = Vec::new();
-        for one in make() {
+        for request in make() {
             let fits = self.columns.len() < MOST_COLUMNS && self.made < MOST_MADE;
-            found.push(one.filter(|_| fits).map(|(kind, path)| {
+            found.push(request.filter(|_| fits).map(|(kind, path)| {
                 self.made += 1;
                 self.is_new = true;
                 self.columns.push(BlgColumn { path, kind, before: None, value: f64::NAN, tick: self.tick });
                 self.columns.len() - 1
             }));
         }
-        // what has no column needs no place, or names that come and go would fill the memory
+        // instances without a column are not remembered, or names that come and go would fill the memory
         if found.iter().any(Option::is_some) {
             self.places.entry(group).or_default().insert(instance.to_owned(), found.clone());
         }
         found
     }
 
-    /// A raw value of this sample. False where the counter went back.
+    /// Puts a raw value of this sample. Returns false where the counter went back.
     pub fn put(&mut self, column: usize, raw: RawCounter) -> bool {
         let column = &mut self.columns[column];
-        // what was not in the sample before begins anew
+        // a counter that was not in the previous sample starts again
         let before = column.before.filter(|(tick, _)| tick + 1 == self.tick).map(|(_, raw)| raw);
-        let cooked = cook::cook(column.kind, before.as_ref(), &raw);
+        let computed = cook::cook(column.kind, before.as_ref(), &raw);
         column.before = Some((self.tick, raw));
-        column.value = cooked.unwrap_or(f64::NAN);
+        column.value = computed.unwrap_or(f64::NAN);
         column.tick = self.tick;
-        cooked.is_some()
+        computed.is_some()
     }
 
-    /// An instance is another one than in the sample before (a process that has
-    /// taken the name of one that ended): what its counters were says nothing.
-    /// `own` is the column of its number.
+    /// Forgets the previous values of an instance that is another one than in the sample before (a process with the
+    /// name of one that ended). `own` is the column of its number.
     pub fn identify(&mut self, columns: &[Option<usize>], own: usize, number: u64) {
         let before = self.columns[own].before;
         if before.is_some_and(|(_, raw)| raw.value != number) {
@@ -95,13 +94,13 @@ impl BlgRows {
         }
     }
 
-    /// The machine's schema so far.
+    /// Returns the machine's schema so far.
     pub fn schema(&self) -> Schema {
         let paths: Vec<CounterPath> = self.columns.iter().map(|c| c.path.clone()).collect();
         Schema::new(nt::columns(&paths).iter().map(nt::NtColumn::series).collect())
     }
 
-    /// Ends a sample: 100 ns since 1601 are `time_ns` since 1970.
+    /// Ends a sample, whose time is `time_ns` since 1970.
     pub fn end(&mut self, time_ns: i64, batch: &mut FrameBatch<'_>) {
         let tick = self.tick;
         self.tick += 1;
@@ -121,7 +120,7 @@ impl BlgRows {
         self.row.clear();
         for (column, is_capped) in self.columns.iter().zip(&self.capped) {
             let value = if column.tick == tick { column.value } else { f64::NAN };
-            // the two clocks are not read at one moment, and % Disk Time is a queue that Windows caps
+            // the two clocks are not read at the same time, and % Disk Time is a queue length that Windows caps
             self.row.push(if *is_capped && value > 100.0 { 100.0 } else { value });
         }
         self.frame.push(time, &self.row);
@@ -130,7 +129,7 @@ impl BlgRows {
         }
     }
 
-    /// Hands over what is gathered.
+    /// Passes the collected frame to the batch.
     pub fn flush(&mut self, batch: &mut FrameBatch<'_>) {
         if self.frame.is_empty() {
             return;
@@ -159,15 +158,15 @@ impl BlgRows {
         self.columns.retain(|c| !is_stale(c));
         for group in self.places.values_mut() {
             group.retain(|_, columns| {
-                let whole = columns.iter().flatten().all(|&c| places[c].is_some());
+                let is_complete = columns.iter().flatten().all(|&c| places[c].is_some());
                 columns.iter_mut().for_each(|c| *c = c.and_then(|c| places[c]));
-                whole
+                is_complete
             });
         }
     }
 }
 
-/// True for a share of time that cannot exceed all of it. A process may use several processors.
+/// Returns true for a share of time that cannot exceed 100 %. A process may use several processors.
 fn is_share(counter: &str) -> bool {
     let kind = Catalogue::builtin().get(counter).map(|c| c.kind);
     kind == Some(CounterKind::BusyFraction) && !counter.starts_with("process.")

@@ -1,7 +1,6 @@
-//! A sample: records of `BL`, a kind, a length, in one container. Raw counters
-//! (kind 1) and the instances of a wildcard (kind 2) stand in the order of the
-//! counter list; a performance data block (kind 5) holds a whole object
-//! (PERF_DATA_BLOCK and its fellows in winperf.h).
+//! Records of a sample: the letters `BL`, a kind, a length, in one container. Raw counters (kind 1) and the instances
+//! of a wildcard (kind 2) stand in the order of the counter list; a performance data block (kind 5) holds a whole
+//! object (PERF_DATA_BLOCK and related structures in winperf.h).
 
 use super::bytes::ByteView;
 use super::cook::{self, CompanionValue, RawCounter};
@@ -10,13 +9,13 @@ use super::cook::{self, CompanionValue, RawCounter};
 #[derive(Clone, Copy)]
 pub(super) struct SampleRecord<'a> {
     pub kind: u8,
-    /// Where it begins in the sample.
+    /// Offset in the sample.
     pub offset: usize,
-    /// Without its head of eight bytes.
+    /// Content without the header of eight bytes.
     pub body: ByteView<'a>,
 }
 
-/// The records; an error where their lengths lie, with the place.
+/// Reads the records; where their lengths are wrong the second value is the offset.
 pub(super) fn records(content: &[u8]) -> (Vec<SampleRecord<'_>>, Option<usize>) {
     let bytes = ByteView(content);
     let mut found = Vec::new();
@@ -24,7 +23,7 @@ pub(super) fn records(content: &[u8]) -> (Vec<SampleRecord<'_>>, Option<usize>) 
     while index + 8 <= content.len() {
         let (Some(head), Some(size)) = (content.get(index..index + 4), bytes.size(index + 4)) else { break };
         if head == [0, 0, 0, 0] {
-            // what fills the end
+            // padding at the end
             break;
         }
         if &head[..2] != b"BL" || size < 8 {
@@ -42,8 +41,8 @@ pub(super) fn records(content: &[u8]) -> (Vec<SampleRecord<'_>>, Option<usize>) 
     (found, None)
 }
 
-/// A raw counter (PDH_RAW_COUNTER): its local time and its values. `None`
-/// where it is cut or its status says that it is not valid.
+/// Reads a raw counter (PDH_RAW_COUNTER): its local time and its values. `None` where it is cut or its status is not
+/// valid.
 pub(super) fn raw(body: ByteView<'_>, time_base: u64) -> Option<(u64, RawCounter)> {
     if !is_valid(body.u32(0)?) {
         return None;
@@ -53,23 +52,23 @@ pub(super) fn raw(body: ByteView<'_>, time_base: u64) -> Option<(u64, RawCounter
     Some((body.u64(4)?, raw))
 }
 
-/// PDH_CSTATUS_VALID_DATA and PDH_CSTATUS_NEW_DATA.
+/// Returns true for PDH_CSTATUS_VALID_DATA and PDH_CSTATUS_NEW_DATA.
 fn is_valid(status: u32) -> bool {
     status <= 1
 }
 
-/// The instances of a wildcard counter: the local time, then a name and values
-/// each. `None` where the record contradicts itself.
+/// Reads the instances of a wildcard counter: the local time, then a name and values each. `None` where the record
+/// contradicts itself.
 pub(super) fn instances(body: ByteView<'_>, time_base: u64) -> Option<(u64, Vec<(String, RawCounter)>)> {
     let count = body.size(4)?;
     let items = body.part(24, count.checked_mul(24)?)?;
     let valid = is_valid(body.u32(8)?);
-    // names that overlap could take far more room than the record that they stand in
-    let mut room = 4 * body.0.len();
+    // names that overlap could take far more memory than the record that holds them
+    let mut budget = 4 * body.0.len();
     let mut found = Vec::with_capacity(count);
     for index in (0..items.0.len()).step_by(24) {
         let name = body.text(items.size(index)?)?;
-        room = room.checked_sub(name.len())?;
+        budget = budget.checked_sub(name.len())?;
         let raw = RawCounter {
             value: items.u64(index + 8)?,
             second: items.u64(index + 16)?,
@@ -83,7 +82,7 @@ pub(super) fn instances(body: ByteView<'_>, time_base: u64) -> Option<(u64, Vec<
     Some((body.u64(16)?, found))
 }
 
-/// The head of a performance data block.
+/// Header of a performance data block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PerfDataBlock {
     objects: usize,
@@ -94,11 +93,11 @@ pub(super) struct PerfDataBlock {
     pub time: u64,
 }
 
-/// Reads the head, and the machine's name.
+/// Reads the header, and the machine's name.
 pub(super) fn block(body: ByteView<'_>) -> Option<(PerfDataBlock, String)> {
-    let is_one = body.0.get(..8)? == b"P\0E\0R\0F\0" && body.u32(8)? == 1;
+    let is_data_block = body.0.get(..8)? == b"P\0E\0R\0F\0" && body.u32(8)? == 1;
     let head = PerfDataBlock {
-        objects: body.size(28).filter(|_| is_one)?,
+        objects: body.size(28).filter(|_| is_data_block)?,
         first: body.size(24)?,
         perf_time: body.u64(56)?,
         perf_frequency: body.u64(64)?,
@@ -123,13 +122,13 @@ pub(super) struct Object<'a> {
     pub counters: Vec<Definition>,
     time: u64,
     frequency: u64,
-    /// Instances: the name, and where its values begin; the only one has no name.
+    /// Instances: the name, and the index of its values; a single instance has no name.
     pub instances: Vec<(Option<String>, ByteView<'a>)>,
-    /// Object and number of the instance that each stands under; 0 is none.
+    /// Object and number of the instance that each belongs to; 0 is none.
     pub parents: Vec<(u32, u32)>,
 }
 
-/// The objects of a block. `None` stands for one that contradicts itself.
+/// Reads the objects of a block. `None` stands for one that contradicts itself.
 pub(super) fn objects<'a>(body: ByteView<'a>, head: &PerfDataBlock) -> Vec<Option<Object<'a>>> {
     let mut found = Vec::new();
     let mut index = head.first;
@@ -173,7 +172,7 @@ fn object(all: ByteView<'_>) -> Option<Object<'_>> {
         let size = all.size(index).filter(|s| *s >= 24)?;
         let one = all.part(index, size)?;
         let (name, length) = (one.size(16)?, one.size(20)?);
-        // without a name, its own number is the name
+        // an instance without a name is named by its number
         let name = match one.i32(12)? {
             unique if unique >= 0 && length == 0 => unique.to_string(),
             _ => one.part(name, length)?.text(0)?,
@@ -186,8 +185,8 @@ fn object(all: ByteView<'_>) -> Option<Object<'_>> {
 }
 
 impl Object<'_> {
-    /// The raw value of a counter: by its position and where the instance's
-    /// values begin. `None` where it is not whole.
+    /// Returns the raw value of a counter: `index` is its position, `values` the instance's values. `None` where it is
+    /// incomplete.
     pub fn raw(&self, index: usize, values: ByteView<'_>, head: &PerfDataBlock) -> Option<RawCounter> {
         let definition = self.counters.get(index)?;
         let kind = cook::known(definition.kind)?;
@@ -197,7 +196,7 @@ impl Object<'_> {
             _ => None,
         };
         let base = || self.counters.get(index + 1).filter(|b| cook::is_base(b.kind)).and_then(number);
-        // an object without a clock of its own goes by the block's
+        // an object without its own clock uses that of the block
         let has_clock = self.frequency > 0;
         let (second, frequency) = match kind.second {
             CompanionValue::Nothing => (0, 0),

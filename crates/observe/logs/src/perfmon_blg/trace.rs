@@ -1,6 +1,5 @@
-//! The file as Windows event tracing writes it: buffers of one size, events in
-//! them (WMI_BUFFER_HEADER, EVENT_TRACE_HEADER and TRACE_LOGFILE_HEADER of the
-//! Windows SDK), and long events cut into parts.
+//! Event trace that Windows wrote: buffers of one size, events in them (WMI_BUFFER_HEADER, EVENT_TRACE_HEADER and
+//! TRACE_LOGFILE_HEADER of the Windows SDK), and long events cut into parts.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -12,36 +11,36 @@ use crate::Skips;
 const BUFFER_HEADER: usize = 0x48;
 /// Header of an event, bytes.
 const EVENT_HEADER: usize = 0x30;
-/// Where an event's own content begins: behind its header, the log's id and the parts.
+/// Offset of an event's own content: behind its header, the log's id and the part numbers.
 const CONTENT: usize = 0x48;
-/// A buffer is no larger.
+/// Largest buffer.
 const MOST_BUFFER: usize = 16 << 20;
-/// An event put together of its parts is no larger.
+/// Largest event joined from its parts.
 const MOST_EVENT: usize = 64 << 20;
-/// The provider of performance counter events, as its bytes lie in the file.
+/// Id of the provider of performance counter events, in the byte order of the file.
 const PROVIDER: [u8; 16] =
     [0xb3, 0x3b, 0x3f, 0x93, 0x3e, 0x94, 0x0d, 0x49, 0x9c, 0xed, 0x3c, 0xbb, 0x14, 0xc1, 0x44, 0x79];
 
-/// Kinds of events.
+/// Kind of an event with a counter list.
 pub(super) const COUNTERS: u8 = 0x20;
-/// A sample.
+/// Kind of an event with a sample.
 pub(super) const DATA: u8 = 0x22;
-/// What the log held, written at its end.
+/// Kind of an event with a summary of the log's content, written at its end.
 pub(super) const CATALOGUE: u8 = 0x23;
-/// Numbers and names.
+/// Kind of an event with numbers and names.
 pub(super) const NAMES: u8 = 0x24;
 
-/// What the first event tells of the file.
+/// Properties of the file, from its first event.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BlgHeader {
     pub buffer: usize,
-    /// When it was begun, 100 ns since 1601, UTC.
+    /// Start of the log, 100 ns since 1601, UTC.
     pub start: u64,
     /// UTC less local time, minutes, without and with daylight saving.
     pub bias: (i32, i32),
 }
 
-/// Reads the file's header; `None` where the beginning is of no event trace.
+/// Reads the file's header; `None` where it does not begin an event trace.
 pub(super) fn header(head: &[u8]) -> Option<BlgHeader> {
     let bytes = ByteView(head);
     let buffer = bytes.size(0)?;
@@ -65,37 +64,38 @@ pub(super) fn header(head: &[u8]) -> Option<BlgHeader> {
     Some(BlgHeader { buffer, start: header.u64(boot + 16)?, bias })
 }
 
-/// An event, put together.
+/// An event, joined from its parts.
 pub(super) struct BlgEvent {
     pub kind: u8,
     /// Local time, 100 ns since 1601.
     pub time: u64,
-    /// Where its first part begins in the file.
+    /// Offset of its first part in the file.
     pub offset: u64,
     pub content: Vec<u8>,
 }
 
-/// Walks through a file.
+/// Reads a file event by event.
 pub(super) struct BlgTrace<R> {
     inner: R,
     size: usize,
     buffer: Vec<u8>,
-    /// Where the buffer begins in the file.
+    /// Offset of the buffer in the file.
     from: u64,
-    /// Next event in the buffer.
+    /// Index of the next event in the buffer.
     next: usize,
-    /// End of the events in the buffer.
+    /// Index behind the events in the buffer.
     end: usize,
     parts: HashMap<u8, (u32, BlgEvent)>,
 }
 
 impl<R: Read> BlgTrace<R> {
+    /// Makes a reader of the trace's buffers.
     pub fn new(inner: R, header: &BlgHeader) -> BlgTrace<R> {
         let parts = HashMap::new();
         BlgTrace { inner, size: header.buffer, buffer: Vec::new(), from: 0, next: 0, end: 0, parts }
     }
 
-    /// The next event of performance counters; `None` at the end.
+    /// Returns the next event of performance counters; `None` at the end.
     pub fn next(&mut self, skips: &mut Skips) -> io::Result<Option<BlgEvent>> {
         loop {
             while self.next + 8 <= self.end {
@@ -132,7 +132,7 @@ impl<R: Read> BlgTrace<R> {
         Ok(true)
     }
 
-    /// Goes over one event. Gives it where it is one of ours and whole.
+    /// Advances over one event. Returns it where it is complete and of performance counters.
     fn event(&mut self, skips: &mut Skips) -> Option<BlgEvent> {
         let (from, end) = (self.next, self.end);
         let offset = self.from + from as u64;
@@ -159,30 +159,30 @@ impl<R: Read> BlgTrace<R> {
             skips.add(here(), "events that are not of performance counters");
             return None;
         }
-        let (part, of) = (event.u32(EVENT_HEADER + 16)?, event.u32(EVENT_HEADER + 20)?);
+        let (part, part_count) = (event.u32(EVENT_HEADER + 16)?, event.u32(EVENT_HEADER + 20)?);
         let found = BlgEvent { kind: event.0[4], time: event.u64(16)?, offset, content: event.0[CONTENT..].to_vec() };
-        self.join(found, part, of, skips)
+        self.join(found, part, part_count, skips)
     }
 
-    /// Puts parts together; gives the event when the last has come.
-    fn join(&mut self, event: BlgEvent, part: u32, of: u32, skips: &mut Skips) -> Option<BlgEvent> {
-        if event.kind == NAMES || (part, of) == (1, 1) {
+    /// Joins the parts of an event; returns it with its last part.
+    fn join(&mut self, event: BlgEvent, part: u32, part_count: u32, skips: &mut Skips) -> Option<BlgEvent> {
+        if event.kind == NAMES || (part, part_count) == (1, 1) {
             return Some(event);
         }
         let kind = event.kind;
         let here = format!("byte {}", event.offset);
-        let (count, whole) = match self.parts.remove(&kind) {
+        let (count, joined) = match self.parts.remove(&kind) {
             None if part == 1 => (1, event),
-            Some((before, mut whole)) if part == before + 1 && whole.time == event.time => {
-                if whole.content.len() + event.content.len() > MOST_EVENT {
+            Some((before, mut joined)) if part == before + 1 && joined.time == event.time => {
+                if joined.content.len() + event.content.len() > MOST_EVENT {
                     skips.add(here, "an event of impossible size");
                     return None;
                 }
-                whole.content.extend_from_slice(&event.content);
-                (part, whole)
+                joined.content.extend_from_slice(&event.content);
+                (part, joined)
             }
-            Some((_, whole)) => {
-                skips.add(format!("byte {}", whole.offset), "an event that lacks parts");
+            Some((_, joined)) => {
+                skips.add(format!("byte {}", joined.offset), "an event that lacks parts");
                 if part != 1 {
                     return None;
                 }
@@ -193,10 +193,10 @@ impl<R: Read> BlgTrace<R> {
                 return None;
             }
         };
-        if count == of {
-            return Some(whole);
+        if count == part_count {
+            return Some(joined);
         }
-        self.parts.insert(kind, (count, whole));
+        self.parts.insert(kind, (count, joined));
         None
     }
 }

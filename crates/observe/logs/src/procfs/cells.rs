@@ -1,4 +1,4 @@
-//! What is known of each number from dump to dump, and the row that comes of it.
+//! State of each number from dump to dump, and the row computed from it.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,14 +10,14 @@ use diskwright_base::diskstats::{COMPLETED, IN_FLIGHT};
 
 use super::columns::{DumpColumn, DumpRule, STALLED};
 
-/// Stands for a number that was not there.
+/// Placeholder for a number that was not in the dump.
 const ABSENT: u64 = u64::MAX;
-/// Numbers that are followed at most; further ones are left out.
+/// Largest number of numbers that are followed; further ones are left out.
 const MOST_CELLS: usize = 200_000;
-/// Below this time a number of whole seconds says little.
+/// Shortest interval for which a number of whole seconds is accurate enough.
 const LONG_NS: u64 = 30_000_000_000;
 
-/// Which of the tools that show the same numbers a cell is filled from.
+/// Tool that a cell is filled from, of those that show the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DumpFamily {
     /// A file of the kernel.
@@ -38,12 +38,12 @@ struct DumpGroup {
     is_disk: bool,
 }
 
-/// What was wrong with numbers of a dump.
+/// Faults in the numbers of a dump.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DumpTrouble {
-    /// Groups whose numbers can be compared with those of the dump before …
+    /// Number of groups whose numbers can be compared with those of the dump before …
     pub(super) compared: usize,
-    /// … and those that went back.
+    /// … and of those that went back.
     pub(super) began_anew: usize,
 }
 
@@ -59,8 +59,8 @@ pub(super) struct DumpCells {
 }
 
 impl DumpCells {
-    /// The group of an instance, made where there is none; `None` where there are too many, or
-    /// where another tool brings the same numbers.
+    /// Finds or makes the group of an instance; `None` where there are too many, or where another tool supplies the
+    /// same numbers.
     pub(super) fn group(&mut self, columns: &[DumpColumn], instance: &str, family: DumpFamily) -> Option<usize> {
         let first = columns.first()?.counter;
         let mut known = columns.iter().filter_map(|c| self.by_name.get(&(c.counter, instance.to_owned())));
@@ -84,7 +84,7 @@ impl DumpCells {
         Some(self.groups.len() - 1)
     }
 
-    /// Puts a group's numbers; what stands there already is added to.
+    /// Sets a group's numbers; a number that is set already is added to.
     pub(super) fn put(&mut self, group: usize, numbers: impl Iterator<Item = Option<u64>>) {
         for (cell, number) in self.cells[self.groups[group].cells.clone()].iter_mut().zip(numbers) {
             let Some(number) = number else { continue };
@@ -92,7 +92,7 @@ impl DumpCells {
         }
     }
 
-    /// The number of a counter of this dump, in its unit.
+    /// Returns the number of a counter of this dump, in its unit.
     pub(super) fn value(&self, counter: &'static str, instance: &str) -> Option<f64> {
         let group = *self.by_name.get(&(counter, instance.to_owned()))?;
         let mut cells = self.cells[self.groups[group].cells.clone()].iter();
@@ -100,7 +100,7 @@ impl DumpCells {
         (cell.now != ABSENT).then_some(cell.now as f64 * cell.column.scale)
     }
 
-    /// The row of the dump that ends here; `since_ns` is the time since the one before.
+    /// Builds the row of the dump that ends here; `since_ns` is the time since the one before.
     pub(super) fn row(&mut self, since_ns: u64) -> (Arc<Schema>, &[f64], DumpTrouble) {
         if self.schema.series.len() != self.series.len() {
             self.schema = Arc::new(Schema::new(self.series.clone()));
@@ -121,9 +121,10 @@ impl DumpCells {
             trouble.began_anew += usize::from(went_back);
             let row = &mut self.row[from..];
             if group.is_disk && went_back {
-                // another device has its name: nothing of it can be compared
-                let of_time = |cell: &DumpCell| cell.column.rule != DumpRule::Level;
-                row.iter_mut().zip(cells).filter(|(_, cell)| of_time(cell)).for_each(|(value, _)| *value = f64::NAN);
+                // another device got its name: no difference is valid
+                let is_difference = |cell: &DumpCell| cell.column.rule != DumpRule::Level;
+                let differences = row.iter_mut().zip(cells).filter(|(_, cell)| is_difference(cell));
+                differences.for_each(|(value, _)| *value = f64::NAN);
             }
             if row.len() > STALLED {
                 row[STALLED] = stalled(row);
@@ -132,7 +133,7 @@ impl DumpCells {
         (Arc::clone(&self.schema), &self.row, trouble)
     }
 
-    /// Goes on to the next dump.
+    /// Advances to the next dump.
     pub(super) fn next(&mut self) {
         for cell in &mut self.cells {
             (cell.before, cell.now) = (cell.now, ABSENT);
@@ -145,7 +146,7 @@ impl DumpCells {
     }
 }
 
-/// What a cell is worth: `NaN` where it cannot be known, `None` where its number went back.
+/// Computes a cell's value: `NaN` where it cannot be known, `None` where its number went back.
 fn added(cell: &DumpCell, since_ns: u64) -> Option<f64> {
     let DumpCell { column, now, before } = *cell;
     if now == ABSENT || column.rule == DumpRule::Stall {
@@ -164,7 +165,7 @@ fn added(cell: &DumpCell, since_ns: u64) -> Option<f64> {
     wrapped.filter(|added| column.rule == DumpRule::Added32 && *added < 1 << 31).map(|added| added as f64)
 }
 
-/// Requests in flight, and none that completed.
+/// Returns 1 where requests are in flight and none completed, else 0.
 fn stalled(row: &[f64]) -> f64 {
     let completed = COMPLETED
         .iter()

@@ -1,28 +1,28 @@
-//! What the numbers of each file are, by place or by name: the counters that they
-//! become, and how. The same files are read live in `crates/observe/counters`.
+//! Counters of the numbers in each file, by position or by name, and their conversion. `crates/observe/counters` reads
+//! the same files live.
 
 use diskwright_base::diskstats::{self, DiskstatsField, DiskstatsNumber, NUMBERS, PARTITION};
 
-/// How the numbers of two dumps become a cell.
+/// Conversion of the numbers of two dumps to a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DumpRule {
     /// The number itself.
     Level,
-    /// What was added.
+    /// Growth.
     Added,
-    /// What was added to a number that the kernel prints with 32 bits.
+    /// Growth of a number that the kernel prints with 32 bits.
     Added32,
-    /// What was added, in whole seconds: of little use over a short time.
+    /// Growth in whole seconds: inaccurate over a short time.
     AddedSeconds,
-    /// Settled from the other cells of its disk.
+    /// Computed from the other cells of its disk.
     Stall,
 }
 
-/// A number's counter.
+/// Counter of a number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DumpColumn {
     pub(super) counter: &'static str,
-    /// The number times this is the counter's unit.
+    /// Factor from the number to the counter's unit.
     pub(super) scale: f64,
     pub(super) rule: DumpRule,
 }
@@ -47,8 +47,7 @@ const fn of_diskstats(field: DiskstatsField) -> DumpColumn {
     }
 }
 
-/// Numbers of a line of diskstats behind the name; what becomes of them stands in front of
-/// what is computed.
+/// Numbers of a line of diskstats behind the name, followed by the column that is computed from them.
 pub(super) const DISK: [DumpColumn; NUMBERS + 1] = {
     let stalled = DumpColumn { counter: "physical_disk.stalled", scale: 1.0, rule: DumpRule::Stall };
     let mut columns = [stalled; NUMBERS + 1];
@@ -61,7 +60,7 @@ pub(super) const DISK: [DumpColumn; NUMBERS + 1] = {
 };
 pub(super) const STALLED: usize = NUMBERS;
 
-/// The same of partitions, which have no more.
+/// Numbers of partitions, which have fewer.
 pub(super) const PART: [DumpColumn; PARTITION.len()] = {
     let mut columns = [of_diskstats(PARTITION[0]); PARTITION.len()];
     let mut place = 0;
@@ -87,7 +86,7 @@ pub(super) const VMSTAT_DISK: [DumpColumn; 10] = [
     DumpColumn { counter: "physical_disk.busy_time_s", scale: 1.0, rule: DumpRule::AddedSeconds },
 ];
 
-/// Times of a `cpu` line, in hundredths of a second on every architecture we know.
+/// Times of a `cpu` line, in hundredths of a second on every known architecture.
 pub(super) const PROCESSOR: [DumpColumn; 9] = [
     added("processor.user_s", 0.01),
     added("processor.nice_s", 0.01),
@@ -104,8 +103,8 @@ pub(super) const PROCESSOR: [DumpColumn; 9] = [
 pub(super) const LOAD: [DumpColumn; 3] =
     [level("system.load_1", 0.01), level("system.load_5", 0.01), level("system.load_15", 0.01)];
 
-/// Single numbers of /proc/stat, /proc/meminfo (with a colon) and /proc/vmstat by
-/// their names. Numbers of one counter are added up.
+/// Single numbers of /proc/stat, /proc/meminfo (with a colon) and /proc/vmstat by name. Several numbers of one counter
+/// are added up.
 const NAMED: &[(&str, DumpColumn)] = &[
     ("ctxt", added("system.context_switches", 1.0)),
     ("intr", added("system.interrupts", 1.0)),
@@ -157,12 +156,12 @@ const SCANNED: DumpColumn = added("paging.scanned_pages", 1.0);
 const SCANNED_DIRECT: DumpColumn = added("paging.scanned_direct_pages", 1.0);
 const ALLOCATION_STALLS: DumpColumn = added("paging.allocation_stalls", 1.0);
 
-/// What a name stands for. What direct reclaim scanned is part of what was scanned.
+/// Returns the columns of a name. Pages that direct reclaim scanned are part of all that were scanned.
 pub(super) fn named(key: &str) -> &'static [DumpColumn] {
     if let Some((_, column)) = NAMED.iter().find(|(name, _)| *name == key) {
         return std::slice::from_ref(column);
     }
-    // before 4.8 each was a number of each zone
+    // before 4.8 each zone had a number of its own
     let zones = ["", "_dma", "_dma32", "_normal", "_high", "_movable", "_device"];
     let begins = |name: &str| key.strip_prefix(name).is_some_and(|rest| zones.contains(&rest));
     let any = |names: &[&str]| names.iter().any(|name| begins(name));
@@ -182,7 +181,7 @@ const SUMMARY: &[(&str, DumpColumn)] = &[
     ("K inactive memory", level("memory.inactive_bytes", 1.0)),
     ("K free memory", level("memory.free_bytes", 1.0)),
     ("K buffer memory", level("memory.buffers_bytes", 1.0)),
-    // what vmstat calls the swap cache is the page cache
+    // vmstat calls the page cache "swap cache"
     ("K swap cache", level("memory.cached_bytes", 1.0)),
     ("K total swap", level("memory.swap_total_bytes", 1.0)),
     ("K free swap", level("memory.swap_free_bytes", 1.0)),
@@ -194,7 +193,7 @@ const SUMMARY: &[(&str, DumpColumn)] = &[
     ("IRQ cpu ticks", PROCESSOR[5]),
     ("softirq cpu ticks", PROCESSOR[6]),
     ("stolen cpu ticks", PROCESSOR[7]),
-    // pages by name and KiB in truth: the numbers are pgpgin and pgpgout
+    // named pages but counted in KiB: the numbers are pgpgin and pgpgout
     ("pages paged in", added("paging.block_in_bytes", 1024.0)),
     ("pages paged out", added("paging.block_out_bytes", 1024.0)),
     ("K paged in", added("paging.block_in_bytes", 1024.0)),
@@ -206,11 +205,11 @@ const SUMMARY: &[(&str, DumpColumn)] = &[
     ("forks", added("system.forks", 1.0)),
 ];
 
-/// Lines of `vmstat -s` that are known and not taken.
+/// Lines of `vmstat -s` that are known and not read.
 const SUMMARY_LEFT: &[&str] =
     &["K used memory", "K used swap", "boot time", "non-nice guest cpu ticks", "nice guest cpu ticks"];
 
-/// What a line of `vmstat -s` is: nothing of it, or a counter with its instance.
+/// Finds the counter of a line of `vmstat -s`, with its instance; `Some(None)` where it is known and not read.
 pub(super) fn summary(words: &str) -> Option<Option<(DumpColumn, &'static str)>> {
     let (letter, rest) = words.split_once(' ').unwrap_or(("", words));
     let unit = match letter {

@@ -1,13 +1,13 @@
-//! One line of a dump: which file it is of, and its numbers.
+//! Parser of one line of a dump: its file, and its numbers.
 
 use diskwright_base::diskstats::NUMBERS;
 
 /// A line of a dump.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum DumpLine<'a> {
-    /// Known, and nothing of it is taken.
+    /// Known, but not read.
     Nothing,
-    /// Of /proc/diskstats. What an old kernel lacks is `None`.
+    /// Of /proc/diskstats. Numbers that an old kernel lacks are `None`.
     Disk(&'a str, [Option<u64>; NUMBERS]),
     /// Of `vmstat -d`.
     VmstatDisk(&'a str, [u64; 10]),
@@ -17,11 +17,11 @@ pub(super) enum DumpLine<'a> {
     Load([u64; 3]),
     /// A name and a number: /proc/meminfo (the name with its colon), /proc/vmstat, /proc/stat.
     Named(&'a str, u64),
-    /// Of `vmstat -s`: a number and what it is.
+    /// Of `vmstat -s`: a number and its description.
     Summary(u64, &'a str),
 }
 
-/// Reads a line; `None` where it is of no file that is known.
+/// Parses a line; `None` where it belongs to no known file.
 pub(super) fn parse(line: &str) -> Option<DumpLine<'_>> {
     let line = line.trim_end();
     let bare = line.trim_start();
@@ -71,15 +71,15 @@ fn disk(line: &str) -> Option<DumpLine<'_>> {
             (numbers[0], numbers[2], numbers[4], numbers[6]) = (reads, read, writes, written);
         }
         11 | 15 | 17 => {}
-        // cut within its numbers: what is left of one would be a wrong number
+        // cut within its numbers: the last one may lack digits
         _ => return None,
     }
-    // some kernels let it fall below zero and print it unsigned
+    // some kernels let the requests in flight fall below zero and print them unsigned
     numbers[8] = numbers[8].filter(|n| *n < 1 << 31);
     Some(DumpLine::Disk(name, numbers))
 }
 
-/// `sda 12345 678 901234 5678 … 0 12`, ten numbers behind the name.
+/// Parses `sda 12345 678 901234 5678 … 0 12`, ten numbers behind the name.
 fn vmstat_disk(line: &str) -> Option<DumpLine<'_>> {
     let mut words = line.split_ascii_whitespace();
     let name = words.next()?;
@@ -90,7 +90,7 @@ fn vmstat_disk(line: &str) -> Option<DumpLine<'_>> {
     words.next().is_none().then_some(DumpLine::VmstatDisk(name, numbers))
 }
 
-/// `0.20 0.18 0.12 1/80 11206`.
+/// Parses `0.20 0.18 0.12 1/80 11206`.
 fn load(line: &str) -> Option<DumpLine<'_>> {
     let mut words = line.split_ascii_whitespace();
     let mut loads = [0; 3];
@@ -104,7 +104,7 @@ fn load(line: &str) -> Option<DumpLine<'_>> {
     words.next().is_none().then_some(DumpLine::Load(loads))
 }
 
-/// A number and words.
+/// Parses a number and words.
 fn summary(line: &str) -> Option<DumpLine<'_>> {
     let (number, words) = line.split_once(' ')?;
     let words = words.trim_start();
@@ -114,7 +114,7 @@ fn summary(line: &str) -> Option<DumpLine<'_>> {
 
 fn named<'a>(key: &'a str, mut words: impl Iterator<Item = &'a str>) -> Option<DumpLine<'a>> {
     let value = whole(words.next()?)?;
-    // lists of the interrupts one by one
+    // these list further numbers behind the first
     if matches!(key, "intr" | "softirq" | "page" | "swap") {
         return Some(if key == "intr" { DumpLine::Named(key, value) } else { DumpLine::Nothing });
     }
@@ -126,12 +126,12 @@ fn named<'a>(key: &'a str, mut words: impl Iterator<Item = &'a str>) -> Option<D
     (is_alone && is_name).then_some(DumpLine::Named(key, value))
 }
 
-/// `sda1`, `vdb2`, `nvme0n1p1`, `mmcblk0p2`, `md0p1`; not `sda`, `nvme0n1`, `md127`, `dm-3`.
+/// Returns true for `sda1`, `vdb2`, `nvme0n1p1`, `mmcblk0p2`, `md0p1`; false for `sda`, `nvme0n1`, `md127`, `dm-3`.
 pub(super) fn is_partition(name: &str) -> bool {
     diskwright_base::diskstats::disk_of(name).is_some()
 }
 
-/// Devices that drivers make in advance.
+/// Returns true for devices that drivers create in advance.
 pub(super) fn may_be_unbound(name: &str) -> bool {
     let drivers = ["loop", "ram", "zram", "nbd", "fd", "sr"];
     let number = |driver: &&str| name.strip_prefix(*driver).is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));

@@ -1,13 +1,12 @@
-//! What loops over files of /proc leave behind:
+//! Output of loops over files of /proc:
 //!
 //! ```text
 //! while sleep 10; do date; cat /proc/diskstats /proc/vmstat; done > FILE
 //! ```
 //!
-//! A dump is what stands between two times, or, where there are none, up to the
-//! line that comes again. Most numbers are totals since boot, so a dump tells what
-//! was added since the one before it. `vmstat -s` and `vmstat -d` print the same
-//! numbers in other words and are read as they are.
+//! A dump is the text between two times, or, where there are none, up to the first line that is repeated. Most numbers
+//! are totals since boot, so a dump gives the growth since the one before it. `vmstat -s` and `vmstat -d` print the
+//! same numbers in other words and are read too.
 
 mod cells;
 mod columns;
@@ -31,7 +30,7 @@ use cells::{DumpCells, DumpFamily};
 use columns::{DISK, LOAD, PART, PROCESSOR, VMSTAT_DISK};
 use line::{DumpLine, parse};
 
-/// The format.
+/// Format of such loops.
 pub static FORMAT: LogFormat = LogFormat {
     id: "proc-loop",
     title: "loops of /proc/diskstats, stat, vmstat, meminfo and loadavg, vmstat -s and vmstat -d",
@@ -43,16 +42,16 @@ pub static FORMAT: LogFormat = LogFormat {
     read,
 };
 
-/// Lines between the lines of a dump that make it none.
+/// Largest number of other lines among those of a dump.
 const OTHERS: usize = 20;
-/// Lines of names and numbers that make a file a dump.
+/// Evidence from which on a file is taken for a dump; a line of a name and a number counts as 1.
 const ENOUGH: usize = 5;
-/// Said of dumps without times.
+/// Text of the note about dumps without times.
 const COUNTED: &str = "the dumps have no times: they are counted from 1970 with the given interval; durations are \
                        right, times of day are not";
 const NO_DAY: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
 
-/// Names that only these files have.
+/// Returns how strongly a line indicates a dump: names that only these files have count.
 fn is_telling(line: DumpLine<'_>) -> usize {
     match line {
         DumpLine::Disk(..) | DumpLine::Load(_) => ENOUGH,
@@ -65,7 +64,7 @@ fn is_telling(line: DumpLine<'_>) -> usize {
 }
 
 fn recognise(head: &InputHead<'_>) -> bool {
-    // collectl's recordings hold such lines below moments of their own
+    // collectl's recordings hold such lines below their own sample times
     if collectl::is_raw(head.bytes) {
         return false;
     }
@@ -81,7 +80,7 @@ fn recognise(head: &InputHead<'_>) -> bool {
         if found >= ENOUGH {
             return true;
         }
-        // much may stand before a dump; numbers here and there in a text are none
+        // any text may precede a dump; a few numbers scattered in it do not count
         if others > OTHERS {
             (found, others) = (0, 0);
         }
@@ -94,7 +93,7 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
     let head = String::from_utf8_lossy(input.head().bytes).into_owned();
     let mut stream = StreamWindow::new(input);
     let mut log = DumpLog::new(stream.name().to_owned(), &head, options, batch);
-    while let Some((bare, whole)) = stream.line()? {
+    while let Some((bare, line_bytes)) = stream.line()? {
         if stream.is_unfinished() && !stream.rest()[..bare].trim_ascii().is_empty() {
             log.line += 1;
             log.skip(StreamWindow::UNFINISHED);
@@ -104,7 +103,7 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
             Ok(text) => log.read_line(text)?,
             Err(_) => log.read_line(&String::from_utf8_lossy(&stream.rest()[..bare]))?,
         }
-        stream.skip(whole);
+        stream.skip(line_bytes);
         if log.batch.is_stopped() {
             return Ok(());
         }
@@ -112,7 +111,7 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
     log.end()
 }
 
-/// The files that a dump may have.
+/// Files that a dump may contain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DumpFile {
     Disks,
@@ -124,12 +123,12 @@ enum DumpFile {
     Summary,
 }
 
-/// What a name was found to be.
+/// Result of resolving a name.
 struct DumpName {
     key: String,
     groups: Vec<usize>,
     file: DumpFile,
-    /// The dump that it was in last.
+    /// Number of the last dump that had it.
     dump: u64,
 }
 
@@ -143,19 +142,22 @@ struct DumpLog<'b, 'c> {
     cells: DumpCells,
     names: Vec<DumpName>,
     by_key: HashMap<String, usize>,
-    /// The name that is likely next: dumps keep their order.
+    /// Index of the name that is likely next: dumps keep their order.
     likely: usize,
-    /// Times stand behind their dumps.
+    /// Set where times stand behind their dumps.
     is_behind: bool,
-    /// The time that was read last, whether a dump has it, and that of this dump.
+    /// Time that was read last.
     latest: Option<StampLine>,
+    /// Set while no dump has used that time.
     is_fresh: bool,
+    /// Time of the current dump.
     own: Option<StampLine>,
     has_times: bool,
-    /// Files in this dump, and its number.
+    /// Files in this dump.
     files: Vec<DumpFile>,
+    /// Number of this dump.
     dump: u64,
-    /// Midnights that clocks without a day have passed.
+    /// Midnights that clocks without a date have passed.
     days: i64,
     last_clock: i64,
     last_ns: Option<i64>,
@@ -229,7 +231,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
             }
             return Ok(());
         }
-        // of two times before a dump the one with a date
+        // of two times before a dump the one with a date counts
         if !self.is_fresh || self.latest.as_ref().is_none_or(|latest| latest.is_of_no_day) {
             self.latest = Some(found);
         }
@@ -253,12 +255,12 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         let index = self.find(known);
         self.likely = index + 1;
         let DumpName { file, dump, .. } = self.names[index];
-        let comes_again = dump == self.dump;
-        // behind a new time another dump begins, unless the time is of another file of the same one
+        let is_repeated = dump == self.dump;
+        // a new time begins another dump, unless it belongs to another file of the same dump
         let begins = !self.is_behind && self.is_fresh && self.files.contains(&file);
-        if begins || (comes_again && !self.has_times) {
+        if begins || (is_repeated && !self.has_times) {
             self.finish()?;
-        } else if comes_again {
+        } else if is_repeated {
             self.skip("a repeated line without a time in between");
             return Ok(());
         }
@@ -281,7 +283,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         Ok(())
     }
 
-    /// The place of the line's name, which is learnt where it is new.
+    /// Returns the index of the line's name, which is learnt where it is new.
     fn find(&mut self, known: DumpLine<'_>) -> usize {
         if self.names.get(self.likely).is_some_and(|name| name.key == self.key) {
             return self.likely;
@@ -295,7 +297,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         self.names.len() - 1
     }
 
-    /// What a line that was not seen before fills.
+    /// Resolves the columns of a line that was not seen before.
     fn learn(&mut self, known: DumpLine<'_>) -> DumpName {
         let mut group = |columns: &[columns::DumpColumn], instance: &str, family| {
             self.cells.group(columns, instance, family).into_iter().collect::<Vec<_>>()
@@ -307,7 +309,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
                 (DumpFile::Stat, group(&PROCESSOR, instance, DumpFamily::Kernel))
             }
             DumpLine::Load(_) => (DumpFile::Load, group(&LOAD, "", DumpFamily::Kernel)),
-            // a loop device that nothing uses is none yet
+            // the columns of disks are made once the disk is used
             DumpLine::VmstatDisk(..) => (DumpFile::VmstatDisks, Vec::new()),
             DumpLine::Named(key, _) => {
                 let columns = columns::named(key);
@@ -324,7 +326,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         DumpName { key: self.key.clone(), groups, file, dump: 0 }
     }
 
-    /// Makes a tick of the dump.
+    /// Emits a tick for the dump.
     fn finish(&mut self) -> Result<(), LogError> {
         if self.files.is_empty() {
             return Ok(());
@@ -337,7 +339,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         };
         let since = self.last_ns.map_or(1, |last| time_ns.saturating_sub(last));
         if since <= 0 {
-            // what was added counts with the next dump
+            // the growth counts with the next dump
             self.cells.drop_dump();
             self.skip(if since == 0 { "a second dump at the same time" } else { "time goes backwards" });
             return Ok(());
@@ -361,7 +363,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         Ok(())
     }
 
-    /// When the dump was made; `None` where it cannot be known.
+    /// Returns the time of the dump; `None` where it cannot be known.
     fn moment(&mut self) -> Result<Option<i64>, LogError> {
         let step = self.options.interval.and_then(|step| i64::try_from(step.as_nanos()).ok());
         let Some(StampLine { local_s, ns, zone, is_of_no_day }) = self.own.take() else {
@@ -414,7 +416,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
     }
 }
 
-/// The file that a single number is of.
+/// Returns the file of a single number.
 fn file_of(key: &str) -> DumpFile {
     match key {
         _ if key.ends_with(':') => DumpFile::Memory,
@@ -423,7 +425,7 @@ fn file_of(key: &str) -> DumpFile {
     }
 }
 
-/// What a line of a disk fills; `None` where nothing uses the device.
+/// Returns the columns of a line of a disk; `None` where nothing uses the device.
 fn disk<'a>(known: DumpLine<'a>) -> Option<(&'static [columns::DumpColumn], &'a str, DumpFamily)> {
     let (columns, name, family, is_used) = match known {
         DumpLine::Disk(name, numbers) => {
@@ -454,7 +456,7 @@ fn put(cells: &mut DumpCells, group: usize, known: DumpLine<'_>) {
     }
 }
 
-/// True where times stand behind their dumps: what stands before the first is a whole dump, and no rest of one.
+/// Returns true where times stand behind their dumps: the text before the first time is then a whole dump.
 fn is_behind(head: &str, order: NumericDateOrder) -> bool {
     let mut counts = vec![0_usize];
     for line in head.lines().filter(|line| !line.trim().is_empty()) {
@@ -467,7 +469,7 @@ fn is_behind(head: &str, order: NumericDateOrder) -> bool {
     }
     match counts.as_slice() {
         [before, first, ..] if counts.len() > 2 => *before > 0 && before >= first,
-        // a single time: behind all, or before it
+        // a single time: behind all lines, or before them
         [before, first] => *before > 0 && *first == 0,
         _ => false,
     }

@@ -1,6 +1,6 @@
-//! One line of an exposition page: v0.0.4 text and OpenMetrics.
+//! Parser of one line of an exposition page: v0.0.4 text and OpenMetrics.
 
-/// What a line says.
+/// Content of a line.
 #[derive(Debug, PartialEq)]
 pub(crate) enum ExpositionLine<'a> {
     /// Empty, or a comment.
@@ -16,18 +16,18 @@ pub(crate) enum ExpositionLine<'a> {
 /// A sample.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ExpositionSample<'a> {
-    /// The metric's name, as it stands there.
+    /// Metric's name, unchanged.
     pub metric: &'a str,
-    /// What is between the braces.
+    /// Text between the braces.
     pub labels: &'a str,
-    /// Name and labels: what tells series apart.
+    /// Name and labels, which distinguish series.
     pub key: &'a str,
     pub value: f64,
-    /// Nanoseconds since 1970, where the line says so.
+    /// Nanoseconds since 1970, where the line gives a time.
     pub time_ns: Option<i64>,
 }
 
-/// Reads a line, or says what is wrong with it.
+/// Parses a line, or returns what is wrong with it.
 pub(crate) fn parse(line: &str) -> Result<ExpositionLine<'_>, &'static str> {
     let line = line.trim_matches([' ', '\t', '\r', '\n', '\u{feff}']);
     if line.is_empty() {
@@ -43,7 +43,7 @@ pub(crate) fn parse(line: &str) -> Result<ExpositionLine<'_>, &'static str> {
         None | Some("#") => None,
         Some(word) => Some(timestamp(word).ok_or("the timestamp is not a number")?),
     };
-    // what follows `#` is an exemplar
+    // an exemplar may follow `#`
     if time_ns.is_some() && words.next().is_some_and(|word| word != "#") {
         return Err("more than a value and a timestamp");
     }
@@ -63,7 +63,7 @@ fn parse_comment(comment: &str) -> ExpositionLine<'_> {
 
 type SeriesParts<'a> = (&'a str, &'a str, &'a str, &'a str);
 
-/// Name, what is between the braces, both together, and the rest.
+/// Splits a line into name, text between the braces, both together, and the rest.
 fn split_series(line: &str) -> Result<SeriesParts<'_>, &'static str> {
     let end = line.find(|c: char| c == '{' || c.is_ascii_whitespace()).ok_or("no value")?;
     let name = &line[..end];
@@ -86,11 +86,11 @@ fn split_series(line: &str) -> Result<SeriesParts<'_>, &'static str> {
 
 fn is_name(text: &str) -> bool {
     let mut bytes = text.bytes();
-    let first = |b: u8| b.is_ascii_alphabetic() || b == b'_' || b == b':';
-    bytes.next().is_some_and(first) && bytes.all(|b| first(b) || b.is_ascii_digit())
+    let is_first_char = |b: u8| b.is_ascii_alphabetic() || b == b'_' || b == b':';
+    bytes.next().is_some_and(is_first_char) && bytes.all(|b| is_first_char(b) || b.is_ascii_digit())
 }
 
-/// Where the brace closes, outside of strings.
+/// Finds the closing brace, outside of strings.
 fn closing(inside: &str) -> Option<usize> {
     let mut quoted = false;
     let mut escaped = false;
@@ -106,7 +106,7 @@ fn closing(inside: &str) -> Option<usize> {
     None
 }
 
-/// Where a string ends whose opening quote is behind us.
+/// Finds the end of a string whose opening quote comes before `text`.
 fn end_of_string(text: &str) -> Option<usize> {
     let mut escaped = false;
     text.bytes().position(|byte| {
@@ -116,7 +116,7 @@ fn end_of_string(text: &str) -> Option<usize> {
     })
 }
 
-/// The labels between the braces, unescaped.
+/// Parses the labels between the braces, unescaped.
 pub(crate) fn labels(text: &str) -> Result<Vec<(String, String)>, &'static str> {
     let mut found = Vec::new();
     let mut rest = text.trim();
@@ -151,17 +151,17 @@ fn unescaped(text: &str) -> String {
     out
 }
 
-/// A value; `+Inf` and `NaN` are numbers too.
+/// Parses a value; `+Inf` and `NaN` are numbers too.
 fn number(word: &str) -> Option<f64> {
     word.parse().ok()
 }
 
-/// Milliseconds in the old text format, seconds in OpenMetrics: told apart by
-/// size, for a hundred thousand million seconds are year 5138.
+/// Parses a timestamp: milliseconds in the old text format, seconds in OpenMetrics. They are distinguished by size, for
+/// 1e11 seconds are in the year 5138.
 fn timestamp(word: &str) -> Option<i64> {
     let number: f64 = word.parse().ok().filter(|n: &f64| n.is_finite())?;
     let seconds = if number.abs() >= 1e11 { number / 1e3 } else { number };
-    // to the microsecond, which is all that a double holds
+    // rounded to a microsecond, the resolution of a double
     (seconds.abs() < 9e9).then(|| (seconds * 1e6).round() as i64 * 1000)
 }
 

@@ -1,4 +1,4 @@
-//! What series tell of the machine itself: its name, its size, its disks.
+//! Facts about the machine that series carry: its name, its size, its disks.
 
 use std::collections::HashSet;
 
@@ -10,23 +10,23 @@ use super::names::{MetricVocabulary, current_name};
 #[derive(Clone, Debug, Default)]
 pub struct MachineFacts {
     topology: Topology,
-    /// Names of its devices.
+    /// Names of devices that are collected.
     known: HashSet<String>,
 }
 
 impl MachineFacts {
-    /// Looks at the labels of a series that may tell of the machine.
+    /// Collects facts from the labels of a series.
     pub fn learn<'a>(&mut self, metric: &str, label: impl Fn(&str) -> Option<&'a str>) {
         let facts = &MetricVocabulary::builtin().facts;
         let metric = current_name(metric);
-        let of = |pairs: &[(String, String)]| {
+        let find_fact = |pairs: &[(String, String)]| {
             let found = pairs.iter().filter(|(name, _)| *name == metric).find_map(|(_, name)| label(name));
             found.filter(|text| !text.is_empty()).map(str::to_owned)
         };
-        if let Some(host) = of(&facts.host) {
+        if let Some(host) = find_fact(&facts.host) {
             self.topology.host = host;
         }
-        if let Some(kernel) = of(&facts.kernel) {
+        if let Some(kernel) = find_fact(&facts.kernel) {
             self.topology.kernel = kernel;
         }
         if facts.disks.iter().any(|name| *name == metric)
@@ -37,7 +37,7 @@ impl MachineFacts {
     }
 
     fn learn_disk<'a>(&mut self, name: &str, label: impl Fn(&str) -> Option<&'a str>) {
-        // what stands on others is told by its name alone: nothing here says on what
+        // stacked devices are recognised by name alone: the labels do not say what they consist of
         let stacked = ["dm-", "md", "loop"].iter().any(|prefix| name.starts_with(prefix));
         let own = label("kind").is_some();
         if (stacked && !own) || !self.known.insert(name.to_owned()) {
@@ -67,8 +67,7 @@ impl MachineFacts {
         });
     }
 
-    /// All that was learned, with the machine's size, where it is known, and
-    /// `name` where no series told a host name.
+    /// Returns all facts, with the machine's size, where it is known; `name` is the host name where no series gave one.
     pub fn topology(&self, name: &str, processors: Option<f64>, memory_bytes: Option<f64>) -> Topology {
         let mut topology = self.topology.clone();
         if topology.host.is_empty() {
@@ -81,7 +80,7 @@ impl MachineFacts {
     }
 }
 
-/// Class of a device by its name, its model and what the kernel says of rotation.
+/// Returns the class of a device by its name, its model and the kernel's rotational flag.
 fn class(name: &str, model: &str, rotational: Option<bool>) -> DeviceClass {
     const PREFIXES: &[(&str, DeviceClass)] = &[
         ("zram", DeviceClass::Memory),

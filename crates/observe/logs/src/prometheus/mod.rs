@@ -1,6 +1,5 @@
-//! Prometheus: pages of the text exposition as logs, and the vocabulary that
-//! turns metrics of node_exporter, windows_exporter and our own into counters
-//! of the catalogue. Asking a running store is `crates/observe/remote`.
+//! Prometheus: pages of the text exposition as logs, and the vocabulary that maps metrics of node_exporter,
+//! windows_exporter and Diskwright to counters of the catalogue. `crates/observe/remote` queries a running store.
 
 mod line;
 mod machine;

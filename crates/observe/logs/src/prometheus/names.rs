@@ -1,7 +1,6 @@
-//! The vocabulary: from a metric and its labels to counters of the catalogue.
+//! Vocabulary: the mapping from a metric and its labels to counters of the catalogue.
 //!
-//! Most of it is the catalogue's own list of Prometheus names; `names.toml`
-//! beside this file says what that list does not.
+//! Most of it is the catalogue's own list of Prometheus names; `names.toml` in this folder holds what that list lacks.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,55 +11,55 @@ use diskwright_base::toml_reader;
 use diskwright_base::{Catalogue, CounterKind};
 use serde::Deserialize;
 
-/// How a metric's value becomes a cell.
+/// Conversion of a metric's value to a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricConversion {
-    /// A running total; the cell is what was added in the tick.
+    /// A running total; the cell is its growth within the tick.
     Added,
-    /// A running total; the cell is what was added a second.
+    /// A running total; the cell is its growth per second.
     Rate,
     /// A gauge; the cell is the value.
     Level,
 }
 
 impl MetricConversion {
-    /// True where the metric only grows.
+    /// Returns true where the metric is a running total.
     pub fn is_running(self) -> bool {
         self != MetricConversion::Level
     }
 }
 
-/// One way from a metric to a counter.
+/// One mapping from a metric to a counter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricSource {
-    /// The metric, `windows_…` also for `wmi_…`.
+    /// Metric; `windows_…` also stands for `wmi_…`.
     pub metric: String,
     /// Labels that must have these values.
     pub only: Vec<(String, String)>,
     /// Canonical counter id.
     pub counter: String,
-    /// The label that names the instance; `None` where there is one only.
+    /// Label that names the instance; `None` where there is only one.
     pub label: Option<String>,
     form: Option<String>,
     strip: Option<String>,
     except: Vec<(String, Vec<String>)>,
-    /// What becomes of the value.
+    /// Conversion of the value.
     pub how: MetricConversion,
-    /// A cell times this is in the counter's unit.
+    /// Factor from a cell to the counter's unit.
     pub scale: f64,
-    /// The cell is one less the value.
+    /// Set where the cell is 1 less the value.
     pub complement: bool,
-    /// Series of this metric that come to one instance add up; else the largest counts.
+    /// Set where series of this metric for one instance add up; else the largest counts.
     pub sum: bool,
-    /// Several metrics make up the counter; else the first that is there does.
+    /// Set where several metrics make up the counter; else the first that exists does.
     pub add: bool,
-    /// A value that is not above zero says that it is not known.
+    /// Set where a value that is not above zero means unknown.
     pub positive: bool,
 }
 
 impl MetricSource {
-    /// Our name of the instance that these labels mean; `None` where the series
-    /// is not for this counter.
+    /// Returns the catalogue's name of the instance that these labels mean; `None` where the series is not for this
+    /// counter.
     pub fn instance<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> Option<String> {
         if !self.only.iter().all(|(name, value)| label(name) == Some(value)) {
             return None;
@@ -91,7 +90,7 @@ impl MetricSource {
     }
 }
 
-/// A `*` at either end stands for anything.
+/// Matches a value; a `*` at either end of the pattern stands for anything.
 fn matches(pattern: &str, value: &str) -> bool {
     match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
         (Some(tail), _) => value.ends_with(tail),
@@ -100,24 +99,24 @@ fn matches(pattern: &str, value: &str) -> bool {
     }
 }
 
-/// All sources, and what tells of the machine.
+/// All sources, and the metrics with facts about the machine.
 pub struct MetricVocabulary {
     sources: HashMap<String, Vec<MetricSource>>,
     /// Facts about the machine.
     pub facts: FactMetrics,
 }
 
-/// Metrics that tell of the machine and not of its load.
+/// Metrics that describe the machine and not its load.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FactMetrics {
-    /// Moment of the scrape, seconds since 1970.
+    /// Time of the scrape, seconds since 1970.
     pub clock: Vec<String>,
     /// Metric and label of the host name.
     pub host: Vec<(String, String)>,
     /// Metric and label of the kernel release.
     pub kernel: Vec<(String, String)>,
-    /// Metrics with a series a disk whose labels tell of it.
+    /// Metrics with a series per disk whose labels describe it.
     pub disks: Vec<String>,
     /// Counter of the processors.
     pub processors: String,
@@ -125,7 +124,7 @@ pub struct FactMetrics {
     pub memory: String,
 }
 
-/// A name as the vocabulary has it: what windows_exporter was called before it was called that.
+/// Returns a name as the vocabulary has it: windows_exporter's metrics once began with `wmi_`.
 pub(super) fn current_name(metric: &str) -> Cow<'_, str> {
     match metric.strip_prefix("wmi_") {
         Some(rest) => Cow::Owned(format!("windows_{rest}")),
@@ -134,13 +133,13 @@ pub(super) fn current_name(metric: &str) -> Cow<'_, str> {
 }
 
 impl FactMetrics {
-    /// True where the metric tells the moment of the scrape.
+    /// Returns true where the metric is the time of the scrape.
     pub fn is_clock(&self, metric: &str) -> bool {
         let metric = current_name(metric);
         self.clock.iter().any(|name| *name == metric)
     }
 
-    /// All metrics that any fact is read from.
+    /// Iterates over all metrics that facts are read from.
     pub fn metrics(&self) -> impl Iterator<Item = &str> {
         let labelled = self.host.iter().chain(&self.kernel).map(|(metric, _)| metric);
         self.disks.iter().chain(labelled).map(String::as_str)
@@ -161,15 +160,15 @@ struct MetricNamesFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RenamedMetric {
-    /// Its name today; `*` stands for anything.
+    /// Current name; `*` stands for anything.
     now: String,
-    /// What it was called; `*` is the same.
+    /// Former name; `*` stands for the same text.
     old: String,
     scale: Option<f64>,
 }
 
 impl RenamedMetric {
-    /// A source under its old name.
+    /// Returns a source under its old name.
     fn old(&self, source: &MetricSource) -> Option<MetricSource> {
         let metric = match self.now.split_once('*') {
             None => (self.now == source.metric).then(|| self.old.clone())?,
@@ -225,7 +224,7 @@ struct ExtraMetric {
 }
 
 impl MetricVocabulary {
-    /// What is built in.
+    /// Returns the built-in vocabulary.
     ///
     /// # Panics
     /// When the built-in data is wrong, which a test rules out.
@@ -234,12 +233,12 @@ impl MetricVocabulary {
         BUILTIN.get_or_init(|| load(include_str!("names.toml")).expect("built-in vocabulary is valid"))
     }
 
-    /// What a metric tells, by its name.
+    /// Returns the sources of a metric by its name.
     pub fn sources(&self, metric: &str) -> &[MetricSource] {
         self.sources.get(current_name(metric).as_ref()).map_or(&[], Vec::as_slice)
     }
 
-    /// The names of all metrics that tell anything.
+    /// Iterates over the names of all metrics that have a source.
     pub fn metrics(&self) -> impl Iterator<Item = &str> {
         self.sources.keys().map(String::as_str)
     }
@@ -282,7 +281,7 @@ fn load(text: &str) -> Result<MetricVocabulary, String> {
     Ok(MetricVocabulary { sources: by_metric, facts: file.facts })
 }
 
-/// `name` or `name{label="value"}`; `None` for an expression.
+/// Parses `name` or `name{label="value"}`; `None` for an expression.
 fn plain_series(text: &str) -> Option<(String, Vec<(String, String)>)> {
     let (name, labels) = match text.split_once('{') {
         Some((name, rest)) => (name, rest.strip_suffix('}')?),
@@ -330,7 +329,7 @@ fn source(
     })
 }
 
-/// What `record --listen` and `record --remote-write` call our own counters.
+/// Sources for the names under which `record --listen` and `record --remote-write` export the catalogue's counters.
 fn own_sources() -> impl Iterator<Item = MetricSource> {
     Catalogue::builtin().counters().iter().map(|counter| MetricSource {
         metric: metric_name(counter),

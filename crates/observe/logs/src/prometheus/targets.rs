@@ -1,4 +1,4 @@
-//! The columns that series of metrics come to.
+//! Columns that series of metrics are stored in.
 
 use std::collections::HashMap;
 
@@ -6,12 +6,12 @@ use diskwright_base::{Schema, Series};
 
 use super::names::{MetricSource, MetricVocabulary};
 
-/// Where the value of a series goes.
+/// Target of a series' value.
 #[derive(Clone, Debug)]
 pub struct SeriesTarget {
     /// Column.
     pub column: usize,
-    /// How it gets there.
+    /// Mapping from the value to the cell.
     pub source: &'static MetricSource,
 }
 
@@ -19,13 +19,13 @@ pub struct SeriesTarget {
 #[derive(Clone, Debug, Default)]
 pub struct SeriesTargets {
     series: Vec<Series>,
-    /// The metric that fills the column; empty where several do.
+    /// Metric that fills the column; empty where several do.
     metrics: Vec<String>,
     by_name: HashMap<(String, String), usize>,
     stalls: Vec<Stall>,
 }
 
-/// Columns of a disk that tell whether it stood still.
+/// Columns of a disk that show whether it was stalled.
 #[derive(Clone, Debug)]
 struct Stall {
     in_flight: usize,
@@ -39,28 +39,27 @@ const COMPLETED: [&str; 4] =
     ["physical_disk.reads", "physical_disk.writes", "physical_disk.discards", "physical_disk.flushes"];
 
 impl SeriesTargets {
-    /// The columns of a series; new ones are made as needed. None where the
-    /// vocabulary does not know the series, or where another metric brings the
-    /// same counter already.
+    /// Returns the columns of a series; new ones are made as needed. It is empty where the vocabulary does not know the
+    /// series, or where another metric supplies the same counter already.
     pub fn places<'a>(&mut self, metric: &str, label: impl Fn(&str) -> Option<&'a str>) -> Vec<SeriesTarget> {
-        let mut places = Vec::new();
+        let mut targets = Vec::new();
         for source in MetricVocabulary::builtin().sources(metric) {
             let Some(instance) = source.instance(&label) else { continue };
-            let bringer = if source.add { "" } else { metric };
+            let supplier = if source.add { "" } else { metric };
             let next = self.series.len();
             let column = *self.by_name.entry((source.counter.clone(), instance.clone())).or_insert(next);
             if column == next {
                 self.series.push(Series { counter: source.counter.clone(), instance, scale: source.scale });
-                self.metrics.push(bringer.to_owned());
+                self.metrics.push(supplier.to_owned());
             }
-            if self.metrics[column] == bringer {
-                places.push(SeriesTarget { column, source });
+            if self.metrics[column] == supplier {
+                targets.push(SeriesTarget { column, source });
             }
         }
-        places
+        targets
     }
 
-    /// A column under a name that no metric of the vocabulary has.
+    /// Returns a column under a name that no metric of the vocabulary has.
     pub fn foreign(&mut self, counter: String, instance: String) -> usize {
         let next = self.series.len();
         let column = *self.by_name.entry((counter.clone(), instance.clone())).or_insert(next);
@@ -71,28 +70,28 @@ impl SeriesTargets {
         column
     }
 
-    /// Columns so far.
+    /// Number of columns so far.
     pub fn len(&self) -> usize {
         self.series.len()
     }
 
-    /// True where there is no column.
+    /// Returns true where there is no column.
     pub fn is_empty(&self) -> bool {
         self.series.is_empty()
     }
 
-    /// Column of a counter's instance.
+    /// Finds the column of a counter's instance.
     pub fn column(&self, counter: &str, instance: &str) -> Option<usize> {
         self.by_name.get(&(counter.to_owned(), instance.to_owned())).copied()
     }
 
-    /// Instances that have this counter.
+    /// Iterates over the instances that have this counter.
     pub fn instances<'a>(&'a self, counter: &'a str) -> impl Iterator<Item = &'a str> {
         self.series.iter().filter(move |s| s.counter == counter).map(|s| s.instance.as_str())
     }
 
-    /// The schema, with a column for stalls where a disk shows what is in
-    /// flight and what was completed. To be asked again when columns came.
+    /// Builds the schema, with a column for stalls where a disk shows its requests in flight and those completed. It
+    /// must be built again when columns were added.
     pub fn schema(&mut self) -> Schema {
         let disks: Vec<String> = self.instances(IN_FLIGHT).map(str::to_owned).collect();
         for disk in disks {
@@ -113,7 +112,8 @@ impl SeriesTargets {
     pub fn judge_stalls(&self, row: &mut [f64]) {
         for stall in &self.stalls {
             let in_flight = row[stall.in_flight];
-            // kernels without discards or flushes show none: that adds nothing; a gap of the reads is one of the answer
+            // kernels without discards or flushes have gaps there, which add nothing; a gap of the reads makes the
+            // result one
             let mut completed = row[stall.completed[0]];
             for &column in &stall.completed[1..] {
                 completed += if row[column].is_nan() { 0.0 } else { row[column] };
@@ -142,7 +142,7 @@ mod tests {
         let disk = [("disk", "0")];
         assert_eq!(places(&mut targets, "windows_physical_disk_read_latency_seconds_total", &disk), [0]);
         assert!(places(&mut targets, "windows_physical_disk_read_seconds_total", &disk).is_empty());
-        // but parts of one counter join
+        // several parts of one counter share a column
         assert_eq!(places(&mut targets, "node_vmstat_pgsteal_kswapd", &[]), [1]);
         assert_eq!(places(&mut targets, "node_vmstat_pgsteal_direct", &[]), [1]);
     }

@@ -1,5 +1,4 @@
-//! Exposition pages as a log: what `curl http://host:9100/metrics` prints, one
-//! page or many, one after another.
+//! Exposition pages as a log: the output of `curl http://host:9100/metrics`, one page or several in succession.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
@@ -18,7 +17,7 @@ use crate::clean;
 use crate::sysstat::StreamWindow;
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions, TimeBasis};
 
-/// The format.
+/// The format of exposition pages.
 pub const TEXT: LogFormat = LogFormat {
     id: "prometheus-text",
     title: "Prometheus exposition pages (text and OpenMetrics) of node_exporter or windows_exporter",
@@ -30,16 +29,16 @@ pub const TEXT: LogFormat = LogFormat {
     read,
 };
 
-/// Begins the line that [`joined`] puts before each file: its time, and its name.
+/// Beginning of the line that [`joined`] puts before each file: its time, and its name.
 const FILE_LINE: &str = "# diskwright file ";
 
-/// True where there are several files, and each is pages of metrics.
+/// Returns true where there are several files, each with pages of metrics.
 pub fn are_pages(files: &[(PathBuf, String)]) -> bool {
     let is_page = |path: &PathBuf| path.is_file() && LogInput::open(path).is_ok_and(|input| recognise(&input.head()));
     files.len() > 1 && files.iter().all(|(path, _)| is_page(path))
 }
 
-/// Files that [`are_pages`], path and name of each, as one log in the order given.
+/// Opens files for which [`are_pages`] is true, path and name of each, as one log in the order given.
 ///
 /// # Errors
 /// When the first cannot be read.
@@ -48,21 +47,21 @@ pub fn joined(files: Vec<(PathBuf, String)>) -> Result<LogInput, LogError> {
     LogInput::joined(files, line)
 }
 
-/// When a file was last written, nanoseconds since 1970.
+/// Returns the time when a file was last written, nanoseconds since 1970.
 fn modified(input: &LogInput) -> Option<i64> {
     let time = input.path()?.metadata().ok()?.modified().ok()?;
     i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_nanos()).ok()
 }
 
-/// Series that are followed at most.
+/// Largest number of series that are followed.
 const MOST_SERIES: usize = 50_000;
 const COUNTED: &str = "the pages do not show when they were scraped: they are counted with the given interval; \
                        durations are right, times of day are not";
 const LACKS_TIME: &str = "a page without its time, which other pages have";
-/// A longer line is left out, bytes.
+/// Longest line that is read, bytes.
 const LONGEST_LINE: usize = 1 << 20;
 
-/// A page has a line that types a metric, or a sample that the vocabulary knows.
+/// Returns true for a page: it has a line with a metric's type, or a sample that the vocabulary knows.
 fn recognise(head: &InputHead<'_>) -> bool {
     const KINDS: &[&str] =
         &["counter", "gauge", "histogram", "summary", "untyped", "unknown", "info", "stateset", "gaugehistogram"];
@@ -125,17 +124,18 @@ fn skip_line(reader: &mut impl BufRead) -> std::io::Result<()> {
     }
 }
 
-/// A series that was seen.
+/// State of a series.
 struct SeriesState {
     places: Vec<SeriesCell>,
     value: f64,
     before: f64,
-    /// Page in which it was seen last, and the one before that.
+    /// Page in which it was seen last.
     page: u64,
+    /// Page in which it was seen before that.
     page_before: u64,
 }
 
-/// Where a series' value goes.
+/// Target cell of a series' value.
 #[derive(Clone, Copy)]
 struct SeriesCell {
     column: usize,
@@ -145,7 +145,7 @@ struct SeriesCell {
     positive: bool,
 }
 
-/// Pages being read.
+/// State of reading pages.
 struct Pages<'b, 'a> {
     file: String,
     interval_ns: Option<i64>,
@@ -159,22 +159,22 @@ struct Pages<'b, 'a> {
     schema: Arc<Schema>,
     machine: MachineFacts,
     page: u64,
-    /// The file among several, for places.
+    /// Name of the file among several, in front of places in messages.
     place: String,
-    /// No page of this file was finished yet, so that its own time counts.
+    /// Set until the first page of this file was finished: only then does the file's own time count.
     fresh: bool,
     /// The first series of this page.
     first: Option<usize>,
     stamp_ns: Option<i64>,
     clock_ns: Option<i64>,
     last_ns: Option<i64>,
-    /// Pages tell when they were made.
+    /// Set where pages give their time.
     has_times: bool,
-    /// They do not, and the interval is that of the option, which was told.
+    /// Set where they do not, and the times are counted with the option's interval; this was reported.
     is_counted: bool,
-    /// The first page did not.
+    /// Set where the first page gave no time.
     is_first_guessed: bool,
-    /// The first page's tick, until it is known whether there is a second.
+    /// Tick of the first page, held until it is known whether there is a second.
     only: Option<(i64, Vec<f64>)>,
 }
 
@@ -210,7 +210,7 @@ impl<'b, 'a> Pages<'b, 'a> {
         }
     }
 
-    /// True for the line before each file of several.
+    /// Begins a file of several; returns true for the line before each.
     fn begin_file(&mut self, line: &[u8]) -> Result<bool, LogError> {
         let Some(rest) = line.strip_prefix(FILE_LINE.as_bytes()) else { return Ok(false) };
         self.finish_page()?;
@@ -260,7 +260,7 @@ impl<'b, 'a> Pages<'b, 'a> {
             return Err(LogError::broken(&self.file, format!("{}line {number}", self.place), because));
         }
         if self.raws[index].page == self.page {
-            // the page's first series again: the next page begins
+            // the page's first series is repeated: the next page begins
             if self.first != Some(index) {
                 self.batch.skip(format!("{}line {number}", self.place), "a series twice in one page");
                 return Ok(());
@@ -312,14 +312,14 @@ impl<'b, 'a> Pages<'b, 'a> {
         Ok(self.raws.len() - 1)
     }
 
-    /// Makes a tick of the page.
+    /// Emits a tick for the page.
     fn finish_page(&mut self) -> Result<(), LogError> {
         if self.first.is_none() {
             return Ok(());
         }
         let Some(time_ns) = self.time()? else {
             self.batch.skip(format!("{}page {}", self.place, self.page), LACKS_TIME);
-            // what the next page adds to it is no rate
+            // no rate can be computed between this page and the next
             self.page += 2;
             (self.fresh, self.first) = (false, None);
             return Ok(());
@@ -341,10 +341,10 @@ impl<'b, 'a> Pages<'b, 'a> {
         let row = self.row(elapsed_ns as f64 * 1e-9);
         if self.last_ns.is_none() {
             let facts = &MetricVocabulary::builtin().facts;
-            let of = |id: &str| self.targets.column(id, "").map(|c| row[c] * self.schema.series[c].scale);
+            let fact_value = |id: &str| self.targets.column(id, "").map(|c| row[c] * self.schema.series[c].scale);
             let counted = self.targets.instances("processor.idle_s").chain(self.targets.instances("processor.idle"));
-            let processors = of(&facts.processors).unwrap_or(counted.count() as f64);
-            let topology = self.machine.topology("", Some(processors), of(&facts.memory));
+            let processors = fact_value(&facts.processors).unwrap_or(counted.count() as f64);
+            let topology = self.machine.topology("", Some(processors), fact_value(&facts.memory));
             self.batch.topology(time_ns, &topology);
         }
         match self.last_ns {
@@ -358,7 +358,7 @@ impl<'b, 'a> Pages<'b, 'a> {
         Ok(())
     }
 
-    /// Forgets a page that is not later than the one before: what was added up to it counts with the next page.
+    /// Drops a page that is not later than the one before: the growth up to it counts with the next page.
     fn drop_page(&mut self, time_ns: i64) {
         let is_same = self.last_ns == Some(time_ns);
         let because = if is_same { "a second page with the same time" } else { "time goes backwards" };
@@ -377,9 +377,8 @@ impl<'b, 'a> Pages<'b, 'a> {
         }
     }
 
-    /// When the page was scraped: its timestamps, the machine's clock, the
-    /// interval that the user told, or, for a single page, the file's own time. `None` where it is
-    /// not known, because the page was cut before its time.
+    /// Returns the time when the page was scraped: its timestamps, the machine's clock, the user's interval, or, for a
+    /// single page, the file's own time. `None` where it is not known, because the page was cut before its time.
     fn time(&mut self) -> Result<Option<i64>, LogError> {
         if let Some(time) = self.stamp_ns.or(self.clock_ns) {
             self.has_times = true;
@@ -398,7 +397,7 @@ impl<'b, 'a> Pages<'b, 'a> {
                 self.is_first_guessed = true;
                 Ok(Some(self.modified_ns.unwrap_or(0)))
             }
-            // one page a file: the files' own times tell them apart
+            // one page per file: the files' own times distinguish them
             (Some(last), None) if self.fresh && self.modified_ns.is_some_and(|time| time > last) => {
                 Ok(self.modified_ns)
             }
@@ -419,16 +418,16 @@ impl<'b, 'a> Pages<'b, 'a> {
             }
             let added =
                 if raw.page_before + 1 == self.page && self.page > 1 { raw.value - raw.before } else { f64::NAN };
-            let begins_anew = added < 0.0;
+            let has_restarted = added < 0.0;
             for cell in &raw.places {
                 let mut value = match cell.how {
                     MetricConversion::Level => raw.value,
-                    MetricConversion::Added | MetricConversion::Rate if begins_anew => f64::NAN,
+                    MetricConversion::Added | MetricConversion::Rate if has_restarted => f64::NAN,
                     MetricConversion::Added => added,
                     MetricConversion::Rate if seconds > 0.0 => added / seconds,
                     MetricConversion::Rate => f64::NAN,
                 };
-                backwards += u64::from(begins_anew && cell.how.is_running());
+                backwards += u64::from(has_restarted && cell.how.is_running());
                 if cell.complement {
                     value = if value.is_nan() { value } else { (1.0 - value).max(0.0) };
                 }
@@ -455,7 +454,7 @@ impl<'b, 'a> Pages<'b, 'a> {
         match self.page {
             1 => self.batch.skip(plural(lines, "line", "lines"), "it contains no samples"),
             _ if self.only.is_some() => {
-                // a level read once stands for a second, so that it can be judged
+                // a single level counts for one second, so that it can be judged
                 self.hand_over_first(Some(1_000_000_000));
                 let text = "a single page holds only totals, and rates need two pages, so only levels were judged. \
                             Give a second page, scraped some seconds later";

@@ -1,6 +1,5 @@
-//! sysstat's own data files (`saDD`). Their layout changes from release to
-//! release, so the installed `sadf` reads them, and its JSON is read as it
-//! comes out of the pipe.
+//! sysstat's own data files (`saDD`). Their layout changes from release to release, so the installed `sadf` reads them,
+//! and its JSON is read as it comes out of the pipe.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -20,24 +19,24 @@ use crate::bounds;
 use crate::error::LogError;
 use crate::{LogInput, LogOptions};
 
-/// How to go on without sadf.
+/// Advice for the user where sadf is missing.
 const HINT: &str = "install the package sysstat, or run `sadf -j FILE -- -A` where it was recorded and read that";
-/// Bytes of what sadf complains that are told.
+/// Bytes of sadf's error output that are shown.
 const COMPLAINT: usize = 200;
 
-/// True for the beginning of a data file, of either byte order: the magic
-/// number of sysstat, then that of a format of 9.1.6 or later.
+/// Returns true for the beginning of a data file, of either byte order: the magic number of sysstat, then that of a
+/// format of 9.1.6 or later.
 pub fn is_data_file(bytes: &[u8]) -> bool {
-    let of = |read: fn([u8; 2]) -> u16| match *bytes {
+    let read_magic = |read: fn([u8; 2]) -> u16| match *bytes {
         [a, b, c, d, ..] => (read([a, b]), read([c, d])),
         _ => (0, 0),
     };
-    [of(u16::from_le_bytes), of(u16::from_be_bytes)]
+    [read_magic(u16::from_le_bytes), read_magic(u16::from_be_bytes)]
         .into_iter()
         .any(|(sysstat, format)| sysstat == 0xd596 && (0x2170..=0x217f).contains(&format))
 }
 
-/// What wrote a data file: its format, and the release of sysstat.
+/// Origin of a data file: its format, and the release of sysstat.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct SadcOrigin {
     format: u16,
@@ -45,9 +44,9 @@ struct SadcOrigin {
 }
 
 impl SadcOrigin {
-    /// The last format that no `sadf` since converts.
+    /// Last format that no later `sadf` converts.
     const LAST_OLD: u16 = 0x2170;
-    /// The format of sysstat 12.
+    /// Format of sysstat 12.
     const NEWEST: u16 = 0x2175;
 
     fn of(bytes: &[u8]) -> Option<SadcOrigin> {
@@ -56,7 +55,7 @@ impl SadcOrigin {
         Some(SadcOrigin { format, release: (version, patch, sub) })
     }
 
-    /// Why a `sadf` of some release does not read it; `None` where that is not the reason.
+    /// Returns why a `sadf` of some release does not read it; `None` where the releases are not the reason.
     fn reason(self, installed: Option<(u8, u8, u8)>) -> Option<String> {
         let text = |(a, b, c): (u8, u8, u8)| format!("{a}.{b}.{c}");
         let written = text(self.release);
@@ -66,7 +65,7 @@ impl SadcOrigin {
                  sysstat {written} is installed, run `LC_ALL=C sar -A -f FILE > TEXT` and read the text"
             ));
         }
-        // no release so far writes a format beyond this
+        // no release before 13 writes a format beyond this
         let is_beyond = |installed: &(u8, u8, u8)| self.format > Self::NEWEST && installed.0 < 13;
         let installed = installed.filter(|installed| *installed < self.release || is_beyond(installed))?;
         let format = self.format;
@@ -78,14 +77,14 @@ impl SadcOrigin {
     }
 }
 
-/// The release of the `sadf` that is installed.
+/// Returns the release of the `sadf` that is installed.
 fn installed() -> Option<(u8, u8, u8)> {
     let mut command = program::command(program::find("sadf")?);
     let answer = command.arg("-V").env("LC_ALL", "C").stdin(Stdio::null()).output().ok()?;
     release(&String::from_utf8_lossy(&[answer.stdout, answer.stderr].concat()))
 }
 
-/// `sysstat version 12.6.1`
+/// Parses `sysstat version 12.6.1`.
 fn release(text: &str) -> Option<(u8, u8, u8)> {
     let words = text.split_whitespace().skip_while(|word| *word != "version").nth(1)?;
     let mut parts = words.split('.').map(|part| part.parse::<u8>().ok());
@@ -99,7 +98,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     let read = through_sadf(input, options, batch);
     let has_nothing = !batch.has_ticks() && !batch.is_stopped();
     match origin.filter(|_| has_nothing).and_then(|origin| origin.reason(installed())) {
-        // where sadf is missing that is said first
+        // a missing sadf is reported first
         Some(because) if program::find("sadf").is_some() => Err(LogError::Tool { file: name, because }),
         _ => read,
     }
@@ -120,7 +119,7 @@ fn through_sadf(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBat
     })
 }
 
-/// A file of an old format in the newest one.
+/// Converts a file of an old format to the newest one.
 fn newer(file: &File, name: &str) -> Result<File, LogError> {
     let io = |e| LogError::io(name, e);
     let newer = tempfile::tempfile().map_err(io)?;
@@ -135,15 +134,14 @@ fn newer(file: &File, name: &str) -> Result<File, LogError> {
     }
 }
 
-/// Why sadf did not read a file.
+/// Reason why sadf did not read a file.
 enum SadfRefusal {
     /// The format is older than it reads; `sadf -c` may convert it.
     Old,
     Error(LogError),
 }
 
-/// The file where it lies there unpacked, else a copy that goes away.
-/// Standard input has no path, so it is copied too.
+/// Opens the file itself where it is unpacked, else a temporary copy. Standard input has no path, so it is copied too.
 fn on_disk(input: &mut LogInput) -> Result<File, LogError> {
     let name = input.name().to_owned();
     if let Some(mut file) = input.path().and_then(|path| File::open(path).ok()) {
@@ -158,20 +156,20 @@ fn on_disk(input: &mut LogInput) -> Result<File, LogError> {
     bounds::copied(input).map_err(|e| LogError::io(&name, e))
 }
 
-/// The file is sadf's standard input, so that it needs no name.
+/// Path of standard input, on which sadf gets the file, so that it needs no name.
 const FILE: &str = "/proc/self/fd/0";
 
 fn sadf(arguments: &[&str], file: &File, name: &str) -> Result<Command, LogError> {
-    let none = || absent(name, &io::Error::new(io::ErrorKind::NotFound, "there is no such program"));
-    let mut command = program::command(program::find("sadf").ok_or_else(none)?);
+    let missing = || absent(name, &io::Error::new(io::ErrorKind::NotFound, "there is no such program"));
+    let mut command = program::command(program::find("sadf").ok_or_else(missing)?);
     let mut file = file.try_clone().map_err(|e| LogError::io(name, e))?;
     file.rewind().map_err(|e| LogError::io(name, e))?;
-    // numbers with a point, times in UTC, whatever this machine's locale
+    // decimal points and times in UTC, whatever this machine's locale
     command.args(arguments).env("LC_ALL", "C").env_remove("S_TIME_DEF_TIME").stdin(file).stderr(Stdio::piped());
     Ok(command)
 }
 
-/// Starts sadf with limits: what it makes of a damaged file can be gigabytes.
+/// Starts sadf with limits: its output for a damaged file can be gigabytes.
 fn started(command: &mut Command, limits: ChildLimits, name: &str) -> Result<Child, LogError> {
     let mut child = command.spawn().map_err(|e| absent(name, &e))?;
     if let Err(error) = program::limit(&child, limits) {
@@ -212,7 +210,7 @@ fn convert(file: &File, name: &str, options: &LogOptions, batch: &mut FrameBatch
     }
 }
 
-/// Counts what a pipe brought.
+/// Counts the bytes read from a pipe.
 struct CountingPipe<'a> {
     inner: &'a mut dyn Read,
     bytes: u64,
@@ -226,8 +224,8 @@ impl Read for CountingPipe<'_> {
     }
 }
 
-/// Waits for a child whose output was read, or ends one that nobody listens
-/// to any more; tells how it ended, and what it complained of.
+/// Waits for a child whose output was read, or kills it if the reading was stopped; returns its exit status and its
+/// error output.
 fn end(mut child: Child, is_stopped: bool) -> (Option<ExitStatus>, Vec<u8>) {
     if is_stopped {
         // it may be gone already
@@ -245,7 +243,7 @@ fn complaint(child: &mut Child) -> Vec<u8> {
     complaint
 }
 
-/// Which of its limits ended sadf.
+/// Describes the limit that ended sadf.
 fn limit_hit(complaint: &[u8], status: Option<ExitStatus>) -> Option<String> {
     let ChildLimits { memory_bytes, processor_s, file_bytes } = ChildLimits::default();
     let ended_by = |signal: Signal| status.and_then(|s| s.signal()) == Some(signal.as_raw());
@@ -266,7 +264,7 @@ fn says(complaint: &[u8], text: &str) -> bool {
 }
 
 fn tell(complaint: &[u8]) -> String {
-    // what it says last is why it stopped
+    // the last message is the reason why it stopped
     let from = complaint.len().saturating_sub(COMPLAINT);
     let text = String::from_utf8_lossy(&complaint[from..]).replace('\n', "; ");
     match text.trim_end_matches("; ") {
@@ -300,7 +298,7 @@ mod tests {
         assert!(reason.contains("13.0.1") && reason.contains("12.6.1"), "{reason}");
         assert_eq!(new.reason(Some((13, 0, 1))), None);
         assert_eq!(new.reason(None), None);
-        // a format that nobody knew when that release came out
+        // a format that did not exist when that release came out
         let odd = origin(&[0x96, 0xd5, 0x76, 0x21, 12, 6, 1, 0]);
         assert!(odd.reason(Some((12, 6, 1))).is_some_and(|reason| reason.contains("0x2176")));
         let usual = origin(&[0x96, 0xd5, 0x75, 0x21, 12, 6, 1, 0]);

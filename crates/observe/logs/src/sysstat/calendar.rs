@@ -1,5 +1,5 @@
-//! A date with its time as `date` prints it in any locale: names of months and
-//! weekdays, halves of a day before or behind the clock, zones, digits of other scripts.
+//! Parser of a date with its time as `date` prints it in any locale: names of months and weekdays, halves of a day
+//! before or behind the clock, zones, digits of other scripts.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -10,14 +10,14 @@ use serde::Deserialize;
 use super::clock::ZoneHint;
 use super::time::{self, DAY, Date, NumericDateOrder};
 
-/// A moment as a log prints it.
+/// A date and time as a log prints it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CalendarTime {
     /// Seconds since 1970 as the clock shows them.
     pub local: i64,
-    /// What stands beside it of its zone.
+    /// Zone that stands beside it.
     pub zone: ZoneHint,
-    /// Day and month could be the other way round.
+    /// Set where day and month could be swapped.
     pub is_guess: bool,
 }
 
@@ -42,7 +42,7 @@ struct LanguageEntry {
 /// Names in one language.
 struct CalendarNames {
     months: Vec<Vec<String>>,
-    /// From Sunday on.
+    /// Weekdays, Sunday first.
     days: Vec<Vec<String>>,
 }
 
@@ -52,7 +52,7 @@ struct Calendar {
     languages: Vec<CalendarNames>,
 }
 
-/// Words that stand in dates and tell nothing.
+/// Words in dates without a meaning.
 const FILLERS: [&str; 24] = [
     "de",
     "del",
@@ -79,9 +79,9 @@ const FILLERS: [&str; 24] = [
     "at",
     "um",
 ];
-/// Signs for year, month and day, and the same without a meaning of their own.
+/// Signs for year, month and day, and the same as words.
 const UNITS: [&str; 6] = ["年", "月", "日", "년", "월", "일"];
-/// What stands before a time in a log.
+/// Words that stand before a time in a log.
 const LABELS: [&str; 7] = ["zzz", "time", "date", "timestamp", "datetime", "ts", "now"];
 
 fn calendar() -> &'static Calendar {
@@ -97,10 +97,10 @@ fn calendar() -> &'static Calendar {
     })
 }
 
-/// Reads a line that is a moment and nothing else, but for signs around it and a label.
-/// `order` is what the rest of the log hints at for numeric dates.
+/// Parses a line that is a date with time and nothing else, except for signs around it and a label. `order` is the
+/// order that the rest of the log suggests for numeric dates.
 pub fn moment(text: &str, order: NumericDateOrder) -> Option<CalendarTime> {
-    // no moment is longer, and none has no digit
+    // no date with time is longer, or without a digit
     if text.len() > 200 || !text.contains(|c: char| c.is_numeric()) {
         return None;
     }
@@ -128,7 +128,7 @@ pub fn moment(text: &str, order: NumericDateOrder) -> Option<CalendarTime> {
     Some(CalendarTime { local: date.days() * DAY + clock.seconds, zone, is_guess })
 }
 
-/// `2026-11-23-17:32:32`, as scripts write it, with a blank before its clock.
+/// Puts a blank before the clock of `2026-11-23-17:32:32`, as scripts write it.
 fn with_blank(text: &str) -> Cow<'_, str> {
     let is_date = |date: &str| {
         date.bytes().zip(*b"0000-00-00").all(
@@ -143,7 +143,8 @@ fn with_blank(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Some locales have a clock of twelve hours and no words for the halves of the day: an empty one stands there.
+/// Returns true where the word for the half of the day is empty: some locales have a clock of twelve hours and no such
+/// words, and print two blanks.
 fn lacks_half(text: &str, words: &[String]) -> bool {
     let is_empty = |word: &&String| {
         let hours = word.split(':').next().and_then(|h| h.parse::<u32>().ok());
@@ -152,7 +153,7 @@ fn lacks_half(text: &str, words: &[String]) -> bool {
     words.iter().any(|word| is_empty(&word))
 }
 
-/// Digits of all scripts as ASCII; marks of direction go.
+/// Converts digits of all scripts to ASCII; `None` for marks of direction.
 fn plain(letter: char) -> Option<char> {
     match letter {
         '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => None,
@@ -165,7 +166,7 @@ fn plain(letter: char) -> Option<char> {
     }
 }
 
-/// OSWatcher and ExaWatcher put a count or an interval behind their time.
+/// Strips the count or interval that OSWatcher and ExaWatcher put behind their time.
 pub fn without_counts(text: &str) -> &str {
     let text = text.trim();
     if !text.starts_with("zzz") {
@@ -175,46 +176,45 @@ pub fn without_counts(text: &str) -> &str {
     end.map_or(text, |end| &text[..end])
 }
 
-/// The text without signs around it, words such as `zzz` and `Time:`, and counts behind.
+/// Strips signs around the text, words such as `zzz` and `Time:`, and counts behind it.
 pub fn without_labels(text: &str) -> &str {
-    let sign = |c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '@' | '+' | ')' | '.');
-    let mut text = text.trim_start_matches(sign).trim_end_matches(|c| sign(c) && c != '-');
+    let is_sign = |c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '@' | '+' | ')' | '.');
+    let mut text = text.trim_start_matches(is_sign).trim_end_matches(|c| is_sign(c) && c != '-');
     loop {
         let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
         let is_label = LABELS.iter().any(|label| text[..end].eq_ignore_ascii_case(label));
         if !is_label {
             return text.trim_end_matches(['*', '=', '#', '-', '>', '<', ']']);
         }
-        text = text[end..].trim_start_matches(|c: char| sign(c) || c == ')');
+        text = text[end..].trim_start_matches(|c: char| is_sign(c) || c == ')');
     }
 }
 
-/// Seconds since 1970 and ns beyond them: `1795287946`, `@1795287946.5`, or a whole number of
-/// milli-, micro- or nanoseconds. From 1973 to 2286, so that no counter of a few digits is taken
-/// for a time.
+/// Parses seconds since 1970 and nanoseconds beyond them: `1795287946`, `@1795287946.5`, or a whole number of milli-,
+/// micro- or nanoseconds. Times from 1973 to 2286 only, so that no counter of a few digits is taken for a time.
 pub fn since_1970(text: &str) -> Option<(i64, i64)> {
     let text = text.trim().trim_start_matches('@');
-    let (whole, decimals) = text.split_once(['.', ',']).unwrap_or((text, ""));
+    let (integer, decimals) = text.split_once(['.', ',']).unwrap_or((text, ""));
     let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
     // a sentence ends with a dot and nothing behind it
-    let is_sentence = decimals.is_empty() && text.len() > whole.len();
-    if !digits(whole) || !digits(decimals) || decimals.len() > 9 || is_sentence {
+    let is_sentence = decimals.is_empty() && text.len() > integer.len();
+    if !digits(integer) || !digits(decimals) || decimals.len() > 9 || is_sentence {
         return None;
     }
-    let scale = match whole.len() {
+    let scale = match integer.len() {
         9 | 10 => 1,
         13 if decimals.is_empty() => 1_000,
         16 if decimals.is_empty() => 1_000_000,
         19 if decimals.is_empty() => 1_000_000_000,
         _ => return None,
     };
-    let number: i64 = whole.parse().ok()?;
+    let number: i64 = integer.parse().ok()?;
     let fraction: i64 = format!("{decimals:0<9}").parse().ok()?;
     let ns = if scale == 1 { fraction } else { (number % scale) * (1_000_000_000 / scale) };
     Some((number / scale, ns))
 }
 
-/// Words between blanks, with what belongs together made one and what does not taken apart.
+/// Splits text into words between blanks; parts of one time are joined, and date and time in one word are separated.
 fn words(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for word in text.split([' ', '\t', ';']).filter(|w| !w.is_empty()) {
@@ -242,17 +242,17 @@ fn words(text: &str) -> Vec<String> {
     found
 }
 
-/// A time of day among words.
+/// Time of day among words.
 struct ClockWords {
     seconds: i64,
     words: Vec<usize>,
     zone: ZoneHint,
 }
 
-/// The time of day that stands at a word, with the half of the day beside it.
+/// Parses the time of day at a word, with the half of the day beside it.
 fn clock(words: &[&str], index: usize) -> Option<ClockWords> {
     let word = words[index];
-    // a date has these
+    // these occur in dates
     if word.contains(['/', '年', '년']) || word.find('-').is_some_and(|sign| !word[..sign].contains(':')) {
         return None;
     }
@@ -268,41 +268,41 @@ fn clock(words: &[&str], index: usize) -> Option<ClockWords> {
     let whole = match clock.split_once(['.', ',']) {
         _ if is_norwegian => format!("{}:00", clock.replace('.', ":")),
         _ if is_dotted && has_year() => clock.replace('.', ":"),
-        // parts of a second
+        // fraction of a second
         Some((whole, parts)) if !is_dotted && parts.bytes().all(|b| b.is_ascii_digit()) => whole.to_owned(),
         _ if is_short && has_year() => format!("{clock}:00"),
         _ => clock.to_owned(),
     };
     let (seconds, _) = time::time_of_day(&[&whole])?;
-    let mut taken = vec![index];
+    let mut used = vec![index];
     let mut half = words.get(index + 1).and_then(|next| half_of(next));
     if half.is_some() {
-        taken.push(index + 1);
+        used.push(index + 1);
     } else if let (Some(first), Some(second)) = (words.get(index + 1), words.get(index + 2)) {
         // `p. m.`
         half = half_of(&format!("{first}{second}"));
-        taken.extend(half.map(|_| [index + 1, index + 2]).into_iter().flatten());
+        used.extend(half.map(|_| [index + 1, index + 2]).into_iter().flatten());
     }
     if half.is_none() && index > 0 {
         half = half_of(words[index - 1]);
-        taken.extend(half.map(|_| index - 1));
+        used.extend(half.map(|_| index - 1));
     }
     let hours = seconds / 3600;
     let seconds = match half {
         Some(is_after) if (1..=12).contains(&hours) => (hours % 12 + 12 * i64::from(is_after)) * 3600 + seconds % 3600,
         _ => seconds,
     };
-    Some(ClockWords { seconds, words: taken, zone })
+    Some(ClockWords { seconds, words: used, zone })
 }
 
-/// Whether a word means the half of the day behind noon, or the one before it.
+/// Returns true for a word that means the half of the day after noon, false for the one before it.
 pub fn half_of(word: &str) -> Option<bool> {
     let word: String = word.chars().filter(|c| !matches!(c, '.' | ' ')).flat_map(char::to_lowercase).collect();
     let names = calendar();
     if names.pm.contains(&word) { Some(true) } else { names.am.contains(&word).then_some(false) }
 }
 
-/// A zone by its offset or by its short name.
+/// Parses a zone by its offset or by its short name.
 pub fn zone_of(word: &str) -> Option<ZoneHint> {
     let bare = word.strip_prefix("UTC").or_else(|| word.strip_prefix("GMT")).filter(|rest| !rest.is_empty());
     let numeric = bare.unwrap_or(word);
@@ -312,7 +312,7 @@ pub fn zone_of(word: &str) -> Option<ZoneHint> {
     let is_name = (1..=5).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_uppercase());
     let is_zone = is_name && (word.len() > 2 || word == "Z");
     let lower = word.to_lowercase();
-    // `SAT` is a day where a log shouts
+    // `SAT` may be a day in capitals
     let is_day = calendar().languages.iter().any(|l| l.days.iter().chain(&l.months).flatten().any(|n| *n == lower));
     match time::zone(word) {
         Some(0) if is_zone => Some(ZoneHint::Offset(0)),
@@ -321,14 +321,14 @@ pub fn zone_of(word: &str) -> Option<ZoneHint> {
     }
 }
 
-/// A date with the name of its month.
+/// Parses a date with the name of its month.
 pub fn named_day(text: &str) -> Option<Date> {
     let plain: String = text.chars().filter_map(plain).collect();
     let (names, numbers) = parts(&plain.split_whitespace().collect::<Vec<_>>());
     if let [_, _] = numbers[..] { named(&names, &numbers) } else { None }
 }
 
-/// The date that is left when clock and zone are taken away, and whether it is a guess.
+/// Parses the date that is left without clock and zone; the second value is true where it is a guess.
 fn date(words: &[&str], order: NumericDateOrder) -> Option<(Date, bool)> {
     let (names, numbers) = parts(words);
     match numbers.len() {
@@ -338,7 +338,7 @@ fn date(words: &[&str], order: NumericDateOrder) -> Option<(Date, bool)> {
     }
 }
 
-/// Names in lower case, and numbers.
+/// Splits words into names in lower case, and numbers.
 fn parts<'a>(words: &[&'a str]) -> (Vec<String>, Vec<&'a str>) {
     let mut names = Vec::new();
     let mut numbers = Vec::new();
@@ -353,17 +353,17 @@ fn parts<'a>(words: &[&'a str]) -> (Vec<String>, Vec<&'a str>) {
                 numbers.push(part);
                 continue;
             }
-            let whole = part.trim_matches([',', '.', '-', '/', ':', '(', ')', '॰']).to_lowercase();
-            let whole = whole.strip_suffix("-ին").map(str::to_owned).unwrap_or(whole);
-            if !whole.is_empty() && !UNITS.contains(&whole.as_str()) {
-                names.push(whole);
+            let name = part.trim_matches([',', '.', '-', '/', ':', '(', ')', '॰']).to_lowercase();
+            let name = name.strip_suffix("-ին").map(str::to_owned).unwrap_or(name);
+            if !name.is_empty() && !UNITS.contains(&name.as_str()) {
+                names.push(name);
             }
         }
     }
     (names, numbers)
 }
 
-/// Years of the Buddhist era are 543 more.
+/// Converts a year of the Buddhist era, which is 543 larger, to the Gregorian calendar.
 fn gregorian(year: i64) -> i64 {
     if (2500..2700).contains(&year) { year - 543 } else { year }
 }
@@ -373,25 +373,25 @@ fn day(year: &str, month: u32, day: &str) -> Option<Date> {
     Date::of(year, month, day.parse().ok().filter(|_| day.len() <= 2)?)
 }
 
-/// The day of the week, from Sunday on.
+/// Returns the day of the week, Sunday first.
 fn weekday(date: Date) -> usize {
     (date.days() + 4).rem_euclid(7) as usize
 }
 
-/// A date with the name of its month. All names must be of one language, and a weekday must be that of the
-/// date: `lis` is October in one language and November in the next.
+/// Parses a date with the name of its month. All names must be of one language, and a weekday must be that of the date:
+/// `lis` is October in one language and November in another.
 fn named(names: &[String], numbers: &[&str]) -> Option<Date> {
     let (first, second) = (numbers[0], numbers[1]);
     let (year, number) = if first.len() == 4 { (first, second) } else { (second, first) };
     let mut found: Option<Date> = None;
     for language in &calendar().languages {
-        let is_of = |group: &[String], name: &String| group.contains(name);
+        let has_name = |group: &[String], name: &String| group.contains(name);
         for month in 0..language.months.len() {
-            let Some(index) = names.iter().position(|name| is_of(&language.months[month], name)) else { continue };
+            let Some(index) = names.iter().position(|name| has_name(&language.months[month], name)) else { continue };
             let Some(date) = day(year, month as u32 + 1, number) else { continue };
             let others = names.iter().enumerate().filter(|(i, _)| *i != index).map(|(_, name)| name);
             let fits = |name: &String| {
-                FILLERS.contains(&name.as_str()) || language.days.get(weekday(date)).is_some_and(|d| is_of(d, name))
+                FILLERS.contains(&name.as_str()) || language.days.get(weekday(date)).is_some_and(|d| has_name(d, name))
             };
             if !others.clone().all(fits) || found == Some(date) {
                 continue;
@@ -405,16 +405,16 @@ fn named(names: &[String], numbers: &[&str]) -> Option<Date> {
     found
 }
 
-/// A date of three numbers, with or without a weekday, which settles what the order leaves open.
+/// Parses a date of three numbers, with or without a weekday, which decides where the order is ambiguous.
 fn numeric(names: &[String], numbers: &[&str], has_slash: bool, order: NumericDateOrder) -> Option<(Date, bool)> {
-    let of_era =
+    let gregorian_number =
         |number: &&str| number.parse().map_or_else(|_| (*number).to_owned(), |n| format!("{:02}", gregorian(n)));
-    let text = numbers.iter().map(of_era).collect::<Vec<_>>().join(if has_slash { "/" } else { "-" });
+    let text = numbers.iter().map(gregorian_number).collect::<Vec<_>>().join(if has_slash { "/" } else { "-" });
     let fits = |date: Date| {
         names.iter().all(|name| {
             let is_filler = FILLERS.contains(&name.as_str());
-            let of = |l: &CalendarNames| l.days.get(weekday(date)).is_some_and(|names| names.contains(name));
-            is_filler || calendar().languages.iter().any(of)
+            let has_weekday = |l: &CalendarNames| l.days.get(weekday(date)).is_some_and(|names| names.contains(name));
+            is_filler || calendar().languages.iter().any(has_weekday)
         })
     };
     let read = time::date(&text, order)?;

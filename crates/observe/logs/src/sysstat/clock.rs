@@ -1,4 +1,4 @@
-//! From the times of a log to UTC, and what must be said about them.
+//! Conversion of a log's times to UTC, with the warnings about them.
 
 use diskwright_base::Note;
 
@@ -7,30 +7,30 @@ use crate::LogOptions;
 use crate::TimeBasis;
 use crate::batch::FrameBatch;
 
-/// Local time of the middle of North America less UTC in winter, seconds.
+/// Local time of central North America less UTC in winter, seconds.
 const CENTRAL: i64 = -6 * 3600;
 
-/// What a time says of its zone.
+/// Hint that stands beside a time about its zone.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ZoneHint {
     /// Nothing.
     Nothing,
-    /// It is so many seconds east of UTC.
+    /// Seconds east of UTC.
     Offset(i64),
-    /// A zone's short name, which may be of several zones.
+    /// Short name of a zone, which several zones may share.
     Name(String),
 }
 
-/// Settles the zone once and says so once.
+/// Resolves the zone, and warns once about a missing one.
 pub struct SysstatClock {
     option: Option<i64>,
-    /// `CDT` was there: `CST` is of the same zone, and not China's.
+    /// Set once `CDT` was read: `CST` is then the same zone, and not China's.
     is_central: bool,
     has_warned: bool,
 }
 
 impl SysstatClock {
-    /// With what the user knows.
+    /// Makes a clock with the offset that the user gave.
     pub fn new(options: &LogOptions) -> SysstatClock {
         SysstatClock { option: options.utc_offset_s.map(i64::from), is_central: false, has_warned: false }
     }
@@ -40,19 +40,20 @@ impl SysstatClock {
         zone(name).or_else(|| (self.is_central && name == "CST").then_some(CENTRAL))
     }
 
-    /// True where a time is placed as those in the other half of the year are: an hour's jump may be a change of it.
-    pub fn is_one_zone(&self, said: &ZoneHint) -> bool {
-        match said {
+    /// Returns true where a time is converted with the same offset in both halves of the year: a jump by an hour may
+    /// then be a change of the clocks.
+    pub fn is_one_zone(&self, hint: &ZoneHint) -> bool {
+        match hint {
             ZoneHint::Nothing => true,
             ZoneHint::Offset(_) => false,
             ZoneHint::Name(name) => self.option.is_some() || zone(name).is_none() && !self.is_central,
         }
     }
 
-    /// A local time, in seconds, as nanoseconds of UTC. An offset that stands
-    /// beside the time is believed; the user's wins over a zone's name.
-    pub fn utc_ns(&mut self, local_s: i64, said: &ZoneHint, batch: &mut FrameBatch<'_>) -> i64 {
-        let known = match said {
+    /// Converts a local time, in seconds, to nanoseconds of UTC. An offset beside the time is trusted; the user's
+    /// offset overrides the name of a zone.
+    pub fn utc_ns(&mut self, local_s: i64, hint: &ZoneHint, batch: &mut FrameBatch<'_>) -> i64 {
+        let known = match hint {
             ZoneHint::Offset(offset) => Some(*offset),
             ZoneHint::Name(name) => self.option.or_else(|| self.of_name(name)),
             ZoneHint::Nothing => self.option,
@@ -60,13 +61,13 @@ impl SysstatClock {
         match known {
             None => batch.times_are(TimeBasis::NoZone),
             // an offset of 0 may be that of a time in UTC on a machine in any zone
-            Some(offset) if *said != ZoneHint::Nothing && *said != ZoneHint::Offset(0) => batch.zone_is(offset),
+            Some(offset) if *hint != ZoneHint::Nothing && *hint != ZoneHint::Offset(0) => batch.zone_is(offset),
             Some(_) => {}
         }
         let utc = local_s.saturating_sub(known.unwrap_or(0)).saturating_mul(1_000_000_000);
         if known.is_none() && !self.has_warned {
             self.has_warned = true;
-            let zone = match said {
+            let zone = match hint {
                 ZoneHint::Name(name) if !name.is_empty() => format!("the zone `{name}` could be several"),
                 _ => "the log names no time zone".to_owned(),
             };

@@ -1,10 +1,8 @@
-//! sar and `sadf -d` print table after table, each over the whole time. The
-//! collector puts the tables of one stretch side by side, and hands the ticks
-//! over in order of time.
+//! Collector for sar and `sadf -d`, which print table after table, each over the whole time. It puts the tables of one
+//! stretch side by side, and emits the ticks in order of time.
 //!
-//! It must hold a stretch for that. A log of one table, or one that was
-//! written as time went by, never goes back; such a log is handed over as soon
-//! as the held part is full, so its size does not matter.
+//! It must hold a stretch for that. A log of one table, or one that was written as time passed, never goes back; its
+//! ticks are emitted as soon as the held part is full, so its size does not matter.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +14,10 @@ use super::shaper::Shaper;
 use crate::batch::FrameBatch;
 use crate::error::LogError;
 
-/// Cells that are held at most (16 bytes each).
+/// Largest number of cells that are held (16 bytes each).
 const MOST_CELLS: usize = 16 << 20;
 
-/// What a row takes beside its cells, in cells.
+/// Memory of a row besides its cells, counted in cells.
 const ROW: usize = 8;
 
 #[derive(Default)]
@@ -28,24 +26,24 @@ struct PendingRow {
     cells: Vec<(u32, f64)>,
 }
 
-/// Ticks that are not handed over yet.
+/// Holds ticks that are not emitted yet.
 pub struct Collector {
-    /// Names to columns.
+    /// Maps names to columns.
     pub shaper: Shaper,
     rows: BTreeMap<i64, PendingRow>,
     notes: BTreeMap<i64, Vec<Note>>,
     held: usize,
     most: usize,
-    /// Ticks up to here have been handed over.
+    /// Time up to which ticks were emitted.
     gone: Option<i64>,
     is_announced: bool,
     idle: IdleDevices,
-    /// A row of this stretch could not be read.
+    /// Set where a row of this stretch could not be read.
     is_damaged: bool,
 }
 
 impl Collector {
-    /// Holds nothing yet.
+    /// Makes a collector that holds nothing.
     pub fn new() -> Collector {
         Collector {
             shaper: Shaper::new(),
@@ -60,10 +58,10 @@ impl Collector {
         }
     }
 
-    /// A value at a time. `elapsed_ns` is the time that it covers, where known.
+    /// Adds a value at a time. `elapsed_ns` of the origin is the time that it covers, where known.
     ///
     /// # Errors
-    /// When the time was handed over already, because the log is too long to hold.
+    /// When the tick of that time was emitted already, because the log is too long to hold.
     pub fn put(&mut self, origin: &ValueOrigin<'_>, name: [&str; 3], value: f64) -> Result<(), LogError> {
         if self.gone.is_some_and(|gone| origin.time_ns <= gone) {
             let because = "the tables, one after the other, are too long for memory; \
@@ -81,18 +79,18 @@ impl Collector {
         Ok(())
     }
 
-    /// A row could not be read: of devices that are missing it is not known whether they were left out.
+    /// Notes that a row could not be read: whether missing devices were left out by an option is then unknown.
     pub fn damage(&mut self) {
         self.is_damaged = true;
     }
 
-    /// A note, to be handed over after the ticks up to its time.
+    /// Adds a note, to be emitted after the ticks up to its time.
     pub fn note(&mut self, note: Note) {
         self.held += note.text.len() / 16;
         self.notes.entry(note.time_ns).or_default().push(note);
     }
 
-    /// Hands over what can be, when the held part is full. Between rows.
+    /// Emits what is complete, when the held part is full. To be called between rows.
     pub fn make_room(&mut self, batch: &mut FrameBatch<'_>, machine: &SysstatMachine<'_>) {
         if self.held > self.most {
             let last = self.rows.pop_last();
@@ -105,7 +103,7 @@ impl Collector {
         }
     }
 
-    /// Hands over everything: the stretch is at its end.
+    /// Emits everything: the stretch is at its end.
     pub fn flush(&mut self, batch: &mut FrameBatch<'_>, machine: &SysstatMachine<'_>) {
         self.hand_over(batch, machine);
         self.hand_notes_over(batch, i64::MAX);
@@ -114,12 +112,13 @@ impl Collector {
         self.is_damaged = false;
     }
 
-    /// Forgets that ticks were handed over: another stretch begins.
+    /// Begins another stretch, whose times may lie before those that were emitted.
     pub fn begin(&mut self) {
         self.gone = None;
     }
 
-    /// Times of the last row of each table of devices: it is whole up to there, and no more is known of it.
+    /// Returns the time of the last row of each table of devices: the table is complete up to there, and unknown after
+    /// it.
     fn last_rows(&self) -> [Option<i64>; TABLES] {
         let mut last = [None; TABLES];
         let tables: Vec<Option<IdleTable>> =
@@ -165,15 +164,15 @@ impl Collector {
     }
 }
 
-/// Where and when a value was found.
+/// Place and time of a value.
 pub struct ValueOrigin<'a> {
-    /// What errors call the log.
+    /// Name of the log for errors.
     pub file: &'a str,
     /// Line, counted from 1.
     pub line: u64,
-    /// The moment.
+    /// Time of the value.
     pub time_ns: i64,
-    /// The time that the value covers, where known.
+    /// Time that the value covers, where known.
     pub elapsed_ns: Option<u64>,
 }
 

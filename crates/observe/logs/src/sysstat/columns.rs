@@ -1,5 +1,4 @@
-//! The table in `columns.toml`: what the tools call a quantity, and which
-//! counter it is.
+//! Contents of `columns.toml`: the tools' names of a quantity, and its counter.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -13,9 +12,10 @@ use serde::Deserialize;
 pub struct ReportColumn {
     /// Canonical id.
     pub counter: String,
-    /// A value of the log times this is in the catalogue's unit.
+    /// Factor from a value of the log to the catalogue's unit.
+    #[serde(rename = "times")]
     pub times: f64,
-    /// Column headings and keys that mean it.
+    /// Column headings and keys that stand for it.
     pub names: Vec<String>,
 }
 
@@ -23,21 +23,22 @@ pub struct ReportColumn {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SysstatReport {
-    /// Our name of it.
+    /// Name of the report.
     pub id: String,
     /// Keys in JSON and element names in XML.
     pub keys: Vec<String>,
     /// Headings of the text column that names the instance.
+    #[serde(rename = "instance")]
     pub instance: Vec<String>,
     /// The quantities that the catalogue knows.
     pub columns: Vec<ReportColumn>,
-    /// First headings (after the instance) of a text table of which nothing is known.
-    #[serde(default)]
+    /// First headings (after the instance) of a text table without known quantities.
+    #[serde(default, rename = "starts")]
     pub starts: Vec<String>,
 }
 
 impl SysstatReport {
-    /// The quantity behind a heading or key.
+    /// Finds the quantity of a heading or key.
     pub fn column(&self, name: &str) -> Option<&ReportColumn> {
         self.columns.iter().find(|c| c.names.iter().any(|n| n == name))
     }
@@ -56,7 +57,7 @@ pub struct Reports {
 }
 
 impl Reports {
-    /// The table that is built in.
+    /// Returns the built-in reports.
     ///
     /// # Panics
     /// When the built-in data is wrong, which a test rules out.
@@ -72,19 +73,18 @@ impl Reports {
         })
     }
 
-    /// All of them.
+    /// Iterates over all reports.
     #[cfg(test)]
     pub fn iter(&self) -> impl Iterator<Item = &SysstatReport> {
         self.reports.iter()
     }
 
-    /// A report by its id, JSON key or XML name.
+    /// Finds a report by its id, JSON key or XML name.
     pub fn by_key(&self, key: &str) -> Option<&SysstatReport> {
         self.by_key.get(key).map(|&index| &self.reports[index])
     }
 
-    /// A text table's report, from its headings, and the place of the
-    /// instance's heading among them.
+    /// Finds a text table's report by its headings, and the index of the instance's heading among them.
     pub fn by_headings(&self, headings: &[&str]) -> Option<(&SysstatReport, Option<usize>)> {
         let instance = |report: &SysstatReport| headings.iter().position(|h| report.instance.iter().any(|i| i == h));
         let known = |report: &SysstatReport, instance: Option<usize>| {
@@ -132,22 +132,22 @@ mod tests {
 
     #[test]
     fn tables_are_told_by_their_headings() {
-        let of = |line: &str| {
+        let find = |line: &str| {
             let headings: Vec<&str> = line.split_whitespace().collect();
             Reports::builtin().by_headings(&headings).map(|(r, index)| (r.id.as_str(), index))
         };
-        assert_eq!(of("CPU %user %nice %system %iowait %steal %idle"), Some(("cpu", Some(0))));
-        assert_eq!(of("CPU MHz"), Some(("cpu-frequency", Some(0))));
-        assert_eq!(of("CPU total/s dropd/s squeezd/s"), Some(("softnet", Some(0))));
-        assert_eq!(of("tps rtps wtps dtps bread/s bwrtn/s bdscd/s"), Some(("io", None)));
-        assert_eq!(of("tps rkB/s wkB/s dkB/s areq-sz aqu-sz await %util DEV"), Some(("disk", Some(8))));
-        assert_eq!(of("DEV tps rd_sec/s wr_sec/s avgrq-sz avgqu-sz await svctm %util"), Some(("disk", Some(0))));
-        assert_eq!(of("IFACE rxerr/s txerr/s coll/s"), Some(("net-edev", Some(0))));
-        assert_eq!(of("INTR all CPU0"), Some(("interrupts", Some(0))));
-        assert_eq!(of("kbswpfree kbswpused %swpused"), Some(("memory", None)));
-        assert_eq!(of("%sio-10 %sio-60 %sio-300 %sio"), Some(("psi-io", None)));
-        assert_eq!(of("MBfsfree MBfsused %fsused FILESYSTEM"), Some(("filesystem", Some(3))));
-        assert_eq!(of("r b swpd free buff cache si so bi bo in cs us sy id wa st"), Some(("vmstat", None)));
-        assert_eq!(of("unheard of"), None);
+        assert_eq!(find("CPU %user %nice %system %iowait %steal %idle"), Some(("cpu", Some(0))));
+        assert_eq!(find("CPU MHz"), Some(("cpu-frequency", Some(0))));
+        assert_eq!(find("CPU total/s dropd/s squeezd/s"), Some(("softnet", Some(0))));
+        assert_eq!(find("tps rtps wtps dtps bread/s bwrtn/s bdscd/s"), Some(("io", None)));
+        assert_eq!(find("tps rkB/s wkB/s dkB/s areq-sz aqu-sz await %util DEV"), Some(("disk", Some(8))));
+        assert_eq!(find("DEV tps rd_sec/s wr_sec/s avgrq-sz avgqu-sz await svctm %util"), Some(("disk", Some(0))));
+        assert_eq!(find("IFACE rxerr/s txerr/s coll/s"), Some(("net-edev", Some(0))));
+        assert_eq!(find("INTR all CPU0"), Some(("interrupts", Some(0))));
+        assert_eq!(find("kbswpfree kbswpused %swpused"), Some(("memory", None)));
+        assert_eq!(find("%sio-10 %sio-60 %sio-300 %sio"), Some(("psi-io", None)));
+        assert_eq!(find("MBfsfree MBfsused %fsused FILESYSTEM"), Some(("filesystem", Some(3))));
+        assert_eq!(find("r b swpd free buff cache si so bi bo in cs us sy id wa st"), Some(("vmstat", None)));
+        assert_eq!(find("unheard of"), None);
     }
 }

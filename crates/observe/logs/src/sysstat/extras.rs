@@ -1,25 +1,23 @@
-//! Counters that a log gives in parts: a queue as rate times duration, a size
-//! as what is free and what is used.
+//! Counters that a log gives in parts: a queue as rate times duration, a size as free plus used.
 
 use std::collections::HashMap;
 
 use diskwright_base::Series;
 
-/// How a cell comes from others of the row.
+/// Computation of a cell from others of the row.
 #[derive(Clone, Debug)]
 pub enum ComputedCell {
-    /// The product of two columns.
+    /// Product of the first two columns.
     Product(u32, u32, u32),
-    /// The sum of two columns.
+    /// Sum of the first two columns.
     Sum(u32, u32, u32),
-    /// Physical memory from what is free and used.
+    /// Physical memory, from its free and used parts.
     Memory(Box<MemoryColumns>, u32),
 }
 
-/// What tells the size of memory. sysstat changed what it counts as used:
-/// first all that is not free, later (12.0) without buffers, cache and slab.
-/// The share that stands beside it tells which. Slab is not in every report
-/// (`sar -r` without ALL): where neither sum has the share, used and share tell it.
+/// Columns from which the size of memory is computed. sysstat changed the meaning of used memory: first it was all that
+/// is not free, since 12.0 it excludes buffers, cache and slab. The share beside it shows which. Slab is not in every
+/// report (`sar -r` without ALL): where neither sum has the share, used memory and the share determine the size.
 #[derive(Clone, Debug)]
 pub struct MemoryColumns {
     free: u32,
@@ -28,11 +26,11 @@ pub struct MemoryColumns {
     others: Vec<u32>,
 }
 
-/// An extra without its own column.
+/// A computation without its own column.
 pub struct CellRecipe(ComputedCell);
 
 impl CellRecipe {
-    /// With its column.
+    /// Adds the column.
     pub fn into(self, column: u32) -> ComputedCell {
         match self.0 {
             ComputedCell::Product(a, b, _) => ComputedCell::Product(a, b, column),
@@ -50,12 +48,12 @@ pub struct ComputedSeries {
     pub instance: String,
     /// Its scale.
     pub scale: f64,
-    /// How.
+    /// Computation.
     pub extra: CellRecipe,
 }
 
 impl ComputedCell {
-    /// Fills its cell, unless the log brought it.
+    /// Fills its cell, unless the log has a value there.
     pub fn compute(&self, row: &mut [f64]) {
         let (column, value) = match self {
             ComputedCell::Product(a, b, column) => (*column, row[*a as usize] * row[*b as usize]),
@@ -76,14 +74,13 @@ impl MemoryColumns {
         let (old, new) = (free + used, free + used + others);
         let miss = |total: f64| (used / total * 100.0 - percent).abs();
         let total = if miss(new) < miss(old) { new } else { old };
-        // how far rounding moves the share; `--dec=0` prints no decimals
+        // largest error of the share by rounding; `--dec=0` prints no decimals
         let rounding = if percent.fract() == 0.0 { 0.51 } else { 0.06 };
         if percent >= 1.0 && miss(total) > rounding { used / percent * 100.0 } else { total }
     }
 }
 
-/// Pairs of counters of one instance, and what they make: counter, first,
-/// second, whether it is their product.
+/// Pairs of counters of one instance, and their result: counter, first, second, whether it is their product.
 const PAIRS: [(&str, &str, &str, bool); 8] = [
     ("physical_disk.avg_read_queue_length", "physical_disk.reads_per_s", "physical_disk.avg_s_per_read", true),
     ("physical_disk.avg_write_queue_length", "physical_disk.writes_per_s", "physical_disk.avg_s_per_write", true),
@@ -95,41 +92,43 @@ const PAIRS: [(&str, &str, &str, bool); 8] = [
     ("paging.scanned_pages_per_s", "paging.scanned_direct_pages_per_s", "foreign.paging.pgscank", false),
 ];
 
-/// What can be computed of these series and is not there yet.
+/// Lists the series that can be computed from these and are not there yet.
 pub fn possible(by_target: &HashMap<(String, String), u32>, series: &[Series]) -> Vec<ComputedSeries> {
-    let of = |counter: &str, instance: &str| by_target.get(&(counter.to_owned(), instance.to_owned())).copied();
+    let column_of = |counter: &str, instance: &str| by_target.get(&(counter.to_owned(), instance.to_owned())).copied();
     let mut found = Vec::new();
-    let mut want = |counter: &str, instance: &str, scale: f64, extra: ComputedCell| {
-        if of(counter, instance).is_none() {
+    let mut add_missing = |counter: &str, instance: &str, scale: f64, extra: ComputedCell| {
+        if column_of(counter, instance).is_none() {
             let (counter, instance) = (counter.to_owned(), instance.to_owned());
             found.push(ComputedSeries { counter, instance, scale, extra: CellRecipe(extra) });
         }
     };
-    for one in series {
-        for (made, first, second, is_product) in PAIRS {
-            if one.counter != first {
+    for base in series {
+        for (result, first, second, is_product) in PAIRS {
+            if base.counter != first {
                 continue;
             }
-            let (Some(a), Some(b)) = (of(first, &one.instance), of(second, &one.instance)) else { continue };
+            let instance = base.instance.as_str();
+            let (Some(a), Some(b)) = (column_of(first, instance), column_of(second, instance)) else { continue };
             if is_product {
-                want(made, &one.instance, one.scale * series[b as usize].scale, ComputedCell::Product(a, b, 0));
+                let scale = base.scale * series[b as usize].scale;
+                add_missing(result, instance, scale, ComputedCell::Product(a, b, 0));
             } else {
-                want(made, &one.instance, one.scale, ComputedCell::Sum(a, b, 0));
+                add_missing(result, instance, base.scale, ComputedCell::Sum(a, b, 0));
             }
         }
     }
-    let either = |a: &str, b: &str| of(a, "").or_else(|| of(b, ""));
+    let either = |a: &str, b: &str| column_of(a, "").or_else(|| column_of(b, ""));
     let used = either("foreign.memory.kbmemused", "foreign.memory.memused");
     let percent = either("foreign.memory.%memused", "foreign.memory.memused-percent");
-    if let (Some(free), Some(used), Some(percent)) = (of("memory.free_bytes", ""), used, percent) {
+    if let (Some(free), Some(used), Some(percent)) = (column_of("memory.free_bytes", ""), used, percent) {
         let others = ["memory.buffers_bytes", "memory.cached_bytes", "memory.slab_bytes"];
-        let others = others.into_iter().filter_map(|c| of(c, "")).collect();
+        let others = others.into_iter().filter_map(|c| column_of(c, "")).collect();
         let memory = MemoryColumns { free, used, percent, others };
-        want("memory.total_bytes", "", 1024.0, ComputedCell::Memory(Box::new(memory), 0));
+        add_missing("memory.total_bytes", "", 1024.0, ComputedCell::Memory(Box::new(memory), 0));
     }
     let swap_used = either("foreign.memory.kbswpused", "foreign.memory.swpused");
-    if let (Some(free), Some(used)) = (of("memory.swap_free_bytes", ""), swap_used) {
-        want("memory.swap_total_bytes", "", 1024.0, ComputedCell::Sum(free, used, 0));
+    if let (Some(free), Some(used)) = (column_of("memory.swap_free_bytes", ""), swap_used) {
+        add_missing("memory.swap_total_bytes", "", 1024.0, ComputedCell::Sum(free, used, 0));
     }
     found
 }

@@ -1,9 +1,8 @@
-//! The first line of all text that sysstat prints: kernel, host, date,
-//! architecture and processors.
+//! First line of all text that sysstat prints: kernel, host, date, architecture and processors.
 
 use super::machine::SysstatMachine;
 
-/// What the line says.
+/// Contents of the line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeadLine {
     /// Kernel release.
@@ -17,8 +16,8 @@ pub struct HeadLine {
 }
 
 impl HeadLine {
-    /// `Linux 6.1.0 (db1) \t11/21/26 \t_x86_64_\t(4 CPU)`; older releases end
-    /// behind the date. `None` for other lines.
+    /// Parses `Linux 6.1.0 (db1) \t11/21/26 \t_x86_64_\t(4 CPU)`; older releases end behind the date. `None` for other
+    /// lines.
     pub fn parse(line: &str) -> Option<HeadLine> {
         let rest = line.trim_start().strip_prefix("Linux ")?;
         let (kernel, rest) = rest.split_once(" (")?;
@@ -36,7 +35,7 @@ impl HeadLine {
         })
     }
 
-    /// The same for the topology.
+    /// Converts it for the topology.
     pub fn machine(&self) -> SysstatMachine<'_> {
         let HeadLine { kernel, host, date, processors } = self;
         SysstatMachine { host, kernel, processors: *processors, memory_bytes: None, date }
@@ -49,15 +48,15 @@ mod tests {
 
     #[test]
     fn lines_of_all_releases() {
-        let of = |line: &str| {
+        let parse = |line: &str| {
             let head = HeadLine::parse(line).unwrap();
             (head.kernel, head.host, head.date, head.processors)
         };
         let all = |date: &str, processors| ("6.1.0-9".into(), "db 1".into(), date.to_owned(), processors);
-        assert_eq!(of("Linux 6.1.0-9 (db 1) \t11/21/26 \t_x86_64_\t(4 CPU)"), all("11/21/26", 4));
-        assert_eq!(of("Linux 6.1.0-9 (db 1)    21.11.2026   _x86_64_  (16 CPU)"), all("21.11.2026", 16));
-        assert_eq!(of("Linux 6.1.0-9 (db 1) \t2026-11-21"), all("2026-11-21", 0));
-        assert_eq!(of("Linux 6.1.0-9 (db 1) \tSat 21 Nov 2026 \t_x86_64_\t(4 CPU)"), all("Sat 21 Nov 2026", 4));
+        assert_eq!(parse("Linux 6.1.0-9 (db 1) \t11/21/26 \t_x86_64_\t(4 CPU)"), all("11/21/26", 4));
+        assert_eq!(parse("Linux 6.1.0-9 (db 1)    21.11.2026   _x86_64_  (16 CPU)"), all("21.11.2026", 16));
+        assert_eq!(parse("Linux 6.1.0-9 (db 1) \t2026-11-21"), all("2026-11-21", 0));
+        assert_eq!(parse("Linux 6.1.0-9 (db 1) \tSat 21 Nov 2026 \t_x86_64_\t(4 CPU)"), all("Sat 21 Nov 2026", 4));
         assert_eq!(HeadLine::parse("Linux"), None);
         assert_eq!(HeadLine::parse("13:20:09 LINUX RESTART (4 CPU)"), None);
     }

@@ -1,12 +1,12 @@
-//! Devices that `iostat -z` and `sar -z` leave out of a report, because they did nothing: their rates are 0 and not
-//! unknown. Else only the ticks in which all devices work would count.
+//! Devices that `iostat -z` and `sar -z` leave out of a report because they were idle: their rates are 0 and not
+//! unknown. Otherwise only the ticks in which all devices are active would count.
 //!
-//! Without `-z` a device that does nothing has a row of zeros. Where such a row was seen, a device that is missing is
-//! gone, and nothing is known of it.
+//! Without `-z` an idle device has a row of zeros. Where such a row was seen, a device that is missing was removed, and
+//! its values are unknown.
 
 use super::shaper::Shaper;
 
-/// What is told once of a log.
+/// Text of the note, once per log.
 pub const TOLD: &str = "the tool's option -z left devices out of some reports; there, they are taken as idle";
 
 /// Tables that leave devices out.
@@ -20,15 +20,15 @@ pub enum IdleTable {
     NetworkErrors,
 }
 
-/// How many tables there are.
+/// Number of tables.
 pub const TABLES: usize = 3;
 
-/// What each is called in documents of JSON; in XML adapters and their errors stand in one element.
+/// Keys of the tables in JSON documents; in XML adapters and their errors stand in one element.
 pub const KEYS: [&str; TABLES] = ["\"disk\"", "\"net-dev\"", "\"net-edev\""];
 
 impl IdleTable {
-    /// The table whose devices have this counter as an amount, which is 0 while nothing happens: averages over requests
-    /// are unknown then.
+    /// Returns the table whose devices have this counter, if it is an amount, which is 0 while the device is idle:
+    /// averages over requests are unknown then.
     pub fn of(counter: &str) -> Option<IdleTable> {
         let amount = |rest: &str| !["avg_s_per", "avg_bytes_per"].iter().any(|mean| rest.starts_with(mean));
         match counter.split_once('.')? {
@@ -42,73 +42,73 @@ impl IdleTable {
     }
 }
 
-/// A device in a table.
+/// Cells of a device in a table.
 struct DeviceCells {
     table: IdleTable,
     instance: String,
     columns: Vec<u32>,
-    /// It was in a report of this start.
+    /// Set where it was in a report of this start.
     is_seen: bool,
 }
 
-/// The devices of one start of a tool.
+/// Devices of one start of a tool.
 #[derive(Default)]
 pub struct IdleDevices {
     devices: Vec<DeviceCells>,
-    /// Series of the shaper that the devices above are of.
+    /// Number of the row's series that the devices were learnt from.
     series: usize,
     generation: u32,
-    /// A row of zeros was seen in these tables.
+    /// Set for tables in which a row of zeros was seen.
     has_zeros: [bool; TABLES],
-    /// Said already.
+    /// Set once it was reported.
     is_told: bool,
 }
 
 impl IdleDevices {
-    /// The tool is started: other devices may be there, and other options were given.
+    /// Notes that the tool was started: devices and options may differ.
     pub fn begin(&mut self) {
         self.devices.iter_mut().for_each(|device| device.is_seen = false);
         self.has_zeros = [false; TABLES];
     }
 
-    /// The row is read: fills in the devices that were left out of the tables that are whole. True where that is to be
-    /// told.
-    pub fn fill(&mut self, shaper: &mut Shaper, whole: [bool; TABLES]) -> bool {
-        self.learn(shaper);
+    /// Fills in zeros for the devices that were left out of the complete tables of the row. Returns true where that
+    /// must be reported.
+    pub fn fill(&mut self, row: &mut Shaper, complete: [bool; TABLES]) -> bool {
+        self.learn(row);
         let (mut filled, mut zeros) = (false, self.has_zeros);
         for device in self.devices.iter_mut().filter(|device| !self.has_zeros[device.table as usize]) {
-            let values =
-                device.columns.iter().map(|column| shaper.row[*column as usize]).filter(|value| !value.is_nan());
-            // the most of them, where there are any
-            let most = values.fold(None, |most: Option<f64>, value| Some(most.map_or(value, |most| most.max(value))));
-            device.is_seen |= most.is_some();
-            zeros[device.table as usize] |= most == Some(0.0);
+            let values = device.columns.iter().map(|column| row.row[*column as usize]).filter(|value| !value.is_nan());
+            // largest value, where there is one
+            let largest = values.fold(None, |max: Option<f64>, value| Some(max.map_or(value, |max| max.max(value))));
+            device.is_seen |= largest.is_some();
+            zeros[device.table as usize] |= largest == Some(0.0);
         }
         self.has_zeros = zeros;
         for device in self.devices.iter().filter(|device| device.is_seen) {
             let table = device.table as usize;
-            let is_left_out = device.columns.iter().all(|column| shaper.row[*column as usize].is_nan());
-            if is_left_out && whole[table] && !self.has_zeros[table] {
-                device.columns.iter().for_each(|column| shaper.row[*column as usize] = 0.0);
+            let is_left_out = device.columns.iter().all(|column| row.row[*column as usize].is_nan());
+            if is_left_out && complete[table] && !self.has_zeros[table] {
+                device.columns.iter().for_each(|column| row.row[*column as usize] = 0.0);
                 filled = true;
             }
         }
-        let is_news = filled && !self.is_told;
+        let is_first_time = filled && !self.is_told;
         self.is_told |= filled;
-        is_news
+        is_first_time
     }
 
-    /// Takes up the columns that the shaper has given since.
-    fn learn(&mut self, shaper: &Shaper) {
-        if self.generation != shaper.generation {
-            (self.generation, self.series) = (shaper.generation, 0);
+    /// Learns the columns that the row has added since.
+    fn learn(&mut self, row: &Shaper) {
+        if self.generation != row.generation {
+            (self.generation, self.series) = (row.generation, 0);
             self.devices.clear();
         }
-        for (column, series) in shaper.series().iter().enumerate().skip(self.series) {
+        for (column, series) in row.series().iter().enumerate().skip(self.series) {
             let Some(table) = IdleTable::of(&series.counter) else { continue };
-            let is_of = |device: &&mut DeviceCells| device.table == table && device.instance == series.instance;
-            // the columns of a device are given one after the other
-            match self.devices.iter_mut().rev().find(is_of) {
+            let is_same_device =
+                |device: &&mut DeviceCells| device.table == table && device.instance == series.instance;
+            // the columns of a device were added in succession
+            match self.devices.iter_mut().rev().find(is_same_device) {
                 Some(device) => device.columns.push(column as u32),
                 None => self.devices.push(DeviceCells {
                     table,
@@ -118,7 +118,7 @@ impl IdleDevices {
                 }),
             }
         }
-        self.series = shaper.series().len();
+        self.series = row.series().len();
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
         read.notes.iter().filter(|note| note.text.contains("taken as idle")).count()
     }
 
-    /// What sar prints at 13:20:09 and then every ten seconds: a processor at each time, and these rows of disks.
+    /// Makes sar's output from 13:20:09 on, every ten seconds: a processor at each time, and these rows of disks.
     fn sar(rows: &str) -> Read {
         run(&format!(
             "{HEAD}13:20:09 CPU %user %idle\n13:20:19 all 1 99\n13:20:29 all 1 99\n13:20:39 all 1 99\n\

@@ -1,7 +1,6 @@
-//! Text of iostat: reports one after the other, each with an optional time, a
-//! processor block and a table of disks (with `-x -h` one each for reads, writes,
-//! discards and the rest). The first report after each head covers the time since
-//! boot and is left out.
+//! Text of iostat: reports in succession, each with an optional time, a processor block and a table of disks (with `-x
+//! -h` one each for reads, writes, discards and the rest). The first report after each head covers the time since boot
+//! and is left out.
 
 use diskwright_base::Note;
 use diskwright_base::text::same_host;
@@ -27,44 +26,46 @@ struct IostatTextLog<'b, 'c> {
     clock: SysstatClock,
     order: NumericDateOrder,
     head: HeadLine,
-    /// The machine that is read, once it is known.
+    /// Machine that is read, once it is known.
     wanted: Option<String>,
     shaper: Shaper,
     idle: IdleDevices,
-    /// The report has a table of disks, and all of its rows could be read.
+    /// Set where the report has a table of disks …
     has_disks: bool,
+    /// … and where one of its rows could not be read.
     is_damaged: bool,
     table: Option<HeadingTable>,
-    /// Blanks before the headings: sums over groups of disks are set in further.
+    /// Blanks before the headings: sums over groups of disks are indented further.
     indent: usize,
-    /// Names stand last, one blank behind the numbers.
+    /// Set where names stand last, one blank behind the numbers.
     is_pretty: bool,
-    /// A line with a name alone, whose numbers must follow.
+    /// A name alone on its line, whose numbers must follow.
     name: Option<String>,
-    /// A blank line stands behind the last row: the table is at its end, unless blank lines are everywhere.
+    /// Set where a blank line stands behind the last row: the table is at its end, unless every other line is blank.
     is_behind_blank: bool,
-    /// Headings of this report so far; one that comes again begins another report.
+    /// Headings of this report so far; repeated headings begin another report.
     headings: Vec<String>,
-    /// The time printed above this report, UTC.
+    /// Time printed above this report, UTC.
     printed: Option<i64>,
-    /// For times of day without a date.
+    /// Days for times without a date.
     days: HeadDays,
     daylight: DaylightClock,
     reports: ReportClock,
-    /// Reports since the head, and heads.
+    /// Reports since the head.
     count: u64,
+    /// Heads so far.
     starts: u64,
     /// Values in the row.
     values: u64,
-    /// iostat -y leaves out the report since boot, and a blank line behind it.
+    /// Set where iostat -y left out the report since boot, and a blank line behind it.
     is_without_first: bool,
-    /// Blank lines that follow each other; none where every other line of the file is blank.
+    /// Number of blank lines in succession; `None` where every other line of the file is blank.
     blanks: Option<u32>,
     is_announced: bool,
     line: u64,
 }
 
-/// True where a head has headings of iostat.
+/// Returns true where a head has headings of iostat.
 pub fn recognise(head: &InputHead<'_>) -> bool {
     head.lines().any(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -72,12 +73,12 @@ pub fn recognise(head: &InputHead<'_>) -> bool {
     })
 }
 
-/// The headings above the processors.
+/// Returns true for the headings above the processors.
 fn is_of_processors(words: &[&str]) -> bool {
     words.first() == Some(&"avg-cpu:") && words[1..].iter().all(|word| word.starts_with('%')) && words.len() > 1
 }
 
-/// The headings above iostat's disks: `Device` stands first, or last with `-h`.
+/// Returns true for the headings above iostat's disks: `Device` stands first, or last with `-h`.
 fn is_of_disks(words: &[&str]) -> bool {
     let is_device = |word: Option<&&str>| word.is_some_and(|w| matches!(*w, "Device" | "Device:"));
     let has_device = is_device(words.first()) || is_device(words.last());
@@ -127,13 +128,13 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     if log.batch.is_stopped() {
         return Ok(());
     }
-    // the last report may be cut off
+    // the last report may be incomplete
     log.is_damaged = true;
     log.end_of_report()?;
     log.end()
 }
 
-/// True where a blank line stands behind headings, which iostat never prints: the file was copied badly.
+/// Returns true where a blank line stands behind headings, which iostat never prints: the file was copied badly.
 fn is_doubled(head: &str) -> bool {
     let mut lines = head.lines().skip_while(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -182,7 +183,7 @@ impl IostatTextLog<'_, '_> {
         }
         if let Some(table) = self.table.take() {
             let is_row = self.row_or_name(&table, text, &words, is_blank_before);
-            // rows end with a blank line, unless blank lines stand between all
+            // a blank line ends the rows, unless there is one between all lines
             self.table = (is_row || !is_blank_before).then_some(table);
             if is_row {
                 return Ok(());
@@ -191,7 +192,7 @@ impl IostatTextLog<'_, '_> {
         self.time(text)
     }
 
-    /// True where the machine at hand is the one that is read; else that is told.
+    /// Returns true where the current machine is the one that is read; otherwise reports it.
     fn is_of_host(&mut self) -> bool {
         if self.head.host.is_empty() {
             return true;
@@ -205,7 +206,7 @@ impl IostatTextLog<'_, '_> {
         is_chosen
     }
 
-    /// iostat is started.
+    /// Begins a start of iostat.
     fn begin(&mut self) {
         (self.count, self.is_without_first, self.table) = (0, false, None);
         self.blanks = self.blanks.map(|_| 0);
@@ -236,7 +237,7 @@ impl IostatTextLog<'_, '_> {
             time_ns = self.daylight.place(time_ns, local.saturating_mul(1_000_000_000), self.batch);
         }
         self.printed = Some(time_ns);
-        // OSWatcher writes it each time that it starts a tool
+        // OSWatcher writes this line each time it starts a tool
         if text.trim_start().starts_with("zzz") {
             self.begin();
         }
@@ -259,8 +260,8 @@ impl IostatTextLog<'_, '_> {
         let are_numbers = words.iter().all(|word| number(word, 1.0).is_some());
         let is_rest = are_numbers && !is_behind_blank && words.len() + 1 == table.columns();
         if let Some(name) = self.name.take_if(|_| is_rest) {
-            let whole = format!("{name} {text}");
-            return self.row(table, &whole, &whole.split_whitespace().collect::<Vec<_>>(), false);
+            let joined = format!("{name} {text}");
+            return self.row(table, &joined, &joined.split_whitespace().collect::<Vec<_>>(), false);
         }
         self.drop_name();
         let is_alone = words.len() == 1 && table.columns() > 2 && table.report != "cpu";
@@ -272,7 +273,7 @@ impl IostatTextLog<'_, '_> {
         self.row(table, text, words, is_behind_blank)
     }
 
-    /// A name behind which no numbers came is a row that was cut.
+    /// Reports a name without numbers behind it as a row that was cut.
     fn drop_name(&mut self) {
         if self.name.take().is_some() {
             self.is_damaged = true;
@@ -280,7 +281,8 @@ impl IostatTextLog<'_, '_> {
         }
     }
 
-    /// Sums over groups of disks (iostat -g) have a blank before their names, wherever these stand.
+    /// Returns true for sums over groups of disks (iostat -g), which have a blank before their names, wherever these
+    /// stand.
     fn is_group(&self, text: &str, words: &[&str], instance: &str) -> bool {
         if self.is_pretty {
             return text.trim_end().strip_suffix(instance).is_some_and(|numbers| numbers.ends_with("  "));
@@ -288,17 +290,17 @@ impl IostatTextLog<'_, '_> {
         words[0] == instance && indent(text) > self.indent
     }
 
-    /// Reads a row; false where the line is none of this table.
+    /// Reads a row; returns false where the line does not belong to this table.
     fn row(&mut self, table: &HeadingTable, text: &str, words: &[&str], is_behind_blank: bool) -> bool {
         let all = [&["all"], words].concat();
         let words = if table.report == "cpu" { &all[..] } else { words };
-        // the words of a time would be a name with blanks, and its year a number
+        // otherwise the words of a time would count as a name with blanks, and its year as a number
         let is_long = words.len() > table.columns();
         if is_long && (is_behind_blank || calendar::moment(text, self.order).is_some()) {
             return false;
         }
         match table.row(words) {
-            // what it says is left out with the report
+            // its values are left out with the report
             Ok(_) if self.is_first() => self.values += 1,
             Ok((instance, values)) => {
                 let is_group = table.report != "cpu" && self.is_group(text, words, &instance);
@@ -313,9 +315,9 @@ impl IostatTextLog<'_, '_> {
             Err(Misfit::Words) => return false,
             Err(_) if is_behind_blank || calendar::moment(text, self.order).is_some() => return false,
             Err(misfit) => {
-                let said = if misfit == Misfit::Short { "fewer" } else { "more" };
+                let comparison = if misfit == Misfit::Short { "fewer" } else { "more" };
                 self.is_damaged = true;
-                self.skip(&format!("a row with {said} cells than its table has headings"));
+                self.skip(&format!("a row with {comparison} cells than its table has headings"));
             }
         }
         true
@@ -328,9 +330,9 @@ impl IostatTextLog<'_, '_> {
     fn end_of_report(&mut self) -> Result<(), LogError> {
         self.table = None;
         self.drop_name();
-        // headings without a row are a report too: `-z` leaves out idle disks
+        // headings without rows are a report too: `-z` leaves out idle disks
         let is_empty = self.values == 0 && (self.headings.is_empty() || self.printed.is_none());
-        let is_whole = self.has_disks && !self.is_damaged;
+        let is_complete = self.has_disks && !self.is_damaged;
         (self.has_disks, self.is_damaged) = (false, false);
         self.headings.clear();
         if is_empty {
@@ -361,14 +363,14 @@ impl IostatTextLog<'_, '_> {
         }
         if !self.is_announced {
             self.is_announced = true;
-            // reports with times bear a date of their own
+            // times above reports have a date of their own
             let guess = SysstatMachine::date_guess(&self.head.date, self.order).filter(|_| printed.is_none());
             if let Some(text) = guess {
                 self.batch.note(Note::new(time_ns, Note::WARNING, text));
             }
             self.batch.topology(time_ns, &self.head.machine().topology());
         }
-        if self.idle.fill(&mut self.shaper, [is_whole; TABLES]) {
+        if self.idle.fill(&mut self.shaper, [is_complete; TABLES]) {
             self.batch.note(Note::new(time_ns, Note::WARNING, idle::TOLD));
         }
         self.shaper.emit(self.batch, time_ns, since);
@@ -376,7 +378,7 @@ impl IostatTextLog<'_, '_> {
         Ok(())
     }
 
-    /// Says what is missing where each start printed one report.
+    /// Returns an error with advice where each start printed only one report.
     fn end(&mut self) -> Result<(), LogError> {
         if self.batch.has_ticks() || self.batch.is_stopped() || self.count != 1 || self.is_without_first {
             return Ok(());
@@ -564,7 +566,7 @@ mod tests {
         assert_eq!(read.ticks.iter().map(|t| t.0).collect::<Vec<_>>(), [at(1), at(2), at(31), at(32)]);
         assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [1_000_000_000; 4]);
         assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text.contains("one second apart")));
-        // without the head of each start the line alone says that iostat was started anew
+        // without the head of each start only this line shows that iostat was restarted
         let read = run(&text.replace(HEAD, "\n"));
         assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [5.0, 6.0, 7.0, 8.0]);
     }

@@ -1,15 +1,14 @@
-//! A scanner of JSON tokens over bytes that may end anywhere. It takes what
-//! sysstat really wrote: `nan` where a number should be, and numbers with a
-//! decimal comma.
+//! Scanner of JSON tokens over bytes that may end anywhere. It accepts what sysstat really wrote: `nan` instead of a
+//! number, and numbers with a decimal comma.
 
-/// A piece of JSON.
+/// A token of JSON.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum JsonToken<'a> {
     /// `{` or `[`.
     Open(u8),
     /// `}` or `]`.
     Close(u8),
-    /// A string without its quotes, escapes as they stand.
+    /// A string without its quotes, escapes unchanged.
     Text(&'a [u8]),
     /// A number; `NaN` for `nan` and `inf`.
     Number(f64),
@@ -21,29 +20,29 @@ pub enum JsonToken<'a> {
     Comma,
 }
 
-/// Why there is no token.
+/// Reason why there is no token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TokenStop {
     /// The bytes end before the token does.
     More,
-    /// Something else stands at this place.
+    /// The bytes at this index are no token.
     Wrong(usize, &'static str),
 }
 
-/// Tokens of some bytes.
+/// Scans the tokens of some bytes.
 pub struct JsonScanner<'a> {
     bytes: &'a [u8],
-    /// Where the next token is looked for.
+    /// Index at which the next token is scanned.
     pub position: usize,
 }
 
 impl<'a> JsonScanner<'a> {
-    /// Begins at a place.
+    /// Begins at an index.
     pub fn new(bytes: &'a [u8], index: usize) -> JsonScanner<'a> {
         JsonScanner { bytes, position: index }
     }
 
-    /// The next token.
+    /// Scans the next token.
     pub fn next(&mut self) -> Result<JsonToken<'a>, TokenStop> {
         let bytes = self.bytes;
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = bytes.get(self.position) {
@@ -72,7 +71,7 @@ impl<'a> JsonScanner<'a> {
     }
 }
 
-/// Where the closing quote of a string stands.
+/// Finds the closing quote of a string.
 fn text_end(bytes: &[u8], from: usize) -> Option<usize> {
     let mut index = from;
     loop {
@@ -87,10 +86,10 @@ fn text_end(bytes: &[u8], from: usize) -> Option<usize> {
 fn word(bytes: &[u8], start: usize) -> Result<(JsonToken<'_>, usize), TokenStop> {
     let length = bytes[start..].iter().position(|b| !b.is_ascii_alphabetic()).ok_or(TokenStop::More)?;
     let end = start + length;
-    let is = |word: &[u8]| bytes[start..end].eq_ignore_ascii_case(word);
-    if is(b"nan") || is(b"inf") || is(b"infinity") {
+    let is_word = |word: &[u8]| bytes[start..end].eq_ignore_ascii_case(word);
+    if is_word(b"nan") || is_word(b"inf") || is_word(b"infinity") {
         Ok((JsonToken::Number(f64::NAN), end))
-    } else if is(b"null") || is(b"true") || is(b"false") {
+    } else if is_word(b"null") || is_word(b"true") || is_word(b"false") {
         Ok((JsonToken::Word, end))
     } else {
         Err(TokenStop::Wrong(start, "no JSON"))
@@ -100,8 +99,8 @@ fn word(bytes: &[u8], start: usize) -> Result<(JsonToken<'_>, usize), TokenStop>
 /// Powers of ten that an `f64` holds exactly.
 const TENS: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
 
-/// The number that begins here, and where it ends. A comma between digits is
-/// a decimal comma: nothing in these documents lists bare numbers.
+/// Scans the number that begins here; returns it with the index behind it. A comma between digits is a decimal comma:
+/// these documents have no lists of bare numbers.
 #[inline]
 pub fn number(bytes: &[u8], start: usize) -> Result<(f64, usize), TokenStop> {
     let mut index = start;
@@ -137,7 +136,7 @@ pub fn number(bytes: &[u8], start: usize) -> Result<(f64, usize), TokenStop> {
     Ok((if minus { -size } else { size }, index))
 }
 
-/// A number with an exponent, with very many digits, or `-nan`.
+/// Scans a number with an exponent, with very many digits, or `-nan`.
 #[cold]
 fn odd_number(bytes: &[u8], start: usize, digits: usize, position: usize) -> Result<(f64, usize), TokenStop> {
     if position == digits {
@@ -154,7 +153,7 @@ fn odd_number(bytes: &[u8], start: usize, digits: usize, position: usize) -> Res
     Ok((if value.is_finite() { value } else { f64::NAN }, end))
 }
 
-/// A string as it is meant; wrong escapes stay as they stand.
+/// Unescapes a string; invalid escapes stay unchanged.
 pub fn text(raw: &[u8]) -> String {
     if raw.contains(&b'\\') {
         let quoted = [b"\"", raw, b"\""].concat();
@@ -193,17 +192,17 @@ mod tests {
 
     #[test]
     fn numbers_are_exact_and_odd_ones_are_taken() {
-        let of = |text: &str| number(format!("{text} ").as_bytes(), 0).map(|(n, _)| n);
+        let scan = |text: &str| number(format!("{text} ").as_bytes(), 0).map(|(n, _)| n);
         for text in
             ["0.00", "309348.00", "12.5", "-3", "1e3", "0.1", "123456789012345678901", "2.2250738585072014e-308"]
         {
-            assert_eq!(of(text), Ok(text.parse().unwrap()), "{text}");
+            assert_eq!(scan(text), Ok(text.parse().unwrap()), "{text}");
         }
-        assert_eq!(of("0,50,"), Ok(0.5));
+        assert_eq!(scan("0,50,"), Ok(0.5));
         assert_eq!(number(b"7, \"x\"", 0), Ok((7.0, 1)));
-        assert!(of("-nan").unwrap().is_nan());
-        assert!(of("1e999").unwrap().is_nan());
-        assert_eq!(of("-x"), Err(TokenStop::Wrong(1, "no JSON")));
+        assert!(scan("-nan").unwrap().is_nan());
+        assert!(scan("1e999").unwrap().is_nan());
+        assert_eq!(scan("-x"), Err(TokenStop::Wrong(1, "no JSON")));
         assert_eq!(number(b"12", 0), Err(TokenStop::More));
     }
 

@@ -1,6 +1,5 @@
-//! `sadf -j`, `iostat -o JSON` and `mpstat -o JSON`: documents one after the
-//! other, each with hosts, each with samples. Only one sample at a time is
-//! held, so a document of any size takes the same memory.
+//! `sadf -j`, `iostat -o JSON` and `mpstat -o JSON`: documents in succession, each with hosts, each with samples. Only
+//! one sample at a time is held, so a document of any size takes the same memory.
 
 use super::idle::KEYS;
 use super::json::{self, JsonScanner, JsonToken, TokenStop};
@@ -13,9 +12,9 @@ use crate::batch::FrameBatch;
 use crate::error::LogError;
 use crate::{LogInput, LogOptions};
 
-/// Templates that are kept: samples with and without some report may alternate.
+/// Largest number of templates: samples with and without some report may alternate.
 const TEMPLATES: usize = 4;
-/// Objects within objects outside of samples at most.
+/// Largest nesting of objects outside of samples.
 const DEEPEST: usize = 64;
 
 struct SysstatJsonLog<'a, 'b, 'c> {
@@ -23,11 +22,11 @@ struct SysstatJsonLog<'a, 'b, 'c> {
     keep: SysstatSession<'b, 'c>,
     templates: Vec<Template>,
     generation: u32,
-    /// Text outside of documents goes on that was told already.
+    /// Set while text outside of documents continues that was reported already.
     is_outside_told: bool,
 }
 
-/// Where a document of sysstat begins: a brace, and the key of them all.
+/// Finds the start of a document of sysstat: a brace, and the key that all of them have.
 pub fn document_at(bytes: &[u8]) -> Option<usize> {
     memchr::memmem::find_iter(bytes, b"\"sysstat\"").find_map(|key| {
         let before = bytes[..key].iter().rposition(|b| !b.is_ascii_whitespace())?;
@@ -55,12 +54,13 @@ pub fn read_stream(
     batch: &mut FrameBatch<'_>,
     writer: DocumentWriter,
 ) -> Result<(), LogError> {
-    let keep = SysstatSession::new(stream.name(), batch, options, order, writer);
-    let mut log = SysstatJsonLog { stream, keep, templates: Vec::new(), generation: 0, is_outside_told: false };
+    let session = SysstatSession::new(stream.name(), batch, options, order, writer);
+    let templates = Vec::new();
+    let mut log = SysstatJsonLog { stream, keep: session, templates, generation: 0, is_outside_told: false };
     log.documents()
 }
 
-/// A token that is held, of what lies outside of samples.
+/// A token outside of samples, held independently of the window.
 enum BufferedToken {
     Open(u8),
     Close,
@@ -71,7 +71,7 @@ enum BufferedToken {
 }
 
 impl SysstatJsonLog<'_, '_, '_> {
-    /// Tokens outside of samples; what matters is told by its key.
+    /// Reads the tokens outside of samples; keys identify those that matter.
     fn documents(&mut self) -> Result<(), LogError> {
         let mut depth = 0usize;
         let mut last = String::new();
@@ -88,7 +88,7 @@ impl SysstatJsonLog<'_, '_, '_> {
                     }
                     return self.keep.end();
                 }
-                // a line of something else between those of the document
+                // a foreign line between those of the document
                 Err(LogError::Broken { context, because, .. }) => {
                     self.keep.batch.skip(context, format!("{because}; the line was left out"));
                     self.skip_line()?;
@@ -96,22 +96,22 @@ impl SysstatJsonLog<'_, '_, '_> {
                 }
                 Err(error) => return Err(error),
             };
-            let under = std::mem::take(&mut key);
+            let parent_key = std::mem::take(&mut key);
             match token {
-                BufferedToken::Open(b'[') if under == "statistics" => {
+                BufferedToken::Open(b'[') if parent_key == "statistics" => {
                     if !self.samples()? {
                         depth = 0;
                     }
                 }
-                BufferedToken::Open(b'[') if under == "restarts" => self.restarts()?,
+                BufferedToken::Open(b'[') if parent_key == "restarts" => self.restarts()?,
                 BufferedToken::Open(_) => depth += 1,
                 BufferedToken::Close => depth = depth.saturating_sub(1),
                 BufferedToken::Colon => key = std::mem::take(&mut last),
                 BufferedToken::Text(text) => {
-                    self.keep.head(&under, &text);
+                    self.keep.head(&parent_key, &text);
                     last = text;
                 }
-                BufferedToken::Number(number) => self.keep.head(&under, &format!("{number}")),
+                BufferedToken::Number(number) => self.keep.head(&parent_key, &format!("{number}")),
                 BufferedToken::Other => {}
             }
             if depth > DEEPEST {
@@ -122,9 +122,9 @@ impl SysstatJsonLog<'_, '_, '_> {
         Ok(())
     }
 
-    /// Moves to where the next document begins, and tells what stands before it; false at the end.
+    /// Advances to the start of the next document, and reports what stands before it; returns false at the end.
     fn find_document(&mut self) -> Result<bool, LogError> {
-        /// A document's first brace and key, with blanks between.
+        /// Bytes of a document's first brace and key, with blanks between.
         const LEAST: usize = 64;
         loop {
             let rest = self.stream.rest();
@@ -147,7 +147,7 @@ impl SysstatJsonLog<'_, '_, '_> {
         }
     }
 
-    /// Counts the lines of so many bytes that are no document.
+    /// Counts the lines in the next `end` bytes, which belong to no document.
     fn tell_outside(&mut self, end: usize) {
         let place = self.stream.place();
         let bytes = &self.stream.rest()[..end];
@@ -157,15 +157,15 @@ impl SysstatJsonLog<'_, '_, '_> {
         }
     }
 
-    /// Moves behind the end of the line.
+    /// Advances behind the end of the line.
     fn skip_line(&mut self) -> Result<(), LogError> {
-        if let Some((_, whole)) = self.stream.line()? {
-            self.stream.skip(whole);
+        if let Some((_, line_bytes)) = self.stream.line()? {
+            self.stream.skip(line_bytes);
         }
         Ok(())
     }
 
-    /// After some samples what cannot be read is only left out.
+    /// Skips the rest of the file after an error if samples were read before; otherwise returns the error.
     fn end_or(&mut self, error: LogError) -> Result<(), LogError> {
         match error {
             LogError::Broken { context, because, .. } if self.keep.ticks > 0 => {
@@ -184,7 +184,7 @@ impl SysstatJsonLog<'_, '_, '_> {
     fn token(&mut self) -> Result<Option<BufferedToken>, LogError> {
         loop {
             let mut scanner = JsonScanner::new(self.stream.rest(), 0);
-            let held = match scanner.next() {
+            let token = match scanner.next() {
                 Ok(JsonToken::Open(kind)) => BufferedToken::Open(kind),
                 Ok(JsonToken::Close(_)) => BufferedToken::Close,
                 Ok(JsonToken::Text(text)) => BufferedToken::Text(json::text(text)),
@@ -201,11 +201,12 @@ impl SysstatJsonLog<'_, '_, '_> {
             };
             let used = scanner.position;
             self.stream.skip(used);
-            return Ok(Some(held));
+            return Ok(Some(token));
         }
     }
 
-    /// The elements of `"statistics"`, up to the end of the list; false where the document ends in them.
+    /// Reads the elements of `"statistics"`, up to the end of the list; returns false where the document ends within
+    /// them.
     fn samples(&mut self) -> Result<bool, LogError> {
         while !self.keep.batch.is_stopped() {
             let Some(first) = self.peek()? else {
@@ -218,7 +219,7 @@ impl SysstatJsonLog<'_, '_, '_> {
                     self.stream.skip(1);
                     return Ok(true);
                 }
-                // the writer was stopped, and another begun
+                // the writer was stopped, and another one began a document
                 _ if self.is_document()? => {
                     self.unfinished();
                     return Ok(false);
@@ -233,7 +234,7 @@ impl SysstatJsonLog<'_, '_, '_> {
         Ok(true)
     }
 
-    /// True where a document begins here.
+    /// Returns true where a document begins here.
     fn is_document(&mut self) -> Result<bool, LogError> {
         const KEY: usize = 64;
         if self.stream.rest().first() != Some(&b'{') {
@@ -249,7 +250,7 @@ impl SysstatJsonLog<'_, '_, '_> {
         Ok(document_at(&rest[..rest.len().min(KEY)]) == Some(0))
     }
 
-    /// The next byte that is no blank.
+    /// Returns the next byte that is not blank.
     fn peek(&mut self) -> Result<Option<u8>, LogError> {
         loop {
             let blanks = self.stream.rest().iter().take_while(|b| b.is_ascii_whitespace()).count();
@@ -263,18 +264,18 @@ impl SysstatJsonLog<'_, '_, '_> {
         }
     }
 
-    /// One sample; false where the input ends in it.
+    /// Reads one sample; returns false where the input ends within it.
     fn sample(&mut self) -> Result<bool, LogError> {
         let mut stamp = Stamp::new();
         loop {
             match self.try_sample(&mut stamp) {
                 Ok(length) => {
-                    let said = self.said(&stamp);
+                    let texts = self.said(&stamp);
                     let sample = &self.stream.rest()[..length];
                     self.keep.tables = KEYS.map(|key| memchr::memmem::find(sample, key.as_bytes()).is_some());
                     let place = self.stream.place();
                     self.stream.skip(length);
-                    self.keep.tick(&said, place)?;
+                    self.keep.tick(&texts, place)?;
                     return Ok(true);
                 }
                 Err(TokenStop::More) => {
@@ -317,7 +318,7 @@ impl SysstatJsonLog<'_, '_, '_> {
         Ok(length)
     }
 
-    /// Looks for the next sample after a broken one; false at the end.
+    /// Looks for the next sample after a broken one; returns false at the end.
     fn resume(&mut self, from: usize) -> Result<bool, LogError> {
         const SIGN: &[u8] = b"\"timestamp\"";
         self.stream.skip(from.max(1));
@@ -344,13 +345,13 @@ impl SysstatJsonLog<'_, '_, '_> {
         }
     }
 
-    /// The list of restarts that ends a host of sadf.
+    /// Reads the list of restarts that ends a host of sadf.
     fn restarts(&mut self) -> Result<(), LogError> {
         let mut depth = 1;
         let (mut last, mut key) = (String::new(), String::new());
         let mut parts: Vec<(StampPart, String)> = Vec::new();
         while depth > 0 {
-            let under = std::mem::take(&mut key);
+            let parent_key = std::mem::take(&mut key);
             match self.token()? {
                 Some(BufferedToken::Open(_)) => depth += 1,
                 Some(BufferedToken::Close) => {
@@ -360,7 +361,7 @@ impl SysstatJsonLog<'_, '_, '_> {
                 }
                 Some(BufferedToken::Colon) => key = std::mem::take(&mut last),
                 Some(BufferedToken::Text(text)) => {
-                    match under.as_str() {
+                    match parent_key.as_str() {
                         "date" => parts.push((StampPart::Date, text.clone())),
                         "time" => parts.push((StampPart::Time, text.clone())),
                         "tz" => parts.push((StampPart::Zone, text.clone())),
@@ -368,7 +369,7 @@ impl SysstatJsonLog<'_, '_, '_> {
                     }
                     last = text;
                 }
-                Some(BufferedToken::Number(number)) if under == "utc" => {
+                Some(BufferedToken::Number(number)) if parent_key == "utc" => {
                     parts.push((StampPart::Utc, format!("{number}")))
                 }
                 Some(BufferedToken::Number(_) | BufferedToken::Other) => {}
@@ -426,19 +427,19 @@ mod tests {
     #[test]
     fn a_document_cut_anywhere_gives_what_was_whole() {
         let whole = document(&[sample(1, "5.00"), sample(2, "6.00"), sample(3, "7.00")]);
-        let mut most = 0;
+        let mut max_ticks = 0;
         for cut in crate::sweep::sweep(whole.len(), 120) {
             let read = run(&whole[..cut]);
             let ticks = tps(&read).len();
-            assert!(ticks >= most, "cut at {cut}");
-            most = ticks;
+            assert!(ticks >= max_ticks, "cut at {cut}");
+            max_ticks = ticks;
             let is_told = match &read.summary {
                 Ok(summary) => !summary.skipped.is_empty() || cut + 2 > whole.trim_end().len(),
                 Err(error) => !error.to_string().is_empty(),
             };
             assert!(is_told, "cut at {cut}");
         }
-        assert_eq!(most, 3);
+        assert_eq!(max_ticks, 3);
     }
 
     #[test]

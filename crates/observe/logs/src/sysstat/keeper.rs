@@ -1,5 +1,4 @@
-//! What the readers of JSON and XML share: when a sample was, of which
-//! machine it is, and what a restart says.
+//! Session of the readers of JSON and XML: times of samples, the machine they belong to, and restarts.
 
 use diskwright_base::Note;
 use diskwright_base::text::same_host;
@@ -18,8 +17,7 @@ use crate::{LogOptions, TimeBasis};
 
 const S: i64 = 1_000_000_000;
 
-/// The time of a sadf sample from its parts: local seconds, zone, and the
-/// time that it covers.
+/// Returns the time of a sadf sample from its parts: local seconds, zone, and the time that it covers.
 pub fn sadf_time(
     part: impl Fn(StampPart) -> Option<String>,
     zone: &str,
@@ -29,7 +27,7 @@ pub fn sadf_time(
     let clock = part(StampPart::Time)?;
     let words: Vec<&str> = clock.split_whitespace().collect();
     let (clock, _) = time::time_of_day(&words)?;
-    let said = match (part(StampPart::Utc).as_deref(), part(StampPart::Zone).as_deref()) {
+    let hint = match (part(StampPart::Utc).as_deref(), part(StampPart::Zone).as_deref()) {
         (Some("1"), _) | (_, Some("UTC")) => ZoneHint::Offset(0),
         (_, Some(name)) => ZoneHint::Name(name.to_owned()),
         _ if !zone.is_empty() => ZoneHint::Name(zone.to_owned()),
@@ -37,10 +35,10 @@ pub fn sadf_time(
     };
     let interval = part(StampPart::Interval).and_then(|i| i.trim().parse::<u64>().ok());
     let elapsed = interval.filter(|i| (1..=31_536_000).contains(i)).map(|i| i * S as u64);
-    Some((date.days() * DAY + clock, said, elapsed))
+    Some((date.days() * DAY + clock, hint, elapsed))
 }
 
-/// Who wrote the documents.
+/// Tool that wrote the documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DocumentWriter {
     /// sadf: each sample has its date, time and interval.
@@ -51,10 +49,10 @@ pub enum DocumentWriter {
     Mpstat,
 }
 
-/// What the head of a host says.
+/// Contents of a host's head.
 #[derive(Clone, Debug, Default)]
 pub struct HostHead {
-    /// Its name.
+    /// Name of the machine.
     pub name: String,
     /// Kernel release.
     pub kernel: String,
@@ -62,45 +60,46 @@ pub struct HostHead {
     pub processors: u32,
     /// Date of the document.
     pub date: String,
-    /// Zone of the document, where it says one.
+    /// Zone of the document, where it names one.
     pub zone: String,
-    /// Samples of this document so far.
+    /// Number of samples of this document so far.
     samples: u64,
-    /// Days since its date, for times without one, and the last of these.
+    /// Days since the document's date, for times without one …
     midnights: i64,
+    /// … and the last of these times, seconds of the day.
     last_clock: Option<i64>,
 }
 
-/// Keeps time and machine, and hands rows over.
+/// Tracks time and machine, and emits rows.
 pub struct SysstatSession<'b, 'c> {
     file: String,
-    /// Takes the ticks.
+    /// Receives the ticks.
     pub batch: &'c mut FrameBatch<'b>,
     options: &'c LogOptions,
     writer: DocumentWriter,
     clock: SysstatClock,
     daylight: DaylightClock,
     order: NumericDateOrder,
-    /// The machine whose samples are being read.
+    /// Machine whose samples are being read.
     pub host: HostHead,
-    /// The machine that is to be read.
+    /// Machine that is to be read.
     chosen: Option<String>,
-    /// The row.
+    /// Row of the current sample.
     pub shaper: Shaper,
     idle: IdleDevices,
     /// Tables of devices that are in this sample.
     pub tables: [bool; TABLES],
-    /// The time of the sample before, of this document.
+    /// Time of the previous sample of this document.
     before_ns: Option<i64>,
     is_announced: bool,
-    /// Heads of hosts that were read.
+    /// Number of heads of hosts that were read.
     documents: u64,
-    /// Samples handed over.
+    /// Number of samples emitted.
     pub ticks: u64,
 }
 
 impl<'b, 'c> SysstatSession<'b, 'c> {
-    /// Knows nothing of the machine yet.
+    /// Makes a session that knows nothing of the machine yet.
     pub fn new(
         file: &str,
         batch: &'c mut FrameBatch<'b>,
@@ -128,7 +127,7 @@ impl<'b, 'c> SysstatSession<'b, 'c> {
         }
     }
 
-    /// A string of a host's head.
+    /// Reads a string of a host's head.
     pub fn head(&mut self, key: &str, text: &str) {
         match key {
             "nodename" => {
@@ -137,7 +136,7 @@ impl<'b, 'c> SysstatSession<'b, 'c> {
                 self.documents += 1;
                 self.idle.begin();
                 if self.writer == DocumentWriter::Sadf {
-                    // another document may be of the same hours
+                    // another document may cover the same hours
                     self.daylight.forget();
                 }
             }
@@ -153,7 +152,7 @@ impl<'b, 'c> SysstatSession<'b, 'c> {
 impl SysstatSession<'_, '_> {
     const SINCE_BOOT: &'static str = "the first report of iostat covers the time since boot";
 
-    /// Says what is missing where there was one report alone.
+    /// Returns an error with advice where there was only one report.
     pub fn end(&self) -> Result<(), LogError> {
         if self.writer == DocumentWriter::Iostat && self.ticks == 0 && self.host.samples == 1 {
             let because = SysstatMachine::since_boot(self.documents, "report", "iostat -t -x -o JSON 10 > FILE");
@@ -162,23 +161,23 @@ impl SysstatSession<'_, '_> {
         Ok(())
     }
 
-    /// The row is read: gives it its time and hands it over.
-    pub fn tick(&mut self, said: &[(StampPart, String)], place: u64) -> Result<(), LogError> {
+    /// Emits the row with the time of its sample.
+    pub fn tick(&mut self, stamp: &[(StampPart, String)], byte_offset: u64) -> Result<(), LogError> {
         self.host.samples += 1;
         let tables = std::mem::take(&mut self.tables);
         if !self.is_of_host() {
             return Ok(());
         }
-        let context = || format!("byte {place}");
+        let context = || format!("byte {byte_offset}");
         let is_first = self.writer == DocumentWriter::Iostat && self.host.samples == 1;
-        let is_dated = said.iter().any(|(part, _)| *part == StampPart::Whole);
+        let is_dated = stamp.iter().any(|(part, _)| *part == StampPart::Whole);
         if is_first && !is_dated {
-            // it is left out, so nobody need be asked when it was
+            // it is left out, so its time is not needed
             self.shaper.clear();
             self.batch.skip(context(), Self::SINCE_BOOT);
             return Ok(());
         }
-        let Some((time_ns, elapsed)) = self.time(said, place)? else {
+        let Some((time_ns, elapsed)) = self.time(stamp, byte_offset)? else {
             self.shaper.clear();
             self.batch.skip(context(), "a sample without a readable time");
             return Ok(());
@@ -200,7 +199,7 @@ impl SysstatSession<'_, '_> {
         Ok(())
     }
 
-    /// True for samples of the machine that is read.
+    /// Returns true for samples of the machine that is read.
     pub fn is_of_host(&mut self) -> bool {
         let chosen = self.chosen.get_or_insert_with(|| self.host.name.clone());
         if same_host(chosen, &self.host.name) {
@@ -211,29 +210,33 @@ impl SysstatSession<'_, '_> {
         false
     }
 
-    fn time(&mut self, said: &[(StampPart, String)], place: u64) -> Result<Option<(i64, Option<u64>)>, LogError> {
-        let part = |wanted: StampPart| said.iter().find(|(part, _)| *part == wanted).map(|(_, text)| text.clone());
+    fn time(
+        &mut self,
+        stamp: &[(StampPart, String)],
+        byte_offset: u64,
+    ) -> Result<Option<(i64, Option<u64>)>, LogError> {
+        let part = |wanted: StampPart| stamp.iter().find(|(part, _)| *part == wanted).map(|(_, text)| text.clone());
         if self.writer == DocumentWriter::Sadf {
             let is_beside = part(StampPart::Zone).is_some();
             let Some((local, zone, elapsed)) = sadf_time(part, &self.host.zone, self.order) else { return Ok(None) };
             let time_ns = self.clock.utc_ns(local, &zone, self.batch);
-            // a zone in the head is that of one half of the year
-            let is_settled = matches!(zone, ZoneHint::Offset(_)) || is_beside && !self.clock.is_one_zone(&zone);
-            if is_settled {
+            // the zone in the head holds for one half of the year only
+            let is_certain = matches!(zone, ZoneHint::Offset(_)) || is_beside && !self.clock.is_one_zone(&zone);
+            if is_certain {
                 return Ok(Some((time_ns, elapsed)));
             }
             let local_ns = local.saturating_mul(S);
             return Ok(Some((self.daylight.place_covering(time_ns, local_ns, elapsed, self.batch), elapsed)));
         }
-        let Some(whole) = part(StampPart::Whole) else {
-            return self.counted_time(place).map(|time| Some((time, None)));
+        let Some(full_text) = part(StampPart::Whole) else {
+            return self.counted_time(byte_offset).map(|time| Some((time, None)));
         };
-        let quick = time::moment(&whole, self.order).map(|(local, zone, _)| {
+        let quick = time::moment(&full_text, self.order).map(|(local, zone, _)| {
             let zone = zone.map_or(ZoneHint::Nothing, ZoneHint::Offset);
             (local, zone)
         });
-        let of_locale = || calendar::moment(&whole, self.order).map(|found| (found.local, found.zone));
-        let of_clock = |keep: &mut Self| keep.time_of_day(&whole).map(|local| (local, ZoneHint::Nothing));
+        let of_locale = || calendar::moment(&full_text, self.order).map(|found| (found.local, found.zone));
+        let of_clock = |session: &mut Self| session.time_of_day(&full_text).map(|local| (local, ZoneHint::Nothing));
         let Some((local, zone)) = quick.or_else(of_locale).or_else(|| of_clock(self)) else { return Ok(None) };
         let time_ns = self.clock.utc_ns(local, &zone, self.batch);
         if !self.clock.is_one_zone(&zone) {
@@ -242,7 +245,7 @@ impl SysstatSession<'_, '_> {
         Ok(Some((self.daylight.place(time_ns, local.saturating_mul(S), self.batch), None)))
     }
 
-    /// A time without a date: the document's date, a day on for each midnight.
+    /// Resolves a time without a date: the document's date, a day later for each midnight.
     fn time_of_day(&mut self, text: &str) -> Option<i64> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (clock, _) = time::time_of_day(&words)?;
@@ -257,13 +260,13 @@ impl SysstatSession<'_, '_> {
         Some(day + clock)
     }
 
-    /// A sample that bears no time: the interval of the user, from the
-    /// midnight of the document's date on.
-    fn counted_time(&mut self, place: u64) -> Result<i64, LogError> {
+    /// Returns the time of a sample without one: the user's interval after the previous sample, starting at midnight of
+    /// the document's date.
+    fn counted_time(&mut self, byte_offset: u64) -> Result<i64, LogError> {
         let machine = SysstatMachine { date: &self.host.date, ..SysstatMachine::default() };
         let first = self.before_ns.is_none();
         if self.options.interval.is_none() {
-            return Err(SysstatMachine::needs_interval(&self.file, &format!("byte {place}")));
+            return Err(SysstatMachine::needs_interval(&self.file, &format!("byte {byte_offset}")));
         }
         let start = machine.midnight_ns(self.order);
         let step = self.options.interval.map_or(0, |i| i.as_nanos().min(i64::MAX as u128) as i64);
@@ -275,7 +278,7 @@ impl SysstatSession<'_, '_> {
         Ok(time)
     }
 
-    /// Says what machine it is, before the first tick.
+    /// Emits the machine's topology before the first tick.
     pub fn announce(&mut self, time_ns: i64) {
         if self.is_announced {
             return;
@@ -292,7 +295,7 @@ impl SysstatSession<'_, '_> {
         self.batch.topology(time_ns, &machine.topology());
     }
 
-    /// A restart, told in parts as a sample's time is.
+    /// Notes a restart, whose time is given in parts like a sample's.
     pub fn restart(&mut self, parts: &[(StampPart, String)]) {
         let part = |wanted: StampPart| parts.iter().find(|(part, _)| *part == wanted).map(|(_, text)| text.clone());
         if let Some((local, zone, _)) = sadf_time(part, &self.host.zone, self.order) {

@@ -1,5 +1,4 @@
-//! What the head of a log says of its machine, and sentences that several
-//! readers say.
+//! The machine according to a log's head, times of reports, and messages that several readers share.
 
 use std::time::Duration;
 
@@ -8,46 +7,46 @@ use diskwright_base::Topology;
 use super::time::{self, DAY, NumericDateOrder};
 use crate::error::LogError;
 
-/// The machine.
+/// Facts about the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SysstatMachine<'a> {
-    /// Its name.
+    /// Host name.
     pub host: &'a str,
     /// Kernel release.
     pub kernel: &'a str,
     /// Processors; 0 is unknown.
     pub processors: u32,
-    /// Physical memory, where a report tells it.
+    /// Physical memory, where a report gives it.
     pub memory_bytes: Option<f64>,
-    /// The date in the log's head.
+    /// Date in the log's head.
     pub date: &'a str,
 }
 
 impl SysstatMachine<'_> {
-    /// Said of reports without times.
+    /// Text of the note about reports without times.
     pub const ASSUMED: &'static str = "the reports have no timestamps: they are counted from midnight UTC of the \
                                        log's date with the given interval (iostat -t prints times); durations are \
                                        right, times of day are not";
-    /// Said where the line with the date is missing.
+    /// Text where the line with the date is missing.
     pub const NO_DATE: &'static str = "sysstat's header has no date: times are counted from 1970-01-01";
-    /// Said of reports of which only the first of each start bears a time.
+    /// Text of the note about reports of which only the first of each start has a time.
     pub const SPACED: &'static str = "only the first report of each start has a timestamp: those behind it are counted \
                                       one second apart (--interval sets the true interval)";
 
-    /// Said of a log that has nothing but what was printed at once.
-    pub fn since_boot(starts: u64, what: &str, record: &str) -> String {
+    /// Returns the reason to refuse a log in which each start printed only once.
+    pub fn since_boot(starts: u64, noun: &str, record: &str) -> String {
         let each = if starts == 1 {
-            format!("one {what}, and it")
+            format!("one {noun}, and it")
         } else {
-            format!("{starts} starts of one {what}, and each")
+            format!("{starts} starts of one {noun}, and each")
         };
         format!("it has {each} covers the time since boot; record with an interval: {record}")
     }
 
-    /// Said at a restart.
+    /// Text of the note at a restart.
     pub const RESTARTED: &'static str = "the machine was restarted";
 
-    /// As a topology without devices: the log does not show what stands on what.
+    /// Converts it to a topology without devices: the log does not show how they are stacked.
     pub fn topology(&self) -> Topology {
         Topology {
             host: self.host.to_owned(),
@@ -58,23 +57,23 @@ impl SysstatMachine<'_> {
         }
     }
 
-    /// Where reports without times begin: midnight of the log's date.
+    /// Returns the start of reports without times: midnight of the log's date.
     pub fn midnight_ns(&self, order: NumericDateOrder) -> i64 {
         let days = time::date(self.date, order).map_or(0, |read| read.date.days());
         days.saturating_mul(DAY).saturating_mul(1_000_000_000)
     }
 
-    /// Said of a date whose day and month could be the other way round; `None` where they could not.
+    /// Returns the text of the note about a date whose day and month could be swapped; `None` where they could not.
     pub fn date_guess(date: &str, order: NumericDateOrder) -> Option<String> {
-        let said = match order {
+        let order_name = match order {
             NumericDateOrder::MonthFirst => "month before day",
             NumericDateOrder::DayFirst => "day before month",
         };
         let is_guess = time::date(date, order).is_some_and(|read| read.guessed);
-        is_guess.then(|| format!("the date {date} was read {said}; S_TIME_FORMAT=ISO leaves no doubt"))
+        is_guess.then(|| format!("the date {date} was read {order_name}; S_TIME_FORMAT=ISO leaves no doubt"))
     }
 
-    /// Said where nothing tells when reports were.
+    /// Returns the error where nothing gives the times of reports.
     pub fn needs_interval(file: &str, context: &str) -> LogError {
         LogError::Needs {
             file: file.to_owned(),
@@ -84,47 +83,47 @@ impl SysstatMachine<'_> {
     }
 }
 
-/// When reports were: each may bear its time, or only the first of each start of the tool, or none.
+/// Times of reports: each may have its time, or only the first of each start of the tool, or none.
 #[derive(Default)]
 pub struct ReportClock {
-    /// A time on a line of its own, before the tool was started or before a report.
+    /// Time on a line of its own, before the tool was started or before a report.
     start_ns: Option<i64>,
-    /// The report before.
+    /// Time of the previous report of this start.
     before_ns: Option<i64>,
-    /// The latest report of all.
+    /// Latest time of all reports.
     latest_ns: Option<i64>,
-    /// Nothing told the time of this start.
+    /// Set where nothing gave the time of this start.
     is_counted: bool,
     warning: Option<&'static str>,
     warned: [bool; 2],
 }
 
 impl ReportClock {
-    /// Distance of reports that only follow a time.
+    /// Interval of reports behind a time, where nothing gives it.
     const SPACE: Duration = Duration::from_secs(1);
 
-    /// A time on a line of its own.
+    /// Sets a time that stands on a line of its own.
     pub fn printed(&mut self, time_ns: i64) {
         self.start_ns = Some(time_ns);
     }
 
-    /// The tool is started: what comes first is no difference to what came before.
+    /// Begins a start of the tool: its first report is no difference to those before.
     pub fn begin(&mut self) {
         self.before_ns = None;
     }
 
-    /// A report that is left out because it covers the time since boot.
+    /// Skips a report because it covers the time since boot.
     pub fn pass(&mut self, printed: Option<i64>, interval: Option<Duration>) {
         self.before_ns = printed.or_else(|| self.start_ns.take());
         self.is_counted = self.before_ns.is_none();
         if self.is_counted {
-            // later starts go on where the earlier ended
+            // later starts continue where the earlier ended
             self.before_ns = interval.and_then(|step| Some(step_on(self.latest_ns?, step)));
         }
     }
 
-    /// Moment of the next report and the time that it covers; `None` where neither the log nor the user tells.
-    /// `midnight_ns` is where reports without any time are counted from.
+    /// Returns the time of the next report and the time that it covers; `None` where neither the log nor the user gives
+    /// it. Reports without any time are counted from `midnight_ns`.
     pub fn next(
         &mut self,
         printed: Option<i64>,
@@ -151,19 +150,19 @@ impl ReportClock {
         Some((time_ns, since.map(i64::unsigned_abs).or(interval.map(|i| i.as_nanos() as u64))))
     }
 
-    fn warn(&mut self, which: usize, is_wanted: bool, text: &'static str) {
-        if is_wanted && !std::mem::replace(&mut self.warned[which], true) {
+    fn warn(&mut self, index: usize, is_needed: bool, text: &'static str) {
+        if is_needed && !std::mem::replace(&mut self.warned[index], true) {
             self.warning = Some(text);
         }
     }
 
-    /// What must be said of the times, once.
+    /// Returns the warning about the times, once.
     pub fn take_warning(&mut self) -> Option<&'static str> {
         self.warning.take()
     }
 }
 
-/// Days that times of day have gone on since the date in a head.
+/// Days by which times of day have passed the date in a head.
 #[derive(Default)]
 pub struct HeadDays {
     days: i64,
@@ -171,7 +170,7 @@ pub struct HeadDays {
 }
 
 impl HeadDays {
-    /// The moment of a time of day that was read with the head's date: half a day back is a midnight.
+    /// Resolves a time of day that was read with the head's date: half a day back means that midnight has passed.
     pub fn after(&mut self, local_s: i64) -> i64 {
         let same_day = local_s.saturating_add(self.days * DAY);
         let is_midnight = self.last_s.is_some_and(|last| same_day.saturating_add(DAY / 2) < last);

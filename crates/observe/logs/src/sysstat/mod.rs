@@ -1,4 +1,4 @@
-//! The sysstat family: what sadf, sar, iostat and mpstat print.
+//! The sysstat family: output of sadf, sar, iostat and mpstat.
 
 mod binary;
 pub(crate) mod calendar;
@@ -49,7 +49,7 @@ pub static SADF_XML: LogFormat = LogFormat {
     id: "sadf-xml",
     title: "sysstat: sadf -x (XML)",
     explain: "The same reports as sadf-json. Convert with `sadf -x FILE -- -A`.",
-    // the element's name has nothing behind it but attributes
+    // only attributes may follow the element's name
     recognise: |head| head.lines().any(|line| line.trim_start().starts_with("<sysstat")),
     read: xml_log::read,
 };
@@ -131,7 +131,7 @@ fn has(bytes: &[u8], text: &str) -> bool {
     memchr::memmem::find(bytes, text.as_bytes()).is_some()
 }
 
-/// Which of the tools that write JSON began the first document.
+/// Returns true where this tool wrote the first JSON document.
 fn is_document(head: &InputHead<'_>, writer: DocumentWriter) -> bool {
     let Some(start) = json_log::document_at(head.bytes) else { return false };
     let bytes = &head.bytes[start..];
@@ -140,9 +140,9 @@ fn is_document(head: &InputHead<'_>, writer: DocumentWriter) -> bool {
     }
     let is_sadf = has(bytes, "\"file-date\"");
     let is_iostat = has(bytes, "\"disk\"") || has(bytes, "\"avg-cpu\"");
-    // pidstat's rows are of processes, and its `context-switch` is the machine's in sadf
+    // pidstat's rows are processes, and its key `context-switch` is also one of sadf's
     let is_pidstat = has(bytes, "\"UID\"");
-    // cifsiostat and tapestat write such documents too, of other things
+    // cifsiostat and tapestat write such documents too, about other devices
     let is_mpstat = ["\"cpu-load\"", "\"node-load\"", "interrupts\""].iter().any(|report| has(bytes, report));
     match writer {
         DocumentWriter::Sadf => is_sadf,

@@ -1,5 +1,4 @@
-//! pidstat's rows as process tables, one for every ten seconds of the log, so
-//! that culprits have names.
+//! pidstat's rows as process tables, one for every ten seconds of the log, so that culprits have names.
 
 use std::collections::HashMap;
 
@@ -10,25 +9,25 @@ use super::table::number;
 use crate::error::LogError;
 use crate::plausible;
 
-/// Seconds between two tables at least.
+/// Shortest time between two tables, seconds.
 const BEAT_S: f64 = 10.0;
-/// Processes of one table at most.
+/// Largest number of processes of one table.
 const MOST_ROWS: usize = 20_000;
-/// Ticks of the kernel's clock in a second, in which delays are counted.
+/// Ticks of the kernel's clock per second, in which delays are counted.
 const HERTZ: f64 = 100.0;
 
-/// Gathers processes.
+/// Collects processes.
 #[derive(Default)]
 pub struct SysstatProcesses {
     headings: Vec<String>,
-    /// Sums over the ticks so far, each times the seconds it covers.
+    /// Sums over the ticks so far, each multiplied by the seconds it covers.
     rows: HashMap<u32, ProcessRow>,
     seconds: f64,
     time_ns: Option<i64>,
 }
 
 impl SysstatProcesses {
-    /// True where the headings are of processes.
+    /// Reads headings; returns true where they are of processes.
     pub fn heading(&mut self, words: &[&str]) -> bool {
         let has = |wanted: &str| words.contains(&wanted);
         let is_table = has("Command") && (has("PID") || has("TGID"));
@@ -38,13 +37,13 @@ impl SysstatProcesses {
         is_table
     }
 
-    /// True for words that can be a row below the headings.
+    /// Returns true for words that can be a row below the headings.
     pub fn is_row(&self, words: &[&str]) -> bool {
         let id = self.headings.iter().position(|h| h == "PID" || h == "TGID").and_then(|index| words.get(index));
         words.len() >= self.headings.len() && id.is_some_and(|id| *id == "-" || id.parse::<u32>().is_ok())
     }
 
-    /// A row; what it says is also summed over processes, as ticks.
+    /// Adds a row; a value that marks the tick also goes to the collector.
     ///
     /// # Errors
     /// As [`Collector::put`].
@@ -59,15 +58,15 @@ impl SysstatProcesses {
             to.put(origin, ["pidstat", "reports", ""], 1.0)?;
         }
         let cell = |name: &str| self.headings.iter().position(|h| h == name).and_then(|i| words.get(i));
-        let mut absurd = false;
+        let mut has_impossible_value = false;
         let mut value = |name: &str| {
-            // sizes of --human are of bytes
+            // sizes of --human count bytes
             let unit_bytes = if name == "RSS" || name.starts_with("kB_") { 1024.0 } else { 1.0 };
             let value = cell(name).and_then(|text| number(text, unit_bytes))?;
             // percent and kB: ten thousand processors, 2 TB/s
-            let most = if name.starts_with('%') { 1e6 } else { 2e9 };
-            absurd |= !(0.0..=most).contains(&value) && name != "RSS";
-            (0.0..=most).contains(&value).then_some(value)
+            let max = if name.starts_with('%') { 1e6 } else { 2e9 };
+            has_impossible_value |= !(0.0..=max).contains(&value) && name != "RSS";
+            (0.0..=max).contains(&value).then_some(value)
         };
         let pid = cell("PID").or(cell("TGID")).and_then(|pid| pid.parse::<u32>().ok());
         // threads have a hyphen here: their process has a row of its own
@@ -82,7 +81,7 @@ impl SysstatProcesses {
         let (read, written) = (value("kB_rd/s"), value("kB_wr/s"));
         let (processor, system, faults) = (value("%CPU"), value("%system"), value("majflt/s"));
         let (delay, resident) = (value("iodelay"), value("RSS"));
-        if absurd {
+        if has_impossible_value {
             to.shaper.leave_out(&format!("line {}, process {pid}", origin.line), plausible::ABOVE);
         }
         if self.rows.len() >= MOST_ROWS && !self.rows.contains_key(&pid) {
@@ -97,7 +96,7 @@ impl SysstatProcesses {
         row.processor += processor.unwrap_or(0.0) * 0.01 * seconds;
         row.processor_system += system.unwrap_or(0.0) * 0.01 * seconds;
         row.major_faults_per_s += faults.unwrap_or(0.0) * seconds;
-        // a sum over the report, and nobody knows how long the first one of `pidstat -h` is
+        // the delay is a sum over the report, and the length of the first one of `pidstat -h` is unknown
         if let Some(ticks) = delay.filter(|_| seconds > 0.0) {
             row.block_delay = Some(row.block_delay.unwrap_or(0.0) + ticks / HERTZ);
         }
@@ -107,7 +106,7 @@ impl SysstatProcesses {
         Ok(())
     }
 
-    /// Makes the table of what was gathered.
+    /// Emits the table of the collected processes.
     pub fn finish(&mut self, to: &mut Collector) {
         let (Some(time_ns), true) = (self.time_ns, self.seconds > 0.0) else { return };
         let seconds = std::mem::take(&mut self.seconds);

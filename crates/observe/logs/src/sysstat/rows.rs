@@ -1,5 +1,5 @@
-//! `sadf -d` (and `-dh`): rows of cells with semicolons under headings that
-//! begin with `#`; and `sadf -p`: a value a row, with tabs.
+//! Rows of `sadf -d` (and `-dh`), with cells separated by semicolons under headings that begin with `#`; and of `sadf
+//! -p`, with one value each and tabs.
 
 use std::collections::HashSet;
 
@@ -19,46 +19,47 @@ use crate::daylight::{self, DaylightClock};
 use crate::error::LogError;
 use crate::{InputHead, LogInput, LogOptions};
 
-/// Said of a row that is none of its table.
+/// Reason to skip a row that does not belong to its table.
 const WORDS: &str = "a row with words where its headings have numbers";
 
-/// What rows of `sadf -d` begin with.
+/// Beginning of the headings of `sadf -d`.
 const FIRST: &str = "hostname;interval;timestamp";
 
-/// Headings that are distinguished; sadf has some fifty.
+/// Largest number of headings that are distinguished; sadf has some fifty.
 const MOST_TABLES: usize = 1000;
 
 struct SadfRowsLog<'b, 'c> {
     file: String,
     batch: &'c mut FrameBatch<'b>,
     clock: SysstatClock,
-    /// How the clock goes in this table, and where the tables began.
+    /// State of the clock in this table …
     daylight: DaylightClock,
+    /// … and where the tables began.
     origin: DaylightClock,
-    /// When the clocks changed: each table shows it, and it is told once.
+    /// Times when the clocks changed: each table shows them, and they are reported once.
     changes: HashSet<i64>,
-    /// Headings since then.
+    /// Headings since the tables began.
     seen: HashSet<String>,
     head: HeadLine,
     wanted: Option<String>,
     collector: Collector,
     headings: Headings,
-    /// The times of the first and the last row below these headings.
+    /// Times of the first and the last row below these headings.
     times_ns: Option<(i64, i64)>,
     line: u64,
 }
 
-/// What stands under the headings that were read last.
+/// Kind of rows under the headings that were read last.
 enum Headings {
     Nothing,
     Table(HeadingTable, usize),
-    /// Instances one after the other in one row.
+    /// Several instances in one row.
     List(HeadingTable, usize),
     /// An interrupt, its sum and its processors.
     Interrupts,
 }
 
-/// True for the beginning of such rows.
+/// Returns true for the beginning of such rows.
 pub fn recognise(head: &InputHead<'_>) -> bool {
     head.lines().any(|line| {
         let line = line.trim_start();
@@ -98,7 +99,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     Ok(())
 }
 
-/// A time as sadf prints it: local seconds and zone.
+/// Parses a time as sadf prints it into local seconds and zone.
 fn stamp(text: &str) -> Option<(i64, ZoneHint)> {
     if text.len() >= 9
         && text.len() <= 11
@@ -145,7 +146,7 @@ impl SadfRowsLog<'_, '_> {
             return Ok(());
         }
         let mut time_ns = self.clock.utc_ns(local, &zone, self.batch);
-        // values a row go through time once for each counter, and nothing stands between
+        // rows of single values cover the time once for each counter, without a mark between counters
         if !is_tabbed && self.clock.is_one_zone(&zone) {
             time_ns = self.steady(time_ns, local, u64::try_from(interval.saturating_mul(1_000_000_000)).ok());
         }
@@ -157,7 +158,7 @@ impl SadfRowsLog<'_, '_> {
         let (first, last) = self.times_ns.unwrap_or((time_ns, time_ns));
         self.times_ns = Some((first, time_ns));
         if !is_tabbed && time_ns < last && time_ns <= first && !matches!(self.headings, Headings::Nothing) {
-            // a table goes through time once
+            // a table covers the time only once
             self.skip("time starts again: the headings of another table are missing");
             self.headings = Headings::Nothing;
         }
@@ -170,7 +171,7 @@ impl SadfRowsLog<'_, '_> {
         Ok(())
     }
 
-    /// The moment of a local time, after a change of the clocks.
+    /// Resolves a local time, after a change of the clocks.
     fn steady(&mut self, time_ns: i64, local: i64, covered_ns: Option<u64>) -> i64 {
         let local_ns = local.saturating_mul(1_000_000_000);
         let (moment_ns, is_changed) = self.daylight.follow_covering(time_ns, local_ns, covered_ns);
@@ -192,7 +193,7 @@ impl SadfRowsLog<'_, '_> {
         false
     }
 
-    /// A restart or a comment: rows with a negative interval.
+    /// Reads a restart or a comment: rows with a negative interval.
     fn event(&mut self, time_ns: i64, cells: &[&str]) {
         let text = cells.join(";");
         if text.contains("LINUX-RESTART") {
@@ -212,7 +213,7 @@ impl SadfRowsLog<'_, '_> {
         };
         self.times_ns = None;
         if self.seen.contains(headings) {
-            // behind a restart, or in the next file: tables go on from here, or are of the same hours
+            // behind a restart, or in the next file: tables continue from here, or cover the same hours
             self.daylight.forget();
             self.origin = self.daylight;
             self.seen.clear();
@@ -281,7 +282,7 @@ impl SadfRowsLog<'_, '_> {
         Ok(())
     }
 
-    /// Instance, name and value of `sadf -p`.
+    /// Reads instance, name and value of `sadf -p`.
     fn single(&mut self, origin: &ValueOrigin<'_>, cells: &[&str]) -> Result<(), LogError> {
         let [instance, name, value] = cells else { return Ok(()) };
         let Some(value) = plain_number(value) else {
@@ -309,7 +310,7 @@ impl SadfRowsLog<'_, '_> {
     }
 }
 
-/// Puts the values of a row; false where it is none of the table.
+/// Adds the values of a row; returns false where it does not belong to the table.
 fn put_row(
     to: &mut Collector,
     origin: &ValueOrigin<'_>,

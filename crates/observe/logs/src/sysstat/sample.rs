@@ -1,15 +1,15 @@
-//! One sample of a JSON document, whatever its text: an element of
-//! `"statistics"` of `sadf -j`, `iostat -o JSON` or `mpstat -o JSON`.
+//! Reader of one sample of a JSON document, whatever its text: an element of `"statistics"` of `sadf -j`, `iostat -o
+//! JSON` or `mpstat -o JSON`.
 
 use super::columns::Reports;
 use super::json::{self, JsonScanner, JsonToken, TokenStop};
 use super::shaper::Shaper;
 use super::template::{Stamp, StampPart, Template, TemplateHole};
 
-/// Objects within objects of a sample at most.
+/// Largest nesting of objects in a sample.
 const DEEPEST: usize = 24;
 
-/// What reads a sample, and what it leaves behind.
+/// State of reading a sample, and the results.
 pub struct Walk<'a> {
     sample: &'a [u8],
     scanner: JsonScanner<'a>,
@@ -18,17 +18,11 @@ pub struct Walk<'a> {
     stamp: &'a mut Stamp,
 }
 
-/// Reads the sample that begins at the first byte into the shaper's row; gives
-/// its length.
-pub fn read(
-    sample: &[u8],
-    shaper: &mut Shaper,
-    template: &mut Template,
-    stamp: &mut Stamp,
-) -> Result<usize, TokenStop> {
+/// Reads the sample that begins at the first byte into the row; returns its length.
+pub fn read(sample: &[u8], row: &mut Shaper, template: &mut Template, stamp: &mut Stamp) -> Result<usize, TokenStop> {
     template.clear();
     stamp.clear();
-    let mut walk = Walk { sample, scanner: JsonScanner::new(sample, 0), shaper, template, stamp };
+    let mut walk = Walk { sample, scanner: JsonScanner::new(sample, 0), shaper: row, template, stamp };
     match walk.scanner.next()? {
         JsonToken::Open(b'{') => walk.object("", "", false, 0)?,
         _ => return Err(TokenStop::Wrong(0, "a sample should be an object")),
@@ -43,8 +37,7 @@ impl Walk<'_> {
         Err(TokenStop::Wrong(self.scanner.position, because))
     }
 
-    /// The members of an object up to its end. In a list the first member
-    /// names the instance.
+    /// Walks the members of an object up to its end. In a list the first member names the instance.
     fn object(&mut self, report: &str, instance: &str, is_listed: bool, depth: usize) -> Result<(), TokenStop> {
         if depth > DEEPEST {
             return self.wrong("nested too deeply");
@@ -109,7 +102,7 @@ impl Walk<'_> {
         self.template.number(self.sample, start..end, value, slot, self.shaper);
     }
 
-    /// A string that is no instance: a part of the time, or left as it is.
+    /// Handles a string that is no instance: a part of the time, or skipped.
     fn text(&mut self, report: &str, key: &str, length: usize) {
         let part = match (report, key) {
             ("timestamp", key) => part(key),
@@ -122,7 +115,7 @@ impl Walk<'_> {
     }
 }
 
-/// Where the number that ends here begins.
+/// Finds the start of the number that ends here.
 fn number_start(sample: &[u8], end: usize) -> usize {
     let is_outside = |b: &u8| matches!(b, b' ' | b':' | b'\t' | b'\n' | b'\r');
     sample[..end].iter().rposition(is_outside).map_or(0, |index| index + 1)
@@ -139,8 +132,7 @@ fn part(key: &str) -> StampPart {
     }
 }
 
-/// The report of what stands under a key: the key's own, unless it is only a
-/// part of a known one (`io-reads` in `io`).
+/// Returns the report under a key: the key's own, unless the key is only a part of a known one (`io-reads` in `io`).
 fn below(report: &str, key: &str) -> String {
     let reports = Reports::builtin();
     let is_part = reports.by_key(report).is_some() && reports.by_key(key).is_none();
@@ -152,10 +144,10 @@ mod tests {
     use super::*;
 
     fn read_all(text: &str) -> (Result<usize, TokenStop>, Shaper, Vec<(StampPart, String)>) {
-        let (mut shaper, mut template, mut stamp) = (Shaper::new(), Template::default(), Stamp::new());
-        let end = read(text.as_bytes(), &mut shaper, &mut template, &mut stamp);
+        let (mut row, mut template, mut stamp) = (Shaper::new(), Template::default(), Stamp::new());
+        let end = read(text.as_bytes(), &mut row, &mut template, &mut stamp);
         let said = stamp.iter().map(|(part, range)| (*part, text[range.clone()].to_owned())).collect();
-        (end, shaper, said)
+        (end, row, said)
     }
 
     #[test]

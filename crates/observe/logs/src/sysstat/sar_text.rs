@@ -1,6 +1,5 @@
-//! Text of sar, mpstat and pidstat: tables with a time in front of each row.
-//! The date stands once, in the first line; midnights are told by times that
-//! fall back. Rows of averages have no time and are passed over.
+//! Text of sar, mpstat and pidstat: tables with a time in front of each row. The date stands once, in the first line;
+//! times that go back show midnights. Rows of averages have no time and are skipped.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,7 +19,7 @@ use crate::daylight::{self, DaylightClock};
 use crate::error::LogError;
 use crate::{InputHead, LogInput, LogOptions};
 
-/// Tables of one stretch that are told apart; sar has some fifty.
+/// Largest number of tables of one stretch that are distinguished; sar has some fifty.
 const MOST_TABLES: usize = 1000;
 
 struct SarTextLog<'b, 'c> {
@@ -29,36 +28,36 @@ struct SarTextLog<'b, 'c> {
     clock: SysstatClock,
     order: NumericDateOrder,
     head: HeadLine,
-    /// The machine that is read, once it is known.
+    /// Machine that is read, once it is known.
     wanted: Option<String>,
     collector: Collector,
     processes: SysstatProcesses,
     kind: HeadingKind,
-    /// Headings of the averages that are passed over.
+    /// Headings of the averages that are skipped.
     averages: Option<HeadingTable>,
     /// Headings of the table that is being read.
     headings: String,
-    /// Local time of the last tick of each table of this stretch, and how its clock goes.
+    /// Local time of the last tick of each table of this stretch, and the state of its clock.
     tables: HashMap<String, (i64, DaylightClock)>,
-    /// How the clock goes in the table that is being read, and at the beginning of this stretch. All local times here
-    /// go on where the clocks change.
+    /// State of the clock in the table that is being read … All local times here continue where the clocks change.
     daylight: DaylightClock,
+    /// … and at the beginning of this stretch.
     origin: DaylightClock,
-    /// When they changed: each table shows it, and it is told once.
+    /// Times when the clocks changed: each table shows them, and they are reported once.
     changes: HashSet<i64>,
     /// Local time at which this stretch begins.
     start: Option<i64>,
-    /// Local time before the tick that is being read: of the headings, or of the tick before.
+    /// Local time before the tick that is being read: that of the headings, or of the previous tick.
     before: Option<i64>,
     /// Local time of the tick that is being read.
     tick: Option<i64>,
-    /// What the times of rows say of their zone: seconds since 1970 are of UTC.
+    /// Zone of the rows' times: seconds since 1970 are UTC.
     zone: ZoneHint,
     is_behind_blank: bool,
     line: u64,
 }
 
-/// True where a head has a table of sar, mpstat or pidstat.
+/// Returns true where a head has a table of sar, mpstat or pidstat.
 pub fn recognise(head: &InputHead<'_>) -> bool {
     head.lines().any(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -72,21 +71,21 @@ pub fn recognise(head: &InputHead<'_>) -> bool {
     })
 }
 
-/// True for the headings of a table that is known.
+/// Returns true for the headings of a known table.
 fn is_known(headings: &[&str]) -> bool {
-    // rows are many, and no heading begins with a digit
+    // quick test: most lines are rows, and no heading begins with a digit
     if headings.iter().any(|word| word.starts_with(|c: char| c.is_ascii_digit())) {
         return false;
     }
     let has = |wanted: &str| headings.contains(&wanted);
     let is_of_processes = has("Command") && (has("PID") || has("TGID"));
-    // vmstat's short names are words of any sentence
+    // vmstat's short names occur in any sentence
     let is_table = |table: HeadingTable| !table.is_unknown() && table.report != "vmstat";
     is_of_processes || HeadingTable::of(headings).is_some_and(is_table)
 }
 
-/// The time of day before a row, or seconds since 1970 (`mpstat -U`, `pidstat -H`), which are more than a day has.
-/// Finnish has points where others have colons.
+/// Parses the time of day before a row, or seconds since 1970 (`mpstat -U`, `pidstat -H`), which exceed the seconds of
+/// a day. Finnish has dots instead of colons.
 fn row_time(words: &[&str]) -> Option<(i64, usize)> {
     let is_epoch = |word: &&str| (9..=10).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_digit());
     if let Some(epoch) = words.first().copied().filter(is_epoch) {
@@ -98,7 +97,7 @@ fn row_time(words: &[&str]) -> Option<(i64, usize)> {
     })
 }
 
-/// What stands under the headings that were read last.
+/// Kind of rows under the headings that were read last.
 enum HeadingKind {
     Nothing,
     Table(HeadingTable),
@@ -172,7 +171,7 @@ impl SarTextLog<'_, '_> {
         let is_epoch = clock >= DAY && words.len() > taken;
         self.zone = if is_epoch { ZoneHint::Offset(0) } else { ZoneHint::Nothing };
         if is_epoch && self.tick.is_none() && self.start.is_none() && self.tables.is_empty() {
-            // midnight of the head's date is one of local time
+            // midnight of the head's date is local time
             self.before = None;
         }
         match words[taken..] {
@@ -183,19 +182,19 @@ impl SarTextLog<'_, '_> {
                 self.collector.note(Note::new(time_ns, Note::BOOKMARK, words.join(" ")));
             }
             ref rest if is_known(rest) => self.heading(Some(clock), rest),
-            // a table of which nothing is known stands below a blank line, as all of them do
+            // an unknown table must stand below a blank line, as all tables do
             ref rest if is_behind_blank && HeadingTable::of(rest).is_some() => self.heading(Some(clock), rest),
             ref rest => return self.row(self.after(clock), rest),
         }
         Ok(())
     }
 
-    /// Averages, rows of `pidstat -h`, and what is none of sysstat.
+    /// Reads averages, rows of `pidstat -h`, and lines of other programs.
     fn line_without_time(&mut self, words: &[&str]) -> Result<(), LogError> {
         // `Moyenne :` is two words
         let end = words.iter().take(2).position(|word| word.ends_with([':', '：']));
         let rest = end.map_or(&[][..], |end| &words[end + 1..]);
-        // averages of several tables stand together, each with its headings
+        // averages of several tables follow each other, each with its headings
         if is_known(rest) {
             self.averages = HeadingTable::of(rest);
             return Ok(());
@@ -208,14 +207,14 @@ impl SarTextLog<'_, '_> {
                 HeadingKind::Processes => true,
                 HeadingKind::Nothing => false,
             };
-        // rows have times of their own beside a collector's
+        // a collector's time line is not needed, for rows have their own times
         if !is_average && words[0] != "zzz" {
             self.skip("neither a heading nor a row that begins with a time");
         }
         Ok(())
     }
 
-    /// True where the machine at hand is the one that is read; else that is told.
+    /// Returns true where the current machine is the one that is read; otherwise reports it.
     fn is_of_host(&mut self) -> bool {
         if self.head.host.is_empty() {
             return true;
@@ -247,8 +246,8 @@ impl SarTextLog<'_, '_> {
         self.collector.begin();
     }
 
-    /// The moment of a time of day, at or after what was read last; half a day
-    /// back is a midnight, less is a clock that was set back. Seconds since 1970 are a moment.
+    /// Resolves a time of day, at or after the one read last; half a day back means that midnight has passed, less that
+    /// the clock was set back. Seconds since 1970 are complete already.
     fn after(&self, clock: i64) -> i64 {
         if clock >= DAY {
             return clock;
@@ -259,7 +258,7 @@ impl SarTextLog<'_, '_> {
         shift + if same_day + DAY / 2 < base { same_day + DAY } else { same_day }
     }
 
-    /// The local time of a row or of headings, after a change of the clocks.
+    /// Returns the local time of a row or of headings, after a change of the clocks.
     fn steady(&mut self, local: i64) -> i64 {
         if self.zone != ZoneHint::Nothing {
             return local;
@@ -287,7 +286,7 @@ impl SarTextLog<'_, '_> {
             Some(table) => HeadingKind::Table(table),
             None => HeadingKind::Nothing,
         };
-        // a table goes on where it stopped; a new one begins where the stretch began
+        // a table continues where it stopped; a new one begins where the stretch began
         (self.before, self.daylight) = match self.tables.get(&self.headings) {
             Some((tick, daylight)) => (Some(*tick), *daylight),
             None => (self.start.or(self.before), self.origin),
@@ -296,7 +295,7 @@ impl SarTextLog<'_, '_> {
         if let Some(clock) = clock {
             let local = self.after(clock);
             if self.before.is_some_and(|before| local < before) {
-                // the table comes once more, from its beginning
+                // the table is repeated from its beginning
                 self.daylight.forget();
             }
             let local = self.steady(local);
@@ -313,12 +312,12 @@ impl SarTextLog<'_, '_> {
         }
     }
 
-    /// A row at a local time. The headings are lent out while it is read.
+    /// Reads a row at a local time. The headings are moved out of `self` while it is read.
     fn row(&mut self, local: i64, words: &[&str]) -> Result<(), LogError> {
         let kind = std::mem::replace(&mut self.kind, HeadingKind::Nothing);
         let read = match self.fit(&kind, words) {
             Ok(values) => self.row_of(&kind, values, local, words),
-            // what is no row must not move the time
+            // a line that is no row must not advance the time
             Err(because) => {
                 self.skip(&because);
                 self.collector.damage();
@@ -350,7 +349,7 @@ impl SarTextLog<'_, '_> {
             self.before = self.tick.or(self.before);
             self.tick = Some(local);
         }
-        // the head's date stands for midnight, which is no time of a sample
+        // the head's date stands for midnight, which is not the time of a sample
         let is_known = self.start.is_some() || !self.tables.is_empty();
         let since = self.before.filter(|_| is_known).map(|before| (local - before).unsigned_abs());
         let elapsed_ns = since.map(|s| s.saturating_mul(1_000_000_000));
@@ -373,7 +372,7 @@ impl SarTextLog<'_, '_> {
         Ok(())
     }
 
-    /// What a row says below these headings, or why it is none of them.
+    /// Parses a row below these headings, or returns why it does not belong to them.
     fn fit<'k>(&self, kind: &'k HeadingKind, words: &[&str]) -> Result<SysstatRow<'k>, String> {
         let table = match kind {
             HeadingKind::Nothing => return Err("a row without headings".to_owned()),
@@ -382,12 +381,12 @@ impl SarTextLog<'_, '_> {
             HeadingKind::Table(table) => table,
         };
         table.row(words).map_err(|misfit| {
-            let said = match misfit {
+            let fault = match misfit {
                 Misfit::Short => "fewer cells",
                 Misfit::Long => "more cells",
                 Misfit::Words => "other words",
             };
-            format!("a row with {said} than the table `{}` has headings", table.report)
+            format!("a row with {fault} than the table `{}` has headings", table.report)
         })
     }
 
@@ -402,16 +401,16 @@ impl SarTextLog<'_, '_> {
         self.collector.note(Note::new(time_ns, Note::GAP, SysstatMachine::RESTARTED));
     }
 
-    /// The latest tick of this stretch, and how its clock goes.
+    /// Returns the latest tick of this stretch, and the state of its clock.
     fn latest(&self) -> Option<(i64, DaylightClock)> {
         let own = self.tick.map(|tick| (tick, self.daylight));
         self.tables.values().copied().chain(own).max_by_key(|(tick, _)| *tick)
     }
 
-    /// Everything up to here stands side by side.
+    /// Ends the stretch: its tables are complete and are emitted side by side.
     fn end_of_stretch(&mut self) {
         self.origin = self.latest().map_or(self.origin, |(_, daylight)| daylight);
-        // what follows may be of the same hours
+        // the next stretch may cover the same hours
         self.origin.forget();
         self.daylight = self.origin;
         self.processes.finish(&mut self.collector);

@@ -1,5 +1,5 @@
-//! From the tools' names to series: every value has a report, a name and an
-//! instance; here it gets its column, and a row of columns becomes a tick.
+//! Row of a tick for the tools' reports: every value has a report, a name and an instance, which determine its column;
+//! a row of columns becomes a tick.
 
 use diskwright_base::diskstats::disk_of;
 use std::collections::{HashMap, HashSet};
@@ -11,50 +11,49 @@ use super::columns::{Reports, SysstatReport};
 use super::extras::{self, ComputedCell};
 use crate::batch::FrameBatch;
 
-/// Series of one log at most; a log that names more has instances that come and go.
+/// Largest number of series of one log; a log that names more has instances that come and go.
 const MOST_SERIES: usize = 200_000;
-/// Names that are remembered at most, before all are forgotten and learnt anew.
+/// Largest number of names that are remembered before all are forgotten and learnt anew.
 const MOST_NAMES: usize = 400_000;
-/// Series that a tick may lack before it is worth to begin anew with those it
-/// has: instances that come and go would make every row longer.
+/// Number of series that a tick may lack before all are learnt anew: instances that come and go would make every row
+/// longer.
 const SPARSE: usize = 2000;
-/// What is left out and not told yet, at most.
+/// Largest number of skips that wait to be reported.
 const MOST_LEFT_OUT: usize = 1000;
-/// No rate, size or share is larger.
+/// Largest possible rate, size or share.
 const MOST_VALUE: f64 = 1e18;
 
-/// Where a value goes.
+/// Column of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ValueSlot {
     /// Column of the row.
     pub column: u32,
-    /// What the value is multiplied by to be in the column's own unit; 1 but
-    /// where two names of one quantity differ in unit.
+    /// Factor from the value to the column's unit; 1 except where two names of one quantity differ in unit.
     pub factor: f64,
 }
 
-/// Gives columns to names, and holds the row of the tick.
+/// Maps names to columns, and holds the row of the tick.
 pub struct Shaper {
     by_name: HashMap<Vec<u8>, Option<ValueSlot>>,
     by_target: HashMap<(String, String), u32>,
-    /// Disks that have partitions perhaps.
+    /// Disks, which may have partitions.
     disks: HashSet<String>,
     series: Vec<Series>,
     schema: Arc<Schema>,
     extras: Vec<ComputedCell>,
     is_stale: bool,
-    /// Changes when columns are numbered anew.
+    /// Number that changes when columns are renumbered.
     pub generation: u32,
-    /// The tick's values; `NaN` where there is none.
+    /// Values of the tick; `NaN` where there is none.
     pub row: Vec<f64>,
-    /// Values in the row that was handed over last.
+    /// Number of values in the row that was emitted last.
     filled: usize,
     scratch: Vec<u8>,
     left_out: Vec<(String, &'static str)>,
 }
 
 impl Shaper {
-    /// Knows no name yet.
+    /// Makes a row that knows no name yet.
     pub fn new() -> Shaper {
         Shaper {
             by_name: HashMap::new(),
@@ -72,7 +71,7 @@ impl Shaper {
         }
     }
 
-    /// The place of a value; `None` where it is left out.
+    /// Returns the slot of a value; `None` where it is left out.
     pub fn slot(&mut self, report: &str, name: &str, instance: &str) -> Option<ValueSlot> {
         self.scratch.clear();
         for part in [report, "\0", name, "\0", instance] {
@@ -98,7 +97,7 @@ impl Shaper {
         }
     }
 
-    /// What the columns of the row are.
+    /// Series of the row's columns.
     pub fn series(&self) -> &[Series] {
         &self.series
     }
@@ -114,7 +113,7 @@ impl Shaper {
         self.column(counter, instance, times)
     }
 
-    /// A disk, partition or, for a sum over a group of disks, nothing.
+    /// Maps a disk or partition; `None` for a sum over a group of disks.
     fn disk(&mut self, report: &SysstatReport, name: &str, instance: &str) -> Option<(String, String, f64)> {
         if instance.starts_with(' ') {
             self.leave_out(&format!("group {}", instance.trim()), "the sum of a group of disks, not a disk");
@@ -150,11 +149,10 @@ impl Shaper {
         Some(ValueSlot { column, factor: 1.0 })
     }
 
-    /// Computes what the log gives in parts, hands the row over as a tick and
-    /// clears it.
+    /// Computes the series that the log gives in parts, emits the row as a tick and clears it.
     pub fn emit(&mut self, batch: &mut FrameBatch<'_>, time_ns: i64, elapsed_ns: Option<u64>) {
         self.settle(batch);
-        // all of it was left out
+        // all values were left out
         if self.series.is_empty() {
             return;
         }
@@ -163,8 +161,8 @@ impl Shaper {
         self.clear();
     }
 
-    /// Forgets all names when there are too many of them, which numbers the
-    /// columns anew. Between ticks, where no column is remembered.
+    /// Forgets all names when there are too many of them, which renumbers the columns. To be called between ticks, when
+    /// no column is remembered.
     pub fn tidy(&mut self) {
         let is_sparse = self.series.len() > SPARSE + 4 * self.filled;
         if self.by_name.len() > MOST_NAMES || self.series.len() >= MOST_SERIES || is_sparse {
@@ -172,7 +170,7 @@ impl Shaper {
         }
     }
 
-    /// Brings schema and computed cells up to date without handing the row over.
+    /// Updates schema and computed cells without emitting the row.
     pub fn settle(&mut self, batch: &mut FrameBatch<'_>) {
         if self.is_stale {
             self.refresh();
@@ -188,14 +186,14 @@ impl Shaper {
         }
     }
 
-    /// The value of a series in the row that was settled, in the counter's unit.
+    /// Returns the value of a series in the updated row, in the counter's unit.
     pub fn value(&self, counter: &str, instance: &str) -> Option<f64> {
         let column = *self.by_target.get(&(counter.to_owned(), instance.to_owned()))? as usize;
         let value = self.row[column] * self.series[column].scale;
         (!value.is_nan()).then_some(value)
     }
 
-    /// To be told with the next tick.
+    /// Adds a skip, to be reported with the next tick.
     pub fn leave_out(&mut self, context: &str, because: &'static str) {
         if self.left_out.len() < MOST_LEFT_OUT {
             self.left_out.push((context.to_owned(), because));
@@ -234,7 +232,7 @@ impl Shaper {
     }
 }
 
-/// The counter behind a name of a known report.
+/// Maps a name of a known report to its counter.
 fn named(report: &SysstatReport, name: &str, instance: &str) -> (String, String, f64) {
     let instance = match report.id.as_str() {
         "cpu" | "softnet" | "cpu-frequency" | "cpu-weighted-frequency" => processor(instance),
@@ -248,15 +246,15 @@ fn named(report: &SysstatReport, name: &str, instance: &str) -> (String, String,
     match report.column(name) {
         Some(column) => {
             // vmstat's processor columns have no instance of their own
-            let whole = instance.is_empty() && column.counter.starts_with("processor.");
-            let instance = if whole { "_total".to_owned() } else { instance };
+            let is_total = instance.is_empty() && column.counter.starts_with("processor.");
+            let instance = if is_total { "_total".to_owned() } else { instance };
             (column.counter.clone(), instance, column.times)
         }
         None => (foreign(&report.id, name), instance, 1.0),
     }
 }
 
-/// A processor as we call it: `_total`, `cpu0`.
+/// Converts a processor's name to the catalogue's: `_total`, `cpu0`.
 fn processor(instance: &str) -> String {
     match instance {
         "" | "all" | "-1" => "_total".to_owned(),
@@ -265,8 +263,8 @@ fn processor(instance: &str) -> String {
     }
 }
 
-/// Interrupts: the sum of all, its split by processor, and each one's sum.
-/// `None` for the split of single interrupts, which would be most of a log.
+/// Maps interrupts: the sum of all, its split by processor, and the sum of each one. `None` for the split of single
+/// interrupts, which would be most of a log.
 fn interrupt(name: &str, instance: &str) -> Option<(String, String, f64)> {
     let is_sum = matches!(instance, "sum" | "");
     let processor = name.strip_prefix("CPU").filter(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
@@ -287,14 +285,14 @@ fn foreign(report: &str, name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn series(shaper: &Shaper, slot: Option<ValueSlot>) -> (String, String, f64) {
-        let series = &shaper.series[slot.unwrap().column as usize];
+    fn series(row: &Shaper, slot: Option<ValueSlot>) -> (String, String, f64) {
+        let series = &row.series[slot.unwrap().column as usize];
         (series.counter.clone(), series.instance.clone(), series.scale * slot.unwrap().factor)
     }
 
     #[test]
     fn names_find_their_counters() {
-        let mut shaper = Shaper::new();
+        let mut row = Shaper::new();
         for (report, name, instance, counter, own, times) in [
             ("cpu-load", "usr", "all", "processor.user", "_total", 0.01),
             ("cpu-load", "idle", "3", "processor.idle", "cpu3", 0.01),
@@ -313,17 +311,20 @@ mod tests {
             ("net-sock", "totsck", "", "foreign.net-sock.totsck", "", 1.0),
             ("vmstat", "us", "", "processor.user", "_total", 0.01),
         ] {
-            let slot = shaper.slot(report, name, instance);
-            assert_eq!(series(&shaper, slot), (counter.into(), own.into(), times), "{report} {name} {instance}");
+            let slot = row.slot(report, name, instance);
+            assert_eq!(series(&row, slot), (counter.into(), own.into(), times), "{report} {name} {instance}");
         }
-        assert_eq!(shaper.slot("interrupts", "CPU2", "36"), None);
-        assert_eq!(shaper.slot("disk", "tps", " ALL"), None);
+        assert_eq!(row.slot("interrupts", "CPU2", "36"), None);
+        assert_eq!(row.slot("disk", "tps", " ALL"), None);
     }
 
     #[test]
     fn partitions_are_told_by_their_names() {
-        let of = |name| disk_of(name).unwrap_or_default();
-        assert_eq!((of("sda1"), of("nvme0n1p2"), of("dev8-17")), ("sda".into(), "nvme0n1".into(), "dev8-16".into()));
+        let disk_name = |name| disk_of(name).unwrap_or_default();
+        assert_eq!(
+            (disk_name("sda1"), disk_name("nvme0n1p2"), disk_name("dev8-17")),
+            ("sda".into(), "nvme0n1".into(), "dev8-16".into())
+        );
         for whole in ["sda", "nvme0n1", "md0", "dm-3", "loop7", "dev8-16", "dev253-1", "xp1", ""] {
             assert_eq!(disk_of(whole), None, "{whole}");
         }

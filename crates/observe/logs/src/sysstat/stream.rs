@@ -1,4 +1,4 @@
-//! A window on an input that moves on and keeps what is not settled yet.
+//! A window on an input that advances and keeps what is not consumed yet.
 
 use std::io::Read;
 
@@ -11,30 +11,30 @@ use crate::input::LogInput;
 const STEP: usize = 1 << 20;
 /// Bytes that are read first: many logs are short.
 const FIRST: usize = 64 << 10;
-/// The largest thing that must be seen whole: one sample in JSON or XML, one line.
+/// Largest unit that must be in the window as a whole: one sample in JSON or XML, one line.
 pub const MOST: usize = 32 << 20;
 
-/// The window.
+/// Window on an input.
 pub struct StreamWindow<'a> {
     input: &'a mut dyn Read,
     name: String,
     buffer: Vec<u8>,
     position: usize,
     filled: usize,
-    /// Bytes of the input before the window's first.
+    /// Bytes of the input before the window's buffer.
     before: u64,
     ended: bool,
     is_unfinished: bool,
 }
 
 impl<'a> StreamWindow<'a> {
-    /// A window on an input's beginning.
+    /// Makes a window on an input's beginning.
     pub fn new(input: &'a mut LogInput) -> StreamWindow<'a> {
         let name = input.name().to_owned();
         StreamWindow::over(input, name)
     }
 
-    /// A window on any reader; `name` is for errors.
+    /// Makes a window on any reader; `name` is for errors.
     pub fn over(input: &'a mut dyn Read, name: String) -> StreamWindow<'a> {
         StreamWindow {
             input,
@@ -48,35 +48,35 @@ impl<'a> StreamWindow<'a> {
         }
     }
 
-    /// What is in the window.
+    /// Bytes in the window.
     pub fn rest(&self) -> &[u8] {
         &self.buffer[self.position..self.filled]
     }
 
-    /// The window's first byte, counted from the input's beginning.
+    /// Offset of the window's first byte from the input's beginning.
     pub fn place(&self) -> u64 {
         self.before + self.position as u64
     }
 
-    /// What errors call the input.
+    /// Name of the input for errors.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// An error at a byte of the window.
+    /// Returns an error at a byte of the window.
     pub fn broken(&self, index: usize, because: &str) -> LogError {
         LogError::broken(&self.name, format!("byte {}", self.place() + index as u64), because)
     }
 
-    /// Leaves bytes behind.
+    /// Consumes bytes.
     pub fn skip(&mut self, bytes: usize) {
         self.position = (self.position + bytes).min(self.filled);
     }
 
-    /// Reads on; false at the end.
+    /// Reads more; returns false at the end.
     ///
     /// # Errors
-    /// When the system refuses, or the window would grow over [`MOST`].
+    /// When reading fails, or the window would grow beyond [`MOST`].
     pub fn more(&mut self) -> Result<bool, LogError> {
         if self.ended {
             return Ok(false);
@@ -88,9 +88,9 @@ impl<'a> StreamWindow<'a> {
         if self.filled >= MOST {
             return Err(self.broken(0, "one sample or line of more than 32 MiB begins here"));
         }
-        // doubling keeps what is looked at again and again in proportion
-        let room = if self.buffer.is_empty() { FIRST } else { STEP.max(self.filled) };
-        self.buffer.resize(self.filled + room, 0);
+        // doubling keeps repeated scans of the same bytes linear in total
+        let extra_bytes = if self.buffer.is_empty() { FIRST } else { STEP.max(self.filled) };
+        self.buffer.resize(self.filled + extra_bytes, 0);
         while self.filled < self.buffer.len() {
             match self.input.read(&mut self.buffer[self.filled..]) {
                 Ok(0) => {
@@ -105,17 +105,16 @@ impl<'a> StreamWindow<'a> {
         Ok(self.filled > 0)
     }
 
-    /// Said of a last line without its end: nobody knows how many digits its last number had.
+    /// Reason to skip a last line without its end: its last number may lack digits.
     pub const UNFINISHED: &'static str = "the last line is incomplete; it was left out";
 
-    /// True where the line that came last has no end.
+    /// Returns true where the line that was read last has no end.
     pub fn is_unfinished(&self) -> bool {
         self.is_unfinished
     }
 
-    /// The next line as text, without its end and without codes for terminals, with its number in
-    /// `number`; `None` at the end, and where nobody wants more. A last line without its end is left
-    /// out and told.
+    /// Reads the next line as text, without its end and without terminal codes, and counts it in `number`; `None` at
+    /// the end, and where the batch wants no more. A last line without its end is left out and reported.
     ///
     /// # Errors
     /// As [`StreamWindow::more`].
@@ -123,9 +122,9 @@ impl<'a> StreamWindow<'a> {
         if batch.is_stopped() {
             return Ok(None);
         }
-        let Some((length, whole)) = self.line()? else { return Ok(None) };
+        let Some((length, line_bytes)) = self.line()? else { return Ok(None) };
         let text = clean::bare(&self.rest()[..length]).into_owned();
-        self.skip(whole);
+        self.skip(line_bytes);
         *number += 1;
         if self.is_unfinished && !text.trim().is_empty() {
             batch.skip(format!("line {number}"), StreamWindow::UNFINISHED);
@@ -134,8 +133,8 @@ impl<'a> StreamWindow<'a> {
         Ok(Some(text))
     }
 
-    /// The next line without its end, or `None` at the end; read it with
-    /// [`StreamWindow::rest`] cut to the length, then [`StreamWindow::skip`] both lengths.
+    /// Finds the next line: its length without and with its end, or `None` at the end; read it with
+    /// [`StreamWindow::rest`] cut to the first length, then [`StreamWindow::skip`] the second.
     ///
     /// # Errors
     /// As [`StreamWindow::more`].
@@ -147,10 +146,10 @@ impl<'a> StreamWindow<'a> {
                 return Ok(Some((bare, end + 1)));
             }
             seen = self.rest().len();
-            let was = seen;
-            if !self.more()? || self.rest().len() == was {
-                self.is_unfinished = was > 0;
-                return Ok((was > 0).then_some((was, was)));
+            let previous_length = seen;
+            if !self.more()? || self.rest().len() == previous_length {
+                self.is_unfinished = previous_length > 0;
+                return Ok((previous_length > 0).then_some((previous_length, previous_length)));
             }
         }
     }

@@ -1,46 +1,45 @@
-//! A table of text: its headings, and what a row under them says.
+//! A table of text: its headings, and the values of a row under them.
 
 use super::columns::Reports;
 use super::xml_log::plain_number;
 
-/// The headings of a table.
+/// Headings of a table.
 #[derive(Clone, Debug)]
 pub struct HeadingTable {
-    /// Our name of the report, or the first heading of an unknown one.
+    /// Id of the report, or the first heading of an unknown one.
     pub report: String,
     /// Headings, without the instance's.
     names: Vec<HeadingName>,
-    /// Place of the instance among all headings.
+    /// Index of the instance among all headings.
     instance: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
 struct HeadingName {
     text: String,
-    /// What a size with a letter (`--human`) is divided by to be in the column's unit.
+    /// Divisor from a size with a letter (`--human`) to the column's unit.
     unit_bytes: f64,
 }
 
 /// The instance of a row, and its values with their headings.
 pub type SysstatRow<'a> = (String, Vec<(&'a str, f64)>);
 
-/// A row that does not fit its headings.
+/// Reason why a row does not fit its headings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misfit {
     /// Fewer cells than headings.
     Short,
     /// More cells than headings, and none that may hold blanks.
     Long,
-    /// Words where numbers should be: a line of something else.
+    /// Words where numbers should be: a line of another program.
     Words,
 }
 
-/// Tables whose cells are words.
+/// Columns whose cells are words.
 const WORDY: [&str; 3] = ["manufact", "product", "status"];
 
 impl HeadingTable {
-    /// Headings, without time and date; `None` where they are none: no heading
-    /// of sysstat is a number.
+    /// Parses headings, without time and date; `None` where they are none: no heading of sysstat is a number.
     pub fn of(words: &[&str]) -> Option<HeadingTable> {
         if words.is_empty() || words.iter().any(|word| number(word, 1.0).is_some()) {
             return None;
@@ -56,32 +55,32 @@ impl HeadingTable {
         Some(HeadingTable { report, names, instance })
     }
 
-    /// True where nothing of the headings is known, so that it may be no table at all.
+    /// Returns true where no heading is known, so that it may not be a table.
     pub fn is_unknown(&self) -> bool {
         Reports::builtin().by_key(&self.report).is_none()
     }
 
-    /// Headings, and so words of a row whose names hold no blanks.
+    /// Number of headings, and so of words in a row whose names hold no blanks.
     pub fn columns(&self) -> usize {
         self.names.len() + usize::from(self.instance.is_some())
     }
 
-    /// Reads a row. Cells that are words are left out.
+    /// Parses a row. Cells that are words are left out.
     pub fn row(&self, words: &[&str]) -> Result<SysstatRow<'_>, Misfit> {
         let columns = self.columns();
         let is_wordy = self.names.iter().any(|n| WORDY.contains(&n.text.as_str()));
         if words.len() < columns {
             return Err(Misfit::Short);
         }
-        // a name with blanks in it takes several words
+        // a name with blanks consists of several words
         let more = words.len() - columns;
         if more > 0 && self.instance.is_none() && !is_wordy {
             return Err(Misfit::Long);
         }
         let position = self.instance.unwrap_or(0);
-        let taken = self.instance.map_or(0, |_| more + 1);
-        let instance = words[position..position + taken].join(" ");
-        let cells = words[..position].iter().chain(&words[position + taken..]);
+        let instance_words = self.instance.map_or(0, |_| more + 1);
+        let instance = words[position..position + instance_words].join(" ");
+        let cells = words[..position].iter().chain(&words[position + instance_words..]);
         let values: Vec<(&str, f64)> = self
             .names
             .iter()
@@ -89,7 +88,7 @@ impl HeadingTable {
             .filter_map(|(name, cell)| Some((name.text.as_str(), number(cell, name.unit_bytes)?)))
             .collect();
         let wordy = self.names.len() - values.len();
-        // a name of several words, or most of a row: that is a sentence
+        // words beside a name of several words, or in most cells, make it a sentence
         if !is_wordy && (wordy > 0 && more > 0 || 2 * wordy > self.names.len()) {
             return Err(Misfit::Words);
         }
@@ -97,7 +96,7 @@ impl HeadingTable {
     }
 }
 
-/// Bytes of the unit of a column that holds sizes.
+/// Returns the bytes of the unit of a column that holds sizes.
 fn unit_bytes(name: &str) -> f64 {
     if name.starts_with("kb") || name.contains("kB") || name.ends_with("req-sz") || name.starts_with("pgpg") {
         1024.0
@@ -112,8 +111,8 @@ fn unit_bytes(name: &str) -> f64 {
     }
 }
 
-/// A cell: `12.50`, `12,50`, `12.5%`, and with `--human` sizes such as `1.5G`
-/// (of bytes), which are brought to the column's unit.
+/// Parses a cell: `12.50`, `12,50`, `12.5%`, and with `--human` sizes such as `1.5G` (of bytes), which are converted to
+/// the column's unit.
 pub fn number(text: &str, unit_bytes: f64) -> Option<f64> {
     if !text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == 'n' || c == 'i') {
         return None;

@@ -1,18 +1,18 @@
-//! The text of a sample is, but for its numbers and its time, the text of the
-//! sample before. A template is that text with holes; where it fits, a sample
-//! is read by comparing and by reading numbers, and nothing is looked up.
+//! Templates of samples. Except for its numbers and its time, the text of a sample equals that of the previous one. A
+//! template is that text with holes; where it matches, a sample is read by comparing text and parsing numbers, without
+//! any lookup.
 
 use std::ops::Range;
 
 use super::json::{self, TokenStop};
 use super::shaper::{Shaper, ValueSlot};
 
-/// What stands in a hole.
+/// Content of a hole.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TemplateHole {
     /// A number for a column of the row.
     Cell(u32),
-    /// The same, times a factor.
+    /// A number for a column of the row, multiplied by a factor.
     Scaled(u32, f64),
     /// A number that is not kept.
     Number,
@@ -20,7 +20,7 @@ pub enum TemplateHole {
     Time(StampPart),
 }
 
-/// The parts of a sample's time.
+/// Part of a sample's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StampPart {
     /// `"date"`.
@@ -31,7 +31,7 @@ pub enum StampPart {
     Zone,
     /// Date and time in one string.
     Whole,
-    /// `"utc": 1` (as text in XML, so it is taken as text).
+    /// `"utc": 1` (text in XML, so it is read as text).
     Utc,
     /// `"interval"`.
     Interval,
@@ -39,14 +39,14 @@ pub enum StampPart {
     Other,
 }
 
-/// Where the parts of a sample's time stand in its text.
+/// Ranges of the parts of a sample's time in its text.
 pub type Stamp = Vec<(StampPart, Range<usize>)>;
 
 /// A sample's text with holes.
 #[derive(Clone, Debug, Default)]
 pub struct Template {
     text: Vec<u8>,
-    /// Where the text before each hole ends, and what is in the hole.
+    /// End of the text before each hole, and the hole's content.
     holes: Vec<(u32, TemplateHole)>,
     taken: usize,
 }
@@ -59,7 +59,7 @@ impl Template {
         self.taken = 0;
     }
 
-    /// Learns a hole that stands at `range` of the sample.
+    /// Learns a hole at `range` of the sample.
     pub fn hole(&mut self, sample: &[u8], range: Range<usize>, hole: TemplateHole) {
         self.text.extend_from_slice(&sample[self.taken..range.start]);
         self.holes.push((self.text.len() as u32, hole));
@@ -87,8 +87,8 @@ impl Template {
         self.text.extend_from_slice(&sample[self.taken..end]);
     }
 
-    /// Reads a sample at the beginning of `bytes` into the row. `Ok(None)`
-    /// where the text is another; the row may hold some of it then.
+    /// Reads a sample at the beginning of `bytes` into the row. `Ok(None)` where the text differs; the row may then
+    /// hold some of its values.
     pub fn fit(&self, bytes: &[u8], row: &mut [f64], stamp: &mut Stamp) -> Result<Option<usize>, TokenStop> {
         stamp.clear();
         let mut start = 0;
@@ -131,7 +131,7 @@ impl Template {
     }
 }
 
-/// The bytes end within a literal: is it the literal so far?
+/// Compares bytes that end within a literal with the literal's beginning.
 fn shorter(rest: &[u8], literal: &[u8]) -> Result<Option<usize>, TokenStop> {
     if literal.starts_with(rest) { Err(TokenStop::More) } else { Ok(None) }
 }
@@ -141,20 +141,20 @@ mod tests {
     use super::*;
 
     /// Learns `{"t":"12:00","tps": 1.5}` with a column for `tps`.
-    fn learnt(shaper: &mut Shaper) -> Template {
+    fn learnt(row: &mut Shaper) -> Template {
         let sample = br#"{"t":"12:00","tps": 1.5}"#;
-        let slot = shaper.slot("disk", "tps", "sda");
+        let slot = row.slot("disk", "tps", "sda");
         let mut template = Template::default();
         template.hole(sample, 6..11, TemplateHole::Time(StampPart::Time));
-        template.number(sample, 20..23, 1.5, slot, shaper);
+        template.number(sample, 20..23, 1.5, slot, row);
         template.finish(sample, sample.len());
         template
     }
 
     #[test]
     fn what_fits_is_read_and_what_does_not_is_told() {
-        let mut shaper = Shaper::new();
-        let template = learnt(&mut shaper);
+        let mut report_row = Shaper::new();
+        let template = learnt(&mut report_row);
         let mut stamp = Stamp::new();
         let mut row = [f64::NAN];
         let next = br#"{"t":"12:01","tps": 27}, {"#;

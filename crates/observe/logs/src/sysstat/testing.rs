@@ -6,39 +6,39 @@ use diskwright_base::Note;
 
 use crate::{LogError, LogInput, LogOptions, LogPiece, ReadSummary};
 
-/// What came out of a log.
+/// Output of a log's reading.
 pub struct Read {
-    /// The summary, or why there is none.
+    /// Summary, or the error.
     pub summary: Result<ReadSummary, LogError>,
     /// The notes, in order.
     pub notes: Vec<Note>,
-    /// Moment and length of each tick, nanoseconds.
+    /// Time and length of each tick, nanoseconds.
     pub ticks: Vec<(i64, u64)>,
     cells: Vec<Vec<(String, String, f64)>>,
 }
 
 impl Read {
-    /// The values of a series in the catalogue's unit, one a tick; `NaN` for
-    /// gaps and for ticks whose frame lacks the series.
+    /// Returns the values of a series in the catalogue's unit, one per tick; `NaN` for gaps and for ticks whose frame
+    /// lacks the series.
     pub fn column(&self, counter: &str, instance: &str) -> Vec<f64> {
-        let of_tick = |cells: &Vec<(String, String, f64)>| {
+        let tick_value = |cells: &Vec<(String, String, f64)>| {
             cells.iter().find(|(c, i, _)| c == counter && i == instance).map_or(f64::NAN, |(_, _, v)| *v)
         };
-        self.cells.iter().map(of_tick).collect()
+        self.cells.iter().map(tick_value).collect()
     }
 
-    /// The values of one tick, for messages.
+    /// Returns the values of one tick, for messages.
     pub fn tick(&self, index: usize) -> &[(String, String, f64)] {
         &self.cells[index]
     }
 }
 
-/// Reads a text as a log of whatever format it is.
+/// Reads a text as a log in any format.
 pub fn run(text: &str) -> Read {
     run_with(text.as_bytes(), &LogOptions::default())
 }
 
-/// The same for any bytes, with options.
+/// Reads bytes with options.
 pub fn run_with(bytes: &[u8], options: &LogOptions) -> Read {
     let (mut notes, mut ticks, mut cells) = (Vec::new(), Vec::new(), Vec::new());
     let mut sink = |piece: LogPiece<'_>| {

@@ -1,4 +1,4 @@
-//! Dates and times as sysstat's tools print them, in every locale's form.
+//! Dates and times as sysstat's tools print them, in the form of every locale.
 
 use diskwright_base::moment::day_of;
 
@@ -10,7 +10,7 @@ pub const DAY: i64 = 86_400;
 /// A calendar day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Date {
-    /// With its century.
+    /// Year with its century.
     pub year: i32,
     /// 1 to 12.
     pub month: u32,
@@ -19,7 +19,7 @@ pub struct Date {
 }
 
 impl Date {
-    /// A day that there is; years of two digits are those from 1970 on.
+    /// Returns a date that exists; years of two digits are those from 1970 on.
     pub fn of(year: u32, month: u32, day: u32) -> Option<Date> {
         let year = match year {
             0..=69 => 2000 + year,
@@ -30,13 +30,13 @@ impl Date {
         day_of(year as i32, month, day).map(|_| Date { year: year as i32, month, day })
     }
 
-    /// Days since 1970-01-01.
+    /// Number of days since 1970-01-01.
     pub fn days(self) -> i64 {
         day_of(self.year, self.month, self.day).unwrap_or_default()
     }
 }
 
-/// The order of a numeric date that could be read two ways.
+/// Order of a numeric date that could be read in two ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumericDateOrder {
     /// `11/21/26`: C and American locales.
@@ -45,37 +45,36 @@ pub enum NumericDateOrder {
     DayFirst,
 }
 
-/// A date, and whether its order was a guess.
+/// A date, and whether its order was guessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadDate {
-    /// The day.
+    /// The date.
     pub date: Date,
-    /// Day and month could be the other way round.
+    /// Set where day and month could be swapped.
     pub guessed: bool,
 }
 
-/// Reads `2026-11-21`, `11/21/26`, `21.11.2026`, `2026年11月21日`, `Sat 21 Nov
-/// 2026`. `order` is what the rest of the log hints at, for a date with slashes
-/// that could be read both ways.
+/// Parses `2026-11-21`, `11/21/26`, `21.11.2026`, `2026年11月21日`, `Sat 21 Nov 2026`. `order` is the order that the rest
+/// of the log suggests, for a date with slashes that could be read in both ways.
 pub fn date(text: &str, order: NumericDateOrder) -> Option<ReadDate> {
     let numbers: Vec<&str> = text.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()).collect();
     let value = |i: usize| numbers.get(i).and_then(|n| n.parse::<u32>().ok());
-    let sure = |date: Option<Date>| date.map(|date| ReadDate { date, guessed: false });
+    let unambiguous = |date: Option<Date>| date.map(|date| ReadDate { date, guessed: false });
     if numbers.len() == 2 && text.contains(char::is_alphabetic) {
-        return sure(calendar::named_day(text));
+        return unambiguous(calendar::named_day(text));
     }
     if numbers.len() != 3 {
         return None;
     }
     let (a, b, c) = (value(0)?, value(1)?, value(2)?);
     if numbers[0].len() == 4 {
-        return sure(Date::of(a, b, c));
+        return unambiguous(Date::of(a, b, c));
     }
     if !text.contains('/') || a > 12 {
-        return sure(Date::of(c, b, a));
+        return unambiguous(Date::of(c, b, a));
     }
     if b > 12 {
-        return sure(Date::of(c, a, b));
+        return unambiguous(Date::of(c, a, b));
     }
     let date = match order {
         NumericDateOrder::MonthFirst => Date::of(c, a, b),
@@ -84,10 +83,9 @@ pub fn date(text: &str, order: NumericDateOrder) -> Option<ReadDate> {
     date.map(|date| ReadDate { date, guessed: a != b })
 }
 
-/// The order that a slashed date has in the locale that wrote this text: a
-/// half-day clock is American; a decimal comma or a year of four digits beside
-/// a whole-day clock is not. Without any clock a year of four digits is American: of
-/// all locales that write it so, most logs are in that one. Else it is the C locale.
+/// Guesses the order that a slashed date has in the locale that wrote this text: a half-day clock is American; a
+/// decimal comma or a year of four digits beside a whole-day clock is not. Without any clock a year of four digits is
+/// American: of all locales that write it so, most logs are in that one. Otherwise it is the C locale.
 pub fn order(head: &str, date: &str) -> NumericDateOrder {
     let half_day = head.split_whitespace().take(4000).any(|w| w == "AM" || w == "PM");
     let comma = head.split_whitespace().take(4000).any(|w| {
@@ -104,9 +102,8 @@ pub fn order(head: &str, date: &str) -> NumericDateOrder {
     }
 }
 
-/// A time of day at the beginning of some words, in seconds, and how many
-/// words it takes: `19:05:46`, `07:05:46 PM`, `19时05分46秒`, `19h05m46s`,
-/// `오후 07시 05분 46초`, `午後07時05分46秒`.
+/// Parses a time of day at the beginning of some words into seconds, and the number of words used: `19:05:46`,
+/// `07:05:46 PM`, `19时05分46秒`, `19h05m46s`, `오후 07시 05분 46초`, `午後07時05分46秒`.
 pub fn time_of_day(words: &[&str]) -> Option<(i64, usize)> {
     let first = words.first()?;
     if first.is_ascii() {
@@ -127,7 +124,7 @@ pub fn time_of_day(words: &[&str]) -> Option<(i64, usize)> {
     }
 }
 
-/// The half of the day in other scripts than ours: words such as `md` are names of devices too.
+/// Parses the half of the day in non-Latin scripts only: words such as `md` are also names of devices.
 fn foreign_half(word: &str) -> Option<bool> {
     if word.is_ascii() { None } else { calendar::half_of(word) }
 }
@@ -146,15 +143,15 @@ fn clock_of(words: &[&str], half: Option<bool>) -> Option<(i64, usize)> {
         return clock_of(&[&joined], half).map(|(clock, _)| (clock, 3));
     }
     let mut parts = first.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty());
-    let mut part = |most: i64| {
+    let mut part = |max: i64| {
         let text = parts.next().filter(|n| n.len() <= 2)?;
-        text.parse::<i64>().ok().filter(|n| *n <= most)
+        text.parse::<i64>().ok().filter(|n| *n <= max)
     };
     let (mut hours, minutes, seconds) = (part(23)?, part(59)?, part(60)?);
     if parts.next().is_some() || first.contains(['.', ',']) {
         return None;
     }
-    let mut taken = 1;
+    let mut words_used = 1;
     let half = half.or_else(|| {
         let word = words.get(1)?;
         let letters: String = word.chars().filter(|c| c.is_alphabetic()).collect::<String>().to_uppercase();
@@ -163,17 +160,17 @@ fn clock_of(words: &[&str], half: Option<bool>) -> Option<(i64, usize)> {
             "PM" => Some(true),
             _ => foreign_half(word),
         };
-        taken += usize::from(found.is_some() && (1..=12).contains(&hours));
+        words_used += usize::from(found.is_some() && (1..=12).contains(&hours));
         found
     });
     if let Some(half) = half.filter(|_| (1..=12).contains(&hours)) {
         hours = hours % 12 + if half { 12 } else { 0 };
     }
-    Some((hours * 3600 + minutes * 60 + seconds, taken))
+    Some((hours * 3600 + minutes * 60 + seconds, words_used))
 }
 
-/// Seconds east of UTC of a zone's name, where the name is of one zone alone;
-/// `+0530`, `+05:30` and `+03` tell it themselves.
+/// Returns the seconds east of UTC of a zone's name, where the name is unambiguous; `+0530`, `+05:30` and `+03` state
+/// it themselves.
 pub fn zone(name: &str) -> Option<i64> {
     let hours = match name.trim() {
         "UTC" | "GMT" | "Z" | "WET" | "UCT" => 0,
@@ -209,9 +206,8 @@ fn numeric_zone(name: &str) -> Option<i64> {
     (hours <= 14 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
 }
 
-/// A moment in full: `2026-11-21T19:05:55+0000` or `11/21/26 07:05:55 PM`.
-/// Seconds since 1970 as the clock shows them, the zone where it is given, and
-/// whether the date's order was a guess.
+/// Parses a date with its time: `2026-11-21T19:05:55+0000` or `11/21/26 07:05:55 PM`. Returns seconds since 1970 as the
+/// clock shows them, the zone's offset where it is given, and whether the date's order was guessed.
 pub fn moment(text: &str, order: NumericDateOrder) -> Option<(i64, Option<i64>, bool)> {
     let text = text.trim();
     let iso = text.as_bytes().get(10) == Some(&b'T') && text.is_char_boundary(10);
@@ -269,35 +265,35 @@ mod tests {
 
     #[test]
     fn times_of_all_locales() {
-        let of = |text: &str| time_of_day(&text.split(' ').collect::<Vec<_>>());
-        assert_eq!(of("19:05:46 all"), Some((68_746, 1)));
-        assert_eq!(of("07:05:46 PM all"), Some((68_746, 2)));
-        assert_eq!(of("12:00:01 AM"), Some((1, 2)));
-        assert_eq!(of("12:00:01 p.m."), Some((43_201, 2)));
-        assert_eq!(of("19时05分46秒 CPU"), Some((68_746, 1)));
-        assert_eq!(of("20時45分12秒 CPU"), Some((74_712, 1)));
-        assert_eq!(of("午後08時45分12秒 CPU"), Some((74_712, 1)));
-        assert_eq!(of("下午 08时45分12秒 CPU"), Some((74_712, 2)));
-        assert_eq!(of("오후 08시 45분 12초 CPU"), Some((74_712, 4)));
-        assert_eq!(of("20시 45분 12초 CPU"), Some((74_712, 3)));
-        assert_eq!(of("08:45:12 μμ CPU"), Some((74_712, 2)));
+        let parse = |text: &str| time_of_day(&text.split(' ').collect::<Vec<_>>());
+        assert_eq!(parse("19:05:46 all"), Some((68_746, 1)));
+        assert_eq!(parse("07:05:46 PM all"), Some((68_746, 2)));
+        assert_eq!(parse("12:00:01 AM"), Some((1, 2)));
+        assert_eq!(parse("12:00:01 p.m."), Some((43_201, 2)));
+        assert_eq!(parse("19时05分46秒 CPU"), Some((68_746, 1)));
+        assert_eq!(parse("20時45分12秒 CPU"), Some((74_712, 1)));
+        assert_eq!(parse("午後08時45分12秒 CPU"), Some((74_712, 1)));
+        assert_eq!(parse("下午 08时45分12秒 CPU"), Some((74_712, 2)));
+        assert_eq!(parse("오후 08시 45분 12초 CPU"), Some((74_712, 4)));
+        assert_eq!(parse("20시 45분 12초 CPU"), Some((74_712, 3)));
+        assert_eq!(parse("08:45:12 μμ CPU"), Some((74_712, 2)));
         // a disk, and no half of a day
-        assert_eq!(of("08:45:12 md 1"), Some((31_512, 1)));
+        assert_eq!(parse("08:45:12 md 1"), Some((31_512, 1)));
         for wrong in ["Average:", "24:00:00", "1:2", "1.5", "sda", "12:13:14:15", "12.13.14"] {
-            assert_eq!(of(wrong), None, "{wrong}");
+            assert_eq!(parse(wrong), None, "{wrong}");
         }
     }
 
     #[test]
     fn moments_tell_their_zone() {
-        let of = |text: &str| moment(text, NumericDateOrder::MonthFirst);
+        let parse = |text: &str| moment(text, NumericDateOrder::MonthFirst);
         let clock = 20_778 * DAY + 68_755;
-        assert_eq!(of("2026-11-21T19:05:55+0000"), Some((clock, Some(0), false)));
-        assert_eq!(of("2026-11-21T19:05:55-03:30"), Some((clock, Some(-12_600), false)));
-        assert_eq!(of("11/21/26 19:05:55"), Some((clock, None, false)));
-        assert_eq!(of("21.11.2026 19:05:55"), Some((clock, None, false)));
-        assert_eq!(of("11/21/2026 07:05:55 PM"), Some((clock, None, false)));
-        assert_eq!(of("nonsense"), None);
+        assert_eq!(parse("2026-11-21T19:05:55+0000"), Some((clock, Some(0), false)));
+        assert_eq!(parse("2026-11-21T19:05:55-03:30"), Some((clock, Some(-12_600), false)));
+        assert_eq!(parse("11/21/26 19:05:55"), Some((clock, None, false)));
+        assert_eq!(parse("21.11.2026 19:05:55"), Some((clock, None, false)));
+        assert_eq!(parse("11/21/2026 07:05:55 PM"), Some((clock, None, false)));
+        assert_eq!(parse("nonsense"), None);
         assert_eq!((zone("CEST"), zone("IST"), zone("-03")), (Some(7200), None, Some(-10_800)));
         // both halves of a year are known, or neither
         assert_eq!((zone("BST"), zone("AEDT"), zone("NZDT")), (Some(3600), Some(39_600), zone("NZST")));

@@ -1,5 +1,5 @@
 //! Text of vmstat, in any language of procps, and of AIX, Solaris, HP-UX and the BSDs. The first row after each start
-//! covers the time since boot; `-t` puts the time at the end of each row, and others put one in front of it or on a
+//! covers the time since boot; `-t` puts the time at the end of each row, and collectors put one in front of it or on a
 //! line of its own.
 
 use diskwright_base::Note;
@@ -17,7 +17,7 @@ use crate::daylight::DaylightClock;
 use crate::error::LogError;
 use crate::{InputHead, LogInput, LogOptions, TimeBasis};
 
-/// True where a head has headings of vmstat.
+/// Returns true where a head has headings of vmstat.
 pub fn recognise(head: &InputHead<'_>) -> bool {
     let mut is_titled = false;
     head.lines().any(|line| {
@@ -36,13 +36,14 @@ struct VmstatLog<'b, 'c> {
     shaper: Shaper,
     headings: Option<VmstatHeadings>,
     is_titled: bool,
-    /// A line of something else stands before this: headings that follow are those of another start.
+    /// Set where a foreign line came last: headings that follow belong to another start.
     is_interrupted: bool,
     reports: ReportClock,
-    /// Rows bear their times.
+    /// Set where rows have their times.
     has_times: bool,
-    /// Rows since vmstat was started, and starts.
+    /// Rows since vmstat was started.
     rows: u64,
+    /// Starts so far.
     starts: u64,
     line: u64,
 }
@@ -109,7 +110,7 @@ impl VmstatLog<'_, '_> {
         Ok(())
     }
 
-    /// Headings: another start, unless they only come again after a screen of rows.
+    /// Begins another start at headings, unless they are only repeated after a screen of rows.
     fn begin(&mut self) {
         if std::mem::take(&mut self.is_interrupted) {
             self.rows = 0;
@@ -118,7 +119,7 @@ impl VmstatLog<'_, '_> {
         }
     }
 
-    /// A row whose numbers begin at a word.
+    /// Reads a row whose numbers begin at word `from`.
     fn row(&mut self, words: &[&str], from: usize, zone: ZoneHint) -> Result<(), LogError> {
         let Some(headings) = &self.headings else { return Ok(()) };
         let numbers = &words[from..from + headings.columns().min(words.len() - from)];
@@ -138,7 +139,7 @@ impl VmstatLog<'_, '_> {
             if found.zone != ZoneHint::Nothing {
                 return self.clock.utc_ns(found.local, &found.zone, self.batch);
             }
-            // the zone in the headings is that of the moment when they were printed
+            // the zone in the headings is the one that held when they were printed
             let time_ns = self.clock.utc_ns(found.local, &zone, self.batch);
             if matches!(&zone, ZoneHint::Name(name) if name == "UTC") {
                 return time_ns;
@@ -224,7 +225,7 @@ mod tests {
             let rows: Vec<String> = clocks.iter().map(row).collect();
             let lengths = |text: &str| run(text).ticks.iter().map(|(_, ns)| ns / 1_000_000_000).collect::<Vec<u64>>();
             assert_eq!(lengths(&format!("{heading} {zone}\n{}", rows.concat())), [5; 4], "{day}");
-            // headings that come again tell the new zone
+            // repeated headings give the new zone
             let new = if zone == "CET" { "CEST" } else { "CET" };
             let both = format!("{heading} {zone}\n{}{heading} {new}\n{}", rows[..4].concat(), rows[4]);
             assert_eq!(lengths(&both), [5; 4], "{day}");
@@ -244,20 +245,20 @@ mod tests {
     /// Each system's page, unit and queue are its own.
     #[test]
     fn other_systems() {
-        let of = |text: &str| {
+        let log = |text: &str| {
             let options = LogOptions { interval: Some(Duration::from_secs(5)), ..LogOptions::default() };
             run_with(text.as_bytes(), &options)
         };
-        let aix = of("System configuration: lcpu=8 mem=16384MB\n\n\
+        let aix = log("System configuration: lcpu=8 mem=16384MB\n\n\
              kthr    memory              page              faults        cpu\n\
              ----- ----------- ------------------------ ------------ -----------\n \
              r  b   avm   fre  re  pi  po  fr   sr  cy  in   sy  cs us sy id wa\n \
              9  9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9\n\
              \x202  1 150000 2000   0   3   4  50  100   0 300 5000 700 20 10 60 10\n");
-        let sun = of(" kthr      memory            page            disk          faults      cpu\n \
+        let sun = log(" kthr      memory            page            disk          faults      cpu\n \
              r b w   swap  free  re  mf pi po fr de sr s0 s1   in   sy   cs us sy id\n \
              0 0 0 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9\n 3 2 0 4000 1000 1 2 8 16 0 0 70 5 6 300 5000 700 20 10 70\n");
-        let bsd = of("procs     memory       page                    disks     faults       cpu\n\
+        let bsd = log("procs     memory       page                    disks     faults       cpu\n\
              r  b  w  avm   fre   flt  re  pi  po    fr   sr ada0 pass0   in    sy    cs us sy id\n\
              0 0 0 9M 9M 9 9 9 9 9 9 9 9 9 9 9 9 9 9\n2 1 0 600M 2M 40 0 1 2 3 70 5 0 300 5000 700 20 10 70\n\
              2 1 0 614400 2048 40 0 1 2 3 70 5 0 300 5000 700 20 10 70\n");

@@ -1,5 +1,5 @@
-//! The two lines above vmstat's rows: the groups, and the names of the columns, in every
-//! language into which procps is translated (`vmstat_headings.toml`).
+//! The two lines above vmstat's rows: the groups, and the names of the columns, in every language into which procps is
+//! translated (`vmstat_headings.toml`).
 
 use std::sync::OnceLock;
 
@@ -17,7 +17,7 @@ struct HeadingsFile {
     column: Vec<VmstatColumn>,
 }
 
-/// A column, by all its names.
+/// A column with all its names.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct VmstatColumn {
@@ -26,9 +26,9 @@ struct VmstatColumn {
     also: Vec<String>,
 }
 
-/// Columns that headings without a title have at least: all of the oldest vmstat.
+/// Smallest number of known columns in headings without a title: all of the oldest vmstat.
 const FEWEST: usize = 12;
-/// The same below a title.
+/// Smallest number of known columns below a title.
 const FEWEST_TITLED: usize = 3;
 
 fn columns() -> &'static [VmstatColumn] {
@@ -39,7 +39,7 @@ fn columns() -> &'static [VmstatColumn] {
     })
 }
 
-/// True for a line that vmstat prints above its headings: names of groups between hyphens.
+/// Returns true for a line that vmstat prints above its headings: names of groups between hyphens.
 pub fn is_title(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     // AIX, Solaris; AIX draws a line below it
@@ -54,18 +54,18 @@ pub fn is_title(line: &str) -> bool {
     is_drawn || is_old && line.contains("memory") && !line.contains(char::is_numeric)
 }
 
-/// The names of the columns, in English where they are known.
+/// Names of the columns, in English where they are known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VmstatHeadings {
-    /// The report in `columns.toml`: each system's columns mean something else.
+    /// Report in `columns.toml`: the columns of each system differ in meaning.
     report: &'static str,
     names: Vec<String>,
-    /// Words that stand before the first name: where a time is put before each line.
+    /// Number of words before the first name: where a time is put before each line.
     before: usize,
 }
 
 impl VmstatHeadings {
-    /// The headings in a line; below a title a few known names are enough.
+    /// Parses the headings in a line; below a title a few known names are enough.
     pub fn of(line: &str, is_titled: bool) -> Option<VmstatHeadings> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let is_first = |word: &str| columns()[0].has(word);
@@ -92,27 +92,27 @@ impl VmstatHeadings {
                 None => names.push((*word).to_owned()),
             }
         }
-        let is_whole = known >= FEWEST && known * 4 >= names.len() * 3;
+        let is_complete = known >= FEWEST && known * 4 >= names.len() * 3;
         let is_short = known >= FEWEST_TITLED && names[1] == "b" && (known == names.len() || is_titled);
-        (is_whole || is_short).then_some(VmstatHeadings { report: "vmstat", names, before })
+        (is_complete || is_short).then_some(VmstatHeadings { report: "vmstat", names, before })
     }
 
-    /// The names of the columns; the last may be that of the time zone.
+    /// Names of the columns; the last may be that of the time zone.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// How many columns have numbers below them; what is left stands above the time.
+    /// Number of columns with numbers below them; the rest stands above the time.
     pub fn columns(&self) -> usize {
         self.names.len() - usize::from(self.has_zone())
     }
 
-    /// The report in `columns.toml`.
+    /// Report in `columns.toml`.
     pub fn report(&self) -> &'static str {
         self.report
     }
 
-    /// Bytes of a plain number of a column whose numbers may have a letter behind them; 1 where there is none.
+    /// Returns the bytes of a plain number in a column whose numbers may have a letter behind them; 1 in others.
     pub fn unit_bytes(&self, name: &str) -> f64 {
         if self.report == BSD && matches!(name, "avm" | "fre") { 1024.0 } else { 1.0 }
     }
@@ -122,18 +122,18 @@ impl VmstatHeadings {
         !is_own && self.names.last().is_some_and(|last| !columns().iter().any(|column| column.name == *last))
     }
 
-    /// Where the numbers of a row begin, and what the headings say of its time's zone; `None` where it is no row
-    /// of these headings.
+    /// Returns the index of a row's first number, and the zone of its time according to the headings; `None` where it
+    /// is no row of these headings.
     pub fn fit(&self, words: &[&str]) -> Option<(usize, ZoneHint)> {
         let words = words.get(self.before..)?;
         // AIX prints shares of processors with a point
-        let plain = if self.report == "vmstat" { &['-', ':', '/', '.'][..] } else { &['-', ':', '/'] };
-        let is_count = |word: &&&str| !word.contains(plain) && number(word, 1.0).is_some();
+        let foreign_signs = if self.report == "vmstat" { &['-', ':', '/', '.'][..] } else { &['-', ':', '/'] };
+        let is_count = |word: &&&str| !word.contains(foreign_signs) && number(word, 1.0).is_some();
         let numbers = words.iter().take_while(is_count).count();
         if numbers != self.columns() {
-            // a column of which we have never heard
-            let is_whole = numbers == self.names.len() && words.len() == numbers;
-            return is_whole.then_some((self.before, ZoneHint::Nothing));
+            // the last heading is an unknown column instead of a zone
+            let is_complete = numbers == self.names.len() && words.len() == numbers;
+            return is_complete.then_some((self.before, ZoneHint::Nothing));
         }
         let zone = self.names.get(numbers).map_or(ZoneHint::Nothing, |zone| ZoneHint::Name(zone.clone()));
         Some((self.before, zone))
@@ -142,7 +142,7 @@ impl VmstatHeadings {
 
 const BSD: &str = "vmstat-bsd";
 
-/// The report of another system's headings, told by columns that procps has not.
+/// Detects the report of another system's headings by columns that procps does not have.
 fn other_system(words: &[&str]) -> Option<&'static str> {
     let has = |wanted: &str| words.contains(&wanted);
     if !["r", "b", "in", "us", "id"].into_iter().all(has) {
@@ -157,7 +157,7 @@ fn other_system(words: &[&str]) -> Option<&'static str> {
     }
 }
 
-/// Names of columns; of the two that are called `sy` the first counts system calls.
+/// Returns the names of columns; of the two that are called `sy` the first counts system calls.
 fn names_of(words: &[&str]) -> Vec<String> {
     let shares = words.iter().position(|word| *word == "us").unwrap_or(0);
     let name = |(index, word): (usize, &&str)| match *word {

@@ -1,5 +1,5 @@
-//! `sadf -x`: the same reports as `sadf -j`, as elements and attributes. Tags
-//! are read one at a time; comments, declarations and unknown elements pass.
+//! `sadf -x`: the same reports as `sadf -j`, as elements and attributes. Tags are read one at a time; comments,
+//! declarations and unknown elements are skipped.
 
 use super::columns::Reports;
 use super::idle::IdleTable;
@@ -12,22 +12,22 @@ use crate::batch::FrameBatch;
 use crate::error::LogError;
 use crate::{LogInput, LogOptions};
 
-/// Elements within elements at most.
+/// Largest nesting of elements.
 const DEEPEST: usize = 64;
 /// Attributes that name the instance.
 const INSTANCE: [&str; 10] =
     ["number", "dev", "intr", "iface", "fsname", "mountp", "name", "line", "cpu", "bus_number"];
-/// Attributes that say nothing of the machine.
+/// Attributes that hold no value of the machine.
 const REMARKS: [&str; 4] = ["per", "unit", "device", "status"];
 
 struct SysstatXmlLog<'a, 'b, 'c> {
     stream: StreamWindow<'a>,
     keep: SysstatSession<'b, 'c>,
-    /// Names of the elements that are open.
+    /// Names of the open elements.
     open: Vec<String>,
-    /// The time of the sample that is open.
+    /// Time of the open sample.
     stamp: Option<Vec<(StampPart, String)>>,
-    /// Where it begins.
+    /// Byte at which it begins.
     place: u64,
 }
 
@@ -42,8 +42,9 @@ struct Tag {
 /// Reads all documents of an input.
 pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let stream = StreamWindow::new(input);
-    let keep = SysstatSession::new(stream.name(), batch, options, NumericDateOrder::MonthFirst, DocumentWriter::Sadf);
-    let mut log = SysstatXmlLog { stream, keep, open: Vec::new(), stamp: None, place: 0 };
+    let order = NumericDateOrder::MonthFirst;
+    let session = SysstatSession::new(stream.name(), batch, options, order, DocumentWriter::Sadf);
+    let mut log = SysstatXmlLog { stream, keep: session, open: Vec::new(), stamp: None, place: 0 };
     while !log.keep.batch.is_stopped() {
         match log.step() {
             Ok(true) => {}
@@ -69,7 +70,7 @@ impl SysstatXmlLog<'_, '_, '_> {
         self.keep.batch.skip(place, "the document is incomplete: its writer was stopped, or the file was truncated");
     }
 
-    /// Counts lines of text that is outside of the documents.
+    /// Counts lines of text outside of the documents.
     fn tell_outside(&mut self, text: &str) {
         let place = self.stream.place();
         for _ in text.lines().filter(|line| line.contains(char::is_alphanumeric)) {
@@ -77,7 +78,7 @@ impl SysstatXmlLog<'_, '_, '_> {
         }
     }
 
-    /// Text up to the next tag, and the tag; false at the end.
+    /// Reads the text up to the next tag, and the tag; returns false at the end.
     fn step(&mut self) -> Result<bool, LogError> {
         let Some(text) = self.find(b"<", 0)? else { return Ok(false) };
         let words = String::from_utf8_lossy(&self.stream.rest()[..text]).trim().to_owned();
@@ -113,7 +114,7 @@ impl SysstatXmlLog<'_, '_, '_> {
         .map(|()| true)
     }
 
-    /// Where some bytes next stand in the window, `from` on.
+    /// Finds the next occurrence of some bytes in the window, from index `from` on.
     fn find(&mut self, wanted: &[u8], from: usize) -> Result<Option<usize>, LogError> {
         let mut seen = from;
         loop {
@@ -123,9 +124,9 @@ impl SysstatXmlLog<'_, '_, '_> {
             {
                 return Ok(Some(index + seen));
             }
-            let was = rest.len();
-            seen = was.saturating_sub(wanted.len() - 1).max(from);
-            if !self.stream.more()? || self.stream.rest().len() == was {
+            let previous_length = rest.len();
+            seen = previous_length.saturating_sub(wanted.len() - 1).max(from);
+            if !self.stream.more()? || self.stream.rest().len() == previous_length {
                 return Ok(None);
             }
         }
@@ -136,7 +137,7 @@ impl SysstatXmlLog<'_, '_, '_> {
             if tag.name == "timestamp" {
                 self.finish()?;
             }
-            // an end without its beginning closes nothing
+            // an end tag without a start tag closes nothing
             if let Some(index) = self.open.iter().rposition(|open| *open == tag.name) {
                 self.open.truncate(index);
             }
@@ -144,17 +145,17 @@ impl SysstatXmlLog<'_, '_, '_> {
         }
         let attribute = |name: &str| tag.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
         let parts = || {
-            let of = [
+            let stamp_parts = [
                 (StampPart::Date, "date"),
                 (StampPart::Time, "time"),
                 (StampPart::Zone, "tz"),
                 (StampPart::Utc, "utc"),
             ];
-            let parts = of.into_iter().chain([(StampPart::Interval, "interval")]);
+            let parts = stamp_parts.into_iter().chain([(StampPart::Interval, "interval")]);
             parts.filter_map(|(part, name)| Some((part, attribute(name)?))).collect::<Vec<_>>()
         };
         match tag.name.as_str() {
-            // what is open still belongs to a document whose writer was stopped
+            // open elements belong to a previous document, whose writer was stopped
             "sysstat" => {
                 self.finish()?;
                 self.open.clear();
@@ -191,7 +192,7 @@ impl SysstatXmlLog<'_, '_, '_> {
         Ok(())
     }
 
-    /// Hands over the sample that is open.
+    /// Emits the open sample.
     fn finish(&mut self) -> Result<(), LogError> {
         match self.stamp.take() {
             Some(stamp) => self.keep.tick(&stamp, self.place),
@@ -199,7 +200,7 @@ impl SysstatXmlLog<'_, '_, '_> {
         }
     }
 
-    /// The report of an element: its own name or the nearest known one around it.
+    /// Returns the report of an element: its own name or the nearest known one around it.
     fn report<'a>(&'a self, own: &'a str) -> &'a str {
         let reports = Reports::builtin();
         let known = |name: &&str| reports.by_key(name).is_some();
@@ -207,7 +208,7 @@ impl SysstatXmlLog<'_, '_, '_> {
         [own].into_iter().chain(around).find(known).unwrap_or(own)
     }
 
-    /// The attributes of an element within a sample.
+    /// Reads the attributes of an element within a sample.
     fn values(&mut self, tag: &Tag) {
         let report = self.report(&tag.name).to_owned();
         let instance = INSTANCE.iter().find_map(|wanted| tag.attributes.iter().find(|(name, _)| name == wanted));
@@ -226,7 +227,7 @@ impl SysstatXmlLog<'_, '_, '_> {
         }
     }
 
-    /// Text between tags: a value in a sample, else of the host's head.
+    /// Reads text between tags: a value in a sample, else of the host's head.
     fn text(&mut self, text: &str) {
         let Some(name) = self.open.last().cloned() else { return };
         if self.stamp.is_none() {
@@ -239,7 +240,7 @@ impl SysstatXmlLog<'_, '_, '_> {
 
     fn value(&mut self, report: &str, name: &str, instance: &str, text: &str) {
         let Some(value) = plain_number(text) else {
-            // a device that was not left out may be the one that it is of
+            // the broken value may belong to a device that was not left out
             if !text.trim().is_empty() {
                 self.keep.tables = Default::default();
             }
@@ -258,7 +259,7 @@ fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     }
 }
 
-/// A number that is all of a text; `None` for words.
+/// Parses a text that is a number as a whole; `None` for words.
 pub fn plain_number(text: &str) -> Option<f64> {
     let padded = [text.as_bytes(), b" "].concat();
     match json::number(&padded, 0) {
@@ -268,7 +269,7 @@ pub fn plain_number(text: &str) -> Option<f64> {
     }
 }
 
-/// A tag without its brackets.
+/// Parses a tag without its brackets.
 fn parse(tag: &str) -> Option<Tag> {
     let (tag, is_empty) = tag.strip_suffix('/').map_or((tag, false), |tag| (tag, true));
     let (tag, is_end) = tag.strip_prefix('/').map_or((tag, false), |tag| (tag, true));
@@ -363,13 +364,13 @@ mod tests {
     #[test]
     fn a_document_cut_anywhere_gives_what_was_whole() {
         let whole = document(&[sample(1, &disk("5")), sample(2, &disk("6")), sample(3, &disk("7"))]);
-        let mut most = 0;
+        let mut max_ticks = 0;
         for cut in 0..whole.len() {
             let ticks = tps(&run(&whole[..cut])).len();
-            assert!(ticks >= most, "cut at {cut}");
-            most = ticks;
+            assert!(ticks >= max_ticks, "cut at {cut}");
+            max_ticks = ticks;
         }
-        assert_eq!(most, 3);
+        assert_eq!(max_ticks, 3);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a column of a table is: told by hand, known by its name, or foreign.
+//! Counter of a table's column: given by the user, known by its name, or foreign.
 
 use std::sync::OnceLock;
 
@@ -9,24 +9,24 @@ use serde::Deserialize;
 use super::units;
 use crate::tool::names::{ColumnTarget, star};
 
-/// A column that was named by hand: `NAME=counter[:instance[:unit]]`.
+/// A column that the user named: `NAME=counter[:instance[:unit]]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CsvColumn {
-    /// The heading; a `*` in it stands for anything.
+    /// Heading; a `*` in it stands for anything.
     pub heading: String,
     /// Canonical counter.
     pub counter: String,
-    /// Its instance; what `*` stands for where it is not given.
+    /// Its instance; where it is not given, the text that `*` stands for.
     pub instance: Option<String>,
-    /// A value times this is in the counter's unit.
+    /// Factor from a value to the counter's unit.
     pub times: f64,
 }
 
 impl CsvColumn {
-    /// Reads `sda reads=physical_disk.reads_per_s:sda` or `* busy=physical_disk.busy:*:%`.
+    /// Parses `sda reads=physical_disk.reads_per_s:sda` or `* busy=physical_disk.busy:*:%`.
     ///
     /// # Errors
-    /// A sentence that says what is wrong.
+    /// A sentence that describes what is wrong.
     pub fn parse(text: &str) -> Result<CsvColumn, String> {
         let form = "write NAME=counter[:instance[:unit]], such as 'sda reads=physical_disk.reads_per_s:sda'";
         let (heading, meaning) = text.rsplit_once('=').ok_or_else(|| format!("`{text}`: {form}"))?;
@@ -49,7 +49,7 @@ impl CsvColumn {
             Some((_, Some((_, unit)))) if !unit.is_empty() => {
                 return Err(format!("`{unit}` is not a unit of {counter}, which is in {own}"));
             }
-            Some((whole, _)) => (Some(whole), 1.0),
+            Some((given_instance, _)) => (Some(given_instance), 1.0),
         };
         let instance = instance.map(str::trim).filter(|i| !i.is_empty() && *i != "*").map(str::to_owned);
         Ok(CsvColumn { heading: heading.to_owned(), counter: counter.to_owned(), instance, times })
@@ -62,11 +62,13 @@ impl CsvColumn {
     }
 }
 
+/// A column that is known by its name.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KnownColumn {
     name: String,
     counter: String,
+    #[serde(rename = "times")]
     times: f64,
     #[serde(default)]
     instance: String,
@@ -78,6 +80,8 @@ struct KnownColumns {
     column: Vec<KnownColumn>,
 }
 
+/// Returns the built-in columns.
+///
 /// # Panics
 /// When the built-in table is wrong, which a test rules out.
 fn known() -> &'static [KnownColumn] {
@@ -85,7 +89,7 @@ fn known() -> &'static [KnownColumn] {
     &KNOWN.get_or_init(|| toml_reader::built_in("table_csv/names.toml", include_str!("names.toml"))).column
 }
 
-/// Statistics of which a mean over time is not to be had.
+/// Returns true for statistics from which no mean over time can be computed.
 fn is_extreme(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     let is_percentile =
@@ -94,35 +98,35 @@ fn is_extreme(word: &str) -> bool {
         || matches!(lower.as_str(), "maximum" | "max" | "minimum" | "min" | "samplecount" | "sum" | "total" | "count")
 }
 
-/// A column that is known by the name in its heading.
+/// Finds the column whose name occurs in a heading.
 fn by_name(heading: &str) -> Option<ColumnTarget> {
-    let is_whole = |name: &str| {
+    let find_word = |name: &str| {
         let position = heading.find(name)?;
         let is_word = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
         let ends = is_word(heading[..position].chars().next_back())
             && is_word(heading[position + name.len()..].chars().next());
         ends.then_some(position)
     };
-    let (column, position) = known().iter().find_map(|column| Some((column, is_whole(&column.name)?)))?;
+    let (column, position) = known().iter().find_map(|column| Some((column, find_word(&column.name)?)))?;
     let around = format!("{} {}", &heading[..position], &heading[position + column.name.len()..]);
     let words: Vec<&str> =
         around.split(|c: char| c.is_whitespace() || ",;()[]\"".contains(c)).filter(|w| !w.is_empty()).collect();
     if words.iter().any(|word| is_extreme(word)) {
         return None;
     }
-    let named: Vec<&str> =
+    let remaining: Vec<&str> =
         words.into_iter().filter(|w| !matches!(w.to_ascii_lowercase().as_str(), "avg" | "average" | "mean")).collect();
-    // of a machine, what remains is its name
-    let instance = match (column.instance.as_str(), named.is_empty()) {
+    // the remaining words are the instance's name
+    let instance = match (column.instance.as_str(), remaining.is_empty()) {
         ("" | "_total", _) => column.instance.clone(),
         (usual, true) => usual.to_owned(),
-        ("os" | "data", false) => format!("{} {}", named.join(" "), column.instance),
-        (_, false) => named.join(" "),
+        ("os" | "data", false) => format!("{} {}", remaining.join(" "), column.instance),
+        (_, false) => remaining.join(" "),
     };
     Some(ColumnTarget { counter: column.counter.clone(), instance, times: column.times, rest: false })
 }
 
-/// A heading that is a counter of ours and its instance.
+/// Finds a heading that is a counter of the catalogue and its instance.
 fn own(heading: &str) -> Option<ColumnTarget> {
     let (counter, instance) = heading.split_once(' ').unwrap_or((heading, ""));
     Catalogue::builtin().get(counter)?;
@@ -130,14 +134,14 @@ fn own(heading: &str) -> Option<ColumnTarget> {
     Some(ColumnTarget { counter: counter.to_owned(), instance, times: 1.0, rest: false })
 }
 
-/// What a column is, and whether that is known.
+/// Finds the target of a column, and whether it is known.
 pub fn target(heading: &str, by_hand: &[CsvColumn]) -> (ColumnTarget, bool) {
     let found =
         by_hand.iter().find_map(|column| column.target(heading)).or_else(|| by_name(heading)).or_else(|| own(heading));
     match found {
         Some(target) => {
             let is_known = !target.counter.starts_with("foreign.");
-            // a name by hand is wanted, whatever it is
+            // a column that the user named counts as known, even if its counter is foreign
             (target, is_known || by_hand.iter().any(|c| star(&c.heading, heading).is_some()))
         }
         None => {
@@ -153,19 +157,22 @@ mod tests {
 
     #[test]
     fn columns_are_named_by_hand() {
-        let of = |text: &str| CsvColumn::parse(text).map(|c| (c.heading, c.counter, c.instance, c.times));
+        let parse = |text: &str| CsvColumn::parse(text).map(|c| (c.heading, c.counter, c.instance, c.times));
         let reads = "physical_disk.reads_per_s".to_owned();
-        assert_eq!(of("a=b=physical_disk.reads_per_s:sda"), Ok(("a=b".into(), reads.clone(), Some("sda".into()), 1.0)));
-        assert_eq!(of("r=physical_disk.reads_per_s"), Ok(("r".into(), reads, None, 1.0)));
-        assert_eq!(of("u=physical_disk.busy:C::%").unwrap().2, Some("C:".into()));
-        assert_eq!(of("u=physical_disk.busy:sda:percent").unwrap().3, 0.01);
+        assert_eq!(
+            parse("a=b=physical_disk.reads_per_s:sda"),
+            Ok(("a=b".into(), reads.clone(), Some("sda".into()), 1.0))
+        );
+        assert_eq!(parse("r=physical_disk.reads_per_s"), Ok(("r".into(), reads, None, 1.0)));
+        assert_eq!(parse("u=physical_disk.busy:C::%").unwrap().2, Some("C:".into()));
+        assert_eq!(parse("u=physical_disk.busy:sda:percent").unwrap().3, 0.01);
         for (wrong, because) in [
             ("x", "write NAME=counter"),
             ("=physical_disk.busy", "write NAME=counter"),
             ("x=disk.busy", "is not a counter"),
             ("x=physical_disk.busy:sda:ms", "is not a unit of physical_disk.busy"),
         ] {
-            assert!(of(wrong).unwrap_err().contains(because), "{wrong}");
+            assert!(parse(wrong).unwrap_err().contains(because), "{wrong}");
         }
         let star = CsvColumn::parse("* util=physical_disk.busy:*:%").unwrap();
         assert_eq!(target("sdb util", &[star]).0.instance, "sdb");
@@ -173,7 +180,7 @@ mod tests {
 
     #[test]
     fn names_of_clouds_are_known() {
-        let of = |heading: &str| {
+        let find = |heading: &str| {
             let (found, is_known) = target(heading, &[]);
             (found.counter, found.instance, is_known)
         };
@@ -185,10 +192,10 @@ mod tests {
             ("i-0abc CPUUtilization", "processor.busy", "_total"),
             ("physical_disk.busy sda", "physical_disk.busy", "sda"),
         ] {
-            assert_eq!(of(heading), (counter.into(), instance.into(), true), "{heading}");
+            assert_eq!(find(heading), (counter.into(), instance.into(), true), "{heading}");
         }
         for heading in ["ReadIOPS Maximum", "ReadLatency p99", "VolumeReadOps", "MyReadIOPSs"] {
-            assert_eq!(of(heading), (format!("foreign.csv.{heading}"), String::new(), false));
+            assert_eq!(find(heading), (format!("foreign.csv.{heading}"), String::new(), false));
         }
         assert!(known().iter().all(|c| Catalogue::builtin().get(&c.counter).is_some()));
     }

@@ -1,48 +1,48 @@
-//! The beginning of a table: its delimiter, its headings, where its time is.
+//! Beginning of a table: its delimiter, its headings, the position of its time.
 
 use std::borrow::Cow;
 
 use crate::sysstat::time::{self, DAY, NumericDateOrder};
 use crate::tool::cells::{self, EPOCHS};
 
-/// Lines of several cells above the first row at most.
+/// Largest number of lines with several cells above the first row.
 const LINES: usize = 50;
 
-/// How a table is laid out.
+/// Layout of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableHead {
-    /// What stands between cells.
+    /// Delimiter between cells.
     pub delimiter: u8,
-    /// Lines above the first row.
+    /// Number of lines above the first row.
     pub lines: usize,
-    /// Which of them are of the table; others stand before it.
+    /// Those of them that belong to the table; others come before it.
     pub own: Vec<usize>,
-    /// Headings, one a cell.
+    /// Headings, one per cell.
     pub headings: Vec<String>,
-    /// The cell with the time, or with its date.
+    /// Cell with the time, or with its date.
     pub time: usize,
-    /// The cell behind it with the time of day, where the date stands alone.
+    /// Cell behind it with the time of day, where the date has its own cell.
     pub clock: Option<usize>,
     /// Cells with the name of a series; without any, columns are series.
     pub names: Vec<usize>,
-    /// Order of day and month.
+    /// Order of day and month in dates.
     pub order: NumericDateOrder,
-    /// Rows go back in time.
+    /// Set where rows go back in time.
     pub is_backwards: bool,
 }
 
-/// A moment of a table: seconds and nanoseconds since 1970, and the zone where it says one.
+/// Time of a row: seconds and nanoseconds since 1970, and the zone where it is given.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TableMoment {
     /// Seconds, as the clock shows them.
     pub local_s: i64,
-    /// Part of a second, nanoseconds.
+    /// Fraction of a second, nanoseconds.
     pub part_ns: i64,
-    /// East of UTC, seconds.
+    /// Offset east of UTC, seconds.
     pub zone: Option<i64>,
 }
 
-/// Reads a cell as a moment. A number alone is one where `is_named` says that the column is of times.
+/// Parses a cell as a date and time. A number alone counts only where `is_named` says that the column holds times.
 pub fn moment(text: &str, order: NumericDateOrder, is_named: bool) -> Option<TableMoment> {
     let text = text.trim();
     if let Some(number) = text.parse::<f64>().ok().filter(|_| is_named) {
@@ -60,11 +60,11 @@ pub fn moment(text: &str, order: NumericDateOrder, is_named: bool) -> Option<Tab
         return None;
     }
     // `2026-11-21T07:05:46.250Z`, `2026-11-21 07:05`, `11/21/2026 7:05:46 AM`
-    let spread = match text.as_bytes().get(10) {
+    let separated = match text.as_bytes().get(10) {
         Some(b'T') => format!("{} {}", &text[..10], &text[11..]),
         _ => text.to_owned(),
     };
-    let words: Vec<&str> = spread.split_whitespace().collect();
+    let words: Vec<&str> = separated.split_whitespace().collect();
     let index = words.iter().position(|word| word.contains(':'))?;
     let date = time::date(&words[..index].join(" "), order)?.date;
     let end = words[index].find(['+', '-', 'Z']).unwrap_or(words[index].len());
@@ -72,8 +72,8 @@ pub fn moment(text: &str, order: NumericDateOrder, is_named: bool) -> Option<Tab
     let (clock, part) = clock.split_once(['.', ',']).unwrap_or((clock, ""));
     let clock = if clock.matches(':').count() == 1 { format!("{clock}:00") } else { clock.to_owned() };
     let rest = words.get(index + 1..).unwrap_or_default();
-    let (seconds, taken) = time::time_of_day(&[&[clock.as_str()], rest].concat())?;
-    let zone = if own_zone.is_empty() { rest.get(taken - 1).copied().unwrap_or("") } else { own_zone };
+    let (seconds, words_used) = time::time_of_day(&[&[clock.as_str()], rest].concat())?;
+    let zone = if own_zone.is_empty() { rest.get(words_used - 1).copied().unwrap_or("") } else { own_zone };
     let part_ns = match part {
         "" => 0,
         digits => format!("{digits:0<9}").get(..9)?.parse().ok()?,
@@ -87,7 +87,7 @@ fn is_time_name(heading: &str) -> bool {
 }
 
 impl TableHead {
-    /// Of the beginning of a file; `None` where it is no table of times and numbers.
+    /// Detects the layout from the beginning of a file; `None` where it is no table of times and numbers.
     pub fn of(bytes: &[u8]) -> Option<TableHead> {
         let text = String::from_utf8_lossy(bytes);
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
@@ -95,18 +95,18 @@ impl TableHead {
         [b',', b';', b'\t'].into_iter().find_map(|delimiter| TableHead::with(text, delimiter, order))
     }
 
-    /// True for a cell of the row's time.
+    /// Returns true for a cell of the row's time.
     pub fn is_time(&self, cell: usize) -> bool {
         cell == self.time || Some(cell) == self.clock
     }
 
-    /// What stands above the cells of the row's time.
+    /// Iterates over the headings of the row's time.
     pub fn time_headings(&self) -> impl Iterator<Item = &String> {
         [Some(self.time), self.clock].into_iter().flatten().filter_map(|cell| self.headings.get(cell))
     }
 
     fn with(text: &str, delimiter: u8, order: NumericDateOrder) -> Option<TableHead> {
-        // a line of one cell may be anything that was printed before the table
+        // a line of one cell may be any text before the table
         let cells = |(index, line): (usize, &str)| (index, cells::texts(line.as_bytes(), delimiter));
         let rows = text.lines().enumerate().map(cells).filter(|(_, row)| row.len() > 1);
         let (places, rows): (Vec<usize>, Vec<Vec<String>>) = rows.take(LINES + 2).unzip();
@@ -116,7 +116,7 @@ impl TableHead {
             time_cells(&rows[index], order, is_named).is_some()
         })?;
         let count = rows[first].len();
-        // headings have the cells of their rows; where none has, as behind a last delimiter, all are taken
+        // headings have as many cells as their rows; where no line has, as behind a last delimiter, all lines count
         let is_own = |index: &usize| rows[*index].len() == count;
         let mut above: Vec<usize> = (0..first).filter(is_own).collect();
         if above.is_empty() {
@@ -131,9 +131,9 @@ impl TableHead {
         let names: Vec<usize> = others.clone().filter(|&cell| !is_number(&row[cell])).collect();
         let has_number = others.clone().any(|cell| super::units::number(&row[cell]).is_some());
         let is_named = headings.iter().any(|heading| heading.contains(char::is_alphabetic));
-        let of_row = |row: &Vec<String>| moment(&joined(row, time, clock)?, order, true);
-        let second = rows.get(first + 1).and_then(of_row);
-        let moment = of_row(row)?;
+        let row_moment = |row: &Vec<String>| moment(&joined(row, time, clock)?, order, true);
+        let second = rows.get(first + 1).and_then(row_moment);
+        let moment = row_moment(row)?;
         let is_backwards = second.is_some_and(|second| second.local_s < moment.local_s);
         let is_table = has_number && is_named && names.len() < 4;
         let own = above.iter().map(|row| places[*row]).collect();
@@ -142,7 +142,7 @@ impl TableHead {
     }
 }
 
-/// The cell of a row with its time; or the cells of its date and, behind it, of its time of day.
+/// Finds the cell of a row with its time; or the cells of its date and, behind it, of its time of day.
 fn time_cells(
     row: &[String],
     order: NumericDateOrder,
@@ -154,7 +154,7 @@ fn time_cells(
     alone.or_else(|| (0..row.len()).find(is_date).map(|cell| (cell, Some(cell + 1))))
 }
 
-/// The text of a row's time.
+/// Returns the text of a row's time.
 pub fn joined<'r>(row: &'r [String], time: usize, clock: Option<usize>) -> Option<Cow<'r, str>> {
     let date = row.get(time)?;
     match clock {
@@ -163,13 +163,13 @@ pub fn joined<'r>(row: &'r [String], time: usize, clock: Option<usize>) -> Optio
     }
 }
 
-/// What stands above each cell, in one line or several; labels of lines at the left stand above the time.
+/// Joins the headings above each cell, in one line or several; labels of lines at the left stand above the time.
 fn headings<'r>(rows: impl Iterator<Item = &'r Vec<String>>, count: usize) -> Vec<String> {
-    // lines of periods and the like name nothing
+    // lines of periods and similar values are no names
     let names =
         |row: &&Vec<String>| row.iter().skip(1).any(|c| !cells::is_blank(c) && cells::loose_number(c).is_none());
     let rows: Vec<&Vec<String>> = rows.filter(names).collect();
-    let of = |cell: usize| {
+    let joined_heading = |cell: usize| {
         let mut words: Vec<&str> = Vec::new();
         for row in &rows {
             if let Some(word) = row.get(cell).map(|word| word.trim()).filter(|w| !w.is_empty() && !words.contains(w)) {
@@ -178,5 +178,5 @@ fn headings<'r>(rows: impl Iterator<Item = &'r Vec<String>>, count: usize) -> Ve
         }
         words.join(" ")
     };
-    (0..count).map(of).collect()
+    (0..count).map(joined_heading).collect()
 }

@@ -11,7 +11,7 @@ pub use column::CsvColumn;
 
 use crate::{FORMATS, InputHead, LogFormat};
 
-/// The id, by which the format knows itself in the list.
+/// Id of the format, by which it excludes itself from the list.
 const ID: &str = "csv";
 
 /// Any table of times and numbers.
@@ -25,7 +25,7 @@ pub static FORMAT: LogFormat = LogFormat {
     read: reader::read,
 };
 
-/// Last of all: many logs are CSV.
+/// Returns true for a table that no other format recognises; the format comes last because many logs are CSV.
 fn is_table(head: &InputHead<'_>) -> bool {
     let others = FORMATS.iter().filter(|format| format.id != ID);
     head::TableHead::of(head.bytes).is_some() && !others.into_iter().any(|format| (format.recognise)(head))

@@ -1,5 +1,5 @@
-//! Reads rows of a table. Those in order of time are handed over as they come;
-//! a table of series one after the other, or backwards in time, is held.
+//! Reader of a table's rows. Those in order of time are emitted as they come; a table of series in succession, or
+//! backwards in time, is held.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,13 +18,13 @@ use crate::tool::lines::LineCursor;
 use crate::tool::row::TickRow;
 use crate::{LogInput, LogOptions};
 
-/// Cells that are held at most.
+/// Largest number of cells that are held.
 const MOST_HELD: usize = 16 << 20;
-/// Series of a long table at most.
+/// Largest number of series of a long table.
 const MOST_SERIES: usize = 200_000;
-/// Columns that a message lists.
+/// Largest number of columns that a message lists.
 const MOST_LISTED: usize = 12;
-/// The texts that a row is asked for: its time, or its date and its time of day.
+/// Numbers of the texts that a row's cells are kept as: its time, or its date and its time of day.
 const TIME: u8 = 0;
 const CLOCK: u8 = 1;
 
@@ -36,16 +36,16 @@ struct CsvTable<'b, 'c> {
     daylight: DaylightClock,
     plan: Vec<CellPlan>,
     row: TickRow,
-    /// Columns of series in long tables, by their name.
+    /// Columns of series in long tables, by name.
     series: HashMap<String, Option<u32>>,
     held: BTreeMap<i64, Vec<(u32, f64)>>,
     held_cells: usize,
     has_known: bool,
-    /// Its commas may stand between groups of digits, which is still to be told.
+    /// Set where commas may stand between groups of digits, until that is reported.
     may_have_groups: bool,
 }
 
-/// Of a table with tabs whose commas may mean both.
+/// Text of the note about a table with tabs whose commas are ambiguous.
 const COMMAS: &str = "every number with a comma has three digits after it: `1,234` is read as 1.234; if it means 1234, \
                       export the table without separators of thousands";
 
@@ -107,36 +107,36 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     Ok(())
 }
 
-/// True where cells between tabs are numbers with a comma, and three digits follow every comma.
+/// Returns true where cells between tabs are numbers with a comma, and exactly three digits follow every comma.
 fn has_threes_alone(text: &[u8]) -> bool {
-    let digits = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    let digits = |decimals: &[u8]| !decimals.is_empty() && decimals.iter().all(u8::is_ascii_digit);
     let cells = text.split(|byte: &u8| matches!(*byte, b'\t' | b'\n' | b'\r')).map(|cell| cell.trim_ascii());
     let cells = cells.map(|cell| cell.strip_prefix(b"\"").and_then(|cell| cell.strip_suffix(b"\"")).unwrap_or(cell));
     let halves = cells.filter_map(|cell| {
         let comma = cell.iter().position(|byte| *byte == b',')?;
-        let (whole, part) = (&cell[..comma], &cell[comma + 1..]);
-        let is_group = (1..=3).contains(&whole.len()) && whole[0] != b'0' && part.len() == 3;
-        (digits(whole) && digits(part)).then_some(is_group)
+        let (integer, decimals) = (&cell[..comma], &cell[comma + 1..]);
+        let is_group = (1..=3).contains(&integer.len()) && integer[0] != b'0' && decimals.len() == 3;
+        (digits(integer) && digits(decimals)).then_some(is_group)
     });
     let all: Vec<bool> = halves.collect();
     !all.is_empty() && all.into_iter().all(|is_group| is_group)
 }
 
-/// True where the line's last cell may be cut: the line has no end, and no quote that closes the cell.
+/// Returns true where the line's last cell may be cut: the line has no end, and no quote that closes the cell.
 fn is_cut(lines: &LineCursor<'_>) -> bool {
     lines.is_cut() && !lines.line().ends_with(b"\"")
 }
 
 impl CsvTable<'_, '_> {
-    /// The plan of columns that are series.
+    /// Plans the cells of columns that are series.
     fn plan(&mut self) {
-        let mut taken = Vec::new();
+        let mut used = Vec::new();
         for (cell, heading) in self.head.headings.clone().into_iter().enumerate() {
             let plan = match self.column(&heading) {
                 _ if cell == self.head.time => CellPlan::Text(TIME),
                 _ if Some(cell) == self.head.clock => CellPlan::Text(CLOCK),
-                Some(column) if !heading.is_empty() && !taken.contains(&column) => {
-                    taken.push(column);
+                Some(column) if !heading.is_empty() && !used.contains(&column) => {
+                    used.push(column);
                     CellPlan::Number(column)
                 }
                 _ => CellPlan::Leave,
@@ -155,7 +155,8 @@ impl CsvTable<'_, '_> {
         self.row.target(&target)
     }
 
-    /// Other headings in the midst of a table, where several stand one behind the other: rows below are theirs.
+    /// Reads other headings within a table, where several tables follow each other: rows below belong to them. Returns
+    /// false for other lines.
     fn take_headings(&mut self, lines: &LineCursor<'_>) -> bool {
         let texts = cells::texts(lines.line(), self.head.delimiter);
         let is_same = |cell: usize| {
@@ -168,12 +169,12 @@ impl CsvTable<'_, '_> {
         self.head.headings = texts;
         self.plan.clear();
         self.plan();
-        // it may be of the same hours
+        // the next table may cover the same hours
         self.daylight.forget();
         true
     }
 
-    /// An error that lists the columns, where none is known.
+    /// Returns an error that lists the columns, where none is known.
     fn check_known(&self, file: &str) -> Result<(), LogError> {
         if self.has_known {
             return Ok(());
@@ -231,7 +232,7 @@ impl CsvTable<'_, '_> {
         };
         let Some(time_ns) = self.time(&text) else {
             self.row.clear();
-            // the same headings once more, perhaps
+            // this may be the same headings repeated
             self.daylight.forget();
             self.batch.skip(lines.context(), "a row without a readable time");
             return Ok(());
@@ -246,7 +247,7 @@ impl CsvTable<'_, '_> {
         self.hold(time_ns, values, lines)
     }
 
-    /// True where a cell in quotes holds a comma, in a table whose cells stand between commas.
+    /// Returns true where a cell in quotes holds a comma, in a table whose cells are separated by commas.
     fn has_groups(&self, line: &[u8]) -> bool {
         let mut is_open = false;
         let is_inside = |byte: &u8| {
@@ -256,13 +257,13 @@ impl CsvTable<'_, '_> {
         self.head.delimiter == b',' && memchr::memchr(b'"', line).is_some() && line.iter().any(is_inside)
     }
 
-    /// Cells that hold more than a number: `12.3 MB/s`, `1,234`.
+    /// Parses cells that hold more than a number: `12.3 MB/s`, `1,234`.
     fn with_units(&mut self, lines: &LineCursor<'_>) {
         let texts = cells::texts(lines.line(), self.head.delimiter);
         let mut is_odd = false;
         for (kind, text) in self.plan.iter().zip(&texts) {
             let CellPlan::Number(column) = kind else { continue };
-            // a plain cell's comma was taken for a decimal one
+            // the comma of a quoted cell was read as a decimal one
             let may_have_groups = self.head.delimiter == b',' && text.contains(',');
             if !self.row.cells[*column as usize].is_nan() && !may_have_groups || cells::is_blank(text) {
                 continue;
@@ -277,9 +278,9 @@ impl CsvTable<'_, '_> {
         }
     }
 
-    /// A value in its column's unit.
+    /// Parses a value and converts it to its column's unit.
     fn value(&self, column: u32, text: &str) -> Option<f64> {
-        // commas between which no cells stand are decimal ones, as in plain cells of other tables
+        // where commas do not separate cells, they are decimal ones
         if let Some(value) = cells::loose_number(text).filter(|_| self.head.delimiter != b',') {
             return Some(value);
         }
@@ -292,7 +293,7 @@ impl CsvTable<'_, '_> {
         Some(value * units::factor(unit, own)? / scale)
     }
 
-    /// A row of time, name and value.
+    /// Reads a row of time, name and value.
     fn long(&mut self, lines: &LineCursor<'_>) -> Result<(), LogError> {
         let texts = cells::texts(lines.line(), self.head.delimiter);
         if is_cut(lines) {
@@ -313,7 +314,7 @@ impl CsvTable<'_, '_> {
             (0..self.head.headings.len()).filter(|c| !self.head.is_time(*c) && !self.head.names.contains(c)).collect();
         let mut found = Vec::new();
         for &cell in &values {
-            // one column of values needs no name of its own
+            // a single column of values does not add its heading to the name
             let series = if values.len() == 1 { name.clone() } else { format!("{name} {}", self.head.headings[cell]) };
             if !self.series.contains_key(&series) {
                 if self.series.len() >= MOST_SERIES {
@@ -348,7 +349,7 @@ impl CsvTable<'_, '_> {
         let moment = head::moment(text, self.head.order, true)?;
         let zone = moment.zone.map_or(ZoneHint::Nothing, ZoneHint::Offset);
         let mut time_ns = self.clock.utc_ns(moment.local_s, &zone, self.batch).saturating_add(moment.part_ns);
-        // series one after the other go back in time by themselves
+        // series in succession go back in time without a change of the clocks
         if zone == ZoneHint::Nothing && self.head.names.is_empty() && !self.head.is_backwards {
             let local_ns = moment.local_s.saturating_mul(1_000_000_000).saturating_add(moment.part_ns);
             time_ns = self.daylight.place(time_ns, local_ns, self.batch);

@@ -1,6 +1,6 @@
 //! Units that people and dashboards write, as factors to a counter's own.
 
-/// What a unit measures.
+/// Quantity that a unit measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum UnitKind {
     Bytes,
@@ -9,7 +9,7 @@ enum UnitKind {
     Count,
 }
 
-/// Units of bytes; those of bits are told by the small b.
+/// Units of bytes; those of bits have a small b.
 const BYTES: [(&str, f64); 22] = [
     ("B", 1.0),
     ("byte", 1.0),
@@ -47,7 +47,7 @@ const TIMES: [(&str, f64); 10] = [
     ("h", 3600.0),
 ];
 const SHARES: [(&str, f64); 4] = [("%", 0.01), ("percent", 0.01), ("fraction", 1.0), ("ratio", 1.0)];
-/// Of counts and counts a second; also how dashboards shorten any number.
+/// Units of counts and counts per second; also the letters by which dashboards shorten any number.
 const COUNTS: [(&str, f64); 13] = [
     ("count", 1.0),
     ("requests", 1.0),
@@ -68,7 +68,7 @@ fn find(table: &[(&str, f64)], unit: &str) -> Option<f64> {
     table.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
 }
 
-/// What a unit measures, its factor, and what it is divided by: a second, a minute.
+/// Parses a unit: its quantity, its factor to the base unit (per second for a rate), and whether it is a rate.
 fn parsed(unit: &str) -> Option<(UnitKind, f64, bool)> {
     let unit = unit.trim();
     let ends = [
@@ -79,24 +79,25 @@ fn parsed(unit: &str) -> Option<(UnitKind, f64, bool)> {
         ("/min", 1.0 / 60.0),
         (" per minute", 1.0 / 60.0),
     ];
-    let whole = |unit: &str| {
+    let base_unit = |unit: &str| {
         find(&BYTES, unit)
             .map(|f| (UnitKind::Bytes, f))
             .or_else(|| find(&TIMES, unit).map(|f| (UnitKind::Time, f)))
             .or_else(|| find(&SHARES, unit).map(|f| (UnitKind::Share, f)))
             .or_else(|| find(&COUNTS, unit).map(|f| (UnitKind::Count, f)))
     };
-    if let Some((kind, factor)) = whole(unit) {
+    if let Some((kind, factor)) = base_unit(unit) {
         return Some((kind, factor, matches!(unit, "iops" | "IOPS")));
     }
     ends.into_iter().find_map(|(end, per)| {
         let head = unit.strip_suffix(end)?.trim();
-        let (kind, factor) = if head.is_empty() { (UnitKind::Count, 1.0) } else { whole(head)? };
+        let (kind, factor) = if head.is_empty() { (UnitKind::Count, 1.0) } else { base_unit(head)? };
         Some((kind, factor * per, true))
     })
 }
 
-/// A value in `unit` times this is in a counter's own unit (that of the catalogue); `None` where they do not fit.
+/// Returns the factor from a value in `unit` to a counter's own unit (that of the catalogue); `None` where they do not
+/// fit.
 pub fn factor(unit: &str, own: &str) -> Option<f64> {
     let (kind, factor, is_rate) = parsed(unit)?;
     let fits = match own {
@@ -105,14 +106,14 @@ pub fn factor(unit: &str, own: &str) -> Option<f64> {
         "s" => kind == UnitKind::Time && !is_rate,
         "fraction" => kind == UnitKind::Share,
         "per_s" => kind == UnitKind::Count && (is_rate || !matches!(unit.trim(), "count" | "requests")),
-        // a unit that the catalogue lacks: as it is
+        // a foreign counter has no unit: any fits
         "" => true,
         _ => kind == UnitKind::Count && !is_rate,
     };
     fits.then_some(factor)
 }
 
-/// A number and the unit behind it: `12.3 MB/s`, `45%`, `1,234.5`.
+/// Parses a number and the unit behind it: `12.3 MB/s`, `45%`, `1,234.5`.
 pub fn number(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text
@@ -132,7 +133,7 @@ pub fn number(text: &str) -> Option<(f64, &str)> {
     let is_grouped = groups.len() > 1 && groups[1..].iter().all(|g| g.split('.').next().is_some_and(|w| w.len() == 3));
     let plain = match (is_grouped, groups.len()) {
         (true, 3..) => digits.replace(',', ""),
-        // `1,234` could be either; dashboards group
+        // `1,234` is ambiguous; dashboards write groups
         (true, _) if digits.contains('.') || groups[0].len() <= 3 && groups[0] != "0" => digits.replace(',', ""),
         _ => digits.replacen(',', ".", 1),
     };

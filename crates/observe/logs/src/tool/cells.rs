@@ -1,17 +1,16 @@
-//! Cells of a line: text with and without quotes, and rows of numbers that go
-//! straight into a tick's row.
+//! Cells of a line: text with and without quotes, and rows of numbers that go straight into a tick's row.
 
 use std::ops::Range;
 
 use crate::perfmon::number;
 
-/// Seconds since 1970 that a log can have: 1973 to 2255, which nanoseconds in 64 bits still hold.
+/// Seconds since 1970 that a log can have: 1973 to 2255, within the range of 64-bit nanoseconds.
 pub(crate) const EPOCHS: Range<f64> = 1e8..9e9;
 
-/// No column: the cell is not kept.
+/// Placeholder for no column: the cell is not kept.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What becomes of a cell.
+/// Use of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CellPlan {
     /// It is not kept.
@@ -20,12 +19,12 @@ pub(crate) enum CellPlan {
     Number(u32),
     /// 100 less its number goes into this column.
     Rest(u32),
-    /// Its text is asked for, under this number.
+    /// Its text is kept, under this number.
     Text(u8),
 }
 
 impl CellPlan {
-    /// For a column that may not be there.
+    /// Returns the plan for a column, if there is one.
     pub fn of(column: Option<u32>, is_rest: bool) -> CellPlan {
         match column {
             Some(column) if is_rest => CellPlan::Rest(column),
@@ -42,28 +41,28 @@ impl CellPlan {
     }
 }
 
-/// Texts of a row that were asked for.
+/// Ranges of the texts of a row that are kept.
 pub(crate) type CellTexts = [Range<usize>; 4];
 
-/// How a row fits its plan.
+/// Result of reading a row according to its plan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RowFit {
-    /// Cells that the row has.
+    /// Number of cells that the row has.
     pub cells: usize,
-    /// Cells that should hold a number and hold something else.
+    /// Number of cells that should hold a number and hold something else.
     pub odd: usize,
-    /// Place of the first of these.
+    /// Range of the first of these.
     pub first_odd: Range<usize>,
-    /// The texts that were asked for.
+    /// Texts that are kept.
     pub texts: CellTexts,
 }
 
-/// True for a row without its end whose last cell is a text: a time that is cut is another time.
+/// Returns true for a row without its end whose last cell is a text: a time that was cut reads as another time.
 pub(crate) fn is_time_cut(is_cut: bool, fit: &RowFit, plan: &[CellPlan]) -> bool {
     is_cut && matches!(plan.get(fit.cells.wrapping_sub(1)), Some(CellPlan::Text(_)))
 }
 
-/// Cells of a line as text, without their quotes.
+/// Splits a line into the text of its cells, without their quotes.
 pub(crate) fn texts(line: &[u8], delimiter: u8) -> Vec<String> {
     let mut cells = Vec::new();
     let mut index = 0;
@@ -77,7 +76,7 @@ pub(crate) fn texts(line: &[u8], delimiter: u8) -> Vec<String> {
     }
 }
 
-/// A cell's text without blanks and quotes around it.
+/// Returns a cell's text without blanks and quotes around it.
 pub(crate) fn unquoted(cell: &[u8]) -> String {
     let text = String::from_utf8_lossy(cell);
     let text = text.trim();
@@ -87,11 +86,11 @@ pub(crate) fn unquoted(cell: &[u8]) -> String {
     }
 }
 
-/// The cell that begins at a place.
+/// Finds the cell that begins at an index.
 fn cell(line: &[u8], position: usize, end: usize, delimiter: u8) -> Range<usize> {
     let mut close = position;
     if line[position..end].first() == Some(&b'"') {
-        // quotes in a cell are doubled, so an odd number of them is open
+        // quotes in a cell are doubled, so after an odd number of quotes the cell is open
         let mut open = true;
         close = position + 1;
         while close < end && (open || line[close] != delimiter) {
@@ -104,8 +103,8 @@ fn cell(line: &[u8], position: usize, end: usize, delimiter: u8) -> Range<usize>
     position..close
 }
 
-/// Reads a row of numbers into `row`. `bytes` has room behind the row's `length`.
-/// A blank, `-` and `nan` are gaps; anything else that is no number is counted.
+/// Reads a row of numbers into `row`. `bytes` has padding behind the row's `length`. A blank, `-` and `nan` are gaps;
+/// any other cell that is not a number is counted.
 pub(crate) fn numbers(bytes: &[u8], length: usize, delimiter: u8, plan: &[CellPlan], row: &mut [f64]) -> RowFit {
     let mut fit = RowFit::default();
     let mut start = 0;
@@ -152,7 +151,7 @@ fn odd_cell(bytes: &[u8], range: Range<usize>, kind: CellPlan, row: &mut [f64], 
     }
 }
 
-/// What tools write where they have no value.
+/// Returns true for text that tools write where they have no value.
 pub(crate) fn is_blank(text: &str) -> bool {
     let text = text.trim();
     text.is_empty()
@@ -161,7 +160,7 @@ pub(crate) fn is_blank(text: &str) -> bool {
             .any(|w| text.eq_ignore_ascii_case(w))
 }
 
-/// A number with blanks around it or a decimal comma; no unit.
+/// Parses a number with blanks around it or a decimal comma; no unit.
 pub(crate) fn loose_number(text: &str) -> Option<f64> {
     let text = text.trim();
     if !text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.')) {

@@ -1,5 +1,4 @@
-//! Lines of an input one by one, with room behind them, so that numbers are
-//! read straight from the buffer.
+//! Lines of an input one by one, with padding behind them, so that numbers are read straight from the buffer.
 
 use std::io::Read;
 use std::ops::Range;
@@ -8,12 +7,11 @@ use crate::error::LogError;
 use crate::input::LogInput;
 use crate::perfmon::buffer::LineBuffer;
 
-/// What some programs write at the beginning of UTF-8.
+/// Mark that some programs write at the beginning of UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Where a line begins and ends without what stands around it: lines are set in where they were
-/// pasted, a terminal leaves carriage returns, and a crash leaves zero bytes. A tab may be an
-/// empty cell, so it counts as a blank only where `tabs` says so.
+/// Returns the range of a line's content: pasted lines may be indented, a terminal leaves carriage returns, and a crash
+/// leaves zero bytes. A tab may be an empty cell, so it counts as a blank only where `tabs` is set.
 fn bare(line: &[u8], tabs: bool) -> Range<usize> {
     let is_blank = |b: &u8| matches!(*b, b' ' | b'\r' | 0) || *b == b'\t' && tabs;
     let start = line.iter().position(|b| !is_blank(b)).unwrap_or(line.len());
@@ -21,13 +19,13 @@ fn bare(line: &[u8], tabs: bool) -> Range<usize> {
     start..end.max(start)
 }
 
-/// The lines of a head, as a [`LineCursor`] gives them.
+/// Iterates over the lines of a head, stripped like those of a [`LineCursor`].
 pub(crate) fn of_head(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     bytes.split(|b| *b == b'\n').map(|line| &line[bare(line, true)])
 }
 
-/// A place in an input, line by line.
+/// A cursor over the lines of an input.
 pub(crate) struct LineCursor<'a> {
     input: &'a mut dyn Read,
     name: String,
@@ -40,13 +38,13 @@ pub(crate) struct LineCursor<'a> {
 }
 
 impl<'a> LineCursor<'a> {
-    /// Before the first line of an input.
+    /// Makes a cursor before the first line of an input.
     pub fn new(input: &'a mut LogInput) -> LineCursor<'a> {
         let name = input.name().to_owned();
         LineCursor::over(input, name)
     }
 
-    /// The same of any reader; `name` is for errors.
+    /// Makes a cursor over any reader; `name` is for errors.
     pub fn over(input: &'a mut dyn Read, name: String) -> LineCursor<'a> {
         LineCursor {
             input,
@@ -60,62 +58,61 @@ impl<'a> LineCursor<'a> {
         }
     }
 
-    /// The same of a table whose cells may stand between tabs: one before the first word is a cell.
+    /// Prepares for a table with this delimiter: if it is a tab, one before the first word is a cell.
     pub fn of_table(mut self, delimiter: u8) -> LineCursor<'a> {
         self.has_tab_cells = delimiter == b'\t';
         self
     }
 
-    /// Goes to the next line; false at the end.
+    /// Advances to the next line; returns false at the end.
     ///
     /// # Errors
-    /// When the system refuses, or a line has no end.
+    /// When reading fails, or a line has no end.
     pub fn advance(&mut self) -> Result<bool, LogError> {
         if !self.buffer.fill(self.input).map_err(|e| LogError::io(&self.name, e))? {
             return Ok(false);
         }
-        let (bytes, position, whole) = self.buffer.lines();
-        let end = memchr::memchr(b'\n', &bytes[position..whole]).map_or(whole, |length| position + length);
-        self.is_cut = self.buffer.is_unfinished() && end + 1 >= whole;
+        let (bytes, position, lines_end) = self.buffer.lines();
+        let end = memchr::memchr(b'\n', &bytes[position..lines_end]).map_or(lines_end, |length| position + length);
+        self.is_cut = self.buffer.is_unfinished() && end + 1 >= lines_end;
         let mark = if self.number == 0 && bytes[position..end].starts_with(BYTE_ORDER_MARK) {
             BYTE_ORDER_MARK.len()
         } else {
             0
         };
-        let own = bare(&bytes[position + mark..end], !self.has_tab_cells);
-        (self.start, self.end) = (position + mark + own.start, position + mark + own.end);
+        let content = bare(&bytes[position + mark..end], !self.has_tab_cells);
+        (self.start, self.end) = (position + mark + content.start, position + mark + content.end);
         self.number += 1;
         self.buffer.take_until(end + 1);
         Ok(true)
     }
 
-    /// The line without its end.
+    /// Returns the line without its end.
     pub fn line(&self) -> &[u8] {
         &self.buffer.lines().0[self.start..self.end]
     }
 
-    /// The buffer from the line's first byte on, with room behind the line, and
-    /// the line's length.
+    /// Returns the buffer from the line's first byte on, with padding behind the line, and the line's length.
     pub fn padded(&self) -> (&[u8], usize) {
         (&self.buffer.lines().0[self.start..], self.end - self.start)
     }
 
-    /// The line as text.
+    /// Returns the line as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(self.line()).into_owned()
     }
 
-    /// `line 12`.
+    /// Returns the line's place for messages, `line 12`.
     pub fn context(&self) -> String {
         format!("line {}", self.number)
     }
 
-    /// What errors call the input.
+    /// Name of the input for errors.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// True for a last line without its end: its last cell may be cut.
+    /// Returns true for a last line without its end: its last cell may be cut.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }

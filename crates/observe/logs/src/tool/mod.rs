@@ -1,5 +1,5 @@
-//! What the readers of other tools' tables share: lines with room behind them,
-//! cells, tables of names, and the row of a tick with its checks.
+//! Shared parts of the readers of other tools' tables: lines with padding behind them, cells, tables of names, and the
+//! row of a tick with its checks.
 
 pub(crate) mod cells;
 pub(crate) mod lines;

@@ -1,5 +1,4 @@
-//! Tables of names, one a tool: what its groups and columns are called, and
-//! which counter that is. A tool's table is TOML beside its reader.
+//! Tables of names, one per tool: its groups and columns, and their counters. A tool's table is TOML beside its reader.
 
 use diskwright_base::Catalogue;
 use diskwright_base::toml_reader;
@@ -11,24 +10,25 @@ use serde::Deserialize;
 pub(crate) struct ToolColumn {
     /// Canonical id.
     pub counter: String,
-    /// A value of the log times this is in the catalogue's unit.
+    /// Factor from a value of the log to the catalogue's unit.
+    #[serde(rename = "times")]
     pub times: f64,
-    /// The log has what is left of 100.
-    #[serde(default)]
+    /// Set where the log has the rest to 100.
+    #[serde(default, rename = "rest")]
     pub rest: bool,
-    /// What the tool calls it.
+    /// The tool's names of it.
     pub names: Vec<String>,
 }
 
-/// Columns that stand together.
+/// A group of columns.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ColumnGroup {
-    /// Our name of it.
+    /// Id of the group.
     pub id: String,
-    /// What the tool calls it; `*` stands for the instance.
+    /// The tool's names of it; `*` stands for the instance.
     pub names: Vec<String>,
-    /// The instance of all its columns, where the name holds none; {} is what `*` stands for.
+    /// Instance of all its columns, where the name holds none; {} is the text that `*` stands for.
     #[serde(default)]
     pub instance: String,
     /// The columns.
@@ -36,28 +36,28 @@ pub(crate) struct ColumnGroup {
     pub columns: Vec<ToolColumn>,
 }
 
-/// All of a tool.
+/// All groups of a tool.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToolNames {
     group: Vec<ColumnGroup>,
 }
 
-/// What a column of a log is.
+/// Target of a log's column.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ColumnTarget {
     /// Counter, `foreign.…` where the catalogue lacks it.
     pub counter: String,
     /// Its instance.
     pub instance: String,
-    /// A value of the log times this is in the counter's unit.
+    /// Factor from a value of the log to the counter's unit.
     pub times: f64,
-    /// The value is 100 less the log's.
+    /// Set where the value is 100 less the log's.
     pub rest: bool,
 }
 
 impl ToolNames {
-    /// A table that is built in.
+    /// Parses a built-in table.
     ///
     /// # Panics
     /// When it is wrong, which a test rules out.
@@ -69,13 +69,13 @@ impl ToolNames {
         names
     }
 
-    /// A group, and what its `*` stands for.
+    /// Finds a group by its name, and the text that its `*` stands for.
     pub fn group<'n>(&self, name: &'n str) -> Option<(&ColumnGroup, &'n str)> {
         let fits = |group: &ColumnGroup| group.names.iter().find_map(|pattern| star(pattern, name));
         self.group.iter().find_map(|group| Some((group, fits(group)?)))
     }
 
-    /// What a column of a group is.
+    /// Finds the target of a column of a group.
     pub fn column(&self, group: &str, name: &str) -> ColumnTarget {
         let Some((found, star)) = self.group(group) else {
             let counter = format!("foreign.{}.{name}", group.trim());
@@ -93,7 +93,7 @@ impl ToolNames {
 }
 
 impl ColumnTarget {
-    /// The same of a partition, where it is one of a disk that the log has too.
+    /// Converts the target of a disk to that of a partition, whose disk the log has too.
     pub fn of_partition(mut self) -> ColumnTarget {
         if let Some(name) = self.counter.strip_prefix("physical_disk.") {
             let own = format!("logical_disk.{name}");
@@ -106,7 +106,7 @@ impl ColumnTarget {
     }
 }
 
-/// What `*` of a pattern stands for; empty where the pattern has none.
+/// Matches a name; returns the text that `*` of the pattern stands for, which is empty where the pattern has none.
 pub(crate) fn star<'n>(pattern: &str, name: &'n str) -> Option<&'n str> {
     match pattern.split_once('*') {
         None => (pattern == name).then_some(""),
@@ -134,15 +134,15 @@ mod tests {
                     { counter = "processor.busy", times = 0.01, rest = true, names = ["idl"] }] },
             ]"#,
         );
-        let of = |group: &str, name: &str| {
+        let find = |group: &str, name: &str| {
             let found = names.column(group, name);
             (found.counter, found.instance, found.times, found.rest)
         };
-        assert_eq!(of("disk/sda", "util"), ("physical_disk.busy".into(), "sda".into(), 0.01, false));
-        assert_eq!(of("disk/total", "util"), ("foreign.sum.util".into(), String::new(), 1.0, false));
-        assert_eq!(of("disk/sda", "temp"), ("foreign.disk.temp".into(), "sda".into(), 1.0, false));
-        assert_eq!(of("cpu3 usage", "idl"), ("processor.busy".into(), "cpu3".into(), 0.01, true));
-        assert_eq!(of("else", "x").0, "foreign.else.x");
+        assert_eq!(find("disk/sda", "util"), ("physical_disk.busy".into(), "sda".into(), 0.01, false));
+        assert_eq!(find("disk/total", "util"), ("foreign.sum.util".into(), String::new(), 1.0, false));
+        assert_eq!(find("disk/sda", "temp"), ("foreign.disk.temp".into(), "sda".into(), 1.0, false));
+        assert_eq!(find("cpu3 usage", "idl"), ("processor.busy".into(), "cpu3".into(), 0.01, true));
+        assert_eq!(find("else", "x").0, "foreign.else.x");
         assert_eq!(names.column("disk/sda1", "util").of_partition().counter, "logical_disk.busy");
     }
 }

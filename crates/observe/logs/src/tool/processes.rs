@@ -1,5 +1,5 @@
-//! Processes of a log as tables, one for every ten seconds of it, so that
-//! culprits have names. What a table says is the mean over its ticks.
+//! Processes of a log as tables, one for every ten seconds of it, so that culprits have names. The values of a table
+//! are means over its ticks.
 
 use std::collections::HashMap;
 
@@ -7,21 +7,21 @@ use diskwright_base::{Note, ProcessRow, ProcessTable};
 
 use crate::batch::FrameBatch;
 
-/// Seconds between two tables at least.
+/// Shortest time between two tables, seconds.
 const BEAT_S: f64 = 10.0;
-/// Processes of one table at most.
+/// Largest number of processes of one table.
 const MOST_ROWS: usize = 20_000;
 
-/// Gathers the processes of ticks.
+/// Collects the processes of ticks.
 #[derive(Default)]
 pub(crate) struct ProcessTables {
-    /// Sums over the ticks so far, each times the seconds of its tick.
+    /// Sums over the ticks so far, each multiplied by the seconds of its tick.
     rows: HashMap<u32, ProcessRow>,
     seconds: f64,
 }
 
 impl ProcessTables {
-    /// A process in a tick: rates and shares are those of the tick.
+    /// Adds a process of a tick: rates and shares are those of the tick.
     pub fn add(&mut self, row: ProcessRow, seconds: f64) {
         if self.rows.len() >= MOST_ROWS && !self.rows.contains_key(&row.pid) {
             return;
@@ -45,7 +45,7 @@ impl ProcessTables {
         (to.pid, to.name, to.cgroup) = (row.pid, row.name, "/".to_owned());
     }
 
-    /// The tick that the processes were of is over; makes a table when it is time.
+    /// Ends the tick that the processes belong to; emits a table where one is due.
     pub fn tick(&mut self, batch: &mut FrameBatch<'_>, time_ns: i64, seconds: f64) {
         if self.rows.is_empty() {
             return;
@@ -56,7 +56,7 @@ impl ProcessTables {
         }
     }
 
-    /// Makes a table of what was gathered.
+    /// Emits a table of the collected processes.
     pub fn finish(&mut self, batch: &mut FrameBatch<'_>, time_ns: i64) {
         let seconds = std::mem::take(&mut self.seconds);
         let mut rows: Vec<ProcessRow> = self.rows.drain().map(|(_, row)| row).collect();

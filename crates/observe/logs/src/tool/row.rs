@@ -1,5 +1,5 @@
-//! The row of a tick: columns by counter and instance, and what no value can
-//! be. What cannot be becomes a gap and is told.
+//! Row of a tick: columns by counter and instance, and checks for impossible values, which become gaps and are
+//! reported.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,23 +10,22 @@ use super::names::ColumnTarget;
 use crate::batch::FrameBatch;
 use crate::plausible::share_fault;
 
-/// Series of one log at most.
+/// Largest number of series of one log.
 const MOST_SERIES: usize = 200_000;
-/// No rate, size or share is larger.
+/// Largest possible rate, size or share.
 const MOST_VALUE: f64 = 1e18;
-/// A share of time up to here is one that was measured over a little more than
-/// its interval, and is cut at 1; a larger one cannot be.
+/// Largest share of time that may be measured over a little more than its interval, and is cut at 1; a larger one is
+/// impossible.
 const MOST_SHARE: f64 = 1.25;
-/// Shares of a processor may add up to so much; tools round each of them.
+/// Largest sum of a processor's shares; tools round each of them.
 const MOST_SUM: f64 = 1.1;
-/// Shares of a processor that add up to less than this are none: it was off,
-/// or nothing was counted.
+/// Smallest sum of a processor's shares; below it the processor was off, or nothing was counted.
 const LEAST_SUM: f64 = 0.01;
 
 /// Shares of a processor that add up to all of its time.
 const SHARES: [&str; 9] = ["user", "nice", "system", "privileged", "iowait", "irq", "softirq", "steal", "idle"];
 
-/// A counter as the product of two others of its instance.
+/// Counters that are the product of two others of their instance.
 const PRODUCTS: [(&str, &str, &str); 4] = [
     ("physical_disk.avg_read_queue_length", "physical_disk.reads_per_s", "physical_disk.avg_s_per_read"),
     ("physical_disk.avg_write_queue_length", "physical_disk.writes_per_s", "physical_disk.avg_s_per_write"),
@@ -34,7 +33,7 @@ const PRODUCTS: [(&str, &str, &str); 4] = [
     ("logical_disk.avg_write_queue_length", "logical_disk.writes_per_s", "logical_disk.avg_s_per_write"),
 ];
 
-/// A cell that comes from others: their sum or product, each times its scale.
+/// A cell that is computed from others: their sum or product, each multiplied by its scale.
 #[derive(Clone, Debug)]
 struct RowFormula {
     column: u32,
@@ -42,12 +41,12 @@ struct RowFormula {
     is_product: bool,
 }
 
-/// What a cell can be, in the log's unit.
+/// Possible values of a cell, in the log's unit.
 #[derive(Clone, Copy, Debug)]
 struct ValueRange {
     least: f64,
     most: f64,
-    /// A share of time is cut at this.
+    /// Larger shares of time are cut at this.
     cut: f64,
 }
 
@@ -62,12 +61,12 @@ pub(crate) struct TickRow {
     shares: Vec<(Vec<u32>, bool)>,
     is_stale: bool,
     is_full: bool,
-    /// The values; `NaN` is a gap.
+    /// Values; `NaN` is a gap.
     pub cells: Vec<f64>,
 }
 
 impl TickRow {
-    /// Without columns.
+    /// Makes a row without columns.
     pub fn new() -> TickRow {
         TickRow {
             by_target: HashMap::new(),
@@ -82,9 +81,8 @@ impl TickRow {
         }
     }
 
-    /// The column of a counter; a new one where there was none. `times` brings
-    /// its values to the counter's unit. `None` where there are too many, or
-    /// where the counter came with another unit.
+    /// Returns the column of a counter, which is added where there is none. `times` is the factor from its values to
+    /// the counter's unit. `None` where there are too many series, or where the counter has a column with another unit.
     pub fn column(&mut self, counter: &str, instance: &str, times: f64) -> Option<u32> {
         let key = (counter.to_owned(), instance.to_owned());
         if let Some(&column) = self.by_target.get(&key) {
@@ -103,12 +101,12 @@ impl TickRow {
         Some(column)
     }
 
-    /// The column of a target.
+    /// Returns the column of a target.
     pub fn target(&mut self, target: &ColumnTarget) -> Option<u32> {
         self.column(&target.counter, &target.instance, target.times)
     }
 
-    /// A column that is the sum of others of its unit, where the log does not bring it.
+    /// Adds a column that is the sum of others of its unit, where the log does not have it.
     pub fn sum(&mut self, counter: &str, instance: &str, times: f64, parts: &[u32]) {
         if self.find(counter, instance).is_some() {
             return;
@@ -119,25 +117,25 @@ impl TickRow {
         }
     }
 
-    /// A column that is there.
+    /// Finds an existing column.
     pub fn find(&self, counter: &str, instance: &str) -> Option<u32> {
         self.by_target.get(&(counter.to_owned(), instance.to_owned())).copied()
     }
 
-    /// The value of a column of the tick that is being filled, in the counter's unit.
+    /// Returns the value of a column of the current tick, in the counter's unit.
     pub fn value(&self, counter: &str, instance: &str) -> Option<f64> {
         let column = self.find(counter, instance)? as usize;
         let value = self.cells[column] * self.series[column].scale;
         (!value.is_nan()).then_some(value)
     }
 
-    /// The counter of a column, and what its cells are multiplied by.
+    /// Returns the counter of a column, and the factor from its cells to the counter's unit.
     pub fn unit(&self, column: u32) -> (&str, f64) {
         let series = &self.series[column as usize];
         (&series.counter, series.scale)
     }
 
-    /// True where the tick has no value.
+    /// Returns true where the tick has no value.
     pub fn is_empty(&self) -> bool {
         self.cells.iter().all(|v| v.is_nan())
     }
@@ -147,8 +145,7 @@ impl TickRow {
         self.cells.fill(f64::NAN);
     }
 
-    /// Hands the row over as a tick, and clears it. `at` is the tick's place in
-    /// the log, for what is left out.
+    /// Emits the row as a tick, and clears it. `context` returns the tick's place in the log, for reports.
     pub fn emit(
         &mut self,
         batch: &mut FrameBatch<'_>,
@@ -182,7 +179,7 @@ impl TickRow {
             let has_idle = group.last().is_some_and(|&idle| !self.cells[idle as usize].is_nan());
             let scale = self.series[group[0] as usize].scale;
             let shares = group.iter().map(|&c| self.cells[c as usize] * scale);
-            // seconds of a tick are none but where all are 0
+            // seconds of a tick are only faulty where all are 0
             let sum = if *is_share { LEAST_SUM..=MOST_SUM } else { 0.0..=f64::INFINITY };
             let Some(fault) = share_fault(shares, f64::INFINITY, sum).filter(|_| has_idle) else { continue };
             batch.skip(context(), fault.words());
@@ -203,30 +200,30 @@ impl TickRow {
         }
     }
 
-    /// Makes the schema, with formulas for what the log gives in parts.
+    /// Builds the schema, with formulas for the series that the log gives in parts.
     fn settle(&mut self, batch: &mut FrameBatch<'_>) {
         if std::mem::take(&mut self.is_full) {
             batch.skip("later columns", "too many series for one log");
         }
         for index in 0..self.series.len() {
-            let one = self.series[index].clone();
-            for (made, first, second) in PRODUCTS.into_iter().filter(|(_, first, _)| *first == one.counter) {
-                let (Some(a), Some(b)) = (self.find(first, &one.instance), self.find(second, &one.instance)) else {
+            let base = self.series[index].clone();
+            for (result, first, second) in PRODUCTS.into_iter().filter(|(_, first, _)| *first == base.counter) {
+                let (Some(a), Some(b)) = (self.find(first, &base.instance), self.find(second, &base.instance)) else {
                     continue;
                 };
-                if self.find(made, &one.instance).is_none()
-                    && let Some(column) = self.column(made, &one.instance, 1.0)
+                if self.find(result, &base.instance).is_none()
+                    && let Some(column) = self.column(result, &base.instance, 1.0)
                 {
-                    let parts = vec![(a, one.scale), (b, self.series[b as usize].scale)];
+                    let parts = vec![(a, base.scale), (b, self.series[b as usize].scale)];
                     self.formulas.push(RowFormula { column, parts, is_product: true });
                 }
             }
         }
         self.shares.clear();
         for (suffix, idle) in [("", "processor.idle"), ("_s", "processor.idle_s")] {
-            for one in self.series.iter().filter(|s| s.counter == idle) {
-                let of = |name: &str| self.find(&format!("processor.{name}{suffix}"), &one.instance);
-                self.shares.push((SHARES.into_iter().filter_map(of).collect(), suffix.is_empty()));
+            for base in self.series.iter().filter(|s| s.counter == idle) {
+                let share_column = |name: &str| self.find(&format!("processor.{name}{suffix}"), &base.instance);
+                self.shares.push((SHARES.into_iter().filter_map(share_column).collect(), suffix.is_empty()));
             }
         }
         self.shares.retain(|(group, _)| group.len() > 1);
@@ -237,13 +234,13 @@ impl TickRow {
 
 impl ValueRange {
     fn of(counter: &str, times: f64) -> ValueRange {
-        let most = MOST_VALUE / times;
+        let max = MOST_VALUE / times;
         match Catalogue::builtin().get(counter) {
-            None => ValueRange { least: -most, most, cut: most },
+            None => ValueRange { least: -max, most: max, cut: max },
             Some(c) if c.kind == CounterKind::BusyFraction => {
                 ValueRange { least: 0.0, most: MOST_SHARE / times, cut: 1.0 / times }
             }
-            Some(_) => ValueRange { least: 0.0, most, cut: most },
+            Some(_) => ValueRange { least: 0.0, most: max, cut: max },
         }
     }
 }
@@ -287,9 +284,9 @@ mod tests {
         ]);
         assert!(found["physical_disk.reads_per_s"].is_nan() && found["physical_disk.idle"].is_nan());
         assert_eq!((found["physical_disk.busy"], found["foreign.x.y"]), (1.0, -4.0));
-        let told: Vec<_> = summary.skipped.iter().map(|s| s.because.as_str()).collect();
+        let reasons: Vec<_> = summary.skipped.iter().map(|s| s.because.as_str()).collect();
         let cannot = "an impossible value: physical_disk.";
-        assert_eq!(told, [format!("{cannot}reads_per_s sda"), format!("{cannot}idle sda")]);
+        assert_eq!(reasons, [format!("{cannot}reads_per_s sda"), format!("{cannot}idle sda")]);
     }
 
     #[test]

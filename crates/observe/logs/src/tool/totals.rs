@@ -1,29 +1,29 @@
-//! Running totals become what was added in a tick.
+//! Conversion of running totals to their growth within a tick.
 
-/// The last value of each column that holds a running total.
+/// Last value of each column that holds a running total.
 #[derive(Default)]
 pub(crate) struct RunningTotals {
     before: Vec<(u64, f64)>,
-    /// Samples so far.
+    /// Number of samples so far.
     sample: u64,
-    /// Totals that went back in this sample.
+    /// Number of totals that went back in this sample.
     pub back: u64,
 }
 
 impl RunningTotals {
-    /// Another sample begins.
+    /// Begins another sample.
     pub fn begin(&mut self) {
         self.sample += 1;
         self.back = 0;
     }
 
-    /// Forgets all: another run begins.
+    /// Forgets all totals, because another run begins.
     pub fn forget(&mut self) {
         self.before.clear();
     }
 
-    /// What was added since the sample before; `NaN` where that is not known,
-    /// because that sample lacked it or the total went back.
+    /// Returns the growth since the previous sample; `NaN` where it is not known, because that sample lacked the total
+    /// or it went back.
     pub fn added(&mut self, column: u32, value: f64) -> f64 {
         let index = column as usize;
         if self.before.len() <= index {

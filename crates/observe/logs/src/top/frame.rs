@@ -1,8 +1,8 @@
-//! The lines above top's processes, of every generation of procps.
+//! Lines above top's processes, of every generation of procps.
 
 use crate::sysstat::time::time_of_day;
 
-/// `top - 17:48:41 up 54 min,  1 user,  load average: 7.93, 5.37, 3.95`.
+/// First line: `top - 17:48:41 up 54 min,  1 user,  load average: 7.93, 5.37, 3.95`.
 pub(super) struct TopFirstLine {
     pub(super) clock: i64,
     pub(super) loads: [f64; 3],
@@ -23,7 +23,7 @@ pub(super) fn first_line(text: &str) -> Option<TopFirstLine> {
     is_up.then_some(TopFirstLine { clock, loads: found })
 }
 
-/// `Tasks:  95 total,   1 running, …`, or `Threads:`.
+/// Line of tasks: `Tasks:  95 total,   1 running, …`, or `Threads:`.
 pub(super) struct TopTasks {
     pub(super) is_of_threads: bool,
 }
@@ -47,7 +47,7 @@ const SHARES: &[(&str, &str)] = &[
     ("st", "processor.steal"),
 ];
 
-/// A processor and its shares, percent.
+/// Parses a processor and its shares, percent.
 pub(super) fn processor(text: &str) -> Option<(String, Vec<(&'static str, f64)>)> {
     let (name, rest) = text.trim_start().split_once(':')?;
     let name = name.trim().trim_start_matches('%').strip_prefix("Cpu")?;
@@ -70,8 +70,8 @@ pub(super) fn processor(text: &str) -> Option<(String, Vec<(&'static str, f64)>)
     (shares.len() >= 4).then_some((instance, shares))
 }
 
-/// Sizes of a line of memory or swap space, bytes. A number that is too wide ends with a `+` in place of its last
-/// digits and of the blank: `13186480+total` is not known, `1031857.+total` lacks its decimals alone.
+/// Parses the sizes of a line of memory or swap space, bytes. A number that is too wide ends with a `+` in place of its
+/// last digits and of the blank: `13186480+total` is unknown, `1031857.+total` lacks only its decimals.
 pub(super) fn memory(text: &str) -> Option<Vec<(&'static str, f64)>> {
     let (name, rest) = text.trim_start().split_once(':')?;
     let (unit, kind) = name.trim().split_once(' ').unwrap_or(("", name.trim()));
@@ -87,7 +87,7 @@ pub(super) fn memory(text: &str) -> Option<Vec<(&'static str, f64)>> {
         "Swap" => true,
         _ => return None,
     };
-    let (mut sizes, mut is_known) = (Vec::new(), false);
+    let (mut sizes, mut has_cut_size) = (Vec::new(), false);
     let rest = rest.replace('+', "+ ");
     let words: Vec<&str> = rest.split_whitespace().collect();
     for pair in words.windows(2) {
@@ -98,23 +98,24 @@ pub(super) fn memory(text: &str) -> Option<Vec<(&'static str, f64)>> {
             (false, "buffers") => "memory.buffers_bytes",
             (true, "total") => "memory.swap_total_bytes",
             (true, "free") => "memory.swap_free_bytes",
-            // these two stand in the line of the swap space
+            // these two are in the line of the swap space
             (true, "avail") => "memory.available_bytes",
             (true, "cached") => "memory.cached_bytes",
             _ => continue,
         };
-        is_known |= pair[0].ends_with('+');
+        has_cut_size |= pair[0].ends_with('+');
         if let Some(size) = size(pair[0], unit) {
             sizes.push((counter, size));
         }
     }
-    (is_known || !sizes.is_empty()).then_some(sizes)
+    (has_cut_size || !sizes.is_empty()).then_some(sizes)
 }
 
-/// `16266528`, `24105.6`, `8166428k`, `6.4g`; without a letter in units of `unit` bytes.
+/// Parses `16266528`, `24105.6`, `8166428k` or `6.4g` into bytes; a number without a letter counts units of `unit`
+/// bytes.
 pub(super) fn size(text: &str, unit: f64) -> Option<f64> {
     let text = match text.strip_suffix('+') {
-        Some(whole) => whole.strip_suffix(['.', ',']).or_else(|| whole.contains(['.', ',']).then_some(whole))?,
+        Some(kept) => kept.strip_suffix(['.', ',']).or_else(|| kept.contains(['.', ',']).then_some(kept))?,
         None => text,
     };
     let (number, unit) = match text.char_indices().next_back()? {
@@ -152,30 +153,34 @@ mod tests {
             );
         }
         assert_eq!(processor("%Cpu12  :  0.0 us,  0.0 sy,  0.0 ni,100.0 id").expect("one").0, "cpu12");
-        let of = |line: &str| memory(line).expect(line).into_iter().map(|(c, v)| (c, v / 1024.0)).collect::<Vec<_>>();
+        let sizes_kib =
+            |line: &str| memory(line).expect(line).into_iter().map(|(c, v)| (c, v / 1024.0)).collect::<Vec<_>>();
         let (total, free) = ("memory.total_bytes", "memory.free_bytes");
         assert_eq!(
-            of("KiB Mem :  1000 total,   200 free,   300 used,   500 buff/cache"),
+            sizes_kib("KiB Mem :  1000 total,   200 free,   300 used,   500 buff/cache"),
             [(total, 1000.0), (free, 200.0)]
         );
-        assert_eq!(of("MiB Mem :  1.5 total,   0.5 free"), [(total, 1536.0), (free, 512.0)]);
+        assert_eq!(sizes_kib("MiB Mem :  1.5 total,   0.5 free"), [(total, 1536.0), (free, 512.0)]);
         assert_eq!(
-            of("Mem:   1000k total,  800k used,   200k free,   50k buffers"),
+            sizes_kib("Mem:   1000k total,  800k used,   200k free,   50k buffers"),
             [(total, 1000.0), (free, 200.0), ("memory.buffers_bytes", 50.0)]
         );
         assert_eq!(
-            of("KiB Swap:  100 total,  60 free,  40 used.  833 avail Mem "),
+            sizes_kib("KiB Swap:  100 total,  60 free,  40 used.  833 avail Mem "),
             [("memory.swap_total_bytes", 100.0), ("memory.swap_free_bytes", 60.0), ("memory.available_bytes", 833.0)]
         );
-        assert_eq!(of("Swap: 100k total, 0k used, 100k free, 54k cached").last(), Some(&("memory.cached_bytes", 54.0)));
-        // eight digits of nine or ten
-        assert!(of("KiB Mem : 13186480+total, 11628044+free,  8467496 used,  7106856 buff/cache").is_empty());
         assert_eq!(
-            of("KiB Swap:  4194300 total,  4194300 free,        0 used. 12296545+avail Mem "),
+            sizes_kib("Swap: 100k total, 0k used, 100k free, 54k cached").last(),
+            Some(&("memory.cached_bytes", 54.0))
+        );
+        // eight digits of nine or ten
+        assert!(sizes_kib("KiB Mem : 13186480+total, 11628044+free,  8467496 used,  7106856 buff/cache").is_empty());
+        assert_eq!(
+            sizes_kib("KiB Swap:  4194300 total,  4194300 free,        0 used. 12296545+avail Mem "),
             [("memory.swap_total_bytes", 4_194_300.0), ("memory.swap_free_bytes", 4_194_300.0)]
         );
         assert_eq!(
-            of("MiB Mem : 1031857.+total, 131072.5+free,   2329.0 used"),
+            sizes_kib("MiB Mem : 1031857.+total, 131072.5+free,   2329.0 used"),
             [(total, 1_056_621_568.0), (free, 134_218_240.0)]
         );
         let first = first_line("top - 17:48:41 up 54 min,  1 user,  load average: 7,93, 5,37, 3,95").expect("a frame");

@@ -1,4 +1,4 @@
-//! `top -b` of procps: a frame is what stands between two of its first lines.
+//! `top -b` of procps: a frame is the text between two of its first lines.
 //!
 //! ```text
 //! top - 17:48:41 up 54 min,  1 user,  load average: 7.93, 5.37, 3.95
@@ -7,8 +7,7 @@
 //! MiB Mem :  24105.6 total,  17140.1 free,   2329.0 used,   5037.1 buff/cache
 //! ```
 //!
-//! The first frame of each run tells shares since boot, or over a moment: only its
-//! levels are taken.
+//! The first frame of each run gives shares since boot, or over a moment: only its levels are read.
 
 mod frame;
 mod table;
@@ -46,8 +45,9 @@ pub static FORMAT: LogFormat = LogFormat {
 const NO_DAY: &str = "top prints no date: times are counted from 1970; durations are right, days are not (a `date` \
                       before it shows the day)";
 
-/// Zones are quarters of an hour apart, and the westernmost is this much behind UTC.
+/// Offsets of zones from UTC are multiples of this, seconds …
 const QUARTER: i64 = 900;
+/// … and no zone is further west.
 const WEST: i64 = 41 * QUARTER;
 
 /// Reads all of an input.
@@ -90,13 +90,13 @@ struct TopLog<'b, 'c> {
     order: NumericDateOrder,
     row: LevelRow,
     table: TopTable,
-    /// The time of day of this frame; `None` before the first.
+    /// Time of day of this frame; `None` before the first.
     now: Option<i64>,
-    /// Days since 1970 of the frame, and the zone, where a date told them.
+    /// Days since 1970 of the frame, and the zone, where a date gave them.
     day: Option<(i64, ZoneHint)>,
-    /// UTC as it stands above the frame that comes, seconds since 1970.
+    /// UTC time above the next frame, seconds since 1970.
     utc_s: Option<i64>,
-    /// This frame is the first of its run.
+    /// Set for the first frame of a run.
     is_first: bool,
     is_blank: bool,
     is_foreign: bool,
@@ -118,7 +118,7 @@ impl TopLog<'_, '_> {
         }
         if let Some(first) = frame::first_line(text) {
             self.finish();
-            // within a run a blank line stands between frames, and nothing else
+            // within a run only a blank line separates frames
             self.is_first = self.last_ns.is_none() || !self.is_blank || self.is_foreign;
             (self.is_foreign, self.is_blank) = (false, false);
             if self.is_first {
@@ -150,20 +150,21 @@ impl TopLog<'_, '_> {
     fn dated(&mut self, found: &StampLine) {
         self.utc_s = Some(found.local_s).filter(|_| found.zone == ZoneHint::Offset(0));
         self.day = Some((found.local_s.div_euclid(DAY), found.zone.clone()));
-        // what follows may be past midnight already
+        // the next frame may be past midnight already
         self.last_clock = found.local_s.rem_euclid(DAY);
     }
 
-    /// The day and the zone of a frame right below a time of UTC (`date +%s`, `date -u`): its clock is a local one.
+    /// Derives the day and the zone of a frame right below a time of UTC (`date +%s`, `date -u`): the frame's clock is
+    /// local.
     fn below_utc(&mut self, utc_s: i64, clock: i64) {
-        let ahead = (clock - utc_s + WEST).rem_euclid(DAY) - WEST;
-        let offset = (ahead + QUARTER / 2).div_euclid(QUARTER) * QUARTER;
-        let local = utc_s + offset;
-        self.day = Some((local.div_euclid(DAY), ZoneHint::Offset(offset)));
-        self.last_clock = local.rem_euclid(DAY);
+        let ahead_s = (clock - utc_s + WEST).rem_euclid(DAY) - WEST;
+        let offset_s = (ahead_s + QUARTER / 2).div_euclid(QUARTER) * QUARTER;
+        let local_s = utc_s + offset_s;
+        self.day = Some((local_s.div_euclid(DAY), ZoneHint::Offset(offset_s)));
+        self.last_clock = local_s.rem_euclid(DAY);
     }
 
-    /// A line of a frame; false where it is none.
+    /// Reads a line of a frame; returns false where it is none.
     fn of_frame(&mut self, text: &str) -> bool {
         if let Some(tasks) = frame::tasks(text) {
             self.table.is_of_threads = tasks.is_of_threads;
@@ -205,14 +206,14 @@ impl TopLog<'_, '_> {
         }
     }
 
-    /// Makes a tick of the frame.
+    /// Emits a tick for the frame.
     fn finish(&mut self) {
         let Some(clock) = self.now.take() else { return };
         self.table.headings.clear();
         if let Some(utc_s) = self.utc_s.take() {
             self.below_utc(utc_s, clock);
         }
-        // a clock that falls by half a day has passed midnight
+        // a clock that goes back by half a day has passed midnight
         let passed = i64::from(clock + DAY / 2 < self.last_clock);
         self.last_clock = clock;
         let (day, zone) = self.day.get_or_insert((0, ZoneHint::Nothing));

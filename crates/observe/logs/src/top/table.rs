@@ -1,4 +1,4 @@
-//! top's processes, as one process table for ten seconds or a frame, whichever is longer.
+//! top's processes, as one process table per ten seconds or frame, whichever is longer.
 
 use std::collections::HashMap;
 
@@ -7,23 +7,23 @@ use diskwright_base::{Note, ProcessRow, ProcessTable};
 use super::frame::size;
 use crate::batch::FrameBatch;
 
-/// Seconds of a table at least.
+/// Shortest time that a table covers, seconds.
 const BEAT_S: f64 = 10.0;
-/// Processes of one table at most.
+/// Largest number of processes of one table.
 const MOST_ROWS: usize = 20_000;
 
 /// Sums of one process over frames.
 #[derive(Default)]
 struct TopSum {
     name: String,
-    /// Processor share times seconds.
+    /// Processor share multiplied by seconds.
     processor: f64,
     resident_bytes: f64,
-    /// Frames in which it was blocked.
+    /// Number of frames in which it was blocked.
     blocked: u32,
 }
 
-/// The processes of the frames so far.
+/// Processes of the frames so far.
 #[derive(Default)]
 pub(super) struct TopTable {
     pub(super) headings: Vec<String>,
@@ -36,17 +36,17 @@ pub(super) struct TopTable {
 }
 
 impl TopTable {
-    /// True for the line above the processes.
+    /// Reads the line above the processes; returns false for other lines.
     pub(super) fn heading(&mut self, text: &str) -> bool {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let is_one = words.contains(&"PID") && words.contains(&"%CPU");
-        if is_one {
+        let is_heading = words.contains(&"PID") && words.contains(&"%CPU");
+        if is_heading {
             self.headings = words.iter().map(|word| (*word).to_owned()).collect();
         }
-        is_one
+        is_heading
     }
 
-    /// A line below the headings; `None` before these.
+    /// Reads a line below the headings; `None` before these.
     pub(super) fn row(&mut self, text: &str, is_first: bool) -> Option<Result<(), &'static str>> {
         const WRONG: &str = "a line below the headings that is not a process";
         if self.headings.is_empty() {
@@ -56,7 +56,7 @@ impl TopTable {
         let place = |name: &str| self.headings.iter().position(|heading| heading == name);
         let cell = |name: &str| place(name).and_then(|index| words.get(index)).copied();
         let pid = cell("PID").and_then(|pid| pid.parse::<u32>().ok())?;
-        // a cell that is lost shifts the others: the state is a letter
+        // a lost cell shifts the others, which shows where the state is not a letter
         let is_state = |state: &str| state.len() == 1 && state.bytes().all(|b| b.is_ascii_alphabetic());
         if words.len() < self.headings.len() || cell("S").is_some_and(|state| !is_state(state)) {
             return Some(Err(WRONG));
@@ -65,7 +65,7 @@ impl TopTable {
         let Some(share) = share.filter(|share| (0.0..1e6).contains(share)) else { return Some(Err(WRONG)) };
         let resident = cell("RES").and_then(|bytes| size(bytes, 1024.0)).unwrap_or(0.0);
         let name = match place("COMMAND") {
-            // a command line has blanks, where it stands last
+            // where the command stands last, it may have blanks
             Some(start) if start + 1 == self.headings.len() => words[start..].join(" "),
             Some(index) => words[index].to_owned(),
             None => pid.to_string(),
@@ -81,7 +81,7 @@ impl TopTable {
         self.frame.clear();
     }
 
-    /// Adds the frame, which covers so many seconds.
+    /// Adds the frame, which covers this many seconds.
     pub(super) fn end_of_frame(&mut self, batch: &mut FrameBatch<'_>, time_ns: i64, seconds: f64, is_first: bool) {
         if is_first || self.frame.is_empty() {
             self.frame.clear();
@@ -101,7 +101,7 @@ impl TopTable {
         }
     }
 
-    /// Makes the table of what was gathered.
+    /// Emits the table of the collected processes.
     pub(super) fn finish(&mut self, batch: &mut FrameBatch<'_>, time_ns: Option<i64>) {
         let (Some(time_ns), true) = (time_ns, self.seconds > 0.0) else { return };
         let (seconds, frames) = (std::mem::take(&mut self.seconds), std::mem::take(&mut self.frames));

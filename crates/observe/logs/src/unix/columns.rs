@@ -1,8 +1,8 @@
-//! What the columns of a disk's row mean on each system, from its manual page.
+//! Meaning of the columns of a disk's row on each system, from its manual page.
 
 use crate::levels::LevelRow;
 
-/// The system whose tool wrote a table of disks.
+/// System whose tool wrote a table of disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnixSystem {
     Solaris,
@@ -11,16 +11,15 @@ pub(super) enum UnixSystem {
     HpUx,
 }
 
-/// Name, counter, and what a value is multiplied by.
+/// Name, counter, and the factor from a value to the counter's unit.
 type UnixColumns = &'static [(&'static str, &'static str, f64)];
 
 const KIB: f64 = 1024.0;
 const MIB: f64 = 1_048_576.0;
 
-/// Columns that stand for one counter: name, counter, and what a value is multiplied by.
-/// Solaris: iostat(1M). `svc_t` is the response of a transaction in ms, waiting included;
-/// FreeBSD: iostat(8). `ms/r`, `ms/w`, `ms/t` are durations in ms, `qlen` is the queue now;
-/// AIX: iostat. `% tm_act` is busy time; HP-UX: iostat(1). `bps` is kilobytes a second.
+/// Columns that stand for one counter: name, counter, and factor. Solaris: iostat(1M). `svc_t` is the response time of
+/// a transaction in ms, waiting included; FreeBSD: iostat(8). `ms/r`, `ms/w`, `ms/t` are durations in ms, `qlen` is the
+/// queue now; AIX: iostat. `% tm_act` is busy time; HP-UX: iostat(1). `bps` is kilobytes per second.
 const SINGLE: &[(UnixSystem, UnixColumns)] = &[
     (
         UnixSystem::Solaris,
@@ -51,7 +50,7 @@ const SINGLE: &[(UnixSystem, UnixColumns)] = &[
     (UnixSystem::HpUx, &[("bps", "bytes_per_s", KIB)]),
 ];
 
-/// The system of a heading's words, and where the disk stands in it.
+/// Detects the system of a heading's words, and the index of the disk among them.
 pub(super) fn table(words: &[&str]) -> Option<(UnixSystem, usize)> {
     let has = |wanted: &str| words.contains(&wanted);
     let place = words.iter().position(|word| matches!(*word, "device" | "Disks:" | "disk"))?;
@@ -65,7 +64,7 @@ pub(super) fn table(words: &[&str]) -> Option<(UnixSystem, usize)> {
     Some((system, place))
 }
 
-/// The counters of a disk's row. `elapsed_s` is the time that it covers, where known.
+/// Puts the counters of a disk's row. `elapsed_s` is the time that it covers, where known.
 pub(super) fn put(
     row: &mut LevelRow,
     system: UnixSystem,
@@ -88,7 +87,7 @@ pub(super) fn put(
     }
     let transfers = value("r/s").zip(value("w/s")).map(|(reads, writes)| reads + writes);
     put("transfers_per_s", transfers);
-    // 0.0 where nothing was asked is no response time
+    // 0.0 without requests is no response time
     let is_idle = transfers == Some(0.0);
     let ms = |time: Option<f64>| time.filter(|_| !is_idle).map(|ms| ms * 1e-3);
     match system {
@@ -98,7 +97,7 @@ pub(super) fn put(
             put("avg_queue_length", value("wait").zip(value("actv")).map(|(wait, active)| wait + active));
         }
         UnixSystem::FreeBsd => put("avg_s_per_transfer", ms(value("ms/t").or(value("svc_t")))),
-        // kilobytes of the interval, not a second
+        // kilobytes of the interval, not per second
         UnixSystem::Aix => {
             if let Some(elapsed) = elapsed_s.filter(|elapsed| *elapsed > 0.0) {
                 put("read_bytes_per_s", value("Kb_read").map(|kib| kib * KIB / elapsed));
@@ -109,16 +108,16 @@ pub(super) fn put(
     }
 }
 
-/// Parts of disks, which `iostat -p` prints beside these: `sd0,a`, `c0t1d0s6`.
+/// Returns true for parts of disks, which `iostat -p` prints beside these: `sd0,a`, `c0t1d0s6`.
 fn is_slice(system: UnixSystem, disk: &str) -> bool {
-    let of_target = disk.rsplit_once('s').is_some_and(|(target, slice)| {
+    let is_solaris_slice = disk.rsplit_once('s').is_some_and(|(target, slice)| {
         let number = !slice.is_empty() && slice.bytes().all(|b| b.is_ascii_digit());
         number && target.starts_with('c') && target.contains('d') && target.ends_with(|c: char| c.is_ascii_digit())
     });
-    system == UnixSystem::Solaris && (disk.contains(',') || of_target)
+    system == UnixSystem::Solaris && (disk.contains(',') || is_solaris_slice)
 }
 
-/// Why a row is of no disk.
+/// Returns the reason why a row is not a disk's.
 pub(super) fn no_disk(system: UnixSystem, disk: &str) -> Option<&'static str> {
     let numbered = |driver: &str| {
         disk.strip_prefix(driver).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))

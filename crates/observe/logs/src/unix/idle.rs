@@ -1,4 +1,4 @@
-//! Disks that `iostat -z` of Solaris and FreeBSD leaves out of a report, because they did nothing: as in
+//! Disks that `iostat -z` of Solaris and FreeBSD leaves out of a report because they were idle: as in
 //! [`crate::sysstat`], their rates are 0, and not unknown, as long as no row of zeros shows that `-z` was not given.
 
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::columns::UnixSystem;
 use super::iostat::UnixDiskRow;
 pub(super) use crate::sysstat::idle::TOLD;
 
-/// The disks of a log.
+/// Disks of a log.
 #[derive(Default)]
 pub(super) struct IdleDisks {
     /// Disks that a table had, with cells of zeros.
@@ -15,26 +15,26 @@ pub(super) struct IdleDisks {
     /// Tables of this report.
     tables: Vec<Arc<[String]>>,
     has_zeros: bool,
-    /// A row of this report could not be read: whose it was is not known.
+    /// Set where a row of this report could not be read: its disk is unknown.
     is_doubtful: bool,
     is_told: bool,
 }
 
 impl IdleDisks {
-    /// A table's headings.
+    /// Begins a table with these headings.
     pub fn begin_table(&mut self, system: UnixSystem, names: &Arc<[String]>, place: usize) {
-        // where the disk's name is not a column of its own, nothing is known of what is missing
+        // where the disk's name has no column of its own, missing disks cannot be determined
         if matches!(system, UnixSystem::Solaris | UnixSystem::FreeBsd) && place < names.len() {
             self.tables.push(Arc::clone(names));
         }
     }
 
-    /// A row that could not be read.
+    /// Notes a row that could not be read.
     pub fn doubt(&mut self) {
         self.is_doubtful = true;
     }
 
-    /// A row of a table.
+    /// Learns a row of a table.
     pub fn row(&mut self, row: &UnixDiskRow, place: usize) {
         let amounts = || row.cells.iter().enumerate().filter(|(index, _)| *index != place).map(|(_, cell)| *cell);
         self.has_zeros |= amounts().all(|cell| cell == 0.0);
@@ -44,7 +44,7 @@ impl IdleDisks {
         }
     }
 
-    /// The report is read: adds the disks that were left out. True where there are any.
+    /// Adds the disks that were left out of a complete report. Returns true where there are any.
     pub fn fill(&mut self, disks: &mut Vec<UnixDiskRow>) -> bool {
         let tables = std::mem::take(&mut self.tables);
         if std::mem::take(&mut self.is_doubtful) || self.has_zeros {
@@ -57,7 +57,7 @@ impl IdleDisks {
         !left_out.is_empty()
     }
 
-    /// Whether it is to be told: once.
+    /// Returns true the first time, when it must be reported.
     pub fn is_news(&mut self) -> bool {
         !std::mem::replace(&mut self.is_told, true)
     }

@@ -1,5 +1,5 @@
-//! iostat's reports one after the other: lines that bear a time, headings, rows. A
-//! report ends where its heading comes again or a time stands.
+//! iostat's reports in succession: lines that hold a time, headings, rows. A report ends where its headings are
+//! repeated or a time stands.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const COUNTED: &str = "the reports have no times: they are counted from 1970 wit
                        right, times of day are not";
 const NO_DAY: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
 
-/// Said of reports that only follow a time, and their distance.
+/// Text of the note about reports that only follow a time, and their spacing.
 const SPACED: &str = "several reports follow each time: they are counted from it, a second apart (--interval sets \
                       the true interval)";
 const SPACE_NS: i64 = 1_000_000_000;
@@ -37,7 +37,7 @@ pub(super) fn recognise(head: &InputHead<'_>) -> bool {
     })
 }
 
-/// Signs that stand apart from their word, and the commas of `iostat -r`.
+/// Joins signs that stand apart from their word, and replaces the commas of `iostat -r`.
 fn joined(line: &str) -> Cow<'_, str> {
     let is_of_commas = line.contains(',') && !line.contains(", ") && line.starts_with(|c: char| c.is_alphabetic());
     match () {
@@ -47,7 +47,7 @@ fn joined(line: &str) -> Cow<'_, str> {
     }
 }
 
-/// The table whose rows are read.
+/// Table whose rows are read.
 enum UnixTable {
     Disks {
         system: UnixSystem,
@@ -64,13 +64,13 @@ enum UnixTable {
     Names(SideBySide),
 }
 
-/// A disk's row, for some of its cells need the report's length.
+/// A disk's row, held because some of its cells need the report's length.
 #[derive(Clone)]
 pub(super) struct UnixDiskRow {
     pub system: UnixSystem,
     pub disk: String,
     pub names: Arc<[String]>,
-    /// In the order of the names; the disk's own is `NaN`.
+    /// Values in the order of the names; the disk's own is `NaN`.
     pub cells: Vec<f64>,
 }
 
@@ -83,18 +83,20 @@ struct UnixIostatLog<'b, 'c> {
     order: NumericDateOrder,
     row: LevelRow,
     table: Option<UnixTable>,
-    /// Headings of this report; one that comes again begins another report.
+    /// Headings of this report; repeated headings begin another report.
     headings: Vec<String>,
     disks: Vec<UnixDiskRow>,
     idle: IdleDisks,
     stamp: Option<StampLine>,
     has_times: bool,
-    /// Times are those of a loop, `date; iostat 10 2`: the first report below each covers the time since boot.
+    /// Set where times are those of a loop, `date; iostat 10 2`: the first report below each covers the time since
+    /// boot.
     is_loop: bool,
-    /// Nothing told their distance.
+    /// Set where nothing gave the spacing of reports.
     is_spaced: bool,
-    /// Rows of this report, and reports before it.
+    /// Number of rows of this report.
     rows: u64,
+    /// Number of reports before it.
     reports: u64,
     last_ns: Option<i64>,
     last_clock: i64,
@@ -145,7 +147,7 @@ impl UnixIostatLog<'_, '_> {
         self.batch.skip(format!("line {}", self.line), because);
     }
 
-    /// A disk's row that cannot be read.
+    /// Skips a disk's row that cannot be read.
     fn skip_disk(&mut self, because: &str) {
         self.idle.doubt();
         self.skip(because);
@@ -197,13 +199,13 @@ impl UnixIostatLog<'_, '_> {
             (Some(UnixTable::Sides(side) | UnixTable::Names(side)), _, Some(groups)) => {
                 Some(UnixTable::Sides(side.with(groups)))
             }
-            // a row may be a single word where it was wrapped
+            // a wrapped row may be a single word
             (Some(UnixTable::Disks { .. } | UnixTable::Processors { .. }), Some(disks), _) if disks.is_bare(words) => {
                 None
             }
             (_, Some(disks), _) if disks.is_bare(words) => Some(UnixTable::Names(disks)),
             (_, Some(disks), _) => Some(UnixTable::Sides(disks)),
-            // the names of the disks were cut off
+            // the line with the names of the disks is missing
             (_, None, Some(groups)) => Some(UnixTable::Sides(SideBySide::default().with(groups))),
             _ => None,
         }
@@ -249,7 +251,7 @@ impl UnixIostatLog<'_, '_> {
 
     fn disk(&mut self, system: UnixSystem, place: usize, own: &Arc<[String]>, words: &[&str]) {
         let names: &[String] = own;
-        // AIX puts the time behind each row with -T, and other columns stand behind a disk's
+        // AIX puts the time behind each row with -T
         let mut words = words.to_vec();
         if system == UnixSystem::Aix
             && let Some((clock, _)) =
@@ -260,9 +262,9 @@ impl UnixIostatLog<'_, '_> {
             self.has_times = true;
         }
         let names = if names.last().is_some_and(|name| name == "time") { &names[..names.len() - 1] } else { names };
-        // terminal and processors stand in the first row alone (`iostat -xtc` of Solaris)
-        let of_disk = names.iter().position(|name| matches!(name.as_str(), "tin" | "us"));
-        let names = match of_disk {
+        // only the first row has the columns of terminal and processors (`iostat -xtc` of Solaris)
+        let disk_columns_end = names.iter().position(|name| matches!(name.as_str(), "tin" | "us"));
+        let names = match disk_columns_end {
             Some(end) if end > place && (words.len() == end || words.len() == names.len()) => {
                 words.truncate(end);
                 &names[..end]
@@ -340,7 +342,7 @@ impl UnixIostatLog<'_, '_> {
             self.skip("a report that is not later than the previous one");
             return Ok(());
         }
-        // a second that was assumed makes no rate of an amount
+        // an assumed spacing does not turn amounts into rates
         let elapsed_s = since.filter(|_| !self.is_spaced).map(|since| since as f64 * 1e-9);
         for UnixDiskRow { system, disk, names, cells } in &disks {
             columns::put(&mut self.row, *system, disk, names, cells, elapsed_s);
@@ -357,7 +359,7 @@ impl UnixIostatLog<'_, '_> {
         Ok(())
     }
 
-    /// When the report was made; `None` where it cannot be known.
+    /// Returns the time of the report; `None` where it cannot be known.
     fn moment(&mut self) -> Result<Option<i64>, LogError> {
         let step = self.options.interval.and_then(|step| i64::try_from(step.as_nanos()).ok());
         let Some(StampLine { local_s, ns, zone, is_of_no_day }) = self.stamp.take() else {
@@ -403,7 +405,7 @@ impl UnixIostatLog<'_, '_> {
     }
 }
 
-/// Lines above tables that say nothing of their own.
+/// Returns true for lines above tables that hold no information.
 fn is_banner(words: &[&str]) -> bool {
     matches!(words, ["extended", "device", "statistics", ..] | ["System", "configuration:", ..] | ["cpu"])
 }

@@ -1,5 +1,4 @@
-//! Text of tools of other systems: iostat of Solaris and illumos, FreeBSD, AIX, HP-UX
-//! and macOS, and their sar.
+//! Text of the tools of other systems: iostat of Solaris and illumos, FreeBSD, AIX, HP-UX and macOS, and their sar.
 
 mod columns;
 mod idle;

@@ -1,6 +1,5 @@
-//! sar of Solaris, AIX and HP-UX: a table for each thing that was watched, over the
-//! whole time, one after the other. Rows of disks that follow the first have no time
-//! of their own.
+//! sar of Solaris, AIX and HP-UX: a table for each quantity, over the whole time, in succession. Rows of disks after
+//! the first have no time of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +17,7 @@ use crate::sysstat::table::number;
 use crate::sysstat::time::{self, DAY, NumericDateOrder, time_of_day};
 use crate::{InputHead, LogInput, LogOptions};
 
-/// Values that are held at most, for tables are joined by time.
+/// Largest number of values that are held, because tables are joined by time.
 const MOST_VALUES: usize = 16 << 20;
 const KIB: f64 = 1024.0;
 const RESTARTED: &str = "the machine was restarted";
@@ -31,7 +30,7 @@ enum SarSystem {
     HpUx,
 }
 
-/// What a row of a table is about.
+/// Quantity of a table's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum UnixSarTable {
     Processors,
@@ -44,11 +43,11 @@ enum UnixSarTable {
     AixPaging,
     Switches,
     Calls,
-    /// Known to be of no use here.
+    /// Not read.
     Other,
 }
 
-/// The table of headings, which are words without a number among them.
+/// Detects the table of headings, which are words without a number among them.
 fn table(words: &[&str]) -> Option<UnixSarTable> {
     let has = |wanted: &str| words.contains(&wanted);
     let is_heading = !words.is_empty() && words.iter().all(|word| number(word, 1.0).is_none());
@@ -67,7 +66,7 @@ fn table(words: &[&str]) -> Option<UnixSarTable> {
     is_heading.then_some(found)
 }
 
-/// `SunOS host 5.11 11.3 sun4v    05/26/2017`: system, host, release and date.
+/// Parses `SunOS host 5.11 11.3 sun4v    05/26/2017` into system, host and date.
 fn first_line(line: &str) -> Option<(&str, &str, &str)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words.as_slice() {
@@ -86,33 +85,35 @@ struct UnixSarLog<'b, 'c> {
     file: String,
     batch: &'c mut FrameBatch<'b>,
     clock: SysstatClock,
-    /// How the clock goes in this table, and at the beginning of this file.
+    /// State of the clock in this table …
     daylight: DaylightClock,
+    /// … and at the beginning of this file.
     origin: DaylightClock,
-    /// When the clocks changed: each table shows it.
+    /// Times when the clocks changed: each table shows them.
     changes: BTreeSet<i64>,
     order: NumericDateOrder,
     system: SarSystem,
-    /// The machine to read: the user's, else the first.
+    /// Machine to read: the user's, else the first.
     chosen: Option<String>,
-    /// The machine that is read, once its first line was there.
+    /// Machine that is read, once its first line came.
     host: String,
-    /// Below the first line of another machine.
+    /// Set below the first line of another machine.
     is_of_other: bool,
-    /// Midnight of the first line's date, seconds since 1970; days since then in this table.
+    /// Midnight of the first line's date, seconds since 1970.
     midnight: i64,
+    /// Days since then in this table.
     days: i64,
     last_clock: i64,
     table: Option<(UnixSarTable, Vec<String>)>,
-    /// Where each heading of the table ends in its line.
+    /// Index behind each heading of the table in its line.
     ends: Vec<usize>,
-    /// A row of queues that is blank behind its time: it counts once the next line shows that it is whole.
+    /// Time of a row of queues that is blank behind its time: it counts once the next line shows that it is complete.
     blank_ns: Option<i64>,
-    /// The row's time.
+    /// Time of the current row.
     time_ns: Option<i64>,
-    /// When intervals began that are not those since the row before, and why: beside headings, and at restarts.
+    /// Starts of intervals that do not begin with the previous row, and the reason: at headings, and at restarts.
     starts: BTreeMap<i64, &'static str>,
-    /// What was found by time: counter, instance, value.
+    /// Values by time: counter, instance, value.
     rows: BTreeMap<i64, Vec<(&'static str, u32, f64)>>,
     instances: Vec<String>,
     held: usize,
@@ -131,7 +132,7 @@ pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut Frame
         daylight: DaylightClock::default(),
         origin: DaylightClock::default(),
         changes: BTreeSet::new(),
-        // a clock of whole days stands beside American dates here
+        // these systems print 24-hour clocks with American dates
         order: if date.is_empty() { time::order(&head, date) } else { NumericDateOrder::MonthFirst },
         system: SarSystem::Solaris,
         chosen: options.host.clone(),
@@ -162,7 +163,7 @@ impl UnixSarLog<'_, '_> {
         self.batch.skip(format!("line {}", self.line), because);
     }
 
-    /// The first line of a file of sar, of which a log may hold several.
+    /// Begins a file of sar at its first line; a log may hold several files.
     fn begin_file(&mut self, system: &str, host: &str, date: &str) {
         let chosen = self.chosen.get_or_insert_with(|| host.to_owned());
         self.is_of_other = !same_host(chosen, host);
@@ -179,7 +180,7 @@ impl UnixSarLog<'_, '_> {
         };
         self.midnight = time::date(date, self.order).map_or(0, |read| read.date.days() * DAY);
         (self.table, self.time_ns, self.days) = (None, None, 0);
-        // what follows may be of the same hours
+        // the next file may cover the same hours
         self.daylight.forget();
         self.origin = self.daylight;
     }
@@ -197,17 +198,17 @@ impl UnixSarLog<'_, '_> {
             return Ok(());
         }
         if words[0] == "Average" {
-            // averages of disks go on without the word
+            // further averages of disks come without the word
             self.time_ns = None;
             return Ok(());
         }
-        let Some((clock, taken)) = time_of_day(&words) else {
+        let Some((clock, words_used)) = time_of_day(&words) else {
             if self.table.is_none() {
                 self.skip("neither headings nor a row under headings");
             }
             return self.row(&words);
         };
-        let rest = &words[taken..];
+        let rest = &words[words_used..];
         let is_queue = self.table.as_ref().is_some_and(|(table, _)| *table == UnixSarTable::Queue);
         if rest.is_empty() && !is_queue {
             self.time_ns = None;
@@ -221,7 +222,7 @@ impl UnixSarLog<'_, '_> {
             return Ok(());
         }
         if let Some(found) = table(rest) {
-            self.ends = ends(text).split_off(taken);
+            self.ends = ends(text).split_off(words_used);
             self.table = Some((found, rest.iter().map(|word| (*word).to_owned()).collect()));
             (self.days, self.last_clock, self.time_ns) = (0, clock, None);
             self.daylight = self.origin;
@@ -230,10 +231,10 @@ impl UnixSarLog<'_, '_> {
             return Ok(());
         }
         self.time_ns = Some(self.moment(clock));
-        if is_queue { self.queues(rest, &ends(text)[taken..]) } else { self.row(rest) }
+        if is_queue { self.queues(rest, &ends(text)[words_used..]) } else { self.row(rest) }
     }
 
-    /// UTC of a time of day in a table, whose rows may pass midnight.
+    /// Returns UTC of a time of day in a table, whose rows may pass midnight.
     fn moment(&mut self, clock: i64) -> i64 {
         self.days += i64::from(clock + DAY / 2 < self.last_clock);
         self.last_clock = clock;
@@ -246,7 +247,7 @@ impl UnixSarLog<'_, '_> {
         time_ns
     }
 
-    /// A row of queues, some of whose cells may be blank; `places` is where its cells end.
+    /// Reads a row of queues, some of whose cells may be blank; `places` holds the indexes where its cells end.
     fn queues(&mut self, cells: &[&str], places: &[usize]) -> Result<(), LogError> {
         if cells.is_empty() {
             self.blank_ns = self.time_ns;
@@ -258,13 +259,13 @@ impl UnixSarLog<'_, '_> {
         }
     }
 
-    /// A row under its headings, without its time.
+    /// Reads a row under its headings, without its time.
     fn row(&mut self, words: &[&str]) -> Result<(), LogError> {
         let (Some((table, names)), Some(time_ns)) = (self.table.clone(), self.time_ns) else { return Ok(()) };
         if table == UnixSarTable::Other {
             return Ok(());
         }
-        // processors one by one (-P) have a column more
+        // tables of single processors (-P) have an additional column
         let is_disk = table == UnixSarTable::Disks;
         if words.len() != names.len() {
             self.skip("a row whose number of cells differs from its headings");
@@ -361,17 +362,17 @@ impl UnixSarLog<'_, '_> {
     }
 }
 
-/// The counter of a run queue's length.
+/// Counter of a run queue's length.
 const QUEUE: &str = "system.processor_queue_length";
 
-/// Where each word of a line ends.
+/// Returns the index behind each word of a line.
 fn ends(line: &str) -> Vec<usize> {
     let start = line.as_ptr() as usize;
     line.split_whitespace().map(|word| word.as_ptr() as usize - start + word.len()).collect()
 }
 
-/// A row of queues with 0 where a cell is blank: “a blank value in any column indicates that the associated queue is
-/// empty” (AIX, sar command). A word belongs to the heading that ends nearest to it.
+/// Returns a row of queues with 0 where a cell is blank: “a blank value in any column indicates that the associated
+/// queue is empty” (AIX, sar command). A word belongs to the heading that ends nearest to it.
 fn with_zeros<'w>(words: &[&'w str], ends: &[usize], headings: &[usize]) -> Vec<&'w str> {
     let mut cells = vec!["0"; headings.len()];
     for (word, end) in words.iter().zip(ends) {
@@ -389,7 +390,7 @@ fn is_adapter(name: &str) -> bool {
     ADAPTERS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit()))
 }
 
-/// Why a row is of no disk of its own. Parts of disks (`sd0,a`) are in their disks' rows.
+/// Returns the reason why a row is not a disk's own. Parts of disks (`sd0,a`) are in their disks' rows.
 fn no_disk(system: SarSystem, name: &str) -> Option<&'static str> {
     let is_of_server = name.strip_prefix("nfs").is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit()));
     match system {
@@ -403,11 +404,11 @@ fn no_disk(system: SarSystem, name: &str) -> Option<&'static str> {
 
 type SarValues = Vec<(&'static str, f64)>;
 
-/// Whole numbers that miss the sum by one each are rounded.
+/// Returns the shares of a processor; integers whose sum misses 100 by at most one each are accepted as rounded.
 fn processors(cells: &[(&str, f64)]) -> Result<SarValues, &'static str> {
     const SHARES: [(&str, &str); 4] = [
         ("%usr", "processor.user"),
-        // all of the system's time
+        // all time of the system, interrupts included
         ("%sys", "processor.privileged"),
         ("%wio", "processor.iowait"),
         ("%idle", "processor.idle"),
@@ -422,10 +423,9 @@ fn processors(cells: &[(&str, f64)]) -> Result<SarValues, &'static str> {
     }
 }
 
-/// sar(1) and sar(1M): `%busy`; `r+w/s`; `blks/s` of 512 bytes, on AIX `Kbs/s`; `avwait` and
-/// `avserv` in ms, waiting and served. Solaris' `avque` is requests outstanding, those in
-/// service included. AIX counts those that wait alone, and HP-UX begins at 0.5: these keep
-/// their own name.
+/// Returns the values of a disk. sar(1) and sar(1M): `%busy`; `r+w/s`; `blks/s` of 512 bytes, on AIX `Kbs/s`; `avwait`
+/// and `avserv` in ms, waiting and service time. Solaris' `avque` counts requests in flight, those in service included.
+/// AIX counts only those that wait, and HP-UX begins at 0.5: these keep their own name.
 fn disk(cells: &[(&str, f64)], system: SarSystem) -> SarValues {
     let value = |wanted: &str| cells.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value);
     let mut found = SarValues::new();
@@ -441,15 +441,15 @@ fn disk(cells: &[(&str, f64)], system: SarSystem) -> SarValues {
     let response = value("avwait").zip(value("avserv")).map(|(wait, service)| (wait + service) * 1e-3);
     put("physical_disk.avg_s_per_transfer", response.filter(|_| !is_idle));
     let queue = system == SarSystem::Solaris;
-    let waits = if queue { "physical_disk.avg_queue_length" } else { "foreign.sar.avque" };
-    put(waits, value("avque"));
+    let queue_counter = if queue { "physical_disk.avg_queue_length" } else { "foreign.sar.avque" };
+    put(queue_counter, value("avque"));
     found
 }
 
 fn single(table: UnixSarTable, cells: &[(&str, f64)]) -> SarValues {
     let columns: &[(&str, &'static str, f64)] = match table {
         UnixSarTable::Queue => &[("runq-sz", QUEUE, 1.0)],
-        // freemem is in pages, whose size the text does not tell; freeswap in blocks of 512 bytes
+        // freemem counts pages, whose size the text does not give; freeswap blocks of 512 bytes
         UnixSarTable::Memory => &[("freeswap", "memory.swap_free_bytes", 512.0)],
         UnixSarTable::PagingOut => {
             &[("pgscan/s", "paging.scanned_pages_per_s", 1.0), ("pgfree/s", "paging.stolen_pages_per_s", 1.0)]

@@ -1,5 +1,5 @@
-//! The plain form of BSD's iostat, in which disks stand side by side and each row is a
-//! report (iostat(8) of macOS and FreeBSD):
+//! The plain form of BSD's iostat, in which disks stand side by side and each row is a report (iostat(8) of macOS and
+//! FreeBSD):
 //!
 //! ```text
 //!               disk0               disk4       cpu    load average
@@ -17,8 +17,8 @@ pub(super) struct SideBySide {
     columns: Vec<String>,
 }
 
-/// The line of disks: their names, then `cpu` or `load average`, on FreeBSD `tty` before them.
-/// With -d nothing stands beside the names.
+/// Parses the line of disks: their names, then `cpu` or `load average`, on FreeBSD `tty` before them. With -d nothing
+/// stands beside the names.
 pub(super) fn disks(words: &[&str]) -> Option<SideBySide> {
     let end = words.iter().position(|word| matches!(*word, "cpu" | "load")).unwrap_or(words.len());
     let from = usize::from(words.first() == Some(&"tty"));
@@ -26,37 +26,37 @@ pub(super) fn disks(words: &[&str]) -> Option<SideBySide> {
         name.starts_with(|c: char| c.is_ascii_lowercase()) && name.ends_with(|c: char| c.is_ascii_digit())
     };
     let rest = words[end..].join(" ");
-    let plain = matches!(rest.as_str(), "" | "cpu" | "cpu load average" | "load average");
-    let names = words.get(from..end).filter(|names| !names.is_empty() && names.iter().all(is_name) && plain)?;
+    let is_known_rest = matches!(rest.as_str(), "" | "cpu" | "cpu load average" | "load average");
+    let names = words.get(from..end).filter(|names| !names.is_empty() && names.iter().all(is_name) && is_known_rest)?;
     Some(SideBySide { disks: names.iter().map(|name| (*name).to_owned()).collect(), columns: Vec::new() })
 }
 
-/// The line of columns: `KB/t tps MB/s` for each disk.
+/// Parses the line of columns: `KB/t tps MB/s` for each disk.
 pub(super) fn groups(words: &[&str]) -> Option<Vec<String>> {
-    let is_one = words.windows(3).any(|three| three == ["KB/t", "tps", "MB/s"]);
-    is_one.then(|| words.iter().map(|word| (*word).to_owned()).collect())
+    let has_group = words.windows(3).any(|three| three == ["KB/t", "tps", "MB/s"]);
+    has_group.then(|| words.iter().map(|word| (*word).to_owned()).collect())
 }
 
 type SideValue = (&'static str, String, f64);
 
 impl SideBySide {
-    /// True where the line of names was not there, or has another number of disks.
+    /// Returns true where the line of names is missing, or has another number of disks.
     pub(super) fn lacks_names(&self) -> bool {
         let groups = self.columns.iter().filter(|column| *column == "KB/t").count();
         !self.columns.is_empty() && groups != self.disks.len()
     }
 
-    /// The same disks under these columns.
+    /// Returns the same disks under these columns.
     pub(super) fn with(&self, columns: Vec<String>) -> SideBySide {
         SideBySide { disks: self.disks.clone(), columns }
     }
 
-    /// True for names that nothing but their columns tells from other words.
+    /// Returns true for names that only the columns below them distinguish from other words.
     pub(super) fn is_bare(&self, words: &[&str]) -> bool {
         self.disks.len() == words.len()
     }
 
-    /// A row, which is a report.
+    /// Parses a row, which is a report.
     pub(super) fn row(&self, words: &[&str]) -> Result<Vec<SideValue>, &'static str> {
         if self.columns.is_empty() || words.len() != self.columns.len() {
             return Err("a row whose number of cells differs from its headings");
@@ -71,11 +71,11 @@ impl SideBySide {
             if column == "KB/t" {
                 number += 1;
             }
-            // the line of names may be lost, and nothing else tells which disks these are
+            // without the line of names the disks are unknown
             let disk = self.disks.get(number.saturating_sub(1)).filter(|_| !lacks_names).cloned();
             match (column.as_str(), disk) {
                 ("KB/t" | "tps" | "MB/s", None) => {}
-                // nothing was transferred where it is 0
+                // 0 means that nothing was transferred
                 ("KB/t", Some(disk)) if *cell > 0.0 => {
                     found.push(("physical_disk.avg_bytes_per_transfer", disk, cell * 1024.0));
                 }
@@ -93,7 +93,7 @@ impl SideBySide {
             }
         }
         let values: Vec<f64> = shares.iter().map(|(_, share)| *share).collect();
-        // whole numbers may miss the sum by one each
+        // integers may miss the sum by one each
         if !values.is_empty() && percent_fault(&values).is_none_or(|fault| fault == ShareFault::Sum && near(&values)) {
             found.extend(shares.into_iter().map(|(counter, share)| (counter, "_total".to_owned(), share / 100.0)));
         }

@@ -1,13 +1,13 @@
-//! A small writer of Performance Monitor's binary logs, in the two shapes that
-//! real files have, so that the reader can be held against something.
+//! A small encoder of Performance Monitor's binary logs, in the two shapes that real files have, for tests of the
+//! reader.
 
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
-/// 100 ns in a second.
+/// A second, in 100 ns.
 pub const SECOND: u64 = 10_000_000;
 /// 2013-05-06 07:00:00 UTC, in 100 ns since 1601.
 pub const START: u64 = 130_122_828_000_000_000;
-/// Ticks a second of the made-up performance counter.
+/// Ticks per second of the simulated performance counter.
 pub const FREQUENCY: u64 = 1000;
 
 const BUFFER: usize = 4096;
@@ -37,11 +37,11 @@ pub struct Log {
     pointer: usize,
     /// Local time less UTC, 100 ns.
     offset: i64,
-    /// Longest content of an event's part.
+    /// Longest content of an event's part, bytes.
     pub part: usize,
 }
 
-/// What a counter list asks for.
+/// A request of a counter list.
 pub struct Wanted<'a> {
     pub kind: u32,
     pub object: &'a str,
@@ -59,8 +59,8 @@ pub struct Object<'a> {
 }
 
 impl Log {
-    /// Pointers of 4 or 8 bytes; minutes that UTC is ahead of local standard
-    /// time, and daylight saving is (not) in force.
+    /// Begins a log with pointers of 4 or 8 bytes; `bias` is UTC less local standard time in minutes, `is_summer`
+    /// whether daylight saving is in force.
     pub fn new(pointer: usize, bias: i32, is_summer: bool) -> Log {
         let minutes = i64::from(bias) - if is_summer { 60 } else { 0 };
         let mut log = Log { buffers: Vec::new(), pointer, offset: -minutes * 60 * SECOND as i64, part: 1400 };
@@ -104,7 +104,7 @@ impl Log {
         pad(buffer, 8);
     }
 
-    /// An event, in as many parts as it takes, at a moment of UTC.
+    /// Writes an event, in as many parts as it takes, at a time in UTC.
     pub fn event(&mut self, kind: u8, utc: u64, content: &[u8]) {
         let parts: Vec<&[u8]> = content.chunks(self.part).collect();
         for (number, part) in parts.iter().enumerate() {
@@ -123,7 +123,7 @@ impl Log {
         }
     }
 
-    /// The counter list.
+    /// Writes the counter list.
     pub fn list(&mut self, machine: &str, counters: &[Wanted<'_>]) {
         let mut content = Vec::new();
         words(&mut content, &[0x6ff, 0x0002_0008]);
@@ -149,7 +149,7 @@ impl Log {
         self.event(0x20, START, &content);
     }
 
-    /// Names by number.
+    /// Writes names by number.
     pub fn names(&mut self, names: &[(u32, &str)]) {
         let mut content = Vec::new();
         text(&mut content, "\\\\HOST");
@@ -160,7 +160,7 @@ impl Log {
         self.event(0x24, START, &content);
     }
 
-    /// A raw counter's record.
+    /// Makes a raw counter's record.
     pub fn raw(&self, utc: u64, value: u64, second: u64, multi: u32) -> Vec<u8> {
         let mut record = Vec::new();
         words(&mut record, &[0x0103_4c42, 48, 0]);
@@ -172,7 +172,7 @@ impl Log {
         record
     }
 
-    /// The record of a wildcard's instances.
+    /// Makes the record of a wildcard's instances.
     pub fn instances(&self, utc: u64, instances: &[(&str, u64, u64)]) -> Vec<u8> {
         let mut names = Vec::new();
         let mut items = Vec::new();
@@ -193,7 +193,7 @@ impl Log {
         record
     }
 
-    /// The record of a performance data block.
+    /// Makes the record of a performance data block.
     pub fn block(&self, utc: u64, perf_time: u64, machine: &str, objects: &[Object<'_>]) -> Vec<u8> {
         let mut name = Vec::new();
         text(&mut name, machine);
@@ -215,7 +215,7 @@ impl Log {
         record
     }
 
-    /// A sample of some records.
+    /// Writes a sample of some records.
     pub fn sample(&mut self, utc: u64, records: &[Vec<u8>]) {
         let mut content = Vec::new();
         let size: usize = records.iter().map(Vec::len).sum();
@@ -224,7 +224,7 @@ impl Log {
         self.event(0x22, utc, &content);
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn finish(mut self) -> Vec<u8> {
         let mut file = Vec::new();
         for buffer in &mut self.buffers {
@@ -286,12 +286,11 @@ pub const FRACTION: u32 = 0x2002_0400;
 pub const RAW_BASE: u32 = 0x4003_0403;
 pub const TIMER_100NS: u32 = 0x2051_0500;
 pub const ELAPSED: u32 = 0x3024_0500;
-/// A type that no documentation knows.
+/// A type that is not documented.
 pub const STRANGE: u32 = 0x7777_0000;
 
-/// Samples of a counter list, as Windows 7 and later write it: a disk with
-/// 50 reads a second and a queue of 1.5, two processors of which one is busy for
-/// a quarter, and a counter of a type that nobody knows.
+/// Makes samples of a counter list, as Windows 7 and later write it: a disk with 50 reads per second and a queue of
+/// 1.5, two processors of which one is busy for a quarter, and a counter of an undocumented type.
 pub fn of_lists(samples: u64) -> Vec<u8> {
     let mut log = Log::new(8, 480, false);
     let disk = |kind, counter| Wanted { kind, object: "PhysicalDisk", instance: Some("0 C:"), counter };
@@ -318,9 +317,8 @@ pub fn of_lists(samples: u64) -> Vec<u8> {
     log.finish()
 }
 
-/// Samples of whole objects, as Windows before Vista writes them: a disk
-/// with 40 transfers a second of 25 ms each, processes of which two have one
-/// name, memory.
+/// Makes samples of whole objects, as Windows before Vista writes them: a disk with 40 transfers per second of 25 ms
+/// each, processes of which two have the same name, memory.
 pub fn of_objects(samples: u64) -> Vec<u8> {
     let mut log = Log::new(4, 300, true);
     log.names(&[

@@ -1,13 +1,12 @@
-//! A small writer of PCP archives, made from the specification alone and not
-//! from the reader, so that the two can be held against each other (and both
-//! against PCP's own tools).
+//! A small encoder of PCP archives, written from the specification alone and not from the reader, so that the two can
+//! be compared with each other (and both with PCP's own tools).
 
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
 /// Seconds since 1970 of the first record of [`example`].
 pub const START: i64 = 1_700_000_000;
 
-/// What is written: three files.
+/// The three files of an archive.
 #[derive(Clone)]
 pub struct Archive {
     pub version: u8,
@@ -35,7 +34,7 @@ pub const PLAIN: u32 = 0;
 pub enum Value {
     Word(u32),
     U64(u64),
-    /// As loggers before PCP 2.0 wrote it: the block does not say its type.
+    /// As loggers before PCP 2.0 wrote it: the block does not give its type.
     Untold(u64),
     Float(f32),
     Text(&'static str),
@@ -48,7 +47,7 @@ fn be(out: &mut Vec<u8>, words: &[u32]) {
     words.iter().for_each(|w| out.extend_from_slice(&w.to_be_bytes()));
 }
 
-/// Puts a body between its two lengths.
+/// Writes a body between its two lengths.
 fn frame(out: &mut Vec<u8>, body: &[u8]) {
     let length = body.len() as u32 + 8;
     be(out, &[length]);
@@ -56,7 +55,7 @@ fn frame(out: &mut Vec<u8>, body: &[u8]) {
     be(out, &[length]);
 }
 
-/// The identifier of a metric: domain, cluster, item.
+/// Returns the identifier of a metric: domain, cluster, item.
 pub fn pmid(domain: u32, cluster: u32, item: u32) -> u32 {
     domain << 22 | cluster << 10 | item
 }
@@ -70,7 +69,7 @@ impl Archive {
         archive
     }
 
-    /// The label of a file.
+    /// Makes the label of a file.
     pub fn label(&self, host: &str, pid: u32, volume: i32) -> Vec<u8> {
         let mut body = Vec::new();
         be(&mut body, &[0x5005_2600 + u32::from(self.version), pid]);
@@ -113,14 +112,14 @@ impl Archive {
         frame(&mut self.meta, &body);
     }
 
-    /// All instances of a domain from `at` on.
+    /// Writes all instances of a domain from `time_s` on.
     pub fn instances(&mut self, time_s: f64, indom: u32, instances: &[(u32, &str)]) {
         let tag = if self.version == 2 { 2 } else { 5 };
         let entries: Vec<_> = instances.iter().map(|(n, name)| (*n, Some(*name))).collect();
         self.domain(tag, time_s, indom, &entries);
     }
 
-    /// Version 3: what came and (without a name) what went.
+    /// Writes a change of version 3: instances that were added and (without a name) removed.
     pub fn delta(&mut self, time_s: f64, indom: u32, changes: &[(u32, Option<&str>)]) {
         self.domain(6, time_s, indom, changes);
     }
@@ -144,7 +143,7 @@ impl Archive {
         frame(&mut self.meta, &body);
     }
 
-    /// A record of help text, which a reader passes over.
+    /// Writes a record of help text, which a reader skips.
     pub fn help(&mut self, pmid: u32, text: &str) {
         let mut body = Vec::new();
         be(&mut body, &[4, 5, pmid]);
@@ -153,7 +152,7 @@ impl Archive {
         frame(&mut self.meta, &body);
     }
 
-    /// A record of values. `Err` is a metric that could not be read.
+    /// Writes a record of values. `Err` is a metric that could not be read.
     pub fn record(&mut self, time_s: f64, sets: &[Set]) {
         let mut body = Vec::new();
         self.time(&mut body, time_s);
@@ -201,12 +200,12 @@ impl Archive {
         frame(&mut self.volume, &body);
     }
 
-    /// A mark record.
+    /// Writes a mark record.
     pub fn mark(&mut self, time_s: f64) {
         self.record(time_s, &[]);
     }
 
-    /// Ends the index with the first and the last moment, as the tools want it.
+    /// Ends the index with the first and the last time, as PCP's tools require.
     pub fn finish(&mut self, last: f64) {
         let head = self.label("", 0, 0).len() as u32;
         let ends = [(START as f64, head, head), (last, self.meta.len() as u32, self.volume.len() as u32)];
@@ -239,9 +238,8 @@ fn singular(value: Value) -> Result<Vec<(u32, Value)>, i32> {
     Ok(vec![(NONE, value)])
 }
 
-/// Six seconds of a machine: two disks, of which `sdb` is replaced by `sdc`
-/// after the third second, a logger that stopped after the fourth, and a
-/// second group of metrics every two seconds, 100 ms behind the first.
+/// Makes an archive of six seconds: two disks, of which `sdb` is replaced by `sdc` after the third second, a logger
+/// that stopped after the fourth, and a second group of metrics every two seconds, 100 ms behind the first.
 pub fn example(version: u8) -> Archive {
     let mut a = Archive::new(version, "db1", 4711);
     a.describe(READS, "disk.dev.read", U64, DISKS, COUNTER, COUNT);
@@ -285,9 +283,8 @@ pub fn example(version: u8) -> Archive {
     a
 }
 
-/// The values of the first group: `sda` reads 100 times and 400 kB a second
-/// and is busy for a quarter of it; its busy counter wraps in the second
-/// second. The other disk reads 10 times.
+/// Returns the values of the first group: `sda` reads 100 times and 400 kB per second and is busy for a quarter of it;
+/// its busy counter wraps in the second second. The other disk reads 10 times.
 fn of_second(second: u32) -> Vec<Set> {
     let other = if second < 3 { 7 } else { 9 };
     let n = u64::from(second);

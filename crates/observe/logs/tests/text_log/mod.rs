@@ -1,4 +1,4 @@
-//! What comes of a text log, for the tests of its readers.
+//! Reading of text logs, for the tests of their readers.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -6,11 +6,11 @@ use std::ops::ControlFlow;
 use diskwright_base::Note;
 use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, ReadSummary, read};
 
-/// What was read.
+/// Output of a log's reading.
 pub struct ReadLog {
     pub summary: Result<ReadSummary, LogError>,
     pub notes: Vec<Note>,
-    /// Moment and length of each tick, seconds.
+    /// Time and length of each tick, seconds.
     pub ticks: Vec<(f64, f64)>,
     /// Values by counter and instance, in the counter's unit.
     pub cells: Vec<BTreeMap<(String, String), f64>>,
@@ -22,7 +22,7 @@ impl ReadLog {
         self.cells.iter().map(|cells| cells.get(&key).copied().unwrap_or(f64::NAN)).collect()
     }
 
-    /// The column behind the first tick, which holds no totals.
+    /// Returns the column without the first tick, which has no growth.
     pub fn added(&self, counter: &str, instance: &str) -> Vec<f64> {
         let column = self.column(counter, instance);
         assert!(column[0].is_nan(), "{counter}: {column:?}");

@@ -1,4 +1,4 @@
-//! Answers whole, cut, wrong and without an end.
+//! Complete, truncated, invalid and endless answers.
 
 use super::*;
 
@@ -30,14 +30,14 @@ fn points_fall_on_their_ticks_and_gaps_stay() {
 
 #[test]
 fn broken_answers_are_told() {
-    let whole = r#"{"status":"success","data":{"result":[{"metric":{"a":"b"},"values":[[1000,"1"]]}]}}"#;
-    assert!(rows(whole.as_bytes()).is_ok());
-    for cut in 0..whole.len() {
-        assert!(rows(&whole.as_bytes()[..cut]).is_err(), "cut at {cut}");
+    let complete = r#"{"status":"success","data":{"result":[{"metric":{"a":"b"},"values":[[1000,"1"]]}]}}"#;
+    assert!(rows(complete.as_bytes()).is_ok());
+    for cut in 0..complete.len() {
+        assert!(rows(&complete.as_bytes()[..cut]).is_err(), "cut at {cut}");
     }
-    let said = |body: &str| rows(body.as_bytes()).unwrap_err().to_string();
-    assert_eq!(said(r#"{"status":"error","errorType":"bad_data","error":"parse error"}"#), "parse error");
-    assert!(said("<html>no</html>").contains("<html>no</html>"));
+    let message = |body: &str| rows(body.as_bytes()).unwrap_err().to_string();
+    assert_eq!(message(r#"{"status":"error","errorType":"bad_data","error":"parse error"}"#), "parse error");
+    assert!(message("<html>no</html>").contains("<html>no</html>"));
     for wrong in ["[[1000,1]]", "[[1000,\"x\"]]", "[1000]", "{}", "[[1000,\"1\"]", "[[1,\"1\"] [2,\"2\"]]", "3"] {
         let body = format!(r#"{{"status":"success","data":{{"result":[{{"metric":{{}},"values":{wrong}}}]}}}}"#);
         assert!(rows(body.as_bytes()).is_err(), "{wrong}");
@@ -58,13 +58,13 @@ fn the_slowest_series_is_told_and_an_odd_one_is_not() {
         let samples: Vec<String> = (0..count).map(|number| format!("[{},\"1\"]", number * apart)).collect();
         format!(r#"{{"metric":{{}},"values":[{}]}}"#, samples.join(","))
     };
-    let of = |all: &[String]| {
+    let intervals_of = |all: &[String]| {
         let body = format!(r#"{{"status":"success","data":{{"result":[{}]}}}}"#, all.join(","));
         let times = usual_interval(body.as_bytes(), ALL).unwrap().unwrap();
         (times.interval_s, times.slowest_s)
     };
-    assert_eq!(of(&[series(15, 20), series(60, 5), series(15, 20), series(3600, 3)]), (15.0, 60.0));
-    assert_eq!(of(&[series(15, 20), series(60, 2)]), (15.0, 15.0), "one interval may be a pause");
+    assert_eq!(intervals_of(&[series(15, 20), series(60, 5), series(15, 20), series(3600, 3)]), (15.0, 60.0));
+    assert_eq!(intervals_of(&[series(15, 20), series(60, 2)]), (15.0, 15.0), "one interval may be a pause");
 }
 
 #[test]
@@ -108,24 +108,25 @@ fn who_takes_the_parts_may_end_it() {
 #[test]
 fn an_answer_that_does_not_end_is_ended() {
     let endless = |start: &'static str, again: &'static str| start.as_bytes().chain(Again(again.as_bytes(), 0));
-    let most = 1 << 20;
+    let max_bytes = 1 << 20;
     let faults = [
-        matrix(endless(r#"{"status":""#, "x"), most, &GRID, &mut |_| Ok(())),
-        matrix(endless(r#"{"x":"#, "["), most, &GRID, &mut |_| Ok(())),
-        matrix(endless(r#"{"warnings":["#, r#""x","#), most, &GRID, &mut |_| Ok(())),
-        matrix(endless(r#"{"data":{"result":[{"metric":{"#, r#""x":"y","#), most, &GRID, &mut |_| Ok(())),
-        matrix(endless(r#"{"data":{"result":[{"values":["#, r#"[1,"1"],"#), most, &GRID, &mut |_| Ok(())),
-        matrix(endless(r#"{"data":{"result":["#, "{},"), most, &GRID, &mut |_| Ok(())),
-        names(endless(r#"{"data":["#, r#""x","#), most, &mut |_| Ok(())),
-        usual_interval(endless(r#"{"data":{"result":[{"values":["#, r#"[1,"1"],[2,"1"],"#), most).map(|_| Vec::new()),
-        matrix(endless("", " "), most, &GRID, &mut |_| Ok(())),
+        matrix(endless(r#"{"status":""#, "x"), max_bytes, &GRID, &mut |_| Ok(())),
+        matrix(endless(r#"{"x":"#, "["), max_bytes, &GRID, &mut |_| Ok(())),
+        matrix(endless(r#"{"warnings":["#, r#""x","#), max_bytes, &GRID, &mut |_| Ok(())),
+        matrix(endless(r#"{"data":{"result":[{"metric":{"#, r#""x":"y","#), max_bytes, &GRID, &mut |_| Ok(())),
+        matrix(endless(r#"{"data":{"result":[{"values":["#, r#"[1,"1"],"#), max_bytes, &GRID, &mut |_| Ok(())),
+        matrix(endless(r#"{"data":{"result":["#, "{},"), max_bytes, &GRID, &mut |_| Ok(())),
+        names(endless(r#"{"data":["#, r#""x","#), max_bytes, &mut |_| Ok(())),
+        usual_interval(endless(r#"{"data":{"result":[{"values":["#, r#"[1,"1"],[2,"1"],"#), max_bytes)
+            .map(|_| Vec::new()),
+        matrix(endless("", " "), max_bytes, &GRID, &mut |_| Ok(())),
     ];
     for (index, fault) in faults.into_iter().enumerate() {
         assert!(matches!(fault, Err(AnswerFault::TooMuch(_) | AnswerFault::Wrong(_))), "{index}: {fault:?}");
     }
 }
 
-/// The same bytes again and again.
+/// A reader that repeats the same bytes.
 struct Again(&'static [u8], usize);
 
 impl Read for Again {

@@ -1,4 +1,4 @@
-//! Stores on the loopback interface that answer what real ones answer only on bad days.
+//! Stores on the loopback interface that fail in ways in which real ones rarely do.
 
 #![allow(dead_code, reason = "each test file takes a part of it")]
 
@@ -6,24 +6,24 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// A request as a store saw it.
+/// A request that a store received.
 #[derive(Clone)]
 pub struct Seen {
-    /// All up to the empty line.
+    /// The request line and headers, up to the empty line.
     pub head: String,
-    /// What came after it.
+    /// The body.
     pub body: Vec<u8>,
 }
 
-/// A store that does what it is told, request after request, each client in a thread.
+/// A store with a configured behavior, which serves each client in a thread.
 pub struct FakeStore {
-    /// Where it listens.
+    /// Address at which it listens.
     pub address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
 impl FakeStore {
-    /// `answer` gets the request and the connection; the connection ends with it.
+    /// Starts a store. `answer` gets each request and its connection, which is closed afterwards.
     pub fn start(answer: impl Fn(&Seen, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static) -> FakeStore {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -35,7 +35,7 @@ impl FakeStore {
                 std::thread::spawn(move || {
                     let Some(request) = request(&mut stream) else { return };
                     list.lock().unwrap().push(request.clone());
-                    // a client that hangs up is what is tested
+                    // a client that closes the connection is part of the tests
                     let _ = answer(&request, &mut stream);
                 });
             }
@@ -59,12 +59,12 @@ impl FakeStore {
         })
     }
 
-    /// Takes requests and never answers.
+    /// Accepts requests and never answers.
     pub fn hanging() -> FakeStore {
         FakeStore::start(|_, stream| stream.read(&mut [0]).map(drop))
     }
 
-    /// Begins an answer, and repeats a part of it for ever.
+    /// Begins an answer, and repeats a part of it endlessly.
     pub fn endless(start: &'static str, again: &'static str) -> FakeStore {
         FakeStore::start(move |_, stream| {
             let again = again.repeat((1 << 16) / again.len());
@@ -75,19 +75,19 @@ impl FakeStore {
         })
     }
 
-    /// What it was asked so far.
+    /// Requests received so far.
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
 
-    /// Its address, with something before it and behind it.
+    /// URL of the store, with text before the address and after it.
     pub fn url(&self, user: &str, path: &str) -> String {
         format!("http://{user}{}{path}", self.address)
     }
 }
 
 impl Seen {
-    /// The path that was asked for, with its query.
+    /// The requested path with its query.
     pub fn path(&self) -> &str {
         self.head.split(' ').nth(1).unwrap_or_default()
     }
@@ -115,7 +115,7 @@ fn request(stream: &mut TcpStream) -> Option<Seen> {
     }
 }
 
-/// An answer.
+/// Formats an HTTP response.
 pub fn http(status: &str, headers: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     let text = format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}");

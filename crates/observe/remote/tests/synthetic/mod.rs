@@ -1,21 +1,21 @@
-//! A made-up fleet in the shape of node_exporter's series: most machines
-//! healthy, some with a trouble that is known beforehand. Used by the tests and
-//! by `examples/load_fleet.rs`; seeded, so that it is the same everywhere.
+//! A synthetic fleet with series like node_exporter's: most machines are
+//! healthy, some have a known trouble. Used by the tests and by
+//! `examples/load_fleet.rs`; seeded, so that it is the same everywhere.
 
 #![allow(dead_code, reason = "each user takes a part of it")]
 
-/// What a machine suffers from.
+/// Trouble of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// Nothing.
+    /// Healthy.
     None,
-    /// A turning disk with more requests than it serves.
+    /// A rotational disk that cannot keep up with its requests.
     Disk,
-    /// Pages go to swap and back.
+    /// Swapping.
     Memory,
-    /// More tasks than processors.
+    /// More runnable tasks than processors.
     Cpu,
-    /// A volume held on a flat rate.
+    /// A volume at its rate limit.
     Throttle,
 }
 
@@ -32,8 +32,8 @@ impl Trouble {
     }
 }
 
-/// Every 25th machine has a trouble, each sort in turn; in a fleet of fewer
-/// than a hundred, every second one.
+/// Returns the trouble of a machine: every 25th has one, each kind in turn; in a fleet of
+/// fewer than a hundred, every second one.
 pub fn trouble(host: usize, hosts: usize) -> Trouble {
     let (every, first) = if hosts < 100 { (2, 1) } else { (25, 3) };
     if host % every != first {
@@ -47,21 +47,21 @@ pub fn name(host: usize) -> String {
     format!("host{host:04}:9100")
 }
 
-/// A series.
+/// A series with its values.
 pub struct Series {
     /// Its labels as JSON.
     pub labels: String,
-    /// Digits behind the point.
+    /// Number of decimals.
     pub decimals: u8,
-    /// Its values times ten to the `decimals`.
+    /// Its values times ten to the power of `decimals`.
     pub values: Vec<i64>,
 }
 
-/// Marsaglia's xorshift.
+/// Marsaglia's xorshift generator.
 struct Dice(u64);
 
 impl Dice {
-    /// From `1 - spread` to `1 + spread`.
+    /// Returns a number from `1 - spread` to `1 + spread`.
     fn around_one(&mut self, spread: f64) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -70,7 +70,7 @@ impl Dice {
     }
 }
 
-/// What a machine does in a tick: amounts a second, shares and levels.
+/// Activity of a machine in a tick: amounts per second, shares and levels.
 struct Moment {
     user: f64,
     system: f64,
@@ -148,7 +148,7 @@ fn troubled(trouble: Trouble, dice: &mut Dice, day: f64) -> Moment {
             ..base
         },
         Trouble::Cpu => Moment { user: 0.9, system: 0.08, iowait: 0.0, running: 7.0 * n, cpu_some: 0.8, ..base },
-        // 3,000 requests a second whatever is asked, each served in 0.1 ms when alone
+        // 3,000 requests/s whatever the load; the service time of one request is 0.1 ms
         Trouble::Throttle => Moment {
             reads: 2000.0 * dice.around_one(0.002),
             writes: 1000.0 * dice.around_one(0.002),
@@ -162,11 +162,11 @@ fn troubled(trouble: Trouble, dice: &mut Dice, day: f64) -> Moment {
     }
 }
 
-/// Processors of each machine.
+/// Number of processors of each machine.
 const PROCESSORS: usize = 2;
 const MEMORY: f64 = 16e9;
 
-/// All series of a machine: `ticks` samples, `every_s` seconds apart. The
+/// Generates all series of a machine: `ticks` samples, `every_s` seconds apart. The
 /// trouble begins after the first quarter of the window.
 pub fn series(host: usize, hosts: usize, ticks: usize, every_s: f64) -> Vec<Series> {
     let trouble = trouble(host, hosts);
@@ -292,7 +292,7 @@ fn rest(table: &mut Builder, now: &Moment, s: f64, dice: &mut Dice) {
     table.level("node_time_seconds", String::new, 0, 1.7e9);
 }
 
-/// Series in the order of the first tick; every tick brings all of them.
+/// Collects series in the order of the first tick; every tick must contain all of them.
 struct Builder {
     host: String,
     ticks: usize,
@@ -310,7 +310,7 @@ impl Builder {
         self.next = 0;
     }
 
-    /// A running total grows by this.
+    /// Adds to a running total.
     fn total(&mut self, metric: &str, labels: impl Fn() -> String, decimals: u8, added: f64) {
         self.add(metric, labels, decimals, added, true);
     }
@@ -334,7 +334,7 @@ impl Builder {
     }
 }
 
-/// A line of VictoriaMetrics' JSON import; `timestamps` is the list, already as text.
+/// Writes a line of VictoriaMetrics' JSON import; `timestamps` is the list as text.
 pub fn import_line(series: &Series, timestamps: &str, out: &mut Vec<u8>) {
     use std::io::Write;
     out.extend_from_slice(b"{\"metric\":");
@@ -346,7 +346,7 @@ pub fn import_line(series: &Series, timestamps: &str, out: &mut Vec<u8>) {
             out.push(b',');
         }
         let width = usize::from(series.decimals);
-        // writing to memory does not fail
+        // writing to memory cannot fail
         let _ = match width {
             0 => write!(out, "{value}"),
             _ => write!(out, "{}.{:0width$}", value / unit, value % unit),
@@ -357,7 +357,7 @@ pub fn import_line(series: &Series, timestamps: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"]}\n");
 }
 
-/// The moments of the samples, milliseconds, as JSON imports list them.
+/// Formats the times of the samples, milliseconds, as a JSON list.
 pub fn timestamps(first_ms: i64, ticks: usize, every_s: f64) -> String {
     let time = |tick: usize| (first_ms + (tick as f64 * every_s * 1e3) as i64).to_string();
     (0..ticks).map(time).collect::<Vec<_>>().join(",")

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! device, processor, sequence, seconds, process, action, kind of request,
-//! first sector and sectors. What it prints behind the events is not read.
+//! first sector and sectors. The summary after the events is not read.
 
 use diskwright_base::Operation;
 use diskwright_logs::InputHead;
@@ -25,7 +25,7 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
 };
 
 fn recognise(head: &InputHead<'_>) -> bool {
-    // a short trace has more lines of summary than of events
+    // one line is enough, because a short trace has more lines of summary than of events
     first_lines(head, 1, |line| {
         let found: Vec<&[u8]> = fields(line).take(7).collect();
         found.len() == 7
@@ -38,18 +38,18 @@ fn recognise(head: &InputHead<'_>) -> bool {
     })
 }
 
-/// `8,0` as the kernel's number of the device.
+/// Parses `8,0` into the kernel's number of the device.
 fn device(field: &[u8]) -> Option<u32> {
     let comma = field.iter().position(|b| *b == b',')?;
     let (major, minor) = (whole(&field[..comma])?, whole(&field[comma + 1..])?);
     (major < 1 << 12 && minor < 1 << 20).then_some(((major << 20) | minor) as u32)
 }
 
-/// The event of a line with its time, nanoseconds; `None` for a line that
-/// tells of no request.
+/// Parses a line into an event with its time, nanoseconds; `None` for a line
+/// without an event of a request.
 pub(crate) fn line(line: &[u8]) -> Result<Option<(i64, TraceEvent)>, &'static str> {
     let mut fields = fields(line);
-    // the summary behind the events has no device in front
+    // the lines of the summary do not begin with a device
     let Some(device) = fields.next().and_then(device) else { return Ok(None) };
     let seconds = fields.nth(2).ok_or("fewer than four columns")?;
     let time_ns = nanoseconds(seconds, 1_000_000_000).ok_or("column 4: expected seconds")?;
@@ -69,7 +69,7 @@ pub(crate) fn line(line: &[u8]) -> Result<Option<(i64, TraceEvent)>, &'static st
     let (sector, sectors, mut other) = match (sector, sign, count) {
         (Some(sector), Some(b"+"), Some(count)) if count < MOST_LENGTH => (sector, count as u32, 0),
         (Some(_), Some(b"+"), Some(_)) => return Err("column 10: a length of more than 4 GiB"),
-        // a split names the place of its second part and not its length
+        // a split has the place of its second part instead of a length
         (Some(sector), Some(b"/"), Some(other)) => (sector, 1, other),
         _ => (0, 0, 0),
     };
@@ -91,14 +91,14 @@ pub(crate) fn line(line: &[u8]) -> Result<Option<(i64, TraceEvent)>, &'static st
     Ok(Some((time_ns, TraceEvent { device, kind, operation, sector, sectors, other, source })))
 }
 
-/// The device and sector of `<- (8,5) 223488`.
+/// Parses the device and sector of `<- (8,5) 223488`.
 fn came_from<'a>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Option<(u32, u64)> {
     fields.next().filter(|arrow| *arrow == b"<-")?;
     let source = fields.next()?.strip_prefix(b"(")?.strip_suffix(b")").and_then(device)?;
     Some((source, fields.next().and_then(whole)?))
 }
 
-/// Sectors that a request may have, so that its length in bytes fits 32 bits.
+/// Number of sectors from which a request's length in bytes does not fit into 32 bits.
 const MOST_LENGTH: u64 = 1 << 23;
 
 #[cfg(test)]
@@ -107,22 +107,23 @@ mod tests {
 
     #[test]
     fn events_and_other_lines() {
-        let of = |text: &str| line(text.as_bytes()).map(|found| found.map(|(t, e)| (t, e.kind, e.operation, e.sector)));
+        let parsed =
+            |text: &str| line(text.as_bytes()).map(|found| found.map(|(t, e)| (t, e.kind, e.operation, e.sector)));
         let issue = "  7,16   1        0     0.000034561 31365  D   R 31616 + 8 [(null)]";
-        assert_eq!(of(issue), Ok(Some((34_561, TraceEventKind::Issue, Operation::Read, 31616))));
+        assert_eq!(parsed(issue), Ok(Some((34_561, TraceEventKind::Issue, Operation::Read, 31616))));
         let flush = "  7,16   1        0     2.704687345 31377  Q FWS [(null)]";
-        assert_eq!(of(flush), Ok(Some((2_704_687_345, TraceEventKind::Queue, Operation::Flush, 0))));
+        assert_eq!(parsed(flush), Ok(Some((2_704_687_345, TraceEventKind::Queue, Operation::Flush, 0))));
         let remap = "  8,0    3        1     0.000000000   697  A   W 223490 + 8 <- (8,5) 223488";
-        assert_eq!(of(remap), Ok(Some((0, TraceEventKind::Remap, Operation::Write, 223_490))));
+        assert_eq!(parsed(remap), Ok(Some((0, TraceEventKind::Remap, Operation::Write, 223_490))));
         let event = line(remap.as_bytes()).unwrap().unwrap().1;
         assert_eq!((event.source, event.other), ((8 << 20) | 5, 223_488));
         let split = line(b"  8,0    3        1     0.000000000   697  X   W 0 / 64 [x]").unwrap().unwrap().1;
         assert_eq!((split.kind, split.other), (TraceEventKind::Split, 64));
         for nothing in ["", "CPU0 (out):", " Reads Queued:        3165,    27360KiB", "  7,16 1 0 0.0 31365 P N [x]"] {
-            assert_eq!(of(nothing), Ok(None), "{nothing}");
+            assert_eq!(parsed(nothing), Ok(None), "{nothing}");
         }
         for wrong in ["8,0 1 0", "8,0 1 0 x 1 D R 0 + 8 [a]", "8,0 1 0 0.1 1 D N 0 + 8 [a]"] {
-            assert!(of(wrong).is_err(), "{wrong}");
+            assert!(parsed(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -1,10 +1,10 @@
 //! The kernel's binary event records, as `blktrace` and the `blk` tracer write
 //! them (public header `include/uapi/linux/blktrace_api.h`).
 //!
-//! A file is a row of records, in the byte order of the machine that wrote
+//! A file is a sequence of records, in the byte order of the machine that wrote
 //! them. A record is a head of 48 bytes (version 7) or 64 bytes (version 8),
-//! and behind it as many bytes more as the head says. There is a file a
-//! processor, or one stream in which the processors' records come in turns.
+//! followed by the number of bytes in the head's length field. There is one file per
+//! processor, or one stream in which the processors' records alternate.
 
 use diskwright_base::Operation;
 use diskwright_logs::InputHead;
@@ -28,11 +28,11 @@ fn recognise(head: &InputHead<'_>) -> bool {
     matches!(header(head.bytes), BlktraceHeader::Record { .. })
 }
 
-/// Bytes that tell whether a record begins here, and whose it is.
+/// Number of bytes that show whether a record begins here, and its byte order and version.
 pub(crate) const MAGIC_BYTES: usize = 4;
-/// The upper 24 bits of a record's first word; the lower 8 are the version.
+/// Upper 24 bits of a record's first word; the lower 8 are the version.
 const MAGIC: u32 = 0x6561_7400;
-/// The category bits begin here in a record's action.
+/// Position of the category bits in a record's action.
 const CATEGORY: u32 = 16;
 
 /// The beginning of a record.
@@ -44,7 +44,7 @@ pub(crate) enum BlktraceHeader {
     Record { big_endian: bool, version: u8, length: usize },
 }
 
-/// What the first bytes say.
+/// Reads the beginning of a record.
 pub(crate) fn header(bytes: &[u8]) -> BlktraceHeader {
     let Some(word) = bytes.first_chunk::<4>() else { return BlktraceHeader::Not };
     for (number, big_endian) in [(u32::from_le_bytes(*word), false), (u32::from_be_bytes(*word), true)] {
@@ -56,7 +56,7 @@ pub(crate) fn header(bytes: &[u8]) -> BlktraceHeader {
     BlktraceHeader::Not
 }
 
-/// The fields of a record that are of use.
+/// The needed fields of a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlktraceRecord {
     pub(crate) time_ns: u64,
@@ -64,21 +64,21 @@ pub(crate) struct BlktraceRecord {
     bytes: u32,
     action: u64,
     device: u32,
-    /// Bytes behind the head.
+    /// Number of bytes after the head.
     pub(crate) more: u16,
     big_endian: bool,
 }
 
-/// What a record is to us.
+/// Meaning of a record for the requests of a trace.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Meaning {
-    /// Of no use for requests.
+    /// Not needed for requests.
     Nothing,
-    /// Nanoseconds since 1970 at the record's time.
+    /// Time of day at the record's time, nanoseconds since 1970.
     WallClock(i64),
-    /// Something happened to a request.
+    /// An event of a request.
     Event(TraceEvent),
-    /// It cannot be used, and this is why.
+    /// Not usable, for this reason.
     Unusable(&'static str),
 }
 
@@ -89,11 +89,11 @@ const FLUSH: u64 = 1 << 2;
 const PASSED_THROUGH: u64 = 1 << 9;
 const NOTIFY: u64 = 1 << 10;
 const DISCARD: u64 = 1 << 13;
-/// Set in the action where the id of a cgroup (8 bytes) begins what follows the head.
+/// Flag in the action: the id of a cgroup (8 bytes) follows the head.
 const CGROUP: u64 = 1 << 8;
 
 impl BlktraceRecord {
-    /// Reads a head of the length that [`header`] gave; `None` where `bytes` are fewer.
+    /// Reads a head of the length from [`header`]; `None` if `bytes` are too few.
     pub(crate) fn read(bytes: &[u8], big_endian: bool, version: u8) -> Option<BlktraceRecord> {
         let word2 = |index: usize| {
             let two = *bytes.get(index..)?.first_chunk::<2>()?;
@@ -116,13 +116,13 @@ impl BlktraceRecord {
         Some(BlktraceRecord { time_ns, sector, bytes: length, action, device, more, big_endian })
     }
 
-    /// What the record says; `behind` is what follows its head.
-    pub(crate) fn meaning(&self, behind: &[u8]) -> Meaning {
+    /// Interprets the record; `extra` are the bytes after its head.
+    pub(crate) fn meaning(&self, extra: &[u8]) -> Meaning {
         let category = self.action >> CATEGORY;
         let code = self.action & 0xffff & !CGROUP;
-        let behind = if self.action & CGROUP != 0 { behind.get(8..).unwrap_or_default() } else { behind };
+        let extra = if self.action & CGROUP != 0 { extra.get(8..).unwrap_or_default() } else { extra };
         if category & NOTIFY != 0 {
-            return if code == 1 { self.wall_clock(behind) } else { Meaning::Nothing };
+            return if code == 1 { self.wall_clock(extra) } else { Meaning::Nothing };
         }
         let kind = match code {
             1 => TraceEventKind::Queue,
@@ -138,15 +138,15 @@ impl BlktraceRecord {
         }
         let operation = match (self.bytes, category) {
             (0, c) if c & FLUSH != 0 => Operation::Flush,
-            // the end of a write or flush that the flush within it ended before
+            // the end of a write or flush whose inner flush already ended it
             (0, _) => return Meaning::Nothing,
             (_, c) if c & DISCARD != 0 => Operation::Discard,
             (_, c) if c & WRITE != 0 => Operation::Write,
             (_, c) if c & READ != 0 => Operation::Read,
             _ => return Meaning::Unusable("not a read, write, flush or discard"),
         };
-        let (source, other) = self.pointer(kind, behind);
-        // a flush has no place; the kernel writes -1 or 0
+        let (source, other) = self.pointer(kind, extra);
+        // a flush has no sector; the kernel writes -1 or 0
         let sector = if operation == Operation::Flush { 0 } else { self.sector };
         if sector >= MOST_SECTORS {
             return Meaning::Unusable("a sector number beyond any disk");
@@ -155,23 +155,23 @@ impl BlktraceRecord {
         Meaning::Event(TraceEvent { device: self.device, kind, operation, sector, sectors, other, source })
     }
 
-    /// What a split or a remap points to, always big-endian: the place of a cut
-    /// (8 bytes), or the device that a request left, the one that it was turned to
-    /// and its place on the first (4, 4 and 8 bytes).
-    fn pointer(&self, kind: TraceEventKind, behind: &[u8]) -> (u32, u64) {
-        let eight = |from: usize| behind.get(from..).and_then(|b| b.first_chunk::<8>());
+    /// Reads the data of a split or remap, always big-endian: the sector of a split
+    /// (8 bytes), or the device that a request came from, the one that it was remapped
+    /// to, and its sector on the first (4, 4 and 8 bytes).
+    fn pointer(&self, kind: TraceEventKind, extra: &[u8]) -> (u32, u64) {
+        let eight = |from: usize| extra.get(from..).and_then(|b| b.first_chunk::<8>());
         let word = |from: usize| eight(from).map_or(0, |eight| u64::from_be_bytes(*eight));
         match kind {
-            // without its source (a truncated record) a remap names itself
+            // without its source (a truncated record) a remap gets its own place
             TraceEventKind::Remap if eight(8).is_none() => (self.device, self.sector),
             TraceEventKind::Remap => ((word(0) >> 32) as u32, word(8)),
             _ => (0, word(0)),
         }
     }
 
-    /// The time of day in seconds and nanoseconds, at the record's own time.
-    fn wall_clock(&self, behind: &[u8]) -> Meaning {
-        let Some(eight) = behind.first_chunk::<8>() else { return Meaning::Unusable("a truncated time of day") };
+    /// Reads the time of day, in seconds and nanoseconds, at the record's time.
+    fn wall_clock(&self, extra: &[u8]) -> Meaning {
+        let Some(eight) = extra.first_chunk::<8>() else { return Meaning::Unusable("a truncated time of day") };
         let word = |four: [u8; 4]| if self.big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) };
         let [a, b, c, d, e, f, g, h] = *eight;
         let (seconds, nanoseconds) = (word([a, b, c, d]), word([e, f, g, h]));

@@ -1,4 +1,4 @@
-//! Block traces that providers published as CSV, told apart by their columns.
+//! Block traces published by cloud providers as CSV, distinguished by their columns.
 
 use diskwright_base::{Operation, Request};
 
@@ -47,12 +47,15 @@ pub(super) const SYSTOR: TraceFormat = TraceFormat {
     shape: TraceShape::Lines(|line, context| skip_heading(line, is_systor_heading, context, systor)),
 };
 
+/// Parser of a line of one of the formats.
 type CloudLine = fn(&[u8], &mut DeviceTable) -> Result<Request, &'static str>;
 
+/// Returns true if the parser accepts the line.
 fn is(read: CloudLine, line: &[u8]) -> bool {
     read(line, &mut DeviceTable::default()).is_ok()
 }
 
+/// Parses a line unless it is blank or a heading.
 fn skip_heading(
     line: &[u8],
     is_heading: fn(&[u8]) -> bool,
@@ -77,7 +80,7 @@ fn is_systor_heading(line: &[u8]) -> bool {
     line.starts_with(b"Timestamp,Response,")
 }
 
-/// The columns of a line, exactly so many.
+/// Splits a line into exactly `N` columns.
 fn columns<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], &'static str> {
     let mut columns = [&[][..]; N];
     let mut count = 0;
@@ -88,9 +91,10 @@ fn columns<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], &'static str> {
     if count < N { Err("fewer columns than the format has") } else { Ok(columns) }
 }
 
-/// From 2000 to 2100, in seconds since 1970: numbers outside are no times of day.
+/// Accepted times of day: 2000 to 2100, in seconds since 1970.
 const DAYS: std::ops::Range<i64> = 946_684_800..4_102_444_800;
 
+/// Returns the time if it is an accepted time of day.
 fn of_day(ns: i64) -> Option<i64> {
     DAYS.contains(&(ns / 1_000_000_000)).then_some(ns)
 }
@@ -175,8 +179,8 @@ mod tests {
     fn no_line_is_of_two_formats() {
         let lines = ["419,W,8192,4096,1577808144360767", "1538323200,16,8,0,1283", "1456135200.0,0.1,R,4,8192,4096"];
         for (index, line) in lines.iter().enumerate() {
-            let of = [alibaba as CloudLine, tencent, systor].map(|read| is(read, line.as_bytes()));
-            assert!(of.iter().enumerate().all(|(i, is)| *is == (i == index)), "{line}: {of:?}");
+            let accepted = [alibaba as CloudLine, tencent, systor].map(|read| is(read, line.as_bytes()));
+            assert!(accepted.iter().enumerate().all(|(i, is)| *is == (i == index)), "{line}: {accepted:?}");
         }
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! arrival in milliseconds since the start, device number, block (512 bytes),
 //! blocks, flags in hexadecimal, of which 1 means a read. Arrivals without
-//! decimals look like those of `mqsim.rs`; `five.rs` tells them apart.
+//! decimals look like those of `mqsim.rs`; `five_columns.rs` distinguishes them.
 
 use diskwright_base::Request;
 use diskwright_logs::InputHead;

@@ -1,13 +1,13 @@
-//! Five numbers a line, which DiskSim, MQSim and SSDSim share:
+//! Lines of five numbers, which DiskSim, MQSim and SSDSim share:
 //!
 //! ```text
 //! 938513 0 264719 16 0
 //! ```
 //!
-//! arrival, device, first block (512 bytes), blocks, and a last one of which bit 0
+//! arrival, device, first block (512 bytes), blocks, and a number of which bit 0
 //! means a read. Only the unit of the arrival differs: milliseconds for DiskSim,
-//! nanoseconds for the others. Decimals are DiskSim's; of whole numbers the time
-//! between requests decides, and where both would do nobody guesses.
+//! nanoseconds for the others. Only DiskSim has decimals; for whole numbers the interval
+//! between requests decides, and if both units are plausible the format is ambiguous.
 
 use diskwright_base::{Operation, Request};
 use diskwright_logs::InputHead;
@@ -17,42 +17,42 @@ use crate::lines::Context;
 use crate::summary::DeviceTable;
 use crate::text::{fields, nanoseconds, sectors, whole};
 
-/// Units between requests, on average, below which nanoseconds would be more than ten
-/// million requests a second, which no disk does.
+/// Smallest mean interval that can be nanoseconds: below it there would be more than ten
+/// million requests/s, which no disk handles.
 const TOO_FAST_FOR_NS: f64 = 100.0;
-/// Units from which milliseconds would be ten seconds between requests.
+/// Mean interval from which milliseconds are implausible: ten seconds between requests.
 const TOO_SLOW_FOR_MS: f64 = 10_000.0;
-/// Lines that are looked at to decide.
+/// Largest number of lines that are examined.
 const LINES: usize = 2000;
-/// The greatest last column: DiskSim's flags are a few bits.
+/// Largest last column: DiskSim's flags are a few bits.
 const MOST_FLAGS: u64 = 0xff;
-/// Devices are numbered from 0, blocks of a request are few: other tables of five
-/// numbers are no traces.
+/// Largest device number: devices are numbered from 0, so other tables of five
+/// numbers are not traces.
 const MOST_DEVICE: u64 = 1 << 16;
-/// A request of at most 1 GiB.
+/// Largest number of blocks of a request, 1 GiB.
 const MOST_BLOCKS: u64 = 1 << 21;
 
-/// What the beginning of a file says of its arrivals.
+/// Unit of a file's arrivals, by the beginning of the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ArrivalUnit {
-    /// They have decimals, or the flags are DiskSim's.
+    /// Arrivals have decimals, or the flags are DiskSim's.
     Milliseconds,
-    /// Whole numbers, that many requests a second as milliseconds and as nanoseconds.
+    /// Whole numbers that are milliseconds: as nanoseconds they would be this many requests/s.
     WholeMilliseconds(f64),
-    /// The same, where only nanoseconds make sense.
+    /// Whole numbers that are nanoseconds: as milliseconds they would be this many seconds apart.
     WholeNanoseconds(f64),
-    /// Both would do, or there is too little to tell.
+    /// Both units are plausible, or there are too few lines.
     Unknown,
 }
 
-/// Looks at the first lines; `None` where they are not of this kind.
+/// Examines the first lines; `None` if they do not have this form.
 pub(super) fn unit(head: &InputHead<'_>) -> Option<ArrivalUnit> {
     let (mut seen, mut good, mut decimals, mut flagged) = (0, 0_usize, false, 0);
     let (mut first, mut last, mut ordered) = (None, 0, 0_usize);
     for line in head_lines(head)?.take(LINES) {
         seen += 1;
         let found: Vec<&[u8]> = fields(line).take(6).collect();
-        // of nanoseconds, hours taken for milliseconds would be out of range
+        // parsed as nanoseconds: hours in nanoseconds would be out of range as milliseconds
         let Some(numbers) = numbers(&found, 1) else { continue };
         if found[0].contains(&b'.') {
             decimals = true;
@@ -74,11 +74,11 @@ pub(super) fn unit(head: &InputHead<'_>) -> Option<ArrivalUnit> {
         return None;
     }
     let Some(first) = first.filter(|_| !decimals) else { return Some(ArrivalUnit::Milliseconds) };
-    // whole numbers could be any table: times go on
+    // whole numbers could be any table, but times must be nearly in order
     if good < 2 || ordered * 10 < good * 9 {
         return (good == 1).then_some(ArrivalUnit::Unknown);
     }
-    // a stray one is a bad line
+    // a single line with flags may be damaged
     if flagged * 20 > good {
         return Some(ArrivalUnit::Milliseconds);
     }
@@ -91,6 +91,7 @@ pub(super) fn unit(head: &InputHead<'_>) -> Option<ArrivalUnit> {
     })
 }
 
+/// The numbers of a line.
 struct FiveNumbers {
     arrival_ns: i64,
     device: u64,
@@ -99,6 +100,7 @@ struct FiveNumbers {
     flags: u64,
 }
 
+/// Parses the fields of a line; `None` if one is not a number in range.
 fn numbers(found: &[&[u8]], unit_ns: u64) -> Option<FiveNumbers> {
     let [arrival, device, block, blocks, flags] = found else { return None };
     let length = whole(blocks).and_then(sectors).and_then(|l| u32::try_from(l).ok())?;
@@ -108,7 +110,7 @@ fn numbers(found: &[&[u8]], unit_ns: u64) -> Option<FiveNumbers> {
     Some(FiveNumbers { arrival_ns: nanoseconds(arrival, unit_ns)?, device, offset, length, flags })
 }
 
-/// Reads a line whose arrivals count units of so many nanoseconds.
+/// Parses a line whose arrival is in units of `unit_ns` nanoseconds.
 pub(super) fn line(line: &[u8], unit_ns: u64, context: &mut Context<'_>) -> Result<Option<Request>, &'static str> {
     let mut found = [&[][..]; 5];
     let mut count = 0;

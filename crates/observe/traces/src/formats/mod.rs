@@ -24,23 +24,23 @@ use crate::lines::{FixedRecords, LineParser};
 pub struct TraceFormat {
     /// Short name, lower case with hyphens.
     pub id: &'static str,
-    /// What it is, for lists.
+    /// Title for lists.
     pub title: &'static str,
-    /// What is read of it, and what the moments mean.
+    /// Description of the fields that are read and of the times.
     pub explain: &'static str,
-    /// True when the beginning of a file is of this format. It looks at
-    /// content, never at the name.
+    /// Returns true if the beginning of a file has this format. It examines the
+    /// content, never the name.
     pub recognise: fn(&InputHead<'_>) -> bool,
-    /// True where its moments are of the time of day; blktrace may bring it.
+    /// True if its times are times of day. A blktrace may contain the time of day too.
     pub(crate) wall_clock: bool,
     pub(crate) shape: TraceShape,
 }
 
-/// How a trace is built.
+/// Structure of a trace.
 pub(crate) enum TraceShape {
-    /// A request a line.
+    /// One request per line.
     Lines(LineParser),
-    /// A request a binary record of one length.
+    /// One request per binary record of fixed length.
     Fixed(FixedRecords),
     /// Events of requests, as the kernel's binary records.
     Records,
@@ -64,18 +64,18 @@ pub const FORMATS: &[&TraceFormat] = &[
     &vscsi::FORMAT,
 ];
 
-/// The format of a file's beginning.
+/// Recognises the format from the beginning of a file.
 pub fn recognise(head: &InputHead<'_>) -> Option<&'static TraceFormat> {
     FORMATS.iter().find(|format| (format.recognise)(head)).copied()
 }
 
-/// The formats that a file could be of alike, where its beginning cannot tell.
+/// Returns the two formats that a file could have, if its beginning is ambiguous.
 pub fn ambiguous(head: &InputHead<'_>) -> Option<[&'static str; 2]> {
     (recognise(head).is_none() && five::unit(head) == Some(five::ArrivalUnit::Unknown))
         .then_some([disksim::FORMAT.id, mqsim::FORMAT.id])
 }
 
-/// What was taken for granted to read a file of this beginning, as a sentence.
+/// Describes the assumption about the unit of arrivals, as a sentence, if one was needed.
 pub(crate) fn assumption(format: &TraceFormat, head: &InputHead<'_>) -> Option<String> {
     let (unit, other, per_s) = match five::unit(head)? {
         five::ArrivalUnit::WholeMilliseconds(per_s) if format.id == disksim::FORMAT.id => {
@@ -94,28 +94,28 @@ pub(crate) fn assumption(format: &TraceFormat, head: &InputHead<'_>) -> Option<S
     Some(format!("arrivals are whole numbers, read as {unit}: as {other} {per_s}"))
 }
 
-/// Lines that a format is recognised by.
+/// Number of lines by which a format is recognised.
 const FEW: usize = 20;
 
-/// Lines of something else that may stand before a trace: what a shell printed, a command.
+/// Largest number of foreign lines before a trace, for example output of a shell.
 const BEFORE: usize = 8;
 
-/// True where most of the first lines (blank ones aside, at most `most`) are of
-/// a format; a bad one among them is no reason to refuse a file, nor are a few before
-/// them. A line that may be cut at the end of the head is not judged.
-fn first_lines(head: &InputHead<'_>, most: usize, is_one: impl Fn(&[u8]) -> bool) -> bool {
+/// Returns true if most of the first lines (at most `max_lines`, without blank ones) have
+/// a format; a few bad lines among them or before them are accepted. A line that may be
+/// truncated at the end of the head is ignored.
+fn first_lines(head: &InputHead<'_>, max_lines: usize, is_one: impl Fn(&[u8]) -> bool) -> bool {
     let Some(lines) = head_lines(head) else { return false };
-    let lines: Vec<&[u8]> = lines.take(BEFORE + most).collect();
+    let lines: Vec<&[u8]> = lines.take(BEFORE + max_lines).collect();
     let before = lines.iter().take(BEFORE + 1).position(|line| is_one(line)).unwrap_or(0);
     let (mut seen, mut good) = (0, 0);
-    for line in lines.into_iter().skip(before).take(most) {
+    for line in lines.into_iter().skip(before).take(max_lines) {
         seen += 1;
         good += usize::from(is_one(line));
     }
     good * 2 > seen
 }
 
-/// The lines of a head but for blank ones and one that is cut; `None` where there is no whole one.
+/// Returns the lines of a head, without blank ones and a truncated one; `None` if there is no complete one.
 fn head_lines<'a>(head: &InputHead<'a>) -> Option<impl Iterator<Item = &'a [u8]>> {
     let cut = head.bytes.len() >= diskwright_logs::HEAD;
     let whole = match head.bytes.iter().rposition(|b| *b == b'\n') {

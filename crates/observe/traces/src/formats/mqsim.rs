@@ -6,8 +6,8 @@
 //! ```
 //!
 //! arrival in nanoseconds, device, first sector (512 bytes), sectors, 1 for a read
-//! and 0 for a write. DiskSim's traces have the same columns; `five.rs` tells them
-//! apart.
+//! and 0 for a write. DiskSim's traces have the same columns; `five_columns.rs`
+//! distinguishes them.
 
 use diskwright_base::Request;
 use diskwright_logs::InputHead;
@@ -32,7 +32,7 @@ fn recognise(head: &InputHead<'_>) -> bool {
 }
 
 fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'static str> {
-    // DiskSim's flags may hold more bits; a type is one of two
+    // the last column is a type, 0 or 1; DiskSim's flags may have more bits
     let kind = line.trim_ascii_end().rsplit(u8::is_ascii_whitespace).next().unwrap_or_default();
     if !line.trim_ascii().is_empty() && !matches!(kind, b"0" | b"1") {
         return Err("column 5: expected 0 or 1");

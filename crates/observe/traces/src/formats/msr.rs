@@ -1,4 +1,4 @@
-//! Traces as Microsoft Research Cambridge published them, a request a line:
+//! Traces as Microsoft Research Cambridge published them, one request per line:
 //!
 //! ```text
 //! 128166372003061629,hm,1,Read,383496192,32768,413
@@ -32,7 +32,7 @@ fn recognise(head: &InputHead<'_>) -> bool {
     first_lines(head, FEW, |line| is_heading(line) || read(line, &mut DeviceTable::default()).is_ok())
 }
 
-/// The originals have no heading; copies of them do.
+/// Returns true for a heading, which copies have and the originals do not.
 fn is_heading(line: &[u8]) -> bool {
     line.starts_with(b"Timestamp,")
 }
@@ -44,7 +44,7 @@ fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'sta
     read(line, context.devices).map(Some)
 }
 
-/// File time as nanoseconds since 1970.
+/// Converts a file time to nanoseconds since 1970.
 fn file_time(ticks: u64) -> Option<i64> {
     i64::try_from(ticks).ok()?.checked_sub(UNIX_EPOCH)?.checked_mul(100)
 }
@@ -67,7 +67,7 @@ fn read(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str>
         return Err("more than seven columns");
     }
     let done = i64::try_from(response).ok().and_then(|r| r.checked_mul(100)).and_then(|r| arrival.checked_add(r));
-    // host and disk stand side by side in the line, which makes them one key
+    // host and disk are adjacent in the line, so one slice of it is the key
     let from = host.as_ptr().addr() - line.as_ptr().addr();
     let key = &line[from..from + host.len() + 1 + disk.len()];
     let name = || format!("{}_{}", String::from_utf8_lossy(host), String::from_utf8_lossy(disk));

@@ -1,6 +1,6 @@
-//! Our own: requests as CSV, as `show TRACE --as csv` writes them, so that any
-//! trace can be cut and changed with other tools and read again. Times are
-//! seconds with nanoseconds; what is not known is an empty cell.
+//! Our own format: requests as CSV, as `show TRACE --as csv` writes them, so that any
+//! trace can be filtered and changed with other tools and read again. Times are
+//! seconds with nanoseconds; unknown ones are empty cells.
 
 use std::fmt::Write;
 
@@ -26,13 +26,13 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
 /// First line of requests as CSV.
 pub const CSV_HEADING: &str = "arrival_s,device,operation,offset_bytes,length_bytes,issued_s,completion_s\n";
 
-/// Appends a request as a line of CSV. Moments before the clock's zero are
-/// written with a sign, and not read again.
+/// Appends a request as a line of CSV. Times before the clock's zero are
+/// written with a sign, and cannot be read again.
 pub fn csv_line(out: &mut String, request: &Request, device: &str) {
     let Request { operation, offset_bytes, length_bytes, .. } = request;
     seconds(out, Some(request.arrival_ns));
     out.push(',');
-    // a name is not worth the nesting of quotes
+    // quotes in names are replaced, so that the parser needs no escaped quotes
     out.push_str(&csv_cell(&device.replace('"', "'").replace(['\n', '\r'], " ")));
     // writing to a string cannot fail
     let _ = write!(out, ",{},{offset_bytes},{length_bytes},", operation.name());
@@ -42,6 +42,7 @@ pub fn csv_line(out: &mut String, request: &Request, device: &str) {
     out.push('\n');
 }
 
+/// Appends a time in seconds, or nothing if it is unknown.
 fn seconds(out: &mut String, moment: Option<i64>) {
     if let Some(ns) = moment {
         let sign = if ns < 0 { "-" } else { "" };
@@ -79,7 +80,7 @@ fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'sta
     Ok(Some(Request { issued_ns, completion_ns, ..request }))
 }
 
-/// The device, quoted or not, and what follows its comma.
+/// Splits the device, quoted or not, from the rest after its comma.
 fn device(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = match text.strip_prefix(b"\"") {
         Some(quoted) => quoted.windows(2).position(|w| w == b"\",")? + 2,

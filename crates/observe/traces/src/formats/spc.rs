@@ -6,7 +6,7 @@
 //! ```
 //!
 //! application unit, block (512 bytes), size in bytes, `R` or `W`, seconds
-//! since the start; further columns are optional and not read.
+//! since the start. Further columns are optional and not read.
 
 use diskwright_base::{Operation, Request};
 use diskwright_logs::InputHead;

@@ -1,12 +1,12 @@
-//! Validation traces of DiskSim: a request a line, as it was measured on a
-//! drive that had one at a time.
+//! Validation traces of DiskSim: one request per line, as measured on a
+//! drive at queue depth 1.
 //!
 //! ```text
 //! R Hit    7563004   4  14368.00000  28778.00000
 //! ```
 //!
-//! read or write, what the drive's cache made of it, first block (512 bytes),
-//! blocks, measured response and the pause after it, both microseconds.
+//! read or write, result in the drive's cache, first block (512 bytes),
+//! blocks, measured response time and the pause after it, both in microseconds.
 
 use diskwright_base::{Operation, Request};
 use diskwright_logs::InputHead;
@@ -27,7 +27,7 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
     shape: TraceShape::Lines(line),
 };
 
-/// What the cache made of a request.
+/// Results of a request in the cache.
 const CACHE: [&[u8]; 4] = [b"Hit", b"Miss", b"Doub", b"Trip"];
 
 fn recognise(head: &InputHead<'_>) -> bool {

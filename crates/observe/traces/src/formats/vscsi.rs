@@ -6,9 +6,9 @@
 //! | 1 | sequence 4, length 4, segments 4, command 2, version 2, block 8, time 8 |
 //! | 2 | command 2, version 2, sequence 4, length 4, segments 4, block 8, time 8, response 8 |
 //!
-//! The version stands in the upper byte of its field, a block is 512 bytes, the length
-//! is bytes, and times are microseconds since the host started. What version 2's
-//! response counts from is not published, so it is not read.
+//! The version is in the upper byte of its field, a block is 512 bytes, the length
+//! is in bytes, and times are microseconds since the host started. The reference time of
+//! version 2's response is not published, so it is not read.
 
 use diskwright_base::{Operation, Request};
 use diskwright_logs::InputHead;
@@ -30,18 +30,18 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
 };
 
 const LENGTHS: [usize; 2] = [32, 40];
-/// Where the command stands; the version follows it.
+/// Offset of the command by version; the version field follows it.
 const COMMAND: [usize; 2] = [12, 0];
-/// Where the length stands.
+/// Offset of the length by version.
 const LENGTH: [usize; 2] = [4, 8];
-/// Other commands that a disk is sent: test unit ready, request sense, inquiry, reserve and
+/// Other commands that disks receive: test unit ready, request sense, inquiry, reserve and
 /// release, mode sense, start stop unit, read capacity, verify, write same, unmap, log sense,
 /// persistent reserve in and out, compare and write, service action in, report LUNs.
 const OTHER_COMMANDS: &[u16] = &[
     0x00, 0x03, 0x12, 0x15, 0x16, 0x17, 0x1a, 0x1b, 0x1e, 0x25, 0x2f, 0x41, 0x42, 0x4d, 0x55, 0x56, 0x57, 0x5a, 0x5e,
     0x5f, 0x89, 0x8f, 0x93, 0x9e, 0xa0, 0xa3,
 ];
-/// Records one after the other that are enough to recognise a file.
+/// Number of consecutive records that are enough to recognise a file.
 const ENOUGH: usize = 8;
 
 fn recognise(head: &InputHead<'_>) -> bool {
@@ -50,7 +50,7 @@ fn recognise(head: &InputHead<'_>) -> bool {
     good >= 2 && good == (head.bytes.len() / length).min(ENOUGH)
 }
 
-/// Bytes of a record of a file that begins so.
+/// Determines the length of a record from the beginning of the file.
 fn length(begin: &[u8]) -> usize {
     let versions = |length: usize| begin.chunks_exact(length).take(2).filter(|record| is_record(record)).count();
     if versions(LENGTHS[1]) > versions(LENGTHS[0]) { LENGTHS[1] } else { LENGTHS[0] }
@@ -65,7 +65,7 @@ fn is_record(record: &[u8]) -> bool {
     let Some(word) = field::<2>(record, COMMAND[version] + 2).map(u16::from_le_bytes) else { return false };
     let Some(command) = field::<2>(record, COMMAND[version]).map(u16::from_le_bytes) else { return false };
     let length = field::<4>(record, LENGTH[version]).map_or(0, u32::from_le_bytes);
-    // small numbers stand everywhere: out of step, a record could be half of two
+    // small numbers are common: at a wrong offset, halves of two records could look like one
     usize::from(word >> 8) == version + 1
         && match operation(command) {
             Some(Operation::Read | Operation::Write) => length > 0 && length.is_multiple_of(512),
@@ -91,7 +91,7 @@ fn record(record: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &
     let word8 = |index| field::<8>(record, index).map(u64::from_le_bytes).ok_or(CUT);
     let command = field::<2>(record, COMMAND[version]).map(u16::from_le_bytes).ok_or(CUT)?;
     let length = word4(LENGTH[version])?;
-    // the length of an unmap is that of its list, and the others move no data of the disk
+    // an unmap's length is that of its list, and the other commands transfer no data of the disk
     let operation = operation(command).ok_or("a SCSI command that is not a read, write or flush")?;
     let (block, length) = if operation == Operation::Flush { (0, 0) } else { (word8(16)?, length) };
     let offset = sectors(block).filter(|offset| offset.checked_add(length.into()).is_some());

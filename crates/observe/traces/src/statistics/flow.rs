@@ -1,71 +1,71 @@
-//! Requests against the clock: arrivals, rates, what is outstanding.
+//! Requests over time: arrivals, rates, and requests in flight.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use diskwright_base::{Histogram, Request};
 
-/// A second.
+/// One second, nanoseconds.
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// How requests come and go.
+/// Arrivals, rates and requests in flight of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct RequestFlow {
     /// Earliest arrival, nanoseconds on the trace's clock.
     pub from_ns: Option<i64>,
-    /// Last arrival or completion.
+    /// Last arrival or completion, nanoseconds on the trace's clock.
     pub to_ns: Option<i64>,
-    /// Nanoseconds between arrivals.
+    /// Intervals between arrivals, nanoseconds.
     pub between_ns: Histogram,
-    /// Their standard deviation over their mean: 0 for a metronome, 1 for
-    /// arrivals by chance, more for bursts.
+    /// Coefficient of variation of the intervals (standard deviation over mean): 0 for
+    /// regular arrivals, 1 for random ones, more for bursts.
     pub variation: Option<f64>,
-    /// Requests a second from the first arrival to the end; of a single
-    /// moment it cannot be told.
+    /// Requests per second from the first arrival to the end; unknown if all
+    /// have the same time.
     pub per_s: Option<f64>,
-    /// Most arrivals in one of the seconds that are counted from the first
-    /// arrival, and which second that was. What stands behind arrivals of a
-    /// later second is in none.
+    /// Largest number of arrivals in one second, counted from the first
+    /// arrival. Requests that come after arrivals of a later second are in
+    /// none.
     pub peak_per_s: u64,
-    /// The second of the peak, from the first arrival.
+    /// Second of the peak, from the first arrival.
     pub peak_second: u64,
-    /// Requests outstanding, mean over the time from the first arrival to the
+    /// Mean number of requests in flight, over the time from the first arrival to the
     /// end (of requests whose completion is known).
     pub mean_outstanding: Option<f64>,
-    /// The same at most; `None` where no completion is known, or where more
-    /// are outstanding than are followed.
+    /// Largest number of requests in flight; `None` if no completion is known, or if
+    /// there were more than can be followed.
     pub most_outstanding: Option<u64>,
-    /// Share of the time with at least one request outstanding.
+    /// Share of the time with at least one request in flight.
     pub busy: Option<f64>,
-    /// Requests whose completion is known.
+    /// Number of requests whose completion is known.
     pub completed: u64,
 }
 
 impl RequestFlow {
-    /// From the first arrival to the end, seconds.
+    /// Returns the time from the first arrival to the end, seconds.
     pub fn seconds(&self) -> f64 {
         let span = self.from_ns.zip(self.to_ns).map_or(0, |(from, to)| to.saturating_sub(from));
         span as f64 / SECOND_NS as f64
     }
 }
 
-/// Gathers a flow.
+/// Collector of a [`RequestFlow`].
 pub(super) struct FlowGatherer {
     requests: u64,
-    /// Of the first request, from which seconds are counted.
+    /// Arrival of the first request, from which seconds are counted.
     first_ns: Option<i64>,
     from_ns: i64,
     to_ns: i64,
     last_ns: i64,
     between_ns: Histogram,
-    /// Of the squares of times between arrivals, seconds.
+    /// Sum of the squares of the intervals between arrivals, seconds squared.
     squares: f64,
     second: u64,
     in_second: u64,
     peak: (u64, u64),
     completed: u64,
     outstanding_ns: u128,
-    /// Completions to come, earliest first.
+    /// Completions of the requests in flight, earliest first.
     under_way: BinaryHeap<Reverse<i64>>,
     most_under_way: usize,
     followed: usize,
@@ -74,7 +74,7 @@ pub(super) struct FlowGatherer {
 }
 
 impl FlowGatherer {
-    /// Follows at most `followed` requests under way.
+    /// Creates a collector that follows at most `followed` requests in flight.
     pub(super) fn new(followed: usize) -> FlowGatherer {
         FlowGatherer {
             requests: 0,
@@ -115,7 +115,7 @@ impl FlowGatherer {
             self.end_second();
             self.second = second.unwrap_or_default();
         }
-        // one that comes behind those of a later second would make that one's peak
+        // an arrival after those of a later second must not count in that second
         self.in_second += u64::from(second == Some(self.second));
         if let Some((completion, response)) = request.completed().zip(request.response_ns()) {
             self.complete(arrival, completion, response);
@@ -133,8 +133,8 @@ impl FlowGatherer {
         self.completed += 1;
         self.to_ns = self.to_ns.max(completion);
         self.outstanding_ns += u128::from(response);
-        let fresh = completion.saturating_sub(arrival.max(self.busy_until));
-        self.busy_ns += u64::try_from(fresh).unwrap_or(0);
+        let newly_busy_ns = completion.saturating_sub(arrival.max(self.busy_until));
+        self.busy_ns += u64::try_from(newly_busy_ns).unwrap_or(0);
         self.busy_until = self.busy_until.max(completion);
         while self.under_way.peek().is_some_and(|Reverse(done)| *done <= arrival) {
             self.under_way.pop();
@@ -174,7 +174,7 @@ impl FlowGatherer {
         if mean <= 0.0 {
             return None;
         }
-        // rounding may leave a metronome a hair below zero
+        // rounding can give a slightly negative variance for regular arrivals
         Some((self.squares / count - mean * mean).max(0.0).sqrt() / mean)
     }
 }

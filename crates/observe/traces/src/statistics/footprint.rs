@@ -1,39 +1,39 @@
-//! Which blocks are touched, and how unevenly, from a bounded sample.
+//! Number of accessed blocks, and how uneven the accesses are, from a bounded sample.
 //!
-//! Places are looked at in blocks of 4 KiB. A block is followed when the hash
+//! The disk is divided into blocks of 4 KiB. A block is followed if the hash
 //! of its number is below a threshold; when too many are followed, the
 //! threshold is halved and the blocks above it are dropped. So the followed
-//! blocks are a fair sample of all places ever touched, and a count of theirs
-//! divided by the threshold's share is a count of all. While nothing had to
-//! be dropped, the counts are exact.
+//! blocks are an unbiased sample of all accessed blocks, and their number
+//! divided by the threshold's share estimates the total. As long as no block was
+//! dropped, the counts are exact.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Bytes of a block.
+/// Size of a block, bytes.
 const BLOCK: u64 = 4096;
-/// Blocks followed; a count from the sample is off by about 1 %.
+/// Largest number of followed blocks; the error of an estimate is about 1 %.
 const MOST: usize = 1 << 14;
-/// Blocks of one request that are looked at (16 MiB): no disk takes more at once.
+/// Largest number of blocks of one request that are counted (16 MiB): no disk accepts more at once.
 const MOST_OF_ONE: u64 = 4096;
 
-/// The hottest shares of blocks that [`Footprint::hot`] tells of.
+/// Shares of the hottest blocks in [`Footprint::hot`].
 pub const HOT_SHARES: [f64; 4] = [0.01, 0.05, 0.1, 0.2];
 
-/// What was touched.
+/// Accessed part of a disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Footprint {
-    /// Distinct bytes touched by reads and writes, in whole blocks of 4 KiB;
-    /// an estimate where `exact` is false.
+    /// Distinct bytes accessed by reads and writes, in whole blocks of 4 KiB;
+    /// an estimate if it is not exact.
     pub bytes: u64,
-    /// True where every block was counted.
+    /// True if every block was counted.
     pub exact: bool,
     /// Share of all block accesses that went to the hottest 1, 5, 10 and 20 %
-    /// of the touched blocks ([`HOT_SHARES`]).
+    /// of the accessed blocks ([`HOT_SHARES`]).
     pub hot: Option<[f64; 4]>,
 }
 
-/// Keys are hashes already.
+/// Hasher for keys that are already hashes.
 #[derive(Default)]
 struct IdentityHasher(u64);
 
@@ -47,24 +47,24 @@ impl Hasher for IdentityHasher {
         }
     }
     fn write_u64(&mut self, number: u64) {
-        // the map uses the upper bits to tell entries of one place apart, and
-        // sampling makes those alike
+        // the map uses the upper bits to distinguish entries of a slot, but
+        // sampling makes them equal, so the halves are swapped
         self.0 = number.rotate_left(32);
     }
 }
 
-/// The follower of blocks.
+/// Sample of accessed blocks with their access counts.
 pub(super) struct BlockFollower {
     blocks: HashMap<u64, u64, BuildHasherDefault<IdentityHasher>>,
-    /// A block is followed when its hash, shifted right by `64 - dropped`, is 0.
+    /// A block is followed if the upper bits of its hash, this many, are 0.
     dropped: u32,
     cut: bool,
 }
 
-/// A well-mixed number for a block of a device: each input bit changes half of
-/// the output (a multiply and shift twice, after Steele and Vigna).
+/// Hashes a block of a device, so that each input bit changes half of
+/// the output (multiply and shift twice, after Steele and Vigna).
 fn mixed(device: u16, block: u64) -> u64 {
-    // neighbours are torn apart first: mixing alone leaves rows of them uneven
+    // the first multiplication separates neighbours: mixing alone would sample rows of them unevenly
     let mut z = (block ^ u64::from(device) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -156,7 +156,7 @@ mod tests {
         let footprint = touched.footprint();
         assert!(touched.blocks.len() <= MOST && !footprint.exact);
         assert!((footprint.bytes as f64 / (1e6 * BLOCK as f64) - 1.0).abs() < 0.02, "{}", footprint.bytes);
-        // every block once: the hottest tenth has a tenth
+        // every block was accessed once: the hottest tenth has a tenth of the accesses
         let [_, _, tenth, _] = footprint.hot.expect("touched");
         assert!((tenth - 0.1).abs() < 0.01);
     }
@@ -166,7 +166,7 @@ mod tests {
         let mut touched = BlockFollower::new();
         for round in 0..1000u64 {
             touched.push(0, round * BLOCK, 4096);
-            // half of all accesses go to one in a hundred blocks
+            // half of all accesses go to 1 % of the blocks
             touched.push(0, round % 10 * BLOCK, 4096);
         }
         let [hundredth, ..] = touched.footprint().hot.expect("touched");

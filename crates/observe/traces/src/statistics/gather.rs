@@ -1,4 +1,4 @@
-//! The gathering of one device.
+//! Collector of the statistics of one device.
 
 use diskwright_base::{Histogram, Operation, Request};
 
@@ -7,7 +7,7 @@ use super::sizes::SizeCounts;
 use super::streams::TraceStreams;
 use super::{Figures, RequestAmount, flow};
 
-/// What is gathered of one device while its requests go by.
+/// Counts of one device's requests so far.
 pub(super) struct DeviceGatherer {
     pub(super) requests: u64,
     operations: [RequestAmount; 4],
@@ -62,20 +62,19 @@ impl DeviceGatherer {
         self.flow.push(request);
     }
 
-    /// Nothing follows.
+    /// Ends the streams after the last request.
     pub(super) fn end(mut self) -> DeviceGatherer {
         self.streams.end();
         self
     }
 
-    /// Nothing follows, and the requests were of several devices: what depends
-    /// on the order of places on one device is dropped.
+    /// Discards the streams, which make no sense for requests of several devices.
     pub(super) fn end_apart(mut self) -> DeviceGatherer {
         self.streams = TraceStreams::new();
         self
     }
 
-    /// Adds what another device gathered, but for its clock.
+    /// Adds the counts of another device, except those that depend on time.
     pub(super) fn add(&mut self, other: &DeviceGatherer) {
         self.requests += other.requests;
         for (mine, theirs) in self.operations.iter_mut().zip(&other.operations) {

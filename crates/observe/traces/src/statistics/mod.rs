@@ -1,8 +1,8 @@
-//! What a stream of requests is like, in one pass and bounded memory.
+//! Statistics of requests, in one pass and bounded memory.
 //!
-//! Each device is gathered on its own; all of them together are the sum of
-//! the devices, but for what depends on their common clock (arrivals, peak,
-//! outstanding), which is gathered twice.
+//! Statistics are collected per device; those of all devices are the sum,
+//! except what depends on the common clock (arrivals, peak, requests in
+//! flight), which is collected twice.
 
 mod flow;
 mod footprint;
@@ -18,96 +18,96 @@ use gather::DeviceGatherer;
 pub use sizes::SizeCounts;
 pub use streams::STREAMS;
 
-/// Devices that are gathered one by one; further ones count in the sum only.
+/// Largest number of devices with separate statistics; further ones count only in the sum.
 pub const MOST_DEVICES: usize = 128;
 
-/// Gathers requests.
+/// Collector of the statistics of requests.
 pub struct Statistics {
     devices: Vec<Option<Box<DeviceGatherer>>>,
-    /// Devices beyond [`MOST_DEVICES`], in one.
+    /// Devices beyond [`MOST_DEVICES`], together.
     rest: Option<Box<DeviceGatherer>>,
     known: usize,
     common: flow::FlowGatherer,
 }
 
-/// What requests of one device, or of all, are like.
+/// Statistics of the requests of one device, or of all.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// The device; empty for all of them.
+    /// Name of the device; empty for all of them.
     pub name: String,
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
     /// Requests and bytes of each operation, in the order of [`Operation::ALL`].
     pub operations: [RequestAmount; 4],
-    /// How large reads and writes are.
+    /// Sizes of reads and writes.
     pub sizes: SizeCounts,
-    /// Share of reads and writes that begin where the one before on the same
+    /// Share of reads and writes that begin where the previous one on the same
     /// device ended.
     pub sequential: Option<f64>,
     /// Share that begin where one of the last [`STREAMS`] streams ended.
     pub sequential_in_streams: Option<f64>,
-    /// Requests one after the other in a stream before it is left; 1 is a
-    /// request that nothing followed.
+    /// Number of consecutive requests in a stream before it ends; 1 is a single
+    /// request.
     pub run_requests: Histogram,
-    /// Bytes of such a run.
+    /// Bytes of the consecutive requests of a stream.
     pub run_bytes: Histogram,
-    /// Bytes from the end of a request to the beginning of the next on the
-    /// device, in either direction, where they do not touch.
+    /// Distance from the end of a request to the beginning of the next on the
+    /// device, in either direction, bytes; without adjacent requests.
     pub seek_bytes: Histogram,
-    /// Share of these that go forward.
+    /// Share of these distances that are forward.
     pub seeks_forward: Option<f64>,
-    /// Arrival to issue, nanoseconds.
+    /// Time from arrival to issue, nanoseconds.
     pub queue_ns: Histogram,
-    /// Issue to completion, nanoseconds.
+    /// Time from issue to completion, nanoseconds.
     pub service_ns: Histogram,
-    /// Arrival to completion, nanoseconds, of everything.
+    /// Time from arrival to completion of all requests, nanoseconds.
     pub response_ns: Histogram,
-    /// The same of reads.
+    /// Time from arrival to completion of reads, nanoseconds.
     pub read_response_ns: Histogram,
-    /// The same of writes.
+    /// Time from arrival to completion of writes, nanoseconds.
     pub write_response_ns: Histogram,
-    /// Arrivals, rates and what is outstanding.
+    /// Arrivals, rates and requests in flight.
     pub flow: RequestFlow,
-    /// What reads and writes touch.
+    /// Part of the disk that reads and writes access.
     pub footprint: Footprint,
 }
 
 /// A number of requests and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestAmount {
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
     /// Their lengths added up, bytes.
     pub bytes: u64,
 }
 
 impl Figures {
-    /// Requests and bytes of an operation.
+    /// Returns requests and bytes of an operation.
     pub fn of(&self, operation: Operation) -> RequestAmount {
         self.operations[operation as usize]
     }
 
-    /// Share of reads among reads and writes.
+    /// Returns the share of reads among reads and writes.
     pub fn read_share(&self) -> Option<f64> {
         let (reads, writes) = (self.of(Operation::Read).requests, self.of(Operation::Write).requests);
         (reads + writes > 0).then(|| reads as f64 / (reads + writes) as f64)
     }
 
-    /// Bytes read and written.
+    /// Returns the number of bytes read and written.
     pub fn bytes(&self) -> u64 {
         self.of(Operation::Read).bytes.saturating_add(self.of(Operation::Write).bytes)
     }
 }
 
-/// All requests, and those of each device.
+/// Statistics of all requests, and of each device.
 #[derive(Clone, Debug)]
 pub struct TraceReport {
     /// All devices together.
     pub all: Figures,
-    /// Each device that had a request, in the order of the trace's list; at
+    /// Each device with requests, in the order of the trace's list; at
     /// most [`MOST_DEVICES`].
     pub devices: Vec<Figures>,
-    /// Requests of further devices, which are in `all` only.
+    /// Number of requests of further devices, which count only in `all`.
     pub of_further_devices: u64,
 }
 
@@ -118,13 +118,13 @@ impl Default for Statistics {
 }
 
 impl Statistics {
-    /// Nothing gathered.
+    /// Creates a collector without requests.
     pub fn new() -> Statistics {
         Statistics { devices: Vec::new(), rest: None, known: 0, common: flow::FlowGatherer::new(1 << 18) }
     }
 
-    /// Gathers a request. They come in order of arrival; one that does not
-    /// counts, but not its distance in time from the one before.
+    /// Adds a request. Requests come in order of arrival; one that is out of order
+    /// counts, but not its interval to the previous one.
     pub fn push(&mut self, request: &Request) {
         let device = usize::from(request.device);
         if self.devices.len() <= device {
@@ -142,7 +142,7 @@ impl Statistics {
         self.common.push(request);
     }
 
-    /// Sums up. `names` are the devices' names, by number.
+    /// Computes the statistics. `names` are the devices' names, by number.
     pub fn finish(self, names: &[String]) -> TraceReport {
         let name = |device: usize| names.get(device).cloned().unwrap_or_else(|| device.to_string());
         let mut all = DeviceGatherer::new();
@@ -164,7 +164,7 @@ impl Statistics {
         TraceReport { all, devices, of_further_devices }
     }
 
-    /// Statistics of requests that are at hand.
+    /// Computes the statistics of these requests.
     pub fn of(requests: impl IntoIterator<Item = Request>, names: &[String]) -> TraceReport {
         let mut statistics = Statistics::new();
         requests.into_iter().for_each(|request| statistics.push(&request));

@@ -1,24 +1,24 @@
-//! How large requests are.
+//! Sizes of requests.
 
 use std::collections::BTreeMap;
 
 use diskwright_base::Operation;
 
-/// Sizes that are whole sectors up to this have a counter each.
+/// Largest size in whole sectors with its own counter.
 const DIRECT: usize = 2048;
-/// Other sizes that are told apart.
+/// Largest number of other sizes that are counted separately.
 const MOST_OTHERS: usize = 4096;
 
-/// Sizes of reads and writes.
+/// Counts of reads and writes by size.
 #[derive(Clone, Debug)]
 pub struct SizeCounts {
-    /// Reads and writes by the power of two that is just not below the size:
-    /// `by_power[12]` holds 2049 to 4096 bytes, `by_power[0]` 0 and 1.
+    /// Reads and writes by the smallest power of two that is at least the size:
+    /// `by_power[12]` counts 2049 to 4096 bytes, `by_power[0]` 0 and 1.
     pub by_power: [(u64, u64); 33],
-    /// Requests of so many sectors.
+    /// Number of requests by their number of sectors.
     direct: Box<[u64]>,
     others: BTreeMap<u32, u64>,
-    /// Requests of sizes beyond those that are told apart.
+    /// Number of requests with sizes that are not counted separately.
     pub of_further_sizes: u64,
 }
 
@@ -31,7 +31,7 @@ impl Default for SizeCounts {
 
 impl SizeCounts {
     pub(super) fn push(&mut self, bytes: u32, operation: Operation) {
-        // of 2049 to 4096 the predecessor has 12 digits
+        // for 2049 to 4096, the size minus 1 has 12 binary digits
         let power = (u32::BITS - bytes.saturating_sub(1).leading_zeros()) as usize;
         let (reads, writes) = &mut self.by_power[power];
         if operation == Operation::Read {
@@ -63,18 +63,18 @@ impl SizeCounts {
         self.of_further_sizes += other.of_further_sizes;
     }
 
-    /// Every exact size and how many requests have it.
+    /// Returns every exact size with its number of requests.
     fn exact(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         let direct = self.direct.iter().enumerate().filter(|(_, times)| **times > 0);
         direct.map(|(sectors, times)| (sectors as u32 * 512, *times)).chain(self.others.iter().map(|(b, t)| (*b, *t)))
     }
 
-    /// The most common exact sizes in bytes and their requests, the most
-    /// common first, at most `most`.
-    pub fn common(&self, most: usize) -> Vec<(u32, u64)> {
+    /// Returns the most common exact sizes in bytes with their number of requests, the most
+    /// common first, at most `count`.
+    pub fn common(&self, count: usize) -> Vec<(u32, u64)> {
         let mut all: Vec<(u32, u64)> = self.exact().collect();
         all.sort_by_key(|(bytes, times)| (std::cmp::Reverse(*times), *bytes));
-        all.truncate(most);
+        all.truncate(count);
         all
     }
 }

@@ -1,10 +1,10 @@
-//! Whether requests follow one another on the device.
+//! Detects sequential requests, also in interleaved streams.
 
 use diskwright_base::Histogram;
 
-/// Streams that are followed at once on a device: a request that begins where
-/// any of them ended continues it; otherwise it begins one, in the place of
-/// the one that was left the longest ago.
+/// Largest number of streams that are followed at once on a device. A request that begins where
+/// one of them ended continues it; any other begins a new stream, which replaces
+/// the least recently used one.
 pub const STREAMS: usize = 32;
 
 #[derive(Clone, Copy, Default)]
@@ -14,18 +14,18 @@ struct TraceStream {
     used: u64,
 }
 
-/// The follower of a device's streams.
+/// The streams of a device.
 pub(super) struct TraceStreams {
-    /// Where each ended; apart from the rest, because all are looked through.
+    /// End of each stream; stored separately, because all are searched for each request.
     ends: [u64; STREAMS],
     streams: [TraceStream; STREAMS],
     last_end: Option<u64>,
     clock: u64,
-    /// Requests that had one before them.
+    /// Number of requests that had a previous one.
     followers: u64,
-    /// Those that begin where the one before ended.
+    /// Number of requests that begin where the previous one ended.
     pub(super) next: u64,
-    /// Those that begin where any stream ended.
+    /// Number of requests that begin where any stream ended.
     pub(super) in_stream: u64,
     forward: u64,
     pub(super) run_requests: Histogram,
@@ -36,7 +36,7 @@ pub(super) struct TraceStreams {
 impl TraceStreams {
     pub(super) fn new() -> TraceStreams {
         TraceStreams {
-            // no request begins behind the last byte there is
+            // no request begins at this offset
             ends: [u64::MAX; STREAMS],
             streams: [TraceStream::default(); STREAMS],
             last_end: None,
@@ -77,7 +77,7 @@ impl TraceStreams {
         *used = self.clock;
     }
 
-    /// Ends the stream that was left the longest ago and gives its place.
+    /// Ends the least recently used stream and returns its index.
     fn begin(&mut self) -> usize {
         let oldest = (0..STREAMS).min_by_key(|&s| self.streams[s].used).unwrap_or(0);
         self.leave(oldest);
@@ -107,7 +107,7 @@ impl TraceStreams {
         self.seek_bytes.merge(&other.seek_bytes);
     }
 
-    /// So many of the requests that had one before them.
+    /// Returns `count` as a share of the requests that had a previous one.
     pub(super) fn share(&self, count: u64) -> Option<f64> {
         (self.followers > 0).then(|| count as f64 / self.followers as f64)
     }

@@ -1,5 +1,5 @@
-//! An encoder of the kernel's binary event records, written after the public
-//! header alone, so that the reader is held against a second reading of it.
+//! Encoder of the kernel's binary event records, written only from the public
+//! header, so that it is an independent check of the reader.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -25,17 +25,17 @@ pub const I: u64 = 12;
 pub const X: u64 = 13;
 pub const A: u64 = 15;
 
-/// How records are written.
+/// Version and byte order of records.
 #[derive(Clone, Copy)]
 pub struct Machine {
     pub big_endian: bool,
     pub version: u8,
 }
 
-/// What most machines write.
+/// The format of most machines.
 pub const PLAIN: Machine = Machine { big_endian: false, version: 7 };
 
-/// One record.
+/// Content of one record.
 #[derive(Clone, Copy)]
 pub struct Entry<'a> {
     pub time_ns: u64,
@@ -57,7 +57,7 @@ impl Machine {
         if self.big_endian { out.extend(little.iter().rev()) } else { out.extend(little) }
     }
 
-    /// The bytes of a record.
+    /// Encodes a record.
     pub fn encode(self, entry: &Entry<'_>) -> Vec<u8> {
         let mut out = Vec::new();
         let action = entry.action | (entry.category << 16);
@@ -84,13 +84,13 @@ impl Machine {
         out
     }
 
-    /// The bytes of a stream.
+    /// Encodes a stream of records.
     pub fn stream(self, entries: &[Entry<'_>]) -> Vec<u8> {
         entries.iter().flat_map(|entry| self.encode(entry)).collect()
     }
 }
 
-/// The trace of files' contents.
+/// Opens the contents of files as a trace.
 pub fn trace(files: &[Vec<u8>]) -> Trace {
     let input = |(index, bytes): (usize, &Vec<u8>)| {
         LogInput::from_bytes(&format!("t{index}.trace"), bytes.clone()).expect("opens")
@@ -98,7 +98,7 @@ pub fn trace(files: &[Vec<u8>]) -> Trace {
     from_inputs(files.iter().enumerate().map(input).collect()).expect("recognised")
 }
 
-/// Everything in files' contents.
+/// Reads all requests and the summary from the contents of files.
 pub fn read(files: &[Vec<u8>]) -> (Vec<Request>, TraceSummary) {
     let mut trace = trace(files);
     let requests = trace.by_ref().map(|request| request.expect("memory is readable")).collect();

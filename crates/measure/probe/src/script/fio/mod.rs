@@ -1,5 +1,5 @@
-//! The common core of fio's job files: sections with options, `[global]` ones
-//! for all below, rounds by `stonewall`. Source: fio's HOWTO, "Job file format".
+//! Parser for the common core of fio's job files: sections with options, `[global]` options for all
+//! sections below, rounds by `stonewall`. Source: fio's HOWTO, "Job file format".
 
 mod job;
 mod numbers;
@@ -14,7 +14,7 @@ use options::{Treatment, canonical, like, option};
 /// Longest line, bytes.
 const MOST_LINE: usize = 4096;
 
-/// An option's value and where it stands.
+/// An option's value and its line.
 #[derive(Clone, Debug)]
 struct OptionValue {
     line: usize,
@@ -25,7 +25,7 @@ struct OptionValue {
 /// Options by name.
 type OptionValues = BTreeMap<&'static str, OptionValue>;
 
-/// A section with what the global ones above say.
+/// A section, including the options of global sections above it.
 #[derive(Clone, Debug)]
 struct FioSection {
     name: String,
@@ -33,10 +33,10 @@ struct FioSection {
     values: OptionValues,
 }
 
-/// Understands a job file. `variable` gives variables of the environment.
+/// Parses a job file. `variable` looks up environment variables.
 ///
 /// # Errors
-/// With file, line and option, and what would be right.
+/// With file, line and option, and the expected input.
 pub fn parse(file: &str, text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Script, ProbeError> {
     let mut reader = FioReader { file, variable, global: OptionValues::new(), sections: Vec::new(), notes: Vec::new() };
     for (index, line) in text.lines().enumerate() {
@@ -44,7 +44,7 @@ pub fn parse(file: &str, text: &str, variable: &dyn Fn(&str) -> Option<String>) 
     }
     let FioReader { sections, mut notes, .. } = reader;
     let mut rounds = Rounds::default();
-    // a last section that is a global one has nobody to tell
+    // a global section at the end applies to no job
     for section in sections.iter().filter(|s| s.name != "global") {
         let jobs = job::jobs(file, section, &mut notes)?;
         rounds.add(file, section, jobs)?;
@@ -63,7 +63,7 @@ struct FioReader<'a> {
     file: &'a str,
     variable: &'a dyn Fn(&str) -> Option<String>,
     global: OptionValues,
-    /// The sections; before the first, or in a global one, options go to `global`.
+    /// Sections so far; the options of an open `[global]` section are still in the last of them.
     sections: Vec<FioSection>,
     notes: Vec<ScriptNote>,
 }
@@ -97,7 +97,7 @@ impl FioReader<'_> {
     }
 
     fn section(&mut self, index: usize, name: &str) {
-        // what the last section was told becomes everybody's if it was a global one
+        // the options of a finished global section apply to all sections below
         if let Some(last) = self.sections.last().filter(|s| s.name == "global") {
             self.global = last.values.clone();
             self.sections.pop();
@@ -105,7 +105,7 @@ impl FioReader<'_> {
         self.sections.push(FioSection { name: name.to_owned(), line: index, values: self.global.clone() });
     }
 
-    /// Puts variables of the environment in place of `${NAME}`.
+    /// Replaces `${NAME}` by environment variables.
     fn expand(&self, index: usize, value: &str) -> Result<String, ProbeError> {
         let fail = |because: String| Err(wrong(self.file, index, because));
         if value.contains('`') {
@@ -136,8 +136,8 @@ impl FioReader<'_> {
             let hint = like(key).map_or(String::new(), |known| format!("; did you mean `{known}`?"));
             return fail(format!("`{key}` is not a known option{hint}"));
         };
-        let said = value.as_deref().unwrap_or("1");
-        let off = matches!(said, "0" | "none" | "false");
+        let text = value.as_deref().unwrap_or("1");
+        let off = matches!(text, "0" | "none" | "false");
         match treatment {
             Treatment::Done => {}
             Treatment::Noted(why) => {
@@ -151,13 +151,13 @@ impl FioReader<'_> {
                 return Ok(());
             }
             Treatment::Refused(why) if !off => return fail(format!("`{key}` would change the workload: {why}")),
-            Treatment::Only(right, why) if !off && said != right => {
-                return fail(format!("`{key}={said}` would change the workload: {why}"));
+            Treatment::Only(right, why) if !off && text != right => {
+                return fail(format!("`{key}={text}` would change the workload: {why}"));
             }
             Treatment::Refused(_) | Treatment::Only(..) => return Ok(()),
         }
         let Some(section) = self.sections.last_mut() else { return Ok(()) };
-        // of two options for one thing the later counts
+        // of two options for one setting the later one counts
         for (one, other) in [("bs", "bsrange"), ("direct", "buffered"), ("rwmixread", "rwmixwrite")] {
             if name == one {
                 section.values.remove(other);
@@ -171,13 +171,13 @@ impl FioReader<'_> {
     }
 }
 
-/// Jobs by the round in which they run.
+/// Jobs, grouped by the round in which they run.
 #[derive(Default)]
 struct Rounds {
     jobs: Vec<Vec<ScriptJob>>,
     /// Sections of each round.
     sections: Vec<Vec<String>>,
-    /// Rounds below this are over before the next section begins.
+    /// First round in which the next section may run.
     open: usize,
     all: usize,
 }
@@ -205,7 +205,7 @@ impl Rounds {
         Ok(())
     }
 
-    /// The round behind the section that a job waits for.
+    /// Returns the round after the section that a job waits for.
     fn behind(&self, file: &str, value: &OptionValue) -> Result<usize, ProbeError> {
         let name = value.text.as_deref().unwrap_or_default();
         let Some(round) = self.sections.iter().position(|names| names.iter().any(|n| n == name)) else {

@@ -1,16 +1,16 @@
-//! fio's numbers: sizes with `k`, `m`, `g`, times with `s`, `ms`, `us`, ranges
-//! and lists for reads and writes (HOWTO, "Parameter types").
+//! fio's number formats: sizes with `k`, `m`, `g`, times with `s`, `ms`, `us`, ranges and lists for
+//! reads and writes (HOWTO, "Parameter types").
 
 use std::time::Duration;
 
 use crate::script::TargetAmount;
 
-/// Most sizes that a range or a split may have.
+/// Largest number of sizes in a range or split.
 const MOST_SIZES: usize = 4096;
 /// Largest request, bytes.
 const MOST_REQUEST: u64 = 1 << 30;
 
-/// A whole number, decimal or `0x`, and what stands behind it in lower case.
+/// Splits off a whole number, decimal or `0x`; returns it and the rest in lower case.
 fn split(text: &str) -> Option<(u64, String)> {
     let text = text.trim().to_lowercase();
     let (digits, radix) = text.strip_prefix("0x").map_or((text.as_str(), 10), |rest| (rest, 16));
@@ -19,7 +19,7 @@ fn split(text: &str) -> Option<(u64, String)> {
     Some((number, digits[end..].trim().to_owned()))
 }
 
-/// A whole number without any unit.
+/// Parses a whole number without a unit.
 pub fn count(text: &str) -> Result<u64, String> {
     match split(text) {
         Some((number, rest)) if rest.is_empty() => Ok(number),
@@ -27,8 +27,8 @@ pub fn count(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A size. `base` is `kb_base`: with 1024, `k` is 1024 and `ki` is 1000, as old
-/// scripts have it; with 1000 it is the other way round.
+/// Parses a size. `base` is `kb_base`: with 1024, `k` is 1024 and `ki` is 1000, as in old scripts;
+/// with 1000 it is the other way round.
 pub fn size(text: &str, base: u64) -> Result<u64, String> {
     let wrong = || format!("expected a size such as 4096, 4k or 10g, found `{text}`");
     let (number, unit) = split(text).ok_or_else(wrong)?;
@@ -50,7 +50,7 @@ pub fn size(text: &str, base: u64) -> Result<u64, String> {
     number.checked_mul(unit).ok_or_else(wrong)
 }
 
-/// A size, or a share of the file such as `50%`.
+/// Parses a size, or a share of the file such as `50%`.
 pub fn amount(text: &str, base: u64) -> Result<TargetAmount, String> {
     match text.trim().strip_suffix('%') {
         Some(percent) => match percent.trim().parse::<f64>() {
@@ -61,7 +61,7 @@ pub fn amount(text: &str, base: u64) -> Result<TargetAmount, String> {
     }
 }
 
-/// A time; a number without a unit has this one, seconds.
+/// Parses a time; `unit_s` is the unit of a number without one, seconds.
 pub fn time(text: &str, unit_s: f64) -> Result<Duration, String> {
     let wrong = || format!("expected a time such as 30, 10m or 500ms, found `{text}`");
     let (number, unit) = split(text).ok_or_else(wrong)?;
@@ -79,12 +79,12 @@ pub fn time(text: &str, unit_s: f64) -> Result<Duration, String> {
     if seconds > 366.0 * 86_400.0 { Err(wrong()) } else { Ok(Duration::from_secs_f64(seconds)) }
 }
 
-/// What stands for reads and for writes: `a`, `a,b`, `,b`; a third, for trims,
-/// is not looked at. An empty part is `None`.
+/// Splits a list into the parts for reads and for writes: `a`, `a,b`, `,b`; a third part, for
+/// trims, is ignored. An empty part is `None`.
 pub fn directions(text: &str) -> [Option<&str>; 2] {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     let given = |index: usize| parts.get(index).copied().filter(|p| !p.is_empty());
-    // one that is not ended by a comma is for those behind it too
+    // a single part without a comma applies to both
     let writes = if parts.len() == 1 { given(0) } else { given(1) };
     [given(0), writes]
 }
@@ -100,25 +100,25 @@ fn request(text: &str, base: u64) -> Result<u32, String> {
     }
 }
 
-/// `bs`: one size.
+/// Parses `bs`: one size.
 pub fn fixed(text: &str, base: u64) -> Result<WeightedSizes, String> {
     Ok(vec![(request(text, base)?, 1.0)])
 }
 
-/// `bsrange`: every multiple of the least up to the most, equally often (fio
-/// draws a number up to the most, adds the least, and cuts it to a multiple).
+/// Parses `bsrange`: every multiple of the smallest size up to the largest, with equal probability
+/// (fio draws a number up to the largest, adds the smallest, and rounds down to a multiple).
 pub fn range(text: &str, base: u64) -> Result<WeightedSizes, String> {
-    let (least, most) = text.split_once(['-', ':']).ok_or("expected a range such as 4k-64k")?;
-    let (a, b) = (request(least, base)?, request(most, base)?);
-    let (least, most) = (a.min(b), a.max(b));
-    let steps = most / least;
-    if most % least != 0 || steps as usize > MOST_SIZES {
+    let (min_size, max_size) = text.split_once(['-', ':']).ok_or("expected a range such as 4k-64k")?;
+    let (a, b) = (request(min_size, base)?, request(max_size, base)?);
+    let (min_size, max_size) = (a.min(b), a.max(b));
+    let steps = max_size / min_size;
+    if max_size % min_size != 0 || steps as usize > MOST_SIZES {
         return Err(format!("{text}: the larger size must be a multiple of the smaller, up to {MOST_SIZES} times"));
     }
-    Ok((1..=steps).map(|times| (least * times, 1.0)).collect())
+    Ok((1..=steps).map(|times| (min_size * times, 1.0)).collect())
 }
 
-/// `bssplit`: `size/percent:size/percent`; sizes without a percentage share the rest.
+/// Parses `bssplit`: `size/percent:size/percent`; sizes without a percentage share the rest.
 pub fn parts(text: &str, base: u64) -> Result<WeightedSizes, String> {
     let mut sizes: Vec<(u32, Option<f64>)> = Vec::new();
     for part in text.split(':') {

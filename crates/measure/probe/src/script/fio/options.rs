@@ -1,17 +1,17 @@
-//! fio's options and what is done with each. An option whose effect would be
-//! another load is refused unless it says `0`, `none` or the like; one that
-//! makes no difference to the load is noted. Source: fio's HOWTO.
+//! fio's options and their treatment. An option that would change the load is refused unless its
+//! value is `0`, `none` or the like; one that does not affect the load is noted. Source: fio's
+//! HOWTO.
 
-/// What is done with an option.
+/// Treatment of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// Done as it says.
+    /// Supported.
     Done,
-    /// Makes no other load: noted, and why.
+    /// Does not affect the load: noted, with the reason.
     Noted(&'static str),
-    /// Would make another load: refused, and what to do instead.
+    /// Would change the load: refused, with an alternative.
     Refused(&'static str),
-    /// Refused unless it says this, which is what is done anyway.
+    /// Refused unless it has this value, which is the probe's behavior anyway.
     Only(&'static str, &'static str),
 }
 
@@ -29,7 +29,7 @@ const ZONES: Treatment = Refused("the probe does not support zones");
 const OTHERS: Treatment = Refused("the probe does not support it; remove the option to measure without it");
 const ENGINE: Treatment = Noted("the probe uses an I/O engine of its own");
 
-/// Other names of options.
+/// Aliases of options.
 const ALIASES: &[(&str, &str)] = &[
     ("readwrite", "rw"),
     ("blocksize", "bs"),
@@ -44,9 +44,9 @@ const ALIASES: &[(&str, &str)] = &[
     ("blocksize_unaligned", "bs_unaligned"),
 ];
 
-/// Options by name.
+/// Options with their treatment.
 const OPTIONS: &[(&str, Treatment)] = &[
-    // the load
+    // options of the load
     ("rw", Done),
     ("rwmixread", Done),
     ("rwmixwrite", Done),
@@ -90,7 +90,7 @@ const OPTIONS: &[(&str, Treatment)] = &[
     ("directory", Done),
     ("name", Done),
     ("group_reporting", Done),
-    // only one way of them
+    // options with one supported value
     ("nrfiles", Only("1", "a job has one file; write a section for each file")),
     ("percentage_random", Only("100", "a job is either random or sequential; write two jobs")),
     ("rw_sequencer", Only("sequential", "only the default, `sequential`, is supported")),
@@ -99,7 +99,7 @@ const OPTIONS: &[(&str, Treatment)] = &[
     ("iodepth_batch_complete_min", Only("1", "the probe collects each completion at once")),
     ("zonemode", Only("none", "the probe does not support zones")),
     ("verify", Only("none", "the probe does not verify data; remove the option to measure without it")),
-    // no other load
+    // options that do not affect the load
     ("description", Noted("the probe does not use it")),
     ("new_group", REPORT),
     ("stats", REPORT),
@@ -185,7 +185,7 @@ const OPTIONS: &[(&str, Treatment)] = &[
     ("rate_iops_min", Noted("a job that misses its rate continues; the result shows it")),
     ("max_latency", Noted("a slow response does not end the run")),
     ("exitall_on_error", Noted("a failure of the I/O engine ends all jobs")),
-    // another load
+    // options that would change the load
     ("end_fsync", Refused("the probe does not measure the final sync; use `fsync=` or `fdatasync=`")),
     ("fsync_on_close", Refused("the probe does not measure the final sync; use `fsync=` or `fdatasync=`")),
     ("write_barrier", OTHERS),
@@ -265,25 +265,25 @@ const OPTIONS: &[(&str, Treatment)] = &[
     ("port", Refused("the probe measures only files and block devices")),
 ];
 
-/// The name under which an option is kept.
+/// Returns the canonical name of an option.
 pub fn canonical(name: &str) -> &str {
     ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name)
 }
 
-/// An option by one of its names: its own name, and what is done with it.
+/// Finds an option by one of its names; returns its canonical name and its treatment.
 pub fn option(name: &str) -> Option<(&'static str, Treatment)> {
     let name = canonical(name);
     OPTIONS.iter().find(|(known, _)| *known == name).copied()
 }
 
-/// The known option whose name is most like this one, if any is.
+/// Returns the known option whose name is most similar, if any is.
 pub fn like(name: &str) -> Option<&'static str> {
     let aliases = ALIASES.iter().map(|(alias, _)| *alias);
     let names = OPTIONS.iter().map(|(name, _)| *name).chain(aliases);
     nearest(name, names)
 }
 
-/// All options and what is done with each, for documentation.
+/// Returns all options with their treatment, for documentation.
 pub fn all() -> impl Iterator<Item = (&'static str, Treatment)> {
     OPTIONS.iter().copied()
 }

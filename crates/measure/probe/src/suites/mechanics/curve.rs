@@ -2,33 +2,33 @@
 //! c + e d where it coasts (Ruemmler and Wilkes, "An introduction to disk
 //! drive modeling", IEEE Computer 27(3), 1994).
 
-/// A curve of two parts.
+/// A seek curve of two parts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SeekCurve {
-    /// Constant of the short distances.
+    /// Constant of the short-distance part.
     pub a: f64,
     /// Factor of the square root.
     pub b: f64,
-    /// Constant of the long distances.
+    /// Constant of the long-distance part.
     pub c: f64,
     /// Factor of the distance.
     pub e: f64,
-    /// Distance from which on the line holds.
+    /// Distance from which the straight line applies.
     pub bend: f64,
 }
 
 impl SeekCurve {
-    /// Its value at a distance.
+    /// Returns the value of the curve at a distance.
     pub fn at(&self, distance: f64) -> f64 {
         if distance < self.bend { self.a + self.b * distance.sqrt() } else { self.c + self.e * distance }
     }
 }
 
-/// Points that each part needs.
+/// Smallest number of points of each part.
 const LEAST: usize = 3;
 
-/// Fits the curve to points in order of distance, at the bend where the
-/// squared relative errors are least; `None` with fewer than six points.
+/// Fits the curve to points in order of distance, with the bend where the squared relative errors
+/// are smallest; `None` with fewer than six points.
 pub fn fit(points: &[(f64, f64)]) -> Option<SeekCurve> {
     let weigh = |y: f64| 1.0 / y.abs().max(1e-9).powi(2);
     (LEAST..=points.len().checked_sub(LEAST)?)
@@ -43,16 +43,16 @@ pub fn fit(points: &[(f64, f64)]) -> Option<SeekCurve> {
         .map(|found| found.1)
 }
 
-/// A straight line through weighted points (x, y, weight): constant, slope,
-/// and the squares that are left.
+/// Fits a straight line through weighted points (x, y, weight); returns constant, slope, and
+/// remaining squares.
 fn line(points: impl Iterator<Item = (f64, f64, f64)> + Clone) -> Option<(f64, f64, f64)> {
     let sum = |of: fn(f64, f64) -> f64| points.clone().map(|(x, y, w)| w * of(x, y)).sum::<f64>();
     let (one, x, y, xx, xy) = (sum(|_, _| 1.0), sum(|x, _| x), sum(|_, y| y), sum(|x, _| x * x), sum(|x, y| x * y));
-    let below = one * xx - x * x;
-    if below <= 0.0 {
+    let denominator = one * xx - x * x;
+    if denominator <= 0.0 {
         return None;
     }
-    let slope = (one * xy - x * y) / below;
+    let slope = (one * xy - x * y) / denominator;
     let constant = (y - slope * x) / one;
     let left = points.map(|(x, y, w)| w * (y - constant - slope * x).powi(2)).sum();
     Some((constant, slope, left))

@@ -1,6 +1,5 @@
-//! Mechanics: how long the arm needs, how fast the platter turns, how the
-//! zones differ. On flash, and on anything behind a cache that answers before
-//! the medium does, it says that it saw none.
+//! Mechanics of a disk: seek times, rotation period and zones. On flash, and on anything behind a
+//! cache that responds before the medium, the suites report that they saw none.
 
 mod curve;
 mod rotation;
@@ -16,19 +15,19 @@ use diskwright_base::Rng;
 use curve::fit;
 pub use rotation::ROTATION;
 
-/// Ways of the arm, shares of the whole stroke.
+/// Seek distances, shares of the whole stroke.
 const DISTANCES: &[f64] = &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.333, 0.5, 0.7, 0.95];
-/// The distance whose time is called the average seek: two places drawn at
-/// random are a third of the stroke apart in the mean.
+/// The distance whose time is called the average seek: two random places are on average a third of
+/// the stroke apart.
 const THIRD: f64 = 1.0 / 3.0;
-/// Requests of one distance at most.
+/// Largest number of requests per distance.
 const REQUESTS: usize = 1000;
-/// Each request is drawn from so many bytes behind its place, so that every
-/// angle of the platter is as likely: more than most tracks hold.
+/// Each request is drawn from this many bytes after its place, so that every angle of the platter
+/// is equally likely: more than most tracks hold.
 const SPREAD: u64 = 4 << 20;
-/// Places whose rate is measured.
+/// Number of places whose rate is measured.
 const ZONES: u64 = 12;
-/// Neighbouring places belong to one zone where their rates differ by less.
+/// Neighboring places belong to one zone if their rates differ by less than this share.
 const SAME_ZONE: f64 = 0.02;
 
 /// Seek time by distance, and zones.
@@ -52,7 +51,7 @@ pub const SEEK_CURVE: Suite = Suite {
 
 fn seek_curve(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let stroke = zones(session)?;
-    let own = own_cost(session)?;
+    let own_cost = own_cost(session)?;
     let mut points = Vec::new();
     let mut spreads = Vec::new();
     let (mut cached, mut all) = (0, 0);
@@ -60,22 +59,22 @@ fn seek_curve(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     for &share in DISTANCES.iter().filter(|d| **d >= least) {
         let steps = walk(session, &stroke, share);
         let timed = session.series(&format!("distance-{share}"), steps, session.set.lasts)?;
-        // the first has come from anywhere; what is as quick as a cache came from one
-        let mut taken: Vec<f64> =
-            timed.iter().skip(1).map(|t| t.seconds()).filter(|s| own.is_none_or(|own| *s > 2.0 * own)).collect();
+        // the first seek starts anywhere; a time as short as the cache's came from a cache
+        let mut seconds: Vec<f64> =
+            timed.iter().skip(1).map(|t| t.seconds()).filter(|s| own_cost.is_none_or(|own_cost| *s > 2.0 * own_cost)).collect();
         all += timed.len().saturating_sub(1);
-        cached += timed.len().saturating_sub(1) - taken.len();
-        taken.sort_unstable_by(f64::total_cmp);
-        if let Some((fastest, width)) = ends(&taken) {
-            points.push((share, fastest - own.unwrap_or(0.0)));
-            spreads.push((width, taken[0]));
+        cached += timed.len().saturating_sub(1) - seconds.len();
+        seconds.sort_unstable_by(f64::total_cmp);
+        if let Some((fastest, width)) = ends(&seconds) {
+            points.push((share, fastest - own_cost.unwrap_or(0.0)));
+            spreads.push((width, seconds[0]));
         }
     }
-    match own.filter(|_| all > 0 && cached * 2 > all) {
-        Some(own) => {
+    match own_cost.filter(|_| all > 0 && cached * 2 > all) {
+        Some(own_cost) => {
             let text = format!(
                 "no mechanical behavior seen: reads anywhere take no longer than rereading the same sector ({})",
-                words(own, "s")
+                words(own_cost, "s")
             );
             session.say("seek_third_s", text);
         }
@@ -84,13 +83,13 @@ fn seek_curve(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// Places where the arm is, as a share of its way, against bytes: a rotation
-/// always takes as long, so a place's rate is what a track holds there, and
-/// the tracks of a stretch are its bytes over its rate.
+/// Maps positions of the arm, as shares of its stroke, to bytes. A rotation always takes the same
+/// time, so the rate at a place shows how much a track holds there, and the tracks of a stretch are
+/// its bytes divided by its rate.
 struct Stroke {
-    /// Bytes of one part.
+    /// Bytes of each part.
     part: f64,
-    /// Share of the way before each part, and 1 at the end.
+    /// Share of the stroke before each part, and 1 at the end.
     before: Vec<f64>,
 }
 
@@ -104,7 +103,7 @@ impl Stroke {
         Stroke { part: room as f64 / rates.len() as f64, before }
     }
 
-    /// The byte at a share of the way.
+    /// Returns the byte at a share of the stroke.
     fn byte(&self, share: f64) -> f64 {
         let last = self.before.len() - 2;
         let index = self.before.partition_point(|b| *b <= share).saturating_sub(1).min(last);
@@ -113,19 +112,19 @@ impl Stroke {
     }
 }
 
-/// The rate at each of the places, and the arm's way that follows from them.
+/// Measures the rate at each of the places, and returns the stroke that follows from them.
 fn zones(session: &mut SuiteSession<'_>) -> Result<Stroke, ProbeError> {
     let room = session.set.room;
     let part = room / ZONES / (64 << 10) * (64 << 10);
     if part < 64 << 10 {
         return Ok(Stroke::new(&[1.0], room));
     }
-    let from = session.runs.len();
+    let first_run = session.runs.len();
     for zone in 0..ZONES {
         let base = session.pattern(format!("zone-{zone}"), SEQUENTIAL, 64 << 10, 4);
         session.run(&Pattern { from_bytes: zone * part, range_bytes: Some(part), ..base })?;
     }
-    let rates: Vec<f64> = session.runs[from..].iter().map(|r| r.bytes_per_s).collect();
+    let rates: Vec<f64> = session.runs[first_run..].iter().map(|r| r.bytes_per_s).collect();
     if rates.iter().any(|r| *r <= 0.0) {
         session.say(
             "outer_to_inner",
@@ -134,63 +133,64 @@ fn zones(session: &mut SuiteSession<'_>) -> Result<Stroke, ProbeError> {
         return Ok(Stroke::new(&[1.0], room));
     }
     let (first, last) = (rates[0], rates[rates.len() - 1]);
-    let found = 1 + rates.windows(2).filter(|w| (w[1] / w[0] - 1.0).abs() > SAME_ZONE).count();
+    let zone_count = 1 + rates.windows(2).filter(|w| (w[1] / w[0] - 1.0).abs() > SAME_ZONE).count();
     let text = format!(
         "throughput at the beginning ({}) divided by that at the end ({})",
         words(first, "bytes_per_s"),
         words(last, "bytes_per_s")
     );
     session.found("outer_to_inner", first / last, "times", text);
-    // a zone is slower than the one outside it; rates that go up and down are noise
-    if rates.windows(2).all(|w| w[1] <= w[0] * (1.0 + SAME_ZONE)) && found > 1 {
+    // a zone is slower than the one outside it; rates that rise and fall are noise
+    if rates.windows(2).all(|w| w[1] <= w[0] * (1.0 + SAME_ZONE)) && zone_count > 1 {
         let text = "zones of different rates that twelve places show (there may be more between them)";
-        session.found("zones", found as f64, "count", text);
+        session.found("zones", zone_count as f64, "count", text);
     }
     Ok(Stroke::new(&rates, room))
 }
 
-/// What a request takes that needs no arm and no rotation: the same sector
-/// again, where a cache of the device answers it.
+/// Measures the cost of a request without seek and rotation: the same sector again, if a cache of
+/// the device serves it.
 fn own_cost(session: &mut SuiteSession<'_>) -> Result<Option<f64>, ProbeError> {
     let length = session.smallest();
     let steps = vec![SeriesStep { write: false, offset: 0, length, pause_ns: 0 }; 64];
     let timed = session.series("same-again", steps, Duration::from_secs(1).min(session.set.lasts))?;
     let mut taken: Vec<f64> = timed.iter().skip(1).map(|t| t.seconds()).collect();
     taken.sort_unstable_by(f64::total_cmp);
-    // more than a millisecond is no cache
+    // more than a millisecond does not come from a cache
     Ok(taken.get(taken.len() / 2).copied().filter(|s| *s < 1e-3))
 }
 
-/// Requests each this share of the way from the one before, forth and back.
+/// Returns requests that are each this share of the stroke away from the previous one, back and
+/// forth.
 fn walk(session: &SuiteSession<'_>, stroke: &Stroke, share: f64) -> Vec<SeriesStep> {
     let length = session.smallest();
     let sector = u64::from(length);
-    let mut dice = Rng::new(session.set.seed, share.to_bits());
-    let mut place = dice.share();
-    let most = session.set.room.saturating_sub(sector);
-    let mut step = |place: f64| {
-        let offset = (stroke.byte(place) as u64).saturating_add(dice.below(SPREAD)).min(most) / sector * sector;
-        (SeriesStep { write: false, offset, length, pause_ns: 0 }, dice.share())
+    let mut rng = Rng::new(session.set.seed, share.to_bits());
+    let mut position = rng.share();
+    let max_offset = session.set.room.saturating_sub(sector);
+    let mut step = |position: f64| {
+        let offset = (stroke.byte(position) as u64).saturating_add(rng.below(SPREAD)).min(max_offset) / sector * sector;
+        (SeriesStep { write: false, offset, length, pause_ns: 0 }, rng.share())
     };
     let mut steps = Vec::new();
     for _ in 0..REQUESTS {
-        let (next, coin) = step(place);
+        let (next, coin) = step(position);
         steps.push(next);
-        let (down, up) = (place - share, place + share);
-        place = match (down >= 0.0, up <= 1.0) {
+        let (down, up) = (position - share, position + share);
+        position = match (down >= 0.0, up <= 1.0) {
             (true, true) if coin < 0.5 => down,
             (true, false) => down,
             (_, true) => up,
-            // the middle has no place so far away
+            // from the middle, no place is that far away
             (false, false) => coin * (1.0 - share),
         };
     }
     steps
 }
 
-/// The lower end of times that are spread evenly, and how wide they are. Of n
-/// draws the second smallest lies 2 / (n + 1) of the width above the end; the
-/// slowest twentieth may be retries, and is left out.
+/// Returns the lower end and the width of uniformly spread times. Of n draws the second smallest
+/// lies 2 / (n + 1) of the width above the end; the slowest twentieth may be retries, and is left
+/// out.
 fn ends(sorted: &[f64]) -> Option<(f64, f64)> {
     let n = sorted.len();
     if n < 20 {
@@ -202,12 +202,12 @@ fn ends(sorted: &[f64]) -> Option<(f64, f64)> {
     Some((sorted[1] - low * width, width))
 }
 
-/// An arm's way must add at least this to a request, seconds and times.
+/// Smallest addition of a long seek to a request, seconds, and smallest factor.
 const ARM: (f64, f64) = (0.5e-3, 1.3);
-/// A rotation takes between these, seconds: 24,000 to 2,400 turns a minute.
+/// Range of rotation periods, seconds: 24,000 to 2,400 rpm.
 const TURN: (f64, f64) = (2.5e-3, 25e-3);
 
-/// Says what the points show.
+/// Reports what the points show.
 fn tell(session: &mut SuiteSession<'_>, points: &[(f64, f64)], spreads: &[(f64, f64)]) {
     let Some((&(_, short), curve)) = points.first().zip(fit(points)) else {
         let text = "no seek curve: the target is too small, or the run too short, for 20 requests at each of six \

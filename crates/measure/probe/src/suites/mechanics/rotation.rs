@@ -1,4 +1,4 @@
-//! The rotation period, from the moments at which the same sectors come by.
+//! The rotation period, from the times at which the same sectors pass.
 
 use std::f64::consts::TAU;
 
@@ -7,7 +7,7 @@ use crate::bench::{RequestTimes, SeriesStep};
 use crate::error::ProbeError;
 use diskwright_base::Rng;
 
-/// Rotation.
+/// The suite `rotation`.
 pub const ROTATION: Suite = Suite {
     id: "rotation",
     title: "the rotation period, from the times at which the same sectors pass",
@@ -26,32 +26,33 @@ pub const ROTATION: Suite = Suite {
     run: rotation,
 };
 
-/// Reads elsewhere before each sector is read again, to push it out of caches.
+/// Numbers of reads elsewhere before each sector is read again, to push it out of caches.
 const BETWEEN: &[usize] = &[0, 1, 4, 16];
-/// Longest pause, nanoseconds: more than a rotation of anything that turns.
+/// Longest pause, nanoseconds: more than a rotation of any disk.
 const PAUSE_NS: u64 = 20_000_000;
-/// Places of the three sectors, bytes from the first; from far to near, since read-ahead goes on, not back.
+/// Offsets of the three sectors from the first, bytes; from far to near, since read-ahead goes
+/// forward, not back.
 const SECTORS: [u64; 3] = [240 << 10, 100 << 10, 0];
-/// Repetitions of each sector at most.
+/// Largest number of repetitions of each sector.
 const REPEATS: usize = 200;
 
 fn rotation(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let length = session.smallest();
-    let room = session.set.room / u64::from(length) * u64::from(length);
-    if room < 16 << 20 {
+    let usable_bytes = session.set.room / u64::from(length) * u64::from(length);
+    if usable_bytes < 16 << 20 {
         session.say("rotation_s", "the target is smaller than 16 MiB: too small to bypass a cache");
         return Ok(());
     }
-    let mut ways: Vec<(String, usize, bool)> =
+    let mut methods: Vec<(String, usize, bool)> =
         BETWEEN.iter().map(|k| (format!("read-again-after-{k}"), *k, false)).collect();
     if session.set.writes {
-        ways.push(("write-again".into(), 0, true));
+        methods.push(("write-again".into(), 0, true));
     }
-    for (name, between, write) in ways {
-        let steps = steps(session.set.seed, room, length, between, write);
-        let most = session.set.lasts.mul_f64(1.0 + between as f64 / 4.0);
-        let timed = session.series(&name, steps, most)?;
-        let ends: [Vec<f64>; 3] = ends(&timed, between);
+    for (name, between, write) in methods {
+        let steps = steps(session.set.seed, usable_bytes, length, between, write);
+        let max_duration = session.set.lasts.mul_f64(1.0 + between as f64 / 4.0);
+        let times = session.series(&name, steps, max_duration)?;
+        let ends: [Vec<f64>; 3] = ends(&times, between);
         if let Some((period, step)) = period(&ends) {
             tell(session, period, step, ends.iter().map(Vec::len).sum());
             return Ok(());
@@ -67,42 +68,42 @@ fn rotation(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     Ok(())
 }
 
-fn steps(seed: u64, room: u64, length: u32, between: usize, write: bool) -> Vec<SeriesStep> {
+fn steps(seed: u64, usable_bytes: u64, length: u32, between: usize, write: bool) -> Vec<SeriesStep> {
     let sector = u64::from(length);
-    let mut dice = Rng::new(seed, between as u64);
-    let base = room / 3 / sector * sector;
+    let mut rng = Rng::new(seed, between as u64);
+    let base = usable_bytes / 3 / sector * sector;
     let mut steps = Vec::new();
     for _ in 0..REPEATS {
         for place in SECTORS {
             for _ in 0..between {
-                let offset = dice.below(room / sector) * sector;
+                let offset = rng.below(usable_bytes / sector) * sector;
                 steps.push(SeriesStep { write: false, offset, length, pause_ns: 0 });
             }
             let offset = base + place / sector * sector;
-            steps.push(SeriesStep { write, offset, length, pause_ns: dice.below(PAUSE_NS) });
+            steps.push(SeriesStep { write, offset, length, pause_ns: rng.below(PAUSE_NS) });
         }
     }
     steps
 }
 
-/// When each of the three sectors was answered, seconds.
-fn ends(timed: &[RequestTimes], between: usize) -> [Vec<f64>; 3] {
+/// Returns the completion times of each of the three sectors, seconds.
+fn ends(times: &[RequestTimes], between: usize) -> [Vec<f64>; 3] {
     let mut ends = [Vec::new(), Vec::new(), Vec::new()];
-    for (turn, time) in timed.iter().skip(between).step_by(between + 1).enumerate() {
-        ends[turn % 3].push(time.end_ns as f64 * 1e-9);
+    for (number, time) in times.iter().skip(between).step_by(between + 1).enumerate() {
+        ends[number % 3].push(time.end_ns as f64 * 1e-9);
     }
     ends
 }
 
-/// Rotations a second that are looked for: 2,400 to 21,000 turns a minute.
+/// Range of rotations per second searched: 2,400 to 21,000 rpm.
 const TURNS: (f64, f64) = (40.0, 350.0);
-/// Answers that are needed, how much in step they must be, and how far apart
-/// (turns) at least two of the sectors must lie.
+/// Smallest number of completions, smallest phase coherence, and smallest distance between the
+/// angles of two sectors (turns) for a result.
 const LEAST: (usize, f64, f64) = (24, 0.8, 0.03);
 
-/// The period at which the answers of each sector are in step, and how much
-/// they are (1 is all at the same angle). The longest such period counts,
-/// because halves and thirds of it are in step too.
+/// Finds the period at which the completions of each sector are in phase; returns it and the phase
+/// coherence (1 is all at the same angle). The longest such period counts, because its halves and
+/// thirds are in phase too.
 pub fn period(ends: &[Vec<f64>; 3]) -> Option<(f64, f64)> {
     let count: usize = ends.iter().map(Vec::len).sum();
     let first = ends.iter().flatten().copied().fold(f64::MAX, f64::min);
@@ -116,38 +117,39 @@ pub fn period(ends: &[Vec<f64>; 3]) -> Option<(f64, f64)> {
         tried.map(|turns| (in_step(ends, turns), turns)).max_by(|a, b| a.0.total_cmp(&b.0))
     };
     let refined = |turns: f64| top(turns - fine, turns + fine, fine / 100.0);
-    let (most, best) = refined(top(TURNS.0, TURNS.1, fine)?.1)?;
-    // n r^2 of chance exceeds ln(number tried / p): 20 leaves about one in ten thousand
-    if most < LEAST.1 || count as f64 * most * most < 20.0 {
+    let (coherence, best) = refined(top(TURNS.0, TURNS.1, fine)?.1)?;
+    // by chance, n r^2 exceeds ln(number tried / p): 20 leaves about one in ten thousand
+    if coherence < LEAST.1 || count as f64 * coherence * coherence < 20.0 {
         return None;
     }
-    // what comes round every turn is in step with halves and thirds of it too; of answers that lie whole
-    // turns apart, every other one is out of step with two turns, but a cache may have given a few
+    // completions one turn apart are in phase with halves and thirds of it too; of completions that
+    // lie whole turns apart, every other one is out of phase with two turns, but a cache may have
+    // served a few
     let slower = (2..=8).rev().map(f64::from).filter(|k| best / k >= TURNS.0);
-    let (most, best) =
-        slower.filter_map(|k| refined(best / k)).find(|(step, _)| *step > 0.85 * most).unwrap_or((most, best));
-    apart(ends, best).then_some((1.0 / best, most))
+    let (coherence, best) =
+        slower.filter_map(|k| refined(best / k)).find(|(step, _)| *step > 0.85 * coherence).unwrap_or((coherence, best));
+    apart(ends, best).then_some((1.0 / best, coherence))
 }
 
-/// Sum of the answers as unit vectors at their angles.
+/// Returns the sum of the completions as unit vectors at their angles.
 fn vector(ends: &[f64], turns: f64) -> (f64, f64) {
     ends.iter().map(|t| (TAU * (t * turns).fract()).sin_cos()).fold((0.0, 0.0), |a, (s, c)| (a.0 + c, a.1 + s))
 }
 
 fn in_step(ends: &[Vec<f64>; 3], turns: f64) -> f64 {
     let count: usize = ends.iter().map(Vec::len).sum();
-    let length = |ends: &Vec<f64>| vector(ends, turns).0.hypot(vector(ends, turns).1);
-    ends.iter().map(length).sum::<f64>() / count as f64
+    let vector_length = |ends: &Vec<f64>| vector(ends, turns).0.hypot(vector(ends, turns).1);
+    ends.iter().map(vector_length).sum::<f64>() / count as f64
 }
 
-/// Whether the sectors lie at different angles; the ticks of a clock are the same for all.
+/// Returns whether the sectors lie at different angles; the ticks of a clock are the same for all.
 fn apart(ends: &[Vec<f64>; 3], turns: f64) -> bool {
     let angles = [0, 1, 2].map(|i| vector(&ends[i], turns)).map(|(x, y)| y.atan2(x) / TAU);
     let far = |a: f64, b: f64| (a - b - (a - b).round()).abs() > LEAST.2;
     far(angles[0], angles[1]) || far(angles[1], angles[2]) || far(angles[0], angles[2])
 }
 
-/// Speeds of drives that were sold, turns a minute.
+/// Rotation speeds of drives that were sold, rpm.
 const SPEEDS: &[f64] = &[3600.0, 4200.0, 4500.0, 5400.0, 5700.0, 5900.0, 7200.0, 10_000.0, 10_500.0, 15_000.0];
 
 fn tell(session: &mut SuiteSession<'_>, period: f64, step: f64, count: usize) {
@@ -166,19 +168,20 @@ mod tests {
 
     #[test]
     fn ticks_of_a_clock_and_pure_delays_do_not_turn() {
-        let mut dice = Rng::new(5, 0);
+        let mut rng = Rng::new(5, 0);
         let mut made = |delay: fn(f64) -> f64| {
             let mut now = 0.0;
             let mut ends = [Vec::new(), Vec::new(), Vec::new()];
             for i in 0..300 {
-                now = delay(now + dice.share() * 0.02);
+                now = delay(now + rng.share() * 0.02);
                 ends[i % 3].push(now);
             }
             ends
         };
-        // 8 ms whatever is asked
+        // 8 ms for every request
         assert_eq!(period(&made(|t| t + 0.008)), None);
-        // a throttle that lets go at every tick of 4 ms: in step, but at the same angle everywhere
+        // a throttle that releases requests at every tick of 4 ms: in phase, but at the same angle
+        // everywhere
         assert_eq!(period(&made(|t| ((t / 0.004).floor() + 1.0) * 0.004)), None);
         assert_eq!(period(&[vec![1.0; 20], vec![], vec![]]), None);
     }

@@ -1,10 +1,10 @@
-//! Which pages are dirty: a bit each, so that a checkpoint finds them in order, and above them a bit for
-//! each word that is not empty, and so on. A database of terabytes with few dirty pages is not searched.
+//! Set of dirty pages: one bit per page, so that a checkpoint finds them in order, and above these a bit for each
+//! non-empty word, and so on. A database of terabytes with few dirty pages is found without scanning it.
 
 /// A set of page numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Dirty {
-    /// Words of the pages, of the words of these, and so on up to one word.
+    /// Bitmap words: level 0 has a bit per page, each further level a bit per word of the level below, up to one word.
     levels: Vec<Vec<u64>>,
     pages: u64,
     count: u64,
@@ -25,7 +25,7 @@ impl Dirty {
         self.pages
     }
 
-    /// How many there are.
+    /// Number of pages in the set.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
@@ -42,9 +42,9 @@ impl Dirty {
         let mut bit = page;
         for words in &mut self.levels {
             let word = &mut words[(bit / 64) as usize];
-            let known = *word != 0;
+            let was_non_empty = *word != 0;
             *word |= 1 << (bit % 64);
-            if known {
+            if was_non_empty {
                 break;
             }
             bit /= 64;
@@ -67,11 +67,11 @@ impl Dirty {
         }
     }
 
-    /// The first from here on.
+    /// Returns the first page of the set from `from` on.
     pub(super) fn next(&self, from: u64) -> Option<u64> {
         let mut bit = from;
         for (level, words) in self.levels.iter().enumerate() {
-            // beyond the last word there is none on any level
+            // past the last word of a level no level has further bits
             let word = words.get((bit / 64) as usize)? & (u64::MAX << (bit % 64));
             if word != 0 {
                 let mut found = bit / 64 * 64 + u64::from(word.trailing_zeros());
@@ -108,17 +108,17 @@ mod tests {
     fn few_pages_of_many_are_found_as_by_looking_at_all() {
         for pages in [1, 64, 65, 4096, 4097, 300_000] {
             let (mut dirty, mut plain) = (Dirty::new(pages), std::collections::BTreeSet::new());
-            let mut dice = diskwright_base::Rng::new(pages, 0);
+            let mut rng = diskwright_base::Rng::new(pages, 0);
             for _ in 0..3000 {
-                let page = dice.below(pages);
-                if dice.chance(0.5) {
+                let page = rng.below(pages);
+                if rng.chance(0.5) {
                     dirty.set(page);
                     plain.insert(page);
                 } else if let Some(page) = dirty.next(page) {
                     dirty.clear(page);
                     plain.remove(&page);
                 }
-                let from = dice.below(pages + 70);
+                let from = rng.below(pages + 70);
                 assert_eq!(dirty.next(from), plain.range(from..).next().copied(), "{from} of {pages}");
                 assert_eq!(dirty.count(), plain.len() as u64);
             }

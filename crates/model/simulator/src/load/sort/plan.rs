@@ -1,16 +1,16 @@
-//! What a sort will read and write: its runs, its passes, and where each lies.
+//! Plan of a sort: its runs and merge passes, and the block addresses of each.
 
 use crate::io::BLOCK_BYTES;
 use crate::load::netbench::coprime;
 use crate::load::{LoadError, Region, SortSpec};
 
-/// Most runs: their places are kept in memory.
+/// Largest number of runs; their positions are kept in memory.
 const MOST_RUNS: u64 = 1 << 20;
 
-/// Sizes and places, blocks.
+/// Sizes and positions, blocks.
 #[derive(Clone, Debug)]
 pub(super) struct SortPlan {
-    /// All data, and of each run but the last.
+    /// Blocks of all data, and of each run but the last.
     blocks: u64,
     run: u64,
     pub(super) runs: u64,
@@ -30,9 +30,10 @@ impl SortPlan {
         let blocks = spec.data_bytes.div_ceil(BLOCK_BYTES);
         let io_blocks = spec.io_bytes / BLOCK_BYTES;
         // SAS 1998: (keys + record) x 1.1 x records
-        let each = (spec.record_bytes + spec.key_bytes) as f64 * spec.memory_factor;
-        let held = (spec.memory_bytes as f64 / each * spec.record_bytes as f64 / BLOCK_BYTES as f64) as u64;
-        let run = if held >= blocks { blocks } else { held / io_blocks * io_blocks };
+        let record_memory_bytes = (spec.record_bytes + spec.key_bytes) as f64 * spec.memory_factor;
+        let blocks_in_memory =
+            (spec.memory_bytes as f64 / record_memory_bytes * spec.record_bytes as f64 / BLOCK_BYTES as f64) as u64;
+        let run = if blocks_in_memory >= blocks { blocks } else { blocks_in_memory / io_blocks * io_blocks };
         if run == 0 {
             let why = format!("{} bytes cannot hold a request of {} with its keys", spec.memory_bytes, spec.io_bytes);
             return Err(LoadError::new("memory_bytes", why));
@@ -41,16 +42,16 @@ impl SortPlan {
         if runs > MOST_RUNS {
             return Err(LoadError::new("memory_bytes", format!("{runs} runs; the limit is {MOST_RUNS}")));
         }
-        // one buffer is for what is written
+        // one buffer is for writing
         let fan_in = (spec.memory_bytes / spec.merge_bytes).saturating_sub(1);
         if runs > 1 && fan_in < 2 {
             let why = format!("a merge needs memory for three requests of {}: two reads and a write", spec.merge_bytes);
             return Err(LoadError::new("merge_bytes", why));
         }
         let place = |region: &Region, needed: u64, item: &str| {
-            let (first, has) = region.stretch(target_blocks, item)?;
-            let why = || LoadError::new(item, format!("{needed} blocks are needed; the area has {has}"));
-            if has < needed { Err(why()) } else { Ok(first) }
+            let (first, area_blocks) = region.stretch(target_blocks, item)?;
+            let why = || LoadError::new(item, format!("{needed} blocks are needed; the area has {area_blocks}"));
+            if area_blocks < needed { Err(why()) } else { Ok(first) }
         };
         let regions = if runs == 1 { 0 } else { u64::from(runs > fan_in) + 1 };
         Ok(SortPlan {
@@ -67,22 +68,22 @@ impl SortPlan {
         })
     }
 
-    /// True where no run is written.
+    /// Returns true if all data fits into memory, so that no run is written.
     pub(super) fn in_memory(&self) -> bool {
         self.runs == 1
     }
 
-    /// Where a run begins in the data.
+    /// Offset of a run in the data, blocks.
     pub(super) fn run_first(&self, run: u64) -> u64 {
         run * self.run
     }
 
-    /// How long a run is.
+    /// Length of a run, blocks.
     pub(super) fn run_blocks(&self, run: u64) -> u64 {
         self.run.min(self.blocks - self.run_first(run))
     }
 
-    /// Records in so many blocks.
+    /// Number of records in `blocks` blocks.
     pub(super) fn records(&self, blocks: u64) -> f64 {
         blocks as f64 * self.records_a_block
     }
@@ -96,9 +97,9 @@ fn check(spec: &SortSpec) -> Result<(), LoadError> {
         ("io_bytes", spec.io_bytes, 1 << 30),
         ("merge_bytes", spec.merge_bytes, 1 << 30),
     ];
-    for (item, bytes, most) in sizes {
-        if !(1..=most).contains(&bytes) {
-            return Err(LoadError::new(item, format!("{bytes} bytes; expected 1 to {most}")));
+    for (item, bytes, max) in sizes {
+        if !(1..=max).contains(&bytes) {
+            return Err(LoadError::new(item, format!("{bytes} bytes; expected 1 to {max}")));
         }
     }
     for (item, bytes) in [("io_bytes", spec.io_bytes), ("merge_bytes", spec.merge_bytes)] {
@@ -125,8 +126,8 @@ fn check(spec: &SortSpec) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// A run that waits to be merged: where it begins in the data, how long it is,
-/// in which half of the work area, and how much of it was read.
+/// A run to be merged: its offset in the data, its length, the half of the work area that holds it, and the blocks
+/// read of it.
 #[derive(Clone, Copy, Debug)]
 struct SortRun {
     first: u64,
@@ -135,26 +136,26 @@ struct SortRun {
     read: u64,
 }
 
-/// Merging, group by group and pass by pass.
+/// Merge in progress, group by group and pass by pass.
 #[derive(Clone, Debug)]
 pub(super) struct Merge {
     runs: Vec<SortRun>,
-    /// What this pass has made so far.
+    /// Runs written by this pass so far.
     made: Vec<SortRun>,
-    /// Runs of this pass that were merged before, and how many are merged now.
+    /// Index of the first run of the current group, and the number of runs in the group.
     group: usize,
     width: usize,
-    /// Blocks of the group read and written, and of all of it.
+    /// Blocks read and written of the current group, and its total.
     read: u64,
     written: u64,
     all: u64,
-    /// Whose turn it is: runs come in turns, in an order that is dealt out anew each round.
+    /// Number of the next turn: the runs of a group are read in turns, in a different order each round.
     turn: u64,
     last_pass: bool,
 }
 
 impl Merge {
-    /// The first pass.
+    /// Begins the first pass.
     pub(super) fn first(plan: &SortPlan) -> Merge {
         let run = |number| SortRun { first: plan.run_first(number), blocks: plan.run_blocks(number), half: 0, read: 0 };
         let mut merge = Merge {
@@ -184,16 +185,16 @@ impl Merge {
         self.read == self.all
     }
 
-    /// Runs merged at this time.
+    /// Number of runs merged at this time.
     pub(super) fn fan_in(&self) -> u32 {
         self.width as u32
     }
 
-    /// The next request to read: first block and length.
+    /// Returns the next read: first block and number of blocks.
     pub(super) fn place_read(&mut self, plan: &SortPlan) -> (u64, u32) {
         let width = self.width as u64;
         loop {
-            // each round another order: a step that reaches all, from another start
+            // a different order each round: a step coprime to the width reaches every run, from a shifted start
             let (round, place) = (self.turn / width, self.turn % width);
             let position = (place * coprime(width) + round * 7) % width;
             self.turn += 1;
@@ -209,7 +210,7 @@ impl Merge {
         }
     }
 
-    /// Where the next blocks are written: target and first block.
+    /// Returns where the next blocks are written: target and first block.
     pub(super) fn place_written(&mut self, plan: &SortPlan, spec: &SortSpec, blocks: u64) -> (u16, u64) {
         let run = self.runs[self.group];
         let position = run.first + self.written;
@@ -220,12 +221,12 @@ impl Merge {
         }
     }
 
-    /// Goes on to the next group of this pass; false where there is none.
+    /// Goes on to the next group of this pass; returns false if there is none.
     pub(super) fn next_group(&mut self, plan: &SortPlan) -> bool {
         let first = self.runs[self.group];
         self.made.push(SortRun { first: first.first, blocks: self.all, half: 1 - first.half, read: 0 });
         self.group += self.width;
-        // a run that is left alone stays where it is
+        // a single remaining run is not copied: it joins the next pass where it is
         if self.runs.len() - self.group == 1 {
             self.made.push(self.runs[self.group]);
             self.group += 1;
@@ -237,7 +238,7 @@ impl Merge {
         true
     }
 
-    /// Goes on to the next pass; false where all is merged.
+    /// Goes on to the next pass; returns false if everything is merged.
     pub(super) fn next_pass(&mut self, plan: &SortPlan) -> bool {
         if self.last_pass {
             return false;

@@ -1,5 +1,5 @@
-//! Loads driven by the plainest of systems: every request takes as long as the
-//! test says, and nothing ever waits.
+//! Loads driven by the simplest possible system: each request takes the service time that the test sets, and
+//! nothing ever queues.
 
 mod published;
 mod random;
@@ -7,36 +7,36 @@ mod random;
 use super::*;
 use crate::events::Events;
 
-/// What was asked for, and when it went out.
+/// Requests with the times at which they were issued.
 pub(super) type Asked = Vec<(Ns, LoadRequest)>;
 
-/// Runs a load until it ends or a moment comes; requests take what `service` says.
+/// Runs a load until it ends or `until` is reached; `service` returns the service time of a request.
 pub(super) fn drive(load: &mut Load, until: Ns, mut service: impl FnMut(&LoadRequest) -> Ns) -> Asked {
-    let (mut events, mut asks, mut asked) = (Events::new(), Vec::new(), Vec::new());
-    (0..load.users()).for_each(|who| load.next(0, who, Cause::Start, &mut asks));
+    let (mut events, mut requests, mut issued) = (Events::new(), Vec::new(), Vec::new());
+    (0..load.users()).for_each(|agent| load.next(0, agent, Cause::Start, &mut requests));
     loop {
-        for ask in asks.drain(..) {
-            assert!(ask.at >= events.now(), "{ask:?} before {}", events.now());
-            let out = ask.at.saturating_add(ask.compute);
-            if ask.tell_issued {
-                events.schedule(out, (ask.who, Cause::Issued));
+        for request in requests.drain(..) {
+            assert!(request.at >= events.now(), "{request:?} before {}", events.now());
+            let out = request.at.saturating_add(request.compute);
+            if request.tell_issued {
+                events.schedule(out, (request.who, Cause::Issued));
             }
-            let took = if ask.io.blocks == 0 { 0 } else { service(&ask) };
-            if ask.wait {
-                events.schedule(out.saturating_add(took), (ask.who, Cause::Done));
+            let took = if request.io.blocks == 0 { 0 } else { service(&request) };
+            if request.wait {
+                events.schedule(out.saturating_add(took), (request.who, Cause::Done));
             }
-            if ask.io.blocks > 0 {
-                asked.push((out, ask));
+            if request.io.blocks > 0 {
+                issued.push((out, request));
             }
         }
         match events.take() {
-            Some((now, (who, cause))) if now < until => load.next(now, who, cause, &mut asks),
-            _ => return asked,
+            Some((now, (agent, cause))) if now < until => load.next(now, agent, cause, &mut requests),
+            _ => return issued,
         }
     }
 }
 
-/// A million blocks.
+/// Two targets of a million blocks each.
 const TARGET: [u64; 2] = [1 << 20, 1 << 20];
 const S: Ns = 1_000_000_000;
 
@@ -51,9 +51,9 @@ fn open(spec: OpenSpec) -> Load {
 #[test]
 fn users_keep_their_outstanding_requests_and_no_more() {
     let mut load = closed(ClosedSpec { users: 3, outstanding: 4, ..ClosedSpec::default() });
-    let asked = drive(&mut load, S, |_| 1_000_000);
+    let issued = drive(&mut load, S, |_| 1_000_000);
     // twelve at a time, each a millisecond
-    assert_eq!(asked.len(), 12 * 1000);
+    assert_eq!(issued.len(), 12 * 1000);
     let totals = load.operations()[0].totals;
     assert_eq!((totals.done, totals.begun, totals.bytes), (11_988, 12_000, 12_000 * 4096));
     assert_eq!(totals.response_s(), 1e-3);
@@ -65,9 +65,9 @@ fn users_keep_their_outstanding_requests_and_no_more() {
 fn think_times_slow_users_down_as_the_interactive_law_says() {
     for think in [DurationDistribution::Constant { s: 0.009 }, DurationDistribution::Exponential { mean_s: 0.009 }] {
         let mut load = closed(ClosedSpec { users: 20, think, ..ClosedSpec::default() });
-        let asked = drive(&mut load, 50 * S, |_| 1_000_000);
+        let issued = drive(&mut load, 50 * S, |_| 1_000_000);
         // X = N / (R + Z): 20 / 10 ms
-        let per_s = asked.len() as f64 / 50.0;
+        let per_s = issued.len() as f64 / 50.0;
         assert!((per_s / 2000.0 - 1.0).abs() < 0.01, "{think:?}: {per_s}");
     }
 }
@@ -84,14 +84,14 @@ fn a_copy_is_made_of_its_pieces() {
     };
     let class = OperationClass::of("copy", 1.0, transfer);
     let mut load = closed(ClosedSpec { classes: vec![class], most_operations: Some(3), ..ClosedSpec::default() });
-    let asked = drive(&mut load, Ns::MAX, |_| 10);
+    let issued = drive(&mut load, Ns::MAX, |_| 10);
     assert!(load.finished());
     // 1954 blocks: 15 pieces of 128 and one of 34; four rounds of 10 ns
-    assert_eq!(asked.len(), 3 * 16);
-    let first: Vec<u32> = asked[..16].iter().map(|(_, ask)| ask.io.blocks).collect();
+    assert_eq!(issued.len(), 3 * 16);
+    let first: Vec<u32> = issued[..16].iter().map(|(_, request)| request.io.blocks).collect();
     assert_eq!((first[0], first[14], first[15]), (128, 128, 34));
-    assert!(asked[..16].windows(2).all(|pair| pair[0].1.io.end() == pair[1].1.io.first));
-    assert!(asked.iter().all(|(_, ask)| ask.io.write));
+    assert!(issued[..16].windows(2).all(|pair| pair[0].1.io.end() == pair[1].1.io.first));
+    assert!(issued.iter().all(|(_, request)| request.io.write));
     let totals = load.operations()[0].totals;
     assert_eq!((totals.done, totals.response_ns, totals.requests), (3, 3 * 40, 48));
 }
@@ -107,8 +107,8 @@ fn transfers_of_a_class_follow_each_other_round_by_round() {
     };
     let class = OperationClass { name: "copy".into(), weight: 1.0, transfers: vec![read, write], rounds: 2 };
     let mut load = closed(ClosedSpec { classes: vec![class], most_operations: Some(1), ..ClosedSpec::default() });
-    let asked = drive(&mut load, Ns::MAX, |_| 10);
-    let seen: Vec<_> = asked.iter().map(|(time, ask)| (*time, ask.target, ask.io)).collect();
+    let issued = drive(&mut load, Ns::MAX, |_| 10);
+    let seen: Vec<_> = issued.iter().map(|(time, request)| (*time, request.target, request.io)).collect();
     let (read, write) = (|first| Io::read(first, 8), |first| Io::write(first, 8));
     assert_eq!(seen, [(0, 0, read(0)), (15, 1, write(0)), (25, 0, read(8)), (40, 1, write(8))]);
     assert_eq!(load.operations()[0].totals.response_ns, 50);
@@ -124,8 +124,8 @@ fn nobody_waits_for_what_is_posted() {
     };
     let class = OperationClass::of("post", 1.0, posted);
     let mut load = closed(ClosedSpec { classes: vec![class], most_operations: Some(5), ..ClosedSpec::default() });
-    let asked = drive(&mut load, Ns::MAX, |_| S);
-    assert_eq!(asked.iter().map(|(time, _)| *time).collect::<Vec<_>>(), [1000, 2000, 3000, 4000, 5000]);
+    let issued = drive(&mut load, Ns::MAX, |_| S);
+    assert_eq!(issued.iter().map(|(time, _)| *time).collect::<Vec<_>>(), [1000, 2000, 3000, 4000, 5000]);
     assert!(load.finished());
 }
 
@@ -136,10 +136,10 @@ fn classes_and_reads_come_in_their_shares() {
     };
     let classes = vec![of("one", 3.0, 0.7), of("two", 1.0, 0.0)];
     let mut load = closed(ClosedSpec { classes, ..ClosedSpec::default() });
-    let asked = drive(&mut load, 100_000, |_| 1);
-    let all = asked.len() as f64;
+    let issued = drive(&mut load, 100_000, |_| 1);
+    let all = issued.len() as f64;
     let one = load.operations()[0].totals.begun as f64;
-    let reads = asked.iter().filter(|(_, ask)| !ask.io.write).count() as f64;
+    let reads = issued.iter().filter(|(_, request)| !request.io.write).count() as f64;
     assert!((one / all - 0.75).abs() < 0.01, "{}", one / all);
     assert!((reads / one - 0.7).abs() < 0.01, "{}", reads / one);
 }
@@ -153,8 +153,8 @@ fn arrivals_come_at_their_rate_however_long_the_answers_take() {
     ];
     for (gap, cv2) in cases {
         let mut load = open(OpenSpec { gap, ..OpenSpec::default() });
-        let asked = drive(&mut load, 100 * S, |_| 3 * S);
-        let gaps: Vec<f64> = asked.windows(2).map(|pair| (pair[1].0 - pair[0].0) as f64 * 1e-9).collect();
+        let issued = drive(&mut load, 100 * S, |_| 3 * S);
+        let gaps: Vec<f64> = issued.windows(2).map(|pair| (pair[1].0 - pair[0].0) as f64 * 1e-9).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
         assert!((mean / 1e-3 - 1.0).abs() < 0.02, "{gap:?}: {mean}");
@@ -166,9 +166,9 @@ fn arrivals_come_at_their_rate_however_long_the_answers_take() {
 fn a_clockwork_of_broken_nanoseconds_keeps_its_rate() {
     let gap = DurationDistribution::Constant { s: 1.0 / 3e6 };
     let mut load = open(OpenSpec { gap, ..OpenSpec::default() });
-    let asked = drive(&mut load, S / 100, |_| 10);
-    assert_eq!(asked.len(), 29_999);
-    assert_eq!((asked[2].0, asked[29_998].0), (1000, 9_999_666));
+    let issued = drive(&mut load, S / 100, |_| 10);
+    assert_eq!(issued.len(), 29_999);
+    assert_eq!((issued[2].0, issued[29_998].0), (1000, 9_999_666));
 }
 
 #[test]
@@ -189,9 +189,9 @@ fn batches_and_bursts() {
         off: DurationDistribution::Constant { s: 0.04 },
     });
     let mut load = open(OpenSpec { gap: DurationDistribution::Constant { s: 1e-3 }, bursts, ..OpenSpec::default() });
-    let asked = drive(&mut load, S, |_| 10);
-    assert!((198..=200).contains(&asked.len()), "{}", asked.len());
-    assert!(asked.iter().all(|(time, _)| time % 50_000_000 <= 10_000_000));
+    let issued = drive(&mut load, S, |_| 10);
+    assert!((198..=200).contains(&issued.len()), "{}", issued.len());
+    assert!(issued.iter().all(|(time, _)| time % 50_000_000 <= 10_000_000));
 }
 
 #[test]
@@ -202,9 +202,9 @@ fn what_finds_no_place_is_lost_and_counted() {
         most_operations: Some(100),
         ..OpenSpec::default()
     });
-    let asked = drive(&mut load, Ns::MAX, |_| S);
+    let issued = drive(&mut load, Ns::MAX, |_| S);
     let totals = load.operations()[0].totals;
-    assert_eq!((asked.len(), totals.begun, totals.done, totals.lost), (7, 7, 7, 93));
+    assert_eq!((issued.len(), totals.begun, totals.done, totals.lost), (7, 7, 7, 93));
     assert!(load.finished());
 }
 
@@ -214,8 +214,8 @@ fn phases_raise_and_lower_a_load() {
     let phases = vec![phase(10 * S, 0.0, 1.0), phase(10 * S, 1.0, 1.0), phase(10 * S, 0.0, 0.0)];
     let gap = DurationDistribution::Exponential { mean_s: 1e-3 };
     let mut load = open(OpenSpec { gap, phases: phases.clone(), ..OpenSpec::default() });
-    let asked = drive(&mut load, Ns::MAX, |_| 10);
-    let within = |from: Ns, to: Ns| asked.iter().filter(|(time, _)| (from * S..to * S).contains(time)).count() as f64;
+    let issued = drive(&mut load, Ns::MAX, |_| 10);
+    let within = |from: Ns, to: Ns| issued.iter().filter(|(time, _)| (from * S..to * S).contains(time)).count() as f64;
     // half of 10 s x 1000/s while it grows, a quarter of that in the first half
     let near = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 0.06, "{found} {expected}");
     near(within(0, 5), 1250.0);
@@ -224,22 +224,22 @@ fn phases_raise_and_lower_a_load() {
     assert!(within(20, 40) == 0.0 && load.finished());
     // ten users, one a second; each is there from its second on
     let mut load = closed(ClosedSpec { users: 10, phases, ..ClosedSpec::default() });
-    let asked = drive(&mut load, Ns::MAX, |_| 10_000_000);
+    let issued = drive(&mut load, Ns::MAX, |_| 10_000_000);
     for second in 0..20 {
         let users: std::collections::BTreeSet<u32> =
-            asked.iter().filter(|(time, _)| time / S == second).map(|(_, ask)| ask.who).collect();
+            issued.iter().filter(|(time, _)| time / S == second).map(|(_, request)| request.who).collect();
         assert_eq!(users.len() as u64, (second + 1).min(10), "{second}");
     }
-    assert!(load.finished() && asked.iter().all(|(time, _)| *time < 20 * S));
+    assert!(load.finished() && issued.iter().all(|(time, _)| *time < 20 * S));
 }
 
 #[test]
 fn the_same_seed_asks_for_the_same() {
     let spec = OpenSpec { batch: ArrivalBatch::Geometric(2.0), ..OpenSpec::default() };
-    let run = || drive(&mut open(spec.clone()), S, |ask| ask.io.first % 1000);
+    let run = || drive(&mut open(spec.clone()), S, |request| request.io.first % 1000);
     assert_eq!(run(), run());
     let other = &mut Load::new(&LoadSpec::Open(spec.clone()), &TARGET, Rng::new(8, 0)).unwrap();
-    assert_ne!(run(), drive(other, S, |ask| ask.io.first % 1000));
+    assert_ne!(run(), drive(other, S, |request| request.io.first % 1000));
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn posting_without_end_lets_time_pass_and_fills_buffers() {
     let posted = OperationTransfer { posted: true, read_share: 0.0, ..OperationTransfer::default() };
     let mut load =
         closed(ClosedSpec { classes: vec![OperationClass::of("post", 1.0, posted)], ..ClosedSpec::default() });
-    let asked = drive(&mut load, 100_000, |_| S);
+    let issued = drive(&mut load, 100_000, |_| S);
     // one a nanosecond until 65,536 are out; the next one is waited for
-    assert_eq!((asked.len(), asked[65_535].0, asked[65_536].0), (65_537, 65_536, 65_536));
+    assert_eq!((issued.len(), issued[65_535].0, issued[65_536].0), (65_537, 65_536, 65_536));
 }

@@ -1,4 +1,4 @@
-//! The loads of the documents: their shares by their source, their requests by hand.
+//! The documented loads: shares checked against their sources, requests calculated by hand.
 
 use std::collections::BTreeSet;
 
@@ -21,8 +21,8 @@ fn refused(spec: LoadSpec, item: &str) {
 fn netbench_asks_in_the_shares_of_its_source() {
     let spec = NetbenchSpec { clients: 8, most_operations: Some(400_000), ..NetbenchSpec::default() };
     let mut mix = load(LoadSpec::Netbench(spec));
-    let asked = drive(&mut mix, Ns::MAX, |_| 1000);
-    assert!(mix.finished() && asked.len() == 400_000);
+    let issued = drive(&mut mix, Ns::MAX, |_| 1000);
+    assert!(mix.finished() && issued.len() == 400_000);
     let begun: Vec<f64> = mix.operations().iter().map(|class| class.totals.begun as f64).collect();
     // the capture has 64,170 reads, 12,100 writes, and 3,781 changes of directories
     let all = 64_170.0 + 12_100.0 + 3_781.0;
@@ -36,36 +36,36 @@ fn netbench_asks_in_the_shares_of_its_source() {
     // 209,973,248 bytes read and 117,575,168 written, whole blocks
     near(bytes(0), 209_973_248.0 / 64_170.0, "mean read");
     near(bytes(1), 117_575_168.0 / 12_100.0, "mean write");
-    let data = |write: bool| asked.iter().filter(move |(_, ask)| ask.io.write == write);
-    let small = data(false).filter(|(_, ask)| ask.io.blocks == 1).count() as f64;
+    let data = |write: bool| issued.iter().filter(move |(_, request)| request.io.write == write);
+    let small = data(false).filter(|(_, request)| request.io.blocks == 1).count() as f64;
     near(small / begun[0], 40_970.0 / 64_170.0, "smallest reads");
-    let through = data(true).filter(|(_, ask)| !ask.cached).count() as f64;
+    let through = data(true).filter(|(_, request)| !request.cached).count() as f64;
     near(through / begun[1], 598.0 / 12_100.0, "flushed");
-    assert!(data(false).all(|(_, ask)| ask.cached));
+    assert!(data(false).all(|(_, request)| request.cached));
 }
 
 #[test]
 fn netbench_clients_keep_to_their_workspaces_and_its_wanted_pages() {
     let spec = NetbenchSpec { clients: 4, most_operations: Some(200_000), ..NetbenchSpec::default() };
-    let asked = drive(&mut load(LoadSpec::Netbench(spec)), Ns::MAX, |_| 1000);
+    let issued = drive(&mut load(LoadSpec::Netbench(spec)), Ns::MAX, |_| 1000);
     let (workspace, spaces) = (15u64 << 11, 4 * 8u64);
     let (mut pages, mut follows, mut reads) = (BTreeSet::new(), 0.0, 0.0);
     let mut last = [0; 4];
-    for (_, ask) in &asked {
-        if ask.io.write && ask.io.first < spaces {
-            assert_eq!((ask.io.first, ask.io.blocks), (u64::from(ask.who) * 8, 8));
+    for (_, request) in &issued {
+        if request.io.write && request.io.first < spaces {
+            assert_eq!((request.io.first, request.io.blocks), (u64::from(request.who) * 8, 8));
             continue;
         }
-        let base = spaces + u64::from(ask.who) * workspace;
-        assert!(ask.io.first >= base && ask.io.end() <= base + workspace, "{ask:?}");
-        if !ask.io.write {
+        let base = spaces + u64::from(request.who) * workspace;
+        assert!(request.io.first >= base && request.io.end() <= base + workspace, "{request:?}");
+        if !request.io.write {
             reads += 1.0;
-            follows += if last[ask.who as usize] == ask.io.first { 1.0 } else { 0.0 };
+            follows += if last[request.who as usize] == request.io.first { 1.0 } else { 0.0 };
         }
-        if ask.who == 0 && last[0] != ask.io.first {
-            pages.insert((ask.io.first - base) / 8);
+        if request.who == 0 && last[0] != request.io.first {
+            pages.insert((request.io.first - base) / 8);
         }
-        last[ask.who as usize] = ask.io.end();
+        last[request.who as usize] = request.io.end();
     }
     // requests that do not follow their forerunner begin on one of 1786 pages, most of which are seen
     assert!(pages.len() > 1200 && pages.len() <= 1786, "{}", pages.len());
@@ -96,14 +96,15 @@ fn a_sort() -> SortSpec {
 
 fn sorted(spec: SortSpec, service: Ns) -> (Load, Asked) {
     let mut sort = load(LoadSpec::Sort(spec));
-    let asked = drive(&mut sort, Ns::MAX, |_| service);
+    let issued = drive(&mut sort, Ns::MAX, |_| service);
     assert!(sort.finished() && sort.operations()[0].totals.done == 1);
-    (sort, asked)
+    (sort, issued)
 }
 
-/// Blocks that are read or written in a stretch, each once.
-fn blocks(asked: &Asked, write: bool, from: u64, to: u64) -> Vec<u64> {
-    let of = asked.iter().map(|(_, ask)| ask.io).filter(|io| io.write == write && (from..to).contains(&io.first));
+/// Returns the blocks read or written in a range, in order.
+fn blocks(issued: &Asked, write: bool, from: u64, to: u64) -> Vec<u64> {
+    let of =
+        issued.iter().map(|(_, request)| request.io).filter(|io| io.write == write && (from..to).contains(&io.first));
     let mut all: Vec<u64> = of.flat_map(|io| io.first..io.end()).collect();
     all.sort_unstable();
     all
@@ -111,10 +112,10 @@ fn blocks(asked: &Asked, write: bool, from: u64, to: u64) -> Vec<u64> {
 
 #[test]
 fn a_sort_of_one_merge_by_hand() {
-    let (sort, asked) = sorted(a_sort(), 0);
+    let (sort, issued) = sorted(a_sort(), 0);
     // 16 reads of input, 16 writes of runs, 32 reads of them in halves, 16 writes of output
     let totals = sort.operations()[0].totals;
-    assert_eq!((asked.len(), totals.requests, totals.bytes), (80, 80, 4 << 20));
+    assert_eq!((issued.len(), totals.requests, totals.bytes), (80, 80, 4 << 20));
     // four runs of 2048 records: 11 comparisons each; a merge of four: 2 each; every record moved twice, 1 us each
     let seconds = 1e-6 * (8192.0 * 11.0 + 8192.0 * 2.0 + 2.0 * 8192.0);
     assert!((totals.response_s() / seconds - 1.0).abs() < 1e-6, "{} {seconds}", totals.response_s());
@@ -123,39 +124,39 @@ fn a_sort_of_one_merge_by_hand() {
     // input in the first quarter, work from there, output in the last
     let (quarter, all) = (1u64 << 18, 1 << 20);
     let first = |from: u64| (from..from + 2048).collect::<Vec<u64>>();
-    assert_eq!(blocks(&asked, false, 0, quarter), first(0));
-    assert_eq!(blocks(&asked, true, quarter, 3 * quarter), first(quarter));
-    assert_eq!(blocks(&asked, false, quarter, 3 * quarter), first(quarter));
-    assert_eq!(blocks(&asked, true, 3 * quarter, all), first(3 * quarter));
+    assert_eq!(blocks(&issued, false, 0, quarter), first(0));
+    assert_eq!(blocks(&issued, true, quarter, 3 * quarter), first(quarter));
+    assert_eq!(blocks(&issued, false, quarter, 3 * quarter), first(quarter));
+    assert_eq!(blocks(&issued, true, 3 * quarter, all), first(3 * quarter));
     // merging reads all four runs in turns
     let merged: BTreeSet<u64> =
-        asked[32..36].iter().map(|(_, ask)| (ask.io.first.max(quarter) - quarter) / 512).collect();
+        issued[32..36].iter().map(|(_, request)| (request.io.first.max(quarter) - quarter) / 512).collect();
     assert!(merged.len() >= 3, "{merged:?}");
 }
 
 #[test]
 fn a_sort_in_memory_is_one_pass() {
-    let (sort, asked) = sorted(SortSpec { memory_bytes: 1 << 20, ..a_sort() }, MS);
-    assert_eq!(asked.len(), 32);
+    let (sort, issued) = sorted(SortSpec { memory_bytes: 1 << 20, ..a_sort() }, MS);
+    assert_eq!(issued.len(), 32);
     assert_eq!(sort.operations()[0].spans[0].name, "in memory");
     // one after the other: 32 requests, 8192 records moved, 13 comparisons each
     let seconds = 0.032 + 1e-6 * 8192.0 * 14.0;
     assert!((sort.operations()[0].totals.response_s() / seconds - 1.0).abs() < 1e-6);
     // SAS 1998's formula: with keys of 32 bytes and a tenth more it does not fit
-    let (_, asked) = sorted(SortSpec { memory_bytes: 1 << 20, key_bytes: 32, memory_factor: 1.1, ..a_sort() }, 0);
-    assert!(asked.len() > 32);
+    let (_, issued) = sorted(SortSpec { memory_bytes: 1 << 20, key_bytes: 32, memory_factor: 1.1, ..a_sort() }, 0);
+    assert!(issued.len() > 32);
 }
 
 #[test]
 fn a_sort_of_two_merges_by_hand() {
     // three buffers to read: three runs are merged, the fourth waits for the second pass
-    let (sort, asked) = sorted(SortSpec { merge_bytes: 64 << 10, ..a_sort() }, 0);
-    assert_eq!(asked.len(), 16 + 16 + 2 * 12 + 2 * 16);
+    let (sort, issued) = sorted(SortSpec { merge_bytes: 64 << 10, ..a_sort() }, 0);
+    assert_eq!(issued.len(), 16 + 16 + 2 * 12 + 2 * 16);
     assert_eq!(sort.operations()[0].spans.len(), 3);
-    let (_, asked) = sorted(SortSpec { memory_bytes: 64 << 10, merge_bytes: 16 << 10, ..a_sort() }, 0);
+    let (_, issued) = sorted(SortSpec { memory_bytes: 64 << 10, merge_bytes: 16 << 10, ..a_sort() }, 0);
     // 16 runs, three at a time: 16 (the last stays) to 6, 2, 1: three passes, reads in quarters
     // the one left alone is not copied: 15/16 of all in the first pass
-    assert_eq!(asked.len(), 16 + 16 + (60 + 15) + (64 + 16) + (64 + 16));
+    assert_eq!(issued.len(), 16 + 16 + (60 + 15) + (64 + 16) + (64 + 16));
 }
 
 #[test]
@@ -206,8 +207,8 @@ fn a_scan() -> ScanSpec {
 fn a_scan_reads_ahead_of_the_processor() {
     let time = |spec: ScanSpec| {
         let mut scan = load(LoadSpec::Scan(spec));
-        let asked = drive(&mut scan, Ns::MAX, |_| MS);
-        assert!(scan.finished() && asked.len() == 100);
+        let issued = drive(&mut scan, Ns::MAX, |_| MS);
+        assert!(scan.finished() && issued.len() == 100);
         scan.operations()[0].totals.response_ns as u64
     };
     // the first is waited for, then the processor is the slower one
@@ -225,20 +226,21 @@ fn a_scan_reads_each_extent_once_and_bounds_what_is_outstanding() {
     let file = |target| Region { target, part: TargetPart::All };
     let files = vec![file(0), file(1)];
     let mut scan = load(LoadSpec::Scan(ScanSpec { files, degree: 3, ..a_scan() }));
-    let asked = drive(&mut scan, Ns::MAX, |_| MS);
+    let issued = drive(&mut scan, Ns::MAX, |_| MS);
     // extents go round the two files
-    let mut extents: Vec<u64> = asked.iter().map(|(_, ask)| ask.io.first / 128 * 2 + u64::from(ask.target)).collect();
+    let mut extents: Vec<u64> =
+        issued.iter().map(|(_, request)| request.io.first / 128 * 2 + u64::from(request.target)).collect();
     extents.sort_unstable();
     assert!(extents.windows(2).all(|pair| pair[1] == pair[0] + 1) && extents.len() == 100);
-    assert!(asked.iter().all(|(_, ask)| ask.io.blocks == 128 && ask.io.first % 128 == 0));
+    assert!(issued.iter().all(|(_, request)| request.io.blocks == 128 && request.io.first % 128 == 0));
     // four users' threads want 64 each; at most 32 are out at a moment, and never fewer while they want
     let spec = ScanSpec { users: 4, ahead: 64, most_operations: None, compute: DurationDistribution::NONE, ..a_scan() };
-    let asked = drive(&mut load(LoadSpec::Scan(spec)), 1000 * MS, |_| MS);
+    let issued = drive(&mut load(LoadSpec::Scan(spec)), 1000 * MS, |_| MS);
     for moment in 0..900 {
-        let out = asked.iter().filter(|(time, _)| *time == moment * MS).count();
+        let out = issued.iter().filter(|(time, _)| *time == moment * MS).count();
         assert!(out <= 32, "{moment}: {out}");
     }
-    assert!(asked.len() > 30_000, "{}", asked.len());
+    assert!(issued.len() > 30_000, "{}", issued.len());
     refused(LoadSpec::Scan(ScanSpec { files: vec![], ..a_scan() }), "files");
     refused(LoadSpec::Scan(ScanSpec { query_bytes: 1 << 40, ..a_scan() }), "query_bytes");
     refused(LoadSpec::Scan(ScanSpec { degree: 0, ..a_scan() }), "degree");
@@ -249,19 +251,20 @@ fn a_scan_reads_each_extent_once_and_bounds_what_is_outstanding() {
 fn a_transaction_reads_its_pages_and_waits_for_the_log() {
     let spec = OltpSpec { pages: 4, hit_share: 0.0, changed: 1, most_operations: Some(100), ..OltpSpec::default() };
     let mut oltp = load(LoadSpec::Oltp(OltpSpec { checkpoint_s: 0.0, ..spec.clone() }));
-    let asked = drive(&mut oltp, Ns::MAX, |_| MS);
+    let issued = drive(&mut oltp, Ns::MAX, |_| MS);
     let totals = oltp.operations()[0].totals;
     assert!(oltp.finished());
     // few pages are dirty, so that hardly one must give way
-    let lazy = asked.len() - 500;
+    let lazy = issued.len() - 500;
     assert!((1..10).contains(&lazy), "{lazy}");
     assert_eq!((totals.done, totals.response_ns), (100, 100 * u128::from(5 * MS)));
-    let log: Vec<Io> = asked.iter().filter(|(_, ask)| ask.io.blocks == 2).map(|(_, ask)| ask.io).collect();
+    let log: Vec<Io> =
+        issued.iter().filter(|(_, request)| request.io.blocks == 2).map(|(_, request)| request.io).collect();
     assert!(log.len() == 100 && log.windows(2).all(|pair| pair[1].first == pair[0].end()));
     // nothing changed: nothing logged
     let mut oltp = load(LoadSpec::Oltp(OltpSpec { changed: 0, hit_share: 0.5, ..spec }));
-    let asked = drive(&mut oltp, Ns::MAX, |_| MS);
-    assert!(asked.iter().all(|(_, ask)| !ask.io.write) && (asked.len() as f64 / 200.0 - 1.0).abs() < 0.15);
+    let issued = drive(&mut oltp, Ns::MAX, |_| MS);
+    assert!(issued.iter().all(|(_, request)| !request.io.write) && (issued.len() as f64 / 200.0 - 1.0).abs() < 0.15);
 }
 
 #[test]
@@ -276,18 +279,18 @@ fn commits_share_log_writes_and_checkpoints_write_each_dirty_page_once() {
         ..OltpSpec::default()
     };
     let mut oltp = load(LoadSpec::Oltp(spec.clone()));
-    let asked = drive(&mut oltp, 4000 * MS, |_| 10 * MS);
-    let log = asked.iter().filter(|(_, ask)| ask.who == 100).count() as f64;
+    let issued = drive(&mut oltp, 4000 * MS, |_| 10 * MS);
+    let log = issued.iter().filter(|(_, request)| request.who == 100).count() as f64;
     let done = oltp.operations()[0].totals.done as f64;
     assert!(done / log > 10.0, "{done} in {log}");
     // at most 60 KB: 60 commits of 1 KiB
-    assert!(asked.iter().all(|(_, ask)| ask.who != 100 || ask.io.blocks <= 120));
-    let sweeps: Vec<&(Ns, LoadRequest)> = asked.iter().filter(|(_, ask)| ask.who == 102).collect();
-    assert!(oltp.operations()[1].totals.done >= 2 && sweeps.iter().all(|(_, ask)| ask.io.blocks == 16));
+    assert!(issued.iter().all(|(_, request)| request.who != 100 || request.io.blocks <= 120));
+    let sweeps: Vec<&(Ns, LoadRequest)> = issued.iter().filter(|(_, request)| request.who == 102).collect();
+    assert!(oltp.operations()[1].totals.done >= 2 && sweeps.iter().all(|(_, request)| request.io.blocks == 16));
     let out = |time: Ns| sweeps.iter().filter(|(from, _)| (*from..from + 10 * MS).contains(&time)).count();
     assert!((0..400).all(|ten| out(ten * 10 * MS) <= 32));
     // the first sweep goes up through the database
-    let first: Vec<u64> = sweeps.iter().take(100).map(|(_, ask)| ask.io.first).collect();
+    let first: Vec<u64> = sweeps.iter().take(100).map(|(_, request)| request.io.first).collect();
     assert!(first.is_sorted() && first.iter().collect::<BTreeSet<_>>().len() == 100);
     refused(LoadSpec::Oltp(OltpSpec { pages: 0, ..spec.clone() }), "pages");
     refused(LoadSpec::Oltp(OltpSpec { changed: 11, ..spec.clone() }), "changed");
@@ -307,9 +310,9 @@ fn a_trace_is_replayed_at_its_times_or_one_after_the_other() {
     let spec = |timing| TraceSpec { requests: requests.clone(), timing, fold: false, cached: false };
     let run = |timing| {
         let mut trace = load(LoadSpec::Trace(spec(timing)));
-        let asked = drive(&mut trace, Ns::MAX, |_| 60);
+        let issued = drive(&mut trace, Ns::MAX, |_| 60);
         assert!(trace.finished() && trace.operations().iter().map(|class| class.totals.done).sum::<u64>() == 3);
-        asked.iter().map(|(time, _)| *time).collect::<Vec<Ns>>()
+        issued.iter().map(|(time, _)| *time).collect::<Vec<Ns>>()
     };
     assert_eq!(run(Timing::Open { scale: 1.0 }), [0, 100, 130]);
     assert_eq!(run(Timing::Open { scale: 0.5 }), [0, 50, 65]);
@@ -321,8 +324,8 @@ fn a_trace_is_replayed_at_its_times_or_one_after_the_other() {
     let far = [recorded(5, 0, (1 << 20) - 7, false)];
     let beyond = TraceSpec { requests: far.into(), ..spec(Timing::Open { scale: 1.0 }) };
     refused(LoadSpec::Trace(beyond.clone()), "requests");
-    let asked = drive(&mut load(LoadSpec::Trace(TraceSpec { fold: true, ..beyond })), Ns::MAX, |_| 1);
-    assert_eq!(asked[0].1.io, Io::read(0, 8));
+    let issued = drive(&mut load(LoadSpec::Trace(TraceSpec { fold: true, ..beyond })), Ns::MAX, |_| 1);
+    assert_eq!(issued[0].1.io, Io::read(0, 8));
 }
 
 #[test]

@@ -1,23 +1,23 @@
-//! Loads of chance: whatever is asked for lies where it may, nothing is lost,
-//! nothing comes twice, and what cannot be is refused without a panic.
+//! Random loads: every request lies in its part, none is lost or duplicated, and impossible loads are rejected
+//! without a panic.
 
 use super::*;
 
-fn spell(dice: &mut Rng) -> DurationDistribution {
-    let mean_s = dice.share() * 1e-4;
-    match dice.below(7) {
+fn distribution(rng: &mut Rng) -> DurationDistribution {
+    let mean_s = rng.share() * 1e-4;
+    match rng.below(7) {
         0 => DurationDistribution::NONE,
         1 => DurationDistribution::Constant { s: mean_s },
         2 => DurationDistribution::Exponential { mean_s },
         3 => DurationDistribution::Uniform { from_s: 0.0, to_s: mean_s },
-        4 => DurationDistribution::Erlang { stages: dice.below(4) as u32, mean_s },
+        4 => DurationDistribution::Erlang { stages: rng.below(4) as u32, mean_s },
         5 => DurationDistribution::Normal { mean_s, deviation_s: mean_s },
-        _ => DurationDistribution::Hyper { mean_s, cv2: 0.5 + 4.0 * dice.share() },
+        _ => DurationDistribution::Hyper { mean_s, cv2: 0.5 + 4.0 * rng.share() },
     }
 }
 
-fn sizes(dice: &mut Rng) -> RequestSizes {
-    let mut bytes = || 512 * dice.below(200);
+fn sizes(rng: &mut Rng) -> RequestSizes {
+    let mut bytes = || 512 * rng.below(200);
     match bytes() % 3 {
         0 => RequestSizes::One(bytes()),
         1 => RequestSizes::Uniform { from: bytes(), to: 512 * 300 },
@@ -25,61 +25,61 @@ fn sizes(dice: &mut Rng) -> RequestSizes {
     }
 }
 
-fn transfer(dice: &mut Rng) -> OperationTransfer {
-    let access = match dice.below(4) {
-        0 => AccessPattern::Sequential { streams: dice.below(4) as u32 },
+fn transfer(rng: &mut Rng) -> OperationTransfer {
+    let access = match rng.below(4) {
+        0 => AccessPattern::Sequential { streams: rng.below(4) as u32 },
         1 => AccessPattern::Uniform,
-        2 => AccessPattern::Normal { mean: dice.share(), deviation: dice.share() },
-        _ => AccessPattern::Zipf { theta: 1.5 * dice.share() },
+        2 => AccessPattern::Normal { mean: rng.share(), deviation: rng.share() },
+        _ => AccessPattern::Zipf { theta: 1.5 * rng.share() },
     };
-    let part = match dice.below(3) {
+    let part = match rng.below(3) {
         0 => TargetPart::All,
-        1 => TargetPart::Bytes { from: 512 * dice.below(1 << 21), bytes: dice.below(1 << 28) },
-        _ => TargetPart::Share { from: dice.share(), to: dice.share() },
+        1 => TargetPart::Bytes { from: 512 * rng.below(1 << 21), bytes: rng.below(1 << 28) },
+        _ => TargetPart::Share { from: rng.share(), to: rng.share() },
     };
     OperationTransfer {
-        target: dice.below(3) as u16,
+        target: rng.below(3) as u16,
         part,
         access,
-        align_bytes: 512 * dice.below(20),
-        read_share: 1.1 * dice.share(),
-        bytes: sizes(dice),
-        write_bytes: dice.chance(0.3).then(|| sizes(dice)),
-        total_bytes: dice.chance(0.4).then(|| 512 * dice.below(2000)),
-        parallel: dice.below(6) as u32,
+        align_bytes: 512 * rng.below(20),
+        read_share: 1.1 * rng.share(),
+        bytes: sizes(rng),
+        write_bytes: rng.chance(0.3).then(|| sizes(rng)),
+        total_bytes: rng.chance(0.4).then(|| 512 * rng.below(2000)),
+        parallel: rng.below(6) as u32,
         pause: DurationDistribution::NONE,
-        compute: spell(dice),
-        cached: dice.chance(0.5),
-        posted: dice.chance(0.2),
+        compute: distribution(rng),
+        cached: rng.chance(0.5),
+        posted: rng.chance(0.2),
     }
 }
 
-fn classes(dice: &mut Rng) -> Vec<OperationClass> {
-    let class = |dice: &mut Rng| OperationClass {
+fn classes(rng: &mut Rng) -> Vec<OperationClass> {
+    let class = |rng: &mut Rng| OperationClass {
         name: "any".into(),
-        weight: dice.share(),
-        transfers: (0..=dice.below(2)).map(|_| transfer(dice)).collect(),
-        rounds: 1 + dice.below(3) as u32,
+        weight: rng.share(),
+        transfers: (0..=rng.below(2)).map(|_| transfer(rng)).collect(),
+        rounds: 1 + rng.below(3) as u32,
     };
-    (0..=dice.below(2)).map(|_| class(dice)).collect()
+    (0..=rng.below(2)).map(|_| class(rng)).collect()
 }
 
-fn spec(dice: &mut Rng) -> LoadSpec {
-    let classes = classes(dice);
-    let phase = |dice: &mut Rng| LoadPhase {
-        lasts: dice.below(1 << 21),
-        from: dice.share(),
-        to: dice.share(),
-        weights: if dice.chance(0.5) { vec![1.0; classes.len()] } else { Vec::new() },
+fn spec(rng: &mut Rng) -> LoadSpec {
+    let classes = classes(rng);
+    let phase = |rng: &mut Rng| LoadPhase {
+        lasts: rng.below(1 << 21),
+        from: rng.share(),
+        to: rng.share(),
+        weights: if rng.chance(0.5) { vec![1.0; classes.len()] } else { Vec::new() },
     };
-    let phases = if dice.chance(0.5) { (0..3).map(|_| phase(dice)).collect() } else { Vec::new() };
-    let most_operations = dice.chance(0.5).then(|| dice.below(200));
-    if dice.chance(0.5) {
-        let (users, outstanding) = (dice.below(6) as u32, 1 + dice.below(3) as u32);
+    let phases = if rng.chance(0.5) { (0..3).map(|_| phase(rng)).collect() } else { Vec::new() };
+    let most_operations = rng.chance(0.5).then(|| rng.below(200));
+    if rng.chance(0.5) {
+        let (users, outstanding) = (rng.below(6) as u32, 1 + rng.below(3) as u32);
         return LoadSpec::Closed(ClosedSpec {
             users,
             outstanding,
-            think: spell(dice),
+            think: distribution(rng),
             classes,
             phases,
             most_operations,
@@ -87,12 +87,12 @@ fn spec(dice: &mut Rng) -> LoadSpec {
     }
     LoadSpec::Open(OpenSpec {
         gap: DurationDistribution::Exponential { mean_s: 1e-5 },
-        batch: [ArrivalBatch::One, ArrivalBatch::Fixed(3), ArrivalBatch::Geometric(2.5)][dice.below(3) as usize],
-        bursts: dice.chance(0.3).then(|| Bursts { on: spell(dice), off: spell(dice) }),
+        batch: [ArrivalBatch::One, ArrivalBatch::Fixed(3), ArrivalBatch::Geometric(2.5)][rng.below(3) as usize],
+        bursts: rng.chance(0.3).then(|| Bursts { on: distribution(rng), off: distribution(rng) }),
         classes,
         phases,
         most_operations,
-        most_outstanding: 1 + dice.below(40) as u32,
+        most_outstanding: 1 + rng.below(40) as u32,
     })
 }
 
@@ -100,14 +100,17 @@ fn spec(dice: &mut Rng) -> LoadSpec {
 fn loads_of_chance_lose_nothing_and_stay_where_they_may() {
     let (mut possible, mut ended) = (0, 0);
     for seed in 0..3000 {
-        let mut dice = Rng::new(seed, 9);
-        let spec = spec(&mut dice);
+        let mut rng = Rng::new(seed, 9);
+        let spec = spec(&mut rng);
         let Ok(mut load) = Load::new(&spec, &TARGET, Rng::new(seed, 1)) else { continue };
         possible += 1;
-        let asked = drive(&mut load, 2_000_000, |ask| 1000 + ask.io.first % 50_000);
-        for (_, ask) in &asked {
-            assert!(ask.io.blocks > 0 && ask.io.end() <= TARGET[usize::from(ask.target)], "{seed}: {ask:?}");
-            assert!(ask.wait, "{seed}: {ask:?}");
+        let issued = drive(&mut load, 2_000_000, |request| 1000 + request.io.first % 50_000);
+        for (_, request) in &issued {
+            assert!(
+                request.io.blocks > 0 && request.io.end() <= TARGET[usize::from(request.target)],
+                "{seed}: {request:?}"
+            );
+            assert!(request.wait, "{seed}: {request:?}");
         }
         let mut sum = OperationTotals::default();
         for class in load.operations() {
@@ -118,17 +121,21 @@ fn loads_of_chance_lose_nothing_and_stay_where_they_may() {
             sum.done += of.done;
             assert_eq!(of.done, class.responses.count(), "{seed}");
         }
-        assert_eq!(sum.requests, asked.len() as u64, "{seed}");
-        assert_eq!(sum.bytes, asked.iter().map(|(_, ask)| u64::from(ask.io.blocks) * 512).sum::<u64>(), "{seed}");
-        let under_way = sum.begun - sum.done;
-        let most = match &spec {
+        assert_eq!(sum.requests, issued.len() as u64, "{seed}");
+        assert_eq!(
+            sum.bytes,
+            issued.iter().map(|(_, request)| u64::from(request.io.blocks) * 512).sum::<u64>(),
+            "{seed}"
+        );
+        let in_flight = sum.begun - sum.done;
+        let max = match &spec {
             LoadSpec::Closed(spec) => u64::from(spec.users * spec.outstanding),
             LoadSpec::Open(spec) => u64::from(spec.most_outstanding),
             _ => 0,
         };
-        assert!(under_way <= most, "{seed}: {under_way} of {most}");
+        assert!(in_flight <= max, "{seed}: {in_flight} of {max}");
         if load.finished() {
-            assert_eq!(under_way, 0, "{seed}");
+            assert_eq!(in_flight, 0, "{seed}");
             ended += 1;
         }
     }

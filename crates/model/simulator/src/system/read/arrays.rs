@@ -11,9 +11,9 @@ use crate::io::BLOCK_BYTES;
 use crate::system::{Background, Drives, RunBy, Set};
 use crate::text::{DescriptionFields, did_you_mean};
 
-/// Most members of an array; one more is read, to be told that there are too many.
+/// Largest number of members of an array; one more is read, to report that there are too many.
 const MOST_MEMBERS: usize = 128;
-/// Stripe unit where none is said: 64 KB, as controllers come.
+/// Default stripe unit: 64 KB, the usual setting of controllers.
 const USUAL_UNIT: u64 = (64 << 10) / BLOCK_BYTES;
 
 const READ_FROM: [(&str, ReadFrom); 6] = [
@@ -32,7 +32,7 @@ const WRITE_BY: [(&str, WriteBy); 4] = [
     ("reconstruct", WriteBy::Reconstruct),
 ];
 
-/// All arrays. Which drives they use is noted in `names`.
+/// Parses all arrays, and notes in `names` which array uses each drive.
 pub(super) fn arrays(top: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Drives]) -> Vec<Set> {
     let all: u32 = drives.iter().map(|group| group.count).sum();
     names.used_by = vec![None; all as usize];
@@ -49,7 +49,7 @@ pub(super) fn arrays(top: &DescriptionFields<'_, '_>, names: &mut PartNames, dri
 fn array(fields: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Drives], only: bool) -> Set {
     let groups = names.drives.clone();
     let name = names.arrays.add(fields, "array", &[&groups]);
-    // that it is called as a group is told already
+    // a name equal to a group's has been reported already
     if groups.find(&name).is_none() && is_drive_name(drives, &name) {
         fields.wrong_at("name", format!("the name `{name}` is already used; choose another name"));
     }
@@ -63,8 +63,8 @@ fn array(fields: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Dr
     let run_by = run_by(fields, names);
     let mut policy = ArrayPolicy::default();
     policy.read_from = fields.word("read_from", &READ_FROM).unwrap_or(policy.read_from);
-    let usual = if run_by == RunBy::Host { WriteBy::Md } else { WriteBy::Fewest };
-    policy.write_by = fields.word("write_by", &WRITE_BY).unwrap_or(usual);
+    let default_write_by = if run_by == RunBy::Host { WriteBy::Md } else { WriteBy::Fewest };
+    policy.write_by = fields.word("write_by", &WRITE_BY).unwrap_or(default_write_by);
     policy.join = fields.truth("join").unwrap_or(policy.join);
     let set = Set {
         name,
@@ -118,7 +118,7 @@ fn layout(fields: &DescriptionFields<'_, '_>) -> Option<ArrayLayout> {
     layout
 }
 
-/// The drives that a list of references means, each with the place of its reference.
+/// Parses a list of drive references; returns each drive with the position of its reference in the text.
 fn referred(fields: &DescriptionFields<'_, '_>, key: &'static str, drives: &[Drives]) -> Vec<(u32, usize)> {
     let mut found = Vec::new();
     for (text, place) in fields.texts(key) {
@@ -130,7 +130,7 @@ fn referred(fields: &DescriptionFields<'_, '_>, key: &'static str, drives: &[Dri
     found
 }
 
-/// The members; all drives but the spares where there is one array and it says nothing.
+/// Parses the members; by default, all drives but the spares if there is only one array.
 fn members(fields: &DescriptionFields<'_, '_>, drives: &[Drives], spares: &[u32], only: bool) -> Vec<u32> {
     if !fields.has("drives") && only {
         fields.know(&["drives"]);
@@ -152,6 +152,7 @@ fn members(fields: &DescriptionFields<'_, '_>, drives: &[Drives], spares: &[u32]
     members
 }
 
+/// Returns the name of a drive.
 pub(super) fn called(drives: &[Drives], drive: u32) -> String {
     match group_of(drives, drive) {
         Some((group, _)) if group.count == 1 => group.name.clone(),
@@ -160,7 +161,7 @@ pub(super) fn called(drives: &[Drives], drive: u32) -> String {
     }
 }
 
-/// A drive now belongs to an array.
+/// Assigns a drive to an array, unless another use of it was found before.
 fn take(fields: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Drives], drive: u32, array: usize) {
     let other = names.used_by.get(drive as usize).copied().flatten();
     match other {
@@ -193,7 +194,7 @@ fn run_by(fields: &DescriptionFields<'_, '_>, names: &PartNames) -> RunBy {
     }
 }
 
-/// Members that have failed, by their positions or their names.
+/// Parses the failed members, given by position or by name.
 fn failed(fields: &DescriptionFields<'_, '_>, drives: &[Drives], members: &[u32]) -> Vec<u16> {
     let Some(value) = fields.take("failed") else { return Vec::new() };
     let numbers = match value.get_ref().as_array() {
@@ -217,34 +218,34 @@ fn failed(fields: &DescriptionFields<'_, '_>, drives: &[Drives], members: &[u32]
     failed
 }
 
-/// `rebuild` or `scrub`: `true`, or a table of step, depth and rate.
+/// Parses `rebuild` or `scrub`: `true`, or a table of step, depth and rate.
 pub(super) fn background(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<Background> {
-    let usual = Background::default();
+    let defaults = Background::default();
     if let Some(on) = fields.take(key)?.get_ref().as_bool() {
-        return on.then_some(usual);
+        return on.then_some(defaults);
     }
     let inner = fields.inner(key)?;
     let background = Background {
-        step_blocks: inner.request_blocks("step").unwrap_or(usual.step_blocks),
-        depth: inner.whole("depth", 1, 1024).map_or(usual.depth, |n| n as u32),
+        step_blocks: inner.request_blocks("step").unwrap_or(defaults.step_blocks),
+        depth: inner.whole("depth", 1, 1024).map_or(defaults.depth, |n| n as u32),
         rate: inner.rate("rate"),
     };
     inner.finish();
     Some(background)
 }
 
-/// What the arrays' own rules say of it.
+/// Checks a set with the rules for arrays.
 fn check(fields: &DescriptionFields<'_, '_>, set: &Set, drives: &[Drives]) {
     let own: Vec<u64> = set.members.iter().map(|drive| blocks_of(drives, *drive)).collect();
-    let (least, most) = (own.iter().copied().min().unwrap_or(0), own.iter().copied().max().unwrap_or(0));
+    let (min, max) = (own.iter().copied().min().unwrap_or(0), own.iter().copied().max().unwrap_or(0));
     let info = set.level.info();
-    if least != most && info.form != LevelForm::Linear {
+    if min != max && info.form != LevelForm::Linear {
         let size = |blocks: u64| diskwright_base::units::display((blocks * BLOCK_BYTES) as f64, "bytes");
-        let message = format!("members hold {} to {}; the size of the smallest counts", size(least), size(most));
+        let message = format!("members hold {} to {}; the size of the smallest counts", size(min), size(max));
         fields.note_at("drives", message);
     }
-    if let Some(used) = set.member_blocks.filter(|used| *used > least || *used == 0) {
-        let message = format!("`member_space` is {used} blocks, but the smallest member holds {least}");
+    if let Some(used) = set.member_blocks.filter(|used| *used > min || *used == 0) {
+        let message = format!("`member_space` is {used} blocks, but the smallest member holds {min}");
         fields.wrong_at("member_space", message);
         return;
     }
@@ -257,7 +258,7 @@ fn check(fields: &DescriptionFields<'_, '_>, set: &Set, drives: &[Drives]) {
     }
 }
 
-/// The key that an error is about.
+/// Returns the key that an error is about.
 fn key_of(error: &ArrayError) -> &'static str {
     match error {
         ArrayError::NoUnit(_) | ArrayError::TooSmall { .. } | ArrayError::UnitTooLarge(_) => "stripe_unit",
@@ -267,7 +268,7 @@ fn key_of(error: &ArrayError) -> &'static str {
     }
 }
 
-/// Failures, spares and rebuilds that do not go together.
+/// Checks that failures, spares and rebuilds are consistent.
 fn services(fields: &DescriptionFields<'_, '_>, set: &Set, array: &ArrayGeometry) {
     let failed = ArrayState::failed(set.failed.iter().copied()).failed;
     let lost = failed.count() as usize;
@@ -275,7 +276,7 @@ fn services(fields: &DescriptionFields<'_, '_>, set: &Set, array: &ArrayGeometry
     if lost > 0 && !survives {
         fields.note_at("failed", format!("{} has no redundancy; data of a failed member are not served", set.level));
     }
-    // with a spare it waits for a failure in the course of a run
+    // with a spare, the rebuild waits for a failure during the run
     if set.rebuild.is_some() && lost == 0 && set.spares.is_empty() {
         fields.note_at("rebuild", "no member has failed, so there is nothing to rebuild; set failed = [0]");
     }

@@ -3,24 +3,23 @@
 use crate::cache::{BlockCacheSpec, CacheReadAhead, FlushOrder, MOST_STREAMS, WriteBackPolicy, WritePolicy};
 use crate::text::DescriptionFields;
 
-/// A cache; whatever is not said is as in [`BlockCacheSpec::default`], and its writes
-/// are `back`.
+/// Parses a cache; missing keys are as in [`BlockCacheSpec::default`], and writes as in `back`.
 pub(super) fn cache(fields: &DescriptionFields<'_, '_>, back: WriteBackPolicy) -> BlockCacheSpec {
-    let usual = BlockCacheSpec::default();
+    let defaults = BlockCacheSpec::default();
     if !fields.has("size") {
         fields.missing("size", "\"64MB\"");
     }
     let spec = BlockCacheSpec {
-        bytes: fields.bytes("size").unwrap_or(usual.bytes),
-        page_blocks: fields.request_blocks("page").unwrap_or(usual.page_blocks),
-        read: read_ahead(fields, usual.read),
-        streams: fields.whole("streams", 1, u64::from(MOST_STREAMS)).map_or(usual.streams, |n| n as u32),
-        early: fields.truth("read_ahead_early").unwrap_or(usual.early),
+        bytes: fields.bytes("size").unwrap_or(defaults.bytes),
+        page_blocks: fields.request_blocks("page").unwrap_or(defaults.page_blocks),
+        read: read_ahead(fields, defaults.read),
+        streams: fields.whole("streams", 1, u64::from(MOST_STREAMS)).map_or(defaults.streams, |n| n as u32),
+        early: fields.truth("read_ahead_early").unwrap_or(defaults.early),
         fault_blocks: fields.request_blocks("fault"),
         write: write(fields, back),
-        reserve_for_writes: fields.share("reserve_for_writes").unwrap_or(usual.reserve_for_writes),
-        allocate_on_write: fields.truth("keep_written").unwrap_or(usual.allocate_on_write),
-        read_before_partial_write: fields.truth("read_before_write").unwrap_or(usual.read_before_partial_write),
+        reserve_for_writes: fields.share("reserve_for_writes").unwrap_or(defaults.reserve_for_writes),
+        allocate_on_write: fields.truth("keep_written").unwrap_or(defaults.allocate_on_write),
+        read_before_partial_write: fields.truth("read_before_write").unwrap_or(defaults.read_before_partial_write),
     };
     fields.finish();
     if let Err(error) = spec.check() {
@@ -29,10 +28,9 @@ pub(super) fn cache(fields: &DescriptionFields<'_, '_>, back: WriteBackPolicy) -
     spec
 }
 
-/// `read_ahead = "none"`, or the longest run, which runs double up to;
-/// `read_ahead_from` is the first one. `fetch` reads whatever is missing in
-/// runs of one length.
-fn read_ahead(fields: &DescriptionFields<'_, '_>, usual: CacheReadAhead) -> CacheReadAhead {
+/// Parses `read_ahead`: `"none"`, or the longest run, up to which runs double; `read_ahead_from` is the first run.
+/// `fetch` reads missing blocks in runs of one length.
+fn read_ahead(fields: &DescriptionFields<'_, '_>, defaults: CacheReadAhead) -> CacheReadAhead {
     let fetch = fields.request_blocks("fetch");
     let from = fields.request_blocks("read_ahead_from");
     if let Some(blocks) = fetch {
@@ -50,16 +48,16 @@ fn read_ahead(fields: &DescriptionFields<'_, '_>, usual: CacheReadAhead) -> Cach
         return CacheReadAhead::None;
     }
     let to = fields.request_blocks("read_ahead");
-    match (usual, from, to) {
+    match (defaults, from, to) {
         (_, Some(from), Some(to)) => CacheReadAhead::Doubling { from, to },
         (CacheReadAhead::Doubling { from, .. }, None, Some(to)) => CacheReadAhead::Doubling { from: from.min(to), to },
         (CacheReadAhead::Doubling { to, .. }, Some(from), None) => CacheReadAhead::Doubling { from, to: to.max(from) },
-        (usual, ..) => usual,
+        (defaults, ..) => defaults,
     }
 }
 
-/// `write = "back"` with its keys, or `"through"`.
-fn write(fields: &DescriptionFields<'_, '_>, usual: WriteBackPolicy) -> WritePolicy {
+/// Parses `write`: `"back"` with its keys, or `"through"`.
+fn write(fields: &DescriptionFields<'_, '_>, defaults: WriteBackPolicy) -> WritePolicy {
     const KEYS: [&str; 8] =
         ["dirty_limit", "flush_at", "flush_after", "flush_every", "coalesce", "flush_depth", "flush_order", "battery"];
     let through = fields.word("write", &[("back", false), ("through", true)]).unwrap_or(false);
@@ -70,17 +68,17 @@ fn write(fields: &DescriptionFields<'_, '_>, usual: WriteBackPolicy) -> WritePol
         fields.know(&KEYS);
         return WritePolicy::Through;
     }
-    let dirty_limit = fields.share("dirty_limit").unwrap_or(usual.dirty_limit);
+    let dirty_limit = fields.share("dirty_limit").unwrap_or(defaults.dirty_limit);
     let after = fields.take("flush_after").and_then(|v| v.get_ref().as_str()).is_some_and(|text| text == "never");
     let orders = [("address", FlushOrder::Address), ("age", FlushOrder::Age)];
     WritePolicy::Back(WriteBackPolicy {
         dirty_limit,
-        flush_at: fields.share("flush_at").unwrap_or(usual.flush_at.min(dirty_limit)),
-        flush_every: fields.time("flush_every").unwrap_or(usual.flush_every),
-        flush_after: if after { None } else { fields.time("flush_after").or(usual.flush_after) },
-        coalesce_blocks: fields.request_blocks("coalesce").unwrap_or(usual.coalesce_blocks),
-        flush_depth: fields.whole("flush_depth", 1, 1 << 16).map_or(usual.flush_depth, |n| n as u32),
-        order: fields.word("flush_order", &orders).unwrap_or(usual.order),
-        protected: fields.truth("battery").unwrap_or(usual.protected),
+        flush_at: fields.share("flush_at").unwrap_or(defaults.flush_at.min(dirty_limit)),
+        flush_every: fields.time("flush_every").unwrap_or(defaults.flush_every),
+        flush_after: if after { None } else { fields.time("flush_after").or(defaults.flush_after) },
+        coalesce_blocks: fields.request_blocks("coalesce").unwrap_or(defaults.coalesce_blocks),
+        flush_depth: fields.whole("flush_depth", 1, 1 << 16).map_or(defaults.flush_depth, |n| n as u32),
+        order: fields.word("flush_order", &orders).unwrap_or(defaults.order),
+        protected: fields.truth("battery").unwrap_or(defaults.protected),
     })
 }

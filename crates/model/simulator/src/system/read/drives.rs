@@ -1,4 +1,4 @@
-//! `[[drive]]`: groups of equal drives, and what they are.
+//! `[[drive]]`: groups of equal drives, and their devices.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::drive::{Model, QueuePolicy};
 use crate::system::Drives;
 use crate::text::{DescriptionFields, did_you_mean};
 
-/// Capacity of a device of its own where none is said, bytes.
+/// Default capacity of a device that the description itself specifies, bytes.
 const USUAL_CAPACITY: u64 = 1_000_000_000_000;
 
-/// Drives of the files that `[system] catalogue` names.
+/// Reads the drives of the files that `[system] catalogue` names.
 pub(super) fn own_catalogue(fields: &DescriptionFields<'_, '_>, load: Loader<'_>) -> Vec<CatalogueEntry> {
     let mut entries = Vec::new();
     for (path, place) in fields.texts("catalogue") {
@@ -29,7 +29,7 @@ pub(super) fn own_catalogue(fields: &DescriptionFields<'_, '_>, load: Loader<'_>
     entries
 }
 
-/// All groups of drives.
+/// Parses all groups of drives.
 pub(super) fn drives(
     top: &DescriptionFields<'_, '_>,
     names: &mut PartNames,
@@ -53,7 +53,7 @@ pub(super) fn drives(
         let order = order(fields);
         let depth = fields.whole("depth", 1, u64::from(u32::MAX)).map(|n| n as u32);
         let Some(device) = device else {
-            // keeps the numbers of the others right; the file is refused anyway
+            // keeps the numbers of the other drives right; the file is refused anyway
             groups.extend(nothing().map(|device| Drives {
                 name,
                 count,
@@ -77,11 +77,11 @@ pub(super) fn drives(
     groups
 }
 
-/// A group's drives must not be called as those of the groups before it: `disk2` may be
-/// the third drive of `disk`, and the usual name of the second group.
+/// Checks that a group's drives are not named like those of earlier groups: `disk2` may be the third drive of `disk`,
+/// and the default name of the second group.
 fn tell_same_names(fields: &DescriptionFields<'_, '_>, before: &[Drives], name: &str, count: u32) {
     if before.iter().any(|group| group.name == name) {
-        return; // is told already
+        return; // reported already
     }
     let numbers = if count > 1 { 0..count } else { 0..0 };
     let mut own = std::iter::once(name.to_owned()).chain(numbers.map(|number| format!("{name}{number}")));
@@ -90,7 +90,7 @@ fn tell_same_names(fields: &DescriptionFields<'_, '_>, before: &[Drives], name: 
     }
 }
 
-/// A device that stands where none could be read.
+/// A device in place of one that could not be read.
 fn nothing() -> Option<DeviceModel> {
     let entry = catalogue::all().first()?;
     entry.device().ok()
@@ -102,18 +102,18 @@ fn order(fields: &DescriptionFields<'_, '_>) -> Option<QueuePolicy> {
     fields.word("order", &words)
 }
 
-/// What a group's drives are: `model`, `file`, or a table of their own.
+/// Parses the device of a group: `model`, `file`, or an inline table.
 fn device(
     fields: &DescriptionFields<'_, '_>,
     name: &str,
     own: &[CatalogueEntry],
     load: Loader<'_>,
 ) -> Option<DeviceModel> {
-    let ways = ["model", "file"].into_iter().chain(SORTS);
-    let said: Vec<&str> = ways.clone().filter(|key| fields.has(key)).collect();
+    let keys = ["model", "file"].into_iter().chain(SORTS);
+    let given: Vec<&str> = keys.clone().filter(|key| fields.has(key)).collect();
     fields.know(&["model", "file", "capacity", "write_cache"]);
     fields.know(&SORTS);
-    let kind = match said.as_slice() {
+    let kind = match given.as_slice() {
         ["model"] => model(fields, own)?,
         ["file"] => return file(fields, load),
         [sort] => printed(fields, name, sort)?,
@@ -131,7 +131,7 @@ fn device(
     kind.device().map_err(|message| fields.wrong(message)).ok()
 }
 
-/// A drive of the catalogue.
+/// Finds a drive in the catalogues.
 fn model(fields: &DescriptionFields<'_, '_>, own: &[CatalogueEntry]) -> Option<EntryKind> {
     if fields.has("capacity") {
         fields.wrong_at("capacity", "a catalogue model has its own capacity; remove `capacity`");
@@ -147,7 +147,7 @@ fn model(fields: &DescriptionFields<'_, '_>, own: &[CatalogueEntry]) -> Option<E
     found.map(|entry| entry.kind.clone())
 }
 
-/// A drive of DiskSim's format.
+/// Loads a drive in DiskSim's format.
 fn file(fields: &DescriptionFields<'_, '_>, load: Loader<'_>) -> Option<DeviceModel> {
     for key in ["capacity", "write_cache"].into_iter().filter(|key| fields.has(key)) {
         fields.wrong_at(key, format!("the file itself sets `{key}`; remove it here"));
@@ -170,7 +170,7 @@ fn file(fields: &DescriptionFields<'_, '_>, load: Loader<'_>) -> Option<DeviceMo
     }
 }
 
-/// A specification that stands in the description itself, with the catalogue's keys.
+/// Parses a specification in the description itself, with the catalogue's keys.
 fn printed(fields: &DescriptionFields<'_, '_>, name: &str, sort: &str) -> Option<EntryKind> {
     if sort != "plain" && !fields.has("capacity") {
         fields.missing("capacity", "\"9.1GB\"");
@@ -181,7 +181,7 @@ fn printed(fields: &DescriptionFields<'_, '_>, name: &str, sort: &str) -> Option
     catalogue::inline(fields.source, &item, (name, capacity), sort, table)
 }
 
-/// `write_cache` turns a mechanical drive's own cache of writes on or off.
+/// Applies `write_cache`, which turns a mechanical drive's own write cache on or off.
 fn write_cache(fields: &DescriptionFields<'_, '_>, kind: EntryKind) -> EntryKind {
     match (fields.truth("write_cache"), kind) {
         (Some(on), EntryKind::Mechanical(mut printed)) => {

@@ -1,4 +1,4 @@
-//! `[[event]]`: what happens to drives in the course of a run.
+//! `[[event]]`: changes to drives during a run.
 
 use super::arrays::{background, called};
 use super::names::drives_of;
@@ -6,10 +6,10 @@ use super::path::each;
 use crate::system::{SLOWEST, ScheduledChange, System, SystemChange};
 use crate::text::DescriptionFields;
 
-/// What can happen, by its key.
+/// The actions, by key.
 const SORTS: [&str; 5] = ["fail", "replace", "slow", "hang", "release"];
 
-/// All events, in the order of their time.
+/// Parses all events, in the order of their time.
 pub(super) fn events(top: &DescriptionFields<'_, '_>, system: &System) -> Vec<ScheduledChange> {
     let mut events = Vec::new();
     each(top, "event", |fields| event(fields, system, &mut events));
@@ -26,8 +26,8 @@ fn event(fields: &DescriptionFields<'_, '_>, system: &System, events: &mut Vec<S
     if at > end {
         fields.note_at("at", "this is after the end of the run, which `[watch]` sets");
     }
-    let said: Vec<&str> = SORTS.into_iter().filter(|sort| fields.has(sort)).collect();
-    match said.as_slice() {
+    let given: Vec<&str> = SORTS.into_iter().filter(|sort| fields.has(sort)).collect();
+    match given.as_slice() {
         [] => fields.wrong("the event does nothing; give one of fail, replace, slow, hang, release"),
         [_] => {}
         [_, second, ..] => fields.wrong_at(second, "the event has two actions; write an [[event]] for each"),
@@ -46,7 +46,7 @@ fn event(fields: &DescriptionFields<'_, '_>, system: &System, events: &mut Vec<S
     events.extend(changes.into_iter().flatten().map(|change| ScheduledChange { at, change }));
 }
 
-/// The same happens to all drives that a key names.
+/// Returns the same change for all drives that a key names.
 fn drives(
     fields: &DescriptionFields<'_, '_>,
     system: &System,
@@ -63,7 +63,7 @@ fn drives(
     found
 }
 
-/// The same happens to all members of arrays that a key names.
+/// Returns the same change for all array members that a key names.
 fn members(
     fields: &DescriptionFields<'_, '_>,
     system: &System,
@@ -77,8 +77,8 @@ fn members(
             Vec::new()
         });
         for drive in some {
-            let of = |set: &crate::system::Set| set.members.iter().position(|member| *member == drive);
-            match system.arrays.iter().enumerate().find_map(|(array, set)| Some((array, of(set)?))) {
+            let position = |set: &crate::system::Set| set.members.iter().position(|member| *member == drive);
+            match system.arrays.iter().enumerate().find_map(|(array, set)| Some((array, position(set)?))) {
                 Some((array, member)) => found.push(change(array, member as u16)),
                 None => {
                     let name = called(&system.drives, drive);
@@ -91,7 +91,7 @@ fn members(
     found
 }
 
-/// `slow = { drive = "disk1", factor = 10 }`.
+/// Parses `slow = { drive = "disk1", factor = 10 }`.
 fn slow(fields: &DescriptionFields<'_, '_>, system: &System) -> Vec<SystemChange> {
     let Some(inner) = fields.has("slow").then(|| fields.inner("slow")).flatten() else {
         fields.know(&["slow"]);

@@ -1,6 +1,5 @@
-//! Workloads of the documents: `kind = "netbench"`, `"scan"`, `"oltp"`,
-//! `"sort"` and `"trace"`. Whatever is not said is as in their specifications'
-//! defaults.
+//! Workloads of the documents: `kind = "netbench"`, `"scan"`, `"oltp"`, `"sort"` and `"trace"`. Missing keys are as in
+//! their specifications' defaults.
 
 use diskwright_base::units::plural;
 
@@ -24,24 +23,24 @@ fn users(fields: &DescriptionFields<'_, '_>) -> u32 {
     fields.whole("users", 1, 1 << 20).map_or(1, |n| n as u32)
 }
 
-fn count(fields: &DescriptionFields<'_, '_>, key: &'static str, usual: u32) -> u32 {
-    fields.whole(key, 1, 1 << 20).map_or(usual, |n| n as u32)
+fn count(fields: &DescriptionFields<'_, '_>, key: &'static str, default: u32) -> u32 {
+    fields.whole(key, 1, 1 << 20).map_or(default, |n| n as u32)
 }
 
-/// Bytes of whole blocks.
-fn bytes(fields: &DescriptionFields<'_, '_>, key: &'static str, usual: u64) -> u64 {
-    fields.blocks(key, 1 << 40).map_or(usual, |blocks| blocks * BLOCK_BYTES)
+/// Parses bytes in full blocks.
+fn bytes(fields: &DescriptionFields<'_, '_>, key: &'static str, default: u64) -> u64 {
+    fields.blocks(key, 1 << 40).map_or(default, |blocks| blocks * BLOCK_BYTES)
 }
 
-/// NetBench's disk mix.
+/// Parses NetBench's disk mix.
 pub(super) fn netbench(fields: &DescriptionFields<'_, '_>, cached: bool) -> LoadSpec {
-    let usual = NetbenchSpec::default();
+    let defaults = NetbenchSpec::default();
     LoadSpec::Netbench(NetbenchSpec {
         clients: users(fields),
-        workspace_bytes: bytes(fields, "workspace", usual.workspace_bytes),
+        workspace_bytes: bytes(fields, "workspace", defaults.workspace_bytes),
         target: 0,
         part: part(fields),
-        oplocks: fields.truth("oplocks").unwrap_or(usual.oplocks),
+        oplocks: fields.truth("oplocks").unwrap_or(defaults.oplocks),
         think: spell(fields, "think").unwrap_or(DurationDistribution::NONE),
         compute: spell(fields, "compute").unwrap_or(DurationDistribution::NONE),
         cached: fields.truth("cached").unwrap_or(cached),
@@ -49,84 +48,85 @@ pub(super) fn netbench(fields: &DescriptionFields<'_, '_>, cached: bool) -> Load
     })
 }
 
-/// Decision support: each target of the workload holds one file of the database.
+/// Parses decision support: each target of the workload holds one file of the database.
 pub(super) fn scan(fields: &DescriptionFields<'_, '_>, targets: &[String]) -> LoadSpec {
-    let usual = ScanSpec::default();
+    let defaults = ScanSpec::default();
     let part = part(fields);
     let files = (0..targets.len().clamp(1, usize::from(u16::MAX))).map(|index| Region { target: index as u16, part });
     LoadSpec::Scan(ScanSpec {
         users: users(fields),
         think: spell(fields, "think").unwrap_or(DurationDistribution::NONE),
         files: files.collect(),
-        query_bytes: bytes(fields, "query", usual.query_bytes),
-        degree: count(fields, "degree", usual.degree),
-        workers: count(fields, "workers", usual.workers),
-        extent_bytes: bytes(fields, "extent", usual.extent_bytes),
-        ahead: fields.whole("ahead", 0, 1 << 20).map_or(usual.ahead, |n| n as u32),
-        most_outstanding: count(fields, "outstanding", usual.most_outstanding),
+        query_bytes: bytes(fields, "query", defaults.query_bytes),
+        degree: count(fields, "degree", defaults.degree),
+        workers: count(fields, "workers", defaults.workers),
+        extent_bytes: bytes(fields, "extent", defaults.extent_bytes),
+        ahead: fields.whole("ahead", 0, 1 << 20).map_or(defaults.ahead, |n| n as u32),
+        most_outstanding: count(fields, "outstanding", defaults.most_outstanding),
         compute: spell(fields, "compute").unwrap_or(DurationDistribution::NONE),
         most_operations: operations(fields),
     })
 }
 
-/// A region: `{ on = "log", area = "1GB" }`.
-fn region(fields: &DescriptionFields<'_, '_>, key: &'static str, targets: &[String], usual: Region) -> Region {
-    let Some(inner) = fields.inner(key) else { return usual };
+/// Parses a region: `{ on = "log", area = "1GB" }`.
+fn region(fields: &DescriptionFields<'_, '_>, key: &'static str, targets: &[String], default: Region) -> Region {
+    let Some(inner) = fields.inner(key) else { return default };
     let region = Region { target: target(&inner, targets), part: part(&inner) };
     inner.finish();
     region
 }
 
-/// Transactions.
+/// Parses transactions.
 pub(super) fn oltp(fields: &DescriptionFields<'_, '_>, targets: &[String]) -> LoadSpec {
-    let usual = OltpSpec::default();
+    let defaults = OltpSpec::default();
     let never = fields.take("checkpoint").and_then(|v| v.get_ref().as_str()) == Some("never");
     let checkpoint = if never { Some(0) } else { fields.some_time("checkpoint") };
     LoadSpec::Oltp(OltpSpec {
         users: users(fields),
         think: spell(fields, "think").unwrap_or(DurationDistribution::NONE),
-        data: region(fields, "data", targets, usual.data),
+        data: region(fields, "data", targets, defaults.data),
         access: access(fields),
-        pages: count(fields, "pages", usual.pages),
-        hit_share: fields.share("hit_share").unwrap_or(usual.hit_share),
-        changed: fields.whole("changed", 0, 1 << 20).map_or(usual.changed, |n| n as u32),
-        buffers: fields.whole("buffers", 1, 1 << 28).unwrap_or(usual.buffers),
+        pages: count(fields, "pages", defaults.pages),
+        hit_share: fields.share("hit_share").unwrap_or(defaults.hit_share),
+        changed: fields.whole("changed", 0, 1 << 20).map_or(defaults.changed, |n| n as u32),
+        buffers: fields.whole("buffers", 1, 1 << 28).unwrap_or(defaults.buffers),
         compute: spell(fields, "compute").unwrap_or(DurationDistribution::NONE),
-        log: region(fields, "log", targets, usual.log),
-        log_bytes: bytes(fields, "log_record", usual.log_bytes),
-        most_log_bytes: bytes(fields, "log_write", usual.most_log_bytes),
-        checkpoint_s: checkpoint.map_or(usual.checkpoint_s, |ns| ns as f64 / SECOND),
-        most_outstanding: count(fields, "outstanding", usual.most_outstanding),
-        most_write_bytes: bytes(fields, "coalesce", usual.most_write_bytes),
+        log: region(fields, "log", targets, defaults.log),
+        log_bytes: bytes(fields, "log_record", defaults.log_bytes),
+        most_log_bytes: bytes(fields, "log_write", defaults.most_log_bytes),
+        checkpoint_s: checkpoint.map_or(defaults.checkpoint_s, |ns| ns as f64 / SECOND),
+        most_outstanding: count(fields, "outstanding", defaults.most_outstanding),
+        most_write_bytes: bytes(fields, "coalesce", defaults.most_write_bytes),
         most_operations: operations(fields),
     })
 }
 
-/// An external sort.
+/// Parses an external sort.
 pub(super) fn sort(fields: &DescriptionFields<'_, '_>, targets: &[String], cached: bool) -> LoadSpec {
-    let usual = SortSpec::default();
-    let seconds = |key: &'static str, usual: f64| fields.time(key).map_or(usual, |ns| ns as f64 / SECOND);
-    let whole = |key: &'static str, usual: u64| fields.quantity(key, &SIZE).map_or(usual, |bytes| bytes as u64);
+    let defaults = SortSpec::default();
+    let seconds = |key: &'static str, default: f64| fields.time(key).map_or(default, |ns| ns as f64 / SECOND);
+    let size_bytes =
+        |key: &'static str, default: u64| fields.quantity(key, &SIZE).map_or(default, |bytes| bytes as u64);
     LoadSpec::Sort(SortSpec {
-        data_bytes: fields.quantity("data", &SPACE).map_or(usual.data_bytes, |bytes| bytes as u64),
-        record_bytes: whole("record", usual.record_bytes),
-        key_bytes: whole("keys", usual.key_bytes),
-        memory_factor: fields.number("memory_factor", 1.0, 100.0).unwrap_or(usual.memory_factor),
-        memory_bytes: whole("memory", usual.memory_bytes),
-        processors: count(fields, "processors", usual.processors),
-        compare_s: seconds("compare", usual.compare_s),
-        record_s: seconds("move", usual.record_s),
-        input: region(fields, "input", targets, usual.input),
-        work: region(fields, "work", targets, usual.work),
-        output: region(fields, "output", targets, usual.output),
-        io_bytes: bytes(fields, "request", usual.io_bytes),
-        merge_bytes: bytes(fields, "merge_request", usual.merge_bytes),
-        window: count(fields, "window", usual.window),
+        data_bytes: fields.quantity("data", &SPACE).map_or(defaults.data_bytes, |bytes| bytes as u64),
+        record_bytes: size_bytes("record", defaults.record_bytes),
+        key_bytes: size_bytes("keys", defaults.key_bytes),
+        memory_factor: fields.number("memory_factor", 1.0, 100.0).unwrap_or(defaults.memory_factor),
+        memory_bytes: size_bytes("memory", defaults.memory_bytes),
+        processors: count(fields, "processors", defaults.processors),
+        compare_s: seconds("compare", defaults.compare_s),
+        record_s: seconds("move", defaults.record_s),
+        input: region(fields, "input", targets, defaults.input),
+        work: region(fields, "work", targets, defaults.work),
+        output: region(fields, "output", targets, defaults.output),
+        io_bytes: bytes(fields, "request", defaults.io_bytes),
+        merge_bytes: bytes(fields, "merge_request", defaults.merge_bytes),
+        window: count(fields, "window", defaults.window),
         cached: fields.truth("cached").unwrap_or(cached),
     })
 }
 
-/// A recorded stream of requests; each device of it is one of the targets, in their order.
+/// Parses a recorded stream of requests; its devices are the targets, in their order.
 pub(super) fn trace(
     fields: &DescriptionFields<'_, '_>,
     files: &DescriptionFiles<'_>,

@@ -1,10 +1,8 @@
-//! From a description written in TOML to a [`System`]. Everything that is
-//! wrong in a file is told in one go, with its line and what would be right;
-//! `docs/systems.md` lists every key.
+//! Builds a [`System`] from a TOML description. All mistakes in a file are reported together, with their lines and
+//! corrections; `docs/systems.md` lists every key.
 //!
-//! The parts are read in the order in which they refer to one another: buses,
-//! controllers, channels, drives, arrays, workloads, events. [`PartNames`] knows what was
-//! read so far.
+//! The parts are read in the order in which they refer to one another: buses, controllers, channels, drives, arrays,
+//! workloads, events. [`PartNames`] holds the names read so far.
 
 mod arrays;
 mod caches;
@@ -24,39 +22,39 @@ use crate::text::{DescriptionFields, DescriptionSource, Problem, Problems};
 use names::PartNames;
 pub use settings::Setting;
 
-/// A description that could be read.
+/// A valid description.
 #[derive(Clone, Debug)]
 pub struct SystemDescription {
     /// The system.
     pub system: System,
-    /// What is not wrong, but may not be meant.
+    /// Remarks on keys that are valid but perhaps not intended.
     pub notes: Vec<Problem>,
 }
 
-/// Gives the text of another file that a description names (a drive's
-/// parameters, a trace), by the path as it is written there; or why not.
+/// Loads the text of another file that a description names (a drive's parameters, a trace), by its path as written
+/// there; or an error message.
 pub type Loader<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
-/// The requests of a trace, how many were left out, and what else there is to remark on it.
+/// The requests of a trace, the number of omitted records, and remarks.
 pub type LoadedTrace = (Vec<TraceRequest>, u64, Vec<String>);
 
-/// The other files that a description may name, by the path as it is written there.
+/// Loads the files that a description may name, by their paths as written there.
 pub struct DescriptionFiles<'a> {
-    /// The text of one: a drive's parameters, a catalogue.
+    /// Loads a text: a drive's parameters, a catalogue.
     pub text: Loader<'a>,
-    /// A trace: what [`crate::load::TraceSpec::record`] gives, and remarks.
+    /// Loads a trace: the result of [`crate::load::TraceSpec::record`], and remarks.
     pub trace: &'a dyn Fn(&str) -> Result<LoadedTrace, String>,
 }
 
-/// Most drives of a system: more than any cabinet holds, and few enough for memory.
+/// Largest number of drives of a system: more than any cabinet holds, and few enough for memory.
 pub const MOST_DRIVES: u32 = 4096;
-/// Most tables of one sort.
+/// Largest number of tables of one kind.
 pub const MOST_TABLES: usize = 1024;
 
 /// Reads a description that names no trace; see [`read_with`].
 ///
 /// # Errors
-/// Everything that is wrong, by line.
+/// Lists all mistakes, by line.
 pub fn read<'t>(
     file: &'t str,
     text: &'t str,
@@ -67,11 +65,10 @@ pub fn read<'t>(
     read_with(file, text, settings, &DescriptionFiles { text: load, trace: &no_trace })
 }
 
-/// Reads a description. `file` is its name in what is told; `settings` stand in
-/// the place of what the text says.
+/// Reads a description. Problems name it `file`; `settings` replace values of the text.
 ///
 /// # Errors
-/// Everything that is wrong, by line.
+/// Lists all mistakes, by line.
 pub fn read_with<'t>(
     file: &'t str,
     text: &'t str,
@@ -87,7 +84,7 @@ pub fn read_with<'t>(
     source.finish(system).map(|(system, notes)| SystemDescription { system, notes })
 }
 
-/// Every part; given back also where something was wrong, which the source knows.
+/// Parses all parts; returns a system even with mistakes, which the source records.
 fn system(top: &DescriptionFields<'_, '_>, files: &DescriptionFiles<'_>) -> Option<System> {
     let mut names = PartNames::default();
     let (name, own) = top.inner("system").map_or((None, Vec::new()), |fields| {
@@ -115,14 +112,14 @@ fn system(top: &DescriptionFields<'_, '_>, files: &DescriptionFiles<'_>) -> Opti
 }
 
 fn watch(fields: &DescriptionFields<'_, '_>) -> WatchSpec {
-    let usual = WatchSpec::default();
-    let duration = fields.some_time("duration").unwrap_or(usual.duration);
+    let defaults = WatchSpec::default();
+    let duration = fields.some_time("duration").unwrap_or(defaults.duration);
     let watch = WatchSpec {
-        seed: fields.whole("seed", 0, i64::MAX as u64).unwrap_or(usual.seed),
-        warm_up: fields.time("warm_up").unwrap_or(usual.warm_up),
+        seed: fields.whole("seed", 0, i64::MAX as u64).unwrap_or(defaults.seed),
+        warm_up: fields.time("warm_up").unwrap_or(defaults.warm_up),
         duration,
-        // a short run is one sample
-        interval: fields.some_time("interval").unwrap_or(usual.interval.min(duration)),
+        // a short run is a single sample
+        interval: fields.some_time("interval").unwrap_or(defaults.interval.min(duration)),
     };
     if watch.interval > watch.duration {
         let shorten = "shorten it (watch.interval): a run needs at least one sample";

@@ -1,9 +1,9 @@
-//! What was read so far, by name, and how a text refers to it.
+//! Names of the parts read so far, and the references to them.
 
 use crate::system::{Drives, WorkloadTarget};
 use crate::text::{DescriptionFields, did_you_mean};
 
-/// Names of one sort, by position.
+/// Names of one kind, by position.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NameList {
     names: Vec<String>,
@@ -18,15 +18,15 @@ pub(super) struct PartNames {
     /// Groups of drives.
     pub drives: NameList,
     pub arrays: NameList,
-    /// Array of each drive that is a member or a spare, by number.
+    /// By drive number: the array that it belongs to as a member or a spare.
     pub used_by: Vec<Option<usize>>,
 }
 
-/// The word for no part at all.
+/// The word for no part.
 const NONE: &str = "none";
 
 impl NameList {
-    /// The name of the next table of a sort: its own, or `sort`, `sort2`, …
+    /// Adds the name of the next table of a kind: its own, or `sort`, `sort2`, …
     pub fn add(&mut self, fields: &DescriptionFields<'_, '_>, sort: &str, others: &[&NameList]) -> String {
         let own = fields.text("name").map(str::to_owned);
         let name = own.clone().unwrap_or_else(|| match self.names.len() {
@@ -59,8 +59,8 @@ impl NameList {
         self.names.iter().map(String::as_str)
     }
 
-    /// What a key refers to: what it names; where it is missing the only one
-    /// there is; nothing where it says "none" or there is nothing to refer to.
+    /// Resolves a reference: the named part; without the key, the only part there is; `None` for "none" or if there is
+    /// nothing to refer to.
     pub fn refer(&self, fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<usize> {
         if !fields.has(key) {
             fields.know(&[key]);
@@ -81,13 +81,13 @@ impl NameList {
         found
     }
 
-    /// There is nothing of that name.
+    /// Returns the message that a name is unknown.
     pub fn unknown(&self, sort: &str, name: &str) -> String {
         unknown(sort, name, &self.names.iter().map(String::as_str).collect::<Vec<_>>())
     }
 }
 
-/// There is nothing of that name; these there are.
+/// Returns the message that a name is unknown, with the known ones.
 fn unknown(sort: &str, name: &str, names: &[&str]) -> String {
     const SHOWN: usize = 20;
     let have = match names.len() {
@@ -98,12 +98,12 @@ fn unknown(sort: &str, name: &str, names: &[&str]) -> String {
     format!("unknown {sort} `{name}`; {have}{}", did_you_mean(name, names))
 }
 
-/// First number of a group of drives.
+/// Number of the first drive of a group.
 pub(super) fn first_of(drives: &[Drives], group: usize) -> u32 {
     drives.iter().take(group).map(|g| g.count).sum()
 }
 
-/// The group of a drive, and its position there.
+/// Returns the group of a drive, and its position there.
 pub(super) fn group_of(drives: &[Drives], drive: u32) -> Option<(&Drives, u32)> {
     let mut left = drive;
     for group in drives {
@@ -115,8 +115,7 @@ pub(super) fn group_of(drives: &[Drives], drive: u32) -> Option<(&Drives, u32)> 
     None
 }
 
-/// The drives that a text means: a group (`disk`), one of it (`disk3`), or some
-/// of it (`disk0-3`).
+/// Resolves a text to drives: a group (`disk`), one of it (`disk3`), or a range (`disk0-3`).
 pub(super) fn drives_of(drives: &[Drives], text: &str) -> Result<Vec<u32>, String> {
     if let Some(group) = drives.iter().position(|g| g.name == text) {
         let first = first_of(drives, group);
@@ -128,7 +127,7 @@ pub(super) fn drives_of(drives: &[Drives], text: &str) -> Result<Vec<u32>, Strin
         let (from, to) = rest.split_once('-').unwrap_or((rest, rest));
         let (Ok(from), Ok(to)) = (from.parse::<u32>(), to.parse::<u32>()) else { continue };
         if from > to || to >= group.count {
-            // another group's name may be this one's and a digit: `d12` is of `d1` where `d` is one drive
+            // another group's name may be this one's with a digit appended: `d12` is in `d1` if `d` is a single drive
             if wrong.is_none() {
                 let last = group.count.saturating_sub(1);
                 wrong = Some(format!("`{text}`: the drives of `{}` are numbered 0 to {last}", group.name));
@@ -142,17 +141,17 @@ pub(super) fn drives_of(drives: &[Drives], text: &str) -> Result<Vec<u32>, Strin
     Err(wrong.unwrap_or_else(|| unknown("drive", text, &names)))
 }
 
-/// Whether a group is called so, or a single drive of one.
+/// True if a group, or a single drive of one, has this name.
 pub(super) fn is_drive_name(drives: &[Drives], text: &str) -> bool {
     drives.iter().any(|group| {
         let number = text.strip_prefix(group.name.as_str()).and_then(|rest| rest.parse::<u32>().ok());
-        // a group of one has no numbers, and `disk02` is not `disk2`
+        // a single drive has no number, and `disk02` is not `disk2`
         let is_one = |n: u32| group.count > 1 && n < group.count && format!("{}{n}", group.name) == text;
         group.name == text || number.is_some_and(is_one)
     })
 }
 
-/// What workloads use: an array, or drives by themselves.
+/// Resolves a text to workload targets: an array, or single drives.
 pub(super) fn targets_of(drives: &[Drives], names: &PartNames, text: &str) -> Result<Vec<WorkloadTarget>, String> {
     if let Some(array) = names.arrays.find(text) {
         return Ok(vec![WorkloadTarget::Array(array)]);

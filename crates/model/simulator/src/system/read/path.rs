@@ -7,17 +7,17 @@ use crate::cache::WriteBackPolicy;
 use crate::system::{Bus, Channel, Controller, HostSpec, TransferMode};
 use crate::text::DescriptionFields;
 
-/// `[host]`.
+/// Parses `[host]`.
 pub(super) fn host(fields: &DescriptionFields<'_, '_>) -> HostSpec {
-    let usual = HostSpec::default();
+    let defaults = HostSpec::default();
     let host = HostSpec {
-        processors: fields.whole("processors", 1, 4096).map_or(usual.processors, |n| n as u32),
-        request: fields.time("request").unwrap_or(usual.request),
-        interrupt: fields.time("interrupt").unwrap_or(usual.interrupt),
-        copy_byte_ps: fields.each_byte("copy").unwrap_or(usual.copy_byte_ps),
-        xor_byte_ps: fields.each_byte("xor").unwrap_or(usual.xor_byte_ps),
-        galois_byte_ps: fields.each_byte("galois").unwrap_or(usual.galois_byte_ps),
-        other_interrupts_per_s: fields.often("other_interrupts").unwrap_or(usual.other_interrupts_per_s),
+        processors: fields.whole("processors", 1, 4096).map_or(defaults.processors, |n| n as u32),
+        request: fields.time("request").unwrap_or(defaults.request),
+        interrupt: fields.time("interrupt").unwrap_or(defaults.interrupt),
+        copy_byte_ps: fields.each_byte("copy").unwrap_or(defaults.copy_byte_ps),
+        xor_byte_ps: fields.each_byte("xor").unwrap_or(defaults.xor_byte_ps),
+        galois_byte_ps: fields.each_byte("galois").unwrap_or(defaults.galois_byte_ps),
+        other_interrupts_per_s: fields.often("other_interrupts").unwrap_or(defaults.other_interrupts_per_s),
         cache: fields.inner("cache").map(|cache| caches::cache(&cache, WriteBackPolicy::default())),
         transfer_blocks: fields.request_blocks("largest"),
         memory_rate: fields.rate("memory_rate"),
@@ -26,7 +26,7 @@ pub(super) fn host(fields: &DescriptionFields<'_, '_>) -> HostSpec {
     host
 }
 
-/// Each table of a list, with its fields; at most [`MOST_TABLES`].
+/// Calls `read` with the fields of each table of a list, at most [`MOST_TABLES`].
 pub(super) fn each<'a, 't>(
     top: &DescriptionFields<'a, 't>,
     key: &'static str,
@@ -49,7 +49,7 @@ pub(super) fn each<'a, 't>(
     }
 }
 
-/// `[[bus]]`.
+/// Parses `[[bus]]`.
 pub(super) fn buses(top: &DescriptionFields<'_, '_>, names: &mut PartNames) -> Vec<Bus> {
     let mut buses = Vec::new();
     each(top, "bus", |fields| {
@@ -63,7 +63,7 @@ pub(super) fn buses(top: &DescriptionFields<'_, '_>, names: &mut PartNames) -> V
     buses
 }
 
-/// `[[controller]]`.
+/// Parses `[[controller]]`.
 pub(super) fn controllers(top: &DescriptionFields<'_, '_>, names: &mut PartNames) -> Vec<Controller> {
     let mut controllers = Vec::new();
     each(top, "controller", |fields| {
@@ -85,7 +85,7 @@ pub(super) fn controllers(top: &DescriptionFields<'_, '_>, names: &mut PartNames
     controllers
 }
 
-/// How data come into memory: `transfer`, `interrupt_each`, `byte`.
+/// Parses the transfer mode: `transfer`, `interrupt_each`, `byte`.
 fn transfer(fields: &DescriptionFields<'_, '_>) -> TransferMode {
     let by_hand = fields.word("transfer", &[("dma", false), ("pio", true)]).unwrap_or(false);
     let interrupt_blocks = fields.request_blocks("interrupt_each");
@@ -102,7 +102,7 @@ fn transfer(fields: &DescriptionFields<'_, '_>) -> TransferMode {
     TransferMode::Dma { interrupt_blocks }
 }
 
-/// `[[channel]]`.
+/// Parses `[[channel]]`.
 pub(super) fn channels(top: &DescriptionFields<'_, '_>, names: &mut PartNames) -> Vec<Channel> {
     let mut channels = Vec::new();
     each(top, "channel", |fields| {

@@ -1,23 +1,23 @@
-//! Values that stand in the place of what a description says, for sweeps and
-//! trials: `workload.users=16`, `data.stripe_unit=128KB`.
+//! Settings that replace values of a description, for sweeps and experiments: `workload.users=16`,
+//! `data.stripe_unit=128KB`.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::text::{DescriptionSource, did_you_mean};
 
-/// One key and its value, as they were typed.
+/// A key and its value, as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Table and key: `workload.users` (every workload's), `data.stripe_unit`
-    /// (of the part that is called `data`), `host.cache.size`.
+    /// Table and key: `workload.users` (of every workload), `data.stripe_unit` (of the part named `data`),
+    /// `host.cache.size`.
     pub key: String,
-    /// The value: TOML, or a text without its quotes.
+    /// The value: TOML, or a string without its quotes.
     pub value: String,
 }
 
 impl Setting {
-    /// Reads `KEY=VALUE`; nothing where there is no `=` or no key.
+    /// Parses `KEY=VALUE`; `None` without `=` or without a key.
     pub fn parse(text: &str) -> Option<Setting> {
         let (key, value) = text.split_once('=')?;
         let (key, value) = (key.trim(), value.trim());
@@ -25,7 +25,7 @@ impl Setting {
     }
 }
 
-/// Puts settings into a table that was read; what has no place there is noted.
+/// Applies settings to a parsed table; reports those without a matching part.
 pub(super) fn apply<'t>(source: &DescriptionSource<'t>, table: &mut DeTable<'t>, settings: &'t [Setting]) {
     for setting in settings {
         let mut path = setting.key.split('.').map(str::trim);
@@ -38,13 +38,13 @@ pub(super) fn apply<'t>(source: &DescriptionSource<'t>, table: &mut DeTable<'t>,
         }
         let mut places = 0;
         for (key, value) in table.iter_mut() {
-            let whole = key.get_ref() == first;
+            let is_table_name = key.get_ref() == first;
             places += match value.get_mut() {
-                DeValue::Table(inner) if whole => set(inner, &rest, &setting.value),
+                DeValue::Table(inner) if is_table_name => set(inner, &rest, &setting.value),
                 DeValue::Array(list) => list
                     .iter_mut()
                     .filter_map(|each| match each.get_mut() {
-                        DeValue::Table(inner) if whole || is_called(inner, first) => Some(inner),
+                        DeValue::Table(inner) if is_table_name || is_called(inner, first) => Some(inner),
                         _ => None,
                     })
                     .map(|inner| set(inner, &rest, &setting.value))
@@ -52,7 +52,7 @@ pub(super) fn apply<'t>(source: &DescriptionSource<'t>, table: &mut DeTable<'t>,
                 _ => 0,
             };
         }
-        // a table that a description leaves out is a table of usual values
+        // a table that a description omits is a table of defaults
         if places == 0 && ["system", "watch", "host"].contains(&first) {
             let mut inner = DeTable::new();
             places = set(&mut inner, &rest, &setting.value);
@@ -67,14 +67,14 @@ pub(super) fn apply<'t>(source: &DescriptionSource<'t>, table: &mut DeTable<'t>,
     }
 }
 
-/// What settings can name: tables, and parts by their names.
+/// Lists the names that settings can use: tables, and parts by their names.
 fn parts(table: &DeTable<'_>) -> Vec<String> {
     let mut names = Vec::new();
     for (key, value) in table.iter() {
         names.push(key.get_ref().to_string());
         let list = value.get_ref().as_array().into_iter().flat_map(|list| list.iter());
-        let called = list.filter_map(|each| each.get_ref().as_table().and_then(name));
-        names.extend(called.map(str::to_owned));
+        let part_names = list.filter_map(|each| each.get_ref().as_table().and_then(name));
+        names.extend(part_names.map(str::to_owned));
     }
     names
 }
@@ -87,7 +87,7 @@ fn is_called(table: &DeTable<'_>, wanted: &str) -> bool {
     name(table) == Some(wanted)
 }
 
-/// Sets a key of a table, or of tables within it; says in how many places.
+/// Sets a key of a table, or of tables within it; returns the number of places.
 fn set<'t>(table: &mut DeTable<'t>, path: &[&'t str], text: &'t str) -> usize {
     let Some((key, rest)) = path.split_first() else { return 0 };
     let known = table.iter().find(|(k, _)| k.get_ref() == key).map(|(k, v)| (k.clone(), v.span()));
@@ -114,7 +114,7 @@ fn set<'t>(table: &mut DeTable<'t>, path: &[&'t str], text: &'t str) -> usize {
     }
 }
 
-/// A value as it was typed: TOML where it is some, else a text.
+/// Parses a value: as TOML if possible, otherwise as a string.
 fn value(text: &str) -> DeValue<'_> {
     match DeValue::parse(text) {
         Ok(value) => value.into_inner(),

@@ -1,6 +1,5 @@
-//! What operations of a workload do: `[[workload.class]]` and
-//! `[[workload.class.transfer]]`, or the same keys in the workload itself where
-//! there is one class of one transfer.
+//! Operations of a workload: `[[workload.class]]` and `[[workload.class.transfer]]`, or the same keys in the workload
+//! itself if there is one class of one transfer.
 
 use super::path::each;
 use super::workloads::spell;
@@ -28,9 +27,8 @@ const KEYS: [&str; 15] = [
     "posted",
 ];
 
-/// The classes of a workload on `targets`; `cached` is the usual way where a
-/// file cache is there. Without classes each target is used as often; a class or a
-/// transfer that does not say which one uses the first.
+/// Parses the classes of a workload on `targets`; `cached` is the default with a file cache. Without classes, all
+/// targets are used equally; a class or a transfer without `on` uses the first.
 pub(super) fn classes(fields: &DescriptionFields<'_, '_>, targets: &[String], cached: bool) -> Vec<OperationClass> {
     if !fields.has("class") {
         fields.know(&["class"]);
@@ -78,7 +76,7 @@ pub(super) fn classes(fields: &DescriptionFields<'_, '_>, targets: &[String], ca
     classes
 }
 
-/// `on` of a class or a transfer: one of what the workload uses.
+/// Parses `on` of a class or a transfer: one of the workload's targets.
 pub(super) fn target(fields: &DescriptionFields<'_, '_>, targets: &[String]) -> u16 {
     let Some(name) = fields.text("on") else { return 0 };
     match targets.iter().position(|t| t == name) {
@@ -95,26 +93,26 @@ pub(super) fn target(fields: &DescriptionFields<'_, '_>, targets: &[String]) -> 
 }
 
 fn transfer(fields: &DescriptionFields<'_, '_>, cached: bool, target: u16) -> OperationTransfer {
-    let usual = OperationTransfer::default();
+    let defaults = OperationTransfer::default();
     OperationTransfer {
         target,
         part: part(fields),
         access: access(fields),
-        align_bytes: fields.blocks("align", 1 << 40).map_or(usual.align_bytes, |blocks| blocks * BLOCK_BYTES),
-        read_share: fields.share("read_share").unwrap_or(usual.read_share),
-        bytes: sizes(fields, "size").unwrap_or(usual.bytes),
+        align_bytes: fields.blocks("align", 1 << 40).map_or(defaults.align_bytes, |blocks| blocks * BLOCK_BYTES),
+        read_share: fields.share("read_share").unwrap_or(defaults.read_share),
+        bytes: sizes(fields, "size").unwrap_or(defaults.bytes),
         write_bytes: sizes(fields, "write_size"),
         total_bytes: fields.blocks("total", 1 << 50).map(|blocks| blocks * BLOCK_BYTES),
-        parallel: fields.whole("parallel", 1, 65_536).map_or(usual.parallel, |n| n as u32),
+        parallel: fields.whole("parallel", 1, 65_536).map_or(defaults.parallel, |n| n as u32),
         pause: spell(fields, "pause").unwrap_or(DurationDistribution::NONE),
         compute: spell(fields, "compute").unwrap_or(DurationDistribution::NONE),
         cached: fields.truth("cached").unwrap_or(cached),
-        posted: fields.truth("posted").unwrap_or(usual.posted),
+        posted: fields.truth("posted").unwrap_or(defaults.posted),
     }
 }
 
-/// `area`: the first so many bytes (`"60MB"`), a stretch (`{ from = "1GB", size
-/// = "60MB" }`), or a share of it (`"10%"`, `{ from = "90%", to = "100%" }`).
+/// Parses `area`: the first bytes (`"60MB"`), a range (`{ from = "1GB", size = "60MB" }`), or a share (`"10%"`,
+/// `{ from = "90%", to = "100%" }`).
 pub(super) fn part(fields: &DescriptionFields<'_, '_>) -> TargetPart {
     let Some(value) = fields.take("area") else { return TargetPart::All };
     if value.get_ref().is_table() {
@@ -143,7 +141,7 @@ fn stretch(inner: &DescriptionFields<'_, '_>) -> TargetPart {
     part
 }
 
-/// `access = "random"` with `around` or `zipf`, or `"sequential"` with `streams`.
+/// Parses `access = "random"` with `around` or `zipf`, or `"sequential"` with `streams`.
 pub(super) fn access(fields: &DescriptionFields<'_, '_>) -> AccessPattern {
     let sequential = fields.word("access", &[("random", false), ("sequential", true)]);
     let streams = fields.whole("streams", 0, 1 << 20);
@@ -176,8 +174,8 @@ pub(super) fn access(fields: &DescriptionFields<'_, '_>) -> AccessPattern {
     }
 }
 
-/// `"4KB"`, a list of sizes with their weights (`[["4KB", 0.7], ["64KB", 0.3]]`),
-/// or any size between two (`{ from = "4KB", to = "64KB" }`).
+/// Parses `"4KB"`, a list of sizes with their weights (`[["4KB", 0.7], ["64KB", 0.3]]`), or a uniform range
+/// (`{ from = "4KB", to = "64KB" }`).
 fn sizes(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<RequestSizes> {
     let value = fields.take(key)?;
     if value.get_ref().is_table() {
@@ -201,7 +199,7 @@ fn sizes(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<Reques
     weighted.map(RequestSizes::Weighted)
 }
 
-/// `["4KB", 0.7]`.
+/// Parses `["4KB", 0.7]`.
 fn weighted(value: DescriptionValue<'_, '_>) -> Option<(u64, f64)> {
     let pair = value.get_ref().as_array()?;
     let (size, weight) = (pair.first()?, pair.get(1)?);

@@ -1,4 +1,4 @@
-//! `[[workload]]`: who asks, how often, on what.
+//! `[[workload]]`: users or arrivals, their rates and their targets.
 
 use diskwright_base::Rng;
 
@@ -15,12 +15,12 @@ use crate::text::DescriptionFields;
 use crate::text::quantity::{self, TIME};
 use crate::{Ns, array};
 
-/// Sorts of workloads.
+/// Kinds of workloads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WorkloadKind {
-    /// Users who wait.
+    /// Users who wait for their requests.
     Closed,
-    /// Arrivals that do not.
+    /// Arrivals that do not wait.
     Open,
     Netbench,
     Scan,
@@ -39,8 +39,8 @@ const KINDS: [(&str, WorkloadKind); 7] = [
     ("trace", WorkloadKind::Trace),
 ];
 
-/// All workloads of a system whose other parts were read. None is none: a system may also be
-/// served to programs.
+/// Parses all workloads of a system whose other parts were read. There may be none: a system may also be served to
+/// programs.
 pub(super) fn workloads(
     top: &DescriptionFields<'_, '_>,
     names: &PartNames,
@@ -63,7 +63,7 @@ pub(super) fn workloads(
     workloads
 }
 
-/// What a workload uses: what `on` names; else the only array; else the drives.
+/// Parses the targets of a workload: those that `on` names; by default the only array, or the only drive.
 fn targets(fields: &DescriptionFields<'_, '_>, names: &PartNames, system: &System) -> Vec<WorkloadTarget> {
     if fields.has("on") {
         let mut targets = Vec::new();
@@ -98,14 +98,15 @@ fn called(system: &System, names: &PartNames, target: WorkloadTarget) -> String 
     }
 }
 
-/// Blocks of a target; none where it could not be read.
+/// Blocks of a target; `None` if it could not be read.
 fn blocks(system: &System, target: WorkloadTarget) -> Option<u64> {
     match target {
         WorkloadTarget::Drive(drive) => system.group_of(drive).map(|(group, _)| system.drives[group].device.blocks()),
         WorkloadTarget::Array(index) => {
             let set = system.arrays.get(index)?;
-            let of = |drive: &u32| system.group_of(*drive).map(|(group, _)| system.drives[group].device.blocks());
-            let own: Option<Vec<u64>> = set.members.iter().map(of).collect();
+            let drive_blocks =
+                |drive: &u32| system.group_of(*drive).map(|(group, _)| system.drives[group].device.blocks());
+            let own: Option<Vec<u64>> = set.members.iter().map(drive_blocks).collect();
             let members = own?.into_iter().map(|blocks| set.member_blocks.unwrap_or(blocks)).collect();
             let (level, unit_blocks, layout, copies) = (set.level, set.unit_blocks, set.layout, set.copies);
             array::ArrayGeometry::new(&array::ArrayDescription { level, members, unit_blocks, layout, copies })
@@ -121,8 +122,8 @@ fn spec(
     cached: bool,
     files: &DescriptionFiles<'_>,
 ) -> Option<LoadSpec> {
-    let usual = if fields.has("rate") { WorkloadKind::Open } else { WorkloadKind::Closed };
-    match fields.word("kind", &KINDS).unwrap_or(usual) {
+    let default = if fields.has("rate") { WorkloadKind::Open } else { WorkloadKind::Closed };
+    match fields.word("kind", &KINDS).unwrap_or(default) {
         WorkloadKind::Closed => Some(plain(fields, targets, cached, false)),
         WorkloadKind::Open => Some(plain(fields, targets, cached, true)),
         WorkloadKind::Netbench => Some(kinds::netbench(fields, cached)),
@@ -133,7 +134,7 @@ fn spec(
     }
 }
 
-/// Users who wait, or arrivals that do not.
+/// Parses users who wait, or arrivals that do not.
 fn plain(fields: &DescriptionFields<'_, '_>, targets: &[String], cached: bool, open: bool) -> LoadSpec {
     let classes = transfers::classes(fields, targets, cached);
     let phases = phases(fields, &classes);
@@ -144,10 +145,10 @@ fn plain(fields: &DescriptionFields<'_, '_>, targets: &[String], cached: bool, o
     } else {
         let open = ["arrivals", "batch", "bursts", "most_outstanding", "rate"];
         refuse(fields, &open, "open arrivals: kind = \"open\"");
-        let usual = ClosedSpec::default();
+        let defaults = ClosedSpec::default();
         LoadSpec::Closed(ClosedSpec {
-            users: fields.whole("users", 1, 1 << 20).map_or(usual.users, |n| n as u32),
-            outstanding: fields.whole("outstanding", 1, 1 << 20).map_or(usual.outstanding, |n| n as u32),
+            users: fields.whole("users", 1, 1 << 20).map_or(defaults.users, |n| n as u32),
+            outstanding: fields.whole("outstanding", 1, 1 << 20).map_or(defaults.outstanding, |n| n as u32),
             think: spell(fields, "think").unwrap_or(DurationDistribution::NONE),
             classes,
             phases,
@@ -156,7 +157,7 @@ fn plain(fields: &DescriptionFields<'_, '_>, targets: &[String], cached: bool, o
     }
 }
 
-/// Keys of the other sort of workload.
+/// Refuses keys of the other kind of workload.
 fn refuse(fields: &DescriptionFields<'_, '_>, keys: &[&'static str], belongs: &str) {
     for key in keys.iter().filter(|key| fields.has(key)) {
         fields.wrong_at(key, format!("`{key}` belongs to {belongs}"));
@@ -164,9 +165,9 @@ fn refuse(fields: &DescriptionFields<'_, '_>, keys: &[&'static str], belongs: &s
     fields.know(keys);
 }
 
-/// The keys of a workload whose operations come on their own.
+/// Parses the keys of a workload with open arrivals.
 fn arrivals(fields: &DescriptionFields<'_, '_>) -> OpenSpec {
-    let usual = OpenSpec::default();
+    let defaults = OpenSpec::default();
     if !fields.has("rate") {
         fields.missing("rate", "\"100/s\"");
     }
@@ -196,16 +197,16 @@ fn arrivals(fields: &DescriptionFields<'_, '_>) -> OpenSpec {
         } else {
             DurationDistribution::Exponential { mean_s: gap_s }
         },
-        batch: batch(fields).unwrap_or(usual.batch),
+        batch: batch(fields).unwrap_or(defaults.batch),
         bursts,
         most_outstanding: fields
             .whole("most_outstanding", 1, u64::from(u32::MAX - 1))
-            .map_or(usual.most_outstanding, |n| n as u32),
-        ..usual
+            .map_or(defaults.most_outstanding, |n| n as u32),
+        ..defaults
     }
 }
 
-/// `batch = 8`, or `{ mean = 2.5 }` of a geometric distribution.
+/// Parses `batch = 8`, or `{ mean = 2.5 }` for a geometric distribution.
 fn batch(fields: &DescriptionFields<'_, '_>) -> Option<ArrivalBatch> {
     if fields.take("batch")?.get_ref().is_table() {
         let inner = fields.inner("batch")?;
@@ -219,7 +220,7 @@ fn batch(fields: &DescriptionFields<'_, '_>) -> Option<ArrivalBatch> {
     fields.whole("batch", 1, 65_536).map(|n| ArrivalBatch::Fixed(n as u32))
 }
 
-/// `[[workload.phase]]`: how a load grows and falls.
+/// Parses `[[workload.phase]]`: changes of a load over time.
 fn phases(fields: &DescriptionFields<'_, '_>, classes: &[OperationClass]) -> Vec<LoadPhase> {
     let mut phases = Vec::new();
     each(fields, "phase", |phase| {
@@ -240,7 +241,7 @@ fn phases(fields: &DescriptionFields<'_, '_>, classes: &[OperationClass]) -> Vec
     phases
 }
 
-/// `weights = [1, 0, 2]`, one for each class.
+/// Parses `weights = [1, 0, 2]`, one for each class.
 fn weights(phase: &DescriptionFields<'_, '_>, classes: &[OperationClass]) -> Vec<f64> {
     let Some(value) = phase.take("weights") else { return Vec::new() };
     let list = value.get_ref().as_array().map(|list| list.iter().map(crate::text::number).collect::<Vec<_>>());
@@ -256,7 +257,7 @@ fn weights(phase: &DescriptionFields<'_, '_>, classes: &[OperationClass]) -> Vec
     }
 }
 
-/// A length of time that may be drawn: `"7s"`, or one of `{ exponential = "7s" }`,
+/// Parses a duration that may be random: `"7s"`, or one of `{ exponential = "7s" }`,
 /// `{ uniform = ["1s", "3s"] }`, `{ erlang = "7s", stages = 4 }`,
 /// `{ normal = "7s", deviation = "1s" }`, `{ hyper = "7s", cv2 = 4 }`.
 pub(super) fn spell(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<DurationDistribution> {
@@ -282,10 +283,10 @@ pub(super) fn spell(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Op
         found.extend(uniform(&inner));
     }
     inner.know(&["uniform"]);
-    for (key, of) in [("stages", "erlang"), ("deviation", "normal"), ("cv2", "hyper")] {
-        // without any distribution, that is what is told
-        if found.len() == 1 && inner.has(key) && !inner.has(of) {
-            inner.wrong_at(key, format!("`{key}` belongs to `{of}`"));
+    for (key, distribution) in [("stages", "erlang"), ("deviation", "normal"), ("cv2", "hyper")] {
+        // without any distribution, only that is reported
+        if found.len() == 1 && inner.has(key) && !inner.has(distribution) {
+            inner.wrong_at(key, format!("`{key}` belongs to `{distribution}`"));
         }
     }
     if found.len() != 1 && fields.source.is_well() {
@@ -311,7 +312,7 @@ fn uniform(inner: &DescriptionFields<'_, '_>) -> Option<DurationDistribution> {
     }
 }
 
-/// A target that nothing is asked of was forgotten somewhere.
+/// Refuses targets that no part of the workload uses.
 fn refuse_unused(fields: &DescriptionFields<'_, '_>, targets: &[String], load: &LoadSpec) {
     let of_classes = |classes: &[OperationClass]| classes.iter().flat_map(|c| &c.transfers).map(|t| t.target).collect();
     let used: Vec<u16> = match load {
@@ -319,7 +320,7 @@ fn refuse_unused(fields: &DescriptionFields<'_, '_>, targets: &[String], load: &
         LoadSpec::Netbench(mix) => vec![mix.target],
         LoadSpec::Oltp(oltp) => vec![oltp.data.target, oltp.log.target],
         LoadSpec::Sort(sort) => vec![sort.input.target, sort.work.target, sort.output.target],
-        // a file on each; devices of a trace are counted there
+        // scans have a file on each target; devices of a trace are counted there
         LoadSpec::Scan(_) | LoadSpec::Trace(_) => return,
     };
     if let Some((name, _)) = targets.iter().zip(0..).find(|(_, index)| !used.contains(index)) {
@@ -328,7 +329,7 @@ fn refuse_unused(fields: &DescriptionFields<'_, '_>, targets: &[String], load: &
     }
 }
 
-/// What the load itself says of its specification.
+/// Checks the load with its own rules.
 fn check(fields: &DescriptionFields<'_, '_>, system: &System, targets: &[WorkloadTarget], load: &LoadSpec) {
     let sizes: Option<Vec<u64>> = targets.iter().map(|target| blocks(system, *target)).collect();
     let Some(sizes) = sizes else { return };

@@ -1,5 +1,5 @@
-//! Connections to the server that all requests share. Who asks writes to the
-//! socket itself; one thread a connection reads the answers.
+//! Connections to the server, shared by all requests. The requesting thread writes to the socket
+//! itself; one thread per connection reads the replies.
 
 use std::collections::HashMap;
 use std::io::{BufReader, ErrorKind, Read, Write};
@@ -16,14 +16,15 @@ use crate::nbd::client::{ClientRequest, ExportInfo};
 use crate::nbd::request::NbdRequest;
 use crate::nbd::wire::{self, CommandFlags, ErrorCode, NbdCommand};
 
-/// What a read gave, nothing for everything else; or an error's number as NBD and Linux have it.
+/// Data of a read, nothing for other requests; or an error number, which is the same in NBD and
+/// Linux.
 pub type NbdAnswer<'a> = Result<&'a [u8], u32>;
-/// Who waits for an answer.
+/// Callback for the reply to a request.
 pub type AnswerCallback = Box<dyn FnOnce(NbdAnswer<'_>) + Send>;
-/// How it ended.
+/// Reports the end of the service.
 pub type EndSender = Sender<Result<(), AttachError>>;
 
-/// Read from a socket at a time, bytes.
+/// Size of the read buffer of a socket, bytes.
 const ROOM: usize = 256 << 10;
 
 /// All connections to an export.
@@ -33,7 +34,7 @@ pub struct ExportConnections {
     cookies: AtomicU64,
 }
 
-/// One of them.
+/// One connection.
 struct ExportConnection {
     output: Mutex<ConnectionOutput>,
     waiting: Mutex<HashMap<u64, (u32, AnswerCallback)>>,
@@ -43,20 +44,20 @@ struct ExportConnection {
 
 struct ConnectionOutput {
     stream: NbdStream,
-    /// A request with its data, so that it is one write.
+    /// Buffer for a request with its data, so that both go into one write.
     message: Vec<u8>,
 }
 
-/// Nothing that is behind these locks is left half done by a panic.
+/// Locks a mutex. A panic leaves nothing behind these locks half done, so poison is ignored.
 fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ExportConnections {
-    /// Connects as often as `connections` says. Each connection that ends tells so.
+    /// Opens `connections` connections. Each connection reports its end.
     ///
     /// # Errors
-    /// The server's.
+    /// The errors of the server.
     pub fn open(
         export: &ExportAddress,
         connections: u32,
@@ -68,34 +69,34 @@ impl ExportConnections {
         for _ in 1..connections {
             clients.push(talk::open(export)?);
         }
-        let mut lines = Vec::new();
+        let mut opened = Vec::new();
         for client in clients {
-            lines.push(ExportConnection::start(client.into_stream(), export, ended)?);
+            opened.push(ExportConnection::start(client.into_stream(), export, ended)?);
         }
-        Ok(Arc::new(ExportConnections { about, lines, cookies: AtomicU64::new(0) }))
+        Ok(Arc::new(ExportConnections { about, lines: opened, cookies: AtomicU64::new(0) }))
     }
 
-    /// What the server told of the export.
+    /// Returns the server's information about the export.
     pub fn about(&self) -> &ExportInfo {
         &self.about
     }
 
-    /// Asks on the connection that has the least to do.
-    pub fn ask(&self, asked: ClientRequest<'_>, waiting: AnswerCallback) {
+    /// Sends a request on the connection with the fewest requests in flight.
+    pub fn ask(&self, request: ClientRequest<'_>, callback: AnswerCallback) {
         let cookie = self.cookies.fetch_add(1, Ordering::Relaxed);
-        match self.lines.iter().min_by_key(|line| line.under_way.load(Ordering::Relaxed)) {
-            Some(line) => line.ask(cookie, asked, waiting),
-            None => waiting(Err(ErrorCode::Io.code())),
+        match self.lines.iter().min_by_key(|connection| connection.under_way.load(Ordering::Relaxed)) {
+            Some(connection) => connection.ask(cookie, request, callback),
+            None => callback(Err(ErrorCode::Io.code())),
         }
     }
 
-    /// Ends all connections as the protocol wants it.
+    /// Ends all connections with a disconnect request.
     pub fn leave(&self) {
         let command = NbdCommand::Disconnect;
-        let goodbye = NbdRequest { flags: CommandFlags(0), command, cookie: 0, offset: 0, length: 0 }.head();
-        for line in &self.lines {
-            // one that is gone needs no goodbye
-            let _ = held(&line.output).stream.write_all(&goodbye);
+        let disconnect = NbdRequest { flags: CommandFlags(0), command, cookie: 0, offset: 0, length: 0 }.head();
+        for connection in &self.lines {
+            // a closed connection needs no disconnect request
+            let _ = held(&connection.output).stream.write_all(&disconnect);
         }
     }
 }
@@ -108,27 +109,27 @@ impl ExportConnection {
     ) -> Result<Arc<ExportConnection>, AttachError> {
         let step = |e: std::io::Error| AttachError::step("a connection", e);
         let input = stream.twin().map_err(step)?;
-        let line = Arc::new(ExportConnection {
+        let connection = Arc::new(ExportConnection {
             output: Mutex::new(ConnectionOutput { stream, message: Vec::new() }),
             waiting: Mutex::default(),
             under_way: AtomicUsize::new(0),
             over: AtomicBool::new(false),
         });
-        let (listening, uri, ended) = (Arc::clone(&line), export.to_string(), ended.clone());
+        let (listener, uri, ended) = (Arc::clone(&connection), export.to_string(), ended.clone());
         let listen = move || {
-            let why = listening.listen(input);
-            listening.give_up();
-            // nobody may be left who wants to know
+            let why = listener.listen(input);
+            listener.give_up();
+            // the receiver may be gone
             let _ = ended.send(Err(AttachError::Server { uri, why }));
         };
         thread::Builder::new().name("answers".into()).spawn(listen).map_err(step)?;
-        Ok(line)
+        Ok(connection)
     }
 
-    fn ask(&self, cookie: u64, asked: ClientRequest<'_>, waiting: AnswerCallback) {
-        let Ok((command, offset, length)) = asked.parts() else { return waiting(Err(ErrorCode::Inval.code())) };
+    fn ask(&self, cookie: u64, request: ClientRequest<'_>, callback: AnswerCallback) {
+        let Ok((command, offset, length)) = request.parts() else { return callback(Err(ErrorCode::Inval.code())) };
         let reads = if command == NbdCommand::Read { length } else { 0 };
-        held(&self.waiting).insert(cookie, (reads, waiting));
+        held(&self.waiting).insert(cookie, (reads, callback));
         self.under_way.fetch_add(1, Ordering::Relaxed);
         let head = NbdRequest { flags: CommandFlags(0), command, cookie, offset, length }.head();
         let sent = {
@@ -136,18 +137,18 @@ impl ExportConnection {
             let ConnectionOutput { stream, message } = &mut *output;
             message.clear();
             message.extend_from_slice(&head);
-            if let ClientRequest::Write { data, .. } = asked {
+            if let ClientRequest::Write { data, .. } = request {
                 message.extend_from_slice(data);
             }
             stream.write_all(message)
         };
-        // one that is over may have been emptied before this came
+        // the connection may have ended, and its pending requests failed, before this one was added
         if sent.is_err() || self.over.load(Ordering::SeqCst) {
             self.give_up();
         }
     }
 
-    /// Reads answers until there is an end, and tells which.
+    /// Reads replies until the connection ends; returns the reason.
     fn listen(&self, stream: NbdStream) -> String {
         let mut input = BufReader::with_capacity(ROOM, stream);
         let mut data = Vec::new();
@@ -161,35 +162,35 @@ impl ExportConnection {
                 return "the server sends an invalid reply".to_owned();
             }
             let (error, cookie) = (rest.u32().unwrap_or(0), rest.u64().unwrap_or(0));
-            let Some((reads, waiting)) = held(&self.waiting).remove(&cookie) else {
+            let Some((reads, callback)) = held(&self.waiting).remove(&cookie) else {
                 return format!("the server replies to {cookie:#x}, which was not requested");
             };
             self.under_way.fetch_sub(1, Ordering::Relaxed);
             if error != 0 {
-                // as one that is known, whatever it is
-                waiting(Err(ErrorCode::of(error).code()));
+                // an unknown error number becomes a known one
+                callback(Err(ErrorCode::of(error).code()));
                 continue;
             }
             data.resize(reads as usize, 0);
             if let Err(error) = input.read_exact(&mut data) {
-                waiting(Err(ErrorCode::Io.code()));
+                callback(Err(ErrorCode::Io.code()));
                 return what(&error);
             }
-            waiting(Ok(&data));
+            callback(Ok(&data));
         }
     }
 
-    /// Whoever waits, waits in vain.
+    /// Fails all pending requests.
     fn give_up(&self) {
         self.over.store(true, Ordering::SeqCst);
-        let waiting = std::mem::take(&mut *held(&self.waiting));
-        for (_, waiting) in waiting.into_values() {
-            waiting(Err(ErrorCode::Io.code()));
+        let pending = std::mem::take(&mut *held(&self.waiting));
+        for (_, callback) in pending.into_values() {
+            callback(Err(ErrorCode::Io.code()));
         }
     }
 }
 
-/// What went wrong, for people.
+/// Describes an error for users.
 fn what(error: &std::io::Error) -> String {
     match error.kind() {
         ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
@@ -208,7 +209,7 @@ mod tests {
     const SOON: Duration = Duration::from_secs(10);
     type Got = Result<Vec<u8>, u32>;
 
-    /// A connection, the server's end of it, and how it ended.
+    /// A connection, the server's end of it, and the receiver of its end.
     fn line() -> (Arc<ExportConnection>, UnixStream, Receiver<Result<(), AttachError>>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (ended, end) = channel();
@@ -239,7 +240,7 @@ mod tests {
         server.read_exact(&mut requests).unwrap();
         assert_eq!(requests[2 * wire::REQUEST_BYTES..][..4], *b"data");
         let all = [reply(0, 3, &[]), reply(28, 2, &[]), reply(0, 1, b"abc")].concat();
-        // in pieces that end anywhere
+        // in pieces of arbitrary length
         all.chunks(7).for_each(|piece| server.write_all(piece).unwrap());
         assert_eq!(first.recv_timeout(SOON).unwrap(), Ok(b"abc".to_vec()));
         assert_eq!(second.recv_timeout(SOON).unwrap(), Err(28));
@@ -265,7 +266,7 @@ mod tests {
             assert_eq!(write.recv_timeout(SOON).unwrap(), Err(5), "{name}");
             let said = end.recv_timeout(SOON).unwrap().unwrap_err().to_string();
             assert!(said.contains(why), "{name}: {said}");
-            // and who comes later is told at once
+            // and later requests fail at once
             assert_eq!(ask(&line, 3, ClientRequest::Flush).recv_timeout(SOON).unwrap(), Err(5), "{name}");
         }
     }

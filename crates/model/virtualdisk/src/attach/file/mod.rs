@@ -1,7 +1,6 @@
-//! An export as a file: a FUSE filesystem of one file, `disk`, whose reads and
-//! writes go to the NBD server. It is what a loop device needs below itself, and
-//! has as many requests in flight as the kernel asks for ([`IN_FLIGHT`]): answers
-//! are given in the order in which the server gives them.
+//! An export as a file: a FUSE filesystem with one file, `disk`, whose reads and writes go to the
+//! NBD server. A loop device needs such a file, and keeps as many requests in flight as the kernel
+//! allows ([`MAX_IN_FLIGHT`]): replies are passed on in the order in which the server sends them.
 
 mod lines;
 
@@ -26,51 +25,52 @@ use crate::nbd::client::ClientRequest;
 use crate::nbd::wire::{NbdCommand, TransmissionFlags};
 use lines::ExportConnections;
 
-/// Its name.
+/// Name of the file.
 pub const NAME: &str = "disk";
-/// Requests that the kernel passes on at the same time: as many as a loop device has.
+/// Largest number of requests that the kernel passes on at the same time: as many as a loop device
+/// has.
 pub const IN_FLIGHT: u16 = 128;
-/// Most bytes of a request: 256 pages, the kernel's usual limit for FUSE.
+/// Largest request, bytes: 256 pages, the kernel's usual limit for FUSE.
 pub const LARGEST: u32 = 1 << 20;
 
 const FOLDER: INodeNo = INodeNo::ROOT;
 const FILE: INodeNo = INodeNo(2);
-/// Neither name nor size changes.
+/// Validity of cached attributes: neither name nor size changes.
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 
-/// Shows an export as the file [`NAME`] in a folder, until it is unmounted. Who asks knows whether the
-/// server takes several connections, and writes.
+/// Shows an export as the file [`FILE_NAME`] in a folder, until it is unmounted. The caller knows
+/// whether the server supports several connections and writes.
 ///
 /// # Errors
-/// Where the server or the mount cannot be had; when the server is gone.
+/// If the server or the mount fails; when the server closes the connection.
 pub fn serve(export: &ExportAddress, folder: &Path, connections: u32, read_only: bool) -> Result<(), AttachError> {
-    // a disk does not wait for programs; who may not have that is served as any program
+    // a disk does not wait for other programs; without the privilege it gets the usual priority
     let _ = rustix::process::setpriority_process(None, -15);
     let (ended, end) = channel();
-    let lines = ExportConnections::open(export, connections, &ended)?;
+    let export_connections = ExportConnections::open(export, connections, &ended)?;
     let mut config = Config::default();
     let access = if read_only { MountOption::RO } else { MountOption::RW };
     config.mount_options = vec![
         MountOption::FSName("diskwright".into()),
         access,
-        MountOption::CUSTOM(format!("max_read={}", largest(&lines))),
+        MountOption::CUSTOM(format!("max_read={}", largest(&export_connections))),
     ];
     let step = |e: io::Error| AttachError::step("FUSE", e);
-    let session = Session::new(FuseFolder { lines: Arc::clone(&lines), read_only }, folder, &config).map_err(step)?;
+    let session = Session::new(FuseFolder { lines: Arc::clone(&export_connections), read_only }, folder, &config).map_err(step)?;
     let unmounted = move || {
         let end = session.run();
         let _ = ended.send(end.map_err(step));
     };
     thread::Builder::new().name("fuse".into()).spawn(unmounted).map_err(step)?;
-    // whichever comes first; the kernel gives up what it still waits for when this process is gone
+    // whichever comes first; the kernel abandons its pending requests when this process exits
     let end = end.recv().unwrap_or(Ok(()));
-    lines.leave();
+    export_connections.leave();
     end
 }
 
-/// Most bytes of a request to this server.
-fn largest(lines: &ExportConnections) -> u32 {
-    LARGEST.min(lines.about().largest)
+/// Returns the largest request to this server, bytes.
+fn largest(connections: &ExportConnections) -> u32 {
+    LARGEST.min(connections.about().largest)
 }
 
 /// The folder with its file.
@@ -80,16 +80,16 @@ struct FuseFolder {
 }
 
 impl FuseFolder {
-    fn attributes(&self, of: INodeNo) -> Option<FileAttr> {
+    fn attributes(&self, inode: INodeNo) -> Option<FileAttr> {
         let bytes = self.lines.about().bytes;
-        let (kind, size, perm) = match of {
+        let (kind, size, perm) = match inode {
             FOLDER => (FileType::Directory, 0, 0o500),
             FILE => (FileType::RegularFile, bytes, if self.read_only { 0o400 } else { 0o600 }),
             _ => return None,
         };
         let (owner, never) = (rustix::process::geteuid().as_raw(), UNIX_EPOCH);
         Some(FileAttr {
-            ino: of,
+            ino: inode,
             size,
             blocks: size.div_ceil(512),
             atime: never,
@@ -107,12 +107,12 @@ impl FuseFolder {
         })
     }
 
-    fn empty(&self, asked: ClientRequest<'_>, reply: ReplyEmpty) {
+    fn empty(&self, request: ClientRequest<'_>, reply: ReplyEmpty) {
         let answer = move |answer: lines::NbdAnswer<'_>| match answer {
             Ok(_) => reply.ok(),
             Err(error) => reply.error(errno(error)),
         };
-        self.lines.ask(asked, Box::new(answer));
+        self.lines.ask(request, Box::new(answer));
     }
 }
 
@@ -122,7 +122,7 @@ fn errno(code: u32) -> Errno {
 
 impl Filesystem for FuseFolder {
     fn init(&mut self, _: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
-        // what a kernel does not know it does without: then fewer are in flight
+        // a kernel without one of these works too, with fewer requests in flight
         let _ = kernel.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         let _ = kernel.set_max_background(IN_FLIGHT);
         let _ = kernel.set_congestion_threshold(IN_FLIGHT);
@@ -159,7 +159,7 @@ impl Filesystem for FuseFolder {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        // nothing is kept in memory that the server does not have
+        // nothing is cached that the server does not have
         reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
     }
 
@@ -198,7 +198,7 @@ impl Filesystem for FuseFolder {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        // no longer than LARGEST
+        // at most MAX_REQUEST_BYTES
         let length = data.len() as u32;
         if offset.checked_add(length.into()).is_none_or(|end| end > self.lines.about().bytes) {
             return reply.error(Errno::ENOSPC);
@@ -211,7 +211,7 @@ impl Filesystem for FuseFolder {
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        // of a close, which asks nothing of the medium
+        // sent on close; needs no flush of the medium
         reply.ok();
     }
 
@@ -223,8 +223,9 @@ impl Filesystem for FuseFolder {
         }
     }
 
-    /// A loop device's discards and writes of zeroes. Both read as zeroes afterwards, which a trim does not promise.
-    /// A server that cannot trim refuses discards, as a disk does: writing as many zeroes would take hours.
+    /// Handles a loop device's discards and writes of zeroes. Both read as zeroes afterwards, which
+    /// a trim does not promise. Without trim support, discards are refused, as by a disk: writing
+    /// as many zeroes would take hours.
     fn fallocate(
         &self,
         _: &Request,

@@ -6,7 +6,7 @@ use super::{ArrayContent, BytePiece, CHUNK, WriteSource};
 use crate::content::store::{Stores, ZeroPolicy};
 use crate::content::trouble::{ShortWrite, Trouble};
 
-/// A stretch of zeros that waits for those behind it on its member.
+/// A range of zeros on a member that may still be extended by the next piece.
 #[derive(Clone, Copy)]
 pub(super) struct ZeroRun {
     from: u64,
@@ -14,7 +14,7 @@ pub(super) struct ZeroRun {
 }
 
 impl ArrayContent {
-    /// Reads a piece from a copy that is good and not to be avoided.
+    /// Reads a piece from a good copy that is not to be avoided.
     pub(super) fn read_copy(
         &self,
         stores: &Stores,
@@ -31,7 +31,7 @@ impl ArrayContent {
         Err(Trouble::LostData)
     }
 
-    /// How many bytes of a piece its member holds.
+    /// Returns how many bytes of a piece are good on its member.
     pub(super) fn good_up_to(&self, piece: BytePiece) -> u64 {
         self.good[usize::from(piece.member)].saturating_sub(piece.from).min(piece.bytes)
     }
@@ -43,10 +43,10 @@ impl ArrayContent {
         source: WriteSource<'_>,
     ) -> Result<(), Trouble> {
         let (mut offset, end) = (from, from + source.bytes());
-        if let WriteSource::Zeros(_, room) = source
+        if let WriteSource::Zeros(_, policy) = source
             && self.well
         {
-            return self.zero_copies(stores, offset, end, room).inspect_err(|_| self.agree_all(stores, from, end));
+            return self.zero_copies(stores, offset, end, policy).inspect_err(|_| self.agree_all(stores, from, end));
         }
         while offset < end {
             let first = self.piece(offset, end - offset)?;
@@ -61,8 +61,8 @@ impl ArrayContent {
         Ok(())
     }
 
-    /// Writes all copies of a piece: first those that are good to its end, then
-    /// the good part of those being rebuilt.
+    /// Writes all copies of a piece: first the completely good ones, then the good part of those
+    /// being rebuilt.
     fn write_piece(&mut self, stores: &mut Stores, offset: u64, source: WriteSource<'_>) -> Result<(), Trouble> {
         let copies = self.array.copies();
         let mut whole = 0;
@@ -88,22 +88,22 @@ impl ArrayContent {
             let good = self.good_up_to(piece);
             if good > 0 && good < piece.bytes {
                 let written = put(stores, self.drives[usize::from(piece.member)], piece.from, source.part(0, good));
-                // the rebuild passes here again
+                // the rebuild will write this part again
                 written.inspect_err(|_| self.distrust(piece))?;
             }
         }
         Ok(())
     }
 
-    /// What is being rebuilt is good only up to this piece.
+    /// Marks a member that is being rebuilt as good only up to this piece.
     fn distrust(&mut self, piece: BytePiece) {
         let good = &mut self.good[usize::from(piece.member)];
         *good = (*good).min(piece.from);
     }
 
-    /// After a write of all copies that failed in copy `failed` behind `done`
-    /// bytes: makes the copies agree again, old or new. What was written has
-    /// room, so that it can be written again.
+    /// Makes the copies agree again, old or new, after a write of all copies that failed in copy
+    /// `failed` after `done` bytes. Space for everything written is allocated already, so that it
+    /// can be written again.
     fn agree(&mut self, stores: &mut Stores, offset: u64, bytes: u64, failed: u16, done: u64) {
         let mut pieces = Vec::new();
         for copy in 0..self.array.copies() {
@@ -114,7 +114,7 @@ impl ArrayContent {
                 self.distrust(piece);
             }
         }
-        // behind `done` the old bytes are still on the copy that failed; before, on the next
+        // after `done` the old bytes are still on the copy that failed; before it, on the next
         let old_after = pieces.iter().find(|(copy, _)| *copy == failed).map(|(_, piece)| *piece);
         let old_before = pieces.iter().find(|(copy, _)| *copy > failed).map(|(_, piece)| *piece);
         for (old, from, to) in [(old_before, 0, done), (old_after, done, bytes)] {
@@ -125,7 +125,7 @@ impl ArrayContent {
         }
     }
 
-    /// Makes all copies in a range what the last good one is.
+    /// Makes all copies in a range equal to the last good one.
     pub(super) fn agree_all(&mut self, stores: &mut Stores, from: u64, end: u64) {
         let mut offset = from;
         while offset < end {
@@ -142,30 +142,30 @@ impl ArrayContent {
     }
 
     /// Copies bytes `from` to `to` of one piece to the others.
-    fn spread(&self, stores: &mut Stores, old: BytePiece, others: &[BytePiece], from: u64, to: u64) {
+    fn spread(&self, stores: &mut Stores, source_piece: BytePiece, targets: &[BytePiece], from: u64, to: u64) {
         let drive = |piece: &BytePiece| self.drives[usize::from(piece.member)];
         let (mut offset, mut data) = (from, Vec::new());
         while offset < to {
-            let Ok(extent) = stores.extent(drive(&old), old.from + offset, to - offset) else { return };
+            let Ok(extent) = stores.extent(drive(&source_piece), source_piece.from + offset, to - offset) else { return };
             let bytes = if extent.hole { extent.bytes } else { extent.bytes.min(CHUNK) };
             data.resize(if extent.hole { 0 } else { bytes as usize }, 0);
-            let read = stores.read(drive(&old), old.from + offset, &mut data);
-            for piece in others.iter().filter(|_| read.is_ok()) {
-                let source = if extent.hole {
+            let read = stores.read(drive(&source_piece), source_piece.from + offset, &mut data);
+            for piece in targets.iter().filter(|_| read.is_ok()) {
+                let write = if extent.hole {
                     WriteSource::Zeros(bytes, ZeroPolicy::GiveBack)
                 } else {
                     WriteSource::Data(&data)
                 };
-                let again = put(stores, drive(piece), piece.from + offset, source);
-                // where that fails nothing more can be done: reads go to the first copy as before
+                let again = put(stores, drive(piece), piece.from + offset, write);
+                // if that fails nothing more can be done: reads use the first copy as before
                 drop(again);
             }
             offset += bytes;
         }
     }
 
-    /// Zeros of all copies, in as few stretches a member as there are.
-    fn zero_copies(&mut self, stores: &mut Stores, from: u64, end: u64, room: ZeroPolicy) -> Result<(), Trouble> {
+    /// Writes zeros to all copies, in as few ranges per member as possible.
+    fn zero_copies(&mut self, stores: &mut Stores, from: u64, end: u64, policy: ZeroPolicy) -> Result<(), Trouble> {
         let mut runs: Vec<Option<ZeroRun>> = vec![None; self.drives.len()];
         for copy in 0..self.array.copies() {
             let mut offset = from;
@@ -178,7 +178,7 @@ impl ArrayContent {
                     run => {
                         let before = run.replace(ZeroRun { from, to: from + bytes });
                         if let Some(ZeroRun { from, to }) = before {
-                            stores.zero(self.drives[member], from, to - from, room)?;
+                            stores.zero(self.drives[member], from, to - from, policy)?;
                         }
                     }
                 }
@@ -186,20 +186,20 @@ impl ArrayContent {
         }
         for (member, run) in runs.into_iter().enumerate() {
             if let Some(ZeroRun { from, to }) = run {
-                stores.zero(self.drives[member], from, to - from, room)?;
+                stores.zero(self.drives[member], from, to - from, policy)?;
             }
         }
         Ok(())
     }
 }
 
-/// Writes or zeroes a stretch of a store.
+/// Writes data or zeros to a range of a store.
 #[inline]
 pub(super) fn put(stores: &mut Stores, drive: usize, from: u64, source: WriteSource<'_>) -> Result<(), ShortWrite> {
     match source {
         WriteSource::Data(data) => stores.write(drive, from, data),
-        WriteSource::Zeros(bytes, room) => {
-            stores.zero(drive, from, bytes, room).map_err(|why| ShortWrite { done: 0, why })
+        WriteSource::Zeros(bytes, policy) => {
+            stores.zero(drive, from, bytes, policy).map_err(|why| ShortWrite { done: 0, why })
         }
     }
 }

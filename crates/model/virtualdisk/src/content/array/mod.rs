@@ -1,9 +1,8 @@
-//! Arrays by content: data, copies and parity on the members' stores.
+//! Content of arrays: data, copies and parity on the members' stores.
 //!
-//! A member is good from its first byte up to some point: all of it where it is
-//! well, nothing where it has failed, and what has been rebuilt in between.
-//! Reads use what is good, and reconstruct the rest; writes keep what is good
-//! (and the parity) as it should be, and leave the rest alone.
+//! A member is good from its first byte up to some point: all of it normally, nothing if it has
+//! failed, and the rebuilt part in between. Reads use the good parts, and reconstruct the rest;
+//! writes keep the good parts (and the parity) up to date, and leave the rest alone.
 
 mod copies;
 mod parity;
@@ -20,27 +19,27 @@ use super::store::{ContentExtent, Stores, WriteSource};
 use super::trouble::Trouble;
 use row::ParityScratch;
 
-/// Bytes of a member that are worked on at a time: what is computed stays in
-/// the processor's cache, and the room for it is bounded.
+/// Bytes of a member that are processed at a time: they stay in the processor's cache, and the
+/// memory for them is bounded.
 const CHUNK: u64 = 1 << 16;
 
-/// Pieces that one question for holes looks at.
+/// Largest number of pieces that one query for holes examines.
 const MOST_PIECES: usize = 4096;
 
-/// Rows that are remembered as torn; with more, all are taken as torn.
+/// Largest number of rows that are remembered as torn; with more, all count as torn.
 const MOST_TORN: usize = 1 << 16;
 
 /// An array and its members' state.
 pub(super) struct ArrayContent {
     pub array: ArrayGeometry,
-    /// The store of each member.
+    /// Index of each member's store.
     drives: Vec<usize>,
     /// Bytes of each member that are used.
     sizes: Vec<u64>,
     /// Bytes from the beginning of each member that are good.
     good: Vec<u64>,
     rebuilding: Members,
-    /// All members are good to their ends.
+    /// All members are completely good.
     well: bool,
     torn: TornRows,
     scratch: ParityScratch,
@@ -73,7 +72,7 @@ impl TornRows {
 }
 
 impl ArrayContent {
-    /// An array on these stores, of which it uses so many bytes; all well.
+    /// Creates an array on these stores, of which it uses `sizes` bytes each; all members are good.
     pub fn new(array: ArrayGeometry, drives: Vec<usize>, sizes: Vec<u64>) -> ArrayContent {
         let good = vec![u64::MAX; drives.len()];
         ArrayContent {
@@ -88,12 +87,12 @@ impl ArrayContent {
         }
     }
 
-    /// Bytes that it holds for its user.
+    /// Returns its usable size, bytes.
     pub fn bytes(&self) -> u64 {
         self.array.blocks() * BLOCK_BYTES
     }
 
-    /// Members that do not hold what they should up to byte `to` of theirs.
+    /// Returns the members that are not good up to their byte `to`.
     #[inline]
     fn unreadable(&self, to: u64) -> Members {
         if self.well {
@@ -103,7 +102,7 @@ impl ArrayContent {
         positions.filter(|(_, good)| **good < to).map(|(member, _)| member).collect()
     }
 
-    /// Its members' state, to be kept.
+    /// Returns its members' state, to be saved.
     pub fn states(&self) -> MemberStates {
         let lost = self.failed().iter().map(|member| (member, self.good[usize::from(member)])).collect();
         let torn = self.torn.rows.iter().copied().collect();
@@ -111,9 +110,9 @@ impl ArrayContent {
         MemberStates { lost, rebuilding, torn, all_torn }.bounded()
     }
 
-    /// Takes a state that was kept.
+    /// Restores a saved state.
     pub fn set_states(&mut self, states: &MemberStates) {
-        // what is rebuilt of a parity level is good by whole rows
+        // rebuilt parts of a parity level are good by whole rows
         let step = if self.array.parities() > 0 { self.unit() } else { BLOCK_BYTES };
         for (member, good) in &states.lost {
             if let Some(known) = self.good.get_mut(usize::from(*member)) {
@@ -125,28 +124,28 @@ impl ArrayContent {
         self.torn = TornRows { rows: states.torn.iter().copied().collect(), all: states.all_torn };
     }
 
-    /// All members hold what they should.
+    /// Returns whether all members are completely good.
     pub fn is_well(&self) -> bool {
         self.well
     }
 
-    /// Whether it promises what it writes: a row of which a part is written tells nothing of
-    /// what is lost.
+    /// Returns whether writes must be journaled first: with a lost member, a partly written row
+    /// cannot be reconstructed.
     pub fn promises(&self) -> bool {
         !self.well && self.array.parities() > 0
     }
 
-    /// Members whose data is lost, at least in part.
+    /// Returns the members whose data are lost, at least in part.
     pub fn failed(&self) -> Members {
         self.unreadable(u64::MAX)
     }
 
-    /// Of those, the ones being rebuilt.
+    /// Returns the failed members that are being rebuilt.
     pub fn rebuilding(&self) -> Members {
         self.rebuilding
     }
 
-    /// Reads, as if `avoid` could not be read.
+    /// Reads as if the members in `avoid` could not be read.
     #[inline]
     pub fn read(&mut self, stores: &Stores, from: u64, into: &mut [u8], avoid: Members) -> Result<(), Trouble> {
         let (mut position, mut left) = (from, into);
@@ -175,7 +174,7 @@ impl ArrayContent {
         }
     }
 
-    /// The stretch that begins at `from`: a hole only where it reads as zeros.
+    /// Returns the extent that begins at `from`: a hole only if it reads as zeros.
     pub fn extent(&self, stores: &Stores, from: u64, bytes: u64) -> Result<ContentExtent, Trouble> {
         let (mut position, end) = (from, from + bytes);
         let mut kind = None;
@@ -197,13 +196,13 @@ impl ArrayContent {
         Ok(ContentExtent { bytes: position - from, hole: kind.unwrap_or(false) })
     }
 
-    /// The piece of the first copy that begins at `at`.
+    /// Returns the piece of the first copy that begins at `offset`.
     #[inline]
     fn piece(&self, offset: u64, bytes: u64) -> Result<BytePiece, Trouble> {
         self.copy(offset, bytes, 0)
     }
 
-    /// The piece of a copy that begins at `at`.
+    /// Returns the piece of a copy that begins at `offset`.
     #[inline]
     fn copy(&self, offset: u64, bytes: u64, copy: u16) -> Result<BytePiece, Trouble> {
         let (block, skip) = (offset / BLOCK_BYTES, offset % BLOCK_BYTES);
@@ -215,7 +214,7 @@ impl ArrayContent {
     }
 }
 
-/// Bytes that lie in one piece on a member.
+/// Contiguous bytes on a member.
 #[derive(Clone, Copy, Debug)]
 struct BytePiece {
     member: u16,

@@ -1,4 +1,4 @@
-//! Levels with parity: requests row by row.
+//! Levels with parity: requests are processed row by row.
 
 use diskwright_simulator::BLOCK_BYTES;
 use diskwright_simulator::array::Members;
@@ -10,23 +10,22 @@ use crate::content::store::{Stores, ZeroPolicy};
 use crate::content::trouble::Trouble;
 
 impl ArrayContent {
-    /// Bytes of a stripe unit.
+    /// Returns the size of a stripe unit, bytes.
     pub(super) fn unit(&self) -> u64 {
         self.array.unit_blocks() * BLOCK_BYTES
     }
 
-    /// Bytes of data in a row.
+    /// Returns the data size of a row, bytes.
     fn row_bytes(&self) -> u64 {
         self.array.row_blocks() * BLOCK_BYTES
     }
 
-    /// Members that do not hold what they should in a row. What is rebuilt is
-    /// good by whole rows.
+    /// Returns the members that are not good in a row. Rebuilt parts are good by whole rows.
     fn lost_in(&self, row: u64) -> Members {
         if self.well { Members::NONE } else { self.unreadable((row + 1) * self.unit()) }
     }
 
-    /// A stretch of a row, and the room to work in.
+    /// Returns a range of a row, and the scratch memory.
     pub(super) fn stretch(
         &mut self,
         row: u64,
@@ -39,8 +38,7 @@ impl ArrayContent {
         (RowStretch { array: &self.array, drives: &self.drives, row, from, len, lost, promises }, &mut self.scratch)
     }
 
-    /// Reads a piece, which lies in one data unit, where some member is lost
-    /// or avoided.
+    /// Reads a piece, which lies in one data unit, if some member is lost or avoided.
     pub(super) fn read_row(
         &mut self,
         stores: &Stores,
@@ -78,12 +76,12 @@ impl ArrayContent {
         let mut index = from;
         while index < end {
             let (row, inside) = (index / row_bytes, index % row_bytes);
-            let whole = if inside == 0 { (end - index) / row_bytes } else { 0 };
-            if let WriteSource::Zeros(_, room) = source
-                && whole > 0
-                && self.zero_rows(stores, row, whole, room)?
+            let whole_rows = if inside == 0 { (end - index) / row_bytes } else { 0 };
+            if let WriteSource::Zeros(_, policy) = source
+                && whole_rows > 0
+                && self.zero_rows(stores, row, whole_rows, policy)?
             {
-                index += whole * row_bytes;
+                index += whole_rows * row_bytes;
                 continue;
             }
             let bytes = (row_bytes - inside).min(end - index);
@@ -93,27 +91,27 @@ impl ArrayContent {
         Ok(())
     }
 
-    /// Zeros of whole rows: the parities of zeros are zeros, so that nothing
-    /// is left on any member. False where too much is lost to say so.
-    fn zero_rows(&mut self, stores: &mut Stores, row: u64, rows: u64, room: ZeroPolicy) -> Result<bool, Trouble> {
+    /// Zeroes whole rows: the parities of zeros are zeros, so all members are zeroed. Returns false
+    /// if too much is lost to do so.
+    fn zero_rows(&mut self, stores: &mut Stores, row: u64, rows: u64, policy: ZeroPolicy) -> Result<bool, Trouble> {
         let lost = self.unreadable((row + rows) * self.unit());
         if lost.count() > u32::from(self.array.parities()) {
             return Ok(false);
         }
         let unit = self.unit();
         if self.promises() {
-            let zeros = WriteSource::Zeros(rows * unit, room);
+            let zeros = WriteSource::Zeros(rows * unit, policy);
             stores.promise(self.drives.iter().map(|drive| (*drive, row * unit, zeros)))?;
         }
         for drive in &self.drives {
-            let zeroed = stores.zero(*drive, row * unit, rows * unit, room);
+            let zeroed = stores.zero(*drive, row * unit, rows * unit, policy);
             zeroed.inspect_err(|_| (row..row + rows).for_each(|row| self.torn.add(row)))?;
         }
         self.torn.forget(row..row + rows);
         Ok(true)
     }
 
-    /// Writes a part of a row, from byte `inside` of its data on.
+    /// Writes a part of a row, starting at byte `inside` of its data.
     fn write_row(
         &mut self,
         stores: &mut Stores,
@@ -122,18 +120,18 @@ impl ArrayContent {
         source: WriteSource<'_>,
     ) -> Result<(), Trouble> {
         let lost = self.lost_in(row);
-        // what is written as a whole needs nothing of what was there
-        let whole = inside == 0 && source.bytes() == self.row_bytes();
-        if !whole && self.torn.has(row) {
+        // a complete write needs no old data
+        let is_whole_row = inside == 0 && source.bytes() == self.row_bytes();
+        if !is_whole_row && self.torn.has(row) {
             self.mend(stores, row, lost)?;
         }
         let (unit, last_byte) = (self.unit(), inside + source.bytes() - 1);
-        let (first, lo) = (inside / unit, inside % unit);
-        let (last, hi) = (last_byte / unit, last_byte % unit + 1);
-        // between these, the same units are covered
-        let cuts = if first == last { [lo, hi, hi, hi] } else { [0, lo.min(hi), lo.max(hi), unit] };
+        let (first, start_in_unit) = (inside / unit, inside % unit);
+        let (last, end_in_unit) = (last_byte / unit, last_byte % unit + 1);
+        // between two cuts, the same units are covered
+        let cuts = if first == last { [start_in_unit, end_in_unit, end_in_unit, end_in_unit] } else { [0, start_in_unit.min(end_in_unit), start_in_unit.max(end_in_unit), unit] };
         for (from, to) in cuts.iter().zip(&cuts[1..]) {
-            let (first, last) = (first + u64::from(*from < lo), last - u64::from(*from >= hi && last > 0));
+            let (first, last) = (first + u64::from(*from < start_in_unit), last - u64::from(*from >= end_in_unit && last > 0));
             let mut position = *from;
             while position < *to && first <= last {
                 let offset = first * unit + position - inside;
@@ -148,13 +146,13 @@ impl ArrayContent {
                 }
             }
         }
-        if whole {
+        if is_whole_row {
             self.torn.forget(row..row + 1);
         }
         Ok(())
     }
 
-    /// Makes the parity of a torn row right, where all its data are there.
+    /// Recomputes the parity of a torn row if all its data are good.
     pub(super) fn mend(&mut self, stores: &mut Stores, row: u64, lost: Members) -> Result<(), Trouble> {
         let unit = self.unit();
         let mut from = 0;

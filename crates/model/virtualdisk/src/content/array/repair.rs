@@ -1,4 +1,4 @@
-//! Members fail, are replaced, and are rebuilt; all is compared.
+//! Failure, replacement and rebuild of members, and scrubbing.
 
 use std::ops::Range;
 
@@ -10,7 +10,8 @@ use crate::content::store::{ContentExtent, Stores, ZeroPolicy};
 use crate::content::trouble::Trouble;
 
 impl ArrayContent {
-    /// The members that go with one: in a mirror of stripe sets all of its set.
+    /// Returns the members that go out of service with one: in a mirror of stripe sets all of its
+    /// set.
     pub fn with(&self, member: u16) -> Result<Members, Trouble> {
         match member < self.array.members() {
             true => Ok(self.array.out_of_service(Members::NONE.with(member))),
@@ -18,20 +19,20 @@ impl ArrayContent {
         }
     }
 
-    /// These fail: nothing on them is good.
+    /// Fails these members: nothing on them is good.
     pub fn fail(&mut self, members: Members) {
         self.rebuilding = self.rebuilding.less(members);
         self.well &= members.is_empty();
         members.iter().for_each(|member| self.good[usize::from(member)] = 0);
     }
 
-    /// Drops what lies on these.
+    /// Discards the bytes of these members.
     pub fn clear(&self, stores: &mut Stores, members: Members) -> Result<(), Trouble> {
         let all = |member: u16| (self.drives[usize::from(member)], self.sizes[usize::from(member)]);
         members.iter().map(all).try_for_each(|(drive, bytes)| stores.zero(drive, 0, bytes, ZeroPolicy::GiveBack))
     }
 
-    /// Empty drives in the place of these, to be rebuilt, if that can be.
+    /// Replaces these members by empty drives, to be rebuilt, if that is possible.
     pub fn replace(&mut self, members: Members) -> Result<(), Trouble> {
         if !self.array.survives(members.iter().fold(self.failed(), Members::with)) {
             return Err(Trouble::LostData);
@@ -41,8 +42,8 @@ impl ArrayContent {
         Ok(())
     }
 
-    /// Brings the members being rebuilt up to member block `blocks`. What is
-    /// done already is not done again.
+    /// Rebuilds the replaced members up to member block `blocks`. Parts already rebuilt are not
+    /// rebuilt again.
     pub fn rebuilt(&mut self, stores: &mut Stores, blocks: u64) -> Result<(), Trouble> {
         let to = blocks.saturating_mul(BLOCK_BYTES);
         if self.array.parities() > 0 {
@@ -52,7 +53,7 @@ impl ArrayContent {
         self.rebuilding.iter().try_for_each(|member| self.rebuild_copy(stores, member, to))
     }
 
-    /// Rebuilds what is left to rebuild, and takes the members as well.
+    /// Rebuilds the rest, and marks the members as good.
     pub fn finish_rebuild(&mut self, stores: &mut Stores) -> Result<(), Trouble> {
         self.rebuilt(stores, u64::MAX)?;
         self.rebuilding.iter().for_each(|member| self.good[usize::from(member)] = u64::MAX);
@@ -63,16 +64,16 @@ impl ArrayContent {
 
     fn rebuild_rows(&mut self, stores: &mut Stores, to: u64) -> Result<(), Trouble> {
         let unit = self.unit();
-        let goods = |of: &Self| of.rebuilding.iter().map(|m| of.good[usize::from(m)]).collect::<Vec<_>>();
-        let Some(mut offset) = goods(self).into_iter().min() else { return Ok(()) };
+        let good_ends = |of: &Self| of.rebuilding.iter().map(|m| of.good[usize::from(m)]).collect::<Vec<_>>();
+        let Some(mut offset) = good_ends(self).into_iter().min() else { return Ok(()) };
         while offset < to {
             let lost = self.unreadable(offset + unit);
             let targets = lost.and(self.rebuilding);
-            // up to here the same members are lost
-            let same = goods(self).into_iter().filter(|good| *good > offset).min().map_or(to, |good| good.min(to));
+            // up to this point the same members are lost
+            let same_until = good_ends(self).into_iter().filter(|good| *good > offset).min().map_or(to, |good| good.min(to));
             let row = offset / unit;
             let (stretch, _) = self.stretch(row, 0, unit, lost);
-            let hole = stretch.is_hole(stores, same - offset)?;
+            let hole = stretch.is_hole(stores, same_until - offset)?;
             let bytes = if hole >= unit {
                 let bytes = hole - hole % unit;
                 stretch.clear(stores, targets, bytes)?;
@@ -109,7 +110,7 @@ impl ArrayContent {
             let from = self.good[index];
             let block = from / BLOCK_BYTES;
             let MemberBlock::Data { block, copy } = self.array.place(member, block) else {
-                // nothing lies on the rest of this unit
+                // the rest of this unit holds no data
                 self.good[index] = ((from / self.unit() + 1) * self.unit()).min(to);
                 continue;
             };
@@ -133,16 +134,16 @@ impl ArrayContent {
         Ok(())
     }
 
-    /// The good part of a copy that begins at byte `at` of the array, on
-    /// another member: the longest.
+    /// Returns the longest good part of a copy that begins at byte `offset` of the array, on a
+    /// member other than `not`.
     fn source(&self, offset: u64, bytes: u64, not: u16) -> Option<BytePiece> {
         let pieces = (0..self.array.copies()).filter_map(|copy| self.copy(offset, bytes, copy).ok());
         let good = |piece: BytePiece| BytePiece { bytes: self.good_up_to(piece), ..piece };
         pieces.filter(|piece| piece.member != not).map(good).filter(|p| p.bytes > 0).max_by_key(|p| p.bytes)
     }
 
-    /// Makes copies and parity agree where a write was under way when its
-    /// server ended; rows with lost data become torn.
+    /// Makes copies and parity agree after a write that was in progress when its server ended; rows
+    /// with lost data become torn.
     pub fn settle(&mut self, stores: &mut Stores, bytes: Range<u64>) -> Result<(), Trouble> {
         let end = bytes.end.min(self.bytes());
         if bytes.start >= end {
@@ -160,7 +161,7 @@ impl ArrayContent {
                 continue;
             }
             match self.mend(stores, row, lost) {
-                // a full disk is no reason not to serve what is on it
+                // a full disk still serves its data
                 Err(Trouble::Torn(_) | Trouble::NoSpace) => self.torn.add(row),
                 other => other?,
             }
@@ -168,9 +169,8 @@ impl ArrayContent {
         Ok(())
     }
 
-    /// Compares everything that is good: parities with what the data say,
-    /// copies with one another. Stretches that disagree (of up to 64 KiB of a
-    /// member).
+    /// Compares everything that is good: parities with the data, copies with one another. Returns
+    /// the number of ranges that disagree (each of up to 64 KiB of a member).
     pub fn scrub(&mut self, stores: &Stores) -> Result<u64, Trouble> {
         if self.array.parities() == 0 { self.scrub_copies(stores) } else { self.scrub_rows(stores) }
     }
@@ -183,7 +183,7 @@ impl ArrayContent {
             let (stretch, _) = self.stretch(offset / unit, 0, unit, lost);
             let hole = stretch.is_hole(stores, end - offset)?;
             if hole >= unit {
-                // with the same members lost, which is more than needed
+                // the hole is known only for this set of lost members
                 offset += if lost.is_empty() { hole - hole % unit } else { unit };
                 continue;
             }

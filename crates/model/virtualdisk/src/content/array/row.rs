@@ -1,5 +1,5 @@
-//! One stretch of bytes across a row of a parity level: as many bytes of each
-//! data unit, at the same place of each, and of each parity.
+//! A byte range across a row of a parity level: the same range of each data unit and of each
+//! parity.
 
 use diskwright_simulator::BLOCK_BYTES;
 use diskwright_simulator::array::{ArrayGeometry, Members};
@@ -10,37 +10,37 @@ use crate::content::galois::{self, MOST, Matrix};
 use crate::content::store::{Stores, ZeroPolicy};
 use crate::content::trouble::Trouble;
 
-/// Room to compute in, kept from request to request.
+/// Scratch memory, kept from request to request.
 #[derive(Default)]
 pub(super) struct ParityScratch {
-    /// A stretch of each data unit.
+    /// A range of each data unit.
     data: Vec<u8>,
     parity: [Vec<u8>; MOST],
     other: Vec<u8>,
 }
 
-/// A stretch of a row.
+/// A range of a row.
 pub(super) struct RowStretch<'a> {
     pub array: &'a ArrayGeometry,
     pub drives: &'a [usize],
     pub row: u64,
-    /// First byte, from the beginning of the unit.
+    /// First byte, from the start of the unit.
     pub from: u64,
     pub len: usize,
-    /// Members that do not hold it.
+    /// Members on which it is not good.
     pub lost: Members,
-    /// What is written is promised before.
+    /// Writes are journaled first.
     pub promises: bool,
 }
 
-/// Which data units of a stretch are written: from one to another, and what
-/// begins with the first and goes on with the next a unit further.
+/// Data units of a range that are written: from the first to the last, from a source that starts
+/// with the first and continues with the next one unit further.
 #[derive(Clone, Copy)]
 pub(super) struct Cover<'a> {
     pub first: u16,
     pub last: u16,
     pub source: WriteSource<'a>,
-    /// Where the first unit's bytes begin in the source.
+    /// Offset of the first unit's bytes in the source.
     pub offset: u64,
     pub unit_bytes: u64,
 }
@@ -65,12 +65,12 @@ impl RowStretch<'_> {
         self.array.members() - self.array.parities()
     }
 
-    /// Where it begins on each member.
+    /// Returns its offset on each member.
     fn at(&self) -> u64 {
         self.row * self.array.unit_blocks() * BLOCK_BYTES + self.from
     }
 
-    /// The member of a data unit of this row, which has it.
+    /// Returns the member that holds a data unit of this row.
     fn data(&self, unit: u16) -> u16 {
         self.array.data_member(self.row, unit).unwrap_or_default()
     }
@@ -87,30 +87,33 @@ impl RowStretch<'_> {
         !self.lost.is_empty() && self.lost.contains(self.data(unit))
     }
 
-    /// Parities that are well.
+    /// Iterates over the parities that are good.
     fn parities(&self) -> impl Iterator<Item = u16> + Clone + '_ {
         (0..self.array.parities()).filter(|j| self.lost.is_empty() || !self.lost.contains(self.parity(*j)))
     }
 
+    /// Returns true if data of the row lies on a lost member.
     pub fn any_data_lost(&self) -> bool {
         !self.lost.is_empty() && (0..self.k()).any(|d| self.data_lost(d))
     }
 
+    /// Returns true if more members are lost than there are parities.
     pub fn too_many_lost(&self) -> bool {
         self.lost.count() > u32::from(self.array.parities())
     }
 
-    /// Whether nothing lies on any member that is well.
+    /// Returns how many of `bytes` bytes are a hole on every good member; 0 if there is data at the
+    /// start.
     pub fn is_hole(&self, stores: &Stores, bytes: u64) -> Result<u64, Trouble> {
-        let mut least = bytes;
+        let mut hole_bytes = bytes;
         for member in (0..self.array.members()).filter(|m| !self.lost.contains(*m)) {
-            let extent = stores.extent(self.drive(member), self.at(), least)?;
+            let extent = stores.extent(self.drive(member), self.at(), hole_bytes)?;
             if !extent.hole {
                 return Ok(0);
             }
-            least = least.min(extent.bytes);
+            hole_bytes = hole_bytes.min(extent.bytes);
         }
-        Ok(least)
+        Ok(hole_bytes)
     }
 
     /// Reads all data units into the scratch, and reconstructs the lost ones.
@@ -135,15 +138,15 @@ impl RowStretch<'_> {
         if count == 0 { Ok(()) } else { self.recover(stores, scratch, &lost[..count]) }
     }
 
-    /// The lost units from the others and as many parities: those parities
-    /// without the others' part are sums of the lost units with known factors.
+    /// Reconstructs the lost units from the others and as many parities: these parities, without
+    /// the others' part, are sums of the lost units with known factors.
     fn recover(&self, stores: &Stores, scratch: &mut ParityScratch, lost: &[usize]) -> Result<(), Trouble> {
-        let (len, n) = (self.len, lost.len());
+        let (len, lost_count) = (self.len, lost.len());
         let ParityScratch { data, parity, other } = scratch;
         let mut factors: Matrix = [[0; MOST]; MOST];
         grow(other, len);
         let mut used = 0;
-        for (i, j) in self.parities().take(n).enumerate() {
+        for (i, j) in self.parities().take(lost_count).enumerate() {
             let j = usize::from(j);
             used += 1;
             grow(&mut parity[i], len);
@@ -154,21 +157,21 @@ impl RowStretch<'_> {
                 factors[i][column] = galois::factor(j, *d);
             }
         }
-        let inverse = galois::invert(factors, n).filter(|_| used == n).ok_or(Trouble::LostData)?;
+        let inverse = galois::invert(factors, lost_count).filter(|_| used == lost_count).ok_or(Trouble::LostData)?;
         for (d, row) in lost.iter().zip(inverse) {
-            for (sum, factor) in parity.iter().zip(row).take(n) {
+            for (sum, factor) in parity.iter().zip(row).take(lost_count) {
                 galois::add_times(&mut data[d * len..(d + 1) * len], factor, &sum[..len]);
             }
         }
         Ok(())
     }
 
-    /// One data unit of the scratch.
+    /// Returns a data unit from the scratch memory.
     pub fn gathered<'s>(&self, scratch: &'s ParityScratch, unit: u16) -> &'s [u8] {
         &scratch.data[usize::from(unit) * self.len..(usize::from(unit) + 1) * self.len]
     }
 
-    /// The unit that a parity is of all that is gathered.
+    /// Computes a parity of all gathered units.
     pub fn encode<'s>(&self, scratch: &'s mut ParityScratch, parity: u16) -> &'s [u8] {
         let (len, j) = (self.len, usize::from(parity));
         grow(&mut scratch.parity[j], len);
@@ -177,7 +180,7 @@ impl RowStretch<'_> {
         &scratch.parity[j][..len]
     }
 
-    /// Which parities, of those that are well, are not what the data say.
+    /// Counts the good members' parities that do not match the data.
     pub fn wrong_parities(&self, stores: &Stores, scratch: &mut ParityScratch) -> Result<u64, Trouble> {
         self.gather(stores, scratch)?;
         let mut wrong = 0;
@@ -191,18 +194,18 @@ impl RowStretch<'_> {
         Ok(wrong)
     }
 
-    /// Writes what is covered, and the parities. Where that fails, everything
-    /// is made old again, or the parities right for what is there. `Err(true)`
-    /// where that could not be done either.
+    /// Writes the covered units, and the parities. If that fails, everything is restored, or the
+    /// parities are recomputed from what is there. The flag of the error is true if that failed
+    /// too.
     pub fn write(
         &self,
         stores: &mut Stores,
         scratch: &mut ParityScratch,
         cover: Cover<'_>,
     ) -> Result<(), (Trouble, bool)> {
-        let sound = |why| (why, false);
+        let intact = |why| (why, false);
         if self.too_many_lost() {
-            return Err(sound(Trouble::LostData));
+            return Err(intact(Trouble::LostData));
         }
         let degraded = self.any_data_lost();
         let alive = self.parities().count() as u16;
@@ -210,21 +213,21 @@ impl RowStretch<'_> {
         let covered_lost = degraded && (cover.first..=cover.last).any(|d| self.data_lost(d));
         let modify = !covered_lost && (degraded || cover.count() + alive <= others);
         if modify {
-            self.modify(stores, scratch, cover).map_err(sound)?;
+            self.modify(stores, scratch, cover).map_err(intact)?;
         } else {
             if degraded {
-                self.gather(stores, scratch).map_err(sound)?;
+                self.gather(stores, scratch).map_err(intact)?;
             }
-            self.reconstruct(stores, scratch, cover, degraded).map_err(sound)?;
+            self.reconstruct(stores, scratch, cover, degraded).map_err(intact)?;
         }
-        // memory that is full refuses now: what is zero has no room yet, which undoing may need
+        // check now whether memory is full: zeros have no pages yet, which undoing may need
         let units = (cover.first..=cover.last).filter(|d| !self.data_lost(*d)).map(|d| self.data(d));
         let members = units.chain(self.parities().map(|j| self.parity(j)));
         if !stores.has_room(members.map(|member| self.drive(member)), self.at(), self.len as u64) {
-            return Err(sound(Trouble::NoSpace));
+            return Err(intact(Trouble::NoSpace));
         }
         if self.promises {
-            self.promise(stores, scratch, cover).map_err(sound)?;
+            self.promise(stores, scratch, cover).map_err(intact)?;
         }
         let mut written = [0; MOST];
         let put = self.put_all(stores, scratch, cover, &mut written);
@@ -241,8 +244,8 @@ impl RowStretch<'_> {
         })
     }
 
-    /// New parities from the old ones and the change of each covered unit,
-    /// whose old bytes stay in the scratch.
+    /// Computes new parities from the old ones and the change of each covered unit, whose old bytes
+    /// stay in the scratch.
     fn modify(&self, stores: &Stores, scratch: &mut ParityScratch, cover: Cover<'_>) -> Result<(), Trouble> {
         let len = self.len;
         grow(&mut scratch.data, usize::from(cover.count()) * len);
@@ -259,8 +262,7 @@ impl RowStretch<'_> {
         Ok(())
     }
 
-    /// Adds the change of each covered unit to each parity. Done twice, it is
-    /// undone.
+    /// Adds the change of each covered unit to each parity. Doing it twice undoes it.
     fn fold_changes(&self, scratch: &mut ParityScratch, cover: Cover<'_>) {
         let len = self.len;
         let ParityScratch { data, parity, other } = scratch;
@@ -278,8 +280,8 @@ impl RowStretch<'_> {
         }
     }
 
-    /// New parities from the covered units and the others, which are read or,
-    /// where some are lost, gathered already.
+    /// Computes new parities from the covered units and the others, which are read or, if some are
+    /// lost, gathered already.
     fn reconstruct(
         &self,
         stores: &Stores,
@@ -316,7 +318,7 @@ impl RowStretch<'_> {
         Ok(())
     }
 
-    /// Says all that [`Self::put_all`] writes.
+    /// Journals everything that [`Self::write_parities_and_data`] writes.
     fn promise(&self, stores: &mut Stores, scratch: &ParityScratch, cover: Cover<'_>) -> Result<(), Trouble> {
         let parity = |j: u16| WriteSource::Data(&scratch.parity[usize::from(j)][..self.len]);
         let parities = self.parities().map(|j| (self.drive(self.parity(j)), self.at(), parity(j)));
@@ -325,7 +327,7 @@ impl RowStretch<'_> {
         stores.promise(parities.chain(data))
     }
 
-    /// Parities first, then data. `written` is what each parity has got.
+    /// Writes the parities, then the data. `written` receives the bytes written to each parity.
     fn put_all(
         &self,
         stores: &mut Stores,
@@ -345,8 +347,8 @@ impl RowStretch<'_> {
         Ok(())
     }
 
-    /// Parities from the data as they are now, up to where parities were
-    /// written. Only what is wrong is written: that has room, where the disk is full.
+    /// Recomputes the parities from the current data, as far as parities were written. Only wrong
+    /// bytes are written: space for them exists even if the disk is full.
     pub fn resync(
         &self,
         stores: &mut Stores,
@@ -368,9 +370,8 @@ impl RowStretch<'_> {
         Ok(())
     }
 
-    /// Old data and old parities. The old data are in the scratch: of the
-    /// covered units after `modify`, and the parities with them; of all units
-    /// otherwise.
+    /// Restores old data and old parities. The old data are in the scratch: those of the covered
+    /// units after `modify`, together with the parities; those of all units otherwise.
     fn undo(
         &self,
         stores: &mut Stores,
@@ -384,7 +385,7 @@ impl RowStretch<'_> {
             let (drive, old) = (self.drive(self.data(d)), self.gathered(scratch, slot));
             let mut there = vec![0; self.len];
             stores.read(drive, self.at(), &mut there)?;
-            // only what was written: the rest may have no room
+            // only what was written: there may be no space for the rest
             let last = there.iter().zip(old).rposition(|(there, old)| there != old);
             stores.write(drive, self.at(), &old[..last.map_or(0, |last| last + 1)])?;
         }
@@ -398,8 +399,7 @@ impl RowStretch<'_> {
         Ok(())
     }
 
-    /// Writes the units of these members anew: their data or parity from all
-    /// that is gathered.
+    /// Rewrites the units of these members: their data or parity from all gathered units.
     pub fn renew(&self, stores: &mut Stores, scratch: &mut ParityScratch, targets: Members) -> Result<(), Trouble> {
         self.gather(stores, scratch)?;
         for d in (0..self.k()).filter(|d| targets.contains(self.data(*d))) {
@@ -412,19 +412,19 @@ impl RowStretch<'_> {
         Ok(())
     }
 
-    /// Zeros on these members.
+    /// Zeroes the range on these members.
     pub fn clear(&self, stores: &mut Stores, targets: Members, bytes: u64) -> Result<(), Trouble> {
         targets.iter().try_for_each(|member| stores.zero(self.drive(member), self.at(), bytes, ZeroPolicy::GiveBack))
     }
 }
 
-/// The sum of units with the factors of a parity.
+/// Computes the sum of units with the factors of a parity, by Horner's rule.
 fn horner<'u>(parity: usize, sum: &mut [u8], units: impl DoubleEndedIterator<Item = &'u [u8]>) {
     sum.fill(0);
     units.rev().for_each(|unit| galois::step(parity, sum, unit));
 }
 
-/// At least so long.
+/// Extends a buffer to at least `len` bytes.
 fn grow(buffer: &mut Vec<u8>, len: usize) {
     if buffer.len() < len {
         buffer.resize(len, 0);

@@ -1,4 +1,4 @@
-//! Drives in one sparse file, one behind the other.
+//! Drives in one sparse file, one after another.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -14,10 +14,10 @@ use super::journal::{JournalWrite, WriteJournal};
 use super::{ContentExtent, WriteSource, ZeroPolicy};
 use crate::content::trouble::{self, ContentError, ShortWrite, Trouble};
 
-/// Each drive begins at a multiple of this, bytes.
+/// Alignment of each drive's start, bytes.
 const ALIGN: u64 = 1 << 20;
 
-/// Zeros, for file systems that make no holes.
+/// Zeros, for filesystems without holes.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 fn io_error(trouble: Trouble) -> io::Error {
@@ -28,22 +28,22 @@ fn io_error(trouble: Trouble) -> io::Error {
     }
 }
 
-/// The file, which nobody else has open for content.
+/// The file, which no one else has open as content.
 pub(in crate::content) struct FileStore {
     file: Arc<File>,
     starts: Vec<u64>,
-    /// Where the ledger begins.
+    /// Offset of the ledger.
     end: u64,
-    /// Behind the ledger.
+    /// Journal after the ledger.
     journal: WriteJournal,
-    /// Whether holes can be made, as far as is known.
+    /// Holes can be made, as far as is known.
     punches: bool,
-    /// Whether stretches can be made zeros that keep their room.
+    /// Ranges can be zeroed with their space kept, as far as is known.
     zeroes: bool,
 }
 
-/// Where each drive begins, and where all of them end: where so many bytes
-/// of a ledger begin.
+/// Returns the start of each drive, and the end of all of them, where a ledger of `ledger` bytes
+/// begins.
 fn starts(bytes: &[u64], ledger: u64) -> Result<(Vec<u64>, u64), ContentError> {
     let (mut starts, mut end) = (Vec::new(), 0u64);
     for bytes in bytes {
@@ -55,7 +55,7 @@ fn starts(bytes: &[u64], ledger: u64) -> Result<(Vec<u64>, u64), ContentError> {
     if ledger > 0 {
         end = end.next_multiple_of(ALIGN);
     }
-    // half of what can be addressed is enough, and no sum overflows
+    // half of the address range is enough, and no sum overflows
     if end > i64::MAX as u64 / 2 || ledger > i64::MAX as u64 / 2 {
         return Err(ContentError::TooLarge);
     }
@@ -63,13 +63,13 @@ fn starts(bytes: &[u64], ledger: u64) -> Result<(Vec<u64>, u64), ContentError> {
 }
 
 impl FileStore {
-    /// Opens the file, or makes it, for drives of so many bytes and a ledger
-    /// behind them. Says whether something was in it before.
+    /// Opens or creates the file, for drives of these sizes and a ledger after them. Also returns
+    /// whether it had content before.
     pub fn open(path: &Path, bytes: &[u64], ledger: u64) -> Result<(FileStore, bool), ContentError> {
         let (starts, end) = starts(bytes, ledger)?;
         let all = end + ledger;
         let error = |what| move |why| ContentError::File { path: path.to_owned(), what, why };
-        // whoever may not read the machine's disks is not to read this one either
+        // users who may not read the machine's disks must not read this one either
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let file = options.open(path).map_err(error("cannot be opened"))?;
@@ -91,43 +91,45 @@ impl FileStore {
         Ok((FileStore { file: Arc::new(file), starts, end, journal, punches: true, zeroes: true }, found > 0))
     }
 
-    /// Does what was promised and may not be done, and forgets it.
+    /// Repeats the journaled writes, which may not be done, and clears the journal.
     pub fn settle(&mut self) -> io::Result<()> {
-        let kept = self.journal.kept(&self.file)?;
-        if let Err(full) = self.redo(&kept) {
+        let writes = self.journal.kept(&self.file)?;
+        if let Err(full) = self.redo(&writes) {
             if !trouble::is_full(&full) {
                 return Err(full);
             }
-            // what it takes is enough for what it says
+            // its own space suffices for the writes in it
             self.journal.forget(&self.file)?;
-            let redone = self.redo(&kept);
-            redone.inspect_err(|_| drop(self.journal.keep(&self.file, kept.iter().map(JournalWrite::source))))?;
+            let redone = self.redo(&writes);
+            redone.inspect_err(|_| drop(self.journal.keep(&self.file, writes.iter().map(JournalWrite::source))))?;
         }
-        if !kept.is_empty() {
+        if !writes.is_empty() {
             self.file.sync_data()?;
         }
         match self.journal.forget(&self.file) {
-            // what it says is done, and the next that is kept takes its place
+            // its writes are done, and the next journaled writes replace it
             Err(full) if trouble::is_full(&full) => Ok(()),
             forgotten => forgotten,
         }
     }
 
-    fn redo(&mut self, kept: &[JournalWrite]) -> io::Result<()> {
-        for again in kept {
-            match again.source() {
-                (place, WriteSource::Data(data)) => self.write_at(place, data).map_err(|short| io_error(short.why))?,
-                (place, WriteSource::Zeros(bytes, room)) => self.zero_at(place, bytes, room).map_err(io_error)?,
+    fn redo(&mut self, writes: &[JournalWrite]) -> io::Result<()> {
+        for write in writes {
+            match write.source() {
+                (offset, WriteSource::Data(data)) => self.write_at(offset, data).map_err(|short| io_error(short.why))?,
+                (offset, WriteSource::Zeros(bytes, policy)) => self.zero_at(offset, bytes, policy).map_err(io_error)?,
             }
         }
         Ok(())
     }
 
+    /// Journals writes that belong together; see [`super::Stores::promise`].
     pub fn promise<'a>(&mut self, writes: impl Iterator<Item = (usize, u64, WriteSource<'a>)>) -> io::Result<()> {
         let starts = &self.starts;
         self.journal.keep(&self.file, writes.map(|(drive, from, source)| (starts[drive] + from, source)))
     }
 
+    /// Returns the backing file.
     pub fn handle(&self) -> Arc<File> {
         Arc::clone(&self.file)
     }
@@ -142,19 +144,22 @@ impl FileStore {
         self.file.write_all_at(data, self.end + from)
     }
 
-    /// The same, all or nothing of it.
+    /// Writes into the ledger, completely or not at all.
     pub fn write_ledger_whole(&mut self, from: u64, data: &[u8]) -> io::Result<()> {
-        let kept = self.journal.keep(&self.file, [(self.end + from, WriteSource::Data(data))].into_iter());
-        // without room for that it is written all the same, and what was kept before must not come back
-        kept.or_else(|_| self.journal.forget(&self.file))?;
+        let saved = self.journal.keep(&self.file, [(self.end + from, WriteSource::Data(data))].into_iter());
+        // without space for the journal it is written anyway, and the earlier journal must not be
+        // repeated
+        saved.or_else(|_| self.journal.forget(&self.file))?;
         self.write_ledger(from, data)
     }
 
+    /// Reads bytes of a drive.
     pub fn read(&self, drive: usize, from: u64, into: &mut [u8]) -> Result<(), Trouble> {
         self.file.read_exact_at(into, self.starts[drive] + from).map_err(Trouble::Io)
     }
 
-    /// A killed program's write ends at a page of the file, which is whole sectors.
+    /// Writes bytes. A killed program's write ends at a page boundary, which is a multiple of the
+    /// sector.
     pub fn write(&mut self, drive: usize, from: u64, data: &[u8]) -> Result<(), ShortWrite> {
         self.write_at(self.starts[drive] + from, data)
     }
@@ -172,24 +177,25 @@ impl FileStore {
         Ok(())
     }
 
-    pub fn zero(&mut self, drive: usize, from: u64, bytes: u64, room: ZeroPolicy) -> Result<(), Trouble> {
-        self.zero_at(self.starts[drive] + from, bytes, room)
+    /// Zeroes a range of a drive.
+    pub fn zero(&mut self, drive: usize, from: u64, bytes: u64, policy: ZeroPolicy) -> Result<(), Trouble> {
+        self.zero_at(self.starts[drive] + from, bytes, policy)
     }
 
-    fn zero_at(&mut self, start: u64, bytes: u64, room: ZeroPolicy) -> Result<(), Trouble> {
+    fn zero_at(&mut self, start: u64, bytes: u64, policy: ZeroPolicy) -> Result<(), Trouble> {
         if bytes == 0 {
             return Ok(());
         }
-        let (flags, can) = match room {
+        let (flags, is_supported) = match policy {
             ZeroPolicy::GiveBack => (FallocateFlags::PUNCH_HOLE, &mut self.punches),
             ZeroPolicy::Keep => (FallocateFlags::ZERO_RANGE, &mut self.zeroes),
         };
         let flags = flags | FallocateFlags::KEEP_SIZE;
-        while *can {
+        while *is_supported {
             match fallocate(&self.file, flags, start, bytes) {
                 Ok(()) => return Ok(()),
                 Err(Errno::INTR) => {}
-                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => *can = false,
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => *is_supported = false,
                 Err(e) => return Err(Trouble::from(io::Error::from(e))),
             }
         }
@@ -202,19 +208,20 @@ impl FileStore {
         Ok(())
     }
 
+    /// Returns the data or hole that begins at `from`, at most `bytes` long.
     pub fn extent(&self, drive: usize, from: u64, bytes: u64) -> Result<ContentExtent, Trouble> {
-        let (start, all) = (self.starts[drive] + from, ContentExtent { bytes, hole: false });
-        // everything behind the last data is a hole, which the kernel calls ENXIO
+        let (start, data_extent) = (self.starts[drive] + from, ContentExtent { bytes, hole: false });
+        // everything after the last data is a hole, for which the kernel returns ENXIO
         let next = |whence| match seek(&self.file, whence) {
             Ok(offset) => Ok(Some(offset.saturating_sub(start).min(bytes))),
             Err(Errno::NXIO) => Ok(Some(bytes)),
-            // a file system that does not know: all is data
+            // a filesystem without support: everything counts as data
             Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(None),
             Err(e) => Err(Trouble::from(io::Error::from(e))),
         };
         match next(SeekFrom::Data(start))? {
-            None => Ok(all),
-            Some(0) => Ok(next(SeekFrom::Hole(start))?.map_or(all, |bytes| ContentExtent { bytes, hole: false })),
+            None => Ok(data_extent),
+            Some(0) => Ok(next(SeekFrom::Hole(start))?.map_or(data_extent, |bytes| ContentExtent { bytes, hole: false })),
             Some(bytes) => Ok(ContentExtent { bytes, hole: true }),
         }
     }

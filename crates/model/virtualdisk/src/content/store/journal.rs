@@ -1,10 +1,10 @@
-//! Writes that belong together, kept before they are done: those of a row of an array that
-//! has lost a member, from which nothing could be computed if only a part of them were done,
-//! and the ledger's. It lies behind everything else in the file and holds the last of them.
-//! The next server does them once more, which changes nothing where they were done.
+//! Journal of writes that belong together, saved before they are made: those of a row of an array
+//! with a lost member, which could not be reconstructed if only a part of them were made, and the
+//! ledger's. It is at the end of the file and holds the last group. The next server repeats these
+//! writes, which changes nothing if they were made.
 //!
-//! A killed server's writes are there in the order in which it made them. After a crash of
-//! the whole machine they may not be: the sum tells whether what is kept is whole.
+//! A killed server's writes are in the file in the order in which it made them. After a crash of
+//! the whole machine they may not be: the checksum shows whether the journal is complete.
 
 use std::fs::File;
 use std::io;
@@ -15,12 +15,12 @@ use crate::content::trouble;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"dwredo01");
 
-/// Bytes of the head: the sum, the number of writes, and each one's place, length and kind.
-/// A page, which a killed program writes whole or not at all.
+/// Size of the header, bytes: the checksum, the number of writes, and each one's place, length and
+/// kind. It is one page, which a killed program writes completely or not at all.
 const HEAD: usize = 4096;
 const FIXED: usize = 24;
 const ENTRY: usize = 24;
-/// Writes at most.
+/// Largest number of writes.
 const MOST: usize = (HEAD - FIXED) / ENTRY;
 
 /// Kinds of writes.
@@ -28,17 +28,17 @@ const DATA: u64 = 0;
 const KEEP: u64 = 1;
 const GIVE_BACK: u64 = 2;
 
-/// Where it is, and room to put it together.
+/// Position of the journal, and buffers to build it.
 #[derive(Default)]
 pub(super) struct WriteJournal {
     start: u64,
-    /// Its head is there.
+    /// Its header exists.
     begun: bool,
     head: Vec<u8>,
     data: Vec<u8>,
 }
 
-/// A write to be done once more: where, and what.
+/// A write to repeat: its place and its data.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum JournalWrite {
     Data(u64, Vec<u8>),
@@ -46,21 +46,22 @@ pub(super) enum JournalWrite {
 }
 
 impl JournalWrite {
+    /// Returns the offset in the file and the content of the write.
     pub fn source(&self) -> (u64, WriteSource<'_>) {
         match self {
             JournalWrite::Data(place, data) => (*place, WriteSource::Data(data)),
-            JournalWrite::Zeros(place, bytes, room) => (*place, WriteSource::Zeros(*bytes, *room)),
+            JournalWrite::Zeros(place, bytes, policy) => (*place, WriteSource::Zeros(*bytes, *policy)),
         }
     }
 }
 
 impl WriteJournal {
-    /// One that begins at this place of a file.
+    /// Creates a journal that begins at this offset of a file.
     pub fn new(start: u64) -> WriteJournal {
         WriteJournal { start, ..WriteJournal::default() }
     }
 
-    /// Keeps these writes, and none before them.
+    /// Saves these writes in place of any earlier ones.
     pub fn keep<'a>(&mut self, file: &File, writes: impl Iterator<Item = (u64, WriteSource<'a>)>) -> io::Result<()> {
         let WriteJournal { start, begun, head, data } = self;
         head.clear();
@@ -84,7 +85,7 @@ impl WriteJournal {
         let sum = sum(&head[16..], data);
         head[8..16].copy_from_slice(&sum.to_le_bytes());
         if !*begun {
-            // by this a file that is longer than its drives is known as one with a journal
+            // marks a file that is longer than its drives as one with a journal
             file.write_all_at(&MAGIC.to_le_bytes(), *start)?;
             *begun = true;
         }
@@ -92,51 +93,52 @@ impl WriteJournal {
         file.write_all_at(head, *start)
     }
 
-    /// Keeps nothing any more, and gives its room back.
+    /// Clears the journal, and deallocates its space.
     pub fn forget(&mut self, file: &File) -> io::Result<()> {
         self.begun = false;
         if file.metadata()?.len() <= self.start {
             return Ok(());
         }
         match file.set_len(self.start) {
-            // a full btrfs has no room to give room back: a head whose sum is wrong keeps nothing either
+            // a full btrfs cannot even deallocate: a header with a wrong checksum is an empty
+            // journal too
             Err(full) if trouble::is_full(&full) && self.kept(file)?.is_empty() => Ok(()),
             Err(full) if trouble::is_full(&full) => file.write_all_at(&[0; 16], self.start + 8),
             done => done,
         }
     }
 
-    /// Whether there is one, if only a beginning of it.
+    /// Returns whether there is a journal, even an incomplete one.
     pub fn is_there(&self, file: &File) -> bool {
         let mut magic = [0; 8];
         file.read_exact_at(&mut magic, self.start).is_ok() && magic == MAGIC.to_le_bytes()
     }
 
-    /// The writes that are kept; none where there are none, or not all of them, or where one
-    /// goes beyond what lies before it.
+    /// Returns the saved writes; none if there are none, or not all of them, or one exceeds the
+    /// space before the journal.
     pub fn kept(&self, file: &File) -> io::Result<Vec<JournalWrite>> {
         let len = file.metadata()?.len().saturating_sub(self.start);
-        let Some(room) = len.checked_sub(HEAD as u64) else { return Ok(Vec::new()) };
+        let Some(space) = len.checked_sub(HEAD as u64) else { return Ok(Vec::new()) };
         let mut head = [0; HEAD];
         file.read_exact_at(&mut head, self.start)?;
         let words: Vec<u64> = head.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        let [magic, wanted, count, entries @ ..] = &words[..] else { return Ok(Vec::new()) };
+        let [magic, expected, count, entries @ ..] = &words[..] else { return Ok(Vec::new()) };
         let count = usize::try_from(*count).ok().filter(|count| *magic == MAGIC && *count <= MOST);
         let Some(count) = count else { return Ok(Vec::new()) };
         let entries = &entries.as_chunks::<3>().0[..count];
         let lies_within = |[place, bytes, _]: &[u64; 3]| place.checked_add(*bytes).is_some_and(|end| end <= self.start);
         let of_data = entries.iter().filter(|entry| entry[2] == DATA);
         let bytes = of_data.clone().try_fold(0u64, |sum, entry| sum.checked_add(entry[1]));
-        let Some(bytes) = bytes.filter(|bytes| *bytes <= room && entries.iter().all(lies_within)) else {
+        let Some(bytes) = bytes.filter(|bytes| *bytes <= space && entries.iter().all(lies_within)) else {
             return Ok(Vec::new());
         };
         let mut data = vec![0; bytes as usize];
         file.read_exact_at(&mut data, self.start + HEAD as u64)?;
-        if sum(&head[16..FIXED + count * ENTRY], &data) != *wanted {
+        if sum(&head[16..FIXED + count * ENTRY], &data) != *expected {
             return Ok(Vec::new());
         }
         let mut left = &data[..];
-        let again = |[place, bytes, kind]: &[u64; 3]| match *kind {
+        let write = |[place, bytes, kind]: &[u64; 3]| match *kind {
             DATA => {
                 let (now, rest) = left.split_at(*bytes as usize);
                 left = rest;
@@ -145,11 +147,12 @@ impl WriteJournal {
             KEEP => JournalWrite::Zeros(*place, *bytes, ZeroPolicy::Keep),
             _ => JournalWrite::Zeros(*place, *bytes, ZeroPolicy::GiveBack),
         };
-        Ok(entries.iter().map(again).collect())
+        Ok(entries.iter().map(write).collect())
     }
 }
 
-/// Tells whether all of it is there; nobody is meant to deceive it.
+/// Computes a checksum that shows whether the journal is complete; it does not protect against
+/// manipulation.
 fn sum(head: &[u8], data: &[u8]) -> u64 {
     let mut sum = MAGIC;
     for part in [head, data] {
@@ -185,7 +188,7 @@ mod tests {
         ];
         assert_eq!(journal.kept(&file).unwrap(), wanted);
         assert!(journal.is_there(&file) && !WriteJournal::new(9_000).is_there(&file));
-        // each flipped bit and each cut is noticed
+        // each flipped bit and each truncation is detected
         for index in (10_000..10_096).chain([14_096, 19_000, 19_096]) {
             let mut byte = [0];
             file.read_exact_at(&mut byte, index).unwrap();
@@ -199,7 +202,7 @@ mod tests {
         assert!(journal.kept(&file).unwrap().is_empty());
         journal.forget(&file).unwrap();
         assert!(!journal.is_there(&file) && journal.kept(&file).unwrap().is_empty());
-        // nothing is written beyond what lies before it
+        // no write may exceed the space before the journal
         journal.keep(&file, [(9999, WriteSource::Data(b"xy"))].into_iter()).unwrap();
         assert!(journal.kept(&file).unwrap().is_empty());
     }

@@ -1,34 +1,34 @@
-//! Drives in memory: pages that appear when they are written.
+//! Drives in memory: pages are allocated when they are written.
 
 use super::ContentExtent;
 use crate::content::trouble::{ContentError, ShortWrite, Trouble};
 
-/// Bytes of a page: what file systems and databases write, so that a random
-/// write takes no more memory than it writes.
+/// Size of a page, bytes: the usual write size of filesystems and databases, so that a random write
+/// takes no more memory than it writes.
 const PAGE: usize = 4096;
 
 /// Pages of a leaf: 32 MB of a drive by 64 KB of table.
 const LEAF_PAGES: usize = 8192;
 
-/// What a leaf takes besides its pages, bytes.
+/// Size of a leaf without its pages, bytes.
 const LEAF_COST: u64 = (LEAF_PAGES * size_of::<Option<MemoryPage>>()) as u64;
 
 type MemoryPage = Box<[u8; PAGE]>;
 
 struct Leaf {
     pages: Vec<Option<MemoryPage>>,
-    /// Pages that are there.
+    /// Allocated pages.
     present: usize,
 }
 
-/// All drives, and what they may take together.
+/// All drives, and their memory limit.
 pub(in crate::content) struct MemoryStore {
     drives: Vec<Vec<Option<Box<Leaf>>>>,
     used: u64,
     most: u64,
 }
 
-/// Place of a byte: leaf, page there, byte there.
+/// Returns the position of a byte: leaf, page in it, byte in that.
 #[inline]
 fn place(offset: u64) -> (usize, usize, usize) {
     let page = offset / PAGE as u64;
@@ -36,36 +36,36 @@ fn place(offset: u64) -> (usize, usize, usize) {
 }
 
 impl MemoryStore {
-    /// Drives of so many bytes, which take at most `most` bytes together.
-    pub fn new(bytes: &[u64], most: Option<u64>) -> Result<MemoryStore, ContentError> {
+    /// Creates drives of these sizes, which use at most `limit` bytes together.
+    pub fn new(bytes: &[u64], limit: Option<u64>) -> Result<MemoryStore, ContentError> {
         let mut drives = Vec::new();
         for bytes in bytes {
             let leaves = bytes.div_ceil((PAGE * LEAF_PAGES) as u64);
             let mut table = Vec::new();
-            let room = usize::try_from(leaves).ok().and_then(|n| table.try_reserve_exact(n).ok());
-            room.ok_or(ContentError::NoMemory(*bytes))?;
+            let reserved = usize::try_from(leaves).ok().and_then(|n| table.try_reserve_exact(n).ok());
+            reserved.ok_or(ContentError::NoMemory(*bytes))?;
             table.resize_with(leaves as usize, || None);
             drives.push(table);
         }
-        Ok(MemoryStore { drives, used: 0, most: most.unwrap_or(u64::MAX) })
+        Ok(MemoryStore { drives, used: 0, most: limit.unwrap_or(u64::MAX) })
     }
 
-    /// Bytes taken by pages and their tables.
+    /// Returns the bytes used by pages and their tables.
     pub fn used(&self) -> u64 {
         self.used
     }
 
-    /// Bytes that may still be taken.
+    /// Returns the bytes that may still be used.
     pub fn left(&self) -> u64 {
         self.most - self.used
     }
 
-    /// What writing a stretch takes at most.
+    /// Returns the largest memory that writing a range can take, bytes.
     pub fn most_cost(bytes: u64) -> u64 {
         (bytes / PAGE as u64 + 2) * PAGE as u64 + (bytes / (PAGE * LEAF_PAGES) as u64 + 2) * LEAF_COST
     }
 
-    /// What writing a stretch takes, if there are no zeros in it.
+    /// Returns the memory that writing a range takes if it contains no zeros, bytes.
     pub fn cost(&self, drive: usize, from: u64, bytes: u64) -> u64 {
         let (mut offset, mut cost) = (from, 0);
         let mut last = None;
@@ -80,6 +80,7 @@ impl MemoryStore {
         cost
     }
 
+    /// Reads bytes of a drive; unallocated pages read as zeros.
     #[inline]
     pub fn read(&self, drive: usize, from: u64, into: &mut [u8]) {
         let (mut offset, mut left) = (from, into);
@@ -96,6 +97,7 @@ impl MemoryStore {
         }
     }
 
+    /// Writes bytes to a drive, allocating pages up to the limit.
     #[inline]
     pub fn write(&mut self, drive: usize, from: u64, data: &[u8]) -> Result<(), ShortWrite> {
         let mut done = 0;
@@ -106,7 +108,7 @@ impl MemoryStore {
             let there = self.drives[drive][leaf].as_mut().and_then(|leaf| leaf.pages[page].as_mut());
             match there {
                 Some(page) => page[skip..skip + bytes].copy_from_slice(data),
-                // zeros where nothing is are there already
+                // zeros in an unallocated page are there already
                 None if is_zero(data) => {}
                 None => self.appear(drive, leaf, page, skip, data).ok_or(ShortWrite { done, why: Trouble::NoSpace })?,
             }
@@ -115,7 +117,7 @@ impl MemoryStore {
         Ok(())
     }
 
-    /// A page appears, with these data.
+    /// Allocates a page with these data.
     fn appear(&mut self, drive: usize, leaf: usize, page: usize, skip: usize, data: &[u8]) -> Option<()> {
         let table = &mut self.drives[drive][leaf];
         let cost = PAGE as u64 + if table.is_none() { LEAF_COST } else { 0 };
@@ -136,6 +138,7 @@ impl MemoryStore {
         Some(())
     }
 
+    /// Zeroes a range and frees the pages that lie completely within it.
     pub fn zero(&mut self, drive: usize, from: u64, bytes: u64) {
         let (mut offset, end) = (from, from + bytes);
         while offset < end {
@@ -161,6 +164,7 @@ impl MemoryStore {
         }
     }
 
+    /// Returns the data or hole that begins at `from`, at most `bytes` long.
     pub fn extent(&self, drive: usize, from: u64, bytes: u64) -> ContentExtent {
         let (mut offset, end) = (from, from + bytes);
         let mut kind = None;
@@ -180,7 +184,7 @@ impl MemoryStore {
     }
 }
 
-/// A page with these data in it and zeros around.
+/// Returns a page with these data and zeros around them.
 fn fresh(skip: usize, data: &[u8]) -> Option<MemoryPage> {
     let mut page = Vec::new();
     page.try_reserve_exact(PAGE).ok()?;
@@ -190,7 +194,7 @@ fn fresh(skip: usize, data: &[u8]) -> Option<MemoryPage> {
     page.into_boxed_slice().try_into().ok()
 }
 
-/// Whether all are zero.
+/// Returns whether all bytes are zero.
 pub(in crate::content) fn is_zero(data: &[u8]) -> bool {
     let (lanes, rest) = data.as_chunks::<64>();
     let zero = |bytes: &[u8]| bytes.iter().fold(0, |all, byte| all | byte) == 0;

@@ -1,4 +1,4 @@
-//! Where the bytes of all drives are: in memory or in one file. No arrays here.
+//! Storage of the bytes of all drives: in memory or in one file. It knows nothing about arrays.
 
 mod file;
 mod journal;
@@ -12,33 +12,34 @@ pub(super) use memory::MemoryStore;
 
 use super::trouble::{ShortWrite, Trouble};
 
-/// A stretch from a place on.
+/// A range of bytes from some offset on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentExtent {
     /// Its bytes.
     pub bytes: u64,
-    /// True where there is nothing, which reads as zeros.
+    /// Not allocated, which reads as zeros.
     pub hole: bool,
 }
 
-/// What becomes of the room of zeros.
+/// Treatment of the space of zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ZeroPolicy {
-    /// It is given back as far as possible.
+    /// It is deallocated as far as possible.
     GiveBack,
-    /// A file has it, also where it had none.
+    /// It is allocated in a file.
     Keep,
 }
 
-/// What is to be written.
+/// Bytes to write.
 #[derive(Clone, Copy)]
 pub(super) enum WriteSource<'a> {
     Data(&'a [u8]),
-    /// So many zeros.
+    /// A number of zeros.
     Zeros(u64, ZeroPolicy),
 }
 
 impl<'a> WriteSource<'a> {
+    /// Returns the number of bytes to write.
     pub fn bytes(self) -> u64 {
         match self {
             WriteSource::Data(data) => data.len() as u64,
@@ -46,11 +47,11 @@ impl<'a> WriteSource<'a> {
         }
     }
 
-    /// A part of it.
+    /// Returns a part of it.
     pub fn part(self, from: u64, bytes: u64) -> WriteSource<'a> {
         match self {
             WriteSource::Data(data) => WriteSource::Data(&data[from as usize..(from + bytes) as usize]),
-            WriteSource::Zeros(_, room) => WriteSource::Zeros(bytes, room),
+            WriteSource::Zeros(_, policy) => WriteSource::Zeros(bytes, policy),
         }
     }
 }
@@ -62,6 +63,7 @@ pub(super) enum Stores {
 }
 
 impl Stores {
+    /// Reads bytes of a drive.
     #[inline]
     pub fn read(&self, drive: usize, from: u64, into: &mut [u8]) -> Result<(), Trouble> {
         match self {
@@ -73,6 +75,7 @@ impl Stores {
         }
     }
 
+    /// Writes bytes to a drive.
     #[inline]
     pub fn write(&mut self, drive: usize, from: u64, data: &[u8]) -> Result<(), ShortWrite> {
         match self {
@@ -81,19 +84,19 @@ impl Stores {
         }
     }
 
-    /// Makes them zeros.
-    pub fn zero(&mut self, drive: usize, from: u64, bytes: u64, room: ZeroPolicy) -> Result<(), Trouble> {
+    /// Zeroes a range.
+    pub fn zero(&mut self, drive: usize, from: u64, bytes: u64, policy: ZeroPolicy) -> Result<(), Trouble> {
         match self {
             Stores::Memory(memory) => {
                 memory.zero(drive, from, bytes);
                 Ok(())
             }
-            Stores::File(file) => file.zero(drive, from, bytes, room),
+            Stores::File(file) => file.zero(drive, from, bytes, policy),
         }
     }
 
-    /// Says what will be written to drives, as one thing: should this program be killed on the
-    /// way, the next one does all of it. In memory there is no next one.
+    /// Journals the writes to drives that belong together: if this program is killed during them,
+    /// the next one makes all of them. In memory there is no next one.
     pub fn promise<'a>(&mut self, writes: impl Iterator<Item = (usize, u64, WriteSource<'a>)>) -> Result<(), Trouble> {
         match self {
             Stores::Memory(_) => Ok(()),
@@ -101,7 +104,7 @@ impl Stores {
         }
     }
 
-    /// The stretch that begins at `from`, at most `bytes` long.
+    /// Returns the extent that begins at `from`, at most `bytes` long.
     pub fn extent(&self, drive: usize, from: u64, bytes: u64) -> Result<ContentExtent, Trouble> {
         match self {
             Stores::Memory(memory) => Ok(memory.extent(drive, from, bytes)),
@@ -109,15 +112,15 @@ impl Stores {
         }
     }
 
-    /// Whether there is room to write these stretches, of `bytes` on each drive.
-    /// A file tells only when it is written.
+    /// Returns whether there is memory to write `bytes` bytes on each drive. A file shows that only
+    /// when it is written.
     pub fn has_room(&self, drives: impl Iterator<Item = usize> + Clone, from: u64, bytes: u64) -> bool {
         let Stores::Memory(memory) = self else { return true };
-        let most = MemoryStore::most_cost(bytes).saturating_mul(drives.clone().count() as u64);
-        most <= memory.left() || drives.map(|drive| memory.cost(drive, from, bytes)).sum::<u64>() <= memory.left()
+        let worst_case = MemoryStore::most_cost(bytes).saturating_mul(drives.clone().count() as u64);
+        worst_case <= memory.left() || drives.map(|drive| memory.cost(drive, from, bytes)).sum::<u64>() <= memory.left()
     }
 
-    /// Bytes of memory taken; `None` for a file.
+    /// Returns the memory used, bytes; `None` for a file.
     pub fn memory_bytes(&self) -> Option<u64> {
         match self {
             Stores::Memory(memory) => Some(memory.used()),
@@ -125,6 +128,7 @@ impl Stores {
         }
     }
 
+    /// Returns the backing file, if the content is in one.
     pub fn file(&self) -> Option<Arc<File>> {
         match self {
             Stores::Memory(_) => None,

@@ -1,4 +1,4 @@
-//! A client's side of the negotiation.
+//! Client side of the negotiation.
 
 use std::io::{Read, Write};
 
@@ -7,12 +7,12 @@ use super::{ClientError, ExportInfo, meaning};
 use crate::nbd::MessageRest;
 use crate::nbd::wire::{self, TransmissionFlags, answer, info, option};
 
-/// Longest answer to an option that is taken: two strings and some numbers.
+/// Longest reply to an option that is accepted, bytes: two strings and some numbers.
 const LONGEST_ANSWER: u32 = 64 << 10;
-/// Answers to one option that are taken.
+/// Largest number of replies to one option that is accepted.
 const MOST_ANSWERS: usize = 10_000;
 
-/// What to ask for beside the export; a server may do without.
+/// Features to request beside the export; a server may refuse them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientOptions {
     /// Reads answered in chunks.
@@ -30,16 +30,17 @@ impl Default for ClientOptions {
 /// An export as a server lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportListing {
-    /// By which it is asked for.
+    /// Name by which it is opened.
     pub name: String,
-    /// For people.
+    /// Text for people.
     pub description: String,
 }
 
-/// What a server lists; the connection is over after that.
+/// Lists the exports of a server; this ends the connection.
 ///
 /// # Errors
-/// The connection's, [`ClientError::Refused`], and what a server should not say.
+/// Errors of the connection, [`ClientError::Refused`], and violations of the protocol by the
+/// server.
 pub fn list(stream: impl Read + Write) -> Result<Vec<ExportListing>, ClientError> {
     let mut talk = Negotiation { stream, input: &mut InputBuffer::default() };
     if talk.greeting()? & wire::FIXED_NEWSTYLE == 0 {
@@ -53,7 +54,7 @@ pub fn list(stream: impl Read + Write) -> Result<Vec<ExportListing>, ClientError
         found.push(ExportListing { name: text(name), description: text(rest.0) });
         Ok(())
     })?;
-    // the list is complete, whatever the server says to a goodbye
+    // the list is complete, however the server answers the abort
     let _ = talk.ask(option::ABORT, "NBD_OPT_ABORT", &[], |_, _| Ok(()));
     Ok(found)
 }
@@ -63,15 +64,15 @@ pub(super) fn go<S: Read + Write>(
     stream: &mut S,
     input: &mut InputBuffer,
     export: &str,
-    wishes: ClientOptions,
+    options: ClientOptions,
 ) -> Result<ExportInfo, ClientError> {
     if export.len() > wire::LONGEST_STRING {
         let message = format!("its name has {} bytes; the limit is 4096", export.len());
         return Err(ClientError::Refused { option: "the export", error: answer::TOO_BIG, message });
     }
-    let mut talk = Negotiation { stream, input };
-    let flags = talk.greeting()?;
-    let mut about = ExportInfo {
+    let mut negotiation = Negotiation { stream, input };
+    let flags = negotiation.greeting()?;
+    let mut export_info = ExportInfo {
         bytes: 0,
         flags: TransmissionFlags(0),
         minimum: 1,
@@ -83,48 +84,48 @@ pub(super) fn go<S: Read + Write>(
         context: None,
     };
     if flags & wire::FIXED_NEWSTYLE == 0 {
-        return talk.export_name(export, flags, about);
+        return negotiation.export_name(export, flags, export_info);
     }
-    if wishes.structured {
-        about.structured = talk.may(option::STRUCTURED_REPLY, "NBD_OPT_STRUCTURED_REPLY", &[], |_, _| {
+    if options.structured {
+        export_info.structured = negotiation.may(option::STRUCTURED_REPLY, "NBD_OPT_STRUCTURED_REPLY", &[], |_, _| {
             Err(lie("its reply to NBD_OPT_STRUCTURED_REPLY is neither yes nor no"))
         })?;
     }
-    if about.structured && wishes.block_status {
-        about.context = talk.context(export)?;
+    if export_info.structured && options.block_status {
+        export_info.context = negotiation.context(export)?;
     }
-    let mut told = false;
+    let mut has_size = false;
     let mut data = string(export);
     data.extend_from_slice(&3_u16.to_be_bytes());
     for wanted in [info::NAME, info::DESCRIPTION, info::BLOCK_SIZE] {
         data.extend_from_slice(&wanted.to_be_bytes());
     }
-    let asked = talk.ask(option::GO, "NBD_OPT_GO", &data, |kind, data| {
-        told |= information(kind, data, &mut about)?;
+    let result = negotiation.ask(option::GO, "NBD_OPT_GO", &data, |kind, data| {
+        has_size |= information(kind, data, &mut export_info)?;
         Ok(())
     });
-    match asked {
-        Err(ClientError::Refused { error: answer::UNSUPPORTED, .. }) => talk.export_name(export, flags, about),
+    match result {
+        Err(ClientError::Refused { error: answer::UNSUPPORTED, .. }) => negotiation.export_name(export, flags, export_info),
         Err(error) => Err(error),
-        Ok(()) if !told => Err(lie("NBD_OPT_GO succeeds without the export's size")),
-        Ok(()) => Ok(about),
+        Ok(()) if !has_size => Err(lie("NBD_OPT_GO succeeds without the export's size")),
+        Ok(()) => Ok(export_info),
     }
 }
 
-/// Whether it told size and flags.
-fn information(kind: u32, data: &[u8], about: &mut ExportInfo) -> Result<bool, ClientError> {
+/// Stores one item of information; returns true if it contained size and flags.
+fn information(kind: u32, data: &[u8], export_info: &mut ExportInfo) -> Result<bool, ClientError> {
     let mut rest = MessageRest(data);
-    let what = rest.u16().filter(|_| kind == answer::INFO);
-    let what = what.ok_or_else(|| lie("its reply to NBD_OPT_GO is not NBD_REP_INFO"))?;
-    match what {
+    let info_type = rest.u16().filter(|_| kind == answer::INFO);
+    let info_type = info_type.ok_or_else(|| lie("its reply to NBD_OPT_GO is not NBD_REP_INFO"))?;
+    match info_type {
         info::EXPORT => {
-            let told = rest.u64().zip(rest.u16()).filter(|_| rest.0.is_empty());
-            let (bytes, flags) = told.ok_or_else(|| lie("NBD_INFO_EXPORT has the wrong length"))?;
-            (about.bytes, about.flags) = (bytes, TransmissionFlags(flags));
+            let size_and_flags = rest.u64().zip(rest.u16()).filter(|_| rest.0.is_empty());
+            let (bytes, flags) = size_and_flags.ok_or_else(|| lie("NBD_INFO_EXPORT has the wrong length"))?;
+            (export_info.bytes, export_info.flags) = (bytes, TransmissionFlags(flags));
             return Ok(true);
         }
-        info::NAME => about.name = Some(text(rest.0)),
-        info::DESCRIPTION => about.description = Some(text(rest.0)),
+        info::NAME => export_info.name = Some(text(rest.0)),
+        info::DESCRIPTION => export_info.description = Some(text(rest.0)),
         info::BLOCK_SIZE => {
             let sizes = [rest.u32(), rest.u32(), rest.u32()];
             let [Some(minimum), Some(preferred), Some(largest)] = sizes else {
@@ -138,7 +139,7 @@ fn information(kind: u32, data: &[u8], about: &mut ExportInfo) -> Result<bool, C
             if !right {
                 return Err(lie(&format!("invalid block sizes of {minimum}, {preferred} and at most {largest} bytes")));
             }
-            (about.minimum, about.preferred, about.largest) = (minimum, preferred, largest);
+            (export_info.minimum, export_info.preferred, export_info.largest) = (minimum, preferred, largest);
         }
         _ => {}
     }
@@ -151,7 +152,7 @@ struct Negotiation<'a, S> {
 }
 
 impl<S: Read + Write> Negotiation<'_, S> {
-    /// Reads the server's greeting, answers it, and gives the flags that hold.
+    /// Reads the server's greeting, answers it, and returns the agreed flags.
     fn greeting(&mut self) -> Result<u16, ClientError> {
         let all: [u8; 18] = self.input.array(&mut self.stream, "a greeting")?;
         let mut rest = MessageRest(&all);
@@ -178,7 +179,7 @@ impl<S: Read + Write> Negotiation<'_, S> {
         Ok(self.stream.flush()?)
     }
 
-    /// Sends an option and hands on its answers up to the final one.
+    /// Sends an option and passes its replies to a callback, up to the final one.
     fn ask(
         &mut self,
         option: u32,
@@ -210,7 +211,7 @@ impl<S: Read + Write> Negotiation<'_, S> {
         Err(lie(&format!("it sends more than {MOST_ANSWERS} replies to {name}")))
     }
 
-    /// As [`Self::ask`], where a refusal is an answer too.
+    /// Works like [`Self::ask`], but a refusal is not an error.
     fn may(
         &mut self,
         option: u32,
@@ -252,7 +253,7 @@ impl<S: Read + Write> Negotiation<'_, S> {
     }
 }
 
-/// A string behind its length.
+/// Encodes a string preceded by its length.
 fn string(text: &str) -> Vec<u8> {
     [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
 }

@@ -1,10 +1,10 @@
-//! Bytes that a server sent, a buffer of them at a time.
+//! Buffered input from a server.
 
 use std::io::Read;
 
 use super::ClientError;
 
-/// Room of the buffer; the longest message that is looked at as a whole is shorter.
+/// Size of the buffer, bytes; the longest message that is processed as a whole is shorter.
 const ROOM: usize = 256 << 10;
 
 #[derive(Debug, Default)]
@@ -19,8 +19,8 @@ impl InputBuffer {
         self.start == self.end
     }
 
-    /// The next `count` bytes, at most [`ROOM`]; `what` they are is told where
-    /// the connection ends before.
+    /// Returns the next `count` bytes, at most [`ROOM`]; `what` names them in the error if the
+    /// connection ends before.
     pub(super) fn take(
         &mut self,
         stream: &mut impl Read,
@@ -56,7 +56,7 @@ impl InputBuffer {
         Ok(all)
     }
 
-    /// Fills `data`, past the buffer where that is empty.
+    /// Fills `data`, bypassing the buffer where that is empty.
     pub(super) fn fill(
         &mut self,
         stream: &mut impl Read,
@@ -65,7 +65,7 @@ impl InputBuffer {
     ) -> Result<(), ClientError> {
         let here = data.len().min(self.end - self.start);
         if data.len() - here < ROOM / 4 {
-            // few bytes are missing: what comes behind them comes along
+            // few bytes are missing: read through the buffer, so that following input comes along
             data.copy_from_slice(self.take(stream, data.len(), what)?);
             return Ok(());
         }

@@ -1,11 +1,10 @@
-//! A small blocking client with many requests in flight, for tests, benchmarks
-//! and attaching. It believes nothing that a server says.
+//! A small blocking client with many requests in flight, for tests, benchmarks and attaching. It
+//! trusts nothing that a server sends.
 //!
-//! Over a [`std::os::unix::net::UnixStream`] or [`std::net::TcpStream`];
-//! timeouts are set there. A client that sends faster than it receives waits
-//! for the server, which may wait for it: keep the data of what is in flight in
-//! *both* directions below what the two ends hold (64 writes of 4 KiB are far
-//! below), or send large writes and large reads in turns.
+//! It runs over a [`std::os::unix::net::UnixStream`] or [`std::net::TcpStream`]; timeouts are set
+//! there. A client that sends faster than it receives can deadlock with a server that waits for it
+//! to receive: keep the data in flight in *both* directions below what the buffers of the two ends
+//! hold (64 writes of 4 KiB are far below), or alternate between large writes and large reads.
 
 mod greet;
 mod input;
@@ -21,12 +20,12 @@ use super::request::NbdRequest;
 use super::wire::{self, CommandFlags, ErrorCode, NbdCommand, TransmissionFlags};
 use input::InputBuffer;
 
-/// Output that is sent without being asked to, bytes.
+/// Amount of queued output that is sent without a call of `push`, bytes.
 const ENOUGH: usize = 128 << 10;
-/// Longest read that memory is taken for, bytes.
+/// Longest read that memory is allocated for, bytes.
 const LONGEST_READ: u32 = 64 << 20;
 
-/// Why a client gave up, or its request failed.
+/// Error of the connection or of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The connection fails.
@@ -44,31 +43,31 @@ pub enum ClientError {
     /// An option was refused.
     #[error("the NBD server refuses {option}: {message} (error {error:#x})")]
     Refused {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
         /// One of [`wire::answer`].
         error: u32,
-        /// What the server says, or what the number means.
+        /// Message of the server, or else the meaning of the number.
         message: String,
     },
     /// A request was answered with an error.
     #[error("{command:?} of {length} bytes at {offset}: {error}{colon}{message}", colon = colon(message))]
     Failed {
-        /// What was asked for.
+        /// The command.
         command: NbdCommand,
-        /// Where.
+        /// First byte.
         offset: u64,
-        /// How much.
+        /// Length, bytes.
         length: u32,
-        /// What went wrong.
+        /// Error code.
         error: ErrorCode,
-        /// What the server says about it, if anything.
+        /// Message of the server, empty if it sent none.
         message: String,
     },
-    /// A call that waits for its own answer, while others are in flight.
+    /// A call that waits for its own reply, while other requests are in flight.
     #[error("{0} requests are in flight; their replies would be lost")]
     Busy(usize),
-    /// A request that no message can hold.
+    /// A request that exceeds the size limit.
     #[error("a request of {0} bytes; the limit is 64 MiB")]
     TooLong(u64),
     /// A call after an error that ended the connection.
@@ -76,30 +75,31 @@ pub enum ClientError {
     Over,
 }
 
-/// What the server told of the export.
+/// Properties of the export as the server reported them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportInfo {
     /// Its size, bytes.
     pub bytes: u64,
-    /// What it can do.
+    /// Its capabilities.
     pub flags: TransmissionFlags,
-    /// Requests are multiples of this, bytes; 1 where nothing was told.
+    /// Smallest block: requests are multiples of this, bytes; 1 if the server did not report it.
     pub minimum: u32,
-    /// Requests should be multiples of this, bytes; 4096 where nothing was told.
+    /// Preferred block: requests should be multiples of this, bytes; 4096 if the server did not
+    /// report it.
     pub preferred: u32,
-    /// Most bytes of a request with data; 32 MiB where nothing was told.
+    /// Largest request with data, bytes; 32 MiB if the server did not report it.
     pub largest: u32,
-    /// Its canonical name, if told.
+    /// Its canonical name, if the server reported it.
     pub name: Option<String>,
-    /// For people, if told.
+    /// Text for people, if the server reported it.
     pub description: Option<String>,
-    /// Whether reads are answered in chunks.
+    /// Reads are answered in chunks.
     pub structured: bool,
     /// The id of `base:allocation`, if selected.
     pub context: Option<u32>,
 }
 
-/// What is asked for.
+/// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientRequest<'a> {
     /// `length` bytes from `offset`.
@@ -109,19 +109,18 @@ pub enum ClientRequest<'a> {
         /// Bytes.
         length: u32,
     },
-    /// The data, to `offset`.
+    /// Writes `data` at `offset`.
     Write {
         /// First byte.
         offset: u64,
-        /// What is written.
+        /// Data to write.
         data: &'a [u8],
     },
-    /// What was answered shall be on stable media.
+    /// Brings all acknowledged writes to stable media.
     Flush,
-    /// A command with neither data nor answer but success:
-    /// trim, cache, write zeroes; or block status.
+    /// A command with neither data nor reply data: trim, cache, write zeroes; or block status.
     Other {
-        /// Which.
+        /// The command.
         command: NbdCommand,
         /// First byte.
         offset: u64,
@@ -143,19 +142,19 @@ impl ClientRequest<'_> {
     }
 }
 
-/// A request in flight, or the place of one.
+/// A request in flight, or a free slot for one.
 #[derive(Debug, Default)]
 struct ClientSlot {
     busy: bool,
-    /// Of its cookie; a late second answer does not meet the next request.
+    /// Generation of its cookie: a late second reply does not match the next request in this slot.
     generation: u32,
     command: Option<NbdCommand>,
     offset: u64,
     length: u32,
     data: Vec<u8>,
-    /// Parts of a read that arrived, in order, apart from one another.
+    /// Parts of a read that arrived, sorted and disjoint.
     covered: Vec<(u32, u32)>,
-    /// That arrived for it.
+    /// Chunks that arrived for it.
     chunks: usize,
     error: Option<ErrorCode>,
     message: String,
@@ -175,63 +174,63 @@ pub struct NbdClient<S> {
 }
 
 impl<S: Read + Write> NbdClient<S> {
-    /// Chooses an export.
+    /// Negotiates an export.
     ///
     /// # Errors
-    /// The connection's, [`ClientError::Refused`] where there is no such export,
-    /// and what a server should not say.
-    pub fn start(mut stream: S, export: &str, wishes: ClientOptions) -> Result<Self, ClientError> {
+    /// Errors of the connection, [`ClientError::Refused`] if there is no such export, and
+    /// violations of the protocol by the server.
+    pub fn start(mut stream: S, export: &str, options: ClientOptions) -> Result<Self, ClientError> {
         let mut input = InputBuffer::default();
-        let about = greet::go(&mut stream, &mut input, export, wishes)?;
+        let export_info = greet::go(&mut stream, &mut input, export, options)?;
         let output = Vec::with_capacity(ENOUGH);
-        Ok(Self { stream, about, input, output, slots: Vec::new(), free: Vec::new(), over: false })
+        Ok(Self { stream, about: export_info, input, output, slots: Vec::new(), free: Vec::new(), over: false })
     }
 
-    /// What the server told of the export.
+    /// Returns the properties of the export as the server reported them.
     #[must_use]
     pub fn about(&self) -> &ExportInfo {
         &self.about
     }
 
-    /// The connection, for its timeouts.
+    /// Returns the connection, for its timeouts.
     #[must_use]
     pub fn stream(&self) -> &S {
         &self.stream
     }
 
-    /// The connection alone, for who speaks the rest himself; nothing may be in flight.
+    /// Returns the bare connection, for a caller that continues the protocol itself; nothing may be
+    /// in flight.
     #[must_use]
     pub fn into_stream(self) -> S {
         self.stream
     }
 
-    /// Requests without an answer so far.
+    /// Returns the number of requests in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether bytes lie here that have not been looked at: [`Self::receive`]
-    /// may not have to wait.
+    /// Returns true if unprocessed bytes are buffered: [`Self::receive`] may not have to wait.
     #[must_use]
     pub fn has_more(&self) -> bool {
         !self.input.is_empty()
     }
 
-    /// Queues a request; [`Self::push`] and [`Self::receive`] send what is
-    /// queued. Gives the cookie that its answer will bear.
+    /// Queues a request; [`Self::push`] and [`Self::receive`] send the queue. Returns the cookie
+    /// that the reply will bear.
     ///
     /// # Errors
-    /// [`ClientError::TooLong`], and the connection's when much was queued.
-    pub fn send(&mut self, ask: ClientRequest<'_>, flags: CommandFlags) -> Result<u64, ClientError> {
+    /// [`ClientError::TooLong`], and errors of the connection when much was queued.
+    pub fn send(&mut self, client_request: ClientRequest<'_>, flags: CommandFlags) -> Result<u64, ClientError> {
         if self.over {
             return Err(ClientError::Over);
         }
-        let (command, offset, length) = ask.parts()?;
+        let (command, offset, length) = client_request.parts()?;
         let cookie = self.slot(command, offset, length);
         let request = NbdRequest { flags, command, cookie, offset, length };
         self.output.extend_from_slice(&request.head());
-        if let ClientRequest::Write { data, .. } = ask {
+        if let ClientRequest::Write { data, .. } = client_request {
             if data.len() < ENOUGH {
                 self.output.extend_from_slice(data);
             } else {
@@ -245,10 +244,10 @@ impl<S: Read + Write> NbdClient<S> {
         Ok(cookie)
     }
 
-    /// Sends what is queued.
+    /// Sends the queued requests.
     ///
     /// # Errors
-    /// The connection's.
+    /// Errors of the connection.
     pub fn push(&mut self) -> Result<(), ClientError> {
         if self.over {
             return Err(ClientError::Over);
@@ -263,7 +262,7 @@ impl<S: Read + Write> NbdClient<S> {
         Ok(())
     }
 
-    /// Ends the connection as the protocol wants it.
+    /// Ends the connection as the protocol demands.
     ///
     /// # Errors
     /// The connection's.
@@ -275,14 +274,14 @@ impl<S: Read + Write> NbdClient<S> {
         Ok(self.stream)
     }
 
-    /// Fills `data` from `offset`, with nothing else in flight.
+    /// Reads from `offset` into `data`, with nothing else in flight.
     ///
     /// # Errors
     /// [`ClientError::Failed`] where the server says so, [`ClientError::Busy`].
     pub fn read(&mut self, offset: u64, data: &mut [u8]) -> Result<(), ClientError> {
         let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
         let answer = self.once(ClientRequest::Read { offset, length }, CommandFlags(0))?;
-        // `receive` gives as many bytes as were asked for
+        // `receive` returns as many bytes as were requested
         answer.data.iter().zip(data).for_each(|(from, to)| *to = *from);
         Ok(())
     }
@@ -295,7 +294,7 @@ impl<S: Read + Write> NbdClient<S> {
         self.once(ClientRequest::Write { offset, data }, flags).map(drop)
     }
 
-    /// A flush, with nothing else in flight.
+    /// Flushes, with nothing else in flight.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -319,8 +318,8 @@ impl<S: Read + Write> NbdClient<S> {
         self.once(ClientRequest::Other { command: NbdCommand::WriteZeroes, offset, length }, flags).map(drop)
     }
 
-    /// What lies from `offset` on, with nothing else in flight; the server may
-    /// tell of less or more than was asked for.
+    /// Returns the extents from `offset` on, with nothing else in flight; the server may report
+    /// less or more than was requested.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -329,19 +328,19 @@ impl<S: Read + Write> NbdClient<S> {
         self.once(ask, CommandFlags(0)).map(|answer| answer.extents.to_vec())
     }
 
-    /// One request and its answer.
+    /// Sends one request and waits for its reply.
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn once(&mut self, ask: ClientRequest<'_>, flags: CommandFlags) -> Result<CommandResult<'_>, ClientError> {
+    pub fn once(&mut self, client_request: ClientRequest<'_>, flags: CommandFlags) -> Result<CommandResult<'_>, ClientError> {
         if self.in_flight() > 0 {
             return Err(ClientError::Busy(self.in_flight()));
         }
-        self.send(ask, flags)?;
-        let answer = self.receive()?;
-        let Some((error, message)) = answer.error else { return Ok(answer) };
+        self.send(client_request, flags)?;
+        let result = self.receive()?;
+        let Some((error, message)) = result.error else { return Ok(result) };
         let message = message.to_owned();
-        let (command, offset, length) = (answer.command, answer.offset, answer.length);
+        let (command, offset, length) = (result.command, result.offset, result.length);
         Err(ClientError::Failed { command, offset, length, error, message })
     }
 
@@ -377,7 +376,7 @@ fn colon(message: &str) -> &'static str {
     if message.is_empty() { "" } else { ": " }
 }
 
-/// What an error of an option means where the server says nothing.
+/// Returns the meaning of an option's error, for servers that send no message.
 fn meaning(error: u32) -> &'static str {
     match error {
         wire::answer::UNSUPPORTED => "not supported",

@@ -1,4 +1,4 @@
-//! Answers to requests, as a server sends them.
+//! Replies to requests, as a server sends them.
 
 use std::io::{Read, Write};
 
@@ -7,38 +7,37 @@ use crate::nbd::MessageRest;
 use crate::nbd::reply::NbdExtent;
 use crate::nbd::wire::{self, ErrorCode, NbdCommand, chunk, extent};
 
-/// Apart from one another, parts of a read that arrived; more is no answer.
+/// Largest number of disjoint parts of a read that have arrived; a reply with more is rejected.
 const MOST_PIECES: usize = 65_536;
 
-/// Chunks of a reply; 64 MiB in pieces of 512 bytes are fewer.
+/// Largest number of chunks of a reply; 64 MiB in pieces of 512 bytes are fewer.
 const MOST_CHUNKS: usize = 262_144;
 
-/// A request that is done.
+/// A completed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommandResult<'a> {
-    /// What [`NbdClient::send`] gave.
+    /// The cookie that [`NbdClient::send`] returned.
     pub cookie: u64,
-    /// What was asked for.
+    /// The command.
     pub command: NbdCommand,
-    /// Where.
+    /// First byte.
     pub offset: u64,
-    /// How much, bytes.
+    /// Length, bytes.
     pub length: u32,
-    /// What went wrong, and what the server says about it.
+    /// Error and the server's message, if the request failed.
     pub error: Option<(ErrorCode, &'a str)>,
-    /// What was read; empty for everything else and after an error.
+    /// Data that was read; empty for all other commands and after an error.
     pub data: &'a [u8],
-    /// What block status tells.
+    /// Extents that block status reports.
     pub extents: &'a [NbdExtent],
 }
 
 impl<S: Read + Write> NbdClient<S> {
-    /// Sends what is queued and waits for the next request that is done,
-    /// whichever it is.
+    /// Sends the queued requests and waits for the next completion of any request.
     ///
     /// # Errors
-    /// The connection's and what a server should not say; after both the client
-    /// is of no more use. A failed request is an answer.
+    /// Errors of the connection and violations of the protocol; after both the client cannot be
+    /// used any more. A failed request is a result, not an error.
     pub fn receive(&mut self) -> Result<CommandResult<'_>, ClientError> {
         self.push()?;
         let index = loop {
@@ -66,7 +65,7 @@ impl<S: Read + Write> NbdClient<S> {
         })
     }
 
-    /// One message; the place of the request that it completes.
+    /// Receives one message; returns the slot of the request that it completes.
     fn message(&mut self) -> Result<Option<usize>, ClientError> {
         let magic: [u8; 4] = self.input.array(&mut self.stream, "a reply")?;
         match u32::from_be_bytes(magic) {
@@ -187,19 +186,19 @@ impl<S: Read + Write> NbdClient<S> {
     }
 }
 
-/// Notes a part of a read, and gives where it begins within the read.
+/// Records a part of a read, and returns its position within the read.
 fn cover(slot: &mut ClientSlot, offset: u64, length: u32) -> Result<u32, ClientError> {
     let fits = |start: &u64| start.checked_add(length.into()).is_some_and(|end| end <= slot.length.into());
     let within = offset.checked_sub(slot.offset).filter(fits);
     let Some(start) = within.filter(|_| slot.command == Some(NbdCommand::Read) && length > 0) else {
         return Err(lie(&format!("it sends {length} bytes at {offset}, which were not requested")));
     };
-    // no further than the read's length
+    // both are at most the read's length, which fits
     let (start, end) = (start as u32, start as u32 + length);
     let index = slot.covered.partition_point(|(_, before)| *before < start);
     let touches = |part: Option<&(u32, u32)>| part.copied().filter(|(first, last)| *first <= end && *last >= start);
     let overlaps = |(first, last): (u32, u32)| first < end && last > start;
-    // those before `at` end before the start; of the others the first two may matter
+    // the ranges before `index` end before the start; of the others only the first two can touch
     let (one, two) = (touches(slot.covered.get(index)), touches(slot.covered.get(index + 1)));
     if one.is_some_and(overlaps) || two.is_some_and(overlaps) {
         return Err(lie(&format!("its {length} bytes at {offset} overlap earlier ones")));
@@ -213,7 +212,7 @@ fn cover(slot: &mut ClientSlot, offset: u64, length: u32) -> Result<u32, ClientE
     Ok(start)
 }
 
-/// Whether a reply without an error tells all that was asked.
+/// Checks that a reply without an error covers the whole request.
 fn complete(slot: &ClientSlot) -> Result<(), ClientError> {
     match slot.command {
         Some(NbdCommand::Read) if slot.length > 0 && slot.covered != [(0, slot.length)] => {

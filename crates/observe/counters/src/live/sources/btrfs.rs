@@ -1,5 +1,5 @@
 //! `/sys/fs/btrfs`: volumes over several devices, their profile, their health.
-//! They are arrays without a block device of their own, named after their
+//! They are arrays that are not block devices themselves, named after their
 //! label, or after their id where the label is missing or not unique.
 
 use std::hint::black_box;
@@ -28,10 +28,11 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |_: &Roots, _: &SamplerOptions| Some(Box::new(Btrfs::new())),
 };
 
-/// btrfs stripes by 64 KiB, whatever the level.
+/// Stripe unit of btrfs, the same for every level.
 const STRIPE_BYTES: u64 = 65_536;
 
-/// `btrfs scrub` writes its progress every five seconds; one that was killed writes no more. Nanoseconds.
+/// Time without a change of its status file after which a scrub counts as ended, nanoseconds. `btrfs scrub` writes its
+/// progress every five seconds; one that was killed stops writing.
 const SCRUB_WRITES_WITHIN_NS: u64 = 15_000_000_000;
 
 /// A volume.
@@ -70,7 +71,7 @@ fn entries(folder: &Path) -> Vec<String> {
 fn device(name: String, folder: &Path) -> Device {
     let below: Vec<String> = entries(&folder.join("devices")).iter().map(|n| n.replace('!', "/")).collect();
     let missing = missing(folder);
-    // with one device there is no set, whatever its profile is called
+    // a volume of one device is not an array, whatever its profile
     let level = if below.len() as u64 + missing > 1 { profile(&folder.join("allocation/data")) } else { None };
     Device {
         name,
@@ -85,7 +86,8 @@ fn device(name: String, folder: &Path) -> Device {
     }
 }
 
-/// Whether a volume's exclusive operation works: a paused balance (Linux 5.17) stays there, and waits for somebody.
+/// Returns true if a volume's exclusive operation is running: a paused balance (Linux 5.17) stays in the file until a
+/// user resumes it.
 fn is_at_work(operation: &[u8]) -> bool {
     !matches!(trim(operation), b"none" | b"balance paused")
 }
@@ -95,7 +97,7 @@ fn missing(folder: &Path) -> u64 {
     entries(&infos).iter().filter(|n| read_number(&infos.join(n).join("missing")) == Some(1)).count() as u64
 }
 
-/// The profile that holds most data; during a conversion there are two.
+/// Returns the profile that holds most data; during a conversion there are two.
 fn profile(folder: &Path) -> Option<RaidLevel> {
     let size = |name: &String| read_number(&folder.join(name).join("total_bytes"));
     entries(folder)
@@ -105,7 +107,7 @@ fn profile(folder: &Path) -> Option<RaidLevel> {
         .map(|p| p.1)
 }
 
-/// All errors of a device: write, read, flush, corruption, generation.
+/// Adds up all errors of a device: write, read, flush, corruption, generation.
 pub fn errors(text: &[u8]) -> Option<u64> {
     lines(text).filter_map(|line| keyed(line)?.1).reduce(u64::saturating_add)
 }
@@ -130,13 +132,13 @@ struct BtrfsState {
     errors: Vec<OpenFile>,
 }
 
-/// A scrub: the kernel does not tell of it, the file of `btrfs scrub` does.
+/// Progress of a scrub, from the status file of `btrfs scrub`: the kernel does not report it.
 #[derive(Default)]
 struct Scrub {
     file: PathBuf,
-    /// What it said at the last look, once there was one.
+    /// Text at the last reading.
     text: Option<String>,
-    /// Running time when that changed; what was there from the start may be of a scrub that was killed.
+    /// Running time when the text changed; a text that was there from the start may be left by a killed scrub.
     changed_ns: Option<u64>,
 }
 
@@ -147,10 +149,10 @@ impl Scrub {
             self.changed_ns = Some(context.running_ns);
         }
         // each device has a line
-        let is_under_way = text.lines().any(|line| line.ends_with("|canceled:0|finished:0"));
+        let is_unfinished = text.lines().any(|line| line.ends_with("|canceled:0|finished:0"));
         self.text = Some(text);
         let is_new = |changed: u64| context.running_ns.saturating_sub(changed) < SCRUB_WRITES_WITHIN_NS;
-        is_under_way && self.changed_ns.is_some_and(is_new)
+        is_unfinished && self.changed_ns.is_some_and(is_new)
     }
 }
 
@@ -190,20 +192,20 @@ impl Btrfs {
 fn follow(volume: &BtrfsVolume, table: &mut CounterTable) -> BtrfsState {
     let infos = volume.folder.join("devinfo");
     let stats = |id: &String| infos.join(id).join("error_stats");
-    let held = |path: PathBuf| path.exists().then(|| OpenFile::whole(path, "").quiet());
+    let open_file = |path: PathBuf| path.exists().then(|| OpenFile::whole(path, "").quiet());
     BtrfsState {
         row: table.row(&volume.device.name),
         members: 0,
         missing: 0,
         folder: volume.folder.clone(),
-        operation: held(volume.folder.join("exclusive_operation")),
+        operation: open_file(volume.folder.join("exclusive_operation")),
         scrub: Scrub { file: volume.scrub.clone(), ..Scrub::default() },
-        errors: entries(&infos).iter().filter_map(|id| held(stats(id))).collect(),
+        errors: entries(&infos).iter().filter_map(|id| open_file(stats(id))).collect(),
     }
 }
 
 impl BtrfsState {
-    /// Errors of all devices; `ABSENT` where one does not tell.
+    /// Adds up the errors of all devices; `ABSENT` where one of them is unknown.
     fn sum_of_errors(&mut self, context: &mut TickContext) -> u64 {
         let mut sum = if self.errors.is_empty() { ABSENT } else { 0 };
         for file in &mut self.errors {
@@ -230,7 +232,7 @@ impl CounterSource for Btrfs {
             let sum = followed.sum_of_errors(context);
             let silent = background.is_none() && sum == ABSENT;
             if silent && !followed.folder.exists() {
-                // unmounted; the slow beat will notice
+                // unmounted; the next slow tick drops it
                 continue;
             }
             let degraded = u64::from(followed.missing > 0);
@@ -274,9 +276,9 @@ mod tests {
         // a conversion under way: most of the data tells
         machine.put("sys/fs/btrfs/aaaa/allocation/data/raid0/total_bytes", "10\n");
         let found = volumes(&machine.roots());
-        let told: Vec<_> = found.iter().map(|v| (v.device.name.as_str(), v.device.level)).collect();
+        let levels: Vec<_> = found.iter().map(|v| (v.device.name.as_str(), v.device.level)).collect();
         assert_eq!(
-            told,
+            levels,
             [("btrfs:data", Some(RaidLevel::Raid1)), ("btrfs:bbbb", Some(RaidLevel::Raid0)), ("btrfs:cccc", None)]
         );
         assert_eq!(found[1].device.stripe_bytes, Some(65_536));

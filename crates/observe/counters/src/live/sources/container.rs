@@ -1,4 +1,4 @@
-//! Namespaces and masks: what a container shows instead of the machine. Told
+//! Namespaces and masked files that show a container instead of the machine. Reported
 //! once, at the start.
 
 use std::fs;
@@ -20,20 +20,20 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |_: &Roots, _: &SamplerOptions| Some(Box::new(Container { told: false })),
 };
 
-/// The kernel gives the first namespace of each kind a fixed number.
+/// Kind and fixed number of the machine's initial namespaces, and the consequence of being in another one.
 const FIRST: &[(&str, &str, &str)] = &[
     ("pid", "pid:[4026531836]", "processes outside of it are not seen, though their load is"),
     ("cgroup", "cgroup:[4026531835]", "cgroups outside of it and their limits are not seen"),
 ];
 
-/// What is laid over files of /proc: the file, and a sentence on it.
+/// Returns the files of /proc that another mount covers, each with a sentence on it.
 pub(crate) fn masks(mounts: &[Mount]) -> Vec<(String, String)> {
     let over = mounts.iter().filter(|m| m.point.starts_with("/proc/"));
     over.filter_map(|m| {
         let what = match m.kind.as_str() {
             "fuse.lxcfs" => "is a container's view (lxcfs), not the machine's",
             "tmpfs" | "devtmpfs" => "is masked in this container",
-            // parts of proc that are mounted again to be read-only
+            // parts of proc that are mounted again read-only
             _ => return None,
         };
         Some((m.point.clone(), format!("{} {what}", m.point)))
@@ -96,9 +96,9 @@ mod tests {
         machine.put("proc/self/mountinfo", "1 0 0:5 / /proc rw - proc proc rw,hidepid=2\n");
         let mut watch = machine.watch();
         watch.tick().tick_after(10.0);
-        let told = |text: &str| watch.notes(Note::UNSEEN).iter().filter(|n| n.contains(text)).count();
-        assert_eq!(told("a separate pid namespace"), 1);
-        assert_eq!(told("a separate cgroup namespace"), 0);
-        assert_eq!(told("hidepid"), 1);
+        let count_notes = |text: &str| watch.notes(Note::UNSEEN).iter().filter(|n| n.contains(text)).count();
+        assert_eq!(count_notes("a separate pid namespace"), 1);
+        assert_eq!(count_notes("a separate cgroup namespace"), 0);
+        assert_eq!(count_notes("hidepid"), 1);
     }
 }

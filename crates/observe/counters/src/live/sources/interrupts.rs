@@ -1,10 +1,10 @@
-//! `/proc/interrupts`: how many, and what for.
+//! `/proc/interrupts`: interrupts by purpose.
 //!
-//! Clock, network, disk and inter-processor interrupts are told apart by the
-//! names of their actions; a row whose actions say nothing, or say two
-//! different things, is `other`. Each processor's count is a 32-bit number
-//! that wraps by itself, so sums are compared modulo 2^32, and a processor or
-//! row that comes or goes makes the tick a gap.
+//! Clock, network, disk and inter-processor interrupts are distinguished by the
+//! names of their actions; a row whose actions have no known purpose, or two
+//! different ones, is `other`. Each processor's count is a 32-bit number
+//! that wraps separately, so sums are compared modulo 2^32, and a processor or
+//! row that appears or disappears makes the tick a gap.
 
 use std::fs;
 use std::hint::black_box;
@@ -30,7 +30,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |roots, _: &SamplerOptions| Some(Box::new(Interrupts::new(roots))),
 };
 
-/// What interrupts are for.
+/// Purpose of interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Timers.
@@ -41,7 +41,7 @@ pub enum Purpose {
     Disk,
     /// Processors that call each other.
     InterProcessor,
-    /// Anything else, and what cannot be told.
+    /// Anything else, and unknown purposes.
     Other,
 }
 
@@ -73,18 +73,18 @@ pub struct InterruptRow<'a> {
     pub label: &'a [u8],
     /// Sum over processors, modulo 2^64.
     pub sum: u64,
-    /// What stands behind the counts: controller, trigger, actions.
+    /// Text after the counts: controller, trigger, actions.
     pub tail: &'a [u8],
 }
 
-/// How many processors the heading names.
+/// Returns the number of processors in the heading.
 pub fn processors(heading: &[u8]) -> usize {
     let mut words = WordIter::new(heading);
     std::iter::from_fn(|| words.word()).filter(|w| w.starts_with(b"CPU")).count()
 }
 
-/// Reads a row; `None` for what is none, such as `ERR:` and `MIS:`, which
-/// have one number whatever the processors.
+/// Parses a row; `None` for other lines, such as `ERR:` and `MIS:`, which
+/// have one number regardless of the number of processors.
 pub fn parse_row(line: &[u8], processors: usize) -> Option<InterruptRow<'_>> {
     let colon = memchr::memchr(b':', line)?;
     let label = trim(&line[..colon]);
@@ -99,7 +99,7 @@ pub fn parse_row(line: &[u8], processors: usize) -> Option<InterruptRow<'_>> {
     Some(InterruptRow { label, sum, tail: words.rest() })
 }
 
-/// What sysfs says of the names that actions use.
+/// Names in sysfs that occur in action names.
 #[derive(Debug, Default)]
 struct InterruptNames {
     interfaces: Vec<String>,
@@ -125,7 +125,7 @@ impl InterruptNames {
     }
 }
 
-/// Rows with a name of their own. ARM's are numbered and say more in words.
+/// Returns the purpose of a row by its label. ARM's inter-processor rows are numbered and described in words.
 fn class(row: &InterruptRow, known: &InterruptNames) -> Purpose {
     let says = |text: &[u8]| memchr::memmem::find(row.tail, text).is_some();
     match row.label {
@@ -139,7 +139,7 @@ fn class(row: &InterruptRow, known: &InterruptNames) -> Purpose {
     }
 }
 
-/// All actions of a row must say the same.
+/// Returns the purpose on which all actions of a row agree, else `Other`.
 fn by_actions(tail: &[u8], known: &InterruptNames) -> Purpose {
     let mut found = None;
     let text = String::from_utf8_lossy(tail);
@@ -243,15 +243,15 @@ fn by_action(word: &str, known: &InterruptNames) -> Option<Purpose> {
     of_list.map(|(purpose, _)| *purpose).or_else(|| predictable_name(word).then_some(Purpose::Network))
 }
 
-/// `enp3s0-TxRx-1`, `eno1`, `ens160-rxtx-0`: a network name that udev gave.
+/// Returns true for a network name that udev assigned: `enp3s0-TxRx-1`, `eno1`, `ens160-rxtx-0`.
 fn predictable_name(word: &str) -> bool {
     ["eno", "ens", "enp", "enP", "enx", "wlp"]
         .iter()
         .any(|start| word.strip_prefix(start).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_hexdigit())))
 }
 
-/// `virtio1-req.0`: the driver tells; where sysfs is hidden, the queue's name,
-/// as far as only one driver has such queues.
+/// Returns the purpose of `virtio1-req.0` by its driver; where sysfs is hidden, by the queue's name
+/// if only one driver has such queues.
 fn by_virtio(word: &str, rest: &str, known: &InterruptNames) -> Option<Purpose> {
     let (device, queue) = word.split_once('-')?;
     if !rest.starts_with(|c: char| c.is_ascii_digit()) {
@@ -325,7 +325,7 @@ impl CounterSource for Interrupts {
         changed |= self.rows.len() != count;
         self.rows.truncate(count);
         if changed {
-            // other rows than before: their sums cannot be compared
+            // the rows have changed: their sums cannot be compared
             table.forget();
         }
         table.begin();

@@ -1,5 +1,5 @@
 //! `/dev/kmsg`: the kernel's messages about errors, timeouts and resets of disks and their links, counted by
-//! disk from the begin of the recording on. Read without waiting. What a message means is a table.
+//! disk from the start of the recording. Read without blocking. A table lists the relevant messages.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -27,23 +27,23 @@ pub const SOURCE: SourceInfo = SourceInfo {
 };
 
 const COLUMNS: [TableColumn; 1] = [total("physical_disk.kernel_messages", 1.0)];
-/// A tick reads so many messages; a flood is read over several.
+/// Most messages that a tick reads; a flood is read over several ticks.
 const MOST: usize = 512;
 
-/// Where a message names its device.
+/// Position of the device's name in a message.
 #[derive(Clone, Copy, Debug)]
 enum DevicePlace {
-    /// Behind these words, up to a blank, comma or bracket.
+    /// After these words, up to a blank, comma or bracket.
     Behind(&'static str),
     /// The first word, up to a dot or colon: `ata1.00: …`.
     First,
     /// In brackets: `sd 0:0:0:0: [sda] …`.
     Brackets,
-    /// As its number behind these words: `Failing path 8:16.`.
+    /// As its number after these words: `Failing path 8:16.`.
     Number(&'static str),
 }
 
-/// Messages that count: a part of their text, and where their device stands (block/blk-core.c, fs/buffer.c,
+/// Messages that count: a part of their text, and the position of their device (block/blk-core.c, fs/buffer.c,
 /// drivers/ata, drivers/scsi, drivers/nvme/host, drivers/md; dm-mpath.c also where the multipath daemon fails a path).
 const PATTERNS: &[(&str, DevicePlace)] = &[
     ("I/O error, dev ", DevicePlace::Behind(", dev ")),
@@ -70,7 +70,7 @@ const PATTERNS: &[(&str, DevicePlace)] = &[
     ("Failing path ", DevicePlace::Number("Failing path ")),
 ];
 
-/// The device of a message that counts.
+/// Returns the device of a message that counts.
 pub fn device(message: &str) -> Option<&str> {
     let (_, place) = PATTERNS.iter().find(|(part, _)| message.contains(part))?;
     let ends = |c: char| match place {
@@ -88,21 +88,22 @@ pub fn device(message: &str) -> Option<&str> {
     name.filter(|name| !name.is_empty() && name.len() <= 32)
 }
 
-/// A drive without its medium, or with a bad one, makes messages without an error of its own: floppies, CDs.
+/// Returns true for floppy and CD drives: without a medium, or with a bad one, they cause messages although the drive
+/// has no error.
 fn is_of_media(disk: &str) -> bool {
     ["fd", "sr"].iter().any(|driver| disk.strip_prefix(driver).is_some_and(|n| n.parse::<u32>().is_ok()))
 }
 
-/// The disk that a device is, is a part of, or is the way to: `sda1`, `nvme0c1n1`, `nvme0`, `ata1`, `8:16`.
+/// Returns the disk of a device, a part of it, or a path to it: `sda1`, `nvme0c1n1`, `nvme0`, `ata1`, `8:16`.
 fn disk(sys: &Path, device: &str) -> Option<String> {
     let names = || std::fs::read_dir(sys.join("block")).into_iter().flatten().flatten();
     let all: Vec<String> = names().filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    // of an NVMe disk with several ways to it, the disk is meant
+    // a path of an NVMe multipath disk counts for the disk
     let head = nvme_path(device).map(|(head, _)| head).filter(|head| all.contains(head));
     // a slash in a name (cciss/c0d0) is written ! in sysfs
     let device = &head.unwrap_or_else(|| device.replace('/', "!"));
     let is_part = |disk: &&String| sys.join("block").join(disk).join(device).is_dir();
-    // a controller's number is in the names of its paths, and only without these in that of its disk
+    // a controller's number is in the names of its paths; only a disk without paths has it in its own name
     let path = all.iter().filter_map(|name| nvme_path(name)).find(|(_, controller)| controller == device);
     let behind_path = |disk: &&String| path.as_ref().is_some_and(|(head, _)| head == *disk);
     let controller = |disk: &&String| {
@@ -156,7 +157,7 @@ impl KernelMessages {
         }
     }
 
-    /// Disks that are gone leave the schema. One that comes back counts from zero.
+    /// Drops disks that are gone from the schema. One that comes back counts from zero.
     fn drop_gone(&mut self, context: &TickContext) {
         let block = context.roots.sys.join("block");
         let is_there = |disk: &str| block.join(disk.replace('/', "!")).exists();
@@ -169,7 +170,7 @@ impl KernelMessages {
         }
     }
 
-    /// Reads what is there; each read of the kernel's file brings one message.
+    /// Reads the pending messages; each read of the kernel's file returns one.
     fn read(&mut self, context: &TickContext) {
         let Some(file) = &mut self.file else { return };
         self.buffer.resize(8192, 0);
@@ -182,7 +183,7 @@ impl KernelMessages {
                 Err(_) => return,
             };
             let text = String::from_utf8_lossy(&self.buffer[..length]);
-            // `6,1234,5678901,-;the message`; lines that begin with a blank say more of it
+            // `6,1234,5678901,-;the message`; lines that begin with a blank continue it
             let messages = text.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| line.split_once(';'));
             for device in messages.filter_map(|(_, message)| device(message)) {
                 let Some(disk) = disk(&context.roots.sys, device) else { continue };

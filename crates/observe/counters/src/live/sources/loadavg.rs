@@ -1,6 +1,6 @@
-//! `/proc/loadavg`: tasks that run or wait uninterruptibly, smoothed. Kept
-//! because people know it; nothing is judged by it alone, for it mixes those
-//! who wait for a processor with those who wait for a disk.
+//! `/proc/loadavg`: tasks that run or wait uninterruptibly, smoothed. Recorded
+//! because people know it; nothing is judged by it alone, because it mixes tasks
+//! that wait for a processor with tasks that wait for a disk.
 
 use std::hint::black_box;
 
@@ -21,7 +21,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |roots, _: &SamplerOptions| Some(Box::new(Loadavg::new(roots))),
 };
 
-/// The three averages in hundredths.
+/// Parses the three averages in hundredths.
 pub fn parse(text: &[u8]) -> [Option<u64>; 3] {
     let mut words = WordIter::new(text);
     [(); 3].map(|()| words.word().and_then(hundredths))

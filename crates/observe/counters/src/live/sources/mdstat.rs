@@ -1,6 +1,6 @@
-//! `/proc/mdstat`: Linux software arrays: their members, what is missing, and
+//! `/proc/mdstat`: Linux software arrays: their members, missing members, and
 //! the check, resync, recovery or reshape that runs on them. A DELAYED or
-//! PENDING one waits and makes no load.
+//! PENDING one waits and causes no load.
 
 use std::hint::black_box;
 
@@ -30,24 +30,24 @@ const COLUMNS: [TableColumn; 6] = [
     level("array.mismatches", 1.0),
 ];
 
-/// An array that is active.
+/// An active array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MdArray<'a> {
     /// Kernel name.
     pub name: &'a [u8],
     /// Members that work.
     pub members: u64,
-    /// Members that are failed or not there.
+    /// Members that are failed or absent.
     pub missing: u64,
-    /// What runs on it: `check`, `resync`, `recovery`, `reshape`.
+    /// Background operation: `check`, `resync`, `recovery`, `reshape`.
     pub running: Option<&'a [u8]>,
-    /// How far that is, KiB.
+    /// Progress of the operation, KiB.
     pub done_kib: Option<u64>,
 }
 
-/// Reads the file, array by array. Arrays that are not active (containers of
-/// external metadata among them) serve nothing and are left out. One that is
-/// broken has lost more members than its level can lose.
+/// Parses the file, array by array. Arrays that are not active (containers of
+/// external metadata among them) serve no requests and are skipped. A broken array
+/// has lost more members than its level tolerates.
 pub fn parse<'a>(text: &'a [u8], mut found: impl FnMut(MdArray<'a>)) {
     let mut array: Option<MdArray> = None;
     for line in lines(text) {
@@ -62,8 +62,8 @@ pub fn parse<'a>(text: &'a [u8], mut found: impl FnMut(MdArray<'a>)) {
     array.map(found);
 }
 
-/// `md0 : active (auto-read-only) raid1 sdb1[1] sda1[0](F) sdc1[2](S)`; newer kernels write `md0 : broken raid0 …`
-/// (drivers/md/md.c, md_seq_show), older ones `active` in that case, too.
+/// Parses `md0 : active (auto-read-only) raid1 sdb1[1] sda1[0](F) sdc1[2](S)`; newer kernels write
+/// `md0 : broken raid0 …` (drivers/md/md.c, md_seq_show), older ones `active` in that case, too.
 fn heading(line: &[u8]) -> Option<MdArray<'_>> {
     let mut words = WordIter::new(line);
     let name = words.word()?;
@@ -81,7 +81,7 @@ fn heading(line: &[u8]) -> Option<MdArray<'_>> {
         let spare = word.ends_with(b"(S)") || word.ends_with(b"(F)") || word.ends_with(b"(J)");
         members += u64::from(word.contains(&b'[') && !spare);
     }
-    // of a level without redundancy no line counts the members that work, and the lost one stays in the list
+    // a level without redundancy has no line that counts working members, and the lost one stays in the list
     let missing = u64::from(is_broken);
     Some(MdArray { name, members: members.saturating_sub(missing), missing, running: None, done_kib: None })
 }
@@ -104,38 +104,38 @@ fn detail<'a>(line: &'a [u8], array: &mut MdArray<'a>) {
     }
 }
 
-/// `[8/7]` or `(123/456)`
+/// Parses `[8/7]` or `(123/456)`.
 fn pair(word: &[u8], open: u8, close: u8) -> Option<(u64, u64)> {
     let inner = word.strip_prefix(&[open])?.strip_suffix(&[close])?;
     let slash = memchr::memchr(b'/', inner)?;
     Some((number(&inner[..slash])?, number(&inner[slash + 1..])?))
 }
 
-/// What is remembered of an array.
+/// State of an array from tick to tick.
 #[derive(Debug, Default)]
 struct MdProgress {
     name: Vec<u8>,
     row: usize,
     running: Vec<u8>,
     members: (u64, u64),
-    /// Where the work that runs was at the last tick.
+    /// Progress of the running operation at the last tick.
     at_kib: Option<u64>,
-    /// All that was ever seen being done.
+    /// Sum of all progress seen.
     sum_kib: u64,
     mismatches: u64,
 }
 
 impl MdProgress {
-    /// The running sum of what was synced, `ABSENT` where this tick's part is
-    /// not known: work that jumped back has begun anew somewhere.
+    /// Returns the running sum of synced KiB, `ABSENT` where this tick's part is
+    /// unknown: an operation whose progress went back has restarted.
     fn advance(&mut self, done_kib: Option<u64>) -> u64 {
         let before = std::mem::replace(&mut self.at_kib, done_kib);
         match (before, done_kib) {
             (Some(before), Some(now)) if now < before => return ABSENT,
             (Some(before), Some(now)) => self.sum_kib += now - before,
-            // it began within this tick, where from is not known
+            // it began within this tick, from an unknown position
             (None, Some(_)) => return ABSENT,
-            // nothing runs, or it ended: its last part is not told
+            // nothing runs, or it ended: its last part is not reported
             (_, None) => {}
         }
         self.sum_kib

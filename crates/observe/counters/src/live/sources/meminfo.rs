@@ -1,6 +1,6 @@
-//! `/proc/meminfo`: what memory is used for, now.
+//! `/proc/meminfo`: current use of memory.
 //!
-//! Thrash inside one memory control group leaves MemAvailable high: see the
+//! Thrashing inside one memory control group leaves MemAvailable high: see the
 //! `cgroup` sources and `pressure` before trusting it.
 
 use std::hint::black_box;

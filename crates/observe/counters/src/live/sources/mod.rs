@@ -28,12 +28,12 @@ pub mod swaps;
 pub mod topology;
 pub mod vmstat;
 
-/// A source at work.
+/// A running source.
 pub(crate) trait CounterSource: Send {
-    /// Reads what it reads at this tick and settles its tables.
+    /// Reads its files at this tick and computes the cells of its tables.
     fn tick(&mut self, context: &mut TickContext);
 
-    /// Its cells; none for a source that only brings notes.
+    /// Tables with its cells; none for a source that only produces notes.
     fn tables(&mut self) -> &mut [CounterTable] {
         &mut []
     }
@@ -45,16 +45,16 @@ pub struct SourceInfo {
     pub id: &'static str,
     /// The files it reads.
     pub files: &'static [&'static str],
-    /// What it brings, in a sentence or two.
+    /// Description in a sentence or two.
     pub explain: &'static str,
-    /// Feeds bytes to its parsers and throws away what comes out; no bytes
+    /// Feeds bytes to its parsers and discards the result; no bytes
     /// may make it panic. For fuzzing.
     pub parse_any: fn(&[u8]),
     pub(crate) open: fn(&Roots, &SamplerOptions) -> Option<Box<dyn CounterSource>>,
 }
 
-/// All sources, in the order of a tick. Those that others wait for come
-/// first: `processes` looks at once when one before it saw trouble.
+/// All sources, in the order of a tick. Those that others depend on come
+/// first: `processes` scans at once when one before it saw trouble.
 pub const SOURCES: &[SourceInfo] = &[
     container::SOURCE,
     diskstats::SOURCE,
@@ -131,12 +131,12 @@ mod tests {
     #[test]
     fn nor_do_ordinary_files_with_bytes_changed() {
         // Marsaglia's xorshift: the same changes every time
-        let mut dice = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut random_state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut roll = |sides: usize| {
-            dice ^= dice << 13;
-            dice ^= dice >> 7;
-            dice ^= dice << 17;
-            (dice % sides.max(1) as u64) as usize
+            random_state ^= random_state << 13;
+            random_state ^= random_state >> 7;
+            random_state ^= random_state << 17;
+            (random_state % sides.max(1) as u64) as usize
         };
         for (_, text) in crate::live::fake::ORDINARY {
             for _ in 0..200 {

@@ -1,7 +1,7 @@
-//! `/proc/self/mountinfo` and `statvfs`: free space of the filesystems. Looked
-//! at on the slow beat; between two looks the last answer stands, for space
+//! `/proc/self/mountinfo` and `statvfs`: free space of the filesystems. It is read
+//! at slow ticks; in between the last value stays, because space
 //! does not change that fast. A filesystem on another machine or behind a
-//! user process is never asked: it may not answer.
+//! user process is never queried: it may not answer.
 
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -31,13 +31,13 @@ const COLUMNS: [TableColumn; 4] = [
     level("logical_disk.inodes_total", 1.0),
 ];
 
-/// At most so many filesystems.
+/// Most filesystems that are followed.
 const MOST: usize = 256;
 
 struct MountSource {
     file: PolledMounts,
     text: Vec<u8>,
-    /// Mount points as the kernel names them, and where to ask.
+    /// Mount points as the kernel names them, and the paths to query.
     places: Vec<(String, PathBuf)>,
     tables: [CounterTable; 1],
 }
@@ -53,29 +53,29 @@ impl MountSource {
     }
 }
 
-/// True where asking at the mount point asks another mount, or one that may hang on the way there: a
+/// Returns true if a query at the mount point would reach another mount, or may hang on the way: a
 /// later mount covers it, or its path leads through a filesystem of another machine or a user process.
-fn is_behind(mounts: &[Mount], place: usize) -> bool {
-    let mount = &mounts[place];
+fn is_behind(mounts: &[Mount], index: usize) -> bool {
+    let mount = &mounts[index];
     let covers = |other: &Mount| other.point != "/" && other.is_above(&mount.point);
-    let later = mounts[place + 1..].iter().any(covers);
+    let later = mounts[index + 1..].iter().any(covers);
     later || mounts.iter().any(|other| other.is_remote() && other.point != mount.point && other.is_above(&mount.point))
 }
 
-/// The mounts whose space is asked for: one of each local filesystem.
+/// Returns the mounts whose space is queried: one of each local filesystem.
 pub fn local(mounts: &[Mount]) -> Vec<&Mount> {
-    // images that are full by nature
+    // read-only images, which are always full
     const IMAGES: &[&str] = &["cramfs", "erofs", "iso9660", "romfs", "squashfs", "udf"];
-    let asked = |m: &&Mount| {
+    let is_queried = |m: &&Mount| {
         (m.is_on_disk() || m.point == "/")
             && !m.is_remote()
             && !m.kind.starts_with("fuse")
             && !IMAGES.contains(&m.kind.as_str())
     };
     let mut found: Vec<&Mount> = Vec::new();
-    let ways = mounts.iter().enumerate().filter(|(place, _)| !is_behind(mounts, *place));
-    for mount in ways.map(|(_, mount)| mount).filter(asked) {
-        // a folder of it mounted elsewhere is the same space
+    let reachable = mounts.iter().enumerate().filter(|(index, _)| !is_behind(mounts, *index));
+    for mount in reachable.map(|(_, mount)| mount).filter(is_queried) {
+        // a folder of the same filesystem mounted elsewhere shares its space
         match found.iter_mut().find(|f| f.device == mount.device) {
             Some(known) if mount.root.len() < known.root.len() => *known = mount,
             Some(_) => {}
@@ -111,7 +111,7 @@ impl CounterSource for MountSource {
         for (point, path) in &self.places {
             let Ok(space) = rustix::fs::statvfs(path) else { continue };
             let row = table.row(point);
-            // what only root may use counts as used: users cannot have it
+            // space reserved for root counts as used: users cannot have it
             let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize);
             let inodes = |n: u64| if space.f_files == 0 { ABSENT } else { n };
             let values = [bytes(space.f_bavail), bytes(space.f_blocks), inodes(space.f_favail), inodes(space.f_files)];
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(points, ["/", "/data", "/pool"]);
     }
 
-    /// A dead server holds up whoever walks over its mount point, whatever lies below.
+    /// A dead server blocks every access through its mount point.
     #[test]
     fn no_path_leads_over_a_mount_that_may_hang() {
         let text = b"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n\

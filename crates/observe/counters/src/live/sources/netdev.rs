@@ -1,11 +1,11 @@
 //! `/proc/net/dev`: traffic of the network interfaces, and sysfs for the speed
 //! of their links.
 //!
-//! Where any interface has hardware behind it, only those are followed: a
+//! If any interface has hardware behind it, only such interfaces are followed: a
 //! bridge, a tunnel, a container's end of a pair carry the same bytes again. So does the virtual function through which
-//! an adapter of Hyper-V or virtio takes its traffic (drivers/net/hyperv/netvsc_drv.c, net_failover.c): the adapter
+//! an adapter of Hyper-V or virtio passes its traffic (drivers/net/hyperv/netvsc_drv.c, net_failover.c): the adapter
 //! counts it, and has hardware behind it, too.
-//! In a container, where there is no hardware, all but the loopback are.
+//! In a container, where there is no hardware, all interfaces except the loopback are followed.
 
 use std::hint::black_box;
 
@@ -38,10 +38,10 @@ const COLUMNS: [TableColumn; 9] = [
     level("network.link_bytes_per_s", 1.0),
 ];
 const LINK: usize = 8;
-/// Numbers of the line for the totals: four received, four sent.
+/// Positions on the line of the totals: four received, four sent.
 const NUMBERS: [usize; LINK] = [0, 1, 2, 3, 8, 9, 10, 11];
 
-/// A line: the interface and its sixteen numbers.
+/// Parses a line into the interface and its sixteen numbers.
 pub fn parse_line(line: &[u8]) -> Option<(&[u8], [u64; 16])> {
     // a name may hold a colon (an alias), the numbers do not
     let colon = memchr::memrchr(b':', line)?;
@@ -74,15 +74,15 @@ impl Netdev {
         }
     }
 
-    /// Slow beat: what is gone leaves the schema; links may have changed.
+    /// At a slow tick, drops interfaces that are gone from the schema and reads the speed of links again.
     fn refresh(&mut self, context: &TickContext) {
         let [table] = &mut self.tables;
-        // a function is there some seconds before its adapter takes it
+        // a virtual function appears some seconds before its adapter claims it
         let was_taken = |slot: &NetdevSlot| slot.row.is_some() && is_taken(context.roots, &slot.name);
         let taken = self.slots.iter().any(was_taken);
         if table.any_gone() || taken {
             table.retain(|name, gone| !gone && !is_taken(context.roots, name.as_bytes()));
-            // learned again from the next lines
+            // rebuilt from the next lines
             self.slots.clear();
         }
         for slot in self.slots.iter_mut().filter(|slot| slot.row.is_some()) {
@@ -91,7 +91,7 @@ impl Netdev {
     }
 }
 
-/// Speed of the link, bytes a second. Down, wireless and virtual links say none.
+/// Reads the speed of the link, bytes a second. Down, wireless and virtual links have none.
 fn link(roots: &Roots, name: &[u8]) -> u64 {
     let file = roots.sys.join("class/net").join(&*String::from_utf8_lossy(name)).join("speed");
     let megabits = read_text(&file).and_then(|text| number(text.as_bytes()));
@@ -99,7 +99,7 @@ fn link(roots: &Roots, name: &[u8]) -> u64 {
     megabits.filter(|m| (1..10_000_000).contains(m)).map_or(ABSENT, |m| m * 125_000)
 }
 
-/// True where another interface with hardware behind it is above this one: it counts the same bytes.
+/// Returns true if another interface with hardware is the master of this one and so counts the same bytes.
 fn is_taken(roots: &Roots, name: &[u8]) -> bool {
     let folder = roots.sys.join("class/net").join(&*String::from_utf8_lossy(name));
     folder.join("master/device").exists()

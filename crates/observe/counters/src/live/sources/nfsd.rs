@@ -1,5 +1,5 @@
-//! `/proc/net/rpc/nfsd` and `/proc/fs/nfsd/pool_stats`: what this machine's own NFS server does, and
-//! whether its threads suffice.
+//! `/proc/net/rpc/nfsd` and `/proc/fs/nfsd/pool_stats`: load of this machine's own NFS server, and
+//! signs that its threads do not suffice.
 
 use std::hint::black_box;
 
@@ -41,12 +41,12 @@ const COLUMNS: [TableColumn; 10] = [
 const READS: usize = 5;
 const PACKETS: usize = 8;
 
-/// READ, WRITE and COMMIT among the numbers of a version's line (fs/nfsd/stats.c: after their count, in
+/// Positions of READ, WRITE and COMMIT among the numbers of a version's line (fs/nfsd/stats.c: after their count, in
 /// the order of the protocol's numbers).
 const V3: [usize; 3] = [6, 7, 21];
 const V4: [usize; 3] = [25, 38, 5];
 
-/// Reads `/proc/net/rpc/nfsd`; what it does not have stays as it is.
+/// Parses `/proc/net/rpc/nfsd`; values that it lacks are left unchanged.
 pub fn parse(text: &[u8], values: &mut [u64]) {
     let mut operations = [ABSENT; 3];
     for line in lines(text) {
@@ -73,7 +73,7 @@ fn take(words: &mut WordIter, values: &mut [u64], columns: &[usize]) {
 }
 
 fn add(words: &mut WordIter, sums: &mut [u64; 3], places: [usize; 3]) {
-    // the first number is how many follow
+    // the first number is the count of those that follow
     let Some(Some(_)) = words.number() else { return };
     let mut place = 0;
     while let Some(number) = words.number() {
@@ -85,7 +85,7 @@ fn add(words: &mut WordIter, sums: &mut [u64; 3], places: [usize; 3]) {
     }
 }
 
-/// Reads `pool_stats`, and adds up its pools: packets that arrived, and threads that were woken for one.
+/// Parses `pool_stats` and adds up its pools: packets that arrived, and threads that were woken for one.
 pub fn pools(text: &[u8], values: &mut [u64]) {
     for line in lines(text).filter(|line| !line.starts_with(b"#")) {
         let mut words = WordIter::new(line);
@@ -109,7 +109,7 @@ struct NfsServer {
 impl NfsServer {
     fn new(roots: &Roots) -> NfsServer {
         NfsServer {
-            // a machine that serves nothing has neither
+            // a machine without an NFS server has neither file
             file: OpenFile::pieces(roots.proc.join("net/rpc/nfsd"), "its NFS server is not seen").quiet(),
             pools: OpenFile::pieces(roots.proc.join("fs/nfsd/pool_stats"), "").quiet(),
             tables: [CounterTable::new("NFS server", &COLUMNS, CounterReset::RowBeganAnew)],
@@ -123,7 +123,7 @@ impl CounterSource for NfsServer {
         let Some(text) = self.file.read(context) else { return table.gap() };
         let mut values = [ABSENT; COLUMNS.len()];
         parse(text, &mut values);
-        // the client's module brings the file along; a server has threads
+        // the client's module creates the file too; only a server has threads
         if matches!(values[0], 0 | ABSENT) && table.len() == 0 {
             return;
         }

@@ -1,8 +1,8 @@
-//! `/proc/pressure`: how long tasks waited for processor, I/O and memory.
+//! `/proc/pressure`: time that tasks waited for processor, I/O and memory.
 //!
-//! `full` of the system's processor pressure means nothing and is not read.
-//! A page that is swapped in raises I/O and memory pressure both. A kernel
-//! can have pressure compiled in and switched off; that is told.
+//! `full` of the system's processor pressure has no meaning and is not read.
+//! A page that is swapped in raises both I/O and memory pressure. A kernel
+//! can have pressure compiled in and switched off; a note reports that.
 
 use std::hint::black_box;
 
@@ -23,7 +23,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |roots, _: &SamplerOptions| Some(Box::new(Pressure::new(roots))),
 };
 
-/// Reads a pressure file: microseconds in which some and all tasks waited.
+/// Parses a pressure file: microseconds in which some and all tasks waited.
 pub fn parse(text: &[u8]) -> (Option<u64>, Option<u64>) {
     let (mut some, mut full) = (None, None);
     for line in lines(text) {
@@ -53,7 +53,7 @@ const COLUMNS: [TableColumn; 6] = [
 const FILES: [(&str, Option<usize>, Option<usize>); 4] =
     [("cpu", Some(0), None), ("io", Some(1), Some(2)), ("memory", Some(3), Some(4)), ("irq", None, Some(5))];
 
-/// Some tasks waited for more than this share of the tick: somebody suffers.
+/// Share of the tick in which some tasks waited, above which processes are scanned at once.
 const TROUBLE: f64 = 0.10;
 
 struct Pressure {
@@ -140,8 +140,8 @@ mod tests {
         let mut watch = machine.watch();
         watch.tick().tick_after(1.0).tick_after(10.0);
         assert!(watch.find("pressure.io_some_s", "").is_none());
-        let told = watch.notes(Note::UNSEEN).iter().filter(|n| n.contains("pressure/io: does not exist here")).count();
-        assert_eq!(told, 1, "once, not at every tick");
+        let count = watch.notes(Note::UNSEEN).iter().filter(|n| n.contains("pressure/io: does not exist here")).count();
+        assert_eq!(count, 1, "once, not at every tick");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! `/proc/softirqs`: the part of interrupt work that is done a little later,
-//! by kind. Each processor's count is a 32-bit number that wraps by itself.
+//! `/proc/softirqs`: deferred interrupt work,
+//! by kind. Each processor's count is a 32-bit number that wraps separately.
 
 use std::hint::black_box;
 
@@ -29,7 +29,7 @@ const COLUMNS: [TableColumn; 6] = [
     sum32("interrupts.softirq_sched"),
 ];
 
-/// A row: its name, and the sum over processors.
+/// Parses a row into its name and the sum over processors.
 pub fn parse_row(line: &[u8]) -> Option<(&[u8], u64)> {
     let colon = memchr::memchr(b':', line)?;
     let mut words = WordIter::new(&line[colon + 1..]);

@@ -1,7 +1,7 @@
-//! `/proc/stat`: processor time by what it was spent on, and a few numbers of
+//! `/proc/stat`: processor time by state, and a few numbers of
 //! the whole system.
 //!
-//! Idle and iowait are estimates that may step back a little; then that one
+//! Idle and iowait are estimates that may step back a little; then that
 //! cell is a gap. `user` includes `guest`.
 
 use std::hint::black_box;
@@ -26,7 +26,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
 
 const STATES: usize = 9;
 
-/// The kernel prints times in hundredths of a second on every architecture we know.
+/// Unit of the kernel's times, seconds: hundredths on every architecture we know.
 const TICK_S: f64 = 0.01;
 
 const PROCESSOR: [TableColumn; STATES] = [
@@ -54,7 +54,7 @@ const BLOCKED: usize = 4;
 const PROCESSORS: usize = 5;
 const UPTIME: usize = 6;
 
-/// A `cpu…` line: its name (`cpu` is all of them) and its times in hundredths
+/// Parses a `cpu…` line into its name (`cpu` is all of them) and its times in hundredths
 /// of a second; `None` where an older kernel has no such time.
 pub fn parse_processor(line: &[u8]) -> Option<(&[u8], [Option<u64>; STATES])> {
     let mut words = WordIter::new(line);
@@ -119,8 +119,8 @@ impl CounterSource for StatSource {
         if online > 0 {
             system.fill(0)[PROCESSORS] = online;
         }
-        // Of a processor that is switched off, the kernel adds up another account of idle time (fs/proc/stat.c), and
-        // before Linux 6.8 the usual one begins at zero when it comes back: the sum can jump by days.
+        // For a processor that is offline, the kernel adds a different count of idle time (fs/proc/stat.c), and
+        // before Linux 6.8 the usual one starts at zero when it comes back: the sum can jump by days.
         if std::mem::replace(&mut self.online, online) != online
             && let Some(total) = processors.find("_total")
         {

@@ -1,5 +1,5 @@
-//! `/proc/swaps`: where memory is swapped to. The areas are part of the
-//! topology; this source only notices that they changed.
+//! `/proc/swaps`: swap areas. They are part of the
+//! topology; this source only detects that they changed.
 
 use std::hint::black_box;
 
@@ -32,7 +32,7 @@ pub struct Area {
     pub bytes: u64,
 }
 
-/// Reads the file; its first line is a heading.
+/// Parses the file; its first line is a heading.
 pub fn parse(text: &[u8]) -> impl Iterator<Item = Area> {
     lines(text).filter_map(|line| {
         let mut words = WordIter::new(line);

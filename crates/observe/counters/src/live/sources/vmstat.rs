@@ -1,10 +1,10 @@
 //! `/proc/vmstat`: faults, swapping, reclaim and write-back, and the limits
-//! at which writers are stopped.
+//! at which writers are throttled.
 //!
 //! `pgpgin` and `pgpgout` are all block traffic in KiB, files and swap alike;
 //! paging is `pswpin`, `pswpout`, major faults and refaults. Swap on zram
-//! counts as swap here and is no disk traffic; zswap is counted apart.
-//! Kernels before 4.8 kept a number a zone, which are added up.
+//! counts as swap here but is not disk traffic; zswap is counted separately.
+//! Kernels before 4.8 kept one number per zone; these are added up.
 
 use std::hint::black_box;
 
@@ -53,10 +53,10 @@ const PAGING: [TableColumn; 18] = [
 ];
 const SCANNED: usize = 8;
 const SCANNED_DIRECT: usize = 9;
-/// The two limits stand behind the totals.
+/// First of the two columns of limits, which follow the totals.
 const LIMITS: usize = PAGING.len();
 
-/// Exact names; those of reclaim follow in [`column`].
+/// Columns of exact names; [`column_of_key`] adds those of reclaim.
 const KEYS: [(&str, usize); 17] = [
     ("pgfault", 0),
     ("pgmajfault", 1),
@@ -78,7 +78,7 @@ const KEYS: [(&str, usize); 17] = [
     ("nr_dirty_background_threshold", LIMITS + 1),
 ];
 
-/// Which number a line belongs to. Lines of one number are added up.
+/// Returns the column that a line belongs to. Lines of one column are added up.
 fn column(key: &[u8]) -> Option<usize> {
     if let Some((_, column)) = KEYS.iter().find(|(k, _)| k.as_bytes() == key) {
         return Some(*column);
@@ -97,7 +97,7 @@ fn column(key: &[u8]) -> Option<usize> {
     }
 }
 
-/// What may follow a reclaim counter's name: nothing, or a zone's name.
+/// Returns true for the possible endings of a reclaim counter's name: nothing, or a zone's name.
 fn is_zone(rest: &[u8]) -> bool {
     matches!(rest, b"" | b"_dma" | b"_dma32" | b"_normal" | b"_high" | b"_movable" | b"_device")
 }
@@ -137,7 +137,7 @@ impl CounterSource for Vmstat {
                 add(&mut values[column], value);
             }
         }
-        // what direct reclaim scanned is part of what was scanned
+        // pages scanned by direct reclaim are part of all scanned pages
         if values[SCANNED_DIRECT] != ABSENT {
             let direct = values[SCANNED_DIRECT];
             add(&mut values[SCANNED], direct);

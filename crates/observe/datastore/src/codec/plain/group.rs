@@ -1,22 +1,22 @@
 //! Streams of 64-bit numbers, in groups of [`GROUP`]: each group with its
-//! least number, the low bits that all share, and as many bits a number as its
-//! range needs; or, where that is shorter, as differences from number to number.
+//! smallest number, the low bits that all share, and as many bits per number as its
+//! range needs; or, if that is shorter, as differences from number to number.
 //!
-//! A group: a byte (bits a number, 0 to 64, and 128 for differences); then,
-//! not for differences, the shared low bits' count u8 and the least number i64;
-//! then the numbers, low bits first, to a whole byte.
+//! A group: a byte (bits per number, 0 to 64, plus 128 for differences); then,
+//! unless differences are stored, the count of shared low bits u8 and the smallest
+//! number i64; then the numbers, low bits first, padded to a whole byte.
 
 use crate::bits::{ByteCursor, unzigzag, zigzag};
 
 /// Numbers in a group.
 pub(super) const GROUP: usize = 128;
-/// In a group's first byte: differences are told.
+/// Bit of a group's first byte: differences are stored.
 const DIFFERENCES: u8 = 0x80;
-/// Bytes of a group that is not of differences, before its numbers.
+/// Bytes before the numbers of a group that does not store differences.
 const FIXED: u32 = 1 + 1 + 8;
 
-/// Appends the numbers. Differences are only tried where `steps` is set: the
-/// bits of a float have none that are short.
+/// Appends the numbers. Differences are only tried if `steps` is set: those of
+/// the bits of floats are never short.
 pub(super) fn write(out: &mut Vec<u8>, numbers: &[i64], steps: bool) {
     let mut before = 0;
     for group in numbers.chunks(GROUP) {
@@ -37,14 +37,14 @@ pub(super) fn write(out: &mut Vec<u8>, numbers: &[i64], steps: bool) {
 
 fn write_group(out: &mut Vec<u8>, group: &[i64], before: i64, steps_width: u32) {
     let first = group.first().copied().unwrap_or(0);
-    let (mut least, mut most, mut unlike) = (first, first, 0);
+    let (mut min, mut max, mut different_bits) = (first, first, 0);
     for &number in group {
-        least = least.min(number);
-        most = most.max(number);
-        unlike |= number ^ first;
+        min = min.min(number);
+        max = max.max(number);
+        different_bits |= number ^ first;
     }
-    let range = most.wrapping_sub(least) as u64;
-    let shift = if unlike == 0 { 0 } else { unlike.trailing_zeros() };
+    let range = max.wrapping_sub(min) as u64;
+    let shift = if different_bits == 0 { 0 } else { different_bits.trailing_zeros() };
     let width = 64 - (range >> shift).leading_zeros();
     let length = group.len() as u32;
     if steps_width != u32::MAX && steps_width * length <= width * length + (FIXED - 1) * 8 {
@@ -59,12 +59,12 @@ fn write_group(out: &mut Vec<u8>, group: &[i64], before: i64, steps_width: u32) 
     }
     out.push(width as u8);
     out.push(shift as u8);
-    out.extend_from_slice(&least.to_le_bytes());
-    pack(out, group.iter().map(|number| (number.wrapping_sub(least) as u64) >> shift), width);
+    out.extend_from_slice(&min.to_le_bytes());
+    pack(out, group.iter().map(|number| (number.wrapping_sub(min) as u64) >> shift), width);
 }
 
-/// Appends the low `width` bits of each of at most [`GROUP`] numbers, which
-/// have no others.
+/// Appends the low `width` bits of each of at most [`GROUP`] numbers, whose
+/// other bits must be 0.
 #[inline(always)]
 fn pack(out: &mut Vec<u8>, numbers: impl ExactSizeIterator<Item = u64>, width: u32) {
     let bytes = (numbers.len() * width as usize).div_ceil(8);
@@ -73,7 +73,7 @@ fn pack(out: &mut Vec<u8>, numbers: impl ExactSizeIterator<Item = u64>, width: u
     for number in numbers {
         word |= number << (filled & 63);
         filled += width;
-        // Written each time, counted only when full: nothing to guess wrong.
+        // Written each time, counted only when full: no branch to mispredict.
         words[index.min(GROUP)] = word;
         let full = filled >= 64;
         index += usize::from(full);
@@ -90,8 +90,8 @@ fn pack(out: &mut Vec<u8>, numbers: impl ExactSizeIterator<Item = u64>, width: u
     out.truncate(start + bytes);
 }
 
-/// Reads as many numbers as there is room for; `None` where the bytes end or
-/// are none that [`write`] makes.
+/// Fills `numbers`; `None` if the bytes end too early or [`write`] cannot have
+/// written them.
 pub(super) fn read(code: &mut ByteCursor, numbers: &mut [i64]) -> Option<()> {
     let mut before = 0i64;
     let mut packed = [0u8; GROUP * 8 + 16];
@@ -102,7 +102,7 @@ pub(super) fn read(code: &mut ByteCursor, numbers: &mut [i64]) -> Option<()> {
             return None;
         }
         let steps = head & DIFFERENCES != 0;
-        let (shift, least) = match steps {
+        let (shift, min) = match steps {
             true => (0, 0),
             false => (u32::from(code.byte()?), code.u64()? as i64),
         };
@@ -112,7 +112,7 @@ pub(super) fn read(code: &mut ByteCursor, numbers: &mut [i64]) -> Option<()> {
         if shift > 63 {
             return None;
         }
-        let place = |bits: u64| least.wrapping_add((bits << shift) as i64);
+        let place = |bits: u64| min.wrapping_add((bits << shift) as i64);
         match (steps, width) {
             (true, _) => {
                 let mut last = before;
@@ -121,7 +121,7 @@ pub(super) fn read(code: &mut ByteCursor, numbers: &mut [i64]) -> Option<()> {
                     last
                 });
             }
-            (false, 0) => group.fill(least),
+            (false, 0) => group.fill(min),
             (false, _) => unpack(&packed, width, group, place),
         }
         before = group.last().copied().unwrap_or(before);
@@ -129,6 +129,7 @@ pub(super) fn read(code: &mut ByteCursor, numbers: &mut [i64]) -> Option<()> {
     Some(())
 }
 
+/// Reads `width` bits for each number of the group and converts them with `each`.
 #[inline(always)]
 fn unpack(packed: &[u8; GROUP * 8 + 16], width: u32, group: &mut [i64], mut each: impl FnMut(u64) -> i64) {
     let mask = u64::MAX.checked_shr(64 - width).unwrap_or(0);
@@ -145,7 +146,7 @@ fn unpack(packed: &[u8; GROUP * 8 + 16], width: u32, group: &mut [i64], mut each
     } else {
         for number in group {
             let low = word(bit >> 3) >> (bit & 7);
-            // The ninth byte; a shift by 64 is one by 1 and 63.
+            // Bits of the ninth byte. Two shifts, by 1 and by up to 63, because a shift by 64 is not allowed.
             let high = word((bit >> 3) + 8) << 1 << (63 - (bit & 7));
             *number = each((low | high) & mask);
             bit += width as usize;

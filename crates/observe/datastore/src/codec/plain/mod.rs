@@ -1,20 +1,19 @@
-//! A block's numbers, quickly: the code of a bulk import. Each column stands
-//! alone, and what it costs to write is near what it costs to copy.
+//! Fast code of a block's numbers, for bulk imports. Each column is encoded
+//! independently, and writing it takes little longer than copying it.
 //!
-//! The code: FF FF FF FF (no length of the other code's head), the two columns
-//! of the ticks' times as streams of numbers (`group`), then each column. A
-//! column is a byte, of which the low bits tell the sort:
+//! The code: FF FF FF FF (never a length of the other code's head), the two columns
+//! of the ticks' times as streams of numbers (`number_group`), then each column. A
+//! column begins with a byte, whose low bits are its kind:
 //!
-//! - 0: +0 all along; 1: one number all along, its 8 bytes follow; 2: a gap all
-//!   along;
-//! - 3: whole numbers over a power of ten; a byte, the power, follows;
+//! - 0: every cell is +0; 1: every cell is one number, whose 8 bytes follow; 2: every
+//!   cell is a gap;
+//! - 3: whole numbers over a power of ten; a byte with the power follows;
 //! - 4: numbers by their bits.
 //!
-//! Of sorts 3 and 4 only some cells are told, and which they are is said first
-//! (`places`), where these bits of the byte are set: 8: those cells that differ
-//! from the one before; 16: of these, those that are gaps (not told); 32: of
-//! what then remains, those that are +0 (not told). The rest is a stream of
-//! numbers.
+//! Of kinds 3 and 4 only some cells are stored. Which ones is stored first, as bit sets
+//! (`bit_positions`), if these bits of the byte are set: 8: the cells that differ
+//! from the one before; 16: of these, the gaps (not stored); 32: of the rest, the
+//! cells that are +0 (not stored). The remaining cells are a stream of numbers.
 
 mod group;
 mod places;
@@ -28,9 +27,10 @@ use crate::bits::ByteCursor;
 use crate::format::u32_at;
 use places::BitPositions;
 
-/// What this code begins with.
+/// First four bytes of this code.
 const MARK: u32 = u32::MAX;
 
+// Kinds of a column, then the mask of the kind and the flags in the same byte.
 const ZERO: u8 = 0;
 const CONSTANT: u8 = 1;
 const GAP: u8 = 2;
@@ -41,13 +41,13 @@ const CHANGES: u8 = 8;
 const GAPS: u8 = 16;
 const ZEROS: u8 = 32;
 
-/// Cells that are looked at to guess a column's decimals.
+/// Number of cells that are sampled to guess a column's decimals.
 const SAMPLE: usize = 24;
-/// Adding this to a number below 2^51 leaves it no bits for fractions.
+/// Added to a number below 2^51, this leaves no bits for fractions, and so rounds it.
 const ROUND: f64 = 6755399441055744.0;
 const MOST_EXACT: f64 = (1u64 << 51) as f64;
 
-/// Scratch of both sides.
+/// Encoder and decoder, with reusable buffers.
 #[derive(Debug, Default)]
 pub(super) struct PlainScratch {
     times: [Vec<i64>; 2],
@@ -59,12 +59,12 @@ pub(super) struct PlainScratch {
     ticks: Vec<Tick>,
 }
 
-/// True where the code is one of this sort.
+/// Returns true if the code is one of this module.
 pub(super) fn is_plain(code: &[u8]) -> bool {
     u32_at(code, 0) == Some(MARK)
 }
 
-/// What a column looks like from afar.
+/// Counts that decide how a column is encoded.
 #[derive(Clone, Copy, Debug, Default)]
 struct ColumnTraits {
     changes: usize,
@@ -72,28 +72,27 @@ struct ColumnTraits {
     zeros: usize,
 }
 
-/// Counts in a way that the compiler turns into a few instructions for
-/// several cells at once.
+/// Counts changes, gaps and zeros with loops that the compiler vectorizes.
 fn look(cells: &[f64]) -> ColumnTraits {
-    let mut looks = ColumnTraits::default();
+    let mut traits = ColumnTraits::default();
     let changed = cells.windows(2).map(|pair| u64::from(pair[0] != pair[1])).sum::<u64>();
     let gaps = cells.iter().map(|cell| u64::from(cell.is_nan())).sum::<u64>();
-    looks.gaps = gaps as usize;
-    looks.zeros = cells.iter().map(|cell| u64::from(*cell == 0.0)).sum::<u64>() as usize;
-    looks.changes = 1 + changed as usize;
-    looks
+    traits.gaps = gaps as usize;
+    traits.zeros = cells.iter().map(|cell| u64::from(*cell == 0.0)).sum::<u64>() as usize;
+    traits.changes = 1 + changed as usize;
+    traits
 }
 
-/// True where all cells have the bits of the first.
+/// Returns true if all cells have the same bits.
 fn is_constant(cells: &[f64]) -> bool {
     let Some(first) = cells.first().map(|cell| cell.to_bits()) else { return true };
-    // A column that moves mostly does so early.
+    // Chunks allow an early end: a column that changes mostly does so soon.
     cells.chunks(64).all(|some| some.iter().fold(0, |unlike, cell| unlike | (cell.to_bits() ^ first)) == 0)
 }
 
 impl PlainScratch {
-    /// Appends the code of the cells of `range` (positions) of a frame, under
-    /// these ticks.
+    /// Appends the code of the cells of a frame in `range` (indices of ticks), with
+    /// `ticks` as their times.
     pub fn encode(&mut self, frame: &Frame, range: Range<usize>, ticks: &[Tick], out: &mut Vec<u8>) {
         out.extend_from_slice(&MARK.to_le_bytes());
         block::times(ticks, &mut self.times);
@@ -116,32 +115,32 @@ impl PlainScratch {
             }
             return;
         }
-        let looks = look(cells);
-        if looks.gaps == cells.len() {
+        let traits = look(cells);
+        if traits.gaps == cells.len() {
             return out.push(GAP);
         }
         let decimals = guess_decimals(cells);
         if let Some(decimals) = decimals
-            && self.put_told(cells, looks, Some(decimals), out)
+            && self.put_told(cells, traits, Some(decimals), out)
         {
             return;
         }
-        self.put_told(cells, looks, None, out);
+        self.put_told(cells, traits, None, out);
     }
 
     /// Appends a column as whole numbers over a power of ten, or by its bits.
-    /// False (and nothing appended) where it is no such column.
-    fn put_told(&mut self, cells: &[f64], looks: ColumnTraits, decimals: Option<u32>, out: &mut Vec<u8>) -> bool {
+    /// Returns false (and appends nothing) if the cells are not such numbers.
+    fn put_told(&mut self, cells: &[f64], traits: ColumnTraits, decimals: Option<u32>, out: &mut Vec<u8>) -> bool {
         let start = out.len();
-        // A bit a cell is soon earned back, the more so the more a cell costs.
-        let changes = (cells.len() - looks.changes.min(cells.len())) * 6 > cells.len();
-        let gaps = looks.gaps > 0;
-        let zeros = looks.zeros > 0 && decimals.is_none();
+        // The bit set costs one bit per cell, which pays off if a sixth of the cells need not be stored.
+        let changes = (cells.len() - traits.changes.min(cells.len())) * 6 > cells.len();
+        let gaps = traits.gaps > 0;
+        let zeros = traits.zeros > 0 && decimals.is_none();
         let bit = |set, bit| if set { bit } else { 0 };
-        let sort = if decimals.is_some() { WHOLE } else { BITS };
-        out.push(sort | bit(changes, CHANGES) | bit(gaps, GAPS) | bit(zeros, ZEROS));
+        let kind = if decimals.is_some() { WHOLE } else { BITS };
+        out.push(kind | bit(changes, CHANGES) | bit(gaps, GAPS) | bit(zeros, ZEROS));
         out.extend(decimals.map(|decimals| decimals as u8));
-        let told = match changes || gaps || zeros {
+        let stored_cells = match changes || gaps || zeros {
             true => {
                 self.select(cells, changes, gaps, zeros, out);
                 self.cells.as_slice()
@@ -151,18 +150,18 @@ impl PlainScratch {
         self.numbers.clear();
         match decimals {
             Some(decimals) => {
-                if !whole_numbers(told, decimals, &mut self.numbers) {
+                if !whole_numbers(stored_cells, decimals, &mut self.numbers) {
                     out.truncate(start);
                     return false;
                 }
             }
-            None => self.numbers.extend(told.iter().map(|cell| block::cell_bits(*cell) as i64)),
+            None => self.numbers.extend(stored_cells.iter().map(|cell| block::cell_bits(*cell) as i64)),
         }
         group::write(out, &self.numbers, decimals.is_some());
         true
     }
 
-    /// Gathers the cells to be told and says which they are.
+    /// Collects the cells to be stored, and writes which ones they are.
     fn select(&mut self, cells: &[f64], changes: bool, gaps: bool, zeros: bool, out: &mut Vec<u8>) {
         self.cells.clear();
         if changes {
@@ -191,8 +190,8 @@ impl PlainScratch {
     }
 
     /// Fills the frame (whose schema and capacity are set) with `ticks` ticks
-    /// from `first_ns` on. `None` where the code is not one that
-    /// [`PlainScratch::encode`] makes.
+    /// from `first_ns` on. `None` if [`PlainScratch::encode`] cannot have written
+    /// the code.
     pub fn decode(&mut self, code: &[u8], first_ns: i64, ticks: usize, frame: &mut Frame) -> Option<()> {
         let mut code = ByteCursor::new(code.get(4..)?);
         for times in &mut self.times {
@@ -248,7 +247,7 @@ impl PlainScratch {
         self.cells.clear();
         self.cells.resize(count, 0.0);
         values(&self.numbers, decimals, &mut self.cells)?;
-        // Spread from behind, so that it can be done in place.
+        // In the reverse order of the encoder; each step works in place.
         if head & ZEROS != 0 {
             spread(&self.zeros, &mut self.cells, present, 0.0);
         }
@@ -259,12 +258,12 @@ impl PlainScratch {
             cells.copy_from_slice(&self.cells);
             return Some(());
         }
-        // A cell before the first change is +0, as the writer has it.
-        let mut told = self.cells.iter();
+        // Before the first change a cell is +0, as in the encoder.
+        let mut stored_cells = self.cells.iter();
         let mut last = 0.0;
         self.changes.each(|index, changed| {
             if changed {
-                last = told.next().copied().unwrap_or(last);
+                last = stored_cells.next().copied().unwrap_or(last);
             }
             cells[index] = last;
         });
@@ -279,14 +278,14 @@ fn keep(places: &BitPositions, cells: &[f64], out: &mut Vec<f64>) {
     let kept = &mut out[start..];
     let mut count = 0;
     places.each(|index, bit| {
-        // Written in any case, counted only where it is wanted.
+        // Written always, counted only if the bit is set: no branch to mispredict.
         kept[count] = cells[index];
         count += usize::from(bit);
     });
     out.truncate(start + count);
 }
 
-/// Takes out the cells whose bit is set.
+/// Removes the cells whose bit is set.
 fn drop_set(places: &BitPositions, cells: &mut Vec<f64>) {
     let mut count = 0;
     places.each(|index, bit| {
@@ -296,8 +295,8 @@ fn drop_set(places: &BitPositions, cells: &mut Vec<f64>) {
     cells.truncate(count);
 }
 
-/// Makes `length` cells of those there are: where a bit is set `filler`, else
-/// the next.
+/// Expands the cells to `length`: `filler` where a bit is set, else the next
+/// cell. Works from the end, so that it can be done in place.
 fn spread(places: &BitPositions, cells: &mut Vec<f64>, length: usize, filler: f64) {
     let mut from = cells.len();
     cells.resize(length, 0.0);
@@ -308,22 +307,22 @@ fn spread(places: &BitPositions, cells: &mut Vec<f64>, length: usize, filler: f6
     });
 }
 
-/// The least power of ten that makes whole numbers of a few of the cells.
+/// Finds the smallest power of ten that makes whole numbers of a sample of the cells.
 fn guess_decimals(cells: &[f64]) -> Option<u32> {
     let step = cells.len().div_ceil(SAMPLE).max(1);
-    let mut least = 0;
+    let mut decimals = 0;
     for &cell in cells.iter().step_by(step).filter(|cell| !cell.is_nan()) {
-        while whole(cell, block::power_of_ten(least)).is_none() {
-            least += 1;
-            if least > MOST_DECIMALS {
+        while whole(cell, block::power_of_ten(decimals)).is_none() {
+            decimals += 1;
+            if decimals > MOST_DECIMALS {
                 return None;
             }
         }
     }
-    Some(least)
+    Some(decimals)
 }
 
-/// A cell as a whole number over `power`, if that gives it back to the bit.
+/// Converts a cell to a whole number over `power`, if that reproduces it to the bit.
 #[inline(always)]
 fn whole(cell: f64, power: f64) -> Option<i64> {
     let shifted = cell * power + ROUND;
@@ -333,7 +332,7 @@ fn whole(cell: f64, power: f64) -> Option<i64> {
     same.then_some(number)
 }
 
-/// Appends the cells as whole numbers; false where one is none.
+/// Appends the cells as whole numbers; returns false if one is not.
 fn whole_numbers(cells: &[f64], decimals: u32, out: &mut Vec<i64>) -> bool {
     let power = block::power_of_ten(decimals);
     for some in cells.chunks(64) {
@@ -353,7 +352,7 @@ fn whole_numbers(cells: &[f64], decimals: u32, out: &mut Vec<i64>) -> bool {
     true
 }
 
-/// The cells that the numbers stand for.
+/// Converts the numbers back to cells.
 fn values(numbers: &[i64], decimals: Option<u32>, cells: &mut [f64]) -> Option<()> {
     let pairs = cells.iter_mut().zip(numbers);
     match decimals {
@@ -376,7 +375,7 @@ mod tests {
 
     use super::*;
 
-    /// Columns of every sort, with gaps and zeros in some.
+    /// A frame with columns of every kind, some with gaps and zeros.
     fn columns() -> Frame {
         let series = |i: usize| Series { counter: format!("a.{i}"), instance: String::new(), scale: 1.0 };
         let mut frame = Frame::new(Arc::new(Schema::new((0..9).map(series).collect())), 150);

@@ -1,8 +1,7 @@
-//! Which of so many cells: a bit a cell, and where few are set only the bytes
-//! that have any.
+//! Sets of cells: a bit per cell; if few bits are set, only the nonzero bytes are stored.
 //!
-//! First a byte: 0, then all bytes of bits; or 1, then a bit for each such
-//! byte (1: it is not 0) and those bytes.
+//! First a byte: 0, then all bytes of bits; or 1, then a bit for each byte
+//! of bits (1: it is not 0) and the nonzero bytes.
 
 use crate::bits::ByteCursor;
 
@@ -14,7 +13,7 @@ pub(super) struct BitPositions {
 }
 
 impl BitPositions {
-    /// Takes `length` bits.
+    /// Sets the `length` bits from a function of the index.
     pub fn set(&mut self, length: usize, mut bit: impl FnMut(usize) -> bool) {
         self.length = length;
         self.words.clear();
@@ -27,12 +26,12 @@ impl BitPositions {
         }
     }
 
-    /// Bits that are set.
+    /// Counts the bits that are set.
     pub fn count(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Calls with each bit, in order.
+    /// Calls `bit` with the index and value of each bit, in order.
     #[inline(always)]
     pub fn each(&self, mut bit: impl FnMut(usize, bool)) {
         for (start, &word) in (0..self.length).step_by(64).zip(&self.words) {
@@ -44,7 +43,7 @@ impl BitPositions {
         }
     }
 
-    /// Calls with each bit, the last first.
+    /// Calls `bit` with the index and value of each bit, from last to first.
     #[inline(always)]
     pub fn each_back(&self, mut bit: impl FnMut(usize, bool)) {
         for (start, &word) in (0..self.length).step_by(64).zip(&self.words).rev() {
@@ -58,7 +57,7 @@ impl BitPositions {
         self.words.iter().flat_map(|word| word.to_le_bytes()).take(self.length.div_ceil(8))
     }
 
-    /// Appends them.
+    /// Appends the bits to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         let length = self.length.div_ceil(8);
         let full = self.bytes().filter(|byte| *byte != 0).count();
@@ -75,7 +74,7 @@ impl BitPositions {
         out.extend(self.bytes().filter(|byte| *byte != 0));
     }
 
-    /// Reads `length` bits; `None` where the bytes are none such.
+    /// Reads `length` bits; `None` if the bytes are invalid.
     pub fn read(&mut self, code: &mut ByteCursor, length: usize) -> Option<()> {
         self.length = length;
         self.words.clear();
@@ -101,7 +100,7 @@ impl BitPositions {
             }
             _ => return None,
         }
-        // Bits behind the end would be counted.
+        // Bits after the end must be 0, because `count_ones` counts them.
         let over = self.words.len() * 64 - length;
         let last = self.words.last().copied().unwrap_or(0);
         (over == 0 || last.leading_zeros() as usize >= over).then_some(())

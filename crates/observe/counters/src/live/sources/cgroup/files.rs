@@ -1,5 +1,5 @@
-//! The files of a control group that are read, as data: in which hierarchy,
-//! how often, and what they bring.
+//! The files of a control group that are read, as data: hierarchy,
+//! interval, and parser.
 
 use crate::live::mountinfo::device_number;
 use crate::live::scan::{WordIter, keyed, lines, number, trim};
@@ -37,11 +37,11 @@ impl Hierarchy {
     }
 }
 
-/// How often a file is read.
+/// Interval at which a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadInterval {
     Tick,
-    /// Limits, which people set.
+    /// At slow ticks, for limits, which rarely change.
     Slow,
 }
 
@@ -65,7 +65,7 @@ pub(super) mod of_group {
     pub const CPU_PERIODS: usize = 15;
     pub const CPU_THROTTLED_PERIODS: usize = 16;
     pub const CPU_TIME: usize = 17;
-    /// From here on read on the slow beat.
+    /// First of the columns that are read at slow ticks.
     pub const LIMITS: usize = 18;
     pub const MEMORY_LIMIT: usize = 18;
     pub const MEMORY_HIGH: usize = 19;
@@ -75,7 +75,7 @@ pub(super) mod of_group {
 /// Numbers of a group on a device: reads, writes, read bytes, written bytes,
 /// then the limits of each, a second.
 pub(super) const IO_COUNT: usize = 8;
-/// Where the limits begin.
+/// First column of the limits.
 pub(super) const IO_LIMITS: usize = 4;
 
 /// A device that a group uses or is limited on.
@@ -87,7 +87,7 @@ pub(super) struct CgroupIo {
     pub row: Option<usize>,
 }
 
-/// What was read of a group.
+/// Values read of a group.
 #[derive(Clone, Debug)]
 pub(super) struct CgroupValues {
     pub group: [u64; of_group::COUNT],
@@ -99,8 +99,8 @@ impl CgroupValues {
         CgroupValues { group: [ABSENT; of_group::COUNT], io: Vec::new() }
     }
 
-    /// Forgets the last tick; limits stay until the slow beat. A device that
-    /// the kernel does not list has seen no I/O of the group.
+    /// Clears the values of the last tick; limits stay until the next slow tick. A device that
+    /// the kernel does not list has had no I/O of the group.
     pub fn begin(&mut self, slow: bool) {
         let end = if slow { of_group::COUNT } else { of_group::LIMITS };
         self.group[..end].fill(ABSENT);
@@ -128,7 +128,7 @@ impl CgroupValues {
     }
 }
 
-/// A file.
+/// A file of a group.
 pub(super) struct FileKind {
     pub hierarchy: Hierarchy,
     pub name: &'static str,
@@ -148,7 +148,7 @@ const fn file(
 use Hierarchy::{Blkio, Cpu, Cpuacct, Memory, Unified};
 use ReadInterval::{Slow, Tick};
 
-/// All of them. What a group lacks is not opened.
+/// All files. Files that a group lacks are not opened.
 pub(super) const FILES: &[FileKind] = &[
     file(Unified, "io.stat", Tick, io_stat),
     file(Unified, "io.max", Slow, io_max),
@@ -177,12 +177,12 @@ pub(super) const FILES: &[FileKind] = &[
     file(Cpuacct, "cpuacct.usage", Tick, |t, v| v.group[of_group::CPU_TIME] = nanoseconds(alone(t))),
 ];
 
-/// A file with one number; `max` is no limit.
+/// Parses a file with one number; `max` means no limit.
 fn alone(text: &[u8]) -> u64 {
     number(trim(text)).unwrap_or(ABSENT)
 }
 
-/// Version 1 writes "no limit" as the largest number of pages it can count.
+/// Returns `ABSENT` for "no limit", which version 1 writes as the largest number of pages it can count.
 fn below_all(bytes: u64) -> u64 {
     if bytes >= 1 << 62 { ABSENT } else { bytes }
 }
@@ -199,14 +199,14 @@ fn waits(text: &[u8], values: &mut CgroupValues, some: usize, full: Option<usize
     }
 }
 
-/// `8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0`. Some kernels leave
-/// the numbers of an unused device away and go on in the same line.
+/// Reads `8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0`. Some kernels omit
+/// the numbers of an unused device and continue in the same line.
 fn io_stat(text: &[u8], values: &mut CgroupValues) {
     let columns = [(&b"rios"[..], 0), (b"wios", 1), (b"rbytes", 2), (b"wbytes", 3)];
     assignments(text, values, &columns);
 }
 
-/// `8:0 rbps=2097152 wbps=max riops=max wiops=120`
+/// Reads `8:0 rbps=2097152 wbps=max riops=max wiops=120`.
 fn io_max(text: &[u8], values: &mut CgroupValues) {
     let columns =
         [(&b"riops"[..], IO_LIMITS), (b"wiops", IO_LIMITS + 1), (b"rbps", IO_LIMITS + 2), (b"wbps", IO_LIMITS + 3)];
@@ -230,7 +230,7 @@ fn assignments(text: &[u8], values: &mut CgroupValues, columns: &[(&[u8], usize)
     }
 }
 
-/// `8:0 Read 12`, `8:0 Write 3`, …, `Total 15`
+/// Reads `8:0 Read 12`, `8:0 Write 3`, …, `Total 15`.
 fn throttle_counts(text: &[u8], values: &mut CgroupValues, first: usize) {
     for line in lines(text) {
         let mut words = WordIter::new(line);
@@ -244,7 +244,7 @@ fn throttle_counts(text: &[u8], values: &mut CgroupValues, first: usize) {
     }
 }
 
-/// `8:0 1048576`
+/// Reads `8:0 1048576`.
 fn throttle_limits(text: &[u8], values: &mut CgroupValues, column: usize) {
     for line in lines(text) {
         let mut words = WordIter::new(line);
@@ -275,7 +275,7 @@ fn memory_stat(text: &[u8], values: &mut CgroupValues) {
     });
 }
 
-/// Version 1: those that count the groups below too, as its usage does.
+/// Reads the numbers of version 1 that include the groups below, as its usage does.
 fn memory_stat_1(text: &[u8], values: &mut CgroupValues) {
     each(text, values, |key| match key {
         b"total_cache" => Some(of_group::FILE),
@@ -300,7 +300,7 @@ fn oom_control(text: &[u8], values: &mut CgroupValues) {
     each(text, values, |key| (key == b"oom_kill").then_some(of_group::OOM_KILLS));
 }
 
-/// Both versions; version 1 gives the time throttled in nanoseconds.
+/// Reads both versions; version 1 has the throttled time in nanoseconds.
 fn cpu_stat(text: &[u8], values: &mut CgroupValues) {
     for line in lines(text) {
         let Some((key, Some(value))) = keyed(line) else { continue };

@@ -1,14 +1,14 @@
 //! Control groups, versions 1 and 2 and both at once: their I/O, memory and
-//! processor use, the limits somebody set, and their own pressure.
+//! processor use, their limits, and their pressure.
 //!
-//! Requests that version 1 holds back to keep a limit are invisible to
-//! `/proc/diskstats` while they are held: only what was serviced against the
-//! limit shows them. A group that is short of memory thrashes while the
+//! Requests that version 1 delays to enforce a limit are invisible to
+//! `/proc/diskstats` meanwhile: only the serviced amount compared with the
+//! limit reveals them. A group that is short of memory thrashes while the
 //! machine's MemAvailable is high.
 //!
 //! Groups are named by their path below the mount, on a device by
-//! `path@device`. Followed are those that have a limit, do I/O or hold much
-//! memory, up to a bound; which, is settled on the slow beat.
+//! `path@device`. Groups that have a limit, do I/O or hold much
+//! memory are followed, up to a bound; they are chosen at slow ticks.
 
 mod files;
 mod survey;
@@ -83,10 +83,10 @@ const IO: [TableColumn; IO_COUNT] = [
     level("cgroup.write_limit_bytes_per_s", 1.0),
 ];
 
-/// So many files stay open; those of further groups are opened for each read.
+/// Most files that stay open; those of further groups are opened for each read.
 /// The usual limit of a process is 1024 descriptors.
 const KEPT_OPEN: usize = 400;
-/// Tasks of a group waited for more than this share of the tick.
+/// Share of the tick in which a group's tasks waited, above which processes are scanned at once.
 const TROUBLE: f64 = 0.10;
 
 struct CgroupState {
@@ -123,7 +123,7 @@ impl Cgroups {
         }
     }
 
-    /// Looks for groups worth following, and drops those that are gone.
+    /// Finds groups worth following, and drops those that are gone.
     fn survey(&mut self, context: &mut TickContext) {
         if context.devices_due {
             // another device may have the number by now
@@ -149,8 +149,8 @@ impl Cgroups {
         let left_out = found.len().saturating_sub(room);
         if left_out > 0 {
             context.notes.limited(context.time_ns, Note::UNSEEN, "cgroups", || {
-                let most = context.options.most_cgroups;
-                format!("{left_out} more cgroups have a limit or are busy; only {most} are followed")
+                let max = context.options.most_cgroups;
+                format!("{left_out} more cgroups have a limit or are busy; only {max} are followed")
             });
         }
         let mut open: usize = self.followed.iter().map(|f| f.files.len()).sum();
@@ -166,7 +166,7 @@ fn follow(path: String, folders: &[(Hierarchy, PathBuf)], groups: &mut CounterTa
     let has_unified_time = folders.iter().any(|(h, f)| *h == Hierarchy::Unified && f.join("cpu.stat").exists());
     let mut files = Vec::new();
     for kind in FILES {
-        // both hierarchies know the group's processor time; once is enough
+        // both hierarchies count the group's processor time; once is enough
         if kind.hierarchy == Hierarchy::Cpuacct && has_unified_time {
             continue;
         }
@@ -224,7 +224,7 @@ fn read(followed: &mut CgroupState, context: &mut TickContext, text: &mut Vec<u8
         }
         match file.read_into(context, text) {
             Some(length) => (kind.read)(&text[..length], &mut followed.values),
-            // pressure can be switched off, which is no sign of the end
+            // pressure can be switched off, so a failure does not mean that the group is gone
             None if kind.name.ends_with(".pressure") => {}
             None => followed.lost = true,
         }
@@ -247,7 +247,7 @@ fn device_name(known: &mut HashMap<(u64, u64), String>, device: (u64, u64), root
     });
     match name {
         Some(name) => known.entry(device).or_insert(name).clone(),
-        // not kept: it may get a name later
+        // not cached: it may get a name later
         None => format!("{major}:{minor}"),
     }
 }

@@ -1,4 +1,4 @@
-//! Which control groups there are, and which of them are worth following.
+//! Search for the control groups that are worth following.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt;
@@ -16,16 +16,16 @@ use crate::live::sources::topology;
 use super::files::{CgroupValues, FILES, FileKind, Hierarchy, IO_LIMITS, of_group};
 use crate::live::totals::ABSENT;
 
-/// At most so many folders are looked at in a survey.
+/// Most folders that are visited in a survey.
 const MOST_FOLDERS: usize = 4000;
-/// And at most so deep.
+/// Greatest depth of folders that are visited.
 const DEEPEST: usize = 16;
-/// I/O between two surveys that makes a group worth following, bytes.
+/// I/O between two surveys from which a group is worth following, bytes.
 const MUCH_IO: u64 = 1 << 20;
-/// Share of the machine's memory that makes a group worth following.
+/// Share of the machine's memory above which a group is worth following.
 const MUCH_MEMORY: f64 = 0.05;
 
-/// Where the hierarchies are mounted.
+/// Mount points of the hierarchies, and the machine's memory.
 #[derive(Debug, Default)]
 pub(super) struct CgroupMounts {
     roots: Vec<(Hierarchy, PathBuf)>,
@@ -33,7 +33,7 @@ pub(super) struct CgroupMounts {
 }
 
 impl CgroupMounts {
-    /// Finds them, and tells what is missing.
+    /// Finds the mounts, and notes missing controllers.
     pub fn find(context: &mut TickContext) -> CgroupMounts {
         let mounts = mountinfo::read(context.roots);
         let mut roots = Vec::new();
@@ -83,7 +83,7 @@ fn memory_bytes(context: &TickContext) -> u64 {
 /// A group and its folder in each hierarchy.
 type CgroupFolders = (String, Vec<(Hierarchy, PathBuf)>);
 
-/// Files of a group that tell whether it is worth following.
+/// Files of a group that decide if it is worth following.
 const WANTED: [&str; 12] = [
     "io.stat",
     "io.max",
@@ -98,14 +98,15 @@ const WANTED: [&str; 12] = [
     "blkio.throttle.read_bps_device",
     "blkio.throttle.write_bps_device",
 ];
-/// Folders are walked again so often, whatever the counts say: files appear in a group that was there before.
+/// Time after which folders are walked again even if the counts are unchanged, nanoseconds: files appear in existing
+/// groups.
 const AGAIN_NS: u64 = 60_000_000_000;
-/// With more groups than this nothing is kept from survey to survey.
+/// Most groups that are kept from survey to survey; with more, none are.
 const KEPT: usize = 256;
-/// So many of their files stay open; the others are opened for each read.
+/// Most of their files that stay open; the others are opened for each read.
 const KEPT_OPEN: usize = 100;
 
-/// A group as it was found, with the files that tell of it.
+/// A group with the files that are read in a survey.
 struct SurveyedGroup {
     path: String,
     folders: Vec<(Hierarchy, PathBuf)>,
@@ -113,18 +114,18 @@ struct SurveyedGroup {
     processor: Vec<(OpenFile, Hierarchy)>,
 }
 
-/// Remembers the groups, and what each did up to the last survey.
+/// Keeps the groups, and the I/O of each up to the last survey.
 pub(super) struct Surveyor {
-    /// How many groups each hierarchy has: where these stand still and every known group is there, none is new.
+    /// Number of groups in each hierarchy: while these are unchanged and every known group exists, none is new.
     counts: OpenFile,
-    /// What that said when the folders were walked, and when that was.
+    /// Text of `counts` at the last walk of the folders, and the time of the walk.
     walked: Option<(Vec<u8>, u64)>,
     groups: Vec<SurveyedGroup>,
     bytes: HashMap<String, u64>,
     text: Vec<u8>,
 }
 
-/// What makes a group worth following; the greater, the more.
+/// Properties that make a group worth following; the greatest comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Interest {
     limited: bool,
@@ -143,7 +144,7 @@ impl Surveyor {
         }
     }
 
-    /// Groups that are worth following and not known yet, the best first.
+    /// Finds groups that are worth following and not known yet, the best first.
     pub fn survey(
         &mut self,
         mounts: &CgroupMounts,
@@ -151,8 +152,8 @@ impl Surveyor {
         known: impl Fn(&str) -> bool,
     ) -> Vec<CgroupFolders> {
         let counts = self.counts.read(context).map(<[u8]>::to_vec);
-        let same = |(said, when): &(Vec<u8>, u64)| {
-            counts.as_ref() == Some(said) && context.running_ns.saturating_sub(*when) < AGAIN_NS
+        let same = |(text, time_ns): &(Vec<u8>, u64)| {
+            counts.as_ref() == Some(text) && context.running_ns.saturating_sub(*time_ns) < AGAIN_NS
         };
         let mut is_new = self.walked.as_ref().is_none_or(|walked| !same(walked));
         let found = loop {
@@ -161,12 +162,12 @@ impl Surveyor {
             }
             match self.look(mounts, context, &known, is_new) {
                 Some(found) => break found,
-                // one of them has gone, and another may have come
+                // one of them has gone, and a new one may have appeared
                 None => is_new = true,
             }
         };
         self.walked = counts.filter(|_| self.groups.len() <= KEPT).map(|counts| match self.walked.take() {
-            Some((said, when)) if said == counts => (counts, when),
+            Some((text, time_ns)) if text == counts => (counts, time_ns),
             _ => (counts, context.running_ns),
         });
         if self.walked.is_none() {
@@ -201,7 +202,7 @@ impl Surveyor {
         self.groups = groups.into_iter().map(group).collect();
     }
 
-    /// Reads what the groups say; `None` where one of them has gone since they were found.
+    /// Reads the files of the groups; `None` where one of the groups has gone since they were found.
     fn look(
         &mut self,
         mounts: &CgroupMounts,
@@ -212,7 +213,7 @@ impl Surveyor {
         let mut bytes = HashMap::new();
         let mut found: Vec<(Interest, CgroupFolders)> = Vec::new();
         for group in &mut self.groups {
-            // one that is followed is missed where it is read
+            // a followed group is checked where it is read
             if known(&group.path) {
                 continue;
             }
@@ -224,7 +225,7 @@ impl Surveyor {
             interest.io_bytes = total.saturating_sub(before);
             bytes.insert(group.path.clone(), total);
             let much = interest.memory_bytes as f64 > MUCH_MEMORY * mounts.memory_bytes as f64;
-            // the root's memory and I/O are the machine's
+            // the root's memory and I/O are those of the whole machine
             if interest.limited || (group.path != "/" && (interest.io_bytes >= MUCH_IO || much)) {
                 found.push((interest, (group.path.clone(), group.folders.clone())));
             }
@@ -255,14 +256,14 @@ impl SurveyedGroup {
         SurveyedGroup { path, folders, files, processor }
     }
 
-    /// One file speaks for all its folders: in whichever hierarchy the group has gone, its files there can be read
-    /// no longer. A group without any brings nothing.
+    /// Returns true if the group is gone. One file stands for all its folders: if the group is gone from another
+    /// hierarchy, its files there fail to read. A group without files contributes nothing.
     fn has_gone(&self) -> bool {
         self.files.first().is_some_and(|(file, _)| !file.path().exists())
     }
 
-    /// How interesting it is, and the bytes it ever moved. Files that cannot be read from the start are left alone;
-    /// `None` where one could be read before: its group has gone.
+    /// Returns its interest, and the total bytes that it moved. Files that fail at the first read are dropped;
+    /// `None` where a file fails that could be read before: its group has gone.
     fn interest(&mut self, context: &mut TickContext, text: &mut Vec<u8>, is_new: bool) -> Option<(Interest, u64)> {
         let mut values = CgroupValues::new();
         let (mut limited, mut has_gone) = (false, false);
@@ -291,7 +292,7 @@ impl SurveyedGroup {
     }
 }
 
-/// `max 100000` in version 2 and -1 in version 1 are no limits.
+/// Returns true for a limit: `max 100000` in version 2 and -1 in version 1 mean no limit.
 fn is_cpu_limit(hierarchy: Hierarchy, text: &[u8]) -> bool {
     match hierarchy {
         Hierarchy::Unified => !text.starts_with(b"max"),
@@ -305,7 +306,8 @@ fn walk(folder: &Path, path: &str, deeper: usize, left: &mut usize, found: &mut 
     }
     *left -= 1;
     found(if path.is_empty() { "/".into() } else { path.into() }, folder.to_owned());
-    // a folder has a link from each folder in it, and two of its own; where that is not counted, it has one
+    // a folder has two links and one from each folder in it, so 2 means no subfolders; filesystems that do not count
+    // links have 1
     let has_none = std::fs::metadata(folder).is_ok_and(|folder| folder.nlink() == 2);
     if deeper == 0 || has_none {
         return;

@@ -50,7 +50,7 @@ fn thrash_inside_a_group_is_seen_with_memory_to_spare() {
     assert_eq!(watch.value("cgroup.memory_limit_bytes", app), 100_000.0);
     assert!(watch.find("cgroup.memory_high_bytes", app).is_none(), "no limit, no series");
     assert!(watch.value("memory.available_bytes", "") > 0.7 * watch.value("memory.total_bytes", ""));
-    // and the processes are looked at at once
+    // and the processes are scanned at once
     assert_eq!(watch.notes(Note::PROCESSES).len(), 1);
 }
 
@@ -107,7 +107,7 @@ fn version_1_holds_back_what_diskstats_never_shows() {
         .put("sys/fs/cgroup/cpu,cpuacct/slow/cpuacct.usage", "1000000\n");
     let mut watch = machine.watch();
     watch.tick();
-    // what the kernel does not list has not happened yet
+    // the kernel does not list devices without I/O
     machine.put(&format!("{group}/blkio.throttle.io_serviced"), serviced(50));
     machine.put("sys/fs/cgroup/cpu,cpuacct/slow/cpuacct.usage", "501000000\n");
     watch.tick_after(1.0);

@@ -1,10 +1,10 @@
-//! `/proc/diskstats`: what every block device did. Whole devices (disks, md,
+//! `/proc/diskstats`: requests of every block device. Whole devices (disks, md,
 //! dm, loop, zram) become `physical_disk` instances, partitions
 //! `logical_disk` instances.
 //!
 //! The kernel adds a request's time when it *completes*, so a device that
 //! holds requests and completes none shows no work at all: that is `stalled`,
-//! a cell of its own, never an idle tick. A kernel before 4.18 has 11 numbers
+//! a separate cell, never an idle tick. A kernel before 4.18 has 11 numbers
 //! a line, one before 5.5 has 15, newer ones 17; partitions before 2.6.25
 //! have 4.
 
@@ -36,7 +36,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
 
 const STALLED: usize = NUMBERS;
 
-/// A column of the table for a number of the line.
+/// Creates the column for a number of the line.
 const fn column(field: DiskstatsField) -> TableColumn {
     match field.number {
         DiskstatsNumber::Level => level(field.counter, field.scale),
@@ -45,7 +45,7 @@ const fn column(field: DiskstatsField) -> TableColumn {
     }
 }
 
-/// Columns in the order of the file, then what is computed.
+/// Columns of a disk in the order of the file, then the computed one.
 const WHOLE: [TableColumn; NUMBERS + 1] = {
     let stalled = TableColumn { counter: "physical_disk.stalled", scale: 1.0, rule: CellRule::Computed };
     let mut columns = [stalled; NUMBERS + 1];
@@ -74,12 +74,12 @@ pub struct DiskstatsLine<'a> {
     pub device: (u64, u64),
     /// Kernel name.
     pub name: &'a [u8],
-    /// The numbers behind the name, in the order of a modern kernel. `None`
-    /// stands for what the line lacks or what is no number.
+    /// The numbers after the name, in the order of a modern kernel. `None`
+    /// stands for a missing or invalid number.
     pub numbers: [Option<u64>; NUMBERS],
 }
 
-/// Reads a line; `None` where it is none of diskstats.
+/// Parses a line; `None` where it is not one of diskstats.
 pub fn parse_line(line: &[u8]) -> Option<DiskstatsLine<'_>> {
     let mut words = WordIter::new(line);
     let device = (words.number()??, words.number()??);
@@ -101,7 +101,7 @@ pub fn parse_line(line: &[u8]) -> Option<DiskstatsLine<'_>> {
         11.. => {}
         _ => return None,
     }
-    // some kernels let it fall below zero and print it unsigned
+    // some kernels let the number in flight fall below zero and print it unsigned
     numbers[IN_FLIGHT] = numbers[IN_FLIGHT].filter(|n| *n < 1 << 31);
     Some(DiskstatsLine { device, name, numbers })
 }
@@ -110,8 +110,8 @@ pub fn parse_line(line: &[u8]) -> Option<DiskstatsLine<'_>> {
 enum DiskstatsTarget {
     Whole(usize),
     Part(usize),
-    /// Bound to nothing, as loop, ram and zram devices wait to be used; with
-    /// what was ever done, for a use of it is a binding.
+    /// Unbound, like loop, ram and zram devices that are not in use; with
+    /// the number of requests completed so far, because a new request means that it is bound.
     Idle {
         done: u64,
     },
@@ -122,14 +122,14 @@ struct DiskstatsSlot {
     name: Box<[u8]>,
     device: (u64, u64),
     target: DiskstatsTarget,
-    /// Where the kernel says how large the device is, of one that may be bound to nothing.
+    /// File with the size of the device, for one that may be unbound.
     size: Option<OpenFile>,
 }
 
 impl DiskstatsSlot {
-    /// The size of a device that says by it whether something is behind it: read at the slow beat, and kept open up to
-    /// a number, for a machine may have hundreds of loop devices. The kernel reports when a file is bound to one of
-    /// them or taken from it; of the others it does not always report that.
+    /// Reads the size of a device whose size shows if it is bound: read at slow ticks, and kept open only up to
+    /// a limit, because a machine may have hundreds of loop devices. The kernel sends an event when a file is bound to
+    /// a loop device or unbound; for other devices it does not always do so.
     fn sectors(&mut self, context: &mut TickContext) -> Option<u64> {
         if self.name.starts_with(b"loop") && !context.devices_due {
             return None;
@@ -138,7 +138,7 @@ impl DiskstatsSlot {
     }
 }
 
-/// Files of sizes that stay open.
+/// Most size files that stay open.
 const SIZES_OPEN: usize = 64;
 
 fn size_file(name: &str, roots: &Roots, open: usize) -> Option<OpenFile> {
@@ -149,9 +149,9 @@ fn size_file(name: &str, roots: &Roots, open: usize) -> Option<OpenFile> {
 
 struct Diskstats {
     file: OpenFile,
-    /// A slot a line, in the order of the file.
+    /// One slot per line, in the order of the file.
     slots: Vec<DiskstatsSlot>,
-    /// Paths of NVMe disks that have several ways to them, or might have.
+    /// Paths of NVMe multipath disks.
     paths: Vec<DiskPath>,
     /// Whole devices and partitions.
     tables: [CounterTable; 2],
@@ -214,8 +214,8 @@ impl CounterSource for Diskstats {
     }
 }
 
-/// The slot of a line, made where there is none. Lines keep their order, so
-/// nearly always it is the one at the cursor.
+/// Returns the slot of a line, which is added where there is none. Lines keep their order, so
+/// it is nearly always the one at the cursor.
 fn slot(
     slots: &mut Vec<DiskstatsSlot>,
     tables: &mut [CounterTable; 2],
@@ -239,7 +239,7 @@ fn slot(
     place
 }
 
-/// What a device that was not seen before is.
+/// Classifies a device that was not seen before.
 fn target(tables: &mut [CounterTable; 2], line: &DiskstatsLine, roots: &Roots) -> DiskstatsTarget {
     let name = String::from_utf8_lossy(line.name);
     if is_partition(&name, roots) {
@@ -253,31 +253,31 @@ fn target(tables: &mut [CounterTable; 2], line: &DiskstatsLine, roots: &Roots) -
     DiskstatsTarget::Whole(tables[0].row(&name))
 }
 
-/// Drivers that make devices in advance.
+/// Returns true for drivers that create devices in advance.
 fn may_be_unbound(name: &str) -> bool {
     ["loop", "ram", "zram", "nbd", "fd", "sr"]
         .iter()
         .any(|driver| name.strip_prefix(driver).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())))
 }
 
-/// Requests ever completed.
+/// Number of requests completed since boot.
 fn done(line: &DiskstatsLine) -> u64 {
     COMPLETED.iter().filter_map(|i| line.numbers[*i]).fold(0, u64::wrapping_add)
 }
 
-/// Memory disks always have a size, and media drives an old one, so theirs
-/// says nothing of whether they are in use.
+/// Returns true if the device's size shows that it is in use: memory disks always have a size, and drives
+/// with removable media an old one.
 fn has_own_size(name: &str) -> bool {
     !["ram", "fd", "sr"].iter().any(|driver| name.starts_with(driver))
 }
 
-/// True where the device has something behind it.
+/// Returns true if the device is bound to storage.
 fn has_size(name: &str, roots: &Roots) -> bool {
     has_own_size(name)
         && read_number(&roots.sys.join("block").join(name).join("size")).is_some_and(|sectors| sectors > 0)
 }
 
-/// sysfs knows; where it is hidden, the kernel's naming rules tell.
+/// Returns true for a partition, by sysfs, or where that is hidden, by the kernel's naming rules.
 fn is_partition(name: &str, roots: &Roots) -> bool {
     // a slash in a name (cciss/c0d0) is written ! in sysfs
     let file = name.replace('/', "!");
@@ -290,7 +290,7 @@ fn is_partition(name: &str, roots: &Roots) -> bool {
     named_like_a_partition(name)
 }
 
-/// `sda1`, `vdb2`, `nvme0n1p1`, `mmcblk0p2`, `md0p1`; not `sda`, `nvme0n1`, `md127`, `dm-3`.
+/// Returns true for `sda1`, `vdb2`, `nvme0n1p1`, `mmcblk0p2`, `md0p1`; not for `sda`, `nvme0n1`, `md127`, `dm-3`.
 pub fn named_like_a_partition(name: &str) -> bool {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     if stem.len() == name.len() {
@@ -304,7 +304,7 @@ pub fn named_like_a_partition(name: &str) -> bool {
     })
 }
 
-/// Takes a line's numbers. True where its device is bound to nothing any more (a detached loop device, whose line
+/// Stores a line's numbers. Returns true if its device has become unbound (a detached loop device, whose line
 /// stays): then it has no numbers.
 fn fill(
     slot: &mut DiskstatsSlot,
@@ -313,7 +313,7 @@ fn fill(
     context: &mut TickContext,
 ) -> bool {
     if slot.device != line.device {
-        // the name went over to another device
+        // another device has taken the name
         slot.device = line.device;
         context.rescan = true;
         let (table, row) = match slot.target {
@@ -330,7 +330,7 @@ fn fill(
         context.rescan = true;
         slot.target = DiskstatsTarget::Whole(tables[0].row(&String::from_utf8_lossy(line.name)));
     }
-    // where the kernel says that there is nothing behind the device
+    // a size of 0: the device has become unbound
     if context.slow && matches!(slot.target, DiskstatsTarget::Whole(_)) && slot.sectors(context) == Some(0) {
         context.rescan = true;
         slot.target = DiskstatsTarget::Idle { done: done(line) };
@@ -353,12 +353,12 @@ fn fill(
 }
 
 impl Diskstats {
-    /// Requests in flight and none completed: the device stands still.
+    /// Sets the `stalled` cell: requests are in flight and none completed.
     fn judge_stalls(&mut self, context: &mut TickContext) {
         let table = &mut self.tables[0];
         for row in 0..table.len() {
             let in_flight = table.cell(row, IN_FLIGHT);
-            // absent fields (no discards on this kernel) add nothing; a gap of the reads is one of the answer
+            // absent fields (no discards on this kernel) add nothing; a gap in the reads is a gap in the result
             let mut completed = table.cell(row, 0);
             for column in &COMPLETED[1..] {
                 let cell = table.cell(row, *column);
@@ -378,7 +378,7 @@ impl Diskstats {
         }
     }
 
-    /// Devices that have been gone since the last slow beat leave the schema.
+    /// Drops devices that have been gone since the last slow tick from the schema.
     fn drop_gone(&mut self, context: &mut TickContext) {
         if self.tables.iter().all(|t| !t.any_gone()) {
             return;
@@ -397,7 +397,7 @@ impl Diskstats {
         self.find_rows();
     }
 
-    /// Where the devices' rows are, after rows were dropped.
+    /// Looks up the devices' rows again, after rows were dropped.
     fn find_rows(&mut self) {
         for slot in &mut self.slots {
             let name = String::from_utf8_lossy(&slot.name);

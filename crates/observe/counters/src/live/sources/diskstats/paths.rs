@@ -1,13 +1,13 @@
-//! Paths of NVMe native multipath: `nvme0c1n1` leads to the disk `nvme0n1`, and each has a line. A path is no disk of
-//! its own. From Linux 6.4 on the disk counts its requests itself; before that its line stays at zero, and what its
-//! paths did together is what it did.
+//! Paths of NVMe native multipath: `nvme0c1n1` leads to the disk `nvme0n1`, and each has a line. A path is not a
+//! disk. From Linux 6.4 on the disk counts its requests itself; before that its line stays at zero, and the sum of
+//! its paths is used for it.
 
 use diskwright_base::diskstats::{COMPLETED, DISK, DiskstatsNumber, NUMBERS, nvme_path};
 
 use super::DiskstatsLine;
 use crate::live::totals::{ABSENT, CounterTable};
 
-/// A path with what its line said at this tick.
+/// A path with the numbers of its line at this tick.
 #[derive(Debug)]
 pub(super) struct DiskPath {
     name: Box<[u8]>,
@@ -17,10 +17,10 @@ pub(super) struct DiskPath {
     numbers: Option<[Option<u64>; NUMBERS]>,
 }
 
-/// Place of the busy time, which alone does not add up: paths are busy at the same time.
+/// Position of the busy time, the only number that cannot be summed: paths are busy at the same time.
 const BUSY: usize = 9;
 
-/// Takes a line that is one of a path; false of all others.
+/// Stores the line of a path; returns false for all other lines.
 pub(super) fn take(paths: &mut Vec<DiskPath>, line: &DiskstatsLine) -> bool {
     if !line.name.starts_with(b"nvme") {
         return false;
@@ -34,13 +34,13 @@ pub(super) fn take(paths: &mut Vec<DiskPath>, line: &DiskstatsLine) -> bool {
     true
 }
 
-/// Gives disks that count nothing themselves what their paths did, and makes ready for the next tick.
+/// Gives disks that count nothing themselves the sums of their paths, and clears the paths for the next tick.
 pub(super) fn carry(paths: &mut Vec<DiskPath>, disks: &mut CounterTable) {
-    // those whose line did not come are gone
+    // paths without a line are gone
     paths.retain(|path| path.numbers.is_some());
     let all: &[DiskPath] = paths.as_slice();
-    for (at, path) in all.iter().enumerate() {
-        let is_first = !all[..at].iter().any(|before| before.head == path.head);
+    for (index, path) in all.iter().enumerate() {
+        let is_first = !all[..index].iter().any(|before| before.head == path.head);
         let Some(row) = disks.find(&path.head).filter(|_| is_first) else { continue };
         let own = disks.fill(row);
         let counts = COMPLETED.iter().any(|place| own[*place] != ABSENT && own[*place] > 0);
@@ -53,7 +53,7 @@ pub(super) fn carry(paths: &mut Vec<DiskPath>, disks: &mut CounterTable) {
     paths.iter_mut().for_each(|path| path.numbers = None);
 }
 
-/// What a number of all paths to a disk is of the disk.
+/// Combines a number of all paths to a disk into that of the disk.
 fn together(paths: &[DiskPath], head: &str, place: usize) -> u64 {
     let (mut sum, mut count, mut busy) = (0_u64, 0_usize, 0_usize);
     for path in paths.iter().filter(|path| path.head == head) {
@@ -65,7 +65,7 @@ fn together(paths: &[DiskPath], head: &str, place: usize) -> u64 {
     }
     match DISK[place].number {
         _ if count == 0 => ABSENT,
-        // of paths that work at the same time nobody knows how long any of them did
+        // the busy time of paths that work at the same time overlaps by an unknown amount
         _ if place == BUSY && busy > 1 => ABSENT,
         DiskstatsNumber::Total32 => sum % (1 << 32),
         _ => sum,

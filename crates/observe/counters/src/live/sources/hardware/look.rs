@@ -1,4 +1,4 @@
-//! Reads the files once.
+//! One reading of the hardware's files.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -14,19 +14,19 @@ use super::PARTS;
 
 /// Sensors that are drives: reading them is a command to the drive, which may wake it.
 const DRIVES: &[&str] = &["drivetemp", "nvme"];
-/// So many parts are kept.
+/// Most parts that are kept.
 const MOST: usize = 512;
 
 /// Package and number of a core.
 pub(super) type CoreId = (Option<u64>, Option<u64>);
 
-/// What was read: instance and values, in the order of the tables' columns.
+/// Readings: instance and values, in the order of the tables' columns.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HardwareReadings {
     pub parts: Vec<(String, [u64; PARTS.len()])>,
-    /// Whole seconds from the begin of the reading until energy was read: a sensor before it may take long.
+    /// Whole seconds from the start of the reading until energy was read: a sensor before it may take long.
     pub energy_after_s: u64,
-    /// How often each core that is switched on was throttled since the start of the machine.
+    /// Number of times that each online core was throttled since the start of the machine.
     pub throttles: Vec<(CoreId, u64)>,
     pub disks: Vec<(String, [u64; 2])>,
     pub adapters: Vec<(String, [u64; 3])>,
@@ -44,9 +44,9 @@ fn or_absent(value: Option<u64>) -> u64 {
     value.unwrap_or(ABSENT)
 }
 
-/// Reads all of it.
+/// Reads all files.
 pub(super) fn read(roots: &Roots) -> HardwareReadings {
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut readings = HardwareReadings::default();
     let mut add = |name: String, values: &[(usize, Option<u64>)]| {
         if values.iter().all(|(_, value)| value.is_none()) || readings.parts.len() >= MOST {
@@ -59,7 +59,7 @@ pub(super) fn read(roots: &Roots) -> HardwareReadings {
     memory(&roots.sys, &mut add);
     links(&roots.sys, &mut add);
     sensors(&roots.sys, &mut add);
-    let energy_after_s = begun.elapsed().as_secs();
+    let energy_after_s = start.elapsed().as_secs();
     powercap(&roots.sys, &mut add);
     readings.energy_after_s = energy_after_s;
     readings.throttles = throttles(&roots.sys);
@@ -78,12 +78,12 @@ fn memory(sys: &Path, add: &mut AddPart) {
     }
 }
 
-/// The number behind the word that begins with `TOTAL`.
+/// Parses the number after the word that begins with `TOTAL`.
 pub(super) fn aer_total(text: &[u8]) -> Option<u64> {
     lines(text).find(|line| line.starts_with(b"TOTAL"))?.split(|b| *b == b' ').next_back().and_then(number)
 }
 
-/// `8.0 GT/s PCIe`, in tenths.
+/// Parses `8.0 GT/s PCIe` in tenths.
 pub(super) fn transfers(text: &[u8]) -> Option<u64> {
     let word = WordIter::new(text).word()?;
     let mut parts = word.split(|b| *b == b'.');
@@ -109,8 +109,8 @@ fn links(sys: &Path, add: &mut AddPart) {
         }
         let errors = |file: &str| aer_total(&read_bytes(&folder.join(file)).ok()?);
         let lost = errors("aer_dev_nonfatal").zip(errors("aer_dev_fatal")).map(|(one, other)| one + other);
-        let share = |now: Option<u64>, most: Option<u64>| Some(now? * 1_000_000 / most.filter(|most| *most > 0)?);
-        // the other end, which may have fewer lanes: the folder above, where the entry is the kernel's link
+        let share = |now: Option<u64>, max: Option<u64>| Some(now? * 1_000_000 / max.filter(|max| *max > 0)?);
+        // the other end of the link may have fewer lanes: it is the folder above the target of the kernel's link
         let port = std::fs::canonicalize(&folder).ok().and_then(|folder| Some(folder.parent()?.to_owned()));
         let most = |read: &dyn Fn(&Path) -> Option<u64>, file: &str| {
             let own = read(&folder.join(file))?;
@@ -135,7 +135,7 @@ fn sensors(sys: &Path, add: &mut AddPart) {
             continue;
         }
         for (file, _) in entries(&folder) {
-            // power1_average beside power1_input is the same sensor once more
+            // power1_average beside power1_input is the same sensor
             let is_alone = |sensor: &&str| !folder.join(format!("{sensor}_input")).exists();
             let average = || file.strip_suffix("_average").filter(is_alone);
             let Some(sensor) = file.strip_suffix("_input").or_else(average) else { continue };
@@ -163,7 +163,7 @@ fn throttles(sys: &Path) -> Vec<(CoreId, u64)> {
     for (_, folder) in entries(&sys.join("devices/system/cpu")) {
         let Some(count) = read_number(&folder.join("thermal_throttle/core_throttle_count")) else { continue };
         let topology = |file: &str| read_number(&folder.join("topology").join(file));
-        // threads of one core show its count each
+        // each thread of a core shows the core's count
         let core = (topology("physical_package_id"), topology("core_id"));
         if seen.insert(core) {
             found.push((core, count));
@@ -174,7 +174,7 @@ fn throttles(sys: &Path) -> Vec<(CoreId, u64)> {
 
 fn powercap(sys: &Path, add: &mut AddPart) {
     let mut seen: HashSet<String> = HashSet::new();
-    // a package may be there twice under one name (intel-rapl:0, intel-rapl-mmio:0): the first of these counts
+    // a package may appear twice under one name (intel-rapl:0, intel-rapl-mmio:0): the first of these counts
     for (place, folder) in entries(&sys.join("class/powercap")).into_iter().rev() {
         // a zone, not a part of one (intel-rapl:0:0), nor the control type itself
         if place.matches(':').count() != 1 {
@@ -192,7 +192,7 @@ fn powercap(sys: &Path, add: &mut AddPart) {
     }
 }
 
-/// `0x1f`
+/// Parses `0x1f`.
 pub(super) fn hexadecimal(text: &[u8]) -> Option<u64> {
     let digits = text.trim_ascii().strip_prefix(b"0x")?;
     u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok().filter(|n| *n != ABSENT)

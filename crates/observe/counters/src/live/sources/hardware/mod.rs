@@ -1,6 +1,6 @@
-//! The machine's hardware beside what its disks say: PCI Express links and their errors, memory errors,
-//! sensors, power, errors of network adapters, of SCSI commands and of ext4. Small files of /sys, some of
-//! which ask a slow controller: a thread reads them once a minute, and a tick takes what has come.
+//! The machine's hardware, apart from the health of its disks: PCI Express links and their errors, memory errors,
+//! sensors, power, errors of network adapters, of SCSI commands and of ext4. Some of these small files of /sys
+//! query a slow controller: a thread reads them once a minute, and a tick collects the readings.
 
 mod look;
 
@@ -59,16 +59,16 @@ const THROTTLES: usize = 10;
 const ENERGY: usize = 11;
 #[cfg(test)]
 const CAP: usize = 12;
-/// A part's name and what was read of it.
+/// A part's name and its readings.
 type PartReadings = (String, [u64; PARTS.len()]);
 const DISKS: [TableColumn; 2] = [total("physical_disk.io_errors", 1.0), total("physical_disk.io_timeouts", 1.0)];
 const ADAPTERS: [TableColumn; 3] =
     [total("network.received_missed", 1.0), total("network.received_damaged", 1.0), total("network.link_changes", 1.0)];
 const FILESYSTEMS: [TableColumn; 1] = [level("logical_disk.errors_recorded", 1.0)];
 
-/// How far apart the files are read, nanoseconds.
+/// Interval at which the files are read, nanoseconds.
 const EVERY_NS: u64 = 60_000_000_000;
-/// A reader that has not come back for so long hangs: what it read before is of another time, nanoseconds.
+/// Time after which a reader that has not returned counts as hanging, and earlier readings as outdated, nanoseconds.
 const HANGS_NS: u64 = 3 * EVERY_NS;
 
 struct HardwareSource {
@@ -82,8 +82,8 @@ struct HardwareSource {
     tables: [CounterTable; 4],
 }
 
-/// How often cores were throttled since the first reading. A core that is switched off takes its count along and brings
-/// it back: a sum of those that show one would go down, and up again as if all of them had become hot at once.
+/// Number of times that cores were throttled since the first reading. The count of an offline core disappears and comes
+/// back with it: the plain sum of all counts would fall, and rise again as if all cores had become hot at once.
 #[derive(Default)]
 struct ThrottleSum {
     known: HashMap<CoreId, u64>,
@@ -91,7 +91,7 @@ struct ThrottleSum {
 }
 
 impl ThrottleSum {
-    /// The sum with what was added; nothing where no core shows a count.
+    /// Adds the increases and returns the sum; `None` where no core shows a count.
     fn add(&mut self, cores: &[(CoreId, u64)]) -> Option<u64> {
         for (core, count) in cores {
             let before = self.known.insert(*core, *count);
@@ -166,7 +166,7 @@ impl HardwareSource {
 }
 
 impl HardwareSource {
-    /// True where the reader hangs in a controller, which a note tells once.
+    /// Returns true if the reader hangs in a controller, which is noted once.
     fn hangs(&mut self, context: &mut TickContext) -> bool {
         let since = self.begun_ns.map_or(0, |begun| context.running_ns.saturating_sub(begun));
         let hangs = self.under_way.is_some() && since >= HANGS_NS;
@@ -180,7 +180,7 @@ impl HardwareSource {
     }
 }
 
-/// The power of what only counts its energy. A count that began anew tells none.
+/// Computes the power of parts that only count their energy. A count that restarted gives none.
 fn add_power(before: &[PartReadings], now: &mut [PartReadings], since_ns: u64) {
     for (name, values) in now {
         let energy = |part: &[u64; PARTS.len()]| Some(part[ENERGY]).filter(|energy| *energy != ABSENT);
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(super::ThrottleSum::default().add(&[]), None);
     }
 
-    /// Ticks until the thread has been heard.
+    /// Ticks until the thread's readings have arrived.
     fn heard(watch: &mut FakeWatch, seconds: f64) {
         watch.tick_after(seconds);
         for _ in 0..2000 {
@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(watch.value("physical_disk.io_errors", "sda"), 3.0);
     }
 
-    /// A pipe that nobody writes to: whoever opens it waits for ever.
+    /// A pipe without a writer: opening it blocks for ever.
     #[test]
     fn a_sensor_that_hangs_leaves_no_old_readings() {
         let machine = FakeMachine::new();
@@ -316,8 +316,8 @@ mod tests {
         assert_eq!(watch.value("hardware.temperature", "coretemp/temp1"), 71.0);
         watch.tick_after(20.0).tick_after(60.0);
         assert!(watch.value("hardware.temperature", "coretemp/temp1").is_nan());
-        let told = watch.notes(Note::GAP).iter().filter(|text| text.contains("does not answer")).count();
-        assert_eq!(told, 1);
+        let count = watch.notes(Note::GAP).iter().filter(|text| text.contains("does not answer")).count();
+        assert_eq!(count, 1);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! What drives and cloud volumes record of themselves, by ioctl: health, wear, temperature, errors, and for
-//! how long limits held a volume back. A drive may take seconds to answer, or never: a thread asks, and a
-//! tick takes what has come. Drives are asked at intervals of their own: an ATA command makes the drive's
-//! queue run empty, so that it is asked every ten minutes.
+//! Health data of drives and cloud volumes, read by ioctl: health, wear, temperature, errors, and the time for
+//! which limits delayed a volume. A drive may take seconds to answer, or never answer: a thread queries it, and a
+//! tick collects the reports. Each kind of drive has its own interval: an ATA command drains the drive's
+//! queue, so ATA drives are queried every ten minutes.
 
 mod rounds;
 
@@ -73,33 +73,34 @@ const OF_VOLUMES: usize = 21;
 
 const S: u64 = 1_000_000_000;
 
-/// How far apart a drive is asked, nanoseconds.
+/// Interval at which a drive is queried, nanoseconds.
 fn interval_ns(access: &DriveAccess) -> u64 {
     match access {
-        // what it counts changes with every request, and the page costs what a small read costs
+        // its counts change with every request, and reading the page costs no more than a small read
         DriveAccess::Nvme { is_volume: true } => 10 * S,
         DriveAccess::Nvme { is_volume: false } => 60 * S,
         _ => 600 * S,
     }
 }
 
-/// What tells a drive from the one before it that had its name: the kernel makes a folder for each.
+/// Inode of a drive's folder, which distinguishes it from an earlier drive of the same name: the kernel creates a new
+/// folder for each.
 fn made(sys: &Path, name: &str) -> Option<u64> {
     std::fs::metadata(sys.join("block").join(name)).ok().map(|folder| folder.ino())
 }
 
-/// A disk that is asked, and its last answer.
+/// A disk that is queried, and its last report.
 struct DriveRecord {
     name: String,
-    /// Of [`made`].
+    /// Inode from [`folder_inode`].
     made: Option<u64>,
     access: DriveAccess,
     asked_ns: Option<u64>,
     answered_ns: u64,
     values: [u64; COLUMNS.len()],
-    /// The last of each that it said. What increased while it was silent or asleep counts when it answers again.
+    /// Last known value of each column. Increases while it was silent or asleep count when it answers again.
     known: [u64; COLUMNS.len()],
-    /// The last statistics of a volume, and when they came: an answer without them comes between.
+    /// Last statistics of a volume and their time, kept over reports without them.
     limits: Option<(u64, VolumeLimits)>,
     told: String,
 }
@@ -119,7 +120,7 @@ impl HealthSource {
         }
     }
 
-    /// Disks that came or went.
+    /// Adds new disks and drops those that are gone.
     fn refresh(&mut self, context: &mut TickContext) {
         let entries = std::fs::read_dir(context.roots.sys.join("block")).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -128,7 +129,7 @@ impl HealthSource {
         let is_same = |drive: &DriveRecord| names.contains(&drive.name) && made(sys, &drive.name) == drive.made;
         if !self.drives.iter().all(is_same) {
             self.drives.retain(is_same);
-            // totals of another drive are no increase of this one's
+            // totals of another drive must not count as an increase of this one
             let drives = &self.drives;
             self.tables[0].retain(|name, _| drives.iter().any(|drive| drive.name == name));
         }
@@ -155,7 +156,7 @@ impl HealthSource {
         }
     }
 
-    /// Hands those that are due to the thread, unless it still waits for an answer.
+    /// Hands drives that are due to the thread, unless it still waits for an answer.
     fn ask(&mut self, context: &TickContext) {
         let now = context.running_ns;
         let due = |drive: &&mut DriveRecord| {
@@ -180,7 +181,7 @@ impl HealthSource {
     fn take(&mut self, context: &mut TickContext) {
         while let Some((name, answer)) = self.rounds.answer() {
             let Some(drive) = self.drives.iter_mut().find(|drive| drive.name == name) else { continue };
-            // another drive has its name since: the next look at the devices finds it
+            // another drive may have taken the name: the next scan of devices finds it
             if made(&context.roots.sys, &name) == drive.made {
                 drive.take(answer, context);
             }
@@ -210,7 +211,7 @@ impl DriveRecord {
         }
     }
 
-    /// What it said last; nothing where it has not answered for long.
+    /// Values of the last report; `None` where that is too old.
     fn current(&self, now_ns: u64) -> Option<&[u64; COLUMNS.len()]> {
         let fresh = now_ns.saturating_sub(self.answered_ns) <= 3 * interval_ns(&self.access);
         (fresh && self.values.iter().any(|value| *value != ABSENT)).then_some(&self.values)
@@ -245,7 +246,7 @@ fn of_health(health: &DriveHealth) -> [u64; OF_VOLUMES] {
     .map(|value| value.unwrap_or(ABSENT))
 }
 
-/// Millionths of the time since the answer before, during which each limit was passed; queue; percentiles.
+/// Millionths of the time since the previous report during which each limit was exceeded; queue; percentiles.
 fn of_volume(now: &VolumeLimits, before: Option<&VolumeLimits>, elapsed_us: u64) -> [u64; 7] {
     let mut values = [ABSENT; 7];
     values[4] = now.queue;
@@ -295,7 +296,7 @@ impl CounterSource for HealthSource {
                     *known = values[column];
                 }
             } else if let Some(row) = table.find(&drive.name) {
-                // asleep or silent: a gap, and not a drive that is gone
+                // asleep or silent: a gap, but the drive is not gone
                 table.fill(row);
             }
         }

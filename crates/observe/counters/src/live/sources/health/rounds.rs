@@ -1,5 +1,5 @@
-//! Drives are asked in a thread of their own, one after the other, a round at a time. One that never
-//! answers keeps its round open: no other thread is begun, and ticks go on.
+//! Queries of drives in a separate thread, one after the other, a round at a time. A drive that never
+//! answers keeps its round open: no other thread is started, and ticks continue.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -7,14 +7,14 @@ use std::thread::JoinHandle;
 
 use diskwright_health::{DriveAccess, HealthAnswer};
 
-/// A drive to be asked.
+/// A drive to be queried.
 pub(super) struct DriveRequest {
     pub name: String,
     pub path: PathBuf,
     pub access: DriveAccess,
 }
 
-/// The thread and what comes from it.
+/// The thread and the channel of its reports.
 pub(super) struct AskRounds {
     ask: fn(&Path, &DriveAccess) -> HealthAnswer,
     sender: Sender<(String, HealthAnswer)>,
@@ -28,12 +28,12 @@ impl AskRounds {
         AskRounds { ask, sender, receiver, thread: None }
     }
 
-    /// A drive of the last round has not answered yet.
+    /// Returns true while a drive of the last round has not answered.
     pub fn is_busy(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Asks these.
+    /// Starts a round of queries.
     pub fn begin(&mut self, requests: Vec<DriveRequest>) {
         if requests.is_empty() {
             return;
@@ -42,17 +42,17 @@ impl AskRounds {
         let round = move || {
             for request in requests {
                 let answer = ask(&request.path, &request.access);
-                // nobody listens any more: the sampler is gone
+                // the receiver is closed: the sampler is gone
                 if sender.send((request.name, answer)).is_err() {
                     return;
                 }
             }
         };
-        // a machine without room for a thread has other troubles; the next slow beat tries again
+        // if no thread can be started, the next slow tick tries again
         self.thread = std::thread::Builder::new().name("health".into()).spawn(round).ok();
     }
 
-    /// The next answer that has come.
+    /// Returns the next report that has arrived.
     pub fn answer(&mut self) -> Option<(String, HealthAnswer)> {
         self.receiver.try_recv().ok()
     }

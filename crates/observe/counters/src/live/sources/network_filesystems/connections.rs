@@ -1,6 +1,6 @@
-//! What TCP itself knows of the way to a server: the smallest round trip of the last minutes, and
-//! segments that were sent again. It tells the network from the server behind it: TCP's own
-//! acknowledgement needs no disk. Asked by netlink of this machine's kernel (sock_diag(7)); nothing is
+//! TCP's own statistics of the connection to a server: the smallest round trip of the last minutes, and
+//! retransmitted segments. They distinguish the network from the server behind it: TCP's
+//! acknowledgement needs no disk. This machine's kernel is queried by netlink (sock_diag(7)); nothing is
 //! sent to the server.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -8,18 +8,18 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 
-/// What the kernel tells of a connection.
+/// Statistics of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpConnection {
     /// Smallest round trip of the last five minutes, microseconds.
     pub round_trip_us: u32,
-    /// Segments sent again since it was made.
+    /// Segments retransmitted since it was established.
     pub retransmissions: u32,
 }
 
 const HEADER: usize = 16;
 const ID: usize = 48;
-/// Of `struct inet_diag_req_v2` and of `struct inet_diag_msg` (linux/inet_diag.h).
+/// Sizes of `struct inet_diag_req_v2` and of `struct inet_diag_msg` (linux/inet_diag.h).
 const REQUEST: usize = 8 + ID;
 const MESSAGE: usize = 4 + ID + 20;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -35,7 +35,7 @@ const TCP: u8 = 6;
 const TOTAL_RETRANS: usize = 100;
 const MIN_RTT: usize = 148;
 
-/// A socket to the kernel's diagnosis of sockets.
+/// A netlink socket for the kernel's socket diagnostics.
 #[derive(Debug)]
 pub struct SocketDiagnosis(OwnedFd);
 
@@ -46,18 +46,18 @@ impl SocketDiagnosis {
         rustix::net::socket_with(family, kind, flags, Some(netlink::SOCK_DIAG)).ok().map(SocketDiagnosis)
     }
 
-    /// The connection from a local port to a server; `None` where there is none.
+    /// Queries the connection from a local port to a server; `None` where there is none.
     pub fn ask(&self, port: u16, route: ServerRoute) -> Option<TcpConnection> {
         let request = request(port, route, ANY_STATE, NLM_F_REQUEST)?;
         rustix::net::send(&self.0, &request, SendFlags::empty()).ok()?;
         let mut answer = [0; 1024];
-        // the kernel has answered when send comes back
+        // the kernel has answered when send returns
         let (length, _) = rustix::net::recv(&self.0, &mut answer, RecvFlags::DONTWAIT).ok()?;
         decode(answer.get(..length)?)
     }
 
-    /// All connections to a server, whatever their local port: the smallest round trip, and the sum of the segments
-    /// sent again. The kernel tells an NFS mount's own port only where it had to choose one anew.
+    /// Queries all connections to a server from any local port: the smallest round trip, and the sum of the
+    /// retransmitted segments. The kernel shows an NFS mount's local port only where it had to choose a new one.
     pub fn ask_all(&self, route: ServerRoute) -> Option<TcpConnection> {
         let request = request(0, route, ESTABLISHED, NLM_F_REQUEST | NLM_F_DUMP)?;
         rustix::net::send(&self.0, &request, SendFlags::empty()).ok()?;
@@ -85,8 +85,8 @@ impl SocketDiagnosis {
     }
 }
 
-/// Whether an answer is about a connection to this server: `struct inet_diag_msg` has 4 bytes, two ports, and two
-/// addresses of 16 bytes.
+/// Returns true if an answer describes a connection to this server: `struct inet_diag_msg` has 4 bytes, two ports, and
+/// two addresses of 16 bytes.
 fn is_to(message: &[u8], route: ServerRoute) -> bool {
     let port = message.get(HEADER + 6..HEADER + 8) == Some(&route.server.port().to_be_bytes()[..]);
     let address = |octets: &[u8]| message.get(HEADER + 24..HEADER + 24 + octets.len()) == Some(octets);
@@ -138,12 +138,12 @@ fn request(port: u16, route: ServerRoute, states: u32, flags: u16) -> Option<[u8
         }
         _ => return None,
     }
-    // whatever the socket's cookie is
+    // any cookie of the socket
     diag[48..56].fill(0xff);
     Some(bytes)
 }
 
-/// Reads the kernel's answer; one that is an error has another type.
+/// Decodes the kernel's answer; `None` for an error, which has another message type.
 pub fn decode(bytes: &[u8]) -> Option<TcpConnection> {
     let word = |offset: usize| Some(u16::from_ne_bytes(bytes.get(offset..offset + 2)?.try_into().ok()?));
     if word(4)? != SOCK_DIAG_BY_FAMILY {
@@ -165,8 +165,8 @@ pub fn decode(bytes: &[u8]) -> Option<TcpConnection> {
     }
 }
 
-/// The server's address in the options of a mount: `addr=`, and `port=` where it is not 2049. Mountinfo has them;
-/// mountstats leaves the address out.
+/// Parses the server's address in the options of a mount: `addr=`, and `port=` where it is not 2049. Mountinfo has
+/// them; mountstats omits the address.
 pub fn server(options: &[u8]) -> Option<SocketAddr> {
     let options = std::str::from_utf8(options).ok()?;
     let option = |name: &str| options.split(',').find_map(|o| o.strip_prefix(name)?.strip_prefix('='));

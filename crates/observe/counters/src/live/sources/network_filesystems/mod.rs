@@ -1,7 +1,7 @@
 //! Filesystems that another machine or a user process serves: NFS from `/proc/self/mountstats`, SMB
 //! from `/proc/fs/cifs/Stats`, FUSE from `/sys/fs/fuse/connections`. All three are sums that this
-//! machine's kernel keeps. Nothing is ever asked of such a mount itself: a server that does not answer
-//! would hold up whoever asks.
+//! machine's kernel keeps. Such a mount itself is never accessed: a server that does not answer
+//! would block the caller.
 
 pub mod connections;
 pub mod mountstats;
@@ -45,8 +45,8 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |roots, _: &SamplerOptions| Some(Box::new(NetworkFilesystems::new(roots))),
 };
 
-/// Columns of a class of operations, in the order of [`NfsClass`]. NFS counts operations with the machine's word, SMB
-/// with 32 bits in each session.
+/// Number of columns of a class of operations; classes are in the order of [`NfsClass`]. NFS counts operations with
+/// the machine's word, SMB with 32 bits in each session.
 const CLASS: usize = 6;
 const COLUMNS: [TableColumn; 4 * CLASS + 15] = [
     sum32("network_filesystem.reads"),
@@ -95,8 +95,8 @@ const ROUND_TRIP: usize = OTHERS + 12;
 const RETRANSMISSIONS: usize = OTHERS + 13;
 const WAITING: usize = OTHERS + 14;
 
-/// Requests that were sent again. The kernel counts operations and how often they were sent; one that was given up
-/// before it was sent makes the difference smaller, which is no restart of the sums.
+/// Number of retransmitted requests. The kernel counts operations and transmissions; an operation that was given up
+/// before it was sent makes the difference smaller, which must not count as a reset.
 #[derive(Clone, Copy, Debug, Default)]
 struct RetransmissionSum {
     operations: u64,
@@ -105,7 +105,7 @@ struct RetransmissionSum {
 }
 
 impl RetransmissionSum {
-    /// The sum with what was added since the last call.
+    /// Adds the increase since the last call and returns the sum.
     fn add(&mut self, sums: &OperationSums) -> u64 {
         let sent = sums.transmissions.saturating_sub(self.transmissions);
         self.sum = self.sum.saturating_add(sent.saturating_sub(sums.operations.saturating_sub(self.operations)));
@@ -118,12 +118,12 @@ impl RetransmissionSum {
 struct MountSlot {
     device: Box<[u8]>,
     point: Box<[u8]>,
-    /// None of a mount whose sums are those of another one.
+    /// `None` for a mount that shares the sums of another one.
     row: Option<usize>,
     age_s: Option<u64>,
     unanswered: UnansweredRequests,
     again: [RetransmissionSum; 4],
-    /// The server, and this machine's address towards it; of the last slow beat.
+    /// The server, and this machine's address towards it, from the last slow tick.
     way: Option<ServerRoute>,
 }
 
@@ -131,12 +131,12 @@ struct NetworkFilesystems {
     mountstats: OpenFile,
     mountinfo: PolledMounts,
     smb: OpenFile,
-    /// What the last look at the mounts found.
+    /// Mounts at the last reading.
     mounts: Vec<Mount>,
     mounts_text: Vec<u8>,
     text: Vec<u8>,
     slots: Vec<MountSlot>,
-    /// The mounts are others than those of the slots.
+    /// The mounts have changed since the slots were built.
     stale: bool,
     /// Rows of SMB shares, in the order of the file.
     shares: Vec<(Box<[u8]>, usize)>,
@@ -148,13 +148,13 @@ struct NetworkFilesystems {
 
 impl NetworkFilesystems {
     fn new(roots: &Roots) -> NetworkFilesystems {
-        let of_proc = |file: &str| roots.proc.join(file);
+        let in_proc = |file: &str| roots.proc.join(file);
         NetworkFilesystems {
-            mountstats: OpenFile::pieces(of_proc("self/mountstats"), "NFS mounts are not seen"),
+            mountstats: OpenFile::pieces(in_proc("self/mountstats"), "NFS mounts are not seen"),
             mountinfo: PolledMounts::new(
-                OpenFile::pieces(of_proc("self/mountinfo"), "network mounts are not seen").quiet(),
+                OpenFile::pieces(in_proc("self/mountinfo"), "network mounts are not seen").quiet(),
             ),
-            smb: OpenFile::pieces(of_proc("fs/cifs/Stats"), "SMB mounts are not seen").quiet(),
+            smb: OpenFile::pieces(in_proc("fs/cifs/Stats"), "SMB mounts are not seen").quiet(),
             mounts: Vec::new(),
             mounts_text: Vec::new(),
             text: Vec::new(),
@@ -162,14 +162,14 @@ impl NetworkFilesystems {
             stale: false,
             shares: Vec::new(),
             fuse: Vec::new(),
-            // the files of a made-up machine know nothing of this kernel's sockets
+            // the files of a fake machine do not belong to this kernel's sockets
             diagnosis: (roots.proc == Path::new("/proc")).then(SocketDiagnosis::open).flatten(),
             told_fuse: false,
             tables: [CounterTable::new("network filesystem", &COLUMNS, CounterReset::RowBeganAnew)],
         }
     }
 
-    /// Slow beat: mounts that came or went.
+    /// At a slow tick, adds new mounts and drops those that are gone.
     fn refresh(&mut self, context: &mut TickContext) {
         let Ok(Some(text)) = self.mountinfo.news(context) else { return };
         if text == self.mounts_text {
@@ -211,7 +211,7 @@ impl NetworkFilesystems {
         }
     }
 
-    /// Learns which mounts the file has; those that were known keep what is known of them.
+    /// Rebuilds the slots from the mounts in the file; known mounts keep their state.
     fn learn(&mut self, text: &[u8], context: &mut TickContext) {
         let of_nfs: Vec<&Mount> = self.mounts.iter().filter(|m| matches!(m.kind.as_str(), "nfs" | "nfs4")).collect();
         let before = std::mem::take(&mut self.slots);
@@ -219,12 +219,12 @@ impl NetworkFilesystems {
         let mut by_device: HashMap<(u64, u64), String> = HashMap::new();
         mountstats::parse(text, |mount| {
             let (point, export) = (unescape(mount.point), unescape(mount.device));
-            // both files list the mounts in one order
+            // both files list the mounts in the same order
             let same = |m: &&&Mount| m.point == point && m.source == export;
             let device = of_nfs.get(slots.len()).filter(same).or_else(|| of_nfs.iter().find(same)).map(|m| m.device);
             let first = device.and_then(|device| by_device.get(&device));
             if let Some(first) = first {
-                // the kernel keeps one sum of an export, wherever it is mounted
+                // the kernel keeps one sum per export, wherever it is mounted
                 let text = format!(
                     "{export} is mounted at {first} and at {point} with the same statistics; both count as {first}"
                 );
@@ -246,7 +246,7 @@ impl NetworkFilesystems {
     }
 
     fn nfs(&mut self, context: &mut TickContext) {
-        // a machine without NFS does not pay for the file; where its mounts are hidden, on the slow beat alone
+        // without NFS mounts the file is not read; where mounts are hidden, only at slow ticks
         let has_none = !self.mounts_text.is_empty() && !self.mounts.iter().any(|mount| mount.kind.starts_with("nfs"));
         if self.slots.is_empty() && (!context.slow || has_none) {
             return;
@@ -273,7 +273,7 @@ impl NetworkFilesystems {
         mountstats::parse(text, |mount| {
             let Some(slot) = slots.next() else { return };
             let Some(row) = slot.row else { return };
-            // mounted anew: the sums began at zero
+            // mounted again: the sums restarted at zero
             if mount.age_s < slot.age_s {
                 table.forget_row(row);
                 slot.unanswered = UnansweredRequests::default();
@@ -309,11 +309,11 @@ impl NetworkFilesystems {
             let known = shares.iter().find(|(name, _)| **name == *share.name).map(|(_, row)| *row);
             let row = known.unwrap_or_else(|| {
                 let source = String::from_utf8_lossy(share.name).replace('\\', "/");
-                let is_it = |m: &&Mount| {
+                let is_match = |m: &&Mount| {
                     let rest = m.source.get(..source.len()).filter(|s| s.eq_ignore_ascii_case(&source));
                     has_smb(m) && rest.is_some() && m.source[source.len()..].chars().next().is_none_or(|c| c == '/')
                 };
-                let row = table.row(mounts.iter().find(is_it).map_or(&source, |m| &m.point));
+                let row = table.row(mounts.iter().find(is_match).map_or(&source, |m| &m.point));
                 shares.push((share.name.into(), row));
                 row
             });
@@ -322,7 +322,7 @@ impl NetworkFilesystems {
     }
 }
 
-/// Smallest round trip and sum of the segments sent again, of all connections.
+/// Smallest round trip and sum of the retransmitted segments of all connections.
 fn network(diagnosis: &SocketDiagnosis, way: ServerRoute, ports: &[u16]) -> [u64; 2] {
     if ports[0] == 0 {
         let found = diagnosis.ask_all(way);
@@ -367,7 +367,7 @@ fn fill(values: &mut [u64], mount: &MountStats, again: &mut [RetransmissionSum; 
 }
 
 fn fill_share(values: &mut [u64], share: &ShareStats) {
-    // each session with a server lists the share anew (multiuser, nosharesock)
+    // each session with a server lists the share again (multiuser, nosharesock)
     let add = |cell: &mut u64, number: Option<u64>| match number {
         Some(number) if *cell == ABSENT => *cell = number,
         Some(number) => *cell = cell.saturating_add(number),

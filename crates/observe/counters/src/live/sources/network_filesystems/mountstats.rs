@@ -1,27 +1,27 @@
-//! `/proc/self/mountstats`: what each NFS mount has done, in the kernel's running sums.
+//! `/proc/self/mountstats`: the kernel's running sums of each NFS mount.
 //!
-//! A mount is a block of lines. Its first line names it; `bytes:` counts what programs and the
-//! server moved; an `xprt:` line is a transport (several with `nconnect`), whose shape depends on
-//! the protocol; and below `per-op statistics` stands a line an operation, of 8 numbers, or 9 since
+//! A mount is a block of lines. Its first line names it; `bytes:` counts the bytes that programs and the
+//! server transferred; an `xprt:` line is a transport (several with `nconnect`), whose layout depends on
+//! the protocol; and after `per-op statistics` comes one line per operation, with 8 numbers, or 9 since
 //! Linux 5.3 (fs/nfs/super.c, net/sunrpc/stats.c, net/sunrpc/xprtsock.c).
 
 use crate::live::scan::{WordIter, lines, number};
 
-/// Operations by what they ask of a server.
+/// Class of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NfsClass {
     /// READ.
     Read,
     /// WRITE.
     Write,
-    /// COMMIT: what was written must be on stable storage.
+    /// COMMIT: written data must reach stable storage.
     Commit,
     /// All others: attributes, names, opens, locks.
     Metadata,
 }
 
 impl NfsClass {
-    /// All of them.
+    /// All classes.
     pub const ALL: [NfsClass; 4] = [NfsClass::Read, NfsClass::Write, NfsClass::Commit, NfsClass::Metadata];
 
     fn of(name: &[u8]) -> NfsClass {
@@ -39,19 +39,19 @@ impl NfsClass {
 pub struct OperationSums {
     /// Operations that ended.
     pub operations: u64,
-    /// How often they were sent.
+    /// Number of times that they were sent.
     pub transmissions: u64,
-    /// Times that the server did not answer within a whole timeout.
+    /// Number of times that the server did not answer within a whole timeout.
     pub major_timeouts: u64,
-    /// With headers.
+    /// Bytes sent, headers included.
     pub sent_bytes: u64,
-    /// With headers.
+    /// Bytes received, headers included.
     pub received_bytes: u64,
-    /// From the operation's begin until it was sent, milliseconds.
+    /// Time from the start of the operations until they were sent, milliseconds.
     pub queue_ms: u64,
-    /// From sent to answered, milliseconds.
+    /// Time from sending to the answer, milliseconds.
     pub round_trip_ms: u64,
-    /// From begin to end, milliseconds.
+    /// Time from start to end, milliseconds.
     pub execution_ms: u64,
     /// Operations that ended with an error.
     pub errors: u64,
@@ -76,13 +76,13 @@ impl OperationSums {
     }
 }
 
-/// At most so many connections of a mount are asked for their round trip; `nconnect` allows 16.
+/// Most connections of a mount whose round trip is queried; `nconnect` allows 16.
 pub const MOST_PORTS: usize = 16;
 
 /// Sums over the transports of a mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransportSums {
-    /// Transports.
+    /// Number of transports.
     pub count: u64,
     /// Requests sent.
     pub sends: u64,
@@ -92,15 +92,15 @@ pub struct TransportSums {
     pub bad_replies: u64,
     /// Connections made.
     pub connects: u64,
-    /// At each send, how many requests waited for a slot; added up.
+    /// Number of requests that waited for a slot at each send, added up.
     pub backlog: u64,
-    /// Most slots that were in use at once; none for RDMA, which does not say.
+    /// Most slots that were in use at once; `None` for RDMA, which does not report it.
     pub slots: Option<u64>,
     /// Local ports of TCP connections; 0 is the end of the list.
     pub ports: [u16; MOST_PORTS],
 }
 
-/// A mount with statistics of its own.
+/// Statistics of a mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MountStats<'a> {
     /// `server:/export`, as the kernel escapes it.
@@ -111,19 +111,20 @@ pub struct MountStats<'a> {
     pub age_s: Option<u64>,
     /// Mount options.
     pub options: &'a [u8],
-    /// Programs read, programs wrote, the same with O_DIRECT, read from the server, written to it.
+    /// Bytes that programs read and wrote, read and wrote with O_DIRECT, and that were read from and written to the
+    /// server.
     pub bytes: Option<[u64; 6]>,
-    /// Times that the server asked to be asked again later.
+    /// Number of times that the server asked the client to retry later.
     pub delays: Option<u64>,
     /// By [`NfsClass`].
     pub operations: [OperationSums; 4],
-    /// Whether there is a line an operation (statistics of version 1.0 and later have them).
+    /// True if there is a line per operation (statistics of version 1.0 and later have them).
     pub has_operations: bool,
     /// All its transports.
     pub transports: TransportSums,
 }
 
-/// Reads the file, NFS mount by NFS mount.
+/// Parses the file, NFS mount by NFS mount.
 pub fn parse<'a>(text: &'a [u8], mut found: impl FnMut(&MountStats<'a>)) {
     let mut mount: Option<MountStats> = None;
     for line in lines(text) {
@@ -140,7 +141,7 @@ pub fn parse<'a>(text: &'a [u8], mut found: impl FnMut(&MountStats<'a>)) {
     mount.iter().for_each(found);
 }
 
-/// `device server:/export mounted on /mnt with fstype nfs4 statvers=1.1`; `None` of all other filesystems.
+/// Parses `device server:/export mounted on /mnt with fstype nfs4 statvers=1.1`; `None` for all other filesystems.
 fn heading(line: &[u8]) -> Option<MountStats<'_>> {
     let mut words = WordIter::new(line);
     let device = (words.word()? == b"device").then(|| words.word())??;
@@ -156,7 +157,7 @@ fn detail<'a>(line: &'a [u8], mount: &mut MountStats<'a>) {
         b"opts" => mount.options = words.word().unwrap_or_default(),
         b"age" => mount.age_s = words.number().flatten(),
         b"bytes" => mount.bytes = numbers(&mut words),
-        // the 25th of what NFS counts of its own events
+        // the 25th of the NFS event counters
         b"events" => mount.delays = numbers::<25>(&mut words).map(|events| events[24]),
         b"xprt" => transport(&mut words, &mut mount.transports),
         b"caps" | b"sec" | b"nfsv4" | b"impl_id" | b"fsc" => {}
@@ -172,7 +173,7 @@ fn numbers<const N: usize>(words: &mut WordIter) -> Option<[u64; N]> {
     Some(numbers)
 }
 
-/// `READ: 10 10 0 1840 1311720 0 85 87 [0]`
+/// Parses `READ: 10 10 0 1840 1311720 0 85 87 [0]`.
 fn operation(name: &[u8], words: &mut WordIter, mount: &mut MountStats) {
     let Some(first) = numbers::<8>(words) else { return };
     let mut all = [0; 9];
@@ -182,8 +183,8 @@ fn operation(name: &[u8], words: &mut WordIter, mount: &mut MountStats) {
     mount.operations[NfsClass::of(name) as usize].add(&all);
 }
 
-/// Where the numbers of a transport's line stand, by protocol: port, connections, sends (answers, bad
-/// answers, requests under way and the backlog follow), slots.
+/// Positions of the numbers on a transport's line, by protocol: port, connections, sends (answers, bad
+/// answers, requests in flight and the backlog follow), slots.
 type TransportLayout = (Option<usize>, Option<usize>, usize, Option<usize>);
 
 fn layout(protocol: &[u8]) -> Option<TransportLayout> {
@@ -200,7 +201,7 @@ fn transport(words: &mut WordIter, sums: &mut TransportSums) {
     let Some((port, connects, sends, slots)) = words.word().and_then(layout) else { return };
     let mut all = [None; 16];
     for slot in &mut all {
-        // connect time and the like may be negative: a number that is none leaves its place empty
+        // some, such as the connect time, may be negative: such a number leaves its position empty
         let Some(word) = words.word() else { break };
         *slot = number(word);
     }

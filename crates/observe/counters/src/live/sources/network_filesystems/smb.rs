@@ -1,13 +1,13 @@
-//! `/proc/fs/cifs/Stats`: what each SMB share has done. Kernels count operations and bytes; how long
-//! an operation took only with CONFIG_CIFS_STATS2, which distributions leave out. Operations have 32
+//! `/proc/fs/cifs/Stats`: operations of each SMB share. Kernels count operations and bytes; durations
+//! only with CONFIG_CIFS_STATS2, which distributions leave out. Operations have 32
 //! bits, which the kernel prints with a sign (fs/smb/client/smb2ops.c, smb2_print_stats).
 
 use crate::live::scan::{WordIter, lines, number};
 
-/// A difference above this is one below zero.
+/// Smallest 32-bit difference that counts as negative.
 const BEHIND: u64 = (1 << 32) - (1 << 20);
 
-/// What a share has done; `None` is what the kernel does not count.
+/// Statistics of a share; `None` is a number that the kernel does not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareStats<'a> {
     /// `\\server\share`.
@@ -27,16 +27,16 @@ pub struct ShareStats<'a> {
 }
 
 impl ShareStats<'_> {
-    /// Operations that are neither read nor write nor flush, modulo 2^32 as these are.
+    /// Operations that are neither read nor write nor flush, modulo 2^32 like these.
     pub fn metadata(&self) -> Option<u64> {
         let data = self.reads?.wrapping_add(self.writes?).wrapping_add(self.flushes?);
         let rest = u64::from(self.operations?.wrapping_sub(data) as u32);
-        // the sum is read a moment before its parts, and may be a little less than they are
+        // the kernel reads the sum shortly before its parts, so it may be a little less than they are
         Some(if rest > BEHIND { 0 } else { rest })
     }
 }
 
-/// Reads the file, share by share.
+/// Parses the file, share by share.
 pub fn parse<'a>(text: &'a [u8], mut found: impl FnMut(&ShareStats<'a>)) {
     let mut share: Option<ShareStats> = None;
     for line in lines(text) {
@@ -50,7 +50,7 @@ pub fn parse<'a>(text: &'a [u8], mut found: impl FnMut(&ShareStats<'a>)) {
     share.iter().for_each(found);
 }
 
-/// `1) \\server\share`, perhaps with a word behind a tab. The name of a share may have blanks.
+/// Parses `1) \\server\share`, possibly with a word after a tab. The name of a share may contain blanks.
 fn heading(line: &[u8]) -> Option<&[u8]> {
     let line = line.trim_ascii();
     let blank = line.iter().position(|b| *b == b' ')?;
@@ -60,7 +60,7 @@ fn heading(line: &[u8]) -> Option<&[u8]> {
     Some(name[..end].trim_ascii_end()).filter(|name| name.starts_with(b"\\\\"))
 }
 
-/// The next word as a count of 32 bits: above 2^31 there is a minus before it.
+/// Parses the next word as a count of 32 bits: above 2^31 it is printed as a negative number.
 fn count(words: &mut WordIter) -> Option<u64> {
     let word = words.word()?;
     match word.strip_prefix(b"-") {
@@ -69,7 +69,8 @@ fn count(words: &mut WordIter) -> Option<u64> {
     }
 }
 
-/// `Reads:  10 Bytes: 4096`: version 1 of the protocol has its bytes there (smb1ops.c, cifs_print_stats).
+/// Parses the bytes of `Reads:  10 Bytes: 4096`, where version 1 of the protocol has them (smb1ops.c,
+/// cifs_print_stats).
 fn bytes_behind(words: &mut WordIter) -> Option<u64> {
     if words.word()? == b"Bytes:" { words.number().flatten() } else { None }
 }

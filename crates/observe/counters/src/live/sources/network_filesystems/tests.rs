@@ -101,7 +101,7 @@ fn a_mounts_sums_become_cells_and_begin_anew_with_it() {
     assert_eq!((value(&watch, "read_retransmissions"), value(&watch, "backlog")), (1.0, 30.0));
     assert_eq!((value(&watch, "sends"), value(&watch, "replies"), value(&watch, "unanswered")), (15.0, 11.0, 4.0));
     assert_eq!((value(&watch, "metadata_operations"), value(&watch, "application_read_bytes")), (0.0, 0.0));
-    // mounted anew, and more was done since than before
+    // mounted again, with higher sums than before
     machine.put("proc/self/mountstats", bytes.replace("age:\t61", "age:\t2").replace("READ: 20", "READ: 90"));
     watch.tick_after(1.0);
     assert!(value(&watch, "reads").is_nan());
@@ -245,7 +245,7 @@ fn tcp_tells_the_round_trip_of_a_connection() {
     // a kernel may lack the module; one that answers, answers rightly
     if let Some(found) = found {
         assert!((1..1_000_000).contains(&found.round_trip_us), "{found:?}");
-        // NFS 4 mounts tell no port: of all connections to the server this is the only one
+        // NFS 4 mounts show no port: this is the only connection to the server
         let all = diagnosis.ask_all(ServerRoute::to(server).unwrap()).expect("it was found by its port");
         assert!((1..1_000_000).contains(&all.round_trip_us), "{all:?}");
     }

@@ -1,14 +1,14 @@
-//! Requests that a server has not answered. The kernel counts what was sent and what was answered, and
-//! a request that is sent twice is answered once: the difference never comes back to zero. What it comes
-//! back to is learned while answers come; where none come, all above that waits.
+//! Requests that a server has not answered. The kernel counts transmissions and answers, and
+//! a request that is sent twice is answered once: the difference never returns to zero. The floor to which it
+//! returns is learned while answers come; while none come, everything above the floor is waiting.
 
-/// The lowest difference of so long counts as nothing, nanoseconds.
+/// Period whose lowest difference becomes the floor, nanoseconds.
 const LEARNED_OVER_NS: u64 = 30_000_000_000;
 
-/// What is known of the difference.
+/// State of the difference.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UnansweredRequests {
-    /// Lost for good; nothing at the first look.
+    /// Difference that is lost for good; `None` before the first update.
     floor: Option<u64>,
     /// Lowest since `since_ns`, while answers came.
     low: u64,
@@ -17,7 +17,7 @@ pub(super) struct UnansweredRequests {
 }
 
 impl UnansweredRequests {
-    /// How many requests wait for an answer now.
+    /// Updates the state and returns the number of requests that wait for an answer now.
     pub fn level(&mut self, sends: u64, replies: u64, now_ns: u64) -> u64 {
         let open = sends.saturating_sub(replies);
         let Some(floor) = self.floor else {
@@ -26,7 +26,7 @@ impl UnansweredRequests {
         };
         let mut floor = floor.min(open);
         if replies == self.replies {
-            // a silence tells nothing of what is lost
+            // without answers nothing can be learned about the floor
             self.since_ns = now_ns;
             self.low = open;
         } else {

@@ -1,5 +1,5 @@
-//! What the busiest processes have open on disks: files and block devices. Files of
-//! a filesystem behind a server are left out unseen, for a look at them can wait for ever.
+//! Open files and block devices of the busiest processes. Files of
+//! a remote filesystem are skipped without access, because an access can block for ever.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,14 +11,14 @@ use crate::live::Roots;
 use crate::live::held::{read_bytes, read_text};
 use crate::live::mountinfo::{self, Mount};
 
-/// Descriptors of a process that are looked at.
+/// Most descriptors of a process that are examined.
 const DESCRIPTORS: usize = 512;
-/// Disks below a file that are followed down.
+/// Most devices below a file that are followed.
 const DISKS: usize = 32;
-/// Files of a process that are named: block devices first, then the largest.
+/// Most files of a process that are listed: block devices first, then the largest.
 pub(super) const NAMED: usize = 4;
 
-/// Files and block devices that a process has open, and how many more there are.
+/// Returns the files and block devices that a process has open, and the number of those not listed.
 pub(super) fn rows(roots: &Roots, folder: &Path) -> (Vec<FileRow>, u32) {
     let Ok(descriptors) = std::fs::read_dir(folder.join("fd")) else { return (Vec::new(), 0) };
     // as the process sees them: it may live in a container
@@ -45,7 +45,7 @@ pub(super) fn rows(roots: &Roots, folder: &Path) -> (Vec<FileRow>, u32) {
     (rows, more)
 }
 
-/// The number of the mount that an open file lies on.
+/// Returns the id of the mount that holds an open file.
 fn mount_of(info: &Path) -> Option<u64> {
     read_text(info)?.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
 }
@@ -54,7 +54,7 @@ fn row(roots: &Roots, descriptor: &Path, mount: &Mount) -> Option<FileRow> {
     // pipes, sockets and the like have no path
     let path = std::fs::read_link(descriptor).ok().filter(|path| path.is_absolute())?;
     let found = rustix::fs::statx(CWD, descriptor, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS).ok()?;
-    // overlayfs hides the disk that it stands on, as btrfs does
+    // overlayfs hides the device number of its disk, as btrfs does
     let is_on_disk = mount.is_on_disk() || mount.kind == "overlay";
     let (number, bytes) = match FileType::from_raw_mode(found.stx_mode.into()) {
         FileType::RegularFile if is_on_disk => (filesystem(&found), Some(found.stx_size)),
@@ -68,7 +68,7 @@ fn filesystem(found: &Statx) -> (u32, u32) {
     (found.stx_dev_major, found.stx_dev_minor)
 }
 
-/// The disk of a device, of a partition the one that it is a part of, and the disks that it stands on.
+/// Returns the disk of a device (for a partition, its disk), and the disks below it.
 fn disks(roots: &Roots, number: (u32, u32)) -> Vec<String> {
     let link = roots.sys.join(format!("dev/block/{}:{}", number.0, number.1));
     let name = |path: &Path| Some(path.file_name()?.to_string_lossy().into_owned());
@@ -82,7 +82,7 @@ fn disks(roots: &Roots, number: (u32, u32)) -> Vec<String> {
         let folder = roots.sys.join("class/block").join(&found[next]);
         for below in std::fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten() {
             let below = below.file_name().to_string_lossy().into_owned();
-            // a part of a disk is named by its disk, as the counters are
+            // a partition is replaced by its disk, as in the counters
             let link = roots.sys.join("class/block").join(&below);
             let whole = || name(std::fs::read_link(&link).ok()?.parent()?);
             let disk = if link.join("partition").exists() { whole() } else { Some(below) };

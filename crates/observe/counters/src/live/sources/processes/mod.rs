@@ -1,11 +1,11 @@
-//! `/proc/PID`: who does it. Looked at on the slow beat, and at once when
-//! another source saw that somebody waits; the table goes out as a note.
+//! `/proc/PID`: activity of processes. They are scanned at slow ticks, and at once when
+//! another source saw tasks waiting; the table is recorded as a note.
 //!
-//! What a process asked for (`rchar`) against what reached the disk
-//! (`read_bytes`) shows the work of the file cache. Delay accounting is off
+//! Bytes that a process requested (`rchar`) compared with those that reached the disk
+//! (`read_bytes`) show the effect of the file cache. Delay accounting is off
 //! by default since Linux 5.14; without it the share of time spent waiting is
-//! unknown, not zero. Before that there is no setting: a process that has waited
-//! shows that its wait is counted. A process that starts and ends between two looks is not
+//! unknown, not zero. Before that there is no setting: a nonzero wait of any process
+//! shows that waits are counted. A process that starts and ends between two scans is not
 //! seen.
 
 mod files;
@@ -59,43 +59,43 @@ pub const SOURCE: SourceInfo = SourceInfo {
     },
 };
 
-/// Looks out of turn are at least so far apart, nanoseconds.
+/// Smallest distance of extra scans, nanoseconds.
 const APART_NS: u64 = 1_000_000_000;
-/// So many in a row; each slow beat allows one more. Trouble that lasts for
-/// days is not looked at every second.
+/// Most extra scans in a row; each slow tick allows one more, so that trouble that lasts for
+/// days does not cause a scan every second.
 const AT_ONCE: u32 = 5;
-/// And so many times as far apart as a look takes processor time: on a
-/// machine with very many processes they are rarer, and take at most a
-/// hundredth of one processor, twice that when somebody waits.
+/// Smallest distance of scans, as a multiple of the processor time of a scan: on a
+/// machine with very many processes scans are rarer, and take at most a
+/// hundredth of one processor, twice that when tasks wait.
 const REST: u64 = 100;
-/// A process that seems to do nothing shows its I/O at every so manieth look.
+/// Scans after which the I/O of a process that seems idle is read.
 const IDLE_LOOKS: u64 = 6;
-/// Where threads sleep is looked at on the slow beat, but after the first looks not more often than this: it costs more
-/// than all else of a look, and the sleepers of a machine change slowly.
+/// Smallest distance of scans of sleeping threads after the first ones, nanoseconds: they cost more than the rest of a
+/// scan, and the sleepers of a machine change slowly.
 const SLEEPERS_NS: u64 = 10_000_000_000;
 const FIRST_LOOKS: u64 = 6;
 
-/// A process as the last look left it.
+/// State of a process after the last scan.
 #[derive(Debug, Default)]
 struct ProcessState {
     stat: ProcessStat,
-    /// The account of its first thread before `stat` was read.
+    /// Account of its first thread before `stat` was read.
     runs: Option<RunAccount>,
-    /// The same before `io` was read; where it is `runs`, the I/O is that of the last look.
+    /// Account before `io` was read; if it equals that of `stat`, the I/O is that of the last scan.
     io_runs: Option<RunAccount>,
-    /// The file of the account.
+    /// The open file of the account.
     account: Option<File>,
-    /// Processor time between the last two looks, hundredths of a second.
+    /// Processor time between the last two scans, hundredths of a second.
     used: u64,
     place: Option<SleepPlace>,
     io: Option<ProcessIo>,
     /// Running time when `io` was read, nanoseconds.
     io_ns: u64,
-    /// Its I/O may not be read.
+    /// Reading its I/O is not permitted.
     denied: bool,
     look: u64,
-    /// What children that ended had done by the last look. Their parent's
-    /// account takes it over when it waits for them, though it was told before.
+    /// I/O of ended children up to the last scan. The parent's
+    /// account includes it once it waits for them, although it was already reported for the children.
     ended: ProcessIo,
 }
 
@@ -106,17 +106,17 @@ struct ProcessSource {
     looked_ns: u64,
     looked_since_boot_ns: u64,
     took_ns: u64,
-    /// Running time when the sleepers were last looked at.
+    /// Running time of the last scan of sleeping threads.
     sleepers_ns: u64,
-    /// The wait of processes is counted.
+    /// The kernel counts the waits of processes.
     delays: bool,
-    /// The kernel has a setting that tells.
+    /// The kernel has a setting for that.
     has_delay_setting: bool,
     told_unreadable: bool,
     told_missing: bool,
     text: Vec<u8>,
     threads: threads::ThreadTracker,
-    /// Accounts that may stay open, and that do.
+    /// Number of account files that may stay open, and that do.
     most_open: usize,
     open: usize,
 }
@@ -147,7 +147,7 @@ impl ProcessSource {
         let rest = self.took_ns.saturating_mul(REST);
         match self.looks {
             0 => return true,
-            // what runs now is known soon, so that short recordings have it, too
+            // an early second scan, so that short recordings have a table too
             1 => return since >= rest.max(APART_NS),
             _ => {}
         }
@@ -203,7 +203,7 @@ impl CounterSource for ProcessSource {
 impl ProcessSource {
     fn sleepers_due(&mut self, context: &TickContext) -> bool {
         let since = context.running_ns.saturating_sub(self.sleepers_ns);
-        // slow beats of ten seconds come to the millisecond
+        // slow ticks of ten seconds may come some milliseconds early
         let is_due = self.looks == 2 || context.slow && (self.looks <= FIRST_LOOKS || since >= SLEEPERS_NS / 10 * 9);
         if is_due {
             self.sleepers_ns = context.running_ns;
@@ -211,7 +211,7 @@ impl ProcessSource {
         is_due
     }
 
-    /// What limits the view from the start.
+    /// Reads the setting of delay accounting at the start, and notes that it is off.
     fn first_words(&mut self, context: &mut TickContext) {
         let setting = delay_setting(context.roots);
         let text = read_text(&setting);
@@ -227,8 +227,8 @@ impl ProcessSource {
         }
     }
 
-    /// Where the kernel has no setting (before Linux 5.14), or hides it: delay accounting is on unless the kernel was
-    /// built or started without it, and then every process has waited for exactly nothing.
+    /// Detects delay accounting where the kernel has no setting (before Linux 5.14), or hides it: it is on unless the
+    /// kernel was built or started without it, and then the wait of every process is exactly zero.
     fn find_delays(&mut self, context: &mut TickContext) {
         if self.delays || self.has_delay_setting {
             return;
@@ -258,8 +258,8 @@ impl ProcessSource {
         }
     }
 
-    /// Looks at every process; gives what each did since the last look, and how many
-    /// processes did not show their I/O.
+    /// Scans every process; returns the activity of each since the last scan, and the number of
+    /// processes that did not show their I/O.
     fn look(&mut self, context: &TickContext) -> (Vec<table::ProcessInterval>, u32) {
         let mut unreadable = 0;
         let mut spans = Vec::new();
@@ -282,7 +282,7 @@ impl ProcessSource {
         (spans, unreadable)
     }
 
-    /// True for one that has not run since the last look: all that it did is known.
+    /// Returns true if the process has not run since the last scan: then nothing of it has changed.
     fn rests(&mut self, context: &TickContext, pid: u32, runs: Option<RunAccount>, unreadable: &mut u32) -> bool {
         let Some(known) = self.known.get_mut(&pid) else { return false };
         if runs.is_none() || known.runs != runs || !rest::can_rest(&known.stat) {
@@ -301,7 +301,8 @@ impl ProcessSource {
         true
     }
 
-    /// A parent that ended, or is about to, has handed its children on, which they do not run for.
+    /// Reads the parents of processes whose parent ended, or is about to: the kernel assigns a new parent without
+    /// running the process.
     fn find_new_parents(&mut self, path: &mut PathBuf) {
         let ended = |known: &ProcessState| known.look != self.looks || known.stat.state == b'Z';
         let parents: HashSet<u32> = self.known.iter().filter(|(_, known)| ended(known)).map(|(pid, _)| *pid).collect();
@@ -323,15 +324,15 @@ impl ProcessSource {
         }
     }
 
-    /// What processes that ended did until the last look comes up once more in
+    /// Subtracts the I/O of ended processes up to the last scan from their parents: it appears again in
     /// the account of the parent that waited for them, as if it had done all
-    /// that at once: it is taken off there.
+    /// that at once.
     fn take_off_ended(&mut self, context: &TickContext, spans: &mut [table::ProcessInterval]) {
         let look = self.looks;
         let gone = |known: &ProcessState| known.look != look;
         let mut owed: HashMap<u32, ProcessIo> = HashMap::new();
         for ended in self.known.values().filter(|known| gone(known)) {
-            // a parent that ended as well handed it on to its own
+            // a parent that ended as well passed it on to its own parent
             let mut parent = ended.stat.parent;
             for _ in 0..64 {
                 match self.known.get(&parent).filter(|known| gone(known)) {
@@ -360,7 +361,7 @@ impl ProcessSource {
         }
     }
 
-    /// Looks at one; gives what it did since the last look, where that is known.
+    /// Scans one process; returns its activity since the last scan, where that is known.
     fn look_at(
         &mut self,
         context: &TickContext,
@@ -375,7 +376,7 @@ impl ProcessSource {
         // it may have ended since the folder was listed
         let now = stat(&self.text[..read.ok()?])?;
         let before = self.known.remove(&pid).filter(|known| known.stat.start == now.start);
-        // what seems idle keeps the I/O of an earlier look, and its time
+        // a process that seems idle keeps the I/O of an earlier scan, and its time
         let rests = before.as_ref().filter(|b| is_idle(&b.stat, &now) && !self.looks.is_multiple_of(IDLE_LOOKS));
         let (io_now, io_ns, denied, io_runs) = match rests {
             Some(known) => (known.io, known.io_ns, known.denied, known.io_runs),
@@ -398,11 +399,11 @@ impl ProcessSource {
             io_ns,
             denied,
             look: self.looks,
-            // one look more is waited for, in which a parent may not have waited for its child yet
+            // kept for another scan: the parent may not have waited for its child yet
             ended: before.ended,
         };
         self.known.insert(pid, known);
-        // one that began after the last look did all it ever did in this span
+        // a process that started after the last scan did everything in this interval
         let began = self.looks > 1 && now.start.saturating_mul(10_000_000) >= self.looked_since_boot_ns;
         if is_new && !began {
             return None;
@@ -412,7 +413,7 @@ impl ProcessSource {
         Some(table::ProcessInterval { pid, before: before.stat, io_before: before.io, now, io_now, io_s })
     }
 
-    /// The file of its account, where it may stay open.
+    /// Opens the file of its account, if it may stay open.
     fn open_account(&mut self, now: &ProcessStat, path: &mut PathBuf) -> Option<File> {
         if self.open >= self.most_open || !rest::can_rest(now) {
             return None;
@@ -424,7 +425,7 @@ impl ProcessSource {
         account
     }
 
-    /// Its I/O, and whether reading it was refused.
+    /// Reads its I/O, and returns true with it if reading was refused.
     fn look_at_io(&mut self, now: &ProcessStat, path: &mut PathBuf) -> (Option<ProcessIo>, bool) {
         if now.is_kernel_thread() {
             return (None, false);
@@ -439,12 +440,12 @@ impl ProcessSource {
     }
 }
 
-/// Where the kernel says whether it counts how long processes wait (since Linux 5.14).
+/// Path of the kernel's setting for delay accounting (since Linux 5.14).
 fn delay_setting(roots: &Roots) -> PathBuf {
     roots.proc.join("sys/kernel/task_delayacct")
 }
 
-/// Nothing shows that it did anything: no processor time to a hundredth of a
+/// Returns true if nothing shows activity: no processor time to a hundredth of a
 /// second, no fault, no wait, and it sleeps now.
 fn is_idle(before: &ProcessStat, now: &ProcessStat) -> bool {
     let did = |s: &ProcessStat| (s.user, s.system, s.major_faults, s.block_delay);
@@ -457,7 +458,7 @@ fn processor_ns() -> u64 {
     u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
 }
 
-/// Reads a file of at most the buffer's length; gives its length.
+/// Reads a file of at most the buffer's length; returns its length.
 fn read_small(path: &Path, text: &mut [u8]) -> io::Result<usize> {
     let mut file = File::open(path)?;
     let mut filled = 0;
@@ -466,7 +467,7 @@ fn read_small(path: &Path, text: &mut [u8]) -> io::Result<usize> {
             0 => break,
             n => filled += n,
         }
-        // these files come whole, so a short read is the end
+        // one read returns these files completely, so a short read is the end
         if filled < 1024 {
             break;
         }

@@ -2,10 +2,10 @@
 
 use crate::live::scan::{WordIter, keyed, lines, number, trim};
 
-/// What `stat` says of a process.
+/// Fields of a process's `stat`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessStat {
-    /// Command name, as it is written there.
+    /// Command name, unchanged.
     pub name: Vec<u8>,
     /// State letter; `D` waits uninterruptibly.
     pub state: u8,
@@ -19,7 +19,7 @@ pub struct ProcessStat {
     pub user: u64,
     /// Processor time in system mode, hundredths of a second.
     pub system: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
     /// Start, hundredths of a second after boot.
     pub start: u64,
@@ -30,14 +30,14 @@ pub struct ProcessStat {
 }
 
 impl ProcessStat {
-    /// A thread of the kernel itself, which has no I/O account of its own.
+    /// Returns true for a kernel thread, which has no I/O account.
     pub fn is_kernel_thread(&self) -> bool {
         self.flags & 0x0020_0000 != 0
     }
 }
 
-/// Reads `stat`. The name stands in parentheses and may hold any bytes,
-/// parentheses and blanks among them, so the last `)` ends it.
+/// Parses `stat`. The name is in parentheses and may contain any bytes,
+/// including parentheses and blanks, so the last `)` ends it.
 pub fn stat(text: &[u8]) -> Option<ProcessStat> {
     let open = memchr::memchr(b'(', text)?;
     let close = memchr::memrchr(b')', text)?;
@@ -48,7 +48,7 @@ pub fn stat(text: &[u8]) -> Option<ProcessStat> {
     let mut fields = [0u64; 43];
     for field in fields.iter_mut().skip(4) {
         match words.word() {
-            // some are negative, none of those that are used here
+            // some fields are negative, but none of those used here
             Some(word) => *field = number(word).unwrap_or(0),
             None => break,
         }
@@ -68,12 +68,12 @@ pub fn stat(text: &[u8]) -> Option<ProcessStat> {
     })
 }
 
-/// What `io` says of a process, since its start.
+/// Fields of a process's `io`, since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessIo {
-    /// Bytes asked for by read calls.
+    /// Bytes requested by read calls.
     pub asked_read: u64,
-    /// Bytes handed to write calls.
+    /// Bytes passed to write calls.
     pub asked_write: u64,
     /// Read calls.
     pub read_calls: u64,
@@ -81,9 +81,9 @@ pub struct ProcessIo {
     pub write_calls: u64,
     /// Bytes that were read from devices for it.
     pub read: u64,
-    /// Bytes of pages it made dirty.
+    /// Bytes of pages that it dirtied.
     pub write: u64,
-    /// Bytes of dirty pages thrown away before they were written.
+    /// Bytes of dirty pages discarded before they were written.
     pub cancelled: u64,
 }
 
@@ -97,20 +97,20 @@ impl ProcessIo {
         ProcessIo { asked_read, asked_write, read_calls, write_calls, read, write, cancelled }
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     pub fn plus(&self, other: &ProcessIo) -> ProcessIo {
         let mut sum = self.fields();
         sum.iter_mut().zip(other.fields()).for_each(|(sum, more)| *sum = sum.saturating_add(more));
         ProcessIo::from_fields(sum)
     }
 
-    /// True where nothing of it is more than the other's.
+    /// Returns true if none of its fields is larger than the other's.
     pub fn fits_into(&self, other: &ProcessIo) -> bool {
         self.fields().iter().zip(other.fields()).all(|(mine, theirs)| *mine <= theirs)
     }
 }
 
-/// Reads `io`; `None` where a number is missing.
+/// Parses `io`; `None` where a number is missing.
 pub fn io(text: &[u8]) -> Option<ProcessIo> {
     let mut io = ProcessIo::default();
     let mut found = 0;
@@ -132,7 +132,7 @@ pub fn io(text: &[u8]) -> Option<ProcessIo> {
     (found == 7).then_some(io)
 }
 
-/// The control group that accounts its I/O: that of version 1's `blkio`, else
+/// Returns the control group that accounts a process's I/O: that of version 1's `blkio`, else
 /// of `memory`, where they are not the root; else that of version 2.
 pub fn cgroup(text: &[u8]) -> String {
     let (mut blkio, mut memory, mut unified) = (None, None, None);
@@ -154,7 +154,7 @@ pub fn cgroup(text: &[u8]) -> String {
     String::from_utf8_lossy(blkio.or(memory).or(unified).unwrap_or(b"/")).into_owned()
 }
 
-/// Swapped-out memory from `status`, bytes.
+/// Parses swapped-out memory from `status`, bytes.
 pub fn swapped(text: &[u8]) -> Option<u64> {
     lines(text).filter_map(keyed).find(|(key, _)| *key == b"VmSwap")?.1?.checked_mul(1024)
 }

@@ -1,18 +1,18 @@
-//! Which processes have not run since the last look: their files need not be read again, for what a process does is
-//! counted while it runs. On most machines that is nearly all of them.
+//! Detection of processes that have not run since the last scan: their files need not be read again, because activity
+//! is counted only while a process runs. On most machines that is nearly all of them.
 //!
 //! `/proc/PID/schedstat` is the scheduler's account of a process's first thread: nanoseconds on a processor,
-//! nanoseconds of waiting for one, and how many times it got one. It costs a fourth of `stat`, less than a tenth where
-//! it stays open, and it can be read by everybody. A process has rested where
+//! nanoseconds of waiting for one, and the number of times that it got one. Reading it costs a fourth of `stat`, less
+//! than a tenth if it stays open, and every user may read it. A process has rested if
 //!
-//! * it had one thread at the last look, so that nobody else runs for it, and only that thread can start another;
-//! * it slept then: one that was on a processor goes on without getting one anew, and one that waits uninterruptibly
-//!   may have been woken;
+//! * it had one thread at the last scan, so that no other thread runs for it, and only that thread can start another;
+//! * it slept then: a thread that was on a processor continues without getting one again, and one that waits
+//!   uninterruptibly may have been woken;
 //! * neither the time nor the count has changed since before `stat` was read.
 //!
-//! Two things change without its running, and are looked after elsewhere: its parent, where that ends, and its
-//! resident memory, which is told only of processes that did something. A kernel that keeps no such account writes
-//! zeros; there each process is read at each look.
+//! Two values change while it does not run, and are handled elsewhere: its parent, if that ends, and its
+//! resident memory, which is reported only for active processes. A kernel that keeps no such account writes
+//! zeros; there each process is read at each scan.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -23,37 +23,37 @@ use crate::live::scan::WordIter;
 use super::parse::ProcessStat;
 use super::read_small;
 
-/// A third of the files that this process may have open, and at most so many, since each takes a page of the kernel's
-/// memory. Those of further processes are opened for each read.
+/// Most accounts that stay open, within a third of the files that this process may open; each takes a page of the
+/// kernel's memory. Those of further processes are opened for each read.
 const MOST_OPEN: usize = 1024;
 
-/// Time on a processor, nanoseconds, and how many times it got one.
+/// Time on a processor, nanoseconds, and the number of times that the thread got one.
 pub(super) type RunAccount = (u64, u64);
 
-/// Reads `schedstat`; nothing where the kernel keeps no account.
+/// Parses `schedstat`; `None` where the kernel keeps no account.
 pub fn account(text: &[u8]) -> Option<RunAccount> {
     let mut words = WordIter::new(text.trim_ascii_end());
     let (time, _waited, times) = (words.number()??, words.number()??, words.number()??);
     (times > 0).then_some((time, times))
 }
 
-/// How many accounts may stay open.
+/// Number of accounts that may stay open.
 pub(super) fn most_open() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     limit.map_or(MOST_OPEN, |limit| usize::try_from(limit / 3).unwrap_or(MOST_OPEN).min(MOST_OPEN))
 }
 
-/// The account of the process with this folder in `/proc`, through its open file where there is one.
+/// Reads the account of the process with this folder in `/proc`, through its open file where there is one.
 pub(super) fn read(open: Option<&File>, folder: &Path, text: &mut [u8]) -> Option<RunAccount> {
     let length = match open {
-        // of another process with the same number nothing comes from it
+        // it never returns data of another process with the same number
         Some(file) => file.read_at(text, 0).ok()?,
         None => read_small(&folder.join("schedstat"), text).ok()?,
     };
     account(&text[..length])
 }
 
-/// True where all that the process does is done by the thread that the account is of, and that thread slept.
+/// Returns true if the account covers all activity of the process, which has one thread, and that thread slept.
 pub(super) fn can_rest(stat: &ProcessStat) -> bool {
     stat.threads == 1 && matches!(stat.state, b'S' | b'I' | b'T' | b'Z')
 }
@@ -78,7 +78,7 @@ mod tests {
         assert!(!can_rest(&stat(b'S', 2)) && !can_rest(&stat(b'S', 0)));
     }
 
-    /// What all of this stands on, asked of the kernel itself.
+    /// Checks the assumption of this module on the running kernel.
     #[test]
     fn the_account_of_a_process_moves_whenever_it_ran() {
         use std::io::{BufRead, BufReader, Write};

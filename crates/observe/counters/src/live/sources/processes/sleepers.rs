@@ -1,7 +1,7 @@
-//! Where threads sleep: the kernel's function, by program. Many threads of one
+//! Kernel functions in which threads sleep, by program. Many threads of one
 //! program in `futex_wait_queue` may wait for one lock, in `unix_stream_read` or
 //! `sk_wait_data` for a peer. Idle threads sleep there too, so this is a hint
-//! where to look and no evidence by itself.
+//! for further analysis, not evidence by itself.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,30 +11,30 @@ use diskwright_base::SleepRow;
 use super::rest::RunAccount;
 use super::{ProcessState, read_small};
 
-/// Threads that are looked at, of all processes and of one.
+/// Most threads that are examined, of all processes and of one.
 const THREADS: usize = 512;
 const OF_ONE: usize = 64;
-/// Rows that are told.
+/// Most rows that are reported.
 const ROWS: usize = 12;
 
-/// Where the one thread of a process slept, and its account before that was read: it sleeps there until it runs.
+/// Function in which the only thread of a process slept, and its account before that: it sleeps there until it runs.
 #[derive(Debug)]
 pub(super) struct SleepPlace {
     since: RunAccount,
     function: Box<str>,
 }
 
-/// Sleeping threads by program and function; processes that did something at this look come first.
-/// `text` is room to read into.
+/// Returns sleeping threads by program and function; processes that were active in this scan are examined first.
+/// `text` is a buffer for reading.
 pub(super) fn rows(proc: &Path, known: &mut HashMap<u32, ProcessState>, text: &mut [u8]) -> Vec<SleepRow> {
-    // who looks waits for its own threads, which tells nothing of the machine
+    // the threads of this process wait for each other, which is not a property of the machine
     let own = std::process::id();
-    let asked = known.iter_mut().filter(|(pid, state)| !state.stat.is_kernel_thread() && **pid != own);
-    let mut asked: Vec<(u32, &mut ProcessState)> = asked.map(|(pid, state)| (*pid, state)).collect();
-    asked.sort_by_key(|(pid, state)| (std::cmp::Reverse(state.used), *pid));
+    let examined = known.iter_mut().filter(|(pid, state)| !state.stat.is_kernel_thread() && **pid != own);
+    let mut examined: Vec<(u32, &mut ProcessState)> = examined.map(|(pid, state)| (*pid, state)).collect();
+    examined.sort_by_key(|(pid, state)| (std::cmp::Reverse(state.used), *pid));
     let mut counts: HashMap<(&[u8], Box<str>), u32> = HashMap::new();
     let mut left = THREADS;
-    for (pid, state) in asked {
+    for (pid, state) in examined {
         let ProcessState { stat, runs, place, .. } = state;
         let mut count = |function: &str| {
             if !function.is_empty() && function != "0" {
@@ -75,7 +75,7 @@ pub(super) fn rows(proc: &Path, known: &mut HashMap<u32, ProcessState>, text: &m
     rows
 }
 
-/// The function that a file tells; nothing where it tells none.
+/// Reads the function from a `wchan` file; empty where it shows none.
 fn function(file: &Path, text: &mut [u8]) -> String {
     let length = read_small(file, text).unwrap_or(0);
     String::from_utf8_lossy(&text[..length]).trim().to_owned()

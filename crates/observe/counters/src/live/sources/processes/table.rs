@@ -1,4 +1,4 @@
-//! From two looks at the processes to the rows worth telling.
+//! Rows of the process table: the busiest processes between two scans.
 
 use std::path::Path;
 
@@ -10,16 +10,16 @@ use crate::live::held::{read_bytes, read_text};
 use super::files;
 use super::parse::{self, ProcessIo, ProcessStat};
 
-/// So many rows by each of the things a process can be busy with.
+/// Most rows by each criterion of activity.
 const EACH: usize = 20;
-/// Processes of which the open files are told.
+/// Most processes whose open files are listed.
 const WITH_FILES: usize = 5;
-/// So many threads of a process are looked at for one that waits.
+/// Most threads of a process that are searched for one that waits.
 const THREADS: usize = 64;
-/// Times of a process are in hundredths of a second.
+/// Unit of a process's times, seconds.
 pub(super) const TICK_S: f64 = 0.01;
 
-/// A process at two looks.
+/// A process at two scans.
 #[derive(Clone, Debug)]
 pub(super) struct ProcessInterval {
     pub pid: u32,
@@ -28,18 +28,18 @@ pub(super) struct ProcessInterval {
     pub now: ProcessStat,
     pub io_now: Option<ProcessIo>,
     /// Seconds between the two readings of the I/O; longer than between the
-    /// looks where the process seemed idle for a while, 0 where it still does.
+    /// scans if the process seemed idle for a while, 0 if it still does.
     pub io_s: f64,
 }
 
 impl ProcessInterval {
-    /// Processor time between the looks, hundredths of a second.
+    /// Processor time between the scans, hundredths of a second.
     pub fn used(&self) -> u64 {
         (self.now.user + self.now.system).saturating_sub(self.before.user + self.before.system)
     }
 }
 
-/// The rows: the busiest by each criterion, busiest first.
+/// Returns the rows: the busiest by each criterion, busiest first.
 pub(super) fn rows(roots: &Roots, spans: &[ProcessInterval], elapsed_s: f64, delays: bool) -> Vec<ProcessRow> {
     if elapsed_s <= 0.0 {
         return Vec::new();
@@ -56,7 +56,7 @@ pub(super) fn rows(roots: &Roots, spans: &[ProcessInterval], elapsed_s: f64, del
     rows
 }
 
-/// Of those that use disks most, what they have open.
+/// Adds open files to the rows that use disks most.
 fn add_files(roots: &Roots, rows: &mut [ProcessRow]) {
     let use_of_disks = |row: &ProcessRow| disk_bytes(row) / 1e8 + row.blocked_share;
     rows.sort_by(|a, b| use_of_disks(b).total_cmp(&use_of_disks(a)).then(a.pid.cmp(&b.pid)));
@@ -65,7 +65,7 @@ fn add_files(roots: &Roots, rows: &mut [ProcessRow]) {
     }
 }
 
-/// Numbers are rounded to what anybody reads, which keeps the tables small.
+/// Creates a row. Numbers are rounded to useful precision, which keeps the tables small.
 fn row(span: &ProcessInterval, elapsed_s: f64, delays: bool) -> ProcessRow {
     let per_s = |now: u64, before: u64| now.saturating_sub(before) as f64 / elapsed_s;
     let (now, before) = (&span.now, &span.before);
@@ -118,8 +118,8 @@ fn did_anything(row: &ProcessRow) -> bool {
         || row.block_delay.is_some_and(|d| d > 0.0)
 }
 
-/// One number to order by: processors in use, and waiting, and disk traffic
-/// with 100 MB/s taken for a processor's worth.
+/// Sort key: processors in use, plus waiting, plus disk traffic
+/// with 100 MB/s counted as one processor.
 fn weight(row: &ProcessRow) -> f64 {
     row.processor
         + row.blocked_share.max(row.block_delay.unwrap_or(0.0))
@@ -156,14 +156,14 @@ fn keep_busiest(rows: &mut Vec<(ProcessRow, u64)>) {
     });
 }
 
-/// What is read only of the rows that are told.
+/// Adds the fields that are read only for reported rows.
 fn details(row: &mut ProcessRow, threads: u64, folder: &Path) {
     row.cgroup = parse::cgroup(&read_bytes(&folder.join("cgroup")).unwrap_or_default());
     row.swapped_bytes =
         read_bytes(&folder.join("status")).ok().and_then(|t| parse::swapped(&t)).map(|bytes| bytes as f64);
     let mut blocked = (row.blocked_share > 0.0).then(|| folder.to_owned());
     if blocked.is_none() && threads > 1 {
-        // the state of a process is that of its first thread; a database waits in others
+        // the state of a process is that of its first thread; a database waits in other threads
         blocked = blocked_thread(folder);
         if blocked.is_some() {
             row.blocked_share = 1.0;

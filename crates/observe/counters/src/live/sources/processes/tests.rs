@@ -102,9 +102,9 @@ fn what_an_ended_child_did_is_not_told_again_of_its_parent() {
     let calls = |text: String| text.replace("syscr: 5\n", "syscr: 50\n");
     machine.put("proc/7/io", calls(io_text(33_003_000, 33_003_000)));
     let table = watch.tick_after(5.0).processes().unwrap();
-    // it rested at the look before, so that this is of ten seconds
+    // it rested at the previous scan, so this covers ten seconds
     assert_eq!(row(&table, 7).read_bytes_per_s, Some(3e5));
-    // a child that nobody waited for takes nothing off
+    // a child that was not waited for subtracts nothing
     put_child(&machine, 10, 7, 10);
     machine.put("proc/10/io", io_text(9_000_000, 9_000_000)).put("proc/10/cgroup", "0::/jobs\n");
     watch.tick_after(5.0);
@@ -160,9 +160,9 @@ fn a_number_that_was_given_again_is_another_process() {
     put(&machine, 7, &Made { user: 5000, start: 50, ..MADE });
     let mut watch = machine.watch();
     watch.tick();
-    // began after the first look, at 100 s after boot: all it did is of this span
+    // began after the first scan, at 100 s after boot: all its activity is in this interval
     put(&machine, 7, &Made { user: 100, start: 10_200, ..MADE });
-    // and this one is older than the first look, which missed it
+    // and this one is older than the first scan, which missed it
     put(&machine, 8, &Made { user: 100, start: 60, ..MADE });
     let table = watch.tick_after(5.0).processes().unwrap();
     assert!((row(&table, 7).processor - 0.2).abs() < 1e-12);
@@ -266,7 +266,7 @@ fn trouble_that_lasts_is_not_looked_at_every_second() {
     for _ in 0..600 {
         watch.tick_after(1.1);
     }
-    // the slow beat comes 120 times, and each time allows one look more
+    // there are 120 slow ticks, and each allows one more scan
     let looks = tables(&watch);
     assert!((200..=275).contains(&looks), "{looks}");
 }
@@ -368,8 +368,8 @@ fn sleepers_are_counted_by_program_and_function() {
     let mut watch = machine.watch();
     watch.tick();
     let table = watch.tick_after(5.0).processes().unwrap();
-    let told: Vec<_> = table.sleepers.iter().map(|s| (s.name.as_str(), s.waits_in.as_str(), s.threads)).collect();
-    assert_eq!(told, [("postgres", "futex_wait_queue", 3), ("sleep", "hrtimer_nanosleep", 1)]);
+    let rows: Vec<_> = table.sleepers.iter().map(|s| (s.name.as_str(), s.waits_in.as_str(), s.threads)).collect();
+    assert_eq!(rows, [("postgres", "futex_wait_queue", 3), ("sleep", "hrtimer_nanosleep", 1)]);
 }
 
 #[test]
@@ -397,7 +397,7 @@ fn what_has_not_run_is_not_read_and_all_is_told_once_it_has() {
     put_account(&machine, &MADE, 1000, "500 0 3\n");
     let mut watch = machine.watch();
     watch.tick().tick_after(5.0);
-    // no kernel shows this: it shows that the files are left alone
+    // no kernel shows this: it proves that the files are not read
     put_account(&machine, &Made { user: 60, ..MADE }, 2_001_000, "500 9 3\n");
     assert!(watch.tick_after(5.0).processes().unwrap().rows.is_empty());
     put_account(&machine, &Made { user: 60, ..MADE }, 2_001_000, "900 9 4\n");

@@ -1,11 +1,11 @@
 //! Threads of processes that use nearly a whole processor or more. One thread
-//! can use one processor only, so a thread that is always running sets the pace
-//! of its program however many processors stand idle, and no counter of the
+//! can use only one processor, so a thread that is always running limits
+//! its program even if many processors are idle, and no counter of the
 //! machine shows it: the kernel moves the thread from processor to processor.
 //!
-//! A look at the processes finds the candidates. Their threads are read once
+//! A scan of the processes finds the candidates. Their threads are read once
 //! then and once at the next tick; the busiest are read at every tick from then
-//! on, until the next look. A machine without such a process pays nothing.
+//! on, until the next scan. On a machine without such a process this costs nothing.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,17 +19,17 @@ use crate::live::totals::{ABSENT, CounterTable, TableColumn, level};
 use super::parse::{self, ProcessStat};
 use super::table::{ProcessInterval, TICK_S};
 
-/// Share of a processor from which a process's threads are looked at.
+/// Share of a processor from which a process's threads are examined.
 const NEAR: f64 = 0.8;
 /// Share of a processor from which a thread is followed.
 const FOLLOWED: f64 = 0.3;
-/// Processes whose threads are looked at.
+/// Most processes whose threads are examined.
 const PROCESSES: usize = 8;
-/// Threads of a process that are looked at.
+/// Most threads of a process that are examined.
 const THREADS: usize = 1024;
-/// Threads of a process that are followed.
+/// Most threads of a process that are followed.
 const EACH: usize = 2;
-/// Value of the counter's cell times this is a fraction.
+/// Factor from the counter's cell to a fraction.
 const SCALE: f64 = 1e-4;
 
 const COLUMNS: [TableColumn; 1] = [level("system.busiest_thread", SCALE)];
@@ -44,7 +44,7 @@ struct TrackedThread {
     start: u64,
     /// Processor time at the last tick, hundredths of a second.
     ticks: u64,
-    /// The same, and running time in nanoseconds, when it was first read or last told.
+    /// Processor time and running time (nanoseconds) when it was first read or last reported.
     since: (u64, u64),
 }
 
@@ -56,12 +56,12 @@ struct ThreadSurvey {
     threads: HashMap<u32, (u64, u64)>,
 }
 
-/// The threads that are followed, and the counter that tells of the busiest.
+/// The threads that are followed, and the counter of the busiest.
 #[derive(Debug)]
 pub(super) struct ThreadTracker {
     followed: Vec<TrackedThread>,
     surveys: Vec<ThreadSurvey>,
-    /// The busiest process at the last look, where it was below [`NEAR`]: no thread is busier.
+    /// Share of the busiest process at the last scan, if below [`MIN_PROCESS_SHARE`]: no thread is busier.
     below: Option<f64>,
     pub tables: [CounterTable; 1],
 }
@@ -95,7 +95,7 @@ impl ThreadTracker {
         }
     }
 
-    /// Reads what is followed; called at every tick, before a look.
+    /// Reads the followed threads; called at every tick, before a scan.
     pub fn tick(&mut self, context: &mut TickContext) {
         let mut busiest: Option<f64> = None;
         self.followed.retain_mut(|thread| {
@@ -103,12 +103,12 @@ impl ThreadTracker {
             let ticks = processor_time(&now);
             let busy = share(ticks.saturating_sub(thread.ticks), context.elapsed_ns);
             thread.ticks = ticks;
-            busiest = Some(busiest.map_or(busy, |most| most.max(busy)));
+            busiest = Some(busiest.map_or(busy, |max| max.max(busy)));
             true
         });
         for survey in std::mem::take(&mut self.surveys) {
-            let most = self.finish(context, &survey);
-            busiest = [busiest, most].into_iter().flatten().reduce(f64::max);
+            let max_share = self.finish(context, &survey);
+            busiest = [busiest, max_share].into_iter().flatten().reduce(f64::max);
         }
         // where only a bound is known it is the busiest process's share
         let busiest = busiest.or(self.below);
@@ -118,7 +118,7 @@ impl ThreadTracker {
         table.settle(context);
     }
 
-    /// The second reading of a process's threads: the busiest are followed. Gives the busiest one's share.
+    /// Reads a process's threads a second time and follows the busiest. Returns the share of the busiest.
     fn finish(&mut self, context: &TickContext, survey: &ThreadSurvey) -> Option<f64> {
         let elapsed_ns = context.running_ns.saturating_sub(survey.running_ns);
         let mut threads: Vec<(f64, TrackedThread)> = Vec::new();
@@ -140,8 +140,8 @@ impl ThreadTracker {
         most
     }
 
-    /// Chooses anew whose threads are looked at, and gives the busiest thread of each such process since it was
-    /// last asked. `spans` are of processes that may have run, `seen` tells whether there are any others.
+    /// Chooses the processes whose threads are examined next, and returns the busiest thread of each process since the
+    /// last call. `spans` are of processes that may have run; `seen` is true if any process is visible.
     pub fn look(
         &mut self,
         context: &TickContext,
@@ -155,27 +155,27 @@ impl ThreadTracker {
         let most = candidates.first().map_or(0.0, |(share, _)| *share);
         candidates.retain(|(share, _)| *share >= NEAR);
         candidates.truncate(PROCESSES);
-        // where no process is seen nothing is known of threads
+        // if no process is visible nothing is known of threads
         self.below = (elapsed_s > 0.0 && candidates.is_empty() && seen).then_some(most);
         self.followed.retain(|thread| candidates.iter().any(|(_, span)| span.pid == thread.pid));
-        let told = self.tell(context.running_ns);
+        let busiest = self.tell(context.running_ns);
         self.surveys = candidates.iter().map(|(_, span)| survey(context, span.pid)).collect();
-        told
+        busiest
     }
 
     fn tell(&mut self, running_ns: u64) -> HashMap<u32, ThreadRow> {
-        let mut told: HashMap<u32, ThreadRow> = HashMap::new();
+        let mut busiest: HashMap<u32, ThreadRow> = HashMap::new();
         for thread in &mut self.followed {
             let busy = share(thread.ticks.saturating_sub(thread.since.0), running_ns.saturating_sub(thread.since.1));
             thread.since = (thread.ticks, running_ns);
             let row = ThreadRow { tid: thread.tid, name: thread.name.clone(), processor: (busy * 1e4).round() / 1e4 };
-            let best = told.entry(thread.pid).or_default();
+            let best = busiest.entry(thread.pid).or_default();
             if row.processor > best.processor {
                 *best = row;
             }
         }
-        told.retain(|_, row| row.tid != 0);
-        told
+        busiest.retain(|_, row| row.tid != 0);
+        busiest
     }
 }
 

@@ -1,4 +1,4 @@
-//! One block device from its folder in sysfs.
+//! Block devices from their folders in sysfs.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::live::mountinfo::device_number;
 use super::class::{self, Signs};
 use super::links;
 
-/// A device and what is needed to stack it.
+/// A device and the names by which the stack refers to it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BlockDevice {
     pub device: Device,
@@ -20,16 +20,17 @@ pub(crate) struct BlockDevice {
     pub mapper: Option<String>,
 }
 
-/// All block devices and their partitions, in the order of their names.
+/// Reads all block devices and their partitions, in the order of their names.
 pub(crate) fn all(roots: &Roots) -> Vec<BlockDevice> {
     let mut found = Vec::new();
     for name in names(&roots.sys.join("block")) {
         let folder = roots.sys.join("block").join(&name);
-        // bound to nothing, as most loop devices are: nothing else of it need be read
+        // unbound, as most loop devices are: nothing else of it need be read
         if read_number(&folder.join("size")) == Some(0) && stands_alone(&name, &folder) {
             continue;
         }
-        // the hidden paths of an NVMe multipath node are no disks: what they do counts at the node (diskstats/paths.rs)
+        // the hidden paths of an NVMe multipath node are not disks: their requests count at the node
+        // (diskstats/multipath.rs)
         if read_number(&folder.join("hidden")) == Some(1) {
             continue;
         }
@@ -43,7 +44,7 @@ pub(crate) fn all(roots: &Roots) -> Vec<BlockDevice> {
     found
 }
 
-/// True where no devices are below it, and none may come.
+/// Returns true if no devices are below it, and none can be added.
 fn stands_alone(name: &str, folder: &Path) -> bool {
     let is_loop = name.strip_prefix("loop").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
     is_loop || !folder.join("md").is_dir() && names(&folder.join("slaves")).is_empty()
@@ -56,7 +57,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// sysfs writes a slash in a name as an exclamation mark.
+/// Returns the kernel name of a file in sysfs, which writes a slash in a name as an exclamation mark.
 fn kernel_name(file: &str) -> String {
     file.replace('!', "/")
 }
@@ -104,7 +105,7 @@ fn whole(name: &str, folder: &Path) -> BlockDevice {
         _ => {}
     }
     if device.below.is_empty() && device.kind != DeviceKind::Loop {
-        // of a disk that NVMe controllers share, they tell whether it is on the network
+        // for a disk that NVMe controllers share, the controllers show if it is on the network
         let place = links::controller(&place).unwrap_or(place);
         let place = place.to_string_lossy();
         let model = model.as_deref().unwrap_or_default();
@@ -130,13 +131,13 @@ fn kind(name: &str, folder: &Path) -> DeviceKind {
     }
 }
 
-/// `none [mq-deadline] kyber`: the one in brackets.
+/// Returns the scheduler in brackets: `none [mq-deadline] kyber`.
 fn active(schedulers: &str) -> String {
     let inner = schedulers.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(inner, _)| inner);
     inner.unwrap_or(schedulers).to_owned()
 }
 
-/// Vendor and model; the vendor that virtio gives is a number and says nothing.
+/// Reads vendor and model; the vendor of virtio is a number and is left out.
 fn model(folder: &Path) -> Option<String> {
     let text = |file: &str| read_text(&folder.join("device").join(file)).filter(|t| !t.is_empty());
     let model = text("model").or_else(|| text("subsysnqn").and(None)).or_else(|| text("name"))?;
@@ -147,7 +148,7 @@ fn model(folder: &Path) -> Option<String> {
 }
 
 fn serial(folder: &Path) -> Option<String> {
-    // mapped devices and sets have a number that was given to them when they were made
+    // mapped devices and sets have a UUID from their creation
     let files = ["device/serial", "serial", "device/wwid", "wwid", "dm/uuid", "md/uuid"];
     let found = files.iter().find_map(|file| read_text(&folder.join(file)).filter(|t| !t.is_empty()));
     found.or_else(|| {
@@ -158,8 +159,8 @@ fn serial(folder: &Path) -> Option<String> {
     })
 }
 
-/// Where in the machine a disk hangs: its place in sysfs without the parts
-/// that are numbered in the order of finding (`host3`, `virtio1`, `nvme0`).
+/// Attachment of a disk in the machine: its path in sysfs without the parts
+/// that are numbered in the order of discovery (`host3`, `virtio1`, `nvme0`).
 fn attached(place: &str) -> Option<String> {
     let (_, place) = place.split_once("/devices/")?;
     let (place, name) = place.split_once("/block/").or_else(|| place.rsplit_once('/'))?;
@@ -175,12 +176,12 @@ fn attached(place: &str) -> Option<String> {
         let is_address = part.split(':').count() == 4 && part.bytes().all(|b| b.is_ascii_digit() || b == b':');
         if is_address { part.split_once(':').map_or(part, |(_, rest)| rest) } else { part }
     });
-    // the namespaces of one NVMe controller are disks of their own
+    // the namespaces of one NVMe controller are separate disks
     let namespace = name.strip_prefix("nvme").and_then(|n| n.split_once('n')).map(|(_, number)| number);
     Some(lasting.chain(namespace).collect::<Vec<_>>().join("/")).filter(|path| !path.is_empty())
 }
 
-/// SCSI says it; NVMe by its queues' size, one queue being for administration.
+/// Reads the queue depth: SCSI reports it; for NVMe it is the size of its queues except the admin queue.
 fn depth(folder: &Path) -> Option<u32> {
     let device = folder.join("device");
     if let Some(depth) = read_number(&device.join("queue_depth")) {
@@ -191,12 +192,12 @@ fn depth(folder: &Path) -> Option<u32> {
     u32::try_from(entries.checked_mul(queues)?).ok()
 }
 
-/// The array's own folder: level, members that carry data, what runs on it.
+/// Reads an array's folder: level, members that carry data, background operation.
 fn md(device: &mut Device, folder: &Path) {
     let text = |file: &str| read_text(&folder.join(file)).filter(|t| !t.is_empty());
     device.level = text("level").and_then(|t| RaidLevel::parse(&t));
     device.stripe_bytes = text("chunk_size").and_then(|t| t.parse().ok()).filter(|bytes| *bytes > 0);
-    // a level without redundancy counts no lost member, and says that the array is broken (as in mdstat.rs)
+    // a level without redundancy counts no lost member but reports a broken array (as in mdstat.rs)
     let lost = || u32::from(text("array_state").is_some_and(|t| t == "broken"));
     device.missing = text("degraded").and_then(|t| t.parse().ok()).unwrap_or_else(lost);
     device.background = text("sync_action").filter(|t| t != "idle" && t != "frozen");

@@ -1,17 +1,17 @@
-//! What sort of device it is, and what can be expected of it.
+//! Class of a device, from which its performance can be expected.
 //!
-//! The kernel's `rotational` flag is believed only of disks that are known not
-//! to be virtual: a virtio disk says 1 whatever bears it.
+//! The kernel's `rotational` flag is trusted only for disks that are known not
+//! to be virtual: a virtio disk has 1 regardless of the storage behind it.
 
 use diskwright_base::DeviceClass;
 
-/// What is known of a device before its class is.
+/// Properties of a device from which its class is derived.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Signs<'a> {
     pub name: &'a str,
-    /// Vendor and model as the device says, joined.
+    /// Vendor and model as the device reports them, joined.
     pub model: &'a str,
-    /// Where the device hangs, as sysfs spells it.
+    /// Path of the device in sysfs, which shows its attachment.
     pub place: &'a str,
     pub rotational: Option<bool>,
 }
@@ -38,7 +38,7 @@ const VIRTUAL_MODELS: &[&str] = &[
     "xen virtual",
 ];
 
-/// Drivers by the start of the kernel name; digits or letters follow.
+/// Class by the start of the kernel name, which is the driver's; digits or letters follow.
 const BY_NAME: &[(&str, DeviceClass)] = &[
     ("zram", DeviceClass::Memory),
     ("ram", DeviceClass::Memory),
@@ -53,7 +53,7 @@ const BY_NAME: &[(&str, DeviceClass)] = &[
     ("mmcblk", DeviceClass::Flash),
 ];
 
-/// Class of a device that stands on nothing.
+/// Returns the class of a device that stands on no other.
 pub(super) fn of_leaf(signs: &Signs) -> DeviceClass {
     let model = signs.model.to_lowercase();
     if let Some((_, class)) = BY_NAME.iter().find(|(driver, _)| signs.name.starts_with(driver)) {
@@ -81,8 +81,8 @@ pub(super) fn of_leaf(signs: &Signs) -> DeviceClass {
     }
 }
 
-/// Class of a device over others: theirs where they agree; a turning disk
-/// among them sets the pace.
+/// Returns the class of a device over others: theirs where they agree; else a rotating disk
+/// among them decides, because it is the slowest.
 pub(super) fn of_stacked(members: &[DeviceClass]) -> DeviceClass {
     match members.first() {
         Some(first) if members.iter().all(|c| c == first) => *first,

@@ -1,4 +1,4 @@
-//! Speed of the link a device hangs on, where sysfs shows it: PCI Express
+//! Speed of the link that a device is attached to, where sysfs shows it: PCI Express
 //! lanes, SAS and SATA phys, Fibre Channel ports, USB. Bytes a second after
 //! the line code, before protocol overhead.
 
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::live::held::read_text;
 
-/// Walks up from the device's folder in sysfs to the nearest link that tells.
+/// Walks up from the device's folder in sysfs to the nearest link with a known speed.
 pub(super) fn bytes_per_s(device: &Path) -> Option<f64> {
     let nvme = device.file_name()?.to_str()?.starts_with("nvme");
     let start = if nvme { controller(device) } else { None };
@@ -31,7 +31,7 @@ pub(super) fn bytes_per_s(device: &Path) -> Option<f64> {
     None
 }
 
-/// A multipath node hangs on a virtual subsystem, whose links lead to the controllers.
+/// Finds a controller of a multipath node, which is attached to a virtual subsystem with links to the controllers.
 pub(super) fn controller(device: &Path) -> Option<PathBuf> {
     let subsystem = device.parent().filter(|p| p.to_string_lossy().contains("/nvme-subsystem/"))?;
     let entries = std::fs::read_dir(subsystem).ok()?.flatten();
@@ -44,13 +44,13 @@ fn is_numbered(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The number at the start of `6.0 Gbps`, `8.0 GT/s PCIe`, `16 Gbit`.
+/// Parses the number at the start of `6.0 Gbps`, `8.0 GT/s PCIe`, `16 Gbit`.
 fn giga(text: &str) -> Option<f64> {
     let value: f64 = text.split_whitespace().next()?.parse().ok()?;
     (value > 0.0 && text.contains('G')).then_some(value * 1e9)
 }
 
-/// Bits a second after the line code: eight of ten up to 5 GT/s, 128 of 130 above.
+/// Bytes a second after the line code: eight of ten bits up to 5 GT/s, 128 of 130 above.
 fn pcie(folder: &Path) -> Option<f64> {
     let transfers = giga(&read_text(&folder.join("current_link_speed"))?)?;
     let lanes: f64 = read_text(&folder.join("current_link_width"))?.parse().ok()?;
@@ -67,7 +67,7 @@ fn sata(folder: &Path) -> Option<f64> {
     links.map(|e| e.path()).find_map(|link| speed(&link)).map(|bits| bits * 0.8 / 8.0)
 }
 
-/// A wide port adds its phys up.
+/// Bytes a second of a SAS port; a wide port adds up its phys.
 fn sas(folder: &Path) -> Option<f64> {
     let phys = std::fs::read_dir(folder).ok()?.flatten();
     let speed = |phy: &Path| {
@@ -75,18 +75,18 @@ fn sas(folder: &Path) -> Option<f64> {
         giga(&read_text(&phy.join("sas_phy").join(name).join("negotiated_linkrate"))?)
     };
     let bits: f64 = phys.filter_map(|e| speed(&e.path())).sum();
-    // SAS-4 (22.5 Gbit/s) codes 128 of 150 bits, all before it eight of ten
+    // the line code of SAS-4 (22.5 Gbit/s) has 128 data bits in 150, all earlier ones eight in ten
     let code = if bits > 0.0 && bits % 22.5e9 == 0.0 { 128.0 / 150.0 } else { 0.8 };
     (bits > 0.0).then_some(bits * code / 8.0)
 }
 
-/// A port's nominal gigabits are tenths of gigabytes by the standard's naming.
+/// Bytes a second of a Fibre Channel port: a tenth of its nominal gigabits, by the standard's naming.
 fn fibre_channel(folder: &Path, host: &str) -> Option<f64> {
     giga(&read_text(&folder.join("fc_host").join(host).join("speed"))?).map(|bits| bits / 10.0)
 }
 
-/// `speed` is in megabits a second; 5000 and below are coded eight of ten at
-/// high speeds, which USB 2 is not.
+/// Bytes a second of a USB device. `speed` is in megabits a second; USB 3 at 5000 has eight data bits
+/// in ten, faster ones 128 in 132, and USB 2 has no such line code.
 fn usb(folder: &Path) -> Option<f64> {
     let megabits: f64 = read_text(&folder.join("speed"))?.parse().ok()?;
     let code = match megabits {

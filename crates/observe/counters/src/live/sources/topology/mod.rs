@@ -1,7 +1,7 @@
-//! sysfs: which devices there are, what they are, and how they stand on each
-//! other. Goes out as a note at the start and after each change.
+//! sysfs: the devices, their properties, and their stacking.
+//! Recorded as a note at the start and after each change.
 //!
-//! Only leaves are summed, so what lies below a device matters: the disk of a
+//! Only leaves are summed, so the devices below a device matter: the disk of a
 //! partition, the members of an array, the disk under the file of a loop
 //! device. A loop device over a file that a user process serves (FUSE), that
 //! lies on another machine or in memory is a leaf.
@@ -43,10 +43,10 @@ struct TopologySource {
 
 impl CounterSource for TopologySource {
     fn tick(&mut self, context: &mut TickContext) {
-        // a device can become another under its old name, which only the kernel's report tells; attributes change
-        // without one, so devices are due from time to time in any case
+        // only a kernel event shows that another device has taken an old name; attributes change
+        // without an event, so devices are also scanned from time to time
         self.pending |= context.rescan || context.devices_due;
-        // changes come in swarms, and with a thousand disks a look is not cheap
+        // changes come in bursts, and with a thousand disks a scan is not cheap
         let rested = context.running_ns.saturating_sub(self.read_ns) >= 1_000_000_000;
         if self.last.is_some() && !(self.pending && rested) {
             return;
@@ -80,7 +80,7 @@ pub fn read(roots: &Roots) -> Topology {
         kernel: read_text(&kernel.join("osrelease")).unwrap_or_default(),
         processors: processors(&read_bytes(&roots.proc.join("stat")).unwrap_or_default()),
         memory_bytes: memory(&read_bytes(&roots.proc.join("meminfo")).unwrap_or_default()),
-        // files of another machine do not say it
+        // files of another machine do not show its page size
         page_bytes: if roots.root == Path::new("/") { rustix::param::page_size() as u64 } else { 0 },
         devices,
         filesystems,
@@ -93,7 +93,7 @@ fn processors(stat: &[u8]) -> u32 {
     u32::try_from(online).unwrap_or(u32::MAX)
 }
 
-/// Physical memory, bytes; 0 where it is not told.
+/// Physical memory, bytes; 0 where it is unknown.
 pub(crate) fn memory(meminfo: &[u8]) -> u64 {
     let total = lines(meminfo).filter_map(keyed).find(|(key, _)| *key == b"MemTotal");
     total.and_then(|(_, kib)| kib).and_then(|kib| kib.checked_mul(1024)).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! How devices, filesystems and swap areas stand on each other.
+//! Stacking of devices, filesystems and swap areas.
 
 use std::collections::HashMap;
 
@@ -14,15 +14,15 @@ use crate::live::sources::swaps;
 use super::block::{self, BlockDevice};
 use super::class;
 
-/// Where a file lies.
+/// The device that holds a file.
 #[derive(Clone, Debug, PartialEq)]
 enum Bearer {
     Device(String),
-    /// No device that is seen here, but of this class.
+    /// No visible device, but one of this class.
     Class(DeviceClass),
 }
 
-/// Who is who.
+/// Kernel names of devices by number, mapper name and btrfs volume.
 struct DeviceNames {
     by_number: HashMap<(u64, u64), String>,
     by_mapper: HashMap<String, String>,
@@ -31,7 +31,7 @@ struct DeviceNames {
     mounts: Vec<Mount>,
 }
 
-/// Devices with what is below them, mounted filesystems, swap areas.
+/// Reads devices with the devices below them, mounted filesystems, and swap areas.
 pub(super) fn read(roots: &Roots) -> (Vec<Device>, Vec<Filesystem>, Vec<Swap>) {
     let blocks = block::all(roots);
     let volumes = btrfs::volumes(roots);
@@ -67,7 +67,7 @@ impl DeviceNames {
         }
     }
 
-    /// The kernel name behind `/dev/sda1`, `/dev/mapper/vg-root`.
+    /// Returns the kernel name of `/dev/sda1`, `/dev/mapper/vg-root`.
     fn of_node(&self, path: &str) -> Option<String> {
         let known = |name: &str| self.by_number.values().find(|n| *n == name).cloned();
         match path.strip_prefix("/dev/mapper/") {
@@ -84,8 +84,8 @@ impl DeviceNames {
         })
     }
 
-    /// What bears a file. A path is followed through overlays to the layer
-    /// that is written.
+    /// Returns the device that holds a file. A path is followed through overlays to the
+    /// writable layer.
     fn of_file(&self, path: &str) -> Bearer {
         let mut path = path.to_owned();
         for _ in 0..8 {
@@ -107,7 +107,7 @@ impl DeviceNames {
         Bearer::Class(DeviceClass::Unknown)
     }
 
-    /// The device of a swap area: itself, or what bears the file.
+    /// Returns the device of a swap area: itself, or the one that holds the file.
     fn of_swap(&self, path: &str, roots: &Roots) -> String {
         if path.starts_with("/dev/") {
             let linked = || {
@@ -134,7 +134,7 @@ fn place_loops(devices: &mut [Device], names: &DeviceNames) {
     }
 }
 
-/// Stacked devices take the class of what they stand on.
+/// Gives stacked devices the class of the devices below them.
 fn settle_classes(devices: &mut [Device]) {
     let below: HashMap<String, (Vec<String>, DeviceClass)> =
         devices.iter().map(|d| (d.name.clone(), (d.below.clone(), d.class))).collect();

@@ -1,5 +1,5 @@
-//! Cases of the topology: stacks, loops over this and that, links, what the
-//! files say of a disk.
+//! Cases of the topology: stacks, loop devices over various files, links, properties of
+//! a disk.
 
 use diskwright_base::{DeviceClass, DeviceKind, Note, RaidLevel};
 
@@ -164,7 +164,7 @@ fn a_virtio_disk_says_that_it_turns_and_is_virtual() {
     assert_eq!((disk.rotational, disk.class, disk.model.as_deref()), (Some(true), DeviceClass::Virtual, None));
 }
 
-/// Puts a disk deep into a made-up device tree; gives its link speed.
+/// Creates a disk deep in a fake device tree; returns its link speed.
 fn link_speed(place: &str, files: &[(&str, &str)]) -> Option<f64> {
     let machine = FakeMachine::new();
     let name = place.rsplit('/').next().unwrap();
@@ -263,8 +263,8 @@ fn a_hidden_sysfs_is_told() {
     machine.ordinary().remove("sys/block");
     let mut watch = machine.watch();
     watch.tick().tick_after(100.0);
-    let told = watch.notes(Note::UNSEEN).iter().filter(|n| n.contains("no block device can be seen")).count();
-    assert_eq!(told, 1);
-    // its counters are there all the same
+    let count = watch.notes(Note::UNSEEN).iter().filter(|n| n.contains("no block device can be seen")).count();
+    assert_eq!(count, 1);
+    // its counters are recorded nevertheless
     assert_eq!(watch.value("physical_disk.reads", "sda"), 0.0);
 }

@@ -4,7 +4,7 @@
 use super::{HEAD, log, report};
 use crate::sysstat::testing::run;
 
-/// What `iostat -x -h` prints below the processors: names last, one blank behind the numbers.
+/// Output of `iostat -x -h` below the processors: names last, one blank behind the numbers.
 const PARTS: &str = "     r/s     rkB/s   rrqm/s  %rrqm r_await rareq-sz Device
    10.00     40.0k     0.00   0.0%    3.00     4.0k sda
 
@@ -48,7 +48,7 @@ fn a_group_is_no_disk_wherever_its_name_stands() {
         let skipped = read.summary.unwrap().skipped;
         assert!(skipped.iter().any(|s| s.context == "group ALL"), "{headings}: {skipped:?}");
     }
-    // columns that somebody set anew
+    // columns that were realigned
     let read = log("tps  kB_read/s  Device", "5.00 10.00      sda");
     assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [5.0; 2]);
 }
