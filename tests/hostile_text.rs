@@ -21,7 +21,7 @@ const HOSTILE: &str = "x\x1b]0;owned\x07\x1b[2J\u{9b}31m\u{7f}\u{202e}\u{2066}\u
 /// Text as a JSON string, in which the control characters that JSON allows raw are escaped as well.
 fn quoted(text: &str) -> String {
     let quoted = serde_json::to_string(text).expect("JSON");
-    diskwright_base::text::json(&quoted).into_owned()
+    diskwright_base::text::escape_json(&quoted).into_owned()
 }
 
 struct Bench {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::common::{diskwright, folder, said, success, text};
 
-use diskwright_base::units::display;
+use diskwright_base::units::format_value;
 use diskwright_base::{Schema, Series, Tick};
 use diskwright_datastore::{LogWriter, WriterOptions};
 use serde_json::Value;
@@ -145,7 +145,7 @@ fn all_commands_give_the_mean_that_the_catalogue_promises() {
         near("why", counter, &evidence["value"], mean);
         near("why, most", counter, &evidence["max"], max);
         near("compare", counter, &row(&compared["counters"], counter, instance)["before"]["mean"], mean);
-        let sentence = format!("mean {}, maximum {}.", display(mean, unit), display(max, unit));
+        let sentence = format!("mean {}, maximum {}.", format_value(mean, unit), format_value(max, unit));
         assert!(html.contains(&sentence), "the page does not say of {counter}: {sentence}");
     }
 }

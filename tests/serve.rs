@@ -185,7 +185,7 @@ fn a_log_whose_recorder_begins_again_is_followed() {
     let before = served.json("/api/host?host=0");
     assert_eq!((&before["live"], before["range_ms"][1].as_f64()), (&false.into(), Some(end(TICKS))));
     // a window with --to keeps its end while the log is followed
-    let until_then = diskwright_base::moment::rfc3339(START + TICKS * SECOND - 100 * SECOND);
+    let until_then = diskwright_base::timestamp::format_rfc3339(START + TICKS * SECOND - 100 * SECOND);
     let ended = Served::start(&[text(&log), "--to", &until_then]);
     ended.read_all(0);
     // with other series, as after an update

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use diskwright_base::toml_reader;
-use diskwright_base::units::{parse_size, plural};
+use diskwright_base::units::{format_count, parse_size};
 use diskwright_base::{Device, DeviceClass, DeviceKind, Frame, RaidLevel, Schema, Series, Topology};
 use serde::Deserialize;
 
@@ -271,7 +271,7 @@ fn check(described: &DiskDescription) -> Result<(), Failure> {
     if described.members < min_members {
         return wrong(format!(
             "needs at least {}, not {}",
-            plural(min_members, "member", "members"),
+            format_count(min_members, "member", "members"),
             described.members
         ));
     }
@@ -405,7 +405,7 @@ mod tests {
         assert_eq!((devices[1].level, devices[1].members, devices[1].class), (None, Some(1), DeviceClass::Rotational));
         let mut topology = Topology::default();
         merge(&mut topology, &devices);
-        assert_eq!(topology.spindles("0 C: D:"), 3);
+        assert_eq!(topology.spindle_count("0 C: D:"), 3);
     }
 
     #[test]

@@ -79,7 +79,7 @@ fn forget(typed: &str, as_json: bool) -> Result<(), Failure> {
 /// measured, as long as the name is unambiguous.
 fn choose<'a>(all: &'a [ProfileEntry], typed: &str, here: &Topology) -> Result<Vec<&'a ProfileEntry>, String> {
     let name = typed.strip_prefix("/dev/").unwrap_or(typed);
-    let now = ceiling::keys(here).get(name).cloned();
+    let now = ceiling::device_keys(here).get(name).cloned();
     let of_key = |key: &str| all.iter().filter(|s| s.profile.key == key).collect::<Vec<_>>();
     let found = [of_key(typed), now.as_deref().map(of_key).unwrap_or_default()];
     if let Some(found) = found.into_iter().find(|found| !found.is_empty()) {
@@ -152,7 +152,7 @@ pub fn known() -> &'static [Ceiling] {
 /// `None` if there are none.
 pub fn note(topology: &Note) -> Option<Note> {
     let shown: Topology = serde_json::from_str(&topology.text).ok()?;
-    let keys = ceiling::keys(&shown);
+    let keys = ceiling::device_keys(&shown);
     let here: Vec<&Ceiling> = known().iter().filter(|c| keys.values().any(|key| *key == c.key)).collect();
     let text = serde_json::to_string(&here).ok().filter(|_| !here.is_empty())?;
     Some(Note::new(topology.time_ns, Note::CEILINGS, text))
@@ -212,7 +212,7 @@ fn rates(profile: &Profile) -> impl Iterator<Item = &profile::ProfileFigure> {
 fn figure_of(figure: &profile::ProfileFigure) -> String {
     let day = figure.measured.get(..10).unwrap_or(&figure.measured);
     let name = figure.figure.trim_end_matches("_per_s").replace('_', " ");
-    format!("{name} {} of {day}", diskwright_base::units::display(figure.value, &figure.unit))
+    format!("{name} {} of {day}", diskwright_base::units::format_value(figure.value, &figure.unit))
 }
 
 /// Describes figures that dropped, and figures that are too weak to replace the saved ones. The reason why the whole
@@ -267,7 +267,7 @@ pub fn listing() -> (&'static str, Vec<Value>, TextTable) {
         let ceiling = profile.ceiling();
         let figure = |f: &profile::ProfileFigure| {
             let name = f.figure.trim_end_matches("_per_s").trim_end_matches("_s").replace('_', " ");
-            format!("{name} {}", diskwright_base::units::display(f.value, &f.unit))
+            format!("{name} {}", diskwright_base::units::format_value(f.value, &f.unit))
         };
         let figure_list = profile.figures.iter().map(figure).collect::<Vec<_>>().join(", ");
         let but = if ceiling.is_firm() { String::new() } else { format!("at least: {}", ceiling.at_least.join("; ")) };

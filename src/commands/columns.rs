@@ -4,8 +4,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use diskwright_base::catalogue::{Derive, DeriveDivisor};
-use diskwright_base::{Catalogue, CounterPlan, Frame, LogPiece, Schema, exposition};
+use diskwright_base::catalogue::{Formula, FormulaDivisor};
+use diskwright_base::{Catalogue, CounterPlan, Frame, LogPiece, Schema, prometheus_names};
 use diskwright_export::ExportColumn;
 
 use super::Failure;
@@ -37,7 +37,7 @@ impl ColumnSource {
                 room.clear();
                 room.extend(frame.column(*column).iter().map(|cell| cell * scale));
             }
-            ColumnSource::Computed(plan) => plan.values(frame, room),
+            ColumnSource::Computed(plan) => plan.compute_values(frame, room),
         }
         room
     }
@@ -54,7 +54,7 @@ struct ColumnSelection<'a> {
 
 impl<'a> ColumnSelection<'a> {
     fn new(counters: &'a [String], instances: &'a [String], raw: bool) -> ColumnSelection<'a> {
-        let ids = |name: &String| Catalogue::builtin().find(name).iter().map(|c| c.id.as_str()).collect();
+        let ids = |name: &String| Catalogue::builtin().find_by_name(name).iter().map(|c| c.id.as_str()).collect();
         ColumnSelection { counters, instances, named: counters.iter().map(ids).collect(), raw }
     }
 
@@ -135,7 +135,7 @@ impl SeriesPairs {
         let computed = Catalogue::builtin().counters().iter().filter(|c| !c.derive.is_empty());
         let mut instances: HashMap<&str, Vec<&str>> = HashMap::new();
         for counter in computed.filter(|c| wish.takes_counter(&c.id)) {
-            let all = instances.entry(counter.object()).or_insert_with(|| schema.instances(counter.object()));
+            let all = instances.entry(counter.object_name()).or_insert_with(|| schema.instances(counter.object_name()));
             for instance in all.iter().filter(|i| counter.derive.iter().any(|derive| is_there(derive, i, &index))) {
                 if wish.takes_instance(instance) {
                     self.take(&counter.id, instance);
@@ -180,10 +180,10 @@ fn index(schema: &Schema) -> Index<'_> {
 }
 
 /// True if the schema has all inputs of a formula.
-fn is_there(derive: &Derive, instance: &str, index: &Index<'_>) -> bool {
+fn is_there(derive: &Formula, instance: &str, index: &Index<'_>) -> bool {
     let has = |id: &String| index.contains_key(&(id.as_str(), instance));
     let per = match &derive.per {
-        DeriveDivisor::Counters(ids) => ids.iter().any(has),
+        FormulaDivisor::Counters(ids) => ids.iter().any(has),
         _ => true,
     };
     per && derive.sum.iter().all(has) && derive.minus.iter().all(has)
@@ -195,7 +195,7 @@ fn column((counter, instance): (String, String)) -> ExportColumn {
         unit: entry.map(|e| e.unit.clone()).unwrap_or_default(),
         kind: entry.map(|e| e.kind),
         explain: entry.map(|e| e.explain.clone()).unwrap_or_default(),
-        metric: entry.map(exposition::metric_name),
+        metric: entry.map(prometheus_names::metric_name),
         counter,
         instance,
     }
@@ -207,7 +207,7 @@ pub fn resolve(columns: &[&ExportColumn], schema: &Schema) -> Vec<Option<ColumnS
     let source = |column: &&ExportColumn| match index.get(&(column.counter.as_str(), column.instance.as_str())) {
         Some(&column) => Some(ColumnSource::Stored(column, schema.series[column].scale)),
         None => {
-            let plan = CounterPlan::resolve(Catalogue::builtin(), schema, &column.counter, &column.instance);
+            let plan = CounterPlan::resolve_counter(Catalogue::builtin(), schema, &column.counter, &column.instance);
             plan.map(ColumnSource::Computed)
         }
     };

@@ -96,7 +96,7 @@ fn hold(comparison: &ResultComparison, max_worse: f64) -> Result<(), Failure> {
     match worse.max_by(|a, b| a.worse_by().total_cmp(&b.worse_by())) {
         None => Ok(()),
         Some(row) => {
-            let share = diskwright_base::units::display(row.worse_by(), "fraction");
+            let share = diskwright_base::units::format_value(row.worse_by(), "fraction");
             Err(Failure::Failed(format!("{}: {} is worse by {share}", row.instance, words(row.counter))))
         }
     }

@@ -1,7 +1,7 @@
 //! Damage in the logs that a command reads. It is reported once on standard error, and in every answer as `damage[]`.
 
 use diskwright_base::Note;
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_datastore::{Damage, TrimSummary};
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ impl Losses {
         let places = self.places.len() as u64 + self.more;
         if places > LINES as u64 {
             let further = places - LINES as u64;
-            let further = plural(further, "more place is", "more places are");
+            let further = format_count(further, "more place is", "more places are");
             output::warn(format_args!("{further} damaged; in total {}", self.sum()));
         }
     }
@@ -60,8 +60,8 @@ impl Losses {
         let unknown = self.places.iter().any(|damage| damage.ticks.is_none());
         match (ticks, unknown) {
             (0, true) => "an unknown number of ticks is lost".to_owned(),
-            (ticks, true) => format!("at least {}", plural(ticks, "tick is lost", "ticks are lost")),
-            (ticks, false) => plural(ticks, "tick is lost", "ticks are lost"),
+            (ticks, true) => format!("at least {}", format_count(ticks, "tick is lost", "ticks are lost")),
+            (ticks, false) => format_count(ticks, "tick is lost", "ticks are lost"),
         }
     }
 

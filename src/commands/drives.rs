@@ -1,7 +1,7 @@
 //! `list drives` and `explain DRIVE`: the catalogue of drives, published figures of each, and figures that the
 //! simulator computes.
 
-use diskwright_base::units::{digits, display};
+use diskwright_base::units::{format_significant, format_value};
 use diskwright_report::{Align, Style, TextTable, explain};
 use diskwright_simulator::DeviceModel;
 use diskwright_simulator::catalogue::measure::{Check, DriveMeasurement, DrivePattern, measure};
@@ -63,8 +63,8 @@ struct DriveFigure {
 fn decimal(bytes: f64, per: &str) -> String {
     let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "KB")];
     match units.into_iter().find(|(size, _)| bytes >= *size) {
-        Some((size, unit)) => format!("{} {unit}{per}", digits(bytes / size)),
-        None => format!("{} B{per}", digits(bytes)),
+        Some((size, unit)) => format!("{} {unit}{per}", format_significant(bytes / size)),
+        None => format!("{} B{per}", format_significant(bytes)),
     }
 }
 
@@ -133,15 +133,23 @@ pub fn page(entry: &CatalogueEntry, style: &Style) -> Result<String, Failure> {
     for figure in figures(&device) {
         let DriveMeasurement { iops, bytes_per_s, mean_s } = figure.found;
         let many = if figure.depth == 1 { "one at a time".into() } else { format!("{} at a time", figure.depth) };
-        let rate = format!("{}/s, {}, {} each", digits(iops), decimal(bytes_per_s, "/s"), display(mean_s, "s"));
+        let rate = format!(
+            "{}/s, {}, {} each",
+            format_significant(iops),
+            decimal(bytes_per_s, "/s"),
+            format_value(mean_s, "s")
+        );
         fields.push(("simulated", format!("{} of {} KB, {many}: {rate}", figure.ask.name(), figure.kb)));
     }
     for one in &entry.checks {
         let (found, holds) = check(&device, one);
         let unit = if one.iops.is_some() { "/s" } else { " MB/s" };
         let word = if holds { "near enough" } else { "not close enough" };
-        let what = format!("{} of {} KB, {} at a time", one.ask.name(), digits(one.kb), one.depth);
-        fields.push(("print says", format!("{} ({what}); simulated {}{unit}, {word}", one.printed, digits(found))));
+        let what = format!("{} of {} KB, {} at a time", one.ask.name(), format_significant(one.kb), one.depth);
+        fields.push((
+            "print says",
+            format!("{} ({what}); simulated {}{unit}, {word}", one.printed, format_significant(found)),
+        ));
     }
     let mut by_source: Vec<(&str, Vec<&str>)> = Vec::new();
     for (key, source) in &entry.sources {

@@ -53,8 +53,8 @@ impl<'a> NameMatches<'a> {
         let rules = all.iter().flat_map(|p| p.rules.iter().map(move |r| (p, r)));
         let is_level = |l: &ArrayLevel| name.chars().any(char::is_alphabetic) && ArrayLevel::parse(name) == Some(*l);
         NameMatches {
-            terms: glossary::terms().iter().filter(is).collect(),
-            counters: Catalogue::builtin().named(name),
+            terms: glossary::builtin_terms().iter().filter(is).collect(),
+            counters: Catalogue::builtin().find_by_exact_name(name),
             rules: rules.filter(|(p, r)| of_pack(p, r)).collect(),
             packs: all.iter().filter(|p| p.id == name).collect(),
             suites: suite(name).into_iter().collect(),
@@ -112,7 +112,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if others > 0 {
         text.push_str(&format!(
             "\n{} this name: diskwright explain --all {}\n",
-            units::plural(others, "more contains", "more contain"),
+            units::format_count(others, "more contains", "more contain"),
             quoted(&name)
         ));
     }
@@ -151,7 +151,7 @@ fn listing(name: &str, found: &[(MatchQuality, &ExplainEntry)], show_all: bool) 
 
 fn document(name: &str, named: &NameMatches<'_>, found: &[(MatchQuality, &ExplainEntry)]) -> Result<Value, Failure> {
     // also counters by parts of their names, as long as nothing else matches
-    let counters = Catalogue::builtin().find(name);
+    let counters = Catalogue::builtin().find_by_name(name);
     Ok(json!({
         "schema": "diskwright.explain/1",
         "name": name,
@@ -194,13 +194,13 @@ fn suite_page(suite: &Suite, style: &Style) -> String {
         Writes::IfAllowed => "to a file that it creates, or with --destroy-data-on NAME",
         Writes::Always => "always: to a file that it creates, or with --destroy-data-on NAME",
     };
-    let usual = units::display(suite.time.usual().as_secs_f64(), "s");
+    let usual = units::format_value(suite.time.usual().as_secs_f64(), "s");
     let time = match suite.time {
         Time::EachRun(_) => format!("--for is the duration of each run, by default {usual}"),
         Time::Whole(_) => format!("--for is the total duration, by default {usual}"),
     };
-    let runs = units::plural(u64::from(plan.runs), "run", "runs");
-    let takes = format!("at most about {} in {runs}; {time}", units::display(plan.seconds.round(), "s"));
+    let runs = units::format_count(u64::from(plan.runs), "run", "runs");
+    let takes = format!("at most about {} in {runs}; {time}", units::format_value(plan.seconds.round(), "s"));
     explain::page(
         suite.id,
         suite.title,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_base::{Frame, LogPiece, Schema};
 use diskwright_export::{
     CountingWriter, ExportBatch, ExportColumn, ExportError, ExportFormat, ExportSink, ExportTally, sink,
@@ -109,7 +109,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let tally =
         output_file::stream(path, |out| write(&logs, &columns, &named, ticks, format, CountingWriter::new(out)))?;
     if tally.left_out > 0 {
-        let count = plural(tally.left_out, "sample was", "samples were");
+        let count = format_count(tally.left_out, "sample was", "samples were");
         output::warn(format_args!(
             "{count} left out: their time repeats or goes back within their \
                                    series"

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_base::{Note, Topology};
 use diskwright_counters::live::Sampler;
 use diskwright_remote::feed::SeriesFeed;
@@ -126,7 +126,7 @@ impl Feeds {
             return (Some(document), Ok(()));
         }
         let trouble = writer.trouble().map_or_else(String::new, |text| format!(" ({text})"));
-        let sent = plural(sent, "sample", "samples");
+        let sent = format_count(sent, "sample", "samples");
         let what = format!("--remote-write: {sent} sent, {lost} rejected or not delivered{trouble}");
         let done = match log {
             Some((dir, 0)) => {
@@ -134,7 +134,7 @@ impl Feeds {
                 Ok(())
             }
             Some((dir, ticks)) => {
-                let (dir, ticks) = (dir.display(), plural(ticks, "tick", "ticks"));
+                let (dir, ticks) = (dir.display(), format_count(ticks, "tick", "ticks"));
                 Err(Failure::Failed(format!("{what}; {dir} has all of them except {ticks} that it lost itself")))
             }
             None => Err(Failure::Failed(format!(

@@ -1,7 +1,7 @@
 //! Search over everything that can be explained: terms, counters, rules, packs, suites, drives, RAID levels, formats,
 //! experiments.
 
-use diskwright_base::words::nearest;
+use diskwright_base::user_input::nearest_word;
 use diskwright_base::{Catalogue, glossary};
 use diskwright_diagnosis::Pack;
 use diskwright_report::explain::title_of;
@@ -43,7 +43,7 @@ fn entry(kind: &'static str, name: &str, title: &str, names: Vec<String>, text: 
 /// All entries.
 pub fn entries(packs: &[Pack]) -> Vec<ExplainEntry> {
     let mut all = Vec::new();
-    for term in glossary::terms() {
+    for term in glossary::builtin_terms() {
         all.push(entry("term", &term.id, &term.title, term.names.clone(), &term.explain));
     }
     for counter in Catalogue::builtin().counters() {
@@ -138,7 +138,7 @@ pub fn near<'a>(all: &'a [ExplainEntry], typed: &str) -> Vec<&'a ExplainEntry> {
     }
     let mut found: Vec<&ExplainEntry> = Vec::new();
     while found.len() < 3 {
-        let Some(name) = nearest(&wanted, left.iter().map(|(n, _)| n.as_str())).map(str::to_owned) else { break };
+        let Some(name) = nearest_word(&wanted, left.iter().map(|(n, _)| n.as_str())).map(str::to_owned) else { break };
         for (_, entry) in left.iter().filter(|(n, _)| *n == name) {
             if found.len() < 3 && !found.contains(entry) {
                 found.push(entry);
@@ -151,7 +151,7 @@ pub fn near<'a>(all: &'a [ExplainEntry], typed: &str) -> Vec<&'a ExplainEntry> {
 
 /// Formats ` (did you mean `x`?)`, or nothing.
 pub fn hint<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    nearest(typed, known).map_or(String::new(), |near| format!(" (did you mean `{near}`?)"))
+    nearest_word(typed, known).map_or(String::new(), |near| format!(" (did you mean `{near}`?)"))
 }
 
 #[cfg(test)]
@@ -215,7 +215,7 @@ mod tests {
     fn every_link_of_the_glossary_leads_somewhere() {
         let packs = packs::all().expect("built-in packs load");
         let default = packs.iter().find(|p| p.id == "default").expect("there is one");
-        for term in glossary::terms() {
+        for term in glossary::builtin_terms() {
             let suite = |id: &String| diskwright_probe::suites::suite(id).is_none();
             let drive = |id: &String| diskwright_simulator::catalogue::find(id).is_none();
             let missing: Vec<&String> = term.rules.iter().filter(|id| default.rule(id).is_none()).collect();

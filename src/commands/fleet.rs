@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use diskwright_base::units::{digits, display, plural};
+use diskwright_base::units::{format_count, format_significant, format_value};
 use diskwright_base::{Catalogue, Note};
 use diskwright_diagnosis::{Bottleneck, Pack, Verdict};
 use diskwright_remote::fleet::{Fleet, FleetMember, needed};
@@ -151,7 +151,7 @@ fn judge_all(
     let next = AtomicUsize::new(0);
     let places = Mutex::new(Vec::new());
     let failed: Mutex<Option<RemoteError>> = Mutex::new(None);
-    let bar = live::progress(None, plural(fleet.hosts.len() as u64, "machine", "machines"));
+    let bar = live::progress(None, format_count(fleet.hosts.len() as u64, "machine", "machines"));
     let poisoned = || Failure::Failed("a worker panicked".into());
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
@@ -214,16 +214,16 @@ fn summary(places: &[FleetRank], fleet: &Fleet, took: &FleetCost) -> String {
     let (queries, seconds, bytes) = took.spent;
     let left_out = match places.iter().map(|p| p.left_out).sum::<u64>() {
         0 => String::new(),
-        values => format!("; {} left out", plural(values, "impossible value was", "impossible values were")),
+        values => format!("; {} left out", format_count(values, "impossible value was", "impossible values were")),
     };
     format!(
         "{}, {held} with a bottleneck, {unjudged} not judged; {} of {} s; {:.1} s in total; {queries} \
          queries to the store took {seconds:.1} s (two at a time) and returned {}{left_out}",
-        plural(places.len() as u64, "machine", "machines"),
-        plural(fleet.grid.count as u64, "tick", "ticks"),
+        format_count(places.len() as u64, "machine", "machines"),
+        format_count(fleet.grid.count as u64, "tick", "ticks"),
         fleet.grid.step_ms as f64 / 1e3,
         took.seconds,
-        display(bytes as f64, "bytes"),
+        format_value(bytes as f64, "bytes"),
     )
 }
 
@@ -252,7 +252,7 @@ fn table(places: &[FleetRank]) -> TextTable {
 /// Returns the strongest finding of the verdict, or the longest stretch beside it.
 fn leading(verdict: &Verdict) -> (String, String) {
     // less than a minute in a day is negligible
-    let percent = |share: f64| display(share, "fraction");
+    let percent = |share: f64| format_value(share, "fraction");
     if verdict.bottleneck == Bottleneck::None {
         return match verdict.episodes.first() {
             Some(e) => (format!("for a while: {}", e.title), percent(e.share)),
@@ -264,10 +264,10 @@ fn leading(verdict: &Verdict) -> (String, String) {
             let compare = f.compare.replace('_', " ");
             // a unit that display does not scale is not repeated
             let limit = match f.unit.as_str() {
-                "s" | "bytes" | "bytes_per_s" | "per_s" | "fraction" => display(f.limit, &f.unit),
-                _ => digits(f.limit),
+                "s" | "bytes" | "bytes_per_s" | "per_s" | "fraction" => format_value(f.limit, &f.unit),
+                _ => format_significant(f.limit),
             };
-            let text = format!("{} {} ({compare} {limit})", f.quantity, display(f.value, &f.unit));
+            let text = format!("{} {} ({compare} {limit})", f.quantity, format_value(f.value, &f.unit));
             (text, percent(f.share))
         }
         None => Default::default(),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use diskwright_base::units::{parse_duration, plural};
+use diskwright_base::units::{format_count, parse_duration};
 use diskwright_base::{LogPiece, Note, text};
 use diskwright_datastore::{LogWriter, StoreError, WriterOptions};
 use diskwright_logs::{CsvColumn, LogError, LogInput, LogOptions, PieceSink, ReadSummary};
@@ -230,7 +230,7 @@ fn bar(input: &LogInput) -> ProgressBar {
     if let (Some(_), Ok(style)) = (input.bytes(), ProgressStyle::with_template(form)) {
         bar.set_style(style);
     }
-    bar.set_prefix(text::printable(&format!("reading {}", input.name())).into_owned());
+    bar.set_prefix(text::printable_line(&format!("reading {}", input.name())).into_owned());
     bar
 }
 
@@ -249,7 +249,7 @@ pub fn tell_skipped(file: &Path, summary: &ReadSummary) {
         ));
     }
     if summary.skipped.len() > MOST {
-        let more = plural(summary.skipped.len() - MOST, "more reason", "more reasons");
+        let more = format_count(summary.skipped.len() - MOST, "more reason", "more reasons");
         output::warn(format_args!("{}: {more}; `import --json` lists them", file.display()));
     }
 }

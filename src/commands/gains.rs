@@ -1,7 +1,7 @@
 //! Predicted gains of remedies: advice of a verdict that is a change known to `plan --what-if` is predicted on the log
 //! that was judged. A model that misses today's response predicts nothing.
 
-use diskwright_base::units::{digits, display};
+use diskwright_base::units::{format_significant, format_value};
 use diskwright_diagnosis::Verdict;
 use diskwright_planner::prices::PriceList;
 use diskwright_planner::series::LoadSeries;
@@ -67,8 +67,8 @@ pub fn words(gain: &PredictedGain) -> String {
     format!(
         "{change}: at the highest loads, {device} would respond in {} instead of {} (the model's error for today's \
          response is {} %)",
-        display(after.response_s, "s"),
-        display(before.response_s, "s"),
-        digits(model_error * 100.0)
+        format_value(after.response_s, "s"),
+        format_value(before.response_s, "s"),
+        format_significant(model_error * 100.0)
     )
 }

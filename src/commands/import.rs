@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use diskwright_base::LogPiece;
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_datastore::{LogReader, is_log};
 use diskwright_logs::{ReadSummary, Skip, TimeBasis};
 use serde_json::{Value, json};
@@ -241,8 +241,11 @@ fn line(file: &Path, summary: &ReadSummary) -> String {
     let span = format!("{} to {}", when::rfc3339(from), when::rfc3339(to));
     let known = if *foreign == 0 { String::new() } else { format!(" ({foreign} of counters not in the catalogue)") };
     let file = output::name(file.display());
-    let [ticks, values, gaps] =
-        [plural(*ticks, "tick", "ticks"), plural(*values, "value", "values"), plural(*gaps, "gap", "gaps")];
+    let [ticks, values, gaps] = [
+        format_count(*ticks, "tick", "ticks"),
+        format_count(*values, "value", "values"),
+        format_count(*gaps, "gap", "gaps"),
+    ];
     format!("{file}: {format}, {ticks}, {series} series{known}, {values}, {gaps}, {span}\n")
 }
 

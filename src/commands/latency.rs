@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use diskwright_base::latency::edges;
-use diskwright_base::latency_series::{of_steps, parse};
+use diskwright_base::latency::step_edges;
+use diskwright_base::latency_series::{histogram_from_steps, parse_step_series};
 use diskwright_base::{Frame, LatencyColumns, LatencyHistogram, LatencyOperation, LogPiece};
 use diskwright_blocktrace::HeatMap;
 use diskwright_blocktrace::summary::heat_row;
@@ -43,7 +43,7 @@ impl LatencyWindow {
         let mut window = LatencyWindow { range: logs.range, groups: BTreeMap::new(), devices: BTreeSet::new() };
         logs.read(|piece| {
             if let LogPiece::Frame(frame) = piece
-                && frame.schema().series.iter().any(|series| parse(series).is_some())
+                && frame.schema().series.iter().any(|series| parse_step_series(series).is_some())
             {
                 window.frame(frame, instances);
             }
@@ -57,7 +57,7 @@ impl LatencyWindow {
         let (from, to) = self.range;
         // one column per second, or wider ones for a longer window
         let column_ns = ((to - from) / COLUMNS).max(1_000_000_000) as u64;
-        for group in LatencyColumns::find(frame.schema()).groups {
+        for group in LatencyColumns::from_schema(frame.schema()).groups {
             if !self.devices.contains(&group.device) {
                 self.devices.insert(group.device.clone());
             }
@@ -66,17 +66,17 @@ impl LatencyWindow {
             }
             let key = (group.device.clone(), group.operation);
             for (index, tick) in frame.ticks().iter().enumerate() {
-                let steps = group.steps(frame, index..index + 1);
+                let steps = group.sum_steps(frame, index..index + 1);
                 if steps.is_empty() {
                     continue;
                 }
                 let fresh = || RecordedLatency { all: LatencyHistogram::default(), heat: HeatMap::new(0, column_ns) };
                 let recorded = self.groups.entry(key.clone()).or_insert_with(fresh);
-                recorded.all.merge(&of_steps(&steps));
+                recorded.all.merge(&histogram_from_steps(&steps));
                 let middle = tick.time_ns - i64::try_from(tick.elapsed_ns / 2).unwrap_or(0) - from;
                 for (step, count) in steps {
                     let done = u64::try_from(middle).unwrap_or(0);
-                    recorded.heat.add(done, heat_row(edges(step).0), count);
+                    recorded.heat.add(done, heat_row(step_edges(step).0), count);
                 }
             }
         }
@@ -119,7 +119,7 @@ impl LatencyWindow {
                 object["steps"] = recorded
                     .all
                     .steps()
-                    .map(|(step, count)| json!([edges(step).0, count]))
+                    .map(|(step, count)| json!([step_edges(step).0, count]))
                     .collect::<Vec<Value>>()
                     .into();
                 object
@@ -137,7 +137,7 @@ impl LatencyWindow {
         let mut maps = String::new();
         for (device, operation, recorded) in self.groups() {
             let all = &recorded.all;
-            let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), |ns| units::display(ns / 1e9, "s"));
+            let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), |ns| units::format_value(ns / 1e9, "s"));
             let mut row = vec![style.clean(device), operation.title().to_owned(), all.count().to_string()];
             row.push(time(all.mean_ns()));
             row.extend(SHARES.map(|(_, share)| time(all.percentile_ns(share))));
@@ -207,7 +207,7 @@ pub fn compared_text(before: &LatencyWindow, after: &LatencyWindow, style: &Styl
     for title in ["requests", "50 %", "99 %", "longest", "then", "50 %", "99 %", "longest"] {
         table = table.column(title, Align::Right);
     }
-    let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), |ns| units::display(ns / 1e9, "s"));
+    let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), |ns| units::format_value(ns / 1e9, "s"));
     let mut any = false;
     for (device, operation, first) in before.groups() {
         let Some(second) = after.group(device, operation) else { continue };

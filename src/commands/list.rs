@@ -147,7 +147,8 @@ fn suites() -> Listing {
     let mut entries = Vec::new();
     for suite in diskwright_probe::SUITES {
         let suite_document = super::explain::suite_json(suite);
-        let time = diskwright_base::units::display(suite_document["usual_s"].as_f64().unwrap_or(f64::NAN).round(), "s");
+        let time =
+            diskwright_base::units::format_value(suite_document["usual_s"].as_f64().unwrap_or(f64::NAN).round(), "s");
         table.row([suite.id.to_owned(), time, suite.title.to_owned(), suite.good.to_owned()]);
         entries.push(suite_document);
     }
@@ -160,10 +161,10 @@ fn suites() -> Listing {
 
 fn terms() -> Listing {
     let mut table = TextTable::new().text("term").text("what it is");
-    for term in diskwright_base::glossary::terms() {
+    for term in diskwright_base::glossary::builtin_terms() {
         table.row([term.names[0].clone(), term.title.clone()]);
     }
-    ("terms", diskwright_base::glossary::terms().iter().map(|t| json!(t)).collect(), table)
+    ("terms", diskwright_base::glossary::builtin_terms().iter().map(|t| json!(t)).collect(), table)
 }
 
 fn levels() -> Listing {

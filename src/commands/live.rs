@@ -166,7 +166,7 @@ pub fn progress(lasts: Option<Duration>, message: String) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
-    bar.set_message(diskwright_base::text::printable(&message).into_owned());
+    bar.set_message(diskwright_base::text::printable_line(&message).into_owned());
     output::print_above(&bar);
     bar
 }

@@ -16,7 +16,7 @@ use super::Failure;
 
 /// Writes text for people to standard output.
 pub fn text(text: &str) -> Result<(), Failure> {
-    put(&mut io::stdout().lock(), disarm::screen(text, io::stdout().is_terminal()).as_bytes())
+    put(&mut io::stdout().lock(), disarm::sanitize_screen(text, io::stdout().is_terminal()).as_bytes())
 }
 
 /// Writes a JSON document to standard output.
@@ -28,7 +28,7 @@ pub fn json(value: &impl Serialize) -> Result<(), Failure> {
 pub fn document(value: &impl Serialize) -> Result<String, Failure> {
     let mut document = serde_json::to_string_pretty(value)?;
     document.push('\n');
-    Ok(disarm::json(&document).into_owned())
+    Ok(disarm::escape_json(&document).into_owned())
 }
 
 /// Writes data of a format with its own rules: unchanged into a file or a pipe, disarmed on a terminal.
@@ -48,7 +48,7 @@ pub fn stream() -> Box<dyn Write + Send> {
 
 /// Escapes a name from outside as part of a line for people, so that it cannot begin another line.
 pub fn name(name: impl Display) -> String {
-    disarm::printable(&name.to_string()).into_owned()
+    disarm::printable_line(&name.to_string()).into_owned()
 }
 
 /// Prints a warning on standard error. It may get lost: nobody has to read there.

@@ -7,8 +7,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use diskwright_base::units::plural;
-use diskwright_base::{Catalogue, Frame, LogPiece, Note, ProcessRow, ProcessTable, Schema, Series, Tick, lasting_name};
+use diskwright_base::units::format_count;
+use diskwright_base::{
+    Catalogue, Frame, LogPiece, Note, ProcessRow, ProcessTable, Schema, Series, Tick, stable_task_name,
+};
 
 use super::log::Logs;
 use super::{Failure, output};
@@ -23,8 +25,8 @@ const COUNTERS: [(&str, Value); 13] = [
     ("process.processor_system", |row| Some(row.processor_system)),
     ("process.read_bytes_per_s", |row| row.read_bytes_per_s),
     ("process.write_bytes_per_s", |row| row.write_bytes_per_s),
-    ("process.asked_read_bytes_per_s", |row| row.asked_read_bytes_per_s),
-    ("process.asked_write_bytes_per_s", |row| row.asked_write_bytes_per_s),
+    ("process.asked_read_bytes_per_s", |row| row.requested_read_bytes_per_s),
+    ("process.asked_write_bytes_per_s", |row| row.requested_write_bytes_per_s),
     ("process.read_calls_per_s", |row| row.read_calls_per_s),
     ("process.write_calls_per_s", |row| row.write_calls_per_s),
     ("process.major_faults_per_s", |row| Some(row.major_faults_per_s)),
@@ -47,7 +49,7 @@ pub fn are_wanted(patterns: &[String]) -> bool {
     let all = |pattern: &str| is_counter(pattern) || pattern == "process*";
     // a name that disks and processes share keeps its meaning without processes
     let named = |pattern: &str| {
-        let found = Catalogue::builtin().named(pattern);
+        let found = Catalogue::builtin().find_by_exact_name(pattern);
         !found.is_empty() && found.iter().all(|counter| all(&counter.id))
     };
     patterns.iter().any(|pattern| all(&pattern.to_ascii_lowercase()) || named(pattern))
@@ -63,7 +65,7 @@ pub fn is_counter(id: &str) -> bool {
 pub fn tell_left_out(logs: &Logs) {
     let count = logs.left_out();
     if count > 0 {
-        let more = plural(count as u64, "more process did less and is", "more processes did less and are");
+        let more = format_count(count as u64, "more process did less and is", "more processes did less and are");
         output::warn(format_args!("{more} left out"));
     }
 }
@@ -74,14 +76,14 @@ fn table(note: &Note) -> Option<ProcessTable> {
 
 /// Identifies a process by its id and its stable name: a kernel worker's current work changes all the time.
 fn process(row: &ProcessRow) -> (u32, String) {
-    (row.pid, lasting_name(&row.name).to_owned())
+    (row.pid, stable_task_name(&row.name).to_owned())
 }
 
 /// Sort key for how busy a process was: processors in use, waiting, and 100 MB/s counted as one processor.
 fn weight(row: &ProcessRow) -> f64 {
     let bytes = |own: Option<f64>, requested: Option<f64>| own.or(requested).unwrap_or(0.0);
-    let moved = bytes(row.read_bytes_per_s, row.asked_read_bytes_per_s)
-        + bytes(row.write_bytes_per_s, row.asked_write_bytes_per_s);
+    let moved = bytes(row.read_bytes_per_s, row.requested_read_bytes_per_s)
+        + bytes(row.write_bytes_per_s, row.requested_write_bytes_per_s);
     row.processor + row.blocked_share.max(row.block_delay.unwrap_or(0.0)) + moved / 1e8
 }
 

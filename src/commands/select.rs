@@ -68,7 +68,7 @@ pub fn choose(
         let found: Vec<&str> = if pattern.contains('*') {
             catalogue.counters().iter().map(|c| c.id.as_str()).filter(|id| names(pattern, id)).collect()
         } else {
-            catalogue.find(pattern).iter().map(|c| c.id.as_str()).collect()
+            catalogue.find_by_name(pattern).iter().map(|c| c.id.as_str()).collect()
         };
         if found.is_empty() {
             return Err(unknown_counter(pattern));
@@ -83,7 +83,7 @@ pub fn choose(
             for instance in schema.instances(object) {
                 let named = instances.is_empty() || instances.iter().any(|p| matches(p, instance));
                 let pair = (id.to_owned(), instance.to_owned());
-                if known.contains(&pair) || CounterPlan::resolve(catalogue, schema, id, instance).is_none() {
+                if known.contains(&pair) || CounterPlan::resolve_counter(catalogue, schema, id, instance).is_none() {
                     continue;
                 }
                 if named {

@@ -71,12 +71,12 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
 impl Cells {
     /// A CSV cell of text.
     pub fn word<'a>(&self, word: &'a str) -> Cow<'a, str> {
-        if self.spreadsheet_safe { text::no_formula(word) } else { Cow::Borrowed(word) }
+        if self.spreadsheet_safe { text::escape_formula(word) } else { Cow::Borrowed(word) }
     }
 
     /// Text for people: characters that a terminal would act on are replaced too.
     pub fn shown(&self, word: &str) -> String {
-        self.word(&text::printable(word)).into_owned()
+        self.word(&text::printable_line(word)).into_owned()
     }
 }
 
@@ -144,15 +144,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         _ => output::text(&table(&lines, logs.range)),
     }?;
     if let Some(trimmed) = logs.trimmed() {
-        let segments = units::plural(trimmed.segments, "segment", "segments");
+        let segments = units::format_count(trimmed.segments, "segment", "segments");
         let (one, many) = (format!("older tick ({segments}) was"), format!("older ticks ({segments}) were"));
-        output::text(&(units::plural(trimmed.ticks, &one, &many) + " removed by --keep\n"))?;
+        output::text(&(units::format_count(trimmed.ticks, &one, &many) + " removed by --keep\n"))?;
     }
     match idle {
         0 => Ok(()),
         _ => {
             let (one, many) = ("series of an idle disk or link is", "series of idle disks and links are");
-            let left_out = units::plural(idle as u64, one, many);
+            let left_out = units::format_count(idle as u64, one, many);
             output::text(&format!("{left_out} left out; use --counter to see all\n"))
         }
     }
@@ -260,7 +260,7 @@ fn table(lines: &[(String, ChartLine)], range: (i64, i64)) -> String {
         .column("over time", Align::Left);
     for (counter, line) in lines {
         let unit = unit_of(counter);
-        let show = |v: f64| units::display(v, &unit);
+        let show = |v: f64| units::format_value(v, &unit);
         let cells = line.summary().map(|(min, mean, max)| [show(min), show(mean), show(max)]);
         let [min, mean, max] = cells.unwrap_or_else(|| ["".into(), "no data".into(), "".into()]);
         let means: Vec<f64> = line.buckets.iter().map(|b| b.mean).collect();
@@ -323,7 +323,7 @@ fn csv(logs: &Logs, wanted: &[(String, String)], cells: Cells) -> Result<(), Fai
     for (counter, instance) in wanted {
         let name = if instance.is_empty() { counter.clone() } else { format!("{counter}[{instance}]") };
         out.push(b',');
-        out.extend_from_slice(text::csv_cell(&cells.shown(&name)).as_bytes());
+        out.extend_from_slice(text::quote_csv_cell(&cells.shown(&name)).as_bytes());
     }
     out.push(b'\n');
     let only_processes = wanted.iter().all(|(counter, _)| processes::is_counter(counter));
@@ -332,8 +332,8 @@ fn csv(logs: &Logs, wanted: &[(String, String)], cells: Cells) -> Result<(), Fai
         let LogPiece::Frame(frame) = piece else { return Ok(()) };
         if known.as_ref().is_none_or(|(schema, _)| !Arc::ptr_eq(schema, frame.schema())) {
             let plan = |(c, i): &(String, String)| {
-                CounterPlan::resolve(Catalogue::builtin(), frame.schema(), c, i)
-                    .or_else(|| CounterPlan::foreign(frame.schema(), c, i))
+                CounterPlan::resolve_counter(Catalogue::builtin(), frame.schema(), c, i)
+                    .or_else(|| CounterPlan::for_foreign_series(frame.schema(), c, i))
             };
             known = Some((Arc::clone(frame.schema()), wanted.iter().map(plan).collect()));
         }
@@ -352,7 +352,7 @@ fn rows(out: &mut Vec<u8>, frame: &Frame, plans: &[Option<CounterPlan>]) {
     let mut columns: Vec<Vec<f64>> = vec![Vec::new(); plans.len()];
     for (column, plan) in columns.iter_mut().zip(plans) {
         match plan {
-            Some(plan) => plan.values(frame, column),
+            Some(plan) => plan.compute_values(frame, column),
             None => column.resize(frame.ticks().len(), f64::NAN),
         }
     }

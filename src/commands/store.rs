@@ -100,7 +100,7 @@ pub fn fetch(asking: &StoreArguments, window: &LogWindow, to: &Path) -> Result<R
     foreign::tell_skipped(Path::new(store.shown()), &summary);
     tell_warnings(&store);
     let (queries, seconds, bytes) = store.spent();
-    let size = diskwright_base::units::display(bytes as f64, "bytes");
+    let size = diskwright_base::units::format_value(bytes as f64, "bytes");
     output::warn(format_args!("{}: {queries} queries, {seconds:.2} s, {size}", store.shown()));
     Ok(summary)
 }

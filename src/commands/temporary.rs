@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, Once, PoisonError};
 
-use diskwright_base::units::display;
+use diskwright_base::units::format_value;
 use diskwright_hostfiles::private;
 use diskwright_hostfiles::room::DiskSpace;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -64,7 +64,7 @@ impl Folder {
         if !room.is_used_up() {
             return Ok(());
         }
-        let size = |bytes: u64| display(bytes as f64, "bytes");
+        let size = |bytes: u64| format_value(bytes as f64, "bytes");
         let (free, reserve, folder) = (size(room.free), size(room.reserve), std::env::temp_dir());
         let what = format!("{} has {free} free, of which {reserve} must stay free", folder.display());
         Err(format!("not enough space to read it into: {what}; set TMPDIR to another folder"))

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-pub use diskwright_base::moment::rfc3339_ms as rfc3339;
+pub use diskwright_base::timestamp::format_rfc3339_ms as rfc3339;
 use diskwright_base::units::parse_duration;
 
 use super::Failure;

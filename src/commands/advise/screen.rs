@@ -1,7 +1,7 @@
 //! Advice for people: the most worthwhile first, three items in full.
 
 use diskwright_advise::{AdviceItem, AdviceSeverity, HostAdvice, HostPlatform, SettingChange};
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_report::text::{cut, wrap};
 use diskwright_report::{Ink, Style};
 
@@ -56,7 +56,7 @@ fn head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Style) -
         1 => "1 thing is worth changing".to_owned(),
         n => format!("{n} things are worth changing"),
     };
-    let passed = plural(advice.well as u64, "check", "checks");
+    let passed = format_count(advice.well as u64, "check", "checks");
     let text = format!("{count} on {}. Role: {role}. {passed} passed.", style.clean(&host.from));
     let mut out = style.paint(Ink::Bold, wrap(&text, style.width, 0).join("\n").as_str()) + "\n";
     let platform = HostPlatform::of(scene.tree());

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_dashboard::alerts::AlertEvent;
 use diskwright_remote::Webhook;
 
@@ -124,7 +124,7 @@ impl AlertActor {
     fn tell_left_out(&mut self) {
         let count = std::mem::take(&mut self.left_out);
         if count > 0 {
-            let skipped = plural(count as u64, "alert event was", "alert events were");
+            let skipped = format_count(count as u64, "alert event was", "alert events were");
             let grace = GRACE.as_secs();
             output::warn(format_args!(
                 "{skipped} skipped: --on-alert and --alert-webhook act at most {MOST_A_MINUTE} times per minute, and \

@@ -219,6 +219,6 @@ fn hold(arguments: &Arguments, document: &BaselineDocument, against: Option<&Aga
     if 1.0 - speed <= allowed {
         return Ok(());
     }
-    let share = |value: f64| diskwright_base::units::display(value, "fraction");
+    let share = |value: f64| diskwright_base::units::format_value(value, "fraction");
     Err(Failure::Failed(format!("slower than the baseline by {}; the limit is {}", share(1.0 - speed), share(allowed))))
 }

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use diskwright_base::{moment, units};
+use diskwright_base::{timestamp, units};
 use diskwright_baseline::circumstances::BaselineCircumstances;
 use diskwright_baseline::compare::{BaselineComparison, compare};
 use diskwright_baseline::document::BaselineDocument;
@@ -80,7 +80,7 @@ pub fn keep(arguments: &Arguments, document: &BaselineDocument) -> BaselineUpdat
 
 /// Describes disturbances during a measurement, if they are large enough to report.
 pub fn suffered(circumstances: &BaselineCircumstances) -> Vec<String> {
-    let share = |value: f64| units::display(value, "fraction");
+    let share = |value: f64| units::format_value(value, "fraction");
     let mut words = Vec::new();
     if let Some(steal) = circumstances.steal_share.filter(|steal| *steal >= STOLEN) {
         words.push(format!("steal at {}", share(steal)));
@@ -89,17 +89,18 @@ pub fn suffered(circumstances: &BaselineCircumstances) -> Vec<String> {
         words.push(format!("other programs at {} of the processors", share(others)));
     }
     if let Some(held) = circumstances.throttled_s.filter(|held| *held > 0.0) {
-        words.push(format!("{} throttled by the cgroup's limit", units::display(held, "s")));
+        words.push(format!("{} throttled by the cgroup's limit", units::format_value(held, "s")));
     }
     if let Some(times) = circumstances.thermal_throttles.filter(|times| *times > 0) {
-        words.push(units::plural(times, "slow-down because of heat", "slow-downs because of heat"));
+        words.push(units::format_count(times, "slow-down because of heat", "slow-downs because of heat"));
     }
     words
 }
 
 /// Returns the share of the processors that others used, if it is large enough to lower the figures.
 fn taken(circumstances: &BaselineCircumstances) -> Option<String> {
-    let large = |share: Option<f64>| share.filter(|share| *share > BUSY).map(|share| units::display(share, "fraction"));
+    let large =
+        |share: Option<f64>| share.filter(|share| *share > BUSY).map(|share| units::format_value(share, "fraction"));
     let (others, steal) = (large(circumstances.others_share), large(circumstances.steal_share));
     let others = others.map(|share| format!("other programs used {share} of the processors"));
     others.or_else(|| steal.map(|share| format!("the hypervisor gave {share} of the processors to others")))
@@ -118,14 +119,14 @@ pub fn slower(comparison: &BaselineComparison, before: &BaselineDocument, now: &
     let day = before.measured.get(..10).unwrap_or(&before.measured);
     let mut words = format!(
         "this machine is {} slower than on the day of its baseline ({day}), at one thread",
-        units::display(1.0 - speed, "fraction")
+        units::format_value(1.0 - speed, "fraction")
     );
     for (index, more) in suffered(&now.circumstances).iter().enumerate() {
         words += &format!("{}{more}", if index == 0 { ", with " } else { " and " });
     }
     let slow = comparison.groups.iter().filter(|group| 1.0 - group.speed > SLOWER);
     let parts: Vec<String> =
-        slow.map(|group| format!("{} {}", group.group, units::display(1.0 - group.speed, "fraction"))).collect();
+        slow.map(|group| format!("{} {}", group.group, units::format_value(1.0 - group.speed, "fraction"))).collect();
     if !parts.is_empty() {
         words += &format!(": {}", parts.join(", "));
     }
@@ -142,7 +143,7 @@ pub fn add(verdict: &mut Verdict) -> Value {
     let Some(MachineProfile { baseline, latest: Some(latest), .. }) = profile(&verdict.host) else {
         return Value::Null;
     };
-    let times = [&verdict.window.from, &verdict.window.to, &latest.measured].map(|time| moment::parse(time));
+    let times = [&verdict.window.from, &verdict.window.to, &latest.measured].map(|time| timestamp::parse_rfc3339(time));
     let [Some(from), Some(to), Some(looked)] = times else { return Value::Null };
     if looked < from.saturating_sub(NEAR_NS) || looked > to.saturating_add(NEAR_NS) {
         return Value::Null;

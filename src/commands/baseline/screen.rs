@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use diskwright_base::units::{counted, display};
+use diskwright_base::units::{format_amount, format_value};
 use diskwright_baseline::document::{BaselineDocument, FigureResult};
 use diskwright_baseline::figure::GROUPS;
 use diskwright_baseline::rounds::WIDEST;
@@ -18,7 +18,7 @@ pub fn text(document: &BaselineDocument, against: Option<&Against>, update: &Bas
     let style = output::style();
     let machine = &document.machine;
     let model = machine.processor.as_deref().unwrap_or("processor unknown");
-    let memory = display(machine.memory_bytes as f64, "bytes");
+    let memory = format_value(machine.memory_bytes as f64, "bytes");
     let head = style.paint(Ink::Bold, &format!("What {} does", style.clean(&machine.host)));
     let processors =
         if machine.processors == 1 { "1 processor".into() } else { format!("{} processors", machine.processors) };
@@ -38,7 +38,7 @@ pub fn text(document: &BaselineDocument, against: Option<&Against>, update: &Bas
     if let Some(disk) = &document.disk {
         let _ = writeln!(out, "\nDisk {}", style.clean(&disk.target));
         for figure in &disk.figures {
-            let _ = writeln!(out, "  {:<18} {}", figure.figure, display(figure.value, &figure.unit));
+            let _ = writeln!(out, "  {:<18} {}", figure.figure, format_value(figure.value, &figure.unit));
         }
     }
     out.push('\n');
@@ -53,7 +53,7 @@ pub fn text(document: &BaselineDocument, against: Option<&Against>, update: &Bas
 }
 
 fn digits(value: f64) -> String {
-    display(value, "count")
+    format_value(value, "count")
 }
 
 /// One row per figure: one thread, all threads.
@@ -82,26 +82,26 @@ fn figures(document: &BaselineDocument) -> TextTable {
 }
 
 fn value(figure: &FigureResult) -> [String; 2] {
-    let median = figure.median.map_or_else(|| "too noisy".into(), |median| display(median, &figure.unit));
+    let median = figure.median.map_or_else(|| "too noisy".into(), |median| format_value(median, &figure.unit));
     [median, format!("{:.1} %", figure.spread * 100.0)]
 }
 
 fn sustained(document: &BaselineDocument) -> String {
     let Some(long) = &document.sustained else { return String::new() };
-    let rate = |value: f64| display(value, "per_s");
+    let rate = |value: f64| format_value(value, "per_s");
     let change = if long.has_fallen {
         let causes = "heat, credits, another limit, or other programs";
-        format!("fell by {}: {causes}", display(long.fell_by, "fraction"))
+        format!("fell by {}: {causes}", format_value(long.fell_by, "fraction"))
     } else {
         "did not fall".into()
     };
     let heat = long.temperature_c.map_or_else(
         || "no temperature sensor".into(),
-        |t| format!("{} to {}", display(t.low, "celsius"), display(t.high, "celsius")),
+        |t| format!("{} to {}", format_value(t.low, "celsius"), format_value(t.high, "celsius")),
     );
     format!(
         "\nWork of all processors for {}: {} at first, {} at the end; the rate {change} ({heat}).\n",
-        display(long.seconds, "s"),
+        format_value(long.seconds, "s"),
         rate(long.first),
         rate(long.last)
     )
@@ -124,16 +124,16 @@ fn notes(document: &BaselineDocument) -> Vec<String> {
         meanwhile.push(format!("clock about {} to {} GHz", hertz(clock.low), hertz(clock.high)));
     }
     if let Some(heat) = seen.temperature_c {
-        meanwhile.push(format!("up to {}", display(heat.high, "celsius")));
+        meanwhile.push(format!("up to {}", format_value(heat.high, "celsius")));
     }
     if let Some(processors) = document.machine.limit_processors() {
-        let count = counted(processors, "processor", "processors");
+        let count = format_amount(processors, "processor", "processors");
         lines.push(format!("The cgroup of this program limits it to the time of {count}."));
     }
-    lines.push(format!("Meanwhile: {}. Measured in {}.", meanwhile.join(", "), display(document.seconds, "s")));
+    lines.push(format!("Meanwhile: {}. Measured in {}.", meanwhile.join(", "), format_value(document.seconds, "s")));
     let refused: Vec<&FigureResult> = document.figures.iter().filter(|figure| figure.refused.is_some()).collect();
     if !refused.is_empty() {
-        let widest = display(WIDEST, "fraction");
+        let widest = format_value(WIDEST, "fraction");
         let (count, all) = (refused.len(), document.figures.len());
         lines.push(format!(
             "Too noisy: {count} of {all} figures; the middle half of their values spreads over more than {widest}."

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use diskwright_base::units::display;
+use diskwright_base::units::format_value;
 use diskwright_baseline::compare::{BaselineComparison, compare};
 use diskwright_baseline::document::{BaselineDocument, is_baseline};
 use diskwright_baseline::store;
@@ -94,9 +94,9 @@ fn text(comparison: &BaselineComparison, sides: [&BaselineDocument; 2], style: &
         table.row([
             format!("{} ({})", row.id, row.title),
             row.threads.clone(),
-            display(row.first, &row.unit),
-            display(row.second, &row.unit),
-            format!("x {}", display(row.speed, "count")),
+            format_value(row.first, &row.unit),
+            format_value(row.second, &row.unit),
+            format!("x {}", format_value(row.speed, "count")),
             if row.differs { String::new() } else { "noise".into() },
         ]);
     }
@@ -110,7 +110,7 @@ fn text(comparison: &BaselineComparison, sides: [&BaselineDocument; 2], style: &
 
 /// Describes a speed.
 fn words(speed: f64) -> String {
-    let share = |value: f64| display(value, "fraction");
+    let share = |value: f64| format_value(value, "fraction");
     match speed {
         speed if (speed - 1.0).abs() < 0.005 => "as fast".into(),
         speed if speed < 1.0 => format!("{} slower", share(1.0 - speed)),
@@ -146,7 +146,7 @@ pub fn against(
         out += &format!("  differs: {}\n", style.clean(line));
     }
     for row in comparison.rows.iter().filter(|row| row.differs) {
-        let (first, second) = (display(row.first, &row.unit), display(row.second, &row.unit));
+        let (first, second) = (format_value(row.first, &row.unit), format_value(row.second, &row.unit));
         out += &format!("  {} ({} thr.): {first} -> {second}, {}\n", row.title, row.threads, words(row.speed));
     }
     out

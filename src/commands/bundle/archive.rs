@@ -8,8 +8,8 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use diskwright_base::moment;
-use diskwright_base::units::display;
+use diskwright_base::timestamp;
+use diskwright_base::units::format_value;
 use diskwright_datastore::is_log;
 use diskwright_hostfiles::private;
 use diskwright_logs::{HEAD, InputHead, LogInput, is_tar, spool_limit};
@@ -204,7 +204,7 @@ impl<'a> Unpacking<'a> {
             let copied = io::copy(&mut Read::take(&mut *from, room), to)?;
             self.content.bytes += copied;
             if self.content.bytes > limit {
-                let limit = display(limit as f64, "bytes");
+                let limit = format_value(limit as f64, "bytes");
                 return Err(io::Error::other(format!(
                     "its logs unpack to more than {limit}; unpack it yourself, or set DISKWRIGHT_SPOOL_LIMIT"
                 )));
@@ -238,7 +238,7 @@ fn since_1970(seconds: u64) -> SystemTime {
 
 /// Converts a zip archive's time, which names no zone and is taken as UTC.
 fn written(time: zip::DateTime) -> Option<SystemTime> {
-    let day = moment::day_of(time.year().into(), time.month().into(), time.day().into())?;
+    let day = timestamp::day_number(time.year().into(), time.month().into(), time.day().into())?;
     let clock = [time.hour(), time.minute(), time.second()].map(u64::from);
     let is_clock = clock[0] < 24 && clock[1] < 60 && clock[2] < 60;
     let seconds = u64::try_from(day).ok()? * 86_400 + clock[0] * 3600 + clock[1] * 60 + clock[2];

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use diskwright_base::text::same_host;
-use diskwright_base::units::plural;
+use diskwright_base::text::is_same_host;
+use diskwright_base::units::format_count;
 use diskwright_datastore::is_log;
 use diskwright_logs::{LogInput, ReadSummary, prometheus};
 
@@ -229,7 +229,7 @@ impl BundleSkips {
             output::warn(format_args!("{first}: {because}{times}"));
         }
         if reasons.len() > MOST {
-            let more = plural(reasons.len() - MOST, "more reason", "more reasons");
+            let more = format_count(reasons.len() - MOST, "more reason", "more reasons");
             output::warn(format_args!("{more}; `import --json` lists them"));
         }
     }
@@ -246,7 +246,7 @@ pub fn of_other_machines(members: &[MergeMember]) -> Result<Vec<bool>, Failure> 
         members.iter().map(|member| merge::host(&member.path)).collect::<Result<_, Failure>>()?;
     let length = |member: &MergeMember| member.range.1.abs_diff(member.range.0);
     let recorded = |host: &str| -> u64 {
-        let of_it = |other: &Option<String>| other.as_deref().is_some_and(|other| same_host(host, other));
+        let of_it = |other: &Option<String>| other.as_deref().is_some_and(|other| is_same_host(host, other));
         members.iter().zip(&hosts).filter(|(_, other)| of_it(other)).map(|(member, _)| length(member)).sum()
     };
     let by_itself = hosts.iter().zip(members).find_map(|(host, member)| host.as_deref().filter(|_| !member.bundled));
@@ -254,7 +254,7 @@ pub fn of_other_machines(members: &[MergeMember]) -> Result<Vec<bool>, Failure> 
     let Some(chosen) = by_itself.or_else(longest) else { return Ok(other) };
     let mut left: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (index, host) in hosts.iter().enumerate().filter_map(|(index, host)| Some((index, host.as_deref()?))) {
-        if members[index].bundled && !same_host(chosen, host) {
+        if members[index].bundled && !is_same_host(chosen, host) {
             other[index] = true;
             left.entry(host).or_default().push(&members[index].name);
         }

@@ -96,7 +96,7 @@ pub(super) fn credits<'a>(documents: impl Iterator<Item = &'a ProbeDocument>) ->
         per_s: run.slices.iter().rev().skip(1).rev().map(|count| *count as f64 / STEP_S).collect(),
     };
     let of = |document: &ProbeDocument| ResultCourse {
-        began_s: diskwright_base::moment::parse(&document.started).map(|ns| ns as f64 * 1e-9),
+        began_s: diskwright_base::timestamp::parse_rfc3339(&document.started).map(|ns| ns as f64 * 1e-9),
         runs: document.runs.iter().map(course).collect(),
     };
     burst::find_in_all(&documents.map(of).collect::<Vec<ResultCourse>>())

@@ -141,7 +141,7 @@ fn device(
     let is_commit = |run: &&RunResult| run.pattern.as_ref().is_some_and(|p| p.durable == Durable::Fdatasync);
     let commit = documents.iter().flat_map(|d| &d.runs).find(is_commit).and_then(|run| run.latency_s.mean);
     let suites: Vec<&str> = documents.iter().map(|d| d.suite.as_str()).collect();
-    let plain = diskwright_base::text::shortened(&first.target, 60);
+    let plain = diskwright_base::text::truncate_text(&first.target, 60);
     Ok(CalibratedDevice {
         id: id.to_owned(),
         name: facts.model.clone().unwrap_or_else(|| plain.clone()),

@@ -1,6 +1,6 @@
 //! A description and its errors, as JSON and for people.
 
-use diskwright_base::units::{digits, display, plural};
+use diskwright_base::units::{format_count, format_significant, format_value};
 use diskwright_planner::what_if::TRUSTED_ERROR;
 use diskwright_report::{Align, TextTable};
 use diskwright_simulator::calibrate::{CalibratedDrive, CellPrediction, MeasurementNoise};
@@ -62,7 +62,7 @@ fn percent(share: f64) -> String {
 
 /// Formats the measured or predicted value of a cell, in the unit in which it is judged.
 fn figure(cell: &CellPrediction, per_s: f64, response_s: f64) -> String {
-    if cell.tries == "log" { display(response_s, "s") } else { format!("{}/s", digits(per_s)) }
+    if cell.tries == "log" { format_value(response_s, "s") } else { format!("{}/s", format_significant(per_s)) }
 }
 
 fn table(cells: &[CellPrediction]) -> TextTable {
@@ -115,7 +115,7 @@ pub(super) fn screen(found: &CalibratedDrive, unused: &[UnusedRun], written: boo
                 "Described as {}: average error {:.1} % over {} kept aside, at worst {:.1} %{}.",
                 taken.form,
                 100.0 * mean,
-                plural(count, "run", "runs"),
+                format_count(count, "run", "runs"),
                 100.0 * worst,
                 if is_trusted(found) == Some(false) { "; the description is unreliable" } else { "" }
             ),

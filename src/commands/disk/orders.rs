@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use diskwright_base::units::parse_part;
+use diskwright_base::units::parse_share_of_whole;
 use diskwright_virtualdisk::server::{self, DiskCommand, FailureScope, control_beside};
 
 use super::super::{Failure, output};
@@ -52,7 +52,7 @@ pub struct ErrorArguments {
     #[command(flatten)]
     member: MemberArguments,
     /// Share of the member's requests that fail (10%); 0 ends the errors
-    #[arg(long, value_name = "SHARE", value_parser = parse_part)]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share_of_whole)]
     share: f64,
     /// Which requests fail
     #[arg(long, value_enum, default_value = "all")]

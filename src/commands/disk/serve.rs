@@ -159,7 +159,7 @@ fn announce(server: &DiskServer, as_json: bool) -> Result<(), Failure> {
     }
     let mut text = String::new();
     for (export, bytes) in server.exports() {
-        let size = diskwright_base::units::display(bytes as f64, "bytes");
+        let size = diskwright_base::units::format_value(bytes as f64, "bytes");
         let (name, uri) = (output::name(&export.name), output::name(server.place().uri(&export.name)));
         text += &format!("serving {name} ({}, {size}): {uri}\n", output::name(&export.kind));
     }

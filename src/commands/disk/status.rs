@@ -1,6 +1,6 @@
 //! Status of a served disk, for people.
 
-use diskwright_base::units::display;
+use diskwright_base::units::format_value;
 use diskwright_report::text::left;
 use serde_json::Value;
 
@@ -45,7 +45,7 @@ fn array_lines(array: &Value) -> String {
     {
         let share = 100.0 * done / all;
         let what = word(&array["background"], "task");
-        text += &format!("  {what}: {share:.1} % of {} per member\n", display(all, "bytes"));
+        text += &format!("  {what}: {share:.1} % of {} per member\n", format_value(all, "bytes"));
     }
     if let Some(trouble) = array["trouble"].as_str() {
         text += &format!("  {}\n", output::name(trouble));
@@ -67,7 +67,7 @@ fn changed_line(drive: &Value) -> String {
     }
     for (key, what) in [("failing_reads", "reads"), ("failing_writes", "writes")] {
         if number(key) > 0.0 {
-            how.push(format!("{} of its {what} fail", display(number(key), "fraction")));
+            how.push(format!("{} of its {what} fail", format_value(number(key), "fraction")));
         }
     }
     format!("  {} {}\n", left(&word(drive, "name"), 12), how.join(", "))
@@ -90,11 +90,11 @@ fn word(value: &Value, key: &str) -> String {
 }
 
 fn seconds(value: &Value, key: &str) -> String {
-    display(value[key].as_f64().unwrap_or(f64::NAN), "s")
+    format_value(value[key].as_f64().unwrap_or(f64::NAN), "s")
 }
 
 fn size(value: &Value, key: &str) -> String {
-    display(value[key].as_f64().unwrap_or(f64::NAN), "bytes")
+    format_value(value[key].as_f64().unwrap_or(f64::NAN), "bytes")
 }
 
 #[cfg(test)]

@@ -388,7 +388,8 @@ impl Logs {
         while let Some(item) = reader.next(&mut frame)? {
             match item {
                 LogItem::Frame => {
-                    let viewed = if self.distributions == Distributions::Steps { None } else { view.of(&frame) };
+                    let viewed =
+                        if self.distributions == Distributions::Steps { None } else { view.view_frame(&frame) };
                     self.has_latency.set(self.has_latency.get() || viewed.is_some());
                     let frame = viewed.as_ref().unwrap_or(&frame);
                     let extended = self.said.extended(frame, &mut extended);

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use diskwright_base::moment::rfc3339;
-use diskwright_base::units::plural;
+use diskwright_base::timestamp::format_rfc3339;
+use diskwright_base::units::format_count;
 use diskwright_base::{Catalogue, CounterKind, Frame, Note, Schema, Series, Tick, Topology, text};
 use diskwright_datastore::{LogItem, LogReader, LogWriter};
 use diskwright_logs::TimeBasis;
@@ -100,7 +100,7 @@ pub fn same_host(members: &[MergeMember]) -> Result<(), Failure> {
     for member in members {
         let Some(host) = host(&member.path)? else { continue };
         match &known {
-            Some((first, name)) if !text::same_host(first, &host) => {
+            Some((first, name)) if !text::is_same_host(first, &host) => {
                 return Err(Failure::Failed(format!(
                     "{name} is a log of {first}, but {} is of {host}; give logs of one machine only",
                     member.name
@@ -311,7 +311,7 @@ fn tell(members: &[MergeMember], outlines: &[Outline]) {
         output::warn(format_args!("{shown}{more}: taken from {from}, not from {not}"));
     }
     if doubled.len() > MOST_LINES {
-        let more = plural(doubled.len() - MOST_LINES, "more pair of logs has", "more pairs of logs have");
+        let more = format_count(doubled.len() - MOST_LINES, "more pair of logs has", "more pairs of logs have");
         output::warn(format_args!("{more} counters in common; each is taken from one of them"));
     }
 }
@@ -320,7 +320,8 @@ fn tell(members: &[MergeMember], outlines: &[Outline]) {
 fn tell_set_back(members: &[MergeMember], outlines: &[Outline]) {
     let set_back = members.iter().zip(outlines).filter(|(_, outline)| outline.set_back.is_some());
     for (member, outline) in set_back.take(MOST_LINES) {
-        let (name, ticks, back) = (&member.name, outline.repeated, outline.set_back.map_or_else(String::new, rfc3339));
+        let (name, ticks, back) =
+            (&member.name, outline.repeated, outline.set_back.map_or_else(String::new, format_rfc3339));
         output::warn(format_args!(
             "{name}: the clock was set back to {back}; {ticks} ticks until it had caught up are left out"
         ));

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use diskwright_base::units::display;
+use diskwright_base::units::format_value;
 use diskwright_planner::answer::PricePeriod;
 use diskwright_planner::series::{LoadCollector, LoadSeries, MeasureOptions, MeasuredDemand, demand_from_series};
 use diskwright_planner::{PlanAnswer, PlanLimits, PlannedDesign, plan};
@@ -182,10 +182,10 @@ fn text(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, l
         let demand = &measured.demand;
         loads.row([
             name.clone(),
-            display(demand.reads_per_s, "per_s"),
-            display(demand.writes_per_s, "per_s"),
-            display(demand.size_bytes(), "bytes"),
-            demand.capacity_bytes.map_or("no data".into(), |bytes| display(bytes, "bytes")),
+            format_value(demand.reads_per_s, "per_s"),
+            format_value(demand.writes_per_s, "per_s"),
+            format_value(demand.size_bytes(), "bytes"),
+            demand.capacity_bytes.map_or("no data".into(), |bytes| format_value(bytes, "bytes")),
             format!("{:.0} %", measured.summary.rating.confidence * 100.0),
         ]);
         match (design(machine), answer) {

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use diskwright_base::units::{digits, display, parse_percentage, parse_size};
-use diskwright_base::words::did_you_mean;
+use diskwright_base::units::{format_significant, format_value, parse_percentage, parse_size};
+use diskwright_base::user_input::did_you_mean;
 use diskwright_base::{Frame, LogPiece, Note};
 use diskwright_planner::counted::{OperationRule, USUAL, goes_on};
 use diskwright_planner::prices::{InstanceCaps, PriceList, VolumeOffer};
@@ -313,7 +313,7 @@ fn of_trace(paths: &[PathBuf]) -> Result<LoadSeries, Failure> {
     let mut series = load.finish(&name);
     series.sequential_share = report.all.sequential_in_streams.or(report.all.sequential);
     if report.all.footprint.bytes > 0 {
-        let bytes = diskwright_base::units::display(report.all.footprint.bytes as f64, "bytes");
+        let bytes = diskwright_base::units::format_value(report.all.footprint.bytes as f64, "bytes");
         series.notes.push(format!("its requests touch {bytes}; give the capacity needed with --capacity"));
     }
     Ok(series)
@@ -419,12 +419,12 @@ fn replayed(
     if let Some(bytes) = measured.demand.capacity_bytes.filter(|bytes| *bytes > volume.gib * 1_073_741_824.0) {
         notes.push(format!(
             "{} are in use, more than the volume's {} GiB",
-            display(bytes, "bytes"),
-            digits(volume.gib)
+            format_value(bytes, "bytes"),
+            format_significant(volume.gib)
         ));
     }
     if rule.whole {
-        let unit = display(rule.unit_bytes, "bytes");
+        let unit = format_value(rule.unit_bytes, "bytes");
         notes.push(match sequential {
             Some(_) => format!("{}: every request that does not continue the previous one counts as {unit}", offer.id),
             None => format!("{}: the log does not show the order of requests, so each counts as {unit}", offer.id),
@@ -432,7 +432,7 @@ fn replayed(
     }
     let unknown_s = replay::unknown_s(&ticks);
     if unknown_s > 0.0 {
-        let gaps = display(unknown_s, "s");
+        let gaps = format_value(unknown_s, "s");
         notes.push(format!("gaps of {gaps} in all: the load is unknown then, and credits and delays stay the same"));
     }
     if !measured.summary.hidden.is_empty() {

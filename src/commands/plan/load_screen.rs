@@ -1,6 +1,6 @@
 //! The measured load, on a terminal.
 
-use diskwright_base::units::{digits, display, plural};
+use diskwright_base::units::{format_count, format_significant, format_value};
 use diskwright_planner::replay::{BucketReplay, BucketUnit};
 use diskwright_planner::series::measured::LoadPercentiles;
 use diskwright_planner::series::{MeasureOptions, MeasuredDemand};
@@ -19,8 +19,8 @@ pub fn load(measured: &MeasuredDemand, options: &MeasureOptions, style: &Style) 
         "confidence {stars} ({:.0} %): {}; {} of {}",
         summary.rating.confidence * 100.0,
         summary.rating.words,
-        plural(summary.ticks as u64, "tick", "ticks"),
-        display(summary.interval_s, "s")
+        format_count(summary.ticks as u64, "tick", "ticks"),
+        format_value(summary.interval_s, "s")
     );
     out += &format!("\n{}\n", told(&confidence, 0, style));
     out += &percentiles(measured).render(style);
@@ -45,7 +45,7 @@ fn percentiles(measured: &MeasuredDemand) -> TextTable {
         table = table.column(title, Align::Right);
     }
     let mut row = |name: &str, of: &LoadPercentiles, unit: &str| {
-        let values = [of.mean, of.p50, of.p90, of.p95, of.p99, of.max].map(|value| display(value, unit));
+        let values = [of.mean, of.p50, of.p90, of.p95, of.p99, of.max].map(|value| format_value(value, unit));
         table.row([name.to_owned()].into_iter().chain(values));
     };
     row("requests", &summary.requests_per_s, "per_s");
@@ -74,9 +74,9 @@ fn devices(measured: &MeasuredDemand, options: &MeasureOptions) -> TextTable {
         table.row([
             device.name.clone(),
             if device.from_members { format!("{what}, from its members") } else { what },
-            display(device.requests_per_s, "per_s"),
-            display(device.member_load_per_s, "per_s"),
-            device.response_s.map_or("no data".into(), |s| display(s, "s")),
+            format_value(device.requests_per_s, "per_s"),
+            format_value(device.member_load_per_s, "per_s"),
+            device.response_s.map_or("no data".into(), |s| format_value(s, "s")),
         ]);
     }
     table
@@ -86,27 +86,27 @@ fn lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String> {
     let (demand, summary) = (&measured.demand, &measured.summary);
     let mut lines = Vec::new();
     if summary.devices.len() > MOST {
-        let more = plural((summary.devices.len() - MOST) as u64, "more device", "more devices");
+        let more = format_count((summary.devices.len() - MOST) as u64, "more device", "more devices");
         lines.push(format!("and {more} (--json shows all)"));
     }
     lines.push(format!(
         "planned for: {} reads/s of {}, {} writes/s of {} (percentile {}, times {})",
-        digits(demand.reads_per_s),
-        display(demand.read_size_bytes, "bytes"),
-        digits(demand.writes_per_s),
-        display(demand.write_size_bytes, "bytes"),
+        format_significant(demand.reads_per_s),
+        format_value(demand.read_size_bytes, "bytes"),
+        format_significant(demand.writes_per_s),
+        format_value(demand.write_size_bytes, "bytes"),
         options.percentile,
-        digits(options.comfort)
+        format_significant(options.comfort)
     ));
     if summary.devices.len() > 1 {
         lines.push(format!(
             "the sum of the devices' own percentiles is {}: it would oversize by {:.0} %",
-            display(summary.sum_of_percentiles_per_s, "per_s"),
+            format_value(summary.sum_of_percentiles_per_s, "per_s"),
             (summary.oversize - 1.0).max(0.0) * 100.0
         ));
     }
-    let burst = demand.burstiness.map_or("no data".into(), digits);
-    let over = summary.dispersion.map_or("no data".into(), digits);
+    let burst = demand.burstiness.map_or("no data".into(), format_significant);
+    let over = summary.dispersion.map_or("no data".into(), format_significant);
     lines.push(format!("bursts: index of dispersion {burst} from tick to tick, {over} over the log"));
     if let Some(hours) = &summary.busy_hours {
         let hours: Vec<String> = hours.iter().map(|hour| format!("{hour:02}")).collect();
@@ -114,19 +114,20 @@ fn lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String> {
     }
     match (demand.capacity_bytes, demand.growth) {
         (None, _) => lines.push("space in use: no data; give --capacity".into()),
-        (Some(bytes), None) => lines.push(format!("space in use: {}", display(bytes, "bytes"))),
+        (Some(bytes), None) => lines.push(format!("space in use: {}", format_value(bytes, "bytes"))),
         (Some(bytes), Some(growth)) => {
             let interval = growth.interval_bytes_per_day.map_or(String::new(), |(low, high)| {
-                format!(" (95 %: {} to {})", display(low, "bytes"), display(high, "bytes"))
+                format!(" (95 %: {} to {})", format_value(low, "bytes"), format_value(high, "bytes"))
             });
-            let growth = display(growth.bytes_per_day, "bytes");
-            lines.push(format!("space in use: {}, growing by {growth} per day{interval}", display(bytes, "bytes")));
+            let growth = format_value(growth.bytes_per_day, "bytes");
+            lines
+                .push(format!("space in use: {}, growing by {growth} per day{interval}", format_value(bytes, "bytes")));
         }
     }
     if let Some(swap) = &summary.swap {
         lines.push(format!(
             "swapping is not included: {} on average, {:.1} % of all requests; add memory before disks",
-            display(swap.requests_per_s, "per_s"),
+            format_value(swap.requests_per_s, "per_s"),
             swap.share * 100.0
         ));
     }
@@ -136,14 +137,18 @@ fn lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String> {
 
 fn hidden(found: &diskwright_planner::series::hidden::HiddenLoad) -> String {
     let (device, method) = (&found.device, &found.method);
-    let (time, rate) = (display(found.saturated_s, "s"), display(found.plateau_per_s, "per_s"));
+    let (time, rate) = (format_value(found.saturated_s, "s"), format_value(found.plateau_per_s, "per_s"));
     let hidden_demand = match (found.asked_per_s, found.interval_per_s) {
         (Some(hidden_demand), Some((low, high))) => {
-            let high = high.map_or("more".into(), |high| display(high, "per_s"));
-            format!("the demand behind it is {} ({} to {high})", display(hidden_demand, "per_s"), display(low, "per_s"))
+            let high = high.map_or("more".into(), |high| format_value(high, "per_s"));
+            format!(
+                "the demand behind it is {} ({} to {high})",
+                format_value(hidden_demand, "per_s"),
+                format_value(low, "per_s")
+            )
         }
-        (Some(hidden_demand), None) => format!("the demand behind it is {}", display(hidden_demand, "per_s")),
-        (None, Some((low, _))) => format!("the demand behind it is at least {}", display(low, "per_s")),
+        (Some(hidden_demand), None) => format!("the demand behind it is {}", format_value(hidden_demand, "per_s")),
+        (None, Some((low, _))) => format!("the demand behind it is at least {}", format_value(low, "per_s")),
         (None, None) => "the demand behind it is unknown".into(),
     };
     format!("{device} was saturated for {time} at {rate}; {hidden_demand} ({method})")
@@ -157,15 +162,15 @@ pub fn buckets(all: &[BucketReplay], style: &Style) -> String {
     }
     for bucket in all {
         let unit = if bucket.unit == BucketUnit::Bytes { "bytes_per_s" } else { "per_s" };
-        let lowest = bucket.lowest_balance.map_or("no credits".into(), |share| display(share, "fraction"));
+        let lowest = bucket.lowest_balance.map_or("no credits".into(), |share| format_value(share, "fraction"));
         table.row([
             bucket.bucket.clone(),
-            display(bucket.baseline_per_s, unit),
-            display(bucket.burst_per_s, unit),
+            format_value(bucket.baseline_per_s, unit),
+            format_value(bucket.burst_per_s, unit),
             lowest,
-            display(bucket.throttled_s, "s"),
-            display(bucket.seconds_at_nothing, "s"),
-            display(bucket.longest_delay_s, "s"),
+            format_value(bucket.throttled_s, "s"),
+            format_value(bucket.seconds_at_nothing, "s"),
+            format_value(bucket.longest_delay_s, "s"),
         ]);
     }
     let heading = style.paint(Ink::Bold, "Limits and credits over the log, with full credits at its start");
@@ -201,7 +206,7 @@ pub fn what_if(found: &WhatIf, style: &Style) -> String {
         ("in flight", "count", |c| c.queue),
     ];
     for (name, unit, of) in rows {
-        let values = [&found.before, &found.modelled_before, &found.after].map(|c| display(of(c), unit));
+        let values = [&found.before, &found.modelled_before, &found.after].map(|c| format_value(of(c), unit));
         table.row([name.to_owned()].into_iter().chain(values));
     }
     let mut out = painted(ink, &error, style) + &told(&format!("model: {}", found.model), 0, style) + "\n";

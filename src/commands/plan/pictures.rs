@@ -1,6 +1,6 @@
 //! Charts of a plan: the frontier of cost against response, and the answer as a page.
 
-use diskwright_base::units::display;
+use diskwright_base::units::format_value;
 use diskwright_planner::answer::{FrontierPoint, RejectedDesign, ResponseFigures};
 use diskwright_planner::{PlanAnswer, PlanLimits, PlannedDesign};
 use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
@@ -69,10 +69,10 @@ pub fn sheet(answer: &PlanAnswer, limits: &PlanLimits) -> PageSheet {
         vec![
             design.rank.to_string(),
             screen::title(design),
-            display(design.usable_bytes, "bytes"),
-            display(design.response_s.mean, "s"),
-            display(design.response_s.p95, "s"),
-            display(design.response_s.p99, "s"),
+            format_value(design.usable_bytes, "bytes"),
+            format_value(design.response_s.mean, "s"),
+            format_value(design.response_s.p95, "s"),
+            format_value(design.response_s.p99, "s"),
             design.limit.clone(),
             screen::price(design),
             design.why.clone(),

@@ -1,6 +1,6 @@
 //! The answer of `plan` on a terminal: the list, the figures of each design, rejected designs, the frontier.
 
-use diskwright_base::units::{counted, digits, display, plural};
+use diskwright_base::units::{format_amount, format_count, format_significant, format_value};
 use diskwright_planner::answer::{HorizonFigures, PricePeriod, ResponseFigures};
 use diskwright_planner::{PlanAnswer, PlanLimits, PlannedDesign};
 use diskwright_report::{Align, Ink, Style, TextTable, plot, text};
@@ -55,7 +55,7 @@ pub fn draw(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> String {
     for note in &answer.notes {
         out += &painted(Ink::Dim, &format!("note: {note}"), style);
     }
-    out + &format!("\n{} evaluated.\n", plural(answer.searched, "design was", "designs were"))
+    out + &format!("\n{} evaluated.\n", format_count(answer.searched, "design was", "designs were"))
 }
 
 /// Draws rejected designs, the cheaper ones first.
@@ -86,7 +86,7 @@ fn first_words(design: &PlannedDesign, limits: &PlanLimits) -> String {
     format!(
         "{which} that meets the demand: {} ({price}); mean response {}, sustains {}.",
         title(design),
-        display(design.response_s.mean, "s"),
+        format_value(design.response_s.mean, "s"),
         design.headroom_words()
     )
 }
@@ -94,18 +94,22 @@ fn first_words(design: &PlannedDesign, limits: &PlanLimits) -> String {
 /// Describes the demand in one line.
 pub fn demand_words(answer: &PlanAnswer) -> String {
     let demand = &answer.demand;
-    let mut words = format!("{} reads/s and {} writes/s", digits(demand.reads_per_s), digits(demand.writes_per_s));
-    let [read, write] = [demand.read_size_bytes, demand.write_size_bytes].map(|bytes| display(bytes, "bytes"));
+    let mut words = format!(
+        "{} reads/s and {} writes/s",
+        format_significant(demand.reads_per_s),
+        format_significant(demand.writes_per_s)
+    );
+    let [read, write] = [demand.read_size_bytes, demand.write_size_bytes].map(|bytes| format_value(bytes, "bytes"));
     words += &match (demand.reads_per_s > 0.0 && demand.writes_per_s > 0.0, read == write) {
         (true, false) => format!(" of {read} and {write}"),
-        _ => format!(" of {}", display(demand.size_bytes(), "bytes")),
+        _ => format!(" of {}", format_value(demand.size_bytes(), "bytes")),
     };
     words += &match demand.capacity_bytes {
-        Some(bytes) => format!(", {}", display(bytes, "bytes")),
+        Some(bytes) => format!(", {}", format_value(bytes, "bytes")),
         None => ", no capacity given".into(),
     };
     if let Some(target) = demand.response {
-        words += &format!(", {} response {}", target.of.name(), display(target.target_s, "s"));
+        words += &format!(", {} response {}", target.of.name(), format_value(target.target_s, "s"));
     }
     words
 }
@@ -160,12 +164,12 @@ fn table(answer: &PlanAnswer, style: &Style) -> TextTable {
         let cells = [
             (design.rank.to_string(), false),
             (title(design), false),
-            (display(design.usable_bytes, "bytes"), true),
-            (display(mean, "s"), false),
-            (display(p95, "s"), true),
-            (display(p99, "s"), false),
-            (display(busiest, "fraction"), true),
-            (format!("{}x", digits(design.headroom)), false),
+            (format_value(design.usable_bytes, "bytes"), true),
+            (format_value(mean, "s"), false),
+            (format_value(p95, "s"), true),
+            (format_value(p99, "s"), false),
+            (format_value(busiest, "fraction"), true),
+            (format!("{}x", format_significant(design.headroom)), false),
             (price, false),
         ];
         table.row(cells.into_iter().filter(|(_, extra)| wide || !extra).map(|(cell, _)| cell));
@@ -180,14 +184,14 @@ fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
         .utilization
         .iter()
         .take(3)
-        .map(|part| format!("{} {}", part.part, display(part.utilization, "fraction")))
+        .map(|part| format!("{} {}", part.part, format_value(part.utilization, "fraction")))
         .collect();
     lines.push(format!("saturates first: {}; busy: {}", design.limit, busy.join(", ")));
     lines.push(format!(
         "each member: {} of the {} that it sustains; {} in flight",
-        display(design.member_load_per_s, "per_s"),
-        display(design.member_sustains_per_s, "per_s"),
-        display(design.queue_per_spindle, "count")
+        format_value(design.member_load_per_s, "per_s"),
+        format_value(design.member_sustains_per_s, "per_s"),
+        format_value(design.queue_per_spindle, "count")
     ));
     lines.extend(recommended(design, limits));
     if let (true, Some(deviation)) = (design.simulated, design.deviation) {
@@ -199,7 +203,7 @@ fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
         lines.push(format!("simulated; {apart}{agrees}"));
     }
     let show = |found: Option<ResponseFigures>| {
-        found.map_or("it cannot keep up".into(), |found| format!("mean response {}", display(found.mean, "s")))
+        found.map_or("it cannot keep up".into(), |found| format!("mean response {}", format_value(found.mean, "s")))
     };
     if let Some(best) = design.rebuild_s {
         let loaded = design.rebuild_loaded_s.map_or("unknown".into(), hours);
@@ -215,7 +219,7 @@ fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
     lines.push(losses(design));
     let (cost, watts) = (design.cost, design.watts);
     let cost = cost.map_or("unknown".to_owned(), |cost| format!("{cost:.0} {}", design.currency));
-    let watts = watts.map_or("unknown".to_owned(), |watts| format!("{} W", digits(watts)));
+    let watts = watts.map_or("unknown".to_owned(), |watts| format!("{} W", format_significant(watts)));
     let date = match (&design.price_date, &design.price_source) {
         (Some(date), Some(source)) => format!(" (price of {date}: {source})"),
         _ => String::new(),
@@ -232,7 +236,7 @@ fn recommended(design: &PlannedDesign, limits: &PlanLimits) -> Option<String> {
     let (count, more, limit) = (design.count, design.recommended_count, u32::from(limits.max_drives));
     let beyond =
         if more + design.spares > limit { format!(", more than --max-drives {limit} allows") } else { String::new() };
-    let surplus = display(limits.surplus, "fraction");
+    let surplus = format_value(limits.surplus, "fraction");
     (more > count).then(|| format!("{count} are needed, {more} recommended ({surplus} for surges){beyond}"))
 }
 
@@ -242,7 +246,7 @@ fn hardware(design: &PlannedDesign) -> Vec<String> {
     if design.kept > 0 {
         let items: Vec<String> = design.bought.iter().map(|item| format!("{} x {}", item.count, item.item)).collect();
         let bought = if items.is_empty() { "nothing to buy".into() } else { format!("bought: {}", items.join(", ")) };
-        let kept = plural(design.kept, "existing drive is", "existing drives are");
+        let kept = format_count(design.kept, "existing drive is", "existing drives are");
         lines.push(format!("{kept} kept; {bought}"));
     }
     if design.price.is_none() {
@@ -252,7 +256,8 @@ fn hardware(design: &PlannedDesign) -> Vec<String> {
         lines.push(format!("price unknown: {}{}", unknown.join(", "), rest.unwrap_or_default()));
     }
     if let Some(controller) = &design.controller {
-        let cache = controller.write_back_bytes.map(|bytes| format!("; {} support writes", display(bytes, "bytes")));
+        let cache =
+            controller.write_back_bytes.map(|bytes| format!("; {} support writes", format_value(bytes, "bytes")));
         lines.push(format!(
             "{} x {}: {} channel{}, {} drive{} on the fullest{}",
             controller.count,
@@ -270,14 +275,14 @@ fn hardware(design: &PlannedDesign) -> Vec<String> {
 fn full(days: f64) -> String {
     match days {
         days if days < 1.0 => "full at once: at this growth, its capacity lasts for less than a day".to_owned(),
-        days => format!("full in {} at this growth", counted(days, "day", "days")),
+        days => format!("full in {} at this growth", format_amount(days, "day", "days")),
     }
 }
 
 fn horizon(found: &HorizonFigures) -> String {
     let free = match found.free_bytes {
-        free if free < 0.0 => format!("{} too little", display(-free, "bytes")),
-        free => format!("{} free", display(free, "bytes")),
+        free if free < 0.0 => format!("{} too little", format_value(-free, "bytes")),
+        free => format!("{} free", format_value(free, "bytes")),
     };
     let upper = match found.holds_upper_end {
         Some(false) => "; growth at its upper bound would not fit",
@@ -286,20 +291,20 @@ fn horizon(found: &HorizonFigures) -> String {
     };
     format!(
         "in {}: {} needed, {free}{upper}; {}x the load, if load grows with the data",
-        counted(found.days, "day", "days"),
-        display(found.capacity_bytes, "bytes"),
-        digits(found.headroom)
+        format_amount(found.days, "day", "days"),
+        format_value(found.capacity_bytes, "bytes"),
+        format_significant(found.headroom)
     )
 }
 
 fn years(number: f64) -> String {
-    counted(number, "year", "years")
+    format_amount(number, "year", "years")
 }
 
 fn hours(seconds: f64) -> String {
     match seconds / 3600.0 {
-        hours if hours >= 48.0 => format!("{} days", digits(hours / 24.0)),
-        hours => format!("{} h", digits(hours)),
+        hours if hours >= 48.0 => format!("{} days", format_significant(hours / 24.0)),
+        hours => format!("{} h", format_significant(hours)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reasons to doubt a result: properties of the target, and problems during the run. One sentence each, before the
 //! suite's findings.
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_probe::ProbeTarget;
 use diskwright_results::facts::SuiteRemark;
 use diskwright_results::result::RunResult;
@@ -21,7 +21,7 @@ pub fn doubts(target: &ProbeTarget, runs: &[RunResult]) -> Vec<SuiteRemark> {
         let text = format!(
             "{} of {} were due and never sent: the target, or the probe, did not keep up with the offered rate; \
              latencies do not include them",
-            plural(run.unsent, "request", "requests"),
+            format_count(run.unsent, "request", "requests"),
             run.name
         );
         remark("unsent", Some(run.unsent), text)
@@ -30,7 +30,7 @@ pub fn doubts(target: &ProbeTarget, runs: &[RunResult]) -> Vec<SuiteRemark> {
         let text = format!(
             "{} of {} had not completed at the end of the run, the oldest after {:.1} s; latencies do not \
              include what did not complete",
-            plural(run.unanswered, "request", "requests"),
+            format_count(run.unanswered, "request", "requests"),
             run.name,
             run.unanswered_s
         );

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use diskwright_base::units::{parse_duration, parse_part, parse_size};
+use diskwright_base::units::{parse_duration, parse_share_of_whole, parse_size};
 use diskwright_counters::live::sources::topology;
 use diskwright_counters::live::{Clock, Roots, SystemClock};
 use diskwright_probe::ProbeError;
@@ -82,7 +82,7 @@ pub struct Arguments {
     #[arg(long, default_value = USUAL_LIMIT, value_parser = parse_duration, value_name = "DURATION")]
     limit: Duration,
     /// Suite `load`: apply the limit to this percentile (99%) instead of the mean
-    #[arg(long, value_name = "SHARE", value_parser = parse_part)]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share_of_whole)]
     limit_share: Option<f64>,
     /// Suite `stripes`: the members of the array, if the kernel does not show them; suite `sort-places`: the other
     /// places

@@ -1,6 +1,6 @@
 //! A result of `probe` for people: a table of the runs, and findings.
 
-use diskwright_base::units::display;
+use diskwright_base::units::format_value;
 use diskwright_probe::Suite;
 use diskwright_probe::live::LiveInterval;
 use diskwright_report::probe::{indented, screen};
@@ -21,12 +21,12 @@ pub fn text(suite: Option<&Suite>, document: &ProbeDocument) -> String {
 pub fn progress(stretch: &LiveInterval) -> String {
     let seen = &stretch.seen;
     let Some(mean) = seen.mean_s().filter(|_| stretch.seconds > 0.0) else { return "no request completed".into() };
-    let rate = |count: u64, unit: &str| display(count as f64 / stretch.seconds, unit);
-    let longest = display(seen.longest_ns as f64 * 1e-9, "s");
+    let rate = |count: u64, unit: &str| format_value(count as f64 / stretch.seconds, unit);
+    let longest = format_value(seen.longest_ns as f64 * 1e-9, "s");
     format!(
         "{}, {}, mean {}, max {longest}",
         rate(seen.requests, "per_s"),
         rate(seen.bytes, "bytes_per_s"),
-        display(mean, "s")
+        format_value(mean, "s")
     )
 }

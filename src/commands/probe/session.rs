@@ -118,7 +118,7 @@ impl SuiteProgress {
         let planned = plan.seconds * f64::from(repeat);
         let bar = bar(suite.id.to_owned());
         bar.set_length(1000);
-        let runs = units::plural(u64::from(plan.runs * repeat), "run", "runs");
+        let runs = units::format_count(u64::from(plan.runs * repeat), "run", "runs");
         bar.println(format!("{}: {runs}, about {}", suite.id, length(planned)));
         SuiteProgress { bar, planned, over: 0.0, name: String::new(), lasts: 0.0, share: 0.0 }
     }
@@ -144,7 +144,7 @@ impl SuiteProgress {
 
 /// Formats a time in whole seconds.
 pub fn length(seconds: f64) -> String {
-    units::display(seconds.round(), "s")
+    units::format_value(seconds.round(), "s")
 }
 
 /// Progress bar on the terminal, with a name before it.
@@ -153,7 +153,7 @@ pub fn bar(prefix: String) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:10} {percent} % {wide_msg}") {
         bar.set_style(style);
     }
-    bar.set_prefix(diskwright_base::text::printable(&prefix).into_owned());
+    bar.set_prefix(diskwright_base::text::printable_line(&prefix).into_owned());
     bar
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_base::{Note, Schema, Tick};
 
 /// Maximum number of queued bytes: at one tick per second, more than ten minutes of 300 disks, or hours of 24.
@@ -131,7 +131,7 @@ impl<E: Send + 'static> LogThread<E> {
             return !state.ended;
         }
         if let Some((lost, since)) = state.lost.take() {
-            let lost = plural(lost, "tick was", "ticks were");
+            let lost = format_count(lost, "tick was", "ticks were");
             let text = format!(
                 "{lost} lost: the log's disk accepted no data, and the queue in front of it \
                                 was full"

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use clap::Args;
 use diskwright_base::Note;
-use diskwright_base::units::{UnitError, parse_duration, parse_size, plural};
+use diskwright_base::units::{UnitError, format_count, parse_duration, parse_size};
 use diskwright_counters::live::{Clock, Roots, Sampler, SamplerOptions, SystemClock};
 use diskwright_datastore::{LogWriter, StoreError, TrimSummary, WriterOptions, lies_on};
 use diskwright_diagnosis::packs;
@@ -191,13 +191,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn close(bar: &ProgressBar, dir: Option<&Path>, sum: &LogTotals) {
     bar.finish_and_clear();
     if let Some(TrimSummary { segments, ticks, bytes, .. }) = sum.trimmed {
-        let place = format!("in {} ({bytes} bytes)", plural(segments, "segment", "segments"));
-        let removed = plural(ticks, &format!("older tick {place} was"), &format!("older ticks {place} were"));
+        let place = format!("in {} ({bytes} bytes)", format_count(segments, "segment", "segments"));
+        let removed = format_count(ticks, &format!("older tick {place} was"), &format!("older ticks {place} were"));
         output::warn(format_args!("{removed} removed by --keep"));
     }
     if let (Some(dir), true) = (dir, io::stderr().is_terminal()) {
         let (dir, LogTotals { ticks, lost, .. }) = (dir.display(), sum);
-        let ticks = plural(*ticks, "tick", "ticks");
+        let ticks = format_count(*ticks, "tick", "ticks");
         output::note(format_args!("{dir}: recorded {ticks}, lost {lost}; next: diskwright why {dir}"));
     }
 }
@@ -300,7 +300,7 @@ impl ActiveLog {
 }
 
 fn count(ticks: u64) -> String {
-    plural(ticks, "tick is", "ticks are")
+    format_count(ticks, "tick is", "ticks are")
 }
 
 /// Shortens a path to its end, which says more than its beginning, in this many columns.

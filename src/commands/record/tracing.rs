@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use diskwright_base::latency_series::LatencyTable;
-use diskwright_base::note::{AskerRow, AskerTable};
-use diskwright_base::units::plural;
+use diskwright_base::note::{RequesterRow, RequesterTable};
+use diskwright_base::units::format_count;
 use diskwright_base::{Note, Series, Tick};
 use diskwright_blocktrace::devices::BlockDeviceNames;
 use diskwright_blocktrace::interval::SingleSums;
@@ -157,7 +157,7 @@ impl TraceWorker {
         self.note(format!(
             "tracing single requests ({}), with at most {} of the processors",
             session.method(),
-            diskwright_base::units::display(budget, "fraction")
+            diskwright_base::units::format_value(budget, "fraction")
         ));
         let (requests, remarks, lost, askers) = (0, 0, 0, HashMap::new());
         let slow_from_ns = now;
@@ -210,7 +210,7 @@ impl TraceWorker {
         let dirtied = dirtied_rows(&mut running.session);
         let table = asker_table(std::mem::take(&mut running.askers), dirtied, seconds);
         if let Some(text) = table.and_then(|table| serde_json::to_string(&table).ok()) {
-            shared.notes.push(Note::new(clock.wall_ns, Note::ASKERS, text));
+            shared.notes.push(Note::new(clock.wall_ns, Note::REQUESTERS, text));
         }
         drop(shared);
         // histograms in the kernel cover the disks that existed when they started
@@ -248,7 +248,7 @@ impl TraceWorker {
 /// Describes events that were lost since the last time, for the log.
 fn loss_words(before: u64, now: u64) -> Option<String> {
     let lost = now.checked_sub(before).filter(|lost| *lost > 0)?;
-    let events = plural(lost, "event was", "events were");
+    let events = format_count(lost, "event was", "events were");
     Some(format!("{events} lost: the latencies of these requests are missing"))
 }
 
@@ -262,10 +262,14 @@ fn request_rate() -> f64 {
 }
 
 /// Returns the requesting processes, those with the most device time first.
-fn asker_table(devices: HashMap<String, DeviceInterval>, dirtied: Vec<AskerRow>, elapsed_s: f64) -> Option<AskerTable> {
+fn asker_table(
+    devices: HashMap<String, DeviceInterval>,
+    dirtied: Vec<RequesterRow>,
+    elapsed_s: f64,
+) -> Option<RequesterTable> {
     let mut rows = Vec::new();
     for (device, interval) in devices {
-        rows.extend(interval.askers.into_iter().map(|((pid, operation), sums)| AskerRow {
+        rows.extend(interval.askers.into_iter().map(|((pid, operation), sums)| RequesterRow {
             device: device.clone(),
             operation: operation.name().to_owned(),
             pid,
@@ -279,18 +283,18 @@ fn asker_table(devices: HashMap<String, DeviceInterval>, dirtied: Vec<AskerRow>,
     rows.sort_by(|a, b| b.device_s.total_cmp(&a.device_s).then_with(|| (&a.device, a.pid).cmp(&(&b.device, b.pid))));
     rows.truncate(MOST_ASKERS);
     rows.extend(dirtied);
-    (!rows.is_empty()).then_some(AskerTable { elapsed_s, rows })
+    (!rows.is_empty()).then_some(RequesterTable { elapsed_s, rows })
 }
 
 /// Returns the processes that dirtied pages of each disk since the last time, most pages first.
-fn dirtied_rows(session: &mut TraceSession) -> Vec<AskerRow> {
+fn dirtied_rows(session: &mut TraceSession) -> Vec<RequesterRow> {
     let pages = session.take_dirtied();
     let mut rows = Vec::new();
     for device in pages.devices() {
         let name = session.names.name(device);
-        rows.extend(pages.of(device).into_iter().take(MOST_ASKERS).map(|thread| AskerRow {
+        rows.extend(pages.of(device).into_iter().take(MOST_ASKERS).map(|thread| RequesterRow {
             device: name.clone(),
-            operation: AskerRow::DIRTIED.to_owned(),
+            operation: RequesterRow::DIRTIED.to_owned(),
             pid: thread.pid,
             kernel: is_kernel_thread(thread.pid),
             name: thread.comm,
@@ -342,7 +346,7 @@ impl TraceColumns {
 
     fn take(&mut self, name: &str, interval: &DeviceInterval) -> bool {
         for (operation, steps) in &interval.steps {
-            self.latency.add(name, *operation, steps.iter().copied().enumerate());
+            self.latency.add_requests(name, *operation, steps.iter().copied().enumerate());
         }
         let is_single = interval.singles.is_some();
         // a gap, because the kernel only keeps histograms of the whole
@@ -399,12 +403,12 @@ impl AttachedColumns for TraceColumns {
                 scale: if id.ends_with("_s") { MICROSECONDS } else { 1.0 },
             }));
         }
-        self.latency.series(out);
+        self.latency.append_series(out);
     }
 
     fn cells(&mut self, out: &mut Vec<f64>) {
         self.devices.values().for_each(|(cells, _)| out.extend(cells));
-        self.latency.cells(out);
+        self.latency.drain_cells(out);
     }
 
     fn take_notes(&mut self) -> Vec<Note> {
@@ -415,13 +419,13 @@ impl AttachedColumns for TraceColumns {
 #[cfg(test)]
 mod tests {
     use diskwright_base::{Catalogue, LatencyColumns, LatencyOperation, Schema};
-    use diskwright_blocktrace::latency::{STEPS, step_of};
+    use diskwright_blocktrace::latency::{STEP_COUNT, step_index};
 
     use super::*;
 
     fn interval(reads: u64, single: bool) -> DeviceInterval {
-        let mut steps = vec![0; STEPS].into_boxed_slice();
-        steps[step_of(5_000_000)] = reads;
+        let mut steps = vec![0; STEP_COUNT].into_boxed_slice();
+        steps[step_index(5_000_000)] = reads;
         DeviceInterval {
             steps: HashMap::from([(LatencyOperation::Read, steps)]),
             requests: reads,
@@ -467,7 +471,7 @@ mod tests {
         assert_eq!(value("physical_disk.traced_requests"), 7.0);
         assert_eq!(value("physical_disk.traced_device_s"), 28_000.0);
         assert_eq!(value("physical_disk.traced_before_s"), 7_000.0);
-        let found = LatencyColumns::find(&schema);
+        let found = LatencyColumns::from_schema(&schema);
         let count: f64 = found.groups[0].columns.iter().map(|(column, _)| cells[*column]).sum();
         assert_eq!(count, 7.0);
         // a quiet tick has zeros in the same series, and the end removes the series

@@ -1,6 +1,6 @@
 //! A request trace for people: tables and histograms of bars.
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_base::{Histogram, Operation, units};
 use diskwright_report::{Align, DisplayZone, Ink, Style, TextTable};
 use diskwright_traces::statistics::{Figures, HOT_SHARES, STREAMS, TraceReport};
@@ -27,7 +27,8 @@ pub fn of(
         out.push_str(&format!("{}\n", style.paint(Ink::Warn, &style.clean(&line))));
     }
     if report.of_further_devices > 0 {
-        let requests = plural(report.of_further_devices, "request of more devices is", "requests of more devices are");
+        let requests =
+            format_count(report.of_further_devices, "request of more devices is", "requests of more devices are");
         out.push_str(&format!("{requests} included in the total only\n"));
     }
     out.push('\n');
@@ -49,14 +50,14 @@ pub fn of(
 fn heading(title: &str, summary: &TraceSummary, report: &TraceReport, style: &Style) -> String {
     let range = match (summary.wall_clock, report.all.flow.from_ns, report.all.flow.to_ns) {
         (true, Some(from), Some(to)) => DisplayZone::local().range(from, to),
-        _ => format!("{} on a separate clock", units::display(report.all.flow.seconds(), "s")),
+        _ => format!("{} on a separate clock", units::format_value(report.all.flow.seconds(), "s")),
     };
     let files = match summary.files.as_slice() {
         [one] => style.clean(one),
         [first, ..] => format!("{} and {} more", style.clean(first), summary.files.len() - 1),
         [] => String::new(),
     };
-    format!("{files}: {title}\n{}, {range}\n", plural(report.all.requests, "request", "requests"))
+    format!("{files}: {title}\n{}, {range}\n", format_count(report.all.requests, "request", "requests"))
 }
 
 /// Describes limits of the figures, one per line.
@@ -65,7 +66,7 @@ pub fn remarks(summary: &TraceSummary, once: bool) -> Vec<String> {
     for passed in &summary.passed_on {
         let PassedOn { device, requests } = passed;
         let one = format!("request of {device} was passed on to another device");
-        let what = plural(*requests, &one, &format!("requests of {device} were passed on to another device"));
+        let what = format_count(*requests, &one, &format!("requests of {device} were passed on to another device"));
         lines.push(match (once, *requests) {
             (true, 1) => format!("{what} and counts there (--instance {device} shows it)"),
             (true, _) => format!("{what} and count there (--instance {device} shows them)"),
@@ -75,7 +76,7 @@ pub fn remarks(summary: &TraceSummary, once: bool) -> Vec<String> {
     }
     let mut counted = |count: u64, one: &str, many: &str| {
         if count > 0 {
-            lines.push(plural(count, &format!("request {one}"), &format!("requests {many}")));
+            lines.push(format_count(count, &format!("request {one}"), &format!("requests {many}")));
         }
     };
     counted(summary.unfinished, "has no completion in the trace", "have no completion in the trace");
@@ -97,15 +98,15 @@ pub fn remarks(summary: &TraceSummary, once: bool) -> Vec<String> {
 }
 
 fn share(value: Option<f64>) -> String {
-    value.map_or_else(|| "unknown".into(), |v| units::display(v, "fraction"))
+    value.map_or_else(|| "unknown".into(), |v| units::format_value(v, "fraction"))
 }
 
 fn rate(value: Option<f64>) -> String {
-    value.map_or_else(|| "unknown".into(), |v| units::display(v, "per_s"))
+    value.map_or_else(|| "unknown".into(), |v| units::format_value(v, "per_s"))
 }
 
 fn bytes(value: u64) -> String {
-    units::display(value as f64, "bytes")
+    units::format_value(value as f64, "bytes")
 }
 
 /// Formats whole powers of two in binary units, as request sizes are known.
@@ -124,7 +125,7 @@ fn overview(report: &TraceReport) -> TextTable {
         table = table.column(title, Align::Right);
     }
     let mut row = |name: &str, f: &Figures| {
-        let outstanding = f.flow.mean_outstanding.map_or_else(|| "unknown".into(), units::digits);
+        let outstanding = f.flow.mean_outstanding.map_or_else(|| "unknown".into(), units::format_significant);
         table.row([
             name.to_owned(),
             f.requests.to_string(),
@@ -176,12 +177,12 @@ fn times(f: &Figures) -> TextTable {
         table = table.column(title, Align::Right);
     }
     let mut row = |title: &str, h: &Histogram| {
-        let show = |ns: Option<f64>| ns.map_or_else(|| "unknown".into(), |ns| units::display(ns * 1e-9, "s"));
+        let show = |ns: Option<f64>| ns.map_or_else(|| "unknown".into(), |ns| units::format_value(ns * 1e-9, "s"));
         let few = if h.is_empty() { "unknown" } else { "-" };
         let percentile = |share| h.percentile(share).map_or_else(|| few.to_owned(), |ns| show(Some(ns)));
         let percentiles = [0.5, 0.95, 0.99, 0.999, 0.99999].map(percentile);
         let cells = [title.to_owned(), h.count().to_string(), show(h.mean())];
-        table.row(cells.into_iter().chain(percentiles).chain([show(h.most().map(|m| m as f64))]));
+        table.row(cells.into_iter().chain(percentiles).chain([show(h.max().map(|m| m as f64))]));
     };
     row("queue", &f.queue_ns);
     row("service", &f.service_ns);
@@ -197,12 +198,12 @@ fn times(f: &Figures) -> TextTable {
 fn places(f: &Figures) -> TextTable {
     let mut table = TextTable::new().text("").text("");
     let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
-    let variation = f.flow.variation.map_or_else(|| "unknown".into(), units::digits);
+    let variation = f.flow.variation.map_or_else(|| "unknown".into(), units::format_significant);
     row("variation of arrivals", format!("{variation} (1 is random, more is bursty)"));
     row("begins where the previous one ended", share(f.sequential));
     row(&format!("begins where one of {STREAMS} streams ended"), share(f.sequential_in_streams));
-    if let (Some(mean), Some(max), Some(length)) = (f.run_requests.mean(), f.run_requests.most(), f.run_bytes.mean()) {
-        let mean = units::counted(mean, "request", "requests");
+    if let (Some(mean), Some(max), Some(length)) = (f.run_requests.mean(), f.run_requests.max(), f.run_bytes.mean()) {
+        let mean = units::format_amount(mean, "request", "requests");
         row("run in a stream", format!("mean {mean}, {}; longest {max}", bytes(length as u64)));
     }
     if let (Some(mean), Some(median)) = (f.seek_bytes.mean(), f.seek_bytes.quantile(0.5)) {
@@ -214,8 +215,8 @@ fn places(f: &Figures) -> TextTable {
     }
     let about = if f.footprint.exact { "" } else { "about " };
     row("touched", format!("{about}{} in blocks of 4 KiB", bytes(f.footprint.bytes)));
-    if let Some(hot) = f.footprint.hot.map(|hot| hot.map(|part| units::display(part, "fraction"))) {
-        let blocks = HOT_SHARES.map(|share| units::digits(share * 100.0)).join(", ");
+    if let Some(hot) = f.footprint.hot.map(|hot| hot.map(|part| units::format_value(part, "fraction"))) {
+        let blocks = HOT_SHARES.map(|share| units::format_significant(share * 100.0)).join(", ");
         row(&format!("hottest {blocks} % of that"), format!("take {} of the accesses", hot.join(", ")));
     }
     for operation in [Operation::Flush, Operation::Discard] {
@@ -235,7 +236,7 @@ fn places(f: &Figures) -> TextTable {
 fn common(f: &Figures) -> String {
     let all = f.of(Operation::Read).requests + f.of(Operation::Write).requests;
     let describe = |(length, times): &(u32, u64)| {
-        format!("{} {}", size(u64::from(*length)), units::display(*times as f64 / all as f64, "fraction"))
+        format!("{} {}", size(u64::from(*length)), units::format_value(*times as f64 / all as f64, "fraction"))
     };
     let named: Vec<String> = f.sizes.common(MOST_SIZES).iter().map(describe).collect();
     if named.is_empty() { String::new() } else { format!("; most common {}", named.join(", ")) }
@@ -256,7 +257,7 @@ fn sizes(f: &Figures, style: &Style) -> String {
     };
     let row = |power: usize| {
         let (reads, writes) = powers[power];
-        let behind = format!("{}, {}", plural(reads, "read", "reads"), plural(writes, "write", "writes"));
+        let behind = format!("{}, {}", format_count(reads, "read", "reads"), format_count(writes, "write", "writes"));
         HistogramRow { label: format!("to {}", size(1 << power)), count: reads + writes, behind }
     };
     bars(&(first..=last).map(row).collect::<Vec<_>>(), style)
@@ -264,7 +265,7 @@ fn sizes(f: &Figures, style: &Style) -> String {
 
 fn rows(histogram: &Histogram, unit: &str) -> Vec<HistogramRow> {
     let show = |value: u64| match unit {
-        "s" => units::display(value as f64 * 1e-9, "s"),
+        "s" => units::format_value(value as f64 * 1e-9, "s"),
         "bytes" => bytes(value),
         _ => value.to_string(),
     };
@@ -294,7 +295,7 @@ fn bars(rows: &[HistogramRow], style: &Style) -> String {
         };
         let part = *count as f64 / all.max(1) as f64;
         let behind = if behind.is_empty() && *count > 0 { count.to_string() } else { behind.clone() };
-        let part = if *count > 0 { units::display(part, "fraction") } else { String::new() };
+        let part = if *count > 0 { units::format_value(part, "fraction") } else { String::new() };
         table.row([label.clone(), bar, part, if *count > 0 { behind } else { String::new() }]);
     }
     table.render(style)

@@ -108,7 +108,7 @@ fn response(responses: &Histogram, interval: Option<Interval>) -> Value {
         "p50": quantile(0.5),
         "p95": quantile(0.95),
         "p99": quantile(0.99),
-        "max": responses.most().map(|ns| ns as f64 / 1e9),
+        "max": responses.max().map(|ns| ns as f64 / 1e9),
     })
 }
 

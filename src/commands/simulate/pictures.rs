@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use diskwright_base::units::{digits, display};
+use diskwright_base::units::{format_significant, format_value};
 use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
 use diskwright_report::sheet::{PageSheet, SheetSection, SheetTable};
 use diskwright_simulator::{Component, ComponentKind, SimulationReport};
@@ -165,7 +165,7 @@ pub fn sheet(outcome: &SimulationOutcome, charts: Vec<Curves>) -> PageSheet {
     let sections = if outcome.is_measured() { vec![load, parts, notes] } else { vec![notes] };
     PageSheet {
         title: outcome.system.name.clone(),
-        made: format!("Simulated: {}, seed {}", display(report.elapsed_s(), "s"), outcome.system.watch.seed),
+        made: format!("Simulated: {}, seed {}", format_value(report.elapsed_s(), "s"), outcome.system.watch.seed),
         lead: vec![screen::bottleneck_words(outcome)],
         sections,
         version: env!("CARGO_PKG_VERSION").into(),
@@ -178,12 +178,12 @@ fn titles(titles: &[&str]) -> Vec<String> {
 
 fn workloads(report: &SimulationReport) -> SheetTable {
     let elapsed_s = report.elapsed_s();
-    let time = |ns: Option<f64>| ns.map_or(String::new(), |ns| display(ns / 1e9, "s"));
+    let time = |ns: Option<f64>| ns.map_or(String::new(), |ns| format_value(ns / 1e9, "s"));
     let row = |workload: &diskwright_simulator::WorkloadReport| {
         vec![
             workload.name.clone(),
-            display(workload.counts.requests() as f64 / elapsed_s, "per_s"),
-            display(workload.counts.bytes() as f64 / elapsed_s, "bytes_per_s"),
+            format_value(workload.counts.requests() as f64 / elapsed_s, "per_s"),
+            format_value(workload.counts.bytes() as f64 / elapsed_s, "bytes_per_s"),
             time(workload.responses.mean()),
             time(workload.responses.quantile(0.95)),
             time(workload.responses.quantile(0.99)),
@@ -197,10 +197,10 @@ fn components(report: &SimulationReport) -> SheetTable {
     let row = |component: &Component| {
         vec![
             name(component),
-            display(component.utilisation(), "fraction"),
-            digits(component.totals.queue()),
-            display(component.totals.throughput_per_s(), "per_s"),
-            display(component.totals.response_s(), "s"),
+            format_value(component.utilisation(), "fraction"),
+            format_significant(component.totals.queue()),
+            format_value(component.totals.throughput_per_s(), "per_s"),
+            format_value(component.totals.response_s(), "s"),
         ]
     };
     let used = report.components.iter().filter(|component| component.totals.arrived > 0);
@@ -217,9 +217,9 @@ pub fn sweep_sheet(key: &str, runs: &[SweepRun], charts: Vec<Curves>) -> PageShe
         let first = report.workloads.first().and_then(|w| w.responses.mean());
         vec![
             run.value.clone(),
-            display(sum(diskwright_simulator::run::Counts::requests), "per_s"),
-            display(sum(diskwright_simulator::run::Counts::bytes), "bytes_per_s"),
-            first.map_or(String::new(), |ns| display(ns / 1e9, "s")),
+            format_value(sum(diskwright_simulator::run::Counts::requests), "per_s"),
+            format_value(sum(diskwright_simulator::run::Counts::bytes), "bytes_per_s"),
+            first.map_or(String::new(), |ns| format_value(ns / 1e9, "s")),
             sweep::words(run),
         ]
     };

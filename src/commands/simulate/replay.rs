@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use diskwright_base::units::{display, plural};
+use diskwright_base::units::{format_count, format_value};
 use diskwright_base::{Operation, Request};
 use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
 use diskwright_report::sheet::{PageSheet, SheetSection, SheetTable};
@@ -154,13 +154,17 @@ fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<ReplayRequest
     }
     if left > 0 {
         let what = "without a response time, or neither read nor write,";
-        notes.push(plural(left, &format!("request {what} was left out"), &format!("requests {what} were left out")));
+        notes.push(format_count(
+            left,
+            &format!("request {what} was left out"),
+            &format!("requests {what} were left out"),
+        ));
     }
     if devices.len() > 1 {
         notes.push(format!("the trace has requests of {} devices; all are replayed on the one drive", devices.len()));
     }
     if overlapping > 0 {
-        let early = plural(overlapping, "request", "requests");
+        let early = format_count(overlapping, "request", "requests");
         notes.push(format!("{early} arrived before the previous one completed; all are replayed one by one"));
     }
     let summary = trace.summary();
@@ -174,7 +178,7 @@ fn measured(request: &Request) -> Option<(ReplayRequest, i64)> {
         Operation::Write => true,
         _ => return None,
     };
-    let (done, response) = (request.completed()?, request.response_ns()?);
+    let (done, response) = (request.completion_time_ns()?, request.response_ns()?);
     let first = request.offset_bytes / BLOCK_BYTES;
     let blocks = request.end_bytes().div_ceil(BLOCK_BYTES) - first;
     let io = Io { first, blocks: u32::try_from(blocks).ok().filter(|b| *b > 0)?, write };
@@ -251,10 +255,10 @@ fn document(outcome: &ReplayOutcome) -> Value {
 
 fn screen(outcome: &ReplayOutcome, style: &Style) -> String {
     let replay = &outcome.replay;
-    let seconds = |s: Option<f64>| display(s.unwrap_or(f64::NAN), "s");
+    let seconds = |s: Option<f64>| format_value(s.unwrap_or(f64::NAN), "s");
     let share = replay.demerit_s().zip(replay.measured_mean_s()).map_or(f64::NAN, |(d, m)| d / m);
     let requests = replay.predicted.len();
-    let counted = plural(requests as u64, "request", "requests");
+    let counted = format_count(requests as u64, "request", "requests");
     let mut out = format!("{counted} of {} on {}\n\n", style.clean(&outcome.trace), style.clean(&outcome.drive));
     let mut table = TextTable::new()
         .column("", Align::Left)
@@ -280,14 +284,14 @@ fn screen(outcome: &ReplayOutcome, style: &Style) -> String {
     }
     let (measured, predicted) = (sorted(&replay.measured), sorted(&replay.predicted));
     for share in SHARES {
-        let of = |times: &[Ns]| display(quantile(times, share), "s");
+        let of = |times: &[Ns]| format_value(quantile(times, share), "s");
         let name = format!("{} % are faster than", (share * 100.0).round());
         table.row([name, String::new(), of(&measured), of(&predicted)]);
     }
     out += &table.render(style);
-    out += &format!("\ndemerit {}, {} of the mean\n", seconds(replay.demerit_s()), display(share, "fraction"));
+    out += &format!("\ndemerit {}, {} of the mean\n", seconds(replay.demerit_s()), format_value(share, "fraction"));
     out += &spent(replay, requests as u64);
-    let block = |ns: Ns| display(ns as f64 / 1e9, "s");
+    let block = |ns: Ns| format_value(ns as f64 / 1e9, "s");
     let blocks =
         format!("{} per block read, {} per block written", block(outcome.read_block), block(outcome.write_block));
     out += &format!("channel: {blocks} (from: {})\n", outcome.channel_from);
@@ -296,10 +300,10 @@ fn screen(outcome: &ReplayOutcome, style: &Style) -> String {
     }
     let skipped: u64 = outcome.skipped.iter().filter_map(|s| s["times"].as_u64()).sum();
     if skipped > 0 {
-        out += &format!("note: {} of the trace could not be read\n", plural(skipped, "line", "lines"));
+        out += &format!("note: {} of the trace could not be read\n", format_count(skipped, "line", "lines"));
     }
     let rate = requests as f64 / outcome.wall_s.max(1e-9);
-    out + &format!("replayed in {}, {}\n", display(outcome.wall_s, "s"), display(rate, "per_s"))
+    out + &format!("replayed in {}, {}\n", format_value(outcome.wall_s, "s"), format_value(rate, "per_s"))
 }
 
 /// Maximum number of points of a drawn distribution.
@@ -328,19 +332,19 @@ fn distributions(replay: &Replay) -> Curves {
 /// Page on a replay.
 fn sheet(outcome: &ReplayOutcome, title: &str, charts: Vec<Curves>) -> PageSheet {
     let replay = &outcome.replay;
-    let seconds = |s: Option<f64>| display(s.unwrap_or(f64::NAN), "s");
+    let seconds = |s: Option<f64>| format_value(s.unwrap_or(f64::NAN), "s");
     let share = replay.demerit_s().zip(replay.measured_mean_s()).map_or(f64::NAN, |(d, m)| d / m);
     let lead = format!(
         "{}: measured {} on average, predicted {}; the distributions differ by {}, {} of the mean.",
-        plural(replay.predicted.len() as u64, "request", "requests"),
+        format_count(replay.predicted.len() as u64, "request", "requests"),
         seconds(replay.measured_mean_s()),
         seconds(replay.predicted_mean_s()),
         seconds(replay.demerit_s()),
-        display(share, "fraction")
+        format_value(share, "fraction")
     );
     let (measured, predicted) = (sorted(&replay.measured), sorted(&replay.predicted));
     let row = |share: &f64| {
-        let of = |times: &[Ns]| display(quantile(times, *share), "s");
+        let of = |times: &[Ns]| format_value(quantile(times, *share), "s");
         vec![format!("{} %", (share * 100.0).round()), of(&measured), of(&predicted)]
     };
     let titles = ["are faster than", "measured", "predicted"].map(str::to_owned).to_vec();
@@ -378,6 +382,7 @@ fn spent(replay: &Replay, requests: u64) -> String {
         ("overhead", spent.overhead_s),
         ("waiting", spent.waiting_s),
     ];
-    let words = parts.map(|(name, sum)| format!("{name} {}", display(mean(sum, requests).unwrap_or(f64::NAN), "s")));
+    let words =
+        parts.map(|(name, sum)| format!("{name} {}", format_value(mean(sum, requests).unwrap_or(f64::NAN), "s")));
     format!("breakdown of the predicted time: {}\n", words.join(", "))
 }

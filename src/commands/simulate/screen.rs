@@ -1,7 +1,7 @@
 //! The screen of a simulated system: workloads, then the path from processors to drives with the utilization of each
 //! part, then the bottleneck.
 
-use diskwright_base::units::{digits, display, plural};
+use diskwright_base::units::{format_count, format_significant, format_value};
 use diskwright_report::{Align, Ink, Style, TextTable, text};
 use diskwright_simulator::analytic::solve;
 use diskwright_simulator::load::{LoadSpec, Operations, Timing};
@@ -34,29 +34,33 @@ pub fn draw(outcome: &SimulationOutcome, style: &Style) -> String {
         let per = array.member_ios as f64 / array.counts.requests() as f64;
         let each = array.totals.throughput_per_s();
         let name = style.clean(&array.name);
-        out += &format!("\n{name}: {} from users, {} member I/Os for each", display(each, "per_s"), digits(per));
+        out += &format!(
+            "\n{name}: {} from users, {} member I/Os for each",
+            format_value(each, "per_s"),
+            format_significant(per)
+        );
         if let Some(background) = &array.background {
             let share = background.done_bytes as f64 / background.all_bytes.max(1) as f64;
             let task = format!("{:?}", background.task).to_lowercase();
-            out += &format!("; {task} {} done", display(share, "fraction"));
+            out += &format!("; {task} {} done", format_value(share, "fraction"));
         }
         if array.lost_blocks > 0 {
-            let lost = display(array.lost_blocks as f64 * 512.0, "bytes");
+            let lost = format_value(array.lost_blocks as f64 * 512.0, "bytes");
             out += &format!("; {lost} could not be served: too many members have failed");
         }
         out.push('\n');
     }
     for cache in report.caches.iter().filter(|cache| cache.counters.reads() > 0) {
-        let share = display(cache.counters.hit_share(), "fraction");
+        let share = format_value(cache.counters.hit_share(), "fraction");
         out += &format!("\ncache of {}: {share} of the reads\n", style.clean(&cache.name));
     }
     let share = answer::interrupt_share(outcome);
     if report.interrupt_ns > 0.0 {
-        let rate = display(report.interrupts / report.elapsed_s(), "per_s");
-        out += &format!("\ninterrupts: {rate}, {} of the processors' time\n", display(share, "fraction"));
+        let rate = format_value(report.interrupts / report.elapsed_s(), "per_s");
+        out += &format!("\ninterrupts: {rate}, {} of the processors' time\n", format_value(share, "fraction"));
     }
     if let Ok(solution) = solve(&outcome.system) {
-        let (rate, response) = (display(solution.throughput_per_s, "per_s"), seconds(solution.response_s));
+        let (rate, response) = (format_value(solution.throughput_per_s, "per_s"), seconds(solution.response_s));
         let words = format!("by mean value analysis: {rate}, response {response}");
         out += &format!("\n{}\n", style.paint(Ink::Dim, &words));
     }
@@ -66,7 +70,7 @@ pub fn draw(outcome: &SimulationOutcome, style: &Style) -> String {
 }
 
 fn seconds(value: f64) -> String {
-    display(value, "s")
+    format_value(value, "s")
 }
 
 /// Finds the part of the path with the highest utilization, of those that did anything. A channel that a drive holds
@@ -108,7 +112,7 @@ pub fn bottleneck_words(outcome: &SimulationOutcome) -> String {
         0 | 1 => name(component),
         n => format!("{n} {} like {}", several(component.kind), component.name),
     };
-    let busy = display(share, "fraction");
+    let busy = format_value(share, "fraction");
     match share {
         s if s >= FULL => format!("bottleneck: {what}, busy {busy} of the time"),
         s if s >= MUCH => format!("highest utilization: {what}, busy {busy} of the time; little capacity is left"),
@@ -158,32 +162,32 @@ fn workloads(report: &SimulationReport) -> TextTable {
         let time = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| seconds(ns / 1e9));
         let mean = match workload.response_s {
             Some(interval) if interval.half.is_finite() && interval.mean > 0.0 => {
-                format!("{} ±{}", time(workload.responses.mean()), display(interval.relative(), "fraction"))
+                format!("{} ±{}", time(workload.responses.mean()), format_value(interval.relative(), "fraction"))
             }
             _ => time(workload.responses.mean()),
         };
         table.row([
             workload.name.clone(),
-            digits(counts.requests() as f64 / elapsed_s),
-            digits(counts.reads as f64 / elapsed_s),
-            digits(counts.writes as f64 / elapsed_s),
-            display(counts.bytes() as f64 / elapsed_s, "bytes_per_s"),
+            format_significant(counts.requests() as f64 / elapsed_s),
+            format_significant(counts.reads as f64 / elapsed_s),
+            format_significant(counts.writes as f64 / elapsed_s),
+            format_value(counts.bytes() as f64 / elapsed_s, "bytes_per_s"),
             mean,
             time(workload.responses.quantile(0.95)),
             time(workload.responses.quantile(0.99)),
-            time(workload.responses.most().map(|ns| ns as f64)),
+            time(workload.responses.max().map(|ns| ns as f64)),
         ]);
         for operations in workload.operations.iter().filter(|o| o.totals.done > 0 && !is_each_request(o, counts)) {
             let cells = [
                 format!("  {}", operations.name),
-                digits(operations.totals.done as f64 / elapsed_s),
+                format_significant(operations.totals.done as f64 / elapsed_s),
                 String::new(),
                 String::new(),
-                display(operations.totals.bytes as f64 / elapsed_s, "bytes_per_s"),
+                format_value(operations.totals.bytes as f64 / elapsed_s, "bytes_per_s"),
                 seconds(operations.totals.response_s()),
                 time(operations.responses.quantile(0.95)),
                 time(operations.responses.quantile(0.99)),
-                time(operations.responses.most().map(|ns| ns as f64)),
+                time(operations.responses.max().map(|ns| ns as f64)),
             ];
             table.row(cells);
         }
@@ -212,8 +216,8 @@ fn components(report: &SimulationReport, style: &Style) -> String {
     shown.iter().for_each(|drive| out += &line(drive, style));
     if drives.len() > shown.len() {
         let lowest = drives.iter().map(|d| d.utilisation()).fold(f64::MAX, f64::min);
-        let more = plural((drives.len() - shown.len()) as u64, "more drive", "more drives");
-        let words = format!("and {more}, busy {} or more", display(lowest, "fraction"));
+        let more = format_count((drives.len() - shown.len()) as u64, "more drive", "more drives");
+        let words = format!("and {more}, busy {} or more", format_value(lowest, "fraction"));
         out += &format!("{}\n", style.paint(Ink::Dim, &words));
     }
     out
@@ -232,13 +236,13 @@ fn line(component: &Component, style: &Style) -> String {
     let queue = component.totals.queue();
     let rate = component.totals.throughput_per_s();
     let bytes = component.counts.bytes() as f64 / (component.totals.elapsed_ns as f64 / 1e9);
-    let moved = if bytes > 0.0 { display(bytes, "bytes_per_s") } else { String::new() };
+    let moved = if bytes > 0.0 { format_value(bytes, "bytes_per_s") } else { String::new() };
     let line = format!(
         "{name}  {} {:>5}  {:>6}  {:>9}  {moved}",
         style.paint(ink, &bar),
-        display(share, "fraction"),
-        digits(queue),
-        display(rate, "per_s"),
+        format_value(share, "fraction"),
+        format_significant(queue),
+        format_value(rate, "per_s"),
     );
     line.trim_end().to_owned() + "\n"
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use diskwright_base::units::display;
+use diskwright_base::units::format_value;
 use diskwright_report::{Align, Ink, TextTable, plot};
 use diskwright_simulator::system::read::Setting;
 use serde_json::{Value, json};
@@ -153,9 +153,9 @@ fn table(key: &str, runs: &[SweepRun]) -> TextTable {
         let fullest = words(run);
         for workload in &report.workloads {
             let elapsed_s = report.elapsed_s();
-            let time = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| display(ns / 1e9, "s"));
+            let time = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| format_value(ns / 1e9, "s"));
             let rate = |amount: u64, unit: &str| match run.outcome.is_measured() {
-                true => display(amount as f64 / elapsed_s, unit),
+                true => format_value(amount as f64 / elapsed_s, unit),
                 false => "-".to_owned(),
             };
             let mut cells = vec![run.value.clone()];
@@ -176,7 +176,7 @@ fn table(key: &str, runs: &[SweepRun]) -> TextTable {
 /// Describes the part of a run's path with the highest utilization.
 pub fn words(run: &SweepRun) -> String {
     match screen::fullest(&run.outcome) {
-        Some(part) => format!("{} {}", screen::name(part), display(part.utilisation(), "fraction")),
+        Some(part) => format!("{} {}", screen::name(part), format_value(part.utilisation(), "fraction")),
         None if run.outcome.is_measured() => String::new(),
         None => "nothing measured: the load ended within the warm-up".to_owned(),
     }

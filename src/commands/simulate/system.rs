@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use diskwright_base::units::{display, plural};
+use diskwright_base::units::{format_count, format_value};
 use diskwright_datastore::WriterOptions;
 use diskwright_simulator::System;
 use diskwright_simulator::load::{LoadSpec, OperationTotals, Timing};
@@ -57,7 +57,7 @@ impl SimulationOutcome {
     /// Returns why there are no figures; `None` if there are.
     pub fn unmeasured(&self) -> Option<String> {
         let report = &self.report;
-        let seconds = |ns: u64| display(ns as f64 / 1e9, "s");
+        let seconds = |ns: u64| format_value(ns as f64 / 1e9, "s");
         if !self.is_measured() {
             let (end, warm_up) = (seconds(report.to), seconds(self.system.watch.warm_up));
             return Some(format!(
@@ -69,7 +69,7 @@ impl SimulationOutcome {
         is_idle.then(|| {
             format!(
                 "nothing was requested in the measured {}; measure for longer (watch.duration)",
-                display(report.elapsed_s(), "s")
+                format_value(report.elapsed_s(), "s")
             )
         })
     }
@@ -216,7 +216,7 @@ fn recorded(path: &Path) -> Result<LoadedTrace, String> {
     let mut remarks: Vec<String> = summary.assumed.into_iter().collect();
     if let Some(first) = summary.skipped.first() {
         let Skip { context, because, .. } = first;
-        let lines = plural(skipped, "line or record", "lines or records");
+        let lines = format_count(skipped, "line or record", "lines or records");
         let omitted = format!("{lines} of the trace could not be read; the first: {context}: {because}");
         remarks.push(omitted);
     }

@@ -1,6 +1,6 @@
 //! Output of `stress`: the list of classes, a load that was held, and the table of a verification.
 
-use diskwright_base::units::display;
+use diskwright_base::units::format_value;
 use diskwright_report::{Align, Ink, Style, TextTable};
 use diskwright_stress::class::StressClass;
 use diskwright_stress::pace::error;
@@ -82,11 +82,11 @@ impl HeldLoad<'_> {
             class.id,
             percent(requested),
             percent(outcome.reached),
-            display(outcome.wall_s, "s")
+            format_value(outcome.wall_s, "s")
         );
         let mut out = format!("{}\n", style.paint(Ink::Bold, &head));
         if let Some(scale) = self.scale.filter(|_| class.unit != "fraction") {
-            let (most, reached) = (display(scale.most, &class.unit), display(outcome.per_s, &class.unit));
+            let (most, reached) = (format_value(scale.most, &class.unit), format_value(outcome.per_s, &class.unit));
             let threads = if scale.workers == 1 { "1 thread".into() } else { format!("{} threads", scale.workers) };
             out += &output::paragraph(&format!("{reached} of {most} (100 % is {}; {threads})", class.full));
         } else {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use diskwright_blocktrace::dirty::{DirtyingThread, certainty};
 use diskwright_blocktrace::diskstats::RequestTotals;
-use diskwright_blocktrace::latency::edges;
+use diskwright_blocktrace::latency::step_edges;
 use diskwright_blocktrace::pairing::TracedRequest;
 use diskwright_blocktrace::summary::{HEAT_ROWS, OperationSummary, RequestAsker, SIZE_CLASSES};
 use diskwright_blocktrace::{HeatMap, LatencyHistogram, TraceSession, TracedOperation};
@@ -119,7 +119,7 @@ fn figures(operation: TracedOperation, sum: &OperationSummary, heat: Option<&Hea
             "device": latency(&sum.device),
         },
         "histogram": sum.latency.steps().map(|(step, count)| {
-            let (from, to) = edges(step);
+            let (from, to) = step_edges(step);
             json!({ "from_s": from as f64 / 1e9, "to_s": to as f64 / 1e9, "count": count })
         }).collect::<Vec<_>>(),
         "sizes": sizes.collect::<Vec<_>>(),

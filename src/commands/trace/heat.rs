@@ -44,7 +44,7 @@ pub fn draw(maps: &[&HeatMap], from_ns: u64, to_ns: u64, style: &Style) -> Strin
         let line: String = cells.iter().map(|column| sign(column[row], densest, style)).collect();
         out.push_str(&format!("{:>LABEL$} {}{}\n", label(row), style.glyph("│", "|"), line.trim_end()));
     }
-    let seconds = units::display((to_ns.saturating_sub(from_ns)) as f64 / 1e9, "s");
+    let seconds = units::format_value((to_ns.saturating_sub(from_ns)) as f64 / 1e9, "s");
     let line = style.glyph("─", "-").repeat(cells.len());
     out.push_str(&format!("{:LABEL$} {}{line} {seconds}\n", "", style.glyph("└", "+")));
     style.paint(Ink::Line(0), &out)
@@ -64,7 +64,7 @@ pub fn label(row: usize) -> String {
     if row == 0 {
         return "below 1 us".into();
     }
-    units::display((1u64 << (row as u32 - 1 + FIRST_BITS)) as f64 * 1e-9, "s")
+    units::format_value((1u64 << (row as u32 - 1 + FIRST_BITS)) as f64 * 1e-9, "s")
 }
 
 #[cfg(test)]

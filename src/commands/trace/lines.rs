@@ -52,7 +52,7 @@ impl IntervalLines {
                 let (latency, bytes) = (sum.latency.clone(), sum.bytes);
                 let before = self.before.insert((device, operation), (latency.clone(), bytes));
                 let (since, moved) = match &before {
-                    Some((before, old)) => (latency.since(before), bytes - old),
+                    Some((before, old)) => (latency.difference_since(before), bytes - old),
                     None => (latency, bytes),
                 };
                 if since.count() == 0 {
@@ -87,8 +87,8 @@ fn stalls(session: &mut TraceSession, min_ns: u64, style: &Style) -> String {
         listed.push(oldest.device);
         let in_flight = requests.iter().filter(|r| r.device == oldest.device).count();
         let name = style.clean(&session.names.name(oldest.device));
-        let seconds = units::display(oldest.latency_ns() as f64 * 1e-9, "s");
-        let in_flight = units::plural(in_flight as u64, "request", "requests");
+        let seconds = units::format_value(oldest.latency_ns() as f64 * 1e-9, "s");
+        let in_flight = units::format_count(in_flight as u64, "request", "requests");
         let text = format!("{name}: {in_flight} in flight, the oldest ({}) for {seconds}", oldest.operation.title());
         out.push_str(&format!("{}\n", style.paint(Ink::Warn, &text)));
     }
@@ -105,9 +105,9 @@ fn line(
     bytes: u64,
     seconds: f64,
 ) -> String {
-    let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), |ns| units::display(ns * 1e-9, "s"));
-    let rate = units::display(latency.count() as f64 / seconds, "per_s");
-    let moved = units::display(bytes as f64 / seconds, "bytes_per_s");
+    let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), |ns| units::format_value(ns * 1e-9, "s"));
+    let rate = units::format_value(latency.count() as f64 / seconds, "per_s");
+    let moved = units::format_value(bytes as f64 / seconds, "bytes_per_s");
     let (median, tail) = (time(latency.percentile_ns(0.5)), time(latency.percentile_ns(0.99)));
     let longest = time(latency.longest_ns().map(|ns| ns as f64));
     format!(

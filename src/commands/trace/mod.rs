@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use diskwright_base::units::{parse_duration, parse_part};
+use diskwright_base::units::{parse_duration, parse_share_of_whole};
 use diskwright_blocktrace::devices::BlockDeviceNames;
 use diskwright_blocktrace::session::SessionError;
 use diskwright_blocktrace::{BlktraceWriter, BlockEvent, MethodChoice, SessionOptions, TraceSession, diskstats};
@@ -65,7 +65,7 @@ enum TraceMethodArgument {
 
 /// Parses a share of the processors above 0.
 pub(super) fn parse_budget(text: &str) -> Result<f64, String> {
-    let share = parse_part(text).map_err(|error| error.to_string())?;
+    let share = parse_share_of_whole(text).map_err(|error| error.to_string())?;
     (share > 0.0).then_some(share).ok_or_else(|| "with no budget, nothing can be traced".into())
 }
 

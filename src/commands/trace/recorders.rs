@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use serde_json::{Value, json};
 
 use super::super::record::control;
@@ -39,7 +39,8 @@ pub fn line(status: &Value) -> String {
             };
             let (requests, lost) =
                 (trace["requests"].as_u64().unwrap_or(0), trace["lost_events"].as_u64().unwrap_or(0));
-            let (requests, lost) = (plural(requests, "request", "requests"), plural(lost, "event", "events"));
+            let (requests, lost) =
+                (format_count(requests, "request", "requests"), format_count(lost, "event", "events"));
             format!("traces single requests ({}{sampled}): {requests}, {lost} lost{cost}", output::name(method))
         }
     };

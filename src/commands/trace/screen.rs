@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use diskwright_base::units::{self, plural};
+use diskwright_base::units::{self, format_count};
 use diskwright_blocktrace::dirty::{DirtyCertainty, DirtyingThread, certainty};
 use diskwright_blocktrace::diskstats::RequestTotals;
 use diskwright_blocktrace::pairing::TracedRequest;
@@ -102,7 +102,7 @@ pub fn of(
 }
 
 fn heading(session: &TraceSession) -> String {
-    let seconds = units::display(session.cost().elapsed_ns as f64 / 1e9, "s");
+    let seconds = units::format_value(session.cost().elapsed_ns as f64 / 1e9, "s");
     let how = match session.method() {
         "tracefs" => "every event, by tracefs",
         _ => "histograms kept in the kernel, by bpf",
@@ -122,7 +122,7 @@ fn seen(session: &TraceSession, device: u32, totals: &HashMap<u32, RequestTotals
         .filter_map(|o| session.summary.operation(device, o))
         .map(|sum| sum.requests)
         .sum();
-    let requests = plural(traced, "request", "requests");
+    let requests = format_count(traced, "request", "requests");
     match session.counted_by_kernel(device, totals) {
         Some(counted) => {
             let without =
@@ -134,7 +134,7 @@ fn seen(session: &TraceSession, device: u32, totals: &HashMap<u32, RequestTotals
 }
 
 fn time(ns: Option<f64>) -> String {
-    ns.map_or_else(|| "-".into(), |ns| units::display(ns * 1e-9, "s"))
+    ns.map_or_else(|| "-".into(), |ns| units::format_value(ns * 1e-9, "s"))
 }
 
 fn row_of(h: &LatencyHistogram) -> Vec<String> {
@@ -182,7 +182,7 @@ fn places(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
         table = table.column(title, Align::Right);
     }
     for (operation, sum) in operations {
-        let bytes = |value: f64| units::display(value, "bytes");
+        let bytes = |value: f64| units::format_value(value, "bytes");
         let or = |value: Option<String>| value.unwrap_or_else(|| "-".into());
         let moved = (sum.bytes > 0).then(|| bytes(sum.bytes as f64));
         let mean = (sum.bytes > 0).then(|| bytes(sum.bytes as f64 / sum.requests as f64));
@@ -191,9 +191,9 @@ fn places(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
             or(moved),
             or(mean),
             or(usual_size(sum)),
-            or(sum.sequential_share().map(|share| units::display(share, "fraction"))),
+            or(sum.sequential_share().map(|share| units::format_value(share, "fraction"))),
             or(sum.mean_distance_bytes().map(bytes)),
-            or(sum.mean_depth().map(units::digits)),
+            or(sum.mean_depth().map(units::format_significant)),
             or((sum.depth_count > 0).then(|| sum.depth_most.to_string())),
             sum.errors.to_string(),
         ]);
@@ -248,8 +248,8 @@ fn askers(session: &TraceSession, device: u32, style: &Style) -> String {
             if asker.pid > 0 { asker.pid.to_string() } else { String::new() },
             asker.operation.title().to_owned(),
             asker.requests.to_string(),
-            units::display(asker.bytes as f64, "bytes"),
-            units::display(asker.device_ns as f64 / 1e9, "s"),
+            units::format_value(asker.bytes as f64, "bytes"),
+            units::format_value(asker.device_ns as f64 / 1e9, "s"),
             attribution(asker.pid, &asker.comm, asker.operation).unwrap_or_default().to_owned(),
         ]);
     }
@@ -270,7 +270,7 @@ fn dirtiers(session: &TraceSession, device: u32, style: &Style) -> String {
     let total: u64 = threads.iter().map(|thread| thread.pages).sum();
     let one = |thread: &DirtyingThread| {
         let name = if thread.comm.is_empty() { "(ended)".into() } else { style.clean(&thread.comm) };
-        let share = units::display(thread.pages as f64 / total as f64, "fraction");
+        let share = units::format_value(thread.pages as f64 / total as f64, "fraction");
         format!("{name} {} ({share} of {total})", thread.pid)
     };
     let named = threads.iter().take(MOST_ASKERS).map(one).collect::<Vec<_>>().join(", ");
@@ -305,12 +305,12 @@ fn worst(session: &mut TraceSession, clock: TraceClock, style: &Style) -> String
     for (request, is_done) in worst.iter().take(MOST_WORST) {
         let thread = if request.pid > 0 { format!("{} {}", comm(&request.comm), request.pid) } else { String::new() };
         table.row([
-            units::display(request.latency_ns() as f64 / 1e9, "s"),
+            units::format_value(request.latency_ns() as f64 / 1e9, "s"),
             if *is_done { DisplayZone::local().clock(clock.wall(request.done_ns)) } else { "not done".into() },
             session.names.name(request.device),
             request.operation.title().to_owned(),
-            units::display(request.sector as f64 * 512.0, "bytes"),
-            units::display(f64::from(request.sectors) * 512.0, "bytes"),
+            units::format_value(request.sector as f64 * 512.0, "bytes"),
+            units::format_value(f64::from(request.sectors) * 512.0, "bytes"),
             time(request.device_ns().map(|ns| ns as f64)),
             if request.depth > 0 { request.depth.to_string() } else { String::new() },
             thread,
@@ -324,13 +324,13 @@ fn footer(session: &TraceSession, style: &Style) -> String {
     let (cost, loss) = (session.cost(), session.loss());
     let mut out = String::from("\n");
     if loss.total() > 0 {
-        let text = plural(loss.total(), "event was", "events were") + " lost; the figures cover the others";
+        let text = format_count(loss.total(), "event was", "events were") + " lost; the figures cover the others";
         out.push_str(&format!("{}\n", style.paint(Ink::Bad, &text)));
     } else if loss.unread == 0 {
         out.push_str("no events were lost\n");
     }
     if loss.unread > 0 {
-        let processors = plural(loss.unread, "processor", "processors");
+        let processors = format_count(loss.unread, "processor", "processors");
         let text = format!("the losses of {processors} are unknown: the kernel's count could not be read");
         out.push_str(&format!("{}\n", style.paint(Ink::Bad, &text)));
     }
@@ -338,11 +338,11 @@ fn footer(session: &TraceSession, style: &Style) -> String {
         (Some((read, pairs)), _) => {
             if read.unknown + read.pages_cut > 0 {
                 let (events, pages) =
-                    (plural(read.unknown, "event", "events"), plural(read.pages_cut, "page", "pages"));
+                    (format_count(read.unknown, "event", "events"), format_count(read.pages_cut, "page", "pages"));
                 out.push_str(&format!("{events} and {pages} could not be read\n"));
             }
             if pairs.clock_back > 0 {
-                let ended = plural(pairs.clock_back, "request ended before it", "requests ended before they");
+                let ended = format_count(pairs.clock_back, "request ended before it", "requests ended before they");
                 out.push_str(&format!("{ended} began: the processors' clocks differ\n"));
             }
             pairs.without_beginning
@@ -351,21 +351,21 @@ fn footer(session: &TraceSession, style: &Style) -> String {
         (None, None) => 0,
     };
     if beginnings > 0 {
-        let left_out = plural(beginnings, "completion is", "completions are");
+        let left_out = format_count(beginnings, "completion is", "completions are");
         out.push_str(&format!("{left_out} left out: the start of the request was not traced\n"));
     }
     if let Some(unfinished) = session.unfinished().filter(|n| *n > 0) {
-        let unfinished = plural(unfinished as u64, "request was", "requests were");
+        let unfinished = format_count(unfinished as u64, "request was", "requests were");
         out.push_str(&format!("{unfinished} still in flight at the end\n"));
     }
-    let share = cost.share().map_or_else(|| "-".into(), |share| units::display(share, "fraction"));
-    let rate = cost.events_per_s().map_or_else(|| "-".into(), |rate| units::display(rate, "per_s"));
+    let share = cost.share().map_or_else(|| "-".into(), |share| units::format_value(share, "fraction"));
+    let rate = cost.events_per_s().map_or_else(|| "-".into(), |rate| units::format_value(rate, "per_s"));
     out.push_str(&format!(
         "cost: {share} of {} ({} in this program, {} in the kernel: {rate} events at {} each)\n",
-        plural(cost.processors as u64, "processor", "processors"),
-        units::display(cost.reader_ns as f64 / 1e9, "s"),
-        units::display(cost.kernel_ns / 1e9, "s"),
-        units::display(session.event_ns() / 1e9, "s"),
+        format_count(cost.processors as u64, "processor", "processors"),
+        units::format_value(cost.reader_ns as f64 / 1e9, "s"),
+        units::format_value(cost.kernel_ns / 1e9, "s"),
+        units::format_value(session.event_ns() / 1e9, "s"),
     ));
     out
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::time::Duration;
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_base::{Note, Schema, Tick};
 use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
 use diskwright_dashboard::alerts::AlertEvent;
@@ -52,7 +52,7 @@ impl TickBacklog {
         tick.notes = self.notes.drain(..).chain(notes).collect();
         tick.alerts = self.alerts.drain(..).chain(alerts).collect();
         tick.skipped = (self.left_out > 0).then(|| {
-            let text = plural(self.left_out, "tick was", "ticks were") + " skipped: the terminal was too slow";
+            let text = format_count(self.left_out, "tick was", "ticks were") + " skipped: the terminal was too slow";
             Note::new(tick.tick.time_ns, Note::GAP, text)
         });
         tick

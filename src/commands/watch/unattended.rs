@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use diskwright_base::LogPiece;
-use diskwright_base::moment::rfc3339;
+use diskwright_base::timestamp::format_rfc3339;
 use diskwright_counters::live::{Clock, Roots, Sampler, SamplerOptions, SystemClock};
 use diskwright_dashboard::Alert;
 use diskwright_dashboard::alerts::{AlertChange, AlertEvent, rules};
@@ -115,7 +115,7 @@ impl UnattendedRun {
             }
         }
         if end.is_ok() && !grows && !waits && logs.may_grow() {
-            let last = rfc3339(logs.last_ns());
+            let last = format_rfc3339(logs.last_ns());
             output::note(format_args!(
                 "the log ended at {last}; --for DURATION waits for a recorder that continues it"
             ));
@@ -159,10 +159,10 @@ impl UnattendedRun {
     fn print(&self, events: &[AlertEvent], host: &str) -> Result<(), Failure> {
         for event in events.iter().filter(|event| event.change != AlertChange::Still) {
             if !self.json {
-                output::text(&format!("{} {}\n", rfc3339(event.time_ns), line(event)))?;
+                output::text(&format!("{} {}\n", format_rfc3339(event.time_ns), line(event)))?;
             } else if event.change.calls() {
                 let text = document(event, host);
-                output::data(format!("{}\n", diskwright_base::text::json(&text)).as_bytes())?;
+                output::data(format!("{}\n", diskwright_base::text::escape_json(&text)).as_bytes())?;
             }
             if event.change.is_new()
                 && let Some(reason) = self.failure(&event.alert)

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use diskwright_base::units::{display, plural};
+use diskwright_base::units::{format_count, format_value};
 use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves, binary};
 use diskwright_report::{Align, Ink, TextTable, plot};
 use diskwright_workload::sort::plan::{memory_in_place, published_memory};
@@ -17,7 +17,7 @@ pub fn bytes(bytes: f64) -> String {
     let text = binary(bytes);
     match text.strip_suffix(['K', 'M', 'G']) {
         Some(number) => format!("{number} {}iB", &text[number.len()..]),
-        None => display(bytes, "bytes"),
+        None => format_value(bytes, "bytes"),
     }
 }
 
@@ -27,15 +27,15 @@ pub fn text(runs: &[PlacedSort]) -> String {
     let Some(first) = runs.first() else { return String::new() };
     let outcome = &first.outcome;
     let data = (outcome.rows * outcome.row_bytes) as f64;
-    let rows = plural(outcome.rows, "row", "rows");
-    let mut out = style.paint(Ink::Bold, &format!("Sort of {rows}, {}", display(data, "bytes")));
+    let rows = format_count(outcome.rows, "row", "rows");
+    let mut out = style.paint(Ink::Bold, &format!("Sort of {rows}, {}", format_value(data, "bytes")));
     let _ = writeln!(
         out,
         "\n{} of {} with a key of {}; {}, {}",
         outcome.rows,
-        display(outcome.row_bytes as f64, "bytes"),
-        display(outcome.key_bytes as f64, "bytes"),
-        plural(outcome.threads, "thread", "threads"),
+        format_value(outcome.row_bytes as f64, "bytes"),
+        format_value(outcome.key_bytes as f64, "bytes"),
+        format_count(outcome.threads, "thread", "threads"),
         if first.options.direct { "direct, without the file cache" } else { "through the file cache" },
     );
     match runs {
@@ -98,9 +98,9 @@ fn one(outcome: &SortOutcome) -> String {
     let rate = (outcome.rows * outcome.row_bytes) as f64 / outcome.wall_s;
     let mut out = format!(
         "\n  {}   {} of rows sorted; processor time {}\n",
-        style.paint(Ink::Bold, &display(outcome.wall_s, "s")),
-        display(rate, "bytes_per_s"),
-        display(outcome.cpu_s, "s"),
+        style.paint(Ink::Bold, &format_value(outcome.wall_s, "s")),
+        format_value(rate, "bytes_per_s"),
+        format_value(outcome.cpu_s, "s"),
     );
     let _ = writeln!(
         out,
@@ -123,7 +123,7 @@ fn one(outcome: &SortOutcome) -> String {
 /// columns.
 fn rates(outcome: &SortOutcome) -> String {
     let moving = outcome.stages.iter().filter(|stage| stage.bytes_per_s > 0.0);
-    let rate = |stage: &StageTime| format!("{} {}", stage.name, display(stage.bytes_per_s, "bytes_per_s"));
+    let rate = |stage: &StageTime| format!("{} {}", stage.name, format_value(stage.bytes_per_s, "bytes_per_s"));
     let each = moving.map(rate).collect::<Vec<_>>().join(", ");
     if each.is_empty() { each } else { output::paragraph(&format!("Read and written in a second: {each}.")) }
 }
@@ -136,13 +136,13 @@ fn stages(outcome: &SortOutcome) -> TextTable {
     }
     let threads = outcome.threads as f64;
     for StageTime { name, wall_s, steps, .. } in &outcome.stages {
-        let each = |thread_s: f64| display(thread_s / threads, "s");
+        let each = |thread_s: f64| format_value(thread_s / threads, "s");
         let waiting = steps.read.waiting_s() + steps.write.waiting_s();
         table.row([
             name.clone(),
-            display(*wall_s, "s"),
-            display(steps.read.bytes as f64, "bytes"),
-            display(steps.write.bytes as f64, "bytes"),
+            format_value(*wall_s, "s"),
+            format_value(steps.read.bytes as f64, "bytes"),
+            format_value(steps.write.bytes as f64, "bytes"),
             each(steps.compute.thread_s),
             each(steps.read.thread_s),
             each(steps.write.thread_s),
@@ -164,12 +164,12 @@ fn several(runs: &[PlacedSort]) -> TextTable {
             outcome.stages.iter().map(|stage| stage.steps.read.waiting_s() + stage.steps.write.waiting_s()).sum();
         table.row([
             run.name.clone(),
-            display(outcome.wall_s, "s"),
-            display((outcome.rows * outcome.row_bytes) as f64 / outcome.wall_s, "bytes_per_s"),
+            format_value(outcome.wall_s, "s"),
+            format_value((outcome.rows * outcome.row_bytes) as f64 / outcome.wall_s, "bytes_per_s"),
             outcome.runs.to_string(),
             outcome.passes.to_string(),
-            display(outcome.cpu_s, "s"),
-            display(waiting / outcome.threads as f64, "s"),
+            format_value(outcome.cpu_s, "s"),
+            format_value(waiting / outcome.threads as f64, "s"),
         ]);
     }
     table
@@ -273,7 +273,7 @@ mod tests {
             StageTime { name: name.into(), wall_s: 2.0, bytes_per_s, steps }
         };
         sort.stages = vec![stage("form runs", 5e7), stage("sync", 0.0), stage("final merge", 2e8)];
-        let [form, merge] = [5e7, 2e8].map(|rate| display(rate, "bytes_per_s"));
+        let [form, merge] = [5e7, 2e8].map(|rate| format_value(rate, "bytes_per_s"));
         let words = rates(&sort).replace('\n', " ");
         assert_eq!(words, format!("Read and written in a second: form runs {form}, final merge {merge}. "));
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use diskwright_base::Histogram;
-use diskwright_base::units::{display, parse_duration, parse_part, parse_size, plural};
+use diskwright_base::units::{format_count, format_value, parse_duration, parse_share_of_whole, parse_size};
 use diskwright_report::{Align, Ink, TextTable};
 use diskwright_workload::WorkError;
 use diskwright_workload::files::check_room;
@@ -70,7 +70,7 @@ pub struct TransactionArguments {
     #[arg(long, default_value_t = 2, value_name = "PAGES")]
     writes: u32,
     /// Share of transactions that are updates
-    #[arg(long, default_value = "50%", value_parser = parse_part, value_name = "SHARE")]
+    #[arg(long, default_value = "50%", value_parser = parse_share_of_whole, value_name = "SHARE")]
     update_share: f64,
 }
 
@@ -291,12 +291,12 @@ fn document<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> serde_json::Val
 fn screen<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> String {
     let (style, common) = (output::style(), work.common);
     let pace = match common.rate {
-        Some(rate) => format!("{} due", display(rate, "per_s")),
+        Some(rate) => format!("{} due", format_value(rate, "per_s")),
         None if common.think.is_zero() => "without pauses".into(),
-        None => format!("thinking {}", display(common.think.as_secs_f64(), "s")),
+        None => format!("thinking {}", format_value(common.think.as_secs_f64(), "s")),
     };
     let users = if common.users == 1 { "1 user".into() } else { format!("{} users", common.users) };
-    let head = format!("{}: {users}, {pace}, {}", work.name, display(outcome.wall_s, "s"));
+    let head = format!("{}: {users}, {pace}, {}", work.name, format_value(outcome.wall_s, "s"));
     // the mean is only in JSON: in the table of many operations it would need more than 80 columns
     let mut table = TextTable::new().text("operation");
     for title in ["done", "a second", "bytes", "50 %", "95 %", "99 %", "longest"] {
@@ -307,7 +307,7 @@ fn screen<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> String {
     });
     let mut out = format!("{}\n\n{}", style.paint(Ink::Bold, &head), table.render(&style));
     let rest = if work.verify.is_some() { ", and so was all that was left, from its device" } else { "" };
-    let cpu = display(outcome.cpu_s, "s");
+    let cpu = format_value(outcome.cpu_s, "s");
     let sentences = format!("Processor time {cpu}. All data that was read was verified{rest}.");
     out += &format!("\n{}", output::paragraph(&sentences));
     let left = left_words(outcome, common.users);
@@ -327,7 +327,7 @@ fn left_words(outcome: &UserOutcome, users: usize) -> String {
         }
         _ => {
             // with more users the same storage may do more
-            let limit = plural(users, "user sustains", "users sustain");
+            let limit = format_count(users, "user sustains", "users sustain");
             format!(
                 "{left} of {due} operations could not start on time: the rate exceeds what {limit} on this storage."
             )
@@ -338,15 +338,15 @@ fn left_words(outcome: &UserOutcome, users: usize) -> String {
 fn row(operation: &OperationOutcome, wall_s: f64) -> Vec<String> {
     let latency = operation.latency_s.unwrap_or_default();
     let bytes =
-        if operation.bytes == 0 { String::new() } else { display(operation.bytes as f64 / wall_s, "bytes_per_s") };
+        if operation.bytes == 0 { String::new() } else { format_value(operation.bytes as f64 / wall_s, "bytes_per_s") };
     let time = |share: f64, time: f64| {
-        if Histogram::shows(operation.done, share) { display(time, "s") } else { "-".into() }
+        if Histogram::is_percentile_meaningful(operation.done, share) { format_value(time, "s") } else { "-".into() }
     };
     let percentiles = [time(0.5, latency.p50), time(0.95, latency.p95), time(0.99, latency.p99)];
     let mut row =
-        vec![operation.operation.to_owned(), operation.done.to_string(), display(operation.per_s, "per_s"), bytes];
+        vec![operation.operation.to_owned(), operation.done.to_string(), format_value(operation.per_s, "per_s"), bytes];
     row.extend(percentiles);
-    row.push(display(latency.max, "s"));
+    row.push(format_value(latency.max, "s"));
     row
 }
 
@@ -363,7 +363,7 @@ mod tests {
             let latency_s = Some(times);
             row(&OperationOutcome { operation: "query", done, per_s: 1.0, bytes: 0, latency_s }, 1.0)
         };
-        let [median, p95, p99, longest] = [0.001, 0.002, 0.003, 0.005].map(|time| display(time, "s"));
+        let [median, p95, p99, longest] = [0.001, 0.002, 0.003, 0.005].map(|time| format_value(time, "s"));
         let few = "-".to_owned();
         assert_eq!(of(100)[4..], [median.clone(), few.clone(), few, longest.clone()]);
         assert_eq!(of(1000)[4..], [median, p95, p99, longest]);

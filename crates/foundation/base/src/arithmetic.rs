@@ -66,7 +66,7 @@ pub fn bytes_per_interrupt(bytes_per_s: f64, disk_interrupts_per_s: f64) -> f64 
 }
 
 /// Seconds to move `bytes` in records of `record_bytes` at a rate (NT Resource Kit).
-pub fn elapsed_s(bytes: f64, record_bytes: f64, records_per_s: f64) -> f64 {
+pub fn transfer_time_s(bytes: f64, record_bytes: f64, records_per_s: f64) -> f64 {
     bytes / record_bytes / records_per_s
 }
 
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn w23_elapsed_times() {
-        near(elapsed_s(20_480_000.0, 512.0, 655.0), 61.07, 0.005);
-        near(elapsed_s(20_480_000.0, 65_536.0, 23.4), 13.35, 0.005); // printed 13.34
+        near(transfer_time_s(20_480_000.0, 512.0, 655.0), 61.07, 0.005);
+        near(transfer_time_s(20_480_000.0, 65_536.0, 23.4), 13.35, 0.005); // printed 13.34
     }
 }

@@ -51,7 +51,7 @@ pub enum OverInstances {
 /// one less that if `complement`, then at most `cap`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Derive {
+pub struct Formula {
     /// Stored counters that are added; each must be present.
     pub sum: Vec<String>,
     /// Stored counters that are added where present (a field that older kernels lack).
@@ -62,13 +62,13 @@ pub struct Derive {
     pub minus: Vec<String>,
     /// Divisor of the sum.
     #[serde(default)]
-    pub per: DeriveDivisor,
+    pub per: FormulaDivisor,
     /// The quotient by counters is divided by the seconds of the tick as well
     /// (an amount in the tick against a limit a second).
     #[serde(default)]
     pub per_second: bool,
     /// A constant factor.
-    #[serde(default = "one")]
+    #[serde(default = "default_factor")]
     pub times: f64,
     /// The value is 1 minus the quotient.
     #[serde(default)]
@@ -78,14 +78,14 @@ pub struct Derive {
     pub cap: Option<f64>,
 }
 
-fn one() -> f64 {
+fn default_factor() -> f64 {
     1.0
 }
 
 /// The divisor of a [`Formula`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case", untagged)]
-pub enum DeriveDivisor {
+pub enum FormulaDivisor {
     /// No division.
     #[default]
     Nothing,
@@ -170,7 +170,7 @@ pub struct Counter {
     pub source: String,
     /// Ways to compute it, best first; empty for a stored counter.
     #[serde(default)]
-    pub derive: Vec<Derive>,
+    pub derive: Vec<Formula>,
     /// For an average per operation that a log brings ready-made: the rate of
     /// those operations, which weights it.
     #[serde(default)]
@@ -179,14 +179,14 @@ pub struct Counter {
 
 impl Counter {
     /// The part of the id before the dot.
-    pub fn object(&self) -> &str {
+    pub fn object_name(&self) -> &str {
         self.id.split_once('.').map_or("", |(object, _)| object)
     }
 
     /// Completes the ids in formulas where the file omits the counter's own object,
     /// and joins wrapped texts into one line.
     fn spell_out(&mut self) {
-        let object = self.object().to_owned();
+        let object = self.object_name().to_owned();
         let full = |id: &mut String| {
             if !id.contains('.') {
                 *id = format!("{object}.{id}");
@@ -194,7 +194,7 @@ impl Counter {
         };
         for derive in &mut self.derive {
             derive.sum.iter_mut().chain(&mut derive.optional).chain(&mut derive.minus).for_each(full);
-            if let DeriveDivisor::Counters(ids) = &mut derive.per {
+            if let FormulaDivisor::Counters(ids) = &mut derive.per {
                 ids.iter_mut().for_each(full);
             }
         }
@@ -214,7 +214,7 @@ struct CounterFile {
 }
 
 /// Name and text of each file of the catalogue. A large object has several. A test compares this list with the folder.
-pub const FILES: &[(&str, &str)] = &[
+pub const CATALOGUE_FILES: &[(&str, &str)] = &[
     ("array", include_str!("../counters/array.toml")),
     ("cgroup", include_str!("../counters/cgroup.toml")),
     ("channel", include_str!("../counters/channel.toml")),
@@ -255,16 +255,16 @@ impl Catalogue {
     /// When the built-in data are wrong, which a test rules out.
     pub fn builtin() -> &'static Catalogue {
         static BUILTIN: OnceLock<Catalogue> = OnceLock::new();
-        BUILTIN.get_or_init(|| Catalogue::load(FILES).expect("built-in catalogue is valid"))
+        BUILTIN.get_or_init(|| Catalogue::from_files(CATALOGUE_FILES).expect("built-in catalogue is valid"))
     }
 
-    fn load(files: &[(&str, &str)]) -> Result<Catalogue, String> {
+    fn from_files(files: &[(&str, &str)]) -> Result<Catalogue, String> {
         let mut counters = Vec::new();
         for (name, text) in files {
             let file: CounterFile =
                 crate::toml_reader::read(&format!("{name}.toml"), text).map_err(|e| e.to_string())?;
             for mut counter in file.counter {
-                if counter.object() != file.object {
+                if counter.object_name() != file.object {
                     return Err(format!("{name}.toml: {} belongs to another object", counter.id));
                 }
                 if !UNITS.contains(&counter.unit.as_str()) {
@@ -280,7 +280,7 @@ impl Catalogue {
         }
         let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
         for (index, counter) in counters.iter().enumerate() {
-            for name in spellings(counter) {
+            for name in searchable_names(counter) {
                 let found = by_name.entry(name).or_default();
                 if !found.contains(&index) {
                     found.push(index);
@@ -311,9 +311,9 @@ impl Catalogue {
     /// let found = Catalogue::builtin().find_by_name(r"\\DB1\PhysicalDisk(0 C:)\Avg. Disk Queue Length");
     /// assert_eq!(found[0].id, "physical_disk.avg_queue_length");
     /// ```
-    pub fn find(&self, name: &str) -> Vec<&Counter> {
-        let named = self.named(name);
-        let wanted = plain(name);
+    pub fn find_by_name(&self, name: &str) -> Vec<&Counter> {
+        let named = self.find_by_exact_name(name);
+        let wanted = normalize_name(name);
         if !named.is_empty() || wanted.is_empty() {
             return named;
         }
@@ -325,11 +325,11 @@ impl Catalogue {
     }
 
     /// Finds counters by a whole name, as [`Catalogue::find_by_name`] does before it looks for parts of names.
-    pub fn named(&self, name: &str) -> Vec<&Counter> {
+    pub fn find_by_exact_name(&self, name: &str) -> Vec<&Counter> {
         if let Some(counter) = self.get(name) {
             return vec![counter];
         }
-        let wanted = plain(name);
+        let wanted = normalize_name(name);
         let exact = |wanted: &str| self.by_name.get(wanted).map(Vec::as_slice).unwrap_or_default();
         let mut found = exact(&wanted).to_vec();
         if let (true, Some((_, counter))) = (found.is_empty(), wanted.split_once('\\')) {
@@ -342,10 +342,10 @@ impl Catalogue {
 /// All normalized names by which a counter is found: its id, the id's part after the
 /// dot, every name, and an NT name's part after the object. Publications also write
 /// `Memory Page Faults/sec`, without a separator.
-fn spellings(counter: &Counter) -> Vec<String> {
+fn searchable_names(counter: &Counter) -> Vec<String> {
     let own = counter.id.split_once('.').map(|(_, name)| name.to_owned());
     let mut all: Vec<String> = own.into_iter().chain([counter.id.to_lowercase()]).collect();
-    for name in counter.names.iter().map(plain) {
+    for name in counter.names.iter().map(normalize_name) {
         if let Some((_, of_object)) = name.split_once('\\') {
             all.push(of_object.to_owned());
             all.push(name.replacen('\\', "", 1));
@@ -359,7 +359,7 @@ fn spellings(counter: &Counter) -> Vec<String> {
 /// (both `% Disk Time` and `%Disk Time`, `Nonpaged` and `Non-paged` are in
 /// use), without host and instance, `\` between NT object and counter,
 /// `avg.` for `average`.
-fn plain(name: &str) -> String {
+fn normalize_name(name: &str) -> String {
     let mut text: String = name.chars().filter(|c| !c.is_whitespace() && *c != '-').collect();
     text.make_ascii_lowercase();
     if let Some(path) = text.strip_prefix("\\\\") {
@@ -389,7 +389,7 @@ mod tests {
             .map(|e| e.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
             .collect();
         on_disk.sort_unstable();
-        let registered: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
+        let registered: Vec<&str> = CATALOGUE_FILES.iter().map(|(name, _)| *name).collect();
         assert_eq!(on_disk, registered);
     }
 
@@ -399,7 +399,7 @@ mod tests {
         for counter in catalogue.counters() {
             for derive in &counter.derive {
                 let per = match &derive.per {
-                    DeriveDivisor::Counters(ids) => ids.as_slice(),
+                    FormulaDivisor::Counters(ids) => ids.as_slice(),
                     _ => &[],
                 };
                 for id in derive.sum.iter().chain(&derive.optional).chain(&derive.minus).chain(per) {
@@ -418,7 +418,7 @@ mod tests {
         for counter in catalogue.counters() {
             for name in counter.names.iter().chain([counter.id.as_str()]) {
                 assert!(
-                    catalogue.find(name).iter().any(|c| c.id == counter.id),
+                    catalogue.find_by_name(name).iter().any(|c| c.id == counter.id),
                     "{} is not found as {name}",
                     counter.id
                 );
@@ -427,13 +427,13 @@ mod tests {
     }
 
     #[test]
-    fn nt_paths_are_found_with_instance_host_and_case() {
-        let found = Catalogue::builtin().find(r"physicaldisk(0 C:)\avg. disk queue length");
+    fn nt_paths_are_found_regardless_of_instance_host_and_case() {
+        let found = Catalogue::builtin().find_by_name(r"physicaldisk(0 C:)\avg. disk queue length");
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].id, "physical_disk.avg_queue_length");
-        let found = Catalogue::builtin().find("Physical Disk: Avg. Disk sec / Transfer");
+        let found = Catalogue::builtin().find_by_name("Physical Disk: Avg. Disk sec / Transfer");
         assert_eq!(found[0].id, "physical_disk.avg_s_per_transfer");
-        let found = Catalogue::builtin().find(r"\\HOST\PhysicalDisk(0 a\b (x))\Average Disk sec/Transfer");
+        let found = Catalogue::builtin().find_by_name(r"\\HOST\PhysicalDisk(0 a\b (x))\Average Disk sec/Transfer");
         assert_eq!(found[0].id, "physical_disk.avg_s_per_transfer");
     }
 }

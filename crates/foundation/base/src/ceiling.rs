@@ -64,10 +64,11 @@ impl Ceiling {
 /// Devices that share a key nevertheless (paths to one disk, adapters that
 /// give every disk the same number) are distinguished by their place or name.
 /// Partitions and memory have none.
-pub fn keys(topology: &Topology) -> BTreeMap<&str, String> {
+pub fn device_keys(topology: &Topology) -> BTreeMap<&str, String> {
     let is_whole_device = |d: &&Device| d.kind != DeviceKind::Partition && d.class != DeviceClass::Memory;
     let devices: Vec<&Device> = topology.devices.iter().filter(is_whole_device).collect();
-    let mut keys: BTreeMap<&str, String> = devices.iter().map(|d| (d.name.as_str(), key(d, &topology.host))).collect();
+    let mut keys: BTreeMap<&str, String> =
+        devices.iter().map(|d| (d.name.as_str(), device_key(d, &topology.host))).collect();
     let name = |d: &&Device| Some(d.name.clone());
     let place = |d: &&Device| d.path.clone();
     for distinguishing_mark in [&place as &dyn Fn(&&Device) -> Option<String>, &name] {
@@ -84,7 +85,7 @@ pub fn keys(topology: &Topology) -> BTreeMap<&str, String> {
     keys
 }
 
-fn key(device: &Device, host: &str) -> String {
+fn device_key(device: &Device, host: &str) -> String {
     let text = |text: &Option<String>| text.as_deref().map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned);
     let model = text(&device.model).unwrap_or_default();
     let bytes = device.bytes.map_or_else(String::new, |b| b.to_string());
@@ -104,14 +105,14 @@ fn key(device: &Device, host: &str) -> String {
 
 /// Start of the reason in [`Ceiling::at_least`] where a disk takes the figures of a device over it. Only a
 /// device over a single disk lends them: figures of a set over several disks say nothing about one of them.
-const THROUGH: &str = "measured through";
+const MEASURED_THROUGH: &str = "measured through";
 
 /// Matches known ceilings to the devices of a topology, under their names
 /// there: by key, or by name where a ceiling has no key. Of two for
 /// one device the newer counts. A device that was measured only through
 /// another that stands on it alone (a volume, a loop device over its file) can
 /// do at least that.
-pub fn settle(topology: Option<&Topology>, known: &[Ceiling]) -> Vec<Ceiling> {
+pub fn ceilings_for_topology(topology: Option<&Topology>, known: &[Ceiling]) -> Vec<Ceiling> {
     let mut matched: BTreeMap<String, Ceiling> = BTreeMap::new();
     let mut add = |device: &str, ceiling: &Ceiling| {
         let newer = matched.get(device).is_none_or(|have| have.measured <= ceiling.measured);
@@ -121,7 +122,7 @@ pub fn settle(topology: Option<&Topology>, known: &[Ceiling]) -> Vec<Ceiling> {
     };
     known.iter().filter(|c| c.key.is_empty()).for_each(|c| add(&c.device, c));
     let Some(topology) = topology else { return matched.into_values().collect() };
-    let keys = keys(topology);
+    let keys = device_keys(topology);
     for (device, key) in &keys {
         known.iter().filter(|c| c.key == *key).for_each(|c| add(device, c));
     }
@@ -132,7 +133,7 @@ pub fn settle(topology: Option<&Topology>, known: &[Ceiling]) -> Vec<Ceiling> {
             && !matched.contains_key(*leaf)
         {
             let mut lent = Ceiling { device: (*leaf).to_owned(), ..over.clone() };
-            lent.at_least.push(format!("{THROUGH} {}", over.device));
+            lent.at_least.push(format!("{MEASURED_THROUGH} {}", over.device));
             matched.insert((*leaf).to_owned(), lent);
         }
     }
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_known_again_by_the_best_there_is() {
+    fn a_device_key_uses_the_best_identifier() {
         let mut file = disk("loop0", DeviceClass::Network, None, None);
         (file.model, file.backing) = (None, Some("/a".into()));
         let mut volume = disk("dm-0", DeviceClass::Flash, Some("LVM-x"), None);
@@ -170,7 +171,7 @@ mod tests {
             volume,
             part,
         ]);
-        let keys = keys(&topology);
+        let keys = device_keys(&topology);
         let expected = [
             ("dm-0", "uuid:LVM-x@h"),
             ("loop0", "file:/a:8@h"),
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn two_of_one_model_are_told_apart_and_a_new_name_is_none() {
+    fn disks_of_one_model_keep_distinct_keys_under_new_names() {
         let two = |a: &str, b: &str| {
             machine(vec![
                 disk(a, DeviceClass::Flash, None, Some("pci/ata1")),
@@ -195,7 +196,7 @@ mod tests {
             ])
         };
         let (before, after) = (two("sda", "sdb"), two("sdb", "sda"));
-        let (before, after) = (keys(&before), keys(&after));
+        let (before, after) = (device_keys(&before), device_keys(&after));
         assert_eq!((&before["sda"], &before["sdb"]), (&after["sdb"], &after["sda"]));
         assert_ne!(before["sda"], before["sdb"]);
         assert_eq!(before["sdx"], "serial:M:0123#usb1/1@h");
@@ -217,16 +218,16 @@ mod tests {
             disk("sda", DeviceClass::Flash, None, None),
         ]);
         let known = [ceiling("serial:M:X", "2026-02", 2.0), ceiling("serial:M:X", "2026-01", 1.0)];
-        let found = settle(Some(&topology), &known);
+        let found = ceilings_for_topology(Some(&topology), &known);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].device.as_str(), found[0].requests_per_s), ("sdq", Some(2.0)));
         // without a topology devices can be matched only by name
-        assert!(settle(None, &known).is_empty());
-        assert_eq!(settle(None, &[ceiling("", "", 3.0)])[0].device, "sda");
+        assert!(ceilings_for_topology(None, &known).is_empty());
+        assert_eq!(ceilings_for_topology(None, &[ceiling("", "", 3.0)])[0].device, "sda");
     }
 
     #[test]
-    fn what_stands_on_one_disk_lends_to_it_and_a_set_does_not() {
+    fn a_single_disk_volume_lends_its_ceiling_and_an_array_does_not() {
         let over = |name: &str, below: &[&str], level| Device {
             kind: DeviceKind::Dm,
             below: below.iter().map(|s| s.to_string()).collect(),
@@ -240,11 +241,11 @@ mod tests {
             over("dm-1", &["sda", "sdb"], Some(crate::RaidLevel::Raid0)),
         ]);
         let ceiling = |key: &str| Ceiling { key: key.into(), ..Ceiling::default() };
-        let found = settle(Some(&topology), &[ceiling("uuid:dm-0@h"), ceiling("uuid:dm-1@h")]);
+        let found = ceilings_for_topology(Some(&topology), &[ceiling("uuid:dm-0@h"), ceiling("uuid:dm-1@h")]);
         let names: Vec<_> = found.iter().map(|c| (c.device.as_str(), c.is_firm())).collect();
         assert_eq!(names, [("dm-0", true), ("dm-1", true), ("sda", false)]);
         // the disk's own ceiling takes precedence over a lent one
-        let found = settle(Some(&topology), &[ceiling("uuid:dm-0@h"), ceiling("serial:M:a")]);
+        let found = ceilings_for_topology(Some(&topology), &[ceiling("uuid:dm-0@h"), ceiling("serial:M:a")]);
         assert!(found.iter().find(|c| c.device == "sda").unwrap().is_firm());
     }
 }

@@ -25,58 +25,58 @@ pub struct DiskstatsField {
 }
 
 /// Most numbers on a line; 11 before Linux 4.18, 15 before 5.5.
-pub const NUMBERS: usize = 17;
+pub const MAX_NUMBERS: usize = 17;
 
-const fn field(counter: &'static str, scale: f64, number: DiskstatsNumber) -> DiskstatsField {
+const fn new_field(counter: &'static str, scale: f64, number: DiskstatsNumber) -> DiskstatsField {
     DiskstatsField { counter, scale, number }
 }
 
 use DiskstatsNumber::{Level, Total, Total32};
 
 /// Fields of a disk, in the order of the line.
-pub const DISK: [DiskstatsField; NUMBERS] = [
-    field("physical_disk.reads", 1.0, Total),
-    field("physical_disk.reads_merged", 1.0, Total),
-    field("physical_disk.read_bytes", 512.0, Total),
-    field("physical_disk.read_time_s", 1e-3, Total32),
-    field("physical_disk.writes", 1.0, Total),
-    field("physical_disk.writes_merged", 1.0, Total),
-    field("physical_disk.write_bytes", 512.0, Total),
-    field("physical_disk.write_time_s", 1e-3, Total32),
-    field("physical_disk.current_queue_length", 1.0, Level),
-    field("physical_disk.busy_time_s", 1e-3, Total32),
-    field("physical_disk.weighted_time_s", 1e-3, Total32),
-    field("physical_disk.discards", 1.0, Total),
-    field("physical_disk.discards_merged", 1.0, Total),
-    field("physical_disk.discard_bytes", 512.0, Total),
-    field("physical_disk.discard_time_s", 1e-3, Total32),
-    field("physical_disk.flushes", 1.0, Total),
-    field("physical_disk.flush_time_s", 1e-3, Total32),
+pub const DISK_FIELDS: [DiskstatsField; MAX_NUMBERS] = [
+    new_field("physical_disk.reads", 1.0, Total),
+    new_field("physical_disk.reads_merged", 1.0, Total),
+    new_field("physical_disk.read_bytes", 512.0, Total),
+    new_field("physical_disk.read_time_s", 1e-3, Total32),
+    new_field("physical_disk.writes", 1.0, Total),
+    new_field("physical_disk.writes_merged", 1.0, Total),
+    new_field("physical_disk.write_bytes", 512.0, Total),
+    new_field("physical_disk.write_time_s", 1e-3, Total32),
+    new_field("physical_disk.current_queue_length", 1.0, Level),
+    new_field("physical_disk.busy_time_s", 1e-3, Total32),
+    new_field("physical_disk.weighted_time_s", 1e-3, Total32),
+    new_field("physical_disk.discards", 1.0, Total),
+    new_field("physical_disk.discards_merged", 1.0, Total),
+    new_field("physical_disk.discard_bytes", 512.0, Total),
+    new_field("physical_disk.discard_time_s", 1e-3, Total32),
+    new_field("physical_disk.flushes", 1.0, Total),
+    new_field("physical_disk.flush_time_s", 1e-3, Total32),
 ];
 
 /// Fields of a partition that are kept.
-pub const PARTITION: [DiskstatsField; 9] = [
-    field("logical_disk.reads", 1.0, Total),
-    field("logical_disk.read_bytes", 512.0, Total),
-    field("logical_disk.read_time_s", 1e-3, Total32),
-    field("logical_disk.writes", 1.0, Total),
-    field("logical_disk.write_bytes", 512.0, Total),
-    field("logical_disk.write_time_s", 1e-3, Total32),
-    field("logical_disk.current_queue_length", 1.0, Level),
-    field("logical_disk.busy_time_s", 1e-3, Total32),
-    field("logical_disk.weighted_time_s", 1e-3, Total32),
+pub const PARTITION_FIELDS: [DiskstatsField; 9] = [
+    new_field("logical_disk.reads", 1.0, Total),
+    new_field("logical_disk.read_bytes", 512.0, Total),
+    new_field("logical_disk.read_time_s", 1e-3, Total32),
+    new_field("logical_disk.writes", 1.0, Total),
+    new_field("logical_disk.write_bytes", 512.0, Total),
+    new_field("logical_disk.write_time_s", 1e-3, Total32),
+    new_field("logical_disk.current_queue_length", 1.0, Level),
+    new_field("logical_disk.busy_time_s", 1e-3, Total32),
+    new_field("logical_disk.weighted_time_s", 1e-3, Total32),
 ];
 /// Position on the line of each of [`PARTITION_FIELDS`].
-pub const PARTITION_PLACES: [usize; 9] = [0, 2, 3, 4, 6, 7, 8, 9, 10];
+pub const PARTITION_POSITIONS: [usize; 9] = [0, 2, 3, 4, 6, 7, 8, 9, 10];
 
 /// Position of the number of requests in flight.
-pub const IN_FLIGHT: usize = 8;
+pub const IN_FLIGHT_POSITION: usize = 8;
 /// Positions of the numbers of completed requests: reads, writes, discards, flushes.
-pub const COMPLETED: [usize; 4] = [0, 4, 11, 15];
+pub const COMPLETED_POSITIONS: [usize; 4] = [0, 4, 11, 15];
 
 /// Derives the disk from a partition's name: `sda1`, `nvme0n1p2`, `dev8-1`.
 #[must_use]
-pub fn disk_of(name: &str) -> Option<String> {
+pub fn disk_of_partition(name: &str) -> Option<String> {
     if let Some((major, minor)) = name.strip_prefix("dev").and_then(|n| n.split_once('-')) {
         let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
         let is_scsi = matches!(major, 8 | 65..=71 | 128..=135);
@@ -107,7 +107,7 @@ pub fn kernel_version(release: &str) -> Option<(u32, u32)> {
 /// Returns true if an NVMe disk counts the requests of its paths: from Linux 6.4 on. `None` where the release has no
 /// version.
 #[must_use]
-pub fn nvme_disk_counts(release: &str) -> Option<bool> {
+pub fn nvme_disk_counts_paths(release: &str) -> Option<bool> {
     kernel_version(release).map(|version| version >= (6, 4))
 }
 
@@ -115,7 +115,7 @@ pub fn nvme_disk_counts(release: &str) -> Option<bool> {
 /// `None` for other names. Such a path has its own line. From Linux 6.4 on the disk that it leads to counts the same
 /// requests again, before that it counts none.
 #[must_use]
-pub fn nvme_path(name: &str) -> Option<(String, String)> {
+pub fn parse_nvme_path(name: &str) -> Option<(String, String)> {
     let (subsystem, rest) = name.strip_prefix("nvme")?.split_once('c')?;
     let (controller, namespace) = rest.split_once('n')?;
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -131,36 +131,39 @@ mod tests {
 
     #[test]
     fn the_table_fits_the_catalogue_and_itself() {
-        for field in DISK.iter().chain(&PARTITION) {
+        for field in DISK_FIELDS.iter().chain(&PARTITION_FIELDS) {
             let counter = Catalogue::builtin().get(field.counter).expect(field.counter);
             assert_eq!(counter.kind == CounterKind::Total, field.number != Level, "{}", field.counter);
             assert_eq!(field.scale == 1e-3, counter.unit == "s", "{}", field.counter);
             assert_eq!(field.scale == 512.0, counter.unit == "bytes", "{}", field.counter);
         }
-        for (field, place) in PARTITION.iter().zip(PARTITION_PLACES) {
-            let of_disk = DISK[place].counter.strip_prefix("physical_disk.");
+        for (field, place) in PARTITION_FIELDS.iter().zip(PARTITION_POSITIONS) {
+            let of_disk = DISK_FIELDS[place].counter.strip_prefix("physical_disk.");
             assert_eq!(field.counter.strip_prefix("logical_disk."), of_disk);
         }
-        assert_eq!(DISK[IN_FLIGHT].number, Level);
-        assert_eq!(COMPLETED.map(|place| DISK[place].counter.len() - "physical_disk.".len()), [5, 6, 8, 7]);
+        assert_eq!(DISK_FIELDS[IN_FLIGHT_POSITION].number, Level);
+        assert_eq!(
+            COMPLETED_POSITIONS.map(|place| DISK_FIELDS[place].counter.len() - "physical_disk.".len()),
+            [5, 6, 8, 7]
+        );
     }
 
     #[test]
-    fn the_disk_of_a_partition_is_told_by_its_name() {
+    fn a_partition_name_gives_its_disk() {
         for (part, disk) in [("sda10", "sda"), ("nvme0n1p2", "nvme0n1"), ("md0p1", "md0"), ("dev8-17", "dev8-16")] {
-            assert_eq!(disk_of(part).as_deref(), Some(disk), "{part}");
+            assert_eq!(disk_of_partition(part).as_deref(), Some(disk), "{part}");
         }
         // another disk whose name begins like one
         for other in ["sdaa", "sda", "nvme0n1", "nvme0n10", "md127", "dm-3"] {
-            assert_eq!(disk_of(other), None, "{other}");
+            assert_eq!(disk_of_partition(other), None, "{other}");
         }
     }
 
     #[test]
-    fn a_path_of_an_nvme_disk_is_told_by_its_name() {
-        assert_eq!(nvme_path("nvme0c1n2"), Some(("nvme0n2".to_owned(), "nvme1".to_owned())));
+    fn an_nvme_path_name_gives_its_disk_and_controller() {
+        assert_eq!(parse_nvme_path("nvme0c1n2"), Some(("nvme0n2".to_owned(), "nvme1".to_owned())));
         for other in ["nvme0n1", "nvme0c1", "nvme0cn1", "nvmec1n1", "nvme0c1n", "nvme0c1n1p1", "nvme0", "cciss/c0d0"] {
-            assert_eq!(nvme_path(other), None, "{other}");
+            assert_eq!(parse_nvme_path(other), None, "{other}");
         }
     }
 }

@@ -51,7 +51,7 @@ pub struct Schema {
     /// The series, in column order. They must not change after a column was looked up.
     pub series: Vec<Series>,
     /// Column of each series, by the hash of its names; built at the first lookup.
-    places: OnceLock<HashMap<u64, u32>>,
+    columns_by_hash: OnceLock<HashMap<u64, u32>>,
 }
 
 impl Clone for Schema {
@@ -75,13 +75,13 @@ impl fmt::Debug for Schema {
 impl Schema {
     /// A schema of these series.
     pub fn new(series: Vec<Series>) -> Schema {
-        Schema { series, places: OnceLock::new() }
+        Schema { series, columns_by_hash: OnceLock::new() }
     }
 
     /// Column of a counter's instance; the first where there are several.
     pub fn column(&self, counter: &str, instance: &str) -> Option<usize> {
         let matches = |s: &Series| s.counter == counter && s.instance == instance;
-        let index = *self.places().get(&hash(counter, instance))? as usize;
+        let index = *self.columns_by_hash().get(&hash_names(counter, instance))? as usize;
         match self.series.get(index) {
             Some(found) if matches(found) => Some(index),
             // two names with the same hash
@@ -89,11 +89,11 @@ impl Schema {
         }
     }
 
-    fn places(&self) -> &HashMap<u64, u32> {
-        self.places.get_or_init(|| {
+    fn columns_by_hash(&self) -> &HashMap<u64, u32> {
+        self.columns_by_hash.get_or_init(|| {
             let mut places = HashMap::with_capacity(self.series.len());
             for (index, series) in (0..).zip(&self.series) {
-                places.entry(hash(&series.counter, &series.instance)).or_insert(index);
+                places.entry(hash_names(&series.counter, &series.instance)).or_insert(index);
             }
             places
         })
@@ -115,7 +115,7 @@ impl Schema {
 }
 
 /// Hash of a series' names, the same in every schema.
-fn hash(counter: &str, instance: &str) -> u64 {
+fn hash_names(counter: &str, instance: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     (counter, instance).hash(&mut hasher);
     hasher.finish()
@@ -204,7 +204,7 @@ impl Frame {
     /// # Panics
     /// When they do not fit or the frames differ in width: both are mistakes
     /// of the caller, not of the data.
-    pub fn append(&mut self, other: &Frame, range: std::ops::Range<usize>) {
+    pub fn append_ticks(&mut self, other: &Frame, range: std::ops::Range<usize>) {
         assert_eq!(other.schema.series.len(), self.schema.series.len(), "frame width");
         let index = self.ticks.len();
         self.ticks.extend_from_slice(&other.ticks[range.clone()]);
@@ -245,7 +245,7 @@ impl Frame {
     }
 
     /// Keeps only the ticks of `range` (positions), dropping the others.
-    pub fn keep(&mut self, range: std::ops::Range<usize>) {
+    pub fn keep_ticks(&mut self, range: std::ops::Range<usize>) {
         if range.start == 0 {
             self.ticks.truncate(range.end);
             return;
@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_that_becomes_much_narrower_gives_its_memory_back() {
+    fn a_much_narrower_frame_releases_memory() {
         let many =
             (0..5000).map(|i| Series { counter: "physical_disk.reads".into(), instance: i.to_string(), scale: 1.0 });
         let mut frame = Frame::new(Arc::new(Schema::new(many.collect())), 240);
@@ -303,10 +303,10 @@ mod tests {
         assert_eq!(frame.column(0), [0.0, 1.0, 2.0]);
         let mut other = Frame::new(schema(), 4);
         other.push(Tick { time_ns: -1, elapsed_ns: 1 }, &[7.0, 8.0]);
-        other.append(&frame, 1..3);
+        other.append_ticks(&frame, 1..3);
         assert_eq!((other.column(1), other.ticks()[2].time_ns), ([8.0, 11.0, 12.0].as_slice(), 2));
         assert_eq!(other.capacity(), 4);
-        frame.keep(1..3);
+        frame.keep_ticks(1..3);
         assert_eq!(frame.column(1), [11.0, 12.0]);
         assert_eq!(frame.ticks()[0].time_ns, 1);
     }

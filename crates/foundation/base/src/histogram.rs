@@ -6,16 +6,16 @@
 //! never more than 0.8 % off. All of `u64` fits: nothing is clipped.
 
 /// Steps in a doubling.
-const STEPS: u64 = 64;
+const STEPS_PER_DOUBLING: u64 = 64;
 /// log2 of [`STEPS_PER_DOUBLING`].
-const STEP_BITS: u32 = STEPS.trailing_zeros();
+const STEP_BITS: u32 = STEPS_PER_DOUBLING.trailing_zeros();
 /// Values below this have a bucket each.
-const EXACT: u64 = 2 * STEPS;
+const EXACT_LIMIT: u64 = 2 * STEPS_PER_DOUBLING;
 /// Buckets in all: the exact ones, and 64 for each doubling from there.
-const BUCKETS: usize = EXACT as usize + ((64 - (STEP_BITS as usize + 1)) * STEPS as usize);
+const BUCKET_COUNT: usize = EXACT_LIMIT as usize + ((64 - (STEP_BITS as usize + 1)) * STEPS_PER_DOUBLING as usize);
 
 /// Fewest values that must lie above a percentile for it to be shown.
-const ABOVE: f64 = 10.0;
+const MIN_VALUES_ABOVE: f64 = 10.0;
 
 /// A histogram of 30 KB. Recording is a few instructions and never allocates;
 /// histograms of the same quantity can be merged. Count, mean, minimum and maximum
@@ -25,8 +25,8 @@ pub struct Histogram {
     buckets: Box<[u64]>,
     count: u64,
     sum: u128,
-    least: u64,
-    most: u64,
+    min: u64,
+    max: u64,
 }
 
 impl Default for Histogram {
@@ -38,7 +38,7 @@ impl Default for Histogram {
 impl Histogram {
     /// Creates an empty histogram; this is the only allocation.
     pub fn new() -> Histogram {
-        Histogram { buckets: vec![0; BUCKETS].into_boxed_slice(), count: 0, sum: 0, least: u64::MAX, most: 0 }
+        Histogram { buckets: vec![0; BUCKET_COUNT].into_boxed_slice(), count: 0, sum: 0, min: u64::MAX, max: 0 }
     }
 
     /// Counts a value.
@@ -53,11 +53,11 @@ impl Histogram {
         if times == 0 {
             return;
         }
-        self.buckets[bucket_of(value)] += times;
+        self.buckets[bucket_index(value)] += times;
         self.count += times;
         self.sum += u128::from(value) * u128::from(times);
-        self.least = self.least.min(value);
-        self.most = self.most.max(value);
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
     }
 
     /// Adds the values of another histogram.
@@ -68,14 +68,14 @@ impl Histogram {
         }
         self.count += other.count;
         self.sum += other.sum;
-        self.least = self.least.min(other.least);
-        self.most = self.most.max(other.most);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
     }
 
     /// Removes all values and keeps the memory.
     pub fn clear(&mut self) {
         self.buckets.fill(0);
-        (self.count, self.sum, self.least, self.most) = (0, 0, u64::MAX, 0);
+        (self.count, self.sum, self.min, self.max) = (0, 0, u64::MAX, 0);
     }
 
     /// Number of values counted.
@@ -94,13 +94,13 @@ impl Histogram {
     }
 
     /// Smallest value, exact.
-    pub fn least(&self) -> Option<u64> {
-        (self.count > 0).then_some(self.least)
+    pub fn min(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.min)
     }
 
     /// Largest value, exact.
-    pub fn most(&self) -> Option<u64> {
-        (self.count > 0).then_some(self.most)
+    pub fn max(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.max)
     }
 
     /// The mean, exact but for the rounding of the division.
@@ -116,34 +116,34 @@ impl Histogram {
         }
         let rank = (share.clamp(0.0, 1.0) * self.count as f64).ceil().max(1.0) as u64;
         if share <= 0.0 {
-            return Some(self.least as f64);
+            return Some(self.min as f64);
         }
         if rank >= self.count {
-            return Some(self.most as f64);
+            return Some(self.max as f64);
         }
         let mut below = 0;
         for (index, &count) in self.buckets.iter().enumerate() {
             below += count;
             if below >= rank {
-                let (from, to) = bounds(index);
+                let (from, to) = bucket_bounds(index);
                 let middle = from as f64 + (to - from) as f64 / 2.0;
-                return Some(middle.clamp(self.least as f64, self.most as f64));
+                return Some(middle.clamp(self.min as f64, self.max as f64));
             }
         }
         debug_assert!(below >= rank, "the buckets hold {below} of {} values", self.count);
-        Some(self.most as f64)
+        Some(self.max as f64)
     }
 
     /// Returns true where a percentile of `count` values is worth showing: ten values lie above it, or it is at most
     /// the median. With fewer it is just one of the largest values and predicts nothing.
-    pub fn shows(count: u64, share: f64) -> bool {
+    pub fn is_percentile_meaningful(count: u64, share: f64) -> bool {
         // 1 - 0.99 is a little less than 0.01
-        share <= 0.5 || (1.0 - share) * count as f64 >= ABOVE - 1e-6
+        share <= 0.5 || (1.0 - share) * count as f64 >= MIN_VALUES_ABOVE - 1e-6
     }
 
     /// [`Histogram::quantile`], or `None` where it is not worth showing.
     pub fn percentile(&self, share: f64) -> Option<f64> {
-        self.quantile(share).filter(|_| Histogram::shows(self.count, share))
+        self.quantile(share).filter(|_| Histogram::is_percentile_meaningful(self.count, share))
     }
 
     /// The nonempty buckets: smallest and largest value that fall
@@ -151,7 +151,7 @@ impl Histogram {
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         let counted = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
         counted.map(|(index, &count)| {
-            let (from, to) = bounds(index);
+            let (from, to) = bucket_bounds(index);
             (from, to, count)
         })
     }
@@ -159,25 +159,25 @@ impl Histogram {
 
 /// Index of the bucket that a value falls into.
 #[inline]
-fn bucket_of(value: u64) -> usize {
-    if value < EXACT {
+fn bucket_index(value: u64) -> usize {
+    if value < EXACT_LIMIT {
         return value as usize;
     }
     // value = 1xxxxxxyyy…: the leading one gives the doubling, the six bits after it the step
     let doubling = 63 - value.leading_zeros() - STEP_BITS;
     let step = value >> doubling;
-    (u64::from(doubling) * STEPS + step) as usize
+    (u64::from(doubling) * STEPS_PER_DOUBLING + step) as usize
 }
 
 /// Smallest and largest value of a bucket.
-fn bounds(bucket: usize) -> (u64, u64) {
-    debug_assert!(bucket < BUCKETS, "bucket {bucket} of {BUCKETS}");
+fn bucket_bounds(bucket: usize) -> (u64, u64) {
+    debug_assert!(bucket < BUCKET_COUNT, "bucket {bucket} of {BUCKET_COUNT}");
     let bucket = bucket as u64;
-    if bucket < EXACT {
+    if bucket < EXACT_LIMIT {
         return (bucket, bucket);
     }
-    let doubling = bucket / STEPS - 1;
-    let from = (bucket - doubling * STEPS) << doubling;
+    let doubling = bucket / STEPS_PER_DOUBLING - 1;
+    let from = (bucket - doubling * STEPS_PER_DOUBLING) << doubling;
     (from, from + ((1 << doubling) - 1))
 }
 
@@ -196,32 +196,32 @@ mod tests {
     #[test]
     fn every_value_lies_within_its_bucket() {
         for value in corners().chain([u64::MAX]) {
-            let bucket = bucket_of(value);
-            assert!(bucket < BUCKETS, "{value}");
-            let (from, to) = bounds(bucket);
+            let bucket = bucket_index(value);
+            assert!(bucket < BUCKET_COUNT, "{value}");
+            let (from, to) = bucket_bounds(bucket);
             assert!(from <= value && value <= to, "{value}: {from} to {to}");
             assert!((to - from) as f64 <= from as f64 / 64.0, "{value}: {from} to {to}");
         }
-        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+        assert_eq!(bucket_index(u64::MAX), BUCKET_COUNT - 1);
     }
 
     #[test]
-    fn buckets_stand_side_by_side() {
-        for bucket in 1..BUCKETS {
-            assert_eq!(bounds(bucket).0, bounds(bucket - 1).1 + 1, "{bucket}");
+    fn buckets_are_adjacent() {
+        for bucket in 1..BUCKET_COUNT {
+            assert_eq!(bucket_bounds(bucket).0, bucket_bounds(bucket - 1).1 + 1, "{bucket}");
         }
     }
 
     #[test]
-    fn count_mean_least_and_most_are_exact() {
+    fn count_mean_min_and_max_are_exact() {
         let mut histogram = Histogram::new();
-        assert_eq!((histogram.mean(), histogram.least(), histogram.quantile(0.5)), (None, None, None));
+        assert_eq!((histogram.mean(), histogram.min(), histogram.quantile(0.5)), (None, None, None));
         for value in [1_000_003, 17, 999_999_999_999] {
             histogram.record(value);
         }
         assert_eq!(histogram.count(), 3);
         assert_eq!(histogram.sum(), 1_000_001_000_019);
-        assert_eq!((histogram.least(), histogram.most()), (Some(17), Some(999_999_999_999)));
+        assert_eq!((histogram.min(), histogram.max()), (Some(17), Some(999_999_999_999)));
         assert_eq!(histogram.mean(), Some(1_000_001_000_019.0 / 3.0));
         assert_eq!((histogram.quantile(0.0), histogram.quantile(1.0)), (Some(17.0), Some(999_999_999_999.0)));
     }
@@ -249,11 +249,15 @@ mod tests {
         assert_eq!((histogram.percentile(0.5), histogram.percentile(0.99)), (Some(7.0), None));
         histogram.record(7);
         assert_eq!((histogram.percentile(0.99), histogram.percentile(0.999)), (Some(7.0), None));
-        assert!(Histogram::shows(1, 0.5) && Histogram::shows(100_000, 0.9999) && !Histogram::shows(199, 0.95));
+        assert!(
+            Histogram::is_percentile_meaningful(1, 0.5)
+                && Histogram::is_percentile_meaningful(100_000, 0.9999)
+                && !Histogram::is_percentile_meaningful(199, 0.95)
+        );
     }
 
     #[test]
-    fn added_up_is_as_if_counted_together() {
+    fn merging_equals_recording_together() {
         let (mut one, mut two, mut both) = (Histogram::new(), Histogram::new(), Histogram::new());
         for value in corners() {
             let part = if value % 2 == 0 { &mut one } else { &mut two };
@@ -269,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_values_do_not_overflow() {
+    fn the_largest_values_do_not_overflow() {
         let mut histogram = Histogram::new();
         histogram.record_many(u64::MAX, 1 << 40);
         assert_eq!(histogram.mean(), Some(u64::MAX as f64));

@@ -13,30 +13,30 @@ pub const LAST_BITS: u32 = 36;
 /// log2 of the steps in a doubling.
 pub const STEP_BITS: u32 = 4;
 /// Number of steps, with one for shorter and one for longer latencies.
-pub const STEPS: usize = (((LAST_BITS - FIRST_BITS) as usize) << STEP_BITS) + 2;
+pub const STEP_COUNT: usize = (((LAST_BITS - FIRST_BITS) as usize) << STEP_BITS) + 2;
 /// Fewest values that must lie above a percentile for it to be reported.
-const ABOVE: f64 = 10.0;
+const MIN_VALUES_ABOVE: f64 = 10.0;
 
 /// Index of the step that a latency falls into.
 #[inline]
-pub fn step_of(ns: u64) -> usize {
+pub fn step_index(ns: u64) -> usize {
     if ns < 1 << FIRST_BITS {
         return 0;
     }
     let bits = 63 - ns.leading_zeros();
     if bits >= LAST_BITS {
-        return STEPS - 1;
+        return STEP_COUNT - 1;
     }
     let within = (ns >> (bits - STEP_BITS)) & ((1 << STEP_BITS) - 1);
     (((bits - FIRST_BITS) as usize) << STEP_BITS) + within as usize + 1
 }
 
 /// Lower edge (included) and upper edge (excluded) of a step, nanoseconds; the last step has no end.
-pub fn edges(step: usize) -> (u64, u64) {
+pub fn step_edges(step: usize) -> (u64, u64) {
     if step == 0 {
         return (0, 1 << FIRST_BITS);
     }
-    if step >= STEPS - 1 {
+    if step >= STEP_COUNT - 1 {
         return (1 << LAST_BITS, u64::MAX);
     }
     let (octave, within) = ((step - 1) >> STEP_BITS, ((step - 1) & ((1 << STEP_BITS) - 1)) as u64);
@@ -57,28 +57,28 @@ pub struct LatencyHistogram {
 
 impl Default for LatencyHistogram {
     fn default() -> LatencyHistogram {
-        LatencyHistogram { counts: vec![0; STEPS].into_boxed_slice(), count: 0, sum_ns: 0, longest_ns: 0 }
+        LatencyHistogram { counts: vec![0; STEP_COUNT].into_boxed_slice(), count: 0, sum_ns: 0, longest_ns: 0 }
     }
 }
 
 impl LatencyHistogram {
     /// Converts a [`Histogram`] of nanoseconds with exact counts: each of its finer steps lies within one step here.
-    pub fn of(histogram: &Histogram) -> LatencyHistogram {
+    pub fn from_histogram(histogram: &Histogram) -> LatencyHistogram {
         let mut found = LatencyHistogram::default();
         for (from, to, count) in histogram.buckets() {
-            assert_eq!(step_of(from), step_of(to), "steps of one lie within those of the other");
-            found.counts[step_of(from)] += count;
+            assert_eq!(step_index(from), step_index(to), "steps of one lie within those of the other");
+            found.counts[step_index(from)] += count;
         }
         found.count = histogram.count();
         found.sum_ns = histogram.sum();
-        found.longest_ns = histogram.most().unwrap_or(0);
+        found.longest_ns = histogram.max().unwrap_or(0);
         found
     }
 
     /// Counts a latency.
     #[inline]
     pub fn record(&mut self, ns: u64) {
-        self.counts[step_of(ns)] += 1;
+        self.counts[step_index(ns)] += 1;
         self.count += 1;
         self.sum_ns += u128::from(ns);
         self.longest_ns = self.longest_ns.max(ns);
@@ -87,7 +87,7 @@ impl LatencyHistogram {
     /// Adds steps that were counted elsewhere, with their sum and the longest latency.
     pub fn add_steps(&mut self, counts: impl Iterator<Item = (usize, u64)>, sum_ns: u64, longest_ns: u64) {
         for (step, count) in counts.filter(|(_, count)| *count > 0) {
-            self.counts[step.min(STEPS - 1)] += count;
+            self.counts[step.min(STEP_COUNT - 1)] += count;
             self.count += count;
         }
         self.sum_ns += u128::from(sum_ns);
@@ -102,10 +102,10 @@ impl LatencyHistogram {
 
     /// Returns the latencies counted since `before`, an earlier state of this histogram. The longest is exact if it
     /// was recorded since then, else it is the upper edge of the highest step.
-    pub fn since(&self, before: &LatencyHistogram) -> LatencyHistogram {
+    pub fn difference_since(&self, before: &LatencyHistogram) -> LatencyHistogram {
         let counts: Box<[u64]> =
             self.counts.iter().zip(&before.counts).map(|(now, old)| now.saturating_sub(*old)).collect();
-        let top = counts.iter().rposition(|count| *count > 0).map_or(0, |step| edges(step).1 - 1);
+        let top = counts.iter().rposition(|count| *count > 0).map_or(0, |step| step_edges(step).1 - 1);
         LatencyHistogram {
             count: counts.iter().sum(),
             sum_ns: self.sum_ns.saturating_sub(before.sum_ns),
@@ -133,7 +133,7 @@ impl LatencyHistogram {
     /// `None` unless ten latencies lie above it, as everywhere in this program.
     pub fn percentile_ns(&self, share: f64) -> Option<f64> {
         // 1 - 0.99 is a little less than 0.01
-        if (1.0 - share) * (self.count as f64) < ABOVE - 1e-6 {
+        if (1.0 - share) * (self.count as f64) < MIN_VALUES_ABOVE - 1e-6 {
             return None;
         }
         let rank = (share * self.count as f64).ceil().max(1.0) as u64;
@@ -141,7 +141,7 @@ impl LatencyHistogram {
         for (step, count) in self.counts.iter().enumerate() {
             below += count;
             if below >= rank {
-                let (from, to) = edges(step);
+                let (from, to) = step_edges(step);
                 // the last step is unbounded: the longest latency serves as its upper edge
                 let to = to.min(self.longest_ns.saturating_add(1)).max(from);
                 return Some((from as f64 + to as f64) / 2.0);
@@ -171,21 +171,21 @@ mod tests {
             }
             ns += ns / 37 + 1;
         }
-        assert_eq!(LatencyHistogram::of(&fine), own);
-        assert_eq!(LatencyHistogram::of(&Histogram::new()), LatencyHistogram::default());
+        assert_eq!(LatencyHistogram::from_histogram(&fine), own);
+        assert_eq!(LatencyHistogram::from_histogram(&Histogram::new()), LatencyHistogram::default());
     }
 
     #[test]
-    fn steps_stand_side_by_side_and_are_narrow() {
-        for step in 1..STEPS - 1 {
-            let (from, to) = edges(step);
-            assert_eq!(edges(step - 1).1, from, "{step}");
-            assert_eq!((step_of(from), step_of(to - 1), step_of(to)), (step, step, step + 1));
+    fn steps_are_adjacent_and_narrow() {
+        for step in 1..STEP_COUNT - 1 {
+            let (from, to) = step_edges(step);
+            assert_eq!(step_edges(step - 1).1, from, "{step}");
+            assert_eq!((step_index(from), step_index(to - 1), step_index(to)), (step, step, step + 1));
             assert!((to - from) as f64 / to as f64 <= 0.0589, "{step}: {from} to {to}");
         }
-        assert_eq!(STEPS, 418);
-        assert_eq!((step_of(0), step_of(1023), step_of(u64::MAX)), (0, 0, STEPS - 1));
-        assert_eq!((edges(1), edges(STEPS - 1)), ((1024, 1088), (1 << 36, u64::MAX)));
+        assert_eq!(STEP_COUNT, 418);
+        assert_eq!((step_index(0), step_index(1023), step_index(u64::MAX)), (0, 0, STEP_COUNT - 1));
+        assert_eq!((step_edges(1), step_edges(STEP_COUNT - 1)), ((1024, 1088), (1 << 36, u64::MAX)));
     }
 
     /// 1 to 10,000 in steps of 10 us: the median is 50 ms, the 99th percentile 99 ms.
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn added_up_is_as_if_counted_together() {
+    fn merging_equals_recording_together() {
         let (mut one, mut two, mut both) =
             (LatencyHistogram::default(), LatencyHistogram::default(), LatencyHistogram::default());
         for n in 0..2000u64 {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::frame::{Frame, Schema, Series};
-use crate::latency::{LatencyHistogram, STEP_BITS, STEPS, edges, step_of};
+use crate::latency::{LatencyHistogram, STEP_BITS, STEP_COUNT, step_edges, step_index};
 
 /// Kind of request whose latency is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +38,7 @@ impl LatencyOperation {
     ];
 
     /// Id of the counter that holds its requests.
-    pub fn counter(self) -> &'static str {
+    pub fn counter_id(self) -> &'static str {
         [
             "request_latency.reads",
             "request_latency.writes",
@@ -60,17 +60,17 @@ impl LatencyOperation {
 }
 
 /// Returns true for the counters of single latency steps.
-pub fn is_step(counter: &str) -> bool {
+pub fn is_latency_step(counter: &str) -> bool {
     counter.starts_with("request_latency.")
 }
 
 /// Returns operation, device and step of a latency series; `None` for any other series.
-pub fn parse(series: &Series) -> Option<(LatencyOperation, &str, usize)> {
-    let operation = LatencyOperation::ALL.into_iter().find(|o| o.counter() == series.counter)?;
+pub fn parse_step_series(series: &Series) -> Option<(LatencyOperation, &str, usize)> {
+    let operation = LatencyOperation::ALL.into_iter().find(|o| o.counter_id() == series.counter)?;
     let (device, edge) = series.instance.rsplit_once('@')?;
     let edge: u64 = edge.parse().ok()?;
-    let step = step_of(edge);
-    (edges(step).0 == edge).then_some((operation, device, step))
+    let step = step_index(edge);
+    (step_edges(step).0 == edge).then_some((operation, device, step))
 }
 
 /// The columns of one operation on one device.
@@ -93,10 +93,10 @@ pub struct LatencyColumns {
 
 impl LatencyColumns {
     /// Finds the distributions of a schema.
-    pub fn find(schema: &Schema) -> LatencyColumns {
+    pub fn from_schema(schema: &Schema) -> LatencyColumns {
         let mut groups: BTreeMap<(&str, LatencyOperation), Vec<(usize, usize)>> = BTreeMap::new();
         for (column, series) in schema.series.iter().enumerate() {
-            if let Some((operation, device, step)) = parse(series) {
+            if let Some((operation, device, step)) = parse_step_series(series) {
                 groups.entry((device, operation)).or_default().push((column, step));
             }
         }
@@ -111,7 +111,7 @@ impl LatencyColumns {
 
 impl LatencyGroup {
     /// Sums each step over these ticks and returns the nonzero ones as (step, count). A gap adds nothing.
-    pub fn steps(&self, frame: &Frame, range: Range<usize>) -> Vec<(usize, u64)> {
+    pub fn sum_steps(&self, frame: &Frame, range: Range<usize>) -> Vec<(usize, u64)> {
         let sum = |column: usize| frame.column(column)[range.clone()].iter().filter(|cell| **cell > 0.0).sum::<f64>();
         let counted = self.columns.iter().map(|&(column, step)| (step, sum(column) as u64));
         counted.filter(|(_, count)| *count > 0).collect()
@@ -120,31 +120,31 @@ impl LatencyGroup {
     /// Distribution over these ticks; its mean is that of the steps' middles, and the longest is the upper edge of
     /// the highest step.
     pub fn histogram(&self, frame: &Frame, range: Range<usize>) -> LatencyHistogram {
-        of_steps(&self.steps(frame, range))
+        histogram_from_steps(&self.sum_steps(frame, range))
     }
 }
 
 /// Builds a distribution of which only the step counts are known.
-pub fn of_steps(steps: &[(usize, u64)]) -> LatencyHistogram {
-    let sum = steps.iter().map(|(step, count)| middle_ns(*step) * *count as f64).sum::<f64>();
-    let longest = steps.iter().map(|(step, _)| *step).max().map_or(0, |step| edges(step).1.saturating_sub(1));
+pub fn histogram_from_steps(steps: &[(usize, u64)]) -> LatencyHistogram {
+    let sum = steps.iter().map(|(step, count)| step_middle_ns(*step) * *count as f64).sum::<f64>();
+    let longest = steps.iter().map(|(step, _)| *step).max().map_or(0, |step| step_edges(step).1.saturating_sub(1));
     let mut histogram = LatencyHistogram::default();
     histogram.add_steps(steps.iter().copied(), sum as u64, longest);
     histogram
 }
 
 /// Middle of a step, nanoseconds; the last step is unbounded and counts with its lower edge.
-pub fn middle_ns(step: usize) -> f64 {
-    let (from, to) = edges(step);
-    if step >= STEPS - 1 { from as f64 } else { (from + to) as f64 / 2.0 }
+pub fn step_middle_ns(step: usize) -> f64 {
+    let (from, to) = step_edges(step);
+    if step >= STEP_COUNT - 1 { from as f64 } else { (from + to) as f64 / 2.0 }
 }
 
 /// Number of doublings, with one for shorter and one for longer latencies.
-const DOUBLINGS: usize = ((STEPS - 2) >> STEP_BITS) + 2;
+const DOUBLING_COUNT: usize = ((STEP_COUNT - 2) >> STEP_BITS) + 2;
 /// Ticks without a request after which a doubling may be dropped.
-const IDLE: u32 = 600;
+const IDLE_TICKS: u32 = 600;
 
-fn doubling(step: usize) -> usize {
+fn doubling_of_step(step: usize) -> usize {
     if step == 0 { 0 } else { ((step - 1) >> STEP_BITS) + 1 }
 }
 
@@ -152,7 +152,7 @@ fn doubling(step: usize) -> usize {
 struct LatencyRow {
     counts: Vec<u64>,
     /// Ticks since a request fell into each shown doubling; `None` for a doubling that has no series.
-    idle: [Option<u32>; DOUBLINGS],
+    idle: [Option<u32>; DOUBLING_COUNT],
 }
 
 /// Collects the latency counts of the current tick and the series that hold them.
@@ -164,21 +164,26 @@ pub struct LatencyTable {
 
 impl LatencyTable {
     /// Adds requests to the current tick.
-    pub fn add(&mut self, device: &str, operation: LatencyOperation, steps: impl Iterator<Item = (usize, u64)>) {
+    pub fn add_requests(
+        &mut self,
+        device: &str,
+        operation: LatencyOperation,
+        steps: impl Iterator<Item = (usize, u64)>,
+    ) {
         let mut steps = steps.filter(|(_, count)| *count > 0).peekable();
         if steps.peek().is_none() {
             return;
         }
-        let fresh = || LatencyRow { counts: vec![0; STEPS], idle: [None; DOUBLINGS] };
+        let fresh = || LatencyRow { counts: vec![0; STEP_COUNT], idle: [None; DOUBLING_COUNT] };
         let row = self.rows.entry((device.to_owned(), operation)).or_insert_with(fresh);
         for (step, count) in steps {
             row.counts[step] += count;
-            self.changed |= row.idle[doubling(step)].replace(0).is_none();
+            self.changed |= row.idle[doubling_of_step(step)].replace(0).is_none();
         }
     }
 
     /// Drops the devices for which `keep` returns false.
-    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+    pub fn retain_devices(&mut self, keep: impl Fn(&str) -> bool) {
         let before = self.rows.len();
         self.rows.retain(|(device, _), _| keep(device));
         self.changed |= self.rows.len() != before;
@@ -189,43 +194,45 @@ impl LatencyTable {
         std::mem::take(&mut self.changed)
     }
 
-    fn shown(&self) -> impl Iterator<Item = (&(String, LatencyOperation), usize, u64)> + '_ {
+    fn shown_steps(&self) -> impl Iterator<Item = (&(String, LatencyOperation), usize, u64)> + '_ {
         let steps_of_row = |(key, row): (_, &'_ LatencyRow)| {
             let counts = row.counts.clone();
             let idle = row.idle;
-            (0..STEPS).filter(move |step| idle[doubling(*step)].is_some()).map(move |step| (key, step, counts[step]))
+            (0..STEP_COUNT)
+                .filter(move |step| idle[doubling_of_step(*step)].is_some())
+                .map(move |step| (key, step, counts[step]))
         };
         self.rows.iter().flat_map(steps_of_row)
     }
 
     /// Appends the series, in the order of [`LatencyTable::drain_cells`].
-    pub fn series(&self, out: &mut Vec<Series>) {
-        out.extend(self.shown().map(|((device, operation), step, _)| Series {
-            counter: operation.counter().to_owned(),
-            instance: format!("{device}@{}", edges(step).0),
+    pub fn append_series(&self, out: &mut Vec<Series>) {
+        out.extend(self.shown_steps().map(|((device, operation), step, _)| Series {
+            counter: operation.counter_id().to_owned(),
+            instance: format!("{device}@{}", step_edges(step).0),
             scale: 1.0,
         }));
     }
 
     /// Appends the cells of the tick, resets the counts and so begins the next tick.
-    pub fn cells(&mut self, out: &mut Vec<f64>) {
-        out.extend(self.shown().map(|(_, _, count)| count as f64));
+    pub fn drain_cells(&mut self, out: &mut Vec<f64>) {
+        out.extend(self.shown_steps().map(|(_, _, count)| count as f64));
         for row in self.rows.values_mut() {
             row.counts.fill(0);
             row.idle.iter_mut().flatten().for_each(|ticks| *ticks = ticks.saturating_add(1));
         }
-        self.prune();
+        self.prune_idle_doublings();
     }
 
     /// Drops doublings that have been idle for long, once they are over a third of all: each change costs a new schema.
-    fn prune(&mut self) {
+    fn prune_idle_doublings(&mut self) {
         let ages = || self.rows.values().flat_map(|row| row.idle.iter().flatten());
-        let (all, old) = (ages().count(), ages().filter(|ticks| **ticks > IDLE).count());
+        let (all, old) = (ages().count(), ages().filter(|ticks| **ticks > IDLE_TICKS).count());
         if old * 3 <= all || old == 0 {
             return;
         }
         for row in self.rows.values_mut() {
-            row.idle.iter_mut().filter(|ticks| ticks.is_some_and(|t| t > IDLE)).for_each(|ticks| *ticks = None);
+            row.idle.iter_mut().filter(|ticks| ticks.is_some_and(|t| t > IDLE_TICKS)).for_each(|ticks| *ticks = None);
         }
         self.rows.retain(|_, row| row.idle.iter().any(Option::is_some));
         self.changed = true;
@@ -241,30 +248,30 @@ mod tests {
 
     fn frame_of(table: &mut LatencyTable) -> Frame {
         let (mut series, mut cells) = (Vec::new(), Vec::new());
-        table.series(&mut series);
-        table.cells(&mut cells);
+        table.append_series(&mut series);
+        table.drain_cells(&mut cells);
         let mut frame = Frame::new(Arc::new(Schema::new(series)), 1);
         frame.push(Tick { time_ns: 1, elapsed_ns: 1 }, &cells);
         frame
     }
 
     #[test]
-    fn what_goes_in_comes_out_of_a_frame() {
+    fn distributions_survive_a_round_trip_through_a_frame() {
         let mut table = LatencyTable::default();
         let mut truth = LatencyHistogram::default();
         (0..5000u64).for_each(|n| truth.record(n * n * 40));
-        table.add("sd@a", LatencyOperation::Read, truth.steps());
-        table.add("sd@a", LatencyOperation::Flush, [(step_of(5_000_000), 3)].into_iter());
+        table.add_requests("sd@a", LatencyOperation::Read, truth.steps());
+        table.add_requests("sd@a", LatencyOperation::Flush, [(step_index(5_000_000), 3)].into_iter());
         assert!(table.take_changed() && !table.take_changed());
         let frame = frame_of(&mut table);
-        let found = LatencyColumns::find(frame.schema());
+        let found = LatencyColumns::from_schema(frame.schema());
         let names: Vec<_> = found.groups.iter().map(|g| (g.device.as_str(), g.operation)).collect();
         assert_eq!(names, [("sd@a", LatencyOperation::Read), ("sd@a", LatencyOperation::Flush)]);
         let read = found.groups[0].histogram(&frame, 0..1);
         assert_eq!(read.steps().collect::<Vec<_>>(), truth.steps().collect::<Vec<_>>());
         assert!((read.mean_ns().unwrap() / truth.mean_ns().unwrap() - 1.0).abs() < 0.01);
         // 3 flushes in the step of 5 ms: 4.98 to 5.24 ms
-        assert_eq!(found.groups[1].steps(&frame, 0..1), [(step_of(5_000_000), 3)]);
+        assert_eq!(found.groups[1].sum_steps(&frame, 0..1), [(step_index(5_000_000), 3)]);
         // the next tick begins at zero, with the same series
         let next = frame_of(&mut table);
         assert!(!table.take_changed() && next.schema() == frame.schema());
@@ -272,33 +279,40 @@ mod tests {
     }
 
     #[test]
-    fn doublings_come_when_needed_and_go_when_most_are_idle() {
+    fn doublings_appear_when_needed_and_are_dropped_when_many_are_idle() {
         let mut table = LatencyTable::default();
         let width = |table: &LatencyTable| {
             let mut series = Vec::new();
-            table.series(&mut series);
+            table.append_series(&mut series);
             series.len()
         };
-        table.add("a", LatencyOperation::Read, [(step_of(3000), 1), (step_of(9_000_000), 1)].into_iter());
-        table.add("b", LatencyOperation::Write, [(0, 1), (STEPS - 1, 1)].into_iter());
+        table.add_requests(
+            "a",
+            LatencyOperation::Read,
+            [(step_index(3000), 1), (step_index(9_000_000), 1)].into_iter(),
+        );
+        table.add_requests("b", LatencyOperation::Write, [(0, 1), (STEP_COUNT - 1, 1)].into_iter());
         assert_eq!(width(&table), 16 + 16 + 1 + 1);
         table.take_changed();
-        for _ in 0..IDLE + 2 {
-            table.add("a", LatencyOperation::Read, [(step_of(3000), 1)].into_iter());
-            table.cells(&mut Vec::new());
+        for _ in 0..IDLE_TICKS + 2 {
+            table.add_requests("a", LatencyOperation::Read, [(step_index(3000), 1)].into_iter());
+            table.drain_cells(&mut Vec::new());
         }
         assert!(table.take_changed());
         assert_eq!(width(&table), 16);
-        table.retain(|device| device != "a");
+        table.retain_devices(|device| device != "a");
         assert!(table.take_changed());
         assert_eq!(width(&table), 0);
     }
 
     #[test]
-    fn names_that_are_none_of_ours_are_left_alone() {
+    fn other_series_names_are_not_parsed() {
         let series =
             |counter: &str, instance: &str| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 };
-        assert_eq!(parse(&series("request_latency.reads", "sda@1088")), Some((LatencyOperation::Read, "sda", 2)));
+        assert_eq!(
+            parse_step_series(&series("request_latency.reads", "sda@1088")),
+            Some((LatencyOperation::Read, "sda", 2))
+        );
         for (counter, instance) in [
             ("request_latency.reads", "sda"),
             ("request_latency.reads", "sda@1089"),
@@ -306,7 +320,7 @@ mod tests {
             ("request_latency.other", "sda@1088"),
             ("physical_disk.reads", "sda@1088"),
         ] {
-            assert_eq!(parse(&series(counter, instance)), None, "{counter} {instance}");
+            assert_eq!(parse_step_series(&series(counter, instance)), None, "{counter} {instance}");
         }
     }
 }

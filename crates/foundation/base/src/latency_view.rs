@@ -8,25 +8,27 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::frame::{Frame, Schema, Series};
-use crate::latency::{LatencyHistogram, STEPS};
-use crate::latency_series::{LatencyColumns, LatencyGroup, LatencyOperation, is_step, middle_ns, of_steps};
+use crate::latency::{LatencyHistogram, STEP_COUNT};
+use crate::latency_series::{
+    LatencyColumns, LatencyGroup, LatencyOperation, histogram_from_steps, is_latency_step, step_middle_ns,
+};
 
 /// Time that percentiles cover.
 const MINUTE_NS: u64 = 60_000_000_000;
 /// Multiple of the median from which a request belongs to the tail. Garbage collection, retries and stalls take
 /// 10 to 1,000 times a usual request (Dean and Barroso, *The Tail at Scale*, CACM 56, 2013, section 1).
-const TAIL: f64 = 10.0;
+const TAIL_RATIO: f64 = 10.0;
 /// Fewest requests from which tails and modes are reported.
-const FEWEST: u64 = 100;
+const MIN_REQUESTS: u64 = 100;
 /// Fewest requests of a tail, fewest in a mode's peak, and smallest share of all requests of a mode.
-const FEWEST_SLOW: u64 = 5;
-const FEWEST_OF_MODE: u64 = 10;
-const SHARE_OF_MODE: f64 = 0.05;
+const MIN_TAIL_REQUESTS: u64 = 5;
+const MIN_MODE_PEAK: u64 = 10;
+const MIN_MODE_SHARE: f64 = 0.05;
 /// Steps in a bin of the search for modes (a quarter of a doubling), and fewest bins between two modes (two doublings).
-const BIN: usize = 4;
-const APART: usize = 8;
+const BIN_STEPS: usize = 4;
+const MIN_MODE_DISTANCE_BINS: usize = 8;
 /// Between two modes lies a bin of at most this share of the lower peak.
-const VALLEY: f64 = 0.1;
+const MAX_VALLEY_SHARE: f64 = 0.1;
 
 /// Counters made for each class of requests, after the class name.
 const FIGURES: [&str; 6] =
@@ -39,21 +41,21 @@ const CLASSES: [(&str, &[LatencyOperation]); 3] = [
 ];
 
 /// Ids of the counters that a view makes.
-pub fn counters() -> impl Iterator<Item = String> {
+pub fn counter_ids() -> impl Iterator<Item = String> {
     CLASSES.iter().flat_map(|(class, _)| FIGURES.iter().map(move |figure| format!("physical_disk.{class}_{figure}")))
 }
 
 /// Requests of one class on one device over the last minute.
-struct MinuteOfRequests {
+struct MinuteWindow {
     ticks: VecDeque<(u64, Vec<(usize, u64)>)>,
     elapsed_ns: u64,
     counts: Vec<u64>,
     count: u64,
 }
 
-impl MinuteOfRequests {
-    fn new() -> MinuteOfRequests {
-        MinuteOfRequests { ticks: VecDeque::new(), elapsed_ns: 0, counts: vec![0; STEPS], count: 0 }
+impl MinuteWindow {
+    fn new() -> MinuteWindow {
+        MinuteWindow { ticks: VecDeque::new(), elapsed_ns: 0, counts: vec![0; STEP_COUNT], count: 0 }
     }
 
     fn push(&mut self, elapsed_ns: u64, steps: Vec<(usize, u64)>) {
@@ -75,14 +77,14 @@ impl MinuteOfRequests {
     }
 
     /// Figures in the order of [`FIGURES`]; `NaN` where there are too few requests.
-    fn figures(&self) -> [f64; FIGURES.len()] {
+    fn compute_figures(&self) -> [f64; FIGURES.len()] {
         if self.count == 0 {
             return [f64::NAN; FIGURES.len()];
         }
         let steps: Vec<(usize, u64)> = self.counts.iter().copied().enumerate().filter(|(_, n)| *n > 0).collect();
-        let histogram = of_steps(&steps);
+        let histogram = histogram_from_steps(&steps);
         let seconds = |ns: Option<f64>| ns.map_or(f64::NAN, |ns| ns / 1e9);
-        let tail = tail(&histogram);
+        let tail = latency_tail(&histogram);
         [
             seconds(histogram.percentile_ns(0.5)),
             seconds(histogram.percentile_ns(0.99)),
@@ -104,18 +106,18 @@ pub struct LatencyTail {
 }
 
 /// Returns the tail of a distribution; `None` for fewer than 100 requests.
-pub fn tail(all: &LatencyHistogram) -> Option<LatencyTail> {
-    let median = all.percentile_ns(0.5).filter(|_| all.count() >= FEWEST)?;
+pub fn latency_tail(all: &LatencyHistogram) -> Option<LatencyTail> {
+    let median = all.percentile_ns(0.5).filter(|_| all.count() >= MIN_REQUESTS)?;
     let (mut slow, mut slow_ns, mut all_ns) = (0, 0.0, 0.0);
     for (step, count) in all.steps() {
-        let ns = middle_ns(step) * count as f64;
+        let ns = step_middle_ns(step) * count as f64;
         all_ns += ns;
-        if middle_ns(step) >= TAIL * median {
+        if step_middle_ns(step) >= TAIL_RATIO * median {
             slow += count;
             slow_ns += ns;
         }
     }
-    if slow < FEWEST_SLOW {
+    if slow < MIN_TAIL_REQUESTS {
         return Some(LatencyTail { time_share: 0.0, mean_ns: None });
     }
     Some(LatencyTail { time_share: slow_ns / all_ns, mean_ns: Some(slow_ns / slow as f64) })
@@ -125,23 +127,23 @@ pub fn tail(all: &LatencyHistogram) -> Option<LatencyTail> {
 /// groups have peaks at least two doublings apart with a valley between, and at least a twentieth of the requests each.
 /// `None` for fewer than 100 requests.
 fn mode_ratio(counts: &[u64], all: u64) -> Option<f64> {
-    if all < FEWEST {
+    if all < MIN_REQUESTS {
         return None;
     }
-    let bins: Vec<u64> = counts.chunks(BIN).map(|steps| steps.iter().sum()).collect();
+    let bins: Vec<u64> = counts.chunks(BIN_STEPS).map(|steps| steps.iter().sum()).collect();
     let highest = |range: std::ops::Range<usize>| range.max_by_key(|bin| bins[*bin]).filter(|bin| bins[*bin] > 0);
     let peak = highest(0..bins.len())?;
-    let above = highest((peak + APART).min(bins.len())..bins.len());
-    let below = highest(0..(peak + 1).saturating_sub(APART));
+    let above = highest((peak + MIN_MODE_DISTANCE_BINS).min(bins.len())..bins.len());
+    let below = highest(0..(peak + 1).saturating_sub(MIN_MODE_DISTANCE_BINS));
     let is_mode = |other: usize| {
         let (low, high) = (peak.min(other), peak.max(other));
         let valley = (low + 1..high).min_by_key(|bin| bins[*bin])?;
         let group: u64 = if other > peak { bins[valley..].iter().sum() } else { bins[..valley].iter().sum() };
         // with few requests some bins are empty by chance
-        let is_peak = bins[other] >= FEWEST_OF_MODE && bins[valley] as f64 <= VALLEY * bins[other] as f64;
-        (is_peak && group as f64 >= SHARE_OF_MODE * all as f64).then_some((low, high))
+        let is_peak = bins[other] >= MIN_MODE_PEAK && bins[valley] as f64 <= MAX_VALLEY_SHARE * bins[other] as f64;
+        (is_peak && group as f64 >= MIN_MODE_SHARE * all as f64).then_some((low, high))
     };
-    let ratio = |(low, high): (usize, usize)| middle_ns(high * BIN) / middle_ns(low * BIN);
+    let ratio = |(low, high): (usize, usize)| step_middle_ns(high * BIN_STEPS) / step_middle_ns(low * BIN_STEPS);
     let both = [above, below].into_iter().flatten().filter_map(is_mode).map(ratio);
     Some(both.fold(1.0, f64::max))
 }
@@ -152,11 +154,11 @@ pub struct LatencyView {
     source: Option<Arc<Schema>>,
     columns: LatencyColumns,
     /// Source columns that are copied.
-    kept: Vec<usize>,
+    kept_columns: Vec<usize>,
     /// Device and class of each set of figures.
-    figured: Vec<(String, usize)>,
+    figure_keys: Vec<(String, usize)>,
     schema: Arc<Schema>,
-    minutes: HashMap<(String, usize), MinuteOfRequests>,
+    windows: HashMap<(String, usize), MinuteWindow>,
     without_figures: bool,
 }
 
@@ -167,29 +169,29 @@ impl LatencyView {
     }
 
     /// Returns the frame with figures in place of steps; `None` where it has no distributions and can be used as is.
-    pub fn of(&mut self, frame: &Frame) -> Option<Frame> {
+    pub fn view_frame(&mut self, frame: &Frame) -> Option<Frame> {
         if !self.source.as_ref().is_some_and(|known| Arc::ptr_eq(known, frame.schema())) {
-            self.prepare(frame.schema());
+            self.prepare_schema(frame.schema());
         }
         if self.columns.groups.is_empty() {
-            self.minutes.clear();
+            self.windows.clear();
             return None;
         }
         let mut out = Frame::new(Arc::clone(&self.schema), frame.ticks().len());
         out.set_ticks(frame.ticks());
-        for (to, from) in self.kept.iter().enumerate() {
+        for (to, from) in self.kept_columns.iter().enumerate() {
             out.column_mut(to).copy_from_slice(frame.column(*from));
         }
-        for (place, key) in self.figured.iter().enumerate() {
-            let groups: Vec<&LatencyGroup> = self.columns.groups.iter().filter(|g| is_of(g, key)).collect();
-            let minute = self.minutes.entry(key.clone()).or_insert_with(MinuteOfRequests::new);
-            let first = self.kept.len() + place * FIGURES.len();
+        for (place, key) in self.figure_keys.iter().enumerate() {
+            let groups: Vec<&LatencyGroup> = self.columns.groups.iter().filter(|g| is_in_class(g, key)).collect();
+            let minute = self.windows.entry(key.clone()).or_insert_with(MinuteWindow::new);
+            let first = self.kept_columns.len() + place * FIGURES.len();
             for (index, tick) in frame.ticks().iter().enumerate() {
                 let known =
                     groups.iter().any(|g| g.columns.iter().any(|(column, _)| !frame.column(*column)[index].is_nan()));
-                let steps = groups.iter().flat_map(|g| g.steps(frame, index..index + 1)).collect();
+                let steps = groups.iter().flat_map(|g| g.sum_steps(frame, index..index + 1)).collect();
                 minute.push(tick.elapsed_ns, steps);
-                let figures = if known { minute.figures() } else { [f64::NAN; FIGURES.len()] };
+                let figures = if known { minute.compute_figures() } else { [f64::NAN; FIGURES.len()] };
                 for (figure, value) in figures.into_iter().enumerate() {
                     out.column_mut(first + figure)[index] = value;
                 }
@@ -198,21 +200,21 @@ impl LatencyView {
         Some(out)
     }
 
-    fn prepare(&mut self, schema: &Arc<Schema>) {
+    fn prepare_schema(&mut self, schema: &Arc<Schema>) {
         self.source = Some(Arc::clone(schema));
-        self.columns = LatencyColumns::find(schema);
-        let is_kept = |column: &usize| !is_step(&schema.series[*column].counter);
-        self.kept = (0..schema.series.len()).filter(is_kept).collect();
-        self.figured.clear();
+        self.columns = LatencyColumns::from_schema(schema);
+        let is_kept = |column: &usize| !is_latency_step(&schema.series[*column].counter);
+        self.kept_columns = (0..schema.series.len()).filter(is_kept).collect();
+        self.figure_keys.clear();
         let figured = if self.without_figures { [].as_slice() } else { &self.columns.groups };
         for group in figured {
             let class = CLASSES.iter().position(|(_, operations)| operations.contains(&group.operation));
             let key = class.map(|class| (group.device.clone(), class));
-            self.figured.extend(key.filter(|key| !self.figured.contains(key)));
+            self.figure_keys.extend(key.filter(|key| !self.figure_keys.contains(key)));
         }
-        self.minutes.retain(|key, _| self.figured.contains(key));
-        let mut series: Vec<Series> = self.kept.iter().map(|column| schema.series[*column].clone()).collect();
-        for (device, class) in &self.figured {
+        self.windows.retain(|key, _| self.figure_keys.contains(key));
+        let mut series: Vec<Series> = self.kept_columns.iter().map(|column| schema.series[*column].clone()).collect();
+        for (device, class) in &self.figure_keys {
             series.extend(FIGURES.iter().map(|figure| Series {
                 counter: format!("physical_disk.{}_{figure}", CLASSES[*class].0),
                 instance: device.clone(),
@@ -226,7 +228,7 @@ impl LatencyView {
     }
 }
 
-fn is_of(group: &LatencyGroup, (device, class): &(String, usize)) -> bool {
+fn is_in_class(group: &LatencyGroup, (device, class): &(String, usize)) -> bool {
     group.device == *device && CLASSES[*class].1.contains(&group.operation)
 }
 
@@ -235,7 +237,7 @@ mod tests {
     use super::*;
     use crate::catalogue::Catalogue;
     use crate::frame::Tick;
-    use crate::latency::step_of;
+    use crate::latency::step_index;
     use crate::latency_series::LatencyTable;
 
     const MS: u64 = 1_000_000;
@@ -248,7 +250,7 @@ mod tests {
 
     fn ratio_of(values: impl Iterator<Item = u64>) -> Option<f64> {
         let all = histogram(values);
-        let mut counts = vec![0; STEPS];
+        let mut counts = vec![0; STEP_COUNT];
         all.steps().for_each(|(step, count)| counts[step] = count);
         mode_ratio(&counts, all.count())
     }
@@ -256,10 +258,10 @@ mod tests {
     /// A frame of one tick with a request in one step, and a plain counter.
     fn with_step(ns: u64) -> Frame {
         let (mut table, mut series, mut cells) = (LatencyTable::default(), vec![], vec![]);
-        table.add("sda", LatencyOperation::Read, [(step_of(ns), 1)].into_iter());
-        table.series(&mut series);
+        table.add_requests("sda", LatencyOperation::Read, [(step_index(ns), 1)].into_iter());
+        table.append_series(&mut series);
         series.push(Series { counter: "physical_disk.reads".into(), instance: "sda".into(), scale: 1.0 });
-        table.cells(&mut cells);
+        table.drain_cells(&mut cells);
         cells.push(7.0);
         let mut frame = Frame::new(Arc::new(Schema::new(series)), 1);
         frame.push(Tick { time_ns: 1, elapsed_ns: 1_000_000_000 }, &cells);
@@ -267,38 +269,44 @@ mod tests {
     }
 
     #[test]
-    fn a_view_without_figures_has_the_other_columns_and_one_schema_whatever_the_steps() {
+    fn a_view_without_figures_keeps_the_other_columns_in_one_schema() {
         let mut view = LatencyView::without_figures();
-        let seen = [MS, 40 * MS].map(|ns| view.of(&with_step(ns)).expect("distributions"));
+        let seen = [MS, 40 * MS].map(|ns| view.view_frame(&with_step(ns)).expect("distributions"));
         assert!(Arc::ptr_eq(seen[0].schema(), seen[1].schema()));
         assert_eq!(seen[1].schema().series.len(), 1);
         assert_eq!((seen[0].column(0), seen[1].column(0)), (&[7.0][..], &[7.0][..]));
         // with figures too, who reads on sees no new columns
         let mut view = LatencyView::default();
-        let seen = [MS, 40 * MS].map(|ns| view.of(&with_step(ns)).expect("distributions"));
+        let seen = [MS, 40 * MS].map(|ns| view.view_frame(&with_step(ns)).expect("distributions"));
         assert!(Arc::ptr_eq(seen[0].schema(), seen[1].schema()));
     }
 
     #[test]
     fn every_figure_is_in_the_catalogue() {
-        counters().for_each(|id| assert!(Catalogue::builtin().get(&id).is_some(), "{id}"));
+        counter_ids().for_each(|id| assert!(Catalogue::builtin().get(&id).is_some(), "{id}"));
     }
 
     /// One in 200 takes 500 ms, the others 4 ms: 0.5 * 500 of 0.5 * 500 + 99.5 * 4 is 38.6 % of the time.
     #[test]
-    fn a_tail_is_told_by_its_share_of_the_time() {
-        let found = tail(&histogram((0..2000).map(|n| if n % 200 == 0 { 500 * MS } else { 4 * MS }))).unwrap();
+    fn a_tail_is_measured_by_its_share_of_time() {
+        let found = latency_tail(&histogram((0..2000).map(|n| if n % 200 == 0 { 500 * MS } else { 4 * MS }))).unwrap();
         assert!((found.time_share - 0.386).abs() < 0.02, "{found:?}");
         assert!((found.mean_ns.unwrap() / 5e8 - 1.0).abs() < 0.032);
         // nine times the median is no tail, and neither are four requests
         let none = LatencyTail { time_share: 0.0, mean_ns: None };
-        assert_eq!(tail(&histogram((0..2000).map(|n| if n % 200 == 0 { 36 * MS } else { 4 * MS }))), Some(none));
-        assert_eq!(tail(&histogram((0..2000).map(|n| if n % 500 == 0 { 500 * MS } else { 4 * MS }))), Some(none));
-        assert_eq!(tail(&histogram((0..99).map(|_| MS))), None);
+        assert_eq!(
+            latency_tail(&histogram((0..2000).map(|n| if n % 200 == 0 { 36 * MS } else { 4 * MS }))),
+            Some(none)
+        );
+        assert_eq!(
+            latency_tail(&histogram((0..2000).map(|n| if n % 500 == 0 { 500 * MS } else { 4 * MS }))),
+            Some(none)
+        );
+        assert_eq!(latency_tail(&histogram((0..99).map(|_| MS))), None);
     }
 
     #[test]
-    fn two_groups_are_told_from_one_that_is_wide() {
+    fn two_modes_are_distinguished_from_one_wide_mode() {
         let two = ratio_of((0..1000).map(|n| if n % 10 == 0 { 12 * MS + n * 1000 } else { MS + n * 500 })).unwrap();
         assert!((6.0..14.0).contains(&two), "{two}");
         // even over three doublings, with no valley
@@ -314,31 +322,31 @@ mod tests {
     /// 80 ms lie in the step from 79.7 to 83.9. Ticks of 10 s: the minute forgets the slow ones when they are six
     /// ticks old.
     #[test]
-    fn figures_are_of_the_last_minute_and_steps_are_gone() {
+    fn figures_cover_the_last_minute_and_replace_the_steps() {
         let (mut view, mut table) = (LatencyView::default(), LatencyTable::default());
         let mut medians = Vec::new();
         for tick in 0..10u64 {
             let ns = if tick < 2 { 80 * MS } else { MS };
-            table.add(
+            table.add_requests(
                 "sda",
                 LatencyOperation::SyncWrite,
-                [(step_of(ns), if tick < 2 { 900 } else { 100 })].into_iter(),
+                [(step_index(ns), if tick < 2 { 900 } else { 100 })].into_iter(),
             );
             let (mut series, mut cells) = (vec![], vec![]);
-            table.series(&mut series);
+            table.append_series(&mut series);
             series.push(Series { counter: "physical_disk.reads".into(), instance: "sda".into(), scale: 1.0 });
-            table.cells(&mut cells);
+            table.drain_cells(&mut cells);
             cells.push(7.0);
             let mut frame = Frame::new(Arc::new(Schema::new(series)), 1);
             frame.push(Tick { time_ns: tick as i64 * 10_000_000_000, elapsed_ns: 10_000_000_000 }, &cells);
-            let seen = view.of(&frame).expect("distributions");
-            assert!(seen.schema().series.iter().all(|s| !is_step(&s.counter)));
+            let seen = view.view_frame(&frame).expect("distributions");
+            assert!(seen.schema().series.iter().all(|s| !is_latency_step(&s.counter)));
             let value = |counter: &str| seen.column(seen.schema().column(counter, "sda").unwrap())[0];
             assert_eq!(value("physical_disk.reads"), 7.0);
             medians.push((value("physical_disk.sync_write_latency_p50_s") * 1000.0).round());
         }
         assert_eq!(medians, [82.0, 82.0, 82.0, 82.0, 82.0, 82.0, 82.0, 1.0, 1.0, 1.0]);
         let plain = Frame::new(Arc::new(Schema::new(vec![])), 1);
-        assert!(view.of(&plain).is_none());
+        assert!(view.view_frame(&plain).is_none());
     }
 }

@@ -45,7 +45,7 @@ impl Note {
     /// Start, end and method of tracing of single requests, and what was lost or left out; plain text.
     pub const TRACE: &'static str = "trace";
     /// Requests of each thread to each device, by a trace: a [`RequesterTable`] as JSON, at the slow interval.
-    pub const ASKERS: &'static str = "askers";
+    pub const REQUESTERS: &'static str = "askers";
 
     /// A note of one of the kinds above.
     pub fn new(time_ns: i64, kind: &str, text: impl Into<String>) -> Note {
@@ -55,16 +55,16 @@ impl Note {
 
 /// Requests of each thread to each device over a period, by a trace of single requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AskerTable {
+pub struct RequesterTable {
     /// Period that it covers, seconds.
     pub elapsed_s: f64,
     /// By device, operation and thread, most time at the device first.
-    pub rows: Vec<AskerRow>,
+    pub rows: Vec<RequesterRow>,
 }
 
 /// Requests of one thread to one device of one kind of operation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AskerRow {
+pub struct RequesterRow {
     /// The disk.
     pub device: String,
     /// `read`, `write`, `sync_write`, `flush`, `flush_call` or `discard`; or [`RequesterRow::DIRTIED`], which is not a
@@ -85,7 +85,7 @@ pub struct AskerRow {
     pub device_s: f64,
 }
 
-impl AskerRow {
+impl RequesterRow {
     /// The operation of rows that count dirtied pages.
     pub const DIRTIED: &str = "dirtied";
 }
@@ -143,7 +143,7 @@ pub struct FileRow {
 /// Returns the part of a task's name that does not change. The kernel appends to a worker's name (`kworker/1:2H`) the
 /// queue it works on (`+kblockd`) or worked on last (`-kblockd`), so one worker has several names within seconds.
 #[must_use]
-pub fn lasting_name(name: &str) -> &str {
+pub fn stable_task_name(name: &str) -> &str {
     match name.strip_prefix("kworker/") {
         Some(own) => &name[..name.len() - own.len() + own.find(['-', '+']).unwrap_or(own.len())],
         None => name,
@@ -169,10 +169,10 @@ pub struct ProcessRow {
     pub write_bytes_per_s: Option<f64>,
     /// Bytes a second that it requested by read calls, cache hits included.
     #[serde(rename = "asked_read_bytes_per_s")]
-    pub asked_read_bytes_per_s: Option<f64>,
+    pub requested_read_bytes_per_s: Option<f64>,
     /// Bytes a second that it passed to write calls.
     #[serde(rename = "asked_write_bytes_per_s")]
-    pub asked_write_bytes_per_s: Option<f64>,
+    pub requested_write_bytes_per_s: Option<f64>,
     /// Read calls a second.
     pub read_calls_per_s: Option<f64>,
     /// Write calls a second.

@@ -3,7 +3,7 @@
 
 use thiserror::Error;
 
-use crate::text::printable;
+use crate::text::printable_line;
 
 /// A problem or a remark on a file: `rules.toml:12: rule disk.q: unknown key`.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -21,12 +21,12 @@ pub struct Problem {
 
 /// All problems of a file, by line; at least one.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{}", lines(.0))]
+#[error("{}", join_problem_lines(.0))]
 pub struct Problems(pub Vec<Problem>);
 
-fn lines(problems: &[Problem]) -> String {
+fn join_problem_lines(problems: &[Problem]) -> String {
     // a key or a value may hold a line break: the text after it would pass for the next problem
-    let line = |problem: &Problem| printable(&problem.to_string()).into_owned();
+    let line = |problem: &Problem| printable_line(&problem.to_string()).into_owned();
     problems.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
@@ -41,14 +41,14 @@ pub struct ProblemSource<'t> {
 
 impl ProblemSource<'_> {
     /// Line of a byte offset in the text, from 1.
-    pub fn line(&self, offset: usize) -> usize {
+    pub fn line_number(&self, offset: usize) -> usize {
         let end = offset.min(self.text.len());
         1 + self.text.as_bytes()[..end].iter().filter(|&&b| b == b'\n').count()
     }
 
     /// Creates a problem at a byte offset in the text.
-    pub fn problem(&self, offset: usize, item: &str, message: impl Into<String>) -> Problem {
-        Problem { file: self.file.into(), line: self.line(offset), item: item.into(), message: message.into() }
+    pub fn create_problem(&self, offset: usize, item: &str, message: impl Into<String>) -> Problem {
+        Problem { file: self.file.into(), line: self.line_number(offset), item: item.into(), message: message.into() }
     }
 }
 
@@ -59,8 +59,8 @@ mod tests {
     #[test]
     fn a_problem_names_file_line_and_item() {
         let source = ProblemSource { file: "a.toml", text: "one\ntwo\nthree" };
-        assert_eq!(source.problem(5, "rule r", "is odd").to_string(), "a.toml:2: rule r: is odd");
-        assert_eq!(source.problem(0, "", "is no TOML").to_string(), "a.toml:1: is no TOML");
-        assert_eq!(source.line(usize::MAX), 3);
+        assert_eq!(source.create_problem(5, "rule r", "is odd").to_string(), "a.toml:2: rule r: is odd");
+        assert_eq!(source.create_problem(0, "", "is no TOML").to_string(), "a.toml:1: is no TOML");
+        assert_eq!(source.line_number(usize::MAX), 3);
     }
 }

@@ -61,14 +61,14 @@ pub struct Request {
 
 impl Request {
     /// Stands for a time that was not traced.
-    pub const UNKNOWN: i64 = i64::MIN;
+    pub const UNKNOWN_NS: i64 = i64::MIN;
 
     /// A request of which only the arrival is known.
     pub fn new(arrival_ns: i64, device: u16, operation: Operation, offset_bytes: u64, length_bytes: u32) -> Request {
         Request {
             arrival_ns,
-            issued_ns: Request::UNKNOWN,
-            completion_ns: Request::UNKNOWN,
+            issued_ns: Request::UNKNOWN_NS,
+            completion_ns: Request::UNKNOWN_NS,
             offset_bytes,
             length_bytes,
             device,
@@ -77,13 +77,13 @@ impl Request {
     }
 
     /// Time at which it was issued to the device, nanoseconds, if known.
-    pub fn issued(&self) -> Option<i64> {
-        (self.issued_ns != Request::UNKNOWN).then_some(self.issued_ns)
+    pub fn issue_time_ns(&self) -> Option<i64> {
+        (self.issued_ns != Request::UNKNOWN_NS).then_some(self.issued_ns)
     }
 
     /// Time at which it completed, nanoseconds, if known.
-    pub fn completed(&self) -> Option<i64> {
-        (self.completion_ns != Request::UNKNOWN).then_some(self.completion_ns)
+    pub fn completion_time_ns(&self) -> Option<i64> {
+        (self.completion_ns != Request::UNKNOWN_NS).then_some(self.completion_ns)
     }
 
     /// The byte after its last one.
@@ -93,17 +93,17 @@ impl Request {
 
     /// Queue time in the host, from arrival to issue, nanoseconds.
     pub fn queue_ns(&self) -> Option<u64> {
-        self.issued().and_then(|issued| span(self.arrival_ns, issued))
+        self.issue_time_ns().and_then(|issued| elapsed_between(self.arrival_ns, issued))
     }
 
     /// Service time of the device, from issue to completion, nanoseconds.
     pub fn service_ns(&self) -> Option<u64> {
-        self.issued().zip(self.completed()).and_then(|(issued, done)| span(issued, done))
+        self.issue_time_ns().zip(self.completion_time_ns()).and_then(|(issued, done)| elapsed_between(issued, done))
     }
 
     /// Response time as the requester sees it, from arrival to completion, nanoseconds.
     pub fn response_ns(&self) -> Option<u64> {
-        self.completed().and_then(|done| span(self.arrival_ns, done))
+        self.completion_time_ns().and_then(|done| elapsed_between(self.arrival_ns, done))
     }
 }
 
@@ -115,7 +115,7 @@ impl fmt::Display for Request {
 }
 
 /// Time from one timestamp to a later one; `None` where the clock went back.
-fn span(from: i64, to: i64) -> Option<u64> {
+fn elapsed_between(from: i64, to: i64) -> Option<u64> {
     to.checked_sub(from).and_then(|ns| u64::try_from(ns).ok())
 }
 
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn times_between_moments() {
+    fn queue_service_and_response_times_follow_from_timestamps() {
         let mut request = Request::new(1000, 0, Operation::Read, 4096, 512);
         assert_eq!((request.queue_ns(), request.service_ns(), request.response_ns()), (None, None, None));
         request.completion_ns = 5000;

@@ -27,7 +27,7 @@ pub struct Topology {
 }
 
 /// Size of a page where it is unknown, bytes; kernels for ARM and POWER have larger ones, too.
-pub const USUAL_PAGE_BYTES: f64 = 4096.0;
+pub const DEFAULT_PAGE_BYTES: f64 = 4096.0;
 
 fn is_unknown(bytes: &u64) -> bool {
     *bytes == 0
@@ -232,40 +232,40 @@ pub struct Device {
 
 impl Topology {
     /// Size of a page of memory, bytes, for counters of pages; the default where it is unknown or impossible.
-    pub fn page_size(&self) -> f64 {
+    pub fn page_size_bytes(&self) -> f64 {
         let is_possible = self.page_bytes.is_power_of_two() && (4096..=1 << 20).contains(&self.page_bytes);
-        if is_possible { self.page_bytes as f64 } else { USUAL_PAGE_BYTES }
+        if is_possible { self.page_bytes as f64 } else { DEFAULT_PAGE_BYTES }
     }
 
     /// Returns a device by name.
-    pub fn device(&self, name: &str) -> Option<&Device> {
+    pub fn find_device(&self, name: &str) -> Option<&Device> {
         self.devices.iter().find(|d| d.name == name)
     }
 
     /// Returns true if no visible device lies below this one. Unknown names are
     /// leaves: a foreign log shows no topology at all. A partition is never a leaf.
     pub fn is_leaf(&self, name: &str) -> bool {
-        self.device(name).is_none_or(|d| d.below.is_empty())
+        self.find_device(name).is_none_or(|d| d.below.is_empty())
     }
 
     /// Returns the leaves under a device (itself, where it is a leaf), each once.
-    pub fn leaves<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
-        self.ends(name, false)
+    pub fn leaves_under<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
+        self.end_devices(name, false)
     }
 
     /// Returns the disks under a device (itself, where it is a disk), each once: its leaves, except that the paths to
     /// one disk are not disks themselves. The multipath node is the disk.
     pub fn disks_under<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
-        self.ends(name, true)
+        self.end_devices(name, true)
     }
 
     /// Returns true if `lower` is a leaf or a disk under `upper`, or is `upper` itself and stands on nothing.
     pub fn stands_on(&self, upper: &str, lower: &str) -> bool {
-        self.leaves(upper).contains(&lower) || self.disks_under(upper).contains(&lower)
+        self.leaves_under(upper).contains(&lower) || self.disks_under(upper).contains(&lower)
     }
 
     /// Returns the leaves under a device; with `stop_at_multipath`, multipath nodes take the place of their paths.
-    fn ends<'a>(&'a self, name: &'a str, stop_at_multipath: bool) -> Vec<&'a str> {
+    fn end_devices<'a>(&'a self, name: &'a str, stop_at_multipath: bool) -> Vec<&'a str> {
         let mut leaves = Vec::new();
         let mut pending = vec![name];
         let mut seen: Vec<&str> = Vec::new();
@@ -274,7 +274,7 @@ impl Topology {
                 continue;
             }
             seen.push(next);
-            match self.device(next) {
+            match self.find_device(next) {
                 Some(d) if stop_at_multipath && d.kind == DeviceKind::Multipath => leaves.push(next),
                 Some(d) if !d.below.is_empty() => pending.extend(d.below.iter().map(String::as_str)),
                 _ => leaves.push(next),
@@ -287,13 +287,13 @@ impl Topology {
     /// Number of spindles (or flash devices) that share the device's load, for
     /// the documents' limit of "two outstanding requests a disk". The
     /// hidden members of hardware arrays count.
-    pub fn spindles(&self, name: &str) -> usize {
-        let hidden = |leaf: &&str| self.device(leaf).and_then(|d| d.members).unwrap_or(1) as usize;
+    pub fn spindle_count(&self, name: &str) -> usize {
+        let hidden = |leaf: &&str| self.find_device(leaf).and_then(|d| d.members).unwrap_or(1) as usize;
         self.disks_under(name).iter().map(hidden).sum::<usize>().max(1)
     }
 
     /// Returns the arrays that have `name` among their leaves or disks.
-    pub fn sets_over<'a>(&'a self, name: &str) -> Vec<&'a Device> {
+    pub fn arrays_over<'a>(&'a self, name: &str) -> Vec<&'a Device> {
         self.devices.iter().filter(|d| d.level.is_some() && self.stands_on(&d.name, name)).collect()
     }
 }
@@ -321,8 +321,8 @@ mod tests {
             ],
             ..Topology::default()
         };
-        assert_eq!(topology.leaves("dm-0"), ["sda", "sdb"]);
-        assert_eq!(topology.spindles("md0"), 2);
+        assert_eq!(topology.leaves_under("dm-0"), ["sda", "sdb"]);
+        assert_eq!(topology.spindle_count("md0"), 2);
         assert!(topology.is_leaf("unheard-of"));
         assert!(!topology.is_leaf("sda1"));
     }
@@ -343,9 +343,9 @@ mod tests {
             device("dm-1", DeviceKind::Dm, &["dm-0", "sdc"]),
         ];
         let topology = Topology { devices, ..Topology::default() };
-        assert_eq!(topology.leaves("dm-1"), ["sda", "sdb", "sdc"]);
+        assert_eq!(topology.leaves_under("dm-1"), ["sda", "sdb", "sdc"]);
         assert_eq!(topology.disks_under("dm-1"), ["dm-0", "sdc"]);
-        assert_eq!((topology.spindles("dm-0"), topology.spindles("dm-1")), (1, 2));
+        assert_eq!((topology.spindle_count("dm-0"), topology.spindle_count("dm-1")), (1, 2));
         for (lower, expected) in [("sda", true), ("dm-0", true), ("sdc", true), ("sdd", false)] {
             assert_eq!(topology.stands_on("dm-1", lower), expected, "{lower}");
         }
@@ -357,8 +357,8 @@ mod tests {
         let over = Device { name: "md0".into(), below: vec!["sda".into(), "sdb".into()], ..Device::default() };
         let devices = vec![array("sda", Some(3)), array("sdb", None), over];
         let topology = Topology { devices, ..Topology::default() };
-        assert_eq!(topology.spindles("sda"), 3);
-        assert_eq!(topology.spindles("md0"), 4);
+        assert_eq!(topology.spindle_count("sda"), 3);
+        assert_eq!(topology.spindle_count("md0"), 4);
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub enum UnitError {
     Percentage(String),
 }
 
-fn split(text: &str) -> Option<(f64, &str)> {
+fn split_number_and_unit(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let number: f64 = text[..end].parse().ok()?;
@@ -37,15 +37,15 @@ fn split(text: &str) -> Option<(f64, &str)> {
 }
 
 /// Shortest duration, seconds: neither an interval nor a window can be 0.
-const SHORTEST_S: f64 = 1e-3;
+const MIN_DURATION_S: f64 = 1e-3;
 /// Longest duration, seconds: 100,000 days, because the nanoseconds of 106,752 days overflow a signed 64-bit number.
-const LONGEST_S: f64 = 8.64e9;
+const MAX_DURATION_S: f64 = 8.64e9;
 
 /// Parses `250ms`, `30s`, `5m`, `2h`, `14d`. A unit is
 /// required.
 pub fn parse_duration(text: &str) -> Result<std::time::Duration, UnitError> {
     let wrong = || UnitError::Duration(text.to_owned());
-    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let (number, unit) = split_number_and_unit(text).ok_or_else(wrong)?;
     let unit_s = match unit {
         "ms" => 1e-3,
         "s" | "sec" => 1.0,
@@ -55,7 +55,7 @@ pub fn parse_duration(text: &str) -> Result<std::time::Duration, UnitError> {
         _ => return Err(wrong()),
     };
     let seconds = number * unit_s;
-    if !(SHORTEST_S..=LONGEST_S).contains(&seconds) {
+    if !(MIN_DURATION_S..=MAX_DURATION_S).contains(&seconds) {
         return Err(UnitError::DurationRange(text.to_owned()));
     }
     Ok(std::time::Duration::from_secs_f64(seconds))
@@ -65,7 +65,7 @@ pub fn parse_duration(text: &str) -> Result<std::time::Duration, UnitError> {
 /// 1000, as drives are sold.
 pub fn parse_size(text: &str) -> Result<u64, UnitError> {
     let wrong = || UnitError::Size(text.to_owned());
-    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let (number, unit) = split_number_and_unit(text).ok_or_else(wrong)?;
     let unit_bytes: f64 = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1.0,
         "k" | "kib" => 1024.0,
@@ -96,7 +96,7 @@ pub fn parse_share(text: &str) -> Result<f64, UnitError> {
 }
 
 /// Parses a share of at most 1.
-pub fn parse_part(text: &str) -> Result<f64, UnitError> {
+pub fn parse_share_of_whole(text: &str) -> Result<f64, UnitError> {
     parse_share(text).ok().filter(|share| *share <= 1.0).ok_or_else(|| UnitError::Share(text.to_owned()))
 }
 
@@ -115,45 +115,45 @@ pub fn parse_percentage(text: &str) -> Result<f64, UnitError> {
 /// assert_eq!(format_value(0.0012, "s"), "1.2 ms");
 /// assert_eq!(format_value(35e6, "bytes_per_s"), "35 MB/s");
 /// ```
-pub fn display(value: f64, unit: &str) -> String {
+pub fn format_value(value: f64, unit: &str) -> String {
     if value.is_nan() {
         return "no data".into();
     }
     match unit {
-        "s" => display_seconds(value),
-        "bytes" => format!("{}B", prefixed(value)),
-        "bytes_per_s" => format!("{}B/s", prefixed(value)),
-        "fraction" => format!("{} %", digits(value * 100.0)),
-        "per_s" => format!("{}/s", prefixed(value).trim_end()),
-        "count" | "" => digits(value),
-        "celsius" => format!("{} °C", digits(value)),
-        "watts" => format!("{} W", digits(value)),
-        other => format!("{} {}", digits(value), other.replace("_per_s", "/s").replace('_', " ")),
+        "s" => format_seconds(value),
+        "bytes" => format!("{}B", format_with_prefix(value)),
+        "bytes_per_s" => format!("{}B/s", format_with_prefix(value)),
+        "fraction" => format!("{} %", format_significant(value * 100.0)),
+        "per_s" => format!("{}/s", format_with_prefix(value).trim_end()),
+        "count" | "" => format_significant(value),
+        "celsius" => format!("{} °C", format_significant(value)),
+        "watts" => format!("{} W", format_significant(value)),
+        other => format!("{} {}", format_significant(value), other.replace("_per_s", "/s").replace('_', " ")),
     }
 }
 
-fn display_seconds(value: f64) -> String {
+fn format_seconds(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 {
         "0 s".into()
     } else if size < 1e-6 {
-        format!("{} ns", digits(value * 1e9))
+        format!("{} ns", format_significant(value * 1e9))
     } else if size < 1e-3 {
-        format!("{} us", digits(value * 1e6))
+        format!("{} us", format_significant(value * 1e6))
     } else if size < 1.0 {
-        format!("{} ms", digits(value * 1e3))
+        format!("{} ms", format_significant(value * 1e3))
     } else {
-        format!("{} s", digits(value))
+        format!("{} s", format_significant(value))
     }
 }
 
 /// Formats a duration in its two largest units: `30 s`, `5 min`, `2 h 30 min`, `14 d`.
-pub fn length(seconds: f64) -> String {
+pub fn format_duration(seconds: f64) -> String {
     if !seconds.is_finite() {
         return "an unknown time".into();
     }
     if seconds < 90.0 {
-        return format!("{} s", digits(seconds));
+        return format!("{} s", format_significant(seconds));
     }
     let units = [(86_400, "d"), (3600, "h"), (60, "min"), (1, "s")];
     let mut left = seconds.round() as u64;
@@ -170,20 +170,20 @@ pub fn length(seconds: f64) -> String {
 }
 
 /// Formats a count with its noun: `1 gap`, `2 gaps`.
-pub fn plural<N: Display + From<u8> + PartialEq>(count: N, one: &str, many: &str) -> String {
+pub fn format_count<N: Display + From<u8> + PartialEq>(count: N, one: &str, many: &str) -> String {
     let noun = if count == N::from(1) { one } else { many };
     format!("{count} {noun}")
 }
 
 /// Formats any number, to three significant digits, with its noun: `1 year`, `2.5 years`.
-pub fn counted(value: f64, one: &str, many: &str) -> String {
-    let shown = digits(value);
+pub fn format_amount(value: f64, one: &str, many: &str) -> String {
+    let shown = format_significant(value);
     let noun = if shown == "1" { one } else { many };
     format!("{shown} {noun}")
 }
 
 /// Formats a number with a decimal prefix: `35 M`, and `12 ` below a thousand.
-fn prefixed(value: f64) -> String {
+fn format_with_prefix(value: f64) -> String {
     let size = value.abs();
     let (scale, prefix) = match size {
         s if s >= 1e12 => (1e12, "T"),
@@ -192,11 +192,11 @@ fn prefixed(value: f64) -> String {
         s if s >= 1e3 => (1e3, "k"),
         _ => (1.0, ""),
     };
-    format!("{} {}", digits(value / scale), prefix)
+    format!("{} {}", format_significant(value / scale), prefix)
 }
 
 /// Formats a number to three significant digits, without an exponent.
-pub fn digits(value: f64) -> String {
+pub fn format_significant(value: f64) -> String {
     let size = value.abs();
     let decimals = match size {
         s if s == 0.0 || s >= 99.95 => 0,
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations() {
+    fn durations_are_parsed_within_limits() {
         assert_eq!(parse_duration("30s").unwrap().as_secs(), 30);
         assert_eq!(parse_duration("14d").unwrap().as_secs(), 14 * 86_400);
         assert_eq!(parse_duration("250ms").unwrap().as_millis(), 250);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes() {
+    fn sizes_are_parsed_with_their_units() {
         assert_eq!(parse_size("8K"), Ok(8192));
         assert_eq!(parse_size("64KiB"), Ok(65_536));
         assert_eq!(parse_size("4GB"), Ok(4_000_000_000));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_percentages() {
+    fn shares_and_percentages_are_parsed() {
         for (text, share) in
             [("5%", 0.05), ("0.05", 0.05), (" 99.5 % ", 0.995), ("0", 0.0), ("150%", 1.5), ("1e-3", 1e-3)]
         {
@@ -248,9 +248,12 @@ mod tests {
         }
         for wrong in ["", "%", "-5%", "NaN", "inf%", "half", "5%%", "5 percent"] {
             assert_eq!(parse_share(wrong), Err(UnitError::Share(wrong.to_owned())));
-            assert_eq!(parse_part(wrong), Err(UnitError::Share(wrong.to_owned())));
+            assert_eq!(parse_share_of_whole(wrong), Err(UnitError::Share(wrong.to_owned())));
         }
-        assert_eq!((parse_part("100%"), parse_part("101%")), (Ok(1.0), Err(UnitError::Share("101%".into()))));
+        assert_eq!(
+            (parse_share_of_whole("100%"), parse_share_of_whole("101%")),
+            (Ok(1.0), Err(UnitError::Share("101%".into())))
+        );
         assert_eq!((parse_percentage("95"), parse_percentage("99.5 %")), (Ok(95.0), Ok(99.5)));
         for wrong in ["", "%", "p95", "NaN", "95%%"] {
             assert_eq!(parse_percentage(wrong), Err(UnitError::Percentage(wrong.to_owned())));
@@ -258,31 +261,31 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_by_people() {
-        assert_eq!(display(0.0012, "s"), "1.2 ms");
-        assert_eq!(display(35e6, "bytes_per_s"), "35 MB/s");
-        assert_eq!(display(0.87, "fraction"), "87 %");
-        assert_eq!(display(97.6, "per_s"), "97.6/s");
-        assert_eq!(display(2.5e3, "per_s"), "2.5 k/s");
-        assert_eq!(display(f64::NAN, "s"), "no data");
-        assert_eq!(display(1.01, "requests"), "1.01 requests");
-        assert_eq!(display(71.0, "celsius"), "71 °C");
+    fn values_are_formatted_with_their_units() {
+        assert_eq!(format_value(0.0012, "s"), "1.2 ms");
+        assert_eq!(format_value(35e6, "bytes_per_s"), "35 MB/s");
+        assert_eq!(format_value(0.87, "fraction"), "87 %");
+        assert_eq!(format_value(97.6, "per_s"), "97.6/s");
+        assert_eq!(format_value(2.5e3, "per_s"), "2.5 k/s");
+        assert_eq!(format_value(f64::NAN, "s"), "no data");
+        assert_eq!(format_value(1.01, "requests"), "1.01 requests");
+        assert_eq!(format_value(71.0, "celsius"), "71 °C");
     }
 
     #[test]
-    fn one_is_no_plural() {
-        assert_eq!([0_u32, 1, 2].map(|n| plural(n, "gap", "gaps")), ["0 gaps", "1 gap", "2 gaps"]);
-        let years = [0.5, 1.0, 1.001, 2.5].map(|n| counted(n, "year", "years"));
+    fn one_is_singular() {
+        assert_eq!([0_u32, 1, 2].map(|n| format_count(n, "gap", "gaps")), ["0 gaps", "1 gap", "2 gaps"]);
+        let years = [0.5, 1.0, 1.001, 2.5].map(|n| format_amount(n, "year", "years"));
         assert_eq!(years, ["0.5 years", "1 year", "1 year", "2.5 years"]);
     }
 
     #[test]
-    fn lengths_in_words() {
-        assert_eq!(length(30.0), "30 s");
-        assert_eq!(length(0.25), "0.25 s");
-        assert_eq!(length(300.0), "5 min");
-        assert_eq!(length(9000.0), "2 h 30 min");
-        assert_eq!(length(14.0 * 86_400.0), "14 d");
-        assert_eq!(length(86_405.0), "1 d");
+    fn durations_have_at_most_two_units() {
+        assert_eq!(format_duration(30.0), "30 s");
+        assert_eq!(format_duration(0.25), "0.25 s");
+        assert_eq!(format_duration(300.0), "5 min");
+        assert_eq!(format_duration(9000.0), "2 h 30 min");
+        assert_eq!(format_duration(14.0 * 86_400.0), "14 d");
+        assert_eq!(format_duration(86_405.0), "1 d");
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use diskwright_base::catalogue::{OverInstances, UNITS};
 use diskwright_base::{Catalogue, Counter, CounterKind, CounterPlan, Frame, Schema, Series, Tick};
 
-fn all() -> &'static [Counter] {
+fn all_counters() -> &'static [Counter] {
     Catalogue::builtin().counters()
 }
 
@@ -18,8 +18,8 @@ fn schema(counters: &[&str]) -> Schema {
 }
 
 #[test]
-fn every_entry_says_what_it_means_and_who_says_so() {
-    for counter in all() {
+fn every_entry_has_an_explanation_and_a_source() {
+    for counter in all_counters() {
         let id = &counter.id;
         assert!(counter.explain.ends_with('.') && counter.explain.len() > 15, "{id}: explain");
         assert!(counter.trap.is_empty() || counter.trap.ends_with('.'), "{id}: trap");
@@ -35,13 +35,13 @@ fn every_entry_says_what_it_means_and_who_says_so() {
             assert_eq!(name.matches('\\').count(), 1, "{id}: {name} is not Object\\Counter");
         }
     }
-    assert!(all().len() >= 150);
+    assert!(all_counters().len() >= 150);
 }
 
 #[test]
 fn kinds_units_and_sums_do_not_mix() {
     use OverInstances::{Max, Mean, Sum, Weighted};
-    for counter in all() {
+    for counter in all_counters() {
         let (id, unit, over) = (counter.id.as_str(), counter.unit.as_str(), counter.over_instances);
         assert!(UNITS.contains(&unit), "{id}: {unit}");
         match counter.kind {
@@ -68,8 +68,8 @@ fn kinds_units_and_sums_do_not_mix() {
 }
 
 #[test]
-fn ids_end_as_their_units_say() {
-    for counter in all() {
+fn ids_end_with_their_unit() {
+    for counter in all_counters() {
         let (id, unit) = (counter.id.as_str(), counter.unit.as_str());
         let ending = [("_per_s", "per_s"), ("_s", "s"), ("_bytes", "bytes"), ("_fraction", "fraction")]
             .iter()
@@ -84,7 +84,7 @@ fn ids_end_as_their_units_say() {
 #[test]
 fn no_two_counters_claim_one_name() {
     let mut owner: HashMap<&str, &str> = HashMap::new();
-    for counter in all() {
+    for counter in all_counters() {
         for name in counter.names.nt.iter().chain(&counter.names.prometheus) {
             if let Some(other) = owner.insert(name, &counter.id) {
                 panic!("{name} is both {other} and {}", counter.id);
@@ -94,11 +94,11 @@ fn no_two_counters_claim_one_name() {
 }
 
 #[test]
-fn all_derived_resolve_where_all_stored_are() {
-    let stored: Vec<&str> = all().iter().filter(|c| c.derive.is_empty()).map(|c| c.id.as_str()).collect();
+fn all_derived_counters_resolve_from_the_stored_ones() {
+    let stored: Vec<&str> = all_counters().iter().filter(|c| c.derive.is_empty()).map(|c| c.id.as_str()).collect();
     let schema = schema(&stored);
-    for counter in all() {
-        let plan = CounterPlan::resolve(Catalogue::builtin(), &schema, &counter.id, "x");
+    for counter in all_counters() {
+        let plan = CounterPlan::resolve_counter(Catalogue::builtin(), &schema, &counter.id, "x");
         assert_eq!(plan.map(|p| p.kind()), Some(counter.kind), "{}", counter.id);
     }
 }
@@ -122,35 +122,35 @@ fn value(given: &[(&str, f64)], wanted: &str) -> Option<f64> {
     let row: Vec<f64> = given.iter().map(|(_, value)| *value).collect();
     let mut frame = Frame::new(Arc::new(schema(&ids)), 1);
     frame.push(Tick { time_ns: 0, elapsed_ns: 2_000_000_000 }, &row);
-    let plan = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), wanted, "x")?;
-    plan.value(&plan.summarise(&frame, |_| true))
+    let plan = CounterPlan::resolve_counter(Catalogue::builtin(), frame.schema(), wanted, "x")?;
+    plan.summary_value(&plan.summarise_ticks(&frame, |_| true))
 }
 
 #[track_caller]
-fn is(given: &[(&str, f64)], wanted: &str, expected: f64) {
+fn assert_value(given: &[(&str, f64)], wanted: &str, expected: f64) {
     let found = value(given, wanted);
     assert!(found.is_some_and(|v| (v - expected).abs() < 1e-9), "{wanted}: {found:?}, expected {expected}");
 }
 
 #[test]
-fn three_busy_numbers_stay_apart() {
-    is(DISK, "physical_disk.busy", 0.6);
-    is(DISK, "physical_disk.idle", 0.4);
-    is(DISK, "physical_disk.disk_time_nt", 1.0);
-    is(DISK, "physical_disk.avg_queue_length", 1.75);
-    is(DISK, "physical_disk.disk_read_time_nt", 0.5);
-    is(DISK, "physical_disk.disk_write_time_nt", 1.0);
+fn the_three_busy_counters_stay_distinct() {
+    assert_value(DISK, "physical_disk.busy", 0.6);
+    assert_value(DISK, "physical_disk.idle", 0.4);
+    assert_value(DISK, "physical_disk.disk_time_nt", 1.0);
+    assert_value(DISK, "physical_disk.avg_queue_length", 1.75);
+    assert_value(DISK, "physical_disk.disk_read_time_nt", 0.5);
+    assert_value(DISK, "physical_disk.disk_write_time_nt", 1.0);
 }
 
 #[test]
 fn stored_totals_make_rates_and_weighted_averages() {
-    is(DISK, "physical_disk.transfers_per_s", 75.0);
-    is(DISK, "physical_disk.bytes_per_s", 2_048_000.0);
-    is(DISK, "physical_disk.avg_s_per_transfer", 0.02);
-    is(DISK, "physical_disk.avg_bytes_per_read", 8192.0);
-    is(DISK, "physical_disk.avg_bytes_per_transfer", 4_096_000.0 / 150.0);
-    is(DISK, "physical_disk.flush_queue_length", 0.25);
-    is(DISK, "physical_disk.avg_s_per_flush", 0.05);
+    assert_value(DISK, "physical_disk.transfers_per_s", 75.0);
+    assert_value(DISK, "physical_disk.bytes_per_s", 2_048_000.0);
+    assert_value(DISK, "physical_disk.avg_s_per_transfer", 0.02);
+    assert_value(DISK, "physical_disk.avg_bytes_per_read", 8192.0);
+    assert_value(DISK, "physical_disk.avg_bytes_per_transfer", 4_096_000.0 / 150.0);
+    assert_value(DISK, "physical_disk.flush_queue_length", 0.25);
+    assert_value(DISK, "physical_disk.avg_s_per_flush", 0.05);
     assert_eq!(value(&DISK[..3], "physical_disk.transfers_per_s"), None, "reads alone are not the transfers");
 }
 
@@ -162,26 +162,26 @@ fn ready_made_counters_resolve_each_other() {
     let rates = [(d("physical_disk.reads_per_s"), 40.0), (d("physical_disk.writes_per_s"), 10.0)];
     let bytes = [(d("physical_disk.read_bytes_per_s"), 4e6), (d("physical_disk.write_bytes_per_s"), 1e6)];
     let queues = [(d("physical_disk.avg_read_queue_length"), 0.9), (d("physical_disk.avg_write_queue_length"), 0.3)];
-    is(&[queue], "physical_disk.disk_time_nt", 1.0);
-    is(&[("physical_disk.avg_queue_length", 0.4)], "physical_disk.disk_time_nt", 0.4);
-    is(&rates, "physical_disk.transfers_per_s", 50.0);
-    is(&bytes, "physical_disk.bytes_per_s", 5e6);
-    is(&[bytes, rates].concat(), "physical_disk.avg_bytes_per_transfer", 1e5);
-    is(&queues, "physical_disk.avg_queue_length", 1.2);
-    is(&queues, "physical_disk.disk_time_nt", 1.0);
-    is(&[queues, rates].concat(), "physical_disk.avg_s_per_transfer", 0.024);
-    is(&[vec![queue], rates.to_vec()].concat(), "physical_disk.avg_s_per_transfer", 0.03);
+    assert_value(&[queue], "physical_disk.disk_time_nt", 1.0);
+    assert_value(&[("physical_disk.avg_queue_length", 0.4)], "physical_disk.disk_time_nt", 0.4);
+    assert_value(&rates, "physical_disk.transfers_per_s", 50.0);
+    assert_value(&bytes, "physical_disk.bytes_per_s", 5e6);
+    assert_value(&[bytes, rates].concat(), "physical_disk.avg_bytes_per_transfer", 1e5);
+    assert_value(&queues, "physical_disk.avg_queue_length", 1.2);
+    assert_value(&queues, "physical_disk.disk_time_nt", 1.0);
+    assert_value(&[queues, rates].concat(), "physical_disk.avg_s_per_transfer", 0.024);
+    assert_value(&[vec![queue], rates.to_vec()].concat(), "physical_disk.avg_s_per_transfer", 0.03);
     let flushing = [vec![queue, ("physical_disk.flushes_per_s", 100.0)], rates.to_vec()].concat();
-    is(&flushing, "physical_disk.avg_s_per_transfer", 0.01);
-    is(&[("physical_disk.idle", 0.3)], "physical_disk.busy", 0.7);
-    is(&[("physical_disk.busy", 0.7)], "physical_disk.idle", 0.3);
-    is(&[("physical_disk.transfers_per_s", 50.0), rates[1]], "physical_disk.reads_per_s", 40.0);
-    is(&[queue, queues[1]], "physical_disk.avg_read_queue_length", 1.2);
-    is(&[("processor.idle", 0.2), ("processor.iowait", 0.1)], "processor.busy", 0.7);
-    is(&[("processor.user", 0.5), ("processor.privileged", 0.2)], "processor.busy", 0.7);
-    is(&[("processor.busy", 0.7), ("processor.user", 0.5)], "processor.privileged", 0.2);
-    is(&[("paging.pages_input_per_s", 8.0), ("paging.pages_output_per_s", 4.0)], "paging.pages_per_s", 12.0);
-    is(&[("system.interrupts", 2000.0)], "interrupts.total_per_s", 1000.0);
+    assert_value(&flushing, "physical_disk.avg_s_per_transfer", 0.01);
+    assert_value(&[("physical_disk.idle", 0.3)], "physical_disk.busy", 0.7);
+    assert_value(&[("physical_disk.busy", 0.7)], "physical_disk.idle", 0.3);
+    assert_value(&[("physical_disk.transfers_per_s", 50.0), rates[1]], "physical_disk.reads_per_s", 40.0);
+    assert_value(&[queue, queues[1]], "physical_disk.avg_read_queue_length", 1.2);
+    assert_value(&[("processor.idle", 0.2), ("processor.iowait", 0.1)], "processor.busy", 0.7);
+    assert_value(&[("processor.user", 0.5), ("processor.privileged", 0.2)], "processor.busy", 0.7);
+    assert_value(&[("processor.busy", 0.7), ("processor.user", 0.5)], "processor.privileged", 0.2);
+    assert_value(&[("paging.pages_input_per_s", 8.0), ("paging.pages_output_per_s", 4.0)], "paging.pages_per_s", 12.0);
+    assert_value(&[("system.interrupts", 2000.0)], "interrupts.total_per_s", 1000.0);
     // neither the queue nor the busy time can be derived from the capped number alone
     assert_eq!(value(&[("physical_disk.disk_time_nt", 1.0)], "physical_disk.avg_queue_length"), None);
     assert_eq!(value(&[("physical_disk.disk_time_nt", 0.4)], "physical_disk.busy"), None);
@@ -200,34 +200,38 @@ fn processor_shares_are_of_all_columns_but_guests() {
         ("processor.steal_s", 0.2),
         ("processor.guest_s", 0.5),
     ];
-    is(&cpu, "processor.busy", 0.5);
-    is(&cpu, "processor.privileged", 0.2);
-    is(&cpu, "processor.interrupt", 0.125);
-    is(&cpu, "processor.user", 0.2);
-    is(&cpu, "processor.steal", 0.05);
+    assert_value(&cpu, "processor.busy", 0.5);
+    assert_value(&cpu, "processor.privileged", 0.2);
+    assert_value(&cpu, "processor.interrupt", 0.125);
+    assert_value(&cpu, "processor.user", 0.2);
+    assert_value(&cpu, "processor.steal", 0.05);
 }
 
 #[test]
 fn limits_and_levels_make_shares() {
-    is(&[("cgroup.write_bytes", 1e6), ("cgroup.write_limit_bytes_per_s", 1e6)], "cgroup.write_bytes_limit_used", 0.5);
-    is(&[("cgroup.reads_per_s", 90.0), ("cgroup.read_limit_per_s", 100.0)], "cgroup.read_limit_used", 0.9);
-    is(&[("cgroup.cpu_throttled_periods", 5.0), ("cgroup.cpu_periods", 20.0)], "cgroup.cpu_throttled", 0.25);
-    is(&[("cgroup.cpu_throttled_s", 0.5)], "cgroup.processors_throttled", 0.25);
+    assert_value(
+        &[("cgroup.write_bytes", 1e6), ("cgroup.write_limit_bytes_per_s", 1e6)],
+        "cgroup.write_bytes_limit_used",
+        0.5,
+    );
+    assert_value(&[("cgroup.reads_per_s", 90.0), ("cgroup.read_limit_per_s", 100.0)], "cgroup.read_limit_used", 0.9);
+    assert_value(&[("cgroup.cpu_throttled_periods", 5.0), ("cgroup.cpu_periods", 20.0)], "cgroup.cpu_throttled", 0.25);
+    assert_value(&[("cgroup.cpu_throttled_s", 0.5)], "cgroup.processors_throttled", 0.25);
     let memory = [("cgroup.memory_bytes", 3e8), ("cgroup.memory_high_bytes", 2e8), ("cgroup.memory_limit_bytes", 4e8)];
-    is(&memory, "cgroup.memory_high_used_fraction", 1.5);
+    assert_value(&memory, "cgroup.memory_high_used_fraction", 1.5);
     let swap = [("memory.swap_total_bytes", 4e9), ("memory.swap_free_bytes", 3e9)];
-    is(&swap, "memory.swap_used_fraction", 0.25);
-    is(&swap, "paging.file_usage", 0.25);
+    assert_value(&swap, "memory.swap_used_fraction", 0.25);
+    assert_value(&swap, "paging.file_usage", 0.25);
     let dirty = [("memory.dirty_bytes", 3e8), ("memory.writeback_bytes", 1e8), ("memory.dirty_threshold_bytes", 8e8)];
-    is(&dirty, "memory.dirty_fraction", 0.5);
+    assert_value(&dirty, "memory.dirty_fraction", 0.5);
     let none = [("memory.swap_total_bytes", 0.0), ("memory.swap_free_bytes", 0.0)];
     assert_eq!(value(&none, "memory.swap_used_fraction"), None, "no swap is no share");
 }
 
 #[track_caller]
-fn finds(table: &[(&str, &str)]) {
+fn assert_finds(table: &[(&str, &str)]) {
     for (name, id) in table {
-        let found: Vec<&str> = Catalogue::builtin().find(name).iter().map(|c| c.id.as_str()).collect();
+        let found: Vec<&str> = Catalogue::builtin().find_by_name(name).iter().map(|c| c.id.as_str()).collect();
         assert!(found.contains(id), "{name} finds {found:?}, not {id}");
     }
 }
@@ -287,7 +291,7 @@ const DOCUMENTS: &[(&str, &str)] = &[
 
 #[test]
 fn every_counter_that_the_documents_name_is_found() {
-    finds(DOCUMENTS);
+    assert_finds(DOCUMENTS);
 }
 
 /// NT Resource Kit names these of the logical and of the physical disk.
@@ -319,9 +323,9 @@ fn disk_counters_are_found_on_both_objects() {
     for (name, id) in DISKS {
         for (object, ours) in [("Physical Disk", "physical_disk"), ("Logical Disk", "logical_disk")] {
             let id = format!("{ours}.{id}");
-            finds(&[(name, &id), (&format!("{object}: {name}"), &id)]);
+            assert_finds(&[(name, &id), (&format!("{object}: {name}"), &id)]);
             let path = format!(r"\\SERVER\{}(0 C:)\{name}", object.replace(' ', ""));
-            let found: Vec<&str> = Catalogue::builtin().find(&path).iter().map(|c| c.id.as_str()).collect();
+            let found: Vec<&str> = Catalogue::builtin().find_by_name(&path).iter().map(|c| c.id.as_str()).collect();
             assert_eq!(found, [id], "{path}");
         }
     }
@@ -393,7 +397,7 @@ const SYSSTAT: &[(&str, &str)] = &[
 
 #[test]
 fn columns_of_sysstat_are_found() {
-    finds(SYSSTAT);
+    assert_finds(SYSSTAT);
 }
 
 /// Series of node_exporter and windows_exporter, metrics of PCP, names of the kernel.
@@ -431,12 +435,12 @@ const EXPORTERS: &[(&str, &str)] = &[
 
 #[test]
 fn names_of_prometheus_exporters_and_pcp_are_found() {
-    finds(EXPORTERS);
+    assert_finds(EXPORTERS);
 }
 
 #[test]
-fn what_nobody_calls_so_is_not_found() {
+fn unknown_names_are_not_found() {
     for name in ["", "  ", r"\", "flux capacitor", r"PhysicalDisk\Avg. Disk Mood"] {
-        assert!(Catalogue::builtin().find(name).is_empty(), "{name}");
+        assert!(Catalogue::builtin().find_by_name(name).is_empty(), "{name}");
     }
 }

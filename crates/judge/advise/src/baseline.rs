@@ -138,7 +138,7 @@ fn is_there(tree: &HostTree, disk: &str) -> bool {
 fn about(tree: &HostTree, disk: &str) -> String {
     let model = tree.get(&format!("sys/block/{disk}/device/model")).unwrap_or_default();
     let bytes = tree.number(&format!("sys/block/{disk}/size")).unwrap_or_default() * 512.0;
-    format!("{model} {}", diskwright_base::units::display(bytes, "bytes")).trim().to_owned()
+    format!("{model} {}", diskwright_base::units::format_value(bytes, "bytes")).trim().to_owned()
 }
 
 fn kind(path: &str) -> &'static str {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use diskwright_base::plan::CounterPlan;
+use diskwright_base::counter_plan::CounterPlan;
 use diskwright_base::{Catalogue, Frame, Schema};
 
 /// A drive's health over a log. Values that the log lacks are `None`.
@@ -59,7 +59,7 @@ impl HealthReader {
     /// Prepares for another schema.
     pub fn resolve(&mut self, schema: &Schema) {
         let catalogue = Catalogue::builtin();
-        let plans = |disk: &str| COUNTERS.map(|counter| CounterPlan::resolve(catalogue, schema, counter, disk));
+        let plans = |disk: &str| COUNTERS.map(|counter| CounterPlan::resolve_counter(catalogue, schema, counter, disk));
         let all = schema.instances("physical_disk").into_iter().map(|disk| (disk.to_owned(), plans(disk)));
         self.plans = all.filter(|(_, plans)| plans.iter().any(Option::is_some)).collect();
     }
@@ -71,7 +71,7 @@ impl HealthReader {
             for (plan, out) in plans.iter().zip(&mut columns) {
                 out.clear();
                 match plan {
-                    Some(plan) => plan.values(frame, out),
+                    Some(plan) => plan.compute_values(frame, out),
                     None => out.resize(frame.ticks().len(), f64::NAN),
                 }
             }

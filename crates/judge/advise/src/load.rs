@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use diskwright_base::plan::{CounterPlan, CounterSummary};
+use diskwright_base::counter_plan::{CounterPlan, CounterSummary};
 use diskwright_base::{Catalogue, Frame, Schema};
 
 use crate::health::{HealthLoad, HealthReader};
@@ -128,7 +128,7 @@ impl HostLoadReader {
         for (disk, plans) in &self.disks {
             for (plan, out) in plans.0.iter().zip(&mut values) {
                 match plan {
-                    Some(plan) => plan.values(frame, out),
+                    Some(plan) => plan.compute_values(frame, out),
                     None => {
                         out.clear();
                         out.resize(lengths.len(), f64::NAN);
@@ -142,7 +142,7 @@ impl HostLoadReader {
         }
         for (name, plan) in &self.means {
             let (_, sum) = self.sums.entry(name.clone()).or_insert_with(|| (plan.clone(), CounterSummary::default()));
-            sum.add(&plan.summarise(frame, |_| true));
+            sum.merge_summary(&plan.summarise_ticks(frame, |_| true));
         }
         self.last_space(frame);
     }
@@ -153,7 +153,7 @@ impl HostLoadReader {
             let kept = self.load.space.entry(mount.clone()).or_insert([f64::NAN; 4]);
             for (plan, kept) in plans.iter().zip(kept) {
                 let Some(plan) = plan else { continue };
-                plan.values(frame, &mut values);
+                plan.compute_values(frame, &mut values);
                 *kept = values.iter().rev().find(|value| value.is_finite()).copied().unwrap_or(*kept);
             }
         }
@@ -166,14 +166,14 @@ impl HostLoadReader {
         // only filesystems that were mounted at the end
         self.load.space.retain(|mount, _| self.space.iter().any(|(last, _)| last == mount));
         for (name, (plan, sum)) in &self.sums {
-            plan.value(sum).map(|mean| self.load.means.insert(name.clone(), mean));
+            plan.summary_value(sum).map(|mean| self.load.means.insert(name.clone(), mean));
         }
         Some(self.load).filter(|load| load.seconds > 0.0)
     }
 
     fn resolve(&mut self, schema: &Arc<Schema>) {
         let catalogue = Catalogue::builtin();
-        let plan = |counter: &str, instance: &str| CounterPlan::resolve(catalogue, schema, counter, instance);
+        let plan = |counter: &str, instance: &str| CounterPlan::resolve_counter(catalogue, schema, counter, instance);
         let disks = schema.instances("physical_disk");
         self.disks = disks
             .iter()

@@ -77,7 +77,7 @@ impl HostScene {
     /// Adds the load in a log, and the measured ceilings of the disks.
     #[must_use]
     pub fn with_load(mut self, load: Option<HostLoad>, ceilings: &[Ceiling]) -> HostScene {
-        self.ceilings = diskwright_base::ceiling::settle(Some(&self.topology), ceilings);
+        self.ceilings = diskwright_base::ceiling::ceilings_for_topology(Some(&self.topology), ceilings);
         if let Some(load) = load.as_ref().filter(|_| !self.is_present) {
             let known: Vec<String> = self.space.iter().map(|space| space.mount.clone()).collect();
             self.space = space::newest(std::mem::take(&mut self.space), &load.space);
@@ -158,7 +158,7 @@ impl HostScene {
 
     /// Finds a device by name.
     pub(crate) fn device(&self, name: &str) -> Option<&Device> {
-        self.topology.device(name)
+        self.topology.find_device(name)
     }
 
     /// Class of a device.

@@ -93,23 +93,23 @@ impl StretchSums<'_> {
         let ticks = frame.ticks();
         for (index, plan) in self.query.plans(frame.schema()).iter().enumerate() {
             let Some(plan) = plan else { continue };
-            self.sums[index].add(&plan.summarise(frame, |tick| ticks[tick].time_ns > after_ns));
+            self.sums[index].merge_summary(&plan.summarise_ticks(frame, |tick| ticks[tick].time_ns > after_ns));
             self.finish[index] = Some(Arc::clone(plan));
         }
     }
 
     /// The values, in the order of the requested counters.
     pub fn values(&self) -> Vec<Option<f64>> {
-        self.finish.iter().zip(&self.sums).map(|(plan, sum)| plan.as_ref()?.value(sum)).collect()
+        self.finish.iter().zip(&self.sums).map(|(plan, sum)| plan.as_ref()?.summary_value(sum)).collect()
     }
 }
 
 /// Plan for a counter of an instance; for the machine (an empty instance) the total instance serves too.
 pub(crate) fn resolve(schema: &Schema, counter: &str, instance: &str) -> Option<CounterPlan> {
     let catalogue = Catalogue::builtin();
-    let found = CounterPlan::resolve(catalogue, schema, counter, instance);
+    let found = CounterPlan::resolve_counter(catalogue, schema, counter, instance);
     if instance.is_empty() {
-        found.or_else(|| CounterPlan::resolve(catalogue, schema, counter, "_total"))
+        found.or_else(|| CounterPlan::resolve_counter(catalogue, schema, counter, "_total"))
     } else {
         found
     }
@@ -148,7 +148,8 @@ pub(crate) fn rows(
     let columns = panel.columns.len();
     let row = |(name, values): (String, &[Option<f64>])| {
         let (shown, load) = values.split_at(columns);
-        let class = topology.and_then(|topology| topology.device(&name)).map_or(DeviceClass::default(), |d| d.class);
+        let class =
+            topology.and_then(|topology| topology.find_device(&name)).map_or(DeviceClass::default(), |d| d.class);
         let ceiling = ceilings.iter().find(|ceiling| ceiling.device == name);
         let ceiling_used = ceiling.and_then(|ceiling| diskwright_diagnosis::ceiling_used(ceiling, class, of(load)?));
         DeviceRow { name, values: shown.to_vec(), ceiling_used, ceiling_known: ceiling.is_some(), history: Vec::new() }

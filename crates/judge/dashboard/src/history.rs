@@ -85,7 +85,7 @@ impl RecentHistory {
             }
             if kept > 0 {
                 let mut part = Frame::new(last.schema().clone(), BLOCK);
-                part.append(&last, 0..kept);
+                part.append_ticks(&last, 0..kept);
                 self.blocks.push_back(part);
                 break;
             }
@@ -222,7 +222,7 @@ impl RecentHistory {
                 continue;
             }
             let mut part = Frame::new(block.schema().clone(), end - start);
-            part.append(block, start..end);
+            part.append_ticks(block, start..end);
             each(LogPiece::Frame(&part));
         }
         notes.for_each(|note| each(LogPiece::Note(note.clone())));

@@ -150,7 +150,7 @@ impl SeriesReducer {
         let cells = self.parts.iter().map(|part| part.cell + 1).max().unwrap_or(0);
         for one in &mut self.all {
             let Some(plan) = &one.plan else { continue };
-            plan.weighted(frame, 0..ticks.len(), &seconds, &mut values, &mut weights);
+            plan.compute_weighted_values(frame, 0..ticks.len(), &seconds, &mut values, &mut weights);
             if one.cells.len() < cells {
                 one.cells.resize(cells, ReducedCell::NONE);
             }
@@ -266,7 +266,7 @@ impl SeriesReducer {
             ticks.iter().map(|tick| (tick.time_ns, Vec::with_capacity(self.all.len()))).collect();
         for one in &self.all {
             match &one.plan {
-                Some(plan) => plan.weighted(frame, 0..ticks.len(), &seconds, &mut values, &mut weights),
+                Some(plan) => plan.compute_weighted_values(frame, 0..ticks.len(), &seconds, &mut values, &mut weights),
                 None => values.fill(f64::NAN),
             }
             for ((_, row), value) in found.iter_mut().zip(&values) {
@@ -345,7 +345,7 @@ impl LogOverview {
                 }
                 if known > 0 {
                     let mut rest = Frame::new(Arc::clone(frame.schema()), frame.ticks().len() - known);
-                    rest.append(frame, known..frame.ticks().len());
+                    rest.append_ticks(frame, known..frame.ticks().len());
                     self.reducer.push(&rest);
                 } else {
                     self.reducer.push(frame);

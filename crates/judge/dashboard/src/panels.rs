@@ -82,7 +82,7 @@ fn unknown(file: &str, text: &str, counter: &str) -> Option<Problem> {
     }
     let near = did_you_mean(counter, catalogue.counters().iter().map(|known| known.id.as_str()));
     let start = text.find(counter).unwrap_or(0);
-    Some(ProblemSource { file, text }.problem(start, "", format!("unknown counter `{counter}`{near}")))
+    Some(ProblemSource { file, text }.create_problem(start, "", format!("unknown counter `{counter}`{near}")))
 }
 
 #[cfg(test)]

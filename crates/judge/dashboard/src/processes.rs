@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use diskwright_base::{ProcessRow, ProcessTable, lasting_name};
+use diskwright_base::{ProcessRow, ProcessTable, stable_task_name};
 use serde::Serialize;
 
 /// Means of a process over the shown stretch.
@@ -104,7 +104,7 @@ impl ProcessMeans {
         self.all += weight;
         for row in &table.rows {
             // an id can be reused within a long stretch: only the same id and name is the same process
-            let index = *self.places.entry((row.pid, lasting_name(&row.name).to_owned())).or_insert_with(|| {
+            let index = *self.places.entry((row.pid, stable_task_name(&row.name).to_owned())).or_insert_with(|| {
                 self.rows.push(ProcessSummary { pid: row.pid, ..ProcessSummary::default() });
                 self.unread.push([0.0; 3]);
                 self.rows.len() - 1

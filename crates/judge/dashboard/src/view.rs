@@ -218,7 +218,7 @@ impl Viewer {
         let (names, topology) = (query.names.clone(), topology.as_deref());
         let in_strips: usize = self.panels.strips.iter().map(|strip| strip.values.len()).sum();
         let (of_devices, of_strips) = values.split_at(values.len() - in_strips);
-        let known = ceiling::settle(topology, &[self.ceilings.as_slice(), &noted_ceilings].concat());
+        let known = ceiling::ceilings_for_topology(topology, &[self.ceilings.as_slice(), &noted_ceilings].concat());
         let rows = devices::rows(panel, names.clone(), of_devices, (&known, topology));
         let host = topology.map(|topology| topology.host.clone()).unwrap_or_default();
         Ok(MomentPart { names, rows, strips: self.strips(of_strips), processes: tables.finish(), host })

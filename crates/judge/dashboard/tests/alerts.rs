@@ -5,7 +5,7 @@ mod alert_cases;
 use std::sync::Arc;
 
 use alert_cases::{CASES, PRESSURE, READS, SPACE, usual};
-use diskwright_base::moment::rfc3339;
+use diskwright_base::timestamp::format_rfc3339;
 use diskwright_base::{Device, DeviceClass, Frame, Note, Schema, Series, Tick, Topology};
 use diskwright_dashboard::alerts::{AlertChange, AlertEngine, AlertEvent, rules};
 use diskwright_diagnosis::packs;
@@ -571,10 +571,10 @@ fn the_worst_value_is_that_since_the_rule_began_to_hold_with_the_time_of_its_tic
     events.extend(machine.last(40, &[0.3, 0.0]));
     let peak = &events[0].alert.peak;
     assert!(peak.value.is_some_and(|value| (value - 0.9).abs() < 1e-9), "{peak:?}");
-    assert_eq!(peak.time, rfc3339(worst_ns));
+    assert_eq!(peak.time, format_rfc3339(worst_ns));
     machine.tick(&[0.95, 0.0]);
     let now_ns = machine.now;
-    assert_eq!(machine.engine.open().next().map(|open| open.peak.time.clone()), Some(rfc3339(now_ns)));
+    assert_eq!(machine.engine.open().next().map(|open| open.peak.time.clone()), Some(format_rfc3339(now_ns)));
 }
 
 #[test]

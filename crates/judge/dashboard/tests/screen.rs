@@ -291,7 +291,7 @@ fn a_history_read_in_other_pieces_gives_the_same_view() {
                 LogPiece::Frame(frame) => {
                     for index in 0..frame.ticks().len() {
                         let mut one = diskwright_base::Frame::new(frame.schema().clone(), 1);
-                        one.append(frame, index..index + 1);
+                        one.append_ticks(frame, index..index + 1);
                         each(LogPiece::Frame(&one));
                     }
                 }

@@ -126,19 +126,19 @@ impl AdviceCondition {
 
 fn read_when(fields: &TomlFields<'_, '_>) -> AdviceCondition {
     let directions = [("read", IoDirection::Read), ("write", IoDirection::Write)];
-    let number = |key| fields.number(key, 0.0, f64::MAX);
+    let number = |key| fields.read_number(key, 0.0, f64::MAX);
     let when = AdviceCondition {
-        direction: fields.word("direction", &directions),
+        direction: fields.read_word("direction", &directions),
         size_below: number("size_below"),
         size_at_least: number("size_at_least"),
         queue_below: number("queue_below"),
         queue_at_least: number("queue_at_least"),
-        classes: fields.words("classes", CLASSES),
-        except_classes: fields.words("except_classes", CLASSES),
-        write_cache_off: fields.truth("write_cache_off").unwrap_or(false),
-        objects: fields.texts("objects").into_iter().map(|(object, _)| object.to_owned()).collect(),
+        classes: fields.read_words("classes", CLASSES),
+        except_classes: fields.read_words("except_classes", CLASSES),
+        write_cache_off: fields.read_bool("write_cache_off").unwrap_or(false),
+        objects: fields.read_texts("objects").into_iter().map(|(object, _)| object.to_owned()).collect(),
     };
-    fields.finish();
+    fields.reject_unknown_keys();
     when
 }
 
@@ -161,22 +161,22 @@ pub fn builtin() -> &'static [Advice] {
 pub fn load(file: &str, text: &str) -> Result<Vec<Advice>, Problems> {
     let source = TomlSource::new(file, text);
     let list = source.parse().map(|table| {
-        let top = TomlFields::of_table(&source, &table);
+        let top = TomlFields::for_root_table(&source, &table);
         let list = take(&top);
-        top.finish();
+        top.reject_unknown_keys();
         list
     });
-    source.finish(list).map(|(list, _)| list)
+    source.into_result(list).map(|(list, _)| list)
 }
 
 /// Reads the `[[advice]]` tables of a file.
 pub(crate) fn take(top: &TomlFields<'_, '_>) -> Vec<Advice> {
     let mut list: Vec<Advice> = Vec::new();
-    for value in top.tables("advice") {
-        let Some(mut fields) = TomlFields::of(top.source, "advice", value) else { continue };
+    for value in top.read_tables("advice") {
+        let Some(mut fields) = TomlFields::from_value(top.source, "advice", value) else { continue };
         let Some(advice) = read_advice(&mut fields) else { continue };
         if list.iter().any(|a| a.id == advice.id) {
-            fields.wrong("a second advice with this id");
+            fields.report_problem("a second advice with this id");
         }
         list.push(advice);
     }
@@ -184,17 +184,17 @@ pub(crate) fn take(top: &TomlFields<'_, '_>) -> Vec<Advice> {
 }
 
 fn read_advice(fields: &mut TomlFields<'_, '_>) -> Option<Advice> {
-    let id = fields.needed("id", "\"disk.spread\"");
+    let id = fields.require_text("id", "\"disk.spread\"");
     fields.item = id.map_or("advice".to_owned(), |id| format!("advice {id}"));
-    let text = fields.needed("text", "\"Add a disk.\"");
-    let modern = fields.text("modern").unwrap_or_default().to_owned();
-    let source = fields.needed("source", "\"ours\"");
-    if !fields.has("cost") {
-        fields.missing("cost", "5");
+    let text = fields.require_text("text", "\"Add a disk.\"");
+    let modern = fields.read_text("modern").unwrap_or_default().to_owned();
+    let source = fields.require_text("source", "\"ours\"");
+    if !fields.has_key("cost") {
+        fields.report_missing("cost", "5");
     }
-    let cost = fields.whole("cost", 1, 9);
-    let when = fields.inner_of("when").map(|when| read_when(&when)).unwrap_or_default();
-    fields.finish();
+    let cost = fields.read_integer("cost", 1, 9);
+    let when = fields.read_table_same_item("when").map(|when| read_when(&when)).unwrap_or_default();
+    fields.reject_unknown_keys();
     let (id, text, source) = (id?.to_owned(), text?.to_owned(), source?.to_owned());
     Some(Advice { id, text, modern, source, cost: cost? as u8, when })
 }

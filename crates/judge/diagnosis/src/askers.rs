@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use diskwright_base::{AskerRow, AskerTable};
+use diskwright_base::{RequesterRow, RequesterTable};
 
 use crate::verdict::{AskedOperation, AskingProgram};
 
@@ -35,9 +35,9 @@ pub(crate) struct Askers {
 
 impl Askers {
     /// Adds a table of traced requests.
-    pub fn add(&mut self, table: &AskerTable) {
+    pub fn add(&mut self, table: &RequesterTable) {
         for row in &table.rows {
-            if row.operation == AskerRow::DIRTIED {
+            if row.operation == RequesterRow::DIRTIED {
                 let of = self.dirtied.entry(row.device.clone()).or_default();
                 if of.len() < MOST || of.contains_key(&row.name) {
                     *of.entry(row.name.clone()).or_default() += row.bytes as f64;
@@ -176,8 +176,8 @@ fn dirtiers(dirtied: &HashMap<String, f64>) -> (Vec<AskingProgram>, &'static str
 mod tests {
     use super::*;
 
-    fn row(operation: &str, name: &str, kernel: Option<bool>, requests: u64, device_s: f64) -> AskerRow {
-        AskerRow {
+    fn row(operation: &str, name: &str, kernel: Option<bool>, requests: u64, device_s: f64) -> RequesterRow {
+        RequesterRow {
             device: "sda".into(),
             operation: operation.into(),
             pid: 7,
@@ -189,8 +189,8 @@ mod tests {
         }
     }
 
-    fn table(rows: Vec<AskerRow>) -> AskerTable {
-        AskerTable { elapsed_s: 10.0, rows }
+    fn table(rows: Vec<RequesterRow>) -> RequesterTable {
+        RequesterTable { elapsed_s: 10.0, rows }
     }
 
     #[test]
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_disk_with_several_paths_has_the_askers_of_all() {
-        let on = |device: &str, row: AskerRow| AskerRow { device: device.into(), ..row };
+        let on = |device: &str, row: RequesterRow| RequesterRow { device: device.into(), ..row };
         let mut askers = Askers::default();
         askers.add(&table(vec![
             on("sda", row("read", "postgres", Some(false), 100, 3.0)),
@@ -258,7 +258,8 @@ mod tests {
     #[test]
     fn pages_that_were_traced_count_before_what_processes_wrote_anywhere() {
         let mut askers = Askers::default();
-        let rows = [("write", "kworker/u4:1", 500), (AskerRow::DIRTIED, "cp", 95), (AskerRow::DIRTIED, "sh", 5)];
+        let rows =
+            [("write", "kworker/u4:1", 500), (RequesterRow::DIRTIED, "cp", 95), (RequesterRow::DIRTIED, "sh", 5)];
         askers.add(&table(rows.map(|(operation, name, n)| row(operation, name, None, n, 0.0)).into()));
         let found = askers.of("sda", &HashMap::from([("tar".to_owned(), 9.0e9)]));
         assert_eq!((found.len(), found[0].sure.as_str(), found[0].dirtied_by[0].name.as_str()), (1, "likely", "cp"));

@@ -457,7 +457,7 @@ impl<'a> NodeBuilder<'a> {
             return Some(self.push(format!("background@{}", arrays.join("+")), ProgramNode::Max(measured)));
         }
         let topology = self.scene.topology?;
-        let runs = arrays.iter().any(|a| topology.device(a).is_some_and(|d| d.background.is_some()));
+        let runs = arrays.iter().any(|a| topology.find_device(a).is_some_and(|d| d.background.is_some()));
         Some(self.constant(if runs { 1.0 } else { 0.0 }))
     }
 

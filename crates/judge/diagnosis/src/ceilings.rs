@@ -1,6 +1,6 @@
 //! Compares a load with the ceiling that a probe measured for its device.
 
-use diskwright_base::units::{digits, display};
+use diskwright_base::units::{format_significant, format_value};
 use diskwright_base::{Ceiling, DeviceClass};
 
 use crate::pseudo::Pseudo;
@@ -144,13 +144,13 @@ impl DeviceCeiling {
 }
 
 fn bytes(value: f64) -> String {
-    display(value, "bytes_per_s")
+    format_value(value, "bytes_per_s")
 }
 
 /// Formats a count as `1,940`: readers compare requests digit by digit.
 fn count(value: f64) -> String {
     if value < 100.0 {
-        return digits(value);
+        return format_significant(value);
     }
     let plain = format!("{value:.0}");
     let mut text = String::new();

@@ -1,7 +1,7 @@
 //! Confidence of a verdict, and the limits of its certainty.
 
 use diskwright_base::Note;
-use diskwright_base::units::{display, plural};
+use diskwright_base::units::{format_count, format_value};
 
 use crate::observation::Observation;
 use crate::origin::LogOrigin;
@@ -25,10 +25,10 @@ pub(crate) fn limits(
     let rules: Vec<&Rule> = awake(observed, pack).collect();
     list.extend(short_window(&rules, seconds));
     if observed.window.ticks < FEW_TICKS {
-        list.push(format!("the window has only {}", plural(observed.window.ticks, "tick", "ticks")));
+        list.push(format!("the window has only {}", format_count(observed.window.ticks, "tick", "ticks")));
     }
     if let Some(steal) = steal(observed).filter(|s| *s > STEAL) {
-        let steal = display(steal, "fraction");
+        let steal = format_value(steal, "fraction");
         list.push(format!(
             "the hypervisor withheld {steal} of the processor time: latencies and processor figures are uncertain"
         ));
@@ -41,7 +41,7 @@ pub(crate) fn limits(
     }
     list.extend(stand_ins(observed, pack));
     if observed.notes.gaps > 0 {
-        list.push(format!("the log has {}", plural(observed.notes.gaps, "gap", "gaps")));
+        list.push(format!("the log has {}", format_count(observed.notes.gaps, "gap", "gaps")));
     }
     if observed.notes.list.iter().any(|r| r.kind == Note::CLOCK) {
         list.push("the clock was stepped or the machine slept during the window".into());
@@ -67,7 +67,7 @@ pub(crate) fn limits(
 fn short_window(rules: &[&Rule], seconds: f64) -> Option<String> {
     let longest = rules.iter().map(|r| r.sustained.longest_s()).fold(0.0, f64::max);
     let count = rules.iter().filter(|r| r.sustained.longest_s() > seconds / 2.0).count();
-    let (longest, window) = (display(longest, "s"), display(seconds, "s"));
+    let (longest, window) = (format_value(longest, "s"), format_value(seconds, "s"));
     let need = match count {
         0 => return None,
         1 => format!("one rule normally has to hold for {longest}"),
@@ -203,7 +203,7 @@ pub(crate) fn waiting(observed: &Observation) -> Option<(f64, String)> {
     let signs = &observed.states.signs;
     let mean = |name: &str| observed.states.tracks[*signs.get(name)?].mean();
     let processors = mean("processors").unwrap_or(2.0).max(1.0);
-    let percent = |share: f64| display(share, "fraction");
+    let percent = |share: f64| format_value(share, "fraction");
     let sign = |name: &str, grade: fn(f64, f64) -> f64, words: &dyn Fn(f64) -> String| {
         let value = mean(name)?;
         let grade = grade(value, processors).clamp(0.0, 1.0);
@@ -218,8 +218,10 @@ pub(crate) fn waiting(observed: &Observation) -> Option<(f64, String)> {
         sign("processor.iowait", |v, n| v * n, &|v| {
             format!("processors were in iowait for {} of the time", percent(v))
         }),
-        sign("system.blocked", |v, _| v / 2.0, &|v| format!("tasks were blocked ({} on average)", display(v, ""))),
-        sign("system.running", |v, n| v / n - 1.0, &|v| format!("tasks were runnable ({} on average)", display(v, ""))),
+        sign("system.blocked", |v, _| v / 2.0, &|v| format!("tasks were blocked ({} on average)", format_value(v, ""))),
+        sign("system.running", |v, n| v / n - 1.0, &|v| {
+            format!("tasks were runnable ({} on average)", format_value(v, ""))
+        }),
     ];
     some.into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0))
 }

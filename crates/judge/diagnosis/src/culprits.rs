@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use diskwright_base::units::display;
-use diskwright_base::{FileRow, ProcessRow, ProcessTable, ThreadRow, lasting_name};
+use diskwright_base::units::format_value;
+use diskwright_base::{FileRow, ProcessRow, ProcessTable, ThreadRow, stable_task_name};
 
 use crate::rule::Bottleneck;
 use crate::together::{ProcessMemory, at_once};
@@ -116,11 +116,11 @@ impl ProcessTotals {
         self.seconds += seconds;
         self.processor_s += row.processor * seconds;
         // Windows counts only the bytes that a process requested: better than no figure
-        self.read_bytes += amount(row.read_bytes_per_s.or(row.asked_read_bytes_per_s));
-        self.write_bytes += amount(row.write_bytes_per_s.or(row.asked_write_bytes_per_s));
+        self.read_bytes += amount(row.read_bytes_per_s.or(row.requested_read_bytes_per_s));
+        self.write_bytes += amount(row.write_bytes_per_s.or(row.requested_write_bytes_per_s));
         self.read_calls += amount(row.read_calls_per_s);
         self.write_calls += amount(row.write_calls_per_s);
-        self.asked_bytes += amount(row.asked_read_bytes_per_s) + amount(row.asked_write_bytes_per_s);
+        self.asked_bytes += amount(row.requested_read_bytes_per_s) + amount(row.requested_write_bytes_per_s);
         self.major_faults += row.major_faults_per_s * seconds;
         self.delay_s += amount(row.block_delay);
         self.blocked_s += row.blocked_share * seconds;
@@ -289,7 +289,7 @@ impl Culprits {
         self.waits.add(table);
         self.unreadable = self.unreadable.max(table.unreadable);
         for row in &table.rows {
-            let totals = self.people.entry((row.pid, lasting_name(&row.name).to_owned())).or_default();
+            let totals = self.people.entry((row.pid, stable_task_name(&row.name).to_owned())).or_default();
             totals.add(row, table.elapsed_s, (from_s, self.seconds));
         }
         if self.people.len() > 2 * KEPT {
@@ -459,33 +459,33 @@ fn what(sum: &ProcessTotals, processes: u32, bottleneck: Bottleneck, seconds: f6
     };
     let disk = !matches!(bottleneck, Bottleneck::Cpu | Bottleneck::Interrupts);
     if bottleneck == Bottleneck::Memory {
-        let faults = display(rate(sum.major_faults), "per_s");
+        let faults = format_value(rate(sum.major_faults), "per_s");
         say(sum.major_faults, format!("{faults} major faults"));
-        say(sum.resident_bytes, format!("{} resident", display(sum.resident_bytes, "bytes")));
-        say(sum.growth_bytes(), format!("grew by {}", display(sum.growth_bytes(), "bytes")));
-        say(sum.swapped_bytes, format!("{} in swap", display(sum.swapped_bytes, "bytes")));
+        say(sum.resident_bytes, format!("{} resident", format_value(sum.resident_bytes, "bytes")));
+        say(sum.growth_bytes(), format!("grew by {}", format_value(sum.growth_bytes(), "bytes")));
+        say(sum.swapped_bytes, format!("{} in swap", format_value(sum.swapped_bytes, "bytes")));
     }
     if bottleneck == Bottleneck::Application {
         let calls = sum.read_calls + sum.write_calls;
-        let each = display(sum.asked_bytes / calls, "bytes");
-        say(calls, format!("{} calls of {each}", display(rate(calls), "per_s")));
+        let each = format_value(sum.asked_bytes / calls, "bytes");
+        say(calls, format!("{} calls of {each}", format_value(rate(calls), "per_s")));
     }
     if disk {
-        say(sum.read_bytes, format!("reads {}", display(rate(sum.read_bytes), "bytes_per_s")));
-        say(sum.write_bytes, format!("writes {}", display(rate(sum.write_bytes), "bytes_per_s")));
+        say(sum.read_bytes, format!("reads {}", format_value(rate(sum.read_bytes), "bytes_per_s")));
+        say(sum.write_bytes, format!("writes {}", format_value(rate(sum.write_bytes), "bytes_per_s")));
         // share of the window; of several processes at once, the share of each
         let waited = (sum.waited_s() / sum.seconds.max(seconds)).min(1.0);
         let place = sum.waits_in.as_deref().map_or(String::new(), |f| format!(" in {f}"));
-        say(waited, format!("waits for I/O for {} of the time{place}", display(waited, "fraction")));
+        say(waited, format!("waits for I/O for {} of the time{place}", format_value(waited, "fraction")));
     }
     let processor = rate(sum.processor_s);
     if !disk || processor >= 0.1 {
-        say(processor, format!("{} of a processor", display(processor, "fraction")));
+        say(processor, format!("{} of a processor", format_value(processor, "fraction")));
     }
     if let Some((ThreadRow { tid, name, .. }, _)) = sum.thread().filter(|_| !disk) {
         // over the same time as its process, so that the part is no larger than the total
         let used = rate(sum.thread_s()).min(processor);
-        say(used, format!("its thread {name} ({tid}) {} of one", display(used, "fraction")));
+        say(used, format!("its thread {name} ({tid}) {} of one", format_value(used, "fraction")));
     }
     let together = if processes > 1 { format!("{processes} processes together: ") } else { String::new() };
     together + &parts.join(", ")
@@ -534,7 +534,7 @@ mod tests {
     #[test]
     fn where_only_the_asking_is_known_it_is_what_counts() {
         let mut culprits = Culprits::default();
-        let reader = ProcessRow { asked_read_bytes_per_s: Some(5e6), ..row(1404, "sqlservr") };
+        let reader = ProcessRow { requested_read_bytes_per_s: Some(5e6), ..row(1404, "sqlservr") };
         culprits.add(&table(vec![reader, row(9, "explorer")]));
         let found = culprits.of(Bottleneck::Disk, None, None);
         assert_eq!((found.len(), found[0].name.as_str()), (1, "sqlservr"));

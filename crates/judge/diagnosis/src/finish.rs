@@ -1,8 +1,8 @@
 //! Puts a verdict together from an observation: ranking, confidence, phases, trends, culprits, advice and the sentence.
 
 use diskwright_base::DeviceKind;
-use diskwright_base::moment::rfc3339;
-use diskwright_base::units::length;
+use diskwright_base::timestamp::format_rfc3339;
+use diskwright_base::units::format_duration;
 
 use std::collections::BTreeMap;
 
@@ -99,8 +99,8 @@ fn blaming(observed: &Observation, instance: &str, first: &Finding, label: &str,
 
 fn span(observed: &Observation) -> WatchWindow {
     WatchWindow {
-        from: rfc3339(observed.window.from_ns),
-        to: rfc3339(observed.window.to_ns),
+        from: format_rfc3339(observed.window.from_ns),
+        to: format_rfc3339(observed.window.to_ns),
         seconds: observed.window.seconds(),
         ticks: observed.window.ticks,
         gaps: observed.notes.gaps,
@@ -111,7 +111,7 @@ fn span(observed: &Observation) -> WatchWindow {
 fn asked(observed: &Observation, first: Option<&Finding>) -> Vec<AskedOperation> {
     let disk = first.filter(|finding| finding.object == "physical_disk");
     let of = |finding: &Finding| {
-        let device = observed.topology.as_ref().and_then(|topology| topology.device(&finding.instance));
+        let device = observed.topology.as_ref().and_then(|topology| topology.find_device(&finding.instance));
         let node = device.filter(|device| device.kind == DeviceKind::Multipath);
         let paths = node.map_or(&[][..], |node| node.below.as_slice());
         observed.askers.of_paths(&finding.instance, paths, &observed.culprits.written())
@@ -194,7 +194,7 @@ fn nothing(observed: &Observation, pack_index: usize, unjudged: &[UnjudgedRule],
     if observed.window.elapsed_ns == 0 {
         return "Not enough data: the window is empty.".into();
     }
-    let window = length(observed.window.seconds());
+    let window = format_duration(observed.window.seconds());
     let judged = crate::certainty::judged(observed, pack_index);
     let rules = judged + unjudged.len();
     if judged == 0 {
@@ -369,7 +369,7 @@ fn facts<'a>(observed: &Observation, finding: &'a Finding) -> LoadFacts<'a> {
             |counter: &str| counter.split_once('.').is_some_and(|(object, n)| object == finding.object && n == name);
         finding.evidence.iter().find(|e| is(&e.counter)).and_then(|e| e.value)
     };
-    let device = observed.topology.as_ref().and_then(|t| t.device(&finding.instance));
+    let device = observed.topology.as_ref().and_then(|t| t.find_device(&finding.instance));
     LoadFacts {
         object: &finding.object,
         class: device.map(|d| d.class),
@@ -386,7 +386,7 @@ fn facts<'a>(observed: &Observation, finding: &'a Finding) -> LoadFacts<'a> {
 
 fn remarks(observed: &Observation) -> Vec<LogRemark> {
     let remark = |r: &crate::notes::NoteCount| LogRemark {
-        time: rfc3339(r.time_ns),
+        time: format_rfc3339(r.time_ns),
         kind: r.kind.clone(),
         text: r.text.clone(),
         times: r.times,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diskwright_base::{AskerTable, Ceiling, Frame, Note, ProcessTable, Schema, ceiling};
+use diskwright_base::{Ceiling, Frame, Note, ProcessTable, RequesterTable, Schema, ceiling};
 
 use crate::askers::Askers;
 use crate::culprits::Culprits;
@@ -83,7 +83,7 @@ fn timeline(expected: Option<(i64, i64)>) -> Option<Timeline> {
 
 fn nothing_seen(packs: Vec<Pack>, options: &JudgeOptions) -> Observation {
     Observation {
-        ceilings: ceiling::settle(None, &options.ceilings),
+        ceilings: ceiling::ceilings_for_topology(None, &options.ceilings),
         states: States::new(&packs),
         window: WindowState::default(),
         grid: WindowGrid::default(),
@@ -153,7 +153,7 @@ impl Judge {
                 Ok(table) => self.seen.culprits.add(&table),
                 Err(error) => self.unreadable(note, &error),
             },
-            Note::ASKERS => match serde_json::from_str::<AskerTable>(&note.text) {
+            Note::REQUESTERS => match serde_json::from_str::<RequesterTable>(&note.text) {
                 Ok(table) => self.seen.askers.add(&table),
                 Err(error) => self.unreadable(note, &error),
             },
@@ -178,7 +178,7 @@ impl Judge {
     /// collected states stay.
     fn settle(&mut self) {
         let all = [self.options.ceilings.as_slice(), &self.said].concat();
-        self.seen.ceilings = ceiling::settle(self.seen.topology.as_ref(), &all);
+        self.seen.ceilings = ceiling::ceilings_for_topology(self.seen.topology.as_ref(), &all);
         self.seen.schema = None;
     }
 

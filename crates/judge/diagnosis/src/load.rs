@@ -3,7 +3,7 @@
 
 use diskwright_base::DeviceClass;
 use diskwright_base::Problems;
-use diskwright_base::toml_reader::{TomlFields, TomlSource, TomlValue, did_you_mean, number};
+use diskwright_base::toml_reader::{TomlFields, TomlSource, TomlValue, did_you_mean, toml_number};
 use diskwright_base::units::parse_duration;
 
 use crate::advice::{self, Advice};
@@ -32,39 +32,39 @@ impl Pack {
     /// Everything that is wrong, by line. References between rules are checked only once every rule can be read.
     pub fn load(file: &str, text: &str) -> Result<Pack, Problems> {
         let source = TomlSource::new(file, text);
-        let pack = source.parse().and_then(|table| read_pack(&TomlFields::of_table(&source, &table)));
-        source.finish(pack).map(|(pack, _)| pack)
+        let pack = source.parse().and_then(|table| read_pack(&TomlFields::for_root_table(&source, &table)));
+        source.into_result(pack).map(|(pack, _)| pack)
     }
 }
 
 fn read_pack(top: &TomlFields<'_, '_>) -> Option<Pack> {
     let source = top.source;
-    let head = top.inner("pack");
+    let head = top.read_table("pack");
     let own_advice = advice::take(top);
     let mut wanted = AdviceSelection { own: &own_advice, taken: Vec::new() };
-    let tables = top.tables("rule");
+    let tables = top.read_tables("rule");
     let mut rules: Vec<(Rule, usize)> = Vec::new();
     for value in &tables {
         let Some(rule) = read_rule(source, value, &mut wanted) else { continue };
         if let Some((first, _)) = rules.iter().find(|(r, _)| r.id == rule.id) {
             let message = format!("a second rule with this id; the first is on line {}", first.line);
-            source.wrong(value.span().start, &format!("rule {}", rule.id), message);
+            source.report_problem(value.span().start, &format!("rule {}", rule.id), message);
         }
         rules.push((rule, value.span().start));
     }
-    top.finish();
-    if head.is_none() && !top.has("pack") {
-        source.wrong(0, "", "the [pack] table is missing");
+    top.reject_unknown_keys();
+    if head.is_none() && !top.has_key("pack") {
+        source.report_problem(0, "", "the [pack] table is missing");
     }
     let head = head?;
-    let texts = ["id", "title", "source", "explain"].map(|key| head.needed(key, "\"...\""));
-    let stand_ins = head.truth("stand_ins").unwrap_or(true);
-    head.finish();
+    let texts = ["id", "title", "source", "explain"].map(|key| head.require_text(key, "\"...\""));
+    let stand_ins = head.read_bool("stand_ins").unwrap_or(true);
+    head.reject_unknown_keys();
     if tables.is_empty() {
-        head.wrong("the pack has no [[rule]]");
+        head.report_problem("the pack has no [[rule]]");
     }
     spell_out(&mut rules);
-    if source.is_well() {
+    if source.has_no_problems() {
         check_relations(source, &rules);
     }
     let [Some(id), Some(title), Some(from), Some(explain)] = texts else { return None };
@@ -74,7 +74,7 @@ fn read_pack(top: &TomlFields<'_, '_>) -> Option<Pack> {
         source: from.to_owned(),
         explain: explain.to_owned(),
         stand_ins,
-        file: source.file().to_owned(),
+        file: source.file_name().to_owned(),
         rules: rules.into_iter().map(|(rule, _)| rule).collect(),
         advice: wanted.taken,
     })
@@ -129,7 +129,7 @@ fn spell_out(rules: &mut [(Rule, usize)]) {
 fn check_relations(source: &TomlSource<'_>, rules: &[(Rule, usize)]) {
     let known = || rules.iter().map(|(rule, _)| rule);
     for (rule, offset) in rules {
-        let wrong = |message: &str| source.wrong(*offset, &format!("rule {}", rule.id), message);
+        let wrong = |message: &str| source.report_problem(*offset, &format!("rule {}", rule.id), message);
         for id in rule.none.iter().filter(|id| !known().any(|r| r.id == **id)) {
             let near = did_you_mean(id, known().map(|r| r.id.as_str()));
             wrong(&format!("`none` names no rule of this pack: `{id}`{near}"));
@@ -151,17 +151,17 @@ fn check_relations(source: &TomlSource<'_>, rules: &[(Rule, usize)]) {
 }
 
 fn read_rule(source: &TomlSource<'_>, value: TomlValue<'_, '_>, wanted: &mut AdviceSelection<'_>) -> Option<Rule> {
-    let mut fields = TomlFields::of(source, "rule", value)?;
-    let id = fields.needed("id", "\"disk.busy\"");
+    let mut fields = TomlFields::from_value(source, "rule", value)?;
+    let id = fields.require_text("id", "\"disk.busy\"");
     fields.item = id.map_or("rule".to_owned(), |id| format!("rule {id}"));
     let object = read_object(&fields);
-    let bottleneck = fields.needed_word("bottleneck", &Bottleneck::ALL.map(|b| (b.name(), b)));
-    let severity = fields.needed_word("severity", &Severity::ALL.map(|s| (s.name(), s)));
-    let weight = fields.number("weight", 0.0, 2.0);
+    let bottleneck = fields.require_word("bottleneck", &Bottleneck::ALL.map(|b| (b.name(), b)));
+    let severity = fields.require_word("severity", &Severity::ALL.map(|s| (s.name(), s)));
+    let weight = fields.read_number("weight", 0.0, 2.0);
     let conditions = ["all", "any"].map(|key| read_conditions(&fields, key, object.unwrap_or("machine")));
-    let alert = fields.inner_of("alert").map(|inner| read_alert(&inner, object.unwrap_or("machine")));
-    let texts = ["title", "source", "explain"].map(|key| fields.needed(key, "\"...\""));
-    let texts_of = |key| fields.texts(key).into_iter().map(|(text, _)| text.to_owned()).collect();
+    let alert = fields.read_table_same_item("alert").map(|inner| read_alert(&inner, object.unwrap_or("machine")));
+    let texts = ["title", "source", "explain"].map(|key| fields.require_text(key, "\"...\""));
+    let texts_of = |key| fields.read_texts(key).into_iter().map(|(text, _)| text.to_owned()).collect();
     let rule = Rule {
         title: String::new(),
         object: object.unwrap_or_default().to_owned(),
@@ -169,39 +169,41 @@ fn read_rule(source: &TomlSource<'_>, value: TomlValue<'_, '_>, wanted: &mut Adv
         severity: severity.unwrap_or(Severity::Info),
         weight: weight.or(severity.map(Severity::weight)).unwrap_or(0.0),
         which: read_which(&fields, object),
-        classes: fields.words("classes", CLASSES),
-        except_classes: fields.words("except_classes", CLASSES),
+        classes: fields.read_words("classes", CLASSES),
+        except_classes: fields.read_words("except_classes", CLASSES),
         roles: texts_of("roles"),
-        absent: fields.word("absent", ABSENT).unwrap_or(Absent::Unjudged),
+        absent: fields.read_word("absent", ABSENT).unwrap_or(Absent::Unjudged),
         all: Vec::new(),
         any: Vec::new(),
         none: texts_of("none"),
         without: Vec::new(),
-        sustained: fields.inner_of("sustained").map(|inner| read_sustained(&inner)).unwrap_or_default(),
+        sustained: fields.read_table_same_item("sustained").map(|inner| read_sustained(&inner)).unwrap_or_default(),
         evidence: Vec::new(),
         source: String::new(),
         explain: String::new(),
         advice: Vec::new(),
         alert: None,
-        line: source.line(value.span().start),
+        line: source.line_number(value.span().start),
         id: id.unwrap_or_default().to_owned(),
     };
-    if (fields.has("classes") || fields.has("except_classes"))
+    if (fields.has_key("classes") || fields.has_key("except_classes"))
         && object.is_some_and(|object| !matches!(object, "physical_disk" | "array"))
     {
-        fields.wrong_at("classes", "`classes` go with physical_disk and array only");
+        fields.report_key_problem("classes", "`classes` go with physical_disk and array only");
     }
     if conditions.iter().all(|list| list.as_ref().is_some_and(Vec::is_empty)) {
-        fields.wrong("a rule needs conditions in `all` or `any`");
+        fields.report_problem("a rule needs conditions in `all` or `any`");
     }
     let rule = read_lists(&fields, rule, wanted);
     let ([all, any], [title, from, explain]) = (conditions, texts);
     let (all, any) = (all?, any?);
     if any.iter().any(Condition::is_of_window) {
-        fields.wrong("what is of the whole window (`steadiness`, `trend`, such counters) belongs in `all`");
+        fields.report_problem("what is of the whole window (`steadiness`, `trend`, such counters) belongs in `all`");
     }
     if alert.is_some() && all.iter().any(Condition::is_of_window) {
-        fields.wrong("an alert is judged at each tick: no `steadiness`, no `trend`, no counter of the whole window");
+        fields.report_problem(
+            "an alert is judged at each tick: no `steadiness`, no `trend`, no counter of the whole window",
+        );
     }
     // a missing one has been reported above
     let _ = (id?, object?, bottleneck?, severity?);
@@ -212,9 +214,9 @@ fn read_rule(source: &TomlSource<'_>, value: TomlValue<'_, '_>, wanted: &mut Adv
 /// Reads the instance filter; by default leaves for disks and all for other objects.
 fn read_which(fields: &TomlFields<'_, '_>, object: Option<&str>) -> InstanceFilter {
     let disks = object == Some("physical_disk");
-    let which = fields.word("which", &InstanceFilter::ALL);
+    let which = fields.read_word("which", &InstanceFilter::ALL);
     if matches!(which, Some(InstanceFilter::Set | InstanceFilter::Stacked)) && object.is_some() && !disks {
-        fields.wrong_at("which", "`which` is set or stacked only for physical_disk");
+        fields.report_key_problem("which", "`which` is set or stacked only for physical_disk");
     }
     which.unwrap_or(if disks { InstanceFilter::Leaf } else { InstanceFilter::All })
 }
@@ -239,12 +241,12 @@ fn always_shown(rule: &Rule) -> &'static [&'static str] {
 
 /// Resolves a counter named at an offset of the file; an unknown one is reported.
 fn counter(fields: &TomlFields<'_, '_>, object: &str, text: &str, offset: usize) -> Option<RuleCounter> {
-    RuleCounter::settle(object, text).map_err(|m| fields.source.wrong(offset, &fields.item, m)).ok()
+    RuleCounter::settle(object, text).map_err(|m| fields.source.report_problem(offset, &fields.item, m)).ok()
 }
 
 /// Reads a list of counters.
 fn counters(fields: &TomlFields<'_, '_>, key: &'static str, object: &str) -> Vec<RuleCounter> {
-    let texts = fields.texts(key).into_iter();
+    let texts = fields.read_texts(key).into_iter();
     texts.filter_map(|(text, offset)| counter(fields, object, text, offset)).collect()
 }
 
@@ -258,23 +260,23 @@ fn read_lists(fields: &TomlFields<'_, '_>, mut rule: Rule, wanted: &mut AdviceSe
         }
     }
     rule.without = counters(fields, "without", &rule.object);
-    for (id, offset) in fields.texts("advice") {
+    for (id, offset) in fields.read_texts("advice") {
         match wanted.want(id) {
             Ok(()) => rule.advice.push(id.to_owned()),
-            Err(near) => fields.source.wrong(offset, &fields.item, format!("unknown advice `{id}`{near}")),
+            Err(near) => fields.source.report_problem(offset, &fields.item, format!("unknown advice `{id}`{near}")),
         }
     }
-    fields.finish();
+    fields.reject_unknown_keys();
     rule
 }
 
 fn read_object<'a>(fields: &TomlFields<'a, '_>) -> Option<&'a str> {
-    let object = fields.needed("object", "\"physical_disk\"")?;
+    let object = fields.require_text("object", "\"physical_disk\"")?;
     let known = objects();
     if !known.contains(object) {
         let near = did_you_mean(object, known.iter());
         let known: Vec<&str> = known.iter().copied().collect();
-        fields.wrong_at("object", format!("unknown object `{object}`{near}; it takes {}", known.join(", ")));
+        fields.report_key_problem("object", format!("unknown object `{object}`{near}; it takes {}", known.join(", ")));
         return None;
     }
     Some(object)
@@ -282,28 +284,28 @@ fn read_object<'a>(fields: &TomlFields<'a, '_>) -> Option<&'a str> {
 
 fn read_sustained(inner: &TomlFields<'_, '_>) -> Sustained {
     let seconds = |key| {
-        let text = inner.text(key)?;
-        parse_duration(text).map(|d| d.as_secs_f64()).map_err(|e| inner.wrong_at(key, e.to_string())).ok()
+        let text = inner.read_text(key)?;
+        parse_duration(text).map(|d| d.as_secs_f64()).map_err(|e| inner.report_key_problem(key, e.to_string())).ok()
     };
     let usual = Sustained::default();
     let sustained = Sustained {
-        share: inner.number("share", 0.0, 1.0).unwrap_or(usual.share),
+        share: inner.read_number("share", 0.0, 1.0).unwrap_or(usual.share),
         at_least_s: seconds("at_least").unwrap_or(usual.at_least_s),
         in_a_row_s: seconds("in_a_row").unwrap_or(usual.in_a_row_s),
-        times: inner.whole("times", 1, 1_000_000).unwrap_or(usual.times),
+        times: inner.read_integer("times", 1, 1_000_000).unwrap_or(usual.times),
     };
-    inner.finish();
+    inner.reject_unknown_keys();
     sustained
 }
 
 fn read_alert(inner: &TomlFields<'_, '_>, object: &str) -> Option<AlertTerms> {
     let seconds = |key| {
-        let text = inner.text(key)?;
-        parse_duration(text).map(|d| d.as_secs_f64()).map_err(|e| inner.wrong_at(key, e.to_string())).ok()
+        let text = inner.read_text(key)?;
+        parse_duration(text).map(|d| d.as_secs_f64()).map_err(|e| inner.report_key_problem(key, e.to_string())).ok()
     };
-    let clear = if inner.has("clear") { read_conditions(inner, "clear", object) } else { Some(Vec::new()) };
+    let clear = if inner.has_key("clear") { read_conditions(inner, "clear", object) } else { Some(Vec::new()) };
     let [hold, clear_hold, silence] = ["hold", "clear_hold", "silence"].map(seconds);
-    let well = inner.finish();
+    let well = inner.reject_unknown_keys();
     let terms = AlertTerms {
         hold_s: hold.unwrap_or(0.0),
         clear: clear?,
@@ -311,7 +313,7 @@ fn read_alert(inner: &TomlFields<'_, '_>, object: &str) -> Option<AlertTerms> {
         silence_s: silence.unwrap_or(0.0),
     };
     if terms.clear.iter().any(Condition::is_of_window) {
-        inner.wrong(
+        inner.report_problem(
             "an alert ends at a tick: `clear` takes no `steadiness`, no `trend`, no counter of the whole window",
         );
     }
@@ -320,8 +322,8 @@ fn read_alert(inner: &TomlFields<'_, '_>, object: &str) -> Option<AlertTerms> {
 
 /// Reads a list of conditions; `None` where one of them is wrong.
 fn read_conditions(fields: &TomlFields<'_, '_>, key: &'static str, object: &str) -> Option<Vec<Condition>> {
-    let tables = fields.tables(key).into_iter();
-    let read = |value| read_condition(&TomlFields::of(fields.source, &fields.item, value)?, object);
+    let tables = fields.read_tables(key).into_iter();
+    let read = |value| read_condition(&TomlFields::from_value(fields.source, &fields.item, value)?, object);
     // all are read before `None` is returned, so that every mistake is reported
     let read: Vec<Option<Condition>> = tables.map(read).collect();
     read.into_iter().collect()
@@ -330,20 +332,22 @@ fn read_conditions(fields: &TomlFields<'_, '_>, key: &'static str, object: &str)
 fn read_condition(fields: &TomlFields<'_, '_>, object: &str) -> Option<Condition> {
     let quantity = read_quantity(fields, object);
     let over = read_over(fields);
-    let limits: Vec<_> =
-        Comparator::ALL.into_iter().filter_map(|(key, compare)| Some((key, compare, fields.take(key)?))).collect();
-    let factor = fields.number("limit_times", f64::MIN, f64::MAX);
+    let limits: Vec<_> = Comparator::ALL
+        .into_iter()
+        .filter_map(|(key, compare)| Some((key, compare, fields.read_value(key)?)))
+        .collect();
+    let factor = fields.read_number("limit_times", f64::MIN, f64::MAX);
     // unknown keys are reported first: one is most likely the mistyped limit
-    let well = fields.finish();
+    let well = fields.reject_unknown_keys();
     let (key, compare, value) = match limits[..] {
         [limit] => limit,
         [] if !well => return None,
         [] => {
-            fields.wrong("the limit is missing: one of `above`, `at_least`, `below`, `at_most`");
+            fields.report_problem("the limit is missing: one of `above`, `at_least`, `below`, `at_most`");
             return None;
         }
         [(first, ..), (second, ..), ..] => {
-            fields.wrong_at(second, format!("both `{first}` and `{second}`: one condition has one limit"));
+            fields.report_key_problem(second, format!("both `{first}` and `{second}`: one condition has one limit"));
             return None;
         }
     };
@@ -355,10 +359,12 @@ fn read_condition(fields: &TomlFields<'_, '_>, object: &str) -> Option<Condition
 }
 
 fn read_quantity(fields: &TomlFields<'_, '_>, object: &str) -> Option<RuleQuantity> {
-    let first = match fields.has("counter") {
-        true => fields.text("counter").and_then(|text| counter(fields, object, text, fields.place("counter"))),
+    let first = match fields.has_key("counter") {
+        true => {
+            fields.read_text("counter").and_then(|text| counter(fields, object, text, fields.value_offset("counter")))
+        }
         false => {
-            fields.wrong("a condition needs a `counter`");
+            fields.report_problem("a condition needs a `counter`");
             None
         }
     };
@@ -368,14 +374,14 @@ fn read_quantity(fields: &TomlFields<'_, '_>, object: &str) -> Option<RuleQuanti
         for name in list.iter().filter(|name| first.is_some_and(|first| !comparable(&name.unit, &first.unit))) {
             let first = first.map_or(("", ""), |first| (&first.id, &first.unit));
             let message = format!("`{key}`: {} is in {}, {} in {}", name.id, name.unit, first.0, first.1);
-            fields.wrong_at(key, message);
+            fields.report_key_problem(key, message);
         }
         list
     };
     let (plus, minus) = (of("plus"), of("minus"));
     let times = read_operand(fields, "times", object);
     let over = read_operand(fields, "over", object);
-    let per = fields.word("per", PER);
+    let per = fields.read_word("per", PER);
     let counter = first?;
     let mut unit = counter.unit.clone();
     if let Some(Operand::Counter(name)) = &times {
@@ -388,14 +394,14 @@ fn read_quantity(fields: &TomlFields<'_, '_>, object: &str) -> Option<RuleQuanti
 }
 
 fn read_operand(fields: &TomlFields<'_, '_>, key: &'static str, object: &str) -> Option<Operand> {
-    let value = fields.take(key)?;
+    let value = fields.read_value(key)?;
     if let Some(text) = value.get_ref().as_str() {
         return counter(fields, object, text, value.span().start).map(Operand::Counter);
     }
-    match number(value) {
-        Some(0.0) if key == "over" => fields.wrong_at(key, "`over` is zero"),
+    match toml_number(value) {
+        Some(0.0) if key == "over" => fields.report_key_problem(key, "`over` is zero"),
         Some(number) => return Some(Operand::Number(number)),
-        None => fields.wrong_at(key, format!("`{key}` must be a counter or a number")),
+        None => fields.report_key_problem(key, format!("`{key}` must be a counter or a number")),
     }
     None
 }
@@ -403,12 +409,12 @@ fn read_operand(fields: &TomlFields<'_, '_>, key: &'static str, object: &str) ->
 fn read_change(inner: &TomlFields<'_, '_>) -> Option<ConditionSpan> {
     let start = ConditionSpan::Change { share: 0.25 };
     let spans = [("start", start), ("previous", ConditionSpan::Step), ("norm", ConditionSpan::Norm)];
-    let against = inner.needed_word("against", &spans);
-    let share = inner.number("share", 0.01, 0.9);
-    if against.is_some_and(|span| span != start) && inner.has("share") {
-        inner.wrong_at("share", "`share` goes with a change against the start");
+    let against = inner.require_word("against", &spans);
+    let share = inner.read_number("share", 0.01, 0.9);
+    if against.is_some_and(|span| span != start) && inner.has_key("share") {
+        inner.report_key_problem("share", "`share` goes with a change against the start");
     }
-    inner.finish();
+    inner.reject_unknown_keys();
     Some(match (against?, share) {
         (ConditionSpan::Change { .. }, Some(share)) => ConditionSpan::Change { share },
         (span, _) => span,
@@ -416,7 +422,7 @@ fn read_change(inner: &TomlFields<'_, '_>) -> Option<ConditionSpan> {
 }
 
 fn read_over(fields: &TomlFields<'_, '_>) -> Option<ConditionSpan> {
-    let mut over = match fields.inner_of("change") {
+    let mut over = match fields.read_table_same_item("change") {
         Some(inner) => read_change(&inner)?,
         None => ConditionSpan::Tick,
     };
@@ -426,10 +432,10 @@ fn read_over(fields: &TomlFields<'_, '_>) -> Option<ConditionSpan> {
         ("runs_out", ConditionSpan::RunsOut),
     ];
     for (key, span) in spans {
-        match fields.truth(key) {
-            Some(false) => fields.wrong_at(key, format!("`{key}` can only be true")),
+        match fields.read_bool(key) {
+            Some(false) => fields.report_key_problem(key, format!("`{key}` can only be true")),
             Some(true) if over != ConditionSpan::Tick => {
-                fields.wrong_at(key, "`change`, `steadiness`, `trend` and `runs_out` exclude each other");
+                fields.report_key_problem(key, "`change`, `steadiness`, `trend` and `runs_out` exclude each other");
             }
             Some(true) => over = span,
             None => {}
@@ -450,11 +456,11 @@ fn read_limit(
         return Some(RuleLimit::Counter { counter, times: factor.unwrap_or(1.0) });
     }
     if factor.is_some() {
-        fields.wrong_at(key, "`limit_times` goes with a counter as the limit");
+        fields.report_key_problem(key, "`limit_times` goes with a counter as the limit");
     }
-    let limit = number(value);
+    let limit = toml_number(value);
     if limit.is_none() {
-        fields.wrong_at(key, format!("`{key}` must be a number or a counter"));
+        fields.report_key_problem(key, format!("`{key}` must be a number or a counter"));
     }
     limit.map(RuleLimit::Number)
 }
@@ -468,11 +474,11 @@ fn check_window_counters(fields: &TomlFields<'_, '_>, condition: &Condition) {
     };
     let mut elsewhere = quantity.plus.iter().chain(&quantity.minus).chain(limit);
     if let Some(name) = elsewhere.find(|name| name.is_of_window()) {
-        fields.wrong(format!("{} is of the whole window: only a `counter`, `times` or `over`", name.id));
+        fields.report_problem(format!("{} is of the whole window: only a `counter`, `times` or `over`", name.id));
     } else if let Some(name) = quantity.names().find(|name| name.is_of_window())
         && (condition.over != ConditionSpan::Tick || limit.is_some())
     {
-        fields.wrong(format!("{} is of the whole window and goes only with a plain number", name.id));
+        fields.report_problem(format!("{} is of the whole window and goes only with a plain number", name.id));
     }
 }
 
@@ -484,15 +490,15 @@ fn check_limit(fields: &TomlFields<'_, '_>, key: &str, condition: &Condition) {
     match &condition.limit {
         RuleLimit::Counter { counter, .. } if of_window => {
             let message = format!("a change, steadiness or trend has no unit; its limit cannot be {}", counter.id);
-            fields.wrong_at(key, message);
+            fields.report_key_problem(key, message);
         }
         RuleLimit::Counter { counter, .. } if !comparable(&counter.unit, unit) => {
-            fields.wrong_at(key, format!("{text} is in {unit}, but {} is in {}", counter.id, counter.unit));
+            fields.report_key_problem(key, format!("{text} is in {unit}, but {} is in {}", counter.id, counter.unit));
         }
         RuleLimit::Number(limit) if !of_window && quantity.is_plain() && unit == "fraction" && *limit > 2.0 => {
             let right = limit / 100.0;
             let message = format!("{text} is a fraction, so {limit} cannot be its limit; write {right} for {limit} %");
-            fields.wrong_at(key, message);
+            fields.report_key_problem(key, message);
         }
         _ => {}
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use diskwright_base::catalogue::{CounterNames, DeriveDivisor};
+use diskwright_base::catalogue::{CounterNames, FormulaDivisor};
 use diskwright_base::{Catalogue, Counter};
 use serde::Deserialize;
 
@@ -185,7 +185,7 @@ struct UnavailableCounter {
 fn data() -> &'static RecordingData {
     static DATA: OnceLock<RecordingData> = OnceLock::new();
     DATA.get_or_init(|| {
-        diskwright_base::toml_reader::built_in("rules/record.toml", include_str!("../../../../rules/record.toml"))
+        diskwright_base::toml_reader::read_built_in("rules/record.toml", include_str!("../../../../rules/record.toml"))
     })
 }
 
@@ -206,7 +206,7 @@ impl OriginHints {
                 for part in derive.sum.iter().chain(&derive.minus) {
                     all.extend(self.brings(tool, part, depth - 1)?);
                 }
-                if let DeriveDivisor::Counters(ids) = &derive.per {
+                if let FormulaDivisor::Counters(ids) = &derive.per {
                     let parts: Vec<GroupMatch> =
                         ids.iter().filter_map(|part| self.brings(tool, part, depth - 1)).flatten().collect();
                     all.extend((!parts.is_empty()).then_some(parts)?);

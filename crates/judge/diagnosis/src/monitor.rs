@@ -51,7 +51,7 @@ impl RuleMonitor {
         RuleMonitor {
             states: States::new(&packs),
             packs,
-            settled: ceiling::settle(None, &ceilings),
+            settled: ceiling::ceilings_for_topology(None, &ceilings),
             ceilings,
             topology: None,
             schema: None,
@@ -75,7 +75,7 @@ impl RuleMonitor {
             && let Ok(topology) = serde_json::from_str::<Topology>(&note.text)
             && self.topology.as_ref() != Some(&topology)
         {
-            self.settled = ceiling::settle(Some(&topology), &self.ceilings);
+            self.settled = ceiling::ceilings_for_topology(Some(&topology), &self.ceilings);
             self.topology = Some(topology);
             self.schema = None;
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use diskwright_base::words::did_you_mean;
+use diskwright_base::user_input::did_you_mean;
 use diskwright_base::{Catalogue, CounterKind};
 use serde::{Serialize, Serializer};
 
@@ -85,7 +85,7 @@ fn candidates(object: &str) -> Vec<String> {
 /// Objects that a rule can be about.
 pub fn objects() -> &'static BTreeSet<&'static str> {
     static OBJECTS: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
-        let known = Catalogue::builtin().counters().iter().map(|c| c.object());
+        let known = Catalogue::builtin().counters().iter().map(|c| c.object_name());
         known.chain(["machine"]).filter(|o| *o != "process").collect()
     });
     &OBJECTS

@@ -212,7 +212,13 @@ impl NodeColumns<'_> {
     fn compute(&self, node: &ProgramNode, chunk: &Chunk<'_>, out: &mut NodeColumn) {
         match node {
             ProgramNode::Cells { plan, is_total } => {
-                plan.weighted(chunk.frame, chunk.range.clone(), chunk.seconds, &mut out.values, &mut out.weights);
+                plan.compute_weighted_values(
+                    chunk.frame,
+                    chunk.range.clone(),
+                    chunk.seconds,
+                    &mut out.values,
+                    &mut out.weights,
+                );
                 if *is_total {
                     out.weights.iter_mut().for_each(|w| *w = *w * 0.0 + 1.0);
                 }

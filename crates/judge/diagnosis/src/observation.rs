@@ -71,7 +71,7 @@ impl Observation {
             upper != lower && self.topology.as_ref().is_some_and(|t| t.stands_on(upper, lower))
         };
         let stacked = |name: &str| {
-            let device = self.topology.as_ref().and_then(|t| t.device(name));
+            let device = self.topology.as_ref().and_then(|t| t.find_device(name));
             device.is_some_and(|d| !d.below.is_empty())
         };
         for (instance, tracks) in groups {
@@ -104,7 +104,7 @@ impl Observation {
         let start = format!("{path}@");
         let near = || self.states.groups.range(start.clone()..).take_while(|(name, _)| name.starts_with(&start));
         let own = || near().filter(|(name, _)| group_on_device(name).is_some_and(|(of, _)| of == path));
-        let is_unknown = |name: &str| group_on_device(name).is_some_and(|(_, of)| topology.device(of).is_none());
+        let is_unknown = |name: &str| group_on_device(name).is_some_and(|(_, of)| topology.find_device(of).is_none());
         !may_swap
             && !own().any(|(name, _)| is_unknown(name))
             && self.on_device(disk, own()).get(path).is_some_and(|share| *share < LEAST_ON_DISK)

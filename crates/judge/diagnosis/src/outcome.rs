@@ -7,7 +7,7 @@ use crate::scene::group_on_device;
 use crate::stream::{ConditionState, EvidenceState, OperandState, RuleProgress};
 use crate::verdict::{Episode, Evidence, Finding, HoldInterval};
 use diskwright_base::Topology;
-use diskwright_base::moment::rfc3339;
+use diskwright_base::timestamp::format_rfc3339;
 
 /// Outcome of a rule at an instance.
 #[derive(Clone, Debug)]
@@ -155,10 +155,10 @@ pub(crate) fn finding(observed: &Observation, outcome: &RuleOutcome<'_>) -> Opti
         seconds: stream.held_ns as f64 / 1e9,
         times: stream.runs,
         stretches: stream.stretches.list().iter().map(|(from, to)| stretch(*from, *to)).collect(),
-        longest_from: rfc3339(stream.longest_span.0),
+        longest_from: format_rfc3339(stream.longest_span.0),
         longest_s: stream.longest_ns as f64 / 1e9,
-        from: rfc3339(stream.first_ns),
-        to: rfc3339(stream.last_ns),
+        from: format_rfc3339(stream.first_ns),
+        to: format_rfc3339(stream.last_ns),
         explain: rule.explain.trim().to_owned(),
         source: rule.source.clone(),
         evidence,
@@ -174,7 +174,7 @@ fn without_last_bits(value: f64) -> f64 {
 }
 
 fn stretch(from_ns: i64, to_ns: i64) -> HoldInterval {
-    HoldInterval { from: rfc3339(from_ns), to: rfc3339(to_ns) }
+    HoldInterval { from: format_rfc3339(from_ns), to: format_rfc3339(to_ns) }
 }
 
 /// Shortest episode, seconds.
@@ -204,8 +204,8 @@ pub(crate) fn episodes(observed: &Observation, outcomes: &[RuleOutcome<'_>]) -> 
         share: o.share.unwrap_or(0.0),
         judged_s: o.stream.judged_ns as f64 / 1e9,
         longest_s: stretch_s(o),
-        from: rfc3339(o.stream.longest_span.0),
-        to: rfc3339(o.stream.longest_span.1),
+        from: format_rfc3339(o.stream.longest_span.0),
+        to: format_rfc3339(o.stream.longest_span.1),
     };
     told.iter().map(episode).collect()
 }
@@ -295,7 +295,7 @@ pub(crate) fn are_related(observed: &Observation, one: &RuleOutcome<'_>, other: 
 
 /// False for two devices that are known to have no disk in common; an empty name stands for all devices.
 fn share_disks(observed: &Observation, a: &str, b: &str) -> bool {
-    let known = |topology: &&Topology| [a, b].iter().all(|name| topology.device(name).is_some());
+    let known = |topology: &&Topology| [a, b].iter().all(|name| topology.find_device(name).is_some());
     let Some(topology) = observed.topology.as_ref().filter(known) else { return true };
     topology.disks_under(a).iter().any(|disk| topology.stands_on(b, disk)) || topology.stands_on(a, b)
 }

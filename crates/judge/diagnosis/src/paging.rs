@@ -1,7 +1,7 @@
 //! Nodes for the share of a disk's work that is paging: swap traffic and page reads over the disk's own transfers,
 //! refaults over the bytes read.
 
-use diskwright_base::topology::USUAL_PAGE_BYTES;
+use diskwright_base::topology::DEFAULT_PAGE_BYTES;
 use diskwright_base::{DeviceClass, Topology};
 
 use crate::build::{Absence, NodeBuilder, RuleScope};
@@ -137,7 +137,7 @@ impl<'a> NodeBuilder<'a> {
 
     /// Page size of this machine, bytes.
     fn page_size(&self) -> f64 {
-        self.scene.topology.map_or(USUAL_PAGE_BYTES, Topology::page_size)
+        self.scene.topology.map_or(DEFAULT_PAGE_BYTES, Topology::page_size_bytes)
     }
 
     fn page_bytes(&mut self, pages: NodeId) -> NodeId {

@@ -13,7 +13,7 @@ use crate::outcome::{RuleOutcome, are_apart, are_related, is_elsewhere, is_of_gr
 use crate::rank::{WindowVerdict, choose, place, ranking, score};
 use crate::rule::{Bottleneck, Rule};
 use crate::verdict::{Rank, VerdictPhase};
-use diskwright_base::moment::rfc3339;
+use diskwright_base::timestamp::format_rfc3339;
 
 /// Length of the sliding span, seconds.
 const SPAN_S: f64 = 10.0;
@@ -330,8 +330,8 @@ impl<'a> PhaseTimeline<'a> {
             next == piece.from && next > 0
         });
         VerdictPhase {
-            from: rfc3339(from_ns),
-            to: rfc3339(to_ns),
+            from: format_rfc3339(from_ns),
+            to: format_rfc3339(to_ns),
             seconds: self.time[piece.to] - self.time[piece.from],
             bottleneck,
             instance,

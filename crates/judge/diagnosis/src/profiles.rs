@@ -1,6 +1,6 @@
 //! Remarks on measured ceilings: the origin of a limit, and disks whose ceiling is missing or old.
 
-use diskwright_base::moment::day_in;
+use diskwright_base::timestamp::parse_leading_day;
 use diskwright_base::{Ceiling, DeviceClass};
 
 use crate::ceilings::{DeviceCeiling, DeviceLoad};
@@ -24,7 +24,8 @@ fn day(time: &str) -> &str {
 pub(crate) fn limit_from(observed: &Observation, rule: &Rule, instance: &str, evidence: &[Evidence]) -> Option<String> {
     let judged_by = rule.conditions().flat_map(|c| c.quantity.names()).any(|n| n.pseudo == Some(Pseudo::CeilingUsed));
     let ceiling = observed.ceilings.iter().find(|c| c.device == instance).filter(|_| judged_by)?;
-    let class = observed.topology.as_ref().and_then(|t| t.device(instance)).map_or(DeviceClass::Unknown, |d| d.class);
+    let class =
+        observed.topology.as_ref().and_then(|t| t.find_device(instance)).map_or(DeviceClass::Unknown, |d| d.class);
     let of = |name: &str| {
         let found = evidence.iter().find(|e| e.counter.strip_prefix("physical_disk.") == Some(name));
         found.and_then(|e| e.value).unwrap_or(0.0)
@@ -57,7 +58,7 @@ pub(crate) fn remarks(observed: &Observation, disks: &[&str]) -> Vec<String> {
 }
 
 fn age(observed: &Observation, ceiling: &Ceiling) -> Option<String> {
-    let days = observed.window.to_ns / 86_400_000_000_000 - day_in(&ceiling.measured)?;
+    let days = observed.window.to_ns / 86_400_000_000_000 - parse_leading_day(&ceiling.measured)?;
     (days > OLD_DAYS).then(|| {
         format!(
             "the ceiling of {} was measured {days} days earlier, on {}: disks change, so measure it again with \
@@ -72,7 +73,7 @@ fn age(observed: &Observation, ceiling: &Ceiling) -> Option<String> {
 /// another machine.
 fn how_to_measure(observed: &Observation, disk: &str, others: usize) -> Option<String> {
     let topology = observed.topology.as_ref().filter(|_| observed.notes.source == LogOrigin::Live)?;
-    topology.device(disk)?;
+    topology.find_device(disk)?;
     let bears = |device: &str| topology.stands_on(device, disk);
     let mounted = topology.filesystems.iter().filter(|f| bears(&f.device)).map(|f| f.mount.trim_end_matches('/')).min();
     let target = match mounted {

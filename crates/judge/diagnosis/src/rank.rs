@@ -86,7 +86,7 @@ pub(crate) fn place(
     let Some(topology) = observed.topology.as_ref().filter(|_| object == "physical_disk") else {
         return instance.to_owned();
     };
-    let mut sets = topology.sets_over(instance).into_iter();
+    let mut sets = topology.arrays_over(instance).into_iter();
     let array = sets.find(|set| {
         let members = topology.disks_under(&set.name);
         members.len() > 1 && members.iter().all(|m| same.contains(m))

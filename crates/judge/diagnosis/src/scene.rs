@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use diskwright_base::catalogue::OverInstances;
-use diskwright_base::diskstats::{nvme_disk_counts, nvme_path};
+use diskwright_base::diskstats::{nvme_disk_counts_paths, parse_nvme_path};
 use diskwright_base::{Catalogue, Ceiling, CounterPlan, Device, DeviceClass, DeviceKind, Schema, Topology};
 
 /// The instances of a schema with their places in the topology.
@@ -88,7 +88,10 @@ impl<'a> SchemaIndex<'a> {
     /// Plan for computing a counter of an instance; `None` where the schema lacks a series for it.
     pub fn plan(&self, counter: &str, instance: &str) -> Option<CounterPlan> {
         let (part, columns) = self.parts.get(instance)?;
-        Some(CounterPlan::resolve(Catalogue::builtin(), part, counter, instance)?.renumbered(columns))
+        Some(
+            CounterPlan::resolve_counter(Catalogue::builtin(), part, counter, instance)?
+                .with_columns_renumbered(columns),
+        )
     }
 
     /// Instances to judge one by one: without the log's total, unless there is nothing else.
@@ -156,7 +159,7 @@ impl<'a> SchemaIndex<'a> {
     fn is_counted_at_disk(&self, name: &str) -> bool {
         let kernel = self.topology.map_or("", |topology| topology.kernel.as_str());
         let is_known = |(head, _): (String, String)| self.device(&head).is_some() && self.measured(&head);
-        nvme_disk_counts(kernel) == Some(true) && nvme_path(name).is_some_and(is_known)
+        nvme_disk_counts_paths(kernel) == Some(true) && parse_nvme_path(name).is_some_and(is_known)
     }
 
     /// True for an NVMe disk whose paths (`nvme0c1n1` of `nvme0n1`) are measured too: they always count its requests,
@@ -165,7 +168,7 @@ impl<'a> SchemaIndex<'a> {
         // our recorder knows the disk and leaves its paths out
         let is_known = self.device(name).is_some();
         let is_path_of = |path: &&str| {
-            nvme_path(path).is_some_and(|(head, _)| head == name) && self.device(path).is_some() == is_known
+            parse_nvme_path(path).is_some_and(|(head, _)| head == name) && self.device(path).is_some() == is_known
         };
         name.starts_with("nvme") && self.instances("physical_disk").iter().any(is_path_of)
     }
@@ -203,7 +206,7 @@ impl<'a> SchemaIndex<'a> {
 
     fn find_sets(&self) -> Vec<(&'a str, Vec<&'a str>)> {
         let Some(topology) = self.topology else { return Vec::new() };
-        let is_set = |d: &&Device| d.level.is_some() && topology.spindles(&d.name) > 1;
+        let is_set = |d: &&Device| d.level.is_some() && topology.spindle_count(&d.name) > 1;
         let found = topology.devices.iter().filter(is_set).map(|d| (d.name.as_str(), self.find_members(&d.name)));
         found.filter(|(set, members)| !members.is_empty() || self.measured(set)).collect()
     }
@@ -228,7 +231,7 @@ impl<'a> SchemaIndex<'a> {
         let disks = self.topology.map_or_else(Vec::new, |t| t.disks_under(name));
         // where a multipath node has no counters, its paths have them
         let ends = |disk: &'a str| match self.topology {
-            Some(topology) if !self.measured(disk) => topology.leaves(disk),
+            Some(topology) if !self.measured(disk) => topology.leaves_under(disk),
             _ => vec![disk],
         };
         let leaves: Vec<&str> = disks.into_iter().flat_map(ends).collect();
@@ -240,7 +243,9 @@ impl<'a> SchemaIndex<'a> {
     /// unknown: another tool's log does not tell a disk from an array of twenty unless the user does.
     pub fn spindles(&self, name: &str) -> Option<usize> {
         match (self.topology, self.device(name)) {
-            (Some(topology), Some(d)) if !d.below.is_empty() || d.members.is_some() => Some(topology.spindles(name)),
+            (Some(topology), Some(d)) if !d.below.is_empty() || d.members.is_some() => {
+                Some(topology.spindle_count(name))
+            }
             _ if self.hides_spindles => None,
             _ => Some(1),
         }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use diskwright_base::units::display;
-use diskwright_base::{ProcessTable, lasting_name};
+use diskwright_base::units::format_value;
+use diskwright_base::{ProcessTable, stable_task_name};
 
 use crate::verdict::{ProgramActivity, Sleep};
 
@@ -226,7 +226,7 @@ impl Waits {
         }
         self.looks += 1;
         for row in &table.sleepers {
-            let key = (lasting_name(&row.name).to_owned(), row.waits_in.clone());
+            let key = (stable_task_name(&row.name).to_owned(), row.waits_in.clone());
             if self.threads.len() < KEPT || self.threads.contains_key(&key) {
                 *self.threads.entry(key).or_default() += u64::from(row.threads);
             }
@@ -262,7 +262,7 @@ impl Waits {
             waits_in: function.to_owned(),
             threads,
         };
-        let program = lasting_name(&activity.name);
+        let program = stable_task_name(&activity.name);
         let of_name = self.threads.iter().filter(|((name, _), _)| *name == program);
         let mut sleeps: Vec<Sleep> =
             of_name.map(|((_, function), threads)| sleep(function, mean(*threads))).filter(|s| s.threads > 0).collect();
@@ -281,10 +281,10 @@ impl Waits {
 fn program(activity: &Activity, sleeps: Vec<Sleep>) -> ProgramActivity {
     let mut parts = Vec::new();
     if activity.processor >= 0.01 {
-        parts.push(format!("{} of a processor", display(activity.processor, "fraction")));
+        parts.push(format!("{} of a processor", format_value(activity.processor, "fraction")));
     }
     if activity.blocked >= 0.01 {
-        parts.push(format!("blocked for {} of the time", display(activity.blocked, "fraction")));
+        parts.push(format!("blocked for {} of the time", format_value(activity.blocked, "fraction")));
     }
     for (index, sleep) in sleeps.iter().enumerate() {
         let Sleep { waits_in, threads, .. } = sleep;

@@ -1,6 +1,6 @@
 //! Texts of the verdict: sentences, labels of quantities, reasons why a rule did not hold.
 
-use diskwright_base::units::{counted, digits, display, length, plural};
+use diskwright_base::units::{format_amount, format_count, format_duration, format_significant, format_value};
 
 use crate::observation::Observation;
 use crate::outcome::{ConditionValue, RuleOutcome, over_window, unit_of};
@@ -9,14 +9,14 @@ use crate::verdict::{Culprit, Finding, seen_s};
 
 /// A value with its unit; a plain number where there is none.
 pub(crate) fn value_text(value: f64, unit: &str) -> String {
-    display(value, unit)
+    format_value(value, unit)
 }
 
 /// A limit with its unit; counts of requests and processes go without.
 fn limit_text(limit: f64, unit: &str) -> String {
     match unit {
-        "requests" | "count" | "processes" => digits(limit),
-        _ => display(limit, unit),
+        "requests" | "count" | "processes" => format_significant(limit),
+        _ => format_value(limit, unit),
     }
 }
 
@@ -165,16 +165,16 @@ pub(crate) fn approach(observed: &Observation, outcome: &RuleOutcome<'_>) -> Opt
     let text = if let Some((_, condition)) = unknown {
         format!("{}{place}: unknown, too little of this window shows {}", rule.title, label(condition))
     } else if share < needed {
-        let (share, needed) = (display(share, "fraction"), display(needed, "fraction"));
+        let (share, needed) = (format_value(share, "fraction"), format_value(needed, "fraction"));
         format!("{}{place} held for only {share} of the time ({needed} needed)", rule.title)
     } else if outcome.stream.runs < rule.sustained.times {
-        let (runs, times) = (plural(outcome.stream.runs, "stretch", "stretches"), rule.sustained.times);
+        let (runs, times) = (format_count(outcome.stream.runs, "stretch", "stretches"), rule.sustained.times);
         format!("{}{place} held in only {runs} ({times} needed)", rule.title)
     } else {
         let (row, needed) = (rule.sustained.in_a_row_s > rule.sustained.at_least_s, outcome.needed_s);
         let held = if row { outcome.stream.longest_ns } else { outcome.stream.held_ns } as f64 * 1e-9;
         let stretch = if row { " without a break" } else { "" };
-        let (held, needed) = (display(held, "s"), display(needed, "s"));
+        let (held, needed) = (format_value(held, "s"), format_value(needed, "s"));
         format!("{}{place} held for only {held}{stretch} ({needed} needed)", rule.title)
     };
     Some(Approach { closeness: (share / needed.max(1e-9)).min(0.999), what: text.clone(), text })
@@ -248,7 +248,9 @@ pub(crate) fn one_thread(finding: &Finding, culprit: Option<&Culprit>, window_s:
     let used = value_text(finding.value, &finding.unit);
     let busy = finding.evidence.iter().find(|e| e.counter == "processor.busy").and_then(|e| e.value);
     let idle = match busy {
-        Some(busy) => format!("while {} of the machine's processor time is unused", display(1.0 - busy, "fraction")),
+        Some(busy) => {
+            format!("while {} of the machine's processor time is unused", format_value(1.0 - busy, "fraction"))
+        }
         None => "while other processors are idle".into(),
     };
     let held = held(finding.share, finding.judged_s, window_s);
@@ -284,7 +286,7 @@ fn stalls(finding: &Finding) -> String {
     let longest = value_text(finding.longest_s, "s");
     let caught = finding.evidence.iter().find(|e| e.counter.ends_with(".current_queue_length"));
     let caught = match caught.and_then(|e| e.max) {
-        Some(most) => format!(", up to {} held up", counted(most, "request", "requests")),
+        Some(most) => format!(", up to {} held up", format_amount(most, "request", "requests")),
         None => String::new(),
     };
     let time = finding.longest_from.get(11..19).unwrap_or_default();
@@ -294,7 +296,7 @@ fn stalls(finding: &Finding) -> String {
 /// Share of the judged time for which a rule held. The judged time may be less than the window; nothing is known about
 /// the rest.
 fn held(share: f64, judged_s: f64, window_s: f64) -> String {
-    let (share, judged) = (display(share, "fraction"), length(judged_s));
+    let (share, judged) = (format_value(share, "fraction"), format_duration(judged_s));
     match seen_s(judged_s, window_s) {
         Some(_) => format!("{share} of the {judged} it was seen"),
         None => format!("{share} of {judged}"),

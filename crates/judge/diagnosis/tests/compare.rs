@@ -148,8 +148,8 @@ fn means_are_those_of_the_summary() {
     let frame = recording.frame(0..TICKS);
     for counter in ["avg_s_per_transfer", "avg_queue_length", "transfers_per_s", "busy", "avg_bytes_per_read"] {
         let id = format!("physical_disk.{counter}");
-        let plan = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), &id, "sda").unwrap();
-        let expected = plan.value(&plan.summarise(&frame, |_| true)).unwrap();
+        let plan = CounterPlan::resolve_counter(Catalogue::builtin(), frame.schema(), &id, "sda").unwrap();
+        let expected = plan.summary_value(&plan.summarise_ticks(&frame, |_| true)).unwrap();
         let found = row(&both, &id, "sda");
         assert!((found.before.mean / expected - 1.0).abs() < 1e-9, "{id}: {found:?} {expected}");
         assert_eq!((found.before.mean, found.difference, found.noise), (found.after.mean, 0.0, Some(true)));

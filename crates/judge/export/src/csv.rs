@@ -1,7 +1,7 @@
 //! CSV by RFC 4180: lines end in CR LF, and cells that contain a comma, a quote or a
 //! line end are quoted. A gap is an empty cell.
 
-use diskwright_base::text::csv_cell;
+use diskwright_base::text::quote_csv_cell;
 
 use crate::number;
 use crate::output::CountingWriter;
@@ -44,7 +44,7 @@ impl CsvWideSink {
         out.text.extend_from_slice(b"time");
         for column in columns {
             out.text.push(b',');
-            out.text.extend_from_slice(csv_cell(&column.name()).as_bytes());
+            out.text.extend_from_slice(quote_csv_cell(&column.name()).as_bytes());
         }
         out.text.extend_from_slice(b"\r\n");
         Ok(CsvWideSink { out, clock: TimeFormatter::default(), columns: columns.len(), tally: ExportTally::default() })
@@ -92,7 +92,7 @@ impl CsvLongSink {
         let middle = |column: &ExportColumn| {
             let mut middle = vec![b','];
             for part in [&column.counter, &column.instance, &column.unit] {
-                middle.extend_from_slice(csv_cell(part).as_bytes());
+                middle.extend_from_slice(quote_csv_cell(part).as_bytes());
                 middle.push(b',');
             }
             middle

@@ -19,7 +19,8 @@ pub(crate) struct JsonLines {
 impl JsonLines {
     pub fn new(columns: &[ExportColumn], out: CountingWriter) -> JsonLines {
         let name = |column: &ExportColumn| serde_json::Value::from(column.name()).to_string();
-        let key = |column: &ExportColumn| format!(",{}:", diskwright_base::text::json(&name(column))).into_bytes();
+        let key =
+            |column: &ExportColumn| format!(",{}:", diskwright_base::text::escape_json(&name(column))).into_bytes();
         JsonLines {
             out,
             clock: TimeFormatter::default(),

@@ -6,7 +6,7 @@
 //! series as fit into memory. A gap has no sample. Counts per tick are summed up to a
 //! counter that only grows, as Prometheus requires.
 
-use diskwright_base::{CounterKind, exposition};
+use diskwright_base::{CounterKind, prometheus_names};
 
 use crate::number;
 use crate::output::CountingWriter;
@@ -201,7 +201,7 @@ fn name(index: usize, column: &ExportColumn) -> MetricSeries {
         format!("diskwright_{}", plain(&column.counter))
     });
     if !column.instance.is_empty() {
-        labels.push(format!("{}=\"{}\"", exposition::label_name(object), escaped(&column.instance)));
+        labels.push(format!("{}=\"{}\"", prometheus_names::label_name(object), escaped(&column.instance)));
     }
     let sample = if labels.is_empty() { metric.clone() } else { format!("{metric}{{{}}}", labels.join(",")) };
     let family = if counts { metric.strip_suffix("_total").unwrap_or(&metric).to_owned() } else { metric };

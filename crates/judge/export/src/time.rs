@@ -1,6 +1,6 @@
 //! Fast formatting of times as RFC 3339: the date is computed once per day.
 
-use diskwright_base::moment::date_of;
+use diskwright_base::timestamp::format_day;
 
 /// One second, nanoseconds.
 const SECOND: i64 = 1_000_000_000;
@@ -21,7 +21,7 @@ impl TimeFormatter {
         let (day, second) = (seconds.div_euclid(DAY_S), seconds.rem_euclid(DAY_S));
         if self.day != Some(day) {
             self.day = Some(day);
-            self.date = date_of(day);
+            self.date = format_day(day);
         }
         out.extend_from_slice(self.date.as_bytes());
         out.push(b'T');

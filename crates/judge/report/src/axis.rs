@@ -44,9 +44,9 @@ pub fn label(value: f64, unit: &str) -> String {
     let value = if value.abs() < 1e-12 { 0.0 } else { value };
     match unit {
         _ if value == 0.0 => "0".into(),
-        "s" | "bytes" | "bytes_per_s" | "fraction" => units::display(value, unit),
-        "per_s" | "count" => units::display(value, "per_s").trim_end_matches("/s").trim_end().to_owned(),
-        _ => units::digits(value),
+        "s" | "bytes" | "bytes_per_s" | "fraction" => units::format_value(value, unit),
+        "per_s" | "count" => units::format_value(value, "per_s").trim_end_matches("/s").trim_end().to_owned(),
+        _ => units::format_significant(value),
     }
 }
 

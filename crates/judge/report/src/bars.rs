@@ -43,7 +43,7 @@ fn describe(bars: &Bars) -> String {
     let group = |(part, values): &(String, Vec<Option<f64>>)| {
         let one = |(index, v): (usize, f64)| {
             let name = bars.names.get(index).map_or("", String::as_str);
-            format!("{} {name}", units::display(v, &bars.unit)).trim_end().to_owned()
+            format!("{} {name}", units::format_value(v, &bars.unit)).trim_end().to_owned()
         };
         let all: Vec<String> = known(values).map(one).collect();
         format!("{part}: {}.", if all.is_empty() { "not measured".to_owned() } else { all.join(", ") })
@@ -77,7 +77,7 @@ pub fn figure(bars: &Bars, id: &str) -> String {
                 coordinate(y + 1.0),
                 coordinate(BAR - 2.0),
                 coordinate(y + BAR / 2.0),
-                escape(&units::display(value, &bars.unit))
+                escape(&units::format_value(value, &bars.unit))
             ));
         }
         top += count * BAR + ROOM;

@@ -180,7 +180,7 @@ pub(crate) fn mark(chart: &mut Chart, finding: &Finding) {
 /// Returns the intervals in which a finding held, to be shaded in its chart. Only
 /// this function reads the finding's stretches.
 fn held(finding: &Finding) -> Vec<(i64, i64)> {
-    let times = |s: &HoldInterval| Some((time::parse(&s.from)?, time::parse(&s.to)?));
+    let times = |s: &HoldInterval| Some((time::parse_rfc3339(&s.from)?, time::parse_rfc3339(&s.to)?));
     finding.stretches.iter().filter_map(times).collect()
 }
 
@@ -192,7 +192,7 @@ const COVERED: f64 = 0.95;
 /// the points divide the ticks evenly, not the time, so points after a gap would
 /// stand at wrong times and the gap would be drawn over.
 pub(crate) fn of_series(verdict: &Verdict, finding: &Finding) -> Option<Chart> {
-    let (from_ns, to_ns) = (time::parse(&verdict.window.from)?, time::parse(&verdict.window.to)?);
+    let (from_ns, to_ns) = (time::parse_rfc3339(&verdict.window.from)?, time::parse_rfc3339(&verdict.window.to)?);
     let span_s = to_ns.saturating_sub(from_ns) as f64 / 1e9;
     if verdict.window.seconds < COVERED * span_s {
         return None;
@@ -211,7 +211,7 @@ pub(crate) fn of_series(verdict: &Verdict, finding: &Finding) -> Option<Chart> {
 /// instance, or the only one or the total if the finding is about the machine.
 fn measured_as<'a>(schemas: &'a [Arc<Schema>], counter: &str, instance: &'a str) -> Option<&'a str> {
     let is_measured =
-        |i: &str| schemas.iter().any(|s| CounterPlan::resolve(Catalogue::builtin(), s, counter, i).is_some());
+        |i: &str| schemas.iter().any(|s| CounterPlan::resolve_counter(Catalogue::builtin(), s, counter, i).is_some());
     if is_measured(instance) {
         return Some(instance);
     }
@@ -226,7 +226,7 @@ fn instances<'a>(schemas: &'a [Arc<Schema>], counter: &str, findings: &'a [Findi
     let mut known: HashSet<&str> = HashSet::new();
     for schema in schemas {
         for instance in schema.instances(object) {
-            let has = || CounterPlan::resolve(Catalogue::builtin(), schema, counter, instance).is_some();
+            let has = || CounterPlan::resolve_counter(Catalogue::builtin(), schema, counter, instance).is_some();
             if !known.contains(instance) && has() {
                 known.insert(instance);
                 found.push(instance);

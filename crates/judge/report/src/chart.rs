@@ -269,7 +269,7 @@ fn legend(out: &mut String, chart: &Chart, bookmarks: &[(usize, &Note)], zone: &
         add(format!(
             "  {} limit {}",
             style.paint(Ink::Bad, style.glyph("╌", "-")),
-            style.clean(&units::display(limit, &chart.unit))
+            style.clean(&units::format_value(limit, &chart.unit))
         ));
     }
     if !chart.shaded.is_empty() {

@@ -1,7 +1,7 @@
 //! Comparison of two windows: the answer in words and a table of the changes for
 //! the terminal, and a page with the same and charts.
 
-use diskwright_base::units::{self, plural};
+use diskwright_base::units::{self, format_count};
 use diskwright_diagnosis::Verdict;
 use diskwright_diagnosis::compare::{ChangeOutcome, ComparisonRow, WHOLE, WindowComparison};
 
@@ -115,7 +115,7 @@ fn size(row: &ComparisonRow) -> f64 {
 /// lie unevenly; the mean alone if the interval is unknown. `second` selects the window after.
 fn estimate(row: &ComparisonRow, second: bool) -> String {
     let side = if second { &row.after } else { &row.before };
-    let show = |v: f64| units::display(v, &row.unit);
+    let show = |v: f64| units::format_value(v, &row.unit);
     match (side.low, side.high) {
         (Some(low), Some(high)) if high > low => {
             let (below, above) = (side.mean - low, high - side.mean);
@@ -138,7 +138,7 @@ pub(crate) fn joined(one: &str, between: &str, other: &str) -> String {
 /// Formats a difference with its sign.
 pub(crate) fn signed(v: f64, unit: &str) -> String {
     let sign = if v > 0.0 { "+" } else { "" };
-    format!("{sign}{}", units::display(v, unit))
+    format!("{sign}{}", units::format_value(v, unit))
 }
 
 /// Formats the interval of the difference, which may be open at one end.
@@ -153,7 +153,9 @@ fn interval(row: &ComparisonRow) -> String {
 }
 
 fn ratio(row: &ComparisonRow) -> String {
-    row.ratio.map_or(String::new(), |r| if r < 1000.0 { format!("x {}", units::digits(r)) } else { "x 1000+".into() })
+    row.ratio.map_or(String::new(), |r| {
+        if r < 1000.0 { format!("x {}", units::format_significant(r)) } else { "x 1000+".into() }
+    })
 }
 
 fn sure(row: &ComparisonRow) -> &'static str {
@@ -187,7 +189,7 @@ fn remarks(comparison: &WindowComparison) -> Vec<String> {
         "{} judged; noise alone would show any change in fewer than 1 of 20 comparisons. The ranges of \
          differences allow for that; ranges of means are 95 % confidence intervals. Noise is measured within the \
          windows and does not include changes from day to day.",
-        plural(comparison.questions, "difference was", "differences were")
+        format_count(comparison.questions, "difference was", "differences were")
     )];
     let only = [(&comparison.only_before, "first"), (&comparison.only_after, "second")];
     for (named, which) in only.iter().filter(|(named, _)| !named.is_empty()) {
@@ -197,7 +199,7 @@ fn remarks(comparison: &WindowComparison) -> Vec<String> {
         remarks.push(format!("Only in the {which} window: {}{more}.", few.join(", ")));
     }
     if comparison.left_out > 0 {
-        let series = plural(comparison.left_out, "series was", "series were");
+        let series = format_count(comparison.left_out, "series was", "series were");
         remarks.push(format!("{series} left out: too many to follow."));
     }
     remarks
@@ -242,7 +244,7 @@ pub fn screen(comparison: &WindowComparison, max_rows: usize, zone: &DisplayZone
     out.push_str(&table.render(style));
     out.push('\n');
     let mut remark_parts =
-        vec![format!("{changed} of {} changed beyond noise.", plural(all.len(), "counter", "counters"))];
+        vec![format!("{changed} of {} changed beyond noise.", format_count(all.len(), "counter", "counters"))];
     if all.len() > rows.len() {
         remark_parts.push("--all, --json and -o FILE.html show the others.".to_owned());
     }

@@ -122,7 +122,7 @@ pub fn binary(bytes: f64) -> String {
         .into_iter()
         .map(|(power, letter)| (f64::from(1u32 << power), letter))
         .find(|(unit, _)| whole(*unit))
-        .map_or_else(|| units::digits(bytes), |(unit, letter)| format!("{}{letter}", bytes / unit))
+        .map_or_else(|| units::format_significant(bytes), |(unit, letter)| format!("{}{letter}", bytes / unit))
 }
 
 /// Formats a value for a label of the axis.
@@ -308,7 +308,7 @@ fn dots(out: &mut String, chart: &Curves, points: &[CurvePoint], number: usize, 
                 coordinate(up.y(high))
             ));
         }
-        let value = units::display(p.y, &chart.y.unit);
+        let value = units::format_value(p.y, &chart.y.unit);
         out.push_str(&format!(
             "<circle class=\"k{number}\" cx=\"{x}\" cy=\"{y}\" r=\"3\"><title>{}: {}</title></circle>\n",
             escape(&label(p.x, &chart.x)),
@@ -323,7 +323,7 @@ pub fn describe(chart: &Curves) -> String {
     for line in chart.lines.iter().take(LINES) {
         let points = drawn(chart, line);
         let (Some(first), Some(last)) = (points.first(), points.last()) else { continue };
-        let value = |v: f64| units::display(v, &chart.y.unit);
+        let value = |v: f64| units::format_value(v, &chart.y.unit);
         let name = if line.name.is_empty() { String::new() } else { format!("{}: ", line.name) };
         words.push_str(&format!(
             " {name}{} at {}, {} at {}.",

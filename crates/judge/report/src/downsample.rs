@@ -126,7 +126,7 @@ impl Downsampler {
         for line in &mut self.lines {
             let Some(plan) = &line.plan else { continue };
             if plan.kind() == CounterKind::Total {
-                plan.values(frame, &mut self.values);
+                plan.compute_values(frame, &mut self.values);
             }
             for run in &self.runs {
                 let sum = sum(plan, frame, run.ticks.clone(), &self.values);
@@ -134,9 +134,9 @@ impl Downsampler {
                 let (numerator, denominator) = (sum.numerator * run.share, sum.denominator * run.share);
                 let mut part = CounterSummary { numerator, denominator, ..sum };
                 if run.sliver {
-                    (part.least, part.most) = (None, None);
+                    (part.min, part.max) = (None, None);
                 }
-                cell.sum.add(&part);
+                cell.sum.merge_summary(&part);
                 cell.covered_ns += run.covered_ns * sum.ticks as f64 / run.ticks.len() as f64;
             }
         }
@@ -201,8 +201,8 @@ impl Downsampler {
             return;
         }
         for line in &mut self.lines {
-            line.plan = CounterPlan::resolve(self.catalogue, schema, &line.counter, &line.instance)
-                .or_else(|| CounterPlan::foreign(schema, &line.counter, &line.instance));
+            line.plan = CounterPlan::resolve_counter(self.catalogue, schema, &line.counter, &line.instance)
+                .or_else(|| CounterPlan::for_foreign_series(schema, &line.counter, &line.instance));
             if line.plan.is_some() {
                 line.finish = line.plan.clone();
             }
@@ -218,11 +218,11 @@ impl Downsampler {
             let sum = &cell.sum;
             let value = match plan.kind() {
                 CounterKind::Total => (sum.denominator > 0.0).then(|| sum.numerator / sum.denominator),
-                _ => plan.value(sum),
+                _ => plan.summary_value(sum),
             };
             let gap_share = (1.0 - cell.covered_ns / width).clamp(0.0, 1.0);
             let Some(mean) = value else { return ChartBucket { gap_share, ..ChartBucket::GAP } };
-            let (least, most) = (sum.least.unwrap_or(mean), sum.most.unwrap_or(mean));
+            let (least, most) = (sum.min.unwrap_or(mean), sum.max.unwrap_or(mean));
             ChartBucket { least, mean, most, gap_share, weight: sum.denominator }
         };
         let line = |line: DownsampleLine| match &line.finish {
@@ -236,7 +236,7 @@ impl Downsampler {
 /// Sums a range of ticks as the plan does, except that totals become rates per second.
 fn sum(plan: &CounterPlan, frame: &Frame, range: std::ops::Range<usize>, values: &[f64]) -> CounterSummary {
     if plan.kind() != CounterKind::Total {
-        return plan.summarise(frame, |index| range.contains(&index));
+        return plan.summarise_ticks(frame, |index| range.contains(&index));
     }
     let mut sum = CounterSummary::default();
     for index in range {
@@ -245,7 +245,7 @@ fn sum(plan: &CounterPlan, frame: &Frame, range: std::ops::Range<usize>, values:
             continue;
         }
         let rate = Some(value / seconds);
-        sum.add(&CounterSummary { numerator: value, denominator: seconds, ticks: 1, least: rate, most: rate });
+        sum.merge_summary(&CounterSummary { numerator: value, denominator: seconds, ticks: 1, min: rate, max: rate });
     }
     sum
 }
@@ -358,7 +358,7 @@ mod tests {
             .into_iter()
             .map(|range| {
                 let mut piece = whole.clone();
-                piece.keep(range);
+                piece.keep_ticks(range);
                 piece
             })
             .collect();
@@ -392,7 +392,7 @@ mod tests {
             let mut downsampler = Downsampler::new(from_ns, 4 * SECOND_NS, 3, &wanted).from_beginning(true);
             let mut read = frame(&rows);
             let first = read.ticks().iter().position(|t| t.time_ns >= from_ns).expect("inside");
-            read.keep(first..3);
+            read.keep_ticks(first..3);
             downsampler.push(&read);
             let line = crate::ChartLine { instance: "sda".into(), buckets: downsampler.finish().remove(0) };
             near(line.summary().expect("measured").1, expected);

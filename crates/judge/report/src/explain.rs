@@ -1,6 +1,6 @@
 //! Explanations of counters, rules, packs and glossary terms, for `explain`.
 
-use diskwright_base::catalogue::{Derive, DeriveDivisor, OverInstances};
+use diskwright_base::catalogue::{Formula, FormulaDivisor, OverInstances};
 use diskwright_base::glossary::GlossaryTerm;
 use diskwright_base::{Counter, CounterKind, units};
 use diskwright_diagnosis::rule::{Comparator, Condition, ConditionSpan, Pack, Rule, RuleLimit};
@@ -8,7 +8,7 @@ use diskwright_diagnosis::rule::{Comparator, Condition, ConditionSpan, Pack, Rul
 use crate::axis;
 use crate::style::{Ink, Style};
 use crate::text;
-use crate::time::length;
+use crate::time::format_duration;
 
 /// Explains a counter: meaning, trap, unit, aggregation, formula, other names, source.
 pub fn counter(counter: &Counter, style: &Style) -> String {
@@ -19,7 +19,7 @@ pub fn counter(counter: &Counter, style: &Style) -> String {
     page.field("over time", over_time(counter.kind));
     page.field("over instances", over_instances(counter.over_instances));
     for (number, derive) in counter.derive.iter().enumerate() {
-        page.field(if number == 0 { "computed as" } else { "or as" }, &formula(derive, counter.object()));
+        page.field(if number == 0 { "computed as" } else { "or as" }, &formula(derive, counter.object_name()));
     }
     let names = &counter.names;
     let others: [(&str, &[String]); 5] = [
@@ -38,7 +38,7 @@ pub fn counter(counter: &Counter, style: &Style) -> String {
 
 /// Returns a counter in a few words: `time per transfer (physical disk)`.
 pub fn title_of(counter: &Counter) -> String {
-    format!("{} ({})", axis::counter_words(&counter.id), counter.object().replace('_', " "))
+    format!("{} ({})", axis::counter_words(&counter.id), counter.object_name().replace('_', " "))
 }
 
 /// Explains a term of the field, with the counters, rules and suites that concern it.
@@ -70,13 +70,13 @@ pub fn rule(pack: &Pack, rule: &Rule, style: &Style) -> String {
     for (number, condition) in rule.any.iter().enumerate() {
         page.field(if number == 0 { "and one of" } else { "or" }, &self::condition(condition));
     }
-    let mut sustained = format!("{} of the time", units::display(rule.sustained.share, "fraction"));
+    let mut sustained = format!("{} of the time", units::format_value(rule.sustained.share, "fraction"));
     if rule.sustained.at_least_s > 0.0 {
-        let needed = length(rule.sustained.at_least_s);
+        let needed = format_duration(rule.sustained.at_least_s);
         sustained.push_str(&format!(", and {needed} in total (at most half of the window)"));
     }
     if rule.sustained.in_a_row_s > 0.0 {
-        let stretch = length(rule.sustained.in_a_row_s);
+        let stretch = format_duration(rule.sustained.in_a_row_s);
         sustained.push_str(&format!(", and {stretch} without a break (at most half of the window)"));
     }
     page.field("for at least", &sustained);
@@ -186,7 +186,7 @@ fn over_instances(over: OverInstances) -> &'static str {
 }
 
 /// Writes a formula as text; counters of the same object appear by their short names.
-fn formula(derive: &Derive, object: &str) -> String {
+fn formula(derive: &Formula, object: &str) -> String {
     let short = |id: &String| id.strip_prefix(object).and_then(|r| r.strip_prefix('.')).unwrap_or(id).to_owned();
     let list = |ids: &[String], sign: &str| ids.iter().map(short).collect::<Vec<_>>().join(sign);
     let mut words = list(&derive.sum, " + ");
@@ -197,27 +197,27 @@ fn formula(derive: &Derive, object: &str) -> String {
         words.push_str(&format!(" - {}", list(&derive.minus, " - ")));
     }
     let several = derive.sum.len() + derive.optional.len() + derive.minus.len() > 1;
-    let divided = !matches!(derive.per, DeriveDivisor::Nothing);
+    let divided = !matches!(derive.per, FormulaDivisor::Nothing);
     if several && (divided || derive.times != 1.0) {
         words = format!("({words})");
     }
     match &derive.per {
-        DeriveDivisor::Nothing => {}
-        DeriveDivisor::Time(_) => words.push_str(" / seconds of the tick"),
-        DeriveDivisor::Counters(ids) if ids.len() == 1 => words.push_str(&format!(" / {}", short(&ids[0]))),
-        DeriveDivisor::Counters(ids) => words.push_str(&format!(" / ({})", list(ids, " + "))),
+        FormulaDivisor::Nothing => {}
+        FormulaDivisor::Time(_) => words.push_str(" / seconds of the tick"),
+        FormulaDivisor::Counters(ids) if ids.len() == 1 => words.push_str(&format!(" / {}", short(&ids[0]))),
+        FormulaDivisor::Counters(ids) => words.push_str(&format!(" / ({})", list(ids, " + "))),
     }
     if derive.per_second {
         words.push_str(" / seconds of the tick");
     }
     if derive.times != 1.0 {
-        words.push_str(&format!(" x {}", units::digits(derive.times)));
+        words.push_str(&format!(" x {}", units::format_significant(derive.times)));
     }
     if derive.complement {
         words = format!("1 - {words}");
     }
     if let Some(cap) = derive.cap {
-        words.push_str(&format!(", at most {}", units::digits(cap)));
+        words.push_str(&format!(", at most {}", units::format_significant(cap)));
     }
     words
 }
@@ -249,7 +249,7 @@ pub fn condition(condition: &Condition) -> String {
     let quantity = match condition.over {
         ConditionSpan::Tick => quantity,
         ConditionSpan::Change { share } => {
-            format!("{quantity}, relative to its mean over the first {}", units::display(share, "fraction"))
+            format!("{quantity}, relative to its mean over the first {}", units::format_value(share, "fraction"))
         }
         ConditionSpan::Step => format!("{quantity}, relative to the tick before"),
         ConditionSpan::Norm => format!("{quantity}, relative to its own median of the last day"),
@@ -259,9 +259,9 @@ pub fn condition(condition: &Condition) -> String {
     };
     let unit = if condition.over == ConditionSpan::Tick { condition.quantity.unit.as_str() } else { "" };
     let limit = match &condition.limit {
-        RuleLimit::Number(number) => units::display(*number, unit),
+        RuleLimit::Number(number) => units::format_value(*number, unit),
         RuleLimit::Counter { counter, times } if *times == 1.0 => counter.id.clone(),
-        RuleLimit::Counter { counter, times } => format!("{} x {}", units::digits(*times), counter.id),
+        RuleLimit::Counter { counter, times } => format!("{} x {}", units::format_significant(*times), counter.id),
     };
     format!("{quantity} {} {limit}", compare(condition.compare))
 }

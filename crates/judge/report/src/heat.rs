@@ -38,11 +38,11 @@ pub struct HeatChart {
 
 /// Describes the map in words, for users who cannot see it.
 fn describe(chart: &HeatChart, zone: &DisplayZone) -> String {
-    let time = |s: Option<f64>| s.map_or_else(|| "unknown (too few)".into(), |s| units::display(s, "s"));
+    let time = |s: Option<f64>| s.map_or_else(|| "unknown (too few)".into(), |s| units::format_value(s, "s"));
     format!(
         "{}. {}. Median {}, 99 % at most {}, longest {}.",
         zone.range(chart.from_ns, chart.to_ns),
-        units::plural(chart.requests, "request", "requests"),
+        units::format_count(chart.requests, "request", "requests"),
         time(chart.median_s),
         time(chart.p99_s),
         time(chart.longest_s)

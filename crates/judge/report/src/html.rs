@@ -300,7 +300,7 @@ pub(crate) fn rare_key(chart: &Chart) -> String {
         (false, false) => {}
     }
     if let (Some(limit), None) = (chart.limit, chart.drawn_limit()) {
-        words.push(format!("The limit, {}, is far above the chart.", units::display(limit, &chart.unit)));
+        words.push(format!("The limit, {}, is far above the chart.", units::format_value(limit, &chart.unit)));
     }
     if chart.lines.len() > svg::LINES {
         words.push(format!("Shown: {} of {}.", svg::LINES, chart.lines.len()));

@@ -41,7 +41,7 @@ pub fn escape_code(text: &str) -> String {
 
 /// Formats a value with its unit, joined by a no-break space.
 pub fn value(value: f64, unit: &str) -> String {
-    escape(&diskwright_base::units::display(value, unit)).replace(' ', "\u{a0}")
+    escape(&diskwright_base::units::format_value(value, unit)).replace(' ', "\u{a0}")
 }
 
 /// Formats a coordinate with one decimal and no trailing zero.

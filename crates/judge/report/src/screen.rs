@@ -129,7 +129,7 @@ pub fn others(verdicts: &[Verdict], style: &Style) -> String {
         let instance = if verdict.instance.is_empty() { String::new() } else { format!(" ({})", verdict.instance) };
         let because = match verdict.findings.first() {
             Some(finding) => {
-                let value = units::display(finding.value, &finding.unit);
+                let value = units::format_value(finding.value, &finding.unit);
                 format!("{} ({value}, {})", words::titled(finding), words::held(finding, verdict.window.seconds))
             }
             None => "none of its rules fired".to_owned(),
@@ -285,7 +285,8 @@ impl<'a> Screen<'a> {
         }
         self.heading("Evidence");
         let shown = &verdict.findings[..verdict.findings.len().min(detail.findings)];
-        let values: Vec<String> = shown.iter().map(|f| self.style.clean(&units::display(f.value, &f.unit))).collect();
+        let values: Vec<String> =
+            shown.iter().map(|f| self.style.clean(&units::format_value(f.value, &f.unit))).collect();
         let column = values.iter().map(|v| text::width(v)).max().unwrap_or(0);
         let held: Vec<String> =
             shown.iter().map(|f| self.style.clean(&words::held(f, verdict.window.seconds))).collect();
@@ -325,7 +326,7 @@ impl<'a> Screen<'a> {
         let beside = words::evidence(finding);
         if evidence > 0 && !beside.is_empty() {
             let counter_text =
-                |(name, value, unit): &(String, f64, &str)| format!("{name} {}", units::display(*value, unit));
+                |(name, value, unit): &(String, f64, &str)| format!("{name} {}", units::format_value(*value, unit));
             let counters: Vec<String> = beside.iter().take(6).map(counter_text).collect();
             self.words("", 4, &format!("with {}", counters.join(", ")), Some(Ink::Dim), evidence);
         }

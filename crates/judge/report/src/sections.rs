@@ -1,7 +1,7 @@
 //! Sections of the page below the evidence. Each function returns the content of a
 //! section, or an empty string if there is none.
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_base::{Device, Note, Topology, units};
 use diskwright_diagnosis::verdict::{
     Culprit, Episode, Exclusion, ProgramActivity, SetAsideFinding, Verdict, VerdictPhase,
@@ -140,8 +140,11 @@ pub(crate) fn packs(verdicts: &[Verdict]) -> String {
         let (because, source) = match v.findings.first() {
             Some(f) => {
                 let than = words::than(f);
-                let numbers =
-                    format!("{}, {than} {}", units::display(f.value, &f.unit), units::display(f.limit, &f.unit));
+                let numbers = format!(
+                    "{}, {than} {}",
+                    units::format_value(f.value, &f.unit),
+                    units::format_value(f.limit, &f.unit)
+                );
                 (format!("{} ({})", escape(&words::titled(f)), escape(&numbers)), escape(&f.source))
             }
             None => ("none of its rules fired".to_owned(), String::new()),
@@ -198,7 +201,7 @@ pub(crate) fn trust(report: &HtmlReport, verdict: &Verdict) -> String {
             items.push(format!("{kind}: {}", escape_code(&remark.text)));
             continue;
         }
-        let when = time::parse(&remark.time).map_or(remark.time.clone(), |t| report.zone.moment(t));
+        let when = time::parse_rfc3339(&remark.time).map_or(remark.time.clone(), |t| report.zone.moment(t));
         let often = if remark.times > 1 { format!("first {when}, {} times", remark.times) } else { when };
         items.push(format!("{kind}: {} <span class=\"dim\">({})</span>", escape(&remark.text), escape(&often)));
     }
@@ -226,10 +229,10 @@ pub(crate) fn topology(topology: Option<&Topology>) -> String {
         facts.push(format!("Linux {}", topology.kernel));
     }
     if topology.processors > 0 {
-        facts.push(plural(topology.processors, "processor", "processors"));
+        facts.push(format_count(topology.processors, "processor", "processors"));
     }
     if topology.memory_bytes > 0 {
-        facts.push(format!("{} of memory", units::display(topology.memory_bytes as f64, "bytes")));
+        facts.push(format!("{} of memory", units::format_value(topology.memory_bytes as f64, "bytes")));
     }
     let mut out = String::new();
     if !facts.is_empty() {
@@ -278,7 +281,7 @@ fn device(topology: &Topology, device: &Device) -> Vec<String> {
     remarks.extend(device.model.clone());
     remarks.extend(device.backing.clone());
     if device.missing > 0 {
-        remarks.push(format!("{} missing", plural(device.missing, "member", "members")));
+        remarks.push(format!("{} missing", format_count(device.missing, "member", "members")));
     }
     remarks.extend(device.background.as_ref().map(|b| format!("{b} is running")));
     remarks.extend(device.write_cache.as_ref().map(|w| format!("cache: {w}")));
@@ -286,9 +289,9 @@ fn device(topology: &Topology, device: &Device) -> Vec<String> {
     let stripe = device.stripe_bytes.map(|b| format!("stripe unit {} KiB", b / 1024));
     remarks.extend(stripe);
     if device.level.is_some() {
-        remarks.push(plural(topology.spindles(&device.name), "disk", "disks"));
+        remarks.push(format_count(topology.spindle_count(&device.name), "disk", "disks"));
     }
-    let size = device.bytes.map_or(String::new(), |b| units::display(b as f64, "bytes"));
+    let size = device.bytes.map_or(String::new(), |b| units::format_value(b as f64, "bytes"));
     let (below, remarks) = (device.below.join(", "), remarks.join("; "));
     vec![escape(&device.name), escape(&description), escape(&below), size, escape(&remarks)]
 }

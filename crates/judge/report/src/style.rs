@@ -83,7 +83,7 @@ impl Style {
     /// Makes foreign text harmless for this terminal: replaces control characters,
     /// and characters beyond ASCII if they cannot be shown.
     pub fn clean(&self, foreign: &str) -> String {
-        let printable = diskwright_base::text::printable(foreign);
+        let printable = diskwright_base::text::printable_line(foreign);
         if self.unicode { printable.into_owned() } else { text::ascii(&printable) }
     }
 }

@@ -10,7 +10,7 @@ use crate::markup::{coordinate, escape};
 use crate::model::{Chart, ChartLine};
 use crate::palette;
 use crate::text;
-use crate::time::{DisplayZone, length};
+use crate::time::{DisplayZone, format_duration};
 
 /// Style sheet of the charts. Colour-blind people can distinguish the line colours
 /// (after Okabe and Ito), which have a contrast of at least 3 to 1 on their
@@ -192,7 +192,7 @@ fn limit(out: &mut String, chart: &Chart, scale: &HeightScale) {
          <text class=\"limit\" x=\"100%\" y=\"{y}\" dx=\"-4\" dy=\"{dy}\">limit {words}</text>\n",
         y = coordinate(y),
         dy = if below { 14 } else { -5 },
-        words = escape(&units::display(limit, &chart.unit)),
+        words = escape(&units::format_value(limit, &chart.unit)),
     ));
 }
 
@@ -263,7 +263,7 @@ pub fn describe(chart: &Chart, zone: &DisplayZone) -> String {
     let mut words = format!("{}.", zone.range(chart.from_ns, chart.to_ns));
     for (line, name) in chart.lines.iter().zip(names_of(chart)) {
         let name = if line.instance.is_empty() { String::new() } else { format!("{name}: ") };
-        let value = |v: f64| units::display(v, &chart.unit);
+        let value = |v: f64| units::format_value(v, &chart.unit);
         match line.summary() {
             Some((min, mean, max)) => {
                 let (min, mean, max) = (value(min), value(mean), value(max));
@@ -273,11 +273,11 @@ pub fn describe(chart: &Chart, zone: &DisplayZone) -> String {
         }
     }
     if let Some(limit) = chart.limit {
-        words.push_str(&format!(" Limit {}.", units::display(limit, &chart.unit)));
+        words.push_str(&format!(" Limit {}.", units::format_value(limit, &chart.unit)));
     }
     let held: f64 = chart.shaded.iter().map(|(from, to)| (to - from) as f64 * 1e-9).sum();
     if held > 0.0 {
-        words.push_str(&format!(" The {} in which the finding held are shaded.", length(held)));
+        words.push_str(&format!(" The {} in which the finding held are shaded.", format_duration(held)));
     }
     words
 }

@@ -1,6 +1,6 @@
 //! Layout of text in columns: display width in a terminal, wrapping, cutting, padding.
 
-use diskwright_base::text::{colour_length, is_control};
+use diskwright_base::text::{colour_escape_bytes, is_control};
 use unicode_width::UnicodeWidthChar;
 
 /// Returns the number of columns that the text takes when it is shown. Diskwright's colour escapes take none. A
@@ -10,7 +10,7 @@ pub fn width(text: &str) -> usize {
     let mut columns = 0;
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        let colour = if c == '\x1b' { colour_length(rest) } else { None };
+        let colour = if c == '\x1b' { colour_escape_bytes(rest) } else { None };
         if colour.is_none() {
             columns += columns_of(c);
         }
@@ -159,11 +159,11 @@ mod tests {
         for name in
             ["\x1b]0;pwn\x07<i>\nx", "\x1b[2Jx", "\x1b", "a\tb\u{202e}c", "\u{9b}31mz", "\x1b[31", "é\x1b]8;;磁盘"]
         {
-            let shown = diskwright_base::text::printable(name);
+            let shown = diskwright_base::text::printable_line(name);
             assert_eq!(width(name), width(&shown), "{name:?}");
-            assert_eq!(diskwright_base::text::printable(&left(name, 30)), left(&shown, 30));
-            assert_eq!(diskwright_base::text::printable(&right(name, 30)), right(&shown, 30));
-            assert_eq!(diskwright_base::text::printable(&cut(name, 4, "~")), cut(&shown, 4, "~"));
+            assert_eq!(diskwright_base::text::printable_line(&left(name, 30)), left(&shown, 30));
+            assert_eq!(diskwright_base::text::printable_line(&right(name, 30)), right(&shown, 30));
+            assert_eq!(diskwright_base::text::printable_line(&cut(name, 4, "~")), cut(&shown, 4, "~"));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Formatting of times in a time zone, and the marks of a time axis.
 
-pub use diskwright_base::moment::parse;
-pub use diskwright_base::units::length;
+pub use diskwright_base::timestamp::parse_rfc3339;
+pub use diskwright_base::units::format_duration;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan, Zoned};
@@ -98,7 +98,7 @@ impl DisplayZone {
 
     /// Formats a range between two RFC 3339 times; strings that are not such times are kept unchanged.
     pub fn range_between(&self, from: &str, to: &str) -> String {
-        match (parse(from), parse(to)) {
+        match (parse_rfc3339(from), parse_rfc3339(to)) {
             (Some(from_ns), Some(to_ns)) => self.range(from_ns, to_ns),
             _ => format!("{from} to {to}"),
         }
@@ -188,16 +188,16 @@ mod tests {
         let zone = DisplayZone::rule("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
         assert_eq!(zone.moment(NOW_NS), "2026-11-21 23:20:11 CET");
         // an hour and a half in the night in which three o'clock comes twice
-        let autumn = parse("2026-10-25T00:30:00Z").unwrap();
+        let autumn = parse_rfc3339("2026-10-25T00:30:00Z").unwrap();
         let range = zone.range(autumn, autumn + 90 * MINUTE_NS);
         assert_eq!(range, "2026-10-25 02:30:00 CEST to 03:00:00 CET");
     }
 
     #[test]
     fn contract_times_are_read() {
-        assert_eq!(parse("2026-11-21T22:20:11Z"), Some(NOW_NS));
-        assert_eq!(parse("2026-11-21T23:20:11.5+01:00"), Some(NOW_NS + SECOND_NS / 2));
-        assert_eq!(parse("yesterday"), None);
+        assert_eq!(parse_rfc3339("2026-11-21T22:20:11Z"), Some(NOW_NS));
+        assert_eq!(parse_rfc3339("2026-11-21T23:20:11.5+01:00"), Some(NOW_NS + SECOND_NS / 2));
+        assert_eq!(parse_rfc3339("yesterday"), None);
         assert_eq!(DisplayZone::utc().range_between("2026-11-21T22:20:11Z", "never"), "2026-11-21T22:20:11Z to never");
     }
 

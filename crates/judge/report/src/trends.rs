@@ -10,7 +10,7 @@ use crate::html::{HtmlReport, figure, rare_key};
 use crate::markup::{escape, value};
 use crate::model::{Chart, ChartLine};
 use crate::sections::table;
-use crate::time::{DisplayZone, length, parse};
+use crate::time::{DisplayZone, format_duration, parse_rfc3339};
 
 /// Largest number of trends on the screen.
 pub(crate) const TOLD: usize = 5;
@@ -31,7 +31,7 @@ pub(crate) fn name(trend: &Trend) -> String {
 /// Puts a slope with its interval in words: `falls by 1.5 % per day (1.2 % to 1.8 %)`.
 fn heading(trend: &Trend) -> String {
     let (verb, sign) = if trend.slope_per_day < 0.0 { ("falls", -1.0) } else { ("grows", 1.0) };
-    let show = |v: f64| units::display(sign * v, &trend.unit);
+    let show = |v: f64| units::format_value(sign * v, &trend.unit);
     let (near, far) =
         if sign < 0.0 { (trend.slope_high, trend.slope_low) } else { (trend.slope_low, trend.slope_high) };
     let range = match (near, far) {
@@ -43,7 +43,7 @@ fn heading(trend: &Trend) -> String {
 
 /// Formats a time to the minute, or only to the day if it is uncertain by `wide_s` seconds of more than a day.
 fn moment(rfc3339: &str, zone: &DisplayZone, wide_s: f64) -> String {
-    let Some(time_ns) = parse(rfc3339) else { return rfc3339.to_owned() };
+    let Some(time_ns) = parse_rfc3339(rfc3339) else { return rfc3339.to_owned() };
     let full = zone.moment(time_ns);
     let length = if wide_s > 86_400.0 { 10 } else { 16 };
     full.get(..length).map_or(full.clone(), str::to_owned)
@@ -51,7 +51,7 @@ fn moment(rfc3339: &str, zone: &DisplayZone, wide_s: f64) -> String {
 
 /// Returns the seconds from one RFC 3339 time to another; infinity if either is missing.
 fn apart_s(from: &Option<String>, to: &Option<String>) -> f64 {
-    let time = |text: &Option<String>| parse(text.as_deref()?);
+    let time = |text: &Option<String>| parse_rfc3339(text.as_deref()?);
     match (time(from), time(to)) {
         (Some(from), Some(to)) => (to as f64 - from as f64) / 1e9,
         _ => f64::INFINITY,
@@ -61,7 +61,7 @@ fn apart_s(from: &Option<String>, to: &Option<String>) -> f64 {
 /// Describes the time at which the limit is crossed: `crosses 2 requests about
 /// 2026-12-03 (2026-11-30 to 2026-12-07)`.
 pub(crate) fn crossing(trend: &Trend, zone: &DisplayZone) -> Option<String> {
-    let limit = units::display(trend.limit, &trend.unit);
+    let limit = units::format_value(trend.limit, &trend.unit);
     let wide = apart_s(&trend.crosses_earliest, &trend.crosses_latest);
     let shown = |time: &String| moment(time, zone, wide);
     match (&trend.crosses, &trend.crosses_earliest, &trend.crosses_latest) {
@@ -77,12 +77,12 @@ pub(crate) fn crossing(trend: &Trend, zone: &DisplayZone) -> Option<String> {
 }
 
 fn stepped(step: &TrendStep, unit: &str) -> String {
-    format!("{} to {}", units::display(step.before, unit), units::display(step.after, unit))
+    format!("{} to {}", units::format_value(step.before, unit), units::format_value(step.after, unit))
 }
 
 /// Describes the change in words; `None` if nothing changed.
 fn told(trend: &Trend, zone: &DisplayZone) -> Option<String> {
-    let show = |v: f64| units::display(v, &trend.unit);
+    let show = |v: f64| units::format_value(v, &trend.unit);
     if trend.shape == TrendShape::Line {
         let when = crossing(trend, zone).map_or(String::new(), |w| format!(": {w}"));
         return Some(format!("{}, now {}{when}", heading(trend), show(trend.now)));
@@ -92,7 +92,7 @@ fn told(trend: &Trend, zone: &DisplayZone) -> Option<String> {
         return Some(format!("{verb} from {} at {}", stepped(step, &trend.unit), moment(&step.at, zone, 0.0)));
     }
     let rhythm = trend.rhythm.as_ref()?;
-    let share = units::display(rhythm.share, "fraction");
+    let share = units::format_value(rhythm.share, "fraction");
     let also = trend.rhythms.get(1).map_or(String::new(), |r| format!("; also every {}", period(r)));
     Some(format!(
         "repeats every {}, {} ({share} of its variation, {} from low to high{also})",
@@ -105,8 +105,8 @@ fn told(trend: &Trend, zone: &DisplayZone) -> Option<String> {
 /// Returns the period of a rhythm: `day`, `2 h`, `95 min`.
 fn period(rhythm: &TrendRhythm) -> String {
     match rhythm.period {
-        "other" if rhythm.period_s >= 600.0 => length((rhythm.period_s / 60.0).round() * 60.0),
-        "other" => length(rhythm.period_s.round()),
+        "other" if rhythm.period_s >= 600.0 => format_duration((rhythm.period_s / 60.0).round() * 60.0),
+        "other" => format_duration(rhythm.period_s.round()),
         name => name.to_owned(),
     }
 }
@@ -211,7 +211,7 @@ fn row(trend: &Trend, zone: &DisplayZone) -> Vec<String> {
 
 /// Charts a trend's own points; `None` if it has none.
 fn chart(verdict: &Verdict, trend: &Trend) -> Option<Chart> {
-    let (from_ns, to_ns) = (parse(&verdict.window.from)?, parse(&verdict.window.to)?);
+    let (from_ns, to_ns) = (parse_rfc3339(&verdict.window.from)?, parse_rfc3339(&verdict.window.to)?);
     let bucket = |v: &Option<f64>| ChartBucket::of(*v);
     let line = ChartLine { instance: trend.instance.clone(), buckets: trend.series.iter().map(bucket).collect() };
     line.summary()?;

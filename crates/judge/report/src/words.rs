@@ -1,7 +1,7 @@
 //! Wording of the parts of a verdict, shared by screen and page.
 
-use diskwright_base::moment::rfc3339;
-use diskwright_base::units::plural;
+use diskwright_base::timestamp::format_rfc3339;
+use diskwright_base::units::format_count;
 use diskwright_base::{Note, units};
 use diskwright_diagnosis::Bottleneck;
 use diskwright_diagnosis::verdict::{
@@ -9,7 +9,7 @@ use diskwright_diagnosis::verdict::{
 };
 
 use crate::axis;
-use crate::time::{DisplayZone, length, parse};
+use crate::time::{DisplayZone, format_duration, parse_rfc3339};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -71,13 +71,13 @@ pub(crate) fn than(finding: &Finding) -> &'static str {
 /// Describes the limit and how long it was exceeded: `more than 2 for 93 % of the time`.
 pub(crate) fn held(finding: &Finding, window_s: f64) -> String {
     let limit = axis::label(finding.limit, &finding.unit);
-    let share = units::display(finding.share, "fraction");
+    let share = units::format_value(finding.share, "fraction");
     format!("{} {limit} for {share} of {}", than(finding), seen(finding.seen_s(window_s)))
 }
 
 /// Returns `the time`, or `the 26 s it was seen` if most of the window has no data on it.
 pub(crate) fn seen(seen_s: Option<f64>) -> String {
-    seen_s.map_or("the time".to_owned(), |seen| format!("the {} it was seen", length(seen)))
+    seen_s.map_or("the time".to_owned(), |seen| format!("the {} it was seen", format_duration(seen)))
 }
 
 /// Describes a phase: `22:15:05 to 22:15:30 (25 s): disk vda, it is overloaded (confidence 87 %)`; a phase without
@@ -95,7 +95,7 @@ pub fn phase(phase: &VerdictPhase, zone: &DisplayZone) -> String {
         _ => format!(" (confidence {:.0} %)", phase.confidence * 100.0),
     };
     let when = zone.range_between(&phase.from, &phase.to);
-    format!("{when} ({}){mark}: {subject}{title}{sure}", length(phase.seconds))
+    format!("{when} ({}){mark}: {subject}{title}{sure}", format_duration(phase.seconds))
 }
 
 /// Returns further measurements of a finding, as far as the log has them: name,
@@ -130,19 +130,19 @@ pub(crate) fn program(program: &ProgramActivity) -> String {
 /// Describes the observed time: `5 min, 288 ticks, 1 gap`.
 pub(crate) fn watched(verdict: &Verdict) -> String {
     let window = &verdict.window;
-    let gaps = if window.gaps == 0 { String::new() } else { format!(", {}", plural(window.gaps, "gap", "gaps")) };
-    format!("{}, {}{gaps}", length(window.seconds), plural(window.ticks, "tick", "ticks"))
+    let gaps = if window.gaps == 0 { String::new() } else { format!(", {}", format_count(window.gaps, "gap", "gaps")) };
+    format!("{}, {}{gaps}", format_duration(window.seconds), format_count(window.ticks, "tick", "ticks"))
 }
 
 /// Lists in a line what could not be judged or read; if there was not enough data for a verdict, also what would help.
 pub(crate) fn not_judged(verdict: &Verdict) -> String {
     let mut parts = Vec::new();
     if !verdict.unjudged.is_empty() {
-        parts.push(format!("{} lacked data", plural(verdict.unjudged.len(), "rule", "rules")));
+        parts.push(format!("{} lacked data", format_count(verdict.unjudged.len(), "rule", "rules")));
     }
     let unseen = verdict.notes.iter().filter(|remark| remark.kind == Note::UNSEEN).count();
     if unseen > 0 {
-        parts.push(format!("{} could not be read", plural(unseen, "source", "sources")));
+        parts.push(format!("{} could not be read", format_count(unseen, "source", "sources")));
     }
     let summary = parts.join(", ");
     match verdict.missing.short.as_str() {
@@ -170,15 +170,15 @@ pub(crate) fn remark_kind(kind: &str) -> Option<&'static str> {
 pub fn episode(episode: &Episode, window_s: f64, zone: &DisplayZone) -> String {
     let prefix = place(&episode.instance);
     let title = &episode.title;
-    let lasted = length(episode.longest_s);
-    let from = parse(&episode.from).map_or_else(|| episode.from.clone(), |ns| zone.moment(ns));
-    let share = units::display(episode.share, "fraction");
+    let lasted = format_duration(episode.longest_s);
+    let from = parse_rfc3339(&episode.from).map_or_else(|| episode.from.clone(), |ns| zone.moment(ns));
+    let share = units::format_value(episode.share, "fraction");
     let time = seen(seen_s(episode.judged_s, window_s));
     // rounded to seconds, which are easier to type. A window includes the ticks that end in it, even the tick that ends
     // exactly at its start; that tick covers the time before, so the start is rounded up to the next second
     let second = |time: &str, more_ns: i64| {
         let whole = |ns: i64| ns.saturating_add(more_ns).div_euclid(SECOND_NS) * SECOND_NS;
-        parse(time).map_or_else(|| time.to_owned(), |ns| rfc3339(whole(ns)))
+        parse_rfc3339(time).map_or_else(|| time.to_owned(), |ns| format_rfc3339(whole(ns)))
     };
     let look = format!("--from {} --to {}", second(&episode.from, SECOND_NS), second(&episode.to, SECOND_NS - 1));
     format!("{prefix}{title}, for {lasted} from {from} ({share} of {time} in total); look at it with {look}")

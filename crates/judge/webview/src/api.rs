@@ -201,7 +201,7 @@ fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpReques
             HttpAnswer::ok(JSON, body)
         }
         Err(because) => {
-            let body = json!({ "schema": "diskwright.fault/1", "because": text::printable(&because) });
+            let body = json!({ "schema": "diskwright.fault/1", "because": text::printable_line(&because) });
             HttpAnswer { status: "422 Unprocessable Content", ..HttpAnswer::ok(JSON, body.to_string().into_bytes()) }
         }
     }
@@ -377,6 +377,8 @@ fn report(host: &HostState, request: &HttpRequest) -> HttpAnswer {
             answer.headers.push(("Content-Disposition", "attachment; filename=\"diskwright-report.html\"".into()));
             answer
         }
-        Err(because) => HttpAnswer::plain("422 Unprocessable Content", &format!("{}\n", text::printable(&because))),
+        Err(because) => {
+            HttpAnswer::plain("422 Unprocessable Content", &format!("{}\n", text::printable_line(&because)))
+        }
     }
 }

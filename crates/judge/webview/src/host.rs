@@ -347,7 +347,7 @@ impl HostState {
 
 /// True where the schema has percentiles of request latency.
 fn has_latency(schema: &Schema) -> bool {
-    static COUNTERS: LazyLock<HashSet<String>> = LazyLock::new(|| latency_view::counters().collect());
+    static COUNTERS: LazyLock<HashSet<String>> = LazyLock::new(|| latency_view::counter_ids().collect());
     schema.series.iter().any(|series| COUNTERS.contains(&series.counter))
 }
 

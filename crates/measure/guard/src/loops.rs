@@ -92,7 +92,9 @@ pub(crate) fn all(roots: &Roots, mounts: &MountTable) -> Vec<Loop> {
     let end = Instant::now() + PATIENCE;
     let answer = |device: &LoopSysfs, queries: Option<Receiver<LoopStatus>>| match queries {
         None => ask(roots, device.number, &device.name),
-        Some(queries) => queries.recv_timeout(end.saturating_duration_since(Instant::now())).unwrap_or(LoopStatus::Hangs),
+        Some(queries) => {
+            queries.recv_timeout(end.saturating_duration_since(Instant::now())).unwrap_or(LoopStatus::Hangs)
+        }
     };
     devices
         .into_iter()

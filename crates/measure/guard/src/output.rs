@@ -7,7 +7,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path};
 
-use diskwright_base::words::nearest;
+use diskwright_base::user_input::nearest_word;
 use diskwright_counters::live::Roots;
 use diskwright_hostfiles::kernel;
 
@@ -87,7 +87,7 @@ fn near(path: &Path) -> String {
     let devices = devices.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_block_device()));
     let mut names: Vec<String> = devices.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort_unstable();
-    match nearest(typed, names.iter().map(String::as_str)) {
+    match nearest_word(typed, names.iter().map(String::as_str)) {
         Some(name) => format!(" (did you mean {}?)", folder.join(name).display()),
         None => " (lsblk lists them)".into(),
     }

@@ -24,7 +24,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: pattern TARGET PATTERN.json [--lanes N] [--threads]".into());
     };
     if let ("--fill", [bytes]) = (pattern.as_str(), options) {
-        let target_options = TargetOptions { writes: true, bytes: Some(bytes.parse()?), keep: true, ..TargetOptions::default() };
+        let target_options =
+            TargetOptions { writes: true, bytes: Some(bytes.parse()?), keep: true, ..TargetOptions::default() };
         ProbeTarget::take(Path::new(name), &target_options, &mut |_, _| true)?;
         return Ok(());
     }

@@ -398,7 +398,8 @@ mod tests {
         let mut read = |offset: u64| {
             let steps = vec![SeriesStep { write: false, offset, length: 4096, pause_ns: 0 }];
             let max_duration = Duration::from_secs(60);
-            let series = RequestSeries { name: "one".into(), steps, buffered: true, durable: false, most: max_duration };
+            let series =
+                RequestSeries { name: "one".into(), steps, buffered: true, durable: false, most: max_duration };
             follow(&mut engine, &series, &stop, &Live::default())
         };
         assert_eq!(read(0).unwrap().len(), 1);

@@ -28,9 +28,9 @@ pub fn facts(roots: &Roots, topology: &Topology, place: TargetPlace) -> DeviceFa
         None => whole(roots, number),
     };
     let name = name.unwrap_or_default();
-    let device = topology.device(&name).cloned().unwrap_or_default();
+    let device = topology.find_device(&name).cloned().unwrap_or_default();
     let class = serde_json::to_value(device.class).ok().and_then(|v| v.as_str().map(str::to_owned));
-    let key = match (ceiling::keys(topology).remove(name.as_str()), &mount) {
+    let key = match (ceiling::device_keys(topology).remove(name.as_str()), &mount) {
         (Some(key), _) => key,
         (None, Some(mount)) if !mount.is_memory() && device.class != DeviceClass::Memory => {
             format!("filesystem:{}:{}@{}", mount.kind, mount.source, topology.host)
@@ -69,7 +69,7 @@ fn whole(roots: &Roots, number: (u64, u64)) -> Option<String> {
 /// Filesystems on several devices have numbers that no device has; only the topology knows them.
 fn below(topology: &Topology, mount: &mountinfo::Mount) -> Option<String> {
     let bears = topology.filesystems.iter().rev().find(|f| f.mount == mount.point && !f.device.is_empty())?;
-    let part = topology.device(&bears.device).filter(|d| d.kind == DeviceKind::Partition);
+    let part = topology.find_device(&bears.device).filter(|d| d.kind == DeviceKind::Partition);
     Some(part.and_then(|p| p.below.first()).unwrap_or(&bears.device).clone())
 }
 

@@ -2,7 +2,7 @@
 //! same pattern generates the same requests.
 
 use diskwright_base::Rng;
-use diskwright_base::zipf::{Zipf, scatter};
+use diskwright_base::zipf::{Zipf, scatter_rank};
 
 use crate::pattern::{MixStep, NormalSpread, Pattern, Placement};
 
@@ -14,7 +14,7 @@ pub fn bell(rng: &mut Rng, spread: &NormalSpread) -> f64 {
     if spread.deviation == 0.0 {
         return spread.mean;
     }
-    let sum: f64 = (0..14).map(|_| rng.share()).sum();
+    let sum: f64 = (0..14).map(|_| rng.next_f64()).sum();
     (spread.mean + (sum - 7.0) * spread.deviation).abs()
 }
 
@@ -143,7 +143,7 @@ impl Draw {
             match self.read_share {
                 1.0 => false,
                 0.0 => true,
-                share => self.dice.share() >= share,
+                share => self.dice.next_f64() >= share,
             }
         } else {
             self.turn = (self.turn + 1) % self.turns.len();
@@ -161,7 +161,7 @@ impl Draw {
         let sizes = if write { &self.write_sizes } else { &self.sizes };
         let [(first, _)] = sizes[..] else {
             let all: f64 = sizes.iter().map(|s| s.1).sum();
-            let mut left = self.dice.share() * all;
+            let mut left = self.dice.next_f64() * all;
             for &(size, weight) in sizes {
                 left -= weight;
                 if left < 0.0 {
@@ -193,16 +193,16 @@ impl Draw {
         let align = if write { self.write_align } else { self.align };
         let places = self.range.saturating_sub(length) / align + 1;
         let scattered = self.scattered;
-        let spread = |offset: u64| if scattered { scatter(offset, places) } else { offset };
+        let spread = |offset: u64| if scattered { scatter_rank(offset, places) } else { offset };
         let offsets = match &mut self.write_place {
             Some(writes) if write => writes,
             _ => &mut self.place,
         };
         match offsets {
-            OffsetGenerator::Uniform => self.dice.below(places) * align,
+            OffsetGenerator::Uniform => self.dice.next_below(places) * align,
             OffsetGenerator::Normal { mean, deviation } => {
                 for _ in 0..64 {
-                    let place = (*mean + *deviation * self.dice.normal()) * places as f64;
+                    let place = (*mean + *deviation * self.dice.draw_normal()) * places as f64;
                     if place >= 0.0 && place < places as f64 {
                         return spread(place as u64) * align;
                     }
@@ -210,12 +210,12 @@ impl Draw {
                 spread((*mean * places as f64).clamp(0.0, (places - 1) as f64) as u64) * align
             }
             OffsetGenerator::Zipf(zipf) => {
-                let rank = zipf.draw(&mut self.dice);
-                scatter(rank, places) * align
+                let rank = zipf.draw_rank(&mut self.dice);
+                scatter_rank(rank, places) * align
             }
             OffsetGenerator::Pareto { exponent } => {
-                let rank = (places as f64 * self.dice.share().powf(*exponent)) as u64;
-                scatter(rank.min(places - 1), places) * align
+                let rank = (places as f64 * self.dice.next_f64().powf(*exponent)) as u64;
+                scatter_rank(rank.min(places - 1), places) * align
             }
             OffsetGenerator::Sequential { next, part, turn } => {
                 let stream = *turn;

@@ -126,7 +126,12 @@ struct Worker<'a, E> {
 ///
 /// # Errors
 /// When the engine fails.
-pub fn run<E: IoEngine>(engine: &mut E, generator: &mut Draw, plan: &WorkerPlan<'_>, slots: u32) -> io::Result<WorkerTally> {
+pub fn run<E: IoEngine>(
+    engine: &mut E,
+    generator: &mut Draw,
+    plan: &WorkerPlan<'_>,
+    slots: u32,
+) -> io::Result<WorkerTally> {
     let mut begin = engine.now();
     let due = begin.saturating_add(plan.after_ns);
     while begin < due && !plan.stop.load(Ordering::Relaxed) {
@@ -464,13 +469,13 @@ impl<E: IoEngine> Worker<'_, E> {
     fn users(&mut self, think_s: f64, random: bool) -> io::Result<()> {
         let begin = self.engine.now();
         let think = |draw: &mut Draw| {
-            let seconds = if random { draw.dice().exponential(think_s) } else { think_s };
+            let seconds = if random { draw.dice().draw_exponential(think_s) } else { think_s };
             (seconds * 1e9) as u64
         };
         let mut ready = BinaryHeap::new();
         for user in 0..self.slots.len() as u32 {
             // spread the first arrivals over one think time
-            let first = (self.draw.dice().share() * think_s * 1e9) as u64;
+            let first = (self.draw.dice().next_f64() * think_s * 1e9) as u64;
             ready.push(Reverse((begin + first, user)));
         }
         let mut now = begin;
@@ -499,7 +504,7 @@ impl<E: IoEngine> Worker<'_, E> {
         let users = self.slots.len() as u32;
         // requests left in each user's cycle
         let mut left = vec![0u64; users as usize];
-        let first = |draw: &mut Draw| begin + (draw.dice().share() * think_s.mean * 1e9) as u64;
+        let first = |draw: &mut Draw| begin + (draw.dice().next_f64() * think_s.mean * 1e9) as u64;
         let mut ready: BinaryHeap<_> = (0..users).map(|user| Reverse((first(self.draw), user))).collect();
         let (mut now, mut back) = (begin, Vec::new());
         while !self.is_over(now) {
@@ -558,7 +563,7 @@ impl<E: IoEngine> Worker<'_, E> {
                 self.make(slot, due as u64);
                 self.tally.late += u64::from((due as u64) < free_since);
                 self.lateness(now, free_since.max(due as u64));
-                due += if poisson { self.draw.dice().exponential(mean_ns) } else { mean_ns };
+                due += if poisson { self.draw.dice().draw_exponential(mean_ns) } else { mean_ns };
             }
             let wait =
                 if free.is_empty() { TurnWait::One } else { TurnWait::Until((due.ceil() as u64).min(self.until)) };

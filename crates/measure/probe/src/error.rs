@@ -2,7 +2,7 @@
 
 use std::io;
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_guard::Refusal;
 
 /// Reason why something was not measured, or not to its end.
@@ -30,7 +30,7 @@ pub enum ProbeError {
         source: io::Error,
     },
     /// Requests failed in such numbers that nothing was measured.
-    #[error("{target}: {}: {source}", plural(*failed, "request failed with", "requests failed, the first with"))]
+    #[error("{target}: {}: {source}", format_count(*failed, "request failed with", "requests failed, the first with"))]
     Failing {
         /// The target.
         target: String,

@@ -26,7 +26,7 @@ const TOLD: u64 = 8;
 fn draw(bytes: u64, chunk: u64, buffer: &mut [u8]) {
     let mut rng = Rng::new(bytes, chunk);
     for word in buffer.chunks_exact_mut(8) {
-        word.copy_from_slice(&rng.bits().to_ne_bytes());
+        word.copy_from_slice(&rng.next_u64().to_ne_bytes());
     }
 }
 

@@ -10,7 +10,7 @@ pub fn members(topology: &Topology, facts: &DeviceFacts) -> Vec<String> {
     let mut name = facts.name.clone();
     // a chain of single devices is short; a cycle is a broken description
     for _ in 0..16 {
-        match topology.device(&name).map(|d| &d.below[..]) {
+        match topology.find_device(&name).map(|d| &d.below[..]) {
             Some([one]) => name.clone_from(one),
             Some([]) | None => return Vec::new(),
             Some(several) => return several.to_vec(),

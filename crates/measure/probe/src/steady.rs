@@ -89,7 +89,8 @@ pub fn step(rates: &[f64]) -> Option<(usize, f64, f64)> {
     let (before, after) = (mean(&rates[..cut]), mean(&rates[cut..]));
     let spread = (residual(cut) / (rates.len() - 2) as f64).sqrt();
     let size = (after - before).abs();
-    (size > 0.1 * before && size > 3.0 * spread && residual(cut) < 0.5 * around_line(rates)).then_some((cut, before, after))
+    (size > 0.1 * before && size > 3.0 * spread && residual(cut) < 0.5 * around_line(rates))
+        .then_some((cut, before, after))
 }
 
 /// Returns the sum of squares around the least-squares line.

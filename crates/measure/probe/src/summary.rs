@@ -153,7 +153,7 @@ fn failure(&(number, count): &(i32, u64)) -> FailureCount {
 
 /// Summarizes a histogram of late starts in nanoseconds.
 fn late_start(lateness: &Histogram) -> Option<LateStart> {
-    let most = lateness.most()? as f64;
+    let most = lateness.max()? as f64;
     Some(LateStart { mean: lateness.mean()? * 1e-9, p99: lateness.quantile(0.99)? * 1e-9, max: most * 1e-9 })
 }
 

@@ -124,9 +124,9 @@ mod tests {
         let (mut rng, mut tally) = (Rng::new(5, 0), WorkerTally::default());
         let mut exact: Vec<u64> = (0..2_000_000)
             .map(|i| match i {
-                _ if i % 20_000 == 0 => 1_000_000_000 + rng.below(1_000_000_000),
-                _ if i % 100 == 0 => (2e6 * rng.normal().exp()) as u64,
-                _ => (8e4 * (0.3 * rng.normal()).exp()) as u64,
+                _ if i % 20_000 == 0 => 1_000_000_000 + rng.next_below(1_000_000_000),
+                _ if i % 100 == 0 => (2e6 * rng.draw_normal().exp()) as u64,
+                _ => (8e4 * (0.3 * rng.draw_normal()).exp()) as u64,
             })
             .collect();
         exact.iter().for_each(|latency| tally.answer(false, 4096, *latency, 0));

@@ -304,7 +304,8 @@ fn of_file(path: &Path, name: &str, file: OwnedFd, bytes: u64, buffered: bool) -
     }
     let sector = reported.filter(|t| *t > 0).map_or_else(|| direct_unit(&Roots::default(), device), u64::from);
     let filesystem_info = rustix::fs::fstatfs(&file).ok();
-    let (kind, block) = filesystem_info.map_or((0, 0), |filesystem_info| (filesystem_info.f_type as u32, filesystem_info.f_bsize as u64));
+    let (kind, block) = filesystem_info
+        .map_or((0, 0), |filesystem_info| (filesystem_info.f_type as u32, filesystem_info.f_bsize as u64));
     let mut target = ProbeTarget::of(path, name, file, bytes, sector.max(unit_of_blocks(kind, block)), device);
     target.cautions.extend(filesystem(kind).map(str::to_owned));
     // a filesystem without direct I/O fails when it is used: better now than after filling

@@ -409,7 +409,8 @@ fn sentence(outcome: ResultOutcome, rows: &[ResultRow], is_shared: bool) -> Stri
     let size = |r: &&ResultRow| r.ratio.map_or(0.0, |ratio| ratio.max(1e-9).ln().abs());
     let largest = |better| {
         let row = real(better).max_by(|a, b| size(a).total_cmp(&size(b)))?;
-        let times = row.ratio.map_or(String::new(), |r| format!(", x {}", diskwright_base::units::digits(r)));
+        let times =
+            row.ratio.map_or(String::new(), |r| format!(", x {}", diskwright_base::units::format_significant(r)));
         Some(format!("most in {} of {}{times}", words(row.counter), row.instance))
     };
     let summary = |better: bool, word: &str| {
@@ -525,7 +526,7 @@ mod tests {
         // 400 comparisons of equal sides; the rate of false alarms stays below 5 %
         let mut rng = diskwright_base::Rng::new(5, 0);
         let mut noisy = || {
-            let runs: Vec<f64> = (0..5).map(|_| 1000.0 * (1.0 + 0.05 * rng.exponential(1.0))).collect();
+            let runs: Vec<f64> = (0..5).map(|_| 1000.0 * (1.0 + 0.05 * rng.draw_exponential(1.0))).collect();
             rates("one", &runs)
         };
         let alarms =

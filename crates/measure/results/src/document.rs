@@ -204,7 +204,7 @@ fn schema(file: &str, head: &SchemaHead) -> Result<(), ReadError> {
 /// Formats a foreign value for a message: without control characters, and shortened.
 fn shortened(value: &serde_json::Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    diskwright_base::text::shortened(&text, 60)
+    diskwright_base::text::truncate_text(&text, 60)
 }
 
 /// Parses JSON; errors have the path of the field.

@@ -1,7 +1,7 @@
 //! Result of a run, as stored in a result file (`diskwright.probe/1`).
 
-use diskwright_base::arithmetic::elapsed_s;
-use diskwright_base::latency::edges;
+use diskwright_base::arithmetic::transfer_time_s;
+use diskwright_base::latency::step_edges;
 use diskwright_base::{Histogram, LatencyHistogram};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -43,8 +43,8 @@ impl Latency {
             p999: quantile(0.999),
             p9999: quantile(0.9999),
             p99999: quantile(0.99999),
-            min: histogram.least().map(|ns| ns as f64 * 1e-9),
-            max: histogram.most().map(|ns| ns as f64 * 1e-9),
+            min: histogram.min().map(|ns| ns as f64 * 1e-9),
+            max: histogram.max().map(|ns| ns as f64 * 1e-9),
         }
     }
 }
@@ -63,10 +63,10 @@ pub struct LatencyStep {
 /// Returns the steps of a histogram of nanoseconds that contain requests.
 pub fn steps_of(histogram: &Histogram) -> Vec<LatencyStep> {
     let step = |(step, count)| {
-        let (from, to) = edges(step);
+        let (from, to) = step_edges(step);
         LatencyStep { from_s: from as f64 / 1e9, to_s: to as f64 / 1e9, count }
     };
-    LatencyHistogram::of(histogram).steps().map(step).collect()
+    LatencyHistogram::from_histogram(histogram).steps().map(step).collect()
 }
 
 /// Result of the reads or the writes of a run.
@@ -264,7 +264,7 @@ impl RunResult {
     /// Returns the time for transferring `bytes` at this run's rate, in requests of its
     /// size (elapsed times of the NT Resource Kit), seconds; `None` if nothing was transferred.
     pub fn moving_s(&self, bytes: f64) -> Option<f64> {
-        let seconds = elapsed_s(bytes, self.size_bytes, self.requests_per_s);
+        let seconds = transfer_time_s(bytes, self.size_bytes, self.requests_per_s);
         Some(seconds).filter(|s| s.is_finite())
     }
 

@@ -1,6 +1,6 @@
 //! Classes of load, read from `classes.toml`.
 
-use diskwright_base::words::nearest;
+use diskwright_base::user_input::nearest_word;
 use diskwright_base::{Problems, toml_reader};
 use serde::{Deserialize, Serialize};
 
@@ -100,7 +100,7 @@ pub fn find(name: &str) -> Result<StressClass, StressError> {
     }
     let ids: Vec<&str> = all.iter().map(|class| class.id.as_str()).collect();
     let named: Vec<&str> = all.iter().filter(|class| class.expects(name)).map(|class| class.id.as_str()).collect();
-    let near = match nearest(name, ids.iter().copied()) {
+    let near = match nearest_word(name, ids.iter().copied()) {
         Some(near) => format!(" (did you mean `{near}`?)"),
         // the name may be that of an expected verdict
         None if !named.is_empty() => format!(" (`why` should say {name} for {})", named.join(", ")),

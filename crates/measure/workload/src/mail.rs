@@ -52,7 +52,7 @@ impl Mail {
 
     fn deliver(&self, mailbox: &mut Mailbox, rng: &mut Rng) -> Result<u64, WorkError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let bytes = (rng.exponential(self.mean_bytes as f64) as u64).clamp(16, 4 << 20);
+        let bytes = (rng.draw_exponential(self.mean_bytes as f64) as u64).clamp(16, 4 << 20);
         let (temporary, name) = (mailbox.path.join("tmp"), mailbox.name(number));
         let mut file = File::create_new(&temporary).map_err(io(&temporary, "cannot be made"))?;
         file.write_all(&text(number, bytes)).map_err(io(&temporary, "cannot be written"))?;
@@ -96,7 +96,7 @@ fn text(number: u64, bytes: u64) -> Vec<u8> {
     let mut rng = Rng::new(number, 2);
     let mut text = format!("{number:016x}").into_bytes();
     while text.len() < bytes as usize {
-        text.extend_from_slice(&rng.bits().to_le_bytes());
+        text.extend_from_slice(&rng.next_u64().to_le_bytes());
     }
     text.truncate(bytes as usize);
     text
@@ -120,10 +120,10 @@ impl Work for Mail {
         if mailbox.messages.len() >= MOST {
             return mailbox.delete_oldest().map(|()| (2, 0));
         }
-        if mailbox.messages.is_empty() || rng.chance(0.6) {
+        if mailbox.messages.is_empty() || rng.next_bool(0.6) {
             return self.deliver(mailbox, rng).map(|bytes| (0, bytes));
         }
-        let index = rng.below(mailbox.messages.len() as u64) as usize;
+        let index = rng.next_below(mailbox.messages.len() as u64) as usize;
         mailbox.read(mailbox.messages[index], false).map(|bytes| (1, bytes))
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use diskwright_base::Rng;
-use diskwright_base::zipf::{Zipf, scatter};
+use diskwright_base::zipf::{Zipf, scatter_rank};
 
 use crate::files::WorkFile;
 use crate::users::Work;
@@ -168,8 +168,8 @@ impl Database {
         }
         let mut records = Vec::with_capacity(changes * RECORD);
         for (page, number) in pages.iter_mut().zip(&numbers) {
-            let row = 24 + rng.below((PAGE - 24 - RECORD) as u64) as usize;
-            page[row..row + 8].copy_from_slice(&rng.bits().to_le_bytes());
+            let row = 24 + rng.next_below((PAGE - 24 - RECORD) as u64) as usize;
+            page[row..row + 8].copy_from_slice(&rng.next_u64().to_le_bytes());
             records.extend_from_slice(&page[row..row + RECORD - 8]);
             records.extend_from_slice(&number.to_le_bytes());
         }
@@ -185,7 +185,7 @@ impl Database {
     }
 
     fn draw(&self, rng: &mut Rng) -> u64 {
-        scatter(self.zipf.draw(rng), self.pages)
+        scatter_rank(self.zipf.draw_rank(rng), self.pages)
     }
 
     /// Appends records to the log, and waits until they are synced: by this thread, or by another thread's sync that
@@ -264,7 +264,7 @@ impl Work for Database {
     }
 
     fn operate(&self, user: &mut DatabaseUser, rng: &mut Rng) -> Result<(usize, u64), WorkError> {
-        if rng.chance(self.options.write_share) {
+        if rng.next_bool(self.options.write_share) {
             return self.change(user, rng).map(|bytes| (1, bytes));
         }
         self.query(user, rng).map(|bytes| (0, bytes))

@@ -180,7 +180,7 @@ fn most_bytes(mean_bytes: u64) -> u64 {
 
 fn size(mean_bytes: u64, rng: &mut Rng) -> u64 {
     let median = mean_bytes as f64 / (SIGMA * SIGMA / 2.0).exp();
-    let drawn = median * (SIGMA * rng.normal()).exp();
+    let drawn = median * (SIGMA * rng.draw_normal()).exp();
     (drawn as u64).clamp(HEAD as u64, most_bytes(mean_bytes))
 }
 
@@ -191,7 +191,7 @@ fn content(number: u64, bytes: u64) -> Vec<u8> {
     content.extend_from_slice(&bytes.to_le_bytes());
     let mut rng = Rng::new(number, 1);
     while content.len() < bytes as usize {
-        content.extend_from_slice(&rng.bits().to_le_bytes());
+        content.extend_from_slice(&rng.next_u64().to_le_bytes());
     }
     content.truncate(bytes as usize);
     content
@@ -219,7 +219,7 @@ impl FileServer {
     /// Draws an operation for a slot with a file: any but creation.
     fn operation(rng: &mut Rng) -> usize {
         let shares = SERVER.map(|(name, share)| if name == CREATE { 0 } else { share });
-        let mut drawn = rng.below(shares.iter().sum());
+        let mut drawn = rng.next_below(shares.iter().sum());
         shares
             .iter()
             .position(|share| {
@@ -262,7 +262,7 @@ impl Work for FileServer {
 
     fn operate(&self, buffer: &mut Vec<u8>, rng: &mut Rng) -> Result<(usize, u64), WorkError> {
         let tree = &self.0;
-        let mut slot = tree.slot(rng.below(tree.slots.len() as u64) as usize);
+        let mut slot = tree.slot(rng.next_below(tree.slots.len() as u64) as usize);
         let kind = FileServer::operation(rng);
         match (*slot, SERVER[kind].0) {
             (None, _) => {
@@ -275,7 +275,7 @@ impl Work for FileServer {
             (Some((number, bytes)), "stat") => self.stat(number, bytes).map(|moved| (kind, moved)),
             (Some((number, _)), "list") => self.list(number).map(|moved| (kind, moved)),
             (Some((number, bytes)), "append") => {
-                let new = (bytes + 1 + rng.below(8192)).min(most_bytes(tree.options.mean_bytes)).max(bytes);
+                let new = (bytes + 1 + rng.next_below(8192)).min(most_bytes(tree.options.mean_bytes)).max(bytes);
                 tree.append(number, bytes, new)?;
                 *slot = Some((number, new));
                 Ok((kind, new - bytes))

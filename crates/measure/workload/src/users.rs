@@ -93,7 +93,7 @@ impl LatencySummary {
             p95: quantile(0.95)?,
             p99: quantile(0.99)?,
             p999: quantile(0.999)?,
-            max: histogram.most()? as f64 / 1e9,
+            max: histogram.max()? as f64 / 1e9,
         })
     }
 }
@@ -276,7 +276,7 @@ impl<W: Work> UserLoop<'_, W> {
     /// Draws an exponential pause with a mean in seconds, cut off beyond the run's duration.
     fn pause(&self, pauses: &mut Rng, mean_s: f64) -> Duration {
         let longest = self.options.lasts.as_secs_f64() + 1.0;
-        Duration::from_secs_f64(pauses.exponential(mean_s).min(longest))
+        Duration::from_secs_f64(pauses.draw_exponential(mean_s).min(longest))
     }
 
     fn sleep_until(&self, due: Instant) {

@@ -201,11 +201,11 @@ impl ExperimentDocument {
         let source = TomlSource::new(file, text);
         let document = source.parse().and_then(|table| {
             let value = Spanned::new(table.span(), DeValue::Table(table.get_ref().clone()));
-            let document: ExperimentDocument = source.typed("", value)?;
-            document.check(&TomlFields::of_table(&source, &table));
+            let document: ExperimentDocument = source.deserialize_value("", value)?;
+            document.check(&TomlFields::for_root_table(&source, &table));
             Some(document)
         });
-        source.finish(document).map(|(document, _)| document)
+        source.into_result(document).map(|(document, _)| document)
     }
 
     /// Finds a row by its id.
@@ -223,20 +223,20 @@ impl ExperimentDocument {
     }
 
     fn check(&self, top: &TomlFields<'_, '_>) {
-        let places = |key| top.tables(key).into_iter().map(|table| table.span().start);
+        let places = |key| top.read_tables(key).into_iter().map(|table| table.span().start);
         for ((index, row), place) in self.rows.iter().enumerate().zip(places("row")) {
             if let Err(message) = self.check_row(index, row) {
-                top.source.wrong(place, &format!("row {}", row.id), message);
+                top.source.report_problem(place, &format!("row {}", row.id), message);
             }
         }
-        if let Some(runs) = top.inner("runs") {
+        if let Some(runs) = top.read_table("runs") {
             for (name, _) in self.runs.iter().filter(|(_, run)| !(1..=100).contains(&run.repeat)) {
-                top.source.wrong(runs.place(name), &format!("run {name}"), "`repeat` is 1 to 100");
+                top.source.report_problem(runs.value_offset(name), &format!("run {name}"), "`repeat` is 1 to 100");
             }
         }
         for (fitted, place) in self.fits.iter().zip(places("fit")) {
             if let Err(message) = self.check_fitted(fitted) {
-                top.source.wrong(place, &format!("fit `{}`", fitted.name), message);
+                top.source.report_problem(place, &format!("fit `{}`", fitted.name), message);
             }
         }
     }

@@ -61,7 +61,7 @@ fn main() {
 
 /// Picks one element.
 fn pick<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
-    all[rng.below(all.len() as u64) as usize]
+    all[rng.next_below(all.len() as u64) as usize]
 }
 
 fn row(all: &[DesignPart], rng: &mut Rng, requests: u32) -> Option<DeviationRow> {
@@ -74,8 +74,8 @@ fn row(all: &[DesignPart], rng: &mut Rng, requests: u32) -> Option<DeviationRow>
         Some(_) => (ArrayLevel::Linear, 1),
         None => match pick(rng, &[ArrayLevel::Raid1, ArrayLevel::Raid10, ArrayLevel::Raid5, ArrayLevel::Raid6]) {
             ArrayLevel::Raid1 => (ArrayLevel::Raid1, 2),
-            ArrayLevel::Raid10 => (ArrayLevel::Raid10, 2 * (2 + rng.below(9) as u16)),
-            level => (level, 4 + rng.below(13) as u16),
+            ArrayLevel::Raid10 => (ArrayLevel::Raid10, 2 * (2 + rng.next_below(9) as u16)),
+            level => (level, 4 + rng.next_below(13) as u16),
         },
     };
     let unit_bytes = pick(rng, &[16_384, 65_536, 262_144]);
@@ -83,7 +83,7 @@ fn row(all: &[DesignPart], rng: &mut Rng, requests: u32) -> Option<DeviationRow>
     let reads = pick(rng, &[0.0, 300.0, 500.0, 700.0, 900.0, 1000.0]);
     let (read_size_bytes, write_size_bytes) = (size(rng), size(rng));
     let demand = Demand { read_size_bytes, write_size_bytes, ..Demand::typed(reads, 1000.0 - reads, 4096.0) };
-    let load = 0.1 + 0.8 * rng.share();
+    let load = 0.1 + 0.8 * rng.next_f64();
     let design = StorageDesign { part, level, count, unit_bytes, path: None };
     compare(&design, &demand.scaled(load * sustained(&design, &demand)), load, requests)
 }

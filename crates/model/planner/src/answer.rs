@@ -2,7 +2,7 @@
 //! response, and why others are not among them. Its fields are those of
 //! `diskwright.plan/1` (docs/json.md).
 
-use diskwright_base::units::digits;
+use diskwright_base::units::format_significant;
 use serde::Serialize;
 
 use crate::bought::BoughtItem;
@@ -277,14 +277,14 @@ impl PlannedDesign {
     /// Formats `1.2x the load, limited by members`: the sustained load, and its limit.
     #[must_use]
     pub fn headroom_words(&self) -> String {
-        let times = |factor: f64| format!("{}x the load", digits(factor));
+        let times = |factor: f64| format!("{}x the load", format_significant(factor));
         match self.headroom_limit.as_deref() {
             None => format!("at least {}", times(self.headroom)),
             Some(RESPONSE) if self.saturates_at < MOST_FACTOR => format!(
                 "{}, limited by the response time (saturates first: {}, at {}x)",
                 times(self.headroom),
                 self.limit,
-                digits(self.saturates_at)
+                format_significant(self.saturates_at)
             ),
             Some(RESPONSE) => format!("{}, limited by the response time", times(self.headroom)),
             Some(part) => format!("{}, limited by {part}", times(self.headroom)),

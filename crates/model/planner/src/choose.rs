@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use diskwright_base::units::{digits, display};
+use diskwright_base::units::{format_significant, format_value};
 use diskwright_simulator::catalogue::DriveClass;
 
 use crate::PlanError;
@@ -261,15 +261,15 @@ fn break_even(context: &PlanContext<'_>, list: &[JudgedDesign]) -> Vec<BreakEven
             continue;
         }
         let now = part.price.as_ref().map(|price| price.amount);
-        let per_tb = |price: f64| digits(price / (part.bytes / 1e12));
+        let per_tb = |price: f64| format_significant(price / (part.bytes / 1e12));
         let today = now.map_or_else(
             || "its price is unknown".to_owned(),
-            |now| format!("it is {} {currency} ({} per TB)", digits(now), per_tb(now)),
+            |now| format!("it is {} {currency} ({} per TB)", format_significant(now), per_tb(now)),
         );
         let title = context.title(judged);
         let sentence = format!(
             "{title} would rank first below {} {currency} per drive ({} per TB); {today}",
-            digits(below),
+            format_significant(below),
             per_tb(below)
         );
         all.push(BreakEven { part: part.id.clone(), design: title, below, now, sentence });
@@ -284,8 +284,8 @@ fn break_even(context: &PlanContext<'_>, list: &[JudgedDesign]) -> Vec<BreakEven
 fn more_expensive(own: f64, best: f64, currency: &str) -> String {
     match own - best {
         more if more <= 0.005 * best => "the same price as rank 1".to_owned(),
-        more if best <= 0.0 => format!("{} {currency} more than rank 1", digits(more)),
-        more => format!("{} % more expensive than rank 1", digits(100.0 * more / best)),
+        more if best <= 0.0 => format!("{} {currency} more than rank 1", format_significant(more)),
+        more => format!("{} % more expensive than rank 1", format_significant(100.0 * more / best)),
     }
 }
 
@@ -309,14 +309,14 @@ fn reasons(answer: &mut PlanAnswer) {
             (_, 1, Some(own), _) => {
                 format!(
                     "the cheapest that meets the demand: {} {currency} over its years of use; {sized}; {carries}",
-                    digits(own)
+                    format_significant(own)
                 )
             }
             (_, _, Some(own), Some(best)) => format!(
                 "{}, {} instead of {}; {sized}; {carries}",
                 more_expensive(own, best, &currency),
-                display(design.response_s.mean, "s"),
-                display(response, "s")
+                format_value(design.response_s.mean, "s"),
+                format_value(response, "s")
             ),
             (_, _, None, None) => format!(
                 "no design that meets the demand has a known price: designs are listed by the number of \

@@ -1,6 +1,6 @@
 //! Inputs of an answer, the order of designs, and the targets that a simulated design misses.
 
-use diskwright_base::units::display;
+use diskwright_base::units::format_value;
 
 use crate::analysis::{MEMBERS, StorageDesign};
 use crate::demand::{Demand, ResponseStatistic};
@@ -100,7 +100,7 @@ pub(crate) fn missed(demand: &Demand, judged: &JudgedDesign, found: &SimulatedRe
     };
     (value > target.target_s).then(|| {
         let factor = value / target.target_s;
-        let (value, target_text) = (display(value, "s"), display(target.target_s, "s"));
+        let (value, target_text) = (format_value(value, "s"), format_value(target.target_s, "s"));
         let because = format!("simulated, its {} response is {value}; the limit is {target_text}", target.of.name());
         DesignFailure { because, limit: RESPONSE.into(), factor }
     })

@@ -1,7 +1,7 @@
 //! Limits that designs must meet: the budget, levels, drives, instance, time.
 
-use diskwright_base::units::plural;
-use diskwright_base::words::nearest;
+use diskwright_base::units::format_count;
+use diskwright_base::user_input::nearest_word;
 use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::catalogue::{self, CatalogueEntry, DriveClass};
 
@@ -144,7 +144,7 @@ impl PlanLimits {
             return no("--instance is for cloud volumes, but --only selects drives".into());
         }
         if let Some(spares) = self.spares.iter().min().filter(|spares| **spares >= self.max_drives) {
-            let drives = plural(self.max_drives, "drive", "drives");
+            let drives = format_count(self.max_drives, "drive", "drives");
             return no(format!("--spares {spares} leaves nothing of the {drives} that --max-drives allows"));
         }
         self.check_named()?;
@@ -154,7 +154,7 @@ impl PlanLimits {
             known.sort_unstable();
             known.dedup();
             if !known.contains(&provider.as_str()) {
-                let near = nearest(provider, known.iter().copied()).map(str::to_owned);
+                let near = nearest_word(provider, known.iter().copied()).map(str::to_owned);
                 return Err(PlanError::Unknown { what: "cloud", name: provider.clone(), near });
             }
             if let Some(caps) = self.instance_caps()?.filter(|caps| caps.provider != *provider) {
@@ -226,7 +226,7 @@ impl PlanLimits {
         match all.iter().find(|row| row.id.eq_ignore_ascii_case(name)) {
             Some(caps) => Ok(Some(caps)),
             None => {
-                let near = nearest(&name.to_lowercase(), all.iter().map(|row| row.id.as_str())).map(str::to_owned);
+                let near = nearest_word(&name.to_lowercase(), all.iter().map(|row| row.id.as_str())).map(str::to_owned);
                 Err(PlanError::Unknown { what: "instance", name: name.clone(), near })
             }
         }

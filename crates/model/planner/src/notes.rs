@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use diskwright_base::units::{counted, digits, display};
+use diskwright_base::units::{format_amount, format_significant, format_value};
 use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::array::LevelForm;
 use diskwright_simulator::catalogue::DriveClass;
@@ -79,14 +79,14 @@ fn of_design(context: &PlanContext<'_>, design: &PlannedDesign) -> Vec<String> {
         }
     }
     if design.agrees == Some(false) {
-        let share = digits(design.deviation.unwrap_or(f64::NAN).abs() * 100.0);
+        let share = format_significant(design.deviation.unwrap_or(f64::NAN).abs() * 100.0);
         notes.push(format!("rank {rank}: analysis and simulation differ by {share} %"));
     }
     if (design.member_load_published_per_s / design.member_load_per_s - 1.0).abs() > 0.001 {
         notes.push(format!(
             "rank {rank}: {} I/Os per second on each member by this model, {} by the factors of NT Magazine 1998",
-            digits(design.member_load_per_s),
-            digits(design.member_load_published_per_s)
+            format_significant(design.member_load_per_s),
+            format_significant(design.member_load_published_per_s)
         ));
     }
     if design.rebuild_s.is_some() && design.degraded_response_s.is_none() && design.simulated {
@@ -96,8 +96,8 @@ fn of_design(context: &PlanContext<'_>, design: &PlannedDesign) -> Vec<String> {
     if let Some(loss) = loss.filter(|loss| *loss > RISKY && context.limits.max_loss.is_none()) {
         notes.push(format!(
             "rank {rank}: the chance of losing data in {} is {}; --max-loss excludes such designs",
-            counted(design.loss.years, "year", "years"),
-            display(loss, "fraction")
+            format_amount(design.loss.years, "year", "years"),
+            format_value(loss, "fraction")
         ));
     }
     let part = context.parts.iter().find(|part| part.id == design.part && part.volume.is_none());
@@ -106,7 +106,7 @@ fn of_design(context: &PlanContext<'_>, design: &PlannedDesign) -> Vec<String> {
         notes.push(format!(
             "rank {rank}: at a constant load, each drive's capacity is written {} times a day; endurance is not \
              checked, so compare this with the data sheet of {}",
-            digits(times),
+            format_significant(times),
             design.part
         ));
     }
@@ -132,7 +132,11 @@ fn of_volumes(limits: &PlanLimits, answer: &PlanAnswer) -> Vec<String> {
             notes.push(format!("the price of {} is second-hand: {why}", offer.id));
         }
         if let Some(burst) = offer.burst {
-            notes.push(format!("{}: bursts to {} IOPS do not count, because they end", offer.id, digits(burst.iops)));
+            notes.push(format!(
+                "{}: bursts to {} IOPS do not count, because they end",
+                offer.id,
+                format_significant(burst.iops)
+            ));
         }
         if limits.instance.is_none() {
             let is_known = limits.prices.instances.iter().any(|row| row.provider == offer.provider);
@@ -153,10 +157,10 @@ fn of_volumes(limits: &PlanLimits, answer: &PlanAnswer) -> Vec<String> {
         notes.push(format!(
             "{} sustains {} IOPS and {} (these count), and {} and {} for 30 minutes a day",
             caps.id,
-            digits(caps.baseline.iops),
-            display(caps.baseline.mb_s * 1e6, "bytes_per_s"),
-            digits(instance_burst.iops),
-            display(instance_burst.mb_s * 1e6, "bytes_per_s")
+            format_significant(caps.baseline.iops),
+            format_value(caps.baseline.mb_s * 1e6, "bytes_per_s"),
+            format_significant(instance_burst.iops),
+            format_value(instance_burst.mb_s * 1e6, "bytes_per_s")
         ));
     }
     notes

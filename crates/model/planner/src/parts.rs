@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diskwright_base::words::nearest;
+use diskwright_base::user_input::nearest_word;
 use diskwright_simulator::DeviceModel;
 use diskwright_simulator::catalogue::{self, CatalogueEntry, DriveClass, EntryKind};
 use diskwright_simulator::drive::{DataSheet, TrackRate};
@@ -170,7 +170,7 @@ fn entries(limits: &PlanLimits) -> Result<Vec<&CatalogueEntry>, PlanError> {
             let own = limits.own_drives.iter().chain(catalogue::all()).map(|entry| entry.id.as_str());
             let short = prices.volumes.iter().filter_map(|offer| offer.id.split_once('-')).map(|(_, name)| name);
             let all = own.chain(prices.volumes.iter().map(|offer| offer.id.as_str())).chain(short);
-            let near = nearest(&name.to_lowercase(), all).map(str::to_owned);
+            let near = nearest_word(&name.to_lowercase(), all).map(str::to_owned);
             return Err(PlanError::Unknown { what: "drive or volume", name: name.clone(), near });
         };
         if !entries.iter().any(|other| other.id == entry.id) {

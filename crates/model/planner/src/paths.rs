@@ -5,7 +5,7 @@
 //! another; the utilizations show which of them saturates first. A cache accepts writes at once and passes them on as
 //! fast as the drives can (a battery preserves them); drives have as much to do as without it.
 
-use diskwright_base::words::nearest;
+use diskwright_base::user_input::nearest_word;
 use diskwright_simulator::DeviceModel;
 use diskwright_simulator::cache::{BlockCacheSpec, CacheReadAhead, WriteBackPolicy, WritePolicy};
 use diskwright_simulator::catalogue::DriveClass;
@@ -124,7 +124,7 @@ pub fn controllers(limits: &PlanLimits) -> Result<Vec<ControllerOffer>, PlanErro
     let mut found: Vec<ControllerOffer> = Vec::new();
     for name in &limits.controllers {
         let Some(row) = known.iter().find(|row| row.id.eq_ignore_ascii_case(name)) else {
-            let near = nearest(&name.to_lowercase(), known.iter().map(|row| row.id.as_str())).map(str::to_owned);
+            let near = nearest_word(&name.to_lowercase(), known.iter().map(|row| row.id.as_str())).map(str::to_owned);
             return Err(PlanError::Unknown { what: "controller", name: name.clone(), near });
         };
         if !found.iter().any(|other| other.id == row.id) {

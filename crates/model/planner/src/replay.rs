@@ -80,7 +80,7 @@ pub fn replay(bucket: &CreditBucket, ticks: &[LoadTick], rule: &OperationRule, g
         let demand = if bucket.unit == BucketUnit::Bytes { bytes } else { operations };
         let throttled = state.step(bucket, demand, f64::from(tick.seconds));
         if throttled > 0.0 && first.is_none() {
-            first = Some(diskwright_base::moment::rfc3339(tick.time_ns));
+            first = Some(diskwright_base::timestamp::format_rfc3339(tick.time_ns));
         }
     }
     let has_credits = bucket.credits > 0.0;

@@ -268,8 +268,8 @@ impl DesignFamily<'_> {
         let (need, have) = (self.need_bytes(), self.design(max_count).usable_bytes());
         let because = format!(
             "{max_count} of them hold {}, but {} are needed",
-            diskwright_base::units::display(have, "bytes"),
-            diskwright_base::units::display(need, "bytes")
+            diskwright_base::units::format_value(have, "bytes"),
+            diskwright_base::units::format_value(need, "bytes")
         );
         DesignFailure { limit: "capacity".into(), because, factor: need / have.max(1.0) }
     }
@@ -440,7 +440,7 @@ impl DesignFamily<'_> {
         };
         let target = self.demand.response?;
         let value = statistic(&design, self.demand, response, target.of);
-        let show = |seconds| diskwright_base::units::display(seconds, "s");
+        let show = |seconds| diskwright_base::units::format_value(seconds, "s");
         let because = format!(
             "the {} response is {}, above the limit of {}; {} is {:.0} % busy",
             target.of.name(),

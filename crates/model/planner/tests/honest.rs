@@ -190,7 +190,7 @@ fn risks_wear_machines_and_growth_are_pointed_out() {
     let found = answer(&demand, &PlanLimits { levels: vec![ArrayLevel::Raid10], ..only(&["ssd"]) });
     let design = &found.designs[0];
     let times = 2.0 * 200_000.0 * 4096.0 * 86_400.0 / (design.usable_bytes * 2.0);
-    let said = format!("is written {} times a day", diskwright_base::units::digits(times));
+    let said = format!("is written {} times a day", diskwright_base::units::format_significant(times));
     assert!(notes(&found).contains(&said), "{said}: {}", notes(&found));
     // the machine of a volume
     let demand = Demand { capacity_bytes: Some(1e12), ..Demand::typed(100.0, 50.0, 8192.0) };

@@ -76,7 +76,10 @@ fn line(name: &str, planner: &mut Planner, blocks: u32, writes: f64, rounds: u32
     let mut rng = Rng::new(1, 0);
     let places = planner.array().blocks() / 8 - u64::from(blocks);
     let batch: Vec<ArrayRequest> = (0..requests.min(1 << 16))
-        .map(|_| ArrayRequest { write: rng.chance(writes), ..ArrayRequest::read(rng.below(places) * 8, blocks) })
+        .map(|_| ArrayRequest {
+            write: rng.next_bool(writes),
+            ..ArrayRequest::read(rng.next_below(places) * 8, blocks)
+        })
         .collect();
     let mut plan = MemberIoPlan::new();
     let (mut best, mut ios) = (f64::MAX, 0);

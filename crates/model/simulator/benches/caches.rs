@@ -58,12 +58,12 @@ fn main() {
             let mut world = World::new(&BlockCacheSpec { read, ..spec });
             (0..pages / 16).for_each(|run| world.ask(Io::read(run * 128, 128)));
             let line = format!("a page hit, {name}, random{what}");
-            let io = |rng: &mut Rng, _| Io::read(rng.below(pages / 16 * 16) * 8, 8);
+            let io = |rng: &mut Rng, _| Io::read(rng.next_below(pages / 16 * 16) * 8, 8);
             measure(&line, rounds, count, &mut world, io);
         }
     }
     let none = BlockCacheSpec { read: CacheReadAhead::None, ..BlockCacheSpec::default() };
-    let far = |rng: &mut Rng, write| Io { first: rng.below(1 << 28) * 8, blocks: 8, write };
+    let far = |rng: &mut Rng, write| Io { first: rng.next_below(1 << 28) * 8, blocks: 8, write };
     measure("a page missed, 64 MB, random", rounds, count, &mut World::new(&none), |rng, _| far(rng, false));
     let ahead = |_: &mut Rng, page| Io::read(page * 8, 8);
     measure("a page of a sequential reader", rounds, count, &mut World::new(&BlockCacheSpec::default()), ahead);

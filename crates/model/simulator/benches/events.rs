@@ -60,10 +60,10 @@ fn best(rounds: u32, count: usize, mut what: impl FnMut()) -> f64 {
 /// The hold model: each event popped schedules one at a random time.
 fn hold(waiting: u32, count: usize) {
     let (mut events, mut rng) = (Events::new(), Rng::new(1, 0));
-    (0..waiting).for_each(|i| events.schedule(rng.below(1 << 30), i));
+    (0..waiting).for_each(|i| events.schedule(rng.next_below(1 << 30), i));
     for _ in 0..count {
         if let Some((_, what)) = events.take() {
-            events.after(rng.below(1 << 30), black_box(what));
+            events.after(rng.next_below(1 << 30), black_box(what));
         }
     }
 }
@@ -83,7 +83,7 @@ fn raid5(requests: usize, writes: f64) -> usize {
         |io: &MemberIo, id, events: &mut Events<(u16, StationJob)>, drives: &mut [Station], rng: &mut Rng| {
             // the lowest bit marks a write
             let id = id * 2 + u32::from(io.write);
-            let job = StationJob { id, arrived: events.now(), service: 4_000_000 + rng.below(8_000_000) };
+            let job = StationJob { id, arrived: events.now(), service: 4_000_000 + rng.next_below(8_000_000) };
             ios += 1;
             if let Some(end) = drives[usize::from(io.member)].arrive(events.now(), job) {
                 events.schedule(end, (io.member, job));
@@ -91,8 +91,8 @@ fn raid5(requests: usize, writes: f64) -> usize {
         };
     loop {
         while free > 0 && begun < requests {
-            let request = ArrayRequest::read(rng.below(places) * 8, 8);
-            planner.plan(ArrayRequest { write: rng.chance(writes), ..request }, &mut plan);
+            let request = ArrayRequest::read(rng.next_below(places) * 8, 8);
+            planner.plan(ArrayRequest { write: rng.next_bool(writes), ..request }, &mut plan);
             let Some(id) = flights.begin(&mut plan) else { continue };
             for io in plan.reads.iter().chain(&plan.writes) {
                 send(io, id, &mut events, &mut drives, &mut rng);
@@ -123,8 +123,8 @@ fn queue(count: usize) {
     while done < count {
         match events.take() {
             Some((now, None)) => {
-                events.after(rng.exponential(1250.0) as u64, None);
-                let job = StationJob { id: 0, arrived: now, service: rng.exponential(1000.0) as u64 };
+                events.after(rng.draw_exponential(1250.0) as u64, None);
+                let job = StationJob { id: 0, arrived: now, service: rng.draw_exponential(1000.0) as u64 };
                 if let Some(end) = station.arrive(now, job) {
                     events.schedule(end, Some(job));
                 }

@@ -66,7 +66,7 @@ fn closed(rng: &mut Rng, places: u64, writes: f64, requests: u64, mut submit: im
     let mut now = 0;
     for index in 0..requests as usize {
         now = now.max(done[index % DEPTH]);
-        let io = Io { first: rng.below(places) * 8, blocks: 8, write: rng.chance(writes) };
+        let io = Io { first: rng.next_below(places) * 8, blocks: 8, write: rng.next_bool(writes) };
         done[index % DEPTH] = submit(now, &io);
     }
     now

@@ -121,7 +121,7 @@ mod tests {
         let mut contained = 0;
         for _ in 0..4000 {
             let mut means = Means::new();
-            (0..10).for_each(|_| means.push(5.0 + rng.normal()));
+            (0..10).for_each(|_| means.push(5.0 + rng.draw_normal()));
             contained += u32::from(means.interval().holds(5.0));
         }
         assert!((3740..=3860).contains(&contained), "{contained} of 4000");
@@ -146,7 +146,7 @@ mod tests {
             // 30 stretches of a queue with an autocorrelation of 0.9
             let (mut off, mut means, mut stretches) = (0.0, Means::new(), Vec::new());
             for index in 0..60 {
-                off = 0.9 * off + rng.normal();
+                off = 0.9 * off + rng.draw_normal();
                 if index >= 30 {
                     means.push(50.0 + off);
                     stretches.push(((50.0 + off) * 100.0, 100.0));
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn repetitions_end_when_they_are_sure_or_at_most() {
         let mut rng = Rng::new(4, 1);
-        let interval = repeat(0.01, 5, 10_000, |_| 1.0 + 0.1 * rng.normal());
+        let interval = repeat(0.01, 5, 10_000, |_| 1.0 + 0.1 * rng.draw_normal());
         assert!(interval.relative() <= 0.01 && (interval.mean - 1.0).abs() < 0.02);
         let mut runs = 0;
         repeat(0.0, 2, 7, |number| {

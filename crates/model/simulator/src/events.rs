@@ -194,13 +194,13 @@ mod tests {
         let mut rng = Rng::new(1, 1);
         let (mut events, mut sorted) = (Events::new(), Vec::new());
         for round in 0..3000u64 {
-            for _ in 0..rng.below(4) {
+            for _ in 0..rng.next_below(4) {
                 // few different times, so that many are equal
-                let time = events.now() + rng.below(8);
+                let time = events.now() + rng.next_below(8);
                 events.schedule(time, sorted.len());
                 sorted.push((time, sorted.len(), false));
             }
-            if rng.chance(0.6) || round > 2900 {
+            if rng.next_bool(0.6) || round > 2900 {
                 let next = sorted.iter().filter(|e| !e.2).min().copied();
                 assert_eq!(events.take(), next.map(|(time, what, _)| (time, what)));
                 if let Some((_, what, _)) = next {

@@ -100,14 +100,14 @@ impl SampleRows {
         report.arrays.iter().for_each(|array| row.extend(health(array)));
         if let Some((table, always)) = &mut self.latency {
             for disk in &report.latency {
-                table.add(&disk.disk, disk.operation, disk.steps.iter().copied());
+                table.add_requests(&disk.disk, disk.operation, disk.steps.iter().copied());
             }
             if table.take_changed() {
                 let mut series = always.clone();
-                table.series(&mut series);
+                table.append_series(&mut series);
                 self.schema = Arc::new(Schema::new(series));
             }
-            table.cells(row);
+            table.drain_cells(row);
         }
         Tick {
             time_ns: self.epoch_ns.saturating_add(i64::try_from(report.to).unwrap_or(i64::MAX)),

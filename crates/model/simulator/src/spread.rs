@@ -55,16 +55,16 @@ impl ServiceTimeDistribution {
     pub fn draw(&self, rng: &mut Rng) -> Ns {
         match self {
             ServiceTimeDistribution::Constant(time) => *time,
-            ServiceTimeDistribution::Exponential { mean } => rng.exponential(*mean as f64) as Ns,
-            ServiceTimeDistribution::Erlang { stages, mean } => rng.erlang(*stages, *mean as f64) as Ns,
+            ServiceTimeDistribution::Exponential { mean } => rng.draw_exponential(*mean as f64) as Ns,
+            ServiceTimeDistribution::Erlang { stages, mean } => rng.draw_erlang(*stages, *mean as f64) as Ns,
             ServiceTimeDistribution::Hyper { mean, cv2 } => hyper(*mean as f64, *cv2, rng) as Ns,
             ServiceTimeDistribution::Uniform { min, max } => {
-                min + rng.below(max.saturating_sub(*min).saturating_add(1))
+                min + rng.next_below(max.saturating_sub(*min).saturating_add(1))
             }
             ServiceTimeDistribution::LogNormal { median, sigma } => {
-                (*median as f64 * (sigma * rng.normal()).exp()) as Ns
+                (*median as f64 * (sigma * rng.draw_normal()).exp()) as Ns
             }
-            ServiceTimeDistribution::Quantiles(points) => quantile(points, rng.share()),
+            ServiceTimeDistribution::Quantiles(points) => quantile(points, rng.next_f64()),
         }
     }
 
@@ -92,9 +92,7 @@ impl ServiceTimeDistribution {
             ServiceTimeDistribution::Exponential { .. } => 1.0,
             ServiceTimeDistribution::Erlang { stages, .. } => 1.0 / f64::from((*stages).max(1)),
             ServiceTimeDistribution::Hyper { cv2, .. } => *cv2,
-            ServiceTimeDistribution::Uniform { min, max } => {
-                (*max as f64 - *min as f64).powi(2) / 12.0 / mean.powi(2)
-            }
+            ServiceTimeDistribution::Uniform { min, max } => (*max as f64 - *min as f64).powi(2) / 12.0 / mean.powi(2),
             ServiceTimeDistribution::LogNormal { sigma, .. } => (sigma * sigma).exp() - 1.0,
             // the square of a uniform between a and b has the mean (a² + ab + b²) / 3
             ServiceTimeDistribution::Quantiles(points) => {
@@ -132,8 +130,8 @@ impl ServiceTimeDistribution {
 /// m/2(1 - p), p = (1 - sqrt((c² - 1)/(c² + 1)))/2.
 pub(crate) fn hyper(mean: f64, cv2: f64, rng: &mut Rng) -> f64 {
     let long = 0.5 * (1.0 - ((cv2 - 1.0) / (cv2 + 1.0)).sqrt());
-    let branch = if rng.chance(long) { long } else { 1.0 - long };
-    rng.exponential(0.5 * mean / branch)
+    let branch = if rng.next_bool(long) { long } else { 1.0 - long };
+    rng.draw_exponential(0.5 * mean / branch)
 }
 
 fn check_quantiles(points: &[(f64, Ns)]) -> Result<(), String> {

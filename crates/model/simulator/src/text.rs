@@ -2,5 +2,5 @@
 
 pub use diskwright_base::toml_reader::{
     Problem, Problems, TomlFields as DescriptionFields, TomlSource as DescriptionSource, TomlValue as DescriptionValue,
-    did_you_mean, number, quantity,
+    did_you_mean, quantity, toml_number,
 };

@@ -35,8 +35,8 @@ fn simulated(model: &Arc<Model>, demand: &DriveDemand, requests: u32) -> f64 {
             start = now;
         }
         while queue.len() < demand.depth as usize {
-            let first = rng.below(places) * u64::from(blocks);
-            queue.push(&drive, Io { first, blocks, write: rng.chance(demand.write_share) }, ());
+            let first = rng.next_below(places) * u64::from(blocks);
+            queue.push(&drive, Io { first, blocks, write: rng.next_bool(demand.write_share) }, ());
         }
         let Some((io, ())) = queue.next(now, &drive) else { break };
         now = drive.start(now, &io).done;

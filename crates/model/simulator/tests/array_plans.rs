@@ -201,30 +201,30 @@ fn any_policy(rng: &mut Rng) -> ArrayPolicy {
     ];
     let write_by = [WriteBy::Fewest, WriteBy::Md, WriteBy::ReadModifyWrite, WriteBy::Reconstruct];
     ArrayPolicy {
-        read_from: read_from[rng.below(6) as usize],
-        write_by: write_by[rng.below(4) as usize],
-        join: rng.chance(0.5),
+        read_from: read_from[rng.next_below(6) as usize],
+        write_by: write_by[rng.next_below(4) as usize],
+        join: rng.next_bool(0.5),
     }
 }
 
 fn any_request(array: &ArrayGeometry, rng: &mut Rng) -> ArrayRequest {
     let most = (array.row_blocks() * 3).min(array.blocks());
-    let most = if rng.chance(0.5) { array.unit_blocks().min(most) } else { most };
-    let mut blocks = 1 + rng.below(most);
-    let mut block = rng.below(array.blocks() - blocks + 1);
+    let most = if rng.next_bool(0.5) { array.unit_blocks().min(most) } else { most };
+    let mut blocks = 1 + rng.next_below(most);
+    let mut block = rng.next_below(array.blocks() - blocks + 1);
     if array.level() == ArrayLevel::Raid3 {
         // its own blocks are full rows
         let row = array.row_blocks();
         (block, blocks) = (block / row * row, blocks.next_multiple_of(row).min(array.blocks() - block / row * row));
     }
-    ArrayRequest { block, blocks: blocks as u32, write: rng.chance(0.6), who: rng.below(9) as u32 }
+    ArrayRequest { block, blocks: blocks as u32, write: rng.next_bool(0.6), who: rng.next_below(9) as u32 }
 }
 
 /// Returns members that may fail together, up to as many as possible.
 fn any_failures(array: &ArrayGeometry, rng: &mut Rng) -> Members {
     let mut failed = Members::NONE;
-    for _ in 0..rng.below(4) {
-        let more = failed.with(rng.below(u64::from(array.members())) as u16);
+    for _ in 0..rng.next_below(4) {
+        let more = failed.with(rng.next_below(u64::from(array.members())) as u16);
         if array.survives(more) {
             failed = more;
         }
@@ -274,7 +274,7 @@ fn rebuilds_write_everything_once_and_requests_go_on() {
             let mut planner = Planner::new(array.clone(), any_policy(&mut rng));
             planner.set_state(ArrayState { failed, ..ArrayState::default() });
             let out = planner.state().failed;
-            let mut pass = Pass::new(Task::Rebuild, &planner, 1 + rng.below(9));
+            let mut pass = Pass::new(Task::Rebuild, &planner, 1 + rng.next_below(9));
             let mut written: HashMap<(u16, u64), u32> = HashMap::new();
             let mut before = 0;
             while pass.next(&planner, &mut plan) {
@@ -391,7 +391,8 @@ fn no_request_is_too_odd() {
         let end = array.blocks();
         let mut planner = Planner::new(array, ArrayPolicy::default());
         let odd = [(0, 0), (end, 1), (end - 1, 9), (u64::MAX, u32::MAX), (0, u32::MAX), (end, 0)];
-        let any = (0..20).map(|_| (rng.bits() >> (rng.below(64)), rng.bits() as u32 >> rng.below(32)));
+        let any =
+            (0..20).map(|_| (rng.next_u64() >> (rng.next_below(64)), rng.next_u64() as u32 >> rng.next_below(32)));
         for (block, blocks) in odd.into_iter().chain(any.collect::<Vec<_>>()) {
             for write in [false, true] {
                 planner.plan(ArrayRequest { write, ..ArrayRequest::read(block, blocks) }, &mut plan);

@@ -236,7 +236,7 @@ fn loads_of_doc_002_come_out_of_plans() {
         let (mut planner, mut plan, mut rng) = (Planner::new(array, policy), MemberIoPlan::new(), Rng::new(2, 0));
         let mut ios = 0;
         for index in 0..reads + writes {
-            let block = rng.below(planner.array().blocks() / 8) * 8;
+            let block = rng.next_below(planner.array().blocks() / 8) * 8;
             let request = ArrayRequest { write: index >= reads, ..ArrayRequest::read(block, 8) };
             planner.plan(request, &mut plan);
             ios += plan.ios();
@@ -270,7 +270,7 @@ fn writes_choose_by_fewest_ios() {
         [(ArrayLevel::Raid4, 5), (ArrayLevel::Raid5, 6), (ArrayLevel::Raid6, 8), (ArrayLevel::Raid7, 11)]
     {
         for _ in 0..300 {
-            let request = ArrayRequest::write(rng.below(4000), 1 + rng.below(1500) as u32);
+            let request = ArrayRequest::write(rng.next_below(4000), 1 + rng.next_below(1500) as u32);
             let ios = |by| plan_with(level, members, by, request).ios();
             let least = ios(WriteBy::ReadModifyWrite).min(ios(WriteBy::Reconstruct));
             assert!(ios(WriteBy::Fewest) <= least, "{level} of {members}: {request:?}");
@@ -397,7 +397,7 @@ fn arms_that_are_chosen_by_distance_keep_to_their_parts() {
     let (mut heads, mut way) = ([0u64; 2], 0.0);
     const READS: u32 = 200_000;
     for _ in 0..READS {
-        planner.plan(ArrayRequest::read(rng.below(blocks), 1), &mut plan);
+        planner.plan(ArrayRequest::read(rng.next_below(blocks), 1), &mut plan);
         let io = plan.reads[0];
         way += heads[usize::from(io.member)].abs_diff(io.block) as f64;
         heads[usize::from(io.member)] = io.block + 1;
@@ -428,8 +428,8 @@ fn a_plan_is_a_buffer_to_be_used_again() {
         let mut rooms = Vec::new();
         for round in 0..2 {
             for _ in 0..3000 {
-                let request = ArrayRequest::read(rng.below(most), 1 + rng.below(4096) as u32);
-                planner.plan(ArrayRequest { write: rng.chance(0.5), ..request }, &mut plan);
+                let request = ArrayRequest::read(rng.next_below(most), 1 + rng.next_below(4096) as u32);
+                planner.plan(ArrayRequest { write: rng.next_bool(0.5), ..request }, &mut plan);
             }
             let lists = [&plan.reads, &plan.writes, &plan.after];
             rooms.push(lists.map(|list| (list.as_ptr(), list.capacity())));

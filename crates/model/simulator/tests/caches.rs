@@ -64,7 +64,7 @@ fn near(value: f64, wanted: f64, by: f64) {
 fn uniform_reads_hit_by_the_share_that_is_cached() {
     for (pages, set) in [(1000, 2000), (3000, 4000), (100, 10_000), (4096, 4000)] {
         let (mut world, mut rng) = (Direct::new(&plain(pages), set * 8), Rng::new(pages, set));
-        let share = world.hit_share(60_000, || rng.below(set));
+        let share = world.hit_share(60_000, || rng.next_below(set));
         near(share, (pages as f64 / set as f64).min(1.0), 0.01);
     }
 }
@@ -116,7 +116,7 @@ fn independent_references_hit_as_che_says() {
         let sums: Vec<f64> = popularity.iter().scan(0.0, |sum, q| Some(std::mem::replace(sum, *sum + q) + q)).collect();
         let (mut world, mut rng) = (Direct::new(&plain(pages), u64::from(set as u32) * 8), Rng::new(5, pages));
         let share = world.hit_share(150_000, || {
-            let drawn = rng.share();
+            let drawn = rng.next_f64();
             (sums.partition_point(|sum| *sum < drawn) as u64).min(u64::from(set as u32) - 1)
         });
         near(share, che(&popularity, pages as f64), 0.01);
@@ -128,7 +128,7 @@ fn reads_agree_with_a_list_in_order_of_use() {
     let (mut world, mut rng) = (Direct::new(&plain(50), 200 * 8), Rng::new(3, 3));
     let mut list: Vec<u64> = Vec::new();
     for _ in 0..20_000 {
-        let (first, count) = (rng.below(196), 1 + rng.below(4));
+        let (first, count) = (rng.next_below(196), 1 + rng.next_below(4));
         let mut hit = true;
         for page in first..first + count {
             let known = list.iter().position(|p| *p == page);
@@ -150,7 +150,7 @@ fn a_cache_of_64_gb_in_bounded_memory_still_hits_by_the_share_that_is_cached() {
     // one entry of 64 pages each; few enough reads that nothing has to go
     let mut world = Direct::new(&BlockCacheSpec { bytes: 64 << 30, ..plain(1) }, 1 << 32);
     let mut rng = Rng::new(6, 4);
-    let pages: Vec<u64> = (0..20_000).map(|_| rng.below(1 << 29)).collect();
+    let pages: Vec<u64> = (0..20_000).map(|_| rng.next_below(1 << 29)).collect();
     let mut next = 0;
     let share = world.hit_share(20_000, || {
         next += 1;
@@ -181,7 +181,7 @@ fn read_ahead_makes_a_sequential_readers_ios_as_long_as_configured() {
     assert!(world.sent.len() == 128 && world.sent.iter().all(|io| io.blocks == 128));
     // also for readers that jump: missing blocks are read in such runs
     let mut rng = Rng::new(1, 1);
-    (0..100).for_each(|_| _ = world.ask(Io::read(rng.below(100_000) * 8 + 20_000, 8)));
+    (0..100).for_each(|_| _ = world.ask(Io::read(rng.next_below(100_000) * 8 + 20_000, 8)));
     assert!(world.sent[128..].iter().all(|io| io.blocks <= 128 && io.blocks % 8 == 0));
 }
 

@@ -107,7 +107,7 @@ fn slow_drives_of_all_kinds_serve_as_many_times_less() {
             let blocks = disk.target_blocks(0).expect("it is served");
             disk.change(SystemChange::Slow { drive: 0, factor }).expect("possible");
             let mut rng = Rng::new(1, 1);
-            let mut read = |disk: &mut Simulation| ask(disk, Io::read(rng.below(blocks / 8 - 1) * 8, 8), 0);
+            let mut read = |disk: &mut Simulation| ask(disk, Io::read(rng.next_below(blocks / 8 - 1) * 8, 8), 0);
             (0..load).for_each(|_| read(&mut disk));
             for _ in 0..2000 {
                 let time = disk.next_at().expect("some are under way");
@@ -461,18 +461,18 @@ fn a_run_lasts_also_while_everybody_waits() {
 }
 
 fn any_change(rng: &mut Rng, system: &System) -> SystemChange {
-    let drive = rng.below(u64::from(system.drive_count())) as u32;
-    let array = rng.below(system.arrays.len().max(1) as u64) as usize;
+    let drive = rng.next_below(u64::from(system.drive_count())) as u32;
+    let array = rng.next_below(system.arrays.len().max(1) as u64) as usize;
     let count = system.arrays.get(array).map_or(1, |set| set.members.len());
-    let member = rng.below(count as u64) as u16;
-    match rng.below(6) {
+    let member = rng.next_below(count as u64) as u16;
+    match rng.next_below(6) {
         0 => SystemChange::Slow { drive, factor: one(rng, &[0.1, 1.0, 3.0, 50.0]) },
-        1 | 2 => SystemChange::Hang { drive, on: rng.chance(0.6) },
+        1 | 2 => SystemChange::Hang { drive, on: rng.next_bool(0.6) },
         3 => SystemChange::Fail { array, member },
         _ => {
-            let step_blocks = 256 << rng.below(6);
-            let settings = Background { step_blocks, depth: 1 + rng.below(4) as u32, rate: None };
-            SystemChange::Replace { array, member, settings: rng.chance(0.5).then_some(settings) }
+            let step_blocks = 256 << rng.next_below(6);
+            let settings = Background { step_blocks, depth: 1 + rng.next_below(4) as u32, rate: None };
+            SystemChange::Replace { array, member, settings: rng.next_bool(0.5).then_some(settings) }
         }
     }
 }
@@ -500,17 +500,17 @@ fn nothing_is_lost_whatever_happens() {
         let mut system = random_system(&mut rng, seed % 2 == 0, 60);
         let used: Vec<u32> = system.workloads.iter().flat_map(|w| &w.targets).filter_map(drive_of).collect();
         for set in &mut system.arrays {
-            set.rebuild = rng.chance(0.5).then(Background::default);
+            set.rebuild = rng.next_bool(0.5).then(Background::default);
         }
         let targets: Vec<WorkloadTarget> = (0..system.arrays.len()).map(WorkloadTarget::Array).collect();
         let targets = [targets, used.into_iter().map(WorkloadTarget::Drive).collect()].concat();
         let mut simulation = Simulation::serving(&system, &targets).expect("possible");
         let (mut submitted, mut answers) = (0, Vec::new());
         for _ in 0..200 {
-            if !targets.is_empty() && rng.chance(0.7) {
-                let target = rng.below(targets.len() as u64) as u16;
-                let first = rng.below(simulation.target_blocks(target).expect("served") / 8) * 8;
-                let io = Io { first, blocks: 8 << rng.below(7), write: rng.chance(0.5) };
+            if !targets.is_empty() && rng.next_bool(0.7) {
+                let target = rng.next_below(targets.len() as u64) as u16;
+                let first = rng.next_below(simulation.target_blocks(target).expect("served") / 8) * 8;
+                let io = Io { first, blocks: 8 << rng.next_below(7), write: rng.next_bool(0.5) };
                 let what = one(
                     &mut rng,
                     &[
@@ -521,16 +521,16 @@ fn nothing_is_lost_whatever_happens() {
                         JobPurpose::Trim,
                     ],
                 );
-                let time = simulation.now() + rng.below(3 * MS);
+                let time = simulation.now() + rng.next_below(3 * MS);
                 simulation.ask_for(time, what, ExternalRequest { target, io, tag: submitted });
                 submitted += 1;
             }
-            if rng.chance(0.15) {
+            if rng.next_bool(0.15) {
                 // includes impossible changes, which change nothing
                 let _ = simulation.change(any_change(&mut rng, &system));
                 check(&simulation, &system, seed);
             }
-            let until = simulation.now() + rng.below(8 * MS);
+            let until = simulation.now() + rng.next_below(8 * MS);
             simulation.pass_until(until);
             answers.extend(simulation.answers().map(|answer| answer.tag));
         }

@@ -65,8 +65,8 @@ struct Asker {
 
 impl Asker {
     fn any(rng: &mut Rng, blocks: u64, sequential: bool) -> Asker {
-        let next = sequential.then(|| rng.below(blocks / 2));
-        Asker { next, write: rng.below(4) == 0, blocks: 1 << rng.below(6), came: 0, served: 0 }
+        let next = sequential.then(|| rng.next_below(blocks / 2));
+        Asker { next, write: rng.next_below(4) == 0, blocks: 1 << rng.next_below(6), came: 0, served: 0 }
     }
 
     fn asks(&mut self, rng: &mut Rng, blocks: u64, now: Ns) -> Io {
@@ -77,7 +77,7 @@ impl Asker {
                 *next += u64::from(self.blocks);
                 (*next - u64::from(self.blocks)) % room
             }
-            None => rng.below(room),
+            None => rng.next_below(room),
         };
         Io { first, blocks: self.blocks, write: self.write }
     }
@@ -86,7 +86,7 @@ impl Asker {
 /// Runs one mix; returns the longest wait, and the count of the stream with the fewest requests.
 fn mix(model: &Arc<Model>, seed: u64) -> (Ns, u64, String) {
     let mut rng = Rng::new(seed, 0);
-    let (streams, others) = (1 + rng.below(4), rng.below(13));
+    let (streams, others) = (1 + rng.next_below(4), rng.next_below(13));
     let blocks = model.blocks();
     let mut askers: Vec<Asker> = (0..streams + others).map(|n| Asker::any(&mut rng, blocks, n < streams)).collect();
     let mut drive = MechanicalDrive::new(model);

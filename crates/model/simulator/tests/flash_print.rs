@@ -52,8 +52,8 @@ fn rate(spec: &FlashSpec, row: &FlashRow) -> f64 {
     let mut next = 0;
     let mut io = || {
         next = (next + 1) % places;
-        let place = if row.sequential { next } else { rng.below(places) };
-        Io { first: place * u64::from(blocks), blocks, write: !rng.chance(row.reads) }
+        let place = if row.sequential { next } else { rng.next_below(places) };
+        Io { first: place * u64::from(blocks), blocks, write: !rng.next_bool(row.reads) }
     };
     (0..row.depth.min(model.slots())).for_each(|_| out.push(Reverse(flash.submit(0, &io()))));
     for index in 0..requests * 2 {

@@ -196,7 +196,7 @@ fn random_reads_take_seek_turn_and_overhead() {
     let mut rng = diskwright_base::Rng::new(3, 0);
     let all = 20_000;
     for _ in 0..all {
-        now = drive.start(now, &Io::read(rng.below(model.blocks() / 8) * 8, 8)).done;
+        now = drive.start(now, &Io::read(rng.next_below(model.blocks() / 8) * 8, 8)).done;
     }
     // 0.5 command, 8.5 seek, 4.17 turn, 8 of 160 sectors 0.42
     let mean = now as f64 / 1e6 / f64::from(all);

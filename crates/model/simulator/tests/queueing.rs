@@ -63,7 +63,7 @@ impl Open {
     fn step(&mut self) {
         match self.events.take() {
             Some((now, Event::Arrival(id))) => {
-                self.events.after(ns(self.arrivals.exponential(1.0 / self.per_s)), Event::Arrival(id));
+                self.events.after(ns(self.arrivals.draw_exponential(1.0 / self.per_s)), Event::Arrival(id));
                 let job = StationJob { id, arrived: now, service: ns(SERVICE_S * (self.draw)(&mut self.services)) };
                 if let Some(end) = self.station.arrive(now, job) {
                     self.events.schedule(end, Event::Done(job));
@@ -104,12 +104,12 @@ fn open_queue_is(servers: u32, per_s: f64, draw: Draw, truth: QueueSolution, wha
 fn hyper(rng: &mut Rng) -> f64 {
     // mean 0.2 x 3.449… + 0.8 x 0.3876… = 1
     let (long, short) = (1.0 + 6f64.sqrt(), (1.0 - 0.2 * (1.0 + 6f64.sqrt())) / 0.8);
-    if rng.chance(0.2) { rng.exponential(long) } else { rng.exponential(short) }
+    if rng.next_bool(0.2) { rng.draw_exponential(long) } else { rng.draw_exponential(short) }
 }
 
 #[test]
 fn mm1_and_mmc() {
-    let exponential: Draw = |rng| rng.exponential(1.0);
+    let exponential: Draw = |rng| rng.draw_exponential(1.0);
     for rho in [0.3, 0.5] {
         let truth = mm1(rho / SERVICE_S, SERVICE_S).expect("not full");
         open_queue_is(1, rho / SERVICE_S, exponential, truth, &format!("M/M/1 at {rho}"));
@@ -122,7 +122,7 @@ fn mm1_and_mmc() {
 fn mg1() {
     let cases: [(Draw, f64, f64, &str); 3] = [
         (|_| 1.0, 0.0, 0.6, "M/D/1"),
-        (|rng| rng.erlang(4, 1.0), 0.25, 0.5, "M/E4/1"),
+        (|rng| rng.draw_erlang(4, 1.0), 0.25, 0.5, "M/E4/1"),
         (hyper, hyper_cv2(), 0.3, "M/H2/1"),
     ];
     for (draw, cv2, rho, what) in cases {
@@ -142,7 +142,7 @@ fn machines(count: u32, think_s: f64, servers: u32) -> (Interval, f64) {
     let (mut events, mut station) = (Events::new(), Station::new(servers));
     let mut rng = Rng::new(2, u64::from(count));
     for id in 0..count {
-        events.schedule(ns(rng.exponential(think_s)), Event::Arrival(id));
+        events.schedule(ns(rng.draw_exponential(think_s)), Event::Arrival(id));
     }
     let mut batch = || {
         let before = station.totals(events.now());
@@ -150,7 +150,7 @@ fn machines(count: u32, think_s: f64, servers: u32) -> (Interval, f64) {
         while done < BATCH {
             match events.take() {
                 Some((now, Event::Arrival(id))) => {
-                    let job = StationJob { id, arrived: now, service: ns(rng.exponential(SERVICE_S)) };
+                    let job = StationJob { id, arrived: now, service: ns(rng.draw_exponential(SERVICE_S)) };
                     if let Some(end) = station.arrive(now, job) {
                         events.schedule(end, Event::Done(job));
                     }
@@ -160,7 +160,7 @@ fn machines(count: u32, think_s: f64, servers: u32) -> (Interval, f64) {
                     if let Some((end, next)) = station.complete(now, &job) {
                         events.schedule(end, Event::Done(next));
                     }
-                    events.after(ns(rng.exponential(think_s)), Event::Arrival(job.id));
+                    events.after(ns(rng.draw_exponential(think_s)), Event::Arrival(job.id));
                 }
                 None => unreachable!("machines never rest"),
             }
@@ -201,14 +201,14 @@ fn forked(k: u32, rho: f64) -> Interval {
         while done < BATCH {
             match events.take() {
                 Some((now, Part::Arrival)) => {
-                    events.after(ns(rng.exponential(SERVICE_S / rho)), Part::Arrival);
+                    events.after(ns(rng.draw_exponential(SERVICE_S / rho)), Part::Arrival);
                     let id = free.pop().unwrap_or(under_way.len() as u32);
                     if id as usize == under_way.len() {
                         under_way.push((0, 0));
                     }
                     under_way[id as usize] = (now, k);
                     for (index, station) in stations.iter_mut().enumerate() {
-                        let job = StationJob { id, arrived: now, service: ns(rng.exponential(SERVICE_S)) };
+                        let job = StationJob { id, arrived: now, service: ns(rng.draw_exponential(SERVICE_S)) };
                         if let Some(end) = station.arrive(now, job) {
                             events.schedule(end, Part::Done(index as u16, job));
                         }
@@ -277,7 +277,7 @@ fn closed_fork(users: u32, k: u32, think: f64) -> f64 {
                 Some((now, Step::Ask(id))) => {
                     left[id as usize] = k;
                     for (index, station) in stations.iter_mut().enumerate() {
-                        let job = StationJob { id, arrived: now, service: ns(rng.exponential(SERVICE_S)) };
+                        let job = StationJob { id, arrived: now, service: ns(rng.draw_exponential(SERVICE_S)) };
                         if let Some(end) = station.arrive(now, job) {
                             events.schedule(end, Step::Done(index as u16, job));
                         }
@@ -290,7 +290,7 @@ fn closed_fork(users: u32, k: u32, think: f64) -> f64 {
                     left[job.id as usize] -= 1;
                     if left[job.id as usize] == 0 {
                         done += 1;
-                        events.after(ns(rng.exponential(think * SERVICE_S)), Step::Ask(job.id));
+                        events.after(ns(rng.draw_exponential(think * SERVICE_S)), Step::Ask(job.id));
                     }
                 }
                 None => unreachable!("users go on"),
@@ -318,7 +318,7 @@ fn closed_forks_are_near_varkis_recurrence() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let run = || {
-        let mut open = Open::new(2, 1500.0, |rng| rng.exponential(1.0));
+        let mut open = Open::new(2, 1500.0, |rng| rng.draw_exponential(1.0));
         (0..5000).for_each(|_| open.step());
         (open.events.now(), open.station.totals(open.events.now()))
     };

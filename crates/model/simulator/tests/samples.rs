@@ -93,10 +93,10 @@ fn intervals_add_up_to_the_whole() {
 fn the_topology_is_that_of_the_description() {
     let samples = SampleRows::new(&system());
     let topology = samples.topology();
-    let set = topology.device("set").expect("the array");
+    let set = topology.find_device("set").expect("the array");
     assert_eq!((set.level, set.missing, set.below.len()), (Some(RaidLevel::Raid5), 1, 4));
-    assert_eq!(topology.leaves("set"), ["d0", "d1", "d2", "d3"]);
-    let drive = topology.device("d0").expect("a drive");
+    assert_eq!(topology.leaves_under("set"), ["d0", "d1", "d2", "d3"]);
+    let drive = topology.find_device("d0").expect("a drive");
     assert_eq!((drive.class, drive.link_bytes_per_s), (DeviceClass::Rotational, Some(10e6)));
 }
 
@@ -122,7 +122,7 @@ fn distributions_count_each_request_once() {
         let tick = samples.row(report, &mut row);
         let mut frame = Frame::new(samples.schema().clone(), 1);
         frame.push(tick, &row);
-        for group in LatencyColumns::find(frame.schema()).groups {
+        for group in LatencyColumns::from_schema(frame.schema()).groups {
             let known = all.iter().position(|(device, op, _)| *device == group.device && *op == group.operation);
             let index = known.unwrap_or_else(|| {
                 all.push((group.device.clone(), group.operation, LatencyHistogram::default()));

@@ -27,13 +27,13 @@ fn throughput(unit_sectors: u64, concurrency: u32, sectors: f64) -> f64 {
     let mut ready: Vec<u32> = (0..concurrency).collect();
     while done < REQUESTS {
         for id in ready.drain(..) {
-            let length = (rng.exponential(sectors) as u32 + 1).min(1 << 14);
-            let block = rng.below(planner.array().blocks() - u64::from(length));
+            let length = (rng.draw_exponential(sectors) as u32 + 1).min(1 << 14);
+            let block = rng.next_below(planner.array().blocks() - u64::from(length));
             planner.plan(ArrayRequest::read(block, length), &mut plan);
             left[id as usize] = plan.reads.len();
             bytes += f64::from(length) * SECTOR;
             for io in &plan.reads {
-                let seconds = POSITIONING_S * 2.0 * rng.share() + f64::from(io.blocks) * SECTOR / RATE;
+                let seconds = POSITIONING_S * 2.0 * rng.next_f64() + f64::from(io.blocks) * SECTOR / RATE;
                 let job = StationJob { id, arrived: events.now(), service: (seconds * 1e9) as Ns };
                 if let Some(end) = drives[usize::from(io.member)].arrive(events.now(), job) {
                     events.schedule(end, (io.member, job));

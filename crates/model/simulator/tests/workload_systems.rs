@@ -131,7 +131,7 @@ fn a_trace_comes_at_its_times_and_all_of_it_is_done() {
     // twice as fast as it can: the last one waits for half of all
     let report = run(&system(1, LoadSpec::Trace(spec(Timing::Open { scale: 0.25 }))));
     near(report.elapsed_s(), 5.0, 0.001);
-    near(report.workloads[0].responses.most().expect("some") as f64, 2.5e9, 0.01);
+    near(report.workloads[0].responses.max().expect("some") as f64, 2.5e9, 0.01);
     // one after the other, a pause of a millisecond after each
     let report = run(&system(1, LoadSpec::Trace(spec(Timing::Closed { depth: 1, scale: 1.0 }))));
     near(report.elapsed_s(), 9.999, 0.001);

@@ -81,7 +81,7 @@ fn least(scale: &Scale, mut request: impl FnMut(u64)) -> f64 {
         let mut dice = Rng::new(1, round as u64);
         let start = Instant::now();
         for _ in 0..scale.requests {
-            request(dice.below(scale.bytes / SIZE as u64) * SIZE as u64);
+            request(dice.next_below(scale.bytes / SIZE as u64) * SIZE as u64);
         }
         best = best.min(start.elapsed().as_nanos() as f64 / scale.requests as f64);
     }

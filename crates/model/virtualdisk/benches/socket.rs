@@ -144,7 +144,7 @@ fn ask(client: &mut NbdClient<UnixStream>, seed: u64, (writes, bytes): (bool, u6
     let (mut sent, mut answered) = (0, 0);
     while answered < count {
         while sent < count && client.in_flight() < QUEUE {
-            let offset = dice.below(USED / bytes) * bytes;
+            let offset = dice.next_below(USED / bytes) * bytes;
             let ask = if writes {
                 ClientRequest::Write { offset, data: &block }
             } else {

@@ -43,15 +43,15 @@ fn system(level: ArrayLevel, blocks: &[u64], unit: u64) -> System {
 fn any_system(dice: &mut Rng) -> (System, ArrayGeometry) {
     loop {
         let all = levels();
-        let info = &all[dice.below(all.len() as u64) as usize];
-        let members = u64::from(info.members_least) + dice.below(5);
-        let unit = 1 + dice.below(40);
-        let least = 1 + dice.below(400);
-        let blocks: Vec<u64> = (0..members).map(|_| least + dice.below(30)).collect();
+        let info = &all[dice.next_below(all.len() as u64) as usize];
+        let members = u64::from(info.members_least) + dice.next_below(5);
+        let unit = 1 + dice.next_below(40);
+        let least = 1 + dice.next_below(400);
+        let blocks: Vec<u64> = (0..members).map(|_| least + dice.next_below(30)).collect();
         let mut system = system(ArrayLevel::parse(&info.id).expect("a level"), &blocks, unit);
         let set = &mut system.arrays[0];
-        set.layout = info.layouts.get(dice.below(info.layouts.len() as u64) as usize).copied();
-        set.copies = dice.chance(0.5).then(|| 1 + dice.below(members) as u16);
+        set.layout = info.layouts.get(dice.next_below(info.layouts.len() as u64) as usize).copied();
+        set.copies = dice.next_bool(0.5).then(|| 1 + dice.next_below(members) as u16);
         if info.form != LevelForm::Copies {
             set.copies = None;
         }
@@ -86,10 +86,10 @@ impl Trial {
 
     fn range(&mut self) -> (usize, usize) {
         let bytes = self.model.len() as u64;
-        let most = [1, 600, 5000, 70_000, bytes][self.dice.below(5) as usize].min(bytes);
-        let len = 1 + self.dice.below(most);
-        let mut from = self.dice.below(bytes - len + 1);
-        if self.dice.chance(0.3) {
+        let most = [1, 600, 5000, 70_000, bytes][self.dice.next_below(5) as usize].min(bytes);
+        let len = 1 + self.dice.next_below(most);
+        let mut from = self.dice.next_below(bytes - len + 1);
+        if self.dice.next_bool(0.3) {
             from -= from % (BLOCK * self.array.row_blocks()).min(bytes);
         }
         (from as usize, (from + len) as usize)
@@ -101,26 +101,26 @@ impl Trial {
 
     /// Returns a random member without which the data still survives.
     fn victim(&mut self) -> Option<u16> {
-        let member = self.dice.below(u64::from(self.array.members())) as u16;
+        let member = self.dice.next_below(u64::from(self.array.members())) as u16;
         self.array.survives(self.failed().with(member)).then_some(member)
     }
 
     fn step(&mut self) {
         let (from, to) = self.range();
         let what = self.what.clone();
-        match self.dice.below(16) {
+        match self.dice.next_below(16) {
             0..=4 => {
-                let seed = self.dice.bits() as u8;
+                let seed = self.dice.next_u64() as u8;
                 let data: Vec<u8> = (from..to).map(|i| (i as u8).wrapping_mul(31) ^ (i >> 8) as u8 ^ seed).collect();
                 self.content.write(ARRAY, from as u64, &data).expect(&what);
                 self.model[from..to].copy_from_slice(&data);
             }
             5 => {
-                let zero = if self.dice.chance(0.5) { Content::zero } else { Content::trim };
+                let zero = if self.dice.next_bool(0.5) { Content::zero } else { Content::trim };
                 zero(&mut self.content, ARRAY, from as u64, (to - from) as u64).expect(&what);
                 self.model[from..to].fill(0);
             }
-            15 if self.dice.chance(0.5) => {
+            15 if self.dice.next_bool(0.5) => {
                 self.content.trim(ARRAY, from as u64, (to - from) as u64).expect(&what);
                 self.model[from..to].fill(0);
             }
@@ -135,13 +135,13 @@ impl Trial {
                 }
             }
             11 => {
-                let member = self.dice.below(u64::from(self.array.members())) as u16;
+                let member = self.dice.next_below(u64::from(self.array.members())) as u16;
                 if self.failed().contains(member) {
                     self.content.replace(0, member).expect(&what);
                 }
             }
             12 | 13 => {
-                let blocks = self.dice.below(self.array.member_blocks() + 1);
+                let blocks = self.dice.next_below(self.array.member_blocks() + 1);
                 self.content.rebuilt(0, blocks).expect(&what);
             }
             14 => self.content.finish_rebuild(0).expect(&what),
@@ -207,11 +207,11 @@ fn in_a_file_as_in_memory() {
 fn full_memory_leaves_nothing_torn() {
     let mut refused = 0;
     for seed in 2000..2120 {
-        let most = 40_000 + Rng::new(seed, 1).below(400_000);
+        let most = 40_000 + Rng::new(seed, 1).next_below(400_000);
         let mut trial = Trial::new(seed, &ContentBacking::Memory { most_bytes: Some(most) });
         for _ in 0..60 {
             refused += u64::from(trial.write_or_not());
-            if trial.dice.chance(0.2)
+            if trial.dice.next_bool(0.2)
                 && let Some(member) = trial.victim()
             {
                 trial.content.fail(0, member).expect("a member");
@@ -251,7 +251,7 @@ impl Drop for Small {
 fn a_full_disk_leaves_nothing_torn() {
     let (mut refused, mut torn) = (0, 0);
     for seed in 3000..3030 {
-        let Some(small) = Small::new((40 << 10) + (Rng::new(seed, 1).below(200 << 10))) else {
+        let Some(small) = Small::new((40 << 10) + (Rng::new(seed, 1).next_below(200 << 10))) else {
             eprintln!("skipped: a tmpfs cannot be mounted here (that needs root)");
             return;
         };
@@ -272,7 +272,7 @@ impl Trial {
     /// Returns true if it was refused.
     fn write_or_not(&mut self) -> bool {
         let (from, to) = self.range();
-        let seed = self.dice.bits() as u8;
+        let seed = self.dice.next_u64() as u8;
         let data: Vec<u8> = (from..to).map(|i| (i as u8).wrapping_mul(31) ^ (i >> 8) as u8 ^ seed).collect();
         let written = self.content.write(ARRAY, from as u64, &data);
         if written.is_ok() {

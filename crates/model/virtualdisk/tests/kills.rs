@@ -63,7 +63,7 @@ fn pattern(write: u64, sector: u64) -> [u64; WORDS] {
     let mut words = [0; WORDS];
     if write > 0 {
         let mut dice = Rng::new(write, sector);
-        words.iter_mut().for_each(|word| *word = dice.bits());
+        words.iter_mut().for_each(|word| *word = dice.next_u64());
         words[0] = write;
     }
     words
@@ -155,9 +155,9 @@ fn load(client: &mut NbdClient<UnixStream>, dice: &mut Rng, writes: &AtomicU64, 
     let (mut all, mut open) = (Vec::<Sent>::new(), Vec::<(u64, usize)>::new());
     loop {
         while open.len() < DEPTH {
-            let most = [1, 8, 64, LONGEST][dice.below(4) as usize];
-            let sectors = 1 + dice.below(most);
-            let (write, from) = (writes.fetch_add(1, Ordering::SeqCst), dice.below(SECTORS - sectors));
+            let most = [1, 8, 64, LONGEST][dice.next_below(4) as usize];
+            let sectors = 1 + dice.next_below(most);
+            let (write, from) = (writes.fetch_add(1, Ordering::SeqCst), dice.next_below(SECTORS - sectors));
             let data = data(write, from, sectors);
             all.push(Sent { write, from, sectors, begun: tick(), acknowledged: None, refused: false });
             match client.send(ClientRequest::Write { offset: from * SECTOR, data: &data }, CommandFlags(0)) {
@@ -185,7 +185,7 @@ fn round(kind: &str, folder: &Path, seed: u64, writes: &AtomicU64) -> Vec<Sent> 
             scope.spawn(move || load(&mut client, &mut dice, writes, clock))
         });
         let work: Vec<_> = work.collect();
-        std::thread::sleep(Duration::from_micros(2000 + moment.below(60_000)));
+        std::thread::sleep(Duration::from_micros(2000 + moment.next_below(60_000)));
         drop(other);
         work.into_iter().flat_map(|one| one.join().expect("no panic")).collect()
     })

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use diskwright_base::diskstats::nvme_path;
+use diskwright_base::diskstats::parse_nvme_path;
 
 /// Returns `major << 20 | minor`, the kernel's internal device number.
 pub fn device_number(major: u32, minor: u32) -> u32 {
@@ -164,7 +164,7 @@ fn all_hidden_paths(root: &Path) -> Vec<HiddenPath> {
     let path = |line: &str| {
         let mut fields = line.split_whitespace();
         let (major, minor, name) = (fields.next()?, fields.next()?, fields.next()?);
-        let (disk, _) = nvme_path(name)?;
+        let (disk, _) = parse_nvme_path(name)?;
         let number = device_number(major.parse().ok()?, minor.parse().ok()?);
         // some kernels of the 5th series list them without a number
         (number > 0).then(|| HiddenPath { number, name: name.to_owned(), disk })

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fs;
 
-use diskwright_base::diskstats::nvme_path;
+use diskwright_base::diskstats::parse_nvme_path;
 
 use crate::devices::{BlockDeviceNames, device_number};
 
@@ -92,7 +92,7 @@ pub fn parse(text: &str) -> HashMap<u32, RequestTotals> {
     let mut paths: HashMap<String, RequestTotals> = HashMap::new();
     for (device, name, totals) in text.lines().filter_map(row) {
         table.insert(device, totals);
-        if let Some((disk, _)) = nvme_path(name) {
+        if let Some((disk, _)) = parse_nvme_path(name) {
             paths.entry(disk).and_modify(|sum| *sum = sum.plus(totals)).or_insert(totals);
         } else if name.starts_with("nvme") {
             disks.insert(name, device);

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 
 use crate::cost::{self, RecordCost};
 use crate::devices::BlockDeviceNames;
@@ -116,7 +116,7 @@ pub(crate) fn start_bpf(
         cost::ASSUMED_NS
     });
     if counter.left_out > 0 {
-        let devices = plural(counter.left_out, "device is", "devices are");
+        let devices = format_count(counter.left_out, "device is", "devices are");
         remarks.push(format!("{devices} more than the program counts: name those to trace"));
     }
     // discards requests that ended while programs were attached one by one

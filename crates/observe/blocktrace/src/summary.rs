@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use crate::event::TracedOperation;
-use crate::latency::{FIRST_BITS, LAST_BITS, LatencyHistogram, edges};
+use crate::latency::{FIRST_BITS, LAST_BITS, LatencyHistogram, step_edges};
 use crate::pairing::TracedRequest;
 
 /// Most requests that are listed as the slowest.
@@ -228,7 +228,7 @@ impl RequestSummary {
         sum.device.add_steps(in_device, counted.device_ns, counted.longest_device_ns);
         let map = self.heat_map((device, operation));
         for (step, count) in &counted.latency {
-            map.add(at_ns, heat_row(edges(*step).0), *count);
+            map.add(at_ns, heat_row(step_edges(*step).0), *count);
         }
     }
 

@@ -144,7 +144,7 @@ fn histograms_in_the_kernel_count_the_same() {
         .latency
         .steps()
         .map(|(step, count)| {
-            let (from, to) = diskwright_blocktrace::latency::edges(step);
+            let (from, to) = diskwright_blocktrace::latency::step_edges(step);
             (from as f64 + to as f64) / 2.0 * count as f64
         })
         .sum::<f64>()

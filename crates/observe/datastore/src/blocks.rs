@@ -110,7 +110,7 @@ impl Blocks {
             if let (Some(first), Some(last)) = (first, last)
                 && first <= last
             {
-                frame.keep(first..last + 1);
+                frame.keep_ticks(first..last + 1);
                 return true;
             }
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 
 /// Kind of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +67,9 @@ impl Damage {
     pub fn because(&self) -> String {
         let bytes = self.bytes;
         match self.loss {
-            Loss::Damaged => plural(bytes, "byte is damaged", "bytes are damaged"),
+            Loss::Damaged => format_count(bytes, "byte is damaged", "bytes are damaged"),
             Loss::Unfinished => {
-                format!("the file ends inside a record, after {} of it", plural(bytes, "byte", "bytes"))
+                format!("the file ends inside a record, after {} of it", format_count(bytes, "byte", "bytes"))
             }
             Loss::Unclosed => "the file is truncated, or its recorder was killed".to_owned(),
             Loss::Missing => "ticks are missing here: a file was deleted or truncated".to_owned(),
@@ -84,12 +84,12 @@ impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place(), self.because())?;
         match self.ticks {
-            Some(ticks) => write!(f, ", {} lost", plural(ticks, "tick", "ticks"))?,
+            Some(ticks) => write!(f, ", {} lost", format_count(ticks, "tick", "ticks"))?,
             None => write!(f, ", an unknown number of ticks lost")?,
         }
         match self.notes {
             Some(0) | None => Ok(()),
-            Some(notes) => write!(f, ", {} lost", plural(notes, "note", "notes")),
+            Some(notes) => write!(f, ", {} lost", format_count(notes, "note", "notes")),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use diskwright_base::latency::step_of;
+use diskwright_base::latency::step_index;
 use diskwright_base::latency_series::LatencyTable;
 use diskwright_base::{LatencyOperation, Rng, Schema, Tick};
 use diskwright_datastore::{LogWriter, WriterOptions};
@@ -38,19 +38,19 @@ fn bytes(load: DeviceLoad) -> u64 {
             for (operation, requests, median_us, sigma) in load {
                 // the load goes up and down by a third over four minutes
                 let swing = 1.0 + 0.33 * (tick as f64 / 38.0).sin();
-                let count = (requests * swing + random.normal() * (requests * swing).sqrt()).max(0.0) as u64;
-                let latency = |random: &mut Rng| (median_us * 1000.0 * (sigma * random.normal()).exp()) as u64;
-                let steps: Vec<(usize, u64)> = (0..count).map(|_| (step_of(latency(&mut random)), 1)).collect();
-                table.add(&format!("sd{device}"), *operation, steps.into_iter());
+                let count = (requests * swing + random.draw_normal() * (requests * swing).sqrt()).max(0.0) as u64;
+                let latency = |random: &mut Rng| (median_us * 1000.0 * (sigma * random.draw_normal()).exp()) as u64;
+                let steps: Vec<(usize, u64)> = (0..count).map(|_| (step_index(latency(&mut random)), 1)).collect();
+                table.add_requests(&format!("sd{device}"), *operation, steps.into_iter());
             }
         }
         if table.take_changed() {
             let mut series = Vec::new();
-            table.series(&mut series);
+            table.append_series(&mut series);
             schema = Arc::new(Schema::new(series));
         }
         let mut row = Vec::new();
-        table.cells(&mut row);
+        table.drain_cells(&mut row);
         let stamp = Tick { time_ns: (1000 + tick as i64) * SECOND, elapsed_ns: 1_000_000_000 };
         writer.push(&schema, stamp, &row).expect("writable");
     }

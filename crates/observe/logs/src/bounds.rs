@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use diskwright_base::units::{display, parse_size};
+use diskwright_base::units::{format_value, parse_size};
 use diskwright_hostfiles::holes;
 use diskwright_hostfiles::room::DiskSpace;
 
@@ -22,7 +22,7 @@ const LIMIT: &str = "DISKWRIGHT_SPOOL_LIMIT";
 const USUAL_LIMIT: u64 = 4 << 30;
 
 fn bytes(count: u64) -> String {
-    display(count as f64, "bytes")
+    format_value(count as f64, "bytes")
 }
 
 fn invalid(because: String) -> io::Error {

@@ -160,12 +160,12 @@ impl DaylightClock {
 
 #[cfg(test)]
 mod tests {
-    use diskwright_base::moment;
+    use diskwright_base::timestamp;
 
     use super::*;
 
     fn at(text: &str) -> i64 {
-        moment::parse(text).expect("a moment")
+        timestamp::parse_rfc3339(text).expect("a moment")
     }
 
     #[test]

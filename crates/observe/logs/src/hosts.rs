@@ -9,7 +9,7 @@ use crate::clean;
 use crate::input::{HEAD, InputHead, LogInput};
 use crate::skips::Skips;
 use crate::{LogError, LogFormat, LogOptions};
-use diskwright_base::text::same_host;
+use diskwright_base::text::is_same_host;
 
 /// Smallest number of lines in a head that must agree before a word at their beginning counts as a machine.
 const FEWEST: usize = 4;
@@ -49,7 +49,7 @@ pub(crate) fn split(input: &mut LogInput, options: &LogOptions) -> Result<Option
         let head = input.head();
         let Some(place) = place(&head) else { return Ok(None) };
         let hosts = hosts(&head, place);
-        let named = hosts.iter().find(|host| options.host.as_ref().is_some_and(|h| same_host(h, host)));
+        let named = hosts.iter().find(|host| options.host.as_ref().is_some_and(|h| is_same_host(h, host)));
         let Some(host) = named.or(hosts.first()).cloned() else { return Ok(None) };
         // a part that says itself whose it is needs no splitting
         if matches!(place, HostPlace::Above(_)) && hosts.len() < 2 {

@@ -46,7 +46,7 @@ struct VersionPlace {
 
 fn kinds() -> &'static [UnreadKind] {
     static BUILTIN: OnceLock<Vec<UnreadKind>> = OnceLock::new();
-    BUILTIN.get_or_init(|| toml_reader::built_in::<KindsFile>("kinds.toml", include_str!("kinds.toml")).kind)
+    BUILTIN.get_or_init(|| toml_reader::read_built_in::<KindsFile>("kinds.toml", include_str!("kinds.toml")).kind)
 }
 
 /// Identifies a file that no reader accepts; returns its kind, and what to do with it.

@@ -20,7 +20,7 @@ use crate::sysstat::calendar;
 use crate::sysstat::clock::ZoneHint;
 use crate::sysstat::time::{self, NumericDateOrder};
 use crate::{LogError, LogOptions};
-use diskwright_base::text::same_host;
+use diskwright_base::text::is_same_host;
 
 /// Largest number of the collector's lines.
 const LINES: usize = 40;
@@ -108,7 +108,7 @@ impl WatcherFile {
     /// Returns true where the user chose another machine. Short and long names of a machine match.
     pub fn is_of_other(&self, options: &LogOptions) -> bool {
         let chosen = options.host.as_deref().filter(|_| !self.host.is_empty());
-        chosen.is_some_and(|chosen| !same_host(chosen, &self.host))
+        chosen.is_some_and(|chosen| !is_same_host(chosen, &self.host))
     }
 }
 

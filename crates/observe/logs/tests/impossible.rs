@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use diskwright_base::plan::{CounterPlan, CounterSummary};
+use diskwright_base::counter_plan::{CounterPlan, CounterSummary};
 use diskwright_base::{Catalogue, Note, ProcessTable};
 use diskwright_logs::{FrameBatch, LogInput, LogOptions, LogPiece, ReadSummary, pcp};
 
@@ -33,16 +33,17 @@ impl<'a> MeanSink<'a> {
 
     fn take(&mut self, piece: &LogPiece<'_>) -> ControlFlow<()> {
         if let LogPiece::Frame(frame) = piece
-            && let Some(found) = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), self.of.0, self.of.1)
+            && let Some(found) =
+                CounterPlan::resolve_counter(Catalogue::builtin(), frame.schema(), self.of.0, self.of.1)
         {
-            self.sum.add(&found.summarise(frame, |_| true));
+            self.sum.merge_summary(&found.summarise_ticks(frame, |_| true));
             self.plan = Some(found);
         }
         ControlFlow::Continue(())
     }
 
     fn finish(self, summary: &ReadSummary) -> (f64, Vec<(String, u64)>) {
-        let value = self.plan.and_then(|p| p.value(&self.sum)).unwrap_or(f64::NAN);
+        let value = self.plan.and_then(|p| p.summary_value(&self.sum)).unwrap_or(f64::NAN);
         (value, summary.skipped.iter().map(|s| (s.because.clone(), s.times)).collect())
     }
 }

@@ -157,7 +157,7 @@ fn the_machine_is_known_from_the_first_records() {
     let topology: Topology = serde_json::from_str(&got.notes[1].text).expect("JSON");
     assert_eq!((topology.host.as_str(), topology.kernel.as_str()), ("db1", "6.1.0"));
     assert_eq!((topology.processors, topology.memory_bytes), (4, 8 << 30));
-    assert!(topology.device("sda").is_some() && topology.is_leaf("sda"));
+    assert!(topology.find_device("sda").is_some() && topology.is_leaf("sda"));
 }
 
 #[test]

@@ -33,13 +33,14 @@ impl Got {
         let mut sum = diskwright_base::CounterSummary::default();
         let mut last = None;
         for frame in &self.frames {
-            let Some(plan) = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), counter, instance) else {
+            let Some(plan) = CounterPlan::resolve_counter(Catalogue::builtin(), frame.schema(), counter, instance)
+            else {
                 continue;
             };
-            sum.add(&plan.summarise(frame, |_| true));
+            sum.merge_summary(&plan.summarise_ticks(frame, |_| true));
             last = Some(plan);
         }
-        last.and_then(|plan| plan.value(&sum))
+        last.and_then(|plan| plan.summary_value(&sum))
     }
 
     fn near(&self, counter: &str, instance: &str, value: f64) {

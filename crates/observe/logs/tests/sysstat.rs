@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use diskwright_base::Catalogue;
-use diskwright_base::plan::{CounterPlan, CounterSummary};
+use diskwright_base::counter_plan::{CounterPlan, CounterSummary};
 use diskwright_logs::{LogInput, LogOptions, LogPiece};
 
 fn mean(fixture: &str, counter: &str, instance: &str) -> Option<f64> {
@@ -13,15 +13,15 @@ fn mean(fixture: &str, counter: &str, instance: &str) -> Option<f64> {
     let (mut sum, mut plan) = (CounterSummary::default(), None);
     let mut sink = |piece: LogPiece<'_>| {
         if let LogPiece::Frame(frame) = piece
-            && let Some(found) = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), counter, instance)
+            && let Some(found) = CounterPlan::resolve_counter(Catalogue::builtin(), frame.schema(), counter, instance)
         {
-            sum.add(&found.summarise(frame, |_| true));
+            sum.merge_summary(&found.summarise_ticks(frame, |_| true));
             plan = Some(found);
         }
         ControlFlow::Continue(())
     };
     diskwright_logs::read(&mut input, &LogOptions::default(), &mut sink).unwrap_or_else(|e| panic!("{e}"));
-    plan.and_then(|p| p.value(&sum))
+    plan.and_then(|p| p.summary_value(&sum))
 }
 
 #[test]

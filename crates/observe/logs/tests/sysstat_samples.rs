@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use diskwright_base::Catalogue;
-use diskwright_base::plan::{CounterPlan, CounterSummary};
+use diskwright_base::counter_plan::{CounterPlan, CounterSummary};
 use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece};
 
 fn samples() -> Option<PathBuf> {
@@ -26,9 +26,9 @@ fn mean(path: &Path, counter: &str, instance: &str) -> Result<(Option<f64>, disk
     let mut plan = None;
     let mut sink = |piece: LogPiece<'_>| {
         if let LogPiece::Frame(frame) = piece
-            && let Some(found) = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), counter, instance)
+            && let Some(found) = CounterPlan::resolve_counter(Catalogue::builtin(), frame.schema(), counter, instance)
         {
-            sum.add(&found.summarise(frame, |_| true));
+            sum.merge_summary(&found.summarise_ticks(frame, |_| true));
             plan = Some(found);
         }
         ControlFlow::Continue(())
@@ -39,7 +39,7 @@ fn mean(path: &Path, counter: &str, instance: &str) -> Result<(Option<f64>, disk
         ..LogOptions::default()
     };
     let summary = diskwright_logs::read(&mut input, &options, &mut sink)?;
-    Ok((plan.and_then(|p| p.value(&sum)), summary))
+    Ok((plan.and_then(|p| p.summary_value(&sum)), summary))
 }
 
 /// Files of the samples whose reading fails, and a part of the reason.

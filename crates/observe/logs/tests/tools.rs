@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use diskwright_base::plan::{CounterPlan, CounterSummary};
+use diskwright_base::counter_plan::{CounterPlan, CounterSummary};
 use diskwright_base::{Catalogue, Note};
 use diskwright_logs::{FORMATS, FrameBatch, LogInput, LogOptions, LogPiece};
 
@@ -33,8 +33,10 @@ fn mean(fixture: &str, counter: &str, instance: &str) -> (Option<f64>, Vec<Strin
         match piece {
             LogPiece::Note(note) => kinds.push(note.kind),
             LogPiece::Frame(frame) => {
-                if let Some(found) = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), counter, instance) {
-                    sum.add(&found.summarise(frame, |_| true));
+                if let Some(found) =
+                    CounterPlan::resolve_counter(Catalogue::builtin(), frame.schema(), counter, instance)
+                {
+                    sum.merge_summary(&found.summarise_ticks(frame, |_| true));
                     plan = Some(found);
                 }
             }
@@ -42,7 +44,7 @@ fn mean(fixture: &str, counter: &str, instance: &str) -> (Option<f64>, Vec<Strin
         ControlFlow::Continue(())
     };
     diskwright_logs::read(&mut input, &LogOptions::default(), &mut sink).unwrap_or_else(|e| panic!("{e}"));
-    (plan.and_then(|p| p.value(&sum)), kinds)
+    (plan.and_then(|p| p.summary_value(&sum)), kinds)
 }
 
 #[test]
@@ -161,14 +163,14 @@ fn heads_that_were_changed_give_the_same_values() {
             let mut found = Vec::new();
             let mut sink = |piece: LogPiece<'_>| {
                 if let LogPiece::Frame(frame) = piece
-                    && let Some(plan) = CounterPlan::resolve(
+                    && let Some(plan) = CounterPlan::resolve_counter(
                         Catalogue::builtin(),
                         frame.schema(),
                         "physical_disk.read_bytes_per_s",
                         disk,
                     )
                 {
-                    found.push(plan.value(&plan.summarise(frame, |_| true)));
+                    found.push(plan.summary_value(&plan.summarise_ticks(frame, |_| true)));
                 }
                 ControlFlow::Continue(())
             };

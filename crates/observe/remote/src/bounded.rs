@@ -3,7 +3,7 @@
 
 use std::io::{self, Read};
 
-use diskwright_base::units::display;
+use diskwright_base::units::format_value;
 
 /// Largest string or number in an answer, bytes. The parser holds one at a time.
 const LONGEST_TEXT: usize = 64 << 10;
@@ -82,7 +82,7 @@ impl<R: Read> BoundedReader<R> {
         self.start.extend_from_slice(&bytes[..missing]);
         self.count += bytes.len() as u64;
         if self.count > self.most_bytes {
-            let limit = display(self.most_bytes as f64, "bytes");
+            let limit = format_value(self.most_bytes as f64, "bytes");
             return Err(AnswerFault::Wrong(format!("the response is longer than the limit of {limit}; {}", LESS)));
         }
         for &byte in bytes {

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use diskwright_base::exposition::{label_name, metric_name};
-use diskwright_base::latency_series::is_step;
+use diskwright_base::latency_series::is_latency_step;
+use diskwright_base::prometheus_names::{label_name, metric_name};
 use diskwright_base::{Catalogue, CounterKind, Note, Schema, Tick, Topology};
 
 use crate::feed_latency::{FAMILY, LatencyFeed};
@@ -136,8 +136,8 @@ impl SeriesFeed {
 /// Name of a counter's series; `None` for unknown counters and steps of latency.
 fn named(series: &diskwright_base::Series) -> Option<SeriesName> {
     // steps of latency are exported as histograms
-    let counter = Catalogue::builtin().get(&series.counter).filter(|counter| !is_step(&counter.id))?;
-    let label = || (label_name(counter.object()).to_owned(), series.instance.clone());
+    let counter = Catalogue::builtin().get(&series.counter).filter(|counter| !is_latency_step(&counter.id))?;
+    let label = || (label_name(counter.object_name()).to_owned(), series.instance.clone());
     Some(SeriesName {
         metric: metric_name(counter),
         labels: if series.instance.is_empty() { Vec::new() } else { vec![label()] },

@@ -2,7 +2,7 @@
 //! power of two are used, because each bucket is a separate series.
 
 use diskwright_base::latency::{FIRST_BITS, LAST_BITS};
-use diskwright_base::latency_series::{middle_ns, parse};
+use diskwright_base::latency_series::{parse_step_series, step_middle_ns};
 use diskwright_base::{LatencyOperation, Schema};
 
 use crate::feed::SeriesName;
@@ -41,7 +41,7 @@ impl LatencyFeed {
     pub fn schema(&mut self, schema: &Schema) {
         self.columns.clear();
         for (column, series) in schema.series.iter().enumerate() {
-            let Some((operation, device, step)) = parse(series) else { continue };
+            let Some((operation, device, step)) = parse_step_series(series) else { continue };
             let known = self.totals.iter().position(|t| t.device == device && t.operation == operation);
             let place = known.unwrap_or_else(|| {
                 let device = device.to_owned();
@@ -59,7 +59,7 @@ impl LatencyFeed {
             if count > 0.0 {
                 let totals = &mut self.totals[place];
                 totals.buckets[bucket(step)] += count as u64;
-                totals.sum_s += count * middle_ns(step) / 1e9;
+                totals.sum_s += count * step_middle_ns(step) / 1e9;
             }
         }
     }
@@ -103,7 +103,7 @@ mod tests {
     use std::sync::Arc;
 
     use diskwright_base::Tick;
-    use diskwright_base::latency::step_of;
+    use diskwright_base::latency::step_index;
     use diskwright_base::latency_series::LatencyTable;
 
     use crate::feed::{SeriesFeed, page};
@@ -115,10 +115,14 @@ mod tests {
     fn a_page_has_one_histogram_with_growing_buckets() {
         let (mut feed, mut table) = (SeriesFeed::new(), LatencyTable::default());
         for _ in 0..2 {
-            table.add("sda", LatencyOperation::Read, [(step_of(5_000_000), 3), (step_of(u64::MAX), 1)].into_iter());
+            table.add_requests(
+                "sda",
+                LatencyOperation::Read,
+                [(step_index(5_000_000), 3), (step_index(u64::MAX), 1)].into_iter(),
+            );
             let (mut series, mut row) = (Vec::new(), Vec::new());
-            table.series(&mut series);
-            table.cells(&mut row);
+            table.append_series(&mut series);
+            table.drain_cells(&mut row);
             feed.tick(Tick { time_ns: 1_000_000, elapsed_ns: 1 }, &Arc::new(Schema::new(series)), &row);
         }
         let page = page(feed.shot());

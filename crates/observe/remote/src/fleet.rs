@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use diskwright_base::catalogue::DeriveDivisor;
+use diskwright_base::catalogue::FormulaDivisor;
 use diskwright_base::{Catalogue, Frame, Tick, Topology};
 use diskwright_logs::prometheus::{MachineFacts, MetricVocabulary};
 use diskwright_logs::{Skips, ValueLimits};
@@ -91,7 +91,7 @@ pub fn needed<'a>(counters: impl IntoIterator<Item = &'a str>) -> BTreeSet<Strin
         }
         for way in &counter.derive {
             let per = match &way.per {
-                DeriveDivisor::Counters(ids) => ids.as_slice(),
+                FormulaDivisor::Counters(ids) => ids.as_slice(),
                 _ => &[],
             };
             pending.extend(way.sum.iter().chain(&way.optional).chain(&way.minus).chain(per).cloned());

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use diskwright_base::Schema;
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_logs::prometheus::{MachineFacts, MetricConversion, MetricSource, MetricVocabulary, SeriesTargets};
 use diskwright_logs::{FrameBatch, PieceSink, ReadSummary};
 
@@ -63,7 +63,7 @@ pub fn read(store: &MetricStore, query: &HostQuery, sink: &mut PieceSink<'_>) ->
     // ticks end halfway between two scrapes, so that an early or late scrape stays in its tick
     let grid = QueryGrid::through(query.from_ms, query.to_ms, step_ms, scrapes.at_ms + scrape_ms / 2);
     if grid.count < 2 {
-        let ticks = plural(grid.count as u64, "tick", "ticks");
+        let ticks = format_count(grid.count as u64, "tick", "ticks");
         let because = format!("the window holds only {ticks} of {} s; widen it", step_ms as f64 / 1e3);
         return Err(RemoteError::Nothing(because));
     }

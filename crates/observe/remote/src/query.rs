@@ -140,9 +140,7 @@ pub fn is_of_processors(metric: &str) -> bool {
 
 /// Combines several queries into one; in the answer the label [`METRIC`] is the name of the metric.
 pub fn together(named: &[(String, String)]) -> String {
-    let one = |(name, query): &(String, String)| {
-        format!("label_replace({query},\"{}\",\"{name}\",\"\",\"\")", METRIC)
-    };
+    let one = |(name, query): &(String, String)| format!("label_replace({query},\"{}\",\"{name}\",\"\",\"\")", METRIC);
     named.iter().map(one).collect::<Vec<_>>().join(" or ")
 }
 

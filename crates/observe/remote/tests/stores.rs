@@ -147,9 +147,9 @@ fn mean(frames: &[Frame], counter: &str, instance: &str) -> f64 {
     let mut sum = diskwright_base::CounterSummary::default();
     let mut value = None;
     for frame in frames {
-        let plan = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), counter, instance).unwrap();
-        sum.add(&plan.summarise(frame, |_| true));
-        value = plan.value(&sum);
+        let plan = CounterPlan::resolve_counter(Catalogue::builtin(), frame.schema(), counter, instance).unwrap();
+        sum.merge_summary(&plan.summarise_ticks(frame, |_| true));
+        value = plan.summary_value(&sum);
     }
     value.unwrap()
 }
@@ -196,7 +196,7 @@ fn round_trip(store: &Running, flush: &str) {
         assert!((after / before - 1.0).abs() < 0.02, "{counter}: {before} became {after}");
     }
     assert_eq!(mean(&frames, "memory.total_bytes", ""), mean(&own, "memory.total_bytes", ""));
-    assert_eq!(read.device("sda").unwrap().class, DeviceClass::Rotational);
+    assert_eq!(read.find_device("sda").unwrap().class, DeviceClass::Rotational);
     let (before, after) = (judged(&topology, &own), judged(&read, &frames));
     assert_eq!(before.bottleneck.name(), "disk");
     assert_eq!((after.bottleneck, after.instance), (before.bottleneck, before.instance));
@@ -359,7 +359,7 @@ fn a_small_fleet_is_ranked_by_what_is_true_of_it() {
 #[test]
 fn promtool_takes_our_page() {
     let series = Catalogue::builtin().counters().iter().map(|c| {
-        let instance = if c.object() == "memory" { "" } else { "one" };
+        let instance = if c.object_name() == "memory" { "" } else { "one" };
         Series { counter: c.id.clone(), instance: instance.into(), scale: 1.0 }
     });
     let schema = Arc::new(Schema::new(series.collect()));

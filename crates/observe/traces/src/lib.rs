@@ -199,7 +199,7 @@ impl Trace {
             self.out_of_order += 1;
         }
         self.last_ns = self.last_ns.max(request.arrival_ns);
-        let end = request.completed().unwrap_or(request.arrival_ns).max(request.arrival_ns);
+        let end = request.completion_time_ns().unwrap_or(request.arrival_ns).max(request.arrival_ns);
         let (from, to) = self.span_ns.unwrap_or((request.arrival_ns, end));
         self.span_ns = Some((from.min(request.arrival_ns), to.max(end)));
     }

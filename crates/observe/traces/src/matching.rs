@@ -276,7 +276,7 @@ impl Matcher {
         for piece in &pieces {
             self.give_up_lost(table, time_ns, operation, piece.from);
             if let Some(held) = self.held(piece.id) {
-                if held.request.issued().is_none() {
+                if held.request.issue_time_ns().is_none() {
                     held.request.issued_ns = time_ns;
                 }
                 held.standing.happened();
@@ -291,7 +291,7 @@ impl Matcher {
     fn give_up_lost(&mut self, table: usize, time_ns: i64, operation: Operation, sector: u64) {
         let alike = key(operation, sector, 0)..=key(operation, sector, u64::MAX);
         let Some((&found, _)) = self.tables[table].flying.range(alike).next() else { return };
-        let since = |held: &OpenRequest| held.request.issued().unwrap_or(held.request.arrival_ns);
+        let since = |held: &OpenRequest| held.request.issue_time_ns().unwrap_or(held.request.arrival_ns);
         let lost = |held: &&mut OpenRequest| time_ns.saturating_sub(since(held)) > LOST_NS;
         if let Some(held) = self.held(found.1).filter(lost) {
             held.done = true;
@@ -308,7 +308,7 @@ impl Matcher {
         for piece in &pieces {
             if let Some(held) = self.held(piece.id) {
                 // the last issue counts
-                held.request.issued_ns = Request::UNKNOWN;
+                held.request.issued_ns = Request::UNKNOWN_NS;
                 self.tables[table].waiting.insert(key(operation, piece.from, piece.id), piece.to);
             }
         }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use diskwright_base::latency::{STEPS, step_of};
+use diskwright_base::latency::{STEP_COUNT, step_index};
 use diskwright_base::latency_series::LatencyTable;
 use diskwright_base::topology::{Device, Topology};
 use diskwright_base::{LatencyOperation, Operation, Request, Schema, Series};
@@ -143,7 +143,7 @@ impl<'a> TickRows<'a> {
     /// Adds a request, and emits the ticks that are old enough.
     fn add(&mut self, request: &Request, names: &[String]) {
         let begin = *self.begin_ns.get_or_insert(request.arrival_ns);
-        let done_ns = request.completed().filter(|done| *done >= request.arrival_ns);
+        let done_ns = request.completion_time_ns().filter(|done| *done >= request.arrival_ns);
         self.has_ends |= done_ns.is_some();
         if done_ns.is_none() && self.has_ends {
             // still in flight at the end of the trace
@@ -164,7 +164,7 @@ impl<'a> TickRows<'a> {
         if let Some(ns) = request.response_ns() {
             done.ns = done.ns.saturating_add(ns);
             let steps = tick.steps.entry(recorded_as(request.operation));
-            steps.or_insert_with(|| vec![0; STEPS].into_boxed_slice())[step_of(ns)] += 1;
+            steps.or_insert_with(|| vec![0; STEP_COUNT].into_boxed_slice())[step_index(ns)] += 1;
         }
         if let Some(done_ns) = done_ns {
             self.under_way(device, begin, request.arrival_ns, done_ns);
@@ -212,7 +212,7 @@ impl<'a> TickRows<'a> {
         let time_ns = begin.saturating_add((self.next + 1).saturating_mul(TICK_NS));
         for (name, tick) in names.iter().zip(devices) {
             for (operation, steps) in &tick.steps {
-                self.latency.add(name, *operation, steps.iter().copied().enumerate());
+                self.latency.add_requests(name, *operation, steps.iter().copied().enumerate());
             }
         }
         if self.always.len() != names.len() * COUNTERS.len() {
@@ -228,7 +228,7 @@ impl<'a> TickRows<'a> {
         }
         if self.latency.take_changed() || self.schema.series.is_empty() {
             let mut series = self.always.clone();
-            self.latency.series(&mut series);
+            self.latency.append_series(&mut series);
             self.schema = Arc::new(Schema::new(series));
         }
         self.row.clear();
@@ -236,7 +236,7 @@ impl<'a> TickRows<'a> {
             let none = DeviceTick::default();
             devices.get(position).unwrap_or(&none).cells(self.has_ends, &mut self.row);
         }
-        self.latency.cells(&mut self.row);
+        self.latency.drain_cells(&mut self.row);
         self.batch.tick(&self.schema, time_ns, Some(TICK_NS.unsigned_abs()), &self.row);
     }
 
@@ -311,9 +311,9 @@ mod tests {
         // 0.2 to 1.2 s: 0.5 and 0.6 s in flight, always busy; 1.2 to 1.5 of the second read; 3.0 to 3.2 and the rest
         near("physical_disk.weighted_time_s", [1.1, 0.3, 0.2, 0.05]);
         near("physical_disk.busy_time_s", [1.0, 0.3, 0.2, 0.05]);
-        let found = LatencyColumns::find(frames[3].schema());
+        let found = LatencyColumns::from_schema(frames[3].schema());
         let counts: Vec<u64> =
-            found.groups.iter().map(|g| g.steps(&frames[3], 0..1).iter().map(|(_, n)| n).sum()).collect();
+            found.groups.iter().map(|g| g.sum_steps(&frames[3], 0..1).iter().map(|(_, n)| n).sum()).collect();
         assert_eq!((found.groups.len(), counts.iter().sum::<u64>()), (2, 1));
     }
 

@@ -10,7 +10,7 @@ fn paths(entries: &[Entry<'_>]) -> Vec<(i64, i64, i64, u64, u32)> {
     requests.iter().map(path).collect()
 }
 
-const NONE: i64 = Request::UNKNOWN;
+const NONE: i64 = Request::UNKNOWN_NS;
 
 #[test]
 fn a_plain_request() {

@@ -59,9 +59,9 @@ fn compare(folder: &Path, name: &str) {
         println!("{name}: btt {count} of mean {mean} s; ours {} of {:?} ns", histogram.count(), histogram.mean());
         assert_eq!(histogram.count() as f64, count, "{name}");
         let same = |ours: Option<f64>, theirs: f64| ours.is_some_and(|ns| (ns * 1e-9 - theirs).abs() < 1.5e-9);
-        assert!(same(histogram.least().map(|l| l as f64), least), "{name}");
+        assert!(same(histogram.min().map(|l| l as f64), least), "{name}");
         assert!(same(histogram.mean(), mean), "{name}");
-        assert!(same(histogram.most().map(|m| m as f64), most), "{name}");
+        assert!(same(histogram.max().map(|m| m as f64), most), "{name}");
     }
 }
 

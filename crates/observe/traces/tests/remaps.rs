@@ -165,7 +165,7 @@ fn every_layer_has_the_requests_of_each_device() {
         assert_eq!(split(&requests, &summary), counts(&[("8,0", 20), ("253,0", 20)]));
         assert_eq!((summary.unfinished, summary.passed_on), (0, passed("253,0", 20)));
         let upper = requests.iter().filter(|r| summary.devices[usize::from(r.device)] == "253,0");
-        assert!(upper.clone().all(|r| r.response_ns() == Some(710) && r.issued().is_none()));
+        assert!(upper.clone().all(|r| r.response_ns() == Some(710) && r.issue_time_ns().is_none()));
     }
 }
 

@@ -32,7 +32,7 @@
 
 mod fields;
 pub mod quantity;
-mod typed;
+mod serde_values;
 
 use std::cell::RefCell;
 
@@ -40,7 +40,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-pub use crate::words::{did_you_mean, number};
+pub use crate::user_input::{did_you_mean, toml_number};
 pub use crate::{Problem, ProblemSource, Problems};
 pub use fields::TomlFields;
 
@@ -48,7 +48,7 @@ pub use fields::TomlFields;
 pub type TomlValue<'a, 'i> = &'a Spanned<DeValue<'i>>;
 
 /// Most problems that are kept and reported of one file.
-const MOST_PROBLEMS: usize = 50;
+const MAX_PROBLEMS: usize = 50;
 
 /// Reads a file whose shape is a serde type; `file` is its name in messages.
 ///
@@ -61,16 +61,16 @@ pub fn read<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Problems> 
     let source = TomlSource::new(file, text);
     let read = source.parse().and_then(|table| {
         let span = table.span();
-        source.typed("", Spanned::new(span, DeValue::Table(table.into_inner())))
+        source.deserialize_value("", Spanned::new(span, DeValue::Table(table.into_inner())))
     });
-    source.finish(read).map(|(read, _)| read)
+    source.into_result(read).map(|(read, _)| read)
 }
 
 /// Reads a file that is embedded in the program.
 ///
 /// # Panics
 /// With all its problems where it is invalid; a test of the crate that holds it reads it.
-pub fn built_in<T: DeserializeOwned>(file: &str, text: &str) -> T {
+pub fn read_built_in<T: DeserializeOwned>(file: &str, text: &str) -> T {
     read(file, text).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
@@ -89,33 +89,33 @@ impl<'t> TomlSource<'t> {
     }
 
     /// The file's name.
-    pub fn file(&self) -> &'t str {
+    pub fn file_name(&self) -> &'t str {
         self.text.file
     }
 
     /// Line of a byte offset in the text, from 1.
-    pub fn line(&self, offset: usize) -> usize {
-        self.text.line(offset)
+    pub fn line_number(&self, offset: usize) -> usize {
+        self.text.line_number(offset)
     }
 
     /// Records a problem at a byte offset in the text.
-    pub fn wrong(&self, offset: usize, item: &str, message: impl Into<String>) {
+    pub fn report_problem(&self, offset: usize, item: &str, message: impl Into<String>) {
         let mut problems = self.problems.borrow_mut();
-        if problems.len() < MOST_PROBLEMS {
-            problems.push(self.text.problem(offset, item, message));
+        if problems.len() < MAX_PROBLEMS {
+            problems.push(self.text.create_problem(offset, item, message));
         }
     }
 
     /// Records a remark on something that is valid but may not be meant.
-    pub fn note(&self, offset: usize, item: &str, message: impl Into<String>) {
+    pub fn report_note(&self, offset: usize, item: &str, message: impl Into<String>) {
         let mut notes = self.notes.borrow_mut();
-        if notes.len() < MOST_PROBLEMS {
-            notes.push(self.text.problem(offset, item, message));
+        if notes.len() < MAX_PROBLEMS {
+            notes.push(self.text.create_problem(offset, item, message));
         }
     }
 
     /// Returns true if no problem was recorded so far.
-    pub fn is_well(&self) -> bool {
+    pub fn has_no_problems(&self) -> bool {
         self.problems.borrow().is_empty()
     }
 
@@ -124,22 +124,22 @@ impl<'t> TomlSource<'t> {
         let (table, errors) = DeTable::parse_recoverable(self.text.text);
         for error in &errors {
             let offset = error.span().map_or(0, |span| span.start);
-            self.wrong(offset, "", format!("invalid TOML: {}", error.message()));
+            self.report_problem(offset, "", format!("invalid TOML: {}", error.message()));
         }
         errors.is_empty().then_some(table)
     }
 
     /// Deserializes a value whose shape is a serde type that refuses unknown keys
     /// (`deny_unknown_fields`); all its problems are recorded. `item` names the value in messages.
-    pub fn typed<T: DeserializeOwned>(&self, item: &str, value: Spanned<DeValue<'t>>) -> Option<T> {
-        typed::read(self, item, value)
+    pub fn deserialize_value<T: DeserializeOwned>(&self, item: &str, value: Spanned<DeValue<'t>>) -> Option<T> {
+        serde_values::deserialize_reporting_all(self, item, value)
     }
 
     /// Returns the data with the remarks, or all problems.
     ///
     /// # Errors
     /// Where any problem was recorded, or nothing was read.
-    pub fn finish<T>(self, read: Option<T>) -> Result<(T, Vec<Problem>), Problems> {
+    pub fn into_result<T>(self, read: Option<T>) -> Result<(T, Vec<Problem>), Problems> {
         let mut problems = self.problems.take();
         let mut notes = self.notes.take();
         notes.sort_by_key(|n| n.line);
@@ -150,7 +150,7 @@ impl<'t> TomlSource<'t> {
                 problems.dedup();
                 // a reader that returns nothing should have recorded why
                 if problems.is_empty() {
-                    problems.push(self.text.problem(0, "", "could not be read"));
+                    problems.push(self.text.create_problem(0, "", "could not be read"));
                 }
                 Err(Problems(problems))
             }

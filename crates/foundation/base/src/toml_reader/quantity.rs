@@ -3,15 +3,15 @@
 use crate::units::BLOCK_BYTES;
 
 /// Longest time, seconds: a hundred years.
-const LONGEST_S: f64 = 100.0 * 365.25 * 86_400.0;
+const MAX_TIME_S: f64 = 100.0 * 365.25 * 86_400.0;
 /// Largest size or rate, bytes: an exbibyte, far beyond any device.
-const MOST_BYTES: f64 = (1_u64 << 60) as f64;
+const MAX_BYTES: f64 = (1_u64 << 60) as f64;
 
 /// A kind of quantity: description, examples, units with their factors, and range.
 #[derive(Clone, Copy, Debug)]
 pub struct QuantityKind {
     /// Description with its article: "a time".
-    pub what: &'static str,
+    pub description: &'static str,
     /// Valid example: `"0.3ms"`.
     pub example: &'static str,
     /// Units and their size in base units.
@@ -25,7 +25,7 @@ const KI: f64 = 1024.0;
 
 /// A length of time; the base unit is the nanosecond.
 pub const TIME: QuantityKind = QuantityKind {
-    what: "a time",
+    description: "a time",
     example: "\"0.3ms\" or \"7s\"",
     units: &[
         ("ns", 1.0),
@@ -39,13 +39,13 @@ pub const TIME: QuantityKind = QuantityKind {
         ("h", 3600e9),
         ("d", 86_400e9),
     ],
-    range: (0.0, LONGEST_S * 1e9),
+    range: (0.0, MAX_TIME_S * 1e9),
 };
 
 /// A size of memory or of a request: KB is 1024 bytes, as everybody
 /// means it who writes "64KB records".
 pub const SIZE: QuantityKind = QuantityKind {
-    what: "a size",
+    description: "a size",
     example: "\"64KB\" or \"16MB\"",
     units: &[
         ("b", 1.0),
@@ -62,13 +62,13 @@ pub const SIZE: QuantityKind = QuantityKind {
         ("tb", KI * KI * KI * KI),
         ("tib", KI * KI * KI * KI),
     ],
-    range: (0.0, MOST_BYTES),
+    range: (0.0, MAX_BYTES),
 };
 
 /// A capacity of a drive or of an area on it: KB is 1000 bytes, as drives
 /// are sold.
-pub const SPACE: QuantityKind = QuantityKind {
-    what: "a capacity",
+pub const CAPACITY: QuantityKind = QuantityKind {
+    description: "a capacity",
     example: "\"9.1GB\" or \"4TB\"",
     units: &[
         ("b", 1.0),
@@ -85,12 +85,12 @@ pub const SPACE: QuantityKind = QuantityKind {
         ("t", KI * KI * KI * KI),
         ("tib", KI * KI * KI * KI),
     ],
-    range: (0.0, MOST_BYTES),
+    range: (0.0, MAX_BYTES),
 };
 
 /// Bytes a second, decimal as links and drives are sold.
 pub const RATE: QuantityKind = QuantityKind {
-    what: "a byte rate",
+    description: "a byte rate",
     example: "\"20MB/s\" or \"6Gbit/s\"",
     units: &[
         ("b/s", 1.0),
@@ -104,20 +104,20 @@ pub const RATE: QuantityKind = QuantityKind {
         ("mbit/s", 1e6 / 8.0),
         ("gbit/s", 1e9 / 8.0),
     ],
-    range: (1.0, MOST_BYTES),
+    range: (1.0, MAX_BYTES),
 };
 
 /// A frequency; the base unit is once per second.
-pub const OFTEN: QuantityKind = QuantityKind {
-    what: "a rate per second",
+pub const FREQUENCY: QuantityKind = QuantityKind {
+    description: "a rate per second",
     example: "\"3000/s\"",
     units: &[("/s", 1.0), ("k/s", 1e3), ("/min", 1.0 / 60.0), ("/h", 1.0 / 3600.0)],
     range: (0.0, 1e12),
 };
 
 /// Time per byte; the base unit is the picosecond. A byte rate is accepted too.
-pub const EACH_BYTE: QuantityKind = QuantityKind {
-    what: "a time per byte",
+pub const TIME_PER_BYTE: QuantityKind = QuantityKind {
+    description: "a time per byte",
     example: "\"5ns/B\" or \"200MB/s\"",
     units: &[
         ("ps/b", 1.0),
@@ -133,8 +133,8 @@ pub const EACH_BYTE: QuantityKind = QuantityKind {
 };
 
 /// Rotation speed, revolutions a minute.
-pub const TURNS: QuantityKind =
-    QuantityKind { what: "a rotation speed", example: "\"7200rpm\"", units: &[("rpm", 1.0)], range: (1.0, 1e6) };
+pub const ROTATION_SPEED: QuantityKind =
+    QuantityKind { description: "a rotation speed", example: "\"7200rpm\"", units: &[("rpm", 1.0)], range: (1.0, 1e6) };
 
 /// Reason why a text is not a valid quantity, worded to follow "is".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,7 +147,7 @@ pub enum QuantityError {
 
 impl QuantityError {
     /// The reason, in words that follow "is".
-    pub fn words(&self) -> &str {
+    pub fn message(&self) -> &str {
         match self {
             QuantityError::Unreadable(words) | QuantityError::OutOfRange(words) => words,
         }
@@ -155,7 +155,7 @@ impl QuantityError {
 }
 
 /// Splits a text into number and unit: `20 MB/s`, `1_000/s`, `1.5e3ns`.
-fn split(text: &str) -> Option<(f64, String)> {
+fn split_number_and_unit(text: &str) -> Option<(f64, String)> {
     let text = text.trim();
     let is_digit = |c: char| c.is_ascii_digit() || matches!(c, '.' | '_');
     let mut end = text.find(|c| !is_digit(c)).unwrap_or(text.len());
@@ -172,27 +172,27 @@ fn split(text: &str) -> Option<(f64, String)> {
 }
 
 /// Parses a quantity of a kind, in its base unit.
-pub fn read(sort: &QuantityKind, text: &str) -> Result<f64, QuantityError> {
+pub fn parse_quantity(sort: &QuantityKind, text: &str) -> Result<f64, QuantityError> {
     let unreadable = |because: &str| {
-        QuantityError::Unreadable(format!("{because}; expected {}, such as {}", sort.what, sort.example))
+        QuantityError::Unreadable(format!("{because}; expected {}, such as {}", sort.description, sort.example))
     };
-    let Some((number, unit)) = split(text) else {
-        return Err(unreadable(&format!("`{}`", shown(text))));
+    let Some((number, unit)) = split_number_and_unit(text) else {
+        return Err(unreadable(&format!("`{}`", truncate_for_message(text))));
     };
     if unit.is_empty() {
-        return Err(unreadable(&format!("`{}` without a unit", shown(text))));
+        return Err(unreadable(&format!("`{}` without a unit", truncate_for_message(text))));
     }
-    let value = match factor(sort, &unit) {
+    let value = match unit_factor(sort, &unit) {
         Some(factor) => number * factor,
-        None => match rate_of(sort, number, &unit) {
+        None => match time_per_byte_from_rate(sort, number, &unit) {
             Some(value) => value,
             None => {
                 let known: Vec<&str> = sort.units.iter().map(|(name, _)| *name).filter(|n| n.is_ascii()).collect();
                 let have = known.join(", ");
                 return Err(unreadable(&format!(
                     "`{}` with the unknown unit `{}` (known are {have})",
-                    shown(text),
-                    shown(&unit)
+                    truncate_for_message(text),
+                    truncate_for_message(&unit)
                 )));
             }
         },
@@ -200,14 +200,14 @@ pub fn read(sort: &QuantityKind, text: &str) -> Result<f64, QuantityError> {
     let (min, max) = sort.range;
     if !(value >= min && value <= max) {
         let too = if value < min { "small" } else { "large" };
-        return Err(QuantityError::OutOfRange(format!("`{}`, which is too {too}", shown(text))));
+        return Err(QuantityError::OutOfRange(format!("`{}`, which is too {too}", truncate_for_message(text))));
     }
     Ok(value)
 }
 
 /// Returns the size of a unit in base units; case does not matter, except that `Mb/s` may be meant
 /// as bits or as bytes and is refused.
-fn factor(sort: &QuantityKind, unit: &str) -> Option<f64> {
+fn unit_factor(sort: &QuantityKind, unit: &str) -> Option<f64> {
     if ["Kb/s", "Mb/s", "Gb/s"].contains(&unit) {
         return None;
     }
@@ -216,37 +216,39 @@ fn factor(sort: &QuantityKind, unit: &str) -> Option<f64> {
 }
 
 /// Converts a byte rate to a time per byte, where that is the kind expected.
-fn rate_of(sort: &QuantityKind, number: f64, unit: &str) -> Option<f64> {
+fn time_per_byte_from_rate(sort: &QuantityKind, number: f64, unit: &str) -> Option<f64> {
     let is_time_of_byte = sort.units.first().is_some_and(|(name, _)| *name == "ps/b");
-    let factor = if is_time_of_byte { factor(&RATE, unit)? } else { return None };
+    let factor = if is_time_of_byte { unit_factor(&RATE, unit)? } else { return None };
     (number > 0.0).then(|| 1e12 / (number * factor))
 }
 
 /// Cuts a foreign text to 40 characters for a message.
-fn shown(text: &str) -> String {
-    crate::text::shortened(text, 40)
+fn truncate_for_message(text: &str) -> String {
+    crate::text::truncate_text(text, 40)
 }
 
 /// Parses a time to whole nanoseconds.
-pub fn time(text: &str) -> Result<u64, QuantityError> {
-    read(&TIME, text).map(|ns| ns.round() as u64)
+pub fn parse_time_ns(text: &str) -> Result<u64, QuantityError> {
+    parse_quantity(&TIME, text).map(|ns| ns.round() as u64)
 }
 
 /// Parses a size to whole blocks; one that is not a multiple of 512 bytes is refused.
-pub fn blocks(text: &str) -> Result<u64, QuantityError> {
-    let bytes = read(&SIZE, text)?;
+pub fn parse_blocks(text: &str) -> Result<u64, QuantityError> {
+    let bytes = parse_quantity(&SIZE, text)?;
     if bytes % BLOCK_BYTES as f64 != 0.0 {
         let near = ((bytes / BLOCK_BYTES as f64).round().max(1.0) as u64) * BLOCK_BYTES;
-        let words =
-            format!("`{}`, which is not a multiple of {BLOCK_BYTES} bytes; the nearest is \"{near}B\"", shown(text));
+        let words = format!(
+            "`{}`, which is not a multiple of {BLOCK_BYTES} bytes; the nearest is \"{near}B\"",
+            truncate_for_message(text)
+        );
         return Err(QuantityError::OutOfRange(words));
     }
     Ok(bytes as u64 / BLOCK_BYTES)
 }
 
 /// Parses a capacity to the number of blocks that fit into it.
-pub fn space(text: &str) -> Result<u64, QuantityError> {
-    read(&SPACE, text).map(|bytes| bytes as u64 / BLOCK_BYTES)
+pub fn parse_capacity_blocks(text: &str) -> Result<u64, QuantityError> {
+    parse_quantity(&CAPACITY, text).map(|bytes| bytes as u64 / BLOCK_BYTES)
 }
 
 #[cfg(test)]
@@ -254,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_read_as_people_write_them() {
+    fn quantities_are_parsed_as_people_write_them() {
         let cases: [(&QuantityKind, &str, f64); 16] = [
             (&TIME, "0.3ms", 300_000.0),
             (&TIME, "7s", 7e9),
@@ -264,26 +266,26 @@ mod tests {
             (&SIZE, "64KB", 65_536.0),
             (&SIZE, "512 B", 512.0),
             (&SIZE, "8k", 8192.0),
-            (&SPACE, "9.1GB", 9.1e9),
-            (&SPACE, "1TiB", 1_099_511_627_776.0),
+            (&CAPACITY, "9.1GB", 9.1e9),
+            (&CAPACITY, "1TiB", 1_099_511_627_776.0),
             (&RATE, "20MB/s", 20e6),
             (&RATE, "6Gbit/s", 750e6),
-            (&OFTEN, "3_000/s", 3000.0),
-            (&OFTEN, "16k/s", 16_000.0),
-            (&EACH_BYTE, "5ns/B", 5000.0),
-            (&EACH_BYTE, "200MB/s", 5000.0),
+            (&FREQUENCY, "3_000/s", 3000.0),
+            (&FREQUENCY, "16k/s", 16_000.0),
+            (&TIME_PER_BYTE, "5ns/B", 5000.0),
+            (&TIME_PER_BYTE, "200MB/s", 5000.0),
         ];
         for (sort, text, value) in cases {
-            assert_eq!(read(sort, text), Ok(value), "{text}");
+            assert_eq!(parse_quantity(sort, text), Ok(value), "{text}");
         }
-        assert_eq!(time("8.33ms"), Ok(8_330_000));
-        assert_eq!(blocks("64KB"), Ok(128));
-        assert_eq!(space("1000B"), Ok(1));
-        assert_eq!(read(&TURNS, "7200 rpm"), Ok(7200.0));
+        assert_eq!(parse_time_ns("8.33ms"), Ok(8_330_000));
+        assert_eq!(parse_blocks("64KB"), Ok(128));
+        assert_eq!(parse_capacity_blocks("1000B"), Ok(1));
+        assert_eq!(parse_quantity(&ROTATION_SPEED, "7200 rpm"), Ok(7200.0));
     }
 
     #[test]
-    fn what_is_no_quantity_is_told_with_what_would_be() {
+    fn reports_an_invalid_quantity_with_an_example() {
         let cases: [(&QuantityKind, &str, &str); 12] = [
             (&TIME, "5", "`5` without a unit; expected a time, such as \"0.3ms\""),
             (&TIME, "5 KB", "unknown unit `KB` (known are ns, us, ms"),
@@ -295,14 +297,14 @@ mod tests {
             (&RATE, "20Mb/s", "unknown unit `Mb/s` (known are b/s,"),
             (&RATE, "0MB/s", "too small"),
             (&SIZE, "", "``; expected a size"),
-            (&OFTEN, "nan/s", "`nan/s`"),
-            (&EACH_BYTE, "0MB/s", "unknown unit"),
+            (&FREQUENCY, "nan/s", "`nan/s`"),
+            (&TIME_PER_BYTE, "0MB/s", "unknown unit"),
         ];
         for (sort, text, part) in cases {
-            let wrong = read(sort, text).unwrap_err();
-            assert!(wrong.words().contains(part), "{text}: {}", wrong.words());
+            let wrong = parse_quantity(sort, text).unwrap_err();
+            assert!(wrong.message().contains(part), "{text}: {}", wrong.message());
         }
-        assert!(blocks("1000B").unwrap_err().words().contains("the nearest is \"1024B\""));
-        assert!(read(&TIME, &"9".repeat(1000)).unwrap_err().words().len() < 200);
+        assert!(parse_blocks("1000B").unwrap_err().message().contains("the nearest is \"1024B\""));
+        assert!(parse_quantity(&TIME, &"9".repeat(1000)).unwrap_err().message().len() < 200);
     }
 }

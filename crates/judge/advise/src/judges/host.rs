@@ -52,7 +52,7 @@ pub(super) fn barriers(scene: &HostScene, point: &str) -> CheckOutcome {
     let off = mount.options.split(',').find(|option| matches!(*option, "nobarrier" | "barrier=0"));
     let Some(option) = off else { return CheckOutcome::Good };
     let device = scene.topology.filesystems.iter().find(|filesystem| filesystem.mount == point);
-    let disks = device.map(|found| scene.topology.leaves(&found.device)).unwrap_or_default();
+    let disks = device.map(|found| scene.topology.leaves_under(&found.device)).unwrap_or_default();
     let is_safe = |disk: &&str| !super::queue::may_lose_writes(scene, disk);
     let proposal = Proposal::new(format!("{} is mounted with {option}", mount.kind));
     // without a volatile cache there is nothing to flush

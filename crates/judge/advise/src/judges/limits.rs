@@ -1,7 +1,7 @@
 //! Limits in effect, error counts, trimming, scheduled checks, paths.
 
 use diskwright_base::diskstats;
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_base::{Device, DeviceClass, DeviceKind};
 
 use super::{absent_or_unknown, bytes, percent, shown, unknown};
@@ -141,7 +141,7 @@ pub(super) fn ext4_errors(scene: &HostScene, point: &str) -> CheckOutcome {
         None => unknown(scene, &path),
         Some(0.0) => CheckOutcome::Good,
         Some(errors) => {
-            let errors = plural(errors, "error", "errors");
+            let errors = format_count(errors, "error", "errors");
             Proposal::new(format!("{errors} of {device} since the last complete fsck")).propose()
         }
     }
@@ -204,7 +204,7 @@ fn all_flash(scene: &HostScene, disks: &[&str]) -> bool {
 
 /// Judges trims to a device whose disks are all flash.
 fn passes_on(scene: &HostScene, device: &str) -> CheckOutcome {
-    let mut disks = scene.topology.leaves(device);
+    let mut disks = scene.topology.leaves_under(device);
     disks.sort_unstable();
     if !all_flash(scene, &disks) {
         return CheckOutcome::Absent;
@@ -259,7 +259,7 @@ pub(super) fn trim(scene: &HostScene, point: &str) -> CheckOutcome {
         return CheckOutcome::Absent;
     };
     let Some(device) = device_of(scene, point) else { return CheckOutcome::Absent };
-    let leaves = scene.topology.leaves(device);
+    let leaves = scene.topology.leaves_under(device);
     if !all_flash(scene, &leaves) || mount.flags.split(',').any(|f| f == "ro") {
         return CheckOutcome::Absent;
     }

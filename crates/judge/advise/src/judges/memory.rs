@@ -177,7 +177,7 @@ pub(super) fn removable(scene: &HostScene, disk: &str) -> CheckOutcome {
     if !is_removable || !scene.is_usb(disk) {
         return CheckOutcome::Absent;
     }
-    let is_on_it = |device: &str| !device.is_empty() && scene.topology.leaves(device).contains(&disk);
+    let is_on_it = |device: &str| !device.is_empty() && scene.topology.leaves_under(device).contains(&disk);
     let written =
         scene.topology.filesystems.iter().filter(|filesystem| is_on_it(&filesystem.device)).find(|filesystem| {
             scene.mount(&filesystem.mount).is_some_and(|mount| !mount.flags.split(',').any(|flag| flag == "ro"))
@@ -213,7 +213,7 @@ pub(super) fn swap_placement(scene: &HostScene, _: &str) -> CheckOutcome {
         .iter()
         .filter(|swap| scene.class(&swap.device) != DeviceClass::Memory && !swap.device.is_empty())
         .collect();
-    let leaves = |device: &str| scene.topology.leaves(device).iter().map(|l| (*l).to_owned()).collect::<Vec<_>>();
+    let leaves = |device: &str| scene.topology.leaves_under(device).iter().map(|l| (*l).to_owned()).collect::<Vec<_>>();
     let data = |disk: &String| {
         let filesystems = scene.topology.filesystems.iter();
         filesystems.clone().any(|f| !f.device.is_empty() && leaves(&f.device).contains(disk))

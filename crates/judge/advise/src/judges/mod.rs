@@ -133,17 +133,17 @@ pub(crate) fn filled(share: f64) -> String {
     if share <= 0.99 || share >= 1.0 {
         return percent(share);
     }
-    format!("{} %", diskwright_base::units::digits((share * 1000.0).floor() / 10.0))
+    format!("{} %", diskwright_base::units::format_significant((share * 1000.0).floor() / 10.0))
 }
 
 /// Formats bytes for people.
 pub(crate) fn bytes(value: f64) -> String {
-    diskwright_base::units::display(value, "bytes")
+    diskwright_base::units::format_value(value, "bytes")
 }
 
 /// Formats bytes per second for people.
 pub(crate) fn rate(value: f64) -> String {
-    diskwright_base::units::display(value, "bytes_per_s")
+    diskwright_base::units::format_value(value, "bytes_per_s")
 }
 
 /// Lowers the severity to info if nothing in a log shows that the finding matters.

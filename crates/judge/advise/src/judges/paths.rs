@@ -1,7 +1,7 @@
 //! Paths to a disk: USB without a queue, SAS links, NVMe paths.
 
 use diskwright_base::DeviceClass;
-use diskwright_base::diskstats::nvme_path;
+use diskwright_base::diskstats::parse_nvme_path;
 
 use super::{percent, unknown};
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
@@ -127,7 +127,7 @@ struct NvmePath<'a> {
 
 /// Names of the hidden paths to an NVMe disk: `nvme0c1n1` of `nvme0n1`.
 pub(super) fn hidden<'a>(scene: &'a HostScene, disk: &str) -> Vec<&'a str> {
-    let leads_to = |name: &&str| nvme_path(name).is_some_and(|(head, _)| head == disk);
+    let leads_to = |name: &&str| parse_nvme_path(name).is_some_and(|(head, _)| head == disk);
     scene.tree.names("sys/block").into_iter().filter(leads_to).collect()
 }
 

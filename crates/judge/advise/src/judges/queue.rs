@@ -1,6 +1,6 @@
 //! The block layer's queue of a disk.
 
-use diskwright_base::diskstats::nvme_disk_counts;
+use diskwright_base::diskstats::nvme_disk_counts_paths;
 use diskwright_base::{DeviceClass, DeviceKind};
 
 use super::{absent_or_unknown, bytes, only_info, percent, unknown};
@@ -154,21 +154,23 @@ const OWN_READ_AHEAD: &[&str] = &["bcachefs", "btrfs", "zfs"];
 /// it. `None` if that is not part of this disk: an array, which spreads a window over its members.
 fn readers(scene: &HostScene, disk: &str) -> Option<Vec<String>> {
     let topology = &scene.topology;
-    let of_disk =
-        topology.filesystems.iter().filter(|f| !f.device.is_empty() && topology.leaves(&f.device).contains(&disk));
+    let of_disk = topology
+        .filesystems
+        .iter()
+        .filter(|f| !f.device.is_empty() && topology.leaves_under(&f.device).contains(&disk));
     let (own, others): (Vec<_>, Vec<_>) = of_disk.partition(|f| OWN_READ_AHEAD.contains(&f.kind.as_str()));
     if others.is_empty() {
         return own.is_empty().then(|| vec![disk.to_owned()]);
     }
     let mut readers: Vec<String> = Vec::new();
     for filesystem in others {
-        let device = topology.device(&filesystem.device)?;
+        let device = topology.find_device(&filesystem.device)?;
         let whole_device = match device.kind {
             DeviceKind::Partition => device.below.first()?,
             _ => &device.name,
         };
-        let is_path = topology.device(whole_device).is_some_and(|device| device.kind == DeviceKind::Multipath);
-        if topology.leaves(whole_device).len() > 1 && !is_path {
+        let is_path = topology.find_device(whole_device).is_some_and(|device| device.kind == DeviceKind::Multipath);
+        if topology.leaves_under(whole_device).len() > 1 && !is_path {
             return None;
         }
         if !readers.contains(whole_device) {
@@ -301,7 +303,8 @@ pub(super) fn request_size(scene: &HostScene, disk: &str) -> CheckOutcome {
     let mut proposal = Proposal::new(format!("max_sectors_kb is {now:.0}; the hardware takes {hardware:.0}{of}"));
     // a volume on the disk has split requests before they reach the disk
     let above = scene.topology.devices.iter().filter(|device| device.kind == DeviceKind::Dm);
-    let above = above.filter(|device| scene.topology.leaves(&device.name) == [disk]).map(|device| device.name.as_str());
+    let above =
+        above.filter(|device| scene.topology.leaves_under(&device.name) == [disk]).map(|device| device.name.as_str());
     let splits = |device: &&str| {
         let number = |file: &str| scene.queue_number(device, file);
         number("max_sectors_kb").is_some_and(|now| now < value)
@@ -407,7 +410,7 @@ pub(super) fn nomerges(scene: &HostScene, disk: &str, proposal: Proposal) -> Che
 /// Judges disabled I/O statistics. Before Linux 6.4, an NVMe disk with several paths has statistics only on its paths.
 pub(super) fn iostats(scene: &HostScene, disk: &str, proposal: Proposal) -> CheckOutcome {
     let paths = super::paths::hidden(scene, disk);
-    let is_old = scene.tree.get("proc/sys/kernel/osrelease").and_then(nvme_disk_counts) == Some(false);
+    let is_old = scene.tree.get("proc/sys/kernel/osrelease").and_then(nvme_disk_counts_paths) == Some(false);
     if is_old && !paths.is_empty() && paths.iter().all(|path| scene.queue(path, "iostats") == Some("1")) {
         return CheckOutcome::Good;
     }
@@ -432,7 +435,7 @@ const LONG_RECOVERY: f64 = 180.0;
 /// Judges the timeout of requests.
 pub(super) fn timeout(scene: &HostScene, disk: &str) -> CheckOutcome {
     let in_array = || {
-        let over = scene.topology.sets_over(disk);
+        let over = scene.topology.arrays_over(disk);
         over.iter().any(|set| set.kind == DeviceKind::Md && set.level.is_some_and(has_copies))
     };
     // for NVMe this is the cloud's advice: a stalled volume recovers, a timed out one fails
@@ -505,7 +508,7 @@ pub(super) fn zoned(scene: &HostScene, disk: &str) -> CheckOutcome {
         Some(kind @ ("host-aware" | "host-managed")) => {
             let tracks = if rotates(scene, disk) { "its tracks overlap and" } else { "its zones" };
             let of_disk =
-                scene.topology.filesystems.iter().filter(|f| scene.topology.leaves(&f.device).contains(&disk));
+                scene.topology.filesystems.iter().filter(|f| scene.topology.leaves_under(&f.device).contains(&disk));
             let kinds: Vec<&str> = of_disk.map(|filesystem| filesystem.kind.as_str()).collect();
             // these write zone by zone themselves
             if !kinds.is_empty() && kinds.iter().all(|kind| ZONED.contains(kind)) {

@@ -1,7 +1,7 @@
 //! An alert: time, bottleneck, culprits, next step. The JSON contract `diskwright.alert/1`.
 
 use diskwright_base::Note;
-use diskwright_base::moment::rfc3339;
+use diskwright_base::timestamp::format_rfc3339;
 use diskwright_diagnosis::{Bottleneck, Culprit, Severity};
 use serde::{Deserialize, Serialize};
 
@@ -73,7 +73,7 @@ impl Alert {
     /// Sets its end.
     pub fn end_at(&mut self, time_ns: i64) {
         self.end_ns = Some(time_ns);
-        self.end = Some(rfc3339(time_ns));
+        self.end = Some(format_rfc3339(time_ns));
     }
 
     /// The note that keeps it in a log.

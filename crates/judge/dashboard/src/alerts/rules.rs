@@ -63,7 +63,7 @@ pub fn known(pack: &Pack, id: &str) -> Result<(), String> {
     if pack.rule(id).is_some() {
         return Ok(());
     }
-    let near = diskwright_base::words::did_you_mean(id, pack.rules.iter().map(|rule| rule.id.as_str()));
+    let near = diskwright_base::user_input::did_you_mean(id, pack.rules.iter().map(|rule| rule.id.as_str()));
     Err(format!("no alert has the id `{id}`{near}"))
 }
 

@@ -2,8 +2,8 @@
 //! those of the rule.
 
 use diskwright_base::Tick;
-use diskwright_base::moment::rfc3339;
-use diskwright_base::units::display;
+use diskwright_base::timestamp::format_rfc3339;
+use diskwright_base::units::format_value;
 use diskwright_diagnosis::pseudo::Pseudo;
 use diskwright_diagnosis::{Advice, Bottleneck, Pack, Rule, Verdict};
 
@@ -50,7 +50,7 @@ pub(crate) fn alert(
         id: rule.id.clone(),
         severity: rule.severity,
         bottleneck,
-        begin: rfc3339(begin_ns),
+        begin: format_rfc3339(begin_ns),
         end: None,
         begin_ns,
         end_ns: None,
@@ -96,8 +96,8 @@ fn own_advice<'p>(pack: &'p Pack, rule: &Rule) -> Option<&'p Advice> {
 /// Sentence of a rule without a verdict: `sda: it stalls (physical_disk.stalled 100 %, limit 50 %)`.
 fn sentence(rule: &Rule, instance: &str, peak: &AlertPeak) -> String {
     let place = if instance.is_empty() { String::new() } else { format!("{instance}: ") };
-    let value = peak.value.map_or_else(|| "not measured".to_owned(), |value| display(value, &peak.unit));
-    let limit = peak.limit.map_or_else(String::new, |limit| format!(", limit {}", display(limit, &peak.unit)));
+    let value = peak.value.map_or_else(|| "not measured".to_owned(), |value| format_value(value, &peak.unit));
+    let limit = peak.limit.map_or_else(String::new, |limit| format!(", limit {}", format_value(limit, &peak.unit)));
     format!("{place}{} ({} {value}{limit})", rule.title, peak.quantity)
 }
 
@@ -106,7 +106,7 @@ fn peak(rule: &Rule, lane: &RuleLane, now_ns: i64) -> AlertPeak {
     let (position, value, time_ns) = lane.worst.unwrap_or_else(newest);
     let shown = rule.conditions().nth(position).map(diskwright_diagnosis::rule::Condition::shown);
     let (quantity, limit, unit) = shown.unwrap_or_default();
-    AlertPeak { quantity, value: value.is_finite().then_some(value), limit, unit, time: rfc3339(time_ns) }
+    AlertPeak { quantity, value: value.is_finite().then_some(value), limit, unit, time: format_rfc3339(time_ns) }
 }
 
 /// Updates the worst value.
@@ -122,6 +122,6 @@ pub(crate) fn follow(alert: &mut Alert, rule: &Rule, lane: &RuleLane, last: Opti
         && let Some(tick) = last
     {
         alert.peak.value = Some(value);
-        alert.peak.time = rfc3339(tick.time_ns);
+        alert.peak.time = format_rfc3339(tick.time_ns);
     }
 }

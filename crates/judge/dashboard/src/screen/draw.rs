@@ -1,6 +1,6 @@
 //! Draws the view into cells.
 
-use diskwright_base::units::display;
+use diskwright_base::units::format_value;
 use diskwright_diagnosis::{Bottleneck, Severity, Verdict};
 use diskwright_report::DisplayZone;
 use diskwright_report::spark::sparkline;
@@ -72,7 +72,7 @@ impl Pen<'_> {
 
     /// Printable form of a text from outside. Pad and cut only this form: its width may differ from that of the text.
     pub fn clean(&self, text: &str) -> String {
-        let clean = diskwright_base::text::printable(text);
+        let clean = diskwright_base::text::printable_line(text);
         if self.style.unicode { clean.into_owned() } else { diskwright_report::text::ascii(&clean) }
     }
 
@@ -129,7 +129,7 @@ fn heading(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
     };
     let host = if view.host.is_empty() { "this machine" } else { &view.host };
     let moment = pen.style.zone.moment(view.cursor_ns);
-    let length = |(from, to): (i64, i64)| diskwright_report::time::length((to - from) as f64 * 1e-9);
+    let length = |(from, to): (i64, i64)| diskwright_report::time::format_duration((to - from) as f64 * 1e-9);
     let rest = format!("  {state}  {moment}  values: mean of {}, verdict: {}", length(view.shown), length(view.judged));
     let width = pen.area.width;
     // a long name is cut in favour of the time, but not below eight columns
@@ -228,7 +228,7 @@ fn time_line(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardView, 
     };
     let largest = view.timeline.most.iter().flatten().copied().fold(f64::NAN, f64::max);
     let title = match largest.is_finite() {
-        true => format!("{}, at most {}", view.timeline.title, display(largest, &view.timeline.unit)),
+        true => format!("{}, at most {}", view.timeline.title, format_value(largest, &view.timeline.unit)),
         false => format!("{}: not recorded in this time", view.timeline.title),
     };
     let near = view.marks.iter().rev().find(|mark| place(mark.time_ns) == place(view.cursor_ns));
@@ -273,7 +273,8 @@ fn bottom(pen: &mut Pen<'_>, screen: &WatchScreen, cost: OwnCost) {
         }
         (None, None) => "? help  space pause  arrows scrub  + - zoom  m mark  q quit".to_owned(),
     };
-    let shown = |value: Option<f64>, unit: &str| value.map_or_else(|| "-".to_owned(), |value| display(value, unit));
+    let shown =
+        |value: Option<f64>, unit: &str| value.map_or_else(|| "-".to_owned(), |value| format_value(value, unit));
     let costs = format!("own cost: {} CPU, {}", shown(cost.processor, "fraction"), shown(cost.resident_bytes, "bytes"));
     let width = pen.area.width;
     let right = u16::try_from(costs.len()).unwrap_or(u16::MAX);

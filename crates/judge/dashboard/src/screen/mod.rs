@@ -9,7 +9,7 @@ mod tables;
 
 pub use draw::{OwnCost, ScreenStyle, draw};
 
-use diskwright_base::units::display;
+use diskwright_base::units::format_value;
 
 use crate::devices::DeviceRow;
 use crate::processes::ProcessOrder;
@@ -449,7 +449,12 @@ fn alert_list(view: &DashboardView) -> String {
         let severity = alert.severity.name();
         let also = if alert.also.is_empty() { String::new() } else { format!("  also: {}\n", alert.also.join(", ")) };
         let worst = alert.peak.value.map_or_else(String::new, |value| {
-            format!("  worst: {} {} at {}\n", alert.peak.quantity, display(value, &alert.peak.unit), alert.peak.time)
+            format!(
+                "  worst: {} {} at {}\n",
+                alert.peak.quantity,
+                format_value(value, &alert.peak.unit),
+                alert.peak.time
+            )
         });
         text + &format!(
             "{}{instance} ({severity}), {} to {end}\n  {}\n{worst}{also}{culprits}{next}\n",

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use diskwright_base::units::display;
+use diskwright_base::units::format_value;
 use diskwright_statistics::adjusted::{self, AdjustedContrast, AdjustmentError, Driver, SeriesPoint};
 use diskwright_statistics::{BlockMean, Contrast};
 use serde::Serialize;
@@ -87,7 +87,8 @@ fn apart(kept: &[Vec<SeriesPoint>; 2], index: usize, driver: &str) -> String {
     let ends = |list: &[SeriesPoint]| {
         let mut values: Vec<f64> = list.iter().map(|m| m.drivers[index]).collect();
         values.sort_unstable_by(f64::total_cmp);
-        let quantile = |share: f64| display(of(values[((values.len() - 1) as f64 * share).round() as usize]), unit);
+        let quantile =
+            |share: f64| format_value(of(values[((values.len() - 1) as f64 * share).round() as usize]), unit);
         let (low, high) = (quantile(0.05), quantile(0.95));
         if low == high { low } else { format!("{low} to {high}") }
     };

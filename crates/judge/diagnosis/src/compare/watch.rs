@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use diskwright_base::catalogue::DeriveDivisor;
+use diskwright_base::catalogue::FormulaDivisor;
 use diskwright_base::{Catalogue, CounterKind, Frame, Note, Schema, Topology};
 use diskwright_statistics::{BlockMean, MeanVariance};
 
@@ -115,7 +115,7 @@ impl CounterWindow {
         let mut builder = NodeBuilder::new(&scene);
         let mut feeds = Vec::new();
         for entry in Catalogue::builtin().counters() {
-            let instances = scene.instances(entry.object());
+            let instances = scene.instances(entry.object_name());
             let is_amount = entry.kind == CounterKind::Total;
             if instances.is_empty() || (is_amount && told_by_the_second().contains(entry.id.as_str())) {
                 continue;
@@ -125,8 +125,8 @@ impl CounterWindow {
                 let from = if is_amount { FeedSource::Amount(node) } else { FeedSource::Node(node) };
                 self.feed(&mut feeds, &entry.id, instance, unit_of(&entry.unit, is_amount), from);
             }
-            let all = scene.all_of(entry.object());
-            let several = all.len() > 1 || TOGETHER.contains(&entry.object());
+            let all = scene.all_of(entry.object_name());
+            let several = all.len() > 1 || TOGETHER.contains(&entry.object_name());
             if several
                 && !is_amount
                 && let Some(node) = builder.together(&entry.id, &all)
@@ -290,7 +290,7 @@ fn told_by_the_second() -> &'static HashSet<&'static str> {
     static READ: OnceLock<HashSet<&'static str>> = OnceLock::new();
     READ.get_or_init(|| {
         let ways = Catalogue::builtin().counters().iter().flat_map(|c| &c.derive);
-        ways.filter(|d| !matches!(d.per, DeriveDivisor::Nothing))
+        ways.filter(|d| !matches!(d.per, FormulaDivisor::Nothing))
             .flat_map(|d| d.sum.iter().map(String::as_str))
             .collect()
     })

@@ -1,6 +1,6 @@
 //! Sentences of a comparison.
 
-use diskwright_base::units::{digits, display};
+use diskwright_base::units::{format_significant, format_value};
 
 use super::load::{ChangeDirection, LEAST_CHANGE, QuantityChange, READ_SHARE, REQUESTS, SIZE};
 use super::{ChangeOutcome, WindowComparison};
@@ -110,7 +110,7 @@ fn equal(of: &WindowComparison, has_load_changed: bool) -> Option<String> {
         return Some(format!("Service at equal load cannot be compared: {reason}."));
     }
     let equal = of.equal_load.as_ref().filter(|e| has_load_changed || e.change != change(of.response.as_ref()))?;
-    let load = format!("{} to {}", display(equal.load_low, ""), display(equal.load_high, "per_s"));
+    let load = format!("{} to {}", format_value(equal.load_low, ""), format_value(equal.load_high, "per_s"));
     let range = between(Some(equal.ratio_low), equal.ratio_high);
     let is_near = (1.0 - equal.ratio.min(1.0 / equal.ratio)) < LEAST_CHANGE;
     let words = match equal.change {
@@ -153,18 +153,18 @@ fn movement(m: &QuantityChange) -> String {
         _ if m.before == 0.0 => "more than noise".to_owned(),
         _ => format!("{}{range}", percent(m.after / m.before)),
     };
-    format!("{what} {} before and {} after, {moved}", display(m.before, &m.unit), display(m.after, &m.unit))
+    format!("{what} {} before and {} after, {moved}", format_value(m.before, &m.unit), format_value(m.after, &m.unit))
 }
 
 /// `+50 %`, `-3 %`, `12 times`.
 fn percent(ratio: f64) -> String {
     if ratio >= 10.0 {
-        return format!("{} times", digits(ratio));
+        return format!("{} times", format_significant(ratio));
     }
     let percent = (ratio - 1.0) * 100.0;
     // would be shown as -0
     let percent = if percent.abs() < 0.05 { 0.0 } else { percent };
-    format!("{}{} %", if percent > 0.0 { "+" } else { "" }, digits(percent))
+    format!("{}{} %", if percent > 0.0 { "+" } else { "" }, format_significant(percent))
 }
 
 /// ` (between -12 % and +15 %)`; empty where it is unknown or has no width.

@@ -13,7 +13,7 @@ use crate::observation::Observation;
 use crate::outcome::unit_of;
 use analysis::{Analysis, SeriesModel};
 use choose::{Subject, TrendCondition, subjects};
-use diskwright_base::moment::rfc3339;
+use diskwright_base::timestamp::format_rfc3339;
 pub use model::{Trend, TrendRhythm, TrendShape, TrendStep};
 
 /// Windows shorter than this have no trends, seconds.
@@ -116,7 +116,7 @@ fn told(subject: &Subject<'_>, analysis: &Analysis, adjusted: &[f64], window: (i
 
 fn step_seen(analysis: &Analysis, shape: TrendShape, significance: f64) -> Option<TrendStep> {
     let step = analysis.step.as_ref().filter(|_| shape == TrendShape::Step)?;
-    let time = rfc3339(analysis.time_ns(step.at_s)?);
+    let time = format_rfc3339(analysis.time_ns(step.at_s)?);
     Some(TrendStep { at: time, before: step.before, after: step.after, significance })
 }
 
@@ -137,7 +137,7 @@ fn rhythm_seen(analysis: &Analysis, rhythm: &Rhythm, significance: f64) -> Optio
         Period::Other(_) => {
             let start_s = analysis.end_s() - analysis.span_s();
             let first_s = start_s + (peak_s - start_s).rem_euclid(period_s);
-            ("other", rfc3339(analysis.time_ns(first_s)?))
+            ("other", format_rfc3339(analysis.time_ns(first_s)?))
         }
     };
     let known = || rhythm.profile.iter().copied().filter(|v| !v.is_nan());
@@ -155,7 +155,7 @@ fn crossing(trend: &mut Trend, judged: &TrendCondition<'_>, analysis: &Analysis)
         return;
     }
     let crossing = line.crossing(judged.limit, end_s);
-    let moment = |at_s: Option<f64>| at_s.and_then(|second| analysis.time_ns(second)).map(rfc3339);
+    let moment = |at_s: Option<f64>| at_s.and_then(|second| analysis.time_ns(second)).map(format_rfc3339);
     trend.crosses_earliest = moment(crossing.earliest_s);
     if trend.shape == TrendShape::Line {
         trend.crosses = moment(crossing.at_s);

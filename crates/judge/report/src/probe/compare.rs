@@ -1,6 +1,6 @@
 //! Comparison of two sides of results: the answer in words, a table, a page.
 
-use diskwright_base::units::{self, display, plural};
+use diskwright_base::units::{self, format_count, format_value};
 use diskwright_results::circumstances::Circumstance;
 use diskwright_results::compare::{RepeatEstimate, ResultComparison, ResultOutcome, ResultRow, repeats, words};
 
@@ -20,9 +20,9 @@ const MAIN: &[&str] = &["requests_per_s", "latency_s.mean", "latency_s.p99"];
 fn estimate(value: &RepeatEstimate, unit: &str) -> String {
     match (value.low, value.high) {
         (Some(low), Some(high)) if high > low => {
-            joined(&display(value.mean, unit), " ±", &display((high - low) / 2.0, unit))
+            joined(&format_value(value.mean, unit), " ±", &format_value((high - low) / 2.0, unit))
         }
-        _ => display(value.mean, unit),
+        _ => format_value(value.mean, unit),
     }
 }
 
@@ -34,7 +34,7 @@ fn interval(row: &ResultRow) -> String {
 }
 
 fn ratio(row: &ResultRow) -> String {
-    row.ratio.map_or(String::new(), |r| format!("x {}", units::digits(r)))
+    row.ratio.map_or(String::new(), |r| format!("x {}", units::format_significant(r)))
 }
 
 fn verdict(row: &ResultRow) -> &'static str {
@@ -57,7 +57,7 @@ fn remarks(comparison: &ResultComparison) -> Vec<String> {
     if comparison.questions > 0 {
         remarks.push(format!(
             "{} judged; noise alone would show any of them in fewer than 1 of 20 comparisons.",
-            plural(comparison.questions, "difference was", "differences were")
+            format_count(comparison.questions, "difference was", "differences were")
         ));
         let few = |side: &diskwright_results::compare::ResultSide| side.files.len() == 1;
         if few(&comparison.before) || few(&comparison.after) {
@@ -71,7 +71,7 @@ fn remarks(comparison: &ResultComparison) -> Vec<String> {
     if unknown > 0 && comparison.questions > 0 {
         remarks.push(format!(
             "{} made only once on one side: use --repeat 5.",
-            plural(unknown, "figure is of a run", "figures are of runs")
+            format_count(unknown, "figure is of a run", "figures are of runs")
         ));
     }
     let left_out = [
@@ -147,7 +147,7 @@ pub fn screen(comparison: &ResultComparison, all: bool, style: &Style) -> String
     let mut notes = remarks(comparison);
     let left = comparison.counters.len() - shown.len();
     if left > 0 {
-        notes.insert(0, format!("{}: --all shows them.", plural(left, "figure more", "figures more")));
+        notes.insert(0, format!("{}: --all shows them.", format_count(left, "figure more", "figures more")));
     }
     for line in wrap(&style.clean(&notes.join(" ")), style.width, 0) {
         out.push_str(&format!("{}\n", style.paint(Ink::Dim, &line)));

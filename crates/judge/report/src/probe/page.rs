@@ -1,6 +1,6 @@
 //! HTML page on results of the probe: facts, conclusions, charts, and tables run by run.
 
-use diskwright_base::units::{self, display, plural};
+use diskwright_base::units::{self, format_count, format_value};
 use diskwright_results::document::ProbeDocument;
 use diskwright_results::facts::SuiteText;
 use diskwright_results::result::RunResult;
@@ -36,7 +36,7 @@ pub fn page(page: &ProbePage<'_>) -> String {
     }
     let title = match results.as_slice() {
         [one] => format!("{} of {}", one.document.suite, one.document.target),
-        _ => plural(results.len(), "result", "results"),
+        _ => format_count(results.len(), "result", "results"),
     };
     let mut out = format!(
         "<header>\n<p class=\"made\"><b>Measured by the probe</b>, {}</p>\n<div class=\"card verdict none\">\n\
@@ -60,7 +60,7 @@ pub fn page(page: &ProbePage<'_>) -> String {
 
 /// Returns the start time of the result, or the first and last start times.
 fn when(page: &ProbePage<'_>) -> String {
-    let mut started: Vec<i64> = page.results.iter().filter_map(|r| time::parse(&r.document.started)).collect();
+    let mut started: Vec<i64> = page.results.iter().filter_map(|r| time::parse_rfc3339(&r.document.started)).collect();
     started.sort_unstable();
     let times: Vec<String> = started.into_iter().map(|t| page.zone.moment(t)).collect();
     match times.as_slice() {
@@ -99,16 +99,16 @@ pub(super) fn section(out: &mut String, id: &str, title: &str, content: &str) {
 fn facts(results: &[NamedResult<'_>], zone: &DisplayZone) -> String {
     type Fact = (&'static str, fn(&ProbeDocument) -> Option<String>);
     let facts: &[Fact] = &[
-        ("Target", |d| Some(format!("{} ({})", d.target, display(d.target_bytes as f64, "bytes")))),
+        ("Target", |d| Some(format!("{} ({})", d.target, format_value(d.target_bytes as f64, "bytes")))),
         ("Device", |d| Some(d.device.name.clone())),
         ("Model", |d| d.device.model.clone()),
         ("Serial number", |d| d.device.serial.clone()),
-        ("Size", |d| d.device.bytes.map(|b| display(b as f64, "bytes"))),
+        ("Size", |d| d.device.bytes.map(|b| format_value(b as f64, "bytes"))),
         ("Class", |d| Some(d.device.class.clone())),
         ("Scheduler", |d| d.device.scheduler.clone()),
         ("Write cache", |d| d.device.write_cache.clone()),
         ("Read-ahead", |d| d.machine.queue.get("read_ahead_kb").map(|kb| format!("{kb} KiB"))),
-        ("Queue", |d| d.device.queue_requests.map(|n| plural(n, "request", "requests"))),
+        ("Queue", |d| d.device.queue_requests.map(|n| format_count(n, "request", "requests"))),
         ("Filesystem", |d| Some(format!("{} on {}", d.device.filesystem.as_ref()?, d.device.mount.as_deref()?))),
         ("Mount options", |d| d.device.options.clone()),
         ("Limits", |d| Some(d.machine.io_limits.join("; "))),
@@ -128,8 +128,9 @@ fn facts(results: &[NamedResult<'_>], zone: &DisplayZone) -> String {
             rows.push([(*name).to_owned()].into_iter().chain(cells.iter().map(|c| escape_code(c))).collect());
         }
     }
-    let begun =
-        |r: &NamedResult<'_>| time::parse(&r.document.started).map_or_else(String::new, |t| escape(&zone.moment(t)));
+    let begun = |r: &NamedResult<'_>| {
+        time::parse_rfc3339(&r.document.started).map_or_else(String::new, |t| escape(&zone.moment(t)))
+    };
     rows.insert(0, ["Begun".to_owned()].into_iter().chain(results.iter().map(begun)).collect());
     // a single result needs no name
     let names = results.iter().map(|r| if results.len() > 1 { r.name } else { "" });
@@ -139,7 +140,7 @@ fn facts(results: &[NamedResult<'_>], zone: &DisplayZone) -> String {
 
 fn lanes(document: &ProbeDocument) -> String {
     let max_threads = document.runs.iter().map(|r| r.lanes).max().unwrap_or(0);
-    plural(max_threads as usize, "thread", "threads at most")
+    format_count(max_threads as usize, "thread", "threads at most")
 }
 
 fn processors(document: &ProbeDocument) -> String {
@@ -183,7 +184,7 @@ pub(super) fn drawn(charts: &[curves::Curves], id: &str) -> String {
 const ROWS: usize = 500;
 
 fn runs(document: &ProbeDocument) -> String {
-    let moving = document.moving_bytes.map(|b| format!("Moving {}", display(b as f64, "bytes")));
+    let moving = document.moving_bytes.map(|b| format!("Moving {}", format_value(b as f64, "bytes")));
     let mut titles = vec!["Run", "Requests/s", "Bytes/s", "Mean", "50 %", "95 %", "99 %", "99.9 %", "Longest"];
     titles.extend(["CPU a request", "Interrupts per request", "Bytes per interrupt"]);
     titles.extend(moving.as_deref());
@@ -201,7 +202,7 @@ fn runs(document: &ProbeDocument) -> String {
         let times = [latency.mean, latency.p50, latency.p95, latency.p99, latency.p999, latency.max];
         cells.extend(times.map(|t| cell(t, "s")));
         cells.push(cell(run.cpu_s_per_request, "s"));
-        cells.push(run.interrupts_per_request.map_or(String::new(), units::digits));
+        cells.push(run.interrupts_per_request.map_or(String::new(), units::format_significant));
         cells.push(cell(run.bytes_per_interrupt, "bytes"));
         cells.extend(moving.as_ref().map(|_| run.moving_s.map_or(String::new(), |s| escape(&duration(s)))));
         cells.extend(remarked.then(|| escape(&remarks(run).join(", "))));
@@ -215,7 +216,7 @@ fn runs(document: &ProbeDocument) -> String {
 
 /// Formats a duration readably, from microseconds to days.
 pub(super) fn duration(seconds: f64) -> String {
-    if seconds < 90.0 { display(seconds, "s") } else { time::length(seconds) }
+    if seconds < 90.0 { format_value(seconds, "s") } else { time::format_duration(seconds) }
 }
 
 /// Returns the problems of a run, in a word each.
@@ -251,7 +252,7 @@ fn trust(results: &[NamedResult<'_>]) -> String {
         }
         let unsteady = document.runs.iter().filter(|r| r.steady == Some(false)).count();
         if unsteady > 0 {
-            let runs = plural(unsteady, "run", "runs");
+            let runs = format_count(unsteady, "run", "runs");
             items.push(format!("{prefix}{runs} did not reach steady state; use longer runs."));
         }
         let mut names: Vec<&str> = document.runs.iter().map(|r| r.name.as_str()).collect();
@@ -281,7 +282,7 @@ pub fn hidden(document: &ProbeDocument) -> Option<String> {
     Some(format!(
         "in {} {subject} for {}{others}: closed arrivals hide how long about {:.0} more requests would have waited",
         worst.name,
-        display(worst.longest_silence_s, "s"),
+        format_value(worst.longest_silence_s, "s"),
         worst.hidden_requests.unwrap_or(0.0)
     ))
 }

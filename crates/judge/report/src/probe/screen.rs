@@ -2,7 +2,7 @@
 //! cost, and the conclusions. Columns that do not fit or have no values are left
 //! out; repeats of a run share one row.
 
-use diskwright_base::units::display;
+use diskwright_base::units::format_value;
 use diskwright_results::compare::estimate_of;
 use diskwright_results::document::ProbeDocument;
 use diskwright_results::facts::ScriptFormat;
@@ -30,7 +30,7 @@ pub fn screen(suite: Option<SuiteText>, document: &ProbeDocument, style: &Style)
     let mut found = Vec::new();
     for remark in &document.remarks {
         let value = match (remark.value, &remark.unit) {
-            (Some(value), Some(unit)) => format!("{}{}", display(value, unit), remark.between()),
+            (Some(value), Some(unit)) => format!("{}{}", format_value(value, unit), remark.between()),
             _ => String::new(),
         };
         found.push(format!("{value}{}", remark.text));
@@ -115,7 +115,7 @@ fn head(suite: Option<SuiteText>, document: &ProbeDocument, style: &Style) -> St
     let words = [
         Some(device.name.clone()).filter(|n| !n.is_empty()),
         device.model.clone(),
-        device.bytes.map(|b| display(b as f64, "bytes")),
+        device.bytes.map(|b| format_value(b as f64, "bytes")),
         Some(device.class.clone()).filter(|c| !c.is_empty()),
         device.scheduler.as_ref().map(|s| format!("scheduler {s}")),
         device.filesystem.as_ref().map(|f| format!("{f} on {}", device.mount.as_deref().unwrap_or("?"))),
@@ -176,7 +176,7 @@ type ScreenQuantity = fn(&RunResult) -> Option<f64>;
 
 /// Makes a column of the means of a quantity; `-` where it is unknown.
 fn column(groups: &[Vec<&RunResult>], title: &str, unit: &str, goes: u32, quantity: ScreenQuantity) -> ScreenColumn {
-    let cell = |runs: &Vec<&RunResult>| mean(runs, quantity).map_or("-".into(), |v| display(v, unit));
+    let cell = |runs: &Vec<&RunResult>| mean(runs, quantity).map_or("-".into(), |v| format_value(v, unit));
     ScreenColumn { title: title.into(), cells: groups.iter().map(cell).collect(), goes, kind: ScreenColumnKind::Number }
 }
 
@@ -194,9 +194,9 @@ fn named(groups: &[Vec<&RunResult>]) -> ScreenColumn {
 fn speed(groups: &[Vec<&RunResult>], style: &Style) -> Vec<ScreenColumn> {
     let rate = |runs: &Vec<&RunResult>| {
         let estimate = estimate_of(&values(runs, |r| Some(r.requests_per_s)));
-        let mean = display(estimate.mean, "per_s");
+        let mean = format_value(estimate.mean, "per_s");
         match (estimate.low, estimate.high) {
-            (Some(low), Some(high)) => joined(&mean, " ±", &display((high - low) / 2.0, "per_s")),
+            (Some(low), Some(high)) => joined(&mean, " ±", &format_value((high - low) / 2.0, "per_s")),
             _ => mean,
         }
     };
@@ -223,7 +223,7 @@ fn speed(groups: &[Vec<&RunResult>], style: &Style) -> Vec<ScreenColumn> {
     ]);
     let longest = |runs: &Vec<&RunResult>| {
         let max_s = values(runs, |r| r.latency_s.max).into_iter().reduce(f64::max);
-        max_s.map_or("-".into(), |v| display(v, "s"))
+        max_s.map_or("-".into(), |v| format_value(v, "s"))
     };
     columns.push(ScreenColumn {
         title: "max".into(),
@@ -294,7 +294,7 @@ fn costs(groups: &[Vec<&RunResult>], moving: Option<u64>) -> Vec<ScreenColumn> {
     if let Some(bytes) = moving {
         let cell = |runs: &Vec<&RunResult>| mean(runs, |r| r.moving_s).map_or("-".into(), duration);
         let cells = groups.iter().map(cell).collect();
-        let title = format!("moving {}", display(bytes as f64, "bytes"));
+        let title = format!("moving {}", format_value(bytes as f64, "bytes"));
         columns.push(ScreenColumn { title, cells, goes: 0, kind: ScreenColumnKind::Number });
     }
     columns.retain(is_known);
@@ -345,7 +345,7 @@ fn over_time(groups: &[Vec<&RunResult>], style: &Style) -> String {
         let line = sparkline(rates, None, style.width.saturating_sub(4).min(76), style.unicode);
         let min = rates.iter().copied().fold(f64::MAX, f64::min);
         let max = rates.iter().copied().fold(0.0, f64::max);
-        let (min, max) = (display(min, "per_s"), display(max, "per_s"));
+        let (min, max) = (format_value(min, "per_s"), format_value(max, "per_s"));
         out += &format!("\n{}\n", style.paint(Ink::Bold, &style.clean(&format!("{} over time", run.name))));
         out += &format!("  {}\n  between {min} and {max}\n", style.paint(Ink::Line(0), &line));
     }

@@ -86,7 +86,7 @@ fn parts(run: &RunResult) -> Vec<(&'static str, String)> {
         Durable::Fsync => "fsync",
         Durable::Dsync => "O_DSYNC",
     };
-    let bytes = |b: u64| diskwright_base::units::display(b as f64, "bytes");
+    let bytes = |b: u64| diskwright_base::units::format_value(b as f64, "bytes");
     parts.push(("durable", durable.into()));
     parts.push(("buffered", if pattern.buffered { "buffered".into() } else { String::new() }));
     parts.push(("range", pattern.range_bytes.map_or(String::new(), |b| format!("within {}", bytes(b)))));

@@ -243,7 +243,7 @@ fn answers_that_all_come_with_the_end_are_no_secret_either() {
     // from the fifth second on, all of eight are answered together, 50 ms after the end
     let device = FakeDevice::new(8, Box::new(|_, begins| Ok(if begins > 5 * S { 6_050 * MS - begins } else { MS })));
     let tally = measure(device, &paced(Pace::Open { rate_per_s: 100.0, poisson: false }), 8, 5);
-    let longest = tally.reads.latency.most().unwrap();
+    let longest = tally.reads.latency.max().unwrap();
     assert!((S..=1_050 * MS).contains(&longest), "{longest}");
     assert_eq!(tally.reads.latency.count(), tally.reads.requests + 8);
 }
@@ -343,17 +343,17 @@ fn what_a_slow_wake_up_adds_is_told_and_is_in_the_latency() {
     device.wakes_late_ns = MS / 5;
     let tally = measure(device, &paced(Pace::Open { rate_per_s: 100.0, poisson: false }), 64, 10);
     let (late, latency) = (&tally.lateness, &tally.reads.latency);
-    assert_eq!((late.least(), late.most()), (Some(MS / 5), Some(MS / 5)));
-    assert_eq!((latency.least(), latency.most()), (Some(MS + MS / 5), Some(MS + MS / 5)));
+    assert_eq!((late.min(), late.max()), (Some(MS / 5), Some(MS / 5)));
+    assert_eq!((latency.min(), latency.max()), (Some(MS + MS / 5), Some(MS + MS / 5)));
     // a busy device makes requests wait, and that is not our lateness
     let tally =
         measure(FakeDevice::steady(1, 20 * MS), &paced(Pace::Open { rate_per_s: 100.0, poisson: false }), 2, 10);
-    assert!(tally.lateness.most().unwrap() == 0 && tally.late > 400, "{:?} {}", tally.lateness.most(), tally.late);
+    assert!(tally.lateness.max().unwrap() == 0 && tally.late > 400, "{:?} {}", tally.lateness.max(), tally.late);
     // users who wake late are late too, but did not wait for the device
     let mut device = FakeDevice::steady(4, MS);
     device.wakes_late_ns = MS / 5;
     let tally = measure(device, &paced(Pace::Users { users: 1, think_s: 0.01, random: false }), 1, 10);
-    assert_eq!((tally.lateness.most(), tally.reads.latency.most()), (Some(MS / 5), Some(MS)));
+    assert_eq!((tally.lateness.max(), tally.reads.latency.max()), (Some(MS / 5), Some(MS)));
 }
 
 #[test]
@@ -363,7 +363,7 @@ fn answers_that_come_at_once_are_looked_at_soon() {
     let mut device = FakeDevice::steady(1, 0);
     device.overhead_ns = 1000;
     let tally = measure(device, &paced(Pace::Closed { depth: 64 }), 64, 1);
-    assert_eq!(tally.reads.latency.most(), Some(32_000));
+    assert_eq!(tally.reads.latency.max(), Some(32_000));
     // a slow device gets all 64: nothing is held back
     let tally = measure(FakeDevice::steady(64, 5 * MS), &paced(Pace::Closed { depth: 64 }), 64, 1);
     assert_eq!(tally.reads.requests, 64 * 200);

@@ -51,7 +51,7 @@ impl Buffers {
         if spec.writes {
             // incompressible, so that no device makes it smaller
             for word in buffers.bytes().chunks_exact_mut(8) {
-                word.copy_from_slice(&rng.bits().to_ne_bytes());
+                word.copy_from_slice(&rng.next_u64().to_ne_bytes());
             }
         } else {
             // so that no request has to wait for its memory

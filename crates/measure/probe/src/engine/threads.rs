@@ -82,7 +82,8 @@ impl ThreadEngine {
         }
         for slot in 0..spec.slots {
             let slot_state = Arc::new(SubmitSlot::default());
-            let (file, spec, worker_slot, answers) = (Arc::clone(&file), *spec, Arc::clone(&slot_state), Arc::clone(&engine.answers));
+            let (file, spec, worker_slot, answers) =
+                (Arc::clone(&file), *spec, Arc::clone(&slot_state), Arc::clone(&engine.answers));
             let work = move || work(ThreadWorker::new(file, &spec, slot), &worker_slot, &answers);
             match std::thread::Builder::new().name(format!("probe-{slot}")).spawn(work) {
                 Ok(worker) => engine.workers.push(worker),
@@ -151,7 +152,7 @@ impl ThreadWorker {
         let mut rng = Rng::new(spec.seed, u64::from(slot));
         // touched before measuring begins, and incompressible
         for word in memory[buffer_start..].chunks_exact_mut(8) {
-            word.copy_from_slice(&rng.bits().to_ne_bytes());
+            word.copy_from_slice(&rng.next_u64().to_ne_bytes());
         }
         ThreadWorker { file, memory, from: buffer_start, dice: rng }
     }
@@ -175,7 +176,7 @@ impl ThreadWorker {
             Action::Read => preadv2(&self.file, &mut [IoSliceMut::new(part)], op.offset, flags),
             Action::Write => {
                 for page in part.chunks_mut(ALIGN).filter(|p| p.len() >= 8) {
-                    page[..8].copy_from_slice(&self.dice.bits().to_ne_bytes());
+                    page[..8].copy_from_slice(&self.dice.next_u64().to_ne_bytes());
                 }
                 pwritev2(&self.file, &[IoSlice::new(part)], op.offset, flags)
             }

@@ -152,7 +152,11 @@ impl RunConfig {
 ///
 /// # Errors
 /// As [`run`], for the first job that has any.
-pub fn run_jobs(jobs: &[RunJob<'_>], config: &RunConfig, progress: &mut RunProgress<'_>) -> Result<Outcomes, ProbeError> {
+pub fn run_jobs(
+    jobs: &[RunJob<'_>],
+    config: &RunConfig,
+    progress: &mut RunProgress<'_>,
+) -> Result<Outcomes, ProbeError> {
     let mut work = Vec::new();
     for job in jobs {
         let (pattern, target) = (job.pattern, job.target);

@@ -361,7 +361,8 @@ impl ThreadScript<'_> {
             })
         };
         let reads = value_or("CYCLEREADS", NormalSpread::fixed(1.0));
-        let (think, compute) = (value_or("THINKTIME", NormalSpread::default()), value_or("CPUTIME", NormalSpread::default()));
+        let (think, compute) =
+            (value_or("THINKTIME", NormalSpread::default()), value_or("CPUTIME", NormalSpread::default()));
         let zero = |s: NormalSpread| s.mean == 0.0 && s.deviation == 0.0;
         if zero(reads) {
             let because = "CYCLEREADS 0 0: a thread without requests cannot be measured";

@@ -65,7 +65,7 @@ fn read(offset: u64) -> SeriesStep {
 
 /// Returns the offset of a random block.
 fn place(session: &SuiteSession<'_>, rng: &mut Rng) -> u64 {
-    rng.below((session.set.room / u64::from(BLOCK)).max(1)) * u64::from(BLOCK)
+    rng.next_below((session.set.room / u64::from(BLOCK)).max(1)) * u64::from(BLOCK)
 }
 
 fn median(times: Option<&[RequestTimes]>) -> Option<f64> {
@@ -92,7 +92,7 @@ fn read_ahead(session: &mut SuiteSession<'_>, rng: &mut Rng, limit: f64) -> Resu
     for reach in &reaches {
         for _ in 0..TRIES {
             let stream_bytes = IN_A_ROW * block + reach;
-            let offset = rng.below((session.set.room - stream_bytes) / block) * block;
+            let offset = rng.next_below((session.set.room - stream_bytes) / block) * block;
             steps.extend((0..IN_A_ROW).map(|i| read(offset + i * block)));
             steps.push(SeriesStep { pause_ns: AHEAD_NS, ..read(offset + stream_bytes - block) });
         }
@@ -153,11 +153,11 @@ fn stretch(session: &mut SuiteSession<'_>, rng: &mut Rng, limit: f64) -> Result<
     let (mut kept, mut ended) = (0u64, false);
     let half = session.set.room / 2;
     for bytes in (16..33).map(|power| 1u64 << power).filter(|b| *b <= half) {
-        let offset = rng.below((session.set.room - bytes) / u64::from(CHUNK) + 1) * u64::from(CHUNK);
+        let offset = rng.next_below((session.set.room - bytes) / u64::from(CHUNK) + 1) * u64::from(CHUNK);
         let chunks = bytes / u64::from(CHUNK);
         let mut steps: Vec<SeriesStep> =
             (0..chunks).map(|i| SeriesStep { length: CHUNK, ..read(offset + i * u64::from(CHUNK)) }).collect();
-        steps.extend((0..32).map(|_| read(offset + rng.below(bytes / u64::from(BLOCK)) * u64::from(BLOCK))));
+        steps.extend((0..32).map(|_| read(offset + rng.next_below(bytes / u64::from(BLOCK)) * u64::from(BLOCK))));
         let times = session.series(&format!("stretch-{bytes}"), steps, max_duration)?;
         let Some(probed) = times.get(chunks as usize..).filter(|l| l.len() >= 16) else { break };
         if share_of_hits(probed, limit) < 0.75 {
@@ -190,7 +190,7 @@ fn write_cache(session: &mut SuiteSession<'_>, rng: &mut Rng, miss: f64) -> Resu
     let steps: Vec<SeriesStep> = (0..1 << 16)
         .map(|i| SeriesStep {
             write: true,
-            offset: rng.below(places) * CHUNK,
+            offset: rng.next_below(places) * CHUNK,
             length: CHUNK as u32,
             // the cache is empty at the beginning
             pause_ns: if i == 0 { 500_000_000 } else { 0 },
@@ -198,7 +198,8 @@ fn write_cache(session: &mut SuiteSession<'_>, rng: &mut Rng, miss: f64) -> Resu
         .collect();
     let buffered = session.set.buffered;
     let max_duration = session.set.lasts * 2 + Duration::from_millis(500);
-    let times = session.follow(RequestSeries { name: "burst".into(), steps, buffered, durable: false, most: max_duration })?;
+    let times =
+        session.follow(RequestSeries { name: "burst".into(), steps, buffered, durable: false, most: max_duration })?;
     let Some(first) = median(times.get(..WINDOW)) else {
         session.say("write_cache_bytes", "too few writes to judge by; measure longer with --for");
         return Ok(());

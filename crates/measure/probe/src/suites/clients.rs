@@ -1,6 +1,6 @@
 //! Suites with many clients: users with think time, and daemons doubled until a limit.
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 
 use super::{EACH, Suite, SuiteSession, Writes, best, knee, words};
 use crate::error::ProbeError;
@@ -168,7 +168,7 @@ fn is_within(session: &mut SuiteSession<'_>, daemons: u32) -> Result<Option<(boo
         None => {
             let text = format!(
                 "too few requests with {} to find the {}; measure longer with --for",
-                plural(daemons, "daemon", "daemons"),
+                format_count(daemons, "daemon", "daemons"),
                 what(session)
             );
             session.say("requests_per_s_at_limit", text);
@@ -180,7 +180,8 @@ fn is_within(session: &mut SuiteSession<'_>, daemons: u32) -> Result<Option<(boo
 fn tell_load(session: &mut SuiteSession<'_>, within: Option<(u32, f64)>, beyond: Option<u32>) {
     let (limited_response, limit) = (what(session), words(session.set.limit_s, "s"));
     let Some((daemons, rate)) = within else {
-        session.say("requests_per_s_at_limit", format!("a single daemon already has a {limited_response} above {limit}"));
+        session
+            .say("requests_per_s_at_limit", format!("a single daemon already has a {limited_response} above {limit}"));
         return;
     };
     let end = match beyond {

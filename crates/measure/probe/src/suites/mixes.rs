@@ -1,7 +1,7 @@
 //! Loads of applications, as data (`mixes.toml`): a file server's mix by number of clients, a
 //! database's reads and writes by limit of requests in flight.
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_base::{Problems, toml_reader};
 use serde::Deserialize;
 
@@ -94,7 +94,7 @@ pub const NETBENCH_MIX: Suite = Suite {
         }
         let most = best(&session.runs, |r| r.bytes_per_s).map(|r| (r.users.unwrap_or(0), r.bytes_per_s));
         if let Some((users, rate)) = most {
-            let text = format!("maximum throughput, with {}", plural(users, "client", "clients"));
+            let text = format!("maximum throughput, with {}", format_count(users, "client", "clients"));
             session.found("most_bytes_per_s", rate, "bytes_per_s", text);
         }
         let knee = knee(&session.runs, 0.9, |r| r.bytes_per_s).and_then(|r| r.users);

@@ -137,7 +137,7 @@ pub fn knee(runs: &[RunResult], share: f64, value: impl Fn(&RunResult) -> f64) -
 
 /// Formats a quantity: `4.1 kB`, `12 ms`.
 fn words(value: f64, unit: &str) -> String {
-    diskwright_base::units::display(value, unit)
+    diskwright_base::units::format_value(value, unit)
 }
 
 /// Formats a record size in binary units: `64 KiB`, `2 MiB`.

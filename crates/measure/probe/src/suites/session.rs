@@ -121,7 +121,13 @@ impl SuiteSession<'_> {
         max_duration: Duration,
     ) -> Result<Vec<RequestTimes>, ProbeError> {
         let durable = steps.iter().any(|s| s.write);
-        self.follow(RequestSeries { name: name.into(), steps, buffered: self.set.buffered, durable, most: max_duration })
+        self.follow(RequestSeries {
+            name: name.into(),
+            steps,
+            buffered: self.set.buffered,
+            durable,
+            most: max_duration,
+        })
     }
 
     /// As [`SuiteSession::run_series`], with every setting given.

@@ -100,7 +100,9 @@ fn windows(slices: &[u64], seconds: f64) -> Vec<f64> {
 fn tail(session: &mut SuiteSession<'_>) {
     // the same percentile of both parts: as a part slows down, it may have too few requests for the higher one
     let ends = || session.runs.first().zip(session.runs.last());
-    let percentile_of_both = |percentile: fn(&Latency) -> Option<f64>| ends().and_then(|(a, b)| percentile(&a.latency_s).zip(percentile(&b.latency_s)));
+    let percentile_of_both = |percentile: fn(&Latency) -> Option<f64>| {
+        ends().and_then(|(a, b)| percentile(&a.latency_s).zip(percentile(&b.latency_s)))
+    };
     let (high, low) = (percentile_of_both(|l| l.p999), percentile_of_both(|l| l.p99));
     let count = if high.is_some() { "a thousand" } else { "a hundred" };
     if let Some((first, last)) = high.or(low) {

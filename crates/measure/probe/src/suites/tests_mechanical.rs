@@ -308,7 +308,7 @@ fn zones_and_their_rates_are_found() {
 fn flash_and_delays_show_no_mechanics() {
     let jitter = || {
         let mut rng = Rng::new(3, 3);
-        FakeDevice::new(1, Box::new(move |_, _| Ok((8.0 * MS * (0.7 + 0.6 * rng.share())) as u64)))
+        FakeDevice::new(1, Box::new(move |_, _| Ok((8.0 * MS * (0.7 + 0.6 * rng.next_f64())) as u64)))
     };
     for id in ["seek-curve", "rotation"] {
         let none = |remarks: &[SuiteRemark]| remarks.iter().any(|r| r.text.contains("no mechanical behavior seen"));
@@ -364,7 +364,7 @@ fn load_finds_the_number_of_daemons_that_queueing_theory_gives() {
     for (servers, service_s) in [(4usize, 9e-3), (1, 3e-3), (16, 12e-3)] {
         let device = || {
             let mut rng = Rng::new(9, 1);
-            FakeDevice::new(servers, Box::new(move |_, _| Ok((rng.exponential(service_s) * 1e9) as u64)))
+            FakeDevice::new(servers, Box::new(move |_, _| Ok((rng.draw_exponential(service_s) * 1e9) as u64)))
         };
         let set = Settings { lasts: std::time::Duration::from_secs(20), ..settings(64 * MIB) };
         let (_, remarks) = on_places(suite("load").unwrap(), set, |_| device());
@@ -392,7 +392,7 @@ fn users_obey_the_response_time_law_and_the_machine_repairman() {
     let service_s = 4e-3;
     let device = || {
         let mut rng = Rng::new(2, 5);
-        FakeDevice::new(1, Box::new(move |_, _| Ok((rng.exponential(service_s) * 1e9) as u64)))
+        FakeDevice::new(1, Box::new(move |_, _| Ok((rng.draw_exponential(service_s) * 1e9) as u64)))
     };
     let set = Settings { lasts: std::time::Duration::from_secs(60), ..settings(64 * MIB) };
     let (runs, _) = on_places(suite("users").unwrap(), set, |_| device());

@@ -51,7 +51,7 @@ pub(super) fn random(class: &StressClass, options: &LoadOptions) -> Result<Stres
     let file = direct(class, options)?;
     let worker = |worker| {
         let mut rng = Rng::new(options.seed, worker);
-        reading(Arc::clone(&file), SMALL, move |count| rng.below(count), 1.0)
+        reading(Arc::clone(&file), SMALL, move |count| rng.next_below(count), 1.0)
     };
     Ok(StressLoad::new((0..MOST_WORKERS).map(worker).collect(), LoadMost::MeasuredByDoubling))
 }

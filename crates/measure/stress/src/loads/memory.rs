@@ -119,7 +119,7 @@ fn is_short_of_memory(error: &std::io::Error) -> bool {
 fn reading(file: Arc<WorkFile>, bytes: u64, mut rng: Rng) -> WorkStep {
     let mut page = vec![0_u8; PAGE];
     Box::new(move || {
-        let offset = rng.below(bytes / PAGE as u64) * PAGE as u64;
+        let offset = rng.next_below(bytes / PAGE as u64) * PAGE as u64;
         match file.file().read_exact_at(&mut page, offset) {
             Ok(()) => {
                 black_box(&mut page);
@@ -141,7 +141,7 @@ pub(super) fn paging(class: &StressClass, options: &LoadOptions) -> Result<Stres
         let (mut memory, mut rng) = (vec![1_u8; bytes], Rng::new(options.seed, worker));
         Box::new(move || {
             for _ in 0..TOUCHED {
-                let page = rng.below((memory.len() / PAGE) as u64) as usize;
+                let page = rng.next_below((memory.len() / PAGE) as u64) as usize;
                 memory[page * PAGE] = memory[page * PAGE].wrapping_add(1);
             }
             Ok(TOUCHED as f64)

@@ -108,7 +108,7 @@ fn filled(class: &StressClass, options: &LoadOptions, bytes: u64) -> Result<Work
     let mut rng = diskwright_base::Rng::new(options.seed, 0);
     let mut block = vec![0_u8; 1 << 20];
     for offset in (0..bytes).step_by(block.len()) {
-        block.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&rng.bits().to_le_bytes()));
+        block.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&rng.next_u64().to_le_bytes()));
         file.file().write_all_at(&block, offset).map_err(crate::io(&options.folder, "cannot be written"))?;
     }
     file.file().sync_all().map_err(crate::io(&options.folder, "cannot be synced"))?;

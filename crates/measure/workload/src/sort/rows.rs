@@ -54,7 +54,7 @@ impl RowShape {
         let (mut bits, mut left) = (0, 0);
         let mut letter = || {
             if left == 0 {
-                (bits, left) = (rng.bits(), 10);
+                (bits, left) = (rng.next_u64(), 10);
             }
             let letter = LETTERS[(bits & 63) as usize];
             (bits, left) = (bits >> 6, left - 1);

@@ -6,7 +6,7 @@ mod list;
 
 use std::sync::LazyLock;
 
-use diskwright_base::{ProblemSource, Problems, moment, toml_reader};
+use diskwright_base::{ProblemSource, Problems, timestamp, toml_reader};
 use serde::{Deserialize, Serialize};
 
 pub use list::{DriveGroup, DrivePower, PriceList, Subsystem};
@@ -254,14 +254,14 @@ pub fn read(file: &str, text: &str) -> Result<PriceList, Problems> {
     parsed.check().map_err(|(item, message)| {
         // finds the row itself, not a reference to it
         let offset = text.find(&format!("id = \"{item}\"")).unwrap_or(0);
-        Problems(vec![ProblemSource { file, text }.problem(offset, &item, message)])
+        Problems(vec![ProblemSource { file, text }.create_problem(offset, &item, message)])
     })?;
     Ok(parsed)
 }
 
 /// Days since 1970-01-01 of `2026-10-07`; `None` for anything else.
 pub fn day_number(date: &str) -> Option<i64> {
-    moment::day_in(date).filter(|day| moment::date_of(*day) == date)
+    timestamp::parse_leading_day(date).filter(|day| timestamp::format_day(*day) == date)
 }
 
 /// True if a row is older than a year.

@@ -105,8 +105,8 @@ fn mission(plan: &MissionPlan, n: u32, survives: u32, rng: &mut Rng) -> f64 {
     let (mut time, mut down) = (0.0, 0u32);
     loop {
         let haste = if down > 0 { plan.correlation } else { 1.0 };
-        let fail = rng.exponential(mean / haste / f64::from(n - down));
-        let repair = if down > 0 { rng.exponential(plan.repair_hours) } else { f64::INFINITY };
+        let fail = rng.draw_exponential(mean / haste / f64::from(n - down));
+        let repair = if down > 0 { rng.draw_exponential(plan.repair_hours) } else { f64::INFINITY };
         time += fail.min(repair);
         if time > end {
             return 0.0;
@@ -120,7 +120,7 @@ fn mission(plan: &MissionPlan, n: u32, survives: u32, rng: &mut Rng) -> f64 {
             return 1.0;
         }
         // without redundancy left, an unreadable sector destroys its stripe
-        if down == survives && rng.chance(fatal) {
+        if down == survives && rng.next_bool(fatal) {
             return SECTOR_BYTES / read;
         }
     }

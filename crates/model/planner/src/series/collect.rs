@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diskwright_base::topology::USUAL_PAGE_BYTES;
+use diskwright_base::topology::DEFAULT_PAGE_BYTES;
 use diskwright_base::{Catalogue, CounterPlan, Frame, Histogram, RaidLevel, Schema, Topology};
 
 use super::fronts::{self, FrontDevice, LogDevices};
@@ -138,7 +138,7 @@ impl LoadCollector {
             }
         }
         let catalogue = Catalogue::builtin();
-        let plan = |counter: &str, instance: &str| CounterPlan::resolve(catalogue, schema, counter, instance);
+        let plan = |counter: &str, instance: &str| CounterPlan::resolve_counter(catalogue, schema, counter, instance);
         let plans = |object: &str, instance: &str| -> Plans {
             std::array::from_fn(|index| plan(&format!("{object}.{}", COUNTERS[index]), instance))
         };
@@ -261,7 +261,7 @@ impl LoadCollector {
         let mut rows = Vec::with_capacity(COUNTERS.len());
         for plan in plans {
             match plan {
-                Some(plan) => plan.values(frame, &mut self.room),
+                Some(plan) => plan.compute_values(frame, &mut self.room),
                 None => {
                     self.room.clear();
                     self.room.resize(frame.ticks().len(), f64::NAN);
@@ -339,7 +339,7 @@ impl LoadCollector {
 
     /// Bytes of a page in the counters of swapping and refaults.
     fn page_bytes(&self) -> f64 {
-        self.topology.as_ref().map_or(USUAL_PAGE_BYTES, Topology::page_size)
+        self.topology.as_ref().map_or(DEFAULT_PAGE_BYTES, Topology::page_size_bytes)
     }
 
     /// Bytes per second read from and written to swap on disks, at each tick.
@@ -348,12 +348,12 @@ impl LoadCollector {
         let mut swap = vec![[0.0; 2]; frame.ticks().len()];
         for way in 0..2 {
             let Some(plan) = &settled.swap[way] else { continue };
-            plan.values(frame, &mut self.room);
+            plan.compute_values(frame, &mut self.room);
             for (sum, pages) in swap.iter_mut().zip(&self.room) {
                 sum[way] = if pages.is_nan() { 0.0 } else { pages * page_bytes };
             }
             for plan in settled.in_memory.iter().filter_map(|plans| plans[way].as_ref()) {
-                plan.values(frame, &mut self.room);
+                plan.compute_values(frame, &mut self.room);
                 for (sum, bytes) in swap.iter_mut().zip(&self.room) {
                     sum[way] = (sum[way] - if bytes.is_nan() { 0.0 } else { *bytes }).max(0.0);
                 }
@@ -366,14 +366,14 @@ impl LoadCollector {
     fn pressure(&mut self, frame: &Frame, settled: &Settled) {
         if let Some((total, free)) = &settled.swapped {
             let mut all = Vec::new();
-            total.values(frame, &mut all);
-            free.values(frame, &mut self.room);
+            total.compute_values(frame, &mut all);
+            free.compute_values(frame, &mut self.room);
             let mut used = all.iter().zip(&self.room).map(|(total, free)| total - free);
             self.series.swapped_out = used.rfind(|v| !v.is_nan()).or(self.series.swapped_out);
         }
         let page_bytes = self.page_bytes();
         for plan in settled.refaults.iter().flatten() {
-            plan.values(frame, &mut self.room);
+            plan.compute_values(frame, &mut self.room);
             let each = self.room.iter().zip(frame.ticks()).filter(|(pages, _)| !pages.is_nan());
             let bytes: f64 = each.map(|(pages, tick)| pages * page_bytes * tick.elapsed_ns as f64 * 1e-9).sum();
             *self.series.refault_bytes.get_or_insert(0.0) += bytes;
@@ -386,8 +386,8 @@ impl LoadCollector {
         let mut rows: Vec<Option<Vec<f64>>> = Vec::new();
         for plans in &settled.filesystems {
             rows.push(plans.as_ref().map(|(of_total, of_free)| {
-                of_total.values(frame, &mut self.room);
-                of_free.values(frame, &mut free);
+                of_total.compute_values(frame, &mut self.room);
+                of_free.compute_values(frame, &mut free);
                 self.room.iter().zip(&free).map(|(total, free)| total - free).collect()
             }));
         }

@@ -1,7 +1,7 @@
 //! Devices of a log that count: those that programs use, each I/O once. Arrays represent their members, leaves
 //! themselves, and partitions beside those of an array count too.
 
-use diskwright_base::diskstats::disk_of;
+use diskwright_base::diskstats::disk_of_partition;
 use diskwright_base::{Catalogue, CounterPlan, DeviceClass, DeviceKind, RaidLevel, Schema, Topology};
 
 /// A device that programs use, with the instances from which its load is computed.
@@ -51,14 +51,14 @@ impl LogDevices {
             for name in &stacked {
                 let under = |lower: &&String| reaches(topology, name, lower, 0);
                 // if nothing is known about a partition, its name shows its disk
-                let named = disk_of(name).filter(|_| topology.device(name).is_none());
+                let named = disk_of_partition(name).filter(|_| topology.find_device(name).is_none());
                 let is_named_after = |front: &FrontDevice| named.as_ref() == Some(&front.name);
                 let holds = |front: &&FrontDevice| front.shares(name, topology) || is_named_after(front);
                 let disk = disks.iter().find(holds).map(|front| &front.name);
                 match disk.or_else(|| stacked.iter().find(under)) {
                     Some(host) => left_out.within.push((name.clone(), self.told_within(name, host, topology))),
                     None => self.fronts.push(FrontDevice {
-                        level: topology.device(name).and_then(|device| device.level),
+                        level: topology.find_device(name).and_then(|device| device.level),
                         ..lone(name, Some(topology), object_of(schema, name).unwrap_or(DISK))
                     }),
                 }
@@ -128,7 +128,7 @@ impl FrontDevice {
     /// True if a swap area lies on it; `None` if the place of one is unknown, or there is none.
     pub fn holds_swap(&self, topology: Option<&Topology>) -> Option<bool> {
         let known = topology?;
-        let in_memory = |name: &str| known.device(name).is_some_and(|device| device.class == DeviceClass::Memory);
+        let in_memory = |name: &str| known.find_device(name).is_some_and(|device| device.class == DeviceClass::Memory);
         let areas = known.swaps.iter().map(|swap| swap.device.as_str());
         let areas: Vec<&str> = areas.filter(|name| !in_memory(name)).collect();
         if areas.iter().any(|device| !device.is_empty() && self.carries(device, topology)) {
@@ -179,7 +179,7 @@ pub(super) fn find(schema: &Schema, topology: Option<&Topology>) -> LogDevices {
     let mut fronts: Vec<FrontDevice> = Vec::new();
     let mut covered: Vec<String> = Vec::new();
     for set in topology.into_iter().flat_map(top_sets) {
-        let (Some(topology), Some(device)) = (topology, topology.and_then(|t| t.device(set))) else { continue };
+        let (Some(topology), Some(device)) = (topology, topology.and_then(|t| t.find_device(set))) else { continue };
         let leaves = topology.disks_under(set);
         let known: Vec<String> = leaves.iter().filter(|l| disks.contains(l)).map(|l| (*l).to_owned()).collect();
         let is_measured = measured(set);
@@ -201,7 +201,7 @@ pub(super) fn find(schema: &Schema, topology: Option<&Topology>) -> LogDevices {
             instances,
             inverted: !is_measured,
             level: device.level,
-            members: topology.spindles(set),
+            members: topology.spindle_count(set),
             leaves: known,
         });
     }
@@ -211,7 +211,7 @@ pub(super) fn find(schema: &Schema, topology: Option<&Topology>) -> LogDevices {
     fronts.extend(beside);
     notes.extend(fronts.iter().filter(|f| f.inverted && f.is_by_disk()).flat_map(|f| shared(f, topology)));
     let memory = |name: &&str| {
-        let class = topology.and_then(|t| t.device(name)).map(|d| d.class);
+        let class = topology.and_then(|t| t.find_device(name)).map(|d| d.class);
         class == Some(DeviceClass::Memory) || (class.is_none() && name.starts_with("zram"))
     };
     let in_memory = schema.instances(DISK).into_iter().filter(memory).map(str::to_owned).collect();
@@ -226,7 +226,7 @@ fn counts_requests(schema: &Schema, instance: &str) -> bool {
 /// True if the members of an array are measured partitions: other load on their disks is then not part of it.
 fn on_partitions(array: &diskwright_base::Device, schema: &Schema, topology: &Topology) -> bool {
     let is_measured = |name: &String| {
-        let kind = topology.device(name).map(|device| device.kind);
+        let kind = topology.find_device(name).map(|device| device.kind);
         kind == Some(DeviceKind::Partition) && object_of(schema, name) == Some(PART)
     };
     !array.below.is_empty() && array.below.iter().all(is_measured)
@@ -248,14 +248,14 @@ fn beside(fronts: &[FrontDevice], schema: &Schema, topology: &Topology) -> Vec<F
 
 /// A single disk; its hidden members are those of a hardware array.
 fn lone(disk: &str, topology: Option<&Topology>, object: &'static str) -> FrontDevice {
-    let device = topology.and_then(|t| t.device(disk));
+    let device = topology.and_then(|t| t.find_device(disk));
     FrontDevice {
         name: disk.to_owned(),
         object,
         instances: vec![disk.to_owned()],
         inverted: false,
         level: device.and_then(|d| d.level),
-        members: topology.map_or(1, |t| t.spindles(disk)),
+        members: topology.map_or(1, |t| t.spindle_count(disk)),
         leaves: vec![disk.to_owned()],
     }
 }
@@ -271,7 +271,7 @@ fn top_sets(topology: &Topology) -> Vec<&str> {
 
 /// True if `name` lies somewhere under `from`. Depth is bounded, because a topology may be user input.
 fn reaches(topology: &Topology, from: &str, name: &str, depth: u8) -> bool {
-    let below = topology.device(from).map_or(&[][..], |d| d.below.as_slice());
+    let below = topology.find_device(from).map_or(&[][..], |d| d.below.as_slice());
     depth < 16 && below.iter().any(|b| b == name || reaches(topology, b, name, depth + 1))
 }
 
@@ -282,7 +282,7 @@ fn shared(front: &FrontDevice, topology: Option<&Topology>) -> Option<String> {
     let other = topology.filesystems.iter().find(|f| {
         !f.device.is_empty()
             && f.device != front.name
-            && topology.device(&f.device).is_some()
+            && topology.find_device(&f.device).is_some()
             && on_disk(&f.device)
             && !reaches(topology, &f.device, &front.name, 0)
     })?;
@@ -297,13 +297,13 @@ fn filesystems(schema: &Schema, topology: Option<&Topology>) -> Vec<String> {
     // a partition that is counted is a logical disk, too, by its own name and without the filesystem's space
     let has_room = |mount: &str| {
         let catalogue = Catalogue::builtin();
-        CounterPlan::resolve(catalogue, schema, "logical_disk.total_bytes", mount).is_some()
+        CounterPlan::resolve_counter(catalogue, schema, "logical_disk.total_bytes", mount).is_some()
     };
     let all = schema.instances("logical_disk").into_iter().filter(|i| !i.eq_ignore_ascii_case("_total"));
     for mount in all.filter(|mount| has_room(mount)) {
         let device = topology.and_then(|t| t.filesystems.iter().find(|f| f.mount == mount)).map(|f| f.device.as_str());
-        let in_memory =
-            device.is_some_and(|d| topology.and_then(|t| t.device(d)).is_some_and(|d| d.class == DeviceClass::Memory));
+        let in_memory = device
+            .is_some_and(|d| topology.and_then(|t| t.find_device(d)).is_some_and(|d| d.class == DeviceClass::Memory));
         let key = device.filter(|d| !d.is_empty()).unwrap_or(mount);
         if !in_memory && !seen.contains(&key) {
             seen.push(key);

@@ -492,8 +492,8 @@ fn summary(series: &LoadSeries, parts: MeasuredParts<'_>) -> LoadSummary {
     let interval_s = median_s(ticks);
     let (from, to) = range(ticks);
     LoadSummary {
-        from: diskwright_base::moment::rfc3339(from),
-        to: diskwright_base::moment::rfc3339(to),
+        from: diskwright_base::timestamp::format_rfc3339(from),
+        to: diskwright_base::timestamp::format_rfc3339(to),
         ticks: ticks.len(),
         gap_ticks: series.gaps.0,
         interval_s,

@@ -71,7 +71,7 @@ pub fn rate(range_ns: (i64, i64), sampled_s: f64, utc_offset_s: i64) -> LogRatin
 
 /// True if a day since 1970 is the first of a month.
 fn is_first(day: i64) -> bool {
-    diskwright_base::moment::date_of(day).ends_with("-01")
+    diskwright_base::timestamp::format_day(day).ends_with("-01")
 }
 
 #[cfg(test)]
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     fn days(from: &str, days: f64, share: f64) -> LogRating {
-        let from = diskwright_base::moment::parse(from).unwrap();
+        let from = diskwright_base::timestamp::parse_rfc3339(from).unwrap();
         let seconds = days * 86_400.0;
         rate((from, from + (seconds * 1e9) as i64), seconds * share, 0)
     }

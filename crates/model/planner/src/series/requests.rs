@@ -1,6 +1,6 @@
 //! A request trace as a load: the counts that a log would have, tick by tick.
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_base::{Operation, Request};
 
 use super::{FrontLoad, FrontSums, LoadCurve, LoadSeries, LoadTick};
@@ -50,7 +50,7 @@ impl RequestLoad {
         let way = usize::from(request.operation == Operation::Write);
         tick[way] += 1.0;
         tick[2 + way] += f64::from(request.length_bytes);
-        if request.completion_ns == Request::UNKNOWN {
+        if request.completion_ns == Request::UNKNOWN_NS {
             self.incomplete += 1;
         } else {
             tick[4] += request.completion_ns.saturating_sub(request.arrival_ns).max(0) as f64 * 1e-9;
@@ -103,11 +103,11 @@ impl RequestLoad {
         }
         series.fronts.push(front);
         if !queue_known {
-            let incomplete = plural(self.incomplete, "request has", "requests have");
+            let incomplete = format_count(self.incomplete, "request has", "requests have");
             series.notes.push(format!("{incomplete} no completion, so their queue is unknown"));
         }
         if self.early > 0 {
-            series.notes.push(plural(self.early, "request", "requests") + " arrived before the first");
+            series.notes.push(format_count(self.early, "request", "requests") + " arrived before the first");
         }
         series
     }

@@ -8,7 +8,7 @@ mod change;
 mod model;
 
 use diskwright_base::RaidLevel;
-use diskwright_base::units::{counted, plural};
+use diskwright_base::units::{format_amount, format_count};
 use serde::Serialize;
 
 use crate::arithmetic::usable_members;
@@ -76,7 +76,7 @@ const MOST_ERROR: f64 = 0.5;
 pub const TRUSTED_ERROR: f64 = 0.25;
 
 fn disks(number: usize) -> String {
-    plural(number, "disk", "disks")
+    format_count(number, "disk", "disks")
 }
 
 /// Inputs for predicting a change.
@@ -192,7 +192,7 @@ impl Scenario<'_> {
         }
         notes.push(match population {
             Some(p) => {
-                let programs = counted(p.users.round(), "program", "programs");
+                let programs = format_amount(p.users.round(), "program", "programs");
                 format!("the load is that of {programs} with a think time of {:.3} s ({})", p.think_s, self.known())
             }
             None => "the load is assumed constant: programs do not send more because they are served faster".into(),
@@ -238,7 +238,7 @@ impl Scenario<'_> {
             return Err(self.refused("the disks are concatenated, and the log does not show where the load goes"));
         }
         let after = self.model.with_members(count as usize);
-        let grown = plural(members, "disk becomes", "disks become");
+        let grown = format_count(members, "disk becomes", "disks become");
         let notes = vec![format!("{name}: {grown} {count}, all of the same kind")];
         self.answer(&after, self.point, self.population, notes)
     }
@@ -384,7 +384,7 @@ impl Scenario<'_> {
                     format!("today's limit is the plateau at {:.0} requests/s", hidden.plateau_per_s),
                     format!(
                         "the load is that of {} with a think time of {:.3} s ({})",
-                        counted(population.users.round(), "program", "programs"),
+                        format_amount(population.users.round(), "program", "programs"),
                         population.think_s,
                         self.known()
                     ),
@@ -427,7 +427,7 @@ impl Scenario<'_> {
         if allowed * size > included {
             notes.push(format!(
                 "{allowed:.0} requests/s of {} are {:.0} MB/s, but {} includes only {:.0} MB/s: buy throughput as well",
-                diskwright_base::units::display(size, "bytes"),
+                diskwright_base::units::format_value(size, "bytes"),
                 allowed * size / 1e6,
                 offer.id,
                 included / 1e6

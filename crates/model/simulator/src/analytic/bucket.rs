@@ -223,7 +223,7 @@ mod tests {
             let mut rng = diskwright_base::Rng::new(5, 1);
             let (mut backlog, mut waits, count) = (0.0f64, 0.0, 4_000_000);
             for _ in 0..count {
-                backlog = (backlog + (1.0 - rng.share()).ln() / busy).max(0.0);
+                backlog = (backlog + (1.0 - rng.next_f64()).ln() / busy).max(0.0);
                 waits += (backlog - window).max(0.0);
                 backlog += 1.0;
             }

@@ -1,6 +1,6 @@
 //! Description of an array, and its validation: every error says what is expected.
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use thiserror::Error;
 
 use super::place::{ArrayGeometry, BlockMap};
@@ -36,7 +36,7 @@ impl ArrayDescription {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ArrayError {
     /// Too few members for the level.
-    #[error("{level} needs at least {}, but has {found}", plural(*min, "member", "members"))]
+    #[error("{level} needs at least {}, but has {found}", format_count(*min, "member", "members"))]
     TooFewMembers {
         /// The level.
         level: ArrayLevel,

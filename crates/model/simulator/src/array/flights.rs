@@ -170,8 +170,9 @@ mod tests {
             let (mut begun, mut done, mut planned, mut sent) = (0, 0, 0, 0);
             while begun < 3000 || !out.is_empty() {
                 if begun < 3000 && flights.len() < 20 {
-                    let request = ArrayRequest::read(rng.below(planner.array().blocks() - 300), rng.below(300) as u32);
-                    planner.plan(ArrayRequest { write: rng.chance(0.5), ..request }, &mut plan);
+                    let request =
+                        ArrayRequest::read(rng.next_below(planner.array().blocks() - 300), rng.next_below(300) as u32);
+                    planner.plan(ArrayRequest { write: rng.next_bool(0.5), ..request }, &mut plan);
                     planned += plan.ios();
                     begun += 1;
                     match flights.begin(&mut plan) {
@@ -180,7 +181,7 @@ mod tests {
                     }
                     continue;
                 }
-                let (number, io) = out.swap_remove(rng.below(out.len() as u64) as usize);
+                let (number, io) = out.swap_remove(rng.next_below(out.len() as u64) as usize);
                 sent += 1;
                 let mut still_out = out.iter().filter(|(n, _)| *n == number);
                 match flights.done(number, io.write) {

@@ -134,7 +134,7 @@ static LEVELS: OnceLock<Vec<LevelInfo>> = OnceLock::new();
 
 /// The registry, in the order of [`ArrayLevel::ALL`].
 pub fn levels() -> &'static [LevelInfo] {
-    LEVELS.get_or_init(|| toml_reader::built_in::<LevelFile>("levels.toml", include_str!("levels.toml")).level)
+    LEVELS.get_or_init(|| toml_reader::read_built_in::<LevelFile>("levels.toml", include_str!("levels.toml")).level)
 }
 
 impl ArrayLevel {

@@ -299,11 +299,11 @@ mod tests {
         let (mut lines, mut model) = (CacheLines::new(50), Vec::<u64>::new());
         let mut rng = Rng::new(4, 4);
         for _ in 0..20_000 {
-            let number = rng.below(90) << (rng.below(2) * 40);
+            let number = rng.next_below(90) << (rng.next_below(2) * 40);
             let slot = lines.find(number);
             let known = model.iter().position(|n| *n == number);
             assert_eq!(slot != NONE, known.is_some());
-            match (known, rng.below(4)) {
+            match (known, rng.next_below(4)) {
                 (Some(at_model), 0) => {
                     model.remove(at_model);
                     lines.remove(slot);

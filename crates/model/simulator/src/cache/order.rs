@@ -159,15 +159,15 @@ mod tests {
             let mut rng = Rng::new(9, 1);
             let mut model: Vec<(u64, u32)> = Vec::new();
             for now in 0..5000 {
-                if model.len() < 150 && rng.chance(0.55) {
-                    let number = rng.bits();
+                if model.len() < 150 && rng.next_bool(0.55) {
+                    let number = rng.next_u64();
                     let slot = lines.add(number).expect("room");
                     order.add(&mut lines, slot, now);
                     model.push((number, slot));
                 } else if !model.is_empty() {
-                    let any = rng.chance(0.5);
+                    let any = rng.next_bool(0.5);
                     let slot = if any {
-                        model[rng.below(model.len() as u64) as usize].1
+                        model[rng.next_below(model.len() as u64) as usize].1
                     } else {
                         order.next(&lines).expect("some wait")
                     };

@@ -147,7 +147,7 @@ impl World {
 
     /// Applies or completes a random I/O in flight.
     fn below(&mut self, now: Ns, rng: &mut Rng, out: &mut CacheActions) {
-        let index = rng.below(self.under.len() as u64) as usize;
+        let index = rng.next_below(self.under.len() as u64) as usize;
         let under = &mut self.under[index];
         let blocks = under.io.first as usize..under.io.end() as usize;
         if !under.applied {
@@ -156,7 +156,7 @@ impl World {
                 Some(data) => self.store[blocks].copy_from_slice(data),
                 None => under.data = Some(self.store[blocks].to_vec()),
             }
-            if rng.chance(0.5) {
+            if rng.next_bool(0.5) {
                 return;
             }
         }
@@ -173,33 +173,33 @@ impl World {
 }
 
 fn any_spec(rng: &mut Rng) -> BlockCacheSpec {
-    let page_blocks = 1 << rng.below(4);
-    let read = match rng.below(4) {
+    let page_blocks = 1 << rng.next_below(4);
+    let read = match rng.next_below(4) {
         0 => CacheReadAhead::None,
-        1 => CacheReadAhead::Fixed { blocks: 1 + rng.below(40) as u32 },
-        _ => CacheReadAhead::Doubling { from: 1 + rng.below(8) as u32, to: 8 + rng.below(60) as u32 },
+        1 => CacheReadAhead::Fixed { blocks: 1 + rng.next_below(40) as u32 },
+        _ => CacheReadAhead::Doubling { from: 1 + rng.next_below(8) as u32, to: 8 + rng.next_below(60) as u32 },
     };
-    let dirty_limit = rng.share();
+    let dirty_limit = rng.next_f64();
     let back = WriteBackPolicy {
         dirty_limit,
-        flush_at: dirty_limit * rng.share() * rng.below(2) as f64,
-        flush_after: rng.chance(0.5).then(|| rng.below(3000)),
-        flush_every: 500 * rng.below(2),
-        coalesce_blocks: 1 + rng.below(40) as u32,
-        flush_depth: 1 + rng.below(6) as u32,
-        order: if rng.chance(0.5) { FlushOrder::Address } else { FlushOrder::Age },
+        flush_at: dirty_limit * rng.next_f64() * rng.next_below(2) as f64,
+        flush_after: rng.next_bool(0.5).then(|| rng.next_below(3000)),
+        flush_every: 500 * rng.next_below(2),
+        coalesce_blocks: 1 + rng.next_below(40) as u32,
+        flush_depth: 1 + rng.next_below(6) as u32,
+        order: if rng.next_bool(0.5) { FlushOrder::Address } else { FlushOrder::Age },
         protected: false,
     };
     BlockCacheSpec {
-        bytes: u64::from(page_blocks) * 512 * (4 + rng.below(60)),
+        bytes: u64::from(page_blocks) * 512 * (4 + rng.next_below(60)),
         page_blocks,
         read,
-        streams: 1 + rng.below(4) as u32,
-        early: rng.chance(0.5),
-        fault_blocks: if rng.chance(0.3) { Some(1 + rng.below(64) as u32) } else { None },
-        write: if rng.chance(0.6) { WritePolicy::Back(back) } else { WritePolicy::Through },
-        reserve_for_writes: 0.9 * rng.share() * rng.below(2) as f64,
-        allocate_on_write: rng.chance(0.5),
+        streams: 1 + rng.next_below(4) as u32,
+        early: rng.next_bool(0.5),
+        fault_blocks: if rng.next_bool(0.3) { Some(1 + rng.next_below(64) as u32) } else { None },
+        write: if rng.next_bool(0.6) { WritePolicy::Back(back) } else { WritePolicy::Through },
+        reserve_for_writes: 0.9 * rng.next_f64() * rng.next_below(2) as f64,
+        allocate_on_write: rng.next_bool(0.5),
         read_before_partial_write: true,
     }
 }
@@ -208,11 +208,11 @@ fn any_spec(rng: &mut Rng) -> BlockCacheSpec {
 /// newer.
 fn any_io(world: &World, rng: &mut Rng, position: &mut u64, longest: u64) -> Io {
     let blocks = world.store.len() as u64;
-    let length = 1 + rng.below(longest) as u32;
-    if rng.chance(0.3) {
-        *position = rng.below(blocks);
+    let length = 1 + rng.next_below(longest) as u32;
+    if rng.next_bool(0.3) {
+        *position = rng.next_below(blocks);
     }
-    let mut io = Io { first: *position, blocks: length, write: rng.chance(0.4) };
+    let mut io = Io { first: *position, blocks: length, write: rng.next_bool(0.4) };
     *position = io.end() % blocks;
     io.write &= world.writing.iter().all(|w| w.io.end() <= io.first || io.end() <= w.io.first);
     io
@@ -222,25 +222,25 @@ fn run(seed: u64, steps: u32) -> (Vec<u64>, CacheCounters) {
     let mut rng = Rng::new(seed, 0);
     let spec = any_spec(&mut rng);
     assert_eq!(spec.check(), Ok(()));
-    let line_shift = if rng.chance(0.4) { 1 + rng.below(6) as u32 } else { 0 };
-    let blocks = 1 + rng.below(500);
-    let middle = rng.below(blocks + 1) / 64 * 64;
+    let line_shift = if rng.next_bool(0.4) { 1 + rng.next_below(6) as u32 } else { 0 };
+    let blocks = 1 + rng.next_below(500);
+    let middle = rng.next_below(blocks + 1) / 64 * 64;
     let volumes = [(0, middle), (middle, blocks - middle)];
-    let mut world = World::new(spec, line_shift, &volumes[usize::from(rng.chance(0.7))..]);
+    let mut world = World::new(spec, line_shift, &volumes[usize::from(rng.next_bool(0.7))..]);
     let blocks = world.cache.blocks;
-    let longest = [4, 20, 300][rng.below(3) as usize];
-    let most = 1 + rng.below(12) as usize;
+    let longest = [4, 20, 300][rng.next_below(3) as usize];
+    let most = 1 + rng.next_below(12) as usize;
     let (mut out, mut now, mut index, mut asked) = (CacheActions::new(), 0, 0, 0);
     let (mut step, mut rounds) = (0, 0);
     while step < steps || !world.cache.is_idle() || !world.cache.is_clean() || !world.waiting.is_empty() {
-        now += rng.below(100);
+        now += rng.next_below(100);
         rounds += 1;
         assert!(rounds < 1000 * steps, "seed {seed} never ends: {:?} {:?}", world.cache.counters(now), world.spec);
         if world.wake.is_some_and(|index| index <= now) {
             world.wake = None;
             world.cache.wake(now, &mut out);
             world.take(&out, None);
-        } else if step < steps && world.waiting.len() < most && rng.chance(0.6) {
+        } else if step < steps && world.waiting.len() < most && rng.next_bool(0.6) {
             step += 1;
             asked += 1;
             let io = any_io(&world, &mut rng, &mut index, longest);

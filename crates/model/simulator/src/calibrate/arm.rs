@@ -1,7 +1,7 @@
 //! A mechanical drive: positioning takes most of its time, gets shorter with the queue, and is avoided by requests that
 //! continue the last one.
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 
 use super::ModelKind;
 use super::form::ModelForm;
@@ -46,7 +46,7 @@ pub(super) fn forms(known: &KnownCells) -> Vec<ModelForm> {
                     let settle = (written - read).max(5e-5) * 1e3;
                     let outer = 1.1 * known.reads.most_bytes_per_s;
                     let words = ["no write cache", "a write cache"][usize::from(cached)];
-                    let requests = plural(queue, "request", "requests");
+                    let requests = format_count(queue, "request", "requests");
                     all.push(ModelForm {
                         kind: ModelKind::Mechanical,
                         choices: vec![order as u32, queue, u32::from(cached)],

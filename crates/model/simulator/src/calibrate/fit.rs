@@ -140,11 +140,7 @@ const WIDTH: f64 = 0.25;
 
 /// Minimizes by the simplex method of Nelder and Mead ("A simplex method for function minimization", Computer Journal
 /// 7(4), 1965) with its usual coefficients, for `max_evaluations` evaluations.
-pub(super) fn downhill(
-    start: &[f64],
-    max_evaluations: usize,
-    function: impl Fn(&[f64]) -> f64,
-) -> (Vec<f64>, f64) {
+pub(super) fn downhill(start: &[f64], max_evaluations: usize, function: impl Fn(&[f64]) -> f64) -> (Vec<f64>, f64) {
     let n = start.len();
     let mut simplex: Vec<(Vec<f64>, f64)> = vec![(start.to_vec(), function(start))];
     for index in 0..n {

@@ -1,7 +1,7 @@
 //! An SSD, or any other device of many equal parts behind one processor and one link, whose throughput rises with the
 //! queue depth until a part saturates. Writes are acknowledged from a buffer, or not.
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 
 use super::ModelKind;
 use super::form::ModelForm;
@@ -57,7 +57,7 @@ pub(super) fn forms(known: &KnownCells) -> Vec<ModelForm> {
                     choices: vec![parts, page, u32::from(buffer)],
                     numbers,
                     chosen: 2,
-                    what: format!("{} of {} KB, {words}", plural(parts, "part", "parts"), page >> 10),
+                    what: format!("{} of {} KB, {words}", format_count(parts, "part", "parts"), page >> 10),
                 });
             }
         }

@@ -2,7 +2,7 @@
 //! in parallel, and starts when the limits of operations and bytes allow it. Volumes, throttled disks and network
 //! storage are of this kind; so is anything with one server.
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 
 use super::ModelKind;
 use super::form::ModelForm;
@@ -42,7 +42,8 @@ impl LimitChoices {
 
     fn words(self) -> String {
         let limit = |on: bool, what: &'static str| on.then_some(what);
-        let slots = (self.slots < MANY).then(|| format!("{} at a time", plural(self.slots, "request", "requests")));
+        let slots =
+            (self.slots < MANY).then(|| format!("{} at a time", format_count(self.slots, "request", "requests")));
         let limits = [
             limit(self.operations, "operations"),
             limit(self.bytes, "bytes"),

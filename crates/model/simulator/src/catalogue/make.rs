@@ -24,16 +24,16 @@ pub(super) fn read(file: &str, text: &str) -> Result<Vec<CatalogueEntry>, Proble
     let parsed: raw::CatalogueFile = toml_reader::read(file, text)?;
     let source = TomlSource::new(file, text);
     if parsed.drive.len() > MOST {
-        source.wrong(0, "", format!("{} drives; the limit is {MOST}", parsed.drive.len()));
-        return source.finish(None).map(|(entries, _)| entries);
+        source.report_problem(0, "", format!("{} drives; the limit is {MOST}", parsed.drive.len()));
+        return source.into_result(None).map(|(entries, _)| entries);
     }
     let mut entries: Vec<CatalogueEntry> = Vec::with_capacity(parsed.drive.len());
     for drive in parsed.drive {
         let place = drive.span().start;
         let drive = drive.into_inner();
         let item = format!("drive {}", drive.id);
-        let wrong = |message: String| source.wrong(place, &item, message);
-        let Ok(entry) = entry(drive, source.line(place)).map_err(wrong) else { continue };
+        let wrong = |message: String| source.report_problem(place, &item, message);
+        let Ok(entry) = entry(drive, source.line_number(place)).map_err(wrong) else { continue };
         if let Some(same) = entries.iter().find(|other| other.id.eq_ignore_ascii_case(&entry.id)) {
             wrong(format!("the id is already used at line {}", same.line));
         }
@@ -41,7 +41,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Vec<CatalogueEntry>, Proble
             entries.push(entry);
         }
     }
-    source.finish(Some(entries)).map(|(entries, _)| entries)
+    source.into_result(Some(entries)).map(|(entries, _)| entries)
 }
 
 fn entry(drive: raw::RawDrive, line: usize) -> Result<CatalogueEntry, String> {
@@ -95,15 +95,18 @@ pub(super) fn inline<'t>(
 ) -> Option<EntryKind> {
     let ((name, capacity), place) = (drive, table.span().start);
     let (blocks, table) = ((capacity / BLOCK_BYTES).max(1), table.clone());
-    let made = match sort {
-        "mechanical" => {
-            mechanical(name, capacity, source.typed(item, table)?).map(|made| EntryKind::Mechanical(Box::new(made)))
-        }
-        "flash" => flash(name, blocks, &source.typed(item, table)?).map(|made| EntryKind::Flash(Box::new(made))),
-        "volume" => volume(name, blocks, &source.typed(item, table)?).map(|made| EntryKind::Volume(Box::new(made))),
-        _ => plain_servers(name, blocks, &source.typed(item, table)?).map(|made| EntryKind::Plain(Box::new(made))),
-    };
-    made.map_err(|message| source.wrong(place, item, message)).ok()
+    let made =
+        match sort {
+            "mechanical" => mechanical(name, capacity, source.deserialize_value(item, table)?)
+                .map(|made| EntryKind::Mechanical(Box::new(made))),
+            "flash" => flash(name, blocks, &source.deserialize_value(item, table)?)
+                .map(|made| EntryKind::Flash(Box::new(made))),
+            "volume" => volume(name, blocks, &source.deserialize_value(item, table)?)
+                .map(|made| EntryKind::Volume(Box::new(made))),
+            _ => plain_servers(name, blocks, &source.deserialize_value(item, table)?)
+                .map(|made| EntryKind::Plain(Box::new(made))),
+        };
+    made.map_err(|message| source.report_problem(place, item, message)).ok()
 }
 
 fn plain_servers(name: &str, blocks: u64, p: &raw::RawPlain) -> Result<PlainSpec, String> {
@@ -135,11 +138,7 @@ fn positive(item: &str, number: f64) -> Result<f64, String> {
 }
 
 fn within(item: &str, number: u32, min: u32, max: u32) -> Result<u32, String> {
-    if (min..=max).contains(&number) {
-        Ok(number)
-    } else {
-        Err(format!("{item}: {number}; expected {min} to {max}"))
-    }
+    if (min..=max).contains(&number) { Ok(number) } else { Err(format!("{item}: {number}; expected {min} to {max}")) }
 }
 
 /// Converts microseconds to ns.

@@ -166,14 +166,14 @@ impl RequestSource {
     fn next(&mut self) -> Io {
         let blocks = u64::from(self.blocks);
         let position = match self.load.sequential {
-            false => self.dice.below(self.places),
+            false => self.dice.next_below(self.places),
             true => {
                 self.next += 1;
                 (self.next - 1) % self.places
             }
         };
         let share = self.load.read_share;
-        let write = share < 1.0 && (share <= 0.0 || !self.dice.chance(share));
+        let write = share < 1.0 && (share <= 0.0 || !self.dice.next_bool(share));
         Io { first: position * blocks, blocks: self.blocks, write }
     }
 }
@@ -202,7 +202,7 @@ pub fn measure_arrivals(device: &DeviceModel, load: &DriveLoad, per_s: f64, requ
     let between = 1e9 / per_s.max(1e-9);
     let mut arrival = 0.0;
     let mut arrive = || {
-        arrival += -(1.0 - gaps.share()).ln() * between;
+        arrival += -(1.0 - gaps.next_f64()).ln() * between;
         arrival as Ns
     };
     let count = requests.max(10) + requests / 10;

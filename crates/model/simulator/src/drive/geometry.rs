@@ -453,20 +453,20 @@ mod tests {
         for holes in [false, true] {
             if holes {
                 for zone in &mut drive.spec.zones {
-                    zone.slips = (0..200).map(|_| rng.below(20_000)).collect();
-                    zone.defects = (0..50).map(|_| (rng.below(20_000), rng.below(20_000))).collect();
+                    zone.slips = (0..200).map(|_| rng.next_below(20_000)).collect();
+                    zone.defects = (0..50).map(|_| (rng.next_below(20_000), rng.next_below(20_000))).collect();
                 }
             }
             let geometry = Geometry::new(&drive.spec).expect("a possible map");
             let mut known = TrackRest::default();
             for _ in 0..2000 {
-                let zone = &geometry.zones[rng.below(geometry.zones.len() as u64) as usize];
-                let mut first = zone.first + rng.below((zone.end - zone.first).min(20_000));
-                for _ in 0..rng.below(6) {
-                    let max_blocks = rng.below(300) as u32;
+                let zone = &geometry.zones[rng.next_below(geometry.zones.len() as u64) as usize];
+                let mut first = zone.first + rng.next_below((zone.end - zone.first).min(20_000));
+                for _ in 0..rng.next_below(6) {
+                    let max_blocks = rng.next_below(300) as u32;
                     let run = geometry.run(first, max_blocks);
                     assert_eq!(geometry.run_known(&mut known, first, max_blocks), run, "{max_blocks} from {first}");
-                    first += u64::from(run.blocks) / (1 + rng.below(2));
+                    first += u64::from(run.blocks) / (1 + rng.next_below(2));
                 }
             }
             for max_blocks in [1, 9] {

@@ -63,7 +63,7 @@ impl FlashMap {
         let mut rng = Rng::new(0x7ab1e, u64::from(units));
         let overwrites = (f64::from(filled) * start.overwritten) as u64;
         for _ in 0..overwrites {
-            table.write(rng.below(filled.into()) as u32);
+            table.write(rng.next_below(filled.into()) as u32);
         }
         table
     }
@@ -165,7 +165,7 @@ mod tests {
         let (mut sum, rounds) = (0.0, 400);
         for _ in 0..rounds {
             for _ in 0..100 {
-                table.write(rng.below(units.into()) as u32);
+                table.write(rng.next_below(units.into()) as u32);
             }
             sum += table.ratio();
         }
@@ -218,7 +218,7 @@ mod tests {
             (0..trimmed).for_each(|unit| table.trim(unit));
             let mut rng = Rng::new(3, 0);
             for _ in 0..units * 3 {
-                table.write(trimmed + rng.below(u64::from(units - trimmed)) as u32);
+                table.write(trimmed + rng.next_below(u64::from(units - trimmed)) as u32);
             }
             table.ratio()
         };
@@ -231,8 +231,8 @@ mod tests {
             let mut table = FlashMap::new(units, 0.01, Start { filled: 1.0, overwritten: 2.0 });
             let mut rng = Rng::new(u64::from(units), 0);
             for _ in 0..20_000 {
-                let unit = rng.below(u64::from(units) + 1) as u32;
-                if rng.chance(0.1) { table.trim(unit) } else { table.write(unit) }
+                let unit = rng.next_below(u64::from(units) + 1) as u32;
+                if rng.next_bool(0.1) { table.trim(unit) } else { table.write(unit) }
             }
             let held = table.map.iter().enumerate().filter(|(_, slot)| **slot != NONE);
             let mut count = 0;

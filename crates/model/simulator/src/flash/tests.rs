@@ -198,7 +198,7 @@ fn random_writes_on_a_full_drive_are_amplified_and_slowed_down() {
         let mut flash = flash(&FlashSpec { start: Start { filled: 1.0, overwritten }, blocks: 1 << 24, ..spec() });
         let (mut rng, mut now) = (Rng::new(1, 0), 0);
         for _ in 0..200_000 {
-            now = flash.submit(now, &Io::write(rng.below(1 << 21) * 8, 8));
+            now = flash.submit(now, &Io::write(rng.next_below(1 << 21) * 8, 8));
         }
         (flash.totals().write_amplification(), 200_000.0 / (now as f64 / 1e9))
     };
@@ -256,14 +256,18 @@ fn answers_never_come_before_the_request_and_are_the_same_again() {
             let (mut flash, mut rng, mut now) = (flash(&spec), Rng::new(9, 0), 0);
             let mut all = Vec::new();
             for _ in 0..5000 {
-                let io = Io { first: rng.below(120_000), blocks: rng.below(300) as u32, write: rng.chance(0.5) };
+                let io = Io {
+                    first: rng.next_below(120_000),
+                    blocks: rng.next_below(300) as u32,
+                    write: rng.next_bool(0.5),
+                };
                 let done = flash.submit(now, &io);
                 assert!(done >= now);
                 all.push(done);
-                if rng.chance(0.1) {
+                if rng.next_bool(0.1) {
                     flash.trim(&io);
                 }
-                now += rng.below(200_000);
+                now += rng.next_below(200_000);
             }
             (all, flash.totals())
         };

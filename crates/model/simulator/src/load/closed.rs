@@ -56,7 +56,7 @@ impl ClosedLoad {
         let Some(flight) = self.lanes.get_mut(agent as usize) else { return };
         if cause == Cause::Start {
             let part = match self.think {
-                DurationDistribution::Constant { .. } if self.users > 1 => self.dice.share(),
+                DurationDistribution::Constant { .. } if self.users > 1 => self.dice.next_f64(),
                 _ => 1.0,
             };
             let think = self.think.draw_ns(&mut self.dice);

@@ -95,7 +95,7 @@ impl LoadTimeline {
         }
         let phase = self.legs.iter().find(|phase| time < phase.ends).filter(|phase| !phase.weights.is_empty());
         let weights = phase.map_or(&self.weights, |phase| &phase.weights);
-        let share = rng.share();
+        let share = rng.next_f64();
         weights.iter().position(|up_to| share < *up_to).unwrap_or(weights.len() - 1)
     }
 

@@ -9,7 +9,7 @@
 
 use diskwright_base::Rng;
 use diskwright_base::toml_reader;
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_base::zipf::Zipf;
 use serde::Deserialize;
 
@@ -147,7 +147,7 @@ impl Netbench {
         // layout: one metadata page for each client, then the workspaces
         let needed = workspace.saturating_add(PAGE).saturating_mul(u64::from(spec.clients));
         if needed > blocks {
-            let workspaces = plural(spec.clients, "workspace needs", "workspaces need");
+            let workspaces = format_count(spec.clients, "workspace needs", "workspaces need");
             let why = format!("{workspaces} {needed} blocks; the area has {blocks}");
             return Err(LoadError::new("clients", why));
         }
@@ -187,12 +187,12 @@ impl Netbench {
         self.left -= 1;
         let time = now.saturating_add(self.spec.think.draw_ns(&mut self.dice));
         let class = match () {
-            () if self.dice.chance(self.directory_share) => DIRECTORY,
-            () if self.dice.chance(self.write_share) => WRITE,
+            () if self.dice.next_bool(self.directory_share) => DIRECTORY,
+            () if self.dice.next_bool(self.write_share) => WRITE,
             () => READ,
         };
         let io = if class == DIRECTORY { self.directory(agent) } else { self.data(class, agent) };
-        let durable = class == WRITE && self.dice.chance(self.flush_share);
+        let durable = class == WRITE && self.dice.next_bool(self.flush_share);
         let client = &mut self.clients[agent as usize];
         (client.began, client.class) = (time, class as u8);
         let operations = &mut self.operations[class].totals;
@@ -211,7 +211,7 @@ impl Netbench {
     fn data(&mut self, class: usize, agent: u32) -> Io {
         let blocks = self.lengths[class].draw(&mut self.dice);
         let after = self.clients[agent as usize].next;
-        let follows = self.dice.chance(self.follow[class]) && after + u64::from(blocks) <= self.workspace;
+        let follows = self.dice.next_bool(self.follow[class]) && after + u64::from(blocks) <= self.workspace;
         let block = if follows { after } else { self.page().min(self.workspace - u64::from(blocks)) };
         self.clients[agent as usize].next = block + u64::from(blocks);
         let spaces = self.first + u64::from(self.spec.clients) * PAGE;
@@ -220,7 +220,7 @@ impl Netbench {
 
     /// Draws the first block of a page by popularity: ranks are scattered over the touched pages.
     fn page(&mut self) -> u64 {
-        self.zipf.draw(&mut self.dice) * self.step % self.pages * PAGE
+        self.zipf.draw_rank(&mut self.dice) * self.step % self.pages * PAGE
     }
 
     pub(super) fn users(&self) -> u32 {

@@ -201,13 +201,13 @@ impl Oltp {
         let page = (first - self.data_first) / PAGE;
         let user = &mut self.users[agent as usize];
         // selection sampling: each remaining page is changed with probability changes left / pages left
-        if self.dice.below(u64::from(user.pages)) < u64::from(user.changes) {
+        if self.dice.next_below(u64::from(user.pages)) < u64::from(user.changes) {
             user.changes -= 1;
             self.dirty.set(page);
         }
         user.pages -= 1;
         let compute = self.spec.compute.draw_ns(&mut self.dice);
-        if self.dice.chance(self.spec.hit_share) {
+        if self.dice.next_bool(self.spec.hit_share) {
             requests.push(LoadRequest::processor(time, agent, compute));
             return;
         }
@@ -222,10 +222,10 @@ impl Oltp {
     /// Evicts a page for the one that is read, and writes it if it is dirty.
     fn give_way(&mut self, time: Ns, requests: &mut Vec<LoadRequest>) {
         let share = self.dirty.count() as f64 / self.spec.buffers as f64;
-        if !self.dice.chance(share) || self.lazy_out >= self.spec.most_outstanding {
+        if !self.dice.next_bool(share) || self.lazy_out >= self.spec.most_outstanding {
             return;
         }
-        let from = self.dice.below(self.dirty.pages());
+        let from = self.dice.next_below(self.dirty.pages());
         let Some(page) = self.dirty.next(from).or_else(|| self.dirty.next(0)) else { return };
         self.dirty.clear(page);
         self.lazy_out += 1;

@@ -172,5 +172,5 @@ fn geometric(mean: f64, rng: &mut Rng) -> u32 {
         return 1;
     }
     // inversion: P(more than n) = continue_share^n
-    1 + ((1.0 - rng.share()).ln() / continue_share.ln()) as u32
+    1 + ((1.0 - rng.next_f64()).ln() / continue_share.ln()) as u32
 }

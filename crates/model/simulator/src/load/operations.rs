@@ -169,7 +169,7 @@ impl OperationBook {
         flight.write = match plan.read_share {
             1.0 => false,
             0.0 => true,
-            share => rng.share() >= share,
+            share => rng.next_f64() >= share,
         };
         match plan.total {
             None => {

@@ -1,7 +1,7 @@
 //! Block addresses and lengths of requests: areas of a target, and generators that draw from them.
 
 use diskwright_base::Rng;
-use diskwright_base::zipf::{Zipf, scatter};
+use diskwright_base::zipf::{Zipf, scatter_rank};
 
 use crate::io::BLOCK_BYTES;
 use crate::load::{AccessPattern, LoadError, Region, RequestSizes, TargetPart};
@@ -90,9 +90,9 @@ impl Lengths {
     pub(super) fn draw(&self, rng: &mut Rng) -> u32 {
         match self {
             Lengths::One(blocks) => *blocks,
-            Lengths::Uniform(from, to) => from + rng.below(u64::from(to - from) + 1) as u32,
+            Lengths::Uniform(from, to) => from + rng.next_below(u64::from(to - from) + 1) as u32,
             Lengths::Weighted(sizes) => {
-                let share = rng.share();
+                let share = rng.next_f64();
                 let index = sizes.iter().position(|s| share < s.1).unwrap_or(sizes.len() - 1);
                 sizes[index].0
             }
@@ -200,11 +200,11 @@ impl PlaceGenerator {
         }
         let places = self.fits.1;
         let offset = match &mut self.kind {
-            PlaceKind::Uniform => rng.below(places) * self.align,
-            PlaceKind::Zipf(zipf) => scatter(zipf.draw(rng), places) * self.align,
+            PlaceKind::Uniform => rng.next_below(places) * self.align,
+            PlaceKind::Zipf(zipf) => scatter_rank(zipf.draw_rank(rng), places) * self.align,
             PlaceKind::Normal { mean, deviation } => {
                 let all = places as f64;
-                let offset = (0..DRAWS).map(|_| (*mean + *deviation * rng.normal()) * all);
+                let offset = (0..DRAWS).map(|_| (*mean + *deviation * rng.draw_normal()) * all);
                 let offset = offset.into_iter().find(|offset| (0.0..all).contains(offset)).unwrap_or(*mean * all);
                 (offset as u64).min(places - 1) * self.align
             }

@@ -177,7 +177,7 @@ impl Scan {
     /// Begins a user's query, or queues it for a worker.
     fn begin(&mut self, now: Ns, user: u32, requests: &mut Vec<LoadRequest>) {
         self.operations[0].totals.begun += 1;
-        let first = self.dice.below(self.extents - self.query + 1);
+        let first = self.dice.next_below(self.extents - self.query + 1);
         self.users[user as usize] = ScanUser { began: now, first, busy: 0 };
         self.waiting.push_back(user);
         self.hand_out(now, requests);

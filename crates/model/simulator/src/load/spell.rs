@@ -76,11 +76,11 @@ impl DurationDistribution {
     pub fn draw(&self, rng: &mut Rng) -> f64 {
         match *self {
             DurationDistribution::Constant { s } => s,
-            DurationDistribution::Exponential { mean_s } => rng.exponential(mean_s),
-            DurationDistribution::Uniform { from_s, to_s } => from_s + (to_s - from_s) * rng.share(),
-            DurationDistribution::Erlang { stages, mean_s } => rng.erlang(stages, mean_s),
+            DurationDistribution::Exponential { mean_s } => rng.draw_exponential(mean_s),
+            DurationDistribution::Uniform { from_s, to_s } => from_s + (to_s - from_s) * rng.next_f64(),
+            DurationDistribution::Erlang { stages, mean_s } => rng.draw_erlang(stages, mean_s),
             DurationDistribution::Normal { mean_s, deviation_s } => {
-                (0..DRAWS).map(|_| mean_s + deviation_s * rng.normal()).find(|s| *s >= 0.0).unwrap_or(0.0)
+                (0..DRAWS).map(|_| mean_s + deviation_s * rng.draw_normal()).find(|s| *s >= 0.0).unwrap_or(0.0)
             }
             DurationDistribution::Hyper { mean_s, cv2 } => hyper(mean_s, cv2, rng),
         }

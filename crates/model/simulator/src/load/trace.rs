@@ -86,7 +86,7 @@ impl TraceSpec {
                 target: request.device,
                 write: request.operation == Operation::Write,
             });
-            before = request.completed();
+            before = request.completion_time_ns();
         }
         // importers keep the order of the trace, which may not be the order of arrival
         recorded.sort_by_key(|request| request.at);

@@ -200,7 +200,7 @@ impl DriveRun {
         let mut rng = dice(seed, 0);
         let (machine, clock, slots, channel) = match (&device, Parallel::new(&device, rng.clone())) {
             (DeviceModel::Mechanical(model), _) => {
-                let clock = DriveClock::new(if seed.1 == 0 { 0 } else { rng.below(model.revolution().max(1)) });
+                let clock = DriveClock::new(if seed.1 == 0 { 0 } else { rng.next_below(model.revolution().max(1)) });
                 let (drive, queue) = (MechanicalDrive::new(model), DriveQueue::new(group.order));
                 let service = ServiceBreakdown::of(Hit::Miss);
                 let mechanical = MechanicalRun { drive, queue, serving: None, service, clock, last: 0 };

@@ -2,7 +2,7 @@
 //! simulated server has the same distributions as a real one. Kept only where samples are taken.
 
 use diskwright_base::LatencyOperation;
-use diskwright_base::latency::{STEPS, step_of};
+use diskwright_base::latency::{STEP_COUNT, step_index};
 
 use crate::Ns;
 
@@ -30,9 +30,9 @@ impl ResponseSteps {
     pub fn record(&mut self, operation: LatencyOperation, response: Ns) {
         let counts = &mut self.counts[operation as usize];
         if counts.is_empty() {
-            counts.resize(STEPS, 0);
+            counts.resize(STEP_COUNT, 0);
         }
-        counts[step_of(response)] += 1;
+        counts[step_index(response)] += 1;
     }
 
     /// Sets all counts to 0.

@@ -60,11 +60,11 @@ mod tests {
         for arms in 1..=5 {
             let (mut near, mut far, mut turn) = (0.0, 0.0, 0.0);
             for _ in 0..THROWS {
-                let place = rng.share();
+                let place = rng.next_f64();
                 let (mut nearest, mut farthest, mut slowest) = (1.0f64, 0.0f64, 0.0f64);
                 for _ in 0..arms {
-                    let way = (rng.share() - place).abs();
-                    (nearest, farthest, slowest) = (nearest.min(way), farthest.max(way), slowest.max(rng.share()));
+                    let way = (rng.next_f64() - place).abs();
+                    (nearest, farthest, slowest) = (nearest.min(way), farthest.max(way), slowest.max(rng.next_f64()));
                 }
                 near += nearest;
                 far += farthest;

@@ -108,12 +108,12 @@ mod tests {
         for _ in 0..runs {
             let mut down = 0;
             while down <= tolerated {
-                let fail = rng.exponential(failures.mttf / f64::from(n - down));
-                let repair = if down > 0 { rng.exponential(failures.repair) } else { f64::INFINITY };
+                let fail = rng.draw_exponential(failures.mttf / f64::from(n - down));
+                let repair = if down > 0 { rng.draw_exponential(failures.repair) } else { f64::INFINITY };
                 time += fail.min(repair);
                 if fail < repair {
                     down += 1;
-                    if down == tolerated && rng.chance(fatal) {
+                    if down == tolerated && rng.next_bool(fatal) {
                         break;
                     }
                 } else {

@@ -70,7 +70,7 @@ pub fn split() -> (Vec<Point>, Vec<Point>) {
     let mut order: Vec<usize> = (0..all.len()).collect();
     let mut rng = Rng::new(5, 500);
     for index in (1..order.len()).rev() {
-        order.swap(index, rng.below(index as u64 + 1) as usize);
+        order.swap(index, rng.next_below(index as u64 + 1) as usize);
     }
     let (grid, others) = order.split_at_mut(SYSTEMS);
     grid.sort_unstable();

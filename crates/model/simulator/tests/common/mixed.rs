@@ -155,11 +155,11 @@ pub fn system(seed: u64, number: usize) -> System {
 
 impl SystemGenerator {
     fn pick<T: Clone>(&mut self, of: &[T]) -> T {
-        of[self.rng.below(of.len() as u64) as usize].clone()
+        of[self.rng.next_below(of.len() as u64) as usize].clone()
     }
 
     fn between(&mut self, from: f64, to: f64) -> f64 {
-        from + (to - from) * self.rng.share()
+        from + (to - from) * self.rng.next_f64()
     }
 
     /// Draws uniformly over the logarithm.
@@ -178,7 +178,7 @@ impl SystemGenerator {
     }
 
     fn device(&mut self) -> NominalDevice {
-        match self.rng.below(4) {
+        match self.rng.next_below(4) {
             0 => self.catalogued(&FLASH, 15_000.0, 250e6),
             1 => self.volume(false),
             2 => self.plain(),
@@ -188,7 +188,7 @@ impl SystemGenerator {
 
     fn spread(&mut self, mean: f64) -> ServiceTimeDistribution {
         let time = mean as Ns;
-        match self.rng.below(5) {
+        match self.rng.next_below(5) {
             0 => ServiceTimeDistribution::Constant(time),
             1 => ServiceTimeDistribution::Exponential { mean: time },
             2 => ServiceTimeDistribution::Uniform { min: time / 2, max: time * 3 / 2 },
@@ -206,7 +206,7 @@ impl SystemGenerator {
     }
 
     fn volume(&mut self, bursts: bool) -> NominalDevice {
-        if !bursts && self.rng.chance(0.4) {
+        if !bursts && self.rng.next_bool(0.4) {
             let id = self.pick(&VOLUMES);
             let device = catalogue::find(id).expect("in the catalogue").device().expect("possible");
             let DeviceModel::Volume(spec) = &device else { panic!("{id} is a volume") };
@@ -234,7 +234,7 @@ impl SystemGenerator {
         let means = [self.about(1e5, 5e6), self.about(1e5, 5e6)];
         (spec.read, spec.write) = (self.spread(means[0]), self.spread(means[1]));
         if bursts {
-            let which = self.rng.below(3);
+            let which = self.rng.next_below(3);
             for (kind, limit) in [(0, &mut spec.operations), (1, &mut spec.bytes)] {
                 if which == 2 || which == kind {
                     let over = self.between(1.5, 8.0);
@@ -248,7 +248,7 @@ impl SystemGenerator {
     }
 
     fn sizes(&mut self) -> RequestSizes {
-        match self.rng.below(4) {
+        match self.rng.next_below(4) {
             0 | 1 => RequestSizes::One(self.pick(&[4096, 8192, 16_384, 65_536])),
             2 => RequestSizes::Weighted(vec![(4096, 0.7), (65_536, 0.3)]),
             _ => RequestSizes::One(4096),
@@ -262,14 +262,14 @@ impl SystemGenerator {
 
     /// Draws users or arrivals: a share of the devices' capacity, by arithmetic.
     fn load(&mut self, classes: Vec<OperationClass>, most_per_s: f64) -> LoadSpec {
-        if self.rng.chance(0.4) {
+        if self.rng.next_bool(0.4) {
             let rate = most_per_s * self.between(0.1, 0.8);
             let gap = DurationDistribution::Exponential { mean_s: 1.0 / rate };
             return LoadSpec::Open(OpenSpec { gap, classes, ..OpenSpec::default() });
         }
         let users = self.pick(&[1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64]);
         let think_s = f64::from(users) / most_per_s * self.between(0.2, 3.0);
-        let think = match self.rng.below(3) {
+        let think = match self.rng.next_below(3) {
             0 => DurationDistribution::Exponential { mean_s: think_s },
             _ => DurationDistribution::NONE,
         };
@@ -328,7 +328,7 @@ impl SystemGenerator {
 
     fn volumes(&mut self, bursts: bool) -> System {
         let of = self.volume(bursts);
-        let array = self.rng.chance(0.4);
+        let array = self.rng.next_bool(0.4);
         let mut system = self.base(&of, array);
         let transfer = self.transfer();
         self.alone(&of, &mut system, vec![transfer]);
@@ -337,7 +337,7 @@ impl SystemGenerator {
 
     fn several(&mut self) -> System {
         let of = self.device();
-        let array = self.rng.chance(0.6);
+        let array = self.rng.next_bool(0.6);
         let mut system = self.base(&of, array);
         let count = self.pick(&[2, 2, 3]);
         for _ in 0..count {
@@ -347,7 +347,7 @@ impl SystemGenerator {
                 spec.gap = DurationDistribution::Exponential { mean_s: spec.gap.mean_s() * f64::from(count) };
             }
         }
-        if self.rng.chance(0.3) {
+        if self.rng.next_bool(0.3) {
             // a second device, which some of them also use
             let mut other = self.base(&of, false);
             other.drives[0].name = "other".into();
@@ -367,23 +367,25 @@ impl SystemGenerator {
     }
 
     fn place(&mut self, transfer: &mut OperationTransfer) {
-        match self.rng.below(4) {
+        match self.rng.next_below(4) {
             0 => {
                 let from = self.between(0.0, 0.9);
                 transfer.part = TargetPart::Share { from, to: from + self.between(0.02, 1.0 - from) };
             }
-            1 => transfer.access = AccessPattern::Normal { mean: self.rng.share(), deviation: self.about(0.02, 0.5) },
+            1 => {
+                transfer.access = AccessPattern::Normal { mean: self.rng.next_f64(), deviation: self.about(0.02, 0.5) }
+            }
             2 => transfer.access = AccessPattern::Zipf { theta: self.between(0.3, 1.2) },
             _ => {
                 let bytes = (self.about(3e7, 1e9) as u64).next_multiple_of(65_536);
-                transfer.part = TargetPart::Bytes { from: 65_536 * self.rng.below(4096), bytes };
+                transfer.part = TargetPart::Bytes { from: 65_536 * self.rng.next_below(4096), bytes };
             }
         }
     }
 
     fn places(&mut self) -> System {
-        let of = if self.rng.chance(0.7) { self.mechanical() } else { self.device() };
-        let array = self.rng.chance(0.5);
+        let of = if self.rng.next_bool(0.7) { self.mechanical() } else { self.device() };
+        let array = self.rng.next_bool(0.5);
         let mut system = self.base(&of, array);
         let transfers = (0..self.pick(&[1, 1, 2])).map(|_| {
             let mut transfer = self.transfer();
@@ -397,12 +399,12 @@ impl SystemGenerator {
 
     fn cached(&mut self) -> System {
         let of = self.device();
-        let array = self.rng.chance(0.5);
+        let array = self.rng.next_bool(0.5);
         let mut system = self.base(&of, array);
         let mechanical = matches!(of.device, DeviceModel::Mechanical(_));
         let area = self.about(4e6, if mechanical { 3e7 } else { 3e8 }) as u64;
         let back = WriteBackPolicy { flush_after: Some(SECOND * self.pick(&[1, 5, 30])), ..WriteBackPolicy::default() };
-        let write = match self.rng.below(3) {
+        let write = match self.rng.next_below(3) {
             0 => WritePolicy::Back(back),
             1 => WritePolicy::Back(WriteBackPolicy::battery()),
             _ => WritePolicy::Through,
@@ -412,10 +414,10 @@ impl SystemGenerator {
         let cache = BlockCacheSpec { bytes, read, write, ..BlockCacheSpec::default() };
         let mut transfer = self.transfer();
         transfer.part = TargetPart::Bytes { from: 0, bytes: area.next_multiple_of(65_536) };
-        if self.rng.chance(0.4) {
+        if self.rng.next_bool(0.4) {
             transfer.access = AccessPattern::Zipf { theta: self.between(0.5, 1.1) };
         }
-        if self.rng.chance(0.5) {
+        if self.rng.next_bool(0.5) {
             system.host.cache = Some(cache);
             system.host.copy_byte_ps = self.pick(&[1000, 3000]);
             transfer.cached = true;
@@ -453,11 +455,11 @@ impl SystemGenerator {
             set.level = ArrayLevel::Raid5;
         }
         let members = set.members.len() as u64;
-        set.failed = vec![self.rng.below(members) as u16];
-        if set.level == ArrayLevel::Raid6 && self.rng.chance(0.4) {
+        set.failed = vec![self.rng.next_below(members) as u16];
+        if set.level == ArrayLevel::Raid6 && self.rng.next_bool(0.4) {
             set.failed.push((set.failed[0] + 1) % members as u16);
         }
-        if self.rng.chance(0.4) {
+        if self.rng.next_bool(0.4) {
             let set = &mut system.arrays[0];
             let count = set.failed.len() as u32;
             set.spares = (members as u32..members as u32 + count).collect();

@@ -17,106 +17,107 @@ use diskwright_simulator::system::*;
 
 /// Picks one of several values.
 pub fn one<T: Clone>(rng: &mut Rng, of: &[T]) -> T {
-    of[rng.below(of.len() as u64) as usize].clone()
+    of[rng.next_below(of.len() as u64) as usize].clone()
 }
 
 /// Draws a value with a probability.
 fn maybe<T>(rng: &mut Rng, share: f64, what: impl FnOnce(&mut Rng) -> T) -> Option<T> {
-    if rng.chance(share) { Some(what(rng)) } else { None }
+    if rng.next_bool(share) { Some(what(rng)) } else { None }
 }
 
 fn device(rng: &mut Rng) -> DeviceModel {
-    if rng.chance(0.3) {
+    if rng.next_bool(0.3) {
         let mechanical = |e: &&catalogue::CatalogueEntry| e.class == catalogue::DriveClass::Hdd;
         let known: Vec<&catalogue::CatalogueEntry> = catalogue::all().iter().filter(mechanical).collect();
         if !known.is_empty() {
             return one(rng, &known).device().expect("drives of the catalogue are possible");
         }
     }
-    let mean = 200_000 + rng.below(5_000_000);
-    let service = match rng.below(3) {
+    let mean = 200_000 + rng.next_below(5_000_000);
+    let service = match rng.next_below(3) {
         0 => ServiceTimeDistribution::Constant(mean),
         1 => ServiceTimeDistribution::Exponential { mean },
         _ => ServiceTimeDistribution::Uniform { min: mean / 2, max: mean * 2 },
     };
-    let bytes_per_s = if rng.chance(0.5) { f64::INFINITY } else { 5e6 + 1e8 * rng.share() };
-    let servers = 1 + rng.below(3) as u32;
+    let bytes_per_s = if rng.next_bool(0.5) { f64::INFINITY } else { 5e6 + 1e8 * rng.next_f64() };
+    let servers = 1 + rng.next_below(3) as u32;
     DeviceModel::Plain(Arc::new(PlainSpec { name: "plain".into(), blocks: 1 << 20, servers, service, bytes_per_s }))
 }
 
 fn cache(rng: &mut Rng) -> BlockCacheSpec {
-    let dirty_limit = 0.1 + 0.9 * rng.share();
+    let dirty_limit = 0.1 + 0.9 * rng.next_f64();
     let back = WriteBackPolicy {
         dirty_limit,
-        flush_at: dirty_limit * rng.share(),
-        flush_after: maybe(rng, 0.5, |rng| rng.below(2_000_000_000)),
+        flush_at: dirty_limit * rng.next_f64(),
+        flush_after: maybe(rng, 0.5, |rng| rng.next_below(2_000_000_000)),
         flush_every: 0,
-        coalesce_blocks: 8 << rng.below(6),
-        flush_depth: 1 + rng.below(16) as u32,
+        coalesce_blocks: 8 << rng.next_below(6),
+        flush_depth: 1 + rng.next_below(16) as u32,
         order: one(rng, &[FlushOrder::Address, FlushOrder::Age]),
         protected: false,
     };
-    let read = match rng.below(3) {
+    let read = match rng.next_below(3) {
         0 => CacheReadAhead::None,
-        1 => CacheReadAhead::Fixed { blocks: 8 << rng.below(5) },
-        _ => CacheReadAhead::Doubling { from: 8 << rng.below(3), to: 64 << rng.below(3) },
+        1 => CacheReadAhead::Fixed { blocks: 8 << rng.next_below(5) },
+        _ => CacheReadAhead::Doubling { from: 8 << rng.next_below(3), to: 64 << rng.next_below(3) },
     };
     BlockCacheSpec {
-        bytes: (64 + rng.below(2000)) * 4096,
+        bytes: (64 + rng.next_below(2000)) * 4096,
         read,
-        early: rng.chance(0.5),
+        early: rng.next_bool(0.5),
         write: one(rng, &[WritePolicy::Through, WritePolicy::Back(back)]),
-        reserve_for_writes: 0.5 * rng.share(),
-        allocate_on_write: rng.chance(0.5),
-        read_before_partial_write: rng.chance(0.5),
+        reserve_for_writes: 0.5 * rng.next_f64(),
+        allocate_on_write: rng.next_bool(0.5),
+        read_before_partial_write: rng.next_bool(0.5),
         ..BlockCacheSpec::default()
     }
 }
 
 fn path(rng: &mut Rng, system: &mut System, caches: bool) {
-    let buses = rng.below(2);
-    let bus = |_| Bus { name: "bus".into(), rate: 20_000_000 + rng.below(200_000_000), overhead: rng.below(5000) };
+    let buses = rng.next_below(2);
+    let bus =
+        |_| Bus { name: "bus".into(), rate: 20_000_000 + rng.next_below(200_000_000), overhead: rng.next_below(5000) };
     system.buses = (0..buses).map(bus).collect();
-    for number in 0..rng.below(3) {
-        let transfer = match rng.below(3) {
-            0 => TransferMode::Pio { interrupt_blocks: 1 + rng.below(8) as u32, byte_ps: rng.below(20_000) },
+    for number in 0..rng.next_below(3) {
+        let transfer = match rng.next_below(3) {
+            0 => TransferMode::Pio { interrupt_blocks: 1 + rng.next_below(8) as u32, byte_ps: rng.next_below(20_000) },
             1 => TransferMode::Dma { interrupt_blocks: Some(8) },
             _ => TransferMode::Dma { interrupt_blocks: None },
         };
         system.controllers.push(Controller {
             bus: (!system.buses.is_empty()).then_some(0),
-            command: rng.below(200_000),
-            member_command: rng.below(50_000),
-            rate: maybe(rng, 0.5, |rng| 10_000_000 + rng.below(80_000_000)),
-            xor_byte_ps: rng.below(20_000),
-            galois_byte_ps: rng.below(40_000),
+            command: rng.next_below(200_000),
+            member_command: rng.next_below(50_000),
+            rate: maybe(rng, 0.5, |rng| 10_000_000 + rng.next_below(80_000_000)),
+            xor_byte_ps: rng.next_below(20_000),
+            galois_byte_ps: rng.next_below(40_000),
             cache: maybe(rng, if caches { 0.6 } else { 0.0 }, cache),
-            outstanding: maybe(rng, 0.3, |rng| 1 + rng.below(16) as u32),
-            transfer_blocks: maybe(rng, 0.3, |rng| 8 << rng.below(5)),
+            outstanding: maybe(rng, 0.3, |rng| 1 + rng.next_below(16) as u32),
+            transfer_blocks: maybe(rng, 0.3, |rng| 8 << rng.next_below(5)),
             transfer,
             ..Controller::new(&format!("controller{number}"))
         });
     }
-    for number in 0..rng.below(3) {
+    for number in 0..rng.next_below(3) {
         let controllers = system.controllers.len() as u64;
         system.channels.push(Channel {
             name: format!("channel{number}"),
-            controller: (controllers > 0).then(|| rng.below(controllers) as usize),
-            rate: maybe(rng, 0.7, |rng| 5_000_000 + rng.below(60_000_000)),
-            overhead: rng.below(100_000),
-            disconnects: rng.chance(0.7),
+            controller: (controllers > 0).then(|| rng.next_below(controllers) as usize),
+            rate: maybe(rng, 0.7, |rng| 5_000_000 + rng.next_below(60_000_000)),
+            overhead: rng.next_below(100_000),
+            disconnects: rng.next_bool(0.7),
         });
     }
 }
 
 fn drives(rng: &mut Rng, system: &mut System) {
-    for group in 0..1 + rng.below(3) {
+    for group in 0..1 + rng.next_below(3) {
         let channels = system.channels.len() as u64;
         system.drives.push(Drives {
-            channel: (channels > 0).then(|| rng.below(channels) as usize),
+            channel: (channels > 0).then(|| rng.next_below(channels) as usize),
             order: one(rng, &QueuePolicy::ALL),
             depth: one(rng, &[1, 4, 32, u32::MAX]),
-            ..Drives::new(&format!("group{group}-"), 1 + rng.below(5) as u32, device(rng))
+            ..Drives::new(&format!("group{group}-"), 1 + rng.next_below(5) as u32, device(rng))
         });
     }
 }
@@ -124,18 +125,18 @@ fn drives(rng: &mut Rng, system: &mut System) {
 /// Adds arrays of drives that nothing else uses; returns the remaining drives.
 fn arrays(rng: &mut Rng, system: &mut System) -> Vec<u32> {
     let mut left: Vec<u32> = (0..system.drive_count()).collect();
-    for number in 0..rng.below(3) {
+    for number in 0..rng.next_below(3) {
         let level = one(rng, &ArrayLevel::ALL);
         let more = if level == ArrayLevel::Raid01 { 2 } else { 1 };
-        let count = usize::from(level.info().members_least) + more * rng.below(3) as usize;
+        let count = usize::from(level.info().members_least) + more * rng.next_below(3) as usize;
         if count > left.len() {
             continue;
         }
         let members: Vec<u32> = left.drain(..count).collect();
         let controllers = system.controllers.len() as u64;
-        let by_controller = controllers > 0 && rng.chance(0.5);
-        let run_by = if by_controller { RunBy::Controller(rng.below(controllers) as usize) } else { RunBy::Host };
-        let unit_blocks = 8 << rng.below(6);
+        let by_controller = controllers > 0 && rng.next_bool(0.5);
+        let run_by = if by_controller { RunBy::Controller(rng.next_below(controllers) as usize) } else { RunBy::Host };
+        let unit_blocks = 8 << rng.next_below(6);
         let member_blocks = Some(1 << 18);
         system.arrays.push(Set {
             unit_blocks,
@@ -149,22 +150,22 @@ fn arrays(rng: &mut Rng, system: &mut System) -> Vec<u32> {
 
 /// Draws users who each send one request at a time, with a total limit.
 fn load(rng: &mut Rng, target: WorkloadTarget, cached: bool, most: u64) -> Workload {
-    let access = match rng.below(3) {
-        0 => AccessPattern::Sequential { streams: rng.below(3) as u32 },
+    let access = match rng.next_below(3) {
+        0 => AccessPattern::Sequential { streams: rng.next_below(3) as u32 },
         1 => AccessPattern::Uniform,
         _ => AccessPattern::Zipf { theta: 0.9 },
     };
     let transfer = Transfer {
         access,
         read_share: one(rng, &[0.0, 0.5, 1.0]),
-        bytes: RequestSizes::One(4096 << rng.below(6)),
+        bytes: RequestSizes::One(4096 << rng.next_below(6)),
         compute: DurationDistribution::Exponential { mean_s: one(rng, &[0.0, 1e-4]) },
-        cached: cached && rng.chance(0.7),
+        cached: cached && rng.next_bool(0.7),
         ..Transfer::default()
     };
     let spec = ClosedSpec {
-        users: 1 + rng.below(6) as u32,
-        outstanding: 1 + rng.below(3) as u32,
+        users: 1 + rng.next_below(6) as u32,
+        outstanding: 1 + rng.next_below(3) as u32,
         think: DurationDistribution::Exponential { mean_s: one(rng, &[0.0, 0.005]) },
         classes: vec![OperationClass::of("io", 1.0, transfer)],
         most_operations: Some(most),
@@ -178,17 +179,17 @@ fn load(rng: &mut Rng, target: WorkloadTarget, cached: bool, most: u64) -> Workl
 pub fn random_system(rng: &mut Rng, caches: bool, operations: u64) -> System {
     let mut system = System::new("random");
     let second = 1_000_000_000;
-    system.watch = WatchSpec { seed: rng.bits(), warm_up: 0, duration: 100_000 * second, interval: second };
+    system.watch = WatchSpec { seed: rng.next_u64(), warm_up: 0, duration: 100_000 * second, interval: second };
     system.host = HostSpec {
-        processors: 1 + rng.below(4) as u32,
-        request: rng.below(200_000),
-        interrupt: rng.below(50_000),
-        copy_byte_ps: rng.below(20_000),
-        xor_byte_ps: rng.below(20_000),
-        galois_byte_ps: rng.below(40_000),
+        processors: 1 + rng.next_below(4) as u32,
+        request: rng.next_below(200_000),
+        interrupt: rng.next_below(50_000),
+        copy_byte_ps: rng.next_below(20_000),
+        xor_byte_ps: rng.next_below(20_000),
+        galois_byte_ps: rng.next_below(40_000),
         cache: maybe(rng, if caches { 0.7 } else { 0.0 }, cache),
-        transfer_blocks: maybe(rng, 0.3, |rng| 16 << rng.below(5)),
-        memory_rate: maybe(rng, 0.3, |rng| 50_000_000 + rng.below(100_000_000)),
+        transfer_blocks: maybe(rng, 0.3, |rng| 16 << rng.next_below(5)),
+        memory_rate: maybe(rng, 0.3, |rng| 50_000_000 + rng.next_below(100_000_000)),
         ..HostSpec::default()
     };
     path(rng, &mut system, caches);

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::Ns;
 use diskwright_simulator::confidence::{Interval, Means};
@@ -205,7 +205,7 @@ pub fn mmc_at(servers: u32, rho: f64) -> Case {
 pub fn repairman(machines: u32, think: f64, servers: u32) -> Case {
     let truth = machine_repairman(machines, think * S, S, servers);
     Case {
-        what: format!("{machines} machines, think {think} S, {}", plural(servers, "repairman", "repairmen")),
+        what: format!("{machines} machines, think {think} S, {}", format_count(servers, "repairman", "repairmen")),
         truth_s: truth.response_s,
         rate_per_s: truth.throughput_per_s,
         utilisation: Some(truth.utilisations[0] / f64::from(servers)),
@@ -238,7 +238,7 @@ pub fn fork_many(branches: u32, rho: f64) -> Case {
 pub fn fork_closed(users: u32) -> Case {
     let rate_per_s = fork_join_two_closed(users, S);
     Case {
-        what: format!("fork and join of 2, {}", plural(users, "user", "users")),
+        what: format!("fork and join of 2, {}", format_count(users, "user", "users")),
         truth_s: f64::from(users) / rate_per_s,
         rate_per_s,
         utilisation: Some(rate_per_s * S),
@@ -283,7 +283,7 @@ pub fn network(users: u32, think: f64, compute: f64) -> Case {
     let truth = exact(&ClosedNetwork { users, think_s: think * S, centers });
     let spell = DurationDistribution::Exponential { mean_s: compute * S };
     Case {
-        what: format!("{}, think {think} S, processor {compute} S, device S", plural(users, "user", "users")),
+        what: format!("{}, think {think} S, processor {compute} S, device S", format_count(users, "user", "users")),
         truth_s: truth.response_s,
         rate_per_s: truth.throughput_per_s,
         utilisation: Some(truth.utilisations[1]),

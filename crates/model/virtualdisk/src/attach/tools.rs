@@ -71,7 +71,8 @@ pub fn handle(id: u32) -> Option<OwnedFd> {
 
 /// Waits until one of the descriptors is ready, and returns its index.
 pub fn wait(descriptors: &[(std::os::fd::BorrowedFd<'_>, PollFlags)], limit: Option<Duration>) -> Option<usize> {
-    let mut watched: Vec<PollFd<'_>> = descriptors.iter().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
+    let mut watched: Vec<PollFd<'_>> =
+        descriptors.iter().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
     match poll(&mut watched, limit.as_ref()) {
         Ok(ready) if ready > 0 => watched.iter().position(|fd| !fd.revents().is_empty()),

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_simulator::array::{ArrayLayout, ArrayLevel};
 use diskwright_simulator::system::Set;
 use serde::{Deserialize, Serialize};
@@ -139,7 +139,11 @@ impl ArrayLedger {
             return Err(format!("its array metadata has the schema `{}`, not {SCHEMA}", ledger.schema));
         }
         if ledger.arrays.len() != wanted.len() {
-            return Err(format!("it holds {}, not {}", plural(ledger.arrays.len(), "array", "arrays"), wanted.len()));
+            return Err(format!(
+                "it holds {}, not {}",
+                format_count(ledger.arrays.len(), "array", "arrays"),
+                wanted.len()
+            ));
         }
         for (entry, wanted) in ledger.arrays.iter().zip(wanted) {
             if entry.shape != *wanted {
@@ -159,7 +163,7 @@ impl ArrayShape {
         let ArrayShape { name, level, unit_blocks, members, .. } = self;
         let layout = self.layout.as_ref().map(|layout| format!(" {layout}")).unwrap_or_default();
         let copies = self.copies.map(|copies| format!(", {copies} copies")).unwrap_or_default();
-        let count = |blocks: u64| plural(blocks, "block", "blocks");
+        let count = |blocks: u64| format_count(blocks, "block", "blocks");
         let blocks = self.member_blocks.map(|blocks| format!(", {} of each member", count(blocks))).unwrap_or_default();
         let unit = format!("stripe units of {}{copies}{blocks}", count(*unit_blocks));
         format!("array `{name}` ({level}{layout} of drives {members:?}, {unit})")

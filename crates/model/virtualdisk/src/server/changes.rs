@@ -93,7 +93,7 @@ impl Changes {
         }
         let Some(change) = self.drives.get(drive as usize) else { return false };
         let share = if write { change.failing_writes } else { change.failing_reads };
-        share > 0.0 && self.dice.chance(share)
+        share > 0.0 && self.dice.next_bool(share)
     }
 
     /// Returns the members of an array on which a request fails. Reads are assumed to go to the

@@ -221,7 +221,9 @@ impl DiskEngine {
         let DiskEngine { exports, pending, done, .. } = self;
         // entries that are already done are among them; changing them has no effect
         let wishes = pending.iter_mut().map(|one| &mut one.wish).chain(done.iter_mut().map(|one| &mut one.wish));
-        for client_request in wishes.filter(|client_request| exports[usize::from(client_request.export)].target == WorkloadTarget::Drive(drive)) {
+        for client_request in wishes
+            .filter(|client_request| exports[usize::from(client_request.export)].target == WorkloadTarget::Drive(drive))
+        {
             client_request.error = client_request.error.or(Some(DRIVE_FAILS));
         }
     }

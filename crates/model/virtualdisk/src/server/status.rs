@@ -50,7 +50,7 @@ fn late(server: &DiskServer) -> Value {
         "mean": seconds(late.mean()),
         "p50": seconds(late.quantile(0.5)),
         "p99": seconds(late.quantile(0.99)),
-        "max": seconds(late.most().map(|most| most as f64)),
+        "max": seconds(late.max().map(|most| most as f64)),
     })
 }
 

@@ -225,7 +225,7 @@ impl Load {
     }
 
     fn below(&mut self, limit: u64) -> u64 {
-        self.dice.below(limit)
+        self.dice.next_below(limit)
     }
 
     fn somewhere(&mut self) -> std::ops::Range<u64> {

@@ -16,7 +16,7 @@
 
 use super::assembler::{Arithmetic, Assembler, JumpCondition, Label, Register, STACK, Width};
 use crate::event::TracedOperation;
-use crate::latency::{FIRST_BITS, LAST_BITS, STEP_BITS, STEPS};
+use crate::latency::{FIRST_BITS, LAST_BITS, STEP_BITS, STEP_COUNT};
 
 /// Most devices that one program distinguishes.
 pub(super) const MOST_DEVICES: usize = 64;
@@ -91,7 +91,7 @@ impl CountWords {
     pub(super) fn of(self, region: usize, pair: usize) -> (usize, usize) {
         let from = REGIONS + region * region_words(self.positions);
         let steps = from + self.positions * OPERATIONS * SUM_WORDS;
-        (from + pair * SUM_WORDS, steps + pair * 2 * STEPS)
+        (from + pair * SUM_WORDS, steps + pair * 2 * STEP_COUNT)
     }
 
     /// Emits code that adds one to a count of the program itself.
@@ -170,7 +170,7 @@ impl CountWords {
         let done = a.label();
         a.load(Width::Long, 1, STACK, ISSUE);
         a.jump_if(JumpCondition::Equal, 1, 0, done);
-        self.step(a, ISSUE, STEPS)?;
+        self.step(a, ISSUE, STEP_COUNT)?;
         a.here(done);
         Some(())
     }
@@ -243,7 +243,7 @@ impl CountWords {
             a.value(Arithmetic::Add, 3, bits);
             a.here(lower);
         }
-        a.value(Arithmetic::Move, 5, STEPS as i32 - 1);
+        a.value(Arithmetic::Move, 5, STEP_COUNT as i32 - 1);
         a.jump_if(JumpCondition::AtLeast, 3, LAST_BITS as i32, short);
         a.register(Arithmetic::Move, 5, 3);
         a.value(Arithmetic::Add, 3, -(STEP_BITS as i32));
@@ -256,11 +256,11 @@ impl CountWords {
         a.register(Arithmetic::Add, 5, 2);
         a.value(Arithmetic::Add, 5, 1);
         a.here(short);
-        a.jump_if(JumpCondition::Below, 5, STEPS as i32, bounded);
-        a.value(Arithmetic::Move, 5, STEPS as i32 - 1);
+        a.jump_if(JumpCondition::Below, 5, STEP_COUNT as i32, bounded);
+        a.value(Arithmetic::Move, 5, STEP_COUNT as i32 - 1);
         a.here(bounded);
         a.register(Arithmetic::Move, 1, DEVICE);
-        a.value(Arithmetic::Mul, 1, (2 * STEPS * 8) as i32);
+        a.value(Arithmetic::Mul, 1, (2 * STEP_COUNT * 8) as i32);
         a.value(Arithmetic::Mul, 5, 8);
         a.register(Arithmetic::Add, 1, 5);
         let steps = (REGIONS + self.positions * OPERATIONS * SUM_WORDS + behind) * 8;
@@ -275,7 +275,7 @@ impl CountWords {
 
 /// Number of words of a region.
 fn region_words(positions: usize) -> usize {
-    positions * OPERATIONS * (SUM_WORDS + 2 * STEPS)
+    positions * OPERATIONS * (SUM_WORDS + 2 * STEP_COUNT)
 }
 
 #[cfg(test)]
@@ -292,7 +292,7 @@ mod tests {
             assert!(words.regions.is_power_of_two() && words.words() * 8 <= MOST_BYTES, "{words:?}");
             assert_eq!(words.is_exclusive, words.regions >= processors, "{words:?}");
             let (_, last) = words.of(words.regions - 1, positions * OPERATIONS - 1);
-            assert_eq!(last + 2 * STEPS, words.words(), "{words:?}");
+            assert_eq!(last + 2 * STEP_COUNT, words.words(), "{words:?}");
         }
     }
 }

@@ -16,7 +16,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use crate::cost;
 use crate::devices::BlockDeviceNames;
 use crate::event::{BlockEventKind, EventTable, TracedOperation};
-use crate::latency::{STEPS, edges};
+use crate::latency::{STEP_COUNT, step_edges};
 use crate::summary::CountedRequests;
 use assembler::Assembler;
 use calls::{AttachedProgram, SharedWords};
@@ -278,14 +278,14 @@ impl KernelCounter {
 
     fn read_one(&mut self, pair: usize) -> CountedRequests {
         let mut all = CountedRequests::default();
-        let (mut latency, mut device) = ([0; STEPS], [0; STEPS]);
+        let (mut latency, mut device) = ([0; STEP_COUNT], [0; STEP_COUNT]);
         for region in 0..self.words.regions {
             let (sums, steps) = self.words.of(region, pair);
             // every request adds to the sum of latencies
             if self.shared.get(sums) == self.before[sums] || self.read_steps(steps, &mut latency) == 0 {
                 continue;
             }
-            self.read_steps(steps + STEPS, &mut device);
+            self.read_steps(steps + STEP_COUNT, &mut device);
             all.latency_ns += self.increase(sums);
             all.device_ns += self.increase(sums + 1);
             all.longest_ns = all.longest_ns.max(self.shared.get(sums + 2));
@@ -293,17 +293,18 @@ impl KernelCounter {
             all.bytes += self.increase(sums + 4);
             all.errors += self.increase(sums + 5);
         }
-        let counted = |steps: [u64; STEPS]| steps.into_iter().enumerate().filter(|(_, count)| *count > 0).collect();
+        let counted =
+            |steps: [u64; STEP_COUNT]| steps.into_iter().enumerate().filter(|(_, count)| *count > 0).collect();
         (all.latency, all.device) = (counted(latency), counted(device));
         // the longest may have been overwritten by one that ended in the same instant; its step count was not
-        let top = |steps: &[(usize, u64)]| steps.last().map_or(0, |(step, _)| edges(*step).0);
+        let top = |steps: &[(usize, u64)]| steps.last().map_or(0, |(step, _)| step_edges(*step).0);
         all.longest_ns = all.longest_ns.max(top(&all.latency));
         all.longest_device_ns = all.longest_device_ns.max(top(&all.device));
         all
     }
 
     /// Adds the increases of these steps; returns the number of requests.
-    fn read_steps(&mut self, from: usize, into: &mut [u64; STEPS]) -> u64 {
+    fn read_steps(&mut self, from: usize, into: &mut [u64; STEP_COUNT]) -> u64 {
         let mut sum = 0;
         for (step, count) in into.iter_mut().enumerate() {
             let more = self.increase(from + step);

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use diskwright_base::Note;
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 
 /// Time before the same note may be repeated, nanoseconds.
 const QUIET_NS: i64 = 60_000_000_000;
@@ -50,7 +50,7 @@ impl NoteCollector {
         self.said.insert(key.to_owned(), NoteHistory { time_ns, kept_back: 0 });
         let mut text = text();
         if kept_back > 0 {
-            let times = plural(kept_back, "more time", "more times");
+            let times = format_count(kept_back, "more time", "more times");
             text.push_str(&format!(" (and {times} since the last note)"));
         }
         self.push(time_ns, kind, text);

@@ -162,7 +162,7 @@ impl TickBuffer {
         if let Some(part) = self.parts.last_mut() {
             part.ticks += range.len();
         }
-        self.frame.append(from, range);
+        self.frame.append_ticks(from, range);
         debug_assert!(self.is_divided(), "each tick belongs to one schema");
     }
 

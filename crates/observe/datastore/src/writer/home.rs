@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use diskwright_base::Note;
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_hostfiles::private;
 
 use super::LogWriter;
@@ -85,7 +85,7 @@ impl LogWriter {
                     };
                     let lost = match lost {
                         0 => "at most the ticks since the last sync before this are lost".into(),
-                        some => plural(some, "tick before this is lost", "ticks before this are lost"),
+                        some => format_count(some, "tick before this is lost", "ticks before this are lost"),
                     };
                     self.due.push((Note::GAP, format!("{how}; {lost}")));
                 }
@@ -122,7 +122,7 @@ impl LogWriter {
         if let Some(segment) = self.segment.as_ref().filter(|segment| segment.out().is_lost()) {
             let lost = self.next.tick - self.buffer.frame().ticks().len() as u64 - segment.first_tick();
             let name = segment.out().path.display();
-            let lost = plural(lost, "tick in it is lost", "ticks in it are lost");
+            let lost = format_count(lost, "tick in it is lost", "ticks in it are lost");
             self.tell(Note::GAP, format!("{name} was removed while it was being written; {lost}"));
             self.segment = None;
             self.next.segment =
@@ -151,7 +151,7 @@ impl LogWriter {
         let mut fresh = LogWriter::create_or_append(&self.dir, self.options.clone()).map_err(WriteFault::of)?;
         let held = self.buffer.pushed();
         let lost = self.next.tick - held.len() as u64 - self.ledger.first.unwrap_or(0);
-        let (dir, lost) = (self.dir.display(), plural(lost, "tick", "ticks"));
+        let (dir, lost) = (self.dir.display(), format_count(lost, "tick", "ticks"));
         let text = format!(
             "{dir} was removed or moved during recording, and {lost} with it; \
              recording continues in a new folder"

@@ -11,7 +11,7 @@ mod tail_file;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_base::{Note, Schema, Tick};
 
 use crate::codec;
@@ -394,7 +394,7 @@ impl LogWriter {
     fn tell_of_pause(&mut self) -> Result<(), WriteFault> {
         let Some(pause) = &self.pause else { return Ok(()) };
         let seconds = pause.elapsed_ns as f64 * 1e-9;
-        let lost = plural(pause.ticks, "tick is lost", "ticks are lost");
+        let lost = format_count(pause.ticks, "tick is lost", "ticks are lost");
         let text = format!("recording was paused for {seconds:.1} s, {lost}: {}", pause.reason);
         let note = Note::new(pause.since_ns, Note::GAP, text);
         self.hold(note)?;

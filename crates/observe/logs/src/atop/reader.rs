@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use diskwright_base::Topology;
-use diskwright_base::text::same_host;
+use diskwright_base::text::is_same_host;
 
 use super::labels::{LABELS, LabelColumns};
 use super::processes::AtopProcesses;
@@ -155,7 +155,7 @@ impl AtopLog<'_, '_> {
 
     fn is_of_host(&mut self, line: &AtopLine<'_>, lines: &LineCursor<'_>) -> bool {
         let chosen = self.chosen.get_or_insert_with(|| line.host.to_owned());
-        if !same_host(chosen, line.host) {
+        if !is_same_host(chosen, line.host) {
             self.batch.skip_host(lines.context(), line.host);
             return false;
         }

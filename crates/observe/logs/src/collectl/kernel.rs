@@ -1,6 +1,6 @@
 //! Lines of the kernel's files in a recording: the counter of each field.
 
-use diskwright_base::diskstats::{self, DiskstatsField, DiskstatsNumber, NUMBERS};
+use diskwright_base::diskstats::{self, DiskstatsField, DiskstatsNumber, MAX_NUMBERS};
 
 use crate::tool::row::TickRow;
 
@@ -23,11 +23,11 @@ const fn level(place: usize, counter: &'static str, times: f64) -> KernelField {
 }
 
 /// `/proc/diskstats` behind a disk's name.
-const DISK: [KernelField; NUMBERS] = {
-    let mut fields = [total(0, "", 1.0); NUMBERS];
+const DISK: [KernelField; MAX_NUMBERS] = {
+    let mut fields = [total(0, "", 1.0); MAX_NUMBERS];
     let mut place = 0;
-    while place < NUMBERS {
-        let DiskstatsField { counter, scale, number } = diskstats::DISK[place];
+    while place < MAX_NUMBERS {
+        let DiskstatsField { counter, scale, number } = diskstats::DISK_FIELDS[place];
         let is_total = !matches!(number, DiskstatsNumber::Level);
         fields[place] = KernelField { place, counter, times: scale, is_total };
         place += 1;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use diskwright_base::ProcessRow;
-use diskwright_base::text::same_host;
+use diskwright_base::text::is_same_host;
 
 use super::header::{self, CollectlHeader};
 use super::kernel::{self, LineColumns};
@@ -126,7 +126,7 @@ impl RawLog<'_, '_> {
         if line.starts_with(b">>>") {
             self.hand_over(lines);
             let chosen = self.chosen.get_or_insert_with(|| self.header.machine.host.clone());
-            if !same_host(chosen, &self.header.machine.host) {
+            if !is_same_host(chosen, &self.header.machine.host) {
                 self.batch.skip_host(lines.context(), &self.header.machine.host);
                 self.is_passing = true;
                 return;
@@ -259,8 +259,8 @@ impl RawLog<'_, '_> {
                     processor_system: (process.system - before.system).max(0.0) / hertz / seconds,
                     read_bytes_per_s: rate(0),
                     write_bytes_per_s: rate(1),
-                    asked_read_bytes_per_s: rate(2),
-                    asked_write_bytes_per_s: rate(3),
+                    requested_read_bytes_per_s: rate(2),
+                    requested_write_bytes_per_s: rate(3),
                     major_faults_per_s: (process.faults - before.faults).max(0.0) / seconds,
                     resident_bytes: process.resident,
                     ..ProcessRow::default()

@@ -14,8 +14,8 @@ use crate::tool::lines::{self, LineCursor};
 use crate::tool::names::{ColumnTarget, ToolNames};
 use crate::tool::row::TickRow;
 use crate::{LogInput, LogOptions};
-use diskwright_base::diskstats::disk_of;
-use diskwright_base::text::same_host;
+use diskwright_base::diskstats::disk_of_partition;
+use diskwright_base::text::is_same_host;
 
 /// Numbers of the texts that a row's cells are kept as.
 const DATE: u8 = 0;
@@ -72,7 +72,7 @@ fn plan(line: &[u8], separator: u8, row: &mut TickRow) -> Vec<CellPlan> {
             None | Some((_, "Name")) => CellPlan::Leave,
             Some((group, name)) => {
                 let mut target = target(group, name);
-                if disk_of(&target.instance).is_some_and(|disk| disks.contains(&disk)) {
+                if disk_of_partition(&target.instance).is_some_and(|disk| disks.contains(&disk)) {
                     target = target.of_partition();
                 }
                 let column = row.target(&target).filter(|column| used.insert(*column));
@@ -145,7 +145,7 @@ impl TableLog<'_, '_> {
             return;
         }
         let chosen = self.chosen.get_or_insert_with(|| self.header.machine.host.clone());
-        if !same_host(chosen, &self.header.machine.host) {
+        if !is_same_host(chosen, &self.header.machine.host) {
             self.batch.skip_host(lines.context(), &self.header.machine.host);
             return;
         }

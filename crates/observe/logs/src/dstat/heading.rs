@@ -7,7 +7,7 @@ use super::title::DstatTitle;
 use crate::tool::cells::CellPlan;
 use crate::tool::names::{ColumnTarget, ToolNames};
 use crate::tool::row::TickRow;
-use diskwright_base::diskstats::disk_of;
+use diskwright_base::diskstats::disk_of_partition;
 
 /// Number of the text with the time of day.
 pub const CLOCK: u8 = 0;
@@ -93,7 +93,7 @@ impl DstatHeading {
             target.counter = format!("foreign.{group}.{}", &target.counter["foreign.disk.".len()..]);
             target.instance.clear();
         }
-        let is_part = disk_of(&target.instance).is_some_and(|disk| disks.contains(&disk));
+        let is_part = disk_of_partition(&target.instance).is_some_and(|disk| disks.contains(&disk));
         if is_part {
             target = target.of_partition();
         }

@@ -1,6 +1,6 @@
 //! Reader of titles, headings and rows as they come; a file that was appended to holds several runs.
 
-use diskwright_base::text::same_host;
+use diskwright_base::text::is_same_host;
 use diskwright_base::{Note, Topology};
 
 use super::heading::{CLOCK, DstatHeading, EPOCH};
@@ -134,7 +134,7 @@ impl DstatLog<'_, '_> {
             return;
         }
         let chosen = self.chosen.get_or_insert_with(|| self.title.host.clone());
-        if !same_host(chosen, &self.title.host) {
+        if !is_same_host(chosen, &self.title.host) {
             self.batch.skip_host(lines.context(), &self.title.host);
             return;
         }

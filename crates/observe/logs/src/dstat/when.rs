@@ -44,7 +44,7 @@ impl RowDates {
                 let from = self.last_day.or_else(first_day)?;
                 let year = 1970 + (from as f64 / 365.2425) as i32;
                 (year - 1..=year + 2)
-                    .filter_map(|year| diskwright_base::moment::day_of(year, month, day))
+                    .filter_map(|year| diskwright_base::timestamp::day_number(year, month, day))
                     .find(|found| *found >= from - HALF_YEAR)?
             }
         };
@@ -90,7 +90,7 @@ mod tests {
         let mut dates = RowDates::default();
         let one = |text: &&str| {
             let local = dates.local(text, title)?;
-            Some(diskwright_base::moment::rfc3339(local * 1_000_000_000))
+            Some(diskwright_base::timestamp::format_rfc3339(local * 1_000_000_000))
         };
         texts.iter().map(one).collect()
     }

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use diskwright_base::text::same_host;
+use diskwright_base::text::is_same_host;
 use diskwright_base::{ProcessRow, Topology};
 
 use super::processes::TopColumns;
@@ -198,7 +198,7 @@ impl NmonLog<'_, '_> {
 
     fn is_of_host(&mut self, lines: &LineCursor<'_>) -> bool {
         let chosen = self.chosen.get_or_insert_with(|| self.machine.host.clone());
-        if same_host(chosen, &self.machine.host) {
+        if is_same_host(chosen, &self.machine.host) {
             return true;
         }
         self.batch.skip_host(lines.context(), &self.machine.host);

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use crate::tool::cells::CellPlan;
 use crate::tool::names::{ColumnTarget, ToolNames};
 use crate::tool::row::TickRow;
-use diskwright_base::diskstats::disk_of;
+use diskwright_base::diskstats::disk_of_partition;
 
 fn names() -> &'static ToolNames {
     static NAMES: OnceLock<ToolNames> = OnceLock::new();
@@ -107,7 +107,7 @@ impl NmonSection {
             let mut target = target(tag, name);
             // the disk may be the last one of the section's previous part (`DISKBUSY` before `DISKBUSY1`)
             let is_there = |disk: String| disks.contains(disk.as_str()) || row.find(&target.counter, &disk).is_some();
-            if !is_file && disk_of(name).is_some_and(is_there) {
+            if !is_file && disk_of_partition(name).is_some_and(is_there) {
                 target = target.of_partition();
             }
             let column = row.target(&target).filter(|column| used.insert(*column));

@@ -152,8 +152,8 @@ impl NtProcesses {
                 name: plain_name(&process.name).to_owned(),
                 processor: mean(PROCESSOR).unwrap_or(0.0),
                 processor_system: mean(SYSTEM).unwrap_or(0.0),
-                asked_read_bytes_per_s: mean(READ),
-                asked_write_bytes_per_s: mean(WRITE),
+                requested_read_bytes_per_s: mean(READ),
+                requested_write_bytes_per_s: mean(WRITE),
                 read_calls_per_s: mean(READ_CALLS),
                 write_calls_per_s: mean(WRITE_CALLS),
                 resident_bytes: mean(WORKING_SET).unwrap_or(0.0),
@@ -196,7 +196,7 @@ fn plain_name(instance: &str) -> &str {
 }
 
 fn did(row: &ProcessRow) -> f64 {
-    row.asked_read_bytes_per_s.unwrap_or(0.0) + row.asked_write_bytes_per_s.unwrap_or(0.0)
+    row.requested_read_bytes_per_s.unwrap_or(0.0) + row.requested_write_bytes_per_s.unwrap_or(0.0)
 }
 
 /// Selects the processes that lead in one quantity or another, busiest first.
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(table.elapsed_s, 10.0);
         let table_rows: Vec<_> = table.rows.iter().map(|r| (r.name.as_str(), r.pid, r.processor)).collect();
         assert_eq!(table_rows, [("sqlservr", 1234, 1.0), ("svchost", 77, 0.1)]);
-        assert_eq!(table.rows[0].asked_read_bytes_per_s, Some(4e6));
+        assert_eq!(table.rows[0].requested_read_bytes_per_s, Some(4e6));
         assert_eq!(table.rows[0].write_calls_per_s, None);
     }
 

@@ -38,7 +38,7 @@ struct Unit {
 
 fn special() -> &'static SpecialMetrics {
     static SPECIAL: OnceLock<SpecialMetrics> = OnceLock::new();
-    SPECIAL.get_or_init(|| toml_reader::built_in("pcp/special.toml", include_str!("special.toml")))
+    SPECIAL.get_or_init(|| toml_reader::read_built_in("pcp/special.toml", include_str!("special.toml")))
 }
 
 /// Conversion of a metric's values to cells.

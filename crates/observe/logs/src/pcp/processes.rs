@@ -187,8 +187,8 @@ fn row(pid: u32, process: &PcpProcess) -> Option<ProcessRow> {
         processor_system: system,
         read_bytes_per_s: rate("io.read_bytes"),
         write_bytes_per_s: rate("io.write_bytes"),
-        asked_read_bytes_per_s: rate("io.rchar"),
-        asked_write_bytes_per_s: rate("io.wchar"),
+        requested_read_bytes_per_s: rate("io.rchar"),
+        requested_write_bytes_per_s: rate("io.wchar"),
         read_calls_per_s: rate("io.syscr"),
         write_calls_per_s: rate("io.syscw"),
         major_faults_per_s: rate("psinfo.maj_flt").unwrap_or(0.0),
@@ -200,6 +200,7 @@ fn row(pid: u32, process: &PcpProcess) -> Option<ProcessRow> {
         ..ProcessRow::default()
     };
     let activity = [row.processor, row.blocked_share, row.major_faults_per_s, row.block_delay.unwrap_or(0.0)];
-    let bytes = [row.asked_read_bytes_per_s, row.asked_write_bytes_per_s, row.read_bytes_per_s, row.write_bytes_per_s];
+    let bytes =
+        [row.requested_read_bytes_per_s, row.requested_write_bytes_per_s, row.read_bytes_per_s, row.write_bytes_per_s];
     (activity.iter().any(|v| *v > 0.0) || bytes.iter().flatten().any(|v| *v > 0.0)).then_some(row)
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use diskwright_base::text::same_host;
+use diskwright_base::text::is_same_host;
 use diskwright_base::{Device, DeviceKind, Filesystem, Schema, Topology};
 
 use crate::FrameBatch;
@@ -55,7 +55,7 @@ impl PerfmonColumns {
             }
         }
         let hosts = hosts(&paths);
-        let is_wanted = |host: &str| wanted.is_none_or(|w| same_host(w.trim_start_matches('\\'), host));
+        let is_wanted = |host: &str| wanted.is_none_or(|w| is_same_host(w.trim_start_matches('\\'), host));
         // columns without a machine belong to whichever is read
         let named = || hosts.iter().filter(|(host, _)| !host.is_empty());
         let host = named().map(|(h, _)| h).find(|h| is_wanted(h)).cloned();

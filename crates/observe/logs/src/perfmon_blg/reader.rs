@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use diskwright_base::Topology;
-use diskwright_base::text::same_host;
+use diskwright_base::text::is_same_host;
 
 use super::bytes::ByteView;
 use super::cook::{self, CompanionValue};
@@ -192,7 +192,7 @@ impl BlgReader<'_, '_> {
     /// Returns true for a machine that is read.
     fn is_host(&mut self, machine: &str, context: &str) -> bool {
         let host = self.host.get_or_insert_with(|| machine.to_owned());
-        if machine.is_empty() || same_host(host, machine) {
+        if machine.is_empty() || is_same_host(host, machine) {
             return true;
         }
         self.skips.add_host(context, machine);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use diskwright_base::{Schema, Series};
 
-use diskwright_base::diskstats::{COMPLETED, IN_FLIGHT};
+use diskwright_base::diskstats::{COMPLETED_POSITIONS, IN_FLIGHT_POSITION};
 
 use super::columns::{DumpColumn, DumpRule, STALLED};
 
@@ -167,11 +167,11 @@ fn added(cell: &DumpCell, since_ns: u64) -> Option<f64> {
 
 /// Returns 1 where requests are in flight and none completed, else 0.
 fn stalled(row: &[f64]) -> f64 {
-    let completed = COMPLETED
+    let completed = COMPLETED_POSITIONS
         .iter()
         .skip(1)
-        .fold(row[COMPLETED[0]], |sum, index| sum + if row[*index].is_nan() { 0.0 } else { row[*index] });
-    match row[IN_FLIGHT] {
+        .fold(row[COMPLETED_POSITIONS[0]], |sum, index| sum + if row[*index].is_nan() { 0.0 } else { row[*index] });
+    match row[IN_FLIGHT_POSITION] {
         in_flight if in_flight.is_nan() || completed.is_nan() => f64::NAN,
         in_flight if in_flight > 0.0 && completed == 0.0 => 1.0,
         _ => 0.0,

@@ -1,7 +1,7 @@
 //! Counters of the numbers in each file, by position or by name, and their conversion. `crates/observe/counters` reads
 //! the same files live.
 
-use diskwright_base::diskstats::{self, DiskstatsField, DiskstatsNumber, NUMBERS, PARTITION};
+use diskwright_base::diskstats::{self, DiskstatsField, DiskstatsNumber, MAX_NUMBERS, PARTITION_FIELDS};
 
 /// Conversion of the numbers of two dumps to a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,24 +48,24 @@ const fn of_diskstats(field: DiskstatsField) -> DumpColumn {
 }
 
 /// Numbers of a line of diskstats behind the name, followed by the column that is computed from them.
-pub(super) const DISK: [DumpColumn; NUMBERS + 1] = {
+pub(super) const DISK: [DumpColumn; MAX_NUMBERS + 1] = {
     let stalled = DumpColumn { counter: "physical_disk.stalled", scale: 1.0, rule: DumpRule::Stall };
-    let mut columns = [stalled; NUMBERS + 1];
+    let mut columns = [stalled; MAX_NUMBERS + 1];
     let mut place = 0;
-    while place < NUMBERS {
-        columns[place] = of_diskstats(diskstats::DISK[place]);
+    while place < MAX_NUMBERS {
+        columns[place] = of_diskstats(diskstats::DISK_FIELDS[place]);
         place += 1;
     }
     columns
 };
-pub(super) const STALLED: usize = NUMBERS;
+pub(super) const STALLED: usize = MAX_NUMBERS;
 
 /// Numbers of partitions, which have fewer.
-pub(super) const PART: [DumpColumn; PARTITION.len()] = {
-    let mut columns = [of_diskstats(PARTITION[0]); PARTITION.len()];
+pub(super) const PART: [DumpColumn; PARTITION_FIELDS.len()] = {
+    let mut columns = [of_diskstats(PARTITION_FIELDS[0]); PARTITION_FIELDS.len()];
     let mut place = 0;
-    while place < PARTITION.len() {
-        columns[place] = of_diskstats(PARTITION[place]);
+    while place < PARTITION_FIELDS.len() {
+        columns[place] = of_diskstats(PARTITION_FIELDS[place]);
         place += 1;
     }
     columns

@@ -1,6 +1,6 @@
 //! Parser of one line of a dump: its file, and its numbers.
 
-use diskwright_base::diskstats::NUMBERS;
+use diskwright_base::diskstats::MAX_NUMBERS;
 
 /// A line of a dump.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -8,7 +8,7 @@ pub(super) enum DumpLine<'a> {
     /// Known, but not read.
     Nothing,
     /// Of /proc/diskstats. Numbers that an old kernel lacks are `None`.
-    Disk(&'a str, [Option<u64>; NUMBERS]),
+    Disk(&'a str, [Option<u64>; MAX_NUMBERS]),
     /// Of `vmstat -d`.
     VmstatDisk(&'a str, [u64; 10]),
     /// Of /proc/stat: a processor, or all (`cpu`).
@@ -57,7 +57,7 @@ fn disk(line: &str) -> Option<DumpLine<'_>> {
     whole(words.next()?)?;
     whole(words.next()?)?;
     let name = words.next().filter(|name| name.bytes().any(|b| b.is_ascii_alphabetic()))?;
-    let mut numbers = [None; NUMBERS];
+    let mut numbers = [None; MAX_NUMBERS];
     let mut count = 0;
     for (to, word) in numbers.iter_mut().zip(words) {
         *to = Some(whole(word)?);
@@ -67,7 +67,7 @@ fn disk(line: &str) -> Option<DumpLine<'_>> {
         // a partition before 2.6.25: reads, sectors, writes, sectors
         4 => {
             let [reads, read, writes, written] = [numbers[0], numbers[1], numbers[2], numbers[3]];
-            numbers = [None; NUMBERS];
+            numbers = [None; MAX_NUMBERS];
             (numbers[0], numbers[2], numbers[4], numbers[6]) = (reads, read, writes, written);
         }
         11 | 15 | 17 => {}
@@ -128,7 +128,7 @@ fn named<'a>(key: &'a str, mut words: impl Iterator<Item = &'a str>) -> Option<D
 
 /// Returns true for `sda1`, `vdb2`, `nvme0n1p1`, `mmcblk0p2`, `md0p1`; false for `sda`, `nvme0n1`, `md127`, `dm-3`.
 pub(super) fn is_partition(name: &str) -> bool {
-    diskwright_base::diskstats::disk_of(name).is_some()
+    diskwright_base::diskstats::disk_of_partition(name).is_some()
 }
 
 /// Returns true for devices that drivers create in advance.

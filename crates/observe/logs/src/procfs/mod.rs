@@ -14,7 +14,7 @@ mod line;
 
 use std::collections::HashMap;
 
-use diskwright_base::diskstats::{COMPLETED, PARTITION_PLACES};
+use diskwright_base::diskstats::{COMPLETED_POSITIONS, PARTITION_POSITIONS};
 use diskwright_base::{Note, Topology};
 
 use crate::batch::FrameBatch;
@@ -430,7 +430,7 @@ fn disk<'a>(known: DumpLine<'a>) -> Option<(&'static [columns::DumpColumn], &'a 
     let (columns, name, family, is_used) = match known {
         DumpLine::Disk(name, numbers) => {
             let columns: &[_] = if line::is_partition(name) { &PART } else { &DISK };
-            let is_used = COMPLETED.iter().any(|index| numbers[*index].is_some_and(|done| done > 0));
+            let is_used = COMPLETED_POSITIONS.iter().any(|index| numbers[*index].is_some_and(|done| done > 0));
             (columns, name, DumpFamily::Kernel, is_used)
         }
         DumpLine::VmstatDisk(name, numbers) => {
@@ -445,7 +445,7 @@ fn disk<'a>(known: DumpLine<'a>) -> Option<(&'static [columns::DumpColumn], &'a 
 fn put(cells: &mut DumpCells, group: usize, known: DumpLine<'_>) {
     match known {
         DumpLine::Disk(name, numbers) if line::is_partition(name) => {
-            cells.put(group, PARTITION_PLACES.iter().map(|index| numbers[*index]));
+            cells.put(group, PARTITION_POSITIONS.iter().map(|index| numbers[*index]));
         }
         DumpLine::Disk(_, numbers) => cells.put(group, numbers.into_iter()),
         DumpLine::VmstatDisk(_, numbers) => cells.put(group, numbers.into_iter().map(Some)),

@@ -130,6 +130,6 @@ mod tests {
         assert_eq!((topology.host.as_str(), topology.processors, topology.memory_bytes), ("db1", 4, 0));
         let classes: Vec<DeviceClass> = topology.devices.iter().map(|d| d.class).collect();
         assert_eq!(classes, [DeviceClass::Rotational, DeviceClass::Virtual, DeviceClass::Rotational]);
-        assert_eq!(topology.leaves("md0"), ["sda", "sdb"]);
+        assert_eq!(topology.leaves_under("md0"), ["sda", "sdb"]);
     }
 }

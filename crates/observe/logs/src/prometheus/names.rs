@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use diskwright_base::exposition::{label_name, metric_name};
+use diskwright_base::prometheus_names::{label_name, metric_name};
 use diskwright_base::toml_reader;
 use diskwright_base::{Catalogue, CounterKind};
 use serde::Deserialize;
@@ -335,7 +335,7 @@ fn own_sources() -> impl Iterator<Item = MetricSource> {
         metric: metric_name(counter),
         only: Vec::new(),
         counter: counter.id.clone(),
-        label: Some(label_name(counter.object()).to_owned()),
+        label: Some(label_name(counter.object_name()).to_owned()),
         form: None,
         strip: None,
         except: Vec::new(),

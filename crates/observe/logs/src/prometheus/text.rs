@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_base::{Note, Schema};
 
 use super::line::{self, ExpositionLine, ExpositionSample};
@@ -452,7 +452,7 @@ impl<'b, 'a> Pages<'b, 'a> {
     fn end(mut self, lines: u64) -> Result<(), LogError> {
         self.finish_page()?;
         match self.page {
-            1 => self.batch.skip(plural(lines, "line", "lines"), "it contains no samples"),
+            1 => self.batch.skip(format_count(lines, "line", "lines"), "it contains no samples"),
             _ if self.only.is_some() => {
                 // a single level counts for one second, so that it can be judged
                 self.hand_over_first(Some(1_000_000_000));

@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use diskwright_base::units::display;
+use diskwright_base::units::format_value;
 use diskwright_hostfiles::program::{self, ChildLimits};
 use rustix::process::Signal;
 
@@ -248,11 +248,11 @@ fn limit_hit(complaint: &[u8], status: Option<ExitStatus>) -> Option<String> {
     let ChildLimits { memory_bytes, processor_s, file_bytes } = ChildLimits::default();
     let ended_by = |signal: Signal| status.and_then(|s| s.signal()) == Some(signal.as_raw());
     let limit = if says(complaint, "Cannot allocate memory") {
-        display(memory_bytes as f64, "bytes") + " of memory"
+        format_value(memory_bytes as f64, "bytes") + " of memory"
     } else if ended_by(Signal::XCPU) || ended_by(Signal::KILL) {
         format!("{processor_s} s of processor time")
     } else if ended_by(Signal::XFSZ) {
-        display(bounds::spool_limit().unwrap_or(file_bytes) as f64, "bytes") + " for its copy"
+        format_value(bounds::spool_limit().unwrap_or(file_bytes) as f64, "bytes") + " for its copy"
     } else {
         return None;
     };

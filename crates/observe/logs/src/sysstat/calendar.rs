@@ -87,7 +87,7 @@ const LABELS: [&str; 7] = ["zzz", "time", "date", "timestamp", "datetime", "ts",
 fn calendar() -> &'static Calendar {
     static BUILTIN: OnceLock<Calendar> = OnceLock::new();
     BUILTIN.get_or_init(|| {
-        let file: CalendarFile = toml_reader::built_in("calendar.toml", include_str!("calendar.toml"));
+        let file: CalendarFile = toml_reader::read_built_in("calendar.toml", include_str!("calendar.toml"));
         let groups = |text: &str| -> Vec<Vec<String>> {
             let names = |group: &str| group.split_whitespace().map(str::to_owned).collect();
             if text.is_empty() { Vec::new() } else { text.split('|').map(names).collect() }

@@ -64,7 +64,7 @@ impl Reports {
     pub fn builtin() -> &'static Reports {
         static BUILTIN: OnceLock<Reports> = OnceLock::new();
         BUILTIN.get_or_init(|| {
-            let file: ReportsFile = toml_reader::built_in("columns.toml", include_str!("columns.toml"));
+            let file: ReportsFile = toml_reader::read_built_in("columns.toml", include_str!("columns.toml"));
             let keys = |(index, report): (usize, &SysstatReport)| {
                 report.keys.iter().chain([&report.id]).map(move |key| (key.clone(), index)).collect::<Vec<_>>()
             };

@@ -3,7 +3,7 @@
 //! and is left out.
 
 use diskwright_base::Note;
-use diskwright_base::text::same_host;
+use diskwright_base::text::is_same_host;
 
 use super::calendar;
 use super::clock::SysstatClock;
@@ -198,7 +198,7 @@ impl IostatTextLog<'_, '_> {
             return true;
         }
         let chosen = self.wanted.get_or_insert_with(|| self.head.host.clone());
-        let is_chosen = same_host(chosen, &self.head.host);
+        let is_chosen = is_same_host(chosen, &self.head.host);
         if !is_chosen {
             self.table = None;
             self.batch.skip_host(format!("line {}", self.line), &self.head.host);

@@ -1,7 +1,7 @@
 //! Session of the readers of JSON and XML: times of samples, the machine they belong to, and restarts.
 
 use diskwright_base::Note;
-use diskwright_base::text::same_host;
+use diskwright_base::text::is_same_host;
 
 use super::calendar;
 use super::clock::{SysstatClock, ZoneHint};
@@ -202,7 +202,7 @@ impl SysstatSession<'_, '_> {
     /// Returns true for samples of the machine that is read.
     pub fn is_of_host(&mut self) -> bool {
         let chosen = self.chosen.get_or_insert_with(|| self.host.name.clone());
-        if same_host(chosen, &self.host.name) {
+        if is_same_host(chosen, &self.host.name) {
             return true;
         }
         self.shaper.clear();

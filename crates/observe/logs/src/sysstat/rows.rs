@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use diskwright_base::Note;
-use diskwright_base::text::same_host;
+use diskwright_base::text::is_same_host;
 
 use super::clock::{SysstatClock, ZoneHint};
 use super::collector::{Collector, ValueOrigin};
@@ -183,7 +183,7 @@ impl SadfRowsLog<'_, '_> {
 
     fn is_of_host(&mut self, host: &str) -> bool {
         let chosen = self.wanted.get_or_insert_with(|| host.to_owned());
-        if same_host(chosen, host) {
+        if is_same_host(chosen, host) {
             if self.head.host.is_empty() {
                 self.head.host = host.to_owned();
             }

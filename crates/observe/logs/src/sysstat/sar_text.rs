@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use diskwright_base::Note;
-use diskwright_base::text::same_host;
+use diskwright_base::text::is_same_host;
 
 use super::clock::{SysstatClock, ZoneHint};
 use super::collector::{Collector, ValueOrigin};
@@ -220,7 +220,7 @@ impl SarTextLog<'_, '_> {
             return true;
         }
         let chosen = self.wanted.get_or_insert_with(|| self.head.host.clone());
-        let is_chosen = same_host(chosen, &self.head.host);
+        let is_chosen = is_same_host(chosen, &self.head.host);
         if !is_chosen {
             self.batch.skip_host(format!("line {}", self.line), &self.head.host);
         }

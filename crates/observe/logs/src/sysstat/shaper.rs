@@ -1,7 +1,7 @@
 //! Row of a tick for the tools' reports: every value has a report, a name and an instance, which determine its column;
 //! a row of columns becomes a tick.
 
-use diskwright_base::diskstats::disk_of;
+use diskwright_base::diskstats::disk_of_partition;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -120,7 +120,7 @@ impl Shaper {
             return None;
         }
         let (counter, instance, times) = named(report, name, instance);
-        let is_part = disk_of(&instance).is_some_and(|disk| self.disks.contains(&disk));
+        let is_part = disk_of_partition(&instance).is_some_and(|disk| self.disks.contains(&disk));
         if !is_part {
             self.disks.insert(instance.clone());
             return Some((counter, instance, times));
@@ -320,13 +320,13 @@ mod tests {
 
     #[test]
     fn partitions_are_told_by_their_names() {
-        let disk_name = |name| disk_of(name).unwrap_or_default();
+        let disk_name = |name| disk_of_partition(name).unwrap_or_default();
         assert_eq!(
             (disk_name("sda1"), disk_name("nvme0n1p2"), disk_name("dev8-17")),
             ("sda".into(), "nvme0n1".into(), "dev8-16".into())
         );
         for whole in ["sda", "nvme0n1", "md0", "dm-3", "loop7", "dev8-16", "dev253-1", "xp1", ""] {
-            assert_eq!(disk_of(whole), None, "{whole}");
+            assert_eq!(disk_of_partition(whole), None, "{whole}");
         }
     }
 }

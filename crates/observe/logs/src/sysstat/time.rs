@@ -1,6 +1,6 @@
 //! Dates and times as sysstat's tools print them, in the form of every locale.
 
-use diskwright_base::moment::day_of;
+use diskwright_base::timestamp::day_number;
 
 use super::calendar;
 
@@ -27,12 +27,12 @@ impl Date {
             1970..=9999 => year,
             _ => return None,
         };
-        day_of(year as i32, month, day).map(|_| Date { year: year as i32, month, day })
+        day_number(year as i32, month, day).map(|_| Date { year: year as i32, month, day })
     }
 
     /// Number of days since 1970-01-01.
     pub fn days(self) -> i64 {
-        day_of(self.year, self.month, self.day).unwrap_or_default()
+        day_number(self.year, self.month, self.day).unwrap_or_default()
     }
 }
 

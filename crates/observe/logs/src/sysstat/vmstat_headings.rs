@@ -35,7 +35,7 @@ fn columns() -> &'static [VmstatColumn] {
     static BUILTIN: OnceLock<Vec<VmstatColumn>> = OnceLock::new();
     BUILTIN.get_or_init(|| {
         let text = include_str!("vmstat_headings.toml");
-        toml_reader::built_in::<HeadingsFile>("vmstat_headings.toml", text).column
+        toml_reader::read_built_in::<HeadingsFile>("vmstat_headings.toml", text).column
     })
 }
 

@@ -86,7 +86,7 @@ struct KnownColumns {
 /// When the built-in table is wrong, which a test rules out.
 fn known() -> &'static [KnownColumn] {
     static KNOWN: OnceLock<KnownColumns> = OnceLock::new();
-    &KNOWN.get_or_init(|| toml_reader::built_in("table_csv/names.toml", include_str!("names.toml"))).column
+    &KNOWN.get_or_init(|| toml_reader::read_built_in("table_csv/names.toml", include_str!("names.toml"))).column
 }
 
 /// Returns true for statistics from which no mean over time can be computed.

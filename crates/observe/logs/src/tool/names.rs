@@ -62,7 +62,7 @@ impl ToolNames {
     /// # Panics
     /// When it is wrong, which a test rules out.
     pub fn builtin(text: &str) -> ToolNames {
-        let names: ToolNames = toml_reader::built_in("names.toml", text);
+        let names: ToolNames = toml_reader::read_built_in("names.toml", text);
         let known = |c: &&ToolColumn| Catalogue::builtin().get(&c.counter).is_none();
         let unknown = names.group.iter().flat_map(|g| &g.columns).find(known);
         assert!(unknown.is_none(), "built-in names: {unknown:?} is not in the catalogue");

@@ -34,8 +34,8 @@ impl ProcessTables {
         let to = self.rows.entry(row.pid).or_default();
         add(&mut to.read_bytes_per_s, row.read_bytes_per_s);
         add(&mut to.write_bytes_per_s, row.write_bytes_per_s);
-        add(&mut to.asked_read_bytes_per_s, row.asked_read_bytes_per_s);
-        add(&mut to.asked_write_bytes_per_s, row.asked_write_bytes_per_s);
+        add(&mut to.requested_read_bytes_per_s, row.requested_read_bytes_per_s);
+        add(&mut to.requested_write_bytes_per_s, row.requested_write_bytes_per_s);
         add(&mut to.block_delay, row.block_delay);
         to.processor += row.processor * seconds;
         to.processor_system += row.processor_system * seconds;
@@ -67,8 +67,8 @@ impl ProcessTables {
             for rate in [
                 &mut row.read_bytes_per_s,
                 &mut row.write_bytes_per_s,
-                &mut row.asked_read_bytes_per_s,
-                &mut row.asked_write_bytes_per_s,
+                &mut row.requested_read_bytes_per_s,
+                &mut row.requested_write_bytes_per_s,
                 &mut row.block_delay,
             ] {
                 *rate = rate.map(|sum| sum / seconds);

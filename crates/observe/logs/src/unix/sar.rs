@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use diskwright_base::text::same_host;
+use diskwright_base::text::is_same_host;
 use diskwright_base::{Note, Topology};
 
 use crate::batch::FrameBatch;
@@ -166,7 +166,7 @@ impl UnixSarLog<'_, '_> {
     /// Begins a file of sar at its first line; a log may hold several files.
     fn begin_file(&mut self, system: &str, host: &str, date: &str) {
         let chosen = self.chosen.get_or_insert_with(|| host.to_owned());
-        self.is_of_other = !same_host(chosen, host);
+        self.is_of_other = !is_same_host(chosen, host);
         if self.is_of_other {
             return self.batch.skip_host(format!("line {}", self.line), host);
         }

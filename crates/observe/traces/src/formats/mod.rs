@@ -82,7 +82,7 @@ pub(crate) fn assumption(format: &TraceFormat, head: &InputHead<'_>) -> Option<S
             ("milliseconds (DiskSim)", "nanoseconds (MQSim) they would be", per_s)
         }
         five::ArrivalUnit::WholeNanoseconds(seconds) if format.id == mqsim::FORMAT.id => {
-            let seconds = diskwright_base::units::digits(seconds);
+            let seconds = diskwright_base::units::format_significant(seconds);
             return Some(format!(
                 "arrivals are whole numbers, read as nanoseconds (MQSim, SSDSim): as milliseconds (DiskSim) they \
                  would be {seconds} s apart"
@@ -90,7 +90,7 @@ pub(crate) fn assumption(format: &TraceFormat, head: &InputHead<'_>) -> Option<S
         }
         _ => return None,
     };
-    let per_s = diskwright_base::units::display(per_s, "per_s");
+    let per_s = diskwright_base::units::format_value(per_s, "per_s");
     Some(format!("arrivals are whole numbers, read as {unit}: as {other} {per_s}"))
 }
 

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use diskwright_base::text::{csv_cell, from_no_formula};
+use diskwright_base::text::{quote_csv_cell, unescape_formula};
 use diskwright_base::{Operation, Request};
 use diskwright_logs::InputHead;
 
@@ -33,12 +33,12 @@ pub fn csv_line(out: &mut String, request: &Request, device: &str) {
     seconds(out, Some(request.arrival_ns));
     out.push(',');
     // quotes in names are replaced, so that the parser needs no escaped quotes
-    out.push_str(&csv_cell(&device.replace('"', "'").replace(['\n', '\r'], " ")));
+    out.push_str(&quote_csv_cell(&device.replace('"', "'").replace(['\n', '\r'], " ")));
     // writing to a string cannot fail
     let _ = write!(out, ",{},{offset_bytes},{length_bytes},", operation.name());
-    seconds(out, request.issued());
+    seconds(out, request.issue_time_ns());
     out.push(',');
-    seconds(out, request.completed());
+    seconds(out, request.completion_time_ns());
     out.push('\n');
 }
 
@@ -69,12 +69,12 @@ fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'sta
     let offset = next().and_then(whole).ok_or("column 4: expected an offset")?;
     let length = next().and_then(whole).and_then(|l| u32::try_from(l).ok()).ok_or("column 5: expected a length")?;
     let mut moment = |because| match next() {
-        Some(b"") => Ok(Request::UNKNOWN),
+        Some(b"") => Ok(Request::UNKNOWN_NS),
         field => field.and_then(|f| nanoseconds(f, 1_000_000_000)).ok_or(because),
     };
     let issued_ns = moment("column 6: expected seconds")?;
     let completion_ns = moment("column 7: expected seconds")?;
-    let name = || from_no_formula(&String::from_utf8_lossy(device)).to_owned();
+    let name = || unescape_formula(&String::from_utf8_lossy(device)).to_owned();
     let number = context.devices.number(device, name).ok_or(DeviceTable::TOO_MANY)?;
     let request = Request::new(arrival, number, operation, offset, length);
     Ok(Some(Request { issued_ns, completion_ns, ..request }))

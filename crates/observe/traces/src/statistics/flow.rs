@@ -117,7 +117,7 @@ impl FlowGatherer {
         }
         // an arrival after those of a later second must not count in that second
         self.in_second += u64::from(second == Some(self.second));
-        if let Some((completion, response)) = request.completed().zip(request.response_ns()) {
+        if let Some((completion, response)) = request.completion_time_ns().zip(request.response_ns()) {
             self.complete(arrival, completion, response);
         }
     }
@@ -211,18 +211,18 @@ mod tests {
 
     #[test]
     fn variation_tells_a_metronome_from_bursts() {
-        let tick: Vec<(i64, i64)> = (0..100).map(|i| (i * 1000, Request::UNKNOWN)).collect();
+        let tick: Vec<(i64, i64)> = (0..100).map(|i| (i * 1000, Request::UNKNOWN_NS)).collect();
         let even = flow(&tick);
         assert!(even.variation.is_some_and(|v| v < 1e-6));
         assert_eq!((even.mean_outstanding, even.most_outstanding, even.busy), (None, None, None));
-        let bursts: Vec<(i64, i64)> = (0..100).map(|i| (i / 10 * 1_000_000 + i % 10, Request::UNKNOWN)).collect();
+        let bursts: Vec<(i64, i64)> = (0..100).map(|i| (i / 10 * 1_000_000 + i % 10, Request::UNKNOWN_NS)).collect();
         assert!(flow(&bursts).variation.is_some_and(|v| v > 2.0));
     }
 
     #[test]
     fn the_peak_is_the_busiest_second() {
         let s = 1_000_000_000;
-        let request = |ns: i64| (ns, Request::UNKNOWN);
+        let request = |ns: i64| (ns, Request::UNKNOWN_NS);
         let flow = flow(&[request(0), request(5 * s), request(5 * s + 1), request(6 * s - 1), request(6 * s)]);
         assert_eq!((flow.peak_per_s, flow.peak_second), (3, 5));
     }
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn arrivals_of_an_earlier_day_are_no_peak_and_their_time_counts() {
         let s = 1_000_000_000;
-        let arrival = |ns: i64| (ns, Request::UNKNOWN);
+        let arrival = |ns: i64| (ns, Request::UNKNOWN_NS);
         // two seconds with a request each, then 50 of the 25 seconds before them, half a second apart
         let earlier = (0..50).map(|i| arrival(s / 2 * i));
         let flow = flow(&[arrival(30 * s), arrival(31 * s)].into_iter().chain(earlier).collect::<Vec<_>>());

@@ -132,8 +132,8 @@ mod tests {
     fn one_after_the_other_is_one_run() {
         let streams = follow(&[(0, 10), (10, 20), (20, 30), (100, 110)]);
         assert_eq!((streams.share(streams.next), streams.share(streams.in_stream)), (Some(2.0 / 3.0), Some(2.0 / 3.0)));
-        assert_eq!((streams.run_requests.count(), streams.run_requests.most()), (2, Some(3)));
-        assert_eq!((streams.run_bytes.most(), streams.seek_bytes.sum()), (Some(30), 70));
+        assert_eq!((streams.run_requests.count(), streams.run_requests.max()), (2, Some(3)));
+        assert_eq!((streams.run_bytes.max(), streams.seek_bytes.sum()), (Some(30), 70));
         assert_eq!(streams.seeks_forward(), Some(1.0));
     }
 
@@ -142,7 +142,7 @@ mod tests {
         let turns: Vec<(u64, u64)> = (0..10).flat_map(|i| [(i, i + 1), (1000 + i, 1001 + i)]).collect();
         let streams = follow(&turns);
         assert_eq!((streams.next, streams.in_stream), (0, 18));
-        assert_eq!((streams.run_requests.count(), streams.run_requests.least()), (2, Some(10)));
+        assert_eq!((streams.run_requests.count(), streams.run_requests.min()), (2, Some(10)));
         assert_eq!(streams.seeks_forward(), Some(10.0 / 19.0));
     }
 

@@ -15,7 +15,7 @@ pub enum Treatment {
     Only(&'static str, &'static str),
 }
 
-use diskwright_base::words::nearest;
+use diskwright_base::user_input::nearest_word;
 
 use Treatment::{Done, Noted, Only, Refused};
 
@@ -280,7 +280,7 @@ pub fn option(name: &str) -> Option<(&'static str, Treatment)> {
 pub fn like(name: &str) -> Option<&'static str> {
     let aliases = ALIASES.iter().map(|(alias, _)| *alias);
     let names = OPTIONS.iter().map(|(name, _)| *name).chain(aliases);
-    nearest(name, names)
+    nearest_word(name, names)
 }
 
 /// Returns all options with their treatment, for documentation.

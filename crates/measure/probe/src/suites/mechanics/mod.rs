@@ -60,8 +60,12 @@ fn seek_curve(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         let steps = walk(session, &stroke, share);
         let timed = session.series(&format!("distance-{share}"), steps, session.set.lasts)?;
         // the first seek starts anywhere; a time as short as the cache's came from a cache
-        let mut seconds: Vec<f64> =
-            timed.iter().skip(1).map(|t| t.seconds()).filter(|s| own_cost.is_none_or(|own_cost| *s > 2.0 * own_cost)).collect();
+        let mut seconds: Vec<f64> = timed
+            .iter()
+            .skip(1)
+            .map(|t| t.seconds())
+            .filter(|s| own_cost.is_none_or(|own_cost| *s > 2.0 * own_cost))
+            .collect();
         all += timed.len().saturating_sub(1);
         cached += timed.len().saturating_sub(1) - seconds.len();
         seconds.sort_unstable_by(f64::total_cmp);
@@ -166,11 +170,12 @@ fn walk(session: &SuiteSession<'_>, stroke: &Stroke, share: f64) -> Vec<SeriesSt
     let length = session.smallest();
     let sector = u64::from(length);
     let mut rng = Rng::new(session.set.seed, share.to_bits());
-    let mut position = rng.share();
+    let mut position = rng.next_f64();
     let max_offset = session.set.room.saturating_sub(sector);
     let mut step = |position: f64| {
-        let offset = (stroke.byte(position) as u64).saturating_add(rng.below(SPREAD)).min(max_offset) / sector * sector;
-        (SeriesStep { write: false, offset, length, pause_ns: 0 }, rng.share())
+        let offset =
+            (stroke.byte(position) as u64).saturating_add(rng.next_below(SPREAD)).min(max_offset) / sector * sector;
+        (SeriesStep { write: false, offset, length, pause_ns: 0 }, rng.next_f64())
     };
     let mut steps = Vec::new();
     for _ in 0..REQUESTS {

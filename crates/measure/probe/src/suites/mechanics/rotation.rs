@@ -76,11 +76,11 @@ fn steps(seed: u64, usable_bytes: u64, length: u32, between: usize, write: bool)
     for _ in 0..REPEATS {
         for place in SECTORS {
             for _ in 0..between {
-                let offset = rng.below(usable_bytes / sector) * sector;
+                let offset = rng.next_below(usable_bytes / sector) * sector;
                 steps.push(SeriesStep { write: false, offset, length, pause_ns: 0 });
             }
             let offset = base + place / sector * sector;
-            steps.push(SeriesStep { write, offset, length, pause_ns: rng.below(PAUSE_NS) });
+            steps.push(SeriesStep { write, offset, length, pause_ns: rng.next_below(PAUSE_NS) });
         }
     }
     steps
@@ -126,8 +126,10 @@ pub fn period(ends: &[Vec<f64>; 3]) -> Option<(f64, f64)> {
     // lie whole turns apart, every other one is out of phase with two turns, but a cache may have
     // served a few
     let slower = (2..=8).rev().map(f64::from).filter(|k| best / k >= TURNS.0);
-    let (coherence, best) =
-        slower.filter_map(|k| refined(best / k)).find(|(step, _)| *step > 0.85 * coherence).unwrap_or((coherence, best));
+    let (coherence, best) = slower
+        .filter_map(|k| refined(best / k))
+        .find(|(step, _)| *step > 0.85 * coherence)
+        .unwrap_or((coherence, best));
     apart(ends, best).then_some((1.0 / best, coherence))
 }
 
@@ -173,7 +175,7 @@ mod tests {
             let mut now = 0.0;
             let mut ends = [Vec::new(), Vec::new(), Vec::new()];
             for i in 0..300 {
-                now = delay(now + rng.share() * 0.02);
+                now = delay(now + rng.next_f64() * 0.02);
                 ends[i % 3].push(now);
             }
             ends

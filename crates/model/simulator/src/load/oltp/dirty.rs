@@ -110,15 +110,15 @@ mod tests {
             let (mut dirty, mut plain) = (Dirty::new(pages), std::collections::BTreeSet::new());
             let mut rng = diskwright_base::Rng::new(pages, 0);
             for _ in 0..3000 {
-                let page = rng.below(pages);
-                if rng.chance(0.5) {
+                let page = rng.next_below(pages);
+                if rng.next_bool(0.5) {
                     dirty.set(page);
                     plain.insert(page);
                 } else if let Some(page) = dirty.next(page) {
                     dirty.clear(page);
                     plain.remove(&page);
                 }
-                let from = rng.below(pages + 70);
+                let from = rng.next_below(pages + 70);
                 assert_eq!(dirty.next(from), plain.range(from..).next().copied(), "{from} of {pages}");
                 assert_eq!(dirty.count(), plain.len() as u64);
             }

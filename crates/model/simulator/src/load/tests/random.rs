@@ -4,20 +4,20 @@
 use super::*;
 
 fn distribution(rng: &mut Rng) -> DurationDistribution {
-    let mean_s = rng.share() * 1e-4;
-    match rng.below(7) {
+    let mean_s = rng.next_f64() * 1e-4;
+    match rng.next_below(7) {
         0 => DurationDistribution::NONE,
         1 => DurationDistribution::Constant { s: mean_s },
         2 => DurationDistribution::Exponential { mean_s },
         3 => DurationDistribution::Uniform { from_s: 0.0, to_s: mean_s },
-        4 => DurationDistribution::Erlang { stages: rng.below(4) as u32, mean_s },
+        4 => DurationDistribution::Erlang { stages: rng.next_below(4) as u32, mean_s },
         5 => DurationDistribution::Normal { mean_s, deviation_s: mean_s },
-        _ => DurationDistribution::Hyper { mean_s, cv2: 0.5 + 4.0 * rng.share() },
+        _ => DurationDistribution::Hyper { mean_s, cv2: 0.5 + 4.0 * rng.next_f64() },
     }
 }
 
 fn sizes(rng: &mut Rng) -> RequestSizes {
-    let mut bytes = || 512 * rng.below(200);
+    let mut bytes = || 512 * rng.next_below(200);
     match bytes() % 3 {
         0 => RequestSizes::One(bytes()),
         1 => RequestSizes::Uniform { from: bytes(), to: 512 * 300 },
@@ -26,56 +26,56 @@ fn sizes(rng: &mut Rng) -> RequestSizes {
 }
 
 fn transfer(rng: &mut Rng) -> OperationTransfer {
-    let access = match rng.below(4) {
-        0 => AccessPattern::Sequential { streams: rng.below(4) as u32 },
+    let access = match rng.next_below(4) {
+        0 => AccessPattern::Sequential { streams: rng.next_below(4) as u32 },
         1 => AccessPattern::Uniform,
-        2 => AccessPattern::Normal { mean: rng.share(), deviation: rng.share() },
-        _ => AccessPattern::Zipf { theta: 1.5 * rng.share() },
+        2 => AccessPattern::Normal { mean: rng.next_f64(), deviation: rng.next_f64() },
+        _ => AccessPattern::Zipf { theta: 1.5 * rng.next_f64() },
     };
-    let part = match rng.below(3) {
+    let part = match rng.next_below(3) {
         0 => TargetPart::All,
-        1 => TargetPart::Bytes { from: 512 * rng.below(1 << 21), bytes: rng.below(1 << 28) },
-        _ => TargetPart::Share { from: rng.share(), to: rng.share() },
+        1 => TargetPart::Bytes { from: 512 * rng.next_below(1 << 21), bytes: rng.next_below(1 << 28) },
+        _ => TargetPart::Share { from: rng.next_f64(), to: rng.next_f64() },
     };
     OperationTransfer {
-        target: rng.below(3) as u16,
+        target: rng.next_below(3) as u16,
         part,
         access,
-        align_bytes: 512 * rng.below(20),
-        read_share: 1.1 * rng.share(),
+        align_bytes: 512 * rng.next_below(20),
+        read_share: 1.1 * rng.next_f64(),
         bytes: sizes(rng),
-        write_bytes: rng.chance(0.3).then(|| sizes(rng)),
-        total_bytes: rng.chance(0.4).then(|| 512 * rng.below(2000)),
-        parallel: rng.below(6) as u32,
+        write_bytes: rng.next_bool(0.3).then(|| sizes(rng)),
+        total_bytes: rng.next_bool(0.4).then(|| 512 * rng.next_below(2000)),
+        parallel: rng.next_below(6) as u32,
         pause: DurationDistribution::NONE,
         compute: distribution(rng),
-        cached: rng.chance(0.5),
-        posted: rng.chance(0.2),
+        cached: rng.next_bool(0.5),
+        posted: rng.next_bool(0.2),
     }
 }
 
 fn classes(rng: &mut Rng) -> Vec<OperationClass> {
     let class = |rng: &mut Rng| OperationClass {
         name: "any".into(),
-        weight: rng.share(),
-        transfers: (0..=rng.below(2)).map(|_| transfer(rng)).collect(),
-        rounds: 1 + rng.below(3) as u32,
+        weight: rng.next_f64(),
+        transfers: (0..=rng.next_below(2)).map(|_| transfer(rng)).collect(),
+        rounds: 1 + rng.next_below(3) as u32,
     };
-    (0..=rng.below(2)).map(|_| class(rng)).collect()
+    (0..=rng.next_below(2)).map(|_| class(rng)).collect()
 }
 
 fn spec(rng: &mut Rng) -> LoadSpec {
     let classes = classes(rng);
     let phase = |rng: &mut Rng| LoadPhase {
-        lasts: rng.below(1 << 21),
-        from: rng.share(),
-        to: rng.share(),
-        weights: if rng.chance(0.5) { vec![1.0; classes.len()] } else { Vec::new() },
+        lasts: rng.next_below(1 << 21),
+        from: rng.next_f64(),
+        to: rng.next_f64(),
+        weights: if rng.next_bool(0.5) { vec![1.0; classes.len()] } else { Vec::new() },
     };
-    let phases = if rng.chance(0.5) { (0..3).map(|_| phase(rng)).collect() } else { Vec::new() };
-    let most_operations = rng.chance(0.5).then(|| rng.below(200));
-    if rng.chance(0.5) {
-        let (users, outstanding) = (rng.below(6) as u32, 1 + rng.below(3) as u32);
+    let phases = if rng.next_bool(0.5) { (0..3).map(|_| phase(rng)).collect() } else { Vec::new() };
+    let most_operations = rng.next_bool(0.5).then(|| rng.next_below(200));
+    if rng.next_bool(0.5) {
+        let (users, outstanding) = (rng.next_below(6) as u32, 1 + rng.next_below(3) as u32);
         return LoadSpec::Closed(ClosedSpec {
             users,
             outstanding,
@@ -87,12 +87,12 @@ fn spec(rng: &mut Rng) -> LoadSpec {
     }
     LoadSpec::Open(OpenSpec {
         gap: DurationDistribution::Exponential { mean_s: 1e-5 },
-        batch: [ArrivalBatch::One, ArrivalBatch::Fixed(3), ArrivalBatch::Geometric(2.5)][rng.below(3) as usize],
-        bursts: rng.chance(0.3).then(|| Bursts { on: distribution(rng), off: distribution(rng) }),
+        batch: [ArrivalBatch::One, ArrivalBatch::Fixed(3), ArrivalBatch::Geometric(2.5)][rng.next_below(3) as usize],
+        bursts: rng.next_bool(0.3).then(|| Bursts { on: distribution(rng), off: distribution(rng) }),
         classes,
         phases,
         most_operations,
-        most_outstanding: 1 + rng.below(40) as u32,
+        most_outstanding: 1 + rng.next_below(40) as u32,
     })
 }
 

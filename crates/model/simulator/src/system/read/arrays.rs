@@ -36,7 +36,7 @@ const WRITE_BY: [(&str, WriteBy); 4] = [
 pub(super) fn arrays(top: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Drives]) -> Vec<Set> {
     let all: u32 = drives.iter().map(|group| group.count).sum();
     names.used_by = vec![None; all as usize];
-    let only = top.tables("array").len() == 1;
+    let only = top.read_tables("array").len() == 1;
     let mut arrays = Vec::new();
     each(top, "array", |fields| {
         if arrays.len() < MOST_TABLES {
@@ -51,7 +51,7 @@ fn array(fields: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Dr
     let name = names.arrays.add(fields, "array", &[&groups]);
     // a name equal to a group's has been reported already
     if groups.find(&name).is_none() && is_drive_name(drives, &name) {
-        fields.wrong_at("name", format!("the name `{name}` is already used; choose another name"));
+        fields.report_key_problem("name", format!("the name `{name}` is already used; choose another name"));
     }
     let index = names.arrays.len() - 1;
     let level = level(fields);
@@ -62,17 +62,17 @@ fn array(fields: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Dr
     }
     let run_by = run_by(fields, names);
     let mut policy = ArrayPolicy::default();
-    policy.read_from = fields.word("read_from", &READ_FROM).unwrap_or(policy.read_from);
+    policy.read_from = fields.read_word("read_from", &READ_FROM).unwrap_or(policy.read_from);
     let default_write_by = if run_by == RunBy::Host { WriteBy::Md } else { WriteBy::Fewest };
-    policy.write_by = fields.word("write_by", &WRITE_BY).unwrap_or(default_write_by);
-    policy.join = fields.truth("join").unwrap_or(policy.join);
+    policy.write_by = fields.read_word("write_by", &WRITE_BY).unwrap_or(default_write_by);
+    policy.join = fields.read_bool("join").unwrap_or(policy.join);
     let set = Set {
         name,
         level: level.unwrap_or(ArrayLevel::Linear),
         layout: layout(fields),
-        copies: fields.whole("copies", 1, 128).map(|n| n as u16),
-        unit_blocks: fields.blocks("stripe_unit", 1 << 21).unwrap_or(USUAL_UNIT),
-        member_blocks: fields.space("member_space"),
+        copies: fields.read_integer("copies", 1, 128).map(|n| n as u16),
+        unit_blocks: fields.read_blocks("stripe_unit", 1 << 21).unwrap_or(USUAL_UNIT),
+        member_blocks: fields.read_capacity_blocks("member_space"),
         run_by,
         policy,
         failed: failed(fields, drives, &members),
@@ -88,13 +88,13 @@ fn array(fields: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Dr
 }
 
 fn level(fields: &DescriptionFields<'_, '_>) -> Option<ArrayLevel> {
-    let text = match fields.take("level") {
+    let text = match fields.read_value("level") {
         Some(value) => match value.get_ref().as_integer() {
             Some(number) => number.as_str().to_owned(),
-            None => fields.text("level")?.to_owned(),
+            None => fields.read_text("level")?.to_owned(),
         },
         None => {
-            fields.missing("level", "\"raid5\"");
+            fields.report_missing("level", "\"raid5\"");
             return None;
         }
     };
@@ -102,18 +102,18 @@ fn level(fields: &DescriptionFields<'_, '_>) -> Option<ArrayLevel> {
     if level.is_none() {
         let known: Vec<&str> = levels().iter().map(|l| l.id.as_str()).collect();
         let near = did_you_mean(&text, &known);
-        fields.wrong_at("level", format!("unknown level `{text}`; known are {}{near}", known.join(", ")));
+        fields.report_key_problem("level", format!("unknown level `{text}`; known are {}{near}", known.join(", ")));
     }
     level
 }
 
 fn layout(fields: &DescriptionFields<'_, '_>) -> Option<ArrayLayout> {
-    let text = fields.text("layout")?;
+    let text = fields.read_text("layout")?;
     let layout = ArrayLayout::parse(text);
     if layout.is_none() {
         let known: Vec<&str> = ArrayLayout::ALL.iter().map(|l| l.name()).collect();
         let near = did_you_mean(text, &known);
-        fields.wrong_at("layout", format!("unknown layout `{text}`; known are {}{near}", known.join(", ")));
+        fields.report_key_problem("layout", format!("unknown layout `{text}`; known are {}{near}", known.join(", ")));
     }
     layout
 }
@@ -121,10 +121,10 @@ fn layout(fields: &DescriptionFields<'_, '_>) -> Option<ArrayLayout> {
 /// Parses a list of drive references; returns each drive with the position of its reference in the text.
 fn referred(fields: &DescriptionFields<'_, '_>, key: &'static str, drives: &[Drives]) -> Vec<(u32, usize)> {
     let mut found = Vec::new();
-    for (text, place) in fields.texts(key) {
+    for (text, place) in fields.read_texts(key) {
         match drives_of(drives, text) {
             Ok(some) => found.extend(some.into_iter().map(|drive| (drive, place))),
-            Err(message) => fields.source.wrong(place, &fields.item, message),
+            Err(message) => fields.source.report_problem(place, &fields.item, message),
         }
     }
     found
@@ -132,19 +132,19 @@ fn referred(fields: &DescriptionFields<'_, '_>, key: &'static str, drives: &[Dri
 
 /// Parses the members; by default, all drives but the spares if there is only one array.
 fn members(fields: &DescriptionFields<'_, '_>, drives: &[Drives], spares: &[u32], only: bool) -> Vec<u32> {
-    if !fields.has("drives") && only {
-        fields.know(&["drives"]);
+    if !fields.has_key("drives") && only {
+        fields.mark_known(&["drives"]);
         let all = drives.iter().map(|group| group.count).sum::<u32>();
         return (0..all).filter(|drive| !spares.contains(drive)).collect();
     }
-    if !fields.has("drives") {
-        fields.missing("drives", "[\"disk0-3\"]");
+    if !fields.has_key("drives") {
+        fields.report_missing("drives", "[\"disk0-3\"]");
     }
     let mut members = Vec::new();
     for (drive, place) in referred(fields, "drives", drives) {
         if members.contains(&drive) {
             let message = format!("`{}` is listed twice as a member", called(drives, drive));
-            fields.source.wrong(place, &fields.item, message);
+            fields.source.report_problem(place, &fields.item, message);
         } else if members.len() <= MOST_MEMBERS {
             members.push(drive);
         }
@@ -166,11 +166,11 @@ fn take(fields: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Dri
     let other = names.used_by.get(drive as usize).copied().flatten();
     match other {
         Some(other) if other == array => {
-            fields.wrong_at("spares", format!("`{}` is both a member and a spare", called(drives, drive)));
+            fields.report_key_problem("spares", format!("`{}` is both a member and a spare", called(drives, drive)));
         }
         Some(other) => {
             let other = names.arrays.name(other).to_owned();
-            fields.wrong_at("drives", format!("`{}` already belongs to `{other}`", called(drives, drive)));
+            fields.report_key_problem("drives", format!("`{}` already belongs to `{other}`", called(drives, drive)));
         }
         None => {
             if let Some(used) = names.used_by.get_mut(drive as usize) {
@@ -181,13 +181,13 @@ fn take(fields: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Dri
 }
 
 fn run_by(fields: &DescriptionFields<'_, '_>, names: &PartNames) -> RunBy {
-    match fields.text("run_by") {
+    match fields.read_text("run_by") {
         None | Some("host") => RunBy::Host,
         Some(name) => match names.controllers.find(name) {
             Some(index) => RunBy::Controller(index),
             None => {
                 let message = names.controllers.unknown("controller", name);
-                fields.wrong_at("run_by", format!("{message}; \"host\" means software RAID"));
+                fields.report_key_problem("run_by", format!("{message}; \"host\" means software RAID"));
                 RunBy::Host
             }
         },
@@ -196,14 +196,14 @@ fn run_by(fields: &DescriptionFields<'_, '_>, names: &PartNames) -> RunBy {
 
 /// Parses the failed members, given by position or by name.
 fn failed(fields: &DescriptionFields<'_, '_>, drives: &[Drives], members: &[u32]) -> Vec<u16> {
-    let Some(value) = fields.take("failed") else { return Vec::new() };
+    let Some(value) = fields.read_value("failed") else { return Vec::new() };
     let numbers = match value.get_ref().as_array() {
         Some(list) => list.iter().all(|v| v.get_ref().is_integer()),
         None => value.get_ref().is_integer(),
     };
     if numbers {
         let last = (members.len() as u64).saturating_sub(1);
-        return fields.wholes("failed", 0, last).into_iter().map(|n| n as u16).collect();
+        return fields.read_integers("failed", 0, last).into_iter().map(|n| n as u16).collect();
     }
     let mut failed = Vec::new();
     for (drive, place) in referred(fields, "failed", drives) {
@@ -211,7 +211,7 @@ fn failed(fields: &DescriptionFields<'_, '_>, drives: &[Drives], members: &[u32]
             Some(member) => failed.push(member as u16),
             None => {
                 let message = format!("`{}` has failed but is not a member of this array", called(drives, drive));
-                fields.source.wrong(place, &fields.item, message);
+                fields.source.report_problem(place, &fields.item, message);
             }
         }
     }
@@ -221,16 +221,16 @@ fn failed(fields: &DescriptionFields<'_, '_>, drives: &[Drives], members: &[u32]
 /// Parses `rebuild` or `scrub`: `true`, or a table of step, depth and rate.
 pub(super) fn background(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<Background> {
     let defaults = Background::default();
-    if let Some(on) = fields.take(key)?.get_ref().as_bool() {
+    if let Some(on) = fields.read_value(key)?.get_ref().as_bool() {
         return on.then_some(defaults);
     }
-    let inner = fields.inner(key)?;
+    let inner = fields.read_table(key)?;
     let background = Background {
-        step_blocks: inner.request_blocks("step").unwrap_or(defaults.step_blocks),
-        depth: inner.whole("depth", 1, 1024).map_or(defaults.depth, |n| n as u32),
-        rate: inner.rate("rate"),
+        step_blocks: inner.read_request_blocks("step").unwrap_or(defaults.step_blocks),
+        depth: inner.read_integer("depth", 1, 1024).map_or(defaults.depth, |n| n as u32),
+        rate: inner.read_bytes_per_s("rate"),
     };
-    inner.finish();
+    inner.reject_unknown_keys();
     Some(background)
 }
 
@@ -240,20 +240,20 @@ fn check(fields: &DescriptionFields<'_, '_>, set: &Set, drives: &[Drives]) {
     let (min, max) = (own.iter().copied().min().unwrap_or(0), own.iter().copied().max().unwrap_or(0));
     let info = set.level.info();
     if min != max && info.form != LevelForm::Linear {
-        let size = |blocks: u64| diskwright_base::units::display((blocks * BLOCK_BYTES) as f64, "bytes");
+        let size = |blocks: u64| diskwright_base::units::format_value((blocks * BLOCK_BYTES) as f64, "bytes");
         let message = format!("members hold {} to {}; the size of the smallest counts", size(min), size(max));
-        fields.note_at("drives", message);
+        fields.report_key_note("drives", message);
     }
     if let Some(used) = set.member_blocks.filter(|used| *used > min || *used == 0) {
         let message = format!("`member_space` is {used} blocks, but the smallest member holds {min}");
-        fields.wrong_at("member_space", message);
+        fields.report_key_problem("member_space", message);
         return;
     }
     let members = own.iter().map(|blocks| set.member_blocks.unwrap_or(*blocks)).collect();
     let (unit_blocks, layout, copies) = (set.unit_blocks, set.layout, set.copies);
     let description = ArrayDescription { level: set.level, members, unit_blocks, layout, copies };
     match ArrayGeometry::new(&description) {
-        Err(error) => fields.wrong_at(key_of(&error), error.to_string()),
+        Err(error) => fields.report_key_problem(key_of(&error), error.to_string()),
         Ok(array) => services(fields, set, &array),
     }
 }
@@ -274,23 +274,26 @@ fn services(fields: &DescriptionFields<'_, '_>, set: &Set, array: &ArrayGeometry
     let lost = failed.count() as usize;
     let survives = set.level.info().form != LevelForm::Linear && set.level != ArrayLevel::Raid0;
     if lost > 0 && !survives {
-        fields.note_at("failed", format!("{} has no redundancy; data of a failed member are not served", set.level));
+        fields.report_key_note(
+            "failed",
+            format!("{} has no redundancy; data of a failed member are not served", set.level),
+        );
     }
     // with a spare, the rebuild waits for a failure during the run
     if set.rebuild.is_some() && lost == 0 && set.spares.is_empty() {
-        fields.note_at("rebuild", "no member has failed, so there is nothing to rebuild; set failed = [0]");
+        fields.report_key_note("rebuild", "no member has failed, so there is nothing to rebuild; set failed = [0]");
     }
     if set.rebuild.is_some() && lost > 0 && set.spares.is_empty() {
-        fields.wrong_at("rebuild", "a rebuild needs a spare drive: spares = [\"…\"]");
+        fields.report_key_problem("rebuild", "a rebuild needs a spare drive: spares = [\"…\"]");
     }
     if set.rebuild.is_some() && !array.survives(failed) {
-        fields.note_at("rebuild", "too many members have failed: there is nothing to rebuild them from");
+        fields.report_key_note("rebuild", "too many members have failed: there is nothing to rebuild them from");
     } else if set.rebuild.is_some() && lost > set.spares.len() && !set.spares.is_empty() {
         let spares = set.spares.len();
-        fields.note_at("rebuild", format!("{lost} members have failed; there are spares for {spares} of them"));
+        fields.report_key_note("rebuild", format!("{lost} members have failed; there are spares for {spares} of them"));
     }
     if !set.spares.is_empty() && set.rebuild.is_none() && lost > 0 {
-        fields.note_at("spares", "the spare is idle without a rebuild: rebuild = true");
+        fields.report_key_note("spares", "the spare is idle without a rebuild: rebuild = true");
     }
 }
 

@@ -18,8 +18,8 @@ const USUAL_CAPACITY: u64 = 1_000_000_000_000;
 /// Reads the drives of the files that `[system] catalogue` names.
 pub(super) fn own_catalogue(fields: &DescriptionFields<'_, '_>, load: Loader<'_>) -> Vec<CatalogueEntry> {
     let mut entries = Vec::new();
-    for (path, place) in fields.texts("catalogue") {
-        let wrong = |message: String| fields.source.wrong(place, &fields.item, message);
+    for (path, place) in fields.read_texts("catalogue") {
+        let wrong = |message: String| fields.source.report_problem(place, &fields.item, message);
         match load(path).map(|text| catalogue::read(path, &text)) {
             Ok(Ok(found)) => entries.extend(found),
             Ok(Err(problems)) => problems.0.iter().for_each(|problem| wrong(problem.to_string())),
@@ -37,21 +37,21 @@ pub(super) fn drives(
     load: Loader<'_>,
 ) -> Vec<Drives> {
     let mut groups: Vec<Drives> = Vec::new();
-    if top.tables("drive").is_empty() {
-        top.wrong("there is no drive; add a [[drive]], such as model = \"st32171w\"");
+    if top.read_tables("drive").is_empty() {
+        top.report_problem("there is no drive; add a [[drive]], such as model = \"st32171w\"");
     }
     each(top, "drive", |fields| {
         let name = names.drives.add(fields, "disk", &[]);
         let before: u32 = groups.iter().map(|group| group.count).sum();
-        let count = fields.whole("count", 1, u64::from(MOST_DRIVES)).map_or(1, |n| n as u32);
+        let count = fields.read_integer("count", 1, u64::from(MOST_DRIVES)).map_or(1, |n| n as u32);
         if before + count > MOST_DRIVES {
-            fields.wrong_at("count", format!("{} drives in all; the limit is {MOST_DRIVES}", before + count));
+            fields.report_key_problem("count", format!("{} drives in all; the limit is {MOST_DRIVES}", before + count));
         }
         tell_same_names(fields, &groups, &name, count);
         let device = device(fields, &name, own, load);
         let channel = names.channels.refer(fields, "channel");
         let order = order(fields);
-        let depth = fields.whole("depth", 1, u64::from(u32::MAX)).map(|n| n as u32);
+        let depth = fields.read_integer("depth", 1, u64::from(u32::MAX)).map(|n| n as u32);
         let Some(device) = device else {
             // keeps the numbers of the other drives right; the file is refused anyway
             groups.extend(nothing().map(|device| Drives {
@@ -69,7 +69,7 @@ pub(super) fn drives(
             _ => QueuePolicy::FirstCome,
         };
         if order.is_some() && !matches!(device, DeviceModel::Mechanical(_)) {
-            fields.note_at("order", "`order` schedules the arm of a mechanical drive; this device has none");
+            fields.report_key_note("order", "`order` schedules the arm of a mechanical drive; this device has none");
         }
         let depth = depth.unwrap_or_else(|| device.slots());
         groups.push(Drives { name, count, device, channel, order: order.unwrap_or(own_order), depth });
@@ -86,7 +86,7 @@ fn tell_same_names(fields: &DescriptionFields<'_, '_>, before: &[Drives], name: 
     let numbers = if count > 1 { 0..count } else { 0..0 };
     let mut own = std::iter::once(name.to_owned()).chain(numbers.map(|number| format!("{name}{number}")));
     if let Some(same) = own.find(|text| is_drive_name(before, text)) {
-        fields.wrong_at("name", format!("the name `{same}` is already used; choose another name"));
+        fields.report_key_problem("name", format!("the name `{same}` is already used; choose another name"));
     }
 }
 
@@ -99,7 +99,7 @@ fn nothing() -> Option<DeviceModel> {
 fn order(fields: &DescriptionFields<'_, '_>) -> Option<QueuePolicy> {
     let words: Vec<(&'static str, QueuePolicy)> =
         QueuePolicy::ALL.into_iter().map(|policy| (policy.name(), policy)).collect();
-    fields.word("order", &words)
+    fields.read_word("order", &words)
 }
 
 /// Parses the device of a group: `model`, `file`, or an inline table.
@@ -110,49 +110,49 @@ fn device(
     load: Loader<'_>,
 ) -> Option<DeviceModel> {
     let keys = ["model", "file"].into_iter().chain(SORTS);
-    let given: Vec<&str> = keys.clone().filter(|key| fields.has(key)).collect();
-    fields.know(&["model", "file", "capacity", "write_cache"]);
-    fields.know(&SORTS);
+    let given: Vec<&str> = keys.clone().filter(|key| fields.has_key(key)).collect();
+    fields.mark_known(&["model", "file", "capacity", "write_cache"]);
+    fields.mark_known(&SORTS);
     let kind = match given.as_slice() {
         ["model"] => model(fields, own)?,
         ["file"] => return file(fields, load),
         [sort] => printed(fields, name, sort)?,
         [] => {
             let near = "model = \"…\" of `list drives`, file = \"….diskspecs\", or a table such as [drive.mechanical]";
-            fields.wrong(format!("the device is missing; give {near}"));
+            fields.report_problem(format!("the device is missing; give {near}"));
             return None;
         }
         [first, second, ..] => {
-            fields.wrong_at(second, format!("`{first}` already describes the device; remove one of the two"));
+            fields.report_key_problem(second, format!("`{first}` already describes the device; remove one of the two"));
             return None;
         }
     };
     let kind = write_cache(fields, kind);
-    kind.device().map_err(|message| fields.wrong(message)).ok()
+    kind.device().map_err(|message| fields.report_problem(message)).ok()
 }
 
 /// Finds a drive in the catalogues.
 fn model(fields: &DescriptionFields<'_, '_>, own: &[CatalogueEntry]) -> Option<EntryKind> {
-    if fields.has("capacity") {
-        fields.wrong_at("capacity", "a catalogue model has its own capacity; remove `capacity`");
+    if fields.has_key("capacity") {
+        fields.report_key_problem("capacity", "a catalogue model has its own capacity; remove `capacity`");
     }
-    let id = fields.text("model")?;
+    let id = fields.read_text("model")?;
     let found = own.iter().find(|entry| entry.id.eq_ignore_ascii_case(id)).or_else(|| catalogue::find(id));
     if found.is_none() {
         let known: Vec<&str> = own.iter().chain(catalogue::all()).map(|entry| entry.id.as_str()).collect();
         let near = did_you_mean(id, &known);
         let all = if near.is_empty() { "; `list drives` shows all of them" } else { "" };
-        fields.wrong_at("model", format!("the catalogue has no drive `{id}`{near}{all}"));
+        fields.report_key_problem("model", format!("the catalogue has no drive `{id}`{near}{all}"));
     }
     found.map(|entry| entry.kind.clone())
 }
 
 /// Loads a drive in DiskSim's format.
 fn file(fields: &DescriptionFields<'_, '_>, load: Loader<'_>) -> Option<DeviceModel> {
-    for key in ["capacity", "write_cache"].into_iter().filter(|key| fields.has(key)) {
-        fields.wrong_at(key, format!("the file itself sets `{key}`; remove it here"));
+    for key in ["capacity", "write_cache"].into_iter().filter(|key| fields.has_key(key)) {
+        fields.report_key_problem(key, format!("the file itself sets `{key}`; remove it here"));
     }
-    let path = fields.text("file")?;
+    let path = fields.read_text("file")?;
     let made = load(path).map_err(|because| format!("`{path}`: {because}")).and_then(|text| {
         let found = diskspecs::read(path, &text, &|other: &str| load(other)).map_err(|error| error.to_string())?;
         let model = Model::new(&found.spec).map_err(|error| format!("`{path}`: {error}"))?;
@@ -160,11 +160,11 @@ fn file(fields: &DescriptionFields<'_, '_>, load: Loader<'_>) -> Option<DeviceMo
     });
     match made {
         Ok((model, notes)) => {
-            notes.into_iter().for_each(|note| fields.note_at("file", note));
+            notes.into_iter().for_each(|note| fields.report_key_note("file", note));
             Some(DeviceModel::Mechanical(Arc::new(model)))
         }
         Err(message) => {
-            fields.wrong_at("file", message);
+            fields.report_key_problem("file", message);
             None
         }
     }
@@ -172,24 +172,25 @@ fn file(fields: &DescriptionFields<'_, '_>, load: Loader<'_>) -> Option<DeviceMo
 
 /// Parses a specification in the description itself, with the catalogue's keys.
 fn printed(fields: &DescriptionFields<'_, '_>, name: &str, sort: &str) -> Option<EntryKind> {
-    if sort != "plain" && !fields.has("capacity") {
-        fields.missing("capacity", "\"9.1GB\"");
+    if sort != "plain" && !fields.has_key("capacity") {
+        fields.report_missing("capacity", "\"9.1GB\"");
     }
-    let capacity = fields.space("capacity").map_or(USUAL_CAPACITY, |blocks| blocks * crate::io::BLOCK_BYTES);
-    let table = SORTS.into_iter().find(|s| *s == sort).and_then(|sort| fields.take(sort))?;
+    let capacity =
+        fields.read_capacity_blocks("capacity").map_or(USUAL_CAPACITY, |blocks| blocks * crate::io::BLOCK_BYTES);
+    let table = SORTS.into_iter().find(|s| *s == sort).and_then(|sort| fields.read_value(sort))?;
     let item = format!("{}, {sort}", fields.item);
     catalogue::inline(fields.source, &item, (name, capacity), sort, table)
 }
 
 /// Applies `write_cache`, which turns a mechanical drive's own write cache on or off.
 fn write_cache(fields: &DescriptionFields<'_, '_>, kind: EntryKind) -> EntryKind {
-    match (fields.truth("write_cache"), kind) {
+    match (fields.read_bool("write_cache"), kind) {
         (Some(on), EntryKind::Mechanical(mut printed)) => {
             printed.write_cache = on;
             EntryKind::Mechanical(printed)
         }
         (Some(_), kind) => {
-            fields.wrong_at("write_cache", "`write_cache` applies only to mechanical drives");
+            fields.report_key_problem("write_cache", "`write_cache` applies only to mechanical drives");
             kind
         }
         (None, kind) => kind,

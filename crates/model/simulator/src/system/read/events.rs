@@ -18,23 +18,23 @@ pub(super) fn events(top: &DescriptionFields<'_, '_>, system: &System) -> Vec<Sc
 }
 
 fn event(fields: &DescriptionFields<'_, '_>, system: &System, events: &mut Vec<ScheduledChange>) {
-    if !fields.has("at") {
-        fields.missing("at", "\"30s\"");
+    if !fields.has_key("at") {
+        fields.report_missing("at", "\"30s\"");
     }
-    let at = fields.time("at").unwrap_or(0);
+    let at = fields.read_time_ns("at").unwrap_or(0);
     let end = system.watch.warm_up.saturating_add(system.watch.duration);
     if at > end {
-        fields.note_at("at", "this is after the end of the run, which `[watch]` sets");
+        fields.report_key_note("at", "this is after the end of the run, which `[watch]` sets");
     }
-    let given: Vec<&str> = SORTS.into_iter().filter(|sort| fields.has(sort)).collect();
+    let given: Vec<&str> = SORTS.into_iter().filter(|sort| fields.has_key(sort)).collect();
     match given.as_slice() {
-        [] => fields.wrong("the event does nothing; give one of fail, replace, slow, hang, release"),
+        [] => fields.report_problem("the event does nothing; give one of fail, replace, slow, hang, release"),
         [_] => {}
-        [_, second, ..] => fields.wrong_at(second, "the event has two actions; write an [[event]] for each"),
+        [_, second, ..] => fields.report_key_problem(second, "the event has two actions; write an [[event]] for each"),
     }
     let rebuild = background(fields, "rebuild");
-    if rebuild.is_some() && !fields.has("replace") {
-        fields.wrong_at("rebuild", "`rebuild` applies only to `replace`");
+    if rebuild.is_some() && !fields.has_key("replace") {
+        fields.report_key_problem("rebuild", "`rebuild` applies only to `replace`");
     }
     let changes = [
         members(fields, system, "fail", |array, member| SystemChange::Fail { array, member }),
@@ -54,10 +54,10 @@ fn drives(
     change: impl Fn(u32) -> SystemChange,
 ) -> Vec<SystemChange> {
     let mut found = Vec::new();
-    for (text, place) in fields.texts(key) {
+    for (text, place) in fields.read_texts(key) {
         match drives_of(&system.drives, text) {
             Ok(some) => found.extend(some.into_iter().map(&change)),
-            Err(message) => fields.source.wrong(place, &fields.item, message),
+            Err(message) => fields.source.report_problem(place, &fields.item, message),
         }
     }
     found
@@ -71,9 +71,9 @@ fn members(
     change: impl Fn(usize, u16) -> SystemChange,
 ) -> Vec<SystemChange> {
     let mut found = Vec::new();
-    for (text, index) in fields.texts(key) {
+    for (text, index) in fields.read_texts(key) {
         let some = drives_of(&system.drives, text).unwrap_or_else(|message| {
-            fields.source.wrong(index, &fields.item, message);
+            fields.source.report_problem(index, &fields.item, message);
             Vec::new()
         });
         for drive in some {
@@ -83,7 +83,7 @@ fn members(
                 None => {
                     let name = called(&system.drives, drive);
                     let message = format!("`{name}` is not a member of an array; only members can fail or be replaced");
-                    fields.source.wrong(index, &fields.item, message);
+                    fields.source.report_problem(index, &fields.item, message);
                 }
             }
         }
@@ -93,18 +93,18 @@ fn members(
 
 /// Parses `slow = { drive = "disk1", factor = 10 }`.
 fn slow(fields: &DescriptionFields<'_, '_>, system: &System) -> Vec<SystemChange> {
-    let Some(inner) = fields.has("slow").then(|| fields.inner("slow")).flatten() else {
-        fields.know(&["slow"]);
+    let Some(inner) = fields.has_key("slow").then(|| fields.read_table("slow")).flatten() else {
+        fields.mark_known(&["slow"]);
         return Vec::new();
     };
-    if !inner.has("drive") {
-        inner.missing("drive", "\"disk1\"");
+    if !inner.has_key("drive") {
+        inner.report_missing("drive", "\"disk1\"");
     }
-    if !inner.has("factor") {
-        inner.missing("factor", "10");
+    if !inner.has_key("factor") {
+        inner.report_missing("factor", "10");
     }
-    let factor = inner.number("factor", SLOWEST.0, SLOWEST.1).unwrap_or(1.0);
+    let factor = inner.read_number("factor", SLOWEST.0, SLOWEST.1).unwrap_or(1.0);
     let changes = drives(&inner, system, "drive", |drive| SystemChange::Slow { drive, factor });
-    inner.finish();
+    inner.reject_unknown_keys();
     changes
 }

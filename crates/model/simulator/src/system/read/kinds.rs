@@ -1,7 +1,7 @@
 //! Workloads of the documents: `kind = "netbench"`, `"scan"`, `"oltp"`, `"sort"` and `"trace"`. Missing keys are as in
 //! their specifications' defaults.
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 
 use super::DescriptionFiles;
 use super::transfers::{access, part, target};
@@ -11,25 +11,25 @@ use crate::load::{
     DurationDistribution, LoadSpec, NetbenchSpec, OltpSpec, Region, ScanSpec, SortSpec, Timing, TraceSpec,
 };
 use crate::text::DescriptionFields;
-use crate::text::quantity::{SIZE, SPACE};
+use crate::text::quantity::{CAPACITY, SIZE};
 
 const SECOND: f64 = 1e9;
 
 fn operations(fields: &DescriptionFields<'_, '_>) -> Option<u64> {
-    fields.whole("operations", 1, u64::MAX >> 1)
+    fields.read_integer("operations", 1, u64::MAX >> 1)
 }
 
 fn users(fields: &DescriptionFields<'_, '_>) -> u32 {
-    fields.whole("users", 1, 1 << 20).map_or(1, |n| n as u32)
+    fields.read_integer("users", 1, 1 << 20).map_or(1, |n| n as u32)
 }
 
 fn count(fields: &DescriptionFields<'_, '_>, key: &'static str, default: u32) -> u32 {
-    fields.whole(key, 1, 1 << 20).map_or(default, |n| n as u32)
+    fields.read_integer(key, 1, 1 << 20).map_or(default, |n| n as u32)
 }
 
 /// Parses bytes in full blocks.
 fn bytes(fields: &DescriptionFields<'_, '_>, key: &'static str, default: u64) -> u64 {
-    fields.blocks(key, 1 << 40).map_or(default, |blocks| blocks * BLOCK_BYTES)
+    fields.read_blocks(key, 1 << 40).map_or(default, |blocks| blocks * BLOCK_BYTES)
 }
 
 /// Parses NetBench's disk mix.
@@ -40,10 +40,10 @@ pub(super) fn netbench(fields: &DescriptionFields<'_, '_>, cached: bool) -> Load
         workspace_bytes: bytes(fields, "workspace", defaults.workspace_bytes),
         target: 0,
         part: part(fields),
-        oplocks: fields.truth("oplocks").unwrap_or(defaults.oplocks),
+        oplocks: fields.read_bool("oplocks").unwrap_or(defaults.oplocks),
         think: spell(fields, "think").unwrap_or(DurationDistribution::NONE),
         compute: spell(fields, "compute").unwrap_or(DurationDistribution::NONE),
-        cached: fields.truth("cached").unwrap_or(cached),
+        cached: fields.read_bool("cached").unwrap_or(cached),
         most_operations: operations(fields),
     })
 }
@@ -61,7 +61,7 @@ pub(super) fn scan(fields: &DescriptionFields<'_, '_>, targets: &[String]) -> Lo
         degree: count(fields, "degree", defaults.degree),
         workers: count(fields, "workers", defaults.workers),
         extent_bytes: bytes(fields, "extent", defaults.extent_bytes),
-        ahead: fields.whole("ahead", 0, 1 << 20).map_or(defaults.ahead, |n| n as u32),
+        ahead: fields.read_integer("ahead", 0, 1 << 20).map_or(defaults.ahead, |n| n as u32),
         most_outstanding: count(fields, "outstanding", defaults.most_outstanding),
         compute: spell(fields, "compute").unwrap_or(DurationDistribution::NONE),
         most_operations: operations(fields),
@@ -70,26 +70,26 @@ pub(super) fn scan(fields: &DescriptionFields<'_, '_>, targets: &[String]) -> Lo
 
 /// Parses a region: `{ on = "log", area = "1GB" }`.
 fn region(fields: &DescriptionFields<'_, '_>, key: &'static str, targets: &[String], default: Region) -> Region {
-    let Some(inner) = fields.inner(key) else { return default };
+    let Some(inner) = fields.read_table(key) else { return default };
     let region = Region { target: target(&inner, targets), part: part(&inner) };
-    inner.finish();
+    inner.reject_unknown_keys();
     region
 }
 
 /// Parses transactions.
 pub(super) fn oltp(fields: &DescriptionFields<'_, '_>, targets: &[String]) -> LoadSpec {
     let defaults = OltpSpec::default();
-    let never = fields.take("checkpoint").and_then(|v| v.get_ref().as_str()) == Some("never");
-    let checkpoint = if never { Some(0) } else { fields.some_time("checkpoint") };
+    let never = fields.read_value("checkpoint").and_then(|v| v.get_ref().as_str()) == Some("never");
+    let checkpoint = if never { Some(0) } else { fields.read_nonzero_time_ns("checkpoint") };
     LoadSpec::Oltp(OltpSpec {
         users: users(fields),
         think: spell(fields, "think").unwrap_or(DurationDistribution::NONE),
         data: region(fields, "data", targets, defaults.data),
         access: access(fields),
         pages: count(fields, "pages", defaults.pages),
-        hit_share: fields.share("hit_share").unwrap_or(defaults.hit_share),
-        changed: fields.whole("changed", 0, 1 << 20).map_or(defaults.changed, |n| n as u32),
-        buffers: fields.whole("buffers", 1, 1 << 28).unwrap_or(defaults.buffers),
+        hit_share: fields.read_share("hit_share").unwrap_or(defaults.hit_share),
+        changed: fields.read_integer("changed", 0, 1 << 20).map_or(defaults.changed, |n| n as u32),
+        buffers: fields.read_integer("buffers", 1, 1 << 28).unwrap_or(defaults.buffers),
         compute: spell(fields, "compute").unwrap_or(DurationDistribution::NONE),
         log: region(fields, "log", targets, defaults.log),
         log_bytes: bytes(fields, "log_record", defaults.log_bytes),
@@ -104,14 +104,14 @@ pub(super) fn oltp(fields: &DescriptionFields<'_, '_>, targets: &[String]) -> Lo
 /// Parses an external sort.
 pub(super) fn sort(fields: &DescriptionFields<'_, '_>, targets: &[String], cached: bool) -> LoadSpec {
     let defaults = SortSpec::default();
-    let seconds = |key: &'static str, default: f64| fields.time(key).map_or(default, |ns| ns as f64 / SECOND);
+    let seconds = |key: &'static str, default: f64| fields.read_time_ns(key).map_or(default, |ns| ns as f64 / SECOND);
     let size_bytes =
-        |key: &'static str, default: u64| fields.quantity(key, &SIZE).map_or(default, |bytes| bytes as u64);
+        |key: &'static str, default: u64| fields.read_quantity(key, &SIZE).map_or(default, |bytes| bytes as u64);
     LoadSpec::Sort(SortSpec {
-        data_bytes: fields.quantity("data", &SPACE).map_or(defaults.data_bytes, |bytes| bytes as u64),
+        data_bytes: fields.read_quantity("data", &CAPACITY).map_or(defaults.data_bytes, |bytes| bytes as u64),
         record_bytes: size_bytes("record", defaults.record_bytes),
         key_bytes: size_bytes("keys", defaults.key_bytes),
-        memory_factor: fields.number("memory_factor", 1.0, 100.0).unwrap_or(defaults.memory_factor),
+        memory_factor: fields.read_number("memory_factor", 1.0, 100.0).unwrap_or(defaults.memory_factor),
         memory_bytes: size_bytes("memory", defaults.memory_bytes),
         processors: count(fields, "processors", defaults.processors),
         compare_s: seconds("compare", defaults.compare_s),
@@ -122,7 +122,7 @@ pub(super) fn sort(fields: &DescriptionFields<'_, '_>, targets: &[String], cache
         io_bytes: bytes(fields, "request", defaults.io_bytes),
         merge_bytes: bytes(fields, "merge_request", defaults.merge_bytes),
         window: count(fields, "window", defaults.window),
-        cached: fields.truth("cached").unwrap_or(cached),
+        cached: fields.read_bool("cached").unwrap_or(cached),
     })
 }
 
@@ -132,35 +132,35 @@ pub(super) fn trace(
     files: &DescriptionFiles<'_>,
     cached: bool,
 ) -> Option<LoadSpec> {
-    let closed = fields.word("timing", &[("open", false), ("closed", true)]).unwrap_or(false);
-    let scale = fields.number("scale", 0.0, 1e6).unwrap_or(1.0);
-    let depth = fields.whole("depth", 1, 1 << 20);
+    let closed = fields.read_word("timing", &[("open", false), ("closed", true)]).unwrap_or(false);
+    let scale = fields.read_number("scale", 0.0, 1e6).unwrap_or(1.0);
+    let depth = fields.read_integer("depth", 1, 1 << 20);
     if depth.is_some() && !closed {
-        fields.wrong_at("depth", "`depth` applies only to closed timing: timing = \"closed\"");
+        fields.report_key_problem("depth", "`depth` applies only to closed timing: timing = \"closed\"");
     }
-    let fold = fields.truth("fold").unwrap_or(true);
-    let cached = fields.truth("cached").unwrap_or(cached);
-    let path = fields.needed("file", "\"day.csv\"")?;
+    let fold = fields.read_bool("fold").unwrap_or(true);
+    let cached = fields.read_bool("cached").unwrap_or(cached);
+    let path = fields.require_text("file", "\"day.csv\"")?;
     let (requests, left_out, remarks) = match (files.trace)(path) {
         Ok(found) => found,
         Err(because) => {
-            fields.wrong_at("file", format!("`{path}`: {because}"));
+            fields.report_key_problem("file", format!("`{path}`: {because}"));
             return None;
         }
     };
     if requests.is_empty() {
-        fields.wrong_at("file", format!("`{path}` has no reads or writes"));
+        fields.report_key_problem("file", format!("`{path}` has no reads or writes"));
         return None;
     }
     if left_out > 0 {
-        let omitted = plural(
+        let omitted = format_count(
             left_out,
             "request is neither a read nor a write and is omitted",
             "requests are neither reads nor writes and are omitted",
         );
-        fields.note_at("file", omitted);
+        fields.report_key_note("file", omitted);
     }
-    remarks.into_iter().for_each(|remark| fields.note_at("file", remark));
+    remarks.into_iter().for_each(|remark| fields.report_key_note("file", remark));
     let timing = match closed {
         true => Timing::Closed { depth: depth.map_or(1, |n| n as u32), scale },
         false => Timing::Open { scale },

@@ -81,50 +81,50 @@ pub fn read_with<'t>(
         let span = table.span();
         system(&DescriptionFields::new(&source, "", table.get_ref(), span), files)
     });
-    source.finish(system).map(|(system, notes)| SystemDescription { system, notes })
+    source.into_result(system).map(|(system, notes)| SystemDescription { system, notes })
 }
 
 /// Parses all parts; returns a system even with mistakes, which the source records.
 fn system(top: &DescriptionFields<'_, '_>, files: &DescriptionFiles<'_>) -> Option<System> {
     let mut names = PartNames::default();
-    let (name, own) = top.inner("system").map_or((None, Vec::new()), |fields| {
-        let name = fields.text("name").map(str::to_owned);
-        fields.text("about");
+    let (name, own) = top.read_table("system").map_or((None, Vec::new()), |fields| {
+        let name = fields.read_text("name").map(str::to_owned);
+        fields.read_text("about");
         let own = drives::own_catalogue(&fields, files.text);
-        fields.finish();
+        fields.reject_unknown_keys();
         (name, own)
     });
-    let watch = top.inner("watch").map(|fields| watch(&fields)).unwrap_or_default();
-    let host = top.inner("host").map(|fields| path::host(&fields)).unwrap_or_default();
+    let watch = top.read_table("watch").map(|fields| watch(&fields)).unwrap_or_default();
+    let host = top.read_table("host").map(|fields| path::host(&fields)).unwrap_or_default();
     let buses = path::buses(top, &mut names);
     let controllers = path::controllers(top, &mut names);
     let channels = path::channels(top, &mut names);
     let drives = drives::drives(top, &mut names, &own, files.text);
     let arrays = arrays::arrays(top, &mut names, &drives);
-    let stem = top.source.file().rsplit(['/', '\\']).next().unwrap_or("system");
+    let stem = top.source.file_name().rsplit(['/', '\\']).next().unwrap_or("system");
     let name = name.unwrap_or_else(|| stem.trim_end_matches(".toml").to_owned());
     let (workloads, events) = (Vec::new(), Vec::new());
     let mut system = System { name, watch, host, buses, controllers, channels, drives, arrays, workloads, events };
     system.workloads = workloads::workloads(top, &names, &system, files);
     system.events = events::events(top, &system);
-    top.finish();
+    top.reject_unknown_keys();
     Some(system)
 }
 
 fn watch(fields: &DescriptionFields<'_, '_>) -> WatchSpec {
     let defaults = WatchSpec::default();
-    let duration = fields.some_time("duration").unwrap_or(defaults.duration);
+    let duration = fields.read_nonzero_time_ns("duration").unwrap_or(defaults.duration);
     let watch = WatchSpec {
-        seed: fields.whole("seed", 0, i64::MAX as u64).unwrap_or(defaults.seed),
-        warm_up: fields.time("warm_up").unwrap_or(defaults.warm_up),
+        seed: fields.read_integer("seed", 0, i64::MAX as u64).unwrap_or(defaults.seed),
+        warm_up: fields.read_time_ns("warm_up").unwrap_or(defaults.warm_up),
         duration,
         // a short run is a single sample
-        interval: fields.some_time("interval").unwrap_or(defaults.interval.min(duration)),
+        interval: fields.read_nonzero_time_ns("interval").unwrap_or(defaults.interval.min(duration)),
     };
     if watch.interval > watch.duration {
         let shorten = "shorten it (watch.interval): a run needs at least one sample";
-        fields.wrong_at("interval", format!("`interval` is longer than `duration`; {shorten}"));
+        fields.report_key_problem("interval", format!("`interval` is longer than `duration`; {shorten}"));
     }
-    fields.finish();
+    fields.reject_unknown_keys();
     watch
 }

@@ -28,16 +28,16 @@ const NONE: &str = "none";
 impl NameList {
     /// Adds the name of the next table of a kind: its own, or `sort`, `sort2`, …
     pub fn add(&mut self, fields: &DescriptionFields<'_, '_>, sort: &str, others: &[&NameList]) -> String {
-        let own = fields.text("name").map(str::to_owned);
+        let own = fields.read_text("name").map(str::to_owned);
         let name = own.clone().unwrap_or_else(|| match self.names.len() {
             0 => sort.to_owned(),
             n => format!("{sort}{}", n + 1),
         });
         if own.is_some() && (name == NONE || name == "host") {
-            fields.wrong_at("name", format!("`{name}` is a reserved word; choose another name"));
+            fields.report_key_problem("name", format!("`{name}` is a reserved word; choose another name"));
         }
         if std::iter::once(&*self).chain(others.iter().copied()).any(|list| list.names.contains(&name)) {
-            fields.wrong_at("name", format!("the name `{name}` is already used; choose another name"));
+            fields.report_key_problem("name", format!("the name `{name}` is already used; choose another name"));
         }
         self.names.push(name.clone());
         name
@@ -62,21 +62,21 @@ impl NameList {
     /// Resolves a reference: the named part; without the key, the only part there is; `None` for "none" or if there is
     /// nothing to refer to.
     pub fn refer(&self, fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<usize> {
-        if !fields.has(key) {
-            fields.know(&[key]);
+        if !fields.has_key(key) {
+            fields.mark_known(&[key]);
             if self.len() > 1 {
                 let have = self.names.join(", ");
-                fields.wrong(format!("`{key}` is missing; choose one of {have}, or {key} = \"{NONE}\""));
+                fields.report_problem(format!("`{key}` is missing; choose one of {have}, or {key} = \"{NONE}\""));
             }
             return (self.len() == 1).then_some(0);
         }
-        let name = fields.text(key)?;
+        let name = fields.read_text(key)?;
         if name == NONE {
             return None;
         }
         let found = self.find(name);
         if found.is_none() {
-            fields.wrong_at(key, self.unknown(key, name));
+            fields.report_key_problem(key, self.unknown(key, name));
         }
         found
     }

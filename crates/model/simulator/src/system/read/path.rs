@@ -11,18 +11,18 @@ use crate::text::DescriptionFields;
 pub(super) fn host(fields: &DescriptionFields<'_, '_>) -> HostSpec {
     let defaults = HostSpec::default();
     let host = HostSpec {
-        processors: fields.whole("processors", 1, 4096).map_or(defaults.processors, |n| n as u32),
-        request: fields.time("request").unwrap_or(defaults.request),
-        interrupt: fields.time("interrupt").unwrap_or(defaults.interrupt),
-        copy_byte_ps: fields.each_byte("copy").unwrap_or(defaults.copy_byte_ps),
-        xor_byte_ps: fields.each_byte("xor").unwrap_or(defaults.xor_byte_ps),
-        galois_byte_ps: fields.each_byte("galois").unwrap_or(defaults.galois_byte_ps),
-        other_interrupts_per_s: fields.often("other_interrupts").unwrap_or(defaults.other_interrupts_per_s),
-        cache: fields.inner("cache").map(|cache| caches::cache(&cache, WriteBackPolicy::default())),
-        transfer_blocks: fields.request_blocks("largest"),
-        memory_rate: fields.rate("memory_rate"),
+        processors: fields.read_integer("processors", 1, 4096).map_or(defaults.processors, |n| n as u32),
+        request: fields.read_time_ns("request").unwrap_or(defaults.request),
+        interrupt: fields.read_time_ns("interrupt").unwrap_or(defaults.interrupt),
+        copy_byte_ps: fields.read_ps_per_byte("copy").unwrap_or(defaults.copy_byte_ps),
+        xor_byte_ps: fields.read_ps_per_byte("xor").unwrap_or(defaults.xor_byte_ps),
+        galois_byte_ps: fields.read_ps_per_byte("galois").unwrap_or(defaults.galois_byte_ps),
+        other_interrupts_per_s: fields.read_per_s("other_interrupts").unwrap_or(defaults.other_interrupts_per_s),
+        cache: fields.read_table("cache").map(|cache| caches::cache(&cache, WriteBackPolicy::default())),
+        transfer_blocks: fields.read_request_blocks("largest"),
+        memory_rate: fields.read_bytes_per_s("memory_rate"),
     };
-    fields.finish();
+    fields.reject_unknown_keys();
     host
 }
 
@@ -32,9 +32,9 @@ pub(super) fn each<'a, 't>(
     key: &'static str,
     mut read: impl FnMut(&DescriptionFields<'a, 't>),
 ) {
-    let tables = top.tables(key);
+    let tables = top.read_tables(key);
     if tables.len() > MOST_TABLES {
-        top.wrong_at(key, format!("there are {} [[{key}]] tables; the limit is {MOST_TABLES}", tables.len()));
+        top.report_key_problem(key, format!("there are {} [[{key}]] tables; the limit is {MOST_TABLES}", tables.len()));
     }
     for (number, value) in tables.into_iter().take(MOST_TABLES).enumerate() {
         let name = value.get_ref().as_table().and_then(|t| t.iter().find(|(k, _)| k.get_ref() == "name"));
@@ -42,9 +42,9 @@ pub(super) fn each<'a, 't>(
             Some(name) => format!("{key} `{}`", name.chars().take(40).collect::<String>()),
             None => format!("{key} {}", number + 1),
         };
-        if let Some(fields) = DescriptionFields::of(top.source, &item, value) {
+        if let Some(fields) = DescriptionFields::from_value(top.source, &item, value) {
             read(&fields);
-            fields.finish();
+            fields.reject_unknown_keys();
         }
     }
 }
@@ -54,11 +54,11 @@ pub(super) fn buses(top: &DescriptionFields<'_, '_>, names: &mut PartNames) -> V
     let mut buses = Vec::new();
     each(top, "bus", |fields| {
         let name = names.buses.add(fields, "bus", &[]);
-        if !fields.has("rate") {
-            fields.missing("rate", "\"133MB/s\"");
+        if !fields.has_key("rate") {
+            fields.report_missing("rate", "\"133MB/s\"");
         }
-        let rate = fields.rate("rate").unwrap_or(1);
-        buses.push(Bus { name, rate, overhead: fields.time("overhead").unwrap_or(0) });
+        let rate = fields.read_bytes_per_s("rate").unwrap_or(1);
+        buses.push(Bus { name, rate, overhead: fields.read_time_ns("overhead").unwrap_or(0) });
     });
     buses
 }
@@ -71,14 +71,14 @@ pub(super) fn controllers(top: &DescriptionFields<'_, '_>, names: &mut PartNames
         controllers.push(Controller {
             name,
             bus: names.buses.refer(fields, "bus"),
-            command: fields.time("command").unwrap_or(0),
-            member_command: fields.time("member_command").unwrap_or(0),
-            rate: fields.rate("rate"),
-            xor_byte_ps: fields.each_byte("xor").unwrap_or(0),
-            galois_byte_ps: fields.each_byte("galois").unwrap_or(0),
-            cache: fields.inner("cache").map(|cache| caches::cache(&cache, WriteBackPolicy::battery())),
-            outstanding: fields.whole("outstanding", 1, 1 << 20).map(|n| n as u32),
-            transfer_blocks: fields.request_blocks("largest"),
+            command: fields.read_time_ns("command").unwrap_or(0),
+            member_command: fields.read_time_ns("member_command").unwrap_or(0),
+            rate: fields.read_bytes_per_s("rate"),
+            xor_byte_ps: fields.read_ps_per_byte("xor").unwrap_or(0),
+            galois_byte_ps: fields.read_ps_per_byte("galois").unwrap_or(0),
+            cache: fields.read_table("cache").map(|cache| caches::cache(&cache, WriteBackPolicy::battery())),
+            outstanding: fields.read_integer("outstanding", 1, 1 << 20).map(|n| n as u32),
+            transfer_blocks: fields.read_request_blocks("largest"),
             transfer: transfer(fields),
         });
     });
@@ -87,17 +87,17 @@ pub(super) fn controllers(top: &DescriptionFields<'_, '_>, names: &mut PartNames
 
 /// Parses the transfer mode: `transfer`, `interrupt_each`, `byte`.
 fn transfer(fields: &DescriptionFields<'_, '_>) -> TransferMode {
-    let by_hand = fields.word("transfer", &[("dma", false), ("pio", true)]).unwrap_or(false);
-    let interrupt_blocks = fields.request_blocks("interrupt_each");
-    let byte = fields.each_byte("byte");
+    let by_hand = fields.read_word("transfer", &[("dma", false), ("pio", true)]).unwrap_or(false);
+    let interrupt_blocks = fields.read_request_blocks("interrupt_each");
+    let byte = fields.read_ps_per_byte("byte");
     if by_hand {
-        if !fields.has("byte") {
-            fields.missing("byte", "\"250ns/B\" (with transfer = \"pio\" a processor moves every byte)");
+        if !fields.has_key("byte") {
+            fields.report_missing("byte", "\"250ns/B\" (with transfer = \"pio\" a processor moves every byte)");
         }
         return TransferMode::Pio { interrupt_blocks: interrupt_blocks.unwrap_or(1), byte_ps: byte.unwrap_or(0) };
     }
     if byte.is_some() {
-        fields.wrong_at("byte", "`byte`, a processor's time per byte, applies only to transfer = \"pio\"");
+        fields.report_key_problem("byte", "`byte`, a processor's time per byte, applies only to transfer = \"pio\"");
     }
     TransferMode::Dma { interrupt_blocks }
 }
@@ -109,9 +109,9 @@ pub(super) fn channels(top: &DescriptionFields<'_, '_>, names: &mut PartNames) -
         channels.push(Channel {
             name: names.channels.add(fields, "channel", &[]),
             controller: names.controllers.refer(fields, "controller"),
-            rate: fields.rate("rate"),
-            overhead: fields.time("overhead").unwrap_or(0),
-            disconnects: fields.truth("disconnects").unwrap_or(true),
+            rate: fields.read_bytes_per_s("rate"),
+            overhead: fields.read_time_ns("overhead").unwrap_or(0),
+            disconnects: fields.read_bool("disconnects").unwrap_or(true),
         });
     });
     channels

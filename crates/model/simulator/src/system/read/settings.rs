@@ -33,7 +33,7 @@ pub(super) fn apply<'t>(source: &DescriptionSource<'t>, table: &mut DeTable<'t>,
         let rest: Vec<&'t str> = path.collect();
         let item = format!("setting {}={}", setting.key, setting.value);
         if rest.is_empty() || rest.iter().any(|key| key.is_empty()) {
-            source.wrong(0, &item, "a setting needs a part and a key, such as workload.users=16");
+            source.report_problem(0, &item, "a setting needs a part and a key, such as workload.users=16");
             continue;
         }
         let mut places = 0;
@@ -62,7 +62,7 @@ pub(super) fn apply<'t>(source: &DescriptionSource<'t>, table: &mut DeTable<'t>,
             let names = parts(table);
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let near = did_you_mean(first, &names);
-            source.wrong(0, &item, format!("unknown part `{first}`; known are {}{near}", names.join(", ")));
+            source.report_problem(0, &item, format!("unknown part `{first}`; known are {}{near}", names.join(", ")));
         }
     }
 }

@@ -6,7 +6,7 @@ use super::workloads::spell;
 use crate::io::BLOCK_BYTES;
 use crate::load::{AccessPattern, DurationDistribution, OperationClass, OperationTransfer, RequestSizes, TargetPart};
 use crate::text::quantity::{self, SIZE};
-use crate::text::{DescriptionFields, DescriptionValue, did_you_mean, number};
+use crate::text::{DescriptionFields, DescriptionValue, did_you_mean, toml_number};
 
 /// Keys of a transfer.
 const KEYS: [&str; 15] = [
@@ -30,8 +30,8 @@ const KEYS: [&str; 15] = [
 /// Parses the classes of a workload on `targets`; `cached` is the default with a file cache. Without classes, all
 /// targets are used equally; a class or a transfer without `on` uses the first.
 pub(super) fn classes(fields: &DescriptionFields<'_, '_>, targets: &[String], cached: bool) -> Vec<OperationClass> {
-    if !fields.has("class") {
-        fields.know(&["class"]);
+    if !fields.has_key("class") {
+        fields.mark_known(&["class"]);
         let one = transfer(fields, cached, 0);
         let class = |name: &str, target| {
             let transfers = vec![OperationTransfer { target, ..one.clone() }];
@@ -42,35 +42,38 @@ pub(super) fn classes(fields: &DescriptionFields<'_, '_>, targets: &[String], ca
             several => several.iter().zip(0..).map(|(name, index)| class(name, index)).collect(),
         };
     }
-    for key in KEYS.into_iter().filter(|key| fields.has(key)) {
-        fields.wrong_at(key, format!("with [[workload.class]], `{key}` belongs to each class"));
+    for key in KEYS.into_iter().filter(|key| fields.has_key(key)) {
+        fields.report_key_problem(key, format!("with [[workload.class]], `{key}` belongs to each class"));
     }
-    fields.know(&KEYS);
+    fields.mark_known(&KEYS);
     let mut classes = Vec::new();
     each(fields, "class", |class| {
         let number = classes.len() + 1;
-        let name = class.text("name").map_or_else(|| format!("class{number}"), str::to_owned);
-        let transfers = if class.has("transfer") {
+        let name = class.read_text("name").map_or_else(|| format!("class{number}"), str::to_owned);
+        let transfers = if class.has_key("transfer") {
             let mut transfers = Vec::new();
-            for key in KEYS.into_iter().filter(|key| class.has(key)) {
-                class.wrong_at(key, format!("with [[workload.class.transfer]], `{key}` belongs to each transfer"));
+            for key in KEYS.into_iter().filter(|key| class.has_key(key)) {
+                class.report_key_problem(
+                    key,
+                    format!("with [[workload.class.transfer]], `{key}` belongs to each transfer"),
+                );
             }
-            class.know(&KEYS);
+            class.mark_known(&KEYS);
             each(class, "transfer", |inner| {
                 let target = target(inner, targets);
                 transfers.push(transfer(inner, cached, target));
             });
             transfers
         } else {
-            class.know(&["transfer"]);
+            class.mark_known(&["transfer"]);
             let target = target(class, targets);
             vec![transfer(class, cached, target)]
         };
         classes.push(OperationClass {
             name,
-            weight: class.number("weight", 0.0, 1e12).unwrap_or(1.0),
+            weight: class.read_number("weight", 0.0, 1e12).unwrap_or(1.0),
             transfers,
-            rounds: class.whole("rounds", 1, u64::from(u32::MAX)).map_or(1, |n| n as u32),
+            rounds: class.read_integer("rounds", 1, u64::from(u32::MAX)).map_or(1, |n| n as u32),
         });
     });
     classes
@@ -78,7 +81,7 @@ pub(super) fn classes(fields: &DescriptionFields<'_, '_>, targets: &[String], ca
 
 /// Parses `on` of a class or a transfer: one of the workload's targets.
 pub(super) fn target(fields: &DescriptionFields<'_, '_>, targets: &[String]) -> u16 {
-    let Some(name) = fields.text("on") else { return 0 };
+    let Some(name) = fields.read_text("on") else { return 0 };
     match targets.iter().position(|t| t == name) {
         Some(index) => u16::try_from(index).unwrap_or(u16::MAX),
         None => {
@@ -86,7 +89,7 @@ pub(super) fn target(fields: &DescriptionFields<'_, '_>, targets: &[String]) -> 
             let near = did_you_mean(name, &known);
             let known = known.join("\", \"");
             let message = format!("`{name}` is not a target of the workload, on = [\"{known}\"]{near}");
-            fields.wrong_at("on", message);
+            fields.report_key_problem("on", message);
             0
         }
     }
@@ -98,74 +101,78 @@ fn transfer(fields: &DescriptionFields<'_, '_>, cached: bool, target: u16) -> Op
         target,
         part: part(fields),
         access: access(fields),
-        align_bytes: fields.blocks("align", 1 << 40).map_or(defaults.align_bytes, |blocks| blocks * BLOCK_BYTES),
-        read_share: fields.share("read_share").unwrap_or(defaults.read_share),
+        align_bytes: fields.read_blocks("align", 1 << 40).map_or(defaults.align_bytes, |blocks| blocks * BLOCK_BYTES),
+        read_share: fields.read_share("read_share").unwrap_or(defaults.read_share),
         bytes: sizes(fields, "size").unwrap_or(defaults.bytes),
         write_bytes: sizes(fields, "write_size"),
-        total_bytes: fields.blocks("total", 1 << 50).map(|blocks| blocks * BLOCK_BYTES),
-        parallel: fields.whole("parallel", 1, 65_536).map_or(defaults.parallel, |n| n as u32),
+        total_bytes: fields.read_blocks("total", 1 << 50).map(|blocks| blocks * BLOCK_BYTES),
+        parallel: fields.read_integer("parallel", 1, 65_536).map_or(defaults.parallel, |n| n as u32),
         pause: spell(fields, "pause").unwrap_or(DurationDistribution::NONE),
         compute: spell(fields, "compute").unwrap_or(DurationDistribution::NONE),
-        cached: fields.truth("cached").unwrap_or(cached),
-        posted: fields.truth("posted").unwrap_or(defaults.posted),
+        cached: fields.read_bool("cached").unwrap_or(cached),
+        posted: fields.read_bool("posted").unwrap_or(defaults.posted),
     }
 }
 
 /// Parses `area`: the first bytes (`"60MB"`), a range (`{ from = "1GB", size = "60MB" }`), or a share (`"10%"`,
 /// `{ from = "90%", to = "100%" }`).
 pub(super) fn part(fields: &DescriptionFields<'_, '_>) -> TargetPart {
-    let Some(value) = fields.take("area") else { return TargetPart::All };
+    let Some(value) = fields.read_value("area") else { return TargetPart::All };
     if value.get_ref().is_table() {
-        return fields.inner("area").map_or(TargetPart::All, |inner| stretch(&inner));
+        return fields.read_table("area").map_or(TargetPart::All, |inner| stretch(&inner));
     }
     let text = value.get_ref().as_str().unwrap_or_default();
     if text.ends_with('%') || !value.get_ref().is_str() {
-        return fields.share("area").map_or(TargetPart::All, |to| TargetPart::Share { from: 0.0, to });
+        return fields.read_share("area").map_or(TargetPart::All, |to| TargetPart::Share { from: 0.0, to });
     }
-    fields.space("area").map_or(TargetPart::All, |blocks| TargetPart::Bytes { from: 0, bytes: blocks * BLOCK_BYTES })
+    fields
+        .read_capacity_blocks("area")
+        .map_or(TargetPart::All, |blocks| TargetPart::Bytes { from: 0, bytes: blocks * BLOCK_BYTES })
 }
 
 fn stretch(inner: &DescriptionFields<'_, '_>) -> TargetPart {
-    let part = if inner.has("size") {
-        let from = inner.space("from").unwrap_or(0);
-        let size = inner.space("size").unwrap_or(0);
+    let part = if inner.has_key("size") {
+        let from = inner.read_capacity_blocks("from").unwrap_or(0);
+        let size = inner.read_capacity_blocks("size").unwrap_or(0);
         TargetPart::Bytes { from: from * BLOCK_BYTES, bytes: size * BLOCK_BYTES }
     } else {
-        if !inner.has("from") && !inner.has("to") {
-            inner.wrong("expected { from = \"1GB\", size = \"60MB\" }, { from = \"0%\", to = \"10%\" } or the like");
+        if !inner.has_key("from") && !inner.has_key("to") {
+            inner.report_problem(
+                "expected { from = \"1GB\", size = \"60MB\" }, { from = \"0%\", to = \"10%\" } or the like",
+            );
         }
-        inner.know(&["size"]);
-        TargetPart::Share { from: inner.share("from").unwrap_or(0.0), to: inner.share("to").unwrap_or(1.0) }
+        inner.mark_known(&["size"]);
+        TargetPart::Share { from: inner.read_share("from").unwrap_or(0.0), to: inner.read_share("to").unwrap_or(1.0) }
     };
-    inner.finish();
+    inner.reject_unknown_keys();
     part
 }
 
 /// Parses `access = "random"` with `around` or `zipf`, or `"sequential"` with `streams`.
 pub(super) fn access(fields: &DescriptionFields<'_, '_>) -> AccessPattern {
-    let sequential = fields.word("access", &[("random", false), ("sequential", true)]);
-    let streams = fields.whole("streams", 0, 1 << 20);
-    let zipf = fields.number("zipf", 0.0, 100.0);
-    let around = fields.inner("around").map(|inner| {
-        for key in ["mean", "deviation"].into_iter().filter(|key| !inner.has(key)) {
-            inner.missing(key, "0.5");
+    let sequential = fields.read_word("access", &[("random", false), ("sequential", true)]);
+    let streams = fields.read_integer("streams", 0, 1 << 20);
+    let zipf = fields.read_number("zipf", 0.0, 100.0);
+    let around = fields.read_table("around").map(|inner| {
+        for key in ["mean", "deviation"].into_iter().filter(|key| !inner.has_key(key)) {
+            inner.report_missing(key, "0.5");
         }
-        let (mean, deviation) = (inner.share("mean"), inner.share("deviation"));
-        inner.finish();
+        let (mean, deviation) = (inner.read_share("mean"), inner.read_share("deviation"));
+        inner.reject_unknown_keys();
         AccessPattern::Normal { mean: mean.unwrap_or(0.5), deviation: deviation.unwrap_or(0.1) }
     });
     if sequential == Some(true) || (sequential.is_none() && streams.is_some()) {
-        for key in ["zipf", "around"].into_iter().filter(|key| fields.has(key)) {
-            fields.wrong_at(key, format!("`{key}` applies only to random access: access = \"random\""));
+        for key in ["zipf", "around"].into_iter().filter(|key| fields.has_key(key)) {
+            fields.report_key_problem(key, format!("`{key}` applies only to random access: access = \"random\""));
         }
         return AccessPattern::Sequential { streams: streams.unwrap_or(0) as u32 };
     }
     if streams.is_some() {
-        fields.wrong_at("streams", "`streams` applies only to sequential access: access = \"sequential\"");
+        fields.report_key_problem("streams", "`streams` applies only to sequential access: access = \"sequential\"");
     }
     match (around, zipf) {
         (Some(_), Some(_)) => {
-            fields.wrong_at("zipf", "`zipf` and `around` are both distributions of places; use one of them");
+            fields.report_key_problem("zipf", "`zipf` and `around` are both distributions of places; use one of them");
             AccessPattern::Uniform
         }
         (Some(normal), None) => normal,
@@ -177,23 +184,26 @@ pub(super) fn access(fields: &DescriptionFields<'_, '_>) -> AccessPattern {
 /// Parses `"4KB"`, a list of sizes with their weights (`[["4KB", 0.7], ["64KB", 0.3]]`), or a uniform range
 /// (`{ from = "4KB", to = "64KB" }`).
 fn sizes(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<RequestSizes> {
-    let value = fields.take(key)?;
+    let value = fields.read_value(key)?;
     if value.get_ref().is_table() {
-        let inner = fields.inner(key)?;
-        for key in ["from", "to"].into_iter().filter(|key| !inner.has(key)) {
-            inner.missing(key, SIZE.example);
+        let inner = fields.read_table(key)?;
+        for key in ["from", "to"].into_iter().filter(|key| !inner.has_key(key)) {
+            inner.report_missing(key, SIZE.example);
         }
-        let (from, to) = (inner.request_blocks("from"), inner.request_blocks("to"));
-        inner.finish();
+        let (from, to) = (inner.read_request_blocks("from"), inner.read_request_blocks("to"));
+        inner.reject_unknown_keys();
         let bytes = |blocks: u32| u64::from(blocks) * BLOCK_BYTES;
         return Some(RequestSizes::Uniform { from: bytes(from?), to: bytes(to?) });
     }
     let Some(list) = value.get_ref().as_array() else {
-        return fields.request_blocks(key).map(|blocks| RequestSizes::One(u64::from(blocks) * BLOCK_BYTES));
+        return fields.read_request_blocks(key).map(|blocks| RequestSizes::One(u64::from(blocks) * BLOCK_BYTES));
     };
     let weighted: Option<Vec<(u64, f64)>> = list.iter().map(weighted).collect();
     if weighted.as_ref().is_none_or(Vec::is_empty) {
-        fields.wrong_at(key, format!("`{key}` as a list needs sizes with weights: [[\"4KB\", 0.7], [\"64KB\", 0.3]]"));
+        fields.report_key_problem(
+            key,
+            format!("`{key}` as a list needs sizes with weights: [[\"4KB\", 0.7], [\"64KB\", 0.3]]"),
+        );
         return None;
     }
     weighted.map(RequestSizes::Weighted)
@@ -203,7 +213,7 @@ fn sizes(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<Reques
 fn weighted(value: DescriptionValue<'_, '_>) -> Option<(u64, f64)> {
     let pair = value.get_ref().as_array()?;
     let (size, weight) = (pair.first()?, pair.get(1)?);
-    let blocks = quantity::blocks(size.get_ref().as_str()?).ok()?;
-    let weight = number(weight).filter(|weight| *weight >= 0.0)?;
+    let blocks = quantity::parse_blocks(size.get_ref().as_str()?).ok()?;
+    let weight = toml_number(weight).filter(|weight| *weight >= 0.0)?;
     (pair.len() == 2 && blocks > 0).then_some((blocks * BLOCK_BYTES, weight))
 }

@@ -54,7 +54,7 @@ pub(super) fn workloads(
         let targets = targets(fields, names, system);
         let words: Vec<String> = targets.iter().map(|t| called(system, names, *t)).collect();
         let Some(load) = spec(fields, &words, system.host.cache.is_some(), files) else { return };
-        if !targets.is_empty() && fields.source.is_well() {
+        if !targets.is_empty() && fields.source.has_no_problems() {
             refuse_unused(fields, &words, &load);
             check(fields, system, &targets, &load);
         }
@@ -65,27 +65,27 @@ pub(super) fn workloads(
 
 /// Parses the targets of a workload: those that `on` names; by default the only array, or the only drive.
 fn targets(fields: &DescriptionFields<'_, '_>, names: &PartNames, system: &System) -> Vec<WorkloadTarget> {
-    if fields.has("on") {
+    if fields.has_key("on") {
         let mut targets = Vec::new();
-        for (text, place) in fields.texts("on") {
+        for (text, place) in fields.read_texts("on") {
             match targets_of(&system.drives, names, text) {
                 Ok(found) => targets.extend(found),
-                Err(message) => fields.source.wrong(place, &fields.item, message),
+                Err(message) => fields.source.report_problem(place, &fields.item, message),
             }
         }
         if targets.len() > usize::from(u16::MAX) {
-            fields.wrong_at("on", "more than 65535 targets");
+            fields.report_key_problem("on", "more than 65535 targets");
         }
         return targets;
     }
-    fields.know(&["on"]);
+    fields.mark_known(&["on"]);
     match (system.arrays.len(), system.drive_count()) {
         (1, _) => vec![WorkloadTarget::Array(0)],
         (0, 1) => vec![WorkloadTarget::Drive(0)],
         (0, 0) => Vec::new(),
         _ => {
             let all: Vec<&str> = names.arrays.names().chain(names.drives.names()).take(20).collect();
-            fields.wrong(format!("`on` is missing; choose one of {}", all.join(", ")));
+            fields.report_problem(format!("`on` is missing; choose one of {}", all.join(", ")));
             Vec::new()
         }
     }
@@ -122,8 +122,8 @@ fn spec(
     cached: bool,
     files: &DescriptionFiles<'_>,
 ) -> Option<LoadSpec> {
-    let default = if fields.has("rate") { WorkloadKind::Open } else { WorkloadKind::Closed };
-    match fields.word("kind", &KINDS).unwrap_or(default) {
+    let default = if fields.has_key("rate") { WorkloadKind::Open } else { WorkloadKind::Closed };
+    match fields.read_word("kind", &KINDS).unwrap_or(default) {
         WorkloadKind::Closed => Some(plain(fields, targets, cached, false)),
         WorkloadKind::Open => Some(plain(fields, targets, cached, true)),
         WorkloadKind::Netbench => Some(kinds::netbench(fields, cached)),
@@ -138,7 +138,7 @@ fn spec(
 fn plain(fields: &DescriptionFields<'_, '_>, targets: &[String], cached: bool, open: bool) -> LoadSpec {
     let classes = transfers::classes(fields, targets, cached);
     let phases = phases(fields, &classes);
-    let most_operations = fields.whole("operations", 1, u64::MAX >> 1);
+    let most_operations = fields.read_integer("operations", 1, u64::MAX >> 1);
     if open {
         refuse(fields, &["users", "outstanding", "think"], "closed arrivals: kind = \"closed\", without a rate");
         LoadSpec::Open(OpenSpec { classes, phases, most_operations, ..arrivals(fields) })
@@ -147,8 +147,8 @@ fn plain(fields: &DescriptionFields<'_, '_>, targets: &[String], cached: bool, o
         refuse(fields, &open, "open arrivals: kind = \"open\"");
         let defaults = ClosedSpec::default();
         LoadSpec::Closed(ClosedSpec {
-            users: fields.whole("users", 1, 1 << 20).map_or(defaults.users, |n| n as u32),
-            outstanding: fields.whole("outstanding", 1, 1 << 20).map_or(defaults.outstanding, |n| n as u32),
+            users: fields.read_integer("users", 1, 1 << 20).map_or(defaults.users, |n| n as u32),
+            outstanding: fields.read_integer("outstanding", 1, 1 << 20).map_or(defaults.outstanding, |n| n as u32),
             think: spell(fields, "think").unwrap_or(DurationDistribution::NONE),
             classes,
             phases,
@@ -159,36 +159,36 @@ fn plain(fields: &DescriptionFields<'_, '_>, targets: &[String], cached: bool, o
 
 /// Refuses keys of the other kind of workload.
 fn refuse(fields: &DescriptionFields<'_, '_>, keys: &[&'static str], belongs: &str) {
-    for key in keys.iter().filter(|key| fields.has(key)) {
-        fields.wrong_at(key, format!("`{key}` belongs to {belongs}"));
+    for key in keys.iter().filter(|key| fields.has_key(key)) {
+        fields.report_key_problem(key, format!("`{key}` belongs to {belongs}"));
     }
-    fields.know(keys);
+    fields.mark_known(keys);
 }
 
 /// Parses the keys of a workload with open arrivals.
 fn arrivals(fields: &DescriptionFields<'_, '_>) -> OpenSpec {
     let defaults = OpenSpec::default();
-    if !fields.has("rate") {
-        fields.missing("rate", "\"100/s\"");
+    if !fields.has_key("rate") {
+        fields.report_missing("rate", "\"100/s\"");
     }
-    let rate = fields.often("rate").filter(|rate| {
+    let rate = fields.read_per_s("rate").filter(|rate| {
         let some = *rate > 0.0;
         if !some {
-            fields.wrong_at("rate", "`rate` is zero; it must be greater than 0/s");
+            fields.report_key_problem("rate", "`rate` is zero; it must be greater than 0/s");
         }
         some
     });
     let gap_s = rate.map_or(0.01, |rate| 1.0 / rate);
-    let steady = fields.word("arrivals", &[("poisson", false), ("steady", true)]).unwrap_or(false);
-    let bursts = fields.inner("bursts").and_then(|inner| {
+    let steady = fields.read_word("arrivals", &[("poisson", false), ("steady", true)]).unwrap_or(false);
+    let bursts = fields.read_table("bursts").and_then(|inner| {
         let bursts = Some(()).and_then(|()| {
             let (on, off) = (spell(&inner, "on"), spell(&inner, "off"));
             Some(Bursts { on: on?, off: off? })
         });
         if bursts.is_none() {
-            inner.wrong("bursts need an `on` and an `off` time, such as { on = \"1s\", off = \"9s\" }");
+            inner.report_problem("bursts need an `on` and an `off` time, such as { on = \"1s\", off = \"9s\" }");
         }
-        inner.finish();
+        inner.reject_unknown_keys();
         bursts
     });
     OpenSpec {
@@ -200,7 +200,7 @@ fn arrivals(fields: &DescriptionFields<'_, '_>) -> OpenSpec {
         batch: batch(fields).unwrap_or(defaults.batch),
         bursts,
         most_outstanding: fields
-            .whole("most_outstanding", 1, u64::from(u32::MAX - 1))
+            .read_integer("most_outstanding", 1, u64::from(u32::MAX - 1))
             .map_or(defaults.most_outstanding, |n| n as u32),
         ..defaults
     }
@@ -208,34 +208,34 @@ fn arrivals(fields: &DescriptionFields<'_, '_>) -> OpenSpec {
 
 /// Parses `batch = 8`, or `{ mean = 2.5 }` for a geometric distribution.
 fn batch(fields: &DescriptionFields<'_, '_>) -> Option<ArrivalBatch> {
-    if fields.take("batch")?.get_ref().is_table() {
-        let inner = fields.inner("batch")?;
-        if !inner.has("mean") {
-            inner.missing("mean", "2.5");
+    if fields.read_value("batch")?.get_ref().is_table() {
+        let inner = fields.read_table("batch")?;
+        if !inner.has_key("mean") {
+            inner.report_missing("mean", "2.5");
         }
-        let mean = inner.number("mean", 1.0, 65_536.0);
-        inner.finish();
+        let mean = inner.read_number("mean", 1.0, 65_536.0);
+        inner.reject_unknown_keys();
         return mean.map(ArrivalBatch::Geometric);
     }
-    fields.whole("batch", 1, 65_536).map(|n| ArrivalBatch::Fixed(n as u32))
+    fields.read_integer("batch", 1, 65_536).map(|n| ArrivalBatch::Fixed(n as u32))
 }
 
 /// Parses `[[workload.phase]]`: changes of a load over time.
 fn phases(fields: &DescriptionFields<'_, '_>, classes: &[OperationClass]) -> Vec<LoadPhase> {
     let mut phases = Vec::new();
     each(fields, "phase", |phase| {
-        let from = phase.number("from", 0.0, 1000.0);
-        let to = phase.number("to", 0.0, 1000.0);
-        let level = phase.number("level", 0.0, 1000.0);
+        let from = phase.read_number("from", 0.0, 1000.0);
+        let to = phase.read_number("to", 0.0, 1000.0);
+        let level = phase.read_number("level", 0.0, 1000.0);
         if level.is_some() && (from.is_some() || to.is_some()) {
-            phase.wrong_at("level", "`level` holds for the whole phase; give either it or `from` and `to`");
+            phase.report_key_problem("level", "`level` holds for the whole phase; give either it or `from` and `to`");
         }
         let (from, to) = (level.or(from).or(to).unwrap_or(1.0), level.or(to).or(from).unwrap_or(1.0));
-        if !phase.has("lasts") {
-            phase.missing("lasts", "\"10s\"; lasts = \"for ever\" ends the list");
+        if !phase.has_key("lasts") {
+            phase.report_missing("lasts", "\"10s\"; lasts = \"for ever\" ends the list");
         }
-        let ever = phase.take("lasts").and_then(|v| v.get_ref().as_str()) == Some("for ever");
-        let lasts = if ever { Some(Ns::MAX) } else { phase.some_time("lasts") };
+        let ever = phase.read_value("lasts").and_then(|v| v.get_ref().as_str()) == Some("for ever");
+        let lasts = if ever { Some(Ns::MAX) } else { phase.read_nonzero_time_ns("lasts") };
         phases.push(LoadPhase { lasts: lasts.unwrap_or(1), from, to, weights: weights(phase, classes) });
     });
     phases
@@ -243,15 +243,15 @@ fn phases(fields: &DescriptionFields<'_, '_>, classes: &[OperationClass]) -> Vec
 
 /// Parses `weights = [1, 0, 2]`, one for each class.
 fn weights(phase: &DescriptionFields<'_, '_>, classes: &[OperationClass]) -> Vec<f64> {
-    let Some(value) = phase.take("weights") else { return Vec::new() };
-    let list = value.get_ref().as_array().map(|list| list.iter().map(crate::text::number).collect::<Vec<_>>());
+    let Some(value) = phase.read_value("weights") else { return Vec::new() };
+    let list = value.get_ref().as_array().map(|list| list.iter().map(crate::text::toml_number).collect::<Vec<_>>());
     match list {
         Some(list) if list.len() == classes.len() && list.iter().all(|w| w.is_some_and(|w| w >= 0.0)) => {
             list.into_iter().flatten().collect()
         }
         _ => {
             let message = format!("`weights` must be a list of {} numbers of at least 0, one per class", classes.len());
-            phase.wrong_at("weights", message);
+            phase.report_key_problem("weights", message);
             Vec::new()
         }
     }
@@ -262,14 +262,14 @@ fn weights(phase: &DescriptionFields<'_, '_>, classes: &[OperationClass]) -> Vec
 /// `{ normal = "7s", deviation = "1s" }`, `{ hyper = "7s", cv2 = 4 }`.
 pub(super) fn spell(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<DurationDistribution> {
     let seconds = |ns: Ns| ns as f64 / 1e9;
-    if !fields.take(key)?.get_ref().is_table() {
-        return fields.time(key).map(|ns| DurationDistribution::Constant { s: seconds(ns) });
+    if !fields.read_value(key)?.get_ref().is_table() {
+        return fields.read_time_ns(key).map(|ns| DurationDistribution::Constant { s: seconds(ns) });
     }
-    let inner = fields.inner(key)?;
-    let time = |key: &'static str| inner.time(key).map(seconds);
+    let inner = fields.read_table(key)?;
+    let time = |key: &'static str| inner.read_time_ns(key).map(seconds);
     let mut found = Vec::new();
     found.extend(time("exponential").map(|mean_s| DurationDistribution::Exponential { mean_s }));
-    let stages = inner.whole("stages", 1, 10_000);
+    let stages = inner.read_integer("stages", 1, 10_000);
     found.extend(
         time("erlang").map(|mean_s| DurationDistribution::Erlang { mean_s, stages: stages.unwrap_or(2) as u32 }),
     );
@@ -277,36 +277,38 @@ pub(super) fn spell(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Op
     found.extend(
         time("normal").map(|mean_s| DurationDistribution::Normal { mean_s, deviation_s: deviation_s.unwrap_or(0.0) }),
     );
-    let cv2 = inner.number("cv2", 1.0, 1e6);
+    let cv2 = inner.read_number("cv2", 1.0, 1e6);
     found.extend(time("hyper").map(|mean_s| DurationDistribution::Hyper { mean_s, cv2: cv2.unwrap_or(1.0) }));
-    if inner.has("uniform") {
+    if inner.has_key("uniform") {
         found.extend(uniform(&inner));
     }
-    inner.know(&["uniform"]);
+    inner.mark_known(&["uniform"]);
     for (key, distribution) in [("stages", "erlang"), ("deviation", "normal"), ("cv2", "hyper")] {
         // without any distribution, only that is reported
-        if found.len() == 1 && inner.has(key) && !inner.has(distribution) {
-            inner.wrong_at(key, format!("`{key}` belongs to `{distribution}`"));
+        if found.len() == 1 && inner.has_key(key) && !inner.has_key(distribution) {
+            inner.report_key_problem(key, format!("`{key}` belongs to `{distribution}`"));
         }
     }
-    if found.len() != 1 && fields.source.is_well() {
+    if found.len() != 1 && fields.source.has_no_problems() {
         let kinds = "exponential, uniform, erlang, normal, hyper";
-        inner.wrong(format!("expected one distribution of {kinds}, such as {{ exponential = \"7s\" }}"));
+        inner.report_problem(format!("expected one distribution of {kinds}, such as {{ exponential = \"7s\" }}"));
     }
-    inner.finish();
+    inner.reject_unknown_keys();
     found.into_iter().next()
 }
 
 /// `uniform = ["1s", "3s"]`.
 fn uniform(inner: &DescriptionFields<'_, '_>) -> Option<DurationDistribution> {
-    let times = inner.texts("uniform");
-    let read =
-        |index: usize| times.get(index).and_then(|(text, _)| quantity::time(text).ok()).map(|ns| ns as f64 / 1e9);
+    let times = inner.read_texts("uniform");
+    let read = |index: usize| {
+        times.get(index).and_then(|(text, _)| quantity::parse_time_ns(text).ok()).map(|ns| ns as f64 / 1e9)
+    };
     match (times.len(), read(0), read(1)) {
         (2, Some(from_s), Some(to_s)) if from_s <= to_s => Some(DurationDistribution::Uniform { from_s, to_s }),
         _ => {
-            let right = format!("`uniform` needs two values, each {}, the smaller first: [\"1s\", \"3s\"]", TIME.what);
-            inner.wrong_at("uniform", right);
+            let right =
+                format!("`uniform` needs two values, each {}, the smaller first: [\"1s\", \"3s\"]", TIME.description);
+            inner.report_key_problem("uniform", right);
             None
         }
     }
@@ -325,7 +327,7 @@ fn refuse_unused(fields: &DescriptionFields<'_, '_>, targets: &[String], load: &
     };
     if let Some((name, _)) = targets.iter().zip(0..).find(|(_, index)| !used.contains(index)) {
         let because = format!("no part of this workload uses `{name}`; remove it, or set `on` of a part to it");
-        fields.wrong_at("on", because);
+        fields.report_key_problem("on", because);
     }
 }
 
@@ -347,7 +349,7 @@ fn check(fields: &DescriptionFields<'_, '_>, system: &System, targets: &[Workloa
             "query_bytes" => "query",
             "workspace_bytes" => "workspace",
             "extent_bytes" => "extent",
-            "most_outstanding" if !fields.has("most_outstanding") => "outstanding",
+            "most_outstanding" if !fields.has_key("most_outstanding") => "outstanding",
             "log_bytes" => "log_record",
             "most_log_bytes" => "log_write",
             "most_write_bytes" => "coalesce",
@@ -360,6 +362,6 @@ fn check(fields: &DescriptionFields<'_, '_>, system: &System, targets: &[Workloa
             "merge_bytes" => "merge_request",
             other => other,
         };
-        fields.wrong_at(key, format!("`{key}`: {because}"));
+        fields.report_key_problem(key, format!("`{key}`: {because}"));
     }
 }

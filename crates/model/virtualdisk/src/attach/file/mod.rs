@@ -56,7 +56,8 @@ pub fn serve(export: &ExportAddress, folder: &Path, connections: u32, read_only:
         MountOption::CUSTOM(format!("max_read={}", largest(&export_connections))),
     ];
     let step = |e: io::Error| AttachError::step("FUSE", e);
-    let session = Session::new(FuseFolder { lines: Arc::clone(&export_connections), read_only }, folder, &config).map_err(step)?;
+    let session = Session::new(FuseFolder { lines: Arc::clone(&export_connections), read_only }, folder, &config)
+        .map_err(step)?;
     let unmounted = move || {
         let end = session.run();
         let _ = ended.send(end.map_err(step));

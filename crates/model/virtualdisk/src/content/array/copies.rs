@@ -146,7 +146,9 @@ impl ArrayContent {
         let drive = |piece: &BytePiece| self.drives[usize::from(piece.member)];
         let (mut offset, mut data) = (from, Vec::new());
         while offset < to {
-            let Ok(extent) = stores.extent(drive(&source_piece), source_piece.from + offset, to - offset) else { return };
+            let Ok(extent) = stores.extent(drive(&source_piece), source_piece.from + offset, to - offset) else {
+                return;
+            };
             let bytes = if extent.hole { extent.bytes } else { extent.bytes.min(CHUNK) };
             data.resize(if extent.hole { 0 } else { bytes as usize }, 0);
             let read = stores.read(drive(&source_piece), source_piece.from + offset, &mut data);

@@ -129,9 +129,14 @@ impl ArrayContent {
         let (first, start_in_unit) = (inside / unit, inside % unit);
         let (last, end_in_unit) = (last_byte / unit, last_byte % unit + 1);
         // between two cuts, the same units are covered
-        let cuts = if first == last { [start_in_unit, end_in_unit, end_in_unit, end_in_unit] } else { [0, start_in_unit.min(end_in_unit), start_in_unit.max(end_in_unit), unit] };
+        let cuts = if first == last {
+            [start_in_unit, end_in_unit, end_in_unit, end_in_unit]
+        } else {
+            [0, start_in_unit.min(end_in_unit), start_in_unit.max(end_in_unit), unit]
+        };
         for (from, to) in cuts.iter().zip(&cuts[1..]) {
-            let (first, last) = (first + u64::from(*from < start_in_unit), last - u64::from(*from >= end_in_unit && last > 0));
+            let (first, last) =
+                (first + u64::from(*from < start_in_unit), last - u64::from(*from >= end_in_unit && last > 0));
             let mut position = *from;
             while position < *to && first <= last {
                 let offset = first * unit + position - inside;

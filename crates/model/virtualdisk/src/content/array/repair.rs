@@ -70,7 +70,8 @@ impl ArrayContent {
             let lost = self.unreadable(offset + unit);
             let targets = lost.and(self.rebuilding);
             // up to this point the same members are lost
-            let same_until = good_ends(self).into_iter().filter(|good| *good > offset).min().map_or(to, |good| good.min(to));
+            let same_until =
+                good_ends(self).into_iter().filter(|good| *good > offset).min().map_or(to, |good| good.min(to));
             let row = offset / unit;
             let (stretch, _) = self.stretch(row, 0, unit, lost);
             let hole = stretch.is_hole(stores, same_until - offset)?;

@@ -116,7 +116,9 @@ impl FileStore {
     fn redo(&mut self, writes: &[JournalWrite]) -> io::Result<()> {
         for write in writes {
             match write.source() {
-                (offset, WriteSource::Data(data)) => self.write_at(offset, data).map_err(|short| io_error(short.why))?,
+                (offset, WriteSource::Data(data)) => {
+                    self.write_at(offset, data).map_err(|short| io_error(short.why))?
+                }
                 (offset, WriteSource::Zeros(bytes, policy)) => self.zero_at(offset, bytes, policy).map_err(io_error)?,
             }
         }
@@ -221,7 +223,9 @@ impl FileStore {
         };
         match next(SeekFrom::Data(start))? {
             None => Ok(data_extent),
-            Some(0) => Ok(next(SeekFrom::Hole(start))?.map_or(data_extent, |bytes| ContentExtent { bytes, hole: false })),
+            Some(0) => {
+                Ok(next(SeekFrom::Hole(start))?.map_or(data_extent, |bytes| ContentExtent { bytes, hole: false }))
+            }
             Some(bytes) => Ok(ContentExtent { bytes, hole: true }),
         }
     }

@@ -87,9 +87,10 @@ pub(super) fn go<S: Read + Write>(
         return negotiation.export_name(export, flags, export_info);
     }
     if options.structured {
-        export_info.structured = negotiation.may(option::STRUCTURED_REPLY, "NBD_OPT_STRUCTURED_REPLY", &[], |_, _| {
-            Err(lie("its reply to NBD_OPT_STRUCTURED_REPLY is neither yes nor no"))
-        })?;
+        export_info.structured =
+            negotiation.may(option::STRUCTURED_REPLY, "NBD_OPT_STRUCTURED_REPLY", &[], |_, _| {
+                Err(lie("its reply to NBD_OPT_STRUCTURED_REPLY is neither yes nor no"))
+            })?;
     }
     if export_info.structured && options.block_status {
         export_info.context = negotiation.context(export)?;
@@ -105,7 +106,9 @@ pub(super) fn go<S: Read + Write>(
         Ok(())
     });
     match result {
-        Err(ClientError::Refused { error: answer::UNSUPPORTED, .. }) => negotiation.export_name(export, flags, export_info),
+        Err(ClientError::Refused { error: answer::UNSUPPORTED, .. }) => {
+            negotiation.export_name(export, flags, export_info)
+        }
         Err(error) => Err(error),
         Ok(()) if !has_size => Err(lie("NBD_OPT_GO succeeds without the export's size")),
         Ok(()) => Ok(export_info),

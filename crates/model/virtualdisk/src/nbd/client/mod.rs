@@ -332,7 +332,11 @@ impl<S: Read + Write> NbdClient<S> {
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn once(&mut self, client_request: ClientRequest<'_>, flags: CommandFlags) -> Result<CommandResult<'_>, ClientError> {
+    pub fn once(
+        &mut self,
+        client_request: ClientRequest<'_>,
+        flags: CommandFlags,
+    ) -> Result<CommandResult<'_>, ClientError> {
         if self.in_flight() > 0 {
             return Err(ClientError::Busy(self.in_flight()));
         }

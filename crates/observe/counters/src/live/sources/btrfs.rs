@@ -303,7 +303,7 @@ mod tests {
         watch.tick_after(5.0);
         assert_eq!(watch.value("array.missing", "btrfs:data"), 1.0);
         assert_eq!(watch.value("array.degraded", "btrfs:data"), 1.0);
-        assert_eq!(watch.topology().device("btrfs:data").unwrap().missing, 1);
+        assert_eq!(watch.topology().find_device("btrfs:data").unwrap().missing, 1);
     }
 
     #[test]
@@ -315,11 +315,11 @@ mod tests {
         let mut watch = machine.watch();
         watch.tick();
         assert_eq!(watch.value("array.background", "btrfs:data"), 1.0);
-        assert_eq!(watch.topology().device("btrfs:data").unwrap().background.as_deref(), Some("balance"));
+        assert_eq!(watch.topology().find_device("btrfs:data").unwrap().background.as_deref(), Some("balance"));
         machine.put("sys/fs/btrfs/aaaa/exclusive_operation", "balance paused\n");
         watch.tick_after(5.0);
         assert_eq!(watch.value("array.background", "btrfs:data"), 0.0);
-        assert_eq!(watch.topology().device("btrfs:data").unwrap().background.as_deref(), None);
+        assert_eq!(watch.topology().find_device("btrfs:data").unwrap().background.as_deref(), None);
     }
 
     #[test]
@@ -360,6 +360,6 @@ mod tests {
         machine.remove("sys/fs/btrfs/aaaa");
         watch.tick_after(5.0).tick_after(5.0);
         assert!(watch.find("array.members", "btrfs:data").is_none());
-        assert!(watch.topology().device("btrfs:data").is_none());
+        assert!(watch.topology().find_device("btrfs:data").is_none());
     }
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use diskwright_base::Note;
-use diskwright_base::diskstats::nvme_path;
+use diskwright_base::diskstats::parse_nvme_path;
 
 use crate::live::moment::TickContext;
 use crate::live::totals::{CounterReset, CounterTable, TableColumn, total};
@@ -99,15 +99,15 @@ fn disk(sys: &Path, device: &str) -> Option<String> {
     let names = || std::fs::read_dir(sys.join("block")).into_iter().flatten().flatten();
     let all: Vec<String> = names().filter_map(|entry| entry.file_name().into_string().ok()).collect();
     // a path of an NVMe multipath disk counts for the disk
-    let head = nvme_path(device).map(|(head, _)| head).filter(|head| all.contains(head));
+    let head = parse_nvme_path(device).map(|(head, _)| head).filter(|head| all.contains(head));
     // a slash in a name (cciss/c0d0) is written ! in sysfs
     let device = &head.unwrap_or_else(|| device.replace('/', "!"));
     let is_part = |disk: &&String| sys.join("block").join(disk).join(device).is_dir();
     // a controller's number is in the names of its paths; only a disk without paths has it in its own name
-    let path = all.iter().filter_map(|name| nvme_path(name)).find(|(_, controller)| controller == device);
+    let path = all.iter().filter_map(|name| parse_nvme_path(name)).find(|(_, controller)| controller == device);
     let behind_path = |disk: &&String| path.as_ref().is_some_and(|(head, _)| head == *disk);
     let controller = |disk: &&String| {
-        let is_shared = || all.iter().filter_map(|name| nvme_path(name)).any(|(head, _)| head == **disk);
+        let is_shared = || all.iter().filter_map(|name| parse_nvme_path(name)).any(|(head, _)| head == **disk);
         let is_own = disk.strip_prefix(device.as_str()).is_some_and(|rest| rest.starts_with('n'));
         device.starts_with("nvme") && is_own && !is_shared()
     };

@@ -19,7 +19,8 @@ use crate::live::{Roots, SamplerOptions};
 use super::{CounterSource, SourceInfo};
 use diskwright_base::Note;
 use diskwright_base::diskstats::{
-    COMPLETED, DISK, DiskstatsField, DiskstatsNumber, IN_FLIGHT, NUMBERS, PARTITION, PARTITION_PLACES,
+    COMPLETED_POSITIONS, DISK_FIELDS, DiskstatsField, DiskstatsNumber, IN_FLIGHT_POSITION, MAX_NUMBERS,
+    PARTITION_FIELDS, PARTITION_POSITIONS,
 };
 use paths::DiskPath;
 
@@ -34,7 +35,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |roots, _: &SamplerOptions| Some(Box::new(Diskstats::new(roots))),
 };
 
-const STALLED: usize = NUMBERS;
+const STALLED: usize = MAX_NUMBERS;
 
 /// Creates the column for a number of the line.
 const fn column(field: DiskstatsField) -> TableColumn {
@@ -46,22 +47,22 @@ const fn column(field: DiskstatsField) -> TableColumn {
 }
 
 /// Columns of a disk in the order of the file, then the computed one.
-const WHOLE: [TableColumn; NUMBERS + 1] = {
+const WHOLE: [TableColumn; MAX_NUMBERS + 1] = {
     let stalled = TableColumn { counter: "physical_disk.stalled", scale: 1.0, rule: CellRule::Computed };
-    let mut columns = [stalled; NUMBERS + 1];
+    let mut columns = [stalled; MAX_NUMBERS + 1];
     let mut place = 0;
-    while place < NUMBERS {
-        columns[place] = column(DISK[place]);
+    while place < MAX_NUMBERS {
+        columns[place] = column(DISK_FIELDS[place]);
         place += 1;
     }
     columns
 };
 
-const PART: [TableColumn; PARTITION.len()] = {
-    let mut columns = [column(PARTITION[0]); PARTITION.len()];
+const PART: [TableColumn; PARTITION_FIELDS.len()] = {
+    let mut columns = [column(PARTITION_FIELDS[0]); PARTITION_FIELDS.len()];
     let mut place = 0;
-    while place < PARTITION.len() {
-        columns[place] = column(PARTITION[place]);
+    while place < PARTITION_FIELDS.len() {
+        columns[place] = column(PARTITION_FIELDS[place]);
         place += 1;
     }
     columns
@@ -76,7 +77,7 @@ pub struct DiskstatsLine<'a> {
     pub name: &'a [u8],
     /// The numbers after the name, in the order of a modern kernel. `None`
     /// stands for a missing or invalid number.
-    pub numbers: [Option<u64>; NUMBERS],
+    pub numbers: [Option<u64>; MAX_NUMBERS],
 }
 
 /// Parses a line; `None` where it is not one of diskstats.
@@ -84,9 +85,9 @@ pub fn parse_line(line: &[u8]) -> Option<DiskstatsLine<'_>> {
     let mut words = WordIter::new(line);
     let device = (words.number()??, words.number()??);
     let name = words.word()?;
-    let mut numbers = [None; NUMBERS];
+    let mut numbers = [None; MAX_NUMBERS];
     let mut count = 0;
-    while count < NUMBERS {
+    while count < MAX_NUMBERS {
         let Some(number) = words.number() else { break };
         numbers[count] = number;
         count += 1;
@@ -95,14 +96,14 @@ pub fn parse_line(line: &[u8]) -> Option<DiskstatsLine<'_>> {
         // a partition of an old kernel: reads, sectors, writes, sectors
         4 => {
             let [reads, read_sectors, writes, write_sectors] = [numbers[0], numbers[1], numbers[2], numbers[3]];
-            numbers = [None; NUMBERS];
+            numbers = [None; MAX_NUMBERS];
             (numbers[0], numbers[2], numbers[4], numbers[6]) = (reads, read_sectors, writes, write_sectors);
         }
         11.. => {}
         _ => return None,
     }
     // some kernels let the number in flight fall below zero and print it unsigned
-    numbers[IN_FLIGHT] = numbers[IN_FLIGHT].filter(|n| *n < 1 << 31);
+    numbers[IN_FLIGHT_POSITION] = numbers[IN_FLIGHT_POSITION].filter(|n| *n < 1 << 31);
     Some(DiskstatsLine { device, name, numbers })
 }
 
@@ -262,7 +263,7 @@ fn may_be_unbound(name: &str) -> bool {
 
 /// Number of requests completed since boot.
 fn done(line: &DiskstatsLine) -> u64 {
-    COMPLETED.iter().filter_map(|i| line.numbers[*i]).fold(0, u64::wrapping_add)
+    COMPLETED_POSITIONS.iter().filter_map(|i| line.numbers[*i]).fold(0, u64::wrapping_add)
 }
 
 /// Returns true if the device's size shows that it is in use: memory disks always have a size, and drives
@@ -343,7 +344,7 @@ fn fill(
             }
         }
         DiskstatsTarget::Part(row) => {
-            for (to, from) in tables[1].fill(row).iter_mut().zip(PARTITION_PLACES) {
+            for (to, from) in tables[1].fill(row).iter_mut().zip(PARTITION_POSITIONS) {
                 *to = line.numbers[from].unwrap_or(ABSENT);
             }
         }
@@ -357,10 +358,10 @@ impl Diskstats {
     fn judge_stalls(&mut self, context: &mut TickContext) {
         let table = &mut self.tables[0];
         for row in 0..table.len() {
-            let in_flight = table.cell(row, IN_FLIGHT);
+            let in_flight = table.cell(row, IN_FLIGHT_POSITION);
             // absent fields (no discards on this kernel) add nothing; a gap in the reads is a gap in the result
             let mut completed = table.cell(row, 0);
-            for column in &COMPLETED[1..] {
+            for column in &COMPLETED_POSITIONS[1..] {
                 let cell = table.cell(row, *column);
                 completed += if cell.is_nan() { 0.0 } else { cell };
             }
@@ -372,7 +373,7 @@ impl Diskstats {
             if value == 1.0 {
                 context.trouble = true;
             }
-            if table.is_shown(row, IN_FLIGHT) {
+            if table.is_shown(row, IN_FLIGHT_POSITION) {
                 table.compute(row, STALLED, value);
             }
         }

@@ -2,7 +2,7 @@
 //! disk. From Linux 6.4 on the disk counts its requests itself; before that its line stays at zero, and the sum of
 //! its paths is used for it.
 
-use diskwright_base::diskstats::{COMPLETED, DISK, DiskstatsNumber, NUMBERS, nvme_path};
+use diskwright_base::diskstats::{COMPLETED_POSITIONS, DISK_FIELDS, DiskstatsNumber, MAX_NUMBERS, parse_nvme_path};
 
 use super::DiskstatsLine;
 use crate::live::totals::{ABSENT, CounterTable};
@@ -14,7 +14,7 @@ pub(super) struct DiskPath {
     /// The disk that it leads to.
     head: String,
     /// `None` until its line comes.
-    numbers: Option<[Option<u64>; NUMBERS]>,
+    numbers: Option<[Option<u64>; MAX_NUMBERS]>,
 }
 
 /// Position of the busy time, the only number that cannot be summed: paths are busy at the same time.
@@ -29,7 +29,7 @@ pub(super) fn take(paths: &mut Vec<DiskPath>, line: &DiskstatsLine) -> bool {
         known.numbers = Some(line.numbers);
         return true;
     }
-    let Some((head, _)) = nvme_path(&String::from_utf8_lossy(line.name)) else { return false };
+    let Some((head, _)) = parse_nvme_path(&String::from_utf8_lossy(line.name)) else { return false };
     paths.push(DiskPath { name: line.name.into(), head, numbers: Some(line.numbers) });
     true
 }
@@ -43,9 +43,9 @@ pub(super) fn carry(paths: &mut Vec<DiskPath>, disks: &mut CounterTable) {
         let is_first = !all[..index].iter().any(|before| before.head == path.head);
         let Some(row) = disks.find(&path.head).filter(|_| is_first) else { continue };
         let own = disks.fill(row);
-        let counts = COMPLETED.iter().any(|place| own[*place] != ABSENT && own[*place] > 0);
+        let counts = COMPLETED_POSITIONS.iter().any(|place| own[*place] != ABSENT && own[*place] > 0);
         if !counts {
-            for (place, cell) in own.iter_mut().take(NUMBERS).enumerate() {
+            for (place, cell) in own.iter_mut().take(MAX_NUMBERS).enumerate() {
                 *cell = together(all, &path.head, place);
             }
         }
@@ -63,7 +63,7 @@ fn together(paths: &[DiskPath], head: &str, place: usize) -> u64 {
             busy += usize::from(number > 0);
         }
     }
-    match DISK[place].number {
+    match DISK_FIELDS[place].number {
         _ if count == 0 => ABSENT,
         // the busy time of paths that work at the same time overlaps by an unknown amount
         _ if place == BUSY && busy > 1 => ABSENT,

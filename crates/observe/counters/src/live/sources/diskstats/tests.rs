@@ -37,7 +37,7 @@ fn a_line_of_every_kernel() {
 #[test]
 fn a_queue_below_zero_is_a_gap() {
     let line = parse_line(b"8 0 sda 1 2 3 4 5 6 7 8 4294967295 10 11").unwrap();
-    assert_eq!(line.numbers[IN_FLIGHT], None);
+    assert_eq!(line.numbers[IN_FLIGHT_POSITION], None);
 }
 
 #[test]
@@ -152,12 +152,12 @@ fn a_disk_that_goes_is_a_gap_and_then_leaves() {
     assert!(watch.says(Note::GAP, "disk sdb is gone"));
     watch.tick_after(5.0);
     assert!(watch.find("physical_disk.reads", "sdb").is_none());
-    assert!(watch.topology().device("sdb").is_none());
+    assert!(watch.topology().find_device("sdb").is_none());
     // and comes back: nothing is known of the time between
     machine.put("proc/diskstats", both.replace("sdb 1", "sdb 900")).disk("sdb", "8:16", 1000);
     watch.tick_after(1.0);
     assert!(disk(&watch, "reads", "sdb").is_nan());
-    assert!(watch.topology().device("sdb").is_some());
+    assert!(watch.topology().find_device("sdb").is_some());
     watch.tick_after(1.0);
     assert_eq!(disk(&watch, "reads", "sdb"), 0.0);
 }

@@ -21,7 +21,7 @@ use std::hint::black_box;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use diskwright_base::units::plural;
+use diskwright_base::units::format_count;
 use diskwright_base::{Note, ProcessTable};
 
 use crate::live::held::read_text;
@@ -247,7 +247,7 @@ impl ProcessSource {
         if unreadable > 0 && !self.told_unreadable {
             self.told_unreadable = true;
             let more = if rustix::process::geteuid().is_root() { "" } else { "; root sees more" };
-            let processes = plural(unreadable, "process", "processes");
+            let processes = format_count(unreadable, "process", "processes");
             let text = format!("the I/O of {processes} cannot be read (owned or guarded by other users){more}");
             context.notes.push(context.time_ns, Note::UNSEEN, text);
         }

@@ -85,8 +85,8 @@ fn row(span: &ProcessInterval, elapsed_s: f64, delays: bool) -> ProcessRow {
         processor_system: share(system),
         read_bytes_per_s: io(|i| i.read),
         write_bytes_per_s: io(|i| i.write.saturating_sub(i.cancelled)),
-        asked_read_bytes_per_s: io(|i| i.asked_read),
-        asked_write_bytes_per_s: io(|i| i.asked_write),
+        requested_read_bytes_per_s: io(|i| i.asked_read),
+        requested_write_bytes_per_s: io(|i| i.asked_write),
         read_calls_per_s: io(|i| i.read_calls),
         write_calls_per_s: io(|i| i.write_calls),
         major_faults_per_s: hundredth(per_s(now.major_faults, before.major_faults)),
@@ -106,7 +106,7 @@ fn disk_bytes(row: &ProcessRow) -> f64 {
 }
 
 fn asked_bytes(row: &ProcessRow) -> f64 {
-    row.asked_read_bytes_per_s.unwrap_or(0.0) + row.asked_write_bytes_per_s.unwrap_or(0.0)
+    row.requested_read_bytes_per_s.unwrap_or(0.0) + row.requested_write_bytes_per_s.unwrap_or(0.0)
 }
 
 fn did_anything(row: &ProcessRow) -> bool {

@@ -62,7 +62,7 @@ fn what_it_asked_for_against_what_reached_the_disk() {
     let table = watch.tick_after(5.0).processes().unwrap();
     let row = row(&table, 7);
     assert!((table.elapsed_s - 5.0).abs() < 1e-9);
-    assert_eq!(row.asked_read_bytes_per_s, Some(1e6));
+    assert_eq!(row.requested_read_bytes_per_s, Some(1e6));
     assert_eq!(row.read_bytes_per_s, Some(1e5));
     assert_eq!(row.read_calls_per_s, Some(0.0));
     assert!((row.processor - 0.1).abs() < 1e-12);

@@ -31,14 +31,14 @@ fn an_array_over_partitions_and_lvm_over_it() {
         .put("sys/block/dm-0/slaves/md0/size", "1\n");
     machine.put("proc/self/mountinfo", "1 0 253:0 / / rw - ext4 /dev/mapper/vg-root rw\n");
     let topology = read(&machine.roots());
-    let md = topology.device("md0").unwrap();
+    let md = topology.find_device("md0").unwrap();
     assert_eq!((md.kind, md.level, md.missing), (DeviceKind::Md, Some(RaidLevel::Raid1), 1));
     assert_eq!(md.below, ["sda1", "sdb1"], "a spare takes no part");
     assert_eq!(md.background.as_deref(), Some("recover"));
     assert_eq!((md.class, md.stripe_bytes), (DeviceClass::Rotational, None));
-    assert_eq!(topology.leaves("dm-0"), ["sda", "sdb"]);
+    assert_eq!(topology.leaves_under("dm-0"), ["sda", "sdb"]);
     assert_eq!(topology.filesystems[0].device, "dm-0");
-    assert_eq!(topology.device("sda1").unwrap().kind, DeviceKind::Partition);
+    assert_eq!(topology.find_device("sda1").unwrap().kind, DeviceKind::Partition);
     assert_eq!((topology.host.as_str(), topology.processors, topology.memory_bytes), ("made-up", 1, 8_192_000_000));
 }
 
@@ -50,7 +50,7 @@ fn pages_are_as_large_as_those_of_this_kernel() {
 
 fn with_loop(machine: &FakeMachine, file: &str) -> diskwright_base::Device {
     machine.disk("loop0", "7:0", 2048).put("sys/block/loop0/loop/backing_file", format!("{file}\n"));
-    read(&machine.roots()).device("loop0").unwrap().clone()
+    read(&machine.roots()).find_device("loop0").unwrap().clone()
 }
 
 #[test]
@@ -68,9 +68,9 @@ fn a_broken_array_without_redundancy_lacks_a_member() {
     let machine = ordinary();
     machine.disk("md1", "9:1", 5000).put("sys/block/md1/md/level", "raid0\n");
     machine.put("sys/block/md1/md/array_state", "clean\n");
-    assert_eq!(read(&machine.roots()).device("md1").unwrap().missing, 0);
+    assert_eq!(read(&machine.roots()).find_device("md1").unwrap().missing, 0);
     machine.put("sys/block/md1/md/array_state", "broken\n");
-    assert_eq!(read(&machine.roots()).device("md1").unwrap().missing, 1);
+    assert_eq!(read(&machine.roots()).find_device("md1").unwrap().missing, 1);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_shared_nvme_disk_is_where_its_controllers_are() {
             .put(&format!("sys/devices/{subsystem}/nvme2n1/queue/rotational"), "0\n")
             .link(&format!("sys/devices/{subsystem}/nvme2"), &format!("../../../{controller}"))
             .link("sys/block/nvme2n1", &format!("../devices/{subsystem}/nvme2n1"));
-        assert_eq!(read(&machine.roots()).device("nvme2n1").unwrap().class, class, "{controller}");
+        assert_eq!(read(&machine.roots()).find_device("nvme2n1").unwrap().class, class, "{controller}");
     }
 }
 
@@ -141,7 +141,7 @@ fn what_the_files_say_of_a_disk() {
     put("device/model", "MADE UP 4000\n");
     machine.put("sys/block/sda/device/vpd_pg80", b"\0\x80\0\x08SER12345");
     let topology = read(&machine.roots());
-    let disk = topology.device("sda").unwrap();
+    let disk = topology.find_device("sda").unwrap();
     assert_eq!(disk.scheduler.as_deref(), Some("mq-deadline"));
     assert_eq!((disk.queue_requests, disk.device_depth), (Some(256), Some(32)));
     assert_eq!((disk.max_request_bytes, disk.bytes), (Some(1280 * 1024), Some(512_000_000)));
@@ -160,7 +160,7 @@ fn a_virtio_disk_says_that_it_turns_and_is_virtual() {
         .put("sys/devices/pci0000:00/0000:00:02.0/virtio1/block/vda/device/vendor", "0x1af4\n")
         .link("sys/block/vda", "../devices/pci0000:00/0000:00:02.0/virtio1/block/vda");
     let topology = read(&machine.roots());
-    let disk = topology.device("vda").unwrap();
+    let disk = topology.find_device("vda").unwrap();
     assert_eq!((disk.rotational, disk.class, disk.model.as_deref()), (Some(true), DeviceClass::Virtual, None));
 }
 
@@ -173,7 +173,7 @@ fn link_speed(place: &str, files: &[(&str, &str)]) -> Option<f64> {
         machine.put(&format!("sys/devices/{path}"), text);
     }
     machine.link(&format!("sys/block/{name}"), &format!("../devices/{place}"));
-    read(&machine.roots()).device(name).unwrap().link_bytes_per_s
+    read(&machine.roots()).find_device(name).unwrap().link_bytes_per_s
 }
 
 #[test]
@@ -211,8 +211,8 @@ fn swap_areas_and_what_bears_them() {
     let topology = read(&machine.roots());
     let bearers: Vec<&str> = topology.swaps.iter().map(|s| s.device.as_str()).collect();
     assert_eq!(bearers, ["zram0", "sda2", "sda"]);
-    assert_eq!(topology.device("zram0").unwrap().kind, DeviceKind::Zram);
-    assert_eq!(topology.device("zram0").unwrap().class, DeviceClass::Memory);
+    assert_eq!(topology.find_device("zram0").unwrap().kind, DeviceKind::Zram);
+    assert_eq!(topology.find_device("zram0").unwrap().class, DeviceClass::Memory);
     assert_eq!(topology.swaps[2].bytes, 2048 * 1024);
 }
 
@@ -226,9 +226,9 @@ fn btrfs_bears_what_is_mounted_from_its_devices() {
     machine.put("sys/fs/btrfs/1234/allocation/data/raid0/total_bytes", "10\n");
     machine.put("proc/self/mountinfo", "1 0 0:30 / /pool rw - btrfs /dev/sdb rw\n");
     let topology = read(&machine.roots());
-    let volume = topology.device("btrfs:1234").unwrap();
+    let volume = topology.find_device("btrfs:1234").unwrap();
     assert_eq!((volume.kind, volume.level), (DeviceKind::Btrfs, Some(RaidLevel::Raid0)));
-    assert_eq!(topology.leaves("btrfs:1234"), ["sda", "sdb"]);
+    assert_eq!(topology.leaves_under("btrfs:1234"), ["sda", "sdb"]);
     assert_eq!(topology.filesystems[0].device, "btrfs:1234");
 }
 
@@ -246,7 +246,7 @@ fn it_goes_out_at_the_start_and_after_a_change_and_not_between() {
     machine.put("sys/block/sda/size", "123456\n");
     machine.put("sys/kernel/uevent_seqnum", "6\n");
     watch.tick_after(10.0);
-    assert_eq!(watch.topology().device("sda").unwrap().bytes, Some(123_456 * 512));
+    assert_eq!(watch.topology().find_device("sda").unwrap().bytes, Some(123_456 * 512));
     assert_eq!(watch.notes(Note::TOPOLOGY).len(), 3);
     watch.tick_after(10.0);
     // an attribute that changes by itself is found a minute later at the latest
@@ -254,7 +254,7 @@ fn it_goes_out_at_the_start_and_after_a_change_and_not_between() {
     watch.tick_after(10.0);
     assert_eq!(watch.notes(Note::TOPOLOGY).len(), 3);
     watch.tick_after(60.0);
-    assert_eq!(watch.topology().device("sda").unwrap().scheduler.as_deref(), Some("none"));
+    assert_eq!(watch.topology().find_device("sda").unwrap().scheduler.as_deref(), Some("none"));
 }
 
 #[test]

@@ -7,11 +7,11 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeArray, DeValue, ValueDeserializer};
 
-use super::{MOST_PROBLEMS, TomlSource};
-use crate::words::did_you_mean;
+use super::{MAX_PROBLEMS, TomlSource};
+use crate::user_input::did_you_mean;
 
 /// Implements [`TomlSource::deserialize_value`].
-pub(super) fn read<'t, T: DeserializeOwned>(
+pub(super) fn deserialize_reporting_all<'t, T: DeserializeOwned>(
     source: &TomlSource<'t>,
     item: &str,
     value: Spanned<DeValue<'t>>,
@@ -23,21 +23,25 @@ pub(super) fn read<'t, T: DeserializeOwned>(
     };
     // spans of tables and lists from which something was removed: a missing key or wrong length there is our own doing
     let mut cut: Vec<Range<usize>> = Vec::new();
-    for _ in 0..MOST_PROBLEMS {
+    for _ in 0..MAX_PROBLEMS {
         let span = error.span().unwrap_or_else(|| rest.span());
         // removal changes the numbers of items that have no name, so the item is located in the original value
-        let found = find(&rest, &span, item);
-        let item = find(&value, &span, item).item;
-        let missing = quoted(error.message(), "missing field");
+        let found = locate_span(&rest, &span, item);
+        let item = locate_span(&value, &span, item).item;
+        let missing = quoted_word(error.message(), "missing field");
         let lacks = missing.is_some() || error.message().starts_with("invalid length");
         if !(lacks && cut.contains(&span)) {
             let key = found.steps.iter().rev().find_map(|step| match step {
                 Step::Key(key) => Some(key.as_str()),
                 Step::Index(_) => None,
             });
-            source.wrong(span.start, &item, words(error.message(), key.filter(|_| missing.is_none())));
+            source.report_problem(
+                span.start,
+                &item,
+                translate_message(error.message(), key.filter(|_| missing.is_none())),
+            );
         }
-        if !take_out(&mut rest, &found.steps, &mut cut) {
+        if !remove_path(&mut rest, &found.steps, &mut cut) {
             break;
         }
         match T::deserialize(ValueDeserializer::from(rest.clone())) {
@@ -57,32 +61,32 @@ enum Step {
 
 /// Path to a mistake and the name of the item that holds it.
 #[derive(Default)]
-struct Mistake {
+struct MistakeLocation {
     steps: Vec<Step>,
     item: String,
 }
 
 /// Finds the innermost key or value at this span.
-fn find(value: &Spanned<DeValue<'_>>, span: &Range<usize>, item: &str) -> Mistake {
-    let mut found = Mistake { steps: Vec::new(), item: item.to_owned() };
-    search(value, span, &mut Vec::new(), item, None, &mut found);
+fn locate_span(value: &Spanned<DeValue<'_>>, span: &Range<usize>, item: &str) -> MistakeLocation {
+    let mut found = MistakeLocation { steps: Vec::new(), item: item.to_owned() };
+    search_span(value, span, &mut Vec::new(), item, None, &mut found);
     found
 }
 
-fn search(
+fn search_span(
     value: &Spanned<DeValue<'_>>,
     span: &Range<usize>,
     steps: &mut Vec<Step>,
     item: &str,
     key: Option<&str>,
-    found: &mut Mistake,
+    found: &mut MistakeLocation,
 ) {
     match value.get_ref() {
         DeValue::Table(table) => {
             for (name, inner) in table.iter() {
                 steps.push(Step::Key(name.get_ref().to_string()));
                 if name.span() == *span || inner.span() == *span {
-                    *found = Mistake { steps: steps.clone(), item: item.to_owned() };
+                    *found = MistakeLocation { steps: steps.clone(), item: item.to_owned() };
                 }
                 let inner_item = match (inner.get_ref(), item.strip_suffix(']')) {
                     (DeValue::Table(_), Some(outer)) => format!("{outer}.{}]", name.get_ref()),
@@ -93,22 +97,22 @@ fn search(
                 if matches!(inner.get_ref(), DeValue::Table(_)) && inner.span() == *span {
                     found.item = inner_item.clone();
                 }
-                search(inner, span, steps, &inner_item, Some(name.get_ref()), found);
+                search_span(inner, span, steps, &inner_item, Some(name.get_ref()), found);
                 steps.pop();
             }
         }
         DeValue::Array(list) => {
             for (index, inner) in list.iter().enumerate() {
                 steps.push(Step::Index(index));
-                let inner_item = match name(inner) {
+                let inner_item = match table_name(inner) {
                     _ if inner.get_ref().as_table().is_none() => item.to_owned(),
                     Some(name) => format!("{} {name}", key.unwrap_or("item")),
                     None => format!("{} {}", key.unwrap_or("item"), index + 1),
                 };
                 if inner.span() == *span {
-                    *found = Mistake { steps: steps.clone(), item: inner_item.clone() };
+                    *found = MistakeLocation { steps: steps.clone(), item: inner_item.clone() };
                 }
-                search(inner, span, steps, &inner_item, key, found);
+                search_span(inner, span, steps, &inner_item, key, found);
                 steps.pop();
             }
         }
@@ -117,14 +121,14 @@ fn search(
 }
 
 /// Name of a table: its `id`, else its `name`.
-fn name<'a>(value: &'a Spanned<DeValue<'_>>) -> Option<&'a str> {
+fn table_name<'a>(value: &'a Spanned<DeValue<'_>>) -> Option<&'a str> {
     let table = value.get_ref().as_table()?;
     let text = |key: &str| table.iter().find(|(k, _)| k.get_ref() == key).and_then(|(_, v)| v.get_ref().as_str());
     text("id").or_else(|| text("name"))
 }
 
 /// Removes the value at the end of these steps and notes its parent's span in `cut`; false where there is none.
-fn take_out(value: &mut Spanned<DeValue<'_>>, steps: &[Step], cut: &mut Vec<Range<usize>>) -> bool {
+fn remove_path(value: &mut Spanned<DeValue<'_>>, steps: &[Step], cut: &mut Vec<Range<usize>>) -> bool {
     let Some((step, rest)) = steps.split_first() else { return false };
     let here = value.span();
     match (value.get_mut(), step) {
@@ -133,14 +137,14 @@ fn take_out(value: &mut Spanned<DeValue<'_>>, steps: &[Step], cut: &mut Vec<Rang
                 return false;
             };
             if !rest.is_empty() {
-                return table.get_mut(&name).is_some_and(|inner| take_out(inner, rest, cut));
+                return table.get_mut(&name).is_some_and(|inner| remove_path(inner, rest, cut));
             }
             cut.push(here);
             table.remove(&name).is_some()
         }
         (DeValue::Array(list), Step::Index(index)) => {
             if !rest.is_empty() {
-                return list.get_mut(*index).is_some_and(|inner| take_out(inner, rest, cut));
+                return list.get_mut(*index).is_some_and(|inner| remove_path(inner, rest, cut));
             }
             cut.push(here);
             let kept = list.clone().into_iter().enumerate().filter(|(i, _)| i != index);
@@ -152,12 +156,12 @@ fn take_out(value: &mut Spanned<DeValue<'_>>, steps: &[Step], cut: &mut Vec<Rang
 }
 
 /// Returns the word in backticks after `start` at the beginning of a message.
-fn quoted<'m>(message: &'m str, start: &str) -> Option<&'m str> {
+fn quoted_word<'m>(message: &'m str, start: &str) -> Option<&'m str> {
     message.strip_prefix(start)?.trim_start().strip_prefix('`')?.split('`').next()
 }
 
 /// Translates serde's message into this project's wording, with the key before it.
-fn words(message: &str, key: Option<&str>) -> String {
+fn translate_message(message: &str, key: Option<&str>) -> String {
     // "..., expected one of `a`, `b`": every second part is a word
     let known: Vec<&str> =
         message.split_once(", expected ").map_or(Vec::new(), |(_, list)| list.split('`').skip(1).step_by(2).collect());
@@ -165,14 +169,14 @@ fn words(message: &str, key: Option<&str>) -> String {
         let near = did_you_mean(wrong, &known);
         if near.is_empty() { format!("; {name} {}", known.join(", ")) } else { near }
     };
-    if let Some(wrong) = quoted(message, "unknown field") {
+    if let Some(wrong) = quoted_word(message, "unknown field") {
         return format!("unknown key `{wrong}`{}", choice(wrong, "known keys are"));
     }
-    if let Some(missing) = quoted(message, "missing field") {
+    if let Some(missing) = quoted_word(message, "missing field") {
         return format!("`{missing}` is missing");
     }
     let subject = key.map_or(String::new(), |key| format!("`{key}`"));
-    match quoted(message, "unknown variant") {
+    match quoted_word(message, "unknown variant") {
         Some(wrong) => format!("{subject} cannot be `{wrong}`{}", choice(wrong, "it takes")).trim_start().to_owned(),
         None if subject.is_empty() => message.to_owned(),
         None => format!("{subject}: {message}"),
@@ -223,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_of_a_file_are_told() {
+    fn reports_all_mistakes_of_a_file() {
         let text = "titel = 'x'\n\
             [runs.a]\nsystem = 3\nrange = [1, 2]\n\
             [runs.b]\nsystem = 'x'\nrange = [1, 'x']\n\
@@ -247,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_is_read_and_what_is_no_toml_told() {
+    fn reads_valid_files_and_reports_invalid_toml() {
         let farm = read::<Farm>("farm.toml", "title = 't'\n[[row]]\nid = 'a'\nvalue = 2\nkind = 'tape'\n").unwrap();
         assert_eq!((farm.row.len(), farm.row[0].value), (1, 2.0));
         let found = read::<Farm>("farm.toml", "title = \n").unwrap_err().to_string();

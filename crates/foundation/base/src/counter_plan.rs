@@ -5,7 +5,7 @@
 
 mod columnar;
 
-use crate::catalogue::{Catalogue, Counter, CounterKind, Derive, DeriveDivisor};
+use crate::catalogue::{Catalogue, Counter, CounterKind, Formula, FormulaDivisor};
 use crate::frame::{Frame, Schema, Tick};
 
 /// Computation of one counter of one instance from the columns of a schema.
@@ -43,23 +43,23 @@ pub struct CounterSummary {
     /// Ticks that had a value.
     pub ticks: u64,
     /// Smallest value of a tick.
-    pub least: Option<f64>,
+    pub min: Option<f64>,
     /// Largest value of a tick.
-    pub most: Option<f64>,
+    pub max: Option<f64>,
 }
 
 impl CounterSummary {
     /// Adds the summary of another range.
-    pub fn add(&mut self, other: &CounterSummary) {
+    pub fn merge_summary(&mut self, other: &CounterSummary) {
         self.numerator += other.numerator;
         self.denominator += other.denominator;
         self.ticks += other.ticks;
-        self.least = merge(self.least, other.least, f64::min);
-        self.most = merge(self.most, other.most, f64::max);
+        self.min = combine_options(self.min, other.min, f64::min);
+        self.max = combine_options(self.max, other.max, f64::max);
     }
 }
 
-fn merge(a: Option<f64>, b: Option<f64>, pick: fn(f64, f64) -> f64) -> Option<f64> {
+fn combine_options(a: Option<f64>, b: Option<f64>, pick: fn(f64, f64) -> f64) -> Option<f64> {
     match (a, b) {
         (Some(a), Some(b)) => Some(pick(a, b)),
         (a, b) => a.or(b),
@@ -67,31 +67,36 @@ fn merge(a: Option<f64>, b: Option<f64>, pick: fn(f64, f64) -> f64) -> Option<f6
 }
 
 /// Length of a tick, seconds; `NaN` for the first, which covers no known time.
-fn seconds(tick: &Tick) -> f64 {
+fn tick_seconds(tick: &Tick) -> f64 {
     if tick.elapsed_ns == 0 { f64::NAN } else { tick.elapsed_ns as f64 * 1e-9 }
 }
 
 /// Weight of a tick of this many seconds: a tick of unknown length has a value, so it gets a negligible weight.
-fn known(seconds: f64) -> f64 {
+fn tick_weight(seconds: f64) -> f64 {
     if seconds.is_nan() { 1e-9 } else { seconds }
 }
 
 impl CounterPlan {
     /// Finds the columns for a counter of an instance; `None` where the
     /// schema lacks them. Ready-made cells come before formulas.
-    pub fn resolve(catalogue: &Catalogue, schema: &Schema, counter: &str, instance: &str) -> Option<CounterPlan> {
+    pub fn resolve_counter(
+        catalogue: &Catalogue,
+        schema: &Schema,
+        counter: &str,
+        instance: &str,
+    ) -> Option<CounterPlan> {
         let entry = catalogue.get(counter)?;
         match schema.column(counter, instance) {
-            Some(column) => Some(CounterPlan::stored(catalogue, schema, entry, column, instance)),
+            Some(column) => Some(CounterPlan::from_stored_column(catalogue, schema, entry, column, instance)),
             None => entry
                 .derive
                 .iter()
-                .find_map(|derive| CounterPlan::derived(catalogue, entry.kind, derive, schema, instance)),
+                .find_map(|derive| CounterPlan::from_formula(catalogue, entry.kind, derive, schema, instance)),
         }
     }
 
     /// The plan of a series that the catalogue does not know: its cells unchanged, as a level.
-    pub fn foreign(schema: &Schema, counter: &str, instance: &str) -> Option<CounterPlan> {
+    pub fn for_foreign_series(schema: &Schema, counter: &str, instance: &str) -> Option<CounterPlan> {
         let column = schema.column(counter, instance)?;
         Some(CounterPlan {
             terms: vec![(column, schema.series[column].scale)],
@@ -103,7 +108,13 @@ impl CounterPlan {
         })
     }
 
-    fn stored(catalogue: &Catalogue, schema: &Schema, entry: &Counter, column: usize, instance: &str) -> CounterPlan {
+    fn from_stored_column(
+        catalogue: &Catalogue,
+        schema: &Schema,
+        entry: &Counter,
+        column: usize,
+        instance: &str,
+    ) -> CounterPlan {
         let weight = match (entry.kind, entry.weight.as_deref()) {
             (CounterKind::AveragePerOperation, Some(weight)) => weight_columns(catalogue, schema, weight, instance),
             _ => None,
@@ -122,26 +133,26 @@ impl CounterPlan {
         }
     }
 
-    fn derived(
+    fn from_formula(
         catalogue: &Catalogue,
         kind: CounterKind,
-        derive: &Derive,
+        derive: &Formula,
         schema: &Schema,
         instance: &str,
     ) -> Option<CounterPlan> {
-        let mut all = terms(schema, &derive.sum, instance)?;
-        all.extend(derive.optional.iter().filter_map(|id| term(schema, id, instance)));
-        let minus = terms(schema, &derive.minus, instance)?;
+        let mut all = series_terms(schema, &derive.sum, instance)?;
+        all.extend(derive.optional.iter().filter_map(|id| series_term(schema, id, instance)));
+        let minus = series_terms(schema, &derive.minus, instance)?;
         all.extend(minus.into_iter().map(|(column, scale)| (column, -scale)));
         for (_, scale) in &mut all {
             *scale *= derive.times;
         }
         let mut by_rate = false;
         let divisor = match &derive.per {
-            DeriveDivisor::Nothing => PlanDivisor::Nothing,
-            DeriveDivisor::Time(_) => PlanDivisor::Time,
-            DeriveDivisor::Counters(ids) => {
-                let columns: Vec<_> = ids.iter().filter_map(|id| term(schema, id, instance)).collect();
+            FormulaDivisor::Nothing => PlanDivisor::Nothing,
+            FormulaDivisor::Time(_) => PlanDivisor::Time,
+            FormulaDivisor::Counters(ids) => {
+                let columns: Vec<_> = ids.iter().filter_map(|id| series_term(schema, id, instance)).collect();
                 if columns.is_empty() {
                     return None;
                 }
@@ -177,7 +188,7 @@ impl CounterPlan {
 
     /// The value at every tick of the frame, into `out`. `NaN` where there is
     /// a gap, or where nothing happened that an average could be of.
-    pub fn values(&self, frame: &Frame, out: &mut Vec<f64>) {
+    pub fn compute_values(&self, frame: &Frame, out: &mut Vec<f64>) {
         out.clear();
         out.resize(frame.ticks().len(), 0.0);
         add_columns(frame, &self.terms, out);
@@ -185,7 +196,7 @@ impl CounterPlan {
             PlanDivisor::Nothing | PlanDivisor::Weight(_) => {}
             PlanDivisor::Time => {
                 for (value, tick) in out.iter_mut().zip(frame.ticks()) {
-                    *value /= seconds(tick);
+                    *value /= tick_seconds(tick);
                 }
             }
             PlanDivisor::Columns(columns) | PlanDivisor::ColumnsAndTime(columns) => {
@@ -193,7 +204,7 @@ impl CounterPlan {
                 for (index, value) in out.iter_mut().enumerate() {
                     let mut divisor: f64 = columns.iter().map(|&(c, scale)| frame.column(c)[index] * scale).sum();
                     if and_time {
-                        divisor *= seconds(&frame.ticks()[index]);
+                        divisor *= tick_seconds(&frame.ticks()[index]);
                     }
                     *value = if divisor > 0.0 { *value / divisor } else { f64::NAN };
                 }
@@ -201,29 +212,29 @@ impl CounterPlan {
         }
         if self.complement || self.cap.is_finite() {
             for value in out.iter_mut() {
-                *value = self.finish(*value);
+                *value = self.apply_limits(*value);
             }
         }
     }
 
     /// Returns true if ticks are weighted by time, not by their divisor: ratios of levels (share of memory in use), and
     /// shares of time, because in some ticks the kernel counts more or less processor time than they are long.
-    fn goes_by_time(&self) -> bool {
+    fn is_time_weighted(&self) -> bool {
         matches!(self.kind, CounterKind::Level | CounterKind::BusyFraction)
     }
 
     /// Limits a tick's numerator to what its value in [`CounterPlan::compute_values`] allows, so that the mean is that
     /// of the values which are shown tick by tick.
-    fn within(&self, numerator: f64, denominator: f64) -> f64 {
+    fn clamp_numerator(&self, numerator: f64, denominator: f64) -> f64 {
         if denominator <= 0.0 || !(self.complement || self.cap.is_finite()) {
             return numerator;
         }
-        let value = self.finish(numerator / denominator);
+        let value = self.apply_limits(numerator / denominator);
         (if self.complement { 1.0 - value } else { value }) * denominator
     }
 
     /// Applies complement and cap to a value.
-    fn finish(&self, value: f64) -> f64 {
+    fn apply_limits(&self, value: f64) -> f64 {
         // comparisons keep a gap (NaN), which f64::min and f64::max would replace
         let value = match 1.0 - value {
             _ if !self.complement => value,
@@ -235,7 +246,7 @@ impl CounterPlan {
 
     /// Summarizes the ticks for which `keep` returns true. It sums the numerators and
     /// denominators of the values, so that averages come out weighted.
-    pub fn summarise(&self, frame: &Frame, keep: impl Fn(usize) -> bool) -> CounterSummary {
+    pub fn summarise_ticks(&self, frame: &Frame, keep: impl Fn(usize) -> bool) -> CounterSummary {
         let mut sum = CounterSummary::default();
         for (index, tick) in frame.ticks().iter().enumerate() {
             if !keep(index) {
@@ -244,11 +255,11 @@ impl CounterPlan {
             let cell =
                 |columns: &[(usize, f64)]| -> f64 { columns.iter().map(|&(c, s)| frame.column(c)[index] * s).sum() };
             let top = cell(&self.terms);
-            let time = seconds(tick);
+            let time = tick_seconds(tick);
             let (numerator, denominator, value) = match &self.divisor {
                 PlanDivisor::Nothing if self.kind == CounterKind::Total => (top, 1.0, top),
                 PlanDivisor::Nothing => {
-                    let weight = known(time);
+                    let weight = tick_weight(time);
                     (top * weight, weight, top)
                 }
                 PlanDivisor::Time => (top, time, top / time),
@@ -256,7 +267,7 @@ impl CounterPlan {
                     let operations = cell(columns);
                     let weight = match self.kind {
                         _ if operations <= 0.0 => 0.0,
-                        _ if self.goes_by_time() => known(time) / operations,
+                        _ if self.is_time_weighted() => tick_weight(time) / operations,
                         _ if self.by_rate => time,
                         _ => 1.0,
                     };
@@ -275,35 +286,35 @@ impl CounterPlan {
             if numerator.is_nan() || denominator.is_nan() {
                 continue;
             }
-            sum.numerator += self.within(numerator, denominator);
+            sum.numerator += self.clamp_numerator(numerator, denominator);
             sum.denominator += denominator;
             sum.ticks += 1;
             if !value.is_nan() {
-                let value = Some(self.finish(value));
-                sum.least = merge(sum.least, value, f64::min);
-                sum.most = merge(sum.most, value, f64::max);
+                let value = Some(self.apply_limits(value));
+                sum.min = combine_options(sum.min, value, f64::min);
+                sum.max = combine_options(sum.max, value, f64::max);
             }
         }
         sum
     }
 
     /// The single value of a summary; `None` where nothing was measured.
-    pub fn value(&self, sum: &CounterSummary) -> Option<f64> {
+    pub fn summary_value(&self, sum: &CounterSummary) -> Option<f64> {
         if sum.ticks == 0 || sum.denominator <= 0.0 {
             return None;
         }
         let value = if self.kind == CounterKind::Total { sum.numerator } else { sum.numerator / sum.denominator };
-        Some(self.finish(value))
+        Some(self.apply_limits(value))
     }
 }
 
-fn term(schema: &Schema, counter: &str, instance: &str) -> Option<(usize, f64)> {
+fn series_term(schema: &Schema, counter: &str, instance: &str) -> Option<(usize, f64)> {
     let column = schema.column(counter, instance)?;
     Some((column, schema.series[column].scale))
 }
 
-fn terms(schema: &Schema, counters: &[String], instance: &str) -> Option<Vec<(usize, f64)>> {
-    counters.iter().map(|id| term(schema, id, instance)).collect()
+fn series_terms(schema: &Schema, counters: &[String], instance: &str) -> Option<Vec<(usize, f64)>> {
+    counters.iter().map(|id| series_term(schema, id, instance)).collect()
 }
 
 fn is_rate(catalogue: &Catalogue, counter: &str) -> bool {
@@ -318,12 +329,12 @@ fn weight_columns(
     weight: &str,
     instance: &str,
 ) -> Option<(Vec<(usize, f64)>, bool)> {
-    if let Some(column) = term(schema, weight, instance) {
+    if let Some(column) = series_term(schema, weight, instance) {
         return Some((vec![column], is_rate(catalogue, weight)));
     }
     // a difference of rates is left out: it is not a sum of columns
     let mut ways = catalogue.get(weight)?.derive.iter().filter(|d| d.minus.is_empty());
-    ways.find_map(|d| Some((terms(schema, &d.sum, instance)?, d.sum.iter().any(|id| is_rate(catalogue, id)))))
+    ways.find_map(|d| Some((series_terms(schema, &d.sum, instance)?, d.sum.iter().any(|id| is_rate(catalogue, id)))))
 }
 
 fn add_columns(frame: &Frame, columns: &[(usize, f64)], out: &mut [f64]) {
@@ -355,21 +366,21 @@ mod tests {
     }
 
     fn plan(counter: &str) -> CounterPlan {
-        CounterPlan::resolve(Catalogue::builtin(), frame().schema(), counter, "sda").unwrap()
+        CounterPlan::resolve_counter(Catalogue::builtin(), frame().schema(), counter, "sda").unwrap()
     }
 
     #[test]
     fn averages_are_weighted_by_operations_and_levels_by_time() {
         let mut values = Vec::new();
         let latency = plan("physical_disk.avg_s_per_read");
-        latency.values(&frame(), &mut values);
+        latency.compute_values(&frame(), &mut values);
         assert!((values[0] - 0.005).abs() < 1e-12 && (values[1] - 0.001).abs() < 1e-12);
-        let sum = latency.summarise(&frame(), |_| true);
-        assert!((latency.value(&sum).unwrap() - 0.0014).abs() < 1e-12);
+        let sum = latency.summarise_ticks(&frame(), |_| true);
+        assert!((latency.summary_value(&sum).unwrap() - 0.0014).abs() < 1e-12);
         let queue = plan("physical_disk.avg_queue_length");
-        let sum = queue.summarise(&frame(), |_| true);
-        assert!((queue.value(&sum).unwrap() - 0.14 / 4.0).abs() < 1e-12);
-        assert_eq!(sum.most, Some(0.05));
+        let sum = queue.summarise_ticks(&frame(), |_| true);
+        assert!((queue.summary_value(&sum).unwrap() - 0.14 / 4.0).abs() < 1e-12);
+        assert_eq!(sum.max, Some(0.05));
     }
 
     #[test]
@@ -378,10 +389,10 @@ mod tests {
         frame.push(Tick { time_ns: 5, elapsed_ns: 1_000_000_000 }, &[f64::NAN; 3]);
         let queue = plan("physical_disk.avg_queue_length");
         let mut values = Vec::new();
-        queue.values(&frame, &mut values);
+        queue.compute_values(&frame, &mut values);
         assert!(values[2].is_nan());
-        assert_eq!(queue.summarise(&frame, |_| true).ticks, 2);
-        assert_eq!(queue.value(&queue.summarise(&frame, |index| index == 2)), None);
+        assert_eq!(queue.summarise_ticks(&frame, |_| true).ticks, 2);
+        assert_eq!(queue.summary_value(&queue.summarise_ticks(&frame, |index| index == 2)), None);
     }
 
     /// Ticks of 1 s and 3 s of series that have ready-made cells.
@@ -395,8 +406,8 @@ mod tests {
     }
 
     fn mean(frame: &Frame, counter: &str) -> f64 {
-        let plan = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), counter, "sda").unwrap();
-        plan.value(&plan.summarise(frame, |_| true)).unwrap()
+        let plan = CounterPlan::resolve_counter(Catalogue::builtin(), frame.schema(), counter, "sda").unwrap();
+        plan.summary_value(&plan.summarise_ticks(frame, |_| true)).unwrap()
     }
 
     #[test]
@@ -412,9 +423,10 @@ mod tests {
     #[test]
     fn an_amount_stands_against_a_limit_a_second() {
         let frame = ready_made(&[("cgroup.reads", 50.0, 300.0), ("cgroup.read_limit_per_s", 100.0, 100.0)]);
-        let plan = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), "cgroup.read_limit_used", "sda").unwrap();
+        let plan = CounterPlan::resolve_counter(Catalogue::builtin(), frame.schema(), "cgroup.read_limit_used", "sda")
+            .unwrap();
         let mut values = Vec::new();
-        plan.values(&frame, &mut values);
+        plan.compute_values(&frame, &mut values);
         assert_eq!(values, [0.5, 1.0]);
         assert!((mean(&frame, "cgroup.read_limit_used") - 3.5 / 4.0).abs() < 1e-12);
     }
@@ -422,18 +434,19 @@ mod tests {
     #[test]
     fn a_complement_is_never_below_zero_and_keeps_gaps() {
         let frame = ready_made(&[("physical_disk.busy", 1.002, f64::NAN)]);
-        let plan = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), "physical_disk.idle", "sda").unwrap();
+        let plan =
+            CounterPlan::resolve_counter(Catalogue::builtin(), frame.schema(), "physical_disk.idle", "sda").unwrap();
         let mut values = Vec::new();
-        plan.values(&frame, &mut values);
+        plan.compute_values(&frame, &mut values);
         assert_eq!(values[0], 0.0);
         assert!(values[1].is_nan());
     }
 
     #[test]
-    fn what_the_schema_lacks_is_not_resolved() {
+    fn a_counter_missing_from_the_schema_is_not_resolved() {
         let frame = frame();
         let missing =
-            CounterPlan::resolve(Catalogue::builtin(), frame.schema(), "physical_disk.avg_queue_length", "sdb");
+            CounterPlan::resolve_counter(Catalogue::builtin(), frame.schema(), "physical_disk.avg_queue_length", "sdb");
         assert!(missing.is_none());
     }
 }

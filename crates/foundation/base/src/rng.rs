@@ -24,7 +24,7 @@ impl Rng {
 
     /// Returns 64 random bits.
     #[inline]
-    pub fn bits(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = &mut self.0;
         let result = a.wrapping_add(*d).rotate_left(23).wrapping_add(*a);
         let shifted = *b << 17;
@@ -40,44 +40,44 @@ impl Rng {
     /// Returns a number below `limit`; 0 where `limit` is 0 (Lemire's multiplication;
     /// its bias is below 2^-32 for any `limit` up to 2^32).
     #[inline]
-    pub fn below(&mut self, limit: u64) -> u64 {
-        ((u128::from(self.bits()) * u128::from(limit)) >> 64) as u64
+    pub fn next_below(&mut self, limit: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(limit)) >> 64) as u64
     }
 
     /// Returns a number from 0 (included) to 1 (excluded).
     #[inline]
-    pub fn share(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    pub fn next_f64(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
     /// Returns true with this probability.
     #[inline]
-    pub fn chance(&mut self, probability: f64) -> bool {
-        self.share() < probability
+    pub fn next_bool(&mut self, probability: f64) -> bool {
+        self.next_f64() < probability
     }
 
     /// Draws from an exponential distribution with this mean.
     #[inline]
-    pub fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * (1.0 - self.share()).ln()
+    pub fn draw_exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.next_f64()).ln()
     }
 
     /// Draws from an Erlang distribution: the sum of `stages` exponentials, `mean`
     /// in all. Its squared coefficient of variation is 1 / `stages`.
-    pub fn erlang(&mut self, stages: u32, mean: f64) -> f64 {
+    pub fn draw_erlang(&mut self, stages: u32, mean: f64) -> f64 {
         let stages = stages.max(1);
-        let product = (0..stages).fold(1.0, |product, _| product * (1.0 - self.share()));
+        let product = (0..stages).fold(1.0, |product, _| product * (1.0 - self.next_f64()));
         // with thousands of stages the product underflows to 0
         if product > 0.0 {
             return -mean / f64::from(stages) * product.ln();
         }
-        (0..stages).map(|_| self.exponential(mean / f64::from(stages))).sum()
+        (0..stages).map(|_| self.draw_exponential(mean / f64::from(stages))).sum()
     }
 
     /// Draws from the standard normal distribution (Box and Muller, 1958).
-    pub fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.share()).ln()).sqrt();
-        radius * (TAU * self.share()).cos()
+    pub fn draw_normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.next_f64()).ln()).sqrt();
+        radius * (TAU * self.next_f64()).cos()
     }
 }
 
@@ -100,19 +100,19 @@ mod tests {
 
     #[test]
     fn distributions_have_their_moments() {
-        near(moments(Rng::share), 0.5, 1.0 / 3.0);
-        near(moments(|d| d.exponential(7.0)), 7.0, 1.0);
-        near(moments(|d| d.erlang(4, 3.0)), 3.0, 0.25);
-        near(moments(|d| 5.0 + d.normal()), 5.0, 0.04);
-        near(moments(|d| d.below(1000) as f64), 499.5, 1.0 / 3.0);
-        near(moments(|d| f64::from(u8::from(d.chance(0.3)))), 0.3, 0.7 / 0.3);
+        near(moments(Rng::next_f64), 0.5, 1.0 / 3.0);
+        near(moments(|d| d.draw_exponential(7.0)), 7.0, 1.0);
+        near(moments(|d| d.draw_erlang(4, 3.0)), 3.0, 0.25);
+        near(moments(|d| 5.0 + d.draw_normal()), 5.0, 0.04);
+        near(moments(|d| d.next_below(1000) as f64), 499.5, 1.0 / 3.0);
+        near(moments(|d| f64::from(u8::from(d.next_bool(0.3)))), 0.3, 0.7 / 0.3);
     }
 
     #[test]
-    fn one_seed_one_sequence_and_lanes_apart() {
+    fn the_same_seed_repeats_and_streams_differ() {
         let draw = |seed, stream| {
             let mut rng = Rng::new(seed, stream);
-            (0..8).map(|_| rng.bits()).collect::<Vec<u64>>()
+            (0..8).map(|_| rng.next_u64()).collect::<Vec<u64>>()
         };
         assert_eq!(draw(1, 2), draw(1, 2));
         assert_ne!(draw(1, 2), draw(1, 3));
@@ -122,16 +122,16 @@ mod tests {
     #[test]
     fn the_generator_is_the_published_one() {
         // first output of xoshiro256++ for the state 1, 2, 3, 4: rotl(1 + 4, 23) + 1
-        assert_eq!(Rng([1, 2, 3, 4]).bits(), (5 << 23) + 1);
+        assert_eq!(Rng([1, 2, 3, 4]).next_u64(), (5 << 23) + 1);
         // first output of SplitMix64 for seed 0, as its authors publish it
         assert_eq!(Rng::new(0, 0).0[0], 0xe220_a839_7b1d_cdaf);
     }
 
     #[test]
-    fn corners() {
+    fn extreme_arguments_give_valid_numbers() {
         let mut rng = Rng::new(3, 3);
-        assert_eq!((rng.below(0), rng.below(1)), (0, 0));
-        assert!(rng.erlang(5000, 1.0).is_finite());
-        assert!(!rng.chance(0.0) && rng.chance(1.0));
+        assert_eq!((rng.next_below(0), rng.next_below(1)), (0, 0));
+        assert!(rng.draw_erlang(5000, 1.0).is_finite());
+        assert!(!rng.next_bool(0.0) && rng.next_bool(1.0));
     }
 }

@@ -70,7 +70,7 @@ mod tests {
     use crate::Catalogue;
 
     #[test]
-    fn every_counter_has_a_name_of_its_own_that_prometheus_takes() {
+    fn every_counter_has_a_unique_valid_prometheus_name() {
         let mut seen = HashSet::new();
         for counter in Catalogue::builtin().counters() {
             let name = metric_name(counter);

@@ -17,7 +17,7 @@ impl CounterPlan {
     /// # Panics
     /// When the slices differ in length from the range, or the range exceeds
     /// the frame.
-    pub fn weighted(
+    pub fn compute_weighted_values(
         &self,
         frame: &Frame,
         range: Range<usize>,
@@ -29,41 +29,45 @@ impl CounterPlan {
         sum_columns(frame, &self.terms, &range, values);
         let by_rate = self.by_rate;
         match &self.divisor {
-            PlanDivisor::Nothing => each(values, weights, seconds, |top, _, time| (top, time + gap(top))),
-            PlanDivisor::Time => each(values, weights, seconds, |top, _, time| (top / time, time + gap(top))),
+            PlanDivisor::Nothing => {
+                update_pairs(values, weights, seconds, |top, _, time| (top, time + nan_for_gap(top)))
+            }
+            PlanDivisor::Time => {
+                update_pairs(values, weights, seconds, |top, _, time| (top / time, time + nan_for_gap(top)))
+            }
             PlanDivisor::Columns(columns) => {
                 sum_columns(frame, columns, &range, weights);
-                if self.goes_by_time() {
-                    each(values, weights, seconds, |top, by, time| quotient(top, by, time, time));
+                if self.is_time_weighted() {
+                    update_pairs(values, weights, seconds, |top, by, time| weighted_quotient(top, by, time, time));
                 } else if by_rate {
-                    each(values, weights, seconds, |top, by, time| quotient(top, by, by * time, time));
+                    update_pairs(values, weights, seconds, |top, by, time| weighted_quotient(top, by, by * time, time));
                 } else {
-                    each(values, weights, seconds, |top, by, time| quotient(top, by, by, time));
+                    update_pairs(values, weights, seconds, |top, by, time| weighted_quotient(top, by, by, time));
                 }
             }
             PlanDivisor::ColumnsAndTime(columns) => {
                 sum_columns(frame, columns, &range, weights);
-                each(values, weights, seconds, |top, by, time| quotient(top / time, by, time, time));
+                update_pairs(values, weights, seconds, |top, by, time| weighted_quotient(top / time, by, time, time));
             }
             PlanDivisor::Weight(columns) => {
                 sum_columns(frame, columns, &range, weights);
-                each(values, weights, seconds, |top, by, time| {
+                update_pairs(values, weights, seconds, |top, by, time| {
                     let weight = if by_rate { by * time } else { by };
                     let value = if weight > 0.0 { top } else { f64::NAN };
-                    (value, weight + gap(top) + gap(time))
+                    (value, weight + nan_for_gap(top) + nan_for_gap(time))
                 });
             }
         }
         if self.complement || self.cap.is_finite() {
             for value in values {
-                *value = self.finish(*value);
+                *value = self.apply_limits(*value);
             }
         }
     }
 
     /// Returns the same plan for another schema: column `c` of this plan's schema
     /// is column `columns[c]` there.
-    pub fn renumbered(mut self, columns: &[usize]) -> CounterPlan {
+    pub fn with_columns_renumbered(mut self, columns: &[usize]) -> CounterPlan {
         let divisor: &mut [(usize, f64)] = match &mut self.divisor {
             PlanDivisor::Columns(by) | PlanDivisor::ColumnsAndTime(by) | PlanDivisor::Weight(by) => by,
             PlanDivisor::Nothing | PlanDivisor::Time => &mut [],
@@ -77,20 +81,25 @@ impl CounterPlan {
 
 /// 0 for a number and `NaN` for a gap; added to a weight, it marks the weight as a gap too.
 #[inline(always)]
-fn gap(x: f64) -> f64 {
+fn nan_for_gap(x: f64) -> f64 {
     x * 0.0
 }
 
 #[inline(always)]
-fn quotient(top: f64, by: f64, weight: f64, time: f64) -> (f64, f64) {
+fn weighted_quotient(top: f64, by: f64, weight: f64, time: f64) -> (f64, f64) {
     let some = by > 0.0;
     let value = if some { top / by } else { f64::NAN };
     let weight = if some { weight } else { 0.0 };
-    (value, weight + gap(top) + gap(by) + gap(time))
+    (value, weight + nan_for_gap(top) + nan_for_gap(by) + nan_for_gap(time))
 }
 
 #[inline(always)]
-fn each(values: &mut [f64], weights: &mut [f64], seconds: &[f64], update: impl Fn(f64, f64, f64) -> (f64, f64)) {
+fn update_pairs(
+    values: &mut [f64],
+    weights: &mut [f64],
+    seconds: &[f64],
+    update: impl Fn(f64, f64, f64) -> (f64, f64),
+) {
     for ((value, weight), &time) in values.iter_mut().zip(weights).zip(seconds) {
         (*value, *weight) = update(*value, *weight, time);
     }
@@ -154,27 +163,31 @@ mod tests {
         let frame = frame();
         for counter in ["avg_s_per_transfer", "avg_queue_length", "busy", "idle", "reads_per_s", "disk_time_nt"] {
             let id = format!("physical_disk.{counter}");
-            let plan = CounterPlan::resolve(Catalogue::builtin(), frame.schema(), &id, "sda").unwrap();
+            let plan = CounterPlan::resolve_counter(Catalogue::builtin(), frame.schema(), &id, "sda").unwrap();
             let (mut values, mut weights) = ([9.0; 5], [9.0; 5]);
-            plan.weighted(&frame, 0..5, &SECONDS, &mut values, &mut weights);
+            plan.compute_weighted_values(&frame, 0..5, &SECONDS, &mut values, &mut weights);
             assert!(weights[0].is_nan() && weights[4].is_nan(), "{counter}: {weights:?}");
             let (mut sum, mut weight) = (0.0, 0.0);
             for (v, w) in values.iter().zip(weights).filter(|(_, w)| *w > 0.0) {
                 sum += v * w;
                 weight += w;
             }
-            let expected = plan.value(&plan.summarise(&frame, |index| index > 0)).unwrap();
+            let expected = plan.summary_value(&plan.summarise_ticks(&frame, |index| index > 0)).unwrap();
             assert!((sum / weight - expected).abs() < 1e-12, "{counter}: {} is not {expected}", sum / weight);
         }
     }
 
     #[test]
-    fn nothing_happened_is_no_gap() {
+    fn an_idle_tick_is_not_a_gap() {
         let frame = frame();
-        let plan =
-            CounterPlan::resolve(Catalogue::builtin(), frame.schema(), "physical_disk.avg_s_per_transfer", "sda");
+        let plan = CounterPlan::resolve_counter(
+            Catalogue::builtin(),
+            frame.schema(),
+            "physical_disk.avg_s_per_transfer",
+            "sda",
+        );
         let (mut values, mut weights) = ([9.0; 2], [9.0; 2]);
-        plan.unwrap().weighted(&frame, 2..4, &SECONDS[2..4], &mut values, &mut weights);
+        plan.unwrap().compute_weighted_values(&frame, 2..4, &SECONDS[2..4], &mut values, &mut weights);
         assert!((values[0] - 0.001).abs() < 1e-12 && values[1].is_nan());
         assert_eq!(weights, [90.0, 0.0]);
     }

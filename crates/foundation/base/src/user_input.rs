@@ -12,7 +12,7 @@ use toml::de::DeValue;
 /// let get = |key: &str| table.get_ref().get(key).and_then(toml_number);
 /// assert_eq!((get("a"), get("b"), get("c"), get("d"), get("e")), (Some(1000.0), Some(2.5), None, None, None));
 /// ```
-pub fn number(value: &Spanned<DeValue<'_>>) -> Option<f64> {
+pub fn toml_number(value: &Spanned<DeValue<'_>>) -> Option<f64> {
     let value = value.get_ref();
     let text = match (value.as_integer(), value.as_float()) {
         (Some(integer), _) if integer.radix() == 10 => integer.as_str(),
@@ -29,17 +29,17 @@ pub fn number(value: &Spanned<DeValue<'_>>) -> Option<f64> {
 /// assert_eq!(nearest_word("strip_unit", ["stripe_unit", "scrub"]), Some("stripe_unit"));
 /// assert_eq!(nearest_word("tape", ["name", "type_of"]), None);
 /// ```
-pub fn nearest<T: AsRef<str>>(word: &str, known: impl IntoIterator<Item = T>) -> Option<T> {
+pub fn nearest_word<T: AsRef<str>>(word: &str, known: impl IntoIterator<Item = T>) -> Option<T> {
     let word: Vec<char> = word.chars().take(80).collect();
     // a third of a word's letters, as rustc allows: two of four letters are half, and `tape` is not a mistyped `name`
     let max_distance = word.len().max(3) / 3;
-    let by_distance = known.into_iter().map(|k| (distance(&word, k.as_ref()), k));
+    let by_distance = known.into_iter().map(|k| (edit_distance(&word, k.as_ref()), k));
     by_distance.filter(|(d, _)| *d <= max_distance).min_by_key(|(d, _)| *d).map(|(_, k)| k)
 }
 
 /// Edit distance of two words: letters to insert, remove, replace, or swap with their neighbour (which
 /// counts as one).
-fn distance(a: &[char], b: &str) -> usize {
+fn edit_distance(a: &[char], b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut rows = vec![vec![0usize; b.len() + 1]; a.len() + 1];
     for (i, row) in rows.iter_mut().enumerate() {
@@ -61,7 +61,7 @@ fn distance(a: &[char], b: &str) -> usize {
 
 /// Returns `; did you mean `busy`?` where a known word is near, else an empty text.
 pub fn did_you_mean<T: AsRef<str>>(word: &str, known: impl IntoIterator<Item = T>) -> String {
-    nearest(word, known).map_or(String::new(), |near| format!("; did you mean `{}`?", near.as_ref()))
+    nearest_word(word, known).map_or(String::new(), |near| format!("; did you mean `{}`?", near.as_ref()))
 }
 
 #[cfg(test)]
@@ -69,8 +69,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn distances() {
-        let d = |a: &str, b: &str| distance(&a.chars().collect::<Vec<_>>(), b);
+    fn edit_distance_counts_swaps_as_one() {
+        let d = |a: &str, b: &str| edit_distance(&a.chars().collect::<Vec<_>>(), b);
         assert_eq!(d("abvoe", "above"), 1);
         assert_eq!(d("", "abc"), 3);
         assert_eq!(d("shares", "share"), 1);
