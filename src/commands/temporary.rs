@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, Once, PoisonError};
 
 use diskwright_base::units::format_value;
-use diskwright_hostfiles::private;
-use diskwright_hostfiles::room::DiskSpace;
+use diskwright_hostfiles::disk_space::DiskSpace;
+use diskwright_hostfiles::private_files;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tempfile::TempDir;
@@ -40,8 +40,8 @@ impl Folder {
             .map_err(|e| Failure::Failed(format!("{}: no temporary folder: {e}", parent.display())))
     }
 
-    fn in_folder(parent: &Path) -> Result<Folder, private::Distrust> {
-        let io = |source| private::Distrust::Io { path: parent.to_owned(), source };
+    fn in_folder(parent: &Path) -> Result<Folder, private_files::PrivateFileError> {
+        let io = |source| private_files::PrivateFileError::Io { path: parent.to_owned(), source };
         let private_mode = Permissions::from_mode(0o700);
         let dir =
             tempfile::Builder::new().prefix(PREFIX).permissions(private_mode.clone()).tempdir_in(parent).map_err(io)?;
@@ -50,22 +50,23 @@ impl Folder {
         fs::set_permissions(dir.path(), private_mode).map_err(io)?;
         // locked before it gets the name that a sweep looks for
         let unnamed = dir.path().join("lock.new");
-        let lock = private::create(&unnamed)?;
+        let lock = private_files::create(&unnamed)?;
         lock.lock().and_then(|()| fs::rename(&unnamed, dir.path().join(LOCK))).map_err(io)?;
         let log = dir.path().join("log");
-        private::folder(&log)?;
+        private_files::create_folder(&log)?;
         Ok(Folder { path: dir.path().to_owned(), log, _registered: registered, _dir: dir, _lock: lock })
     }
 
     /// Fails if the filesystem is down to its reserve.
     pub fn check_room(&self) -> Result<(), String> {
-        let room =
-            File::open(&self.path).and_then(DiskSpace::of).map_err(|e| format!("{}: {e}", self.path.display()))?;
-        if !room.is_used_up() {
+        let room = File::open(&self.path)
+            .and_then(DiskSpace::for_file)
+            .map_err(|e| format!("{}: {e}", self.path.display()))?;
+        if !room.is_reserve_used() {
             return Ok(());
         }
         let size = |bytes: u64| format_value(bytes as f64, "bytes");
-        let (free, reserve, folder) = (size(room.free), size(room.reserve), std::env::temp_dir());
+        let (free, reserve, folder) = (size(room.free_bytes), size(room.reserve_bytes), std::env::temp_dir());
         let what = format!("{} has {free} free, of which {reserve} must stay free", folder.display());
         Err(format!("not enough space to read it into: {what}; set TMPDIR to another folder"))
     }
@@ -91,7 +92,7 @@ fn sweep(parent: &Path) {
             && entry.metadata().is_ok_and(|m| m.is_dir() && m.uid() == rustix::process::geteuid().as_raw())
     };
     for entry in entries.flatten().filter(ours) {
-        let Ok(lock) = private::read(&entry.path().join(LOCK)) else { continue };
+        let Ok(lock) = private_files::open_for_reading(&entry.path().join(LOCK)) else { continue };
         if lock.try_lock().is_ok() {
             let _ = fs::remove_dir_all(entry.path());
         }

@@ -42,7 +42,7 @@ fn run_within(text: &str, (event, host): (&AlertEvent, &str), json: &str, patien
         ("SENTENCE", &alert.sentence),
         ("NEXT", &alert.next),
     ];
-    let mut command = diskwright_hostfiles::program::command("/bin/sh");
+    let mut command = diskwright_hostfiles::programs::command_without_secrets("/bin/sh");
     command.arg("-c").arg(text).process_group(0);
     // a process name may contain a zero byte, a variable may not
     let safe = |value: &str| value.replace('\0', "");

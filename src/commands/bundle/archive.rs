@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use diskwright_base::timestamp;
 use diskwright_base::units::format_value;
 use diskwright_datastore::is_log;
-use diskwright_hostfiles::private;
+use diskwright_hostfiles::private_files;
 use diskwright_logs::{HEAD, InputHead, LogInput, is_tar, spool_limit};
 
 use super::super::live;
@@ -86,7 +86,7 @@ impl<'a> Unpacking<'a> {
         };
         content.archives += 1;
         let to = folder.log().join(format!("archive-{}", content.archives));
-        private::folder(&to)?;
+        private_files::create_folder(&to)?;
         Ok(Unpacking { name, content, to, depth })
     }
 
@@ -113,7 +113,7 @@ impl<'a> Unpacking<'a> {
     fn zip(&mut self, mut input: LogInput) -> io::Result<()> {
         // beside its folder, because entries in the archive may have any name
         let copy = self.to.with_extension("zip");
-        let mut file = private::create(&copy).map_err(io::Error::other)?;
+        let mut file = private_files::create(&copy).map_err(io::Error::other)?;
         self.copy(&mut input, &mut file)?;
         let mut archive = zip::ZipArchive::new(File::open(&copy)?)?;
         let mut ours = BTreeSet::new();
@@ -155,8 +155,8 @@ impl<'a> Unpacking<'a> {
         }
         let to = self.to.join(inside(inner));
         let folder = to.parent().unwrap_or(&self.to).to_owned();
-        private::folder(&folder).map_err(io::Error::other)?;
-        let mut file = private::create(&to).map_err(io::Error::other)?;
+        private_files::create_folder(&folder).map_err(io::Error::other)?;
+        let mut file = private_files::create(&to).map_err(io::Error::other)?;
         self.copy(&mut Cursor::new(head).chain(stream), &mut file)?;
         file.set_modified(written)?;
         let name = format!("{}: {}", self.name, inner.display());

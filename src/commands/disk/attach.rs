@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use diskwright_hostfiles::program as programs;
+use diskwright_hostfiles::programs;
 use diskwright_virtualdisk::attach::export::{ExportAddress, NbdAddress};
 use diskwright_virtualdisk::attach::front::{self, AttachRequest};
 use diskwright_virtualdisk::attach::journal::{FOLDER, JournalEntry};
@@ -156,7 +156,7 @@ pub fn attach(arguments: &Attach) -> Result<(), Failure> {
     diskwright_guard::check_new(&wanted.journal.join("entry"))?;
     let program = env::current_exe()?;
     let (made, notes) = front::attach(&wanted, |entry| {
-        let mut command = programs::command(program);
+        let mut command = programs::command_without_secrets(program);
         command.args(["disk", "keep"]).arg(entry);
         command
     })?;

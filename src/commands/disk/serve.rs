@@ -134,7 +134,7 @@ fn backing(arguments: &Serve) -> ContentBacking {
 
 /// Half of the available memory; `None` if the kernel does not report it.
 fn half_of_memory() -> Option<u64> {
-    diskwright_hostfiles::group::machine_memory_available(Path::new("/")).map(|bytes| bytes / 2)
+    diskwright_hostfiles::cgroup::machine_available_bytes(Path::new("/")).map(|bytes| bytes / 2)
 }
 
 /// Prints the address and the exports, once they can be used.

@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use diskwright_hostfiles::private;
+use diskwright_hostfiles::private_files;
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn folder() -> io::Result<PathBuf> {
         return Err(io::Error::other("XDG_RUNTIME_DIR names no folder of this user"));
     };
     let folder = place.join("recorders");
-    private::folder(&folder).map_err(|error| io::Error::other(error.to_string()))?;
+    private_files::create_folder(&folder).map_err(|error| io::Error::other(error.to_string()))?;
     Ok(folder)
 }
 

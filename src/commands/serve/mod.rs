@@ -252,7 +252,7 @@ fn is_own(address: IpAddr) -> bool {
 fn token(path: &Path) -> Result<String, Failure> {
     if !path.exists() {
         let made = random_text(TOKEN_BYTES)?;
-        let mut file = diskwright_hostfiles::private::create(path)?;
+        let mut file = diskwright_hostfiles::private_files::create(path)?;
         std::io::Write::write_all(&mut file, format!("{made}\n").as_bytes())?;
     }
     let token = credentials::secret(path)?;

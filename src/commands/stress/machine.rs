@@ -5,8 +5,8 @@ use std::path::Path;
 
 use diskwright_baseline::circumstances::processor_times;
 use diskwright_counters::live::mountinfo::{self, Mount};
-use diskwright_hostfiles::mounts::table;
-use diskwright_hostfiles::{group, program};
+use diskwright_hostfiles::mounts::read_table;
+use diskwright_hostfiles::{cgroup, programs};
 use diskwright_stress::cgroup::CgroupPlace;
 use diskwright_stress::class::StressClass;
 use diskwright_stress::loads::needed_mib;
@@ -37,7 +37,8 @@ pub fn obstacle(class: &StressClass, folder: &Path) -> Option<String> {
 fn memory(class: &StressClass) -> Option<String> {
     let (available, reserve) = safety::memory(Path::new("/proc/meminfo"))?;
     // its own cgroup will be a child of this process's, which has a limit too
-    let room = available.saturating_sub(reserve).min(group::memory_room(Path::new("/")).unwrap_or(u64::MAX)) >> 20;
+    let room =
+        available.saturating_sub(reserve).min(cgroup::memory_left_bytes(Path::new("/")).unwrap_or(u64::MAX)) >> 20;
     let needed = needed_mib(class, processors());
     (room < needed).then(|| format!("it needs {needed} MiB of memory; {room} MiB may be used"))
 }
@@ -82,13 +83,13 @@ fn swap_space(class: &StressClass) -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("there is too little swap space, and adding some needs root".into());
     }
-    let missing = ["mkswap", "swapon", "swapoff"].into_iter().find(|name| program::find(name).is_none())?;
+    let missing = ["mkswap", "swapon", "swapoff"].into_iter().find(|name| programs::find_program(name).is_none())?;
     Some(format!("there is too little swap space, and the program {missing}, which adds some, is missing"))
 }
 
 /// True if a class needs more swap space than there is.
 pub fn needs_swap_file(class: &StressClass) -> bool {
-    swap::free(&table("/proc/swaps")) < class.swap_mib << 20
+    swap::free(&read_table("/proc/swaps")) < class.swap_mib << 20
 }
 
 /// Beginning of an interval over which the use of the processors is measured.

@@ -11,9 +11,9 @@ use rustix::io::Errno;
 /// Finds the first hole of at least `min_bytes`. `None` where there is none, and where the
 /// filesystem does not report holes. The file's position stays.
 #[must_use]
-pub fn first(mut file: &File, min_bytes: u64) -> Option<Range<u64>> {
+pub fn find_first_hole(mut file: &File, min_bytes: u64) -> Option<Range<u64>> {
     let position = file.stream_position().ok()?;
-    let found = find(file, min_bytes);
+    let found = scan_for_hole(file, min_bytes);
     file.seek(SeekFrom::Start(position)).ok()?;
     found
 }
@@ -21,7 +21,7 @@ pub fn first(mut file: &File, min_bytes: u64) -> Option<Range<u64>> {
 /// Offset of the next data from `offset` on: `offset` itself outside holes, the file's end where
 /// no data follow. The file's position moves.
 #[must_use]
-pub fn next_data(file: &File, offset: u64) -> u64 {
+pub fn next_data_offset(file: &File, offset: u64) -> u64 {
     match seek(file, To::Data(offset)) {
         Ok(data) => data,
         Err(Errno::NXIO) => file.metadata().map_or(offset, |found| found.len().max(offset)),
@@ -30,7 +30,7 @@ pub fn next_data(file: &File, offset: u64) -> u64 {
 }
 
 /// Scans for a hole of at least `min_bytes`; the file's position moves.
-fn find(file: &File, min_bytes: u64) -> Option<Range<u64>> {
+fn scan_for_hole(file: &File, min_bytes: u64) -> Option<Range<u64>> {
     let length = file.metadata().ok().filter(|found| found.is_file())?.len();
     let mut position = 0;
     while position < length {
@@ -55,18 +55,20 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     #[test]
-    fn large_holes_are_found_and_small_ones_passed_over() {
+    fn large_holes_are_found_and_small_ones_skipped() {
         const MIB: u64 = 1 << 20;
         let file = tempfile::tempfile().unwrap();
-        assert_eq!(first(&file, MIB), None);
+        assert_eq!(find_first_hole(&file, MIB), None);
         file.write_all_at(&[1; 8192], 0).unwrap();
-        assert_eq!(first(&file, MIB), None);
+        assert_eq!(find_first_hole(&file, MIB), None);
         file.write_all_at(&[1; 8192], MIB).unwrap();
         file.set_len(1 << 40).unwrap();
-        let Some(hole) = first(&file, 64 * MIB) else { return eprintln!("skipped: this filesystem shows no holes") };
+        let Some(hole) = find_first_hole(&file, 64 * MIB) else {
+            return eprintln!("skipped: this filesystem shows no holes");
+        };
         assert!(hole.start >= MIB && hole.start < 2 * MIB && hole.end == 1 << 40, "{hole:?}");
-        assert!(first(&file, 64 << 10).is_some_and(|small| small.end <= MIB));
-        assert_eq!((next_data(&file, 100), next_data(&file, 2 * MIB)), (100, 1 << 40));
+        assert!(find_first_hole(&file, 64 << 10).is_some_and(|small| small.end <= MIB));
+        assert_eq!((next_data_offset(&file, 100), next_data_offset(&file, 2 * MIB)), (100, 1 << 40));
         let mut beginning = [0; 4];
         (&file).read_exact(&mut beginning).unwrap();
         assert_eq!(beginning, [1; 4]);

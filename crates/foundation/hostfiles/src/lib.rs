@@ -12,10 +12,10 @@
 //!
 //! This crate knows no format and no device, and does not report who uses a device.
 
-pub mod group;
+pub mod cgroup;
+pub mod disk_space;
 pub mod holes;
-pub mod kernel;
+pub mod kernel_filesystems;
 pub mod mounts;
-pub mod private;
-pub mod program;
-pub mod room;
+pub mod private_files;
+pub mod programs;

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 /// Reads a table of the kernel as text; empty where it cannot be read. Names in it may hold any bytes: invalid UTF-8 is
 /// replaced, so that one such name hides no other row.
 #[must_use]
-pub fn table(path: impl AsRef<Path>) -> String {
+pub fn read_table(path: impl AsRef<Path>) -> String {
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
 }
 
 /// Decodes a path of the kernel's tables, in which blanks and backslashes are octal (`\040`).
 #[must_use]
-pub fn unescaped(word: &[u8]) -> Vec<u8> {
+pub fn unescape_octal(word: &[u8]) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::with_capacity(word.len()), word);
     while let Some((&first, tail)) = rest.split_first() {
         let digits = tail.get(..3).filter(|digits| first == b'\\' && digits.iter().all(|d| (b'0'..=b'7').contains(d)));
@@ -35,8 +35,8 @@ pub fn unescaped(word: &[u8]) -> Vec<u8> {
 
 /// Decodes a path of the kernel's tables to a [`PathBuf`].
 #[must_use]
-pub fn unescaped_path(word: &str) -> PathBuf {
-    PathBuf::from(OsString::from_vec(unescaped(word.as_bytes())))
+pub fn unescape_path(word: &str) -> PathBuf {
+    PathBuf::from(OsString::from_vec(unescape_octal(word.as_bytes())))
 }
 
 /// A row of the table.
@@ -55,11 +55,11 @@ pub struct MountRow<'t> {
 }
 
 /// Parses the rows of a table; malformed lines are skipped.
-pub fn rows(table: &str) -> impl Iterator<Item = MountRow<'_>> {
+pub fn parse_mounts(table: &str) -> impl Iterator<Item = MountRow<'_>> {
     table.lines().filter_map(|line| {
         let (mount_fields, filesystem_fields) = line.split_once(" - ")?;
         let mut mount_fields = mount_fields.split(' ').skip(3);
-        let (root, point) = (unescaped_path(mount_fields.next()?), unescaped_path(mount_fields.next()?));
+        let (root, point) = (unescape_path(mount_fields.next()?), unescape_path(mount_fields.next()?));
         let mut filesystem_fields = filesystem_fields.split(' ');
         Some(MountRow {
             root,
@@ -74,8 +74,8 @@ pub fn rows(table: &str) -> impl Iterator<Item = MountRow<'_>> {
 /// Finds the mount that holds a path without links: of the mounts with the longest matching mount point the last, which
 /// is on top.
 #[must_use]
-pub fn holding<'t>(table: &'t str, path: &Path) -> Option<MountRow<'t>> {
-    rows(table).filter(|row| path.starts_with(&row.point)).max_by_key(|row| row.point.components().count())
+pub fn find_mount<'t>(table: &'t str, path: &Path) -> Option<MountRow<'t>> {
+    parse_mounts(table).filter(|row| path.starts_with(&row.point)).max_by_key(|row| row.point.components().count())
 }
 
 #[cfg(test)]
@@ -83,8 +83,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_of_the_kernels_tables() {
-        let read = |word: &str| unescaped_path(word).to_string_lossy().into_owned();
+    fn octal_escapes_in_paths_are_decoded() {
+        let read = |word: &str| unescape_path(word).to_string_lossy().into_owned();
         assert_eq!([read("/a\\040b\\134"), read("/a\\04"), read("\\777x")], ["/a b\\", "/a\\04", "\\777x"]);
     }
 
@@ -93,10 +93,10 @@ mod tests {
         let table = "26 1 0:23 / / rw - ext4 /dev/sda2 rw\n\
                      40 26 0:24 /sub /home rw shared:3 - btrfs /dev/sdb rw,subvol=/sub\n\
                      no row\n41 26 0:25 / /home rw - tmpfs none\n";
-        let source = |path: &str| holding(table, Path::new(path)).map(|row| (row.kind, row.source, row.options));
+        let source = |path: &str| find_mount(table, Path::new(path)).map(|row| (row.kind, row.source, row.options));
         assert_eq!(source("/home/me"), Some(("tmpfs", "none", "")));
         assert_eq!(source("/homes"), Some(("ext4", "/dev/sda2", "rw")));
-        assert_eq!((rows(table).count(), rows(table).nth(1).unwrap().root), (3, PathBuf::from("/sub")));
-        assert_eq!(holding("", Path::new("/")), None);
+        assert_eq!((parse_mounts(table).count(), parse_mounts(table).nth(1).unwrap().root), (3, PathBuf::from("/sub")));
+        assert_eq!(find_mount("", Path::new("/")), None);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::BufReader;
 use std::path::Path;
 
-use diskwright_hostfiles::private;
+use diskwright_hostfiles::private_files;
 use serde::{Deserialize, Serialize};
 
 use crate::change::{ChangeBookError, store};
@@ -47,7 +47,7 @@ impl HostBaseline {
     /// # Errors
     /// If it cannot be written.
     pub fn save(&self, folder: &Path) -> Result<(), ChangeBookError> {
-        private::folder(folder)?;
+        private_files::create_folder(folder)?;
         store(&folder.join(FILE), self)
     }
 
@@ -60,7 +60,7 @@ impl HostBaseline {
         if !path.exists() {
             return Ok(None);
         }
-        let file = private::read(&path)?;
+        let file = private_files::open_for_reading(&path)?;
         serde_json::from_reader(BufReader::new(file))
             .map(Some)
             .map_err(|error| ChangeBookError::Damaged { path, because: error.to_string() })
@@ -81,7 +81,7 @@ impl HostBaseline {
 pub fn ignored(folder: &Path, add: &[String], remove: &[String]) -> Result<Vec<String>, ChangeBookError> {
     let path = folder.join("ignored.json");
     let mut ids: Vec<String> = if path.exists() {
-        let file = private::read(&path)?;
+        let file = private_files::open_for_reading(&path)?;
         serde_json::from_reader(BufReader::new(file))
             .map_err(|error| ChangeBookError::Damaged { path: path.clone(), because: error.to_string() })?
     } else {
@@ -94,7 +94,7 @@ pub fn ignored(folder: &Path, add: &[String], remove: &[String]) -> Result<Vec<S
     ids.retain(|id| !remove.contains(id));
     ids.sort_unstable();
     ids.dedup();
-    private::folder(folder)?;
+    private_files::create_folder(folder)?;
     store(&path, &ids)?;
     Ok(ids)
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use diskwright_hostfiles::private::{self, Distrust};
+use diskwright_hostfiles::private_files::{self, PrivateFileError};
 use serde::{Deserialize, Serialize};
 
 use crate::advice::{SettingWrite, active, apply_order, undo_order};
@@ -40,7 +40,7 @@ pub struct SettingChange {
 pub enum ChangeBookError {
     /// The record's folder or file is not trusted.
     #[error(transparent)]
-    Distrust(#[from] Distrust),
+    Distrust(#[from] PrivateFileError),
     /// The record cannot be written.
     #[error("{path}: {source}")]
     Io {
@@ -115,9 +115,9 @@ impl ChangeBook {
 
     /// Opens the record, in a system with this boot id.
     pub(crate) fn open_at(folder: &Path, boot: &str) -> Result<ChangeBook, ChangeBookError> {
-        private::folder(folder)?;
+        private_files::create_folder(folder)?;
         let path = folder.join(FILE);
-        let all: Vec<SettingChange> = match private::read(&path) {
+        let all: Vec<SettingChange> = match private_files::open_for_reading(&path) {
             Ok(file) => serde_json::from_reader(std::io::BufReader::new(file))
                 .map_err(|error| ChangeBookError::Damaged { path: path.clone(), because: error.to_string() })?,
             Err(_) if !path.exists() => Vec::new(),
@@ -205,7 +205,7 @@ impl ChangeBook {
 pub(crate) fn store(path: &Path, value: &impl Serialize) -> Result<(), ChangeBookError> {
     let io = |source| ChangeBookError::Io { path: path.to_owned(), source };
     let part = path.with_extension("part");
-    let mut file = private::create(&part)?;
+    let mut file = private_files::create(&part)?;
     let text = serde_json::to_string_pretty(value).map_err(|error| io(error.into()))?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(io)?;
     fs::rename(&part, path).map_err(io)?;

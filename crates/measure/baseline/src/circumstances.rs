@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use diskwright_hostfiles::group::throttled_s;
+use diskwright_hostfiles::cgroup::throttled_s;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use diskwright_hostfiles::group;
+use diskwright_hostfiles::cgroup;
 use serde::{Deserialize, Serialize};
 
 /// Smallest size of a STREAM array, as a multiple of the largest cache.
@@ -128,7 +128,7 @@ impl BaselineMachine {
             kernel: text(root, "proc/sys/kernel/osrelease").unwrap_or_default(),
             governor: text(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             huge_pages: text(root, "sys/kernel/mm/transparent_hugepage/enabled").and_then(chosen),
-            processor_limit: group::processor_limit(root).map(|(quota, period)| format!("{quota} {period}")),
+            processor_limit: cgroup::processor_limit(root).map(|(quota, period)| format!("{quota} {period}")),
         }
     }
 
@@ -152,7 +152,7 @@ impl BaselineMachine {
     #[must_use]
     pub fn sizes(&self, root: &Path) -> WorkingSizes {
         // exceeding the limit of its cgroup would kill this program, not slow it down
-        let available_bytes = group::memory_available(root).unwrap_or(self.memory_bytes / 2);
+        let available_bytes = cgroup::available_memory_bytes(root).unwrap_or(self.memory_bytes / 2);
         let max_bytes = available_bytes / 12;
         let one = STREAM_TIMES * self.largest_cache().unwrap_or(USUAL_CACHE);
         let all = one.max(STREAM_TIMES * self.last_level_bytes);

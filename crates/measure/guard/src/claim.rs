@@ -1,6 +1,6 @@
 //! Asks the kernel whether anyone else uses a device or file.
 
-use diskwright_hostfiles::private::again;
+use diskwright_hostfiles::private_files::proc_fd_path;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 /// # Errors
 /// `EBUSY` if another user has it; otherwise the error of the system.
 pub fn claim(file: &OwnedFd, mode: OFlags) -> rustix::io::Result<OwnedFd> {
-    rustix::fs::open(again(file), mode | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty())
+    rustix::fs::open(proc_fd_path(file), mode | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// Signal sent when a lease must be given back; this one does nothing by default.
@@ -28,7 +28,7 @@ const SET_SIGNAL: i32 = 10;
 #[allow(unsafe_code, reason = "leases are taken by fcntl calls that no crate has as safe ones")]
 pub(crate) fn has_writer(file: &File) -> bool {
     // a read lease is given if no one writes, and only to a reader
-    let Ok(own) = File::open(again(file)) else { return false };
+    let Ok(own) = File::open(proc_fd_path(file)) else { return false };
     let call = |what: i32, value: i32| {
         // SAFETY: F_SETSIG and F_SETLEASE take integers and touch no memory of ours.
         unsafe { libc::fcntl(own.as_raw_fd(), what, value) }

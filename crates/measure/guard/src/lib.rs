@@ -30,7 +30,7 @@ pub mod usage;
 mod walk;
 
 pub use claim::claim;
-pub use diskwright_hostfiles::private::again;
+pub use diskwright_hostfiles::private_files::proc_fd_path;
 pub use node::DeviceNumber;
 pub use output::{check_new, check_output};
 pub use permit::{Consent, Findings, allow, check_file, inspect};

@@ -9,7 +9,7 @@ use std::path::{Component, Path};
 
 use diskwright_base::user_input::nearest_word;
 use diskwright_counters::live::Roots;
-use diskwright_hostfiles::kernel;
+use diskwright_hostfiles::kernel_filesystems;
 
 use crate::claim;
 use crate::file::{BackingFile, FileMatch};
@@ -71,7 +71,7 @@ pub fn check_output(path: &Path) -> Result<(), Refusal> {
 /// # Errors
 /// With [`Refusal::KernelFolder`].
 pub fn check_new(path: &Path) -> Result<(), Refusal> {
-    match kernel::owns(path) {
+    match kernel_filesystems::is_kernel_filesystem(path) {
         Ok(true) => Err(Refusal::KernelFolder { path: path.to_owned(), near: near(path) }),
         // creating it will report an error
         Ok(false) | Err(_) => Ok(()),

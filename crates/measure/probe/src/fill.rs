@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
 
 use diskwright_base::Rng;
-use diskwright_guard::again;
+use diskwright_guard::proc_fd_path;
 
 /// Size of a write while filling, bytes; a filled file is a multiple of this.
 pub const STEP: usize = 1 << 20;
@@ -39,7 +39,7 @@ pub fn fill(file: &OwnedFd, bytes: u64, progress: &mut dyn FnMut(u64, u64) -> bo
     // allocated at once if the filesystem can; otherwise writing extends the file
     let _ = rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes);
     // direct writes are several times faster, and do not push other data out of the page cache
-    let direct = rustix::fs::open(again(file), OFlags::WRONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty());
+    let direct = rustix::fs::open(proc_fd_path(file), OFlags::WRONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty());
     let job = FillJob { file: direct.as_ref().unwrap_or(file), bytes, next: AtomicU64::new(0), stop: false.into() };
     let (sender, receiver) = channel();
     let result = std::thread::scope(|scope| {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use diskwright_counters::live::Roots;
 use diskwright_guard::node::sys;
-use diskwright_guard::{self as guard, Consent, DeviceNumber, Findings, again, usage};
+use diskwright_guard::{self as guard, Consent, DeviceNumber, Findings, proc_fd_path, usage};
 use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, StatxFlags, fstatvfs, ioctl_blksszget, major, minor, statx};
 use rustix::io::Errno;
 
@@ -150,7 +150,8 @@ impl ProbeTarget {
         if dsync {
             flags |= OFlags::DSYNC;
         }
-        rustix::fs::open(again(&self.file), flags, Mode::empty()).map_err(|e| not_opened(&self.name, e, buffered))
+        rustix::fs::open(proc_fd_path(&self.file), flags, Mode::empty())
+            .map_err(|e| not_opened(&self.name, e, buffered))
     }
 
     /// Returns whether the file was created for this target.

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use diskwright_hostfiles::group::{self, OwnGroup};
+use diskwright_hostfiles::cgroup::{self, OwnCgroup};
 use diskwright_hostfiles::mounts;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{sched_getaffinity, sched_setaffinity};
@@ -54,14 +54,14 @@ impl CgroupPlace {
     /// too.
     #[must_use]
     pub fn here() -> CgroupPlace {
-        let place = CgroupPlace::of(&mounts::table("/proc/self/mounts"));
+        let place = CgroupPlace::of(&mounts::read_table("/proc/self/mounts"));
         let machine = Path::new("/");
-        if group::is_limited(machine) { place.within(machine) } else { place }
+        if cgroup::is_limited(machine) { place.within(machine) } else { place }
     }
 
     /// Moves the roots below the groups of this process, on a host whose root is a folder.
     fn within(self, machine: &Path) -> CgroupPlace {
-        let own = |controller: &str| OwnGroup::of(machine, controller);
+        let own = |controller: &str| OwnCgroup::for_controller(machine, controller);
         if !self.is_unified {
             let folder = |controller: &str| Some(own(controller)?.folder().to_owned());
             // version 1 limits disks for the processes of a group, not for child groups: a load stays in our group

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use diskwright_hostfiles::room::DiskSpace;
+use diskwright_hostfiles::disk_space::DiskSpace;
 
 /// Margin below a critical temperature at which a load stops, thousandths of a degree.
 const MARGIN: i64 = 5_000;
@@ -46,9 +46,12 @@ impl SafetyWatch {
             let (available, reserve) = (available >> 20, reserve >> 20);
             return Some(format!("low memory: {available} MiB are available, {reserve} MiB must stay available"));
         }
-        let space = self.folder.as_ref().and_then(|folder| DiskSpace::of(folder).ok());
-        let full = space.filter(DiskSpace::is_used_up)?;
-        Some(format!("the filesystem is nearly full: {} bytes are free, {} must stay free", full.free, full.reserve))
+        let space = self.folder.as_ref().and_then(|folder| DiskSpace::for_file(folder).ok());
+        let full = space.filter(DiskSpace::is_reserve_used)?;
+        Some(format!(
+            "the filesystem is nearly full: {} bytes are free, {} must stay free",
+            full.free_bytes, full.reserve_bytes
+        ))
     }
 }
 

@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use diskwright_hostfiles::mounts::{self, unescaped_path};
-use diskwright_hostfiles::program;
+use diskwright_hostfiles::mounts::{self, unescape_path};
+use diskwright_hostfiles::programs;
 use diskwright_workload::files::{WorkFile, is_left};
 
 use crate::{StressError, io};
@@ -66,12 +66,12 @@ impl Drop for SwapFile {
 
 /// Reads the kernel's table of swap areas.
 fn table() -> String {
-    mounts::table("/proc/swaps")
+    mounts::read_table("/proc/swaps")
 }
 
 /// Returns the paths of swap areas in that table.
 fn names(swaps: &str) -> impl Iterator<Item = PathBuf> {
-    swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(unescaped_path)
+    swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(unescape_path)
 }
 
 fn is_in_use(swaps: &str, path: &Path) -> bool {
@@ -81,10 +81,11 @@ fn is_in_use(swaps: &str, path: &Path) -> bool {
 
 /// Runs a system program on a swap file.
 fn call(name: &'static str, path: &Path) -> Result<(), StressError> {
-    let Some(found) = program::find(name) else {
+    let Some(found) = programs::find_program(name) else {
         return Err(StressError::Unavailable(format!("there is no program {name}")));
     };
-    let output = program::command(found).arg(path).stdin(Stdio::null()).output().map_err(io(path, name))?;
+    let output =
+        programs::command_without_secrets(found).arg(path).stdin(Stdio::null()).output().map_err(io(path, name))?;
     if output.status.success() {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{Access, Advice, FlockOperation, Mode, OFlags, access};
 
-use diskwright_hostfiles::room::{DiskSpace, FilesystemKey};
+use diskwright_hostfiles::disk_space::{DiskSpace, FilesystemKey};
 
 use crate::{WorkError, io};
 
@@ -195,12 +195,12 @@ fn name_in(folder: &Path) -> PathBuf {
 /// # Errors
 /// If the filesystem has no direct I/O.
 pub fn direct(file: &File, path: &Path) -> Result<File, WorkError> {
-    let by_descriptor = diskwright_hostfiles::private::again(file);
+    let by_descriptor = diskwright_hostfiles::private_files::proc_fd_path(file);
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     let file = rustix::fs::open(by_descriptor, flags, Mode::empty()).or_else(|error| match error {
         // a source without write permission
         rustix::io::Errno::ACCESS | rustix::io::Errno::ROFS => {
-            let by_descriptor = diskwright_hostfiles::private::again(file);
+            let by_descriptor = diskwright_hostfiles::private_files::proc_fd_path(file);
             rustix::fs::open(by_descriptor, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty())
         }
         other => Err(other),
@@ -297,15 +297,16 @@ pub fn check_folder(folder: &Path) -> Result<(), WorkError> {
 pub fn check_room(needs: &[(&Path, u64)]) -> Result<(), WorkError> {
     let mut by_filesystem: BTreeMap<FilesystemKey, (&Path, u64)> = BTreeMap::new();
     for &(folder, bytes) in needs {
-        let filesystem = FilesystemKey::of(folder).map_err(io(folder, "cannot be examined"))?;
+        let filesystem = FilesystemKey::for_path(folder).map_err(io(folder, "cannot be examined"))?;
         let needed = &mut by_filesystem.entry(filesystem).or_insert((folder, 0)).1;
         *needed = needed.saturating_add(bytes);
     }
     for (folder, needed) in by_filesystem.into_values() {
         let open = File::open(folder).map_err(io(folder, "cannot be opened"))?;
-        let space = DiskSpace::of(&open).map_err(io(folder, "the free space of its filesystem cannot be read"))?;
-        if needed > space.free.saturating_sub(space.reserve) {
-            let (free, reserve) = (space.free, space.reserve);
+        let space =
+            DiskSpace::for_file(&open).map_err(io(folder, "the free space of its filesystem cannot be read"))?;
+        if needed > space.free_bytes.saturating_sub(space.reserve_bytes) {
+            let (free, reserve) = (space.free_bytes, space.reserve_bytes);
             return Err(WorkError::NoRoom { folder: folder.to_path_buf(), needed, free, reserve });
         }
     }
@@ -319,7 +320,7 @@ pub fn check_room(needs: &[(&Path, u64)]) -> Result<(), WorkError> {
 pub fn same_place<'a>(folders: &[&'a Path]) -> Result<Option<(&'a Path, &'a Path)>, WorkError> {
     let mut seen: BTreeMap<FilesystemKey, &Path> = BTreeMap::new();
     for &folder in folders {
-        let filesystem = FilesystemKey::of(folder).map_err(io(folder, "cannot be examined"))?;
+        let filesystem = FilesystemKey::for_path(folder).map_err(io(folder, "cannot be examined"))?;
         if let Some(&other) = seen.get(&filesystem) {
             return Ok(Some((other, folder)));
         }
@@ -388,8 +389,8 @@ mod tests {
     #[test]
     fn needs_of_one_filesystem_add_up() {
         let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let space = DiskSpace::of(File::open(a.path()).unwrap()).unwrap();
-        let half = (space.free - space.reserve) / 10 * 7;
+        let space = DiskSpace::for_file(File::open(a.path()).unwrap()).unwrap();
+        let half = (space.free_bytes - space.reserve_bytes) / 10 * 7;
         check_room(&[(a.path(), half)]).unwrap();
         let error = check_room(&[(a.path(), half), (b.path(), half)]).unwrap_err().to_string();
         assert!(error.contains("nothing was written"), "{error}");

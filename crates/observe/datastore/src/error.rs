@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use diskwright_hostfiles::private::Distrust;
+use diskwright_hostfiles::private_files::PrivateFileError;
 
 /// Why a log could not be opened, read or written.
 #[derive(Debug, thiserror::Error)]
@@ -25,10 +25,10 @@ pub enum StoreError {
     /// A folder or file that another user could replace, or a link, pipe or
     /// device where a regular file is expected.
     #[error("{0}; a log is written only where no other user can change it")]
-    Distrust(Distrust),
+    Distrust(PrivateFileError),
     /// A link, pipe or device where a file of the log is expected.
     #[error("{0}")]
-    NotAFile(Distrust),
+    NotAFile(PrivateFileError),
     /// Another recorder writes to this log.
     #[error("{path}: another recorder writes to this log{}", holder_suffix(*pid), path = dir.display())]
     LockHeld {
@@ -86,10 +86,10 @@ impl StoreError {
     }
 
     /// Converts the reason why a file or folder is not trusted.
-    pub(crate) fn distrust(path: &Path, distrust: Distrust) -> StoreError {
+    pub(crate) fn distrust(path: &Path, distrust: PrivateFileError) -> StoreError {
         match distrust {
-            Distrust::Io { source, .. } => StoreError::io(path, source),
-            kind @ Distrust::Kind { .. } => StoreError::NotAFile(kind),
+            PrivateFileError::Io { source, .. } => StoreError::io(path, source),
+            kind @ PrivateFileError::WrongKind { .. } => StoreError::NotAFile(kind),
             other => StoreError::Distrust(other),
         }
     }

@@ -15,7 +15,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use diskwright_hostfiles::private::{self, Distrust};
+use diskwright_hostfiles::private_files::{self, PrivateFileError};
 
 use crate::damage::{Damage, Loss};
 use crate::format::{HEADER, LEDGER, LEDGER_KIND, RecordHeader, close_record, open_record, u64_at};
@@ -118,7 +118,7 @@ impl TickLedger {
         let damage = |bytes, loss| Damage { ticks: Some(0), ..Damage::at(&path, 0, bytes, loss) };
         let mut bytes = Vec::new();
         for _ in 0..READS {
-            let again = match private::read(&path) {
+            let again = match private_files::open_for_reading(&path) {
                 Ok(file) => {
                     let mut again = Vec::with_capacity(HEADER + PAYLOAD + 1);
                     if file.take(1 << 12).read_to_end(&mut again).is_err() {
@@ -126,7 +126,9 @@ impl TickLedger {
                     }
                     again
                 }
-                Err(Distrust::Io { source, .. }) if source.kind() == ErrorKind::NotFound => return (None, None),
+                Err(PrivateFileError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                    return (None, None);
+                }
                 Err(_) => return (None, Some(damage(0, Loss::Refused))),
             };
             if let Some(ledger) = TickLedger::parse(&again) {
@@ -155,7 +157,7 @@ impl LedgerFile {
     /// Opens the file, and creates it if needed.
     pub fn open(dir: &Path) -> Result<LedgerFile, WriteFault> {
         let path = dir.join(LEDGER);
-        let file = private::open(&path).map_err(|e| WriteFault::distrust(&path, e))?;
+        let file = private_files::open(&path).map_err(|e| WriteFault::distrust(&path, e))?;
         Ok(LedgerFile { file: Arc::new(file), path, record: Vec::new() })
     }
 

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use diskwright_hostfiles::private;
+use diskwright_hostfiles::private_files;
 
 use crate::error::StoreError;
 use crate::format::LOCK;
@@ -32,8 +32,8 @@ impl Lock {
     pub fn take(dir: &Path) -> Result<Lock, StoreError> {
         let path = dir.join(LOCK);
         let wrap = |e| StoreError::io(&path, e);
-        let mut file = private::open(&path).map_err(|e| StoreError::distrust(&path, e))?;
-        match private::lock(&file) {
+        let mut file = private_files::open(&path).map_err(|e| StoreError::distrust(&path, e))?;
+        match private_files::lock_file(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();

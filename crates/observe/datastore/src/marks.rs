@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 
 use diskwright_base::Note;
-use diskwright_hostfiles::private;
+use diskwright_hostfiles::private_files;
 
 use crate::error::StoreError;
 use crate::format::{HeadRecord, MARKS, Role};
@@ -19,13 +19,13 @@ use crate::recognise::require_log;
 /// When `dir` is not a log, or its bookmarks cannot be written.
 pub fn mark(dir: &Path, note: &Note) -> Result<(), StoreError> {
     require_log(dir)?;
-    private::trust_folder(dir).map_err(|e| StoreError::distrust(dir, e))?;
+    private_files::check_folder_trust(dir).map_err(|e| StoreError::distrust(dir, e))?;
     let path = dir.join(MARKS);
     let wrap = |e| StoreError::io(&path, e);
     if !path.try_exists().map_err(wrap)? {
         begin(dir, &path)?;
     }
-    let mut file = private::append(&path).map_err(|e| StoreError::distrust(&path, e))?;
+    let mut file = private_files::open_append(&path).map_err(|e| StoreError::distrust(&path, e))?;
     let before = file.metadata().map_err(wrap)?.len();
     let mut record = Vec::new();
     if before == 0 {
@@ -52,10 +52,10 @@ fn begin(dir: &Path, path: &Path) -> Result<(), StoreError> {
     let wrap = |e| StoreError::io(&temporary, e);
     let mut head = Vec::new();
     write_head(&mut head);
-    let mut file = private::create(&temporary).map_err(|e| StoreError::distrust(&temporary, e))?;
+    let mut file = private_files::create(&temporary).map_err(|e| StoreError::distrust(&temporary, e))?;
     file.write_all(&head).and_then(|()| file.sync_data()).map_err(wrap)?;
     // another process was quicker, or the filesystem cannot do this: the caller uses the file that exists
-    if private::rename_to_free(&temporary, path).is_err() {
+    if private_files::rename_if_free(&temporary, path).is_err() {
         fs::remove_file(&temporary).map_err(wrap)?;
     }
     Ok(())

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use diskwright_hostfiles::private::{self, Distrust};
+use diskwright_hostfiles::private_files::{self, PrivateFileError};
 
 use crate::error::StoreError;
 use crate::lock::is_same;
@@ -35,9 +35,9 @@ impl WriteFault {
     }
 
     /// Classifies the reason why a file could not be opened.
-    pub fn distrust(path: &Path, distrust: Distrust) -> WriteFault {
+    pub fn distrust(path: &Path, distrust: PrivateFileError) -> WriteFault {
         match distrust {
-            Distrust::Io { source, .. } => WriteFault::sort(path, source),
+            PrivateFileError::Io { source, .. } => WriteFault::sort(path, source),
             other => WriteFault::Fatal(StoreError::distrust(path, other)),
         }
     }
@@ -70,7 +70,7 @@ pub(crate) struct RecordOutput {
 impl RecordOutput {
     /// Creates the file, or empties it if it exists.
     pub fn create(path: PathBuf) -> Result<RecordOutput, WriteFault> {
-        let file = private::create(&path).map_err(|e| WriteFault::distrust(&path, e))?;
+        let file = private_files::create(&path).map_err(|e| WriteFault::distrust(&path, e))?;
         Ok(RecordOutput { file: Arc::new(file), path, end: 0 })
     }
 

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use diskwright_hostfiles::mounts::{holding, unescaped_path};
+use diskwright_hostfiles::mounts::{find_mount, unescape_path};
 
 use crate::error::StoreError;
 
@@ -20,7 +20,7 @@ pub fn lies_on(dir: &Path) -> Result<(u32, u32), StoreError> {
     if major > 0 {
         return Ok((major, minor));
     }
-    let table = diskwright_hostfiles::mounts::table("/proc/self/mountinfo");
+    let table = diskwright_hostfiles::mounts::read_table("/proc/self/mountinfo");
     let source = std::fs::canonicalize(dir).ok().and_then(|dir| mounted(&table, &dir));
     let device_number = source.and_then(|source| std::fs::metadata(source).ok()).map(|file| split(file.rdev()));
     Ok(device_number.filter(|(major, _)| *major > 0).unwrap_or((major, minor)))
@@ -29,7 +29,7 @@ pub fn lies_on(dir: &Path) -> Result<(u32, u32), StoreError> {
 /// Finds the device mounted where `dir` lies in a mount table: the last one
 /// mounted at the longest matching path.
 fn mounted(table: &str, dir: &Path) -> Option<PathBuf> {
-    let source = holding(table, dir).map(|row| unescaped_path(row.source));
+    let source = find_mount(table, dir).map(|row| unescape_path(row.source));
     source.filter(|source| source.starts_with("/dev"))
 }
 

@@ -3,7 +3,7 @@
 use std::fs::TryLockError;
 use std::path::Path;
 
-use diskwright_hostfiles::private;
+use diskwright_hostfiles::private_files;
 
 use crate::format::LOCK;
 use crate::ledger::TickLedger;
@@ -26,7 +26,7 @@ pub enum RecorderState {
 #[must_use]
 pub fn recorder(dir: &Path) -> RecorderState {
     // the shared lock is held only briefly: a starting recorder waits longer than that for it
-    let held = private::read(&dir.join(LOCK)).ok().and_then(|file| match file.try_lock_shared() {
+    let held = private_files::open_for_reading(&dir.join(LOCK)).ok().and_then(|file| match file.try_lock_shared() {
         Ok(()) => Some(false),
         Err(TryLockError::WouldBlock) => Some(true),
         Err(TryLockError::Error(_)) => None,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use diskwright_base::Schema;
-use diskwright_hostfiles::private;
+use diskwright_hostfiles::private_files;
 
 use crate::damage::{Damage, Loss};
 use crate::error::StoreError;
@@ -73,7 +73,7 @@ impl TailContent {
 pub(crate) fn tail_bytes(dir: &Path) -> Result<(PathBuf, Vec<u8>), StoreError> {
     let path = dir.join(TAIL);
     let wrap = |e| StoreError::io(&path, e);
-    let file = match private::read(&path).map_err(|e| StoreError::distrust(&path, e)) {
+    let file = match private_files::open_for_reading(&path).map_err(|e| StoreError::distrust(&path, e)) {
         Ok(file) => file,
         Err(e) if e.is_absence() => return Ok((path, Vec::new())),
         Err(e) => return Err(e),

@@ -32,7 +32,7 @@ impl SegmentSource {
     /// Returns the end of the hole that contains `from`; `from` if there is none.
     fn next_data(&self, from: u64) -> u64 {
         match self {
-            SegmentSource::File(file) => holes::next_data(file, from),
+            SegmentSource::File(file) => holes::next_data_offset(file, from),
             SegmentSource::Bytes(_) => from,
         }
     }
@@ -104,14 +104,16 @@ impl RecordScanner {
 
     /// Opens a regular file; links are not followed.
     pub fn open(path: &Path, chunk: usize) -> Result<RecordScanner, StoreError> {
-        let file = diskwright_hostfiles::private::read(path).map_err(|e| StoreError::distrust(path, e))?;
+        let file =
+            diskwright_hostfiles::private_files::open_for_reading(path).map_err(|e| StoreError::distrust(path, e))?;
         RecordScanner::new(SegmentSource::File(file), path, chunk)
     }
 
     /// Opens a file that the user named: links are followed.
     pub fn open_named(path: &Path, chunk: usize) -> Result<RecordScanner, StoreError> {
         let real = std::fs::canonicalize(path).map_err(|e| StoreError::io(path, e))?;
-        let file = diskwright_hostfiles::private::read(&real).map_err(|e| StoreError::distrust(path, e))?;
+        let file =
+            diskwright_hostfiles::private_files::open_for_reading(&real).map_err(|e| StoreError::distrust(path, e))?;
         RecordScanner::new(SegmentSource::File(file), path, chunk)
     }
 

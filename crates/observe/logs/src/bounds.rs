@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use diskwright_base::units::{format_value, parse_size};
+use diskwright_hostfiles::disk_space::DiskSpace;
 use diskwright_hostfiles::holes;
-use diskwright_hostfiles::room::DiskSpace;
 
 /// Bytes that a packed file may unpack to, whatever its size.
 const ALWAYS: u64 = 256 << 20;
@@ -63,7 +63,7 @@ pub(crate) fn without_holes(file: File) -> Box<dyn Read> {
 
 /// Finds the first large hole: its first byte, and the reason to report.
 pub(crate) fn hole(file: &File) -> Option<(u64, String)> {
-    let hole = holes::first(file, HOLE)?;
+    let hole = holes::find_first_hole(file, HOLE)?;
     let (from, long) = (hole.start, bytes(hole.end - hole.start));
     Some((from, format!("from byte {from} on, {long} were never written (a hole); the file is damaged")))
 }
@@ -89,7 +89,7 @@ pub fn spool_limit() -> io::Result<u64> {
 
 /// Copies a stream into a temporary file without a name, which is removed whatever happens.
 pub(crate) fn copied(from: &mut dyn Read) -> io::Result<File> {
-    copied_within(from, spool_limit()?, |copy: &File| DiskSpace::of(copy))
+    copied_within(from, spool_limit()?, |copy: &File| DiskSpace::for_file(copy))
 }
 
 fn copied_within(
@@ -117,16 +117,16 @@ fn copied_within(
             return Ok(copy);
         }
         let free_space = free_space(&copy)?;
-        if free_space.is_used_up() {
+        if free_space.is_reserve_used() {
             return Err(full(&free_space, done));
         }
-        step = STEP.min((free_space.free - free_space.reserve).max(SMALL / 16));
+        step = STEP.min((free_space.free_bytes - free_space.reserve_bytes).max(SMALL / 16));
     }
 }
 
 /// Builds the error for a folder of temporary files whose reserve is used up.
 fn full(disk_space: &DiskSpace, done: u64) -> io::Error {
-    let (folder, free, reserve) = (std::env::temp_dir(), bytes(disk_space.free), bytes(disk_space.reserve));
+    let (folder, free, reserve) = (std::env::temp_dir(), bytes(disk_space.free_bytes), bytes(disk_space.reserve_bytes));
     let because = format!(
         "its unpacked copy ({} so far) leaves {free} in {}; {reserve} must stay free: set TMPDIR to another folder",
         bytes(done),
@@ -141,8 +141,8 @@ mod tests {
 
     #[test]
     fn a_copy_has_a_limit_and_leaves_a_reserve() {
-        let plenty = |_: &File| Ok(DiskSpace { free: 2, reserve: 1 });
-        let none = |_: &File| Ok(DiskSpace { free: 1, reserve: 2 });
+        let plenty = |_: &File| Ok(DiskSpace { free_bytes: 2, reserve_bytes: 1 });
+        let none = |_: &File| Ok(DiskSpace { free_bytes: 1, reserve_bytes: 2 });
         let zeros = |count| io::repeat(0).take(count);
         assert_eq!(copied_within(&mut zeros(100), 100, plenty).unwrap().metadata().unwrap().len(), 100);
         let error = copied_within(&mut zeros(u64::MAX), 100, plenty).unwrap_err().to_string();
@@ -152,9 +152,10 @@ mod tests {
         let error = copied_within(&mut large(), 1 << 30, none).unwrap_err().to_string();
         assert!(error.contains("TMPDIR"), "{error}");
         // a filesystem of 32 MiB: no step takes of the reserve
-        let small = |copy: &File| Ok(DiskSpace { free: (32 << 20) - copy.metadata()?.len(), reserve: 3 << 20 });
+        let small =
+            |copy: &File| Ok(DiskSpace { free_bytes: (32 << 20) - copy.metadata()?.len(), reserve_bytes: 3 << 20 });
         let smallest = std::cell::Cell::new(u64::MAX);
-        let watched = |copy: &File| small(copy).inspect(|room| smallest.set(smallest.get().min(room.free)));
+        let watched = |copy: &File| small(copy).inspect(|room| smallest.set(smallest.get().min(room.free_bytes)));
         let error = copied_within(&mut large(), 1 << 30, watched).unwrap_err().to_string();
         assert!(error.contains("TMPDIR") && smallest.get() >= 2 << 20, "{} {error}", smallest.get());
     }

@@ -77,7 +77,7 @@ fn mount(path: &Path) -> Option<u64> {
 
 /// Gives the result a name.
 pub(super) fn keep(file: &File, name: &Path) -> Result<(), WorkError> {
-    let open = diskwright_hostfiles::private::again(file.as_fd());
+    let open = diskwright_hostfiles::private_files::proc_fd_path(file.as_fd());
     rustix::fs::linkat(CWD, open, CWD, name, AtFlags::SYMLINK_FOLLOW).map_err(io(name, "cannot be made"))?;
     Ok(())
 }

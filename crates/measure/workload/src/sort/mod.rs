@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use diskwright_hostfiles::group;
+use diskwright_hostfiles::cgroup;
 use serde::Serialize;
 
 use crate::clock::StepTime;
@@ -234,7 +234,7 @@ pub fn check(options: &SortOptions) -> Result<MergePlan, WorkError> {
     }
     needs.iter().try_for_each(|(folder, _)| check_folder(folder))?;
     check_room(&needs)?;
-    check_memory(plan.memory(&size(options, rows)), group::memory_available(Path::new("/")))?;
+    check_memory(plan.memory(&size(options, rows)), cgroup::available_memory_bytes(Path::new("/")))?;
     if options.direct {
         // open files for direct I/O now: a filesystem without it would otherwise fail hours later
         needs.iter().try_for_each(|(folder, _)| OpenWork::create(folder, true).map(drop))?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use diskwright_hostfiles::{private, program};
+use diskwright_hostfiles::{private_files, programs};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::Signal;
@@ -51,8 +51,8 @@ pub fn obstacle() -> Option<String> {
 }
 
 fn loaded(module: &str, node: &str) -> bool {
-    let tried =
-        program::find("modprobe").and_then(|modprobe| run(program::command(modprobe).arg(module), PATIENCE).ok());
+    let tried = programs::find_program("modprobe")
+        .and_then(|modprobe| run(programs::command_without_secrets(modprobe).arg(module), PATIENCE).ok());
     tried.is_some() && File::options().read(true).write(true).open(node).is_ok()
 }
 
@@ -73,9 +73,9 @@ fn disk(entry: &JournalEntry) -> PathBuf {
 pub fn mount(entry: &JournalEntry, task: &KeeperTask) -> Result<Child, AttachError> {
     let step = |e: std::io::Error| AttachError::step("the export's file", e);
     fs::create_dir(folder(entry)).map_err(step)?;
-    let log = private::create(&entry.path("log"))?;
+    let log = private_files::create(&entry.path("log"))?;
     // the same program, even if its file has been replaced since
-    let mut command = program::command("/proc/self/exe");
+    let mut command = programs::command_without_secrets("/proc/self/exe");
     command.arg0(PROGRAM).args(["disk", "file"]).arg(folder(entry)).arg(&task.uri);
     command.arg("--connections").arg(task.connections.to_string()).args(task.read_only.then_some("--read-only"));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().map_err(step)?;
@@ -98,7 +98,7 @@ pub fn mount(entry: &JournalEntry, task: &KeeperTask) -> Result<Child, AttachErr
 /// # Errors
 /// With the message of losetup, or a missing feature of the device.
 pub fn attach(entry: &JournalEntry, read_only: bool, trims: bool) -> Result<String, AttachError> {
-    let mut command = program::command(need("losetup", "util-linux")?);
+    let mut command = programs::command_without_secrets(need("losetup", "util-linux")?);
     command.args(["--find", "--show", "--direct-io=on"]).args(read_only.then_some("--read-only"));
     // concurrent calls get different devices, or an error and a retry
     let output = run(command.arg(disk(entry)), PATIENCE)?;
@@ -125,7 +125,7 @@ pub fn attach(entry: &JournalEntry, read_only: bool, trims: bool) -> Result<Stri
 /// persist for the device's next user, and Linux 6.18 does not allow raising it again.) Older
 /// drivers keep offering it, and each discard is refused.
 fn learn_no_discards(device: &str) {
-    if let Ok(mut command) = need("blkdiscard", "util-linux").map(program::command) {
+    if let Ok(mut command) = need("blkdiscard", "util-linux").map(programs::command_without_secrets) {
         let _ = run(command.args(["--offset", "0", "--length", "4096"]).arg(device), PATIENCE);
     }
 }
@@ -181,7 +181,7 @@ pub fn undo(entry: &JournalEntry, by_force: bool) -> Result<(), AttachError> {
 /// # Errors
 /// With the message of losetup, or that it does not end.
 pub fn detach(device: &str) -> Result<(), AttachError> {
-    match run(program::command(need("losetup", "util-linux")?).arg("--detach").arg(device), GOING) {
+    match run(programs::command_without_secrets(need("losetup", "util-linux")?).arg("--detach").arg(device), GOING) {
         // someone else detached it first
         Err(AttachError::Step { why, .. }) if why.contains("No such device") => Ok(()),
         done => done.map(|_| ()),

@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use diskwright_hostfiles::private::{self, Distrust};
+use diskwright_hostfiles::private_files::{self, PrivateFileError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -50,9 +50,9 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> AttachError + '_ {
 
 /// Converts a distrust error: a file or folder that another user could have placed there is not
 /// used.
-fn distrusted(path: &Path) -> impl FnOnce(Distrust) -> AttachError + '_ {
+fn distrusted(path: &Path) -> impl FnOnce(PrivateFileError) -> AttachError + '_ {
     |why| match why {
-        Distrust::Io { source, .. } => failed(path)(source),
+        PrivateFileError::Io { source, .. } => failed(path)(source),
         other => AttachError::Distrust(other),
     }
 }
@@ -60,7 +60,7 @@ fn distrusted(path: &Path) -> impl FnOnce(Distrust) -> AttachError + '_ {
 /// Opens the lock file in a folder.
 fn lock_in(folder: &Path) -> Result<File, AttachError> {
     let path = folder.join("lock");
-    private::open(&path).map_err(distrusted(&path))
+    private_files::open(&path).map_err(distrusted(&path))
 }
 
 /// Opens and locks the lock file in a folder.
@@ -76,7 +76,7 @@ fn real(journal: &Path) -> PathBuf {
 }
 
 fn quiet(journal: &Path) -> Result<JournalLock, AttachError> {
-    private::folder(journal).map_err(distrusted(journal))?;
+    private_files::create_folder(journal).map_err(distrusted(journal))?;
     Ok(JournalLock { _lock: locked(journal)? })
 }
 
@@ -190,7 +190,7 @@ impl JournalEntry {
     fn read<T: DeserializeOwned>(&self, name: &str) -> Result<T, AttachError> {
         let path = self.path(name);
         let mut text = Vec::new();
-        let file = private::read(&path).map_err(distrusted(&path))?;
+        let file = private_files::open_for_reading(&path).map_err(distrusted(&path))?;
         file.take(LONGEST).read_to_end(&mut text).map_err(failed(&path))?;
         serde_json::from_slice(&text).map_err(io::Error::from).map_err(failed(&path))
     }
@@ -199,7 +199,7 @@ impl JournalEntry {
     fn write(&self, name: &str, value: &impl Serialize) -> Result<(), AttachError> {
         let (path, fresh) = (self.path(name), self.path(&format!("{name}.new")));
         let text = serde_json::to_vec(value).map_err(io::Error::from).map_err(failed(&path))?;
-        let mut file = private::create(&fresh).map_err(distrusted(&fresh))?;
+        let mut file = private_files::create(&fresh).map_err(distrusted(&fresh))?;
         file.write_all(&text).and_then(|()| fs::rename(&fresh, &path)).map_err(failed(&path))
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
 
-use diskwright_hostfiles::program;
+use diskwright_hostfiles::programs;
 use rustix::event::PollFlags;
 use serde::{Deserialize, Serialize};
 
@@ -171,8 +171,8 @@ fn stay(resources: &KeeperResources, stop: BorrowedFd<'_>) -> DetachReason {
 /// either way.
 #[must_use]
 pub fn flush(device: &str) -> bool {
-    let Some(sync) = program::find("sync") else { return true };
-    !matches!(tools::run(program::command(sync).arg(device), FLUSHING), Err(AttachError::Slow { .. }))
+    let Some(sync) = programs::find_program("sync") else { return true };
+    !matches!(tools::run(programs::command_without_secrets(sync).arg(device), FLUSHING), Err(AttachError::Slow { .. }))
 }
 
 /// Undoes everything that an entry's process made, and removes the entry.

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use diskwright_hostfiles::program;
+use diskwright_hostfiles::programs;
 
 use super::AttachError;
 use super::export::ExportAddress;
@@ -49,8 +49,9 @@ pub fn line() -> Result<NetlinkConnection, String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => "this kernel has no NBD client (module nbd)",
         Err(error) => return Err(format!("the kernel's NBD client does not respond: {error}")),
     };
-    let modprobe = program::find("modprobe").ok_or(format!("{why}, and modprobe is not installed (Debian: kmod)"))?;
-    run(program::command(modprobe).arg("nbd"), PATIENCE).map_err(|e| format!("{why}; {e}"))?;
+    let modprobe =
+        programs::find_program("modprobe").ok_or(format!("{why}, and modprobe is not installed (Debian: kmod)"))?;
+    run(programs::command_without_secrets(modprobe).arg("nbd"), PATIENCE).map_err(|e| format!("{why}; {e}"))?;
     NetlinkConnection::open().map_err(|e| format!("{why}, even with the module loaded: {e}"))
 }
 

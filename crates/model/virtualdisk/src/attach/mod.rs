@@ -24,7 +24,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use diskwright_hostfiles::private::Distrust;
+use diskwright_hostfiles::private_files::PrivateFileError;
 use serde::{Deserialize, Serialize};
 
 /// Name and version of [`AttachReport`] as JSON.
@@ -120,7 +120,7 @@ pub enum AttachError {
     },
     /// Another user could have changed the journal.
     #[error(transparent)]
-    Distrust(#[from] Distrust),
+    Distrust(#[from] PrivateFileError),
     /// A step did not work.
     #[error("{step}: {why}")]
     Step {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use diskwright_hostfiles::program;
+use diskwright_hostfiles::programs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -16,7 +16,7 @@ use super::AttachError;
 
 /// Returns the path of a program, or an error that names its package.
 pub fn need(program: &'static str, package: &'static str) -> Result<PathBuf, AttachError> {
-    program::find(program).ok_or(AttachError::Missing { program, package })
+    programs::find_program(program).ok_or(AttachError::Missing { program, package })
 }
 
 /// Runs a program with little output, and returns what it printed.

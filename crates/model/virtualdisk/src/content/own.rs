@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 
 use diskwright_guard as guard;
-use diskwright_hostfiles::private;
+use diskwright_hostfiles::private_files;
 use rustix::fs::{SeekFrom, XattrFlags, fgetxattr, fsetxattr, seek};
 use rustix::io::Errno;
 
@@ -27,7 +27,7 @@ pub fn check(path: &Path, has_ledger: bool) -> Result<(), ContentError> {
         Err(why) => return Err(error(why)),
     };
     // another virtual disk gets its own error message
-    if let Err(TryLockError::WouldBlock) = private::lock(&file) {
+    if let Err(TryLockError::WouldBlock) = private_files::lock_file(&file) {
         return Err(ContentError::InUse(path.to_owned()));
     }
     file.unlock().map_err(error)?;

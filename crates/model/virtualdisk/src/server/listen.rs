@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use diskwright_hostfiles::private;
+use diskwright_hostfiles::private_files;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::ServeError;
@@ -208,7 +208,7 @@ pub fn folder() -> Result<PathBuf, ServeError> {
     let user = rustix::process::geteuid().as_raw();
     let mut first = None;
     for path in places(user, std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)) {
-        match private::folder(&path).map_err(|e| e.to_string()).and_then(|()| is_of(&path, user)) {
+        match private_files::create_folder(&path).map_err(|e| e.to_string()).and_then(|()| is_of(&path, user)) {
             Ok(()) => return Ok(path),
             Err(because) => first = first.or(Some((path, because))),
         }

@@ -1,6 +1,6 @@
 //! `/proc/self/mountinfo`: mounts with their mount points and devices.
 
-use diskwright_hostfiles::mounts::unescaped;
+use diskwright_hostfiles::mounts::unescape_octal;
 
 use super::Roots;
 use super::events::AGAIN_NS;
@@ -58,7 +58,7 @@ pub fn device_number(word: &[u8]) -> Option<(u64, u64)> {
 
 /// Decodes a path of the kernel's tables, in which blanks and backslashes are octal (`\040`).
 pub fn unescape(word: &[u8]) -> String {
-    String::from_utf8_lossy(&unescaped(word)).into_owned()
+    String::from_utf8_lossy(&unescape_octal(word)).into_owned()
 }
 
 /// Reads the mounts of this process; empty where they cannot be read.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use diskwright_base::Note;
 use diskwright_base::units::format_count;
-use diskwright_hostfiles::private;
+use diskwright_hostfiles::private_files;
 
 use super::LogWriter;
 use crate::error::StoreError;
@@ -33,7 +33,7 @@ impl LogFolder {
     /// can change, and locks it.
     pub fn enter(dir: &Path) -> Result<LogFolder, StoreError> {
         refuse_foreign(dir)?;
-        private::folder(dir).map_err(|e| StoreError::distrust(dir, e))?;
+        private_files::create_folder(dir).map_err(|e| StoreError::distrust(dir, e))?;
         let lock = Lock::take(dir)?;
         let folder = File::open(dir).map_err(|e| StoreError::io(dir, e))?;
         Ok(LogFolder { folder: Arc::new(folder), lock })

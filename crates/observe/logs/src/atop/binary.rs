@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::process::{Child, Stdio};
 
-use diskwright_hostfiles::program::{self, ChildLimits};
+use diskwright_hostfiles::programs::{self, ChildLimits};
 
 use super::reader;
 use crate::batch::FrameBatch;
@@ -82,14 +82,14 @@ fn on_disk(input: &mut LogInput) -> Result<File, LogError> {
 /// Starts atop with limits: its output for a damaged file can be gigabytes.
 fn started(file: &File, name: &str, version: &str) -> Result<Child, LogError> {
     let missing = |error: &io::Error| absent(name, version, error);
-    let found = program::find("atop")
+    let found = programs::find_program("atop")
         .ok_or_else(|| missing(&io::Error::new(io::ErrorKind::NotFound, "there is no such program")))?;
     let mut file = file.try_clone().map_err(|e| LogError::io(name, e))?;
     file.rewind().map_err(|e| LogError::io(name, e))?;
-    let mut command = program::command(found);
+    let mut command = programs::command_without_secrets(found);
     command.args(["-r", FILE, "-P", "ALL"]).env("LC_ALL", "C").stdin(file);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|e| missing(&e))?;
-    if let Err(error) = program::limit(&child, ChildLimits::default()) {
+    if let Err(error) = programs::limit_child(&child, ChildLimits::default()) {
         let _ = child.kill();
         let _ = child.wait();
         return Err(LogError::io(name, error));

@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use diskwright_base::units::format_value;
-use diskwright_hostfiles::program::{self, ChildLimits};
+use diskwright_hostfiles::programs::{self, ChildLimits};
 use rustix::process::Signal;
 
 use super::json_log;
@@ -79,7 +79,7 @@ impl SadcOrigin {
 
 /// Returns the release of the `sadf` that is installed.
 fn installed() -> Option<(u8, u8, u8)> {
-    let mut command = program::command(program::find("sadf")?);
+    let mut command = programs::command_without_secrets(programs::find_program("sadf")?);
     let answer = command.arg("-V").env("LC_ALL", "C").stdin(Stdio::null()).output().ok()?;
     release(&String::from_utf8_lossy(&[answer.stdout, answer.stderr].concat()))
 }
@@ -99,7 +99,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     let has_nothing = !batch.has_ticks() && !batch.is_stopped();
     match origin.filter(|_| has_nothing).and_then(|origin| origin.reason(installed())) {
         // a missing sadf is reported first
-        Some(because) if program::find("sadf").is_some() => Err(LogError::Tool { file: name, because }),
+        Some(because) if programs::find_program("sadf").is_some() => Err(LogError::Tool { file: name, because }),
         _ => read,
     }
 }
@@ -161,7 +161,7 @@ const FILE: &str = "/proc/self/fd/0";
 
 fn sadf(arguments: &[&str], file: &File, name: &str) -> Result<Command, LogError> {
     let missing = || absent(name, &io::Error::new(io::ErrorKind::NotFound, "there is no such program"));
-    let mut command = program::command(program::find("sadf").ok_or_else(missing)?);
+    let mut command = programs::command_without_secrets(programs::find_program("sadf").ok_or_else(missing)?);
     let mut file = file.try_clone().map_err(|e| LogError::io(name, e))?;
     file.rewind().map_err(|e| LogError::io(name, e))?;
     // decimal points and times in UTC, whatever this machine's locale
@@ -172,7 +172,7 @@ fn sadf(arguments: &[&str], file: &File, name: &str) -> Result<Command, LogError
 /// Starts sadf with limits: its output for a damaged file can be gigabytes.
 fn started(command: &mut Command, limits: ChildLimits, name: &str) -> Result<Child, LogError> {
     let mut child = command.spawn().map_err(|e| absent(name, &e))?;
-    if let Err(error) = program::limit(&child, limits) {
+    if let Err(error) = programs::limit_child(&child, limits) {
         let _ = child.kill();
         let _ = child.wait();
         return Err(LogError::io(name, error));

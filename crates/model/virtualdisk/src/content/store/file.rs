@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use diskwright_hostfiles::private;
+use diskwright_hostfiles::private_files;
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use rustix::io::Errno;
 
@@ -73,7 +73,7 @@ impl FileStore {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let file = options.open(path).map_err(error("cannot be opened"))?;
-        private::lock(&file).map_err(|e| match e {
+        private_files::lock_file(&file).map_err(|e| match e {
             TryLockError::WouldBlock => ContentError::InUse(path.to_owned()),
             TryLockError::Error(why) => error("cannot be locked")(why),
         })?;

@@ -7,25 +7,25 @@ use std::process::{Child, Command};
 use rustix::process::{Pid, Resource, Rlimit, geteuid, prlimit};
 
 /// Folders in which distributions install programs.
-const FOLDERS: &[&str] = &["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"];
+const PROGRAM_FOLDERS: &[&str] = &["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"];
 
 /// Finds the path of a program: in fixed folders, and for users other than root then also by PATH.
 #[must_use]
-pub fn find(name: &str) -> Option<PathBuf> {
-    let fixed = FOLDERS.iter().map(PathBuf::from);
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let fixed = PROGRAM_FOLDERS.iter().map(PathBuf::from);
     let path = if geteuid().is_root() { None } else { std::env::var_os("PATH") };
     let more = path.iter().flat_map(std::env::split_paths).filter(|folder| folder.is_absolute());
     fixed.chain(more).map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
 /// Variables of our environment that are hidden from children.
-const SECRETS: &[&str] = &["DISKWRIGHT_PASSWORD"];
+const SECRET_VARIABLES: &[&str] = &["DISKWRIGHT_PASSWORD"];
 
 /// Creates a command that runs a program without our secrets.
 #[must_use]
-pub fn command(program: impl AsRef<Path>) -> Command {
+pub fn command_without_secrets(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new(program.as_ref());
-    for name in SECRETS {
+    for name in SECRET_VARIABLES {
         command.env_remove(name);
     }
     command
@@ -54,7 +54,7 @@ impl Default for ChildLimits {
 ///
 /// # Errors
 /// Where the kernel refuses.
-pub fn limit(child: &Child, limits: ChildLimits) -> std::io::Result<()> {
+pub fn limit_child(child: &Child, limits: ChildLimits) -> std::io::Result<()> {
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let set = |resource, value| {
         let limit = Rlimit { current: Some(value), maximum: Some(value) };
@@ -72,15 +72,18 @@ mod tests {
 
     #[test]
     fn programs_are_found_in_fixed_folders() {
-        assert_eq!(find("sh").unwrap().file_name().unwrap(), "sh");
-        assert!(find("no-such-program").is_none());
+        assert_eq!(find_program("sh").unwrap().file_name().unwrap(), "sh");
+        assert!(find_program("no-such-program").is_none());
     }
 
     #[test]
     fn a_child_gets_no_secrets() {
-        let removed: Vec<_> =
-            command("sh").get_envs().filter(|(_, value)| value.is_none()).map(|(n, _)| n.to_owned()).collect();
-        assert_eq!(removed, SECRETS);
+        let removed: Vec<_> = command_without_secrets("sh")
+            .get_envs()
+            .filter(|(_, value)| value.is_none())
+            .map(|(n, _)| n.to_owned())
+            .collect();
+        assert_eq!(removed, SECRET_VARIABLES);
     }
 
     #[test]
@@ -88,7 +91,7 @@ mod tests {
         let script = "read go; dd if=/dev/zero of=/dev/null bs=300M count=1 2>/dev/null";
         let tried = |memory_bytes| {
             let mut child = Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).spawn().unwrap();
-            limit(&child, ChildLimits { memory_bytes, ..ChildLimits::default() }).unwrap();
+            limit_child(&child, ChildLimits { memory_bytes, ..ChildLimits::default() }).unwrap();
             drop(child.stdin.take());
             child.wait().unwrap().success()
         };

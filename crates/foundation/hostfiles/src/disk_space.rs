@@ -7,18 +7,18 @@ use std::{fs, io};
 
 use rustix::fs::{StatVfs, fstatvfs};
 
-use crate::mounts::{holding, table};
+use crate::mounts::{find_mount, read_table};
 
 /// Largest reserve that is kept free, bytes.
-const MOST_RESERVE: u64 = 1 << 30;
+const MAX_RESERVE_BYTES: u64 = 1 << 30;
 
 /// Free space of a filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskSpace {
     /// Free for this user.
-    pub free: u64,
+    pub free_bytes: u64,
     /// Part of it that stays free: a tenth of the filesystem, at most 1 GiB.
-    pub reserve: u64,
+    pub reserve_bytes: u64,
 }
 
 impl DiskSpace {
@@ -26,21 +26,24 @@ impl DiskSpace {
     ///
     /// # Errors
     /// Where the system does not report it.
-    pub fn of(file: impl AsFd) -> io::Result<DiskSpace> {
+    pub fn for_file(file: impl AsFd) -> io::Result<DiskSpace> {
         Ok(DiskSpace::from(&fstatvfs(file)?))
     }
 
     /// Returns true if less than the reserve is free.
     #[must_use]
-    pub fn is_used_up(&self) -> bool {
-        self.free < self.reserve
+    pub fn is_reserve_used(&self) -> bool {
+        self.free_bytes < self.reserve_bytes
     }
 }
 
 impl From<&StatVfs> for DiskSpace {
     fn from(stat: &StatVfs) -> DiskSpace {
         let size = stat.f_blocks.saturating_mul(stat.f_frsize);
-        DiskSpace { free: stat.f_bavail.saturating_mul(stat.f_frsize), reserve: (size / 10).min(MOST_RESERVE) }
+        DiskSpace {
+            free_bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
+            reserve_bytes: (size / 10).min(MAX_RESERVE_BYTES),
+        }
     }
 }
 
@@ -59,11 +62,11 @@ impl FilesystemKey {
     ///
     /// # Errors
     /// Where the system does not report it.
-    pub fn of(path: &Path) -> io::Result<FilesystemKey> {
+    pub fn for_path(path: &Path) -> io::Result<FilesystemKey> {
         let device = fs::metadata(path)?.dev();
         // only filesystems without a single backing device (major 0) can have several device numbers
         if rustix::fs::major(device) == 0
-            && let Some(source) = btrfs_source(&table("/proc/self/mountinfo"), &fs::canonicalize(path)?)
+            && let Some(source) = btrfs_source(&read_table("/proc/self/mountinfo"), &fs::canonicalize(path)?)
         {
             return Ok(FilesystemKey::Source(source));
         }
@@ -73,7 +76,7 @@ impl FilesystemKey {
 
 /// Returns the mounted device of the filesystem that holds a path, by the kernel's table, if it is btrfs.
 fn btrfs_source(mountinfo: &str, path: &Path) -> Option<String> {
-    holding(mountinfo, path).filter(|row| row.kind == "btrfs").map(|row| row.source.to_owned())
+    find_mount(mountinfo, path).filter(|row| row.kind == "btrfs").map(|row| row.source.to_owned())
 }
 
 #[cfg(test)]
@@ -89,15 +92,18 @@ mod tests {
         let source = |path: &str| btrfs_source(mounts, Path::new(path));
         assert_eq!([source("/var/lib"), source("/home/me")], [Some("/dev/sda2".into()), Some("/dev/sda2".into())]);
         assert_eq!((source("/data x/a"), source("/home/old/b")), (Some("/dev/sdb".into()), None));
-        let key = |path: &str| FilesystemKey::of(Path::new(path)).unwrap();
+        let key = |path: &str| FilesystemKey::for_path(Path::new(path)).unwrap();
         assert!(key("/") == key("/.") && key("/") != key("/proc"));
-        assert!(FilesystemKey::of(Path::new("/no/such/path")).is_err());
+        assert!(FilesystemKey::for_path(Path::new("/no/such/path")).is_err());
     }
 
     #[test]
-    fn a_tenth_or_a_gibibyte_is_kept() {
-        let room = DiskSpace::of(std::fs::File::open("/").unwrap()).unwrap();
-        assert!(room.reserve <= MOST_RESERVE && room.free > 0);
-        assert!(DiskSpace { free: 9, reserve: 10 }.is_used_up() && !DiskSpace { free: 10, reserve: 10 }.is_used_up());
+    fn the_reserve_is_a_tenth_or_a_gibibyte() {
+        let room = DiskSpace::for_file(std::fs::File::open("/").unwrap()).unwrap();
+        assert!(room.reserve_bytes <= MAX_RESERVE_BYTES && room.free_bytes > 0);
+        assert!(
+            DiskSpace { free_bytes: 9, reserve_bytes: 10 }.is_reserve_used()
+                && !DiskSpace { free_bytes: 10, reserve_bytes: 10 }.is_reserve_used()
+        );
     }
 }

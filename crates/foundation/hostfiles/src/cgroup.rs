@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use crate::mounts::{self, MountRow};
 
 /// Limit of memory from which version 1 means "no limit": it writes a number near the largest; no machine has so much.
-const NO_LIMIT: u64 = 1 << 60;
+const UNLIMITED_BYTES: u64 = 1 << 60;
 
 /// The groups of this process in the hierarchy of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnGroup {
+pub struct OwnCgroup {
     /// Folder of its group first, then those of the groups above it, as far as visible.
     folders: Vec<PathBuf>,
     /// True for version 2.
@@ -19,7 +19,7 @@ pub struct OwnGroup {
 }
 
 /// A mount of control groups.
-struct GroupMount {
+struct CgroupMount {
     /// The group that is mounted.
     root: PathBuf,
     point: PathBuf,
@@ -27,24 +27,24 @@ struct GroupMount {
 }
 
 /// Returns the mount of a controller: of version 1 where there is one, else of version 2.
-fn mount(mountinfo: &str, controller: &str) -> Option<GroupMount> {
+fn find_cgroup_mount(mountinfo: &str, controller: &str) -> Option<CgroupMount> {
     let cgroup_mount = |row: MountRow<'_>| {
         let is_unified = match row.kind {
             "cgroup2" => true,
             "cgroup" if row.options.split(',').any(|option| option == controller) => false,
             _ => return None,
         };
-        Some(GroupMount { root: row.root, point: row.point, is_unified })
+        Some(CgroupMount { root: row.root, point: row.point, is_unified })
     };
-    mounts::rows(mountinfo).filter_map(cgroup_mount).min_by_key(|mount| mount.is_unified)
+    mounts::parse_mounts(mountinfo).filter_map(cgroup_mount).min_by_key(|mount| mount.is_unified)
 }
 
-impl OwnGroup {
+impl OwnCgroup {
     /// Finds the group for a controller (`cpu`, `memory`). `machine` is the machine's root folder, `/` for this one.
     #[must_use]
-    pub fn of(machine: &Path, controller: &str) -> Option<OwnGroup> {
-        let mount = mount(&mounts::table(machine.join("proc/self/mountinfo")), controller)?;
-        let groups = mounts::table(machine.join("proc/self/cgroup"));
+    pub fn for_controller(machine: &Path, controller: &str) -> Option<OwnCgroup> {
+        let mount = find_cgroup_mount(&mounts::read_table(machine.join("proc/self/mountinfo")), controller)?;
+        let groups = mounts::read_table(machine.join("proc/self/cgroup"));
         let path = groups.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':');
             let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -60,7 +60,7 @@ impl OwnGroup {
         let below = Path::new(path).strip_prefix(&mount.root).unwrap_or(Path::new(""));
         let own = Some(top.join(below)).filter(|own| own.is_dir()).unwrap_or_else(|| top.clone());
         let folders = own.ancestors().take_while(|folder| folder.starts_with(&top)).map(Path::to_owned).collect();
-        Some(OwnGroup { folders, is_unified: mount.is_unified })
+        Some(OwnCgroup { folders, is_unified: mount.is_unified })
     }
 
     /// Folder of the innermost group.
@@ -75,36 +75,36 @@ impl OwnGroup {
     }
 
     /// Folder and text of a file of each group that has it; its name is `unified` in version 2, `old` in version 1.
-    fn texts<'a>(&'a self, unified: &'a str, old: &'a str) -> impl Iterator<Item = (&'a Path, String)> {
+    fn read_files<'a>(&'a self, unified: &'a str, old: &'a str) -> impl Iterator<Item = (&'a Path, String)> {
         let name = if self.is_unified { unified } else { old };
         self.folders().filter_map(move |folder| Some((folder, fs::read_to_string(folder.join(name)).ok()?)))
     }
 }
 
-fn number(text: &str) -> Option<u64> {
+fn parse_number(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
 /// Returns the value of a named line of a table: `throttled_usec 5`.
-fn value(text: &str, name: &str) -> Option<u64> {
-    text.lines().find_map(|line| number(line.strip_prefix(name)?.strip_prefix(' ')?))
+fn table_value(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| parse_number(line.strip_prefix(name)?.strip_prefix(' ')?))
 }
 
 /// Memory that the limits of this process's groups leave to it, bytes; reclaimable file pages count as free. `None`
 /// where there is no limit.
 #[must_use]
-pub fn memory_room(machine: &Path) -> Option<u64> {
-    let group = OwnGroup::of(machine, "memory")?;
+pub fn memory_left_bytes(machine: &Path) -> Option<u64> {
+    let group = OwnCgroup::for_controller(machine, "memory")?;
     let (usage, pages) = match group.is_unified {
         true => ("memory.current", ["active_file", "inactive_file"]),
         false => ("memory.usage_in_bytes", ["total_active_file", "total_inactive_file"]),
     };
-    let limited = group.texts("memory.max", "memory.limit_in_bytes");
+    let limited = group.read_files("memory.max", "memory.limit_in_bytes");
     let left = |(folder, limit): (&Path, String)| {
-        let limit = number(&limit).filter(|limit| *limit < NO_LIMIT)?;
-        let used = number(&fs::read_to_string(folder.join(usage)).ok()?)?;
+        let limit = parse_number(&limit).filter(|limit| *limit < UNLIMITED_BYTES)?;
+        let used = parse_number(&fs::read_to_string(folder.join(usage)).ok()?)?;
         let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
-        let files: u64 = pages.iter().filter_map(|name| value(&stat, name)).sum();
+        let files: u64 = pages.iter().filter_map(|name| table_value(&stat, name)).sum();
         Some(limit.saturating_sub(used.saturating_sub(files)))
     };
     limited.filter_map(left).min()
@@ -112,28 +112,28 @@ pub fn memory_room(machine: &Path) -> Option<u64> {
 
 /// Memory that the machine has available, bytes; `None` where the kernel does not report it.
 #[must_use]
-pub fn machine_memory_available(machine: &Path) -> Option<u64> {
+pub fn machine_available_bytes(machine: &Path) -> Option<u64> {
     let text = fs::read_to_string(machine.join("proc/meminfo")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    number(line.trim().strip_suffix("kB")?)?.checked_mul(1024)
+    parse_number(line.trim().strip_suffix("kB")?)?.checked_mul(1024)
 }
 
 /// Memory that this process can get, bytes: the memory available on the machine, within the limits of its groups.
 #[must_use]
-pub fn memory_available(machine: &Path) -> Option<u64> {
-    machine_memory_available(machine).into_iter().chain(memory_room(machine)).min()
+pub fn available_memory_bytes(machine: &Path) -> Option<u64> {
+    machine_available_bytes(machine).into_iter().chain(memory_left_bytes(machine)).min()
 }
 
 /// The tightest limit of processor time of this process's groups: quota and period, microseconds.
 #[must_use]
 pub fn processor_limit(machine: &Path) -> Option<(u64, u64)> {
-    let group = OwnGroup::of(machine, "cpu")?;
-    let limits = group.texts("cpu.max", "cpu.cfs_quota_us").filter_map(|(folder, text)| {
+    let group = OwnCgroup::for_controller(machine, "cpu")?;
+    let limits = group.read_files("cpu.max", "cpu.cfs_quota_us").filter_map(|(folder, text)| {
         let mut words = text.split_whitespace();
-        let quota = number(words.next()?)?;
+        let quota = parse_number(words.next()?)?;
         let period = match words.next() {
-            Some(period) => number(period)?,
-            None => number(&fs::read_to_string(folder.join("cpu.cfs_period_us")).ok()?)?,
+            Some(period) => parse_number(period)?,
+            None => parse_number(&fs::read_to_string(folder.join("cpu.cfs_period_us")).ok()?)?,
         };
         (period > 0).then_some((quota, period))
     });
@@ -144,10 +144,10 @@ pub fn processor_limit(machine: &Path) -> Option<(u64, u64)> {
 /// first. Empty where the kernel does not report it.
 #[must_use]
 pub fn throttled_s(machine: &Path) -> Vec<f64> {
-    let Some(group) = OwnGroup::of(machine, "cpu") else { return Vec::new() };
-    let waited = group.texts("cpu.stat", "cpu.stat").filter_map(|(_, text)| {
-        let microseconds = value(&text, "throttled_usec").map(|microseconds| microseconds as f64 / 1e6);
-        microseconds.or_else(|| value(&text, "throttled_time").map(|nanoseconds| nanoseconds as f64 / 1e9))
+    let Some(group) = OwnCgroup::for_controller(machine, "cpu") else { return Vec::new() };
+    let waited = group.read_files("cpu.stat", "cpu.stat").filter_map(|(_, text)| {
+        let microseconds = table_value(&text, "throttled_usec").map(|microseconds| microseconds as f64 / 1e6);
+        microseconds.or_else(|| table_value(&text, "throttled_time").map(|nanoseconds| nanoseconds as f64 / 1e9))
     });
     waited.collect()
 }
@@ -157,11 +157,11 @@ pub fn throttled_s(machine: &Path) -> Vec<f64> {
 pub fn is_limited(machine: &Path) -> bool {
     let disks = ["read_bps_device", "write_bps_device", "read_iops_device", "write_iops_device"];
     let has_disk_limit = || {
-        let Some(group) = OwnGroup::of(machine, "blkio") else { return false };
-        let is_set = |name: String| group.texts("io.max", &name).any(|(_, text)| !text.trim().is_empty());
+        let Some(group) = OwnCgroup::for_controller(machine, "blkio") else { return false };
+        let is_set = |name: String| group.read_files("io.max", &name).any(|(_, text)| !text.trim().is_empty());
         disks.iter().any(|disk| is_set(format!("blkio.throttle.{disk}")))
     };
-    processor_limit(machine).is_some() || memory_room(machine).is_some() || has_disk_limit()
+    processor_limit(machine).is_some() || memory_left_bytes(machine).is_some() || has_disk_limit()
 }
 
 #[cfg(test)]
@@ -182,7 +182,7 @@ mod tests {
         ("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n");
 
     #[test]
-    fn limits_of_version_2_count_at_each_level() {
+    fn limits_of_version_2_apply_at_each_level() {
         let root = machine(&[
             VERSION_2,
             ("proc/self/cgroup", "0::/app/web\n"),
@@ -197,23 +197,23 @@ mod tests {
             ("sys/fs/cgroup/app/web/memory.current", "600\n"),
         ]);
         assert_eq!(processor_limit(root.path()), Some((50_000, 100_000)));
-        assert_eq!((throttled_s(root.path()), memory_room(root.path())), (vec![0.0, 2.5], Some(600)));
-        assert_eq!(memory_available(root.path()), Some(600));
+        assert_eq!((throttled_s(root.path()), memory_left_bytes(root.path())), (vec![0.0, 2.5], Some(600)));
+        assert_eq!(available_memory_bytes(root.path()), Some(600));
         fs::write(root.path().join("proc/meminfo"), "MemTotal: 9 kB\nMemAvailable:    0 kB\n").unwrap();
-        assert_eq!(memory_available(root.path()), Some(0));
-        let own = OwnGroup::of(root.path(), "memory").unwrap();
+        assert_eq!(available_memory_bytes(root.path()), Some(0));
+        let own = OwnCgroup::for_controller(root.path(), "memory").unwrap();
         assert!(own.folder().ends_with("app/web") && own.folders().count() == 3 && is_limited(root.path()));
     }
 
     /// The kernel writes the bytes of a name as they are: here a disk that is mounted at a name in Latin-1.
     #[test]
-    fn a_mount_whose_name_is_no_text_hides_no_limit() {
+    fn a_mount_with_a_non_utf8_name_hides_no_limit() {
         let root = machine(&[VERSION_2, ("proc/self/cgroup", "0::/\n"), ("sys/fs/cgroup/memory.max", "1000\n")]);
         fs::write(root.path().join("sys/fs/cgroup/memory.current"), "400\n").unwrap();
         let mut table = b"29 23 8:17 / /mnt/B\xf6se rw - ext4 /dev/sdb1 rw\n".to_vec();
         table.extend_from_slice(VERSION_2.1.as_bytes());
         fs::write(root.path().join("proc/self/mountinfo"), table).unwrap();
-        assert_eq!(memory_room(root.path()), Some(600));
+        assert_eq!(memory_left_bytes(root.path()), Some(600));
     }
 
     #[test]
@@ -234,11 +234,11 @@ mod tests {
         ]);
         assert_eq!((processor_limit(root.path()), throttled_s(root.path())), (Some((150_000, 100_000)), vec![1.5]));
         // the container's own group is all that is mounted
-        assert_eq!(memory_room(root.path()), Some(80));
+        assert_eq!(memory_left_bytes(root.path()), Some(80));
     }
 
     #[test]
-    fn no_limit_is_none() {
+    fn a_group_without_limits_has_none() {
         let root = machine(&[
             VERSION_2,
             ("proc/self/cgroup", "0::/gone\n"),
@@ -246,8 +246,8 @@ mod tests {
             ("sys/fs/cgroup/memory.current", "1\n"),
             ("sys/fs/cgroup/io.max", "\n"),
         ]);
-        assert_eq!(memory_available(root.path()), None);
-        assert!(!is_limited(root.path()) && OwnGroup::of(root.path(), "cpu").is_some());
+        assert_eq!(available_memory_bytes(root.path()), None);
+        assert!(!is_limited(root.path()) && OwnCgroup::for_controller(root.path(), "cpu").is_some());
         // version 1 writes a number near the largest
         let rows = "32 23 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
         let root = machine(&[
@@ -256,7 +256,7 @@ mod tests {
             ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
             ("sys/fs/cgroup/memory/memory.usage_in_bytes", "1\n"),
         ]);
-        assert_eq!((memory_room(root.path()), is_limited(root.path())), (None, false));
-        assert_eq!(OwnGroup::of(machine(&[]).path(), "cpu"), None);
+        assert_eq!((memory_left_bytes(root.path()), is_limited(root.path())), (None, false));
+        assert_eq!(OwnCgroup::for_controller(machine(&[]).path(), "cpu"), None);
     }
 }

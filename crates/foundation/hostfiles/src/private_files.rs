@@ -11,7 +11,7 @@ use rustix::fs::{CWD, OFlags, RenameFlags};
 
 /// Reason why a folder or file is not used.
 #[derive(Debug, thiserror::Error)]
-pub enum Distrust {
+pub enum PrivateFileError {
     /// Another user owns it and could replace our file.
     #[error("{path} belongs to another user (uid {owner})")]
     Owner {
@@ -22,7 +22,7 @@ pub enum Distrust {
     },
     /// Every user may change its contents.
     #[error("{path} can be changed by every user (mode {mode:o})")]
-    Open {
+    WritableByAll {
         /// The folder.
         path: PathBuf,
         /// Its mode.
@@ -30,7 +30,7 @@ pub enum Distrust {
     },
     /// A link, a device or a pipe in place of a file or a folder.
     #[error("{path} is {what}")]
-    Kind {
+    WrongKind {
         /// The path.
         path: PathBuf,
         /// Description of the object, worded to follow "is".
@@ -47,9 +47,9 @@ pub enum Distrust {
     },
 }
 
-impl Distrust {
-    fn io(path: &Path) -> impl FnOnce(io::Error) -> Distrust + '_ {
-        |source| Distrust::Io { path: path.to_owned(), source }
+impl PrivateFileError {
+    fn from_io(path: &Path) -> impl FnOnce(io::Error) -> PrivateFileError + '_ {
+        |source| PrivateFileError::Io { path: path.to_owned(), source }
     }
 }
 
@@ -58,13 +58,13 @@ impl Distrust {
 ///
 /// # Errors
 /// Where it cannot be created or trusted.
-pub fn folder(path: &Path) -> Result<(), Distrust> {
+pub fn create_folder(path: &Path) -> Result<(), PrivateFileError> {
     if let Err(error) = DirBuilder::new().mode(0o700).recursive(true).create(path) {
         // reports a file or a dangling link in its place as such
-        trust_folder(path)?;
-        return Err(Distrust::io(path)(error));
+        check_folder_trust(path)?;
+        return Err(PrivateFileError::from_io(path)(error));
     }
-    trust_folder(path)
+    check_folder_trust(path)
 }
 
 /// Checks that nobody else can replace files in a folder: it belongs to this user or
@@ -72,15 +72,15 @@ pub fn folder(path: &Path) -> Result<(), Distrust> {
 ///
 /// # Errors
 /// With the reason where it cannot be trusted.
-pub fn trust_folder(path: &Path) -> Result<(), Distrust> {
-    let found = fs::metadata(path).map_err(Distrust::io(path))?;
+pub fn check_folder_trust(path: &Path) -> Result<(), PrivateFileError> {
+    let found = fs::metadata(path).map_err(PrivateFileError::from_io(path))?;
     if !found.is_dir() {
-        return Err(Distrust::Kind { path: path.to_owned(), what: "not a folder" });
+        return Err(PrivateFileError::WrongKind { path: path.to_owned(), what: "not a folder" });
     }
-    own(path, found.uid())?;
+    check_owner(path, found.uid())?;
     let mode = found.mode() & 0o7777;
     if mode & 0o002 != 0 {
-        return Err(Distrust::Open { path: path.to_owned(), mode });
+        return Err(PrivateFileError::WritableByAll { path: path.to_owned(), mode });
     }
     Ok(())
 }
@@ -90,41 +90,41 @@ pub fn trust_folder(path: &Path) -> Result<(), Distrust> {
 ///
 /// # Errors
 /// Where it cannot be opened or trusted.
-pub fn open(path: &Path) -> Result<File, Distrust> {
-    checked(path, OpenOptions::new().read(true).write(true).create(true).truncate(false))
+pub fn open(path: &Path) -> Result<File, PrivateFileError> {
+    open_checked(path, OpenOptions::new().read(true).write(true).create(true).truncate(false))
 }
 
 /// Opens a file as [`open`] does, for appending, without reading.
 ///
 /// # Errors
 /// As [`open`].
-pub fn append(path: &Path) -> Result<File, Distrust> {
-    checked(path, OpenOptions::new().append(true).create(true))
+pub fn open_append(path: &Path) -> Result<File, PrivateFileError> {
+    open_checked(path, OpenOptions::new().append(true).create(true))
 }
 
 /// Opens a file as [`open`] does and empties it, after all checks.
 ///
 /// # Errors
 /// As [`open`].
-pub fn create(path: &Path) -> Result<File, Distrust> {
+pub fn create(path: &Path) -> Result<File, PrivateFileError> {
     let file = open(path)?;
-    file.set_len(0).map_err(Distrust::io(path))?;
+    file.set_len(0).map_err(PrivateFileError::from_io(path))?;
     Ok(file)
 }
 
 /// Longest wait for a lock.
-const MOMENT: Duration = Duration::from_millis(200);
+const LOCK_WAIT: Duration = Duration::from_millis(200);
 
 /// Locks a file. A process that was just forked holds its parent's files until it
 /// runs its own program, so a lock that another process holds is waited for briefly.
 ///
 /// # Errors
 /// Where another process keeps it, or the filesystem has no locks.
-pub fn lock(file: &File) -> Result<(), TryLockError> {
+pub fn lock_file(file: &File) -> Result<(), TryLockError> {
     let start = Instant::now();
     loop {
         match file.try_lock() {
-            Err(TryLockError::WouldBlock) if start.elapsed() < MOMENT => std::thread::park_timeout(MOMENT / 20),
+            Err(TryLockError::WouldBlock) if start.elapsed() < LOCK_WAIT => std::thread::park_timeout(LOCK_WAIT / 20),
             done => return done,
         }
     }
@@ -134,7 +134,7 @@ pub fn lock(file: &File) -> Result<(), TryLockError> {
 ///
 /// # Errors
 /// Where the name is taken, or the filesystem cannot check and rename atomically.
-pub fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
+pub fn rename_if_free(from: &Path, to: &Path) -> io::Result<()> {
     Ok(rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
 }
 
@@ -142,46 +142,49 @@ pub fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// Where it cannot be opened, or is not a regular file.
-pub fn read(path: &Path) -> Result<File, Distrust> {
-    let file = no_follow(path, OpenOptions::new().read(true))?;
-    regular(path, &file)?;
+pub fn open_for_reading(path: &Path) -> Result<File, PrivateFileError> {
+    let file = open_no_follow(path, OpenOptions::new().read(true))?;
+    check_regular_file(path, &file)?;
     Ok(file)
 }
 
-fn checked(path: &Path, options: &mut OpenOptions) -> Result<File, Distrust> {
-    let file = no_follow(path, options.mode(0o600))?;
-    let found = regular(path, &file)?;
-    own(path, found.uid())?;
+fn open_checked(path: &Path, options: &mut OpenOptions) -> Result<File, PrivateFileError> {
+    let file = open_no_follow(path, options.mode(0o600))?;
+    let found = check_regular_file(path, &file)?;
+    check_owner(path, found.uid())?;
     // another hard link to it may lie in a folder that others can read
     if found.nlink() > 1 {
-        return Err(Distrust::Kind { path: path.to_owned(), what: "a file with several names (hard links)" });
+        return Err(PrivateFileError::WrongKind {
+            path: path.to_owned(),
+            what: "a file with several names (hard links)",
+        });
     }
     Ok(file)
 }
 
-fn no_follow(path: &Path, options: &mut OpenOptions) -> Result<File, Distrust> {
+fn open_no_follow(path: &Path, options: &mut OpenOptions) -> Result<File, PrivateFileError> {
     // NONBLOCK: opening a pipe must not wait; the pipe is refused as soon as it is open
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC).bits();
     options.custom_flags(flags as i32).open(path).map_err(|error| match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_symlink() => {
-            Distrust::Kind { path: path.to_owned(), what: "a link, and links are not followed here" }
+            PrivateFileError::WrongKind { path: path.to_owned(), what: "a link, and links are not followed here" }
         }
-        _ => Distrust::io(path)(error),
+        _ => PrivateFileError::from_io(path)(error),
     })
 }
 
-fn regular(path: &Path, file: &File) -> Result<fs::Metadata, Distrust> {
-    let found = file.metadata().map_err(Distrust::io(path))?;
+fn check_regular_file(path: &Path, file: &File) -> Result<fs::Metadata, PrivateFileError> {
+    let found = file.metadata().map_err(PrivateFileError::from_io(path))?;
     match found.is_file() {
         true => Ok(found),
-        false => Err(Distrust::Kind { path: path.to_owned(), what: "not a regular file" }),
+        false => Err(PrivateFileError::WrongKind { path: path.to_owned(), what: "not a regular file" }),
     }
 }
 
 /// Returns a path that reopens an open file, even if its name now leads
 /// elsewhere or is gone.
 #[must_use]
-pub fn again(file: impl AsFd) -> PathBuf {
+pub fn proc_fd_path(file: impl AsFd) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()).into()
 }
 
@@ -189,14 +192,14 @@ pub fn again(file: impl AsFd) -> PathBuf {
 ///
 /// # Errors
 /// Where the system refuses.
-pub fn close_to_others(file: &File) -> io::Result<()> {
+pub fn remove_other_access(file: &File) -> io::Result<()> {
     let mode = file.metadata()?.mode() & 0o700;
     file.set_permissions(fs::Permissions::from_mode(mode))
 }
 
-fn own(path: &Path, owner: u32) -> Result<(), Distrust> {
+fn check_owner(path: &Path, owner: u32) -> Result<(), PrivateFileError> {
     let ours = owner == 0 || owner == rustix::process::geteuid().as_raw();
-    if ours { Ok(()) } else { Err(Distrust::Owner { path: path.to_owned(), owner }) }
+    if ours { Ok(()) } else { Err(PrivateFileError::Owner { path: path.to_owned(), owner }) }
 }
 
 #[cfg(test)]
@@ -209,11 +212,11 @@ mod tests {
     fn new_files_and_folders_are_private() {
         let bench = tempfile::tempdir().unwrap();
         let log = bench.path().join("a/log");
-        folder(&log).unwrap();
-        folder(&log).unwrap();
+        create_folder(&log).unwrap();
+        create_folder(&log).unwrap();
         assert_eq!(fs::metadata(&log).unwrap().mode() & 0o777, 0o700);
         create(&log.join("file")).unwrap().write_all(b"text").unwrap();
-        append(&log.join("file")).unwrap().write_all(b" more").unwrap();
+        open_append(&log.join("file")).unwrap().write_all(b" more").unwrap();
         assert_eq!(fs::read(log.join("file")).unwrap(), b"text more");
         assert_eq!(fs::metadata(log.join("file")).unwrap().mode() & 0o777, 0o600);
     }
@@ -227,29 +230,29 @@ mod tests {
         symlink(path("nowhere"), path("dangling")).unwrap();
         fs::hard_link(path("precious"), path("second")).unwrap();
         for name in ["link", "dangling", "second"] {
-            for opened in [create(&path(name)), append(&path(name)), open(&path(name))] {
-                assert!(matches!(opened, Err(Distrust::Kind { .. })), "{name}: {opened:?}");
+            for opened in [create(&path(name)), open_append(&path(name)), open(&path(name))] {
+                assert!(matches!(opened, Err(PrivateFileError::WrongKind { .. })), "{name}: {opened:?}");
             }
         }
-        assert!(matches!(read(&path("link")), Err(Distrust::Kind { .. })));
-        assert!(matches!(read(Path::new("/dev/null")), Err(Distrust::Kind { .. })));
-        assert!(read(&path("second")).is_ok());
+        assert!(matches!(open_for_reading(&path("link")), Err(PrivateFileError::WrongKind { .. })));
+        assert!(matches!(open_for_reading(Path::new("/dev/null")), Err(PrivateFileError::WrongKind { .. })));
+        assert!(open_for_reading(&path("second")).is_ok());
         assert_eq!(fs::read(path("precious")).unwrap(), b"precious");
         assert!(!path("nowhere").exists());
     }
 
     #[test]
-    fn folders_of_everybody_are_refused() {
+    fn world_writable_folders_are_refused() {
         let bench = tempfile::tempdir().unwrap();
         fs::set_permissions(bench.path(), fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(matches!(trust_folder(bench.path()), Err(Distrust::Open { .. })));
+        assert!(matches!(check_folder_trust(bench.path()), Err(PrivateFileError::WritableByAll { .. })));
         fs::set_permissions(bench.path(), fs::Permissions::from_mode(0o775)).unwrap();
-        assert!(trust_folder(bench.path()).is_ok());
+        assert!(check_folder_trust(bench.path()).is_ok());
         fs::write(bench.path().join("file"), "").unwrap();
-        assert!(matches!(folder(&bench.path().join("file")), Err(Distrust::Kind { .. })));
+        assert!(matches!(create_folder(&bench.path().join("file")), Err(PrivateFileError::WrongKind { .. })));
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(bench.path(), Some(65_534), None).unwrap();
-            assert!(matches!(trust_folder(bench.path()), Err(Distrust::Owner { owner: 65_534, .. })));
+            assert!(matches!(check_folder_trust(bench.path()), Err(PrivateFileError::Owner { owner: 65_534, .. })));
         }
     }
 }
