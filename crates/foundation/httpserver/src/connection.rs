@@ -8,27 +8,27 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 
 use crate::ServerLimits;
-use crate::answer::{AnswerWork, HttpAnswer, HttpReply, HttpService};
-use crate::request::{HttpParse, HttpRequest, LONGEST, LONGEST_BODY, parse};
+use crate::request::{HttpParse, HttpRequest, MAX_BODY_BYTES, MAX_HEAD_BYTES, parse_request};
+use crate::response::{HttpReply, HttpResponse, HttpService, ResponseJob};
 
 /// Most bytes of excess input that are discarded before the connection is closed.
-const MOST_LEAVING: usize = 64 << 10;
+const MAX_DISCARDED_BYTES: usize = 64 << 10;
 /// Longest wait for the client to close: closed at once, it would not see the response.
-const LEAVING: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Size of the kernel's send buffer of a stream: small, so that a slow reader loses events
 /// instead of receiving old ones.
-const STREAM_BUFFER: usize = 64 << 10;
+const STREAM_BUFFER_BYTES: usize = 64 << 10;
 /// Time without an event after which a reader is sent a comment, so that no proxy takes the connection for dead.
-pub const PING_AFTER: Duration = Duration::from_secs(15);
+pub const PING_INTERVAL: Duration = Duration::from_secs(15);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionPhase {
     /// The response is sent; further input is discarded.
-    Leaving,
+    Closing,
     /// The request is being received.
     Request,
     /// The response is being sent.
-    Answer,
+    Response,
     /// A worker produces the response.
     Work,
     /// Events of a channel are being sent.
@@ -36,13 +36,13 @@ enum ConnectionPhase {
 }
 
 /// Result of one step of a connection.
-pub enum ConnectionTurn {
+pub enum TurnOutcome {
     /// The connection stays open.
-    Stays,
+    KeepOpen,
     /// The connection has ended.
-    Gone,
+    Closed,
     /// A worker must produce the response.
-    Needs(AnswerWork),
+    NeedsWork(ResponseJob),
 }
 
 /// A connection to one client.
@@ -50,23 +50,23 @@ pub struct HttpConnection {
     stream: TcpStream,
     phase: ConnectionPhase,
     /// Start of the phase; for a stream, start of its last event.
-    since: Instant,
+    phase_start: Instant,
     input: Vec<u8>,
     head: Vec<u8>,
     body: Arc<[u8]>,
     /// The newest event, which waits until the previous one is written.
-    next: Option<Arc<[u8]>>,
+    next_event: Option<Arc<[u8]>>,
     /// Bytes of head and body that are written.
-    written: usize,
-    stays: bool,
+    written_bytes: usize,
+    keep_alive: bool,
     head_only: bool,
     /// The client has had a response before.
-    is_known: bool,
+    has_answered: bool,
     /// The client has closed its sending side.
-    is_silent: bool,
+    input_ended: bool,
     /// The next request is already in `input`.
-    is_pending: bool,
-    left: usize,
+    has_pending_request: bool,
+    discardable_bytes: usize,
 }
 
 impl HttpConnection {
@@ -77,18 +77,18 @@ impl HttpConnection {
         Ok(HttpConnection {
             stream,
             phase: ConnectionPhase::Request,
-            since: now,
+            phase_start: now,
             input: Vec::new(),
             head: Vec::new(),
             body: Arc::default(),
-            next: None,
-            written: 0,
-            stays: true,
+            next_event: None,
+            written_bytes: 0,
+            keep_alive: true,
             head_only: false,
-            is_known: false,
-            is_silent: false,
-            is_pending: false,
-            left: MOST_LEAVING,
+            has_answered: false,
+            input_ended: false,
+            has_pending_request: false,
+            discardable_bytes: MAX_DISCARDED_BYTES,
         })
     }
 
@@ -98,24 +98,24 @@ impl HttpConnection {
     }
 
     /// Start of the current phase.
-    pub fn since(&self) -> Instant {
-        self.since
+    pub fn phase_start(&self) -> Instant {
+        self.phase_start
     }
 
     /// Events of the socket to poll for.
-    pub fn waits_for(&self) -> PollFlags {
+    pub fn poll_events(&self) -> PollFlags {
         match self.phase {
-            ConnectionPhase::Answer => PollFlags::OUT,
+            ConnectionPhase::Response => PollFlags::OUT,
             // poll always reports a hangup
             ConnectionPhase::Work => PollFlags::empty(),
-            ConnectionPhase::Stream(_) if !self.is_written() => PollFlags::IN | PollFlags::OUT,
+            ConnectionPhase::Stream(_) if !self.is_output_written() => PollFlags::IN | PollFlags::OUT,
             _ => PollFlags::IN,
         }
     }
 
     /// Returns true if the next request is already in the input.
-    pub fn is_pending(&self) -> bool {
-        self.is_pending
+    pub fn has_pending_request(&self) -> bool {
+        self.has_pending_request
     }
 
     /// The event channel that the client reads.
@@ -129,91 +129,96 @@ impl HttpConnection {
     /// Time at which an idle connection is closed, or a stream pinged.
     pub fn deadline(&self, limits: &ServerLimits) -> Instant {
         let patience = match self.phase {
-            ConnectionPhase::Leaving => LEAVING,
-            ConnectionPhase::Request if self.is_known && self.input.is_empty() => limits.idle,
-            ConnectionPhase::Request => limits.request,
-            ConnectionPhase::Work => limits.work,
-            ConnectionPhase::Stream(_) if self.is_written() => PING_AFTER,
-            ConnectionPhase::Answer | ConnectionPhase::Stream(_) => limits.answer,
+            ConnectionPhase::Closing => CLOSE_TIMEOUT,
+            ConnectionPhase::Request if self.has_answered && self.input.is_empty() => limits.idle_timeout,
+            ConnectionPhase::Request => limits.request_timeout,
+            ConnectionPhase::Work => limits.work_timeout,
+            ConnectionPhase::Stream(_) if self.is_output_written() => PING_INTERVAL,
+            ConnectionPhase::Response | ConnectionPhase::Stream(_) => limits.response_timeout,
         };
-        self.since + patience
+        self.phase_start + patience
     }
 
     /// Sends a comment if there was no event for [`PING_INTERVAL`]; returns true if that was due.
-    pub fn ping(&mut self, now: Instant) -> bool {
-        let is_due = self.channel().is_some() && self.is_written() && self.since + PING_AFTER <= now;
+    pub fn ping_if_idle(&mut self, now: Instant) -> bool {
+        let is_due = self.channel().is_some() && self.is_output_written() && self.phase_start + PING_INTERVAL <= now;
         if is_due {
-            self.offer(Arc::from(b": ping\n\n".as_slice()), now);
+            self.queue_event(Arc::from(b": ping\n\n".as_slice()), now);
         }
         is_due
     }
 
     /// Order of eviction, smallest first: finished clients, then those longest in their phase, streams last.
-    pub fn use_of_place(&self) -> impl Ord + use<> {
+    pub fn eviction_key(&self) -> impl Ord + use<> {
         let rank = match self.phase {
-            ConnectionPhase::Leaving => 0,
-            ConnectionPhase::Request | ConnectionPhase::Answer => 1,
+            ConnectionPhase::Closing => 0,
+            ConnectionPhase::Request | ConnectionPhase::Response => 1,
             ConnectionPhase::Work => 2,
             ConnectionPhase::Stream(_) => 3,
         };
-        (rank, self.since)
+        (rank, self.phase_start)
     }
 
     /// Reads or writes as much as possible without blocking.
-    pub fn turn(&mut self, now: Instant, service: &mut dyn HttpService) -> ConnectionTurn {
+    pub fn make_progress(&mut self, now: Instant, service: &mut dyn HttpService) -> TurnOutcome {
         // an error of the socket concerns only this client
-        self.go_on(now, service).unwrap_or(ConnectionTurn::Gone)
+        self.try_progress(now, service).unwrap_or(TurnOutcome::Closed)
     }
 
-    fn go_on(&mut self, now: Instant, service: &mut dyn HttpService) -> io::Result<ConnectionTurn> {
-        let stays = |stays: bool| if stays { ConnectionTurn::Stays } else { ConnectionTurn::Gone };
+    fn try_progress(&mut self, now: Instant, service: &mut dyn HttpService) -> io::Result<TurnOutcome> {
+        let stays = |stays: bool| if stays { TurnOutcome::KeepOpen } else { TurnOutcome::Closed };
         match self.phase {
             // in this phase only a hangup is polled for
-            ConnectionPhase::Work => return Ok(ConnectionTurn::Gone),
+            ConnectionPhase::Work => return Ok(TurnOutcome::Closed),
             ConnectionPhase::Stream(_) => {
                 self.write_events(now)?;
-                return self.see_off().map(stays);
+                return self.discard_input().map(stays);
             }
             ConnectionPhase::Request => {
-                self.is_pending = false;
-                self.hear(now)?;
-                match parse(&self.input) {
-                    HttpParse::Partial => return Ok(stays(!self.is_silent)),
-                    HttpParse::Wrong(fault) => {
-                        (self.stays, self.head_only) = (false, false);
+                self.has_pending_request = false;
+                self.read_input(now)?;
+                match parse_request(&self.input) {
+                    HttpParse::Partial => return Ok(stays(!self.input_ended)),
+                    HttpParse::Invalid(fault) => {
+                        (self.keep_alive, self.head_only) = (false, false);
                         self.input.clear();
-                        self.begin(&HttpAnswer::refusal(fault), now);
+                        self.start_response(&HttpResponse::for_fault(fault), now);
                     }
-                    HttpParse::Whole { request, stays, length } => {
+                    HttpParse::Complete { request, stays, length } => {
                         self.input.drain(..length);
-                        (self.stays, self.head_only) = (stays, request.is_head());
-                        if let Some(work) = self.reply(&request, now, service) {
-                            return Ok(ConnectionTurn::Needs(work));
+                        (self.keep_alive, self.head_only) = (stays, request.is_head());
+                        if let Some(work) = self.answer_request(&request, now, service) {
+                            return Ok(TurnOutcome::NeedsWork(work));
                         }
                         if self.channel().is_some() {
                             self.write_events(now)?;
-                            return Ok(ConnectionTurn::Stays);
+                            return Ok(TurnOutcome::KeepOpen);
                         }
                     }
                 }
             }
-            ConnectionPhase::Answer | ConnectionPhase::Leaving => {}
+            ConnectionPhase::Response | ConnectionPhase::Closing => {}
         }
-        self.finish(now).map(stays)
+        self.finish_response(now).map(stays)
     }
 
     /// Starts the response to a request, or returns the job that produces it.
-    fn reply(&mut self, request: &HttpRequest, now: Instant, service: &mut dyn HttpService) -> Option<AnswerWork> {
-        match service.reply(request) {
-            HttpReply::Now(answer) => self.begin(&answer, now),
+    fn answer_request(
+        &mut self,
+        request: &HttpRequest,
+        now: Instant,
+        service: &mut dyn HttpService,
+    ) -> Option<ResponseJob> {
+        match service.handle_request(request) {
+            HttpReply::Now(answer) => self.start_response(&answer, now),
             HttpReply::Stream(answer, channel) => {
-                let _ = rustix::net::sockopt::set_socket_send_buffer_size(&self.stream, STREAM_BUFFER);
-                self.head = format!("{}Connection: close\r\n\r\n", answer.head()).into_bytes();
-                (self.body, self.written) = (answer.body, 0);
-                (self.phase, self.since) = (ConnectionPhase::Stream(channel), now);
+                let _ = rustix::net::sockopt::set_socket_send_buffer_size(&self.stream, STREAM_BUFFER_BYTES);
+                self.head = format!("{}Connection: close\r\n\r\n", answer.head_text()).into_bytes();
+                (self.body, self.written_bytes) = (answer.body, 0);
+                (self.phase, self.phase_start) = (ConnectionPhase::Stream(channel), now);
             }
             HttpReply::Later(work) => {
-                (self.phase, self.since) = (ConnectionPhase::Work, now);
+                (self.phase, self.phase_start) = (ConnectionPhase::Work, now);
                 return Some(work);
             }
         }
@@ -221,40 +226,40 @@ impl HttpConnection {
     }
 
     /// Accepts a response that a worker produced; returns false if the connection has ended.
-    pub fn take(&mut self, answer: &HttpAnswer, now: Instant) -> bool {
+    pub fn accept_response(&mut self, answer: &HttpResponse, now: Instant) -> bool {
         if self.phase == ConnectionPhase::Work {
-            self.begin(answer, now);
-            return self.finish(now).unwrap_or(false);
+            self.start_response(answer, now);
+            return self.finish_response(now).unwrap_or(false);
         }
         true
     }
 
     /// Queues an event; while the previous one is not written it waits, in place of one that waited before.
-    pub fn offer(&mut self, event: Arc<[u8]>, now: Instant) -> bool {
-        if !self.is_written() {
-            self.next = Some(event);
+    pub fn queue_event(&mut self, event: Arc<[u8]>, now: Instant) -> bool {
+        if !self.is_output_written() {
+            self.next_event = Some(event);
             return true;
         }
-        (self.body, self.head, self.written, self.since) = (event, Vec::new(), 0, now);
+        (self.body, self.head, self.written_bytes, self.phase_start) = (event, Vec::new(), 0, now);
         self.write_events(now).is_ok()
     }
 
     fn write_events(&mut self, now: Instant) -> io::Result<()> {
-        while self.write()? {
-            let Some(event) = self.next.take() else { break };
-            (self.body, self.head, self.written, self.since) = (event, Vec::new(), 0, now);
+        while self.write_output()? {
+            let Some(event) = self.next_event.take() else { break };
+            (self.body, self.head, self.written_bytes, self.phase_start) = (event, Vec::new(), 0, now);
         }
         Ok(())
     }
 
-    fn hear(&mut self, now: Instant) -> io::Result<()> {
+    fn read_input(&mut self, now: Instant) -> io::Result<()> {
         let mut part = [0; 2048];
-        while !self.is_silent && self.input.len() < LONGEST + LONGEST_BODY {
+        while !self.input_ended && self.input.len() < MAX_HEAD_BYTES + MAX_BODY_BYTES {
             match self.stream.read(&mut part) {
-                Ok(0) => self.is_silent = true,
+                Ok(0) => self.input_ended = true,
                 Ok(read) => {
-                    if self.input.is_empty() && self.is_known {
-                        self.since = now;
+                    if self.input.is_empty() && self.has_answered {
+                        self.phase_start = now;
                     }
                     self.input.extend_from_slice(&part[..read]);
                 }
@@ -266,50 +271,50 @@ impl HttpConnection {
         Ok(())
     }
 
-    fn begin(&mut self, answer: &HttpAnswer, now: Instant) {
-        let connection = if self.stays { "keep-alive" } else { "close" };
+    fn start_response(&mut self, answer: &HttpResponse, now: Instant) {
+        let connection = if self.keep_alive { "keep-alive" } else { "close" };
         let length = answer.body.len();
         // the head holds nothing that the client sent
-        let head = format!("{}Content-Length: {length}\r\nConnection: {connection}\r\n\r\n", answer.head());
+        let head = format!("{}Content-Length: {length}\r\nConnection: {connection}\r\n\r\n", answer.head_text());
         self.head = head.into_bytes();
         self.body = if self.head_only { Arc::default() } else { Arc::clone(&answer.body) };
-        self.written = 0;
-        (self.phase, self.since) = (ConnectionPhase::Answer, now);
+        self.written_bytes = 0;
+        (self.phase, self.phase_start) = (ConnectionPhase::Response, now);
     }
 
     /// Writes the response, then expects the next request or the end; returns false if the connection has ended.
-    fn finish(&mut self, now: Instant) -> io::Result<bool> {
-        if self.phase == ConnectionPhase::Answer && self.write()? {
-            (self.is_known, self.since) = (true, now);
-            self.is_pending = self.stays && parse(&self.input) != HttpParse::Partial;
-            if self.is_pending || (self.stays && !self.is_silent) {
+    fn finish_response(&mut self, now: Instant) -> io::Result<bool> {
+        if self.phase == ConnectionPhase::Response && self.write_output()? {
+            (self.has_answered, self.phase_start) = (true, now);
+            self.has_pending_request = self.keep_alive && parse_request(&self.input) != HttpParse::Partial;
+            if self.has_pending_request || (self.keep_alive && !self.input_ended) {
                 self.phase = ConnectionPhase::Request;
             } else {
-                self.phase = ConnectionPhase::Leaving;
+                self.phase = ConnectionPhase::Closing;
                 self.stream.shutdown(Shutdown::Write)?;
             }
         }
-        if self.phase == ConnectionPhase::Leaving { self.see_off() } else { Ok(true) }
+        if self.phase == ConnectionPhase::Closing { self.discard_input() } else { Ok(true) }
     }
 
-    fn is_written(&self) -> bool {
-        self.written >= self.head.len() + self.body.len()
+    fn is_output_written(&self) -> bool {
+        self.written_bytes >= self.head.len() + self.body.len()
     }
 
     /// Writes head and body; returns true when all is written.
-    fn write(&mut self) -> io::Result<bool> {
+    fn write_output(&mut self) -> io::Result<bool> {
         loop {
-            let rest = match self.written.checked_sub(self.head.len()) {
-                None => &self.head[self.written..],
+            let rest = match self.written_bytes.checked_sub(self.head.len()) {
+                None => &self.head[self.written_bytes..],
                 Some(written) => &self.body[written..],
             };
             if rest.is_empty() {
-                (self.body, self.head, self.written) = (Arc::default(), Vec::new(), 0);
+                (self.body, self.head, self.written_bytes) = (Arc::default(), Vec::new(), 0);
                 return Ok(true);
             }
             match (&self.stream).write(rest) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => self.written += written,
+                Ok(written) => self.written_bytes += written,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -318,12 +323,12 @@ impl HttpConnection {
     }
 
     /// Discards input until the client has closed, so that it sees the response; within limits. False at the end.
-    fn see_off(&mut self) -> io::Result<bool> {
+    fn discard_input(&mut self) -> io::Result<bool> {
         let mut part = [0; 4096];
-        while self.left > 0 {
+        while self.discardable_bytes > 0 {
             match self.stream.read(&mut part) {
                 Ok(0) => return Ok(false),
-                Ok(read) => self.left = self.left.saturating_sub(read),
+                Ok(read) => self.discardable_bytes = self.discardable_bytes.saturating_sub(read),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),

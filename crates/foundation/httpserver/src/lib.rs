@@ -12,15 +12,15 @@
 //! - `connection`: one client; `server`: the loop over all of them
 //! - `workers`: threads for slow responses; `streams`: events
 
-mod answer;
 mod connection;
 mod request;
+mod response;
 mod server;
 mod streams;
 mod workers;
 
-pub use answer::{AnswerWork, HttpAnswer, HttpReply, HttpService};
 pub use request::HttpRequest;
+pub use response::{HttpReply, HttpResponse, HttpService, ResponseJob};
 pub use server::{HttpServer, ServerLimits, check_address};
 pub use streams::StreamHub;
 

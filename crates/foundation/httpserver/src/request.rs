@@ -1,9 +1,9 @@
 //! Parsing of requests: the part of HTTP/1 that our pages need. Anything else is refused, never guessed.
 
 /// Longest head of a request, bytes.
-pub const LONGEST: usize = 8 << 10;
+pub const MAX_HEAD_BYTES: usize = 8 << 10;
 /// Longest body of a request, bytes.
-pub const LONGEST_BODY: usize = 16 << 10;
+pub const MAX_BODY_BYTES: usize = 16 << 10;
 
 /// A request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,9 +26,9 @@ impl HttpRequest {
     }
 
     /// Returns a value of the query, decoded; `None` where it is missing or not UTF-8.
-    pub fn parameter(&self, name: &str) -> Option<String> {
+    pub fn query_parameter(&self, name: &str) -> Option<String> {
         let pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
-        pairs.into_iter().find(|(known, _)| *known == name).and_then(|(_, value)| decoded(value))
+        pairs.into_iter().find(|(known, _)| *known == name).and_then(|(_, value)| decode_percent(value))
     }
 
     /// Returns true if only the head of the response is requested.
@@ -37,13 +37,13 @@ impl HttpRequest {
     }
 
     /// Returns true for a method that changes nothing.
-    pub fn is_reading(&self) -> bool {
+    pub fn is_read_only(&self) -> bool {
         matches!(self.method.as_str(), "GET" | "HEAD")
     }
 }
 
 /// Decodes `%2F` and `+`.
-fn decoded(text: &str) -> Option<String> {
+fn decode_percent(text: &str) -> Option<String> {
     let mut bytes = text.bytes();
     let mut found = Vec::with_capacity(text.len());
     while let Some(byte) = bytes.next() {
@@ -63,13 +63,13 @@ fn decoded(text: &str) -> Option<String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestFault {
     /// It is not valid HTTP/1.
-    Nonsense,
+    Malformed,
     /// Its head is too long.
-    Long,
+    HeadTooLong,
     /// Its body is too long.
-    LongBody,
+    BodyTooLong,
     /// The length of its body is not stated.
-    NoLength,
+    MissingLength,
 }
 
 /// Result of parsing the input received so far.
@@ -78,9 +78,9 @@ pub enum HttpParse {
     /// The request is not yet complete.
     Partial,
     /// The request is refused, and the connection ends.
-    Wrong(RequestFault),
+    Invalid(RequestFault),
     /// A complete request.
-    Whole {
+    Complete {
         /// The request.
         request: HttpRequest,
         /// The connection stays open for further requests.
@@ -91,59 +91,59 @@ pub enum HttpParse {
 }
 
 /// Parses the first request of the input received so far.
-pub fn parse(input: &[u8]) -> HttpParse {
-    let Some(length) = end_of_head(input) else {
-        let is_long = input.len() >= LONGEST;
-        return if is_long { HttpParse::Wrong(RequestFault::Long) } else { HttpParse::Partial };
+pub fn parse_request(input: &[u8]) -> HttpParse {
+    let Some(length) = find_head_end(input) else {
+        let is_long = input.len() >= MAX_HEAD_BYTES;
+        return if is_long { HttpParse::Invalid(RequestFault::HeadTooLong) } else { HttpParse::Partial };
     };
-    if length > LONGEST {
-        return HttpParse::Wrong(RequestFault::Long);
+    if length > MAX_HEAD_BYTES {
+        return HttpParse::Invalid(RequestFault::HeadTooLong);
     }
-    let head = std::str::from_utf8(&input[..length]).map_err(|_| RequestFault::Nonsense);
-    let (mut request, stays, body) = match head.and_then(of_head) {
+    let head = std::str::from_utf8(&input[..length]).map_err(|_| RequestFault::Malformed);
+    let (mut request, stays, body) = match head.and_then(parse_head) {
         Ok(found) => found,
-        Err(fault) => return HttpParse::Wrong(fault),
+        Err(fault) => return HttpParse::Invalid(fault),
     };
     let Some(bytes) = input.get(length..length + body) else { return HttpParse::Partial };
     request.body = bytes.to_vec();
-    HttpParse::Whole { request, stays, length: length + body }
+    HttpParse::Complete { request, stays, length: length + body }
 }
 
 /// Parses a head into the request, the keep-alive flag, and the length of the body.
-fn of_head(head: &str) -> Result<(HttpRequest, bool, usize), RequestFault> {
+fn parse_head(head: &str) -> Result<(HttpRequest, bool, usize), RequestFault> {
     let mut lines = head.lines();
     let words: Vec<&str> = lines.next().unwrap_or_default().split(' ').collect();
-    let [method, target, version] = words.as_slice() else { return Err(RequestFault::Nonsense) };
+    let [method, target, version] = words.as_slice() else { return Err(RequestFault::Malformed) };
     if !matches!(*version, "HTTP/1.0" | "HTTP/1.1") || method.is_empty() || target.is_empty() {
-        return Err(RequestFault::Nonsense);
+        return Err(RequestFault::Malformed);
     }
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let mut request =
         HttpRequest { method: (*method).into(), path: path.into(), query: query.into(), ..<_>::default() };
     for line in lines.take_while(|line| !line.is_empty()) {
-        let (name, value) = line.split_once(':').ok_or(RequestFault::Nonsense)?;
+        let (name, value) = line.split_once(':').ok_or(RequestFault::Malformed)?;
         // a folded line, or a name that a proxy before us may have parsed differently (request smuggling)
         if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            return Err(RequestFault::Nonsense);
+            return Err(RequestFault::Malformed);
         }
         let name = name.to_ascii_lowercase();
         if matches!(name.as_str(), "host" | "content-length") && request.header(&name).is_some() {
-            return Err(RequestFault::Nonsense);
+            return Err(RequestFault::Malformed);
         }
         request.headers.push((name, value.trim().to_owned()));
     }
     if request.header("transfer-encoding").is_some() {
-        return Err(RequestFault::NoLength);
+        return Err(RequestFault::MissingLength);
     }
     let length = match request.header("content-length") {
         Some(text) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
-            text.parse().map_err(|_| RequestFault::Nonsense)?
+            text.parse().map_err(|_| RequestFault::Malformed)?
         }
-        Some(_) => return Err(RequestFault::Nonsense),
+        Some(_) => return Err(RequestFault::Malformed),
         None => 0,
     };
-    if length > LONGEST_BODY {
-        return Err(RequestFault::LongBody);
+    if length > MAX_BODY_BYTES {
+        return Err(RequestFault::BodyTooLong);
     }
     let words = request.header("connection").unwrap_or_default();
     let ends = words.split(',').any(|word| word.trim().eq_ignore_ascii_case("close"));
@@ -151,7 +151,7 @@ fn of_head(head: &str) -> Result<(HttpRequest, bool, usize), RequestFault> {
 }
 
 /// Length of the head with its blank line, if it is complete.
-fn end_of_head(input: &[u8]) -> Option<usize> {
+fn find_head_end(input: &[u8]) -> Option<usize> {
     let found = |end: &[u8]| input.windows(end.len()).position(|w| w == end).map(|index| index + end.len());
     [found(b"\r\n\r\n"), found(b"\n\n")].into_iter().flatten().min()
 }
@@ -161,20 +161,20 @@ mod tests {
     use super::*;
 
     fn whole(text: &str) -> (HttpRequest, bool, usize) {
-        match parse(text.as_bytes()) {
-            HttpParse::Whole { request, stays, length } => (request, stays, length),
+        match parse_request(text.as_bytes()) {
+            HttpParse::Complete { request, stays, length } => (request, stays, length),
             other => panic!("{text}: {other:?}"),
         }
     }
 
     #[test]
-    fn requests_are_told_apart() {
+    fn valid_requests_are_parsed_and_malformed_ones_refused() {
         let (request, stays, length) = whole("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert_eq!((request.path.as_str(), request.header("host"), stays, length), ("/metrics", Some("x"), true, 34));
         let (request, stays, length) = whole("HEAD /metrics?a=b&c=%2e%2e%2fd+e HTTP/1.0\r\n\r\nmore");
         assert!(request.is_head() && !stays && length == 45, "{length}");
-        assert_eq!(request.parameter("c").as_deref(), Some("../d e"));
-        assert_eq!((request.parameter("b"), request.parameter("a").as_deref()), (None, Some("b")));
+        assert_eq!(request.query_parameter("c").as_deref(), Some("../d e"));
+        assert_eq!((request.query_parameter("b"), request.query_parameter("a").as_deref()), (None, Some("b")));
         assert!(!whole("GET / HTTP/1.1\r\nConnection: Keep-Alive, Close\r\n\r\n").1);
         assert_eq!(whole("GET / HTTP/1.1\n\n").0.path, "/");
         for wrong in [
@@ -190,36 +190,36 @@ mod tests {
             "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1",
             "GET / HTTP/1.1\r\nno colon",
         ] {
-            let found = parse(format!("{wrong}\r\n\r\n").as_bytes());
-            assert_eq!(found, HttpParse::Wrong(RequestFault::Nonsense), "{wrong}");
+            let found = parse_request(format!("{wrong}\r\n\r\n").as_bytes());
+            assert_eq!(found, HttpParse::Invalid(RequestFault::Malformed), "{wrong}");
         }
-        assert_eq!(parse(b"\xff\xfe / HTTP/1.1\r\n\r\n"), HttpParse::Wrong(RequestFault::Nonsense));
+        assert_eq!(parse_request(b"\xff\xfe / HTTP/1.1\r\n\r\n"), HttpParse::Invalid(RequestFault::Malformed));
     }
 
     #[test]
-    fn a_value_that_is_not_text_is_none() {
+    fn a_parameter_that_is_not_utf8_is_none() {
         let (request, ..) = whole("GET /?a=%ff&b=%2&c=%zz&d= HTTP/1.1\r\n\r\n");
-        assert_eq!(["a", "b", "c"].map(|name| request.parameter(name)), [None, None, None]);
-        assert_eq!(request.parameter("d").as_deref(), Some(""));
+        assert_eq!(["a", "b", "c"].map(|name| request.query_parameter(name)), [None, None, None]);
+        assert_eq!(request.query_parameter("d").as_deref(), Some(""));
     }
 
     #[test]
-    fn bodies_are_read_whole_or_refused() {
+    fn bodies_are_read_completely_or_refused() {
         let text = "POST /x HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET";
         let (request, stays, length) = whole(text);
         assert_eq!((request.body.as_slice(), stays, length), (b"abc".as_slice(), true, text.len() - 3));
-        assert_eq!(parse(&text.as_bytes()[..text.len() - 4]), HttpParse::Partial);
-        let refused = |line: &str| parse(format!("POST / HTTP/1.1\r\n{line}\r\n\r\n").as_bytes());
-        assert_eq!(refused("Transfer-Encoding: chunked"), HttpParse::Wrong(RequestFault::NoLength));
-        assert_eq!(refused("Content-Length: 16385"), HttpParse::Wrong(RequestFault::LongBody));
-        assert_eq!(refused("Content-Length: 99999999999999999999999"), HttpParse::Wrong(RequestFault::Nonsense));
+        assert_eq!(parse_request(&text.as_bytes()[..text.len() - 4]), HttpParse::Partial);
+        let refused = |line: &str| parse_request(format!("POST / HTTP/1.1\r\n{line}\r\n\r\n").as_bytes());
+        assert_eq!(refused("Transfer-Encoding: chunked"), HttpParse::Invalid(RequestFault::MissingLength));
+        assert_eq!(refused("Content-Length: 16385"), HttpParse::Invalid(RequestFault::BodyTooLong));
+        assert_eq!(refused("Content-Length: 99999999999999999999999"), HttpParse::Invalid(RequestFault::Malformed));
     }
 
     #[test]
-    fn a_head_is_whole_or_too_long() {
+    fn a_head_is_complete_or_too_long() {
         let text = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
-        assert!((0..text.len()).all(|cut| parse(&text[..cut]) == HttpParse::Partial));
-        assert_eq!(parse(&[b'x'; LONGEST]), HttpParse::Wrong(RequestFault::Long));
-        assert_eq!(parse(&[b'x'; LONGEST - 1]), HttpParse::Partial);
+        assert!((0..text.len()).all(|cut| parse_request(&text[..cut]) == HttpParse::Partial));
+        assert_eq!(parse_request(&[b'x'; MAX_HEAD_BYTES]), HttpParse::Invalid(RequestFault::HeadTooLong));
+        assert_eq!(parse_request(&[b'x'; MAX_HEAD_BYTES - 1]), HttpParse::Partial);
     }
 }

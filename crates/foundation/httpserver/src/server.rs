@@ -13,15 +13,15 @@ use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 
 use crate::NICENESS;
-use crate::answer::{HttpAnswer, HttpService};
-use crate::connection::{ConnectionTurn, HttpConnection};
+use crate::connection::{HttpConnection, TurnOutcome};
+use crate::response::{HttpResponse, HttpService};
 use crate::streams::StreamHub;
 use crate::workers::WorkerPool;
 
 /// Most clients that are accepted before the others are served again.
-const ACCEPTED_AT_ONCE: usize = 64;
+const MAX_ACCEPTS_PER_TURN: usize = 64;
 /// Shortest time for which a client keeps its place, however many others wait.
-const SURE_PLACE: Duration = Duration::from_millis(300);
+const MIN_HOLD_TIME: Duration = Duration::from_millis(300);
 /// Pause in accepting after the system refused a client (no more open files).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
@@ -29,23 +29,30 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
     /// Most connections at once.
-    pub clients: usize,
+    pub max_clients: usize,
     /// Longest time to send a request.
-    pub request: Duration,
+    pub request_timeout: Duration,
     /// Longest time to read the response.
-    pub answer: Duration,
+    pub response_timeout: Duration,
     /// Longest time between two requests.
-    pub idle: Duration,
+    pub idle_timeout: Duration,
     /// Longest time for a worker to produce a response.
-    pub work: Duration,
+    pub work_timeout: Duration,
     /// Number of worker threads for slow responses.
-    pub workers: usize,
+    pub worker_threads: usize,
 }
 
 impl Default for ServerLimits {
     fn default() -> ServerLimits {
         let [request, answer, idle] = [5, 10, 120].map(Duration::from_secs);
-        ServerLimits { clients: 128, request, answer, idle, work: idle, workers: 0 }
+        ServerLimits {
+            max_clients: 128,
+            request_timeout: request,
+            response_timeout: answer,
+            idle_timeout: idle,
+            work_timeout: idle,
+            worker_threads: 0,
+        }
     }
 }
 
@@ -70,18 +77,28 @@ impl HttpServer {
         limits: ServerLimits,
         hub: StreamHub,
     ) -> io::Result<HttpServer> {
-        let listener = bind(address)?;
+        let listener = bind_listener(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let (alive, watched) = UnixStream::pair()?;
-        let (woken, pool) = (hub.connect()?, WorkerPool::start(limits.workers, &hub)?);
+        let (woken, pool) = (hub.connect_waker()?, WorkerPool::start(limits.worker_threads, &hub)?);
         let clients = Vec::new();
-        let mut server_loop =
-            ServerLoop { listener, watched, woken, hub, pool, service, limits, clients, last: 0, deaf_until: None };
+        let mut server_loop = ServerLoop {
+            listener,
+            shutdown_signal: watched,
+            hub_signal: woken,
+            hub,
+            pool,
+            service,
+            limits,
+            clients,
+            last_id: 0,
+            accept_paused_until: None,
+        };
         let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
             // for this thread alone; a refusal is ignored
             let _ = setpriority_process(Some(gettid()), NICENESS);
-            while server_loop.turn() {}
+            while server_loop.run_once() {}
         })?;
         Ok(HttpServer { address, alive: Some(alive), thread: Some(thread) })
     }
@@ -119,7 +136,7 @@ pub fn check_address(address: &str) -> io::Result<()> {
     }
 }
 
-fn bind(address: &str) -> io::Result<TcpListener> {
+fn bind_listener(address: &str) -> io::Result<TcpListener> {
     check_address(address)?;
     match address.parse::<u16>() {
         Ok(port) => TcpListener::bind((Ipv4Addr::LOCALHOST, port)),
@@ -130,9 +147,9 @@ fn bind(address: &str) -> io::Result<TcpListener> {
 /// State of the server's thread.
 struct ServerLoop {
     listener: TcpListener,
-    watched: UnixStream,
+    shutdown_signal: UnixStream,
     /// Readable when something is in the hub.
-    woken: UnixStream,
+    hub_signal: UnixStream,
     hub: StreamHub,
     pool: WorkerPool,
     service: Box<dyn HttpService>,
@@ -140,14 +157,14 @@ struct ServerLoop {
     /// Connections with their ids.
     clients: Vec<(u64, HttpConnection)>,
     /// Id of the newest connection.
-    last: u64,
-    deaf_until: Option<Instant>,
+    last_id: u64,
+    accept_paused_until: Option<Instant>,
 }
 
 impl ServerLoop {
     /// Waits until something is ready and handles it; returns false at the end.
-    fn turn(&mut self) -> bool {
-        let ready = match self.wait() {
+    fn run_once(&mut self) -> bool {
+        let ready = match self.wait_until_ready() {
             Ok(ready) => ready,
             // a signal, or a temporary lack of memory
             Err(_) => return true,
@@ -157,57 +174,58 @@ impl ServerLoop {
             return false;
         }
         let now = Instant::now();
-        self.turn_clients(clients, now);
-        self.deliver(now);
+        self.serve_ready_clients(clients, now);
+        self.deliver_events(now);
         if *has_new {
-            self.accept(now);
+            self.accept_clients(now);
         }
         true
     }
 
-    fn turn_clients(&mut self, ready: &[bool], now: Instant) {
+    fn serve_ready_clients(&mut self, ready: &[bool], now: Instant) {
         let mut ready = ready.iter();
         let (service, limits, pool) = (self.service.as_mut(), &self.limits, &self.pool);
         self.clients.retain_mut(|(number, client)| {
             let is_ready = ready.next().is_some_and(|ready| *ready);
-            let stays = match if is_ready { client.turn(now, service) } else { ConnectionTurn::Stays } {
-                ConnectionTurn::Stays => true,
-                ConnectionTurn::Gone => false,
-                ConnectionTurn::Needs(work) => {
-                    let busy = || HttpAnswer::plain("503 Service Unavailable\r\nRetry-After: 1", "too many requests\n");
-                    pool.give(*number, work) || client.take(&busy(), now)
+            let stays = match if is_ready { client.make_progress(now, service) } else { TurnOutcome::KeepOpen } {
+                TurnOutcome::KeepOpen => true,
+                TurnOutcome::Closed => false,
+                TurnOutcome::NeedsWork(work) => {
+                    let busy =
+                        || HttpResponse::plain_text("503 Service Unavailable\r\nRetry-After: 1", "too many requests\n");
+                    pool.submit_work(*number, work) || client.accept_response(&busy(), now)
                 }
             };
-            stays && (client.ping(now) || client.deadline(limits) > now)
+            stays && (client.ping_if_idle(now) || client.deadline(limits) > now)
         });
     }
 
     /// Hands events and responses that other threads put into the hub to their clients.
-    fn deliver(&mut self, now: Instant) {
+    fn deliver_events(&mut self, now: Instant) {
         let mut part = [0; 256];
-        while self.woken.read(&mut part).is_ok_and(|read| read == part.len()) {}
+        while self.hub_signal.read(&mut part).is_ok_and(|read| read == part.len()) {}
         let mut viewers = HashMap::new();
         for channel in self.clients.iter().filter_map(|(_, client)| client.channel()) {
             *viewers.entry(channel).or_insert(0) += 1;
         }
-        let deliveries = self.hub.exchange(viewers);
+        let deliveries = self.hub.take_deliveries(viewers);
         self.clients.retain_mut(|(number, client)| {
             if let Some(event) = client.channel().and_then(|channel| deliveries.events.get(&channel)) {
-                return client.offer(Arc::clone(event), now);
+                return client.queue_event(Arc::clone(event), now);
             }
             let mut answers = deliveries.answers.iter().filter(|(recipient, _)| recipient == number);
-            answers.all(|(_, answer)| client.take(answer, now))
+            answers.all(|(_, answer)| client.accept_response(answer, now))
         });
     }
 
     /// Waits and returns the readiness of the shutdown signal, the hub, the listener, and each client, in this order.
-    fn wait(&self) -> io::Result<Vec<bool>> {
+    fn wait_until_ready(&self) -> io::Result<Vec<bool>> {
         let now = Instant::now();
-        let deaf = self.deaf_until.max(self.is_full_until()).filter(|until| *until > now);
+        let deaf = self.accept_paused_until.max(self.full_until()).filter(|until| *until > now);
         let mut deadlines: Vec<Instant> =
             self.clients.iter().map(|(_, client)| client.deadline(&self.limits)).collect();
         deadlines.extend(deaf);
-        let pending = self.clients.iter().any(|(_, client)| client.is_pending());
+        let pending = self.clients.iter().any(|(_, client)| client.has_pending_request());
         let wake = if pending { Some(now) } else { deadlines.into_iter().min() };
         let timeout = wake.map(|wake| wake.saturating_duration_since(now)).map(|left| Timespec {
             tv_sec: left.as_secs().cast_signed(),
@@ -215,21 +233,21 @@ impl ServerLoop {
             tv_nsec: i64::from(left.subsec_nanos()),
         });
         let heard = if deaf.is_some() { PollFlags::empty() } else { PollFlags::IN };
-        let own = [(&self.watched, PollFlags::IN), (&self.woken, PollFlags::IN)];
+        let own = [(&self.shutdown_signal, PollFlags::IN), (&self.hub_signal, PollFlags::IN)];
         let mut fds: Vec<PollFd<'_>> = own.into_iter().map(|(socket, events)| PollFd::new(socket, events)).collect();
         fds.push(PollFd::new(&self.listener, heard));
-        fds.extend(self.clients.iter().map(|(_, client)| PollFd::new(client.stream(), client.waits_for())));
+        fds.extend(self.clients.iter().map(|(_, client)| PollFd::new(client.stream(), client.poll_events())));
         poll(&mut fds, timeout.as_ref())?;
         let mut ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         for (ready, (_, client)) in ready[3..].iter_mut().zip(&self.clients) {
-            *ready |= client.is_pending();
+            *ready |= client.has_pending_request();
         }
         Ok(ready)
     }
 
-    fn accept(&mut self, now: Instant) {
-        for _ in 0..ACCEPTED_AT_ONCE {
-            if self.is_full_until().is_some_and(|until| until > now) {
+    fn accept_clients(&mut self, now: Instant) {
+        for _ in 0..MAX_ACCEPTS_PER_TURN {
+            if self.full_until().is_some_and(|until| until > now) {
                 return;
             }
             let stream = match self.listener.accept() {
@@ -238,35 +256,35 @@ impl ServerLoop {
                 // a client that has gone already
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(_) => {
-                    self.deaf_until = Some(now + ACCEPT_PAUSE);
+                    self.accept_paused_until = Some(now + ACCEPT_PAUSE);
                     return;
                 }
             };
             // a connection that cannot be set up is closed
             let Ok(client) = HttpConnection::new(stream, now) else { continue };
-            if self.clients.len() >= self.limits.clients {
-                self.make_room();
+            if self.clients.len() >= self.limits.max_clients {
+                self.evict_client();
             }
-            self.last += 1;
-            self.clients.push((self.last, client));
+            self.last_id += 1;
+            self.clients.push((self.last_id, client));
         }
     }
 
     /// Index of the client to evict first.
-    fn spared(&self) -> Option<usize> {
-        let key = |(_, (_, client)): &(usize, &(u64, HttpConnection))| client.use_of_place();
+    fn eviction_candidate(&self) -> Option<usize> {
+        let key = |(_, (_, client)): &(usize, &(u64, HttpConnection))| client.eviction_key();
         self.clients.iter().enumerate().min_by_key(key).map(|(index, _)| index)
     }
 
     /// Time at which a place can be freed, where all places are taken.
-    fn is_full_until(&self) -> Option<Instant> {
-        let spared = self.spared().filter(|_| self.clients.len() >= self.limits.clients);
-        spared.map(|index| self.clients[index].1.since() + SURE_PLACE)
+    fn full_until(&self) -> Option<Instant> {
+        let spared = self.eviction_candidate().filter(|_| self.clients.len() >= self.limits.max_clients);
+        spared.map(|index| self.clients[index].1.phase_start() + MIN_HOLD_TIME)
     }
 
     /// Closes one connection to free its place.
-    fn make_room(&mut self) {
-        if let Some(index) = self.spared() {
+    fn evict_client(&mut self) {
+        if let Some(index) = self.eviction_candidate() {
             self.clients.swap_remove(index);
         }
     }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::answer::HttpAnswer;
+use crate::response::HttpResponse;
 
 /// Items that other threads hand to the thread that serves clients.
 #[derive(Default)]
@@ -13,7 +13,7 @@ pub(crate) struct Deliveries {
     /// Newest event of each channel since the last delivery.
     pub events: HashMap<usize, Arc<[u8]>>,
     /// Responses with the id of their connection.
-    pub answers: Vec<(u64, HttpAnswer)>,
+    pub answers: Vec<(u64, HttpResponse)>,
 }
 
 #[derive(Default)]
@@ -29,21 +29,21 @@ pub struct StreamHub(Arc<Mutex<HubState>>);
 
 impl StreamHub {
     /// Sends an event to all readers of a channel. A newer event replaces one that is not yet delivered.
-    pub fn publish(&self, channel: usize, event: impl Into<Arc<[u8]>>) {
-        self.with(|state| state.deliveries.events.insert(channel, event.into()));
+    pub fn publish_event(&self, channel: usize, event: impl Into<Arc<[u8]>>) {
+        self.update_and_wake(|state| state.deliveries.events.insert(channel, event.into()));
     }
 
     /// Number of readers of a channel.
-    pub fn viewers(&self, channel: usize) -> usize {
+    pub fn viewer_count(&self, channel: usize) -> usize {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.viewers.get(&channel).copied().unwrap_or(0)
     }
 
-    pub(crate) fn answer(&self, connection: u64, answer: HttpAnswer) {
-        self.with(|state| state.deliveries.answers.push((connection, answer)));
+    pub(crate) fn deliver_response(&self, connection: u64, answer: HttpResponse) {
+        self.update_and_wake(|state| state.deliveries.answers.push((connection, answer)));
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut HubState) -> T) {
+    fn update_and_wake<T>(&self, change: impl FnOnce(&mut HubState) -> T) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut state);
         if let Some(waker) = &mut state.waker {
@@ -53,7 +53,7 @@ impl StreamHub {
     }
 
     /// Creates the socket that wakes the server's thread.
-    pub(crate) fn connect(&self) -> io::Result<UnixStream> {
+    pub(crate) fn connect_waker(&self) -> io::Result<UnixStream> {
         let (waker, watched) = UnixStream::pair()?;
         waker.set_nonblocking(true)?;
         watched.set_nonblocking(true)?;
@@ -62,7 +62,7 @@ impl StreamHub {
     }
 
     /// Takes the pending items and sets the number of readers of each channel.
-    pub(crate) fn exchange(&self, viewers: HashMap<usize, usize>) -> Deliveries {
+    pub(crate) fn take_deliveries(&self, viewers: HashMap<usize, usize>) -> Deliveries {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.viewers = viewers;
         std::mem::take(&mut state.deliveries)

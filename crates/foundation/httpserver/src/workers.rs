@@ -8,43 +8,43 @@ use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 
 use crate::NICENESS;
-use crate::answer::{AnswerWork, HttpAnswer};
+use crate::response::{HttpResponse, ResponseJob};
 use crate::streams::StreamHub;
 
 /// Most jobs that may wait; more are refused.
-const WAITING: usize = 64;
+const MAX_QUEUED_JOBS: usize = 64;
 
 /// The worker threads.
-pub(crate) struct WorkerPool(SyncSender<(u64, AnswerWork)>);
+pub(crate) struct WorkerPool(SyncSender<(u64, ResponseJob)>);
 
 impl WorkerPool {
     /// Starts the threads; they end when the pool is dropped and no job is left.
     pub fn start(threads: usize, hub: &StreamHub) -> std::io::Result<WorkerPool> {
-        let (sender, receiver) = sync_channel(WAITING);
+        let (sender, receiver) = sync_channel(MAX_QUEUED_JOBS);
         let receiver = Arc::new(Mutex::new(receiver));
         for _ in 0..threads {
             let (receiver, hub) = (Arc::clone(&receiver), hub.clone());
             std::thread::Builder::new().name("answers".into()).spawn(move || {
                 let _ = setpriority_process(Some(gettid()), NICENESS);
-                work(&receiver, &hub);
+                run_worker(&receiver, &hub);
             })?;
         }
         Ok(WorkerPool(sender))
     }
 
     /// Queues a job; returns false where too many wait.
-    pub fn give(&self, connection: u64, work: AnswerWork) -> bool {
+    pub fn submit_work(&self, connection: u64, work: ResponseJob) -> bool {
         self.0.try_send((connection, work)).is_ok()
     }
 }
 
-fn work(receiver: &Mutex<Receiver<(u64, AnswerWork)>>, hub: &StreamHub) {
+fn run_worker(receiver: &Mutex<Receiver<(u64, ResponseJob)>>, hub: &StreamHub) {
     loop {
         let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((connection, work)) = next else { return };
         // one request that panics must not end the thread
         let answer = catch_unwind(AssertUnwindSafe(work))
-            .unwrap_or_else(|_| HttpAnswer::plain("500 Internal Server Error", "an error in this program\n"));
-        hub.answer(connection, answer);
+            .unwrap_or_else(|_| HttpResponse::plain_text("500 Internal Server Error", "an error in this program\n"));
+        hub.deliver_response(connection, answer);
     }
 }

@@ -1,7 +1,7 @@
 //! Access control: checks the Host header, the origin of a request and the token, and adds security headers to every
 //! answer.
 
-use diskwright_httpserver::{HttpAnswer, HttpRequest};
+use diskwright_httpserver::{HttpRequest, HttpResponse};
 
 /// Prefix of the name of the cookie that holds the token.
 const COOKIE: &str = "diskwright";
@@ -36,14 +36,14 @@ fn is_equal(one: &str, other: &str) -> bool {
 }
 
 /// Answer that refuses a request, with a status and a text.
-fn refused(status: &'static str, text: &str) -> Option<HttpAnswer> {
-    Some(secured(HttpAnswer::plain(status, text), None))
+fn refused(status: &'static str, text: &str) -> Option<HttpResponse> {
+    Some(secured(HttpResponse::plain_text(status, text), None))
 }
 
 impl WebAccess {
     /// Returns the answer that refuses a request, or that redirects a client which has just presented the token; `None`
     /// where the request is allowed.
-    pub fn refusal(&self, request: &HttpRequest) -> Option<HttpAnswer> {
+    pub fn refusal(&self, request: &HttpRequest) -> Option<HttpResponse> {
         let host = request.header("host").unwrap_or_default();
         if !self.is_ours(host_name(host)) {
             return refused("403 Forbidden", "this server does not answer to that host name; --name NAME allows it\n");
@@ -64,7 +64,7 @@ impl WebAccess {
     }
 
     /// Refuses a POST that does not come from the server's own page.
-    fn foreign_change(&self, request: &HttpRequest, host: &str) -> Option<HttpAnswer> {
+    fn foreign_change(&self, request: &HttpRequest, host: &str) -> Option<HttpResponse> {
         let origin = request.header("origin").unwrap_or_default();
         let authority = origin.split_once("://").map_or("", |(_, authority)| authority);
         if authority.is_empty() || !authority.eq_ignore_ascii_case(host) {
@@ -77,7 +77,7 @@ impl WebAccess {
         None
     }
 
-    fn without_token(&self, request: &HttpRequest) -> Option<HttpAnswer> {
+    fn without_token(&self, request: &HttpRequest) -> Option<HttpResponse> {
         let token = self.token.as_deref()?;
         let own = cookie_of(request.header("host").unwrap_or_default());
         let cookies = request.header("cookie").unwrap_or_default().split(';');
@@ -88,9 +88,9 @@ impl WebAccess {
         if shown.into_iter().flatten().any(|shown| is_equal(shown, token)) {
             return None;
         }
-        if request.path == "/" && request.parameter("token").is_some_and(|shown| is_equal(&shown, token)) {
+        if request.path == "/" && request.query_parameter("token").is_some_and(|shown| is_equal(&shown, token)) {
             // redirected, so that the token does not stay in the address bar
-            let mut answer = HttpAnswer::plain("303 See Other", "");
+            let mut answer = HttpResponse::plain_text("303 See Other", "");
             answer.headers.push(("Location", "/".into()));
             let cookie = format!("{own}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age=2592000");
             answer.headers.push(("Set-Cookie", cookie));
@@ -129,7 +129,7 @@ fn cookie_of(host: &str) -> String {
 
 /// Adds headers that forbid browsers to cache the answer, frame it, guess its type or run foreign scripts in it.
 /// `nonce` is that of the page's own scripts and styles.
-pub fn secured(mut answer: HttpAnswer, nonce: Option<&str>) -> HttpAnswer {
+pub fn secured(mut answer: HttpResponse, nonce: Option<&str>) -> HttpResponse {
     let policy = match nonce {
         Some(nonce) => format!(
             "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self'; \

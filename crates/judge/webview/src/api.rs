@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use diskwright_base::LogPiece;
 use diskwright_base::text;
 use diskwright_dashboard::overview::{ReducedLine, SeriesReducer, raise};
-use diskwright_httpserver::{HttpAnswer, HttpReply, HttpRequest, HttpService};
+use diskwright_httpserver::{HttpReply, HttpRequest, HttpResponse, HttpService};
 use serde_json::{Value, json};
 
 use crate::access::{WebAccess, random_text, secured};
@@ -67,11 +67,11 @@ pub struct WebService {
 }
 
 impl HttpService for WebService {
-    fn reply(&mut self, request: &HttpRequest) -> HttpReply {
+    fn handle_request(&mut self, request: &HttpRequest) -> HttpReply {
         if let Some(refusal) = self.access.refusal(request) {
             return HttpReply::Now(refusal);
         }
-        if !request.is_reading() && request.path != "/api/mark" {
+        if !request.is_read_only() && request.path != "/api/mark" {
             return plain("404 Not Found", "this page is read-only");
         }
         match request.path.as_str() {
@@ -79,7 +79,7 @@ impl HttpService for WebService {
             "/api/hosts" => return self.hosts(),
             _ => {}
         }
-        let id: Option<usize> = request.parameter("host").map_or(Some(0), |text| text.parse().ok());
+        let id: Option<usize> = request.query_parameter("host").map_or(Some(0), |text| text.parse().ok());
         let Some((id, host)) = id.and_then(|id| Some((id, self.hosts.get(id)?))) else {
             return plain("404 Not Found", "no such host");
         };
@@ -125,24 +125,24 @@ impl Drop for LongPlace {
 }
 
 fn plain(status: &'static str, text: &str) -> HttpReply {
-    HttpReply::Now(secured(HttpAnswer::plain(status, &format!("{text}\n")), None))
+    HttpReply::Now(secured(HttpResponse::plain_text(status, &format!("{text}\n")), None))
 }
 
 impl WebService {
-    fn page(&self) -> HttpAnswer {
+    fn page(&self) -> HttpResponse {
         match random_text(16) {
             Ok(nonce) => {
                 let page = page::page(&nonce, &self.version);
-                secured(HttpAnswer::ok("text/html; charset=utf-8", page.into_bytes()), Some(&nonce))
+                secured(HttpResponse::ok("text/html; charset=utf-8", page.into_bytes()), Some(&nonce))
             }
-            Err(_) => secured(HttpAnswer::plain("500 Internal Server Error", "no random numbers\n"), None),
+            Err(_) => secured(HttpResponse::plain_text("500 Internal Server Error", "no random numbers\n"), None),
         }
     }
 
     fn hosts(&self) -> HttpReply {
         let list: Vec<Value> = self.hosts.iter().enumerate().map(|(id, host)| host.list(id)).collect();
         let document = json!({ "schema": "diskwright.hosts/1", "version": self.version, "hosts": list });
-        HttpReply::Now(secured(HttpAnswer::ok(JSON, document.to_string().into_bytes()), None))
+        HttpReply::Now(secured(HttpResponse::ok(JSON, document.to_string().into_bytes()), None))
     }
 }
 
@@ -150,10 +150,10 @@ impl WebService {
 fn stream(host: &Arc<HostState>, id: usize, request: &HttpRequest) -> HttpReply {
     if !host.is_live() || request.is_head() {
         // 204 must have no body, not even an empty line: it would be read as the start of the next answer
-        return HttpReply::Now(secured(HttpAnswer::plain("204 No Content", ""), None));
+        return HttpReply::Now(secured(HttpResponse::plain_text("204 No Content", ""), None));
     }
     let seen = request.header("last-event-id").and_then(|id| id.parse().ok());
-    let answer = HttpAnswer::ok("text/event-stream", host.first_event(seen));
+    let answer = HttpResponse::ok("text/event-stream", host.first_event(seen));
     HttpReply::Stream(secured(answer, None), id)
 }
 
@@ -165,7 +165,7 @@ fn known(host: &HostState) -> (bool, Option<i64>) {
 /// Cache key of an answer. It includes the extent of the log and of what was read of it, because both change answers.
 pub fn cache_key(host: &HostState, id: usize, request: &HttpRequest) -> String {
     let stretch = ["at", "from", "to", "shown", "judged", "all", "points", "counters", "from2", "to2"];
-    let words = stretch.map(|name| request.parameter(name).unwrap_or_default()).join("&");
+    let words = stretch.map(|name| request.query_parameter(name).unwrap_or_default()).join("&");
     let (first, last) = host.range();
     let (found, is_done) = host.source.alerts((first, last));
     let overview = host.with_overview(|overview| (overview.until_ns, overview.marks.len()));
@@ -175,12 +175,12 @@ pub fn cache_key(host: &HostState, id: usize, request: &HttpRequest) -> String {
 }
 
 /// Makes the answer to a request for data, or takes it from the cache.
-fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpRequest) -> HttpAnswer {
+fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpRequest) -> HttpResponse {
     let kept = matches!(request.path.as_str(), "/api/view" | "/api/range" | "/api/heat" | "/api/compare");
     let before = known(host);
     let key = if kept { cache_key(host, id, request) } else { String::new() };
     if let Some(body) = cache.get(&key).filter(|_| kept) {
-        return HttpAnswer::ok(JSON, body);
+        return HttpResponse::ok(JSON, body);
     }
     let made = match request.path.as_str() {
         "/api/host" => Ok(host.describe()),
@@ -198,18 +198,21 @@ fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpReques
             if kept && before == known(host) {
                 cache.keep(key, &body);
             }
-            HttpAnswer::ok(JSON, body)
+            HttpResponse::ok(JSON, body)
         }
         Err(because) => {
             let body = json!({ "schema": "diskwright.fault/1", "because": text::printable_line(&because) });
-            HttpAnswer { status: "422 Unprocessable Content", ..HttpAnswer::ok(JSON, body.to_string().into_bytes()) }
+            HttpResponse {
+                status: "422 Unprocessable Content",
+                ..HttpResponse::ok(JSON, body.to_string().into_bytes())
+            }
         }
     }
 }
 
 /// Parses a time or length of the query, given in milliseconds, into nanoseconds.
 fn time(request: &HttpRequest, name: &str) -> Result<Option<i64>, String> {
-    let Some(text) = request.parameter(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let Some(text) = request.query_parameter(name).filter(|text| !text.is_empty()) else { return Ok(None) };
     let found: Option<f64> = text.parse().ok().filter(|ms: &f64| ms.is_finite() && ms.abs() < MOST_MS);
     found.map(|ms| Some((ms * 1e6) as i64)).ok_or_else(|| format!("{name} is not a time in milliseconds since 1970"))
 }
@@ -241,7 +244,7 @@ fn view(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     let judged = time(request, "judged")?.unwrap_or(60_000_000_000).clamp(interval, (last - first).max(interval));
     let judged = judged + 2 * ROUNDING;
     let shown = time(request, "shown")?.unwrap_or(5_000_000_000);
-    let all_devices = request.parameter("all").is_some_and(|text| text == "1");
+    let all_devices = request.query_parameter("all").is_some_and(|text| text == "1");
     host.view(cursor_ns, (shown, judged), all_devices).map(|view| shapes::view(&view))
 }
 
@@ -253,9 +256,9 @@ fn ready(host: &HostState) -> Result<(), String> {
 fn range(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     ready(host)?;
     let (from, to) = stretch(host, request, ["from", "to"])?;
-    let points = request.parameter("points").and_then(|text| text.parse().ok()).unwrap_or(USUAL_POINTS);
+    let points = request.query_parameter("points").and_then(|text| text.parse().ok()).unwrap_or(USUAL_POINTS);
     let points = points.clamp(10, MOST_POINTS);
-    let counters = request.parameter("counters").unwrap_or_default();
+    let counters = request.query_parameter("counters").unwrap_or_default();
     let counters: Vec<String> = counters.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect();
     let width = host.with_overview(|overview| overview.reducer.width_ns()).unwrap_or(i64::MAX);
     let (first, last) = host.range();
@@ -351,7 +354,7 @@ fn compare(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
 }
 
 fn mark(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
-    if request.is_reading() {
+    if request.is_read_only() {
         return Err("POST a bookmark".into());
     }
     let body: Value = serde_json::from_slice(&request.body).map_err(|error| format!("invalid JSON: {error}"))?;
@@ -369,16 +372,16 @@ fn mark(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     Ok(json!({ "schema": "diskwright.mark/1", "time_ms": time_ms, "text": text }))
 }
 
-fn report(host: &HostState, request: &HttpRequest) -> HttpAnswer {
+fn report(host: &HostState, request: &HttpRequest) -> HttpResponse {
     let made = ready(host).and_then(|()| part(host, request, ["from", "to"]));
     match made.and_then(|stretch| host.source.report(stretch)) {
         Ok(page) => {
-            let mut answer = HttpAnswer::ok("text/html; charset=utf-8", page.into_bytes());
+            let mut answer = HttpResponse::ok("text/html; charset=utf-8", page.into_bytes());
             answer.headers.push(("Content-Disposition", "attachment; filename=\"diskwright-report.html\"".into()));
             answer
         }
         Err(because) => {
-            HttpAnswer::plain("422 Unprocessable Content", &format!("{}\n", text::printable_line(&because)))
+            HttpResponse::plain_text("422 Unprocessable Content", &format!("{}\n", text::printable_line(&because)))
         }
     }
 }

@@ -81,7 +81,12 @@ impl WebView {
         }
         let list = Arc::clone(&hosts);
         let service = WebService { long: Arc::default(), access, hosts: list, cache: Arc::default(), begin, version };
-        let limits = ServerLimits { clients: 256, work: Duration::from_secs(120), workers: 4, ..<_>::default() };
+        let limits = ServerLimits {
+            max_clients: 256,
+            work_timeout: Duration::from_secs(120),
+            worker_threads: 4,
+            ..<_>::default()
+        };
         let server = HttpServer::start("pages", address, Box::new(service), limits, hub)?;
         Ok(WebView { server, _hosts: hosts })
     }

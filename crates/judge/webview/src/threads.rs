@@ -102,7 +102,7 @@ fn begin_live(id: usize, hosts: &HostList, hub: &StreamHub) {
             match host.next_frame(&mut viewer) {
                 Ok(frame) => {
                     host.fail(None);
-                    frame.into_iter().for_each(|event| hub.publish(id, event));
+                    frame.into_iter().for_each(|event| hub.publish_event(id, event));
                 }
                 Err(because) => host.fail(Some(because)),
             }

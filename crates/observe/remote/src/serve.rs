@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use diskwright_httpserver::{HttpAnswer, HttpReply, HttpRequest, HttpServer, HttpService, ServerLimits, StreamHub};
+use diskwright_httpserver::{HttpReply, HttpRequest, HttpResponse, HttpServer, HttpService, ServerLimits, StreamHub};
 
 use crate::feed::{SeriesSnapshot, page};
 
@@ -46,11 +46,11 @@ impl MetricsPage {
 }
 
 impl HttpService for MetricsPage {
-    fn reply(&mut self, request: &HttpRequest) -> HttpReply {
-        HttpReply::Now(match (request.is_reading(), request.path.as_str()) {
-            (true, "/metrics") => HttpAnswer::ok("text/plain; version=0.0.4; charset=utf-8", self.text()),
-            (true, _) => HttpAnswer::plain("404 Not Found", "the counters are at /metrics\n"),
-            (false, _) => HttpAnswer::plain("405 Method Not Allowed\r\nAllow: GET, HEAD", "use GET or HEAD\n"),
+    fn handle_request(&mut self, request: &HttpRequest) -> HttpReply {
+        HttpReply::Now(match (request.is_read_only(), request.path.as_str()) {
+            (true, "/metrics") => HttpResponse::ok("text/plain; version=0.0.4; charset=utf-8", self.text()),
+            (true, _) => HttpResponse::plain_text("404 Not Found", "the counters are at /metrics\n"),
+            (false, _) => HttpResponse::plain_text("405 Method Not Allowed\r\nAllow: GET, HEAD", "use GET or HEAD\n"),
         })
     }
 }

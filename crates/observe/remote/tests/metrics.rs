@@ -32,7 +32,13 @@ fn server(series: usize, limits: ServerLimits) -> MetricsServer {
 /// Limits with which no client is disconnected for being slow.
 fn patient() -> ServerLimits {
     let long = Duration::from_secs(600);
-    ServerLimits { clients: 100, request: long, answer: long, idle: long, ..ServerLimits::default() }
+    ServerLimits {
+        max_clients: 100,
+        request_timeout: long,
+        response_timeout: long,
+        idle_timeout: long,
+        ..ServerLimits::default()
+    }
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
@@ -156,7 +162,7 @@ fn idle_slow_and_greedy_clients_delay_nobody() {
 
 #[test]
 fn a_new_client_takes_the_place_of_the_one_that_wastes_it() {
-    let server = server(1, ServerLimits { clients: 10, ..patient() });
+    let server = server(1, ServerLimits { max_clients: 10, ..patient() });
     let first = connect(server.address());
     let more: Vec<TcpStream> = (0..40).map(|_| connect(server.address())).collect();
     assert!(ask(&server, ONCE).starts_with("HTTP/1.1 200 "));
@@ -167,7 +173,16 @@ fn a_new_client_takes_the_place_of_the_one_that_wastes_it() {
 #[test]
 fn who_takes_too_long_is_hung_up_on() {
     let short = Duration::from_millis(100);
-    let server = server(300_000, ServerLimits { clients: 10, request: short, answer: short, idle: short, ..patient() });
+    let server = server(
+        300_000,
+        ServerLimits {
+            max_clients: 10,
+            request_timeout: short,
+            response_timeout: short,
+            idle_timeout: short,
+            ..patient()
+        },
+    );
     let silent = connect(server.address());
     let mut idle = connect(server.address());
     idle.write_all(b"GET /nothing HTTP/1.1\r\n\r\n").unwrap();
