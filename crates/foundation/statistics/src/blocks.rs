@@ -11,46 +11,46 @@
 use crate::{BlockMean, is_positive};
 
 /// Number of blocks that a series is cut into, where it has enough points.
-pub const BLOCKS: usize = 48;
+pub const BLOCK_COUNT: usize = 48;
 /// Smallest number of blocks for any estimate.
-pub const LEAST_BLOCKS: usize = 8;
+pub const MIN_BLOCKS: usize = 8;
 
 /// Means of equal stretches of time, each at the mean time of its points and
 /// with the sum of their weights. Stretches without points are left out. Empty
-/// where there are too few points for [`LEAST_BLOCKS`].
-pub fn blocks(points: &[BlockMean]) -> Vec<BlockMean> {
-    let count = points.len().min(BLOCKS);
-    if count < LEAST_BLOCKS {
+/// where there are too few points for [`MIN_BLOCKS`].
+pub fn block_means(points: &[BlockMean]) -> Vec<BlockMean> {
+    let count = points.len().min(BLOCK_COUNT);
+    if count < MIN_BLOCKS {
         return Vec::new();
     }
-    cut(points, count)
+    cut_into_blocks(points, count)
 }
 
 /// Means of `count` equal stretches of time. Stretches without points are left out.
-pub fn cut(points: &[BlockMean], count: usize) -> Vec<BlockMean> {
-    let (Some(first), Some(last)) = (least(points), most(points)) else { return Vec::new() };
+pub fn cut_into_blocks(points: &[BlockMean], count: usize) -> Vec<BlockMean> {
+    let (Some(first), Some(last)) = (first_time_s(points), last_time_s(points)) else { return Vec::new() };
     if !is_positive(last - first) || count == 0 {
         return Vec::new();
     }
     let mut sums = vec![[0.0; 3]; count];
     for p in points {
-        let place = ((p.at_s - first) / (last - first) * count as f64) as usize;
+        let place = ((p.time_s - first) / (last - first) * count as f64) as usize;
         let [value, time, weight] = &mut sums[place.min(count - 1)];
         *value += p.value * p.weight;
-        *time += p.at_s * p.weight;
+        *time += p.time_s * p.weight;
         *weight += p.weight;
     }
     let full = sums.iter().filter(|[_, _, weight]| *weight > 0.0);
-    full.map(|[value, time, weight]| BlockMean { at_s: time / weight, value: value / weight, weight: *weight })
+    full.map(|[value, time, weight]| BlockMean { time_s: time / weight, value: value / weight, weight: *weight })
         .collect()
 }
 
-fn least(points: &[BlockMean]) -> Option<f64> {
-    points.iter().map(|p| p.at_s).min_by(f64::total_cmp)
+fn first_time_s(points: &[BlockMean]) -> Option<f64> {
+    points.iter().map(|p| p.time_s).min_by(f64::total_cmp)
 }
 
-fn most(points: &[BlockMean]) -> Option<f64> {
-    points.iter().map(|p| p.at_s).max_by(f64::total_cmp)
+fn last_time_s(points: &[BlockMean]) -> Option<f64> {
+    points.iter().map(|p| p.time_s).max_by(f64::total_cmp)
 }
 
 /// Effective number of equally weighted points: `(sum of weights)² / sum of squares` (Kish, "Survey Sampling", 1965,
@@ -62,13 +62,13 @@ pub fn equal_count(points: &[BlockMean]) -> f64 {
 }
 
 /// Weighted mean.
-pub fn mean(points: &[BlockMean]) -> f64 {
+pub fn weighted_mean(points: &[BlockMean]) -> f64 {
     let sum: f64 = points.iter().map(|p| p.weight).sum();
     points.iter().map(|p| p.value * p.weight).sum::<f64>() / sum
 }
 
 /// True where all values are equal except for rounding.
-pub fn is_still(points: &[BlockMean]) -> bool {
+pub fn is_constant(points: &[BlockMean]) -> bool {
     let size = points.iter().map(|p| p.value.abs()).fold(0.0, f64::max);
     let first = points.first().map_or(0.0, |p| p.value);
     points.iter().all(|p| (p.value - first).abs() <= 1e-9 * size)
@@ -80,22 +80,23 @@ mod tests {
 
     #[test]
     fn blocks_are_weighted_and_gaps_left_out() {
-        let point = |at_s: f64, value, weight| BlockMean { at_s, value, weight };
+        let point = |at_s: f64, value, weight| BlockMean { time_s: at_s, value, weight };
         // two blocks of four seconds; the first has weights 1 and 3
         let list = [point(0.0, 2.0, 1.0), point(1.0, 6.0, 3.0), point(8.0, 5.0, 2.0)];
-        let cut = cut(&list, 2);
+        let cut = cut_into_blocks(&list, 2);
         assert_eq!(cut, [point(0.75, 5.0, 4.0), point(8.0, 5.0, 2.0)]);
         // 36 / 20
         assert!((equal_count(&cut) - 1.8).abs() < 1e-12);
-        assert!((mean(&cut) - 5.0).abs() < 1e-12);
-        assert!(is_still(&cut) && !is_still(&list));
+        assert!((weighted_mean(&cut) - 5.0).abs() < 1e-12);
+        assert!(is_constant(&cut) && !is_constant(&list));
     }
 
     #[test]
     fn few_points_make_no_blocks() {
-        let list: Vec<BlockMean> = (0..15).map(|i| BlockMean { at_s: f64::from(i), value: 1.0, weight: 1.0 }).collect();
-        assert!(blocks(&list[..7]).is_empty());
-        assert!(blocks(&[list[0]; 40]).is_empty(), "no length");
-        assert_eq!(blocks(&list).len(), 15);
+        let list: Vec<BlockMean> =
+            (0..15).map(|i| BlockMean { time_s: f64::from(i), value: 1.0, weight: 1.0 }).collect();
+        assert!(block_means(&list[..7]).is_empty());
+        assert!(block_means(&[list[0]; 40]).is_empty(), "no length");
+        assert_eq!(block_means(&list).len(), 15);
     }
 }

@@ -21,7 +21,7 @@ pub fn ln_gamma(x: f64) -> f64 {
 }
 
 /// Regularized incomplete beta function: the probability that a beta variable with parameters `a` and `b` is below `x`.
-pub fn beta(x: f64, a: f64, b: f64) -> f64 {
+pub fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if !is_positive(x) {
         return 0.0;
     }
@@ -31,14 +31,14 @@ pub fn beta(x: f64, a: f64, b: f64) -> f64 {
     let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
     // the fraction converges fast below the mean; above it, its mirror does
     if x < (a + 1.0) / (a + b + 2.0) {
-        front * fraction(x, a, b) / a
+        front * beta_continued_fraction(x, a, b) / a
     } else {
-        1.0 - front * fraction(1.0 - x, b, a) / b
+        1.0 - front * beta_continued_fraction(1.0 - x, b, a) / b
     }
 }
 
 /// The continued fraction of DLMF 8.17.22, evaluated from the front.
-fn fraction(x: f64, a: f64, b: f64) -> f64 {
+fn beta_continued_fraction(x: f64, a: f64, b: f64) -> f64 {
     const TINY: f64 = 1e-300;
     let safe = |v: f64| if v.abs() < TINY { TINY } else { v };
     let (mut c, mut d) = (1.0, 1.0 / safe(1.0 - (a + b) * x / (a + 1.0)));
@@ -61,11 +61,11 @@ fn fraction(x: f64, a: f64, b: f64) -> f64 {
 
 /// Two-sided p-value: the probability that Student's t with `df` degrees of freedom is further from 0 than `t`. 1 where
 /// there are no degrees of freedom.
-pub fn student(t: f64, df: f64) -> f64 {
+pub fn student_p_value(t: f64, df: f64) -> f64 {
     if t.is_nan() || !is_positive(df) {
         return 1.0;
     }
-    beta(df / (df + t * t), df / 2.0, 0.5)
+    incomplete_beta(df / (df + t * t), df / 2.0, 0.5)
 }
 
 /// The t that is exceeded to either side with probability `error`. Infinite where there are no degrees of freedom.
@@ -74,7 +74,7 @@ pub fn student_limit(error: f64, df: f64) -> f64 {
         return f64::INFINITY;
     }
     let (mut low, mut high) = (0.0, 2.0);
-    while student(high, df) > error {
+    while student_p_value(high, df) > error {
         low = high;
         high *= 2.0;
         if high > 1e12 {
@@ -83,7 +83,7 @@ pub fn student_limit(error: f64, df: f64) -> f64 {
     }
     for _ in 0..60 {
         let middle = 0.5 * (low + high);
-        if student(middle, df) > error {
+        if student_p_value(middle, df) > error {
             low = middle;
         } else {
             high = middle;
@@ -94,11 +94,11 @@ pub fn student_limit(error: f64, df: f64) -> f64 {
 
 /// P-value: the probability that Fisher's F with `above` and `below` degrees of freedom is greater than `f`. 1 where
 /// there are none.
-pub fn fisher(f: f64, above: f64, below: f64) -> f64 {
+pub fn fisher_p_value(f: f64, above: f64, below: f64) -> f64 {
     if !is_positive(f) || !is_positive(above) || !is_positive(below) {
         return 1.0;
     }
-    beta(below / (below + above * f), below / 2.0, above / 2.0)
+    incomplete_beta(below / (below + above * f), below / 2.0, above / 2.0)
 }
 
 #[cfg(test)]
@@ -125,17 +125,17 @@ mod tests {
             near(student_limit(0.01, df), one, 5e-4);
         }
         // df 1 is Cauchy's: the chance beyond 1 is a half
-        near(student(1.0, 1.0), 0.5, 1e-12);
-        near(student(-1.0, 1.0), 0.5, 1e-12);
-        assert_eq!(student(9.0, 0.0), 1.0);
+        near(student_p_value(1.0, 1.0), 0.5, 1e-12);
+        near(student_p_value(-1.0, 1.0), 0.5, 1e-12);
+        assert_eq!(student_p_value(9.0, 0.0), 1.0);
         assert_eq!(student_limit(0.05, -1.0), f64::INFINITY);
     }
 
     #[test]
     fn fishers_table() {
-        near(fisher(3.3258, 5.0, 10.0), 0.05, 1e-5);
-        near(fisher(4.0, 1.0, 8.0), student(2.0, 8.0), 1e-12);
-        assert_eq!(fisher(f64::NAN, 3.0, 3.0), 1.0);
+        near(fisher_p_value(3.3258, 5.0, 10.0), 0.05, 1e-5);
+        near(fisher_p_value(4.0, 1.0, 8.0), student_p_value(2.0, 8.0), 1e-12);
+        assert_eq!(fisher_p_value(f64::NAN, 3.0, 3.0), 1.0);
     }
 
     #[test]
@@ -144,6 +144,6 @@ mod tests {
         let t: f64 = 30.0;
         let s = t / (4.0 + t * t).sqrt();
         let exact = 1.0 - 1.5 * s + 0.5 * s.powi(3);
-        near(student(t, 4.0) / exact, 1.0, 1e-6);
+        near(student_p_value(t, 4.0) / exact, 1.0, 1e-6);
     }
 }

@@ -4,27 +4,27 @@
 //! Samples of a server depend on their neighbours: a busy minute follows a busy
 //! minute. Formulas for independent samples would then find trends in noise. So
 //! everything here starts from means of long blocks ([`blocks`]), estimates how
-//! much neighbouring blocks still depend on each other ([`memory`]), and counts
+//! much neighbouring blocks still depend on each other ([`autocorrelation`]), and counts
 //! as many independent values as that leaves. Each file names the source of
 //! its formulas and holds a worked example as a test.
 
-pub mod adjusted;
+pub mod autocorrelation;
 pub mod blocks;
 pub mod contrast;
+pub mod covariance_analysis;
 pub mod distribution;
-pub mod line;
-pub mod many;
+pub mod line_fit;
 pub mod mean;
-pub mod memory;
+pub mod multiple_tests;
 #[cfg(test)]
 mod noise;
 pub mod rhythm;
 pub mod spectrum;
 pub mod step;
 
-pub use blocks::blocks;
+pub use blocks::block_means;
 pub use contrast::{Bounds, Contrast};
-pub use line::{Crossing, LineFit};
+pub use line_fit::{Crossing, LineFit};
 pub use mean::MeanVariance;
 pub use rhythm::{Period, Rhythm};
 pub use step::StepFit;
@@ -33,7 +33,7 @@ pub use step::StepFit;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BlockMean {
     /// Its middle, in seconds since an origin common to the list.
-    pub at_s: f64,
+    pub time_s: f64,
     /// The mean.
     pub value: f64,
     /// Weight, in seconds or operations; more than 0.
@@ -41,7 +41,7 @@ pub struct BlockMean {
 }
 
 /// Error rate of intervals and tests: 95 % intervals contain the true value.
-pub const ERROR: f64 = 0.05;
+pub const ERROR_RATE: f64 = 0.05;
 
 /// True for a number above 0; false for `NaN` too, which `!(value <= 0.0)` would let through.
 fn is_positive(value: f64) -> bool {

@@ -7,9 +7,9 @@
 //! when several different population variances are involved", Biometrika 34
 //! (1947).
 
-use crate::distribution::{student, student_limit};
-use crate::memory::{effective, freedom, memory};
-use crate::{BlockMean, ERROR, blocks};
+use crate::autocorrelation::{degrees_of_freedom, effective_count, estimate_autocorrelation};
+use crate::distribution::{student_limit, student_p_value};
+use crate::{BlockMean, ERROR_RATE, blocks};
 
 /// A mean with its variance.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,32 +24,32 @@ pub struct MeanVariance {
 
 impl MeanVariance {
     /// Mean of a series; `None` where there are too few points for a variance.
-    pub fn of(points: &[BlockMean]) -> Option<MeanVariance> {
-        let blocks = blocks::blocks(points);
-        (blocks.len() >= blocks::LEAST_BLOCKS).then(|| MeanVariance::of_blocks(&blocks))
+    pub fn from_points(points: &[BlockMean]) -> Option<MeanVariance> {
+        let blocks = blocks::block_means(points);
+        (blocks.len() >= blocks::MIN_BLOCKS).then(|| MeanVariance::from_blocks(&blocks))
     }
 
     /// Mean of means of blocks.
-    pub fn of_blocks(blocks: &[BlockMean]) -> MeanVariance {
+    pub fn from_blocks(blocks: &[BlockMean]) -> MeanVariance {
         let count = blocks.len() as f64;
-        let value = blocks::mean(blocks);
-        if blocks::is_still(blocks) {
+        let value = blocks::weighted_mean(blocks);
+        if blocks::is_constant(blocks) {
             return MeanVariance { value, variance: 0.0, df: count - 1.0 };
         }
         let weight: f64 = blocks.iter().map(|b| b.weight).sum();
         let off: Vec<f64> = blocks.iter().map(|b| b.value - value).collect();
         let squares: f64 = blocks.iter().zip(&off).map(|(b, off)| (b.weight * off).powi(2)).sum();
-        let (alike, memory) = (blocks::equal_count(blocks), memory(&off, 1));
+        let (alike, memory) = (blocks::equal_count(blocks), estimate_autocorrelation(&off, 1));
         // a series that drifts all the time is worth at least two values: its ends
-        let shared = alike / effective(alike, memory).max(2.0);
+        let shared = alike / effective_count(alike, memory).max(2.0);
         let variance = squares / (weight * weight) * count / (count - 1.0) * shared.max(1.0);
-        let df = freedom(alike, memory, 1.0);
+        let df = degrees_of_freedom(alike, memory, 1.0);
         MeanVariance { value, variance, df }
     }
 
     /// 95 % interval of the mean; infinite where too few independent values are left.
-    pub fn interval(&self) -> (f64, f64) {
-        around(self.value, self.variance, self.df)
+    pub fn confidence_interval(&self) -> (f64, f64) {
+        interval_around(self.value, self.variance, self.df)
     }
 }
 
@@ -61,28 +61,32 @@ pub struct Difference {
     /// 95 % interval of the difference.
     pub interval: (f64, f64),
     /// P-value: the probability that noise alone makes them differ as much.
-    pub chance: f64,
+    pub p_value: f64,
 }
 
 /// Compares two means by Welch's test.
-pub fn difference(first: &MeanVariance, second: &MeanVariance) -> Difference {
+pub fn welch_difference(first: &MeanVariance, second: &MeanVariance) -> Difference {
     let value = second.value - first.value;
     let variance = first.variance + second.variance;
     if variance <= 0.0 {
         // two constants are equal or they are not
         let chance = if value == 0.0 { 1.0 } else { 0.0 };
-        return Difference { value, interval: (value, value), chance };
+        return Difference { value, interval: (value, value), p_value: chance };
     }
     let part = |m: &MeanVariance| if m.variance > 0.0 { m.variance * m.variance / m.df.max(0.0) } else { 0.0 };
     let df = variance * variance / (part(first) + part(second));
-    Difference { value, interval: around(value, variance, df), chance: student(value / variance.sqrt(), df) }
+    Difference {
+        value,
+        interval: interval_around(value, variance, df),
+        p_value: student_p_value(value / variance.sqrt(), df),
+    }
 }
 
-fn around(value: f64, variance: f64, df: f64) -> (f64, f64) {
+fn interval_around(value: f64, variance: f64, df: f64) -> (f64, f64) {
     if variance <= 0.0 {
         return (value, value);
     }
-    let reach = student_limit(ERROR, df) * variance.sqrt();
+    let reach = student_limit(ERROR_RATE, df) * variance.sqrt();
     (value - reach, value + reach)
 }
 
@@ -93,16 +97,16 @@ mod tests {
     use crate::{Bounds, Contrast};
 
     fn points(values: &[f64]) -> Vec<BlockMean> {
-        values.iter().enumerate().map(|(i, &value)| BlockMean { at_s: i as f64, value, weight: 1.0 }).collect()
+        values.iter().enumerate().map(|(i, &value)| BlockMean { time_s: i as f64, value, weight: 1.0 }).collect()
     }
 
     #[test]
     fn worked_example_of_one_mean() {
         // 3 1 3 1 3 1 3 1: mean 2, squares 8, variance 8 / 7 / 8 = 1/7; 7 and 4 degrees
         // are 28/11 = 2.545 together, t = 3.54
-        let mean = MeanVariance::of_blocks(&points(&[3.0, 1.0, 3.0, 1.0, 3.0, 1.0, 3.0, 1.0]));
+        let mean = MeanVariance::from_blocks(&points(&[3.0, 1.0, 3.0, 1.0, 3.0, 1.0, 3.0, 1.0]));
         assert!((mean.value - 2.0).abs() < 1e-12 && (mean.variance - 1.0 / 7.0).abs() < 1e-12);
-        let (low, high) = mean.interval();
+        let (low, high) = mean.confidence_interval();
         assert!((high - 3.337).abs() < 0.01 && (low - 0.663).abs() < 0.01, "{low} {high}");
     }
 
@@ -112,8 +116,8 @@ mod tests {
         // df = 25 / (16/9 + 1/16) = 13.58, t = 5 / sqrt(5) = 2.236, chance 0.0426
         let first = MeanVariance { value: 10.0, variance: 4.0, df: 9.0 };
         let second = MeanVariance { value: 15.0, variance: 1.0, df: 16.0 };
-        let d = difference(&first, &second);
-        assert!((d.value - 5.0).abs() < 1e-12 && (d.chance - 0.0426).abs() < 2e-4, "{d:?}");
+        let d = welch_difference(&first, &second);
+        assert!((d.value - 5.0).abs() < 1e-12 && (d.p_value - 0.0426).abs() < 2e-4, "{d:?}");
         assert!(d.interval.0 > 0.0 && d.interval.0 < 0.3);
     }
 
@@ -121,22 +125,22 @@ mod tests {
     fn constants_differ_or_not() {
         let one = MeanVariance { value: 1.0, variance: 0.0, df: 7.0 };
         let two = MeanVariance { value: 2.0, ..one };
-        assert_eq!(difference(&one, &two).chance, 0.0);
-        assert_eq!(difference(&one, &one).chance, 1.0);
-        assert_eq!(difference(&one, &two).interval, (1.0, 1.0));
+        assert_eq!(welch_difference(&one, &two).p_value, 0.0);
+        assert_eq!(welch_difference(&one, &one).p_value, 1.0);
+        assert_eq!(welch_difference(&one, &two).interval, (1.0, 1.0));
     }
 
     #[test]
     fn a_mean_weighs_its_points() {
         let list: Vec<BlockMean> = (0..16)
             .map(|i| BlockMean {
-                at_s: f64::from(i),
+                time_s: f64::from(i),
                 value: if i < 8 { 1.0 } else { 5.0 },
                 weight: if i < 8 { 3.0 } else { 1.0 },
             })
             .collect();
-        assert!((MeanVariance::of(&list).unwrap().value - 2.0).abs() < 1e-12);
-        assert_eq!(MeanVariance::of(&list[..7]), None);
+        assert!((MeanVariance::from_points(&list).unwrap().value - 2.0).abs() < 1e-12);
+        assert_eq!(MeanVariance::from_points(&list[..7]), None);
     }
 
     #[test]
@@ -148,10 +152,11 @@ mod tests {
         let mut of = |level: f64, drift: f64| {
             let (fast, slow) = (noise.remembering(0.7, 1800), noise.remembering((-1.0f64 / 600.0).exp(), 1800));
             let value = |(fast, slow): (&f64, &f64)| level * (0.3 * fast + drift * slow).exp();
-            MeanVariance::of(&points(&fast.iter().zip(&slow).map(value).collect::<Vec<_>>())).expect("points enough")
+            MeanVariance::from_points(&points(&fast.iter().zip(&slow).map(value).collect::<Vec<_>>()))
+                .expect("points enough")
         };
         for _ in 0..runs {
-            let chance = |a: &MeanVariance, b: &MeanVariance| Contrast::of(a, b, Bounds::POSITIVE).chance();
+            let chance = |a: &MeanVariance, b: &MeanVariance| Contrast::compare_means(a, b, Bounds::POSITIVE).p_value();
             alarms += i32::from(chance(&of(1.0, 0.3), &of(1.0, 0.3)) < 0.05);
             found += i32::from(chance(&of(1.0, 0.0), &of(1.2, 0.0)) < 0.005);
         }
@@ -165,7 +170,8 @@ mod tests {
             let mut noise = Noise::new(77);
             let runs = 600;
             let holds = |noise: &mut Noise| {
-                let (low, high) = MeanVariance::of(&points(&noise.remembering(r, count))).unwrap().interval();
+                let (low, high) =
+                    MeanVariance::from_points(&points(&noise.remembering(r, count))).unwrap().confidence_interval();
                 low <= 0.0 && 0.0 <= high
             };
             let held = (0..runs).filter(|_| holds(&mut noise)).count() as f64 / f64::from(runs);

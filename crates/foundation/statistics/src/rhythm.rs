@@ -16,9 +16,9 @@
 //! [`crate::memory`]. The share is corrected for what chance explains (omega
 //! squared, Hays, "Statistics", 1963).
 
-use crate::distribution::fisher;
+use crate::distribution::fisher_p_value;
 use crate::spectrum::{self, Candidate};
-use crate::{BlockMean, is_positive, line};
+use crate::{BlockMean, is_positive, line_fit};
 
 const DAY_S: f64 = 86_400.0;
 const WEEK_S: f64 = 604_800.0;
@@ -45,19 +45,19 @@ impl Period {
     }
 
     /// Number of parts that it can be cut into where points lie `spacing_s` apart; `None` where they lie too far apart.
-    fn parts(self, spacing_s: f64) -> Option<usize> {
+    fn part_count(self, spacing_s: f64) -> Option<usize> {
         let max_parts = (self.seconds() / spacing_s * 1.001) as usize;
         let of = |list: &[usize]| list.iter().copied().find(|parts| *parts <= max_parts);
         match self {
             Period::Week => of(&[7]),
             // whole hours
             Period::Day => of(&[24, 12, 8, 6]),
-            Period::Other(_) => (max_parts >= 4).then(|| max_parts.min(FINE as usize)),
+            Period::Other(_) => (max_parts >= 4).then(|| max_parts.min(MAX_PARTS as usize)),
         }
     }
 
     /// Smallest number of periods in the series.
-    fn least(self) -> f64 {
+    fn min_repeats(self) -> f64 {
         if matches!(self, Period::Other(_)) { 3.0 } else { 2.0 }
     }
 }
@@ -70,20 +70,20 @@ pub struct Rhythm {
     /// Share of the variance (about the trend) that it explains, 0 to 1.
     pub share: f64,
     /// P-value: the probability that noise alone explains as much at any of the tried periods.
-    pub chance: f64,
+    pub p_value: f64,
     /// Difference of each part of the period from the mean; `NaN` for a part without points.
     pub profile: Vec<f64>,
 }
 
 impl Rhythm {
     /// Part of the period in which a time lies.
-    fn part(&self, at_s: f64) -> usize {
-        part(at_s, self.period, self.profile.len())
+    fn part_index(&self, at_s: f64) -> usize {
+        period_part(at_s, self.period, self.profile.len())
     }
 
     /// Value of the rhythm at a time.
-    pub fn at(&self, at_s: f64) -> f64 {
-        let value = self.profile[self.part(at_s)];
+    pub fn value_at(&self, at_s: f64) -> f64 {
+        let value = self.profile[self.part_index(at_s)];
         if value.is_nan() { 0.0 } else { value }
     }
 
@@ -95,7 +95,7 @@ impl Rhythm {
     }
 }
 
-fn part(at_s: f64, period: Period, parts: usize) -> usize {
+fn period_part(at_s: f64, period: Period, parts: usize) -> usize {
     let place = at_s.rem_euclid(period.seconds()) / period.seconds() * parts as f64;
     (place as usize).min(parts - 1)
 }
@@ -108,39 +108,39 @@ struct PeriodCell {
 }
 
 /// Largest number of rhythms of one series.
-pub const MOST: usize = 2;
+pub const MAX_RHYTHMS: usize = 2;
 /// P-value below which a rhythm is accepted, before it is adjusted for other series.
-const SURE: f64 = 0.01;
+const MAX_P_VALUE: f64 = 0.01;
 /// Number of parts of the finest fold.
-const FINE: f64 = 24.0;
+const MAX_PARTS: f64 = 24.0;
 /// Folds that explain at least this share of what the best one explains count as equally good; the shortest period is
 /// chosen.
-const AS_GOOD: f64 = 0.9;
+const TIE_SHARE: f64 = 0.9;
 /// Smallest share of the variance that a rhythm must explain, of the series or of the remainder after another rhythm.
-const LEAST_SHARE: f64 = 0.02;
+const MIN_SHARE: f64 = 0.02;
 /// Share of the whole variance that a second rhythm must explain.
-const SECOND_SHARE: f64 = 0.05;
+const MIN_SECOND_SHARE: f64 = 0.05;
 /// Standard deviations beyond which outliers are clipped for the second test.
-const FAR: f64 = 4.0;
+const OUTLIER_DEVIATIONS: f64 = 4.0;
 /// Largest number of folds to either side of a candidate.
-const MOST_STEPS: f64 = 30.0;
+const MAX_STEPS: f64 = 30.0;
 
 /// Finds the rhythms of a series, shortest first. Its clock must start at midnight of a Monday; `spacing_s` is the
 /// distance of its points. The first element is returned wherever a rhythm could be tested, even if it is likely noise;
 /// further ones only where they are significant.
-pub fn find(points: &[BlockMean], spacing_s: f64) -> Vec<Rhythm> {
-    let line = line::LineFit::fit(points);
-    let level = |at_s: f64| line.as_ref().map_or(0.0, |l| l.at(at_s));
-    let points: Vec<BlockMean> = points.iter().map(|p| BlockMean { value: p.value - level(p.at_s), ..*p }).collect();
+pub fn find_rhythms(points: &[BlockMean], spacing_s: f64) -> Vec<Rhythm> {
+    let line = line_fit::LineFit::fit(points);
+    let level = |at_s: f64| line.as_ref().map_or(0.0, |l| l.value_at(at_s));
+    let points: Vec<BlockMean> = points.iter().map(|p| BlockMean { value: p.value - level(p.time_s), ..*p }).collect();
     let points = points.as_slice();
-    let Some(first) = best(points, spacing_s) else { return Vec::new() };
-    if first.chance >= SURE {
+    let Some(first) = best_rhythm(points, spacing_s) else { return Vec::new() };
+    if first.p_value >= MAX_P_VALUE {
         return vec![first];
     }
-    let left = without(points, &first);
-    let of_left = variance(&left) / variance(points);
-    let real = |r: &Rhythm| r.chance < SURE && !is_echo(r, &first) && r.share * of_left >= SECOND_SHARE;
-    let Some(second) = best(&left, spacing_s).filter(real) else {
+    let left = subtract_rhythm(points, &first);
+    let of_left = squared_deviations(&left) / squared_deviations(points);
+    let real = |r: &Rhythm| r.p_value < MAX_P_VALUE && !is_echo(r, &first) && r.share * of_left >= MIN_SECOND_SHARE;
+    let Some(second) = best_rhythm(&left, spacing_s).filter(real) else {
         return vec![first];
     };
     // the longer rhythm is fitted to the remainder of the shorter one: a fold at a day also contains a rhythm of two
@@ -150,11 +150,11 @@ pub fn find(points: &[BlockMean], spacing_s: f64) -> Vec<Rhythm> {
     } else {
         return vec![first, second];
     };
-    let tried = tried(points, spacing_s);
-    let Some(shorter) = fold(points, short, spacing_s) else { return vec![first] };
-    let longer = fold(&without(points, &shorter), long, spacing_s);
-    let corrected = |r: Rhythm| Rhythm { chance: (r.chance * tried).min(1.0), ..r };
-    match longer.map(corrected).filter(|r| r.chance < SURE) {
+    let tried = trial_count(points, spacing_s);
+    let Some(shorter) = fold_series(points, short, spacing_s) else { return vec![first] };
+    let longer = fold_series(&subtract_rhythm(points, &shorter), long, spacing_s);
+    let corrected = |r: Rhythm| Rhythm { p_value: (r.p_value * tried).min(1.0), ..r };
+    match longer.map(corrected).filter(|r| r.p_value < MAX_P_VALUE) {
         Some(longer) if shorter.share > 1.5 * first.share * short.seconds() / long.seconds() => {
             vec![corrected(shorter), longer]
         }
@@ -162,13 +162,13 @@ pub fn find(points: &[BlockMean], spacing_s: f64) -> Vec<Rhythm> {
     }
 }
 
-fn variance(points: &[BlockMean]) -> f64 {
+fn squared_deviations(points: &[BlockMean]) -> f64 {
     let mean = points.iter().map(|p| p.value).sum::<f64>() / points.len() as f64;
     points.iter().map(|p| (p.value - mean).powi(2)).sum()
 }
 
-fn without(points: &[BlockMean], rhythm: &Rhythm) -> Vec<BlockMean> {
-    points.iter().map(|p| BlockMean { value: p.value - rhythm.at(p.at_s), ..*p }).collect()
+fn subtract_rhythm(points: &[BlockMean], rhythm: &Rhythm) -> Vec<BlockMean> {
+    points.iter().map(|p| BlockMean { value: p.value - rhythm.value_at(p.time_s), ..*p }).collect()
 }
 
 /// True for a remnant of a subtracted rhythm, at its own period or two or three times it, where its parts and the
@@ -181,30 +181,30 @@ fn is_echo(second: &Rhythm, first: &Rhythm) -> bool {
 
 /// Number of distinguishable periods: one for each part of a period by which a fold may be off at the end of the
 /// series, down to four points a period.
-fn tried(points: &[BlockMean], spacing_s: f64) -> f64 {
-    let span = points.last().map_or(0.0, |p| p.at_s) - points.first().map_or(0.0, |p| p.at_s) + spacing_s;
-    (span / (4.0 * spacing_s) * FINE / 2.0).max(1.0)
+fn trial_count(points: &[BlockMean], spacing_s: f64) -> f64 {
+    let span = points.last().map_or(0.0, |p| p.time_s) - points.first().map_or(0.0, |p| p.time_s) + spacing_s;
+    (span / (4.0 * spacing_s) * MAX_PARTS / 2.0).max(1.0)
 }
 
 /// The rhythm that explains most, with its p-value adjusted for all periods.
-fn best(points: &[BlockMean], spacing_s: f64) -> Option<Rhythm> {
-    let span = points.last()?.at_s - points.first()?.at_s + spacing_s;
+fn best_rhythm(points: &[BlockMean], spacing_s: f64) -> Option<Rhythm> {
+    let span = points.last()?.time_s - points.first()?.time_s + spacing_s;
     let calendar = [Period::Day, Period::Week];
-    let mut folds: Vec<Rhythm> = calendar.into_iter().filter_map(|p| fold(points, p, spacing_s)).collect();
-    for candidate in spectrum::candidates(points, spacing_s) {
-        folds.extend(near(points, candidate, span, spacing_s));
+    let mut folds: Vec<Rhythm> = calendar.into_iter().filter_map(|p| fold_series(points, p, spacing_s)).collect();
+    for candidate in spectrum::candidate_periods(points, spacing_s) {
+        folds.extend(best_fold_near(points, candidate, span, spacing_s));
     }
-    let tried = tried(points, spacing_s);
-    let corrected = |r: Rhythm| Rhythm { chance: (r.chance * tried).min(1.0), ..r };
+    let tried = trial_count(points, spacing_s);
+    let corrected = |r: Rhythm| Rhythm { p_value: (r.p_value * tried).min(1.0), ..r };
     let mut folds: Vec<Rhythm> = folds.into_iter().map(corrected).collect();
-    if folds.iter().all(|r| r.chance >= SURE) {
-        return folds.into_iter().min_by(|a, b| a.chance.total_cmp(&b.chance));
+    if folds.iter().all(|r| r.p_value >= MAX_P_VALUE) {
+        return folds.into_iter().min_by(|a, b| a.p_value.total_cmp(&b.p_value));
     }
-    folds.retain(|r| r.chance < SURE);
+    folds.retain(|r| r.p_value < MAX_P_VALUE);
     // compared by the points: parts of different lengths average out different amounts of noise
-    let worth = |r: &Rhythm| explained(points, r.period.seconds(), spacing_s);
+    let worth = |r: &Rhythm| explained_variance(points, r.period.seconds(), spacing_s);
     let most_explained = folds.iter().map(worth).fold(0.0, f64::max);
-    folds.retain(|r| worth(r) >= AS_GOOD * most_explained);
+    folds.retain(|r| worth(r) >= TIE_SHARE * most_explained);
     let shortest = folds.iter().map(|r| r.period.seconds()).fold(f64::INFINITY, f64::min);
     // among the periods indistinguishable from the shortest: the day or week, else the best
     let blur = shortest * shortest / span;
@@ -214,27 +214,28 @@ fn best(points: &[BlockMean], spacing_s: f64) -> Option<Rhythm> {
 }
 
 /// The best fold near a candidate.
-fn near(points: &[BlockMean], candidate: Candidate, span: f64, spacing_s: f64) -> Option<Rhythm> {
-    let step = 1.0 / (span * FINE);
-    let steps = (candidate.vague / step).ceil().min(MOST_STEPS) as i32;
+fn best_fold_near(points: &[BlockMean], candidate: Candidate, span: f64, spacing_s: f64) -> Option<Rhythm> {
+    let step = 1.0 / (span * MAX_PARTS);
+    let steps = (candidate.frequency_tolerance / step).ceil().min(MAX_STEPS) as i32;
     let seconds = |k: &i32| 1.0 / (candidate.frequency + f64::from(*k) * step);
     let tried = (-steps..=steps).map(|k| seconds(&k)).filter(|s| *s > 0.0);
-    let score = |s: f64| (s, explained(points, s, spacing_s));
+    let score = |s: f64| (s, explained_variance(points, s, spacing_s));
     let (period_s, most_explained) = tried.map(score).max_by(|a, b| a.1.total_cmp(&b.1))?;
     // a round number of minutes is preferred where it folds about as well
-    let blur = period_s * period_s / span / FINE;
+    let blur = period_s * period_s / span / MAX_PARTS;
     let round = [3600.0, 1800.0, 900.0, 300.0, 60.0].into_iter().map(|unit| (period_s / unit).round() * unit);
     let close = |s: &f64| *s > 0.0 && (s - period_s).abs() <= 2.0 * blur;
-    let as_good = round.into_iter().filter(close).find(|s| explained(points, *s, spacing_s) >= 0.97 * most_explained);
-    fold(points, Period::Other(as_good.unwrap_or(period_s)), spacing_s)
+    let as_good =
+        round.into_iter().filter(close).find(|s| explained_variance(points, *s, spacing_s) >= 0.97 * most_explained);
+    fold_series(points, Period::Other(as_good.unwrap_or(period_s)), spacing_s)
 }
 
 /// Variance explained by the parts of a period, for the search.
-fn explained(points: &[BlockMean], period_s: f64, spacing_s: f64) -> f64 {
-    let parts = ((period_s / spacing_s).floor() as usize).clamp(1, FINE as usize);
-    let (mut sums, mut counts) = ([0.0; FINE as usize], [0.0; FINE as usize]);
+fn explained_variance(points: &[BlockMean], period_s: f64, spacing_s: f64) -> f64 {
+    let parts = ((period_s / spacing_s).floor() as usize).clamp(1, MAX_PARTS as usize);
+    let (mut sums, mut counts) = ([0.0; MAX_PARTS as usize], [0.0; MAX_PARTS as usize]);
     for p in points {
-        let index = part(p.at_s, Period::Other(period_s), parts);
+        let index = period_part(p.time_s, Period::Other(period_s), parts);
         sums[index] += p.value;
         counts[index] += 1.0;
     }
@@ -248,46 +249,46 @@ fn explained(points: &[BlockMean], period_s: f64, spacing_s: f64) -> f64 {
 }
 
 /// Folds a series at one period. `None` where the period does not occur often enough or the points lie too far apart.
-fn fold(points: &[BlockMean], period: Period, spacing_s: f64) -> Option<Rhythm> {
-    let (first, last) = (points.first()?.at_s, points.last()?.at_s);
-    if last - first + spacing_s < period.least() * period.seconds() * 0.999 {
+fn fold_series(points: &[BlockMean], period: Period, spacing_s: f64) -> Option<Rhythm> {
+    let (first, last) = (points.first()?.time_s, points.last()?.time_s);
+    if last - first + spacing_s < period.min_repeats() * period.seconds() * 0.999 {
         return None;
     }
-    let parts = period.parts(spacing_s)?;
-    let cells = cells(points, first, period, parts);
+    let parts = period.part_count(spacing_s)?;
+    let cells = period_cells(points, first, period, parts);
     let mut seen = vec![0; parts];
     cells.iter().for_each(|c| seen[c.part] += 1);
     if seen.iter().filter(|&&count| count >= 2).count() < parts * 3 / 4 {
         return None;
     }
-    let rhythm = explain(&cells, period, parts);
-    if rhythm.share < LEAST_SHARE {
-        return Some(Rhythm { chance: 1.0, ..rhythm });
+    let rhythm = fit_levels(&cells, period, parts);
+    if rhythm.share < MIN_SHARE {
+        return Some(Rhythm { p_value: 1.0, ..rhythm });
     }
     // the test is repeated without outliers: two large values that happen to lie a period apart are no rhythm
-    let calm = explain(&self::cells(&clipped(points), first, period, parts), period, parts);
-    Some(Rhythm { chance: rhythm.chance.max(calm.chance), ..rhythm })
+    let calm = fit_levels(&self::period_cells(&clip_outliers(points), first, period, parts), period, parts);
+    Some(Rhythm { p_value: rhythm.p_value.max(calm.p_value), ..rhythm })
 }
 
-/// The points with outliers clipped to [`FAR`] standard deviations about the median, estimated from the median absolute
+/// The points with outliers clipped to [`OUTLIER_DEVIATIONS`] standard deviations about the median, estimated from the median absolute
 /// deviation.
-fn clipped(points: &[BlockMean]) -> Vec<BlockMean> {
+fn clip_outliers(points: &[BlockMean]) -> Vec<BlockMean> {
     let median = |mut list: Vec<f64>| {
         let middle = list.len() / 2;
         *list.select_nth_unstable_by(middle, f64::total_cmp).1
     };
     let middle = median(points.iter().map(|p| p.value).collect());
-    let far = FAR * 1.4826 * median(points.iter().map(|p| (p.value - middle).abs()).collect());
+    let far = OUTLIER_DEVIATIONS * 1.4826 * median(points.iter().map(|p| (p.value - middle).abs()).collect());
     let cut = |v: f64| if far > 0.0 { v.clamp(middle - far, middle + far) } else { v };
     points.iter().map(|p| BlockMean { value: cut(p.value), ..*p }).collect()
 }
 
 /// Means of the parts of each period.
-fn cells(points: &[BlockMean], first: f64, period: Period, parts: usize) -> Vec<PeriodCell> {
+fn period_cells(points: &[BlockMean], first: f64, period: Period, parts: usize) -> Vec<PeriodCell> {
     let mut sums: Vec<(usize, usize, f64, f64)> = Vec::new();
     for p in points {
-        let row = ((p.at_s - first) / period.seconds()) as usize;
-        let part = part(p.at_s, period, parts);
+        let row = ((p.time_s - first) / period.seconds()) as usize;
+        let part = period_part(p.time_s, period, parts);
         let value = p.value;
         match sums.iter_mut().rev().take(2).find(|s| (s.0, s.1) == (row, part)) {
             Some(sum) => {
@@ -301,14 +302,14 @@ fn cells(points: &[BlockMean], first: f64, period: Period, parts: usize) -> Vec<
 }
 
 /// Fits a level to each period and each part, and tests the levels of the parts against the residuals.
-fn explain(cells: &[PeriodCell], period: Period, parts: usize) -> Rhythm {
+fn fit_levels(cells: &[PeriodCell], period: Period, parts: usize) -> Rhythm {
     let rows = cells.iter().map(|c| c.row + 1).max().unwrap_or(0);
     let (mut of_row, mut of_part) = (vec![0.0; rows], vec![0.0; parts]);
     // gaps leave the table unbalanced, so the levels are fitted alternately until they converge
     for _ in 0..30 {
         let before = of_part.clone();
-        of_row = means(cells, rows, |c| c.row, |c| c.value - of_part[c.part]);
-        of_part = means(cells, parts, |c| c.part, |c| c.value - of_row[c.row]);
+        of_row = group_means(cells, rows, |c| c.row, |c| c.value - of_part[c.part]);
+        of_part = group_means(cells, parts, |c| c.part, |c| c.value - of_row[c.row]);
         let known: Vec<f64> = of_part.iter().copied().filter(|v| !v.is_nan()).collect();
         let middle = known.iter().sum::<f64>() / known.len().max(1) as f64;
         of_part.iter_mut().for_each(|v| *v -= middle);
@@ -325,18 +326,18 @@ fn explain(cells: &[PeriodCell], period: Period, parts: usize) -> Rhythm {
     let used = |list: &[f64]| list.iter().filter(|v| !v.is_nan()).count() as f64;
     let above = used(&of_part) - 1.0;
     let below = cells.len() as f64 - used(&of_row) - above;
-    let epsilon = sphericity(within(cells, &left, parts), parts);
+    let epsilon = box_epsilon(neighbour_correlation(cells, &left, parts), parts);
     let scatter = residual / below;
     let chance = if explained > 1e-18 * total {
-        fisher(explained / above / scatter, epsilon * above, epsilon * below)
+        fisher_p_value(explained / above / scatter, epsilon * above, epsilon * below)
     } else {
         1.0
     };
     let share = if total > 0.0 { ((explained - above * scatter) / total).clamp(0.0, 1.0) } else { 0.0 };
-    Rhythm { period, share, chance, profile: of_part }
+    Rhythm { period, share, p_value: chance, profile: of_part }
 }
 
-fn means(
+fn group_means(
     cells: &[PeriodCell],
     count: usize,
     of: impl Fn(&PeriodCell) -> usize,
@@ -354,7 +355,7 @@ fn means(
 }
 
 /// Correlation of neighbouring parts within a period, corrected for the subtracted mean.
-fn within(cells: &[PeriodCell], left: &[f64], parts: usize) -> f64 {
+fn neighbour_correlation(cells: &[PeriodCell], left: &[f64], parts: usize) -> f64 {
     let (mut products, mut pairs) = (0.0, 0.0);
     for index in 1..cells.len() {
         let neighbours =
@@ -374,7 +375,7 @@ fn within(cells: &[PeriodCell], left: &[f64], parts: usize) -> f64 {
 
 /// Box's epsilon for parts with the correlation of a first-order autoregression: 1 where they are independent, less
 /// where they are not.
-fn sphericity(r: f64, parts: usize) -> f64 {
+fn box_epsilon(r: f64, parts: usize) -> f64 {
     let cov = |i: usize, j: usize| r.powi(i.abs_diff(j) as i32);
     let n = parts as f64;
     let row: Vec<f64> = (0..parts).map(|i| (0..parts).map(|j| cov(i, j)).sum::<f64>() / n).collect();
@@ -401,7 +402,7 @@ mod tests {
 
     fn hours(values: impl IntoIterator<Item = f64>) -> Vec<BlockMean> {
         let values = values.into_iter().enumerate();
-        values.map(|(i, value)| BlockMean { at_s: (i as f64 + 0.5) * HOUR, value, weight: 1.0 }).collect()
+        values.map(|(i, value)| BlockMean { time_s: (i as f64 + 0.5) * HOUR, value, weight: 1.0 }).collect()
     }
 
     #[test]
@@ -410,10 +411,10 @@ mod tests {
         // ±0.5: explained 4 x 2.25 = 9, residual 4 x 0.25 = 1, F(1,1) = 9, chance by 2/pi atan(1/3) = 0.2048
         let cell = |row, part, value| PeriodCell { row, part, value };
         let cells = [cell(0, 0, 1.0), cell(0, 1, 3.0), cell(1, 0, 2.0), cell(1, 1, 6.0)];
-        let rhythm = explain(&cells, Period::Day, 2);
+        let rhythm = fit_levels(&cells, Period::Day, 2);
         assert!((rhythm.profile[1] - 1.5).abs() < 1e-12 && (rhythm.profile[0] + 1.5).abs() < 1e-12);
         let exact = 2.0 / std::f64::consts::PI * (1f64 / 3.0).atan();
-        assert!((rhythm.chance - exact).abs() < 1e-9, "{rhythm:?}");
+        assert!((rhythm.p_value - exact).abs() < 1e-9, "{rhythm:?}");
         // total 14 about the mean 3; omega squared (9 - 1) / 14
         assert!((rhythm.share - 8.0 / 14.0).abs() < 1e-12);
         assert_eq!(rhythm.peak_s(), 43_200.0);
@@ -421,10 +422,10 @@ mod tests {
 
     #[test]
     fn independence_is_spherical_and_memory_is_not() {
-        assert!((sphericity(0.0, 24) - 1.0).abs() < 1e-12);
-        let some = sphericity(0.5, 24);
+        assert!((box_epsilon(0.0, 24) - 1.0).abs() < 1e-12);
+        let some = box_epsilon(0.5, 24);
         assert!(some > 0.5 && some < 0.75, "{some}");
-        assert!(sphericity(0.9, 24) < 0.25);
+        assert!(box_epsilon(0.9, 24) < 0.25);
     }
 
     #[test]
@@ -435,12 +436,12 @@ mod tests {
         let list = hours(series.map(|(i, v)| v + day(i) + 0.05 * i as f64));
         let kept: Vec<BlockMean> =
             list.iter().enumerate().filter(|(i, _)| !(50..59).contains(i)).map(|(_, p)| *p).collect();
-        let found = find(&kept, HOUR);
+        let found = find_rhythms(&kept, HOUR);
         let rhythm = &found[0];
         assert_eq!(rhythm.period, Period::Day, "{found:?}");
-        assert!(rhythm.chance < 1e-4 && rhythm.share > 0.6, "{rhythm:?}");
+        assert!(rhythm.p_value < 1e-4 && rhythm.share > 0.6, "{rhythm:?}");
         assert!((9.0..17.0).contains(&(rhythm.peak_s() / HOUR)), "{rhythm:?}");
-        let short = find(&list[..47], HOUR);
+        let short = find_rhythms(&list[..47], HOUR);
         assert!(short.iter().all(|r| r.period != Period::Day), "fewer than two days: {short:?}");
     }
 
@@ -449,20 +450,27 @@ mod tests {
         let mut noise = Noise::new(8);
         let weekend = |i: usize| if i / 24 % 7 >= 5 { -3.0 } else { 0.0 };
         let list = hours(noise.remembering(0.6, 24 * 28).into_iter().enumerate().map(|(i, v)| v + weekend(i)));
-        let found = find(&list, HOUR);
+        let found = find_rhythms(&list, HOUR);
         let week = found.iter().find(|r| r.period == Period::Week).unwrap_or_else(|| panic!("{found:?}"));
-        assert!(week.chance < SURE && week.share > 0.5, "{week:?}");
+        assert!(week.p_value < MAX_P_VALUE && week.share > 0.5, "{week:?}");
         assert!(week.peak_s() < 5.0 * 86_400.0);
     }
 
     /// Significant rhythms of a series of `count` points `spacing_s` apart. Each point is a mean of ten values.
-    fn sure(count: usize, spacing_s: f64, value: impl Fn(f64) -> f64) -> Vec<(Period, f64)> {
+    fn significant_rhythms(count: usize, spacing_s: f64, value: impl Fn(f64) -> f64) -> Vec<(Period, f64)> {
         let mean =
             |from: f64| (0..10).map(|k| value(from + spacing_s * (f64::from(k) + 0.5) / 10.0)).sum::<f64>() / 10.0;
-        let point =
-            |i: usize| BlockMean { at_s: (i as f64 + 0.5) * spacing_s, value: mean(i as f64 * spacing_s), weight: 1.0 };
+        let point = |i: usize| BlockMean {
+            time_s: (i as f64 + 0.5) * spacing_s,
+            value: mean(i as f64 * spacing_s),
+            weight: 1.0,
+        };
         let list: Vec<BlockMean> = (0..count).map(point).collect();
-        find(&list, spacing_s).into_iter().filter(|r| r.chance < SURE).map(|r| (r.period, r.peak_s())).collect()
+        find_rhythms(&list, spacing_s)
+            .into_iter()
+            .filter(|r| r.p_value < MAX_P_VALUE)
+            .map(|r| (r.period, r.peak_s()))
+            .collect()
     }
 
     fn is_every(found: &[(Period, f64)], seconds: f64) -> bool {
@@ -481,10 +489,12 @@ mod tests {
                 let burst = |time_s: f64| {
                     if (time_s + 0.3 * period_s) % period_s < (period_s / 24.0).max(600.0) { 5.0 } else { 0.0 }
                 };
-                let found = sure(count, spacing_s, |time_s| burst(time_s) + 1.5 * noise.borrow_mut().normal());
+                let found =
+                    significant_rhythms(count, spacing_s, |time_s| burst(time_s) + 1.5 * noise.borrow_mut().normal());
                 assert!(is_every(&found, period_s) && found.len() == 1, "{spacing_s} {period_s}: {found:?}");
                 let saw = |time_s: f64| 4.0 * (time_s % period_s) / period_s;
-                let found = sure(count, spacing_s, |time_s| saw(time_s) + 1.5 * noise.borrow_mut().normal());
+                let found =
+                    significant_rhythms(count, spacing_s, |time_s| saw(time_s) + 1.5 * noise.borrow_mut().normal());
                 assert!(is_every(&found, period_s), "{spacing_s} {period_s}: {found:?}");
             }
         }
@@ -496,14 +506,15 @@ mod tests {
         let list: Vec<f64> = noise.remembering(0.5, 960);
         let day = |time_s: f64| 3.0 * (std::f64::consts::TAU * time_s / 86_400.0).sin();
         let backup = |time_s: f64| if time_s % 7200.0 < 1800.0 { 4.0 } else { 0.0 };
-        let found = sure(960, 900.0, |time_s| list[(time_s / 900.0) as usize] + day(time_s) + backup(time_s));
+        let found =
+            significant_rhythms(960, 900.0, |time_s| list[(time_s / 900.0) as usize] + day(time_s) + backup(time_s));
         assert!(found.len() == 2 && is_every(&found, 7200.0) && is_every(&found, 86_400.0), "{found:?}");
     }
 
     #[test]
-    fn a_trend_alone_and_noise_alone_are_no_rhythm() {
+    fn a_trend_or_noise_alone_is_no_rhythm() {
         let line = hours((0..240).map(f64::from));
-        assert!(find(&line, HOUR).iter().all(|r| r.chance == 1.0));
+        assert!(find_rhythms(&line, HOUR).iter().all(|r| r.p_value == 1.0));
         let walk = |noise: &mut Noise, count: usize| {
             let mut level = 0.0;
             let mut step = || {
@@ -518,7 +529,7 @@ mod tests {
             let runs = 200;
             let told = |noise: &mut Noise| {
                 let list = if r < 1.0 { noise.remembering(r, count) } else { walk(noise, count) };
-                find(&hours(list), HOUR).iter().any(|r| r.chance < 0.05)
+                find_rhythms(&hours(list), HOUR).iter().any(|r| r.p_value < 0.05)
             };
             let false_ones = (0..runs).filter(|_| told(&mut noise)).count() as f64 / f64::from(runs);
             assert!(false_ones <= 0.05 + 3.0 * (0.0475 / f64::from(runs)).sqrt(), "{r} {count}: {false_ones}");

@@ -10,13 +10,13 @@
 use crate::BlockMean;
 
 /// Largest number of candidates of each kind.
-const MOST: usize = 8;
+const MAX_CANDIDATES: usize = 8;
 /// Shortest period, in points.
-const SHORTEST: usize = 4;
+const MIN_PERIOD_POINTS: usize = 4;
 /// Shortest lag taken from the autocorrelation, in points: a shorter one is too inexact, and the spectrum gives it.
-const SHORTEST_LAG: usize = 24;
+const MIN_LAG_POINTS: usize = 24;
 /// Number of neighbours on each side that a line of the spectrum is compared with.
-const NEAR: usize = 16;
+const NEIGHBOUR_LINES: usize = 16;
 
 /// A candidate frequency with its tolerance.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,49 +24,49 @@ pub struct Candidate {
     /// Frequency per second.
     pub frequency: f64,
     /// Tolerance to either side.
-    pub vague: f64,
+    pub frequency_tolerance: f64,
 }
 
 /// Finds candidates among periods from four points up to a third of the series.
-pub fn candidates(points: &[BlockMean], spacing_s: f64) -> Vec<Candidate> {
+pub fn candidate_periods(points: &[BlockMean], spacing_s: f64) -> Vec<Candidate> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
-    let count = ((last.at_s - first.at_s) / spacing_s).round() as usize + 1;
-    if !(3 * SHORTEST..=1 << 16).contains(&count) {
+    let count = ((last.time_s - first.time_s) / spacing_s).round() as usize + 1;
+    if !(3 * MIN_PERIOD_POINTS..=1 << 16).contains(&count) {
         return Vec::new();
     }
     let size = (2 * count).next_power_of_two();
-    let mean = crate::blocks::mean(points);
+    let mean = crate::blocks::weighted_mean(points);
     let (mut real, mut imaginary) = (vec![0.0; size], vec![0.0; size]);
     for p in points {
         // gaps stay at the mean
-        let index = ((p.at_s - first.at_s) / spacing_s).round() as usize;
+        let index = ((p.time_s - first.time_s) / spacing_s).round() as usize;
         real[index.min(count - 1)] = p.value - mean;
     }
-    transform(&mut real, &mut imaginary);
+    fourier_transform(&mut real, &mut imaginary);
     let power: Vec<f64> = real.iter().zip(&imaginary).map(|(r, i)| r * r + i * i).collect();
     let span = size as f64 * spacing_s;
     // periods longer than a third of the series are excluded, with some tolerance for those between two lines
-    let lines = (size as f64 / (count as f64 / 2.5)) as usize..=size / SHORTEST;
+    let lines = (size as f64 / (count as f64 / 2.5)) as usize..=size / MIN_PERIOD_POINTS;
     let beside = |k: usize| power[k] / median_near(&power, k).max(f64::MIN_POSITIVE);
-    let mut found: Vec<Candidate> = highest(lines, beside)
+    let mut found: Vec<Candidate> = highest_maxima(lines, beside)
         .into_iter()
-        .map(|k| Candidate { frequency: k as f64 / span, vague: 0.5 / (count as f64 * spacing_s) })
+        .map(|k| Candidate { frequency: k as f64 / span, frequency_tolerance: 0.5 / (count as f64 * spacing_s) })
         .collect();
     let (mut like, mut nothing) = (power, vec![0.0; size]);
-    transform(&mut like, &mut nothing);
-    let lags = SHORTEST_LAG..=count / 3;
+    fourier_transform(&mut like, &mut nothing);
+    let lags = MIN_LAG_POINTS..=count / 3;
     // there are fewer pairs at large lags
     let corrected = |lag: usize| like[lag] / (count - lag) as f64;
     let of_lag = |lag: usize| {
         let period_s = lag as f64 * spacing_s;
-        Candidate { frequency: 1.0 / period_s, vague: 0.6 * spacing_s / (period_s * period_s) }
+        Candidate { frequency: 1.0 / period_s, frequency_tolerance: 0.6 * spacing_s / (period_s * period_s) }
     };
-    found.extend(highest(lags, corrected).into_iter().map(of_lag));
+    found.extend(highest_maxima(lags, corrected).into_iter().map(of_lag));
     found
 }
 
 /// The highest local maxima of a function of whole numbers.
-fn highest(range: std::ops::RangeInclusive<usize>, of: impl Fn(usize) -> f64) -> Vec<usize> {
+fn highest_maxima(range: std::ops::RangeInclusive<usize>, of: impl Fn(usize) -> f64) -> Vec<usize> {
     let (low, high) = (*range.start(), *range.end());
     if low < 1 || high <= low {
         return Vec::new();
@@ -77,19 +77,19 @@ fn highest(range: std::ops::RangeInclusive<usize>, of: impl Fn(usize) -> f64) ->
     };
     let mut tops: Vec<usize> = (1..values.len() - 1).filter(is_top).collect();
     tops.sort_by(|&a, &b| values[b].total_cmp(&values[a]));
-    tops.truncate(MOST);
+    tops.truncate(MAX_CANDIDATES);
     tops.into_iter().map(|index| index + low - 1).collect()
 }
 
 fn median_near(power: &[f64], index: usize) -> f64 {
-    let near = index.saturating_sub(NEAR).max(1)..(index + NEAR + 1).min(power.len() / 2);
+    let near = index.saturating_sub(NEIGHBOUR_LINES).max(1)..(index + NEIGHBOUR_LINES + 1).min(power.len() / 2);
     let mut list: Vec<f64> = near.map(|k| power[k]).collect();
     let middle = list.len() / 2;
     *list.select_nth_unstable_by(middle, f64::total_cmp).1
 }
 
 /// The discrete Fourier transform in place; lengths are powers of two.
-fn transform(real: &mut [f64], imaginary: &mut [f64]) {
+fn fourier_transform(real: &mut [f64], imaginary: &mut [f64]) {
     let count = real.len();
     assert!(count.is_power_of_two() && imaginary.len() == count);
     let bits = count.trailing_zeros();
@@ -123,7 +123,7 @@ mod tests {
     fn worked_example_of_a_transform() {
         // 1 2 3 4: sum 10, -2+2i, -2, -2-2i
         let (mut real, mut imaginary) = (vec![1.0, 2.0, 3.0, 4.0], vec![0.0; 4]);
-        transform(&mut real, &mut imaginary);
+        fourier_transform(&mut real, &mut imaginary);
         for (k, (r, i)) in [(10.0, 0.0), (-2.0, 2.0), (-2.0, 0.0), (-2.0, -2.0)].into_iter().enumerate() {
             assert!((real[k] - r).abs() < 1e-12 && (imaginary[k] - i).abs() < 1e-12, "{k}: {real:?} {imaginary:?}");
         }
@@ -131,15 +131,16 @@ mod tests {
 
     #[test]
     fn a_wave_and_short_bursts_are_among_the_candidates() {
-        let is_near =
-            |list: &[Candidate], period: f64| list.iter().any(|c| (c.frequency - 1.0 / period).abs() <= c.vague);
+        let is_near = |list: &[Candidate], period: f64| {
+            list.iter().any(|c| (c.frequency - 1.0 / period).abs() <= c.frequency_tolerance)
+        };
         let points = |of: &dyn Fn(usize) -> f64| -> Vec<BlockMean> {
-            (0..700).map(|i| BlockMean { at_s: 60.0 * i as f64, value: of(i), weight: 1.0 }).collect()
+            (0..700).map(|i| BlockMean { time_s: 60.0 * i as f64, value: of(i), weight: 1.0 }).collect()
         };
         let wave = points(&|i| (std::f64::consts::TAU * i as f64 / 41.3).sin());
-        assert!(is_near(&candidates(&wave, 60.0), 60.0 * 41.3));
+        assert!(is_near(&candidate_periods(&wave, 60.0), 60.0 * 41.3));
         let bursts = points(&|i| f64::from(u8::from(i % 60 < 2)));
-        assert!(is_near(&candidates(&bursts, 60.0), 3600.0));
-        assert!(candidates(&wave[..9], 60.0).is_empty());
+        assert!(is_near(&candidate_periods(&bursts, 60.0), 3600.0));
+        assert!(candidate_periods(&wave[..9], 60.0).is_empty());
     }
 }

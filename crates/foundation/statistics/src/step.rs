@@ -7,27 +7,27 @@
 //! (Bonferroni's inequality, which Worsley finds close). Degrees of freedom
 //! count independent values ([`crate::memory`]).
 
-use crate::distribution::student;
-use crate::memory::{freedom, left, memory};
+use crate::autocorrelation::{degrees_of_freedom, estimate_autocorrelation, remaining_count};
+use crate::distribution::student_p_value;
 use crate::{BlockMean, blocks, is_positive};
 
 /// A step of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepFit {
     /// Time of the step on the points' clock.
-    pub at_s: f64,
+    pub time_s: f64,
     /// Mean before it.
     pub before: f64,
     /// Mean after it.
     pub after: f64,
     /// P-value: the probability that noise alone looks as much like a step.
-    pub chance: f64,
+    pub p_value: f64,
     /// Weighted sum of squared residuals of the blocks.
     pub residual: f64,
 }
 
 /// Smallest number of blocks on each side.
-const SIDE: usize = 3;
+const MIN_SIDE_BLOCKS: usize = 3;
 
 /// Weighted sum of points, from which the gain of a cut is computed.
 #[derive(Clone, Copy, Default)]
@@ -37,7 +37,7 @@ struct StepSums {
 }
 
 impl StepSums {
-    fn add(&mut self, p: &BlockMean) {
+    fn add_point(&mut self, p: &BlockMean) {
         self.weight += p.weight;
         self.value += p.weight * p.value;
     }
@@ -47,7 +47,7 @@ impl StepSums {
     }
 
     /// Reduction of the squared residuals by separate levels on both sides, given the sums of all points.
-    fn gain(&self, all: &StepSums) -> f64 {
+    fn level_gain(&self, all: &StepSums) -> f64 {
         let rest = StepSums { weight: all.weight - self.weight, value: all.value - self.value };
         if !is_positive(self.weight) || !is_positive(rest.weight) {
             return 0.0;
@@ -56,9 +56,9 @@ impl StepSums {
     }
 }
 
-fn sums(points: &[BlockMean]) -> StepSums {
+fn sum_points(points: &[BlockMean]) -> StepSums {
     let mut sums = StepSums::default();
-    points.iter().for_each(|p| sums.add(p));
+    points.iter().for_each(|p| sums.add_point(p));
     sums
 }
 
@@ -72,91 +72,105 @@ struct Cut {
 }
 
 impl Cut {
-    fn of(blocks: &[BlockMean], left: usize, right: usize) -> Cut {
-        let sides = [sums(&blocks[..left]), sums(&blocks[right..])];
+    fn from_blocks(blocks: &[BlockMean], left: usize, right: usize) -> Cut {
+        let sides = [sum_points(&blocks[..left]), sum_points(&blocks[right..])];
         let all = StepSums { weight: sides[0].weight + sides[1].weight, value: sides[0].value + sides[1].value };
-        let mut cut = Cut { left, right, gain: sides[0].gain(&all), residual: 0.0 };
-        let scale = blocks::equal_count(&cut.kept(blocks)) / all.weight;
-        cut.residual = scale * cut.squares(blocks);
+        let mut cut = Cut { left, right, gain: sides[0].level_gain(&all), residual: 0.0 };
+        let scale = blocks::equal_count(&cut.kept_blocks(blocks)) / all.weight;
+        cut.residual = scale * cut.residual_squares(blocks);
         cut.gain *= scale;
         cut
     }
 
-    fn kept(&self, blocks: &[BlockMean]) -> Vec<BlockMean> {
+    fn kept_blocks(&self, blocks: &[BlockMean]) -> Vec<BlockMean> {
         [&blocks[..self.left], &blocks[self.right..]].concat()
     }
 
-    fn off(&self, blocks: &[BlockMean]) -> Vec<f64> {
-        let levels = [sums(&blocks[..self.left]).mean(), sums(&blocks[self.right..]).mean()];
-        self.kept(blocks)
+    fn block_residuals(&self, blocks: &[BlockMean]) -> Vec<f64> {
+        let levels = [sum_points(&blocks[..self.left]).mean(), sum_points(&blocks[self.right..]).mean()];
+        self.kept_blocks(blocks)
             .iter()
             .enumerate()
             .map(|(index, b)| b.value - levels[usize::from(index >= self.left)])
             .collect()
     }
 
-    fn squares(&self, blocks: &[BlockMean]) -> f64 {
-        self.off(blocks).into_iter().zip(self.kept(blocks)).map(|(off, b)| b.weight * off * off).sum()
+    fn residual_squares(&self, blocks: &[BlockMean]) -> f64 {
+        self.block_residuals(blocks)
+            .into_iter()
+            .zip(self.kept_blocks(blocks))
+            .map(|(off, b)| b.weight * off * off)
+            .sum()
     }
 
-    fn strength(&self) -> f64 {
+    fn gain_ratio(&self) -> f64 {
         if self.gain > 0.0 { self.gain / self.residual } else { 0.0 }
     }
 
     /// P-value: the probability that noise gains as much at this place.
-    fn chance(&self, blocks: &[BlockMean]) -> f64 {
+    fn p_value(&self, blocks: &[BlockMean]) -> f64 {
         if !is_positive(self.gain) {
             return 1.0;
         }
         // two levels and the place are fitted
-        let count = blocks::equal_count(&self.kept(blocks));
+        let count = blocks::equal_count(&self.kept_blocks(blocks));
         // rounding errors of an exact step are correlated and must not count
-        let memory = if self.residual <= 1e-20 * self.gain { 0.0 } else { memory(&self.off(blocks), 3) };
-        student((self.gain / (self.residual / left(count, memory, 3.0))).sqrt(), freedom(count, memory, 3.0))
+        let memory = if self.residual <= 1e-20 * self.gain {
+            0.0
+        } else {
+            estimate_autocorrelation(&self.block_residuals(blocks), 3)
+        };
+        student_p_value(
+            (self.gain / (self.residual / remaining_count(count, memory, 3.0))).sqrt(),
+            degrees_of_freedom(count, memory, 3.0),
+        )
     }
 }
 
 /// Position of the first point after the best cut, among the `allowed` positions.
-fn best(points: &[BlockMean], allowed: impl Fn(usize) -> bool) -> Option<usize> {
-    let all = sums(points);
+fn find_best_position(points: &[BlockMean], allowed: impl Fn(usize) -> bool) -> Option<usize> {
+    let all = sum_points(points);
     let mut left = StepSums::default();
     let mut best: Option<(usize, f64)> = None;
     for (index, p) in points.iter().enumerate() {
         if index > 0 && allowed(index) {
-            let gain = left.gain(&all);
+            let gain = left.level_gain(&all);
             if best.is_none_or(|(_, known)| gain > known) {
                 best = Some((index, gain));
             }
         }
-        left.add(p);
+        left.add_point(p);
     }
     best.map(|(index, _)| index)
 }
 
 /// Finds the likeliest step of a series. Its significance is tested on the blocks, its position is found on the points
 /// (in the order of time). `None` where there are too few blocks.
-pub fn find(points: &[BlockMean], blocks: &[BlockMean]) -> Option<StepFit> {
-    if blocks.len() < 2 * SIDE + 2 {
+pub fn find_step(points: &[BlockMean], blocks: &[BlockMean]) -> Option<StepFit> {
+    if blocks.len() < 2 * MIN_SIDE_BLOCKS + 2 {
         return None;
     }
     // a step inside a block spoils that block's mean, so each cut may leave one block out
-    let last = blocks.len() - SIDE;
-    let cuts = (SIDE..=last).flat_map(|cut| [(cut, cut), (cut, cut + 1)]).filter(|&(_, right)| right <= last);
-    let tried: Vec<Cut> = cuts.map(|(left, right)| Cut::of(blocks, left, right)).collect();
-    let best_cut = tried.iter().max_by(|a, b| a.strength().total_cmp(&b.strength()))?;
+    let last = blocks.len() - MIN_SIDE_BLOCKS;
+    let cuts =
+        (MIN_SIDE_BLOCKS..=last).flat_map(|cut| [(cut, cut), (cut, cut + 1)]).filter(|&(_, right)| right <= last);
+    let tried: Vec<Cut> = cuts.map(|(left, right)| Cut::from_blocks(blocks, left, right)).collect();
+    let best_cut = tried.iter().max_by(|a, b| a.gain_ratio().total_cmp(&b.gain_ratio()))?;
     let cut = best_cut.left;
     // scaled to all blocks; the block left out counts as explained by the place of the step
-    let share = blocks::equal_count(blocks) / sums(blocks).weight;
-    let residual = share * best_cut.squares(blocks);
-    let chance = (tried.len() as f64 * best_cut.chance(blocks)).min(1.0);
+    let share = blocks::equal_count(blocks) / sum_points(blocks).weight;
+    let residual = share * best_cut.residual_squares(blocks);
+    let chance = (tried.len() as f64 * best_cut.p_value(blocks)).min(1.0);
     // one block to either side of the cut
-    let near = blocks[cut - 1].at_s.min(blocks[cut - 2].at_s)..=blocks[(cut + 1).min(blocks.len() - 1)].at_s;
-    let position = best(points, |index| near.contains(&points[index].at_s) && near.contains(&points[index - 1].at_s))?;
+    let near = blocks[cut - 1].time_s.min(blocks[cut - 2].time_s)..=blocks[(cut + 1).min(blocks.len() - 1)].time_s;
+    let position = find_best_position(points, |index| {
+        near.contains(&points[index].time_s) && near.contains(&points[index - 1].time_s)
+    })?;
     Some(StepFit {
-        at_s: 0.5 * (points[position - 1].at_s + points[position].at_s),
-        before: blocks::mean(&points[..position]),
-        after: blocks::mean(&points[position..]),
-        chance,
+        time_s: 0.5 * (points[position - 1].time_s + points[position].time_s),
+        before: blocks::weighted_mean(&points[..position]),
+        after: blocks::weighted_mean(&points[position..]),
+        p_value: chance,
         residual,
     })
 }
@@ -168,12 +182,12 @@ mod tests {
 
     fn points(values: impl IntoIterator<Item = f64>) -> Vec<BlockMean> {
         let values = values.into_iter().enumerate();
-        values.map(|(i, value)| BlockMean { at_s: i as f64, value, weight: 1.0 }).collect()
+        values.map(|(i, value)| BlockMean { time_s: i as f64, value, weight: 1.0 }).collect()
     }
 
     fn of(values: impl IntoIterator<Item = f64>) -> StepFit {
         let list = points(values);
-        find(&list, &blocks::blocks(&list)).unwrap()
+        find_step(&list, &blocks::block_means(&list)).unwrap()
     }
 
     #[test]
@@ -182,10 +196,10 @@ mod tests {
         // (5 places, and 4 that leave a block out), memory 0, 10 - 3 = 7 values left:
         // t = sqrt(22.5 / (2/7)) = 8.874 with 7 x 5 / 12 degrees
         let list = points([0.5, 1.5, 0.5, 1.5, 1.0, 4.0, 3.5, 4.5, 3.5, 4.5]);
-        let step = find(&list, &list).unwrap();
+        let step = find_step(&list, &list).unwrap();
         assert!((step.residual - 2.0).abs() < 1e-12, "{step:?}");
-        assert!((step.before - 1.0).abs() < 1e-12 && (step.after - 4.0).abs() < 1e-12 && step.at_s == 4.5);
-        assert!((step.chance - 9.0 * student(8.8741, 35.0 / 12.0)).abs() < 1e-4, "{step:?}");
+        assert!((step.before - 1.0).abs() < 1e-12 && (step.after - 4.0).abs() < 1e-12 && step.time_s == 4.5);
+        assert!((step.p_value - 9.0 * student_p_value(8.8741, 35.0 / 12.0)).abs() < 1e-4, "{step:?}");
     }
 
     #[test]
@@ -195,22 +209,22 @@ mod tests {
         for _ in 0..100 {
             let series = noise.remembering(0.5, 900).into_iter().enumerate();
             let step = of(series.map(|(i, v)| v + if i < 613 { 0.0 } else { 3.0 }));
-            sure += i32::from(step.chance < 0.01);
+            sure += i32::from(step.p_value < 0.01);
             assert!((step.after - step.before - 3.0).abs() < 0.6);
-            near += i32::from((step.at_s - 612.5).abs() <= 5.0);
+            near += i32::from((step.time_s - 612.5).abs() <= 5.0);
         }
         // noise with a larger estimated autocorrelation costs some significance
         assert!(near >= 90 && sure >= 95, "{near} {sure}");
     }
 
     #[test]
-    fn noise_has_a_step_as_seldom_as_is_said() {
+    fn noise_has_a_step_no_more_often_than_the_error_rate() {
         for (r, count, alpha) in
             [(0.0, 60, 0.05), (0.5, 300, 0.05), (0.9, 600, 0.05), (0.9, 2000, 0.05), (0.9, 600, 0.01)]
         {
             let mut noise = Noise::new(21);
             let runs = 800;
-            let told = (0..runs).filter(|_| of(noise.remembering(r, count)).chance < alpha).count();
+            let told = (0..runs).filter(|_| of(noise.remembering(r, count)).p_value < alpha).count();
             let false_ones = told as f64 / f64::from(runs);
             let most = alpha + 3.0 * (alpha * (1.0 - alpha) / f64::from(runs)).sqrt();
             assert!(false_ones <= most, "{r} {count} {alpha}: {false_ones}");
@@ -221,8 +235,8 @@ mod tests {
     fn one_burst_is_no_step() {
         for burst in [0, 100, 470] {
             let step = of((0..480).map(|i| if (burst..burst + 10).contains(&i) { 1.0 } else { 0.0 }));
-            assert!(step.chance > 0.01, "{burst}: {step:?}");
+            assert!(step.p_value > 0.01, "{burst}: {step:?}");
         }
-        assert_eq!(of([2.0; 60]).chance, 1.0);
+        assert_eq!(of([2.0; 60]).p_value, 1.0);
     }
 }

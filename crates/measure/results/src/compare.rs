@@ -17,9 +17,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use diskwright_statistics::many::tested;
 use diskwright_statistics::mean::MeanVariance;
-use diskwright_statistics::{Bounds, Contrast, ERROR};
+use diskwright_statistics::multiple_tests::test_by_holm;
+use diskwright_statistics::{Bounds, Contrast, ERROR_RATE};
 use serde::Serialize;
 
 use crate::circumstances::{Circumstance, circumstances};
@@ -313,7 +313,8 @@ pub fn estimate_of(values: &[f64]) -> RepeatEstimate {
 /// Builds an estimate with the interval of the mean, if it is finite.
 fn estimate(values: &[f64], mean: Option<&MeanVariance>) -> RepeatEstimate {
     let plain = values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let interval = mean.map(MeanVariance::interval).filter(|(low, high)| low.is_finite() && high.is_finite());
+    let interval =
+        mean.map(MeanVariance::confidence_interval).filter(|(low, high)| low.is_finite() && high.is_finite());
     RepeatEstimate { mean: plain, low: interval.map(|i| i.0), high: interval.map(|i| i.1), values: values.len() }
 }
 
@@ -329,7 +330,7 @@ fn row(
     let bucket = if quantity.rounded { BUCKET } else { 0.0 };
     let means = [mean_of(first, bucket), mean_of(second, bucket)];
     let (before, after) = (estimate(first, means[0].as_ref()), estimate(second, means[1].as_ref()));
-    let contrast = means[0].as_ref().zip(means[1].as_ref()).map(|(a, b)| Contrast::of_few(a, b, Bounds::POSITIVE));
+    let contrast = means[0].as_ref().zip(means[1].as_ref()).map(|(a, b)| Contrast::compare_few(a, b, Bounds::POSITIVE));
     let row = ResultRow {
         counter: quantity.counter,
         instance: name.to_owned(),
@@ -352,18 +353,20 @@ fn row(
 /// another one gets the judgement of that one.
 fn judge(rows: &mut [ResultRow], contrasts: &[Option<Contrast>], is_question: &[bool]) {
     let chance = |(c, is_question): (&Option<Contrast>, &bool)| match c {
-        Some(c) if *is_question => c.chance(),
+        Some(c) if *is_question => c.p_value(),
         _ => f64::NAN,
     };
     let chances: Vec<f64> = contrasts.iter().zip(is_question).map(chance).collect();
     let mut last = None;
-    for ((row, contrast), result) in rows.iter_mut().zip(contrasts).zip(tested(&chances, ERROR)) {
-        let result = if result.adjusted.is_nan() && row.counter == BYTES { last } else { Some(result) };
+    for ((row, contrast), result) in rows.iter_mut().zip(contrasts).zip(test_by_holm(&chances, ERROR_RATE)) {
+        let result = if result.adjusted_p_value.is_nan() && row.counter == BYTES { last } else { Some(result) };
         last = result;
-        let Some((contrast, result)) = contrast.as_ref().zip(result.filter(|r| !r.adjusted.is_nan())) else { continue };
-        row.significance = Some(result.adjusted);
-        row.noise = Some(result.adjusted >= ERROR);
-        let (low, high) = contrast.difference(result.level);
+        let Some((contrast, result)) = contrast.as_ref().zip(result.filter(|r| !r.adjusted_p_value.is_nan())) else {
+            continue;
+        };
+        row.significance = Some(result.adjusted_p_value);
+        row.noise = Some(result.adjusted_p_value >= ERROR_RATE);
+        let (low, high) = contrast.difference_interval(result.level);
         (row.difference_low, row.difference_high) =
             (Some(low).filter(|v| v.is_finite()), Some(high).filter(|v| v.is_finite()));
     }

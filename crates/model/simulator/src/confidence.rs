@@ -2,7 +2,7 @@
 //! t over them.
 
 use diskwright_statistics::distribution::student_limit;
-use diskwright_statistics::{BlockMean, ERROR, MeanVariance};
+use diskwright_statistics::{BlockMean, ERROR_RATE, MeanVariance};
 
 /// Means of runs or batches of equal length.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -73,13 +73,13 @@ pub fn of_stretches(stretches: &[(f64, f64)]) -> Option<Interval> {
         return None;
     }
     let to_block = |(index, (sum_s, count)): (usize, &(f64, f64))| BlockMean {
-        at_s: index as f64,
+        time_s: index as f64,
         value: sum_s / count,
         weight: *count,
     };
     let blocks: Vec<BlockMean> = stretches.iter().enumerate().map(to_block).collect();
-    let MeanVariance { value, variance, df } = MeanVariance::of_blocks(&blocks);
-    let half = if variance > 0.0 { student_limit(ERROR, df) * variance.sqrt() } else { 0.0 };
+    let MeanVariance { value, variance, df } = MeanVariance::from_blocks(&blocks);
+    let half = if variance > 0.0 { student_limit(ERROR_RATE, df) * variance.sqrt() } else { 0.0 };
     Some(Interval { mean: value, half })
 }
 

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use diskwright_base::units::format_value;
-use diskwright_statistics::adjusted::{self, AdjustedContrast, AdjustmentError, Driver, SeriesPoint};
+use diskwright_statistics::covariance_analysis::{self, AdjustedContrast, AdjustmentError, Driver, SeriesPoint};
 use diskwright_statistics::{BlockMean, Contrast};
 use serde::Serialize;
 
@@ -65,9 +65,9 @@ pub(super) fn compare(
         return Err("the logs do not show how many requests the disks received".into());
     }
     let kept = tables.map(|t| t.into_iter().filter_map(|row| cut(row, &held)).collect::<Vec<SeriesPoint>>());
-    let what = |index: &usize| Driver { tolerance: LEAST_CHANGE, pushes: *index == 0 };
+    let what = |index: &usize| Driver { tolerance: LEAST_CHANGE, increases_value: *index == 0 };
     let what: Vec<Driver> = held.iter().map(what).collect();
-    match adjusted::compare(&kept[0], &kept[1], &what) {
+    match covariance_analysis::compare_adjusted(&kept[0], &kept[1], &what) {
         Ok(AdjustedContrast { contrast, range, share }) => {
             let held = held.into_iter().map(|index| drivers[index]).collect();
             Ok(EqualLoadResult { contrast, range: (range[0].0.exp(), range[0].1.exp()), share, held })
@@ -114,7 +114,7 @@ fn merged(points: Vec<(i64, BlockMean)>, width: i64) -> Vec<(i64, BlockMean)> {
             Some((last, sum)) if *last == bucket => {
                 let weight = sum.weight + p.weight;
                 let mean = |a: f64, b: f64| (a * sum.weight + b * p.weight) / weight;
-                *sum = BlockMean { at_s: mean(sum.at_s, p.at_s), value: mean(sum.value, p.value), weight };
+                *sum = BlockMean { time_s: mean(sum.time_s, p.time_s), value: mean(sum.value, p.value), weight };
             }
             _ => list.push((bucket, p)),
         }
@@ -137,7 +137,7 @@ fn table(watch: &CounterWindow, response: &ComparisonRow, width: i64) -> Vec<Ser
     let positive =
         |of: &HashMap<i64, f64>, bucket: i64| of.get(&bucket).filter(|v| **v > 0.0).map_or(f64::NAN, |v| v.ln());
     let moment = |(bucket, p): (i64, BlockMean)| SeriesPoint {
-        at_s: p.at_s,
+        time_s: p.time_s,
         value: p.value.ln(),
         drivers: vec![
             positive(&rates, bucket),
@@ -160,8 +160,8 @@ impl EqualLoadResult {
     /// Completes the comparison with the result of its test.
     pub fn told(self, question: &Question) -> EqualLoad {
         let level = question.tested.level;
-        let ratio = self.contrast.value().unwrap_or(1.0);
-        let (low, high) = self.contrast.ratio(level).unwrap_or((0.0, f64::INFINITY));
+        let ratio = self.contrast.ratio_estimate().unwrap_or(1.0);
+        let (low, high) = self.contrast.ratio_interval(level).unwrap_or((0.0, f64::INFINITY));
         let small = (1.0 - ratio.min(1.0 / ratio)) < LEAST_CHANGE;
         EqualLoad {
             counter: RESPONSE.into(),

@@ -202,9 +202,9 @@ pub(super) fn change(noise: Option<bool>, small: bool, up: bool) -> ChangeDirect
 /// Change of the share of reads. It is judged by its absolute difference: 2 % of reads that become 1 % are no different
 /// mix.
 fn share_moved(contrast: &Contrast, question: &Question) -> QuantityChange {
-    let (before, after) = contrast.means();
+    let (before, after) = contrast.both_means();
     let small = (after - before).abs() < LEAST_CHANGE;
-    let ratio = contrast.ratio(question.tested.level);
+    let ratio = contrast.ratio_interval(question.tested.level);
     QuantityChange {
         counter: READ_SHARE.into(),
         unit: "fraction".into(),
@@ -224,10 +224,10 @@ pub(super) fn read_share(first: &CounterWindow, second: &CounterWindow, picked: 
     }
     let of = |watch: &CounterWindow| {
         let list = shares(watch).into_iter().map(|(_, point)| point).collect::<Vec<BlockMean>>();
-        MeanVariance::of(&list)
+        MeanVariance::from_points(&list)
     };
     let (Some(a), Some(b)) = (of(first), of(second)) else { return none };
-    Question::of(Some(Contrast::of(&a, &b, Bounds::SHARE)))
+    Question::of(Some(Contrast::compare_means(&a, &b, Bounds::SHARE)))
 }
 
 /// The share of reads by bucket.
@@ -237,7 +237,7 @@ pub(super) fn shares(watch: &CounterWindow) -> Vec<(i64, BlockMean)> {
     let reads: HashMap<i64, f64> = points(READS).into_iter().map(|(bucket, p)| (bucket, p.value)).collect();
     let share = |(bucket, p): (i64, BlockMean)| {
         let share = (reads.get(&bucket)? / p.value).clamp(0.0, 1.0);
-        (p.value > 0.0).then_some((bucket, BlockMean { at_s: p.at_s, value: share, weight: p.value * p.weight }))
+        (p.value > 0.0).then_some((bucket, BlockMean { time_s: p.time_s, value: share, weight: p.value * p.weight }))
     };
     points(REQUESTS).into_iter().filter_map(share).collect()
 }

@@ -13,8 +13,8 @@ mod words;
 
 use std::collections::{HashMap, HashSet};
 
-use diskwright_statistics::many::{TestResult, tested};
-use diskwright_statistics::{Bounds, Contrast, ERROR, MeanVariance, contrast};
+use diskwright_statistics::multiple_tests::{TestResult, test_by_holm};
+use diskwright_statistics::{Bounds, Contrast, ERROR_RATE, MeanVariance, contrast};
 use serde::Serialize;
 
 use crate::verdict::Verdict;
@@ -29,7 +29,7 @@ const OPEN: f64 = 10.0;
 /// Name of the contract.
 pub const SCHEMA: &str = "diskwright.compare/1";
 /// Error rate of each half of the tests.
-const HALF: f64 = ERROR / 2.0;
+const HALF: f64 = ERROR_RATE / 2.0;
 
 /// The comparison: the JSON contract `diskwright.compare/1`, field by field.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -124,7 +124,7 @@ pub struct MeanEstimate {
 
 impl MeanEstimate {
     fn of(value: f64, trust: Option<&MeanVariance>, bounds: Bounds) -> MeanEstimate {
-        let (low, high) = trust.map_or((f64::NAN, f64::NAN), |mean| contrast::interval(mean, bounds, ERROR));
+        let (low, high) = trust.map_or((f64::NAN, f64::NAN), |mean| contrast::mean_interval(mean, bounds, ERROR_RATE));
         // an interval that is open or extremely wide says nothing
         let is_known = low.is_finite() && high.is_finite() && high <= OPEN * value.abs().max(low.abs());
         MeanEstimate { mean: value, low: is_known.then_some(low), high: is_known.then_some(high) }
@@ -144,30 +144,30 @@ pub(crate) struct Question {
 impl Question {
     fn of(contrast: Option<Contrast>) -> Question {
         let contrast = contrast.filter(Contrast::is_known);
-        Question { contrast, leads: false, tested: TestResult { adjusted: f64::NAN, level: ERROR } }
+        Question { contrast, leads: false, tested: TestResult { adjusted_p_value: f64::NAN, level: ERROR_RATE } }
     }
 
     fn chance(&self) -> f64 {
-        self.contrast.as_ref().filter(|c| !c.is_same()).map_or(f64::NAN, Contrast::chance)
+        self.contrast.as_ref().filter(|c| !c.is_same()).map_or(f64::NAN, Contrast::p_value)
     }
 
     /// Probability that noise alone gives such a difference anywhere in the comparison.
     fn significance(&self) -> Option<f64> {
         let contrast = self.contrast.as_ref()?;
         // two equal constants were not tested
-        Some(if contrast.is_same() { 1.0 } else { (self.tested.adjusted * ERROR / HALF).min(1.0) })
+        Some(if contrast.is_same() { 1.0 } else { (self.tested.adjusted_p_value * ERROR_RATE / HALF).min(1.0) })
     }
 
     /// True where the difference may be noise. `None` also where it may be noise or very large: the windows vary too
     /// much to tell these apart.
     fn is_noise(&self) -> Option<bool> {
-        let noise = self.significance()? >= ERROR;
+        let noise = self.significance()? >= ERROR_RATE;
         (!noise || !self.is_open()).then_some(noise)
     }
 
     /// True where the second mean may be a small part of the first as well as many times of it.
     fn is_open(&self) -> bool {
-        let ratio = self.contrast.as_ref().and_then(|c| c.ratio(self.tested.level));
+        let ratio = self.contrast.as_ref().and_then(|c| c.ratio_interval(self.tested.level));
         ratio.is_some_and(|(low, high)| high > OPEN * OPEN * low)
     }
 }
@@ -221,7 +221,7 @@ pub fn compare(first: &CounterWindow, second: &CounterWindow, before: Verdict, a
 /// Tests all differences, leading ones separately from the others, and returns the number of tests. The same difference
 /// under two names is tested once; two are the same where their p-values are bit-identical.
 fn judge(questions: &mut [Question]) -> usize {
-    let key = |q: &Question| q.contrast.as_ref().map(|c| c.chance().to_bits());
+    let key = |q: &Question| q.contrast.as_ref().map(|c| c.p_value().to_bits());
     let same = |q: &Question| q.chance() > 0.0 && q.chance() < 1.0;
     let leading: HashSet<u64> = questions.iter().filter(|q| q.leads && same(q)).filter_map(key).collect();
     for question in questions.iter_mut().filter(|q| same(q)) {
@@ -243,7 +243,7 @@ fn judge(questions: &mut [Question]) -> usize {
                 })
             })
             .collect();
-        let results = tested(&chances, HALF);
+        let results = test_by_holm(&chances, HALF);
         for (question, place) in questions.iter_mut().zip(places).filter(|(q, _)| q.leads == leads) {
             question.tested = results[place];
         }
@@ -255,7 +255,7 @@ fn judge(questions: &mut [Question]) -> usize {
 /// Fills a row with the result of its test.
 fn fill(row: &mut ComparisonRow, question: &Question) {
     let Some(contrast) = &question.contrast else { return };
-    let (low, high) = contrast.difference(question.tested.level);
+    let (low, high) = contrast.difference_interval(question.tested.level);
     if contrast.is_same() {
         row.difference = 0.0;
     }
@@ -268,7 +268,7 @@ fn fill(row: &mut ComparisonRow, question: &Question) {
     // with few independent values an end may be infinite
     let closed = |v: f64| Some(v).filter(|v| v.is_finite());
     (row.difference_low, row.difference_high) = (closed(low), closed(high));
-    let ratio = contrast.ratio(question.tested.level);
+    let ratio = contrast.ratio_interval(question.tested.level);
     (row.ratio_low, row.ratio_high) = (ratio.and_then(|r| closed(r.0)), ratio.and_then(|r| closed(r.1)));
 }
 
@@ -279,7 +279,7 @@ fn rows(first: &CounterWindow, second: &CounterWindow) -> (Vec<ComparisonRow>, V
         let Some(other) = second.of(&one.counter, &one.instance) else { continue };
         let (Some(a), Some(b)) = (one.measured(), other.measured()) else { continue };
         let bounds = bounds(&one.unit, &a, &b);
-        let contrast = a.trust.as_ref().zip(b.trust.as_ref()).map(|(a, b)| Contrast::of(a, b, bounds));
+        let contrast = a.trust.as_ref().zip(b.trust.as_ref()).map(|(a, b)| Contrast::compare_means(a, b, bounds));
         questions.push(Question::of(contrast));
         rows.push(ComparisonRow {
             counter: one.counter.clone(),

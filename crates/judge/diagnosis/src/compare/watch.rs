@@ -259,8 +259,8 @@ impl WindowCounter {
             .iter()
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (_, p)| (low.min(p.value), high.max(p.value)));
         let points: Vec<BlockMean> = points.into_iter().map(|(_, point)| point).collect();
-        let mean = (!points.is_empty()).then(|| diskwright_statistics::blocks::mean(&points))?;
-        Some(WindowMean { mean, trust: MeanVariance::of(&points), ends })
+        let mean = (!points.is_empty()).then(|| diskwright_statistics::blocks::weighted_mean(&points))?;
+        Some(WindowMean { mean, trust: MeanVariance::from_points(&points), ends })
     }
 
     /// Means by bucket: the bucket's middle, nanoseconds since 1970, and the mean at its time in seconds since the
@@ -270,7 +270,7 @@ impl WindowCounter {
         let first = filled.first().map_or(0, |f| f.time_ns);
         let seconds = |time_ns: i64| (time_ns as f64 - first as f64) / 1e9;
         let point =
-            |f: &BucketPoint| (f.time_ns, BlockMean { at_s: seconds(f.time_ns), value: f.value, weight: f.weight });
+            |f: &BucketPoint| (f.time_ns, BlockMean { time_s: seconds(f.time_ns), value: f.value, weight: f.weight });
         filled.iter().map(point).filter(|(_, p)| p.value.is_finite() && p.weight.is_finite()).collect()
     }
 }

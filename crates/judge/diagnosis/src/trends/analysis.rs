@@ -45,24 +45,24 @@ impl Analysis {
         let seconds = |time_ns: i64| (time_ns as f64 - origin_ns as f64) / 1e9;
         let mut points: Vec<BlockMean> = filled
             .iter()
-            .map(|f| BlockMean { at_s: seconds(f.time_ns), value: f.value, weight: f.weight })
+            .map(|f| BlockMean { time_s: seconds(f.time_ns), value: f.value, weight: f.weight })
             .filter(|p| p.value.is_finite() && p.weight.is_finite())
             .collect();
         if points.len() < LEAST_POINTS {
             return None;
         }
-        let mean = blocks::mean(&points);
-        if blocks::is_still(&points) {
+        let mean = blocks::weighted_mean(&points);
+        if blocks::is_constant(&points) {
             return Some(Analysis { points, origin_ns, mean, line: None, step: None, rhythms: Vec::new() });
         }
         let spacing = spacing(&points);
-        let rhythms = rhythm::find(&points, spacing);
+        let rhythms = rhythm::find_rhythms(&points, spacing);
         let original = points.clone();
-        for rhythm in rhythms.iter().filter(|r| r.chance < SURE) {
-            points.iter_mut().for_each(|p| p.value -= rhythm.at(p.at_s));
+        for rhythm in rhythms.iter().filter(|r| r.p_value < SURE) {
+            points.iter_mut().for_each(|p| p.value -= rhythm.value_at(p.time_s));
         }
-        let blocks = blocks::blocks(&points);
-        let (line, step) = (LineFit::fit(&blocks), step::find(&points, &blocks));
+        let blocks = blocks::block_means(&points);
+        let (line, step) = (LineFit::fit(&blocks), step::find_step(&points, &blocks));
         Some(Analysis { points: original, origin_ns, mean, line, step, rhythms })
     }
 
@@ -70,7 +70,7 @@ impl Analysis {
     /// Bayesian information criterion (Schwarz, Annals of Statistics 6, 1978).
     pub fn best(&self) -> SeriesModel {
         let (Some(line), Some(step)) = (&self.line, &self.step) else { return SeriesModel::Line };
-        let count = blocks::BLOCKS as f64;
+        let count = blocks::BLOCK_COUNT as f64;
         if step.residual * (count.ln() / count).exp() < line.residual { SeriesModel::Step } else { SeriesModel::Line }
     }
 
@@ -83,18 +83,18 @@ impl Analysis {
 
     /// Time of the last point on the points' clock.
     pub fn end_s(&self) -> f64 {
-        self.points.last().map_or(0.0, |p| p.at_s)
+        self.points.last().map_or(0.0, |p| p.time_s)
     }
 
     /// Length from the first to the last point.
     pub fn span_s(&self) -> f64 {
-        self.end_s() - self.points.first().map_or(0.0, |p| p.at_s)
+        self.end_s() - self.points.first().map_or(0.0, |p| p.time_s)
     }
 }
 
 /// Median distance of neighbouring points.
 fn spacing(points: &[BlockMean]) -> f64 {
-    let mut apart: Vec<f64> = points.windows(2).map(|w| w[1].at_s - w[0].at_s).collect();
+    let mut apart: Vec<f64> = points.windows(2).map(|w| w[1].time_s - w[0].time_s).collect();
     apart.sort_unstable_by(f64::total_cmp);
     apart.get(apart.len() / 2).copied().unwrap_or(0.0)
 }

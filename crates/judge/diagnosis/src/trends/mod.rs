@@ -7,7 +7,7 @@ mod choose;
 pub(crate) mod model;
 pub(crate) mod timeline;
 
-use diskwright_statistics::{ERROR, Period, Rhythm, many};
+use diskwright_statistics::{ERROR_RATE, Period, Rhythm, multiple_tests};
 
 use crate::observation::Observation;
 use crate::outcome::unit_of;
@@ -42,13 +42,13 @@ pub(crate) fn trends(observed: &Observation, pack: usize) -> (Vec<Trend>, usize)
     let mut starts = Vec::new();
     for (_, analysis) in &found {
         starts.push(chances.len());
-        let line = analysis.line.as_ref().map_or(f64::NAN, |l| l.chance);
-        let step = analysis.step.as_ref().map_or(f64::NAN, |s| s.chance);
+        let line = analysis.line.as_ref().map_or(f64::NAN, |l| l.p_value);
+        let step = analysis.step.as_ref().map_or(f64::NAN, |s| s.p_value);
         chances.extend([line, step]);
-        chances.extend(analysis.rhythms.iter().map(|r| r.chance));
+        chances.extend(analysis.rhythms.iter().map(|r| r.p_value));
     }
     let test_count = chances.iter().filter(|c| !c.is_nan()).count();
-    let adjusted = many::holm(&chances);
+    let adjusted = multiple_tests::adjust_by_holm(&chances);
     let mut list: Vec<Trend> = found
         .iter()
         .zip(&starts)
@@ -65,21 +65,21 @@ fn told(subject: &Subject<'_>, analysis: &Analysis, adjusted: &[f64], window: (i
     let significance = |index: usize| if adjusted[index].is_nan() { 1.0 } else { adjusted[index] };
     let (of_line, of_step) = (significance(0), significance(1));
     let shape = match analysis.best() {
-        _ if of_line.min(of_step) >= ERROR => TrendShape::Flat,
+        _ if of_line.min(of_step) >= ERROR_RATE => TrendShape::Flat,
         SeriesModel::Line => TrendShape::Line,
         SeriesModel::Step => TrendShape::Step,
     };
     let end_s = analysis.end_s();
     let line = analysis.line.as_ref();
     let now = match (shape, line, &analysis.step) {
-        (TrendShape::Line, Some(line), _) => line.at(end_s),
+        (TrendShape::Line, Some(line), _) => line.value_at(end_s),
         (TrendShape::Step, _, Some(step)) => step.after,
         _ => analysis.mean,
     };
     let slope = line.map_or(0.0, |l| l.slope);
     let judged = subject.next(now, slope);
     let finite = |v: f64| Some(v * DAY_S).filter(|v| v.is_finite());
-    let interval = line.map_or((0.0, 0.0), |l| l.interval);
+    let interval = line.map_or((0.0, 0.0), |l| l.slope_interval);
     let rhythms = rhythms_seen(analysis, adjusted);
     let mut trend = Trend {
         counter: judged.condition.quantity.counter.id.clone(),
@@ -116,13 +116,13 @@ fn told(subject: &Subject<'_>, analysis: &Analysis, adjusted: &[f64], window: (i
 
 fn step_seen(analysis: &Analysis, shape: TrendShape, significance: f64) -> Option<TrendStep> {
     let step = analysis.step.as_ref().filter(|_| shape == TrendShape::Step)?;
-    let time = format_rfc3339(analysis.time_ns(step.at_s)?);
+    let time = format_rfc3339(analysis.time_ns(step.time_s)?);
     Some(TrendStep { at: time, before: step.before, after: step.after, significance })
 }
 
 /// The significant rhythms, those that explain most first.
 fn rhythms_seen(analysis: &Analysis, adjusted: &[f64]) -> Vec<TrendRhythm> {
-    let each = analysis.rhythms.iter().zip(&adjusted[2..]).filter(|(_, chance)| **chance < ERROR);
+    let each = analysis.rhythms.iter().zip(&adjusted[2..]).filter(|(_, chance)| **chance < ERROR_RATE);
     let mut list: Vec<TrendRhythm> = each.filter_map(|(r, chance)| rhythm_seen(analysis, r, *chance)).collect();
     list.sort_by(|a, b| b.share.total_cmp(&a.share));
     list
@@ -151,14 +151,14 @@ fn rhythm_seen(analysis: &Analysis, rhythm: &Rhythm, significance: f64) -> Optio
 fn crossing(trend: &mut Trend, judged: &TrendCondition<'_>, analysis: &Analysis) {
     let Some(line) = analysis.line.as_ref().filter(|_| trend.shape != TrendShape::Step) else { return };
     let end_s = analysis.end_s();
-    if judged.holds(trend.now) || judged.holds(line.at(end_s)) {
+    if judged.holds(trend.now) || judged.holds(line.value_at(end_s)) {
         return;
     }
-    let crossing = line.crossing(judged.limit, end_s);
+    let crossing = line.limit_crossing(judged.limit, end_s);
     let moment = |at_s: Option<f64>| at_s.and_then(|second| analysis.time_ns(second)).map(format_rfc3339);
     trend.crosses_earliest = moment(crossing.earliest_s);
     if trend.shape == TrendShape::Line {
-        trend.crosses = moment(crossing.at_s);
+        trend.crosses = moment(crossing.time_s);
         trend.crosses_latest = moment(crossing.latest_s).filter(|_| trend.crosses.is_some());
     }
 }
@@ -175,8 +175,8 @@ fn matters(trend: &Trend, judged: &TrendCondition<'_>, analysis: &Analysis) -> b
     match trend.shape {
         TrendShape::Line => {
             let soon = analysis.end_s() + HORIZON * analysis.span_s();
-            let line_at = analysis.line.as_ref().map(|l| l.crossing(judged.limit, analysis.end_s()));
-            let crosses = line_at.and_then(|c| c.at_s).is_some_and(|second| second <= soon);
+            let line_at = analysis.line.as_ref().map(|l| l.limit_crossing(judged.limit, analysis.end_s()));
+            let crosses = line_at.and_then(|c| c.time_s).is_some_and(|second| second <= soon);
             let change = trend.slope_per_day / DAY_S * analysis.span_s();
             (trend.crosses.is_some() && crosses) || large(change, analysis.mean)
         }
@@ -192,7 +192,7 @@ fn series(analysis: &Analysis, (from_ns, to_ns): (i64, i64)) -> Vec<Option<f64>>
     let mut parts = vec![(0.0, 0.0); POINTS];
     let span = to_ns as f64 - from_ns as f64;
     for p in &analysis.points {
-        let Some(time_ns) = analysis.time_ns(p.at_s) else { continue };
+        let Some(time_ns) = analysis.time_ns(p.time_s) else { continue };
         let place = ((time_ns as f64 - from_ns as f64) / span * POINTS as f64).max(0.0) as usize;
         let part = &mut parts[place.min(POINTS - 1)];
         *part = (part.0 + p.value * p.weight, part.1 + p.weight);

@@ -389,12 +389,12 @@ fn growth(used: &[(i64, f64)]) -> Option<CapacityGrowth> {
         return None;
     }
     let points: Vec<BlockMean> =
-        used.iter().map(|(ns, value)| BlockMean { at_s: second(*ns), value: *value, weight: 1.0 }).collect();
-    if blocks::is_still(&points) {
+        used.iter().map(|(ns, value)| BlockMean { time_s: second(*ns), value: *value, weight: 1.0 }).collect();
+    if blocks::is_constant(&points) {
         return Some(CapacityGrowth { bytes_per_day: 0.0, interval_bytes_per_day: Some((0.0, 0.0)) });
     }
-    let line = LineFit::fit(&blocks::blocks(&points))?;
-    let interval = (line.interval.0 * DAY_S, line.interval.1 * DAY_S);
+    let line = LineFit::fit(&blocks::block_means(&points))?;
+    let interval = (line.slope_interval.0 * DAY_S, line.slope_interval.1 * DAY_S);
     let finite = interval.0.is_finite() && interval.1.is_finite();
     Some(CapacityGrowth { bytes_per_day: line.slope * DAY_S, interval_bytes_per_day: finite.then_some(interval) })
 }

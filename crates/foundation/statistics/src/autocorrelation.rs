@@ -12,38 +12,41 @@ use crate::is_positive;
 /// Numbers of neighbours that are averaged, in addition to single values.
 const SCALES: [usize; 2] = [2, 4];
 /// Smallest number of means for an autocorrelation.
-const LEAST_MEANS: usize = 12;
+const MIN_MEANS: usize = 12;
 /// Standard deviations by which the autocorrelation of means must exceed that of independent values.
-const SURE: f64 = 1.0;
+const MIN_DEVIATIONS: f64 = 1.0;
 
 /// Correlation of neighbours in the residuals of a fit with `fitted` parameters, corrected for its bias, from 0 to 1.
 /// Negative correlation counts as 0, because it would make results too certain.
-pub fn memory(residuals: &[f64], fitted: usize) -> f64 {
-    SCALES.iter().map(|&each| at_scale(residuals, each)).fold(neighbours(residuals, fitted), f64::max)
+pub fn estimate_autocorrelation(residuals: &[f64], fitted: usize) -> f64 {
+    SCALES
+        .iter()
+        .map(|&each| autocorrelation_at_scale(residuals, each))
+        .fold(neighbour_correlation(residuals, fitted), f64::max)
 }
 
 /// Autocorrelation from means of `each` neighbours: a slow drift below fast noise shows in longer means, but not in
 /// neighbouring values. The result is the autocorrelation of single values that leaves the same number of independent
 /// values. It is corrected as for a fitted mean; with so few means, a correction for more parameters would leave
 /// nothing. 0 where the means correlate no more than independent ones may by chance.
-fn at_scale(residuals: &[f64], each: usize) -> f64 {
+fn autocorrelation_at_scale(residuals: &[f64], each: usize) -> f64 {
     let means: Vec<f64> = residuals.chunks_exact(each).map(|c| c.iter().sum::<f64>() / each as f64).collect();
     let count = means.len() as f64;
     let squares = |list: &[f64]| list.iter().map(|r| r * r).sum::<f64>();
-    if means.len() < LEAST_MEANS || !is_positive(squares(&means)) {
+    if means.len() < MIN_MEANS || !is_positive(squares(&means)) {
         return 0.0;
     }
     let raw = means.windows(2).map(|pair| pair[0] * pair[1]).sum::<f64>() / squares(&means);
-    if raw * count.sqrt() < SURE {
+    if raw * count.sqrt() < MIN_DEVIATIONS {
         return 0.0;
     }
     let n = residuals.len() as f64;
-    let variance = squares(&means) / count / effective(count, neighbours(&means, 1));
+    let variance = squares(&means) / count / effective_count(count, neighbour_correlation(&means, 1));
     let worth = (squares(residuals) / n / variance).clamp(1e-3, n);
     ((n - worth) / (n + worth)).clamp(0.0, 0.999)
 }
 
-fn neighbours(residuals: &[f64], fitted: usize) -> f64 {
+fn neighbour_correlation(residuals: &[f64], fitted: usize) -> f64 {
     let n = residuals.len() as f64;
     let squares: f64 = residuals.iter().map(|r| r * r).sum();
     if residuals.len() < 3 || !is_positive(squares) {
@@ -57,25 +60,25 @@ fn neighbours(residuals: &[f64], fitted: usize) -> f64 {
     corrected.clamp(0.0, 0.999)
 }
 
-/// Number of independent values that `count` neighbours with this autocorrelation are worth; see [`memory`].
-pub fn effective(count: f64, memory: f64) -> f64 {
+/// Number of independent values that `count` neighbours with this autocorrelation are worth; see [`estimate_autocorrelation`].
+pub fn effective_count(count: f64, memory: f64) -> f64 {
     count * (1.0 - memory) / (1.0 + memory)
 }
 
-/// Degrees of freedom of a variance from residuals with this autocorrelation (see [`memory`]), after a fit with
-/// `fitted` parameters: those of the [`effective`] values, reduced because the autocorrelation is itself an estimate.
+/// Degrees of freedom of a variance from residuals with this autocorrelation (see [`estimate_autocorrelation`]), after a fit with
+/// `fitted` parameters: those of the [`effective_count`] values, reduced because the autocorrelation is itself an estimate.
 /// Its factor `(1 + r) / (1 - r)` has a relative error of `2 / (1 - r²) / sqrt(count)` (delta method), which is worth
 /// `count (1 - r²)² / 2` degrees; the two variances add up as in Satterthwaite, "An approximate distribution of
 /// estimates of variance components", Biometrics Bulletin 2 (1946). At least 1, where only a nearly perfect fit is
 /// significant (a line must explain 99.4 % for a p-value of 5 %).
-pub fn freedom(count: f64, memory: f64, fitted: f64) -> f64 {
+pub fn degrees_of_freedom(count: f64, memory: f64, fitted: f64) -> f64 {
     let known = count * (1.0 - memory * memory).powi(2) / 2.0;
-    (1.0 / (1.0 / left(count, memory, fitted) + 1.0 / known)).max(1.0)
+    (1.0 / (1.0 / remaining_count(count, memory, fitted) + 1.0 / known)).max(1.0)
 }
 
 /// Independent values left after a fit with `fitted` parameters; at least 1.
-pub fn left(count: f64, memory: f64, fitted: f64) -> f64 {
-    (effective(count, memory) - fitted).max(1.0)
+pub fn remaining_count(count: f64, memory: f64, fitted: f64) -> f64 {
+    (effective_count(count, memory) - fitted).max(1.0)
 }
 
 #[cfg(test)]
@@ -87,19 +90,22 @@ mod tests {
     fn worked_example() {
         // residuals 1 2 1 -1 -2 -1: products 2 + 2 - 1 + 2 + 2 = 7, squares 12;
         // with a mean fitted, corrected: (6 x 7/12 + 1) / (6 - 4) = 2.25, cut to below 1
-        assert_eq!(memory(&[1.0, 2.0, 1.0, -1.0, -2.0, -1.0], 1), 0.999);
+        assert_eq!(estimate_autocorrelation(&[1.0, 2.0, 1.0, -1.0, -2.0, -1.0], 1), 0.999);
         // alternating residuals are no news
-        assert_eq!(memory(&[1.0, -1.0, 1.0, -1.0, 1.0, -1.0], 1), 0.0);
+        assert_eq!(estimate_autocorrelation(&[1.0, -1.0, 1.0, -1.0, 1.0, -1.0], 1), 0.0);
         // Santer's formula: 100 months with r = 0.5 are worth 33.3
-        assert!((effective(100.0, 0.5) - 100.0 / 3.0).abs() < 1e-12);
+        assert!((effective_count(100.0, 0.5) - 100.0 / 3.0).abs() < 1e-12);
     }
 
     #[test]
     fn worked_example_of_freedom() {
         // 48 blocks, r = 0.5: 16 values less 2 are 14; the memory is known like 48 x 0.5625 / 2 = 13.5
         let both = 14.0 * 13.5 / (14.0 + 13.5);
-        assert!((freedom(48.0, 0.5, 2.0) - both).abs() < 1e-12);
-        assert_eq!((freedom(8.0, 0.9, 2.0), left(8.0, 0.9, 2.0), left(48.0, 0.5, 2.0)), (1.0, 1.0, 14.0));
+        assert!((degrees_of_freedom(48.0, 0.5, 2.0) - both).abs() < 1e-12);
+        assert_eq!(
+            (degrees_of_freedom(8.0, 0.9, 2.0), remaining_count(8.0, 0.9, 2.0), remaining_count(48.0, 0.5, 2.0)),
+            (1.0, 1.0, 14.0)
+        );
     }
 
     #[test]
@@ -111,7 +117,7 @@ mod tests {
             let series = noise.remembering(0.5, 30);
             let mean = series.iter().sum::<f64>() / 30.0;
             let residuals: Vec<f64> = series.iter().map(|v| v - mean).collect();
-            sum += neighbours(&residuals, 1);
+            sum += neighbour_correlation(&residuals, 1);
         }
         // uncorrected it is 0.5 - (1 + 4 x 0.5) / 30 = 0.4
         assert!((sum / f64::from(runs) - 0.5).abs() < 0.015, "{}", sum / f64::from(runs));

@@ -17,7 +17,7 @@ use crate::{BlockMean, Contrast, blocks};
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeriesPoint {
     /// Its middle, seconds.
-    pub at_s: f64,
+    pub time_s: f64,
     /// Logarithm of the compared value.
     pub value: f64,
     /// The drivers; the same number at every point.
@@ -33,7 +33,7 @@ pub struct Driver {
     pub tolerance: f64,
     /// True where more of it can only increase the value: a falling line is rejected, because then the value drives the
     /// driver (fewer requests, because each takes longer). Its square is fitted too.
-    pub pushes: bool,
+    pub increases_value: bool,
 }
 
 /// Difference of two series at equal drivers.
@@ -48,7 +48,7 @@ pub struct AdjustedContrast {
 }
 
 /// Smallest number of points of each series.
-const LEAST: usize = 24;
+const MIN_POINTS: usize = 24;
 
 /// Reason why two series cannot be compared at equal drivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,44 +60,44 @@ pub enum AdjustmentError {
 }
 
 /// Compares `second` with `first` at equal drivers.
-pub fn compare(
+pub fn compare_adjusted(
     first: &[SeriesPoint],
     second: &[SeriesPoint],
     drivers: &[Driver],
 ) -> Result<AdjustedContrast, AdjustmentError> {
-    if first.len() < LEAST || second.len() < LEAST {
+    if first.len() < MIN_POINTS || second.len() < MIN_POINTS {
         return Err(AdjustmentError::TooShort);
     }
     let mut range = Vec::new();
     for (index, driver) in drivers.iter().enumerate() {
-        let low = quantile(first, index, 0.05).max(quantile(second, index, 0.05)) - driver.tolerance;
-        let high = quantile(first, index, 0.95).min(quantile(second, index, 0.95)) + driver.tolerance;
+        let low = driver_quantile(first, index, 0.05).max(driver_quantile(second, index, 0.05)) - driver.tolerance;
+        let high = driver_quantile(first, index, 0.95).min(driver_quantile(second, index, 0.95)) + driver.tolerance;
         range.push((low, high));
         let within = |m: &&SeriesPoint| low <= m.drivers[index] && m.drivers[index] <= high;
-        if [first, second].iter().any(|s| s.iter().filter(within).count() < LEAST) {
+        if [first, second].iter().any(|s| s.iter().filter(within).count() < MIN_POINTS) {
             return Err(AdjustmentError::Driver(index));
         }
     }
     let within = |m: &&SeriesPoint| m.drivers.iter().zip(&range).all(|(x, (low, high))| low <= x && x <= high);
     let kept = [first, second].map(|s| s.iter().filter(within).cloned().collect::<Vec<SeriesPoint>>());
-    if kept.iter().any(|s| s.len() < LEAST) {
+    if kept.iter().any(|s| s.len() < MIN_POINTS) {
         return Err(AdjustmentError::Driver(0));
     }
     let weight = |s: &[SeriesPoint]| s.iter().map(|m| m.weight).sum::<f64>();
     let share = [weight(&kept[0]) / weight(first), weight(&kept[1]) / weight(second)];
     // a driver with a slope of the wrong sign is left out, with its square
-    let all: Vec<Regressor> = (0..drivers.len()).flat_map(|index| terms(index, drivers[index])).collect();
-    let mut fit = RegressionFit::of(&kept, &all);
+    let all: Vec<Regressor> = (0..drivers.len()).flat_map(|index| driver_regressors(index, drivers[index])).collect();
+    let mut fit = RegressionFit::fit_series(&kept, &all);
     let wrong: Vec<usize> =
-        (0..drivers.len()).filter(|&index| drivers[index].pushes && fit.slope(index) < 0.0).collect();
+        (0..drivers.len()).filter(|&index| drivers[index].increases_value && fit.driver_slope(index) < 0.0).collect();
     if !wrong.is_empty() {
         let left: Vec<Regressor> = all.into_iter().filter(|t| !wrong.contains(&t.driver)).collect();
-        fit = RegressionFit::of(&kept, &left);
+        fit = RegressionFit::fit_series(&kept, &left);
     }
-    Ok(AdjustedContrast { contrast: fit.contrast(&kept), range, share })
+    Ok(AdjustedContrast { contrast: fit.adjusted_contrast(&kept), range, share })
 }
 
-fn quantile(of: &[SeriesPoint], driver: usize, share: f64) -> f64 {
+fn driver_quantile(of: &[SeriesPoint], driver: usize, share: f64) -> f64 {
     let mut list: Vec<f64> = of.iter().map(|m| m.drivers[driver]).collect();
     list.sort_unstable_by(f64::total_cmp);
     list[((list.len() - 1) as f64 * share).round() as usize]
@@ -110,9 +110,9 @@ struct Regressor {
     squared: bool,
 }
 
-fn terms(driver: usize, what: Driver) -> Vec<Regressor> {
+fn driver_regressors(driver: usize, what: Driver) -> Vec<Regressor> {
     let term = |squared| Regressor { driver, squared };
-    if what.pushes { vec![term(false), term(true)] } else { vec![term(false)] }
+    if what.increases_value { vec![term(false), term(true)] } else { vec![term(false)] }
 }
 
 /// Slopes that both series share.
@@ -122,74 +122,75 @@ struct RegressionFit {
     /// Variance of the slopes, row by row.
     variance: Vec<Vec<f64>>,
     /// Mean of each driver; squares are taken about it.
-    middle: Vec<f64>,
+    center: Vec<f64>,
 }
 
 impl RegressionFit {
-    fn of(series: &[Vec<SeriesPoint>; 2], terms: &[Regressor]) -> RegressionFit {
+    fn fit_series(series: &[Vec<SeriesPoint>; 2], terms: &[Regressor]) -> RegressionFit {
         let drivers = series[0][0].drivers.len();
         let all = || series.iter().flatten();
         let sum: f64 = all().map(|m| m.weight).sum();
         let middle: Vec<f64> =
             (0..drivers).map(|index| all().map(|m| m.weight * m.drivers[index]).sum::<f64>() / sum).collect();
-        let mut fit = RegressionFit { terms: terms.to_vec(), slopes: Vec::new(), variance: Vec::new(), middle };
+        let mut fit = RegressionFit { terms: terms.to_vec(), slopes: Vec::new(), variance: Vec::new(), center: middle };
         // a driver that is constant within both series has no slope
         fit.terms.retain(|t| {
-            let spread = series.iter().map(|s| spread(s, t.driver)).fold(0.0, f64::max);
+            let spread = series.iter().map(|s| driver_range(s, t.driver)).fold(0.0, f64::max);
             spread > 1e-9
         });
         let count = fit.terms.len();
         let (mut square, mut product) = (vec![vec![0.0; count]; count], vec![0.0; count]);
-        for (row, value, weight) in fit.centred(series).into_iter().flatten() {
+        for (row, value, weight) in fit.center_series(series).into_iter().flatten() {
             for i in 0..count {
                 product[i] += weight * row[i] * value;
                 (0..count).for_each(|j| square[i][j] += weight * row[i] * row[j]);
             }
         }
         (0..count).for_each(|i| square[i][i] *= 1.0 + 1e-9);
-        let inverse = inverse(square);
+        let inverse = invert_matrix(square);
         fit.slopes = inverse.iter().map(|row| row.iter().zip(&product).map(|(a, b)| a * b).sum()).collect();
-        fit.variance = fit.by_blocks(series, &inverse);
+        fit.variance = fit.slope_variance(series, &inverse);
         fit
     }
 
-    fn row(&self, m: &SeriesPoint) -> Vec<f64> {
+    fn regressor_values(&self, m: &SeriesPoint) -> Vec<f64> {
         let of = |t: &Regressor| {
-            let x = m.drivers[t.driver] - self.middle[t.driver];
+            let x = m.drivers[t.driver] - self.center[t.driver];
             if t.squared { x * x } else { x }
         };
         self.terms.iter().map(of).collect()
     }
 
     /// Means of the terms over a series.
-    fn means(&self, series: &[SeriesPoint]) -> Vec<f64> {
+    fn regressor_means(&self, series: &[SeriesPoint]) -> Vec<f64> {
         let sum: f64 = series.iter().map(|m| m.weight).sum();
         let mut means = vec![0.0; self.terms.len()];
         for m in series {
-            self.row(m).iter().zip(&mut means).for_each(|(x, mean)| *mean += m.weight * x / sum);
+            self.regressor_values(m).iter().zip(&mut means).for_each(|(x, mean)| *mean += m.weight * x / sum);
         }
         means
     }
 
     /// Terms and value minus their means within each series, and the weight.
-    fn centred(&self, series: &[Vec<SeriesPoint>; 2]) -> [Vec<(Vec<f64>, f64, f64)>; 2] {
+    fn center_series(&self, series: &[Vec<SeriesPoint>; 2]) -> [Vec<(Vec<f64>, f64, f64)>; 2] {
         [0, 1].map(|index| {
             let list = &series[index];
             let sum: f64 = list.iter().map(|m| m.weight).sum();
             let level = list.iter().map(|m| m.weight * m.value).sum::<f64>() / sum;
-            let means = self.means(list);
-            let less = |m: &SeriesPoint| self.row(m).iter().zip(&means).map(|(x, mean)| x - mean).collect();
+            let means = self.regressor_means(list);
+            let less =
+                |m: &SeriesPoint| self.regressor_values(m).iter().zip(&means).map(|(x, mean)| x - mean).collect();
             list.iter().map(|m| (less(m), m.value - level, m.weight)).collect()
         })
     }
 
     /// Variance of the slopes, from the summed residuals of blocks of neighbours.
-    fn by_blocks(&self, series: &[Vec<SeriesPoint>; 2], inverse: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    fn slope_variance(&self, series: &[Vec<SeriesPoint>; 2], inverse: &[Vec<f64>]) -> Vec<Vec<f64>> {
         let count = self.terms.len();
         let mut meat = vec![vec![0.0; count]; count];
         let mut number = 0.0;
-        for list in self.centred(series) {
-            for block in list.chunks(list.len().div_ceil(blocks::BLOCKS / 2)) {
+        for list in self.center_series(series) {
+            for block in list.chunks(list.len().div_ceil(blocks::BLOCK_COUNT / 2)) {
                 let mut score = vec![0.0; count];
                 for (row, value, weight) in block {
                     let left = value - row.iter().zip(&self.slopes).map(|(x, b)| x * b).sum::<f64>();
@@ -209,37 +210,42 @@ impl RegressionFit {
     }
 
     /// Slope on a driver at its mean; 0 where the driver is constant.
-    fn slope(&self, driver: usize) -> f64 {
+    fn driver_slope(&self, driver: usize) -> f64 {
         let index = self.terms.iter().position(|t| t.driver == driver && !t.squared);
         index.map_or(0.0, |index| self.slopes[index])
     }
 
-    fn contrast(&self, series: &[Vec<SeriesPoint>; 2]) -> Contrast {
+    fn adjusted_contrast(&self, series: &[Vec<SeriesPoint>; 2]) -> Contrast {
         let [first, second] = [0, 1].map(|index| {
-            let left =
-                |m: &SeriesPoint| m.value - self.row(m).iter().zip(&self.slopes).map(|(x, b)| x * b).sum::<f64>();
-            let point = |m: &SeriesPoint| BlockMean { at_s: m.at_s, value: left(m), weight: m.weight };
-            MeanVariance::of_blocks(&blocks::blocks(&series[index].iter().map(point).collect::<Vec<_>>()))
+            let left = |m: &SeriesPoint| {
+                m.value - self.regressor_values(m).iter().zip(&self.slopes).map(|(x, b)| x * b).sum::<f64>()
+            };
+            let point = |m: &SeriesPoint| BlockMean { time_s: m.time_s, value: left(m), weight: m.weight };
+            MeanVariance::from_blocks(&blocks::block_means(&series[index].iter().map(point).collect::<Vec<_>>()))
         });
-        let apart: Vec<f64> =
-            self.means(&series[1]).iter().zip(self.means(&series[0])).map(|(second, first)| second - first).collect();
+        let apart: Vec<f64> = self
+            .regressor_means(&series[1])
+            .iter()
+            .zip(self.regressor_means(&series[0]))
+            .map(|(second, first)| second - first)
+            .collect();
         let of_slopes: f64 = (0..apart.len())
             .flat_map(|i| (0..apart.len()).map(move |j| (i, j)))
             .map(|(i, j)| apart[i] * self.variance[i][j] * apart[j])
             .sum();
-        let df = (blocks::BLOCKS - 1) as f64 - self.terms.len() as f64;
+        let df = (blocks::BLOCK_COUNT - 1) as f64 - self.terms.len() as f64;
         let parts = [(first.variance, first.df), (second.variance, second.df), (of_slopes.max(0.0), df)];
-        Contrast::of_logarithms(second.value - first.value, &parts)
+        Contrast::from_log_difference(second.value - first.value, &parts)
     }
 }
 
-fn spread(series: &[SeriesPoint], driver: usize) -> f64 {
+fn driver_range(series: &[SeriesPoint], driver: usize) -> f64 {
     let of = series.iter().map(|m| m.drivers[driver]);
     of.clone().fold(f64::NEG_INFINITY, f64::max) - of.fold(f64::INFINITY, f64::min)
 }
 
 /// Inverse of a small matrix by Gauss-Jordan elimination; rows and columns that are linearly dependent become 0.
-fn inverse(mut a: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+fn invert_matrix(mut a: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let count = a.len();
     let mut b: Vec<Vec<f64>> = (0..count).map(|i| (0..count).map(|j| f64::from(u8::from(i == j))).collect()).collect();
     let sizes: Vec<f64> = (0..count).map(|i| a[i][i].abs()).collect();
@@ -269,7 +275,7 @@ mod tests {
     use super::*;
     use crate::noise::Noise;
 
-    const LOAD: Driver = Driver { tolerance: 0.05, pushes: true };
+    const LOAD: Driver = Driver { tolerance: 0.05, increases_value: true };
 
     /// Service of `level` that grows with the load as a queue's does, and loads
     /// about `load` requests a second of 500.
@@ -278,40 +284,40 @@ mod tests {
         let moment = |(index, (asked, off)): (usize, (f64, f64))| {
             let rate = (load * (0.25 * asked).exp()).min(450.0);
             let value = (level / (1.0 - rate / 500.0)).ln() + 0.1 * off;
-            SeriesPoint { at_s: index as f64, value, drivers: vec![rate.ln()], weight: 1.0 }
+            SeriesPoint { time_s: index as f64, value, drivers: vec![rate.ln()], weight: 1.0 }
         };
         asked.into_iter().zip(off).enumerate().map(moment).collect()
     }
 
     #[test]
     fn worked_example_of_an_inverse() {
-        let of = inverse(vec![vec![2.0, 1.0], vec![1.0, 3.0]]);
+        let of = invert_matrix(vec![vec![2.0, 1.0], vec![1.0, 3.0]]);
         for (row, expected) in of.iter().zip([[0.6, -0.2], [-0.2, 0.4]]) {
             assert!(row.iter().zip(expected).all(|(a, e)| (a - e).abs() < 1e-12), "{of:?}");
         }
         // identical rows are linearly dependent
-        let twice = inverse(vec![vec![4.0, 4.0], vec![4.0, 4.0]]);
+        let twice = invert_matrix(vec![vec![4.0, 4.0], vec![4.0, 4.0]]);
         assert!((twice[0][0] - 0.25).abs() < 1e-9 && twice[1][1] == 0.0, "{twice:?}");
     }
 
     #[test]
-    fn more_load_is_no_slower_service_and_slower_service_is_found_under_less() {
+    fn finds_slower_service_under_less_load_and_none_under_more_load() {
         let mut noise = Noise::new(5);
         let (runs, mut alarms, mut found, mut covered) = (300, 0, 0, 0);
         let (mut done, mut refused) = (0, 0);
         while done < runs {
             let before = series(&mut noise, 150.0, 0.004, 180);
-            let busier = compare(&before, &series(&mut noise, 190.0, 0.004, 180), &[LOAD]);
-            let worse = compare(&before, &series(&mut noise, 120.0, 0.0048, 180), &[LOAD]);
+            let busier = compare_adjusted(&before, &series(&mut noise, 190.0, 0.004, 180), &[LOAD]);
+            let worse = compare_adjusted(&before, &series(&mut noise, 120.0, 0.0048, 180), &[LOAD]);
             // a slowly varying load may have no range in common with another
             let (Ok(busier), Ok(worse)) = (busier, worse) else {
                 refused += 1;
                 continue;
             };
             done += 1;
-            alarms += u32::from(busier.contrast.chance() < 0.05);
-            found += u32::from(worse.contrast.chance() < 0.05 && worse.contrast.value().unwrap() > 1.0);
-            let (low, high) = worse.contrast.ratio(0.05).unwrap();
+            alarms += u32::from(busier.contrast.p_value() < 0.05);
+            found += u32::from(worse.contrast.p_value() < 0.05 && worse.contrast.ratio_estimate().unwrap() > 1.0);
+            let (low, high) = worse.contrast.ratio_interval(0.05).unwrap();
             covered += u32::from(low <= 1.2 && 1.2 <= high);
         }
         assert!(refused <= 30, "{refused}");
@@ -325,19 +331,19 @@ mod tests {
     fn loads_apart_are_not_compared_and_a_falling_line_is_not_believed() {
         let mut noise = Noise::new(6);
         let (few, many) = (series(&mut noise, 40.0, 0.004, 200), series(&mut noise, 400.0, 0.004, 200));
-        assert_eq!(compare(&few, &many, &[LOAD]).unwrap_err(), AdjustmentError::Driver(0));
-        assert_eq!(compare(&few[..20], &many, &[LOAD]).unwrap_err(), AdjustmentError::TooShort);
+        assert_eq!(compare_adjusted(&few, &many, &[LOAD]).unwrap_err(), AdjustmentError::Driver(0));
+        assert_eq!(compare_adjusted(&few[..20], &many, &[LOAD]).unwrap_err(), AdjustmentError::TooShort);
         // a client that sends the next request after each answer: half the speed, half the requests
         let mut closed = |level: f64| -> Vec<SeriesPoint> {
             let off = noise.remembering(0.5, 200).into_iter().enumerate();
             off.map(|(index, off)| {
                 let value = level.ln() + 0.2 * off;
-                SeriesPoint { at_s: index as f64, value, drivers: vec![-value], weight: 1.0 }
+                SeriesPoint { time_s: index as f64, value, drivers: vec![-value], weight: 1.0 }
             })
             .collect()
         };
-        let slower = compare(&closed(0.004), &closed(0.0048), &[LOAD]).unwrap();
-        assert!(slower.contrast.value().unwrap() > 1.03 && slower.contrast.chance() < 0.05, "{slower:?}");
+        let slower = compare_adjusted(&closed(0.004), &closed(0.0048), &[LOAD]).unwrap();
+        assert!(slower.contrast.ratio_estimate().unwrap() > 1.03 && slower.contrast.p_value() < 0.05, "{slower:?}");
     }
 
     #[test]
@@ -348,10 +354,10 @@ mod tests {
             list.iter_mut().for_each(|m| m.drivers.push(size));
             list
         };
-        let size = Driver { tolerance: 0.05, pushes: false };
+        let size = Driver { tolerance: 0.05, increases_value: false };
         let (small, large) = (of(8.0), of(9.0));
-        assert_eq!(compare(&small, &large, &[LOAD, size]).unwrap_err(), AdjustmentError::Driver(1));
-        let same = compare(&small, &of(8.0), &[LOAD, size]).unwrap();
-        assert!(same.contrast.chance() > 0.001 && same.share[0] > 0.5, "{same:?}");
+        assert_eq!(compare_adjusted(&small, &large, &[LOAD, size]).unwrap_err(), AdjustmentError::Driver(1));
+        let same = compare_adjusted(&small, &of(8.0), &[LOAD, size]).unwrap();
+        assert!(same.contrast.p_value() > 0.001 && same.share[0] > 0.5, "{same:?}");
     }
 }

@@ -7,9 +7,9 @@
 //! in which the line's band meets the limit (Fieller, "Some problems in
 //! interval estimation", Journal of the Royal Statistical Society B 16, 1954).
 
-use crate::distribution::{student, student_limit};
-use crate::memory::{freedom, left, memory};
-use crate::{BlockMean, ERROR, blocks, is_positive};
+use crate::autocorrelation::{degrees_of_freedom, estimate_autocorrelation, remaining_count};
+use crate::distribution::{student_limit, student_p_value};
+use crate::{BlockMean, ERROR_RATE, blocks, is_positive};
 
 /// A line through means of blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,23 +17,23 @@ pub struct LineFit {
     /// Growth per second.
     pub slope: f64,
     /// 95 % interval of the slope.
-    pub interval: (f64, f64),
+    pub slope_interval: (f64, f64),
     /// P-value: the probability that noise alone makes a slope as steep.
-    pub chance: f64,
+    pub p_value: f64,
     /// Weighted sum of squared residuals.
     pub residual: f64,
-    middle_s: f64,
+    center_s: f64,
     level: f64,
     variance_level: f64,
     variance_slope: f64,
-    reach: f64,
+    t_limit: f64,
 }
 
 /// Times at which a line crosses a limit, in seconds on the points' clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Crossing {
     /// Crossing of the line itself; `None` where it never crosses.
-    pub at_s: Option<f64>,
+    pub time_s: Option<f64>,
     /// First time at which the confidence band reaches the limit.
     pub earliest_s: Option<f64>,
     /// Time from which the whole band is beyond the limit; `None` where the slope may be zero.
@@ -50,71 +50,71 @@ impl LineFit {
         let sum: f64 = points.iter().map(|p| p.weight).sum();
         // weights scaled to sum to the effective number of points
         let weight = |p: &BlockMean| p.weight * count / sum;
-        let middle_s = points.iter().map(|p| weight(p) * p.at_s).sum::<f64>() / count;
-        let level = blocks::mean(points);
-        let width: f64 = points.iter().map(|p| weight(p) * (p.at_s - middle_s).powi(2)).sum();
-        let product: f64 = points.iter().map(|p| weight(p) * (p.at_s - middle_s) * (p.value - level)).sum();
+        let middle_s = points.iter().map(|p| weight(p) * p.time_s).sum::<f64>() / count;
+        let level = blocks::weighted_mean(points);
+        let width: f64 = points.iter().map(|p| weight(p) * (p.time_s - middle_s).powi(2)).sum();
+        let product: f64 = points.iter().map(|p| weight(p) * (p.time_s - middle_s) * (p.value - level)).sum();
         if !is_positive(width) {
             return None;
         }
         let slope = product / width;
-        let off: Vec<f64> = points.iter().map(|p| p.value - level - slope * (p.at_s - middle_s)).collect();
+        let off: Vec<f64> = points.iter().map(|p| p.value - level - slope * (p.time_s - middle_s)).collect();
         let residual: f64 = points.iter().zip(&off).map(|(p, off)| weight(p) * off * off).sum();
         // rounding errors of an exact line are correlated and must not count
         let exact = residual <= 1e-20 * slope * slope * width;
-        let memory = if exact { 0.0 } else { memory(&off, 2) };
-        let scatter = residual / left(count, memory, 2.0);
-        let df = freedom(count, memory, 2.0);
-        let (variance_slope, reach) = (scatter / width, student_limit(ERROR, df));
+        let memory = if exact { 0.0 } else { estimate_autocorrelation(&off, 2) };
+        let scatter = residual / remaining_count(count, memory, 2.0);
+        let df = degrees_of_freedom(count, memory, 2.0);
+        let (variance_slope, reach) = (scatter / width, student_limit(ERROR_RATE, df));
         let half = if scatter == 0.0 { 0.0 } else { reach * variance_slope.sqrt() };
         Some(LineFit {
             slope,
-            interval: (slope - half, slope + half),
-            chance: if slope == 0.0 { 1.0 } else { student(slope / variance_slope.sqrt(), df) },
+            slope_interval: (slope - half, slope + half),
+            p_value: if slope == 0.0 { 1.0 } else { student_p_value(slope / variance_slope.sqrt(), df) },
             residual,
-            middle_s,
+            center_s: middle_s,
             level,
             variance_level: scatter / count,
             variance_slope,
-            reach,
+            t_limit: reach,
         })
     }
 
     /// The line's value at a moment.
-    pub fn at(&self, at_s: f64) -> f64 {
-        self.level + self.slope * (at_s - self.middle_s)
+    pub fn value_at(&self, at_s: f64) -> f64 {
+        self.level + self.slope * (at_s - self.center_s)
     }
 
     /// Times after `from_s` at which the line and its band cross `limit`, from the side on which the line is at
     /// `from_s`.
-    pub fn crossing(&self, limit: f64, from_s: f64) -> Crossing {
+    pub fn limit_crossing(&self, limit: f64, from_s: f64) -> Crossing {
         // mirrored so that the line is below the limit at `from_s`
-        let sign = if self.at(from_s) <= limit { 1.0 } else { -1.0 };
+        let sign = if self.value_at(from_s) <= limit { 1.0 } else { -1.0 };
         let (gap, slope) = (sign * (self.level - limit), sign * self.slope);
         let at_s =
-            (slope > 0.0).then(|| self.middle_s - gap / slope).filter(|time_s| *time_s >= from_s && time_s.is_finite());
-        let reach = self.reach * self.reach;
+            (slope > 0.0).then(|| self.center_s - gap / slope).filter(|time_s| *time_s >= from_s && time_s.is_finite());
+        let reach = self.t_limit * self.t_limit;
         // (gap + slope u)² = reach² (variance_level + variance_slope u²)
         let a = slope * slope - reach * self.variance_slope;
         let b = gap * slope;
         let c = gap * gap - reach * self.variance_level;
-        let now = from_s - self.middle_s;
+        let now = from_s - self.center_s;
         let of_line = |u: f64| gap + slope * u;
-        let met: Vec<f64> = roots(a, b, c).into_iter().filter(|u| *u > now && u.is_finite()).collect();
+        let met: Vec<f64> = quadratic_roots(a, b, c).into_iter().filter(|u| *u > now && u.is_finite()).collect();
         let first = |wanted: &dyn Fn(f64) -> bool| {
-            met.iter().copied().filter(|u| wanted(*u)).min_by(f64::total_cmp).map(|u| u + self.middle_s)
+            met.iter().copied().filter(|u| wanted(*u)).min_by(f64::total_cmp).map(|u| u + self.center_s)
         };
         let band = (reach * (self.variance_level + self.variance_slope * now * now)).sqrt();
         let within = of_line(now) + band >= 0.0;
         let earliest_s = if within { Some(from_s) } else { first(&|u| of_line(u) <= 1e-12 * gap.abs()) };
         let sure = slope > 0.0 && a > 0.0;
         let latest_s = if sure { first(&|u| of_line(u) >= -1e-12 * gap.abs()) } else { None };
-        Crossing { at_s, earliest_s, latest_s }
+        Crossing { time_s: at_s, earliest_s, latest_s }
     }
 }
 
 /// Real solutions of `a u² + 2 b u + c = 0`.
-fn roots(a: f64, b: f64, c: f64) -> Vec<f64> {
+fn quadratic_roots(a: f64, b: f64, c: f64) -> Vec<f64> {
     if a == 0.0 {
         return if b == 0.0 { Vec::new() } else { vec![-c / (2.0 * b)] };
     }
@@ -134,7 +134,7 @@ mod tests {
 
     fn points(values: impl IntoIterator<Item = f64>) -> Vec<BlockMean> {
         let values = values.into_iter().enumerate();
-        values.map(|(i, value)| BlockMean { at_s: i as f64, value, weight: 1.0 }).collect()
+        values.map(|(i, value)| BlockMean { time_s: i as f64, value, weight: 1.0 }).collect()
     }
 
     /// NIST's Norris data (Statistical Reference Datasets, linear regression), x and y.
@@ -179,10 +179,11 @@ mod tests {
 
     #[test]
     fn the_slope_is_the_certified_one() {
-        let list: Vec<BlockMean> = NORRIS.iter().map(|&(at_s, value)| BlockMean { at_s, value, weight: 1.0 }).collect();
+        let list: Vec<BlockMean> =
+            NORRIS.iter().map(|&(at_s, value)| BlockMean { time_s: at_s, value, weight: 1.0 }).collect();
         let line = LineFit::fit(&list).unwrap();
         assert!((line.slope - 1.002_116_818_020_45).abs() < 1e-12, "{}", line.slope);
-        assert!((line.at(0.0) + 0.262_323_073_774_029).abs() < 1e-10);
+        assert!((line.value_at(0.0) + 0.262_323_073_774_029).abs() < 1e-10);
         assert!((line.residual - 26.617_398_529_422_4).abs() < 1e-9);
     }
 
@@ -192,50 +193,50 @@ mod tests {
         // 0.04 of the slope: (u - 5)² = 4 + 0.16 u², 0.84 u² - 10 u + 21 = 0, u = 2.7223 and 9.1825
         let line = LineFit {
             slope: 1.0,
-            interval: (0.6, 1.4),
-            chance: 0.01,
+            slope_interval: (0.6, 1.4),
+            p_value: 0.01,
             residual: 1.0,
-            middle_s: 0.0,
+            center_s: 0.0,
             level: 10.0,
             variance_level: 1.0,
             variance_slope: 0.04,
-            reach: 2.0,
+            t_limit: 2.0,
         };
-        let crossing = line.crossing(15.0, 0.0);
-        assert_eq!(crossing.at_s, Some(5.0));
+        let crossing = line.limit_crossing(15.0, 0.0);
+        assert_eq!(crossing.time_s, Some(5.0));
         assert!((crossing.earliest_s.unwrap() - 2.7223).abs() < 1e-3, "{crossing:?}");
         assert!((crossing.latest_s.unwrap() - 9.1825).abs() < 1e-3, "{crossing:?}");
         // a slope that may be zero: an earliest crossing where the band meets the limit, and no latest
-        let vague = LineFit { variance_slope: 0.36, ..line }.crossing(15.0, 0.0);
-        assert!(vague.earliest_s.unwrap() < 2.8 && vague.latest_s.is_none() && vague.at_s == Some(5.0));
+        let vague = LineFit { variance_slope: 0.36, ..line }.limit_crossing(15.0, 0.0);
+        assert!(vague.earliest_s.unwrap() < 2.8 && vague.latest_s.is_none() && vague.time_s == Some(5.0));
         // downwards it mirrors
-        let down = LineFit { slope: -1.0, ..line }.crossing(5.0, 0.0);
+        let down = LineFit { slope: -1.0, ..line }.limit_crossing(5.0, 0.0);
         assert_eq!(down, crossing);
         // away from the limit: never, though the band may
-        assert_eq!(LineFit { slope: -1.0, ..line }.crossing(15.0, 0.0), Crossing::default());
+        assert_eq!(LineFit { slope: -1.0, ..line }.limit_crossing(15.0, 0.0), Crossing::default());
     }
 
     #[test]
     fn a_line_without_noise_is_certain() {
         let line = LineFit::fit(&points((0..10).map(|i| 3.0 + 2.0 * f64::from(i)))).unwrap();
-        assert!((line.slope - 2.0).abs() < 1e-12 && line.chance < 1e-9);
-        let crossing = line.crossing(41.0, 9.0);
-        for time_s in [crossing.at_s, crossing.earliest_s, crossing.latest_s] {
+        assert!((line.slope - 2.0).abs() < 1e-12 && line.p_value < 1e-9);
+        let crossing = line.limit_crossing(41.0, 9.0);
+        for time_s in [crossing.time_s, crossing.earliest_s, crossing.latest_s] {
             assert!((time_s.unwrap() - 19.0).abs() < 1e-6, "{crossing:?}");
         }
         let still = LineFit::fit(&points([5.0; 12])).unwrap();
-        assert!(still.slope == 0.0 && still.chance == 1.0 && still.interval == (0.0, 0.0));
+        assert!(still.slope == 0.0 && still.p_value == 1.0 && still.slope_interval == (0.0, 0.0));
     }
 
     #[test]
-    fn noise_has_a_slope_as_seldom_as_is_said() {
+    fn noise_has_a_slope_no_more_often_than_the_error_rate() {
         for (r, count, alpha) in
             [(0.0, 60, 0.05), (0.5, 300, 0.05), (0.9, 600, 0.05), (0.9, 2000, 0.05), (0.9, 600, 0.01)]
         {
             let mut noise = Noise::new(3);
             let runs = 800;
             let told = |noise: &mut Noise| {
-                LineFit::fit(&blocks::blocks(&points(noise.remembering(r, count)))).unwrap().chance < alpha
+                LineFit::fit(&blocks::block_means(&points(noise.remembering(r, count)))).unwrap().p_value < alpha
             };
             let false_ones = (0..runs).filter(|_| told(&mut noise)).count() as f64 / f64::from(runs);
             // within three deviations of 800 runs
@@ -256,10 +257,10 @@ mod tests {
         };
         let runs = 500;
         let told =
-            (0..runs).filter(|_| LineFit::fit(&blocks::blocks(&walk(&mut noise))).unwrap().chance < 0.05).count();
+            (0..runs).filter(|_| LineFit::fit(&blocks::block_means(&walk(&mut noise))).unwrap().p_value < 0.05).count();
         assert!(told <= 30, "{told} of {runs}");
         let curve = LineFit::fit(&points((0..48).map(|i| f64::from(i) + 0.001 * f64::from(i * i)))).unwrap();
-        assert!(curve.chance < 0.05, "{curve:?}");
+        assert!(curve.p_value < 0.05, "{curve:?}");
     }
 
     #[test]
@@ -274,14 +275,14 @@ mod tests {
             let kept = series.filter(|(i, _)| (i / 100) % 3 != 1 && (*i < 600 || i % 4 == 0));
             let list: Vec<BlockMean> = kept
                 .map(|(i, v)| BlockMean {
-                    at_s: i as f64,
+                    time_s: i as f64,
                     value: v + slope * i as f64,
                     weight: if i < 600 { 1.0 } else { 4.0 },
                 })
                 .collect();
-            let line = LineFit::fit(&blocks::blocks(&list)).unwrap();
-            held += i32::from(line.interval.0 <= slope && slope <= line.interval.1);
-            seen += i32::from(line.chance < 0.05);
+            let line = LineFit::fit(&blocks::block_means(&list)).unwrap();
+            held += i32::from(line.slope_interval.0 <= slope && slope <= line.slope_interval.1);
+            seen += i32::from(line.p_value < 0.05);
         }
         assert!(held >= runs * 92 / 100, "{held} of {runs}");
         assert!(seen >= runs * 95 / 100, "{seen} of {runs}");
