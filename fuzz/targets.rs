@@ -44,7 +44,7 @@ pub fn proc_parsers(data: &[u8]) {
     for source in SOURCES {
         (source.parse_any)(data);
     }
-    let _ = mountinfo::parse(data);
+    let _ = mountinfo::parse_mounts(data);
 }
 
 /// Any bytes as a stored profile.

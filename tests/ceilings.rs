@@ -129,7 +129,7 @@ fn a_log_brings_its_ceilings_with_it() {
 
 #[test]
 fn a_recording_holds_the_ceilings_of_its_machine() {
-    let here = topology::read(&Roots::default());
+    let here = topology::read_topology(&Roots::default());
     let keys = ceiling::device_keys(&here);
     let Some((device, key)) = keys.iter().next() else {
         eprintln!("skipped: no block device can be seen here");

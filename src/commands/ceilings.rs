@@ -49,7 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn forget(typed: &str, as_json: bool) -> Result<(), Failure> {
     let (all, damaged) = load();
     damaged.iter().for_each(tell);
-    let here = topology::read(&Roots::default());
+    let here = topology::read_topology(&Roots::default());
     let chosen = choose(&all, typed, &here).map_err(Failure::Failed)?;
     let mut forgotten = Vec::new();
     for stored in chosen {

@@ -102,7 +102,7 @@ impl Feeds {
         if !self.is_on() {
             return;
         }
-        self.feed.tick(sampler.stamp(), sampler.schema(), sampler.row());
+        self.feed.tick(sampler.tick_stamp(), sampler.schema(), sampler.row());
         if let Some(writer) = &self.writer {
             writer.push(self.feed.shot());
             self.reported.report(writer, log);

@@ -107,7 +107,7 @@ impl Pacer {
         let took = self.elapsed() - before;
         let stopped = self.continued.swap(false, Ordering::Relaxed)
             || std::mem::take(&mut self.overslept) >= OVERSLEPT.max(self.every * 5);
-        let stamp = sampler.stamp();
+        let stamp = sampler.tick_stamp();
         let covers = Duration::from_nanos(stamp.elapsed_ns);
         let is_long = covers >= self.every * 2;
         self.late += u64::from(is_long);
@@ -126,7 +126,7 @@ impl Pacer {
             "this process was delayed; the values are means over that \
                         time"
         };
-        sampler.gap(format!("no sample from {begin} to {end} ({seconds:.1} s): {why}"), blank);
+        sampler.mark_gap(format!("no sample from {begin} to {end} ({seconds:.1} s): {why}"), blank);
     }
 
     fn due(&mut self) -> Duration {

@@ -32,7 +32,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if text.trim().is_empty() {
         return Err(Failure::Usage("a bookmark needs a text".into()));
     }
-    let note = Note::new(SystemClock.read().wall_ns, Note::BOOKMARK, text);
+    let note = Note::new(SystemClock.read_clocks().wall_ns, Note::BOOKMARK, text);
     write(&arguments.dir, &note)?;
     if arguments.json {
         let time = super::when::rfc3339(note.time_ns);

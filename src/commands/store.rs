@@ -75,7 +75,7 @@ impl StoreArguments {
 
     /// Returns the query; `default_window` applies if no window is given.
     pub fn wanted(&self, window: &LogWindow, default_window: Duration) -> Result<HostQuery, Failure> {
-        let now_ns = SystemClock.read().wall_ns;
+        let now_ns = SystemClock.read_clocks().wall_ns;
         let (from, to) = window.ends(now_ns)?;
         let to_ns = to.unwrap_or(now_ns);
         let usual_ns = i64::try_from(default_window.as_nanos()).unwrap_or(i64::MAX);

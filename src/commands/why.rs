@@ -206,12 +206,12 @@ fn watch(arguments: &Arguments, packs: Vec<Pack>) -> Result<Vec<Verdict>, Failur
         return Err(Failure::Usage("--for must be at least two intervals of --every".into()));
     }
     let _first = RunsFirst::begin();
-    let live = LiveOptions { slow_every: every.max(Duration::from_secs(2)), ..LiveOptions::default() };
+    let live = LiveOptions { slow_interval: every.max(Duration::from_secs(2)), ..LiveOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), live);
     let mut pacer = Pacer::new(every, Some(lasts))?;
     let bar = live::progress(Some(lasts), "watching".into());
     sampler.tick();
-    let start = sampler.stamp().time_ns;
+    let start = sampler.tick_stamp().time_ns;
     let lasts = i64::try_from(lasts.as_nanos()).unwrap_or(i64::MAX);
     let mut judge = arguments.judging.judge(packs, Some((start, start.saturating_add(lasts))));
     let mut frame = Frame::default();
@@ -230,7 +230,7 @@ fn hand_over(sampler: &mut Sampler, frame: &mut Frame, judge: &mut Judge) {
         judge.note(&note);
     }
     frame.reset(sampler.schema().clone(), 1);
-    frame.push(sampler.stamp(), sampler.row());
+    frame.push(sampler.tick_stamp(), sampler.row());
     judge.frame(frame);
 }
 

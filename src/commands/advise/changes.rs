@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::commands::{Failure, find, output, when};
 
 fn now() -> String {
-    when::rfc3339(SystemClock.read().wall_ns)
+    when::rfc3339(SystemClock.read_clocks().wall_ns)
 }
 
 /// Applies the item of this id, or of all instances of this check.

@@ -235,7 +235,8 @@ fn host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, 
 
 /// True if a log's host is this one: name, kernel, memory and at least one disk are the same.
 fn is_this_host(recorded: &Topology) -> bool {
-    let here = diskwright_counters::live::sources::topology::read(&diskwright_counters::live::Roots::default());
+    let here =
+        diskwright_counters::live::sources::topology::read_topology(&diskwright_counters::live::Roots::default());
     let same = (&recorded.host, &recorded.kernel, recorded.memory_bytes);
     // machines made from one image are alike, but their disks are not
     let serials = |topology: &Topology| -> BTreeSet<String> {

@@ -137,7 +137,7 @@ fn measure(
     stop: &AtomicBool,
 ) -> Result<BaselineDocument, Failure> {
     let (root, start) = (Path::new("/"), Instant::now());
-    let measured = when::rfc3339(SystemClock.read().wall_ns);
+    let measured = when::rfc3339(SystemClock.read_clocks().wall_ns);
     let machine = BaselineMachine::read(root);
     let sizes = machine.sizes(root);
     let plan =

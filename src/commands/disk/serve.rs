@@ -113,7 +113,13 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
 }
 
 fn open_log(dir: &Path, server: &DiskServer) -> Result<SimulationLog, Failure> {
-    SimulationLog::open(dir, server.system(), SystemClock.read().wall_ns, "virtual disk", WriterOptions::default())
+    SimulationLog::open(
+        dir,
+        server.system(),
+        SystemClock.read_clocks().wall_ns,
+        "virtual disk",
+        WriterOptions::default(),
+    )
 }
 
 /// Returns the address to serve on: the requested one, or a socket of this process.

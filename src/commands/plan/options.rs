@@ -273,7 +273,7 @@ impl LimitOptions {
     /// Returns the limits; `horizon_days` comes from the demand.
     pub fn limits(&self, horizon_days: f64) -> Result<PlanLimits, Failure> {
         let (prices, own_currency) = self.price_list()?;
-        let now = rfc3339(SystemClock.read().wall_ns);
+        let now = rfc3339(SystemClock.read_clocks().wall_ns);
         let mut limits = PlanLimits::usual(prices, now.get(..10).unwrap_or_default());
         let (budget, currency) = self.budget.as_deref().map_or(Ok((None, None)), budget)?;
         limits.budget = budget;

@@ -189,10 +189,11 @@ fn measure(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure>
         return Err(Failure::Usage(format!("`{}` needs a TARGET: a block device, or a file", suite.id)));
     };
     let target = take(arguments, suite, path, stop)?;
-    let started = when::rfc3339(SystemClock.read().wall_ns);
+    let started = when::rfc3339(SystemClock.read_clocks().wall_ns);
     let mut document = describe(arguments, suite.id, &target, started);
     document.buffered |= suite.is_buffered();
-    let members = session::take_members(arguments, suite, &topology::read(&Roots::default()), &document.device)?;
+    let members =
+        session::take_members(arguments, suite, &topology::read_topology(&Roots::default()), &document.device)?;
     let (runs, found, failed) = session::measure(arguments, suite, &target, &members, stop);
     document.remarks = doubts::doubts(&target, &runs);
     document.remarks.extend(found);
@@ -206,7 +207,7 @@ fn measure(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure>
 
 /// Returns a result without runs, which describes the circumstances.
 fn describe(arguments: &Arguments, suite: &str, target: &ProbeTarget, started: String) -> ProbeDocument {
-    let topology = topology::read(&Roots::default());
+    let topology = topology::read_topology(&Roots::default());
     let device = facts(&Roots::default(), &topology, target.place());
     let machine = machine(&Roots::default(), &device.name, topology.memory_bytes);
     ProbeDocument {

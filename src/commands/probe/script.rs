@@ -39,7 +39,7 @@ pub fn run(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure>
     for one in &wanted {
         targets.push((one, take(arguments, &script, one, stop)?));
     }
-    let started = when::rfc3339(SystemClock.read().wall_ns);
+    let started = when::rfc3339(SystemClock.read_clocks().wall_ns);
     let mut document = describe(arguments, "script", &targets[0].1, started);
     document.buffered = script.jobs().all(|job| job.pattern.buffered) || arguments.buffered;
     document.script = Some(script.facts());

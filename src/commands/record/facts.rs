@@ -32,7 +32,7 @@ impl FactsThread {
                 if last.as_ref() != Some(&settled)
                     && let Ok(text) = serde_json::to_string(&tree)
                 {
-                    let note = Note::new(SystemClock.read().wall_ns, Note::HOST, text);
+                    let note = Note::new(SystemClock.read_clocks().wall_ns, Note::HOST, text);
                     notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
                     last = Some(settled);
                 }

@@ -136,11 +136,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut feeds = Feeds::start(&arguments.feeding)?;
     let mut alerts = alerts(&arguments.alerts)?;
     let slow_every = arguments.every.max(Duration::from_secs(10));
-    let live = SamplerOptions { slow_every, ..SamplerOptions::default() };
+    let live = SamplerOptions { slow_interval: slow_every, ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), live);
     let budget = arguments.trace.then_some(arguments.trace_budget);
     let (_trace, columns) = TraceThread::start(arguments.dir.clone(), budget)?;
-    sampler.attach(columns);
+    sampler.attach_columns(columns);
     let _page = page(arguments)?;
     pacer.begin();
     let bar = progress(arguments.lasts, arguments.dir.as_deref());
@@ -224,12 +224,12 @@ fn keep(
     feeds.tick(sampler, dir);
     let raised = alerts.map(|alerts| {
         notes.iter().for_each(|note| alerts.note(note));
-        alerts.tick(sampler.schema(), sampler.stamp(), sampler.row())
+        alerts.tick(sampler.schema(), sampler.tick_stamp(), sampler.row())
     });
     let Some(log) = log else { return Ok(true) };
     let facts = log.facts.take_notes();
     facts.into_iter().chain(notes).for_each(|note| log.thread.note(note));
-    let goes_on = log.thread.tick(sampler.schema(), sampler.stamp(), sampler.row());
+    let goes_on = log.thread.tick(sampler.schema(), sampler.tick_stamp(), sampler.row());
     raised.into_iter().flatten().for_each(|event| log.thread.note(event.note()));
     Ok(goes_on)
 }
@@ -323,7 +323,7 @@ fn warn_of_own_disk(dir: &Path) -> Result<Option<Note>, Failure> {
     };
     let text = format!("the log is on {device}, which is being measured, so the figures include the log's own writes");
     output::warn(&text);
-    Ok(Some(Note::new(SystemClock.read().wall_ns, Note::WARNING, text)))
+    Ok(Some(Note::new(SystemClock.read_clocks().wall_ns, Note::WARNING, text)))
 }
 
 fn progress(lasts: Option<Duration>, dir: Option<&Path>) -> ProgressBar {

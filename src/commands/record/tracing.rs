@@ -117,7 +117,7 @@ struct TraceWorker {
 
 impl TraceWorker {
     fn note(&self, text: String) {
-        lock(&self.shared).notes.push(Note::new(SystemClock.read().wall_ns, Note::TRACE, text));
+        lock(&self.shared).notes.push(Note::new(SystemClock.read_clocks().wall_ns, Note::TRACE, text));
     }
 
     fn obey(&mut self, order: &Value) -> Value {
@@ -145,7 +145,7 @@ impl TraceWorker {
             needs_events: false,
             column_ns: SLOW_NS,
         };
-        let now = SystemClock.read().running_ns;
+        let now = SystemClock.read_clocks().running_ns;
         let mut session = TraceSession::start(options, rate, now).map_err(|error| {
             let text = format!("cannot trace single requests: {error}");
             self.note(text.clone());
@@ -178,7 +178,7 @@ impl TraceWorker {
     /// Reads new events and passes them on.
     fn read(&mut self) {
         let Some(running) = &mut self.running else { return };
-        let clock = SystemClock.read();
+        let clock = SystemClock.read_clocks();
         let polled = running.session.poll(clock.running_ns, &mut |_| {}).and_then(|()| running.session.hold_budget());
         if let Err(error) = polled {
             self.end(&error.to_string());
@@ -375,7 +375,7 @@ fn single_cells(singles: &SingleSums) -> [f64; SINGLES.len()] {
 }
 
 impl AttachedColumns for TraceColumns {
-    fn tick(&mut self, _: Tick) -> bool {
+    fn measure_tick(&mut self, _: Tick) -> bool {
         let mut shared = lock(&self.shared);
         let (pending, session) = (std::mem::take(&mut shared.pending), shared.session);
         self.notes.append(&mut shared.notes);
@@ -394,7 +394,7 @@ impl AttachedColumns for TraceColumns {
         self.latency.take_changed() || changed
     }
 
-    fn series(&self, out: &mut Vec<Series>) {
+    fn append_series(&self, out: &mut Vec<Series>) {
         for (name, (_, is_single)) in &self.devices {
             let ids = SUMS.iter().chain(SINGLES.iter().filter(|_| *is_single));
             out.extend(ids.map(|id| Series {
@@ -406,7 +406,7 @@ impl AttachedColumns for TraceColumns {
         self.latency.append_series(out);
     }
 
-    fn cells(&mut self, out: &mut Vec<f64>) {
+    fn append_cells(&mut self, out: &mut Vec<f64>) {
         self.devices.values().for_each(|(cells, _)| out.extend(cells));
         self.latency.drain_cells(out);
     }
@@ -437,10 +437,10 @@ mod tests {
     }
 
     fn tick(columns: &mut TraceColumns) -> (bool, Vec<Series>, Vec<f64>) {
-        let changed = columns.tick(Tick::default());
+        let changed = columns.measure_tick(Tick::default());
         let (mut series, mut cells) = (Vec::new(), Vec::new());
-        columns.series(&mut series);
-        columns.cells(&mut cells);
+        columns.append_series(&mut series);
+        columns.append_cells(&mut cells);
         assert_eq!(series.len(), cells.len());
         (changed, series, cells)
     }

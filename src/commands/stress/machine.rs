@@ -60,13 +60,13 @@ fn disk(class: &StressClass, folder: &Path) -> Option<String> {
         return Some(error.to_string());
     }
     let real_folder = fs::canonicalize(folder).ok()?;
-    not_on_disk(&mountinfo::parse(&fs::read("/proc/self/mountinfo").unwrap_or_default()), &real_folder)
+    not_on_disk(&mountinfo::parse_mounts(&fs::read("/proc/self/mountinfo").unwrap_or_default()), &real_folder)
 }
 
 /// Returns why a folder is not on a disk of this machine.
 fn not_on_disk(mounts: &[Mount], folder: &Path) -> Option<String> {
     // a name may hold any bytes; the mount table escapes non-text in the same form
-    let mount = mountinfo::of_path(mounts, &folder.to_string_lossy())?;
+    let mount = mountinfo::find_mount(mounts, &folder.to_string_lossy())?;
     let place = folder.display();
     if mount.is_memory() {
         return Some(format!("{place} is in memory ({}); give a folder on a disk with --dir", mount.kind));
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_folder_in_memory_or_on_another_machine_is_refused_whatever_its_name() {
-        let mounts = mountinfo::parse(
+        let mounts = mountinfo::parse_mounts(
             b"25 1 8:1 / / rw - ext4 /dev/sda1 rw\n30 25 0:26 / /mem rw - tmpfs tmpfs rw\n\
               31 25 0:27 / /far\xff rw - nfs4 server:/x rw\n",
         );

@@ -172,11 +172,11 @@ fn too_early(load: &StressRun) -> Failure {
 
 /// Watches this machine as `why` does, while the load runs.
 fn verdict(load: &mut StressRun, lasts: Duration) -> Result<Verdict, Failure> {
-    let options = SamplerOptions { slow_every: Duration::from_secs(2), ..SamplerOptions::default() };
+    let options = SamplerOptions { slow_interval: Duration::from_secs(2), ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
     let mut pacer = Pacer::new(EVERY, Some(lasts))?;
     sampler.tick();
-    let start = sampler.stamp().time_ns;
+    let start = sampler.tick_stamp().time_ns;
     let expected = Some((start, start + i64::try_from(lasts.as_nanos()).unwrap_or(0)));
     let all = packs::all()?.into_iter().filter(|pack| pack.id == "default").collect();
     let ceilings = ceilings::known().to_vec();
@@ -187,7 +187,7 @@ fn verdict(load: &mut StressRun, lasts: Duration) -> Result<Verdict, Failure> {
             judge.note(&note);
         }
         frame.reset(sampler.schema().clone(), 1);
-        frame.push(sampler.stamp(), sampler.row());
+        frame.push(sampler.tick_stamp(), sampler.row());
         judge.frame(&frame);
         if !pacer.wait(|_| {}) || load.stopped().is_some() {
             break;

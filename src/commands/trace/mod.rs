@@ -155,7 +155,7 @@ fn trace(
     let to_stdout = out.as_ref().is_some_and(|(path, _)| output_file::is_stdout(path));
     let mut pacer = Pacer::new(POLL.min(arguments.every), Some(arguments.lasts))?;
     let rate = rate(&disks, arguments)?;
-    let begin = SystemClock.read();
+    let begin = SystemClock.read_clocks();
     let mut session = TraceSession::start(options(arguments, disks), rate, begin.running_ns).map_err(explain)?;
     let path = out.as_ref().map(|(path, _)| path.as_path());
     let file = out.map(|(_, out)| {
@@ -170,14 +170,14 @@ fn trace(
     let mut lines = IntervalLines::new(begin.running_ns, arguments.every);
     pacer.begin();
     while pacer.wait(|_| {}) {
-        session.poll(SystemClock.read().running_ns, &mut |event| sink.event(event)).map_err(explain)?;
+        session.poll(SystemClock.read_clocks().running_ns, &mut |event| sink.event(event)).map_err(explain)?;
         sink.check()?;
         session.hold_budget().map_err(explain)?;
-        if is_live && let Some(text) = lines.text(&mut session, SystemClock.read(), &output::wide_style()) {
+        if is_live && let Some(text) = lines.text(&mut session, SystemClock.read_clocks(), &output::wide_style()) {
             output::text(&text)?;
         }
     }
-    let end = SystemClock.read();
+    let end = SystemClock.read_clocks();
     session.finish(end.running_ns, &mut |event| sink.event(event)).map_err(explain)?;
     if let Some(file) = &mut sink.file {
         let flushed = file.flush().err();

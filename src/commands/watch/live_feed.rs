@@ -154,7 +154,7 @@ impl LiveFeed {
 /// Samples until nobody listens or a signal asks to end.
 fn sample(every: Duration, desk: &Receiver<AlertDesk>, sender: &SyncSender<LiveTick>) -> Result<(), Failure> {
     let _first = RunsFirst::begin();
-    let options = SamplerOptions { slow_every: every.max(PROCESSES_EVERY), ..SamplerOptions::default() };
+    let options = SamplerOptions { slow_interval: every.max(PROCESSES_EVERY), ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
     let mut pacer = Pacer::new(every, None)?;
     let mut backlog = TickBacklog::default();
@@ -163,7 +163,7 @@ fn sample(every: Duration, desk: &Receiver<AlertDesk>, sender: &SyncSender<LiveT
     loop {
         let notes = sampler.take_notes();
         // rounded as in a log, so that a replay shows the same digits
-        let tick = WriterOptions::default().kept(sampler.stamp());
+        let tick = WriterOptions::default().kept(sampler.tick_stamp());
         let (schema, row) = (sampler.schema().clone(), sampler.row().to_vec());
         notes.iter().for_each(|note| desk.note(note));
         let alerts = desk.tick(&schema, tick, &row).iter().map(AlertEvent::note).collect();

@@ -81,7 +81,7 @@ impl LogAlerts {
     pub fn start(logs: Logs, grows: bool, desk: AlertDesk) -> Result<LogAlerts, Failure> {
         let found = FoundAlerts::default();
         let sender = found.clone();
-        let desk = desk.act_from(SystemClock.read().wall_ns).for_logs(&logs);
+        let desk = desk.act_from(SystemClock.read_clocks().wall_ns).for_logs(&logs);
         let look = move || {
             if let Err(failure) = look(logs, grows, desk, &sender) {
                 super::super::output::warn(failure);
@@ -166,7 +166,7 @@ fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlert
             if has_ended {
                 desk.recorder_ended();
             }
-            let events = if grows { desk.clock(SystemClock.read().wall_ns) } else { Vec::new() };
+            let events = if grows { desk.clock(SystemClock.read_clocks().wall_ns) } else { Vec::new() };
             silent.extend(events.iter().map(|event| event.alert.id.clone()));
             if !events.iter().all(|event| found.keep(event.note())) || !found.is_read() {
                 return Ok(());
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_silent_recorder_is_told_beside_the_alerts_of_its_log_and_nothing_else_is() {
-        let now_ns = SystemClock.read().wall_ns;
+        let now_ns = SystemClock.read_clocks().wall_ns;
         for has_own in [false, true] {
             let folder = tempfile::tempdir().unwrap();
             let log = folder.path().join("log");
@@ -268,7 +268,7 @@ mod tests {
             assert!(alerts.take(), "the screen is drawn again");
             // alerts that the log could have are not found a second time
             assert_eq!(list(&alerts).iter().any(|(id, _)| id == "disk.stall"), !has_own, "{:?}", list(&alerts));
-            let new_ns = SystemClock.read().wall_ns;
+            let new_ns = SystemClock.read_clocks().wall_ns;
             record(&mut writer, (new_ns, new_ns + 2 * SECOND), false);
             until("its end", || list(&alerts).contains(&silent(true)));
             assert_eq!(
@@ -283,7 +283,7 @@ mod tests {
     /// Half an hour between two recordings in one log, the first of which ended cleanly or was killed.
     #[test]
     fn between_recordings_that_ended_nobody_was_silent() {
-        let now_ns = SystemClock.read().wall_ns;
+        let now_ns = SystemClock.read_clocks().wall_ns;
         for has_ended in [false, true] {
             let folder = tempfile::tempdir().unwrap();
             let log = folder.path().join("log");
@@ -307,7 +307,7 @@ mod tests {
     /// The recorder's clock was an hour ahead.
     #[test]
     fn alerts_of_a_log_go_on_after_its_clock_was_set_back() {
-        let now_ns = SystemClock.read().wall_ns;
+        let now_ns = SystemClock.read_clocks().wall_ns;
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).unwrap();
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_recorder_that_ended_its_log_is_not_silent() {
-        let now_ns = SystemClock.read().wall_ns;
+        let now_ns = SystemClock.read_clocks().wall_ns;
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).unwrap();
@@ -335,7 +335,7 @@ mod tests {
         assert!(found.iter().all(|alert| alert.id != "recorder.silent"), "{found:?}");
         // nor is the time before the next recorder silent
         let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).unwrap();
-        let new_ns = SystemClock.read().wall_ns;
+        let new_ns = SystemClock.read_clocks().wall_ns;
         ticks(&mut writer, (new_ns, new_ns + 20 * SECOND), 0.0);
         let list = || alerts.list((i64::MIN, i64::MAX));
         until("the new ticks", || list().iter().any(|alert| alert.id == "disk.stall" && alert.end_ns.is_some()));

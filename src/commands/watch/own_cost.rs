@@ -19,7 +19,7 @@ pub struct OwnMeter {
 impl OwnMeter {
     /// Returns the cost over the last seconds.
     pub fn read(&mut self) -> OwnCost {
-        let now = SystemClock.read().running_ns;
+        let now = SystemClock.read_clocks().running_ns;
         let is_due = self.last.is_none_or(|(last_ns, _)| now.saturating_sub(last_ns) >= OVER_NS);
         if !is_due {
             return self.cost;

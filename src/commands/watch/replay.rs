@@ -84,13 +84,13 @@ fn a_replayed_log_shows_the_cells_that_were_shown_live() {
     let mut writer = LogWriter::create_or_append(&place, options.clone()).expect("a log");
     let judging = packs::builtin("default").expect("our pack").expect("is right");
     let mut desk = AlertDesk::of(rules::with_own("own.toml", OWN).expect("a rule"), judging);
-    let sampling = SamplerOptions { slow_every: EVERY * 3, ..SamplerOptions::default() };
+    let sampling = SamplerOptions { slow_interval: EVERY * 3, ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), sampling);
     let (mut memory, mut live) = (RecentHistory::new(64 << 20), Follower::new());
     let mut seen: Vec<(i64, Vec<Buffer>)> = Vec::new();
     for _ in 0..TICKS {
         sampler.tick();
-        let tick = options.kept(sampler.stamp());
+        let tick = options.kept(sampler.tick_stamp());
         let notes = sampler.take_notes();
         for note in &notes {
             // a busy machine reports some data late, for an earlier tick, which the live view could not show

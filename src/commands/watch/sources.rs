@@ -171,7 +171,7 @@ impl WatchSource {
     /// True for a log that is being recorded: its last tick is recent, and its recorder is not known to have gone.
     pub fn is_recorded(logs: &Logs) -> bool {
         let interval_ns = usual_interval(logs);
-        let age = SystemClock.read().wall_ns - logs.last_ns();
+        let age = SystemClock.read_clocks().wall_ns - logs.last_ns();
         let is_young = (-interval_ns..(interval_ns * FRESH).max(FRESH_NS)).contains(&age);
         let may_run = || match logs.recorder() {
             RecorderState::Ended => false,

@@ -59,13 +59,13 @@ impl UnattendedRun {
     /// Watches this machine.
     pub fn live(&self, every: Duration, mut desk: AlertDesk) -> Result<(), Failure> {
         let mut pacer = Pacer::new(every, self.lasts)?;
-        let options = SamplerOptions { slow_every: every.max(Duration::from_secs(10)), ..SamplerOptions::default() };
+        let options = SamplerOptions { slow_interval: every.max(Duration::from_secs(10)), ..SamplerOptions::default() };
         let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
         pacer.begin();
         sampler.tick();
         let end = loop {
             sampler.take_notes().iter().for_each(|note| desk.note(note));
-            let events = desk.tick(sampler.schema(), sampler.stamp(), sampler.row());
+            let events = desk.tick(sampler.schema(), sampler.tick_stamp(), sampler.row());
             if let Err(failure) = self.print(&events, desk.host()) {
                 break Err(failure);
             }
@@ -88,7 +88,7 @@ impl UnattendedRun {
         }
         let mut logs = Logs::open(paths, window)?;
         let mut grows = WatchSource::is_recorded(&logs);
-        let now_ns = SystemClock.read().wall_ns;
+        let now_ns = SystemClock.read_clocks().wall_ns;
         let mut desk = if grows { desk.act_from(now_ns) } else { desk }.for_logs(&logs);
         let mut position = LogPosition::default();
         let mut end = self.scan(&logs, (&mut position, logs.range.0), &mut desk);
@@ -110,7 +110,7 @@ impl UnattendedRun {
                 grows = false;
                 desk.recorder_ended();
             } else if grows {
-                let events = desk.clock(SystemClock.read().wall_ns);
+                let events = desk.clock(SystemClock.read_clocks().wall_ns);
                 end = self.print(&events, desk.host());
             }
         }

@@ -155,7 +155,7 @@ fn kind(path: &str) -> &'static str {
 /// Compares mounts by mount point, without their ids, which differ after each start.
 fn mounts(before: &str, now: &str) -> Vec<HostChange> {
     let read = |text: &str| -> Vec<(String, String)> {
-        let lines = diskwright_counters::live::mountinfo::parse(text.as_bytes()).into_iter();
+        let lines = diskwright_counters::live::mountinfo::parse_mounts(text.as_bytes()).into_iter();
         let on_disk = lines.filter(|mount| mount.is_on_disk() || mount.is_remote());
         on_disk.map(|m| (m.point.clone(), format!("{} {} {} {}", m.source, m.kind, m.flags, m.options))).collect()
     };

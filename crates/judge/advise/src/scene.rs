@@ -46,15 +46,15 @@ impl HostScene {
     /// Reads the host below a root.
     #[must_use]
     pub fn read(root: &Path, role: Option<ServerRole>) -> HostScene {
-        let roots = if root == Path::new("/") { Roots::default() } else { Roots::under(root) };
+        let roots = if root == Path::new("/") { Roots::default() } else { Roots::from_root(root) };
         let is_present = root == Path::new("/");
-        HostScene { is_present, ..HostScene::of(HostTree::read(root), topology::read(&roots), role) }
+        HostScene { is_present, ..HostScene::of(HostTree::read(root), topology::read_topology(&roots), role) }
     }
 
     /// Builds a host from known facts and devices.
     #[must_use]
     pub fn of(tree: HostTree, topology: Topology, role: Option<ServerRole>) -> HostScene {
-        let mounts = mountinfo::parse(tree.get("proc/self/mountinfo").unwrap_or_default().as_bytes());
+        let mounts = mountinfo::parse_mounts(tree.get("proc/self/mountinfo").unwrap_or_default().as_bytes());
         let space = space::parse(tree.get(space::FILE).unwrap_or_default());
         let found = ServerRole::of(&tree);
         let (role, role_from) = role.map_or(found, |role| (role, None));
@@ -130,8 +130,9 @@ impl HostScene {
                 named(&|d| d.kind == DeviceKind::Dm || d.kind == DeviceKind::Multipath && d.name.starts_with("dm-"))
             }
             CheckObject::Filesystem => {
-                let local =
-                    mounts::local(&self.mounts).into_iter().filter(|m| !CONTAINER_FILES.contains(&m.point.as_str()));
+                let local = mounts::local_mounts(&self.mounts)
+                    .into_iter()
+                    .filter(|m| !CONTAINER_FILES.contains(&m.point.as_str()));
                 let mut points: Vec<String> = local.map(|mount| mount.point.clone()).collect();
                 points.extend(self.newly_mounted.iter().cloned());
                 points

@@ -38,8 +38,8 @@ pub(crate) fn add(tree: &mut HostTree, root: &Path) {
         return;
     }
     let Some(text) = tree.get("proc/self/mountinfo") else { return };
-    let mounts = mountinfo::parse(text.as_bytes());
-    let points: Vec<String> = mounts::local(&mounts).iter().map(|mount| mount.point.clone()).collect();
+    let mounts = mountinfo::parse_mounts(text.as_bytes());
+    let points: Vec<String> = mounts::local_mounts(&mounts).iter().map(|mount| mount.point.clone()).collect();
     let (lines, late) = ask(&points, DEADLINE, line);
     tree.files.insert(FILE.into(), lines.join("\n"));
     if let Some(point) = late {
@@ -69,7 +69,7 @@ fn ask(
 }
 
 fn line(point: &str) -> Option<String> {
-    let space = rustix::fs::statvfs(Roots::default().at(point)).ok()?;
+    let space = rustix::fs::statvfs(Roots::default().resolve_path(point)).ok()?;
     let point = point.replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011").replace('\n', "\\012");
     Some(format!(
         "{point} {} {} {} {} {}",
@@ -81,7 +81,7 @@ fn line(point: &str) -> Option<String> {
 pub(crate) fn parse(text: &str) -> Vec<FilesystemSpace> {
     let read = |line: &str| {
         let mut words = line.split_whitespace();
-        let mount = mountinfo::unescape(words.next()?.as_bytes());
+        let mount = mountinfo::unescape_path(words.next()?.as_bytes());
         let numbers: Vec<f64> = words.map(first_number).collect::<Option<_>>()?;
         let &[block_bytes, blocks, free, inodes, inodes_free] = numbers.as_slice() else { return None };
         Some(FilesystemSpace { mount, block_bytes, blocks, free, inodes, inodes_free })

@@ -186,7 +186,7 @@ fn swap_areas(text: &str) -> String {
 /// Keeps the lines of mounts on disks or other machines.
 fn lasting_mounts(text: &str) -> String {
     let is_lasting = |line: &&str| {
-        let mounts = mountinfo::parse(line.as_bytes());
+        let mounts = mountinfo::parse_mounts(line.as_bytes());
         mounts.iter().any(|mount| mount.is_on_disk() || mount.is_remote() || mount.point == "/")
     };
     text.lines().filter(is_lasting).collect::<Vec<_>>().join("\n")
@@ -392,9 +392,9 @@ mod tests {
     fn links_lead_below_the_root_and_their_folders_are_read() {
         let machine = FakeMachine::new();
         machine
-            .put("sys/devices/pci0000:00/0000:00:1d.0/current_link_speed", "8.0 GT/s PCIe\n")
-            .put("sys/devices/pci0000:00/0000:00:1d.0/nvme/nvme0/nvme0n1/queue/scheduler", "[none] mq-deadline\n")
-            .link("sys/block/nvme0n1", "../devices/pci0000:00/0000:00:1d.0/nvme/nvme0/nvme0n1");
+            .put_file("sys/devices/pci0000:00/0000:00:1d.0/current_link_speed", "8.0 GT/s PCIe\n")
+            .put_file("sys/devices/pci0000:00/0000:00:1d.0/nvme/nvme0/nvme0n1/queue/scheduler", "[none] mq-deadline\n")
+            .put_link("sys/block/nvme0n1", "../devices/pci0000:00/0000:00:1d.0/nvme/nvme0/nvme0n1");
         let tree = HostTree::read(machine.folder());
         assert_eq!(tree.get("sys/block/nvme0n1/queue/scheduler"), Some("[none] mq-deadline"));
         assert_eq!(tree.place("sys/block/nvme0n1"), Some("sys/devices/pci0000:00/0000:00:1d.0/nvme/nvme0/nvme0n1"));
@@ -407,13 +407,13 @@ mod tests {
     #[test]
     fn what_moves_by_itself_is_no_change() {
         let machine = FakeMachine::new();
-        machine.put("proc/sys/vm/swappiness", "60\n").put("proc/sys/fs/aio-nr", "12\n");
+        machine.put_file("proc/sys/vm/swappiness", "60\n").put_file("proc/sys/fs/aio-nr", "12\n");
         let before = HostTree::read(machine.folder());
-        machine.put("proc/sys/fs/aio-nr", "99\n");
+        machine.put_file("proc/sys/fs/aio-nr", "99\n");
         let after = HostTree::read(machine.folder());
         assert_ne!(before, after);
         assert_eq!(before.settled(), after.settled());
-        machine.put("proc/sys/vm/swappiness", "10\n");
+        machine.put_file("proc/sys/vm/swappiness", "10\n");
         assert_ne!(before.settled(), HostTree::read(machine.folder()).settled());
     }
 

@@ -92,9 +92,9 @@ impl HostBench {
         let host: HostFile = read(&folder("hosts").join(format!("{name}.toml")));
         let machine = FakeMachine::new();
         for (path, text) in &host.files {
-            machine.put(&placed(path, &host.links), format!("{text}\n"));
+            machine.put_file(&placed(path, &host.links), format!("{text}\n"));
         }
-        host.links.iter().for_each(|(path, target)| _ = machine.link(path, target));
+        host.links.iter().for_each(|(path, target)| _ = machine.put_link(path, target));
         HostBench { host, machine }
     }
 
@@ -106,11 +106,11 @@ impl HostBench {
             self.machine.remove(&place);
         }
         for (path, text) in &case.set {
-            self.machine.put(&placed(path, &self.links(case)), format!("{text}\n"));
+            self.machine.put_file(&placed(path, &self.links(case)), format!("{text}\n"));
         }
         for (path, target) in &case.links {
             assert!(!self.host.links.contains_key(path), "{path} leads elsewhere already");
-            self.machine.link(path, target);
+            self.machine.put_link(path, target);
         }
     }
 
@@ -122,10 +122,10 @@ impl HostBench {
             case.set.contains_key(path) || case.remove.iter().any(|gone| Path::new(path).starts_with(gone))
         };
         for (path, text) in self.host.files.iter().filter(|(path, _)| is_changed(path)) {
-            self.machine.put(&placed(path, &self.host.links), format!("{text}\n"));
+            self.machine.put_file(&placed(path, &self.host.links), format!("{text}\n"));
         }
         for (path, target) in self.host.links.iter().filter(|(path, _)| is_changed(path)) {
-            self.machine.link(path, target);
+            self.machine.put_link(path, target);
         }
     }
 
@@ -183,7 +183,7 @@ fn judged(case: &Case, bench: &HostBench) -> HostAdvice {
     });
     let ceilings: Vec<Ceiling> = ceiling.into_iter().collect();
     let scene = match bench.host.without_facts {
-        true => HostScene::of(HostTree::default(), topology::read(&machine.roots()), role),
+        true => HostScene::of(HostTree::default(), topology::read_topology(&machine.roots()), role),
         false => HostScene::read(machine.folder(), role),
     };
     advise(&scene.with_load(load(case), &ceilings))
@@ -204,8 +204,8 @@ fn a_case_leaves_its_host_as_it_was() {
     }
     assert_eq!(before, HostTree::read(bench.machine.folder()));
     assert_eq!(
-        topology::read(&bench.machine.roots()).devices,
-        topology::read(&HostBench::new("server").machine.roots()).devices
+        topology::read_topology(&bench.machine.roots()).devices,
+        topology::read_topology(&HostBench::new("server").machine.roots()).devices
     );
 }
 

@@ -38,7 +38,7 @@ fn ids(advice: &HostAdvice) -> BTreeSet<String> {
 /// A host's facts, its devices, and the ids of its items.
 fn host(name: &str) -> (HostTree, Topology, BTreeSet<String>) {
     let bench = HostBench::new(name);
-    let (tree, topology) = (HostTree::read(bench.machine.folder()), topology::read(&bench.machine.roots()));
+    let (tree, topology) = (HostTree::read(bench.machine.folder()), topology::read_topology(&bench.machine.roots()));
     let before = ids(&judged(tree.clone(), &topology));
     (tree, topology, before)
 }

@@ -100,7 +100,7 @@ fn an_answer_of_a_log_is_as_reviewed() {
         ("paging.swap_in_pages_per_s", &[0.0]),
         ("paging.allocation_stalls_per_s", &[3.0]),
     ]);
-    let scene = HostScene::of(tree, topology::read(&bench.machine.roots()), None).with_load(load, &[]);
+    let scene = HostScene::of(tree, topology::read_topology(&bench.machine.roots()), None).with_load(load, &[]);
     let mut wrong = Vec::new();
     is_as_kept("log", &page(&scene), &mut wrong);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

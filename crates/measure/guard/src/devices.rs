@@ -120,8 +120,8 @@ impl<'r> DeviceGraph<'r> {
         file: Option<BackingFile>,
         table: &dyn Fn(&Roots, DeviceNumber) -> Option<String>,
     ) -> DeviceGraph<'r> {
-        let listed = names(&roots.at("/sys/dev/block"));
-        let numbers = listed.iter().filter_map(|name| mountinfo::device_number(name.as_bytes()));
+        let listed = names(&roots.resolve_path("/sys/dev/block"));
+        let numbers = listed.iter().filter_map(|name| mountinfo::parse_device_number(name.as_bytes()));
         let mut devices: BTreeMap<DeviceNumber, GuardDevice> = numbers.map(|n| (n, device(roots, n, table))).collect();
         let mut files: Vec<BackingFile> = file.into_iter().collect();
         for found in loops::all(roots, &mounts) {
@@ -199,7 +199,7 @@ fn device(roots: &Roots, number: DeviceNumber, table: &dyn Fn(&Roots, DeviceNumb
     let folder = sys(roots, number);
     let link = fs::read_link(&folder).unwrap_or_default();
     let name = link.file_name().map_or_else(|| format!("{}:{}", number.0, number.1), |n| n.to_string_lossy().into());
-    let number_in = |path: &Path| mountinfo::device_number(line(path)?.as_bytes());
+    let number_in = |path: &Path| mountinfo::parse_device_number(line(path)?.as_bytes());
     let mut device = plain(name);
     device.holders = names(&folder.join("holders"));
     device.is_cached = folder.join("bcache").exists();

@@ -19,7 +19,7 @@ const EXPORTS: &[(&str, &str)] = &[
 
 /// Returns the exported paths, each with the name of the exporter.
 pub(crate) fn all(roots: &Roots) -> Vec<(String, String)> {
-    let config = roots.at("/sys/kernel/config");
+    let config = roots.resolve_path("/sys/kernel/config");
     let paths = |(pattern, what): &(&str, &str)| {
         let files = expand(&config, pattern);
         files.into_iter().filter_map(|file| Some((line(&file)?, (*what).to_owned()))).collect::<Vec<_>>()
@@ -39,8 +39,8 @@ const LABEL: usize = 128 << 10;
 
 /// Returns the imported ZFS pool to which a file belongs by its label.
 pub(crate) fn pool(roots: &Roots, file: &File) -> Option<String> {
-    let pools = names(&roots.at("/proc/spl/kstat/zfs"));
-    let pools = pools.into_iter().filter(|name| roots.at(&format!("/proc/spl/kstat/zfs/{name}")).is_dir());
+    let pools = names(&roots.resolve_path("/proc/spl/kstat/zfs"));
+    let pools = pools.into_iter().filter(|name| roots.resolve_path(&format!("/proc/spl/kstat/zfs/{name}")).is_dir());
     let mut label = vec![0; LABEL];
     let mut bytes = 0;
     for pool in pools {
@@ -66,7 +66,7 @@ fn named(pool: &str) -> Vec<u8> {
 
 /// Returns whether a path of the kernel's leads to a file or device that `wanted` accepts.
 pub(crate) fn leads_to(roots: &Roots, path: &str, wanted: impl Fn(&fs::Metadata) -> bool) -> bool {
-    fs::metadata(roots.at(path)).is_ok_and(|found| wanted(&found))
+    fs::metadata(roots.resolve_path(path)).is_ok_and(|found| wanted(&found))
 }
 
 #[cfg(test)]
@@ -85,7 +85,7 @@ mod tests {
         write("sys/kernel/config/target/core/fileio_0/disk/udev_path", "/srv/disk.img\n");
         write("sys/kernel/config/target/core/alua/lu_gps/x", "");
         write("sys/kernel/config/usb_gadget/g/functions/mass_storage.0/lun.0/file", "\n");
-        let found = all(&Roots::under(folder.path()));
+        let found = all(&Roots::from_root(folder.path()));
         let found: Vec<(&str, &str)> = found.iter().map(|(path, what)| (path.as_str(), what.as_str())).collect();
         assert_eq!(found, [("/dev/sdb", "the NVMe target"), ("/srv/disk.img", "the SCSI target")]);
     }
@@ -98,7 +98,7 @@ mod tests {
         let word = b"\0\0\0\x04name\0\0\0\x09\0\0\0\x01\0\0\0\x04tank";
         bytes[20_000..20_000 + word.len()].copy_from_slice(word);
         fs::write(&label, bytes).unwrap();
-        let roots = Roots::under(folder.path());
+        let roots = Roots::from_root(folder.path());
         let file = File::open(&label).unwrap();
         assert_eq!(pool(&roots, &file), None);
         fs::create_dir_all(folder.path().join("proc/spl/kstat/zfs/tan")).unwrap();

@@ -57,8 +57,8 @@ impl BackingFile {
         let mut file = BackingFile { id: Some(id), path, bytes, stacked, hangs: false, opened: None };
         if mounts.have_stacks() && !mounts.may_hang(&file.path) {
             let is_it = |f: &File| f.metadata().is_ok_and(|m| FileId::of(&m) == id);
-            let regular = fs::metadata(roots.at(&file.path)).is_ok_and(|m| m.is_file());
-            file.opened = regular.then(|| File::open(roots.at(&file.path)).ok()).flatten().filter(is_it);
+            let regular = fs::metadata(roots.resolve_path(&file.path)).is_ok_and(|m| m.is_file());
+            file.opened = regular.then(|| File::open(roots.resolve_path(&file.path)).ok()).flatten().filter(is_it);
         }
         file
     }
@@ -75,7 +75,7 @@ impl BackingFile {
         if path.ends_with(DELETED) || mounts.may_hang(&path) {
             return unknown(path);
         }
-        let Ok(metadata) = fs::metadata(roots.at(&path)) else { return unknown(path) };
+        let Ok(metadata) = fs::metadata(roots.resolve_path(&path)) else { return unknown(path) };
         if let Some(number) = block_number(&metadata) {
             return Err(number);
         }

@@ -81,8 +81,9 @@ const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Returns all loop devices with a backing file or device.
 pub(crate) fn all(roots: &Roots, mounts: &MountTable) -> Vec<Loop> {
-    let bound = |name: &String| roots.at(&format!("/sys/block/{name}/loop")).exists();
-    let loops = names(&roots.at("/sys/block")).into_iter().filter(|name| name.starts_with("loop")).filter(bound);
+    let bound = |name: &String| roots.resolve_path(&format!("/sys/block/{name}/loop")).exists();
+    let loops =
+        names(&roots.resolve_path("/sys/block")).into_iter().filter(|name| name.starts_with("loop")).filter(bound);
     let devices: Vec<LoopSysfs> = loops.filter_map(|name| shown(roots, name)).collect();
     // queries that may hang run all at once, and all share one deadline
     let queries: Vec<Option<Receiver<LoopStatus>>> = devices
@@ -128,8 +129,8 @@ struct LoopSysfs {
 }
 
 fn shown(roots: &Roots, name: String) -> Option<LoopSysfs> {
-    let folder = roots.at(&format!("/sys/block/{name}"));
-    let number = mountinfo::device_number(line(&folder.join("dev"))?.as_bytes())?;
+    let folder = roots.resolve_path(&format!("/sys/block/{name}"));
+    let number = mountinfo::parse_device_number(line(&folder.join("dev"))?.as_bytes())?;
     let path = line(&folder.join("loop/backing_file")).unwrap_or_default();
     let offset = value(&folder.join("loop/offset")).unwrap_or(0);
     let bytes = value(&folder.join("size")).map(|sectors| sectors * SECTOR);

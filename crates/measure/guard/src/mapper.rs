@@ -105,7 +105,7 @@ fn target(line: &str) -> Option<Vec<Slice>> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let (start, length): (u64, u64) = (words.first()?.parse().ok()?, words.get(1)?.parse().ok()?);
     let bytes = |sectors: u64| sectors.saturating_mul(SECTOR);
-    let device = |word: &str| mountinfo::device_number(word.as_bytes()).map(StorageNode::Device);
+    let device = |word: &str| mountinfo::parse_device_number(word.as_bytes()).map(StorageNode::Device);
     let rest = words.get(3..)?;
     let from = |word: Option<&&str>| word.and_then(|word| word.parse().ok()).map_or(0, bytes);
     Some(match *words.get(2)? {

@@ -23,7 +23,7 @@ pub(crate) struct MountTable {
 impl MountTable {
     /// Reads the mounts of all mount namespaces that processes of this machine are in.
     pub fn read(roots: &Roots) -> MountTable {
-        let table = |path: &Path| mountinfo::parse(&fs::read(path).unwrap_or_default());
+        let table = |path: &Path| mountinfo::parse_mounts(&fs::read(path).unwrap_or_default());
         let mut all: Vec<(Mount, Option<u32>)> =
             table(&roots.proc.join("self/mountinfo")).into_iter().map(|mount| (mount, None)).collect();
         let own = fs::read_link(roots.proc.join("self/ns/mnt"));
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     fn mounts(text: &str) -> MountTable {
-        MountTable::of(mountinfo::parse(text.as_bytes()).into_iter().map(|mount| (mount, None)).collect())
+        MountTable::of(mountinfo::parse_mounts(text.as_bytes()).into_iter().map(|mount| (mount, None)).collect())
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
         }
         std::fs::create_dir_all(folder.path().join("proc/self/ns")).unwrap();
         std::os::unix::fs::symlink("mnt:[1]", folder.path().join("proc/self/ns/mnt")).unwrap();
-        let all = MountTable::read(&Roots::under(folder.path()));
+        let all = MountTable::read(&Roots::from_root(folder.path()));
         assert_eq!(all.all.len(), 2);
         assert_eq!((all.all[1].0.device, all.all[1].1), ((8, 5), Some(11)));
     }

@@ -48,14 +48,14 @@ pub(crate) fn look(path: &Path) -> Option<Statx> {
 /// Returns a device's folder in /sys.
 #[must_use]
 pub fn sys(roots: &Roots, number: DeviceNumber) -> PathBuf {
-    roots.at(&format!("/sys/dev/block/{}:{}", number.0, number.1))
+    roots.resolve_path(&format!("/sys/dev/block/{}:{}", number.0, number.1))
 }
 
 /// Opens a block device for reading by its number, whatever its name leads to. `None` if this
 /// machine does not permit it.
 pub(crate) fn open(roots: &Roots, number: DeviceNumber, name: &str, flags: OFlags) -> Option<File> {
-    let node = roots.at(&format!("/dev/{}", name.replace('!', "/")));
-    let link = roots.at(&format!("/dev/block/{}:{}", number.0, number.1));
+    let node = roots.resolve_path(&format!("/dev/{}", name.replace('!', "/")));
+    let link = roots.resolve_path(&format!("/dev/block/{}:{}", number.0, number.1));
     let open = |path: &Path| {
         // checked before it is opened: opening a tape rewinds it
         let is_it = |m: &Metadata| block_number(m) == Some(number);
@@ -123,7 +123,8 @@ mod tests {
             return eprintln!("skipped: no loop devices here");
         };
         let path = Path::new("/sys/class/block").join(name).join("dev");
-        let number = diskwright_counters::live::mountinfo::device_number(fs::read(path).unwrap().trim_ascii()).unwrap();
+        let number =
+            diskwright_counters::live::mountinfo::parse_device_number(fs::read(path).unwrap().trim_ascii()).unwrap();
         let before = names(Path::new("/dev"));
         let Some(opened) = open(&Roots::default(), number, "no-such-node", OFlags::empty()) else {
             return eprintln!("skipped: no device may be made or opened here");

@@ -110,7 +110,8 @@ fn kernel_use(roots: &Roots, path: &Path, metadata: &Metadata) -> Option<String>
         return None;
     }
     let id = FileId::of(metadata);
-    if swaps::paths(roots).iter().any(|swap| fs::metadata(roots.at(swap)).is_ok_and(|m| FileId::of(&m) == id)) {
+    if swaps::paths(roots).iter().any(|swap| fs::metadata(roots.resolve_path(swap)).is_ok_and(|m| FileId::of(&m) == id))
+    {
         return Some("is a swap file in use".into());
     }
     let mounts = MountTable::read(roots);
@@ -238,7 +239,7 @@ mod tests {
         write("sys/block/loop3/loop/backing_file", "/disk.img\n");
         write("sys/block/loop3/dev", "7:3\n");
         fs::hard_link(folder.path().join("disk.img"), folder.path().join("second name")).unwrap();
-        let roots = Roots::under(folder.path());
+        let roots = Roots::from_root(folder.path());
         let of = |name: &str| {
             let path = folder.path().join(name);
             kernel_use(&roots, &path, &fs::metadata(&path).unwrap())

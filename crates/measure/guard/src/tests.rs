@@ -36,7 +36,7 @@ impl Tree {
     }
 
     fn roots(&self) -> Roots {
-        Roots::under(self.folder.path())
+        Roots::from_root(self.folder.path())
     }
 
     /// Adds a device; `folder` is below sys/devices, the disk's for a partition.

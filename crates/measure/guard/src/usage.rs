@@ -54,7 +54,7 @@ pub fn with_partitions(roots: &Roots, number: DeviceNumber) -> Vec<(DeviceNumber
     let mut all = vec![(number, own.unwrap_or_else(|| format!("{}:{}", number.0, number.1)))];
     for entry in names(&folder) {
         let folder = folder.join(&entry);
-        let number = || mountinfo::device_number(line(&folder.join("dev"))?.as_bytes());
+        let number = || mountinfo::parse_device_number(line(&folder.join("dev"))?.as_bytes());
         if let Some(number) = folder.join("partition").exists().then(number).flatten() {
             all.push((number, entry));
         }
@@ -113,8 +113,8 @@ struct UsageFacts {
 
 impl UsageFacts {
     fn read(roots: &Roots) -> UsageFacts {
-        let btrfs = names(&roots.at("/sys/fs/btrfs")).into_iter().map(|id| {
-            let devices = names(&roots.at(&format!("/sys/fs/btrfs/{id}/devices")));
+        let btrfs = names(&roots.resolve_path("/sys/fs/btrfs")).into_iter().map(|id| {
+            let devices = names(&roots.resolve_path(&format!("/sys/fs/btrfs/{id}/devices")));
             (id, devices)
         });
         let btrfs = btrfs.filter(|(_, devices)| !devices.is_empty()).collect();
@@ -151,7 +151,7 @@ fn of_node(graph: &DeviceGraph, facts: &UsageFacts, step: &WalkStep) -> Vec<Stri
             found.extend(facts.swaps.iter().any(|path| is_it(path)).then(|| format!("{name} is swap")));
             let out = facts.exports.iter().filter(|(path, _)| is_it(path));
             found.extend(out.map(|(_, what)| format!("{name} is exported by {what}")));
-            let pool = || exports::pool(roots, &fs::File::open(roots.at(file.name())).ok()?);
+            let pool = || exports::pool(roots, &fs::File::open(roots.resolve_path(file.name())).ok()?);
             let looks = step.is_below && !graph.mounts.may_hang(file.name());
             let pool = looks.then(pool).flatten();
             found.extend(pool.map(|pool| format!("{name} belongs to the ZFS pool {pool}")));

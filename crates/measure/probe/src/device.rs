@@ -59,7 +59,7 @@ pub fn facts(roots: &Roots, topology: &Topology, place: TargetPlace) -> DeviceFa
 
 /// Returns the name of the whole disk with this number; for a partition, the name of its disk.
 fn whole(roots: &Roots, number: (u64, u64)) -> Option<String> {
-    let folder = fs::canonicalize(roots.at(&format!("/sys/dev/block/{}:{}", number.0, number.1))).ok()?;
+    let folder = fs::canonicalize(roots.resolve_path(&format!("/sys/dev/block/{}:{}", number.0, number.1))).ok()?;
     let folder = if folder.join("partition").exists() { folder.parent()? } else { &folder };
     // sysfs writes a slash in a name as an exclamation mark
     folder.file_name().map(|name| name.to_string_lossy().replace('!', "/"))
@@ -76,8 +76,8 @@ fn below(topology: &Topology, mount: &mountinfo::Mount) -> Option<String> {
 /// Finds the mount through which a file was reached. Files of btrfs have device numbers that no
 /// mount has, so the mount's own number is tried first.
 fn mount(roots: &Roots, place: &TargetPlace) -> Option<mountinfo::Mount> {
-    let text = fs::read(roots.at("/proc/self/mountinfo")).ok()?;
-    let mut all = mountinfo::parse(&text);
+    let text = fs::read(roots.resolve_path("/proc/self/mountinfo")).ok()?;
+    let mut all = mountinfo::parse_mounts(&text);
     let index = all.iter().position(|m| Some(m.id) == place.mount);
     // the last mount of a device hides the earlier ones
     index.or_else(|| all.iter().rposition(|m| m.device == place.number)).map(|index| all.swap_remove(index))
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_file_is_traced_to_what_bears_it() {
         let root = tempfile::tempdir().unwrap();
-        let roots = Roots::under(root.path());
+        let roots = Roots::from_root(root.path());
         fs::create_dir_all(root.path().join("proc/self")).unwrap();
         fs::write(root.path().join("proc/self/mountinfo"), MOUNTS).unwrap();
         let device = |name: &str, kind, below: &[&str], serial: Option<&str>| Device {

@@ -62,7 +62,7 @@ pub fn machine(roots: &Roots, device: &str, memory_bytes: u64) -> ProbeMachine {
 }
 
 fn read(roots: &Roots, path: &str) -> Option<String> {
-    let text = fs::read_to_string(roots.at(path)).ok()?;
+    let text = fs::read_to_string(roots.resolve_path(path)).ok()?;
     Some(text.trim().to_owned()).filter(|t| !t.is_empty())
 }
 
@@ -89,7 +89,7 @@ fn groups(text: &str) -> Vec<ProcessCgroup> {
 }
 
 fn limits(roots: &Roots, groups: &[ProcessCgroup]) -> Vec<String> {
-    let mounts = mountinfo::parse(&fs::read(roots.at("/proc/self/mountinfo")).unwrap_or_default());
+    let mounts = mountinfo::parse_mounts(&fs::read(roots.resolve_path("/proc/self/mountinfo")).unwrap_or_default());
     let mut found = Vec::new();
     for group in groups {
         let is_it = |m: &&mountinfo::Mount| {
@@ -127,7 +127,7 @@ mod tests {
             fs::create_dir_all(place.parent().unwrap()).unwrap();
             fs::write(place, text).unwrap();
         }
-        let roots = Roots::under(folder.path());
+        let roots = Roots::from_root(folder.path());
         (folder, roots)
     }
 

@@ -57,7 +57,7 @@ fn main() {
         return slow_share(if tiny { 60 } else { 1800 });
     }
     let quiet = SamplerOptions {
-        slow_every: Duration::from_secs(3600),
+        slow_interval: Duration::from_secs(3600),
         processes: false,
         filesystems: false,
         cgroups: false,
@@ -144,9 +144,9 @@ fn made_up(disks: u32, times: u32) {
     let machine = FakeMachine::new();
     let line =
         |i| format!("   8 {i:7} sd{i:04}x 8271 0 661040 50093 2004 17 160320 7085 0 9056 120444 0 0 0 0 25 61\n");
-    machine.ordinary().put("proc/diskstats", (0..disks).map(line).collect::<String>());
+    machine.put_ordinary_files().put_file("proc/diskstats", (0..disks).map(line).collect::<String>());
     let options =
-        SamplerOptions { slow_every: Duration::from_secs(3600), processes: false, ..SamplerOptions::default() };
+        SamplerOptions { slow_interval: Duration::from_secs(3600), processes: false, ..SamplerOptions::default() };
     let mut sampler = Sampler::new(machine.roots(), Box::new(machine.clock.clone()), options);
     sampler.tick();
     let us = each_us(times, || {
@@ -196,7 +196,7 @@ fn slow_share(ticks: u32) {
     let clock = FakeMachine::new().clock.clone();
     let cost = |seconds: u64, processes: bool| {
         let slow_every = Duration::from_secs(seconds);
-        let options = SamplerOptions { slow_every, processes, ..SamplerOptions::default() };
+        let options = SamplerOptions { slow_interval: slow_every, processes, ..SamplerOptions::default() };
         let mut sampler = Sampler::new(Roots::default(), Box::new(clock.clone()), options);
         sampler.tick();
         let start = process_us();

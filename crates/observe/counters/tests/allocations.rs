@@ -53,7 +53,7 @@ fn allocations(mut what: impl FnMut()) -> u64 {
 /// Options without slow ticks after the first, and without processes, which are
 /// also scanned when tasks wait.
 fn steady() -> SamplerOptions {
-    SamplerOptions { slow_every: Duration::from_secs(3600), processes: false, ..SamplerOptions::default() }
+    SamplerOptions { slow_interval: Duration::from_secs(3600), processes: false, ..SamplerOptions::default() }
 }
 
 #[test]
@@ -67,21 +67,23 @@ fn made_up(disks: u32) {
         let line = |i| format!("8 {i} sd{i:04}x {n} 0 8{n} 1 {n} 0 8 1 0 1 2 0 0 0 0 {n} 1\n8 {i} sd{i}a1 {n} 0 8 1\n");
         (0..disks).map(line).collect()
     };
-    machine.ordinary().put("proc/diskstats", text(10)).put(
+    machine.put_ordinary_files().put_file("proc/diskstats", text(10)).put_file(
         "proc/self/mountinfo",
         "1 0 8:0 / / rw - ext4 /dev/sda rw\n2 1 0:20 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
     );
-    machine.put("sys/fs/cgroup/a/memory.max", "1000\n").put("sys/fs/cgroup/a/memory.current", "900\n");
-    machine.put("sys/fs/cgroup/a/io.stat", "8:0 rbytes=1 wbytes=2 rios=3 wios=4\n");
-    machine.put("sys/fs/btrfs/aaaa/devinfo/1/error_stats", "write_errs 4\nread_errs 1\n");
-    machine.put("sys/fs/btrfs/aaaa/label", "data\n").put("sys/fs/btrfs/aaaa/allocation/data/raid0/total_bytes", "9\n");
-    machine.put("sys/fs/btrfs/aaaa/devices/sda/size", "1\n").put("sys/fs/btrfs/aaaa/devices/sdb/size", "1\n");
-    machine.put("proc/mdstat", "md0 : active raid1 sda[0] sdb[1]\n  9 blocks [2/2] [UU]\n");
+    machine.put_file("sys/fs/cgroup/a/memory.max", "1000\n").put_file("sys/fs/cgroup/a/memory.current", "900\n");
+    machine.put_file("sys/fs/cgroup/a/io.stat", "8:0 rbytes=1 wbytes=2 rios=3 wios=4\n");
+    machine.put_file("sys/fs/btrfs/aaaa/devinfo/1/error_stats", "write_errs 4\nread_errs 1\n");
+    machine
+        .put_file("sys/fs/btrfs/aaaa/label", "data\n")
+        .put_file("sys/fs/btrfs/aaaa/allocation/data/raid0/total_bytes", "9\n");
+    machine.put_file("sys/fs/btrfs/aaaa/devices/sda/size", "1\n").put_file("sys/fs/btrfs/aaaa/devices/sdb/size", "1\n");
+    machine.put_file("proc/mdstat", "md0 : active raid1 sda[0] sdb[1]\n  9 blocks [2/2] [UU]\n");
     let mut sampler = Sampler::new(machine.roots(), Box::new(machine.clock.clone()), steady());
     sampler.tick();
     assert!(sampler.schema().series.len() > 17 * disks as usize);
     for n in 11..20 {
-        machine.put("proc/diskstats", text(n));
+        machine.put_file("proc/diskstats", text(n));
         machine.clock.advance(1.0);
         let count = allocations(|| sampler.tick());
         assert_eq!(count, 0, "tick {n} with {disks} disks");
@@ -91,17 +93,17 @@ fn made_up(disks: u32) {
 }
 
 #[test]
-fn with_24_disks() {
+fn a_tick_with_24_disks_allocates_nothing() {
     made_up(24);
 }
 
 #[test]
-fn with_1000_disks() {
+fn a_tick_with_1000_disks_allocates_nothing() {
     made_up(1000);
 }
 
 #[test]
-fn on_this_machine() {
+fn a_tick_of_this_machine_allocates_nothing() {
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), steady());
     sampler.tick();
     sampler.tick();

@@ -36,7 +36,7 @@ impl Bench {
     /// Runs a program, and later the one that undoes it; returns its output, or `None` where it failed, which skips the
     /// test.
     fn make(&mut self, command: &[&str], undo: &[&str]) -> Option<String> {
-        let said = run(command)?;
+        let said = run_command(command)?;
         self.undo.push(undo.iter().map(|word| (*word).to_owned()).collect());
         Some(said)
     }
@@ -44,21 +44,21 @@ impl Bench {
     /// Undoes the last step now.
     fn undo_last(&mut self) {
         let step = self.undo.pop().expect("something was made");
-        undo(&step);
+        undo_command(&step);
     }
 }
 
 impl Drop for Bench {
     fn drop(&mut self) {
         for step in self.undo.drain(..).rev() {
-            undo(&step);
+            undo_command(&step);
         }
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
 /// The output of a program; a skip is printed where it failed.
-fn run(command: &[&str]) -> Option<String> {
+fn run_command(command: &[&str]) -> Option<String> {
     let done = Command::new(command[0]).args(&command[1..]).output();
     match done {
         Ok(done) if done.status.success() => Some(String::from_utf8_lossy(&done.stdout).trim().to_owned()),
@@ -74,7 +74,7 @@ fn run(command: &[&str]) -> Option<String> {
 }
 
 /// "Busy" ends by itself when the last user has gone.
-fn undo(step: &[String]) {
+fn undo_command(step: &[String]) {
     let until = Instant::now() + Duration::from_secs(10);
     while !Command::new(&step[0]).args(&step[1..]).output().is_ok_and(|done| done.status.success()) {
         assert!(Instant::now() < until || std::thread::panicking(), "not undone: {}", step.join(" "));
@@ -93,14 +93,14 @@ struct Watch {
 
 impl Watch {
     fn new() -> Watch {
-        let options = SamplerOptions { slow_every: Duration::ZERO, processes: false, ..SamplerOptions::default() };
+        let options = SamplerOptions { slow_interval: Duration::ZERO, processes: false, ..SamplerOptions::default() };
         let sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
         let mut watch = Watch { sampler, topology: Topology::default() };
-        watch.look();
+        watch.tick_slowly();
         watch
     }
 
-    fn look(&mut self) {
+    fn tick_slowly(&mut self) {
         self.sampler.tick();
         for note in self.sampler.take_notes() {
             if note.kind.as_str() == Note::TOPOLOGY {
@@ -110,10 +110,10 @@ impl Watch {
     }
 
     /// Ticks until a condition holds; the kernel's events come with a delay.
-    fn sees(&mut self, what: &str, holds: impl Fn(&Watch) -> bool) {
+    fn wait_until(&mut self, what: &str, holds: impl Fn(&Watch) -> bool) {
         let until = Instant::now() + Duration::from_secs(20);
         loop {
-            self.look();
+            self.tick_slowly();
             if holds(self) {
                 return;
             }
@@ -138,13 +138,13 @@ impl Watch {
 const MIB: u64 = 1 << 20;
 
 #[test]
-fn a_loop_device_comes_changes_its_size_and_goes() {
+fn a_loop_device_appears_changes_its_size_and_disappears() {
     let mut bench = Bench::new("loop-comes");
     let (small, large) = (bench.file("small", 16 * MIB), bench.file("large", 48 * MIB));
     let mut watch = Watch::new();
     // another test may take the number between two looks: then once more with a new one
     let done = (0..10).any(|_| {
-        let Some(path) = run(&["losetup", "--find", "--show", &small]) else { return true };
+        let Some(path) = run_command(&["losetup", "--find", "--show", &small]) else { return true };
         bench.undo.push(vec!["losetup".into(), "-d".into(), path.clone()]);
         loop_changes(&mut bench, &mut watch, &path, &large)
     });
@@ -156,7 +156,7 @@ fn a_loop_device_comes_changes_its_size_and_goes() {
 fn loop_changes(bench: &mut Bench, watch: &mut Watch, path: &str, large: &str) -> bool {
     let name = path.trim_start_matches("/dev/").to_owned();
     let has = |watch: &Watch, bytes: u64| watch.device(&name).is_some_and(|device| device.bytes == Some(bytes));
-    watch.sees("a new loop device", |watch| has(watch, 16 * MIB));
+    watch.wait_until("a new loop device", |watch| has(watch, 16 * MIB));
     // between two looks
     bench.undo_last();
     let backing = PathBuf::from(format!("/sys/block/{name}/loop/backing_file"));
@@ -168,14 +168,14 @@ fn loop_changes(bench: &mut Bench, watch: &mut Watch, path: &str, large: &str) -
         return false;
     }
     bench.undo.push(vec!["losetup".into(), "-d".into(), path.to_owned()]);
-    watch.sees("the device of that name with another size", |watch| has(watch, 48 * MIB));
+    watch.wait_until("the device of that name with another size", |watch| has(watch, 48 * MIB));
     bench.undo_last();
-    watch.sees("that it has gone", |watch| !has(watch, 48 * MIB));
+    watch.wait_until("that it has gone", |watch| !has(watch, 48 * MIB));
     true
 }
 
 #[test]
-fn a_mount_comes_and_goes_and_comes_with_another_size() {
+fn a_mount_appears_disappears_and_returns_with_another_size() {
     let mut bench = Bench::new("mount-comes");
     let point = bench.folder.join("point");
     fs::create_dir_all(&point).expect("a mount point");
@@ -185,7 +185,7 @@ fn a_mount_comes_and_goes_and_comes_with_another_size() {
     assert_eq!(size(&watch), None);
     for (image, bytes) in [("first", 16 * MIB), ("second", 64 * MIB)] {
         let image = bench.file(image, bytes);
-        if run(&["mkfs.ext4", "-q", "-F", "-m", "0", &image]).is_none() {
+        if run_command(&["mkfs.ext4", "-q", "-F", "-m", "0", &image]).is_none() {
             return;
         }
         if bench.make(&["mount", "-o", "loop", &image, &point], &["umount", &point]).is_none() {
@@ -194,14 +194,16 @@ fn a_mount_comes_and_goes_and_comes_with_another_size() {
         // what the filesystem needs for itself is left out of its size
         #[allow(clippy::cast_precision_loss, reason = "a few megabytes")]
         let about = 0.6 * bytes as f64..=bytes as f64;
-        watch.sees("the mounted filesystem with its size", |watch| size(watch).is_some_and(|b| about.contains(&b)));
+        watch.wait_until("the mounted filesystem with its size", |watch| {
+            size(watch).is_some_and(|b| about.contains(&b))
+        });
         bench.undo_last();
-        watch.sees("that it is mounted no more", |watch| size(watch).is_none());
+        watch.wait_until("that it is mounted no more", |watch| size(watch).is_none());
     }
 }
 
 #[test]
-fn a_control_group_that_is_made_again_has_its_new_limit() {
+fn a_recreated_control_group_has_its_new_limit() {
     let name = format!("diskwright-comes-{}", std::process::id());
     let roots = [
         ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), // version 1
@@ -226,13 +228,13 @@ fn a_control_group_that_is_made_again_has_its_new_limit() {
         let instance = instance.clone();
         move |watch: &Watch| watch.value("cgroup.memory_limit_bytes", &instance) == Some(bytes as f64)
     };
-    watch.sees("the group's limit", has(512 * MIB));
+    watch.wait_until("the group's limit", has(512 * MIB));
     // between two ticks: as many groups as before, and the old files are gone
     bench.undo_last();
     fs::create_dir(&folder).expect("made again");
     bench.undo.push(vec!["rmdir".into(), path]);
     limit(256 * MIB);
-    watch.sees("the new group's limit", has(256 * MIB));
+    watch.wait_until("the new group's limit", has(256 * MIB));
     bench.undo_last();
-    watch.sees("that it has gone", |watch| watch.value("cgroup.memory_limit_bytes", &instance).is_none());
+    watch.wait_until("that it has gone", |watch| watch.value("cgroup.memory_limit_bytes", &instance).is_none());
 }

@@ -10,13 +10,13 @@ use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
 fn two_ticks_of_this_machine() {
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), SamplerOptions::default());
     sampler.tick();
-    assert_eq!(sampler.stamp().elapsed_ns, 0);
+    assert_eq!(sampler.tick_stamp().elapsed_ns, 0);
     let until = std::time::Instant::now() + std::time::Duration::from_millis(20);
     while std::time::Instant::now() < until {
         std::hint::spin_loop();
     }
     sampler.tick();
-    assert!(sampler.stamp().elapsed_ns >= 20_000_000);
+    assert!(sampler.tick_stamp().elapsed_ns >= 20_000_000);
     let schema = sampler.schema().clone();
     assert_eq!(schema.series.len(), sampler.row().len());
     let mut seen = std::collections::HashSet::new();

@@ -73,7 +73,7 @@ struct Tally {
 }
 
 fn record(log: &Path, ticks: u64, every: f64) -> Tally {
-    let slow = SamplerOptions { slow_every: Duration::from_secs(10), ..SamplerOptions::default() };
+    let slow = SamplerOptions { slow_interval: Duration::from_secs(10), ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), slow);
     let mut writer = LogWriter::create_or_append(log, WriterOptions::default()).expect("a log can be made");
     let mut tally = Tally::default();
@@ -90,7 +90,7 @@ fn record(log: &Path, ticks: u64, every: f64) -> Tally {
         for note in notes {
             writer.note(&note).expect("there is room");
         }
-        writer.push(sampler.schema(), sampler.stamp(), sampler.row()).expect("there is room");
+        writer.push(sampler.schema(), sampler.tick_stamp(), sampler.row()).expect("there is room");
         tally.push += pushed.elapsed();
     }
     writer.close().expect("there is room");

@@ -58,7 +58,7 @@ impl RunWatch {
         };
         let disk = || Some(of("interrupts.total")? - of("interrupts.clock")? - of("interrupts.network")?);
         self.kernel = Kernel {
-            seconds: self.sampler.stamp().elapsed_ns as f64 * 1e-9,
+            seconds: self.sampler.tick_stamp().elapsed_ns as f64 * 1e-9,
             interrupts: disk(),
             all_interrupts: of("interrupts.total"),
             context_switches: of("system.context_switches"),

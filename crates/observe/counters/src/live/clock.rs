@@ -16,7 +16,7 @@ pub struct ClockReading {
 /// A source of time. The second implementation is the fake of the tests.
 pub trait Clock: Send {
     /// Reads the clocks.
-    fn read(&self) -> ClockReading;
+    fn read_clocks(&self) -> ClockReading;
 }
 
 /// The kernel's clocks.
@@ -24,7 +24,7 @@ pub trait Clock: Send {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    fn read(&self) -> ClockReading {
+    fn read_clocks(&self) -> ClockReading {
         let ns = |id| {
             let time = clock_gettime(id);
             time.tv_sec * 1_000_000_000 + time.tv_nsec
@@ -50,14 +50,14 @@ pub(crate) struct ClockDelta {
 }
 
 /// Smallest difference that counts as a step, seconds.
-const STEP_S: f64 = 1.0;
+const MIN_STEP_S: f64 = 1.0;
 /// Tolerated drift of the wall clock: NTP slews it by at most 500 millionths, which is not a step.
-const SLEW: f64 = 0.001;
+const MAX_SLEW: f64 = 0.001;
 /// Smallest difference that counts as sleep, seconds: the clocks are read one after the other.
-const SLEEP_S: f64 = 0.5;
+const MIN_SLEEP_S: f64 = 0.5;
 
 /// Compares a reading with the one before.
-pub(crate) fn passed(before: Option<ClockReading>, now: ClockReading) -> ClockDelta {
+pub(crate) fn compare_readings(before: Option<ClockReading>, now: ClockReading) -> ClockDelta {
     let Some(before) = before else { return ClockDelta::default() };
     let seconds = |ns: i128| ns as f64 / 1e9;
     let running = i128::from(now.running_ns) - i128::from(before.running_ns);
@@ -68,8 +68,8 @@ pub(crate) fn passed(before: Option<ClockReading>, now: ClockReading) -> ClockDe
     let stepped = seconds(wall - boot);
     ClockDelta {
         elapsed_ns: running.clamp(1, i128::from(u64::MAX)) as u64,
-        slept_s: if slept >= SLEEP_S { slept } else { 0.0 },
-        stepped_s: if stepped.abs() >= STEP_S + SLEW * seconds(boot) { stepped } else { 0.0 },
+        slept_s: if slept >= MIN_SLEEP_S { slept } else { 0.0 },
+        stepped_s: if stepped.abs() >= MIN_STEP_S + MAX_SLEW * seconds(boot) { stepped } else { 0.0 },
     }
 }
 
@@ -79,44 +79,44 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    fn reading(wall_s: i64, running_s: u64, boot_s: u64) -> ClockReading {
+    fn reading_at(wall_s: i64, running_s: u64, boot_s: u64) -> ClockReading {
         ClockReading { wall_ns: wall_s * S as i64, running_ns: running_s * S, since_boot_ns: boot_s * S }
     }
 
     #[test]
     fn a_late_tick_is_only_late() {
-        let passed = passed(Some(reading(100, 10, 10)), reading(107, 17, 17));
+        let passed = compare_readings(Some(reading_at(100, 10, 10)), reading_at(107, 17, 17));
         assert_eq!(passed, ClockDelta { elapsed_ns: 7 * S, slept_s: 0.0, stepped_s: 0.0 });
     }
 
     #[test]
-    fn sleep_is_no_step_and_is_not_elapsed() {
-        let passed = passed(Some(reading(100, 10, 10)), reading(3701, 11, 3611));
+    fn sleep_is_neither_a_step_nor_elapsed_time() {
+        let passed = compare_readings(Some(reading_at(100, 10, 10)), reading_at(3701, 11, 3611));
         assert_eq!(passed, ClockDelta { elapsed_ns: S, slept_s: 3600.0, stepped_s: 0.0 });
     }
 
     #[test]
     fn a_step_back_is_seen_and_elapsed_stays_right() {
-        let passed = passed(Some(reading(100, 10, 10)), reading(71, 11, 11));
+        let passed = compare_readings(Some(reading_at(100, 10, 10)), reading_at(71, 11, 11));
         assert_eq!(passed, ClockDelta { elapsed_ns: S, slept_s: 0.0, stepped_s: -30.0 });
     }
 
     #[test]
     fn slewing_over_a_long_tick_is_no_step() {
-        let mut now = reading(3700, 3610, 3610);
+        let mut now = reading_at(3700, 3610, 3610);
         now.wall_ns += 1_700_000_000;
-        assert_eq!(passed(Some(reading(100, 10, 10)), now).stepped_s, 0.0);
+        assert_eq!(compare_readings(Some(reading_at(100, 10, 10)), now).stepped_s, 0.0);
     }
 
     #[test]
     fn the_first_reading_covers_nothing_and_a_repeated_one_something() {
-        assert_eq!(passed(None, reading(1, 1, 1)).elapsed_ns, 0);
-        assert_eq!(passed(Some(reading(1, 1, 1)), reading(1, 1, 1)).elapsed_ns, 1);
+        assert_eq!(compare_readings(None, reading_at(1, 1, 1)).elapsed_ns, 0);
+        assert_eq!(compare_readings(Some(reading_at(1, 1, 1)), reading_at(1, 1, 1)).elapsed_ns, 1);
     }
 
     #[test]
     fn the_system_clocks_run() {
-        let (a, b) = (SystemClock.read(), SystemClock.read());
+        let (a, b) = (SystemClock.read_clocks(), SystemClock.read_clocks());
         assert!(b.running_ns >= a.running_ns);
         assert!(a.since_boot_ns >= a.running_ns / 2 && a.wall_ns > 0);
     }

@@ -25,14 +25,14 @@ impl FakeClock {
         FakeClock(Arc::new(Mutex::new(start)))
     }
 
-    fn change(&self, change: impl FnOnce(&mut ClockReading)) {
+    fn update_reading(&self, change: impl FnOnce(&mut ClockReading)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Advances all clocks, seconds.
     pub fn advance(&self, seconds: f64) {
         let ns = (seconds * 1e9).round();
-        self.change(|r| {
+        self.update_reading(|r| {
             r.wall_ns += ns as i64;
             r.running_ns += ns as u64;
             r.since_boot_ns += ns as u64;
@@ -41,20 +41,20 @@ impl FakeClock {
 
     /// Lets the machine sleep, seconds.
     pub fn sleep(&self, seconds: f64) {
-        self.change(|r| {
+        self.update_reading(|r| {
             r.wall_ns += (seconds * 1e9) as i64;
             r.since_boot_ns += (seconds * 1e9) as u64;
         });
     }
 
     /// Steps the wall clock, seconds.
-    pub fn step(&self, seconds: f64) {
-        self.change(|r| r.wall_ns += (seconds * 1e9) as i64);
+    pub fn step_wall_clock(&self, seconds: f64) {
+        self.update_reading(|r| r.wall_ns += (seconds * 1e9) as i64);
     }
 }
 
 impl Clock for FakeClock {
-    fn read(&self) -> ClockReading {
+    fn read_clocks(&self) -> ClockReading {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -87,14 +87,14 @@ impl FakeMachine {
 
     /// Roots below its folder.
     pub fn roots(&self) -> Roots {
-        Roots::under(&self.folder)
+        Roots::from_root(&self.folder)
     }
 
     /// Creates a file, such as `proc/loadavg`.
     ///
     /// # Panics
     /// When it cannot be written.
-    pub fn put(&self, path: &str, text: impl AsRef<[u8]>) -> &FakeMachine {
+    pub fn put_file(&self, path: &str, text: impl AsRef<[u8]>) -> &FakeMachine {
         let path = self.folder.join(path);
         fs::create_dir_all(path.parent().expect("a folder above")).expect("folder");
         fs::write(&path, text).expect("file");
@@ -105,7 +105,7 @@ impl FakeMachine {
     ///
     /// # Panics
     /// When it cannot be made.
-    pub fn link(&self, path: &str, target: &str) -> &FakeMachine {
+    pub fn put_link(&self, path: &str, target: &str) -> &FakeMachine {
         let path = self.folder.join(path);
         fs::create_dir_all(path.parent().expect("a folder above")).expect("folder");
         std::os::unix::fs::symlink(target, &path).expect("link");
@@ -124,40 +124,40 @@ impl FakeMachine {
 
     /// Creates a whole block device in sysfs: `queue/rotational` and `size`
     /// (sectors), and the `dev` numbers.
-    pub fn disk(&self, name: &str, device: &str, sectors: u64) -> &FakeMachine {
+    pub fn put_disk(&self, name: &str, device: &str, sectors: u64) -> &FakeMachine {
         let folder = format!("sys/block/{name}");
-        self.put(&format!("{folder}/size"), format!("{sectors}\n"))
-            .put(&format!("{folder}/dev"), format!("{device}\n"))
-            .put(&format!("{folder}/queue/rotational"), "1\n")
+        self.put_file(&format!("{folder}/size"), format!("{sectors}\n"))
+            .put_file(&format!("{folder}/dev"), format!("{device}\n"))
+            .put_file(&format!("{folder}/queue/rotational"), "1\n")
     }
 
     /// Creates a partition below its disk.
-    pub fn partition(&self, disk: &str, name: &str, device: &str) -> &FakeMachine {
+    pub fn put_partition(&self, disk: &str, name: &str, device: &str) -> &FakeMachine {
         let folder = format!("sys/block/{disk}/{name}");
-        self.put(&format!("{folder}/partition"), "1\n")
-            .put(&format!("{folder}/size"), "2048\n")
-            .put(&format!("{folder}/dev"), format!("{device}\n"))
-            .put(&format!("sys/class/block/{name}/partition"), "1\n")
+        self.put_file(&format!("{folder}/partition"), "1\n")
+            .put_file(&format!("{folder}/size"), "2048\n")
+            .put_file(&format!("{folder}/dev"), format!("{device}\n"))
+            .put_file(&format!("sys/class/block/{name}/partition"), "1\n")
     }
 
     /// Creates small but complete files of processor, memory, paging, pressure,
     /// interrupts and network, so that nothing is missing.
-    pub fn ordinary(&self) -> &FakeMachine {
-        for (path, text) in ORDINARY {
-            self.put(path, text);
+    pub fn put_ordinary_files(&self) -> &FakeMachine {
+        for (path, text) in ORDINARY_FILES {
+            self.put_file(path, text);
         }
         self
     }
 
     /// Creates a sampler of this machine.
-    pub fn sampler(&self, options: SamplerOptions) -> FakeWatch {
+    pub fn watch_with(&self, options: SamplerOptions) -> FakeWatch {
         let sampler = Sampler::new(self.roots(), Box::new(self.clock.clone()), options);
         FakeWatch { sampler, clock: self.clock.clone(), notes: Vec::new() }
     }
 
     /// Creates a sampler of everything, with the default options.
-    pub fn watch(&self) -> FakeWatch {
-        self.sampler(SamplerOptions::default())
+    pub fn watch_default(&self) -> FakeWatch {
+        self.watch_with(SamplerOptions::default())
     }
 }
 
@@ -198,7 +198,7 @@ impl FakeWatch {
     }
 
     /// The value of a counter in its unit; `None` where the schema lacks it.
-    pub fn find(&self, counter: &str, instance: &str) -> Option<f64> {
+    pub fn find_value(&self, counter: &str, instance: &str) -> Option<f64> {
         let schema = self.sampler.schema();
         let column = schema.column(counter, instance)?;
         Some(self.sampler.row()[column] * schema.series[column].scale)
@@ -209,36 +209,36 @@ impl FakeWatch {
     /// # Panics
     /// Where the schema lacks it.
     pub fn value(&self, counter: &str, instance: &str) -> f64 {
-        self.find(counter, instance).unwrap_or_else(|| panic!("no series {counter} of `{instance}`"))
+        self.find_value(counter, instance).unwrap_or_else(|| panic!("no series {counter} of `{instance}`"))
     }
 
     /// Texts of the notes of a kind.
-    pub fn notes(&self, kind: &str) -> Vec<&str> {
+    pub fn notes_of_kind(&self, kind: &str) -> Vec<&str> {
         self.notes.iter().filter(|n| n.kind == kind).map(|n| n.text.as_str()).collect()
     }
 
     /// Returns true if a note of the kind contains the text.
-    pub fn says(&self, kind: &str, text: &str) -> bool {
-        self.notes(kind).iter().any(|n| n.contains(text))
+    pub fn has_note(&self, kind: &str, text: &str) -> bool {
+        self.notes_of_kind(kind).iter().any(|n| n.contains(text))
     }
 
     /// The last topology.
     ///
     /// # Panics
     /// Where there is none.
-    pub fn topology(&self) -> Topology {
-        let notes = self.notes(Note::TOPOLOGY);
+    pub fn last_topology(&self) -> Topology {
+        let notes = self.notes_of_kind(Note::TOPOLOGY);
         serde_json::from_str(notes.last().expect("a topology note")).expect("a topology")
     }
 
     /// The last table of processes.
-    pub fn processes(&self) -> Option<ProcessTable> {
-        serde_json::from_str(self.notes(Note::PROCESSES).last()?).ok()
+    pub fn last_processes(&self) -> Option<ProcessTable> {
+        serde_json::from_str(self.notes_of_kind(Note::PROCESSES).last()?).ok()
     }
 }
 
 /// The files of [`FakeMachine::put_ordinary_files`].
-pub const ORDINARY: &[(&str, &str)] = &[
+pub const ORDINARY_FILES: &[(&str, &str)] = &[
     ("proc/diskstats", "   8       0 sda 100 0 800 50 200 0 1600 70 0 90 120\n"),
     (
         "proc/stat",

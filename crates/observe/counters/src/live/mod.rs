@@ -11,16 +11,16 @@
 //! use on a machine in trouble.
 
 mod clock;
-mod events;
+mod counter_table;
+mod device_events;
 pub mod fake;
-mod held;
-mod moment;
 pub mod mountinfo;
-mod notes;
+mod note_collector;
+mod open_file;
 mod sampler;
-pub mod scan;
 pub mod sources;
-mod totals;
+pub mod text_scan;
+mod tick_context;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -49,13 +49,13 @@ impl Default for Roots {
 
 impl Roots {
     /// The roots of a tree that holds `proc` and `sys` folders.
-    pub fn under(root: impl Into<PathBuf>) -> Roots {
+    pub fn from_root(root: impl Into<PathBuf>) -> Roots {
         let root = root.into();
         Roots { proc: root.join("proc"), sys: root.join("sys"), root }
     }
 
     /// Translates an absolute path of the machine to a path below the roots.
-    pub fn at(&self, path: &str) -> PathBuf {
+    pub fn resolve_path(&self, path: &str) -> PathBuf {
         // /sys may be configured elsewhere than below the root
         match path.strip_prefix("/sys/") {
             Some(rest) => self.sys.join(rest),
@@ -69,7 +69,7 @@ impl Roots {
 pub struct SamplerOptions {
     /// The slow interval: processes, free space, topology, the search for new
     /// control groups, another try at files that could not be read.
-    pub slow_every: Duration,
+    pub slow_interval: Duration,
     /// Sample processes.
     pub processes: bool,
     /// Sample the free space of filesystems.
@@ -77,17 +77,17 @@ pub struct SamplerOptions {
     /// Sample control groups.
     pub cgroups: bool,
     /// Most control groups that are followed.
-    pub most_cgroups: usize,
+    pub max_cgroups: usize,
 }
 
 impl Default for SamplerOptions {
     fn default() -> SamplerOptions {
         SamplerOptions {
-            slow_every: Duration::from_secs(5),
+            slow_interval: Duration::from_secs(5),
             processes: true,
             filesystems: true,
             cgroups: true,
-            most_cgroups: 200,
+            max_cgroups: 200,
         }
     }
 }

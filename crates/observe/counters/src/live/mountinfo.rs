@@ -3,10 +3,10 @@
 use diskwright_hostfiles::mounts::unescape_octal;
 
 use super::Roots;
-use super::events::AGAIN_NS;
-use super::held::OpenFile;
-use super::moment::TickContext;
-use super::scan::{WordIter, lines, number};
+use super::device_events::MAX_AGE_NS;
+use super::open_file::OpenFile;
+use super::text_scan::{WordIter, parse_number, text_lines};
+use super::tick_context::TickContext;
 
 /// A mount: one line of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,40 +30,40 @@ pub struct Mount {
 }
 
 /// Parses all lines; malformed ones are skipped.
-pub fn parse(text: &[u8]) -> Vec<Mount> {
-    lines(text).filter_map(parse_line).collect()
+pub fn parse_mounts(text: &[u8]) -> Vec<Mount> {
+    text_lines(text).filter_map(parse_line).collect()
 }
 
 fn parse_line(line: &[u8]) -> Option<Mount> {
     let mut words = WordIter::new(line);
-    let id = number(words.word()?)?;
-    words.word()?;
-    let device = device_number(words.word()?)?;
-    let root = unescape(words.word()?);
-    let point = unescape(words.word()?);
-    let flags = unescape(words.word()?);
+    let id = parse_number(words.next_word()?)?;
+    words.next_word()?;
+    let device = parse_device_number(words.next_word()?)?;
+    let root = unescape_path(words.next_word()?);
+    let point = unescape_path(words.next_word()?);
+    let flags = unescape_path(words.next_word()?);
     // optional fields up to a lone dash
-    while words.word()? != b"-" {}
-    let kind = unescape(words.word()?);
-    let source = unescape(words.word().unwrap_or_default());
-    let options = unescape(words.word().unwrap_or_default());
+    while words.next_word()? != b"-" {}
+    let kind = unescape_path(words.next_word()?);
+    let source = unescape_path(words.next_word().unwrap_or_default());
+    let options = unescape_path(words.next_word().unwrap_or_default());
     Some(Mount { id, device, root, point, kind, source, options, flags })
 }
 
 /// Parses `8:1` as major and minor.
-pub fn device_number(word: &[u8]) -> Option<(u64, u64)> {
+pub fn parse_device_number(word: &[u8]) -> Option<(u64, u64)> {
     let colon = memchr::memchr(b':', word)?;
-    Some((number(&word[..colon])?, number(&word[colon + 1..])?))
+    Some((parse_number(&word[..colon])?, parse_number(&word[colon + 1..])?))
 }
 
 /// Decodes a path of the kernel's tables, in which blanks and backslashes are octal (`\040`).
-pub fn unescape(word: &[u8]) -> String {
+pub fn unescape_path(word: &[u8]) -> String {
     String::from_utf8_lossy(&unescape_octal(word)).into_owned()
 }
 
 /// Reads the mounts of this process; empty where they cannot be read.
-pub(crate) fn read(roots: &Roots) -> Vec<Mount> {
-    parse(&std::fs::read(roots.proc.join("self/mountinfo")).unwrap_or_default())
+pub(crate) fn read_mounts(roots: &Roots) -> Vec<Mount> {
+    parse_mounts(&std::fs::read(roots.proc.join("self/mountinfo")).unwrap_or_default())
 }
 
 /// The table of mounts, which two sources follow: read when the kernel reports a change, and once a minute.
@@ -79,8 +79,8 @@ impl PolledMounts {
     }
 
     /// Returns its text if it may have changed, `None` if it is the same; an error where it cannot be read.
-    pub fn news(&mut self, context: &mut TickContext) -> Result<Option<&[u8]>, ()> {
-        let old = context.running_ns.saturating_sub(self.read_ns) >= AGAIN_NS;
+    pub fn read_if_changed(&mut self, context: &mut TickContext) -> Result<Option<&[u8]>, ()> {
+        let old = context.running_ns.saturating_sub(self.read_ns) >= MAX_AGE_NS;
         if !self.file.may_have_changed() && !old {
             return Ok(None);
         }
@@ -91,7 +91,7 @@ impl PolledMounts {
 
 /// Finds the mount that holds a path: the last one with the longest mount point
 /// that is the path or a folder above it.
-pub fn of_path<'a>(mounts: &'a [Mount], path: &str) -> Option<&'a Mount> {
+pub fn find_mount<'a>(mounts: &'a [Mount], path: &str) -> Option<&'a Mount> {
     mounts.iter().filter(|m| m.is_above(path)).max_by_key(|m| m.point.trim_end_matches('/').len())
 }
 
@@ -146,7 +146,7 @@ impl Mount {
     }
 
     /// Returns the value of a filesystem option (`upperdir`).
-    pub fn option(&self, name: &str) -> Option<&str> {
+    pub fn option_value(&self, name: &str) -> Option<&str> {
         self.options.split(',').find_map(|o| o.strip_prefix(name)?.strip_prefix('='))
     }
 }
@@ -164,20 +164,20 @@ mod tests {
 
     #[test]
     fn optional_fields_and_escapes() {
-        let mounts = parse(TEXT);
+        let mounts = parse_mounts(TEXT);
         assert_eq!(mounts.len(), 5);
         assert_eq!((mounts[0].device, mounts[0].source.as_str()), ((8, 1), "/dev/sda1"));
         assert_eq!(mounts[1].kind, "tmpfs");
         assert_eq!(mounts[2].point, "/mnt/two words");
         assert!(mounts[2].is_remote() && mounts[1].is_memory() && mounts[3].is_on_disk());
-        assert_eq!(mounts[4].option("upperdir"), Some("/var/lib/u"));
-        assert_eq!(unescape(b"\\99\\"), "\\99\\");
+        assert_eq!(mounts[4].option_value("upperdir"), Some("/var/lib/u"));
+        assert_eq!(unescape_path(b"\\99\\"), "\\99\\");
     }
 
     #[test]
     fn a_path_lies_on_the_longest_mount_point() {
-        let mounts = parse(TEXT);
-        let point = |path| of_path(&mounts, path).unwrap().point.as_str();
+        let mounts = parse_mounts(TEXT);
+        let point = |path| find_mount(&mounts, path).unwrap().point.as_str();
         assert_eq!(point("/var/lib/disk.img"), "/var/lib");
         assert_eq!(point("/var/library"), "/");
         assert_eq!(point("/mnt/two words"), "/mnt/two words");

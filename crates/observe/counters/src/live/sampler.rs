@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use diskwright_base::{Note, Schema, Series, Tick};
 
-use super::clock::{Clock, ClockReading, passed};
-use super::events::DeviceEvents;
-use super::moment::TickContext;
-use super::notes::NoteCollector;
+use super::clock::{Clock, ClockReading, compare_readings};
+use super::device_events::DeviceEvents;
+use super::note_collector::NoteCollector;
 use super::sources::{CounterSource, SOURCES};
+use super::tick_context::TickContext;
 use super::{Roots, SamplerOptions};
 
 /// Columns from another measurement that are recorded at the sampler's ticks.
 pub trait AttachedColumns: Send {
     /// Computes the cells of the tick; returns true if the series have changed.
-    fn tick(&mut self, stamp: Tick) -> bool;
+    fn measure_tick(&mut self, stamp: Tick) -> bool;
     /// Appends the series.
-    fn series(&self, out: &mut Vec<Series>);
+    fn append_series(&self, out: &mut Vec<Series>);
     /// Appends one cell per series.
-    fn cells(&mut self, out: &mut Vec<f64>);
+    fn append_cells(&mut self, out: &mut Vec<f64>);
     /// The notes since they were last taken, oldest first.
     fn take_notes(&mut self) -> Vec<Note>;
 }
@@ -38,8 +38,8 @@ pub struct Sampler {
     notes: NoteCollector,
     events: DeviceEvents,
     last: Option<ClockReading>,
-    next_slow_ns: u64,
-    stamp: Tick,
+    next_slow_tick_ns: u64,
+    tick_stamp: Tick,
     schema: Arc<Schema>,
     row: Vec<f64>,
 }
@@ -58,24 +58,24 @@ impl Sampler {
             attached: None,
             notes: NoteCollector::default(),
             last: None,
-            next_slow_ns: 0,
-            stamp: Tick::default(),
+            next_slow_tick_ns: 0,
+            tick_stamp: Tick::default(),
             schema: Arc::default(),
             row: Vec::new(),
         }
     }
 
     /// Records these columns too, from the next tick on.
-    pub fn attach(&mut self, columns: Box<dyn AttachedColumns>) {
+    pub fn attach_columns(&mut self, columns: Box<dyn AttachedColumns>) {
         self.attached = Some(columns);
     }
 
     /// Reads everything once.
     pub fn tick(&mut self) {
-        let now = self.clock.read();
-        let passed = passed(self.last, now);
+        let now = self.clock.read_clocks();
+        let passed = compare_readings(self.last, now);
         self.last = Some(now);
-        self.stamp = Tick { time_ns: now.wall_ns, elapsed_ns: passed.elapsed_ns };
+        self.tick_stamp = Tick { time_ns: now.wall_ns, elapsed_ns: passed.elapsed_ns };
         if passed.slept_s > 0.0 {
             let text = format!("the machine slept for {:.1} s, without samples", passed.slept_s);
             self.notes.push(now.wall_ns, Note::CLOCK, text);
@@ -85,10 +85,10 @@ impl Sampler {
                 format!("the wall clock was stepped by {:+.3} s; tick lengths are still right", passed.stepped_s);
             self.notes.push(now.wall_ns, Note::CLOCK, text);
         }
-        let slow = now.running_ns >= self.next_slow_ns;
+        let slow = now.running_ns >= self.next_slow_tick_ns;
         if slow {
-            let every = u64::try_from(self.options.slow_every.as_nanos()).unwrap_or(u64::MAX);
-            self.next_slow_ns = now.running_ns.saturating_add(every);
+            let every = u64::try_from(self.options.slow_interval.as_nanos()).unwrap_or(u64::MAX);
+            self.next_slow_tick_ns = now.running_ns.saturating_add(every);
         }
         let mut context = TickContext {
             roots: &self.roots,
@@ -98,49 +98,49 @@ impl Sampler {
             running_ns: now.running_ns,
             since_boot_ns: now.since_boot_ns,
             elapsed_ns: passed.elapsed_ns,
-            slow,
+            is_slow_tick: slow,
             devices_due: false,
-            trouble: false,
-            rescan: false,
+            processes_due: false,
+            topology_due: false,
         };
-        context.devices_due = slow && self.events.are_due(&mut context);
+        context.devices_due = slow && self.events.is_scan_due(&mut context);
         let mut changed = false;
         for source in &mut self.sources {
-            source.tick(&mut context);
+            source.read_tick(&mut context);
             for table in source.tables() {
                 changed |= table.take_changed();
             }
         }
         if let Some(attached) = &mut self.attached {
-            changed |= attached.tick(self.stamp);
+            changed |= attached.measure_tick(self.tick_stamp);
             attached.take_notes().into_iter().for_each(|note| self.notes.push(note.time_ns, &note.kind, note.text));
         }
         if changed {
-            self.rebuild();
+            self.rebuild_schema();
         }
         self.row.clear();
         for source in &mut self.sources {
             for table in source.tables() {
-                table.cells(&mut self.row);
+                table.append_cells(&mut self.row);
             }
         }
-        self.attached.iter_mut().for_each(|attached| attached.cells(&mut self.row));
+        self.attached.iter_mut().for_each(|attached| attached.append_cells(&mut self.row));
     }
 
-    fn rebuild(&mut self) {
+    fn rebuild_schema(&mut self) {
         let mut series = Vec::new();
         for source in &mut self.sources {
             for table in source.tables() {
-                table.series(&mut series);
+                table.append_series(&mut series);
             }
         }
-        self.attached.iter().for_each(|attached| attached.series(&mut series));
+        self.attached.iter().for_each(|attached| attached.append_series(&mut series));
         self.schema = Arc::new(Schema::new(series));
     }
 
     /// Time of the last tick, and the time that it covers.
-    pub fn stamp(&self) -> Tick {
-        self.stamp
+    pub fn tick_stamp(&self) -> Tick {
+        self.tick_stamp
     }
 
     /// Series of the cells of the last tick; a new `Arc` after each change.
@@ -156,17 +156,17 @@ impl Sampler {
     /// Adds a gap note at the start of the last tick, which was not sampled on time.
     /// With `blank`, its cells become gaps too, so that a long average is not
     /// mistaken for a regular tick.
-    pub fn gap(&mut self, text: String, blank: bool) {
+    pub fn mark_gap(&mut self, text: String, blank: bool) {
         if blank {
             self.row.fill(f64::NAN);
         }
-        let elapsed = i64::try_from(self.stamp.elapsed_ns).unwrap_or(i64::MAX);
-        self.notes.push(self.stamp.time_ns.saturating_sub(elapsed), Note::GAP, text);
+        let elapsed = i64::try_from(self.tick_stamp.elapsed_ns).unwrap_or(i64::MAX);
+        self.notes.push(self.tick_stamp.time_ns.saturating_sub(elapsed), Note::GAP, text);
     }
 
     /// The notes since they were last taken, oldest first.
     pub fn take_notes(&mut self) -> Vec<Note> {
-        self.notes.take()
+        self.notes.take_notes()
     }
 }
 
@@ -178,64 +178,68 @@ mod tests {
     use crate::live::fake::FakeMachine;
 
     #[test]
-    fn a_machine_without_a_single_file_is_watched_all_the_same() {
+    fn a_machine_without_any_file_is_still_sampled() {
         let machine = FakeMachine::new();
-        let mut watch = machine.watch();
+        let mut watch = machine.watch_default();
         watch.tick().tick_after(1.0).tick_after(10.0);
         assert!(watch.sampler.row().is_empty());
-        let unseen = watch.notes(Note::UNSEEN);
+        let unseen = watch.notes_of_kind(Note::UNSEEN);
         for file in ["diskstats", "stat", "meminfo", "vmstat", "interrupts", "mdstat", "net/dev"] {
             let count = unseen.iter().filter(|n| n.contains(&format!("proc/{file}: does not exist here"))).count();
             assert_eq!(count, 1, "{file}");
         }
         // files that appear later are read from the next slow tick on
-        machine.ordinary();
+        machine.put_ordinary_files();
         watch.tick_after(10.0);
         assert_eq!(watch.value("system.load_1", ""), 0.5);
     }
 
     #[test]
-    fn masked_and_mangled_files_are_notes_and_gaps() {
+    fn masked_and_damaged_files_become_notes_and_gaps() {
         let machine = FakeMachine::new();
-        machine.ordinary().put("proc/stat", "").put("proc/meminfo", b"\xff\0\n\n:\n").put("proc/vmstat", "pgfault x\n");
-        let mut watch = machine.watch();
+        machine
+            .put_ordinary_files()
+            .put_file("proc/stat", "")
+            .put_file("proc/meminfo", b"\xff\0\n\n:\n")
+            .put_file("proc/vmstat", "pgfault x\n");
+        let mut watch = machine.watch_default();
         watch.tick().tick_after(1.0);
-        assert!(watch.says(Note::UNSEEN, "proc/stat: it is empty (masked in a container?)"));
-        assert!(watch.find("processor.user_s", "_total").is_none());
-        assert!(watch.find("memory.total_bytes", "").is_none());
+        assert!(watch.has_note(Note::UNSEEN, "proc/stat: it is empty (masked in a container?)"));
+        assert!(watch.find_value("processor.user_s", "_total").is_none());
+        assert!(watch.find_value("memory.total_bytes", "").is_none());
     }
 
     #[test]
-    fn sleep_and_steps_of_the_clock_are_told_and_lengths_are_right() {
+    fn sleep_and_clock_steps_are_noted_and_tick_lengths_stay_right() {
         let machine = FakeMachine::new();
-        machine.ordinary();
-        let mut watch = machine.watch();
+        machine.put_ordinary_files();
+        let mut watch = machine.watch_default();
         watch.tick();
-        assert_eq!(watch.sampler.stamp().elapsed_ns, 0);
+        assert_eq!(watch.sampler.tick_stamp().elapsed_ns, 0);
         machine.clock.sleep(3600.0);
         watch.tick_after(1.0);
-        assert_eq!(watch.sampler.stamp().elapsed_ns, 1_000_000_000);
-        assert!(watch.says(Note::CLOCK, "slept for 3600.0 s"));
-        machine.clock.step(-30.0);
-        let before = watch.sampler.stamp().time_ns;
+        assert_eq!(watch.sampler.tick_stamp().elapsed_ns, 1_000_000_000);
+        assert!(watch.has_note(Note::CLOCK, "slept for 3600.0 s"));
+        machine.clock.step_wall_clock(-30.0);
+        let before = watch.sampler.tick_stamp().time_ns;
         watch.tick_after(2.5);
-        assert_eq!(watch.sampler.stamp().elapsed_ns, 2_500_000_000);
-        assert!(watch.sampler.stamp().time_ns < before);
-        assert!(watch.says(Note::CLOCK, "stepped by -30.000 s"));
+        assert_eq!(watch.sampler.tick_stamp().elapsed_ns, 2_500_000_000);
+        assert!(watch.sampler.tick_stamp().time_ns < before);
+        assert!(watch.has_note(Note::CLOCK, "stepped by -30.000 s"));
         watch.tick_after(1.0);
-        assert_eq!(watch.notes(Note::CLOCK).len(), 2);
+        assert_eq!(watch.notes_of_kind(Note::CLOCK).len(), 2);
     }
 
     #[test]
-    fn a_gap_is_told_from_its_beginning_and_has_no_cells() {
+    fn a_gap_is_noted_at_its_start_and_blanks_all_cells() {
         let machine = FakeMachine::new();
-        machine.ordinary();
-        let mut watch = machine.watch();
+        machine.put_ordinary_files();
+        let mut watch = machine.watch_default();
         watch.tick().tick_after(60.0);
         assert!(!watch.sampler.row().iter().all(|cell| cell.is_nan()));
-        watch.sampler.gap("stopped".into(), true);
+        watch.sampler.mark_gap("stopped".into(), true);
         assert!(watch.sampler.row().iter().all(|cell| cell.is_nan()));
-        let begin = watch.sampler.stamp().time_ns - 60_000_000_000;
+        let begin = watch.sampler.tick_stamp().time_ns - 60_000_000_000;
         let notes = watch.sampler.take_notes();
         assert_eq!(notes.last(), Some(&Note::new(begin, Note::GAP, "stopped")));
     }
@@ -243,8 +247,8 @@ mod tests {
     #[test]
     fn the_row_fits_the_schema_and_all_of_it_is_in_the_catalogue() {
         let machine = FakeMachine::new();
-        machine.ordinary();
-        let mut watch = machine.watch();
+        machine.put_ordinary_files();
+        let mut watch = machine.watch_default();
         watch.tick();
         let schema = watch.sampler.schema().clone();
         assert_eq!(schema.series.len(), watch.sampler.row().len());

@@ -9,10 +9,10 @@
 use std::fs;
 use std::hint::black_box;
 
-use crate::live::held::OpenFile;
-use crate::live::moment::TickContext;
-use crate::live::scan::{WordIter, lines, trim};
-use crate::live::totals::{CounterTable, TableColumn, sum32};
+use crate::live::counter_table::{CounterTable, TableColumn, sum32_column};
+use crate::live::open_file::OpenFile;
+use crate::live::text_scan::{WordIter, text_lines, trim_blanks};
+use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -23,16 +23,17 @@ pub const SOURCE: SourceInfo = SourceInfo {
     files: &["/proc/interrupts"],
     explain: "Interrupts by source: clock, network, disk, other processors.",
     parse_any: |bytes| {
-        let processors = processors(lines(bytes).next().unwrap_or_default());
-        lines(bytes)
-            .for_each(|line| _ = black_box(parse_row(line, processors).map(|r| class(&r, &InterruptNames::default()))));
+        let processors = processor_count(text_lines(bytes).next().unwrap_or_default());
+        text_lines(bytes).for_each(|line| {
+            _ = black_box(parse_row(line, processors).map(|r| purpose_of_row(&r, &InterruptNames::default())))
+        });
     },
     open: |roots, _: &SamplerOptions| Some(Box::new(Interrupts::new(roots))),
 };
 
 /// Purpose of interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub enum InterruptPurpose {
     /// Timers.
     Clock,
     /// Network adapters.
@@ -46,22 +47,22 @@ pub enum Purpose {
 }
 
 const COLUMNS: [TableColumn; 6] = [
-    sum32("interrupts.total"),
-    sum32("interrupts.clock"),
-    sum32("interrupts.network"),
-    sum32("interrupts.disk"),
-    sum32("interrupts.inter_processor"),
-    sum32("interrupts.other"),
+    sum32_column("interrupts.total"),
+    sum32_column("interrupts.clock"),
+    sum32_column("interrupts.network"),
+    sum32_column("interrupts.disk"),
+    sum32_column("interrupts.inter_processor"),
+    sum32_column("interrupts.other"),
 ];
 
-impl Purpose {
-    fn column(self) -> usize {
+impl InterruptPurpose {
+    fn column_index(self) -> usize {
         match self {
-            Purpose::Clock => 1,
-            Purpose::Network => 2,
-            Purpose::Disk => 3,
-            Purpose::InterProcessor => 4,
-            Purpose::Other => 5,
+            InterruptPurpose::Clock => 1,
+            InterruptPurpose::Network => 2,
+            InterruptPurpose::Disk => 3,
+            InterruptPurpose::InterProcessor => 4,
+            InterruptPurpose::Other => 5,
         }
     }
 }
@@ -78,23 +79,23 @@ pub struct InterruptRow<'a> {
 }
 
 /// Returns the number of processors in the heading.
-pub fn processors(heading: &[u8]) -> usize {
+pub fn processor_count(heading: &[u8]) -> usize {
     let mut words = WordIter::new(heading);
-    std::iter::from_fn(|| words.word()).filter(|w| w.starts_with(b"CPU")).count()
+    std::iter::from_fn(|| words.next_word()).filter(|w| w.starts_with(b"CPU")).count()
 }
 
 /// Parses a row; `None` for other lines, such as `ERR:` and `MIS:`, which
 /// have one number regardless of the number of processors.
 pub fn parse_row(line: &[u8], processors: usize) -> Option<InterruptRow<'_>> {
     let colon = memchr::memchr(b':', line)?;
-    let label = trim(&line[..colon]);
+    let label = trim_blanks(&line[..colon]);
     if label == b"ERR" || label == b"MIS" {
         return None;
     }
     let mut words = WordIter::new(&line[colon + 1..]);
     let mut sum = 0u64;
     for _ in 0..processors {
-        sum = sum.wrapping_add(words.number()??);
+        sum = sum.wrapping_add(words.next_number()??);
     }
     Some(InterruptRow { label, sum, tail: words.rest() })
 }
@@ -108,7 +109,7 @@ struct InterruptNames {
 }
 
 impl InterruptNames {
-    fn read(roots: &Roots) -> InterruptNames {
+    fn read_from_sysfs(roots: &Roots) -> InterruptNames {
         let names = |folder| {
             let entries = fs::read_dir(folder).into_iter().flatten().flatten();
             entries.map(|e| e.file_name().to_string_lossy().into_owned())
@@ -126,38 +127,38 @@ impl InterruptNames {
 }
 
 /// Returns the purpose of a row by its label. ARM's inter-processor rows are numbered and described in words.
-fn class(row: &InterruptRow, known: &InterruptNames) -> Purpose {
+fn purpose_of_row(row: &InterruptRow, known: &InterruptNames) -> InterruptPurpose {
     let says = |text: &[u8]| memchr::memmem::find(row.tail, text).is_some();
     match row.label {
         // HVS: the timer of Hyper-V, which takes the place of the local one (arch/x86/kernel/irq.c)
-        b"LOC" | b"BCT" | b"CLK" | b"HVS" => Purpose::Clock,
-        b"RES" | b"CAL" | b"TLB" | b"DBL" => Purpose::InterProcessor,
-        label if label.starts_with(b"IPI") && says(b"Timer") => Purpose::Clock,
-        label if label.starts_with(b"IPI") => Purpose::InterProcessor,
-        label if label.iter().all(u8::is_ascii_digit) => by_actions(row.tail, known),
-        _ => Purpose::Other,
+        b"LOC" | b"BCT" | b"CLK" | b"HVS" => InterruptPurpose::Clock,
+        b"RES" | b"CAL" | b"TLB" | b"DBL" => InterruptPurpose::InterProcessor,
+        label if label.starts_with(b"IPI") && says(b"Timer") => InterruptPurpose::Clock,
+        label if label.starts_with(b"IPI") => InterruptPurpose::InterProcessor,
+        label if label.iter().all(u8::is_ascii_digit) => purpose_of_actions(row.tail, known),
+        _ => InterruptPurpose::Other,
     }
 }
 
 /// Returns the purpose on which all actions of a row agree, else `Other`.
-fn by_actions(tail: &[u8], known: &InterruptNames) -> Purpose {
+fn purpose_of_actions(tail: &[u8], known: &InterruptNames) -> InterruptPurpose {
     let mut found = None;
     let text = String::from_utf8_lossy(tail);
     for word in text.split([' ', ',', '\t']).filter(|w| !w.is_empty()) {
-        match (by_action(word, known), found) {
+        match (purpose_of_action(word, known), found) {
             (Some(purpose), None) => found = Some(purpose),
-            (Some(purpose), Some(other)) if purpose != other => return Purpose::Other,
+            (Some(purpose), Some(other)) if purpose != other => return InterruptPurpose::Other,
             _ => {}
         }
     }
-    found.unwrap_or(Purpose::Other)
+    found.unwrap_or(InterruptPurpose::Other)
 }
 
 /// Starts of the action names that drivers give.
-const ACTIONS: &[(Purpose, &[&str])] = &[
-    (Purpose::Clock, &["timer", "arch_timer", "hpet", "rtc"]),
+const ACTION_NAMES: &[(InterruptPurpose, &[&str])] = &[
+    (InterruptPurpose::Clock, &["timer", "arch_timer", "hpet", "rtc"]),
     (
-        Purpose::Disk,
+        InterruptPurpose::Disk,
         &[
             "3w-",
             "aacraid",
@@ -196,7 +197,7 @@ const ACTIONS: &[(Purpose, &[&str])] = &[
         ],
     ),
     (
-        Purpose::Network,
+        InterruptPurpose::Network,
         &[
             "ath1",
             "be2net",
@@ -231,20 +232,22 @@ const ACTIONS: &[(Purpose, &[&str])] = &[
     ),
 ];
 
-fn by_action(word: &str, known: &InterruptNames) -> Option<Purpose> {
+fn purpose_of_action(word: &str, known: &InterruptNames) -> Option<InterruptPurpose> {
     if let Some(rest) = word.strip_prefix("virtio") {
-        return by_virtio(word, rest, known);
+        return purpose_of_virtio_queue(word, rest, known);
     }
     let ends = |rest: &str| rest.is_empty() || rest.starts_with(|c: char| !c.is_ascii_alphanumeric());
     if known.interfaces.iter().any(|name| word.strip_prefix(name.as_str()).is_some_and(ends)) {
-        return Some(Purpose::Network);
+        return Some(InterruptPurpose::Network);
     }
-    let of_list = ACTIONS.iter().find(|(_, starts)| starts.iter().any(|start| word.starts_with(start)));
-    of_list.map(|(purpose, _)| *purpose).or_else(|| predictable_name(word).then_some(Purpose::Network))
+    let of_list = ACTION_NAMES.iter().find(|(_, starts)| starts.iter().any(|start| word.starts_with(start)));
+    of_list
+        .map(|(purpose, _)| *purpose)
+        .or_else(|| is_predictable_network_name(word).then_some(InterruptPurpose::Network))
 }
 
 /// Returns true for a network name that udev assigned: `enp3s0-TxRx-1`, `eno1`, `ens160-rxtx-0`.
-fn predictable_name(word: &str) -> bool {
+fn is_predictable_network_name(word: &str) -> bool {
     ["eno", "ens", "enp", "enP", "enx", "wlp"]
         .iter()
         .any(|start| word.strip_prefix(start).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_hexdigit())))
@@ -252,18 +255,18 @@ fn predictable_name(word: &str) -> bool {
 
 /// Returns the purpose of `virtio1-req.0` by its driver; where sysfs is hidden, by the queue's name
 /// if only one driver has such queues.
-fn by_virtio(word: &str, rest: &str, known: &InterruptNames) -> Option<Purpose> {
+fn purpose_of_virtio_queue(word: &str, rest: &str, known: &InterruptNames) -> Option<InterruptPurpose> {
     let (device, queue) = word.split_once('-')?;
     if !rest.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
     match known.virtio.iter().find(|(name, _)| name == device).map(|(_, driver)| driver.as_str()) {
-        Some("virtio_blk" | "virtio_scsi") => Some(Purpose::Disk),
-        Some("virtio_net") => Some(Purpose::Network),
-        Some(_) => Some(Purpose::Other),
-        None if queue.starts_with("req") => Some(Purpose::Disk),
+        Some("virtio_blk" | "virtio_scsi") => Some(InterruptPurpose::Disk),
+        Some("virtio_net") => Some(InterruptPurpose::Network),
+        Some(_) => Some(InterruptPurpose::Other),
+        None if queue.starts_with("req") => Some(InterruptPurpose::Disk),
         // without a number it may be the random number generator's
-        None if queue.starts_with("input.") || queue.starts_with("output.") => Some(Purpose::Network),
+        None if queue.starts_with("input.") || queue.starts_with("output.") => Some(InterruptPurpose::Network),
         None => None,
     }
 }
@@ -285,25 +288,25 @@ struct InterruptColumn {
 impl Interrupts {
     fn new(roots: &Roots) -> Interrupts {
         Interrupts {
-            file: OpenFile::pieces(roots.proc.join("interrupts"), "interrupts are not counted by source"),
+            file: OpenFile::in_pieces(roots.proc.join("interrupts"), "interrupts are not counted by source"),
             heading: Vec::new(),
             processors: 0,
             rows: Vec::new(),
-            tables: [CounterTable::single(&COLUMNS)],
+            tables: [CounterTable::single_row(&COLUMNS)],
         }
     }
 }
 
 impl CounterSource for Interrupts {
-    fn tick(&mut self, context: &mut TickContext) {
+    fn read_tick(&mut self, context: &mut TickContext) {
         let [table] = &mut self.tables;
-        let Some(text) = self.file.read(context) else { return table.gap() };
-        let mut lines = lines(text);
+        let Some(text) = self.file.read(context) else { return table.blank_all() };
+        let mut lines = text_lines(text);
         let heading = lines.next().unwrap_or_default();
         let mut changed = heading != self.heading;
         if changed {
             self.heading = heading.to_vec();
-            self.processors = processors(heading);
+            self.processors = processor_count(heading);
         }
         let mut known = None;
         let mut sums = [0u64; COLUMNS.len()];
@@ -312,8 +315,8 @@ impl CounterSource for Interrupts {
             let same = self.rows.get(count).is_some_and(|l| *l.label == *row.label && *l.tail == *row.tail);
             if !same {
                 changed = true;
-                let known = known.get_or_insert_with(|| InterruptNames::read(context.roots));
-                let column = class(&row, known).column();
+                let known = known.get_or_insert_with(|| InterruptNames::read_from_sysfs(context.roots));
+                let column = purpose_of_row(&row, known).column_index();
                 self.rows.truncate(count);
                 self.rows.push(InterruptColumn { label: row.label.into(), tail: row.tail.into(), column });
             }
@@ -326,13 +329,13 @@ impl CounterSource for Interrupts {
         self.rows.truncate(count);
         if changed {
             // the rows have changed: their sums cannot be compared
-            table.forget();
+            table.forget_previous();
         }
-        table.begin();
-        for (to, sum) in table.fill(0).iter_mut().zip(sums) {
+        table.begin_tick();
+        for (to, sum) in table.row_mut(0).iter_mut().zip(sums) {
             *to = sum & u64::from(u32::MAX);
         }
-        table.settle(context);
+        table.compute_cells(context);
     }
 
     fn tables(&mut self) -> &mut [CounterTable] {
@@ -345,62 +348,63 @@ mod tests {
     use super::*;
     use crate::live::fake::FakeMachine;
 
-    fn purpose(tail: &str) -> Purpose {
+    fn purpose(tail: &str) -> InterruptPurpose {
         let known = InterruptNames {
             interfaces: vec!["lan0".into()],
             virtio: vec![("virtio4".into(), "virtio_rng".into()), ("virtio1".into(), "virtio_blk".into())],
         };
-        by_actions(tail.as_bytes(), &known)
+        purpose_of_actions(tail.as_bytes(), &known)
     }
 
     #[test]
-    fn actions_tell_the_purpose() {
-        assert_eq!(purpose(" IO-APIC 2-edge timer"), Purpose::Clock);
-        assert_eq!(purpose(" PCI-MSI 1048576-edge nvme0q1"), Purpose::Disk);
-        assert_eq!(purpose(" PCI-MSI 512000-edge ahci[0000:00:1f.2]"), Purpose::Disk);
-        assert_eq!(purpose(" PCI-MSI 32768-edge mpt3sas0-msix3"), Purpose::Disk);
-        assert_eq!(purpose(" xen-dyn -event blkif"), Purpose::Disk);
-        assert_eq!(purpose(" PCI-MSI 1-edge eth0-TxRx-0"), Purpose::Network);
-        assert_eq!(purpose(" PCI-MSI 1-edge enp3s0f1-rx-0"), Purpose::Network);
-        assert_eq!(purpose(" PCI-MSI 1-edge mlx5_comp3@pci:0000:03:00.0"), Purpose::Network);
-        assert_eq!(purpose(" PCI-MSI 1-edge lan0-TxRx-0"), Purpose::Network);
-        assert_eq!(purpose(" PCI-MSIX-0000:00:04.0 1-edge iavf-ens4-TxRx-0"), Purpose::Network);
-        assert_eq!(purpose(" Hyper-V PCIe MSI 1-edge mana_q1@pci:7870:00:00.0"), Purpose::Network);
-        assert_eq!(purpose(" IO-APIC 1-edge i8042"), Purpose::Other);
+    fn actions_give_the_purpose() {
+        assert_eq!(purpose(" IO-APIC 2-edge timer"), InterruptPurpose::Clock);
+        assert_eq!(purpose(" PCI-MSI 1048576-edge nvme0q1"), InterruptPurpose::Disk);
+        assert_eq!(purpose(" PCI-MSI 512000-edge ahci[0000:00:1f.2]"), InterruptPurpose::Disk);
+        assert_eq!(purpose(" PCI-MSI 32768-edge mpt3sas0-msix3"), InterruptPurpose::Disk);
+        assert_eq!(purpose(" xen-dyn -event blkif"), InterruptPurpose::Disk);
+        assert_eq!(purpose(" PCI-MSI 1-edge eth0-TxRx-0"), InterruptPurpose::Network);
+        assert_eq!(purpose(" PCI-MSI 1-edge enp3s0f1-rx-0"), InterruptPurpose::Network);
+        assert_eq!(purpose(" PCI-MSI 1-edge mlx5_comp3@pci:0000:03:00.0"), InterruptPurpose::Network);
+        assert_eq!(purpose(" PCI-MSI 1-edge lan0-TxRx-0"), InterruptPurpose::Network);
+        assert_eq!(purpose(" PCI-MSIX-0000:00:04.0 1-edge iavf-ens4-TxRx-0"), InterruptPurpose::Network);
+        assert_eq!(purpose(" Hyper-V PCIe MSI 1-edge mana_q1@pci:7870:00:00.0"), InterruptPurpose::Network);
+        assert_eq!(purpose(" IO-APIC 1-edge i8042"), InterruptPurpose::Other);
     }
 
     #[test]
     fn a_virtio_queue_is_its_drivers() {
-        assert_eq!(purpose(" PCI-MSIX 1-edge virtio1-req.0"), Purpose::Disk);
-        assert_eq!(purpose(" PCI-MSIX 1-edge virtio1-config"), Purpose::Disk);
-        assert_eq!(purpose(" PCI-MSIX 1-edge virtio4-input"), Purpose::Other);
+        assert_eq!(purpose(" PCI-MSIX 1-edge virtio1-req.0"), InterruptPurpose::Disk);
+        assert_eq!(purpose(" PCI-MSIX 1-edge virtio1-config"), InterruptPurpose::Disk);
+        assert_eq!(purpose(" PCI-MSIX 1-edge virtio4-input"), InterruptPurpose::Other);
         // no driver seen
-        assert_eq!(purpose(" PCI-MSIX 1-edge virtio2-input.0"), Purpose::Network);
-        assert_eq!(purpose(" PCI-MSIX 1-edge virtio7-req.1"), Purpose::Disk);
-        assert_eq!(purpose(" PCI-MSIX 1-edge virtio7-input"), Purpose::Other);
+        assert_eq!(purpose(" PCI-MSIX 1-edge virtio2-input.0"), InterruptPurpose::Network);
+        assert_eq!(purpose(" PCI-MSIX 1-edge virtio7-req.1"), InterruptPurpose::Disk);
+        assert_eq!(purpose(" PCI-MSIX 1-edge virtio7-input"), InterruptPurpose::Other);
     }
 
     #[test]
     fn a_shared_line_with_two_purposes_is_not_guessed() {
-        assert_eq!(purpose(" IO-APIC 16-fasteoi ahci, eth0"), Purpose::Other);
-        assert_eq!(purpose(" IO-APIC 16-fasteoi ahci, ehci_hcd:usb1"), Purpose::Disk);
+        assert_eq!(purpose(" IO-APIC 16-fasteoi ahci, eth0"), InterruptPurpose::Other);
+        assert_eq!(purpose(" IO-APIC 16-fasteoi ahci, ehci_hcd:usb1"), InterruptPurpose::Disk);
     }
 
     #[test]
     fn rows_and_their_names() {
-        assert_eq!(processors(b"           CPU0       CPU1"), 2);
+        assert_eq!(processor_count(b"           CPU0       CPU1"), 2);
         let row = parse_row(b" 24:  1  2 PCI-MSI 1-edge nvme0q0", 2).unwrap();
         assert_eq!((row.label, row.sum), (&b"24"[..], 3));
         assert_eq!(parse_row(b"ERR:          0", 2), None);
         assert_eq!(parse_row(b" 24:  1", 2), None);
-        let named =
-            |label: &[u8], tail: &[u8]| class(&InterruptRow { label, sum: 0, tail }, &InterruptNames::default());
-        assert_eq!(named(b"LOC", b""), Purpose::Clock);
-        assert_eq!(named(b"HVS", b" Hyper-V stimer0 interrupts"), Purpose::Clock);
-        assert_eq!(named(b"TLB", b""), Purpose::InterProcessor);
-        assert_eq!(named(b"IPI0", b" Rescheduling interrupts"), Purpose::InterProcessor);
-        assert_eq!(named(b"IPI4", b" Timer broadcast interrupts"), Purpose::Clock);
-        assert_eq!(named(b"HYP", b" Hypervisor callback interrupts"), Purpose::Other);
+        let named = |label: &[u8], tail: &[u8]| {
+            purpose_of_row(&InterruptRow { label, sum: 0, tail }, &InterruptNames::default())
+        };
+        assert_eq!(named(b"LOC", b""), InterruptPurpose::Clock);
+        assert_eq!(named(b"HVS", b" Hyper-V stimer0 interrupts"), InterruptPurpose::Clock);
+        assert_eq!(named(b"TLB", b""), InterruptPurpose::InterProcessor);
+        assert_eq!(named(b"IPI0", b" Rescheduling interrupts"), InterruptPurpose::InterProcessor);
+        assert_eq!(named(b"IPI4", b" Timer broadcast interrupts"), InterruptPurpose::Clock);
+        assert_eq!(named(b"HYP", b" Hypervisor callback interrupts"), InterruptPurpose::Other);
     }
 
     #[test]
@@ -410,11 +414,11 @@ mod tests {
             let [a, b] = ahci;
             format!("  CPU0 CPU1\n 1: {a} {b} IO-APIC 1-edge ahci\nLOC: 5 5 Local timer interrupts\nERR: 9\n")
         };
-        machine.ordinary().put("proc/interrupts", text([u32::MAX, 100]));
-        let mut watch = machine.watch();
+        machine.put_ordinary_files().put_file("proc/interrupts", text([u32::MAX, 100]));
+        let mut watch = machine.watch_default();
         watch.tick();
         assert!(watch.value("interrupts.disk", "").is_nan());
-        machine.put("proc/interrupts", text([4, 110]));
+        machine.put_file("proc/interrupts", text([4, 110]));
         watch.tick_after(1.0);
         assert_eq!(watch.value("interrupts.disk", ""), 15.0);
         assert_eq!(watch.value("interrupts.total", ""), 15.0);
@@ -422,15 +426,15 @@ mod tests {
     }
 
     #[test]
-    fn another_set_of_rows_or_processors_is_not_compared() {
+    fn a_changed_set_of_rows_or_processors_makes_a_gap() {
         let machine = FakeMachine::new();
-        machine.ordinary().put("proc/interrupts", "  CPU0 CPU1\n 1: 900 900 IO-APIC 1-edge ahci\n");
-        let mut watch = machine.watch();
+        machine.put_ordinary_files().put_file("proc/interrupts", "  CPU0 CPU1\n 1: 900 900 IO-APIC 1-edge ahci\n");
+        let mut watch = machine.watch_default();
         watch.tick();
-        machine.put("proc/interrupts", "  CPU0\n 1: 901 IO-APIC 1-edge ahci\n");
+        machine.put_file("proc/interrupts", "  CPU0\n 1: 901 IO-APIC 1-edge ahci\n");
         watch.tick_after(1.0);
         assert!(watch.value("interrupts.disk", "").is_nan());
-        machine.put("proc/interrupts", "  CPU0\n 1: 905 IO-APIC 1-edge ahci\n 2: 7 IO-APIC 2-edge nvme0q1\n");
+        machine.put_file("proc/interrupts", "  CPU0\n 1: 905 IO-APIC 1-edge ahci\n 2: 7 IO-APIC 2-edge nvme0q1\n");
         watch.tick_after(1.0);
         assert!(watch.value("interrupts.disk", "").is_nan());
         watch.tick_after(1.0);

@@ -10,79 +10,79 @@ use std::path::Path;
 use diskwright_base::Note;
 use diskwright_base::diskstats::parse_nvme_path;
 
-use crate::live::moment::TickContext;
-use crate::live::totals::{CounterReset, CounterTable, TableColumn, total};
+use crate::live::counter_table::{CounterReset, CounterTable, TableColumn, total_column};
+use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
-use crate::live::held::reason;
+use crate::live::open_file::error_reason;
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
     id: "kernel_messages",
     files: &["/dev/kmsg"],
     explain: "Messages of the kernel about errors, timeouts and resets, by disk.",
-    parse_any: |bytes| _ = black_box(String::from_utf8_lossy(bytes).lines().filter_map(device).count()),
+    parse_any: |bytes| _ = black_box(String::from_utf8_lossy(bytes).lines().filter_map(device_of_message).count()),
     open: |_: &Roots, _: &SamplerOptions| Some(Box::new(KernelMessages::default())),
 };
 
-const COLUMNS: [TableColumn; 1] = [total("physical_disk.kernel_messages", 1.0)];
+const COLUMNS: [TableColumn; 1] = [total_column("physical_disk.kernel_messages", 1.0)];
 /// Most messages that a tick reads; a flood is read over several ticks.
-const MOST: usize = 512;
+const MAX_MESSAGES_PER_TICK: usize = 512;
 
 /// Position of the device's name in a message.
 #[derive(Clone, Copy, Debug)]
-enum DevicePlace {
+enum DevicePosition {
     /// After these words, up to a blank, comma or bracket.
-    Behind(&'static str),
+    After(&'static str),
     /// The first word, up to a dot or colon: `ata1.00: …`.
-    First,
+    FirstWord,
     /// In brackets: `sd 0:0:0:0: [sda] …`.
     Brackets,
     /// As its number after these words: `Failing path 8:16.`.
-    Number(&'static str),
+    NumberAfter(&'static str),
 }
 
 /// Messages that count: a part of their text, and the position of their device (block/blk-core.c, fs/buffer.c,
 /// drivers/ata, drivers/scsi, drivers/nvme/host, drivers/md; dm-mpath.c also where the multipath daemon fails a path).
-const PATTERNS: &[(&str, DevicePlace)] = &[
-    ("I/O error, dev ", DevicePlace::Behind(", dev ")),
-    ("critical medium error, dev ", DevicePlace::Behind(", dev ")),
-    ("critical target error, dev ", DevicePlace::Behind(", dev ")),
-    ("Buffer I/O error on dev ", DevicePlace::Behind("on dev ")),
+const PATTERNS: &[(&str, DevicePosition)] = &[
+    ("I/O error, dev ", DevicePosition::After(", dev ")),
+    ("critical medium error, dev ", DevicePosition::After(", dev ")),
+    ("critical target error, dev ", DevicePosition::After(", dev ")),
+    ("Buffer I/O error on dev ", DevicePosition::After("on dev ")),
     // Linux 3.17 and before
-    ("Buffer I/O error on device ", DevicePlace::Behind("on device ")),
-    ("lost async page write", DevicePlace::Behind("on dev ")),
-    ("exception Emask", DevicePlace::First),
-    ("hard resetting link", DevicePlace::First),
-    ("soft resetting link", DevicePlace::First),
-    ("limiting SATA link speed", DevicePlace::First),
-    ("COMRESET failed", DevicePlace::First),
-    ("failed command:", DevicePlace::First),
-    ("FAILED Result:", DevicePlace::Brackets),
-    ("timing out command", DevicePlace::Brackets),
-    ("Sense Key : Medium Error", DevicePlace::Brackets),
-    ("Sense Key : Hardware Error", DevicePlace::Brackets),
-    (" QID ", DevicePlace::Behind("nvme ")),
-    ("controller is down; will reset", DevicePlace::Behind("nvme ")),
-    ("Device not ready; aborting", DevicePlace::Behind("nvme ")),
-    ("Disk failure on ", DevicePlace::Behind("Disk failure on ")),
-    ("Failing path ", DevicePlace::Number("Failing path ")),
+    ("Buffer I/O error on device ", DevicePosition::After("on device ")),
+    ("lost async page write", DevicePosition::After("on dev ")),
+    ("exception Emask", DevicePosition::FirstWord),
+    ("hard resetting link", DevicePosition::FirstWord),
+    ("soft resetting link", DevicePosition::FirstWord),
+    ("limiting SATA link speed", DevicePosition::FirstWord),
+    ("COMRESET failed", DevicePosition::FirstWord),
+    ("failed command:", DevicePosition::FirstWord),
+    ("FAILED Result:", DevicePosition::Brackets),
+    ("timing out command", DevicePosition::Brackets),
+    ("Sense Key : Medium Error", DevicePosition::Brackets),
+    ("Sense Key : Hardware Error", DevicePosition::Brackets),
+    (" QID ", DevicePosition::After("nvme ")),
+    ("controller is down; will reset", DevicePosition::After("nvme ")),
+    ("Device not ready; aborting", DevicePosition::After("nvme ")),
+    ("Disk failure on ", DevicePosition::After("Disk failure on ")),
+    ("Failing path ", DevicePosition::NumberAfter("Failing path ")),
 ];
 
 /// Returns the device of a message that counts.
-pub fn device(message: &str) -> Option<&str> {
+pub fn device_of_message(message: &str) -> Option<&str> {
     let (_, place) = PATTERNS.iter().find(|(part, _)| message.contains(part))?;
     let ends = |c: char| match place {
-        DevicePlace::Number(_) => matches!(c, ' ' | ',' | '.'),
+        DevicePosition::NumberAfter(_) => matches!(c, ' ' | ',' | '.'),
         // a name may have a dot: etherd/e0.0
-        DevicePlace::Behind(_) => matches!(c, ' ' | ',' | ']' | ':'),
-        DevicePlace::First | DevicePlace::Brackets => matches!(c, ' ' | ',' | ']' | '.' | ':'),
+        DevicePosition::After(_) => matches!(c, ' ' | ',' | ']' | ':'),
+        DevicePosition::FirstWord | DevicePosition::Brackets => matches!(c, ' ' | ',' | ']' | '.' | ':'),
     };
     let rest = match place {
-        DevicePlace::Behind(words) | DevicePlace::Number(words) => message.split_once(words)?.1,
-        DevicePlace::First => message,
-        DevicePlace::Brackets => message.split_once('[')?.1,
+        DevicePosition::After(words) | DevicePosition::NumberAfter(words) => message.split_once(words)?.1,
+        DevicePosition::FirstWord => message,
+        DevicePosition::Brackets => message.split_once('[')?.1,
     };
     let name = rest.split(ends).next().map(|name| name.trim_end_matches('.'));
     name.filter(|name| !name.is_empty() && name.len() <= 32)
@@ -90,12 +90,12 @@ pub fn device(message: &str) -> Option<&str> {
 
 /// Returns true for floppy and CD drives: without a medium, or with a bad one, they cause messages although the drive
 /// has no error.
-fn is_of_media(disk: &str) -> bool {
+fn is_removable_drive(disk: &str) -> bool {
     ["fd", "sr"].iter().any(|driver| disk.strip_prefix(driver).is_some_and(|n| n.parse::<u32>().is_ok()))
 }
 
 /// Returns the disk of a device, a part of it, or a path to it: `sda1`, `nvme0c1n1`, `nvme0`, `ata1`, `8:16`.
-fn disk(sys: &Path, device: &str) -> Option<String> {
+fn disk_of_device(sys: &Path, device: &str) -> Option<String> {
     let names = || std::fs::read_dir(sys.join("block")).into_iter().flatten().flatten();
     let all: Vec<String> = names().filter_map(|entry| entry.file_name().into_string().ok()).collect();
     // a path of an NVMe multipath disk counts for the disk
@@ -125,22 +125,22 @@ fn disk(sys: &Path, device: &str) -> Option<String> {
         .or_else(|| all.iter().find(controller))
         .or_else(|| all.iter().find(behind))
         .or_else(|| all.iter().find(has_number))
-        .filter(|disk| !is_of_media(disk))
+        .filter(|disk| !is_removable_drive(disk))
         .map(|disk| disk.replace('!', "/"))
 }
 
 #[derive(Default)]
 struct KernelMessages {
     file: Option<File>,
-    told: bool,
+    failure_noted: bool,
     buffer: Vec<u8>,
     counts: Vec<(String, u64)>,
     table: Option<[CounterTable; 1]>,
 }
 
 impl KernelMessages {
-    fn open(&mut self, context: &mut TickContext) {
-        let path = context.roots.at("/dev/kmsg");
+    fn open_file(&mut self, context: &mut TickContext) {
+        let path = context.roots.resolve_path("/dev/kmsg");
         let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
         let opened = File::options().read(true).custom_flags(nonblock).open(&path).and_then(|mut file| {
             file.seek(SeekFrom::End(0))?;
@@ -148,9 +148,10 @@ impl KernelMessages {
         });
         match opened {
             Ok(file) => self.file = Some(file),
-            Err(why) if !self.told => {
-                self.told = true;
-                let text = format!("{}: {}; errors that the kernel reports are not seen", path.display(), reason(&why));
+            Err(why) if !self.failure_noted => {
+                self.failure_noted = true;
+                let text =
+                    format!("{}: {}; errors that the kernel reports are not seen", path.display(), error_reason(&why));
                 context.notes.push(context.time_ns, Note::UNSEEN, text);
             }
             Err(_) => {}
@@ -166,15 +167,15 @@ impl KernelMessages {
         }
         self.counts.retain(|(disk, _)| is_there(disk));
         if let Some([table]) = &mut self.table {
-            table.retain(|disk, _| is_there(disk));
+            table.retain_rows(|disk, _| is_there(disk));
         }
     }
 
     /// Reads the pending messages; each read of the kernel's file returns one.
-    fn read(&mut self, context: &TickContext) {
+    fn read_messages(&mut self, context: &TickContext) {
         let Some(file) = &mut self.file else { return };
         self.buffer.resize(8192, 0);
-        for _ in 0..MOST {
+        for _ in 0..MAX_MESSAGES_PER_TICK {
             let length = match file.read(&mut self.buffer) {
                 Ok(0) => return,
                 Ok(length) => length,
@@ -185,8 +186,8 @@ impl KernelMessages {
             let text = String::from_utf8_lossy(&self.buffer[..length]);
             // `6,1234,5678901,-;the message`; lines that begin with a blank continue it
             let messages = text.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| line.split_once(';'));
-            for device in messages.filter_map(|(_, message)| device(message)) {
-                let Some(disk) = disk(&context.roots.sys, device) else { continue };
+            for device in messages.filter_map(|(_, message)| device_of_message(message)) {
+                let Some(disk) = disk_of_device(&context.roots.sys, device) else { continue };
                 match self.counts.iter_mut().find(|(known, _)| *known == disk) {
                     Some((_, count)) => *count += 1,
                     None => self.counts.push((disk, 1)),
@@ -197,30 +198,30 @@ impl KernelMessages {
 }
 
 impl CounterSource for KernelMessages {
-    fn tick(&mut self, context: &mut TickContext) {
-        if self.file.is_none() && context.slow {
-            self.open(context);
+    fn read_tick(&mut self, context: &mut TickContext) {
+        if self.file.is_none() && context.is_slow_tick {
+            self.open_file(context);
         }
-        if context.slow {
+        if context.is_slow_tick {
             self.drop_gone(context);
         }
-        self.read(context);
+        self.read_messages(context);
         if self.counts.is_empty() {
             return;
         }
         let [table] =
-            self.table.get_or_insert_with(|| [CounterTable::new("messages of", &COLUMNS, CounterReset::RowBeganAnew)]);
-        table.begin();
+            self.table.get_or_insert_with(|| [CounterTable::new("messages of", &COLUMNS, CounterReset::WholeRow)]);
+        table.begin_tick();
         for (disk, count) in &self.counts {
-            let is_new = table.find(disk).is_none();
-            let row = table.row(disk);
-            table.fill(row)[0] = *count;
+            let is_new = table.find_row(disk).is_none();
+            let row = table.row_or_insert(disk);
+            table.row_mut(row)[0] = *count;
             if is_new {
                 // it counts from zero, so that the first message is an increase
-                table.know_before(row, 0, 0);
+                table.set_previous(row, 0, 0);
             }
         }
-        table.settle(context);
+        table.compute_cells(context);
     }
 
     fn tables(&mut self) -> &mut [CounterTable] {
@@ -234,7 +235,7 @@ mod tests {
     use crate::live::fake::FakeMachine;
 
     #[test]
-    fn messages_name_their_device_in_their_own_ways() {
+    fn the_device_is_found_in_every_form_of_message() {
         for (message, expected) in [
             ("blk_update_request: I/O error, dev sda, sector 2048 op 0x0:(READ)", Some("sda")),
             ("I/O error, dev nvme0n1, sector 0 op 0x0:(READ) flags 0x80700", Some("nvme0n1")),
@@ -255,41 +256,45 @@ mod tests {
             ("usb 1-1: new high-speed USB device number 2", None),
             ("EXT4-fs (sda1): mounted filesystem", None),
         ] {
-            assert_eq!(device(message), expected, "{message}");
+            assert_eq!(device_of_message(message), expected, "{message}");
         }
     }
 
     #[test]
     fn a_drive_without_its_medium_has_no_errors() {
         let machine = FakeMachine::new();
-        machine.ordinary().put("dev/kmsg", "").put("sys/block/sr0/size", "0\n").put("sys/block/fd0/size", "0\n");
-        let mut watch = machine.watch();
+        machine
+            .put_ordinary_files()
+            .put_file("dev/kmsg", "")
+            .put_file("sys/block/sr0/size", "0\n")
+            .put_file("sys/block/fd0/size", "0\n");
+        let mut watch = machine.watch_default();
         watch.tick();
         let lines = ["sr0", "fd0", "sda"].map(|disk| format!("3,1,1,-;I/O error, dev {disk}, sector 0\n"));
-        machine.put("dev/kmsg", lines.concat());
+        machine.put_file("dev/kmsg", lines.concat());
         watch.tick_after(1.0);
         assert_eq!(watch.value("physical_disk.kernel_messages", "sda"), 1.0);
         for disk in ["sr0", "fd0"] {
-            assert!(watch.find("physical_disk.kernel_messages", disk).is_none(), "{disk}");
+            assert!(watch.find_value("physical_disk.kernel_messages", disk).is_none(), "{disk}");
         }
     }
 
     /// Counts of these disks after messages of these texts.
     fn counted(machine: &FakeMachine, messages: &[&str], disks: &[&str]) -> Vec<Option<f64>> {
-        machine.ordinary().put("dev/kmsg", "");
-        let mut watch = machine.watch();
+        machine.put_ordinary_files().put_file("dev/kmsg", "");
+        let mut watch = machine.watch_default();
         watch.tick();
         let lines: String = messages.iter().map(|text| format!("3,1,1,-;{text}\n")).collect();
-        machine.put("dev/kmsg", lines);
+        machine.put_file("dev/kmsg", lines);
         watch.tick_after(1.0);
-        disks.iter().map(|disk| watch.find("physical_disk.kernel_messages", disk)).collect()
+        disks.iter().map(|disk| watch.find_value("physical_disk.kernel_messages", disk)).collect()
     }
 
     #[test]
     fn names_with_a_slash_are_found_in_sysfs() {
         let machine = FakeMachine::new();
-        machine.disk("cciss!c0d0", "104:0", 1000).disk("etherd!e0.1", "152:16", 1000);
-        machine.put("sys/block/cciss!c0d0/cciss!c0d0p1/partition", "1\n");
+        machine.put_disk("cciss!c0d0", "104:0", 1000).put_disk("etherd!e0.1", "152:16", 1000);
+        machine.put_file("sys/block/cciss!c0d0/cciss!c0d0p1/partition", "1\n");
         let messages = [
             "I/O error, dev cciss/c0d0, sector 2048",
             "Buffer I/O error on dev cciss/c0d0p1, logical block 0, async page read",
@@ -304,7 +309,7 @@ mod tests {
     fn paths_and_controllers_of_shared_nvme_disks_lead_to_the_disk() {
         let machine = FakeMachine::new();
         for name in ["nvme0n1", "nvme1n1", "nvme0c1n1", "nvme1c0n1"] {
-            machine.disk(name, "259:0", 1000);
+            machine.put_disk(name, "259:0", 1000);
         }
         let messages = [
             "I/O error, dev nvme0c1n1, sector 2048",
@@ -318,26 +323,26 @@ mod tests {
     #[test]
     fn a_failed_path_is_found_by_its_number() {
         let machine = FakeMachine::new();
-        machine.ordinary().put("dev/kmsg", "").put("sys/block/sda/dev", "8:0\n");
-        let mut watch = machine.watch();
+        machine.put_ordinary_files().put_file("dev/kmsg", "").put_file("sys/block/sda/dev", "8:0\n");
+        let mut watch = machine.watch_default();
         watch.tick();
         let lines =
             ["8:0", "8:16"].map(|path| format!("4,1,1,-;device-mapper: multipath: 253:3: Failing path {path}.\n"));
-        machine.put("dev/kmsg", lines.concat());
+        machine.put_file("dev/kmsg", lines.concat());
         watch.tick_after(1.0);
         assert_eq!(watch.value("physical_disk.kernel_messages", "sda"), 1.0);
     }
 
     #[test]
-    fn messages_count_by_disk_from_the_begin_on() {
+    fn messages_are_counted_by_disk_from_the_start() {
         let machine = FakeMachine::new();
         let old = "3,1,1,-;ata1: hard resetting link\n";
-        machine.ordinary().put("dev/kmsg", old).put("sys/block/sda/sda1/partition", "1\n");
-        let mut watch = machine.watch();
+        machine.put_ordinary_files().put_file("dev/kmsg", old).put_file("sys/block/sda/sda1/partition", "1\n");
+        let mut watch = machine.watch_default();
         watch.tick();
-        assert!(watch.find("physical_disk.kernel_messages", "sda").is_none(), "that was before");
+        assert!(watch.find_value("physical_disk.kernel_messages", "sda").is_none(), "that was before");
         let first = "3,2,2,-;Buffer I/O error on dev sda1, logical block 0\n SUBSYSTEM=block\n6,3,3,-;eth0: link up\n";
-        machine.put("dev/kmsg", format!("{old}{first}"));
+        machine.put_file("dev/kmsg", format!("{old}{first}"));
         watch.tick_after(1.0);
         assert_eq!(watch.value("physical_disk.kernel_messages", "sda"), 1.0);
         watch.tick_after(1.0);
@@ -346,19 +351,19 @@ mod tests {
 
     /// A stick that is pulled out leaves messages behind.
     #[test]
-    fn a_disk_that_is_gone_leaves_and_comes_back_anew() {
+    fn a_disk_that_goes_is_dropped_and_restarts_when_it_returns() {
         let machine = FakeMachine::new();
         let line = "3,1,1,-;I/O error, dev sdb, sector 0\n";
-        machine.ordinary().put("dev/kmsg", "").disk("sdb", "8:16", 1000);
-        let mut watch = machine.watch();
+        machine.put_ordinary_files().put_file("dev/kmsg", "").put_disk("sdb", "8:16", 1000);
+        let mut watch = machine.watch_default();
         watch.tick();
-        machine.put("dev/kmsg", line);
+        machine.put_file("dev/kmsg", line);
         watch.tick_after(1.0);
         assert_eq!(watch.value("physical_disk.kernel_messages", "sdb"), 1.0);
         machine.remove("sys/block/sdb");
         watch.tick_after(5.0).tick_after(1.0);
-        assert!(watch.find("physical_disk.kernel_messages", "sdb").is_none());
-        machine.disk("sdb", "8:16", 1000).put("dev/kmsg", line.repeat(3));
+        assert!(watch.find_value("physical_disk.kernel_messages", "sdb").is_none());
+        machine.put_disk("sdb", "8:16", 1000).put_file("dev/kmsg", line.repeat(3));
         watch.tick_after(1.0);
         assert_eq!(watch.value("physical_disk.kernel_messages", "sdb"), 2.0);
     }

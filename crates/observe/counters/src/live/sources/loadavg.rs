@@ -4,10 +4,10 @@
 
 use std::hint::black_box;
 
-use crate::live::held::OpenFile;
-use crate::live::moment::TickContext;
-use crate::live::scan::{WordIter, hundredths};
-use crate::live::totals::{ABSENT, CounterTable, level};
+use crate::live::counter_table::{ABSENT, CounterTable, level_column};
+use crate::live::open_file::OpenFile;
+use crate::live::text_scan::{WordIter, parse_hundredths};
+use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -17,14 +17,14 @@ pub const SOURCE: SourceInfo = SourceInfo {
     id: "loadavg",
     files: &["/proc/loadavg"],
     explain: "Load averages over 1, 5 and 15 minutes.",
-    parse_any: |bytes| _ = black_box(parse(bytes)),
+    parse_any: |bytes| _ = black_box(parse_averages(bytes)),
     open: |roots, _: &SamplerOptions| Some(Box::new(Loadavg::new(roots))),
 };
 
 /// Parses the three averages in hundredths.
-pub fn parse(text: &[u8]) -> [Option<u64>; 3] {
+pub fn parse_averages(text: &[u8]) -> [Option<u64>; 3] {
     let mut words = WordIter::new(text);
-    [(); 3].map(|()| words.word().and_then(hundredths))
+    [(); 3].map(|()| words.next_word().and_then(parse_hundredths))
 }
 
 struct Loadavg {
@@ -34,23 +34,27 @@ struct Loadavg {
 
 impl Loadavg {
     fn new(roots: &Roots) -> Loadavg {
-        let columns = [level("system.load_1", 0.01), level("system.load_5", 0.01), level("system.load_15", 0.01)];
+        let columns = [
+            level_column("system.load_1", 0.01),
+            level_column("system.load_5", 0.01),
+            level_column("system.load_15", 0.01),
+        ];
         Loadavg {
-            file: OpenFile::whole(roots.proc.join("loadavg"), "load averages are not shown"),
-            tables: [CounterTable::single(&columns)],
+            file: OpenFile::in_one_read(roots.proc.join("loadavg"), "load averages are not shown"),
+            tables: [CounterTable::single_row(&columns)],
         }
     }
 }
 
 impl CounterSource for Loadavg {
-    fn tick(&mut self, context: &mut TickContext) {
+    fn read_tick(&mut self, context: &mut TickContext) {
         let [table] = &mut self.tables;
-        let Some(text) = self.file.read(context) else { return table.gap() };
-        table.begin();
-        for (to, from) in table.fill(0).iter_mut().zip(parse(text)) {
+        let Some(text) = self.file.read(context) else { return table.blank_all() };
+        table.begin_tick();
+        for (to, from) in table.row_mut(0).iter_mut().zip(parse_averages(text)) {
             *to = from.unwrap_or(ABSENT);
         }
-        table.settle(context);
+        table.compute_cells(context);
     }
 
     fn tables(&mut self) -> &mut [CounterTable] {
@@ -65,11 +69,11 @@ mod tests {
     #[test]
     fn hundredths() {
         let machine = FakeMachine::new();
-        machine.ordinary().put("proc/loadavg", "12.50 3.07 x 4/100 5\n");
-        let mut watch = machine.watch();
+        machine.put_ordinary_files().put_file("proc/loadavg", "12.50 3.07 x 4/100 5\n");
+        let mut watch = machine.watch_default();
         watch.tick();
         assert_eq!(watch.value("system.load_1", ""), 12.5);
         assert!((watch.value("system.load_5", "") - 3.07).abs() < 1e-12);
-        assert!(watch.find("system.load_15", "").is_none());
+        assert!(watch.find_value("system.load_15", "").is_none());
     }
 }

@@ -4,10 +4,10 @@
 
 use std::hint::black_box;
 
-use crate::live::held::{OpenFile, read_number};
-use crate::live::moment::TickContext;
-use crate::live::scan::{WordIter, lines, number};
-use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level, total};
+use crate::live::counter_table::{ABSENT, CounterReset, CounterTable, TableColumn, level_column, total_column};
+use crate::live::open_file::{OpenFile, read_number};
+use crate::live::text_scan::{WordIter, parse_number, text_lines};
+use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -17,17 +17,17 @@ pub const SOURCE: SourceInfo = SourceInfo {
     id: "mdstat",
     files: &["/proc/mdstat", "/sys/block/mdN/md/mismatch_cnt"],
     explain: "Software arrays: members, missing ones, background work and its progress.",
-    parse_any: |bytes| parse(bytes, |array| _ = black_box(array)),
+    parse_any: |bytes| parse_arrays(bytes, |array| _ = black_box(array)),
     open: |roots, _: &SamplerOptions| Some(Box::new(Mdstat::new(roots))),
 };
 
 const COLUMNS: [TableColumn; 6] = [
-    level("array.members", 1.0),
-    level("array.missing", 1.0),
-    level("array.degraded", 1.0),
-    level("array.background", 1.0),
-    total("array.sync_bytes", 1024.0),
-    level("array.mismatches", 1.0),
+    level_column("array.members", 1.0),
+    level_column("array.missing", 1.0),
+    level_column("array.degraded", 1.0),
+    level_column("array.background", 1.0),
+    total_column("array.sync_bytes", 1024.0),
+    level_column("array.mismatches", 1.0),
 ];
 
 /// An active array.
@@ -40,7 +40,7 @@ pub struct MdArray<'a> {
     /// Members that are failed or absent.
     pub missing: u64,
     /// Background operation: `check`, `resync`, `recovery`, `reshape`.
-    pub running: Option<&'a [u8]>,
+    pub background: Option<&'a [u8]>,
     /// Progress of the operation, KiB.
     pub done_kib: Option<u64>,
 }
@@ -48,15 +48,15 @@ pub struct MdArray<'a> {
 /// Parses the file, array by array. Arrays that are not active (containers of
 /// external metadata among them) serve no requests and are skipped. A broken array
 /// has lost more members than its level tolerates.
-pub fn parse<'a>(text: &'a [u8], mut found: impl FnMut(MdArray<'a>)) {
+pub fn parse_arrays<'a>(text: &'a [u8], mut found: impl FnMut(MdArray<'a>)) {
     let mut array: Option<MdArray> = None;
-    for line in lines(text) {
+    for line in text_lines(text) {
         let indented = line.first().is_none_or(|b| *b == b' ' || *b == b'\t');
         if !indented {
             array.take().map(&mut found);
-            array = heading(line);
+            array = parse_heading(line);
         } else if let Some(array) = &mut array {
-            detail(line, array);
+            parse_detail(line, array);
         }
     }
     array.map(found);
@@ -64,39 +64,39 @@ pub fn parse<'a>(text: &'a [u8], mut found: impl FnMut(MdArray<'a>)) {
 
 /// Parses `md0 : active (auto-read-only) raid1 sdb1[1] sda1[0](F) sdc1[2](S)`; newer kernels write
 /// `md0 : broken raid0 …` (drivers/md/md.c, md_seq_show), older ones `active` in that case, too.
-fn heading(line: &[u8]) -> Option<MdArray<'_>> {
+fn parse_heading(line: &[u8]) -> Option<MdArray<'_>> {
     let mut words = WordIter::new(line);
-    let name = words.word()?;
-    if words.word()? != b":" {
+    let name = words.next_word()?;
+    if words.next_word()? != b":" {
         return None;
     }
-    let is_broken = match words.word()? {
+    let is_broken = match words.next_word()? {
         b"active" => false,
         b"broken" => true,
         _ => return None,
     };
     let mut members = 0;
-    while let Some(word) = words.word() {
+    while let Some(word) = words.next_word() {
         // a member has its number in brackets; F is failed, S spare, J journal, W and R still work
         let spare = word.ends_with(b"(S)") || word.ends_with(b"(F)") || word.ends_with(b"(J)");
         members += u64::from(word.contains(&b'[') && !spare);
     }
     // a level without redundancy has no line that counts working members, and the lost one stays in the list
     let missing = u64::from(is_broken);
-    Some(MdArray { name, members: members.saturating_sub(missing), missing, running: None, done_kib: None })
+    Some(MdArray { name, members: members.saturating_sub(missing), missing, background: None, done_kib: None })
 }
 
-fn detail<'a>(line: &'a [u8], array: &mut MdArray<'a>) {
+fn parse_detail<'a>(line: &'a [u8], array: &mut MdArray<'a>) {
     let mut words = WordIter::new(line);
     let mut before: &[u8] = b"";
-    while let Some(word) = words.word() {
+    while let Some(word) = words.next_word() {
         if word == b"=" {
-            array.running = Some(before);
-        } else if let Some((first, second)) = pair(word, b'[', b']') {
+            array.background = Some(before);
+        } else if let Some((first, second)) = parse_pair(word, b'[', b']') {
             array.members = second;
             array.missing = first.saturating_sub(second);
-        } else if let Some((done, _)) = pair(word, b'(', b')')
-            && array.running.is_some()
+        } else if let Some((done, _)) = parse_pair(word, b'(', b')')
+            && array.background.is_some()
         {
             array.done_kib = Some(done);
         }
@@ -105,10 +105,10 @@ fn detail<'a>(line: &'a [u8], array: &mut MdArray<'a>) {
 }
 
 /// Parses `[8/7]` or `(123/456)`.
-fn pair(word: &[u8], open: u8, close: u8) -> Option<(u64, u64)> {
+fn parse_pair(word: &[u8], open: u8, close: u8) -> Option<(u64, u64)> {
     let inner = word.strip_prefix(&[open])?.strip_suffix(&[close])?;
     let slash = memchr::memchr(b'/', inner)?;
-    Some((number(&inner[..slash])?, number(&inner[slash + 1..])?))
+    Some((parse_number(&inner[..slash])?, parse_number(&inner[slash + 1..])?))
 }
 
 /// State of an array from tick to tick.
@@ -119,7 +119,7 @@ struct MdProgress {
     running: Vec<u8>,
     members: (u64, u64),
     /// Progress of the running operation at the last tick.
-    at_kib: Option<u64>,
+    position_kib: Option<u64>,
     /// Sum of all progress seen.
     sum_kib: u64,
     mismatches: u64,
@@ -128,8 +128,8 @@ struct MdProgress {
 impl MdProgress {
     /// Returns the running sum of synced KiB, `ABSENT` where this tick's part is
     /// unknown: an operation whose progress went back has restarted.
-    fn advance(&mut self, done_kib: Option<u64>) -> u64 {
-        let before = std::mem::replace(&mut self.at_kib, done_kib);
+    fn advance_to(&mut self, done_kib: Option<u64>) -> u64 {
+        let before = std::mem::replace(&mut self.position_kib, done_kib);
         match (before, done_kib) {
             (Some(before), Some(now)) if now < before => return ABSENT,
             (Some(before), Some(now)) => self.sum_kib += now - before,
@@ -151,43 +151,46 @@ struct Mdstat {
 impl Mdstat {
     fn new(roots: &Roots) -> Mdstat {
         Mdstat {
-            file: OpenFile::pieces(roots.proc.join("mdstat"), "software arrays (md), if there are any, are not seen"),
+            file: OpenFile::in_pieces(
+                roots.proc.join("mdstat"),
+                "software arrays (md), if there are any, are not seen",
+            ),
             known: Vec::new(),
-            tables: [CounterTable::new("array", &COLUMNS, CounterReset::RowBeganAnew)],
+            tables: [CounterTable::new("array", &COLUMNS, CounterReset::WholeRow)],
         }
     }
 }
 
 impl CounterSource for Mdstat {
-    fn tick(&mut self, context: &mut TickContext) {
+    fn read_tick(&mut self, context: &mut TickContext) {
         let [table] = &mut self.tables;
-        if context.slow && table.any_gone() {
-            context.rescan = true;
+        if context.is_slow_tick && table.any_gone() {
+            context.topology_due = true;
             self.known.retain(|known| !table.is_gone(known.row));
-            table.retain(|_, gone| !gone);
+            table.retain_rows(|_, gone| !gone);
             for known in &mut self.known {
-                known.row = table.row(&String::from_utf8_lossy(&known.name));
+                known.row = table.row_or_insert(&String::from_utf8_lossy(&known.name));
             }
         }
-        let Some(text) = self.file.read(context) else { return table.gap() };
-        table.begin();
+        let Some(text) = self.file.read(context) else { return table.blank_all() };
+        table.begin_tick();
         let known = &mut self.known;
-        parse(text, |array| {
+        parse_arrays(text, |array| {
             let place = known.iter().position(|k| k.name == array.name).unwrap_or_else(|| {
-                let row = table.row(&String::from_utf8_lossy(array.name));
-                context.rescan = true;
+                let row = table.row_or_insert(&String::from_utf8_lossy(array.name));
+                context.topology_due = true;
                 known.push(MdProgress { name: array.name.to_vec(), row, mismatches: ABSENT, ..MdProgress::default() });
                 known.len() - 1
             });
             let progress = &mut known[place];
-            let running = array.running.unwrap_or_default();
+            let running = array.background.unwrap_or_default();
             let members = (array.members, array.missing);
             if progress.running != running || progress.members != members {
                 running.clone_into(&mut progress.running);
                 progress.members = members;
-                context.rescan = true;
+                context.topology_due = true;
             }
-            if context.slow {
+            if context.is_slow_tick {
                 let name = String::from_utf8_lossy(array.name);
                 let file = context.roots.sys.join("block").join(&*name).join("md/mismatch_cnt");
                 progress.mismatches = read_number(&file).unwrap_or(ABSENT);
@@ -196,13 +199,13 @@ impl CounterSource for Mdstat {
                 array.members,
                 array.missing,
                 u64::from(array.missing > 0),
-                u64::from(array.running.is_some()),
-                progress.advance(array.done_kib),
+                u64::from(array.background.is_some()),
+                progress.advance_to(array.done_kib),
                 progress.mismatches,
             ];
-            table.fill(progress.row).copy_from_slice(&values);
+            table.row_mut(progress.row).copy_from_slice(&values);
         });
-        table.settle(context);
+        table.compute_cells(context);
     }
 
     fn tables(&mut self) -> &mut [CounterTable] {
@@ -219,7 +222,7 @@ mod tests {
     fn read(text: &str) -> Vec<(String, u64, u64, Option<String>)> {
         let mut found = Vec::new();
         let word = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        parse(text.as_bytes(), |a| found.push((word(a.name), a.members, a.missing, a.running.map(word))));
+        parse_arrays(text.as_bytes(), |a| found.push((word(a.name), a.members, a.missing, a.background.map(word))));
         found
     }
 
@@ -250,52 +253,55 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_and_how_far() {
+    fn background_operations_and_their_progress_are_parsed() {
         for word in ["check", "resync", "recovery", "reshape"] {
             let text = format!(
                 "md0 : active raid5 sda[0] sdb[1] sdc[2]\n      900 blocks level 5 [3/3] [UUU]\n      \
                  [=>...]  {word} =  5.7% (114176/1993728) finish=0.2min speed=114176K/sec\n"
             );
             let mut done = None;
-            parse(text.as_bytes(), |a| done = a.done_kib);
+            parse_arrays(text.as_bytes(), |a| done = a.done_kib);
             assert_eq!(read(&text)[0].3.as_deref(), Some(word));
             assert_eq!(done, Some(114_176));
         }
     }
 
     #[test]
-    fn progress_is_what_was_gone_over_in_the_tick() {
+    fn progress_is_the_increase_in_the_tick() {
         let machine = FakeMachine::new();
         let text = |line: String| format!("md0 : active raid1 sda[0] sdb[1]\n      900 blocks [2/2] [UU]\n{line}\n");
         let check = |kib: u64| text(format!("      [>....]  check =  1.0% ({kib}/900000) finish=1min speed=1K/sec\n"));
-        machine.ordinary().put("proc/mdstat", text(String::new())).put("sys/block/md0/md/mismatch_cnt", "8\n");
-        let mut watch = machine.watch();
+        machine
+            .put_ordinary_files()
+            .put_file("proc/mdstat", text(String::new()))
+            .put_file("sys/block/md0/md/mismatch_cnt", "8\n");
+        let mut watch = machine.watch_default();
         watch.tick().tick_after(1.0);
         let value = |watch: &crate::live::fake::FakeWatch| watch.value("array.sync_bytes", "md0");
         assert_eq!((value(&watch), watch.value("array.background", "md0")), (0.0, 0.0));
         assert_eq!(watch.value("array.mismatches", "md0"), 8.0);
-        machine.put("proc/mdstat", check(1000));
+        machine.put_file("proc/mdstat", check(1000));
         watch.tick_after(1.0);
         assert!(value(&watch).is_nan(), "it began within the tick");
         assert_eq!(watch.value("array.background", "md0"), 1.0);
-        machine.put("proc/mdstat", check(3000));
+        machine.put_file("proc/mdstat", check(3000));
         watch.tick_after(1.0);
         assert!(value(&watch).is_nan());
-        machine.put("proc/mdstat", check(3500));
+        machine.put_file("proc/mdstat", check(3500));
         watch.tick_after(1.0);
         assert_eq!(value(&watch), 500.0 * 1024.0);
-        machine.put("proc/mdstat", check(10));
+        machine.put_file("proc/mdstat", check(10));
         watch.tick_after(1.0);
         assert!(value(&watch).is_nan(), "another one began");
     }
 
     #[test]
-    fn a_machine_without_md_says_so_once() {
+    fn a_machine_without_md_is_noted_once() {
         let machine = FakeMachine::new();
-        machine.ordinary().remove("proc/mdstat");
-        let mut watch = machine.watch();
+        machine.put_ordinary_files().remove("proc/mdstat");
+        let mut watch = machine.watch_default();
         watch.tick().tick_after(10.0);
         assert!(watch.sampler.schema().instances("array").is_empty());
-        assert!(watch.says(diskwright_base::Note::UNSEEN, "mdstat: does not exist here"));
+        assert!(watch.has_note(diskwright_base::Note::UNSEEN, "mdstat: does not exist here"));
     }
 }

@@ -1,8 +1,8 @@
 //! The sources, one file or folder each. To add one: a `pub mod` line, a list
 //! entry, and a file with an `open` function, a `CounterSource` and its cases.
 
-use super::moment::TickContext;
-use super::totals::CounterTable;
+use super::counter_table::CounterTable;
+use super::tick_context::TickContext;
 use super::{Roots, SamplerOptions};
 
 pub mod btrfs;
@@ -31,7 +31,7 @@ pub mod vmstat;
 /// A running source.
 pub(crate) trait CounterSource: Send {
     /// Reads its files at this tick and computes the cells of its tables.
-    fn tick(&mut self, context: &mut TickContext);
+    fn read_tick(&mut self, context: &mut TickContext);
 
     /// Tables with its cells; none for a source that only produces notes.
     fn tables(&mut self) -> &mut [CounterTable] {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn nor_do_ordinary_files_with_bytes_changed() {
+    fn changed_bytes_in_ordinary_files_make_no_parser_panic() {
         // Marsaglia's xorshift: the same changes every time
         let mut random_state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut roll = |sides: usize| {
@@ -138,7 +138,7 @@ mod tests {
             random_state ^= random_state << 17;
             (random_state % sides.max(1) as u64) as usize
         };
-        for (_, text) in crate::live::fake::ORDINARY {
+        for (_, text) in crate::live::fake::ORDINARY_FILES {
             for _ in 0..200 {
                 let mut bytes = text.as_bytes().to_vec();
                 for _ in 0..=roll(4) {

@@ -9,10 +9,10 @@
 
 use std::hint::black_box;
 
-use crate::live::held::{OpenFile, read_text};
-use crate::live::moment::TickContext;
-use crate::live::scan::{WordIter, lines, number, trim};
-use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level, total};
+use crate::live::counter_table::{ABSENT, CounterReset, CounterTable, TableColumn, level_column, total_column};
+use crate::live::open_file::{OpenFile, read_text};
+use crate::live::text_scan::{WordIter, parse_number, text_lines, trim_blanks};
+use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -22,24 +22,24 @@ pub const SOURCE: SourceInfo = SourceInfo {
     id: "netdev",
     files: &["/proc/net/dev", "/sys/class/net/INTERFACE/speed"],
     explain: "Bytes, packets, errors and drops of network interfaces, and the speed of their links.",
-    parse_any: |bytes| lines(bytes).for_each(|line| _ = black_box(parse_line(line))),
+    parse_any: |bytes| text_lines(bytes).for_each(|line| _ = black_box(parse_line(line))),
     open: |roots, _: &SamplerOptions| Some(Box::new(Netdev::new(roots))),
 };
 
 const COLUMNS: [TableColumn; 9] = [
-    total("network.received_bytes", 1.0),
-    total("network.received_packets", 1.0),
-    total("network.received_errors", 1.0),
-    total("network.received_dropped", 1.0),
-    total("network.sent_bytes", 1.0),
-    total("network.sent_packets", 1.0),
-    total("network.sent_errors", 1.0),
-    total("network.sent_dropped", 1.0),
-    level("network.link_bytes_per_s", 1.0),
+    total_column("network.received_bytes", 1.0),
+    total_column("network.received_packets", 1.0),
+    total_column("network.received_errors", 1.0),
+    total_column("network.received_dropped", 1.0),
+    total_column("network.sent_bytes", 1.0),
+    total_column("network.sent_packets", 1.0),
+    total_column("network.sent_errors", 1.0),
+    total_column("network.sent_dropped", 1.0),
+    level_column("network.link_bytes_per_s", 1.0),
 ];
-const LINK: usize = 8;
+const LINK_COLUMN: usize = 8;
 /// Positions on the line of the totals: four received, four sent.
-const NUMBERS: [usize; LINK] = [0, 1, 2, 3, 8, 9, 10, 11];
+const TOTAL_POSITIONS: [usize; LINK_COLUMN] = [0, 1, 2, 3, 8, 9, 10, 11];
 
 /// Parses a line into the interface and its sixteen numbers.
 pub fn parse_line(line: &[u8]) -> Option<(&[u8], [u64; 16])> {
@@ -48,15 +48,15 @@ pub fn parse_line(line: &[u8]) -> Option<(&[u8], [u64; 16])> {
     let mut words = WordIter::new(&line[colon + 1..]);
     let mut numbers = [0; 16];
     for number in &mut numbers {
-        *number = words.number()??;
+        *number = words.next_number()??;
     }
-    Some((trim(&line[..colon]), numbers))
+    Some((trim_blanks(&line[..colon]), numbers))
 }
 
 struct NetdevSlot {
     name: Box<[u8]>,
     row: Option<usize>,
-    link: u64,
+    link_bytes_per_s: u64,
 }
 
 struct Netdev {
@@ -68,82 +68,86 @@ struct Netdev {
 impl Netdev {
     fn new(roots: &Roots) -> Netdev {
         Netdev {
-            file: OpenFile::pieces(roots.proc.join("net/dev"), "network traffic is not seen"),
+            file: OpenFile::in_pieces(roots.proc.join("net/dev"), "network traffic is not seen"),
             slots: Vec::new(),
-            tables: [CounterTable::new("network interface", &COLUMNS, CounterReset::RowBeganAnew)],
+            tables: [CounterTable::new("network interface", &COLUMNS, CounterReset::WholeRow)],
         }
     }
 
     /// At a slow tick, drops interfaces that are gone from the schema and reads the speed of links again.
-    fn refresh(&mut self, context: &TickContext) {
+    fn refresh_interfaces(&mut self, context: &TickContext) {
         let [table] = &mut self.tables;
         // a virtual function appears some seconds before its adapter claims it
-        let was_taken = |slot: &NetdevSlot| slot.row.is_some() && is_taken(context.roots, &slot.name);
+        let was_taken = |slot: &NetdevSlot| slot.row.is_some() && has_hardware_master(context.roots, &slot.name);
         let taken = self.slots.iter().any(was_taken);
         if table.any_gone() || taken {
-            table.retain(|name, gone| !gone && !is_taken(context.roots, name.as_bytes()));
+            table.retain_rows(|name, gone| !gone && !has_hardware_master(context.roots, name.as_bytes()));
             // rebuilt from the next lines
             self.slots.clear();
         }
         for slot in self.slots.iter_mut().filter(|slot| slot.row.is_some()) {
-            slot.link = link(context.roots, &slot.name);
+            slot.link_bytes_per_s = link_speed(context.roots, &slot.name);
         }
     }
 }
 
 /// Reads the speed of the link, bytes a second. Down, wireless and virtual links have none.
-fn link(roots: &Roots, name: &[u8]) -> u64 {
+fn link_speed(roots: &Roots, name: &[u8]) -> u64 {
     let file = roots.sys.join("class/net").join(&*String::from_utf8_lossy(name)).join("speed");
-    let megabits = read_text(&file).and_then(|text| number(text.as_bytes()));
+    let megabits = read_text(&file).and_then(|text| parse_number(text.as_bytes()));
     // an unknown speed is -1, which old kernels print unsigned
     megabits.filter(|m| (1..10_000_000).contains(m)).map_or(ABSENT, |m| m * 125_000)
 }
 
 /// Returns true if another interface with hardware is the master of this one and so counts the same bytes.
-fn is_taken(roots: &Roots, name: &[u8]) -> bool {
+fn has_hardware_master(roots: &Roots, name: &[u8]) -> bool {
     let folder = roots.sys.join("class/net").join(&*String::from_utf8_lossy(name));
     folder.join("master/device").exists()
 }
 
-fn is_followed(roots: &Roots, name: &str) -> bool {
+fn is_followed_interface(roots: &Roots, name: &str) -> bool {
     let folder = roots.sys.join("class/net");
     let hardware = |name: &str| folder.join(name).join("device").exists();
     let any = || {
         let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
         entries.filter_map(|e| e.file_name().into_string().ok()).any(|name| hardware(&name))
     };
-    name != "lo" && (hardware(name) || !any()) && !is_taken(roots, name.as_bytes())
+    name != "lo" && (hardware(name) || !any()) && !has_hardware_master(roots, name.as_bytes())
 }
 
 impl CounterSource for Netdev {
-    fn tick(&mut self, context: &mut TickContext) {
-        if context.slow {
-            self.refresh(context);
+    fn read_tick(&mut self, context: &mut TickContext) {
+        if context.is_slow_tick {
+            self.refresh_interfaces(context);
         }
         let [table] = &mut self.tables;
-        let Some(text) = self.file.read(context) else { return table.gap() };
-        table.begin();
+        let Some(text) = self.file.read(context) else { return table.blank_all() };
+        table.begin_tick();
         let mut cursor = 0;
-        for (name, numbers) in lines(text).filter_map(parse_line) {
+        for (name, numbers) in text_lines(text).filter_map(parse_line) {
             let known = self.slots.get(cursor).is_some_and(|s| *s.name == *name);
             let found = if known { Some(cursor) } else { self.slots.iter().position(|s| *s.name == *name) };
             let place = found.unwrap_or_else(|| {
                 let text = String::from_utf8_lossy(name);
-                let row = is_followed(context.roots, &text).then(|| table.row(&text));
-                self.slots.push(NetdevSlot { name: name.into(), row, link: link(context.roots, name) });
+                let row = is_followed_interface(context.roots, &text).then(|| table.row_or_insert(&text));
+                self.slots.push(NetdevSlot {
+                    name: name.into(),
+                    row,
+                    link_bytes_per_s: link_speed(context.roots, name),
+                });
                 self.slots.len() - 1
             });
             cursor = place + 1;
             let slot = &self.slots[place];
             if let Some(row) = slot.row {
-                let values = table.fill(row);
-                for (to, from) in values.iter_mut().zip(NUMBERS) {
+                let values = table.row_mut(row);
+                for (to, from) in values.iter_mut().zip(TOTAL_POSITIONS) {
                     *to = numbers[from];
                 }
-                values[LINK] = slot.link;
+                values[LINK_COLUMN] = slot.link_bytes_per_s;
             }
         }
-        table.settle(context);
+        table.compute_cells(context);
     }
 
     fn tables(&mut self) -> &mut [CounterTable] {
@@ -162,14 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn only_hardware_where_there_is_any() {
+    fn only_hardware_interfaces_are_followed_if_there_are_any() {
         let machine = FakeMachine::new();
-        machine.ordinary().put("proc/net/dev", text(&["lo", "eth0", "br0"], 1000));
-        machine.put("sys/class/net/eth0/device/vendor", "x").put("sys/class/net/eth0/speed", "1000\n");
-        machine.put("sys/class/net/br0/speed", "1000\n");
-        let mut watch = machine.watch();
+        machine.put_ordinary_files().put_file("proc/net/dev", text(&["lo", "eth0", "br0"], 1000));
+        machine.put_file("sys/class/net/eth0/device/vendor", "x").put_file("sys/class/net/eth0/speed", "1000\n");
+        machine.put_file("sys/class/net/br0/speed", "1000\n");
+        let mut watch = machine.watch_default();
         watch.tick();
-        machine.put("proc/net/dev", text(&["lo", "eth0", "br0"], 5000));
+        machine.put_file("proc/net/dev", text(&["lo", "eth0", "br0"], 5000));
         watch.tick_after(1.0);
         assert_eq!(watch.sampler.schema().instances("network"), ["eth0"]);
         assert_eq!(watch.value("network.received_bytes", "eth0"), 4000.0);
@@ -181,20 +185,20 @@ mod tests {
     #[test]
     fn a_function_that_an_adapter_takes_is_not_counted_again() {
         let machine = FakeMachine::new();
-        machine.ordinary().put("proc/net/dev", text(&["eth0", "enP1s1", "eno1", "bond0"], 1000));
+        machine.put_ordinary_files().put_file("proc/net/dev", text(&["eth0", "enP1s1", "eno1", "bond0"], 1000));
         for name in ["eth0", "enP1s1", "eno1"] {
-            machine.put(&format!("sys/class/net/{name}/device/vendor"), "x");
+            machine.put_file(&format!("sys/class/net/{name}/device/vendor"), "x");
         }
-        machine.put("sys/class/net/bond0/speed", "1000\n").link("sys/class/net/eno1/master", "../bond0");
-        let mut watch = machine.watch();
+        machine.put_file("sys/class/net/bond0/speed", "1000\n").put_link("sys/class/net/eno1/master", "../bond0");
+        let mut watch = machine.watch_default();
         watch.tick();
         assert_eq!(watch.sampler.schema().instances("network"), ["eth0", "enP1s1", "eno1"]);
-        machine.link("sys/class/net/enP1s1/master", "../eth0");
-        machine.put("proc/net/dev", text(&["eth0", "enP1s1", "eno1", "bond0"], 5000));
+        machine.put_link("sys/class/net/enP1s1/master", "../eth0");
+        machine.put_file("proc/net/dev", text(&["eth0", "enP1s1", "eno1", "bond0"], 5000));
         watch.tick_after(5.0);
         assert_eq!(watch.sampler.schema().instances("network"), ["eth0", "eno1"]);
         assert_eq!(watch.value("network.received_bytes", "eth0"), 4000.0);
-        assert!(!watch.says(Note::GAP, "enP1s1"), "it is not gone");
+        assert!(!watch.has_note(Note::GAP, "enP1s1"), "it is not gone");
         watch.tick_after(5.0);
         assert_eq!(watch.sampler.schema().instances("network"), ["eth0", "eno1"]);
     }
@@ -202,28 +206,31 @@ mod tests {
     #[test]
     fn in_a_container_all_but_the_loopback_and_no_link_speed() {
         let machine = FakeMachine::new();
-        machine.ordinary().put("proc/net/dev", text(&["lo", "eth0"], 1000)).put("sys/class/net/eth0/speed", "-1\n");
-        let mut watch = machine.watch();
+        machine
+            .put_ordinary_files()
+            .put_file("proc/net/dev", text(&["lo", "eth0"], 1000))
+            .put_file("sys/class/net/eth0/speed", "-1\n");
+        let mut watch = machine.watch_default();
         watch.tick();
         assert_eq!(watch.sampler.schema().instances("network"), ["eth0"]);
-        assert!(watch.find("network.link_bytes_per_s", "eth0").is_none());
+        assert!(watch.find_value("network.link_bytes_per_s", "eth0").is_none());
     }
 
     #[test]
-    fn an_interface_that_began_anew_or_went_is_a_gap() {
+    fn an_interface_that_restarts_or_goes_is_a_gap() {
         let machine = FakeMachine::new();
-        machine.ordinary().put("proc/net/dev", text(&["eth0", "eth1"], 1000));
-        let mut watch = machine.watch();
+        machine.put_ordinary_files().put_file("proc/net/dev", text(&["eth0", "eth1"], 1000));
+        let mut watch = machine.watch_default();
         watch.tick();
-        machine.put("proc/net/dev", text(&["eth1"], 10));
+        machine.put_file("proc/net/dev", text(&["eth1"], 10));
         watch.tick_after(1.0);
         assert!(watch.value("network.received_bytes", "eth0").is_nan());
         assert!(watch.value("network.received_bytes", "eth1").is_nan());
         assert!(watch.value("network.received_packets", "eth1").is_nan());
-        assert!(watch.says(Note::GAP, "network interface eth0 is gone"));
-        machine.put("proc/net/dev", text(&["eth1"], 30));
+        assert!(watch.has_note(Note::GAP, "network interface eth0 is gone"));
+        machine.put_file("proc/net/dev", text(&["eth1"], 30));
         watch.tick_after(5.0);
         assert_eq!(watch.value("network.received_bytes", "eth1"), 20.0);
-        assert!(watch.find("network.received_bytes", "eth0").is_none());
+        assert!(watch.find_value("network.received_bytes", "eth0").is_none());
     }
 }

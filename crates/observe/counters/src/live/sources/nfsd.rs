@@ -3,10 +3,12 @@
 
 use std::hint::black_box;
 
-use crate::live::held::OpenFile;
-use crate::live::moment::TickContext;
-use crate::live::scan::{WordIter, lines};
-use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level, sum32, total, total32};
+use crate::live::counter_table::{
+    ABSENT, CounterReset, CounterTable, TableColumn, level_column, sum32_column, total_column, total32_column,
+};
+use crate::live::open_file::OpenFile;
+use crate::live::text_scan::{WordIter, text_lines};
+use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -18,8 +20,8 @@ pub const SOURCE: SourceInfo = SourceInfo {
     explain: "The NFS server of this machine: calls, operations, bytes, threads, and what found no idle thread.",
     parse_any: |bytes| {
         let mut values = [ABSENT; COLUMNS.len()];
-        parse(bytes, &mut values);
-        pools(bytes, &mut values);
+        parse_statistics(bytes, &mut values);
+        add_pools(bytes, &mut values);
         _ = black_box(values);
     },
     open: |roots, _: &SamplerOptions| Some(Box::new(NfsServer::new(roots))),
@@ -27,56 +29,56 @@ pub const SOURCE: SourceInfo = SourceInfo {
 
 /// Before Linux 5.13 bytes and operations are 32-bit numbers (fs/nfsd/stats.h); each version counts its own operations.
 const COLUMNS: [TableColumn; 10] = [
-    level("nfs_server.threads", 1.0),
-    total32("nfs_server.calls", 1.0),
-    total32("nfs_server.bad_calls", 1.0),
-    total32("nfs_server.read_bytes", 1.0),
-    total32("nfs_server.write_bytes", 1.0),
-    sum32("nfs_server.reads"),
-    sum32("nfs_server.writes"),
-    sum32("nfs_server.commits"),
-    total("nfs_server.packets", 1.0),
-    total("nfs_server.threads_woken", 1.0),
+    level_column("nfs_server.threads", 1.0),
+    total32_column("nfs_server.calls", 1.0),
+    total32_column("nfs_server.bad_calls", 1.0),
+    total32_column("nfs_server.read_bytes", 1.0),
+    total32_column("nfs_server.write_bytes", 1.0),
+    sum32_column("nfs_server.reads"),
+    sum32_column("nfs_server.writes"),
+    sum32_column("nfs_server.commits"),
+    total_column("nfs_server.packets", 1.0),
+    total_column("nfs_server.threads_woken", 1.0),
 ];
-const READS: usize = 5;
-const PACKETS: usize = 8;
+const READS_COLUMN: usize = 5;
+const PACKETS_COLUMN: usize = 8;
 
 /// Positions of READ, WRITE and COMMIT among the numbers of a version's line (fs/nfsd/stats.c: after their count, in
 /// the order of the protocol's numbers).
-const V3: [usize; 3] = [6, 7, 21];
-const V4: [usize; 3] = [25, 38, 5];
+const V3_POSITIONS: [usize; 3] = [6, 7, 21];
+const V4_POSITIONS: [usize; 3] = [25, 38, 5];
 
 /// Parses `/proc/net/rpc/nfsd`; values that it lacks are left unchanged.
-pub fn parse(text: &[u8], values: &mut [u64]) {
+pub fn parse_statistics(text: &[u8], values: &mut [u64]) {
     let mut operations = [ABSENT; 3];
-    for line in lines(text) {
+    for line in text_lines(text) {
         let mut words = WordIter::new(line);
-        let Some(key) = words.word() else { continue };
+        let Some(key) = words.next_word() else { continue };
         match key {
-            b"th" => take(&mut words, values, &[0]),
-            b"rpc" => take(&mut words, values, &[1, 2]),
-            b"io" => take(&mut words, values, &[3, 4]),
-            b"proc3" => add(&mut words, &mut operations, V3),
-            b"proc4ops" => add(&mut words, &mut operations, V4),
+            b"th" => read_columns(&mut words, values, &[0]),
+            b"rpc" => read_columns(&mut words, values, &[1, 2]),
+            b"io" => read_columns(&mut words, values, &[3, 4]),
+            b"proc3" => add_operations(&mut words, &mut operations, V3_POSITIONS),
+            b"proc4ops" => add_operations(&mut words, &mut operations, V4_POSITIONS),
             _ => {}
         }
     }
-    values[READS..READS + 3].copy_from_slice(&operations);
+    values[READS_COLUMN..READS_COLUMN + 3].copy_from_slice(&operations);
 }
 
-fn take(words: &mut WordIter, values: &mut [u64], columns: &[usize]) {
+fn read_columns(words: &mut WordIter, values: &mut [u64], columns: &[usize]) {
     for column in columns {
-        if let Some(Some(number)) = words.number() {
+        if let Some(Some(number)) = words.next_number() {
             values[*column] = number;
         }
     }
 }
 
-fn add(words: &mut WordIter, sums: &mut [u64; 3], places: [usize; 3]) {
+fn add_operations(words: &mut WordIter, sums: &mut [u64; 3], places: [usize; 3]) {
     // the first number is the count of those that follow
-    let Some(Some(_)) = words.number() else { return };
+    let Some(Some(_)) = words.next_number() else { return };
     let mut place = 0;
-    while let Some(number) = words.number() {
+    while let Some(number) = words.next_number() {
         if let (Some(place), Some(number)) = (places.iter().position(|p| *p == place), number) {
             let before = if sums[place] == ABSENT { 0 } else { sums[place] };
             sums[place] = before.saturating_add(number);
@@ -86,14 +88,14 @@ fn add(words: &mut WordIter, sums: &mut [u64; 3], places: [usize; 3]) {
 }
 
 /// Parses `pool_stats` and adds up its pools: packets that arrived, and threads that were woken for one.
-pub fn pools(text: &[u8], values: &mut [u64]) {
-    for line in lines(text).filter(|line| !line.starts_with(b"#")) {
+pub fn add_pools(text: &[u8], values: &mut [u64]) {
+    for line in text_lines(text).filter(|line| !line.starts_with(b"#")) {
         let mut words = WordIter::new(line);
-        let mut next = || words.number().flatten();
+        let mut next = || words.next_number().flatten();
         let (Some(_pool), Some(packets), Some(_queued), Some(woken)) = (next(), next(), next(), next()) else {
             continue;
         };
-        for (column, number) in [(PACKETS, packets), (PACKETS + 1, woken)] {
+        for (column, number) in [(PACKETS_COLUMN, packets), (PACKETS_COLUMN + 1, woken)] {
             let before = if values[column] == ABSENT { 0 } else { values[column] };
             values[column] = before.saturating_add(number);
         }
@@ -110,30 +112,30 @@ impl NfsServer {
     fn new(roots: &Roots) -> NfsServer {
         NfsServer {
             // a machine without an NFS server has neither file
-            file: OpenFile::pieces(roots.proc.join("net/rpc/nfsd"), "its NFS server is not seen").quiet(),
-            pools: OpenFile::pieces(roots.proc.join("fs/nfsd/pool_stats"), "").quiet(),
-            tables: [CounterTable::new("NFS server", &COLUMNS, CounterReset::RowBeganAnew)],
+            file: OpenFile::in_pieces(roots.proc.join("net/rpc/nfsd"), "its NFS server is not seen").without_notes(),
+            pools: OpenFile::in_pieces(roots.proc.join("fs/nfsd/pool_stats"), "").without_notes(),
+            tables: [CounterTable::new("NFS server", &COLUMNS, CounterReset::WholeRow)],
         }
     }
 }
 
 impl CounterSource for NfsServer {
-    fn tick(&mut self, context: &mut TickContext) {
+    fn read_tick(&mut self, context: &mut TickContext) {
         let [table] = &mut self.tables;
-        let Some(text) = self.file.read(context) else { return table.gap() };
+        let Some(text) = self.file.read(context) else { return table.blank_all() };
         let mut values = [ABSENT; COLUMNS.len()];
-        parse(text, &mut values);
+        parse_statistics(text, &mut values);
         // the client's module creates the file too; only a server has threads
         if matches!(values[0], 0 | ABSENT) && table.len() == 0 {
             return;
         }
         if let Some(text) = self.pools.read(context) {
-            pools(text, &mut values);
+            add_pools(text, &mut values);
         }
-        table.begin();
-        let row = table.row("");
-        table.fill(row).copy_from_slice(&values);
-        table.settle(context);
+        table.begin_tick();
+        let row = table.row_or_insert("");
+        table.row_mut(row).copy_from_slice(&values);
+        table.compute_cells(context);
     }
 
     fn tables(&mut self) -> &mut [CounterTable] {
@@ -158,17 +160,17 @@ mod tests {
     #[test]
     fn operations_of_both_versions_and_threads() {
         let machine = FakeMachine::new();
-        machine.ordinary().put("proc/net/rpc/nfsd", nfsd(8, 100, 10));
+        machine.put_ordinary_files().put_file("proc/net/rpc/nfsd", nfsd(8, 100, 10));
         let pools = |packets: u32, woken: u32| {
             format!(
                 "# pool packets-arrived sockets-enqueued threads-woken threads-timedout\n0 {packets} 5 {woken} 0\n\
                  1 10 1 5 0\n"
             )
         };
-        machine.put("proc/fs/nfsd/pool_stats", pools(100, 40));
-        let mut watch = machine.watch();
+        machine.put_file("proc/fs/nfsd/pool_stats", pools(100, 40));
+        let mut watch = machine.watch_default();
         watch.tick();
-        machine.put("proc/net/rpc/nfsd", nfsd(8, 160, 15)).put("proc/fs/nfsd/pool_stats", pools(160, 55));
+        machine.put_file("proc/net/rpc/nfsd", nfsd(8, 160, 15)).put_file("proc/fs/nfsd/pool_stats", pools(160, 55));
         watch.tick_after(1.0);
         let value = |counter: &str| watch.value(&format!("nfs_server.{counter}"), "");
         assert_eq!((value("threads"), value("calls"), value("bad_calls")), (8.0, 60.0, 0.0));
@@ -180,11 +182,11 @@ mod tests {
     fn bytes_and_operations_wrap_at_32_bits() {
         let machine = FakeMachine::new();
         let before = nfsd(8, 100, 10).replace("io 40960 4096", "io 4294960000 4096");
-        machine.ordinary().put("proc/net/rpc/nfsd", before.replace(" 5 10 7 ", " 5 4294967290 7 "));
-        let mut watch = machine.watch();
+        machine.put_ordinary_files().put_file("proc/net/rpc/nfsd", before.replace(" 5 10 7 ", " 5 4294967290 7 "));
+        let mut watch = machine.watch_default();
         watch.tick();
         let after = nfsd(8, 160, 10).replace("io 40960 4096", "io 2704 4096");
-        machine.put("proc/net/rpc/nfsd", after.replace(" 5 10 7 ", " 5 4 7 "));
+        machine.put_file("proc/net/rpc/nfsd", after.replace(" 5 10 7 ", " 5 4 7 "));
         watch.tick_after(1.0);
         let value = |counter: &str| watch.value(&format!("nfs_server.{counter}"), "");
         assert_eq!((value("read_bytes"), value("reads")), (10_000.0, 10.0));
@@ -194,11 +196,11 @@ mod tests {
     #[test]
     fn a_machine_that_serves_nothing_has_no_server() {
         let machine = FakeMachine::new();
-        machine.ordinary().put("proc/net/rpc/nfsd", nfsd(0, 0, 0));
-        let mut watch = machine.watch();
+        machine.put_ordinary_files().put_file("proc/net/rpc/nfsd", nfsd(0, 0, 0));
+        let mut watch = machine.watch_default();
         watch.tick().tick_after(1.0);
         assert!(watch.sampler.schema().instances("nfs_server").is_empty());
-        machine.put("proc/net/rpc/nfsd", nfsd(4, 0, 0));
+        machine.put_file("proc/net/rpc/nfsd", nfsd(4, 0, 0));
         watch.tick_after(1.0);
         assert_eq!(watch.value("nfs_server.threads", ""), 4.0);
     }

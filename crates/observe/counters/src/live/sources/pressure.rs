@@ -6,10 +6,10 @@
 
 use std::hint::black_box;
 
-use crate::live::held::OpenFile;
-use crate::live::moment::TickContext;
-use crate::live::scan::{WordIter, lines, number};
-use crate::live::totals::{ABSENT, CounterTable, TableColumn, total};
+use crate::live::counter_table::{ABSENT, CounterTable, TableColumn, total_column};
+use crate::live::open_file::OpenFile;
+use crate::live::text_scan::{WordIter, parse_number, text_lines};
+use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -19,18 +19,18 @@ pub const SOURCE: SourceInfo = SourceInfo {
     id: "pressure",
     files: &["/proc/pressure/cpu", "/proc/pressure/io", "/proc/pressure/memory", "/proc/pressure/irq"],
     explain: "Time in which some or all tasks waited for processor, I/O, memory, interrupts.",
-    parse_any: |bytes| _ = black_box(parse(bytes)),
+    parse_any: |bytes| _ = black_box(parse_pressure(bytes)),
     open: |roots, _: &SamplerOptions| Some(Box::new(Pressure::new(roots))),
 };
 
 /// Parses a pressure file: microseconds in which some and all tasks waited.
-pub fn parse(text: &[u8]) -> (Option<u64>, Option<u64>) {
+pub fn parse_pressure(text: &[u8]) -> (Option<u64>, Option<u64>) {
     let (mut some, mut full) = (None, None);
-    for line in lines(text) {
+    for line in text_lines(text) {
         let mut words = WordIter::new(line);
-        let kind = words.word();
+        let kind = words.next_word();
         let Some(start) = memchr::memmem::find(words.rest(), b"total=") else { continue };
-        let value = number(crate::live::scan::trim(&words.rest()[start + 6..]));
+        let value = parse_number(crate::live::text_scan::trim_blanks(&words.rest()[start + 6..]));
         match kind {
             Some(b"some") => some = value,
             Some(b"full") => full = value,
@@ -41,20 +41,20 @@ pub fn parse(text: &[u8]) -> (Option<u64>, Option<u64>) {
 }
 
 const COLUMNS: [TableColumn; 6] = [
-    total("pressure.cpu_some_s", 1e-6),
-    total("pressure.io_some_s", 1e-6),
-    total("pressure.io_full_s", 1e-6),
-    total("pressure.memory_some_s", 1e-6),
-    total("pressure.memory_full_s", 1e-6),
-    total("pressure.irq_full_s", 1e-6),
+    total_column("pressure.cpu_some_s", 1e-6),
+    total_column("pressure.io_some_s", 1e-6),
+    total_column("pressure.io_full_s", 1e-6),
+    total_column("pressure.memory_some_s", 1e-6),
+    total_column("pressure.memory_full_s", 1e-6),
+    total_column("pressure.irq_full_s", 1e-6),
 ];
 
 /// Files, and the columns of their two lines.
-const FILES: [(&str, Option<usize>, Option<usize>); 4] =
+const FILE_COLUMNS: [(&str, Option<usize>, Option<usize>); 4] =
     [("cpu", Some(0), None), ("io", Some(1), Some(2)), ("memory", Some(3), Some(4)), ("irq", None, Some(5))];
 
 /// Share of the tick in which some tasks waited, above which processes are scanned at once.
-const TROUBLE: f64 = 0.10;
+const TROUBLE_SHARE: f64 = 0.10;
 
 struct Pressure {
     files: Vec<(OpenFile, Option<usize>, Option<usize>)>,
@@ -69,21 +69,21 @@ impl Pressure {
             _ => "waiting is judged from other counters (boot with psi=1, or see CONFIG_PSI)",
         };
         Pressure {
-            files: FILES
+            files: FILE_COLUMNS
                 .iter()
-                .map(|&(name, some, full)| (OpenFile::whole(folder.join(name), means(name)), some, full))
+                .map(|&(name, some, full)| (OpenFile::in_one_read(folder.join(name), means(name)), some, full))
                 .collect(),
-            tables: [CounterTable::single(&COLUMNS)],
+            tables: [CounterTable::single_row(&COLUMNS)],
         }
     }
 }
 
 impl CounterSource for Pressure {
-    fn tick(&mut self, context: &mut TickContext) {
+    fn read_tick(&mut self, context: &mut TickContext) {
         let mut values = [ABSENT; COLUMNS.len()];
         for (file, some, full) in &mut self.files {
             let Some(text) = file.read(context) else { continue };
-            let read = parse(text);
+            let read = parse_pressure(text);
             for (column, value) in [(*some, read.0), (*full, read.1)] {
                 if let (Some(column), Some(value)) = (column, value) {
                     values[column] = value;
@@ -91,12 +91,12 @@ impl CounterSource for Pressure {
             }
         }
         let [table] = &mut self.tables;
-        table.begin();
-        table.fill(0).copy_from_slice(&values);
-        table.settle(context);
-        let limit = TROUBLE * context.elapsed_ns as f64 * 1e-3;
+        table.begin_tick();
+        table.row_mut(0).copy_from_slice(&values);
+        table.compute_cells(context);
+        let limit = TROUBLE_SHARE * context.elapsed_ns as f64 * 1e-3;
         if [0, 1, 3].into_iter().any(|column| table.cell(0, column) > limit) {
-            context.trouble = true;
+            context.processes_due = true;
         }
     }
 
@@ -114,40 +114,41 @@ mod tests {
     const WAITS: &str = "some avg10=1.00 avg60=0.10 avg300=0.00 total=TOTAL\nfull avg10=0.00 total=77\n";
 
     #[test]
-    fn both_lines_and_broken_ones() {
-        assert_eq!(parse(WAITS.replace("TOTAL", "12").as_bytes()), (Some(12), Some(77)));
-        assert_eq!(parse(b"some avg10=0.00 total=\nfull"), (None, None));
-        assert_eq!(parse(b"full avg10=0.00 total=3\n"), (None, Some(3)));
+    fn both_lines_and_damaged_ones_are_parsed() {
+        assert_eq!(parse_pressure(WAITS.replace("TOTAL", "12").as_bytes()), (Some(12), Some(77)));
+        assert_eq!(parse_pressure(b"some avg10=0.00 total=\nfull"), (None, None));
+        assert_eq!(parse_pressure(b"full avg10=0.00 total=3\n"), (None, Some(3)));
     }
 
     #[test]
-    fn full_of_the_processor_means_nothing() {
+    fn full_processor_pressure_is_ignored() {
         let machine = FakeMachine::new();
-        machine.ordinary();
-        let mut watch = machine.watch();
+        machine.put_ordinary_files();
+        let mut watch = machine.watch_default();
         watch.tick();
-        machine.put("proc/pressure/io", WAITS.replace("TOTAL", "52000"));
+        machine.put_file("proc/pressure/io", WAITS.replace("TOTAL", "52000"));
         watch.tick_after(1.0);
         assert!((watch.value("pressure.io_some_s", "") - 0.05).abs() < 1e-12);
-        assert!(watch.find("pressure.cpu_full_s", "").is_none());
+        assert!(watch.find_value("pressure.cpu_full_s", "").is_none());
         assert_eq!(watch.value("pressure.cpu_some_s", ""), 0.0);
     }
 
     #[test]
     fn a_kernel_without_pressure_is_a_note_and_no_series() {
         let machine = FakeMachine::new();
-        machine.ordinary().remove("proc/pressure");
-        let mut watch = machine.watch();
+        machine.put_ordinary_files().remove("proc/pressure");
+        let mut watch = machine.watch_default();
         watch.tick().tick_after(1.0).tick_after(10.0);
-        assert!(watch.find("pressure.io_some_s", "").is_none());
-        let count = watch.notes(Note::UNSEEN).iter().filter(|n| n.contains("pressure/io: does not exist here")).count();
+        assert!(watch.find_value("pressure.io_some_s", "").is_none());
+        let count =
+            watch.notes_of_kind(Note::UNSEEN).iter().filter(|n| n.contains("pressure/io: does not exist here")).count();
         assert_eq!(count, 1, "once, not at every tick");
     }
 
     #[test]
-    fn pressure_that_is_switched_off_says_so() {
+    fn disabled_pressure_is_noted() {
         // what reading gives on a kernel booted with psi=0
         let error = std::io::Error::from_raw_os_error(rustix::io::Errno::OPNOTSUPP.raw_os_error());
-        assert_eq!(crate::live::held::reason(&error), "the kernel has it, but it is switched off");
+        assert_eq!(crate::live::open_file::error_reason(&error), "the kernel has it, but it is switched off");
     }
 }

@@ -3,10 +3,10 @@
 
 use std::hint::black_box;
 
-use crate::live::held::OpenFile;
-use crate::live::moment::TickContext;
-use crate::live::scan::{WordIter, lines, trim};
-use crate::live::totals::{CounterTable, TableColumn, sum32};
+use crate::live::counter_table::{CounterTable, TableColumn, sum32_column};
+use crate::live::open_file::OpenFile;
+use crate::live::text_scan::{WordIter, text_lines, trim_blanks};
+use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -16,17 +16,17 @@ pub const SOURCE: SourceInfo = SourceInfo {
     id: "softirqs",
     files: &["/proc/softirqs"],
     explain: "Deferred interrupt work: block devices, network, timers, scheduling.",
-    parse_any: |bytes| lines(bytes).for_each(|line| _ = black_box(parse_row(line))),
+    parse_any: |bytes| text_lines(bytes).for_each(|line| _ = black_box(parse_row(line))),
     open: |roots, _: &SamplerOptions| Some(Box::new(Softirqs::new(roots))),
 };
 
 const COLUMNS: [TableColumn; 6] = [
-    sum32("interrupts.softirq_total"),
-    sum32("interrupts.softirq_block"),
-    sum32("interrupts.softirq_net_rx"),
-    sum32("interrupts.softirq_net_tx"),
-    sum32("interrupts.softirq_timer"),
-    sum32("interrupts.softirq_sched"),
+    sum32_column("interrupts.softirq_total"),
+    sum32_column("interrupts.softirq_block"),
+    sum32_column("interrupts.softirq_net_rx"),
+    sum32_column("interrupts.softirq_net_tx"),
+    sum32_column("interrupts.softirq_timer"),
+    sum32_column("interrupts.softirq_sched"),
 ];
 
 /// Parses a row into its name and the sum over processors.
@@ -34,13 +34,13 @@ pub fn parse_row(line: &[u8]) -> Option<(&[u8], u64)> {
     let colon = memchr::memchr(b':', line)?;
     let mut words = WordIter::new(&line[colon + 1..]);
     let mut sum = 0u64;
-    while let Some(number) = words.number() {
+    while let Some(number) = words.next_number() {
         sum = sum.wrapping_add(number?);
     }
-    Some((trim(&line[..colon]), sum))
+    Some((trim_blanks(&line[..colon]), sum))
 }
 
-fn column(name: &[u8]) -> Option<usize> {
+fn column_of_kind(name: &[u8]) -> Option<usize> {
     match name {
         b"BLOCK" | b"IRQ_POLL" => Some(1),
         b"NET_RX" => Some(2),
@@ -60,35 +60,35 @@ struct Softirqs {
 impl Softirqs {
     fn new(roots: &Roots) -> Softirqs {
         Softirqs {
-            file: OpenFile::whole(roots.proc.join("softirqs"), "deferred interrupt work is not seen"),
+            file: OpenFile::in_one_read(roots.proc.join("softirqs"), "deferred interrupt work is not seen"),
             heading: Vec::new(),
-            tables: [CounterTable::single(&COLUMNS)],
+            tables: [CounterTable::single_row(&COLUMNS)],
         }
     }
 }
 
 impl CounterSource for Softirqs {
-    fn tick(&mut self, context: &mut TickContext) {
+    fn read_tick(&mut self, context: &mut TickContext) {
         let [table] = &mut self.tables;
-        let Some(text) = self.file.read(context) else { return table.gap() };
-        let mut lines = lines(text);
+        let Some(text) = self.file.read(context) else { return table.blank_all() };
+        let mut lines = text_lines(text);
         let heading = lines.next().unwrap_or_default();
         if heading != self.heading {
             self.heading = heading.to_vec();
-            table.forget();
+            table.forget_previous();
         }
         let mut sums = [0u64; COLUMNS.len()];
         for (name, sum) in lines.filter_map(parse_row) {
             sums[0] = sums[0].wrapping_add(sum);
-            if let Some(column) = column(name) {
+            if let Some(column) = column_of_kind(name) {
                 sums[column] = sums[column].wrapping_add(sum);
             }
         }
-        table.begin();
-        for (to, sum) in table.fill(0).iter_mut().zip(sums) {
+        table.begin_tick();
+        for (to, sum) in table.row_mut(0).iter_mut().zip(sums) {
             *to = sum & u64::from(u32::MAX);
         }
-        table.settle(context);
+        table.compute_cells(context);
     }
 
     fn tables(&mut self) -> &mut [CounterTable] {
@@ -102,14 +102,14 @@ mod tests {
     use crate::live::fake::FakeMachine;
 
     #[test]
-    fn kinds_are_told_apart() {
+    fn kinds_are_counted_separately() {
         let machine = FakeMachine::new();
         machine
-            .ordinary()
-            .put("proc/softirqs", "  CPU0 CPU1\n HI: 1 1\n BLOCK: 4294967295 3\n IRQ_POLL: 1 1\n NET_RX: 7 7\n");
-        let mut watch = machine.watch();
+            .put_ordinary_files()
+            .put_file("proc/softirqs", "  CPU0 CPU1\n HI: 1 1\n BLOCK: 4294967295 3\n IRQ_POLL: 1 1\n NET_RX: 7 7\n");
+        let mut watch = machine.watch_default();
         watch.tick();
-        machine.put("proc/softirqs", "  CPU0 CPU1\n HI: 2 1\n BLOCK: 4 3\n IRQ_POLL: 2 1\n NET_RX: 7 9\n");
+        machine.put_file("proc/softirqs", "  CPU0 CPU1\n HI: 2 1\n BLOCK: 4 3\n IRQ_POLL: 2 1\n NET_RX: 7 9\n");
         watch.tick_after(1.0);
         assert_eq!(watch.value("interrupts.softirq_block", ""), 6.0);
         assert_eq!(watch.value("interrupts.softirq_net_rx", ""), 2.0);

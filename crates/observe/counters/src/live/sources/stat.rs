@@ -6,10 +6,10 @@
 
 use std::hint::black_box;
 
-use crate::live::held::OpenFile;
-use crate::live::moment::TickContext;
-use crate::live::scan::{WordIter, keyed, lines};
-use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level, total};
+use crate::live::counter_table::{ABSENT, CounterReset, CounterTable, TableColumn, level_column, total_column};
+use crate::live::open_file::OpenFile;
+use crate::live::text_scan::{WordIter, split_key_and_number, text_lines};
+use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -20,51 +20,51 @@ pub const SOURCE: SourceInfo = SourceInfo {
     files: &["/proc/stat"],
     explain: "Processor time in total and per processor, context switches, forks, interrupts, running and blocked \
               tasks.",
-    parse_any: |bytes| lines(bytes).for_each(|line| _ = black_box(parse_processor(line))),
+    parse_any: |bytes| text_lines(bytes).for_each(|line| _ = black_box(parse_processor(line))),
     open: |roots, _: &SamplerOptions| Some(Box::new(StatSource::new(roots))),
 };
 
-const STATES: usize = 9;
+const STATE_COUNT: usize = 9;
 
 /// Unit of the kernel's times, seconds: hundredths on every architecture we know.
 const TICK_S: f64 = 0.01;
 
-const PROCESSOR: [TableColumn; STATES] = [
-    total("processor.user_s", TICK_S),
-    total("processor.nice_s", TICK_S),
-    total("processor.system_s", TICK_S),
-    total("processor.idle_s", TICK_S),
-    total("processor.iowait_s", TICK_S),
-    total("processor.irq_s", TICK_S),
-    total("processor.softirq_s", TICK_S),
-    total("processor.steal_s", TICK_S),
-    total("processor.guest_s", TICK_S),
+const PROCESSOR_COLUMNS: [TableColumn; STATE_COUNT] = [
+    total_column("processor.user_s", TICK_S),
+    total_column("processor.nice_s", TICK_S),
+    total_column("processor.system_s", TICK_S),
+    total_column("processor.idle_s", TICK_S),
+    total_column("processor.iowait_s", TICK_S),
+    total_column("processor.irq_s", TICK_S),
+    total_column("processor.softirq_s", TICK_S),
+    total_column("processor.steal_s", TICK_S),
+    total_column("processor.guest_s", TICK_S),
 ];
 
-const SYSTEM: [TableColumn; 7] = [
-    total("system.context_switches", 1.0),
-    total("system.forks", 1.0),
-    total("system.interrupts", 1.0),
-    level("system.running", 1.0),
-    level("system.blocked", 1.0),
-    level("system.processors", 1.0),
-    level("system.uptime_s", 1.0),
+const SYSTEM_COLUMNS: [TableColumn; 7] = [
+    total_column("system.context_switches", 1.0),
+    total_column("system.forks", 1.0),
+    total_column("system.interrupts", 1.0),
+    level_column("system.running", 1.0),
+    level_column("system.blocked", 1.0),
+    level_column("system.processors", 1.0),
+    level_column("system.uptime_s", 1.0),
 ];
-const BLOCKED: usize = 4;
-const PROCESSORS: usize = 5;
-const UPTIME: usize = 6;
+const BLOCKED_COLUMN: usize = 4;
+const PROCESSORS_COLUMN: usize = 5;
+const UPTIME_COLUMN: usize = 6;
 
 /// Parses a `cpu…` line into its name (`cpu` is all of them) and its times in hundredths
 /// of a second; `None` where an older kernel has no such time.
-pub fn parse_processor(line: &[u8]) -> Option<(&[u8], [Option<u64>; STATES])> {
+pub fn parse_processor(line: &[u8]) -> Option<(&[u8], [Option<u64>; STATE_COUNT])> {
     let mut words = WordIter::new(line);
-    let name = words.word()?;
+    let name = words.next_word()?;
     if !name.starts_with(b"cpu") {
         return None;
     }
-    let mut times = [None; STATES];
+    let mut times = [None; STATE_COUNT];
     for time in &mut times {
-        *time = words.number().flatten();
+        *time = words.next_number().flatten();
     }
     Some((name, times))
 }
@@ -80,57 +80,57 @@ struct StatSource {
 impl StatSource {
     fn new(roots: &Roots) -> StatSource {
         StatSource {
-            file: OpenFile::whole(roots.proc.join("stat"), "without it processor time is unknown"),
+            file: OpenFile::in_one_read(roots.proc.join("stat"), "without it processor time is unknown"),
             online: 0,
             tables: [
-                CounterTable::new("processor", &PROCESSOR, CounterReset::OneNumber),
-                CounterTable::single(&SYSTEM),
+                CounterTable::new("processor", &PROCESSOR_COLUMNS, CounterReset::OneNumber),
+                CounterTable::single_row(&SYSTEM_COLUMNS),
             ],
         }
     }
 }
 
 impl CounterSource for StatSource {
-    fn tick(&mut self, context: &mut TickContext) {
+    fn read_tick(&mut self, context: &mut TickContext) {
         let Some(text) = self.file.read(context) else {
-            self.tables.iter_mut().for_each(CounterTable::gap);
+            self.tables.iter_mut().for_each(CounterTable::blank_all);
             return;
         };
         let [processors, system] = &mut self.tables;
-        processors.begin();
-        system.begin();
+        processors.begin_tick();
+        system.begin_tick();
         let mut online = 0;
         let mut row = 0;
-        for line in lines(text) {
+        for line in text_lines(text) {
             if line.starts_with(b"cpu") {
                 let Some((name, times)) = parse_processor(line) else { continue };
                 online += u64::from(name.len() > 3);
                 row = processor_row(processors, row, name);
-                for (to, from) in processors.fill(row).iter_mut().zip(times) {
+                for (to, from) in processors.row_mut(row).iter_mut().zip(times) {
                     *to = from.unwrap_or(ABSENT);
                 }
                 row += 1;
             } else if let Some(column) = system_column(line)
-                && let Some((_, Some(number))) = keyed(line)
+                && let Some((_, Some(number))) = split_key_and_number(line)
             {
-                system.fill(0)[column] = number;
+                system.row_mut(0)[column] = number;
             }
         }
         if online > 0 {
-            system.fill(0)[PROCESSORS] = online;
+            system.row_mut(0)[PROCESSORS_COLUMN] = online;
         }
         // For a processor that is offline, the kernel adds a different count of idle time (fs/proc/stat.c), and
         // before Linux 6.8 the usual one starts at zero when it comes back: the sum can jump by days.
         if std::mem::replace(&mut self.online, online) != online
-            && let Some(total) = processors.find("_total")
+            && let Some(total) = processors.find_row("_total")
         {
-            processors.forget_row(total);
+            processors.forget_previous_of(total);
         }
-        system.fill(0)[UPTIME] = context.since_boot_ns / 1_000_000_000;
-        processors.settle(context);
-        system.settle(context);
-        if system.cell(0, BLOCKED) > 0.0 {
-            context.trouble = true;
+        system.row_mut(0)[UPTIME_COLUMN] = context.since_boot_ns / 1_000_000_000;
+        processors.compute_cells(context);
+        system.compute_cells(context);
+        if system.cell(0, BLOCKED_COLUMN) > 0.0 {
+            context.processes_due = true;
         }
     }
 
@@ -141,7 +141,7 @@ impl CounterSource for StatSource {
 
 fn processor_row(table: &mut CounterTable, cursor: usize, name: &[u8]) -> usize {
     let instance: &[u8] = if name == b"cpu" { b"_total" } else { name };
-    if table.is_row(cursor, instance) { cursor } else { table.row(&String::from_utf8_lossy(instance)) }
+    if table.is_row(cursor, instance) { cursor } else { table.row_or_insert(&String::from_utf8_lossy(instance)) }
 }
 
 fn system_column(line: &[u8]) -> Option<usize> {
@@ -173,15 +173,15 @@ mod tests {
     #[test]
     fn processors_and_system() {
         let machine = FakeMachine::new();
-        machine.ordinary().put("proc/stat", text(100, 50, 7));
-        let mut watch = machine.watch();
+        machine.put_ordinary_files().put_file("proc/stat", text(100, 50, 7));
+        let mut watch = machine.watch_default();
         watch.tick();
         assert_eq!(watch.value("system.running", ""), 3.0);
         assert_eq!(watch.value("system.processors", ""), 2.0);
         assert_eq!(watch.value("system.uptime_s", ""), 100.0);
         // old kernels have four times; the others are absent, not zero
-        assert!(watch.find("processor.iowait_s", "cpu1").is_none());
-        machine.put("proc/stat", text(150, 60, 27).replace("ctxt 900", "ctxt 1000"));
+        assert!(watch.find_value("processor.iowait_s", "cpu1").is_none());
+        machine.put_file("proc/stat", text(150, 60, 27).replace("ctxt 900", "ctxt 1000"));
         watch.tick_after(1.0);
         assert_eq!(watch.value("processor.idle_s", "_total"), 0.5);
         assert_eq!(watch.value("processor.steal_s", "cpu0"), 0.2);
@@ -191,43 +191,43 @@ mod tests {
     #[test]
     fn iowait_that_steps_back_is_one_gap_and_one_note() {
         let machine = FakeMachine::new();
-        machine.ordinary().put("proc/stat", text(100, 50, 7));
-        let mut watch = machine.watch();
+        machine.put_ordinary_files().put_file("proc/stat", text(100, 50, 7));
+        let mut watch = machine.watch_default();
         watch.tick();
         for iowait in (40..50).rev() {
-            machine.put("proc/stat", text(200, iowait, 7));
+            machine.put_file("proc/stat", text(200, iowait, 7));
             watch.tick_after(1.0);
             assert!(watch.value("processor.iowait_s", "cpu0").is_nan());
             assert!(!watch.value("processor.idle_s", "cpu0").is_nan());
         }
-        assert_eq!(watch.notes(Note::GAP).len(), 1);
+        assert_eq!(watch.notes_of_kind(Note::GAP).len(), 1);
     }
 
     #[test]
-    fn the_sum_over_processors_is_a_gap_where_one_is_switched_off() {
+    fn the_sum_over_processors_is_a_gap_when_one_goes_offline() {
         let machine = FakeMachine::new();
-        machine.ordinary().put("proc/stat", text(100, 50, 7));
-        let mut watch = machine.watch();
+        machine.put_ordinary_files().put_file("proc/stat", text(100, 50, 7));
+        let mut watch = machine.watch_default();
         watch.tick();
         let without = |idle: u64| text(idle, 50, 7).replace("cpu1 1 1 1 1\n", "");
-        machine.put("proc/stat", without(86_400_100));
+        machine.put_file("proc/stat", without(86_400_100));
         watch.tick_after(1.0);
         assert!(watch.value("processor.idle_s", "_total").is_nan());
-        machine.put("proc/stat", without(86_400_150));
+        machine.put_file("proc/stat", without(86_400_150));
         watch.tick_after(1.0);
         assert_eq!(watch.value("processor.idle_s", "_total"), 0.5);
     }
 
     #[test]
-    fn a_processor_that_is_switched_off_is_a_gap() {
+    fn a_processor_that_goes_offline_is_a_gap() {
         let machine = FakeMachine::new();
-        machine.ordinary().put("proc/stat", text(100, 50, 7));
-        let mut watch = machine.watch();
+        machine.put_ordinary_files().put_file("proc/stat", text(100, 50, 7));
+        let mut watch = machine.watch_default();
         watch.tick();
-        machine.put("proc/stat", text(100, 50, 7).replace("cpu1 1 1 1 1\n", ""));
+        machine.put_file("proc/stat", text(100, 50, 7).replace("cpu1 1 1 1 1\n", ""));
         watch.tick_after(1.0);
         assert!(watch.value("processor.user_s", "cpu1").is_nan());
         assert_eq!(watch.value("system.processors", ""), 1.0);
-        assert!(watch.says(Note::GAP, "processor cpu1 is gone"));
+        assert!(watch.has_note(Note::GAP, "processor cpu1 is gone"));
     }
 }

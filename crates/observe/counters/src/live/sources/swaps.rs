@@ -3,10 +3,10 @@
 
 use std::hint::black_box;
 
-use crate::live::held::OpenFile;
-use crate::live::moment::TickContext;
-use crate::live::mountinfo::unescape;
-use crate::live::scan::{WordIter, lines};
+use crate::live::mountinfo::unescape_path;
+use crate::live::open_file::OpenFile;
+use crate::live::text_scan::{WordIter, text_lines};
+use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -16,48 +16,48 @@ pub const SOURCE: SourceInfo = SourceInfo {
     id: "swaps",
     files: &["/proc/swaps"],
     explain: "Swap areas; on zram they are memory, not disk.",
-    parse_any: |bytes| _ = black_box(parse(bytes).count()),
+    parse_any: |bytes| _ = black_box(parse_areas(bytes).count()),
     open: |roots: &Roots, _: &SamplerOptions| {
-        let file = OpenFile::pieces(roots.proc.join("swaps"), "the location of swap space is unknown");
+        let file = OpenFile::in_pieces(roots.proc.join("swaps"), "the location of swap space is unknown");
         Some(Box::new(Swaps { file, known: Vec::new() }))
     },
 };
 
 /// A swap area.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Area {
+pub struct SwapArea {
     /// Device or file.
     pub path: String,
     /// Size, bytes.
-    pub bytes: u64,
+    pub size_bytes: u64,
 }
 
 /// Parses the file; its first line is a heading.
-pub fn parse(text: &[u8]) -> impl Iterator<Item = Area> {
-    lines(text).filter_map(|line| {
+pub fn parse_areas(text: &[u8]) -> impl Iterator<Item = SwapArea> {
+    text_lines(text).filter_map(|line| {
         let mut words = WordIter::new(line);
-        let path = words.word()?;
-        let _kind = words.word()?;
-        let kib = words.number()??;
-        path.starts_with(b"/").then(|| Area { path: unescape(path), bytes: kib.saturating_mul(1024) })
+        let path = words.next_word()?;
+        let _kind = words.next_word()?;
+        let kib = words.next_number()??;
+        path.starts_with(b"/").then(|| SwapArea { path: unescape_path(path), size_bytes: kib.saturating_mul(1024) })
     })
 }
 
 struct Swaps {
     file: OpenFile,
-    known: Vec<Area>,
+    known: Vec<SwapArea>,
 }
 
 impl CounterSource for Swaps {
-    fn tick(&mut self, context: &mut TickContext) {
-        if !context.slow {
+    fn read_tick(&mut self, context: &mut TickContext) {
+        if !context.is_slow_tick {
             return;
         }
         let Some(text) = self.file.read(context) else { return };
-        let now: Vec<Area> = parse(text).collect();
+        let now: Vec<SwapArea> = parse_areas(text).collect();
         if now != self.known {
             self.known = now;
-            context.rescan = true;
+            context.topology_due = true;
         }
     }
 }
@@ -72,9 +72,9 @@ mod tests {
             /dev/zram0                              partition\t4194300\t\t0\t\t100\n\
             /swap\\040file                           file\t\t1024\t\t0\t\t-2\n\
             /broken file x\n";
-        let areas: Vec<Area> = parse(text).collect();
+        let areas: Vec<SwapArea> = parse_areas(text).collect();
         assert_eq!(areas.len(), 2);
-        assert_eq!(areas[0], Area { path: "/dev/zram0".into(), bytes: 4_194_300 * 1024 });
+        assert_eq!(areas[0], SwapArea { path: "/dev/zram0".into(), size_bytes: 4_194_300 * 1024 });
         assert_eq!(areas[1].path, "/swap file");
     }
 }

@@ -8,10 +8,10 @@
 
 use std::hint::black_box;
 
-use crate::live::held::OpenFile;
-use crate::live::moment::TickContext;
-use crate::live::scan::{LineLayout, WordIter, keyed, lines};
-use crate::live::totals::{ABSENT, CounterTable, TableColumn, level, total};
+use crate::live::counter_table::{ABSENT, CounterTable, TableColumn, level_column, total_column};
+use crate::live::open_file::OpenFile;
+use crate::live::text_scan::{LineLayout, WordIter, split_key_and_number, text_lines};
+use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -22,42 +22,42 @@ pub const SOURCE: SourceInfo = SourceInfo {
     files: &["/proc/vmstat"],
     explain: "Faults, swapping, reclaim, write-back, and the dirty limits.",
     parse_any: |bytes| {
-        for line in lines(bytes) {
-            if let Some((key, _)) = keyed(line) {
-                black_box(column(key));
+        for line in text_lines(bytes) {
+            if let Some((key, _)) = split_key_and_number(line) {
+                black_box(column_of_key(key));
             }
         }
     },
     open: |roots, _: &SamplerOptions| Some(Box::new(Vmstat::new(roots))),
 };
 
-const PAGING: [TableColumn; 18] = [
-    total("paging.faults", 1.0),
-    total("paging.major_faults", 1.0),
-    total("paging.swap_in_pages", 1.0),
-    total("paging.swap_out_pages", 1.0),
-    total("paging.refaults_file", 1.0),
-    total("paging.refaults_anon", 1.0),
-    total("paging.block_in_bytes", 1024.0),
-    total("paging.block_out_bytes", 1024.0),
-    total("paging.scanned_pages", 1.0),
-    total("paging.scanned_direct_pages", 1.0),
-    total("paging.stolen_pages", 1.0),
-    total("paging.allocation_stalls", 1.0),
-    total("paging.dirtied_pages", 1.0),
-    total("paging.written_pages", 1.0),
-    total("paging.zswap_in_pages", 1.0),
-    total("paging.zswap_out_pages", 1.0),
-    total("paging.oom_kills", 1.0),
-    total("paging.compact_stalls", 1.0),
+const PAGING_COLUMNS: [TableColumn; 18] = [
+    total_column("paging.faults", 1.0),
+    total_column("paging.major_faults", 1.0),
+    total_column("paging.swap_in_pages", 1.0),
+    total_column("paging.swap_out_pages", 1.0),
+    total_column("paging.refaults_file", 1.0),
+    total_column("paging.refaults_anon", 1.0),
+    total_column("paging.block_in_bytes", 1024.0),
+    total_column("paging.block_out_bytes", 1024.0),
+    total_column("paging.scanned_pages", 1.0),
+    total_column("paging.scanned_direct_pages", 1.0),
+    total_column("paging.stolen_pages", 1.0),
+    total_column("paging.allocation_stalls", 1.0),
+    total_column("paging.dirtied_pages", 1.0),
+    total_column("paging.written_pages", 1.0),
+    total_column("paging.zswap_in_pages", 1.0),
+    total_column("paging.zswap_out_pages", 1.0),
+    total_column("paging.oom_kills", 1.0),
+    total_column("paging.compact_stalls", 1.0),
 ];
-const SCANNED: usize = 8;
-const SCANNED_DIRECT: usize = 9;
+const SCANNED_COLUMN: usize = 8;
+const SCANNED_DIRECT_COLUMN: usize = 9;
 /// First of the two columns of limits, which follow the totals.
-const LIMITS: usize = PAGING.len();
+const LIMITS_COLUMN: usize = PAGING_COLUMNS.len();
 
 /// Columns of exact names; [`column_of_key`] adds those of reclaim.
-const KEYS: [(&str, usize); 17] = [
+const KEY_COLUMNS: [(&str, usize); 17] = [
     ("pgfault", 0),
     ("pgmajfault", 1),
     ("pswpin", 2),
@@ -74,20 +74,20 @@ const KEYS: [(&str, usize); 17] = [
     ("zswpout", 15),
     ("oom_kill", 16),
     ("compact_stall", 17),
-    ("nr_dirty_threshold", LIMITS),
-    ("nr_dirty_background_threshold", LIMITS + 1),
+    ("nr_dirty_threshold", LIMITS_COLUMN),
+    ("nr_dirty_background_threshold", LIMITS_COLUMN + 1),
 ];
 
 /// Returns the column that a line belongs to. Lines of one column are added up.
-fn column(key: &[u8]) -> Option<usize> {
-    if let Some((_, column)) = KEYS.iter().find(|(k, _)| k.as_bytes() == key) {
+fn column_of_key(key: &[u8]) -> Option<usize> {
+    if let Some((_, column)) = KEY_COLUMNS.iter().find(|(k, _)| k.as_bytes() == key) {
         return Some(*column);
     }
-    let starts = |prefix: &str| key.strip_prefix(prefix.as_bytes()).is_some_and(is_zone);
+    let starts = |prefix: &str| key.strip_prefix(prefix.as_bytes()).is_some_and(is_zone_suffix);
     if starts("pgscan_direct") {
-        Some(SCANNED_DIRECT)
+        Some(SCANNED_DIRECT_COLUMN)
     } else if starts("pgscan_kswapd") || starts("pgscan_khugepaged") || starts("pgscan_proactive") {
-        Some(SCANNED)
+        Some(SCANNED_COLUMN)
     } else if ["pgsteal_kswapd", "pgsteal_direct", "pgsteal_khugepaged", "pgsteal_proactive"].into_iter().any(starts) {
         Some(10)
     } else if starts("allocstall") {
@@ -98,7 +98,7 @@ fn column(key: &[u8]) -> Option<usize> {
 }
 
 /// Returns true for the possible endings of a reclaim counter's name: nothing, or a zone's name.
-fn is_zone(rest: &[u8]) -> bool {
+fn is_zone_suffix(rest: &[u8]) -> bool {
     matches!(rest, b"" | b"_dma" | b"_dma32" | b"_normal" | b"_high" | b"_movable" | b"_device")
 }
 
@@ -112,40 +112,42 @@ struct Vmstat {
 impl Vmstat {
     fn new(roots: &Roots) -> Vmstat {
         let page = rustix::param::page_size() as f64;
-        let limits =
-            [level("memory.dirty_threshold_bytes", page), level("memory.dirty_background_threshold_bytes", page)];
+        let limits = [
+            level_column("memory.dirty_threshold_bytes", page),
+            level_column("memory.dirty_background_threshold_bytes", page),
+        ];
         Vmstat {
-            file: OpenFile::pieces(roots.proc.join("vmstat"), "without it paging cannot be judged"),
+            file: OpenFile::in_pieces(roots.proc.join("vmstat"), "without it paging cannot be judged"),
             layout: LineLayout::default(),
-            tables: [CounterTable::single(&PAGING), CounterTable::single(&limits)],
+            tables: [CounterTable::single_row(&PAGING_COLUMNS), CounterTable::single_row(&limits)],
         }
     }
 }
 
 impl CounterSource for Vmstat {
-    fn tick(&mut self, context: &mut TickContext) {
+    fn read_tick(&mut self, context: &mut TickContext) {
         let Some(text) = self.file.read(context) else {
-            self.tables.iter_mut().for_each(CounterTable::gap);
+            self.tables.iter_mut().for_each(CounterTable::blank_all);
             return;
         };
-        let mut values = [ABSENT; LIMITS + 2];
-        for (number, line) in lines(text).enumerate() {
+        let mut values = [ABSENT; LIMITS_COLUMN + 2];
+        for (number, line) in text_lines(text).enumerate() {
             let Some(blank) = memchr::memchr(b' ', line) else { continue };
-            if let Some(column) = self.layout.column(number, &line[..blank], column)
-                && let Some(Some(value)) = WordIter::new(&line[blank..]).number()
+            if let Some(column) = self.layout.column_of_line(number, &line[..blank], column_of_key)
+                && let Some(Some(value)) = WordIter::new(&line[blank..]).next_number()
             {
-                add(&mut values[column], value);
+                add_value(&mut values[column], value);
             }
         }
         // pages scanned by direct reclaim are part of all scanned pages
-        if values[SCANNED_DIRECT] != ABSENT {
-            let direct = values[SCANNED_DIRECT];
-            add(&mut values[SCANNED], direct);
+        if values[SCANNED_DIRECT_COLUMN] != ABSENT {
+            let direct = values[SCANNED_DIRECT_COLUMN];
+            add_value(&mut values[SCANNED_COLUMN], direct);
         }
-        for (table, values) in self.tables.iter_mut().zip([&values[..LIMITS], &values[LIMITS..]]) {
-            table.begin();
-            table.fill(0).copy_from_slice(values);
-            table.settle(context);
+        for (table, values) in self.tables.iter_mut().zip([&values[..LIMITS_COLUMN], &values[LIMITS_COLUMN..]]) {
+            table.begin_tick();
+            table.row_mut(0).copy_from_slice(values);
+            table.compute_cells(context);
         }
     }
 
@@ -154,7 +156,7 @@ impl CounterSource for Vmstat {
     }
 }
 
-fn add(to: &mut u64, value: u64) {
+fn add_value(to: &mut u64, value: u64) {
     *to = if *to == ABSENT { value } else { to.wrapping_add(value) };
 }
 
@@ -164,10 +166,10 @@ mod tests {
 
     fn added(before: &str, after: &str, counter: &str) -> f64 {
         let machine = FakeMachine::new();
-        machine.ordinary().put("proc/vmstat", before);
-        let mut watch = machine.watch();
+        machine.put_ordinary_files().put_file("proc/vmstat", before);
+        let mut watch = machine.watch_default();
         watch.tick();
-        machine.put("proc/vmstat", after);
+        machine.put_file("proc/vmstat", after);
         watch.tick_after(1.0).value(counter, "")
     }
 

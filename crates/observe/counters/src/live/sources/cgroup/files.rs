@@ -1,10 +1,10 @@
 //! The files of a control group that are read, as data: hierarchy,
 //! interval, and parser.
 
-use crate::live::mountinfo::device_number;
-use crate::live::scan::{WordIter, keyed, lines, number, trim};
+use crate::live::counter_table::ABSENT;
+use crate::live::mountinfo::parse_device_number;
 use crate::live::sources::pressure;
-use crate::live::totals::ABSENT;
+use crate::live::text_scan::{WordIter, parse_number, split_key_and_number, text_lines, trim_blanks};
 
 /// Hierarchies by the controller that names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(super) enum ReadInterval {
 }
 
 /// Numbers of a group, in the order of its columns.
-pub(super) mod of_group {
+pub(super) mod group_column {
     pub const MEMORY: usize = 0;
     pub const FILE: usize = 1;
     pub const ANONYMOUS: usize = 2;
@@ -76,7 +76,7 @@ pub(super) mod of_group {
 /// then the limits of each, a second.
 pub(super) const IO_COUNT: usize = 8;
 /// First column of the limits.
-pub(super) const IO_LIMITS: usize = 4;
+pub(super) const IO_LIMITS_COLUMN: usize = 4;
 
 /// A device that a group uses or is limited on.
 #[derive(Clone, Debug)]
@@ -90,39 +90,39 @@ pub(super) struct CgroupIo {
 /// Values read of a group.
 #[derive(Clone, Debug)]
 pub(super) struct CgroupValues {
-    pub group: [u64; of_group::COUNT],
+    pub group: [u64; group_column::COUNT],
     pub io: Vec<CgroupIo>,
 }
 
 impl CgroupValues {
     pub fn new() -> CgroupValues {
-        CgroupValues { group: [ABSENT; of_group::COUNT], io: Vec::new() }
+        CgroupValues { group: [ABSENT; group_column::COUNT], io: Vec::new() }
     }
 
     /// Clears the values of the last tick; limits stay until the next slow tick. A device that
     /// the kernel does not list has had no I/O of the group.
-    pub fn begin(&mut self, slow: bool) {
-        let end = if slow { of_group::COUNT } else { of_group::LIMITS };
+    pub fn begin_tick(&mut self, slow: bool) {
+        let end = if slow { group_column::COUNT } else { group_column::LIMITS };
         self.group[..end].fill(ABSENT);
         for io in &mut self.io {
-            io.numbers[..IO_LIMITS].fill(0);
+            io.numbers[..IO_LIMITS_COLUMN].fill(0);
             if slow {
-                io.numbers[IO_LIMITS..].fill(ABSENT);
+                io.numbers[IO_LIMITS_COLUMN..].fill(ABSENT);
             }
         }
     }
 
-    fn io(&mut self, device: (u64, u64)) -> &mut [u64; IO_COUNT] {
+    fn io_of_device(&mut self, device: (u64, u64)) -> &mut [u64; IO_COUNT] {
         let known = self.io.iter().position(|io| io.device == device).unwrap_or_else(|| {
             let mut numbers = [ABSENT; IO_COUNT];
-            numbers[..IO_LIMITS].fill(0);
+            numbers[..IO_LIMITS_COLUMN].fill(0);
             self.io.push(CgroupIo { device, numbers, row: None });
             self.io.len() - 1
         });
         &mut self.io[known].numbers
     }
 
-    fn add(&mut self, column: usize, value: u64) {
+    fn add_to_column(&mut self, column: usize, value: u64) {
         let cell = &mut self.group[column];
         *cell = if *cell == ABSENT { value } else { cell.saturating_add(value) };
     }
@@ -132,17 +132,17 @@ impl CgroupValues {
 pub(super) struct FileKind {
     pub hierarchy: Hierarchy,
     pub name: &'static str,
-    pub beat: ReadInterval,
+    pub interval: ReadInterval,
     pub read: fn(&[u8], &mut CgroupValues),
 }
 
-const fn file(
+const fn file_kind(
     hierarchy: Hierarchy,
     name: &'static str,
     beat: ReadInterval,
     read: fn(&[u8], &mut CgroupValues),
 ) -> FileKind {
-    FileKind { hierarchy, name, beat, read }
+    FileKind { hierarchy, name, interval: beat, read }
 }
 
 use Hierarchy::{Blkio, Cpu, Cpuacct, Memory, Unified};
@@ -150,49 +150,57 @@ use ReadInterval::{Slow, Tick};
 
 /// All files. Files that a group lacks are not opened.
 pub(super) const FILES: &[FileKind] = &[
-    file(Unified, "io.stat", Tick, io_stat),
-    file(Unified, "io.max", Slow, io_max),
-    file(Unified, "memory.current", Tick, |t, v| v.group[of_group::MEMORY] = alone(t)),
-    file(Unified, "memory.max", Slow, |t, v| v.group[of_group::MEMORY_LIMIT] = alone(t)),
-    file(Unified, "memory.high", Slow, |t, v| v.group[of_group::MEMORY_HIGH] = alone(t)),
-    file(Unified, "memory.swap.current", Tick, |t, v| v.group[of_group::SWAP] = alone(t)),
-    file(Unified, "memory.stat", Tick, memory_stat),
-    file(Unified, "memory.events", Tick, memory_events),
-    file(Unified, "io.pressure", Tick, |t, v| waits(t, v, of_group::IO_SOME, Some(of_group::IO_FULL))),
-    file(Unified, "memory.pressure", Tick, |t, v| waits(t, v, of_group::MEMORY_SOME, Some(of_group::MEMORY_FULL))),
-    file(Unified, "cpu.pressure", Tick, |t, v| waits(t, v, of_group::CPU_SOME, None)),
-    file(Unified, "cpu.stat", Tick, cpu_stat),
-    file(Blkio, "blkio.throttle.io_serviced", Tick, |t, v| throttle_counts(t, v, 0)),
-    file(Blkio, "blkio.throttle.io_service_bytes", Tick, |t, v| throttle_counts(t, v, 2)),
-    file(Blkio, "blkio.throttle.read_iops_device", Slow, |t, v| throttle_limits(t, v, IO_LIMITS)),
-    file(Blkio, "blkio.throttle.write_iops_device", Slow, |t, v| throttle_limits(t, v, IO_LIMITS + 1)),
-    file(Blkio, "blkio.throttle.read_bps_device", Slow, |t, v| throttle_limits(t, v, IO_LIMITS + 2)),
-    file(Blkio, "blkio.throttle.write_bps_device", Slow, |t, v| throttle_limits(t, v, IO_LIMITS + 3)),
-    file(Memory, "memory.usage_in_bytes", Tick, |t, v| v.group[of_group::MEMORY] = alone(t)),
-    file(Memory, "memory.limit_in_bytes", Slow, |t, v| v.group[of_group::MEMORY_LIMIT] = below_all(alone(t))),
-    file(Memory, "memory.failcnt", Tick, |t, v| v.group[of_group::LIMIT_HITS] = alone(t)),
-    file(Memory, "memory.oom_control", Tick, oom_control),
-    file(Memory, "memory.stat", Tick, memory_stat_1),
-    file(Cpu, "cpu.stat", Tick, cpu_stat),
-    file(Cpuacct, "cpuacct.usage", Tick, |t, v| v.group[of_group::CPU_TIME] = nanoseconds(alone(t))),
+    file_kind(Unified, "io.stat", Tick, read_io_stat),
+    file_kind(Unified, "io.max", Slow, read_io_max),
+    file_kind(Unified, "memory.current", Tick, |t, v| v.group[group_column::MEMORY] = parse_single_number(t)),
+    file_kind(Unified, "memory.max", Slow, |t, v| v.group[group_column::MEMORY_LIMIT] = parse_single_number(t)),
+    file_kind(Unified, "memory.high", Slow, |t, v| v.group[group_column::MEMORY_HIGH] = parse_single_number(t)),
+    file_kind(Unified, "memory.swap.current", Tick, |t, v| v.group[group_column::SWAP] = parse_single_number(t)),
+    file_kind(Unified, "memory.stat", Tick, read_memory_stat),
+    file_kind(Unified, "memory.events", Tick, read_memory_events),
+    file_kind(Unified, "io.pressure", Tick, |t, v| {
+        read_pressure(t, v, group_column::IO_SOME, Some(group_column::IO_FULL))
+    }),
+    file_kind(Unified, "memory.pressure", Tick, |t, v| {
+        read_pressure(t, v, group_column::MEMORY_SOME, Some(group_column::MEMORY_FULL))
+    }),
+    file_kind(Unified, "cpu.pressure", Tick, |t, v| read_pressure(t, v, group_column::CPU_SOME, None)),
+    file_kind(Unified, "cpu.stat", Tick, read_cpu_stat),
+    file_kind(Blkio, "blkio.throttle.io_serviced", Tick, |t, v| read_throttle_counts(t, v, 0)),
+    file_kind(Blkio, "blkio.throttle.io_service_bytes", Tick, |t, v| read_throttle_counts(t, v, 2)),
+    file_kind(Blkio, "blkio.throttle.read_iops_device", Slow, |t, v| read_throttle_limits(t, v, IO_LIMITS_COLUMN)),
+    file_kind(Blkio, "blkio.throttle.write_iops_device", Slow, |t, v| read_throttle_limits(t, v, IO_LIMITS_COLUMN + 1)),
+    file_kind(Blkio, "blkio.throttle.read_bps_device", Slow, |t, v| read_throttle_limits(t, v, IO_LIMITS_COLUMN + 2)),
+    file_kind(Blkio, "blkio.throttle.write_bps_device", Slow, |t, v| read_throttle_limits(t, v, IO_LIMITS_COLUMN + 3)),
+    file_kind(Memory, "memory.usage_in_bytes", Tick, |t, v| v.group[group_column::MEMORY] = parse_single_number(t)),
+    file_kind(Memory, "memory.limit_in_bytes", Slow, |t, v| {
+        v.group[group_column::MEMORY_LIMIT] = limit_or_absent(parse_single_number(t))
+    }),
+    file_kind(Memory, "memory.failcnt", Tick, |t, v| v.group[group_column::LIMIT_HITS] = parse_single_number(t)),
+    file_kind(Memory, "memory.oom_control", Tick, read_oom_control),
+    file_kind(Memory, "memory.stat", Tick, read_memory_stat_v1),
+    file_kind(Cpu, "cpu.stat", Tick, read_cpu_stat),
+    file_kind(Cpuacct, "cpuacct.usage", Tick, |t, v| {
+        v.group[group_column::CPU_TIME] = ns_to_us(parse_single_number(t))
+    }),
 ];
 
 /// Parses a file with one number; `max` means no limit.
-fn alone(text: &[u8]) -> u64 {
-    number(trim(text)).unwrap_or(ABSENT)
+fn parse_single_number(text: &[u8]) -> u64 {
+    parse_number(trim_blanks(text)).unwrap_or(ABSENT)
 }
 
 /// Returns `ABSENT` for "no limit", which version 1 writes as the largest number of pages it can count.
-fn below_all(bytes: u64) -> u64 {
+fn limit_or_absent(bytes: u64) -> u64 {
     if bytes >= 1 << 62 { ABSENT } else { bytes }
 }
 
-fn nanoseconds(value: u64) -> u64 {
+fn ns_to_us(value: u64) -> u64 {
     if value == ABSENT { ABSENT } else { value / 1000 }
 }
 
-fn waits(text: &[u8], values: &mut CgroupValues, some: usize, full: Option<usize>) {
-    let read = pressure::parse(text);
+fn read_pressure(text: &[u8], values: &mut CgroupValues, some: usize, full: Option<usize>) {
+    let read = pressure::parse_pressure(text);
     values.group[some] = read.0.unwrap_or(ABSENT);
     if let Some(full) = full {
         values.group[full] = read.1.unwrap_or(ABSENT);
@@ -201,115 +209,123 @@ fn waits(text: &[u8], values: &mut CgroupValues, some: usize, full: Option<usize
 
 /// Reads `8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0`. Some kernels omit
 /// the numbers of an unused device and continue in the same line.
-fn io_stat(text: &[u8], values: &mut CgroupValues) {
+fn read_io_stat(text: &[u8], values: &mut CgroupValues) {
     let columns = [(&b"rios"[..], 0), (b"wios", 1), (b"rbytes", 2), (b"wbytes", 3)];
-    assignments(text, values, &columns);
+    read_assignments(text, values, &columns);
 }
 
 /// Reads `8:0 rbps=2097152 wbps=max riops=max wiops=120`.
-fn io_max(text: &[u8], values: &mut CgroupValues) {
-    let columns =
-        [(&b"riops"[..], IO_LIMITS), (b"wiops", IO_LIMITS + 1), (b"rbps", IO_LIMITS + 2), (b"wbps", IO_LIMITS + 3)];
-    assignments(text, values, &columns);
+fn read_io_max(text: &[u8], values: &mut CgroupValues) {
+    let columns = [
+        (&b"riops"[..], IO_LIMITS_COLUMN),
+        (b"wiops", IO_LIMITS_COLUMN + 1),
+        (b"rbps", IO_LIMITS_COLUMN + 2),
+        (b"wbps", IO_LIMITS_COLUMN + 3),
+    ];
+    read_assignments(text, values, &columns);
 }
 
-fn assignments(text: &[u8], values: &mut CgroupValues, columns: &[(&[u8], usize)]) {
-    for line in lines(text) {
+fn read_assignments(text: &[u8], values: &mut CgroupValues, columns: &[(&[u8], usize)]) {
+    for line in text_lines(text) {
         let mut words = WordIter::new(line);
         let mut device = None;
-        while let Some(word) = words.word() {
+        while let Some(word) = words.next_word() {
             let Some(equals) = memchr::memchr(b'=', word) else {
-                device = device_number(word);
+                device = parse_device_number(word);
                 continue;
             };
             let column = columns.iter().find(|(key, _)| *key == &word[..equals]);
             if let (Some(device), Some((_, column))) = (device, column) {
-                values.io(device)[*column] = number(&word[equals + 1..]).unwrap_or(ABSENT);
+                values.io_of_device(device)[*column] = parse_number(&word[equals + 1..]).unwrap_or(ABSENT);
             }
         }
     }
 }
 
 /// Reads `8:0 Read 12`, `8:0 Write 3`, …, `Total 15`.
-fn throttle_counts(text: &[u8], values: &mut CgroupValues, first: usize) {
-    for line in lines(text) {
+fn read_throttle_counts(text: &[u8], values: &mut CgroupValues, first: usize) {
+    for line in text_lines(text) {
         let mut words = WordIter::new(line);
-        let (Some(device), Some(kind)) = (words.word().and_then(device_number), words.word()) else { continue };
+        let (Some(device), Some(kind)) = (words.next_word().and_then(parse_device_number), words.next_word()) else {
+            continue;
+        };
         let column = match kind {
             b"Read" => first,
             b"Write" => first + 1,
             _ => continue,
         };
-        values.io(device)[column] = words.number().flatten().unwrap_or(ABSENT);
+        values.io_of_device(device)[column] = words.next_number().flatten().unwrap_or(ABSENT);
     }
 }
 
 /// Reads `8:0 1048576`.
-fn throttle_limits(text: &[u8], values: &mut CgroupValues, column: usize) {
-    for line in lines(text) {
+fn read_throttle_limits(text: &[u8], values: &mut CgroupValues, column: usize) {
+    for line in text_lines(text) {
         let mut words = WordIter::new(line);
-        if let (Some(device), Some(Some(limit))) = (words.word().and_then(device_number), words.number()) {
-            values.io(device)[column] = limit;
+        if let (Some(device), Some(Some(limit))) =
+            (words.next_word().and_then(parse_device_number), words.next_number())
+        {
+            values.io_of_device(device)[column] = limit;
         }
     }
 }
 
-fn each(text: &[u8], values: &mut CgroupValues, column: impl Fn(&[u8]) -> Option<usize>) {
-    for line in lines(text) {
-        if let Some((key, Some(value))) = keyed(line)
+fn add_matching_lines(text: &[u8], values: &mut CgroupValues, column: impl Fn(&[u8]) -> Option<usize>) {
+    for line in text_lines(text) {
+        if let Some((key, Some(value))) = split_key_and_number(line)
             && let Some(column) = column(key)
         {
-            values.add(column, value);
+            values.add_to_column(column, value);
         }
     }
 }
 
-fn memory_stat(text: &[u8], values: &mut CgroupValues) {
-    each(text, values, |key| match key {
-        b"file" => Some(of_group::FILE),
-        b"anon" => Some(of_group::ANONYMOUS),
-        b"pgmajfault" => Some(of_group::MAJOR_FAULTS),
-        b"workingset_refault_file" | b"workingset_refault" => Some(of_group::REFAULTS_FILE),
-        b"workingset_refault_anon" => Some(of_group::REFAULTS_ANON),
+fn read_memory_stat(text: &[u8], values: &mut CgroupValues) {
+    add_matching_lines(text, values, |key| match key {
+        b"file" => Some(group_column::FILE),
+        b"anon" => Some(group_column::ANONYMOUS),
+        b"pgmajfault" => Some(group_column::MAJOR_FAULTS),
+        b"workingset_refault_file" | b"workingset_refault" => Some(group_column::REFAULTS_FILE),
+        b"workingset_refault_anon" => Some(group_column::REFAULTS_ANON),
         _ => None,
     });
 }
 
 /// Reads the numbers of version 1 that include the groups below, as its usage does.
-fn memory_stat_1(text: &[u8], values: &mut CgroupValues) {
-    each(text, values, |key| match key {
-        b"total_cache" => Some(of_group::FILE),
-        b"total_rss" => Some(of_group::ANONYMOUS),
-        b"total_pgmajfault" => Some(of_group::MAJOR_FAULTS),
-        b"total_workingset_refault_file" | b"total_workingset_refault" => Some(of_group::REFAULTS_FILE),
-        b"total_workingset_refault_anon" => Some(of_group::REFAULTS_ANON),
-        b"total_swap" => Some(of_group::SWAP),
+fn read_memory_stat_v1(text: &[u8], values: &mut CgroupValues) {
+    add_matching_lines(text, values, |key| match key {
+        b"total_cache" => Some(group_column::FILE),
+        b"total_rss" => Some(group_column::ANONYMOUS),
+        b"total_pgmajfault" => Some(group_column::MAJOR_FAULTS),
+        b"total_workingset_refault_file" | b"total_workingset_refault" => Some(group_column::REFAULTS_FILE),
+        b"total_workingset_refault_anon" => Some(group_column::REFAULTS_ANON),
+        b"total_swap" => Some(group_column::SWAP),
         _ => None,
     });
 }
 
-fn memory_events(text: &[u8], values: &mut CgroupValues) {
-    each(text, values, |key| match key {
-        b"max" => Some(of_group::LIMIT_HITS),
-        b"oom_kill" => Some(of_group::OOM_KILLS),
+fn read_memory_events(text: &[u8], values: &mut CgroupValues) {
+    add_matching_lines(text, values, |key| match key {
+        b"max" => Some(group_column::LIMIT_HITS),
+        b"oom_kill" => Some(group_column::OOM_KILLS),
         _ => None,
     });
 }
 
-fn oom_control(text: &[u8], values: &mut CgroupValues) {
-    each(text, values, |key| (key == b"oom_kill").then_some(of_group::OOM_KILLS));
+fn read_oom_control(text: &[u8], values: &mut CgroupValues) {
+    add_matching_lines(text, values, |key| (key == b"oom_kill").then_some(group_column::OOM_KILLS));
 }
 
 /// Reads both versions; version 1 has the throttled time in nanoseconds.
-fn cpu_stat(text: &[u8], values: &mut CgroupValues) {
-    for line in lines(text) {
-        let Some((key, Some(value))) = keyed(line) else { continue };
+fn read_cpu_stat(text: &[u8], values: &mut CgroupValues) {
+    for line in text_lines(text) {
+        let Some((key, Some(value))) = split_key_and_number(line) else { continue };
         match key {
-            b"usage_usec" => values.group[of_group::CPU_TIME] = value,
-            b"nr_periods" => values.group[of_group::CPU_PERIODS] = value,
-            b"nr_throttled" => values.group[of_group::CPU_THROTTLED_PERIODS] = value,
-            b"throttled_usec" => values.group[of_group::CPU_THROTTLED] = value,
-            b"throttled_time" => values.group[of_group::CPU_THROTTLED] = value / 1000,
+            b"usage_usec" => values.group[group_column::CPU_TIME] = value,
+            b"nr_periods" => values.group[group_column::CPU_PERIODS] = value,
+            b"nr_throttled" => values.group[group_column::CPU_THROTTLED_PERIODS] = value,
+            b"throttled_usec" => values.group[group_column::CPU_THROTTLED] = value,
+            b"throttled_time" => values.group[group_column::CPU_THROTTLED] = value / 1000,
             _ => {}
         }
     }
@@ -342,31 +358,31 @@ mod tests {
         assert_eq!(read("blkio.throttle.io_serviced", Blkio, text).io[0].numbers[..4], [5, 6, 0, 0]);
         assert_eq!(read("blkio.throttle.io_service_bytes", Blkio, text).io[0].numbers[..4], [0, 0, 5, 6]);
         let limits = read("blkio.throttle.write_bps_device", Blkio, "8:0 4096\n8:16 8192\n");
-        assert_eq!(limits.io[1].numbers[IO_LIMITS + 3], 8192);
+        assert_eq!(limits.io[1].numbers[IO_LIMITS_COLUMN + 3], 8192);
     }
 
     #[test]
     fn memory_of_both_versions() {
         let values = read("memory.stat", Unified, "anon 5\nfile 6\npgmajfault 7\nworkingset_refault_file 8\n");
-        assert_eq!(values.group[of_group::FILE], 6);
-        assert_eq!(values.group[of_group::REFAULTS_FILE], 8);
+        assert_eq!(values.group[group_column::FILE], 6);
+        assert_eq!(values.group[group_column::REFAULTS_FILE], 8);
         let values = read("memory.stat", Memory, "cache 1\nrss 1\ntotal_cache 10\ntotal_rss 20\ntotal_swap 30\n");
-        assert_eq!(values.group[of_group::FILE], 10);
-        assert_eq!(values.group[of_group::SWAP], 30);
+        assert_eq!(values.group[group_column::FILE], 10);
+        assert_eq!(values.group[group_column::SWAP], 30);
         let values = read("memory.events", Unified, "low 9\nhigh 2\nmax 3\noom 1\noom_kill 1\n");
-        assert_eq!(values.group[of_group::LIMIT_HITS], 3);
-        assert_eq!(read("memory.max", Unified, "max\n").group[of_group::MEMORY_LIMIT], ABSENT);
+        assert_eq!(values.group[group_column::LIMIT_HITS], 3);
+        assert_eq!(read("memory.max", Unified, "max\n").group[group_column::MEMORY_LIMIT], ABSENT);
         let unlimited = read("memory.limit_in_bytes", Memory, "9223372036854771712\n");
-        assert_eq!(unlimited.group[of_group::MEMORY_LIMIT], ABSENT);
+        assert_eq!(unlimited.group[group_column::MEMORY_LIMIT], ABSENT);
     }
 
     #[test]
     fn processor_time_is_in_microseconds_in_both_versions() {
         let values = read("cpu.stat", Unified, "usage_usec 9\nnr_periods 4\nnr_throttled 2\nthrottled_usec 7\n");
-        assert_eq!(values.group[of_group::CPU_TIME], 9);
-        assert_eq!(values.group[of_group::CPU_THROTTLED], 7);
+        assert_eq!(values.group[group_column::CPU_TIME], 9);
+        assert_eq!(values.group[group_column::CPU_THROTTLED], 7);
         let values = read("cpu.stat", Cpu, "nr_periods 4\nnr_throttled 2\nthrottled_time 7000\n");
-        assert_eq!(values.group[of_group::CPU_THROTTLED], 7);
-        assert_eq!(read("cpuacct.usage", Cpuacct, "5000\n").group[of_group::CPU_TIME], 5);
+        assert_eq!(values.group[group_column::CPU_THROTTLED], 7);
+        assert_eq!(read("cpuacct.usage", Cpuacct, "5000\n").group[group_column::CPU_TIME], 5);
     }
 }

@@ -20,16 +20,16 @@ use std::path::PathBuf;
 
 use diskwright_base::Note;
 
-use crate::live::held::{OpenFile, read_bytes};
-use crate::live::moment::TickContext;
-use crate::live::scan::lines;
-use crate::live::totals::{CounterReset, CounterTable, TableColumn, level, total};
+use crate::live::counter_table::{CounterReset, CounterTable, TableColumn, level_column, total_column};
+use crate::live::open_file::{OpenFile, read_bytes};
+use crate::live::text_scan::text_lines;
+use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
 use super::diskstats;
 use super::{CounterSource, SourceInfo};
 
-use files::{CgroupValues, FILES, FileKind, Hierarchy, IO_COUNT, ReadInterval, of_group};
+use files::{CgroupValues, FILES, FileKind, Hierarchy, IO_COUNT, ReadInterval, group_column};
 use survey::{CgroupMounts, Surveyor};
 
 /// This source.
@@ -49,45 +49,45 @@ pub const SOURCE: SourceInfo = SourceInfo {
     },
 };
 
-const GROUP: [TableColumn; of_group::COUNT] = [
-    level("cgroup.memory_bytes", 1.0),
-    level("cgroup.memory_file_bytes", 1.0),
-    level("cgroup.memory_anonymous_bytes", 1.0),
-    total("cgroup.memory_limit_hits", 1.0),
-    total("cgroup.major_faults", 1.0),
-    total("cgroup.refaults_file", 1.0),
-    total("cgroup.refaults_anon", 1.0),
-    level("cgroup.swap_bytes", 1.0),
-    total("cgroup.oom_kills", 1.0),
-    total("cgroup.io_some_s", 1e-6),
-    total("cgroup.io_full_s", 1e-6),
-    total("cgroup.memory_some_s", 1e-6),
-    total("cgroup.memory_full_s", 1e-6),
-    total("cgroup.cpu_some_s", 1e-6),
-    total("cgroup.cpu_throttled_s", 1e-6),
-    total("cgroup.cpu_periods", 1.0),
-    total("cgroup.cpu_throttled_periods", 1.0),
-    total("cgroup.cpu_time_s", 1e-6),
-    level("cgroup.memory_limit_bytes", 1.0),
-    level("cgroup.memory_high_bytes", 1.0),
+const GROUP: [TableColumn; group_column::COUNT] = [
+    level_column("cgroup.memory_bytes", 1.0),
+    level_column("cgroup.memory_file_bytes", 1.0),
+    level_column("cgroup.memory_anonymous_bytes", 1.0),
+    total_column("cgroup.memory_limit_hits", 1.0),
+    total_column("cgroup.major_faults", 1.0),
+    total_column("cgroup.refaults_file", 1.0),
+    total_column("cgroup.refaults_anon", 1.0),
+    level_column("cgroup.swap_bytes", 1.0),
+    total_column("cgroup.oom_kills", 1.0),
+    total_column("cgroup.io_some_s", 1e-6),
+    total_column("cgroup.io_full_s", 1e-6),
+    total_column("cgroup.memory_some_s", 1e-6),
+    total_column("cgroup.memory_full_s", 1e-6),
+    total_column("cgroup.cpu_some_s", 1e-6),
+    total_column("cgroup.cpu_throttled_s", 1e-6),
+    total_column("cgroup.cpu_periods", 1.0),
+    total_column("cgroup.cpu_throttled_periods", 1.0),
+    total_column("cgroup.cpu_time_s", 1e-6),
+    level_column("cgroup.memory_limit_bytes", 1.0),
+    level_column("cgroup.memory_high_bytes", 1.0),
 ];
 
 const IO: [TableColumn; IO_COUNT] = [
-    total("cgroup.reads", 1.0),
-    total("cgroup.writes", 1.0),
-    total("cgroup.read_bytes", 1.0),
-    total("cgroup.write_bytes", 1.0),
-    level("cgroup.read_limit_per_s", 1.0),
-    level("cgroup.write_limit_per_s", 1.0),
-    level("cgroup.read_limit_bytes_per_s", 1.0),
-    level("cgroup.write_limit_bytes_per_s", 1.0),
+    total_column("cgroup.reads", 1.0),
+    total_column("cgroup.writes", 1.0),
+    total_column("cgroup.read_bytes", 1.0),
+    total_column("cgroup.write_bytes", 1.0),
+    level_column("cgroup.read_limit_per_s", 1.0),
+    level_column("cgroup.write_limit_per_s", 1.0),
+    level_column("cgroup.read_limit_bytes_per_s", 1.0),
+    level_column("cgroup.write_limit_bytes_per_s", 1.0),
 ];
 
 /// Most files that stay open; those of further groups are opened for each read.
 /// The usual limit of a process is 1024 descriptors.
-const KEPT_OPEN: usize = 400;
+const MAX_OPEN_FILES: usize = 400;
 /// Share of the tick in which a group's tasks waited, above which processes are scanned at once.
-const TROUBLE: f64 = 0.10;
+const TROUBLE_SHARE: f64 = 0.10;
 
 struct CgroupState {
     path: String,
@@ -95,7 +95,7 @@ struct CgroupState {
     files: Vec<(OpenFile, &'static FileKind)>,
     values: CgroupValues,
     /// A file could not be read: the group is gone, or about to be.
-    lost: bool,
+    is_gone: bool,
 }
 
 struct Cgroups {
@@ -118,51 +118,51 @@ impl Cgroups {
             text: Vec::new(),
             tables: [
                 CounterTable::new("cgroup", &GROUP, CounterReset::OneNumber),
-                CounterTable::new("cgroup's device", &IO, CounterReset::RowBeganAnew),
+                CounterTable::new("cgroup's device", &IO, CounterReset::WholeRow),
             ],
         }
     }
 
     /// Finds groups worth following, and drops those that are gone.
-    fn survey(&mut self, context: &mut TickContext) {
+    fn survey_groups(&mut self, context: &mut TickContext) {
         if context.devices_due {
             // another device may have the number by now
             self.devices.clear();
         }
-        self.followed.retain(|f| !f.lost);
+        self.followed.retain(|f| !f.is_gone);
         let [groups, io] = &mut self.tables;
-        groups.retain(|_, gone| !gone);
-        io.retain(|_, gone| !gone);
+        groups.retain_rows(|_, gone| !gone);
+        io.retain_rows(|_, gone| !gone);
         for followed in &mut self.followed {
-            followed.lost = followed.files.first().is_some_and(|(file, _)| !file.path().exists());
-            followed.row = groups.row(&followed.path);
+            followed.is_gone = followed.files.first().is_some_and(|(file, _)| !file.path().exists());
+            followed.row = groups.row_or_insert(&followed.path);
             // found again by name at the next tick
             followed.values.io.iter_mut().for_each(|device| device.row = None);
         }
-        let mounts = self.mounts.get_or_insert_with(|| CgroupMounts::find(context));
+        let mounts = self.mounts.get_or_insert_with(|| CgroupMounts::find_mounts(context));
         if mounts.is_empty() {
             return;
         }
-        let room = context.options.most_cgroups.saturating_sub(self.followed.len());
-        let known = |path: &str| self.followed.iter().any(|f| f.path == path && !f.lost);
-        let found = self.surveyor.survey(mounts, context, known);
+        let room = context.options.max_cgroups.saturating_sub(self.followed.len());
+        let known = |path: &str| self.followed.iter().any(|f| f.path == path && !f.is_gone);
+        let found = self.surveyor.find_interesting(mounts, context, known);
         let left_out = found.len().saturating_sub(room);
         if left_out > 0 {
-            context.notes.limited(context.time_ns, Note::UNSEEN, "cgroups", || {
-                let max = context.options.most_cgroups;
+            context.notes.push_limited(context.time_ns, Note::UNSEEN, "cgroups", || {
+                let max = context.options.max_cgroups;
                 format!("{left_out} more cgroups have a limit or are busy; only {max} are followed")
             });
         }
         let mut open: usize = self.followed.iter().map(|f| f.files.len()).sum();
         for (path, folders) in found.into_iter().take(room) {
-            let followed = follow(path, &folders, groups, open < KEPT_OPEN);
+            let followed = follow_group(path, &folders, groups, open < MAX_OPEN_FILES);
             open += followed.files.len();
             self.followed.push(followed);
         }
     }
 }
 
-fn follow(path: String, folders: &[(Hierarchy, PathBuf)], groups: &mut CounterTable, keep: bool) -> CgroupState {
+fn follow_group(path: String, folders: &[(Hierarchy, PathBuf)], groups: &mut CounterTable, keep: bool) -> CgroupState {
     let has_unified_time = folders.iter().any(|(h, f)| *h == Hierarchy::Unified && f.join("cpu.stat").exists());
     let mut files = Vec::new();
     for kind in FILES {
@@ -173,41 +173,42 @@ fn follow(path: String, folders: &[(Hierarchy, PathBuf)], groups: &mut CounterTa
         let Some((_, folder)) = folders.iter().find(|(h, _)| *h == kind.hierarchy) else { continue };
         let file = folder.join(kind.name);
         if fs::File::open(&file).is_ok() {
-            files.push((OpenFile::whole(file, "").may_be_empty().quiet().keep(keep), kind));
+            files.push((OpenFile::in_one_read(file, "").allow_empty().without_notes().keep_open(keep), kind));
         }
     }
-    CgroupState { row: groups.row(&path), path, files, values: CgroupValues::new(), lost: false }
+    CgroupState { row: groups.row_or_insert(&path), path, files, values: CgroupValues::new(), is_gone: false }
 }
 
 impl CounterSource for Cgroups {
-    fn tick(&mut self, context: &mut TickContext) {
-        if context.slow {
-            self.survey(context);
+    fn read_tick(&mut self, context: &mut TickContext) {
+        if context.is_slow_tick {
+            self.survey_groups(context);
         }
-        self.tables.iter_mut().for_each(CounterTable::begin);
+        self.tables.iter_mut().for_each(CounterTable::begin_tick);
         let [groups, io] = &mut self.tables;
         for followed in &mut self.followed {
-            if !followed.lost {
-                read(followed, context, &mut self.text);
+            if !followed.is_gone {
+                read_group(followed, context, &mut self.text);
             }
-            if followed.lost {
+            if followed.is_gone {
                 continue;
             }
-            groups.fill(followed.row).copy_from_slice(&followed.values.group);
+            groups.row_mut(followed.row).copy_from_slice(&followed.values.group);
             for device in &mut followed.values.io {
                 let row = *device.row.get_or_insert_with(|| {
                     let name = device_name(&mut self.devices, device.device, context.roots);
-                    io.row(&format!("{}@{name}", followed.path))
+                    io.row_or_insert(&format!("{}@{name}", followed.path))
                 });
-                io.fill(row).copy_from_slice(&device.numbers);
+                io.row_mut(row).copy_from_slice(&device.numbers);
             }
         }
-        groups.settle(context);
-        io.settle(context);
-        let limit = TROUBLE * context.elapsed_ns as f64 * 1e-3;
+        groups.compute_cells(context);
+        io.compute_cells(context);
+        let limit = TROUBLE_SHARE * context.elapsed_ns as f64 * 1e-3;
         let waits = |row: usize, column: usize| groups.cell(row, column) > limit;
-        if self.followed.iter().any(|f| waits(f.row, of_group::IO_SOME) || waits(f.row, of_group::MEMORY_SOME)) {
-            context.trouble = true;
+        if self.followed.iter().any(|f| waits(f.row, group_column::IO_SOME) || waits(f.row, group_column::MEMORY_SOME))
+        {
+            context.processes_due = true;
         }
     }
 
@@ -216,17 +217,17 @@ impl CounterSource for Cgroups {
     }
 }
 
-fn read(followed: &mut CgroupState, context: &mut TickContext, text: &mut Vec<u8>) {
-    followed.values.begin(context.slow);
+fn read_group(followed: &mut CgroupState, context: &mut TickContext, text: &mut Vec<u8>) {
+    followed.values.begin_tick(context.is_slow_tick);
     for (file, kind) in &mut followed.files {
-        if kind.beat == ReadInterval::Slow && !context.slow {
+        if kind.interval == ReadInterval::Slow && !context.is_slow_tick {
             continue;
         }
         match file.read_into(context, text) {
             Some(length) => (kind.read)(&text[..length], &mut followed.values),
             // pressure can be switched off, so a failure does not mean that the group is gone
             None if kind.name.ends_with(".pressure") => {}
-            None => followed.lost = true,
+            None => followed.is_gone = true,
         }
     }
 }
@@ -242,7 +243,7 @@ fn device_name(known: &mut HashMap<(u64, u64), String>, device: (u64, u64), root
     let by_link = link.and_then(|l| Some(l.file_name()?.to_str()?.replace('!', "/")));
     let name = by_link.or_else(|| {
         let text = read_bytes(&roots.proc.join("diskstats")).ok()?;
-        let line = lines(&text).filter_map(diskstats::parse_line).find(|l| l.device == device)?;
+        let line = text_lines(&text).filter_map(diskstats::parse_line).find(|l| l.device == device)?;
         Some(String::from_utf8_lossy(line.name).into_owned())
     });
     match name {

@@ -7,23 +7,23 @@ use std::path::{Path, PathBuf};
 use diskwright_base::Note;
 
 use crate::live::Roots;
-use crate::live::held::{OpenFile, read_bytes, read_text};
-use crate::live::moment::TickContext;
 use crate::live::mountinfo;
-use crate::live::scan::{number, trim};
+use crate::live::open_file::{OpenFile, read_bytes, read_text};
 use crate::live::sources::topology;
+use crate::live::text_scan::{parse_number, trim_blanks};
+use crate::live::tick_context::TickContext;
 
-use super::files::{CgroupValues, FILES, FileKind, Hierarchy, IO_LIMITS, of_group};
-use crate::live::totals::ABSENT;
+use super::files::{CgroupValues, FILES, FileKind, Hierarchy, IO_LIMITS_COLUMN, group_column};
+use crate::live::counter_table::ABSENT;
 
 /// Most folders that are visited in a survey.
-const MOST_FOLDERS: usize = 4000;
+const MAX_FOLDERS: usize = 4000;
 /// Greatest depth of folders that are visited.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 /// I/O between two surveys from which a group is worth following, bytes.
-const MUCH_IO: u64 = 1 << 20;
+const MIN_IO_BYTES: u64 = 1 << 20;
 /// Share of the machine's memory above which a group is worth following.
-const MUCH_MEMORY: f64 = 0.05;
+const MIN_MEMORY_SHARE: f64 = 0.05;
 
 /// Mount points of the hierarchies, and the machine's memory.
 #[derive(Debug, Default)]
@@ -34,8 +34,8 @@ pub(super) struct CgroupMounts {
 
 impl CgroupMounts {
     /// Finds the mounts, and notes missing controllers.
-    pub fn find(context: &mut TickContext) -> CgroupMounts {
-        let mounts = mountinfo::read(context.roots);
+    pub fn find_mounts(context: &mut TickContext) -> CgroupMounts {
+        let mounts = mountinfo::read_mounts(context.roots);
         let mut roots = Vec::new();
         for hierarchy in Hierarchy::ALL {
             let is = |m: &&mountinfo::Mount| match hierarchy {
@@ -43,11 +43,11 @@ impl CgroupMounts {
                 other => m.kind == "cgroup" && m.options.split(',').any(|o| o == other.controller()),
             };
             if let Some(mount) = mounts.iter().find(is) {
-                roots.push((hierarchy, context.roots.at(&mount.point)));
+                roots.push((hierarchy, context.roots.resolve_path(&mount.point)));
             }
         }
-        let found = CgroupMounts { memory_bytes: memory_bytes(context), roots };
-        found.tell(context);
+        let found = CgroupMounts { memory_bytes: machine_memory_bytes(context), roots };
+        found.note_missing(context);
         found
     }
 
@@ -55,20 +55,20 @@ impl CgroupMounts {
         self.roots.is_empty()
     }
 
-    fn root(&self, hierarchy: Hierarchy) -> Option<&Path> {
+    fn hierarchy_root(&self, hierarchy: Hierarchy) -> Option<&Path> {
         self.roots.iter().find(|(h, _)| *h == hierarchy).map(|(_, folder)| folder.as_path())
     }
 
-    fn tell(&self, context: &mut TickContext) {
+    fn note_missing(&self, context: &mut TickContext) {
         if self.is_empty() {
             context.notes.push(context.time_ns, Note::UNSEEN, "no cgroups are mounted: their limits are not seen");
             return;
         }
-        let Some(unified) = self.root(Hierarchy::Unified) else { return };
+        let Some(unified) = self.hierarchy_root(Hierarchy::Unified) else { return };
         let controllers = read_text(&unified.join("cgroup.controllers")).unwrap_or_default();
         let lacks = |name: &str| !controllers.split_whitespace().any(|c| c == name);
         for (name, hierarchy) in [("io", Hierarchy::Blkio), ("memory", Hierarchy::Memory)] {
-            if lacks(name) && self.root(hierarchy).is_none() {
+            if lacks(name) && self.hierarchy_root(hierarchy).is_none() {
                 let text = format!("cgroups: the {name} controller is missing, so its limits are not seen");
                 context.notes.push(context.time_ns, Note::UNSEEN, text);
             }
@@ -76,15 +76,15 @@ impl CgroupMounts {
     }
 }
 
-fn memory_bytes(context: &TickContext) -> u64 {
-    topology::memory(&read_bytes(&context.roots.proc.join("meminfo")).unwrap_or_default())
+fn machine_memory_bytes(context: &TickContext) -> u64 {
+    topology::memory_bytes(&read_bytes(&context.roots.proc.join("meminfo")).unwrap_or_default())
 }
 
 /// A group and its folder in each hierarchy.
 type CgroupFolders = (String, Vec<(Hierarchy, PathBuf)>);
 
 /// Files of a group that decide if it is worth following.
-const WANTED: [&str; 12] = [
+const SURVEY_FILES: [&str; 12] = [
     "io.stat",
     "io.max",
     "memory.current",
@@ -100,11 +100,11 @@ const WANTED: [&str; 12] = [
 ];
 /// Time after which folders are walked again even if the counts are unchanged, nanoseconds: files appear in existing
 /// groups.
-const AGAIN_NS: u64 = 60_000_000_000;
+const MAX_WALK_AGE_NS: u64 = 60_000_000_000;
 /// Most groups that are kept from survey to survey; with more, none are.
-const KEPT: usize = 256;
+const MAX_KEPT_GROUPS: usize = 256;
 /// Most of their files that stay open; the others are opened for each read.
-const KEPT_OPEN: usize = 100;
+const MAX_OPEN_FILES: usize = 100;
 
 /// A group with the files that are read in a survey.
 struct SurveyedGroup {
@@ -119,16 +119,16 @@ pub(super) struct Surveyor {
     /// Number of groups in each hierarchy: while these are unchanged and every known group exists, none is new.
     counts: OpenFile,
     /// Text of `counts` at the last walk of the folders, and the time of the walk.
-    walked: Option<(Vec<u8>, u64)>,
+    last_walk: Option<(Vec<u8>, u64)>,
     groups: Vec<SurveyedGroup>,
-    bytes: HashMap<String, u64>,
+    io_bytes: HashMap<String, u64>,
     text: Vec<u8>,
 }
 
 /// Properties that make a group worth following; the greatest comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Interest {
-    limited: bool,
+    is_limited: bool,
     io_bytes: u64,
     memory_bytes: u64,
 }
@@ -136,16 +136,16 @@ struct Interest {
 impl Surveyor {
     pub fn new(roots: &Roots) -> Surveyor {
         Surveyor {
-            counts: OpenFile::whole(roots.proc.join("cgroups"), "").quiet(),
-            walked: None,
+            counts: OpenFile::in_one_read(roots.proc.join("cgroups"), "").without_notes(),
+            last_walk: None,
             groups: Vec::new(),
-            bytes: HashMap::new(),
+            io_bytes: HashMap::new(),
             text: Vec::new(),
         }
     }
 
     /// Finds groups that are worth following and not known yet, the best first.
-    pub fn survey(
+    pub fn find_interesting(
         &mut self,
         mounts: &CgroupMounts,
         context: &mut TickContext,
@@ -153,49 +153,50 @@ impl Surveyor {
     ) -> Vec<CgroupFolders> {
         let counts = self.counts.read(context).map(<[u8]>::to_vec);
         let same = |(text, time_ns): &(Vec<u8>, u64)| {
-            counts.as_ref() == Some(text) && context.running_ns.saturating_sub(*time_ns) < AGAIN_NS
+            counts.as_ref() == Some(text) && context.running_ns.saturating_sub(*time_ns) < MAX_WALK_AGE_NS
         };
-        let mut is_new = self.walked.as_ref().is_none_or(|walked| !same(walked));
+        let mut is_new = self.last_walk.as_ref().is_none_or(|walked| !same(walked));
         let found = loop {
             if is_new {
-                self.walk(mounts, context);
+                self.walk_hierarchies(mounts, context);
             }
-            match self.look(mounts, context, &known, is_new) {
+            match self.read_groups(mounts, context, &known, is_new) {
                 Some(found) => break found,
                 // one of them has gone, and a new one may have appeared
                 None => is_new = true,
             }
         };
-        self.walked = counts.filter(|_| self.groups.len() <= KEPT).map(|counts| match self.walked.take() {
-            Some((text, time_ns)) if text == counts => (counts, time_ns),
-            _ => (counts, context.running_ns),
-        });
-        if self.walked.is_none() {
+        self.last_walk =
+            counts.filter(|_| self.groups.len() <= MAX_KEPT_GROUPS).map(|counts| match self.last_walk.take() {
+                Some((text, time_ns)) if text == counts => (counts, time_ns),
+                _ => (counts, context.running_ns),
+            });
+        if self.last_walk.is_none() {
             self.groups.clear();
         }
         found
     }
 
     /// Finds the groups and their files.
-    fn walk(&mut self, mounts: &CgroupMounts, context: &mut TickContext) {
-        self.walked = None;
+    fn walk_hierarchies(&mut self, mounts: &CgroupMounts, context: &mut TickContext) {
+        self.last_walk = None;
         let mut groups: BTreeMap<String, Vec<(Hierarchy, PathBuf)>> = BTreeMap::new();
         let mut complete = true;
         for (hierarchy, root) in &mounts.roots {
-            let mut left = MOST_FOLDERS;
-            walk(root, "", DEEPEST, &mut left, &mut |path, folder| {
+            let mut left = MAX_FOLDERS;
+            walk_folder(root, "", MAX_DEPTH, &mut left, &mut |path, folder| {
                 groups.entry(path).or_default().push((*hierarchy, folder));
             });
             complete &= left > 0;
         }
         if !complete {
-            let text = format!("there are more than {MOST_FOLDERS} cgroups; the others are ignored");
-            context.notes.limited(context.time_ns, Note::UNSEEN, "cgroup folders", || text);
+            let text = format!("there are more than {MAX_FOLDERS} cgroups; the others are ignored");
+            context.notes.push_limited(context.time_ns, Note::UNSEEN, "cgroup folders", || text);
         }
-        let keep = groups.len() <= KEPT;
+        let keep = groups.len() <= MAX_KEPT_GROUPS;
         let mut open = 0;
         let group = |(path, folders): CgroupFolders| {
-            let group = SurveyedGroup::of(path, folders, keep && open < KEPT_OPEN);
+            let group = SurveyedGroup::open_files(path, folders, keep && open < MAX_OPEN_FILES);
             open += group.files.len() + group.processor.len();
             group
         };
@@ -203,7 +204,7 @@ impl Surveyor {
     }
 
     /// Reads the files of the groups; `None` where one of the groups has gone since they were found.
-    fn look(
+    fn read_groups(
         &mut self,
         mounts: &CgroupMounts,
         context: &mut TickContext,
@@ -220,30 +221,32 @@ impl Surveyor {
             if !is_new && group.has_gone() {
                 return None;
             }
-            let (mut interest, total) = group.interest(context, &mut self.text, is_new)?;
-            let before = self.bytes.get(&group.path).copied().unwrap_or(total);
+            let (mut interest, total) = group.read_interest(context, &mut self.text, is_new)?;
+            let before = self.io_bytes.get(&group.path).copied().unwrap_or(total);
             interest.io_bytes = total.saturating_sub(before);
             bytes.insert(group.path.clone(), total);
-            let much = interest.memory_bytes as f64 > MUCH_MEMORY * mounts.memory_bytes as f64;
+            let much = interest.memory_bytes as f64 > MIN_MEMORY_SHARE * mounts.memory_bytes as f64;
             // the root's memory and I/O are those of the whole machine
-            if interest.limited || (group.path != "/" && (interest.io_bytes >= MUCH_IO || much)) {
+            if interest.is_limited || (group.path != "/" && (interest.io_bytes >= MIN_IO_BYTES || much)) {
                 found.push((interest, (group.path.clone(), group.folders.clone())));
             }
         }
-        self.bytes = bytes;
+        self.io_bytes = bytes;
         found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.0.cmp(&b.1.0)));
         Some(found.into_iter().map(|(_, group)| group).collect())
     }
 }
 
 impl SurveyedGroup {
-    fn of(path: String, folders: Vec<(Hierarchy, PathBuf)>, keep: bool) -> SurveyedGroup {
-        let file = |file: PathBuf| file.exists().then(|| OpenFile::whole(file, "").may_be_empty().quiet().keep(keep));
+    fn open_files(path: String, folders: Vec<(Hierarchy, PathBuf)>, keep: bool) -> SurveyedGroup {
+        let file = |file: PathBuf| {
+            file.exists().then(|| OpenFile::in_one_read(file, "").allow_empty().without_notes().keep_open(keep))
+        };
         let of_kind = |kind: &'static FileKind| {
             let (_, folder) = folders.iter().find(|(h, _)| *h == kind.hierarchy)?;
             Some((file(folder.join(kind.name))?, kind))
         };
-        let files = FILES.iter().filter(|kind| WANTED.contains(&kind.name)).filter_map(of_kind).collect();
+        let files = FILES.iter().filter(|kind| SURVEY_FILES.contains(&kind.name)).filter_map(of_kind).collect();
         let of_processor = |(hierarchy, folder): &(Hierarchy, PathBuf)| {
             let name = match hierarchy {
                 Hierarchy::Unified => "cpu.max",
@@ -264,7 +267,12 @@ impl SurveyedGroup {
 
     /// Returns its interest, and the total bytes that it moved. Files that fail at the first read are dropped;
     /// `None` where a file fails that could be read before: its group has gone.
-    fn interest(&mut self, context: &mut TickContext, text: &mut Vec<u8>, is_new: bool) -> Option<(Interest, u64)> {
+    fn read_interest(
+        &mut self,
+        context: &mut TickContext,
+        text: &mut Vec<u8>,
+        is_new: bool,
+    ) -> Option<(Interest, u64)> {
         let mut values = CgroupValues::new();
         let (mut limited, mut has_gone) = (false, false);
         self.files.retain_mut(|(file, kind)| {
@@ -285,10 +293,13 @@ impl SurveyedGroup {
         let present = |value: u64| if value == ABSENT { 0 } else { value };
         let total =
             values.io.iter().flat_map(|io| &io.numbers[2..4]).fold(0, |s: u64, n| s.saturating_add(present(*n)));
-        let limits = [of_group::MEMORY_LIMIT, of_group::MEMORY_HIGH].map(|column| values.group[column]);
+        let limits = [group_column::MEMORY_LIMIT, group_column::MEMORY_HIGH].map(|column| values.group[column]);
         limited |= limits.iter().any(|limit| *limit != ABSENT)
-            || values.io.iter().any(|io| io.numbers[IO_LIMITS..].iter().any(|limit| *limit != ABSENT));
-        Some((Interest { limited, io_bytes: 0, memory_bytes: present(values.group[of_group::MEMORY]) }, total))
+            || values.io.iter().any(|io| io.numbers[IO_LIMITS_COLUMN..].iter().any(|limit| *limit != ABSENT));
+        Some((
+            Interest { is_limited: limited, io_bytes: 0, memory_bytes: present(values.group[group_column::MEMORY]) },
+            total,
+        ))
     }
 }
 
@@ -296,11 +307,11 @@ impl SurveyedGroup {
 fn is_cpu_limit(hierarchy: Hierarchy, text: &[u8]) -> bool {
     match hierarchy {
         Hierarchy::Unified => !text.starts_with(b"max"),
-        _ => number(trim(text)).is_some(),
+        _ => parse_number(trim_blanks(text)).is_some(),
     }
 }
 
-fn walk(folder: &Path, path: &str, deeper: usize, left: &mut usize, found: &mut impl FnMut(String, PathBuf)) {
+fn walk_folder(folder: &Path, path: &str, deeper: usize, left: &mut usize, found: &mut impl FnMut(String, PathBuf)) {
     if *left == 0 {
         return;
     }
@@ -315,6 +326,6 @@ fn walk(folder: &Path, path: &str, deeper: usize, left: &mut usize, found: &mut 
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
         let path = format!("{path}/{}", entry.file_name().to_string_lossy());
-        walk(&entry.path(), &path, deeper - 1, left, found);
+        walk_folder(&entry.path(), &path, deeper - 1, left, found);
     }
 }

@@ -10,10 +10,12 @@
 
 use std::hint::black_box;
 
-use crate::live::held::{OpenFile, read_number};
-use crate::live::moment::TickContext;
-use crate::live::scan::{WordIter, lines, number, trim};
-use crate::live::totals::{ABSENT, CellRule, CounterReset, CounterTable, TableColumn, level, total, total32};
+use crate::live::counter_table::{
+    ABSENT, CellRule, CounterReset, CounterTable, TableColumn, level_column, total_column, total32_column,
+};
+use crate::live::open_file::{OpenFile, read_number};
+use crate::live::text_scan::{WordIter, parse_number, text_lines, trim_blanks};
+use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -22,47 +24,47 @@ use diskwright_base::diskstats::{
     COMPLETED_POSITIONS, DISK_FIELDS, DiskstatsField, DiskstatsNumber, IN_FLIGHT_POSITION, MAX_NUMBERS,
     PARTITION_FIELDS, PARTITION_POSITIONS,
 };
-use paths::DiskPath;
+use multipath::DiskPath;
 
-mod paths;
+mod multipath;
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
     id: "diskstats",
     files: &["/proc/diskstats"],
     explain: "Requests, bytes and times of every block device and partition.",
-    parse_any: |bytes| lines(bytes).for_each(|line| _ = black_box(parse_line(line))),
+    parse_any: |bytes| text_lines(bytes).for_each(|line| _ = black_box(parse_line(line))),
     open: |roots, _: &SamplerOptions| Some(Box::new(Diskstats::new(roots))),
 };
 
-const STALLED: usize = MAX_NUMBERS;
+const STALLED_COLUMN: usize = MAX_NUMBERS;
 
 /// Creates the column for a number of the line.
-const fn column(field: DiskstatsField) -> TableColumn {
+const fn table_column(field: DiskstatsField) -> TableColumn {
     match field.number {
-        DiskstatsNumber::Level => level(field.counter, field.scale),
-        DiskstatsNumber::Total => total(field.counter, field.scale),
-        DiskstatsNumber::Total32 => total32(field.counter, field.scale),
+        DiskstatsNumber::Level => level_column(field.counter, field.scale),
+        DiskstatsNumber::Total => total_column(field.counter, field.scale),
+        DiskstatsNumber::Total32 => total32_column(field.counter, field.scale),
     }
 }
 
 /// Columns of a disk in the order of the file, then the computed one.
-const WHOLE: [TableColumn; MAX_NUMBERS + 1] = {
+const DISK_COLUMNS: [TableColumn; MAX_NUMBERS + 1] = {
     let stalled = TableColumn { counter: "physical_disk.stalled", scale: 1.0, rule: CellRule::Computed };
     let mut columns = [stalled; MAX_NUMBERS + 1];
     let mut place = 0;
     while place < MAX_NUMBERS {
-        columns[place] = column(DISK_FIELDS[place]);
+        columns[place] = table_column(DISK_FIELDS[place]);
         place += 1;
     }
     columns
 };
 
-const PART: [TableColumn; PARTITION_FIELDS.len()] = {
-    let mut columns = [column(PARTITION_FIELDS[0]); PARTITION_FIELDS.len()];
+const PARTITION_COLUMNS: [TableColumn; PARTITION_FIELDS.len()] = {
+    let mut columns = [table_column(PARTITION_FIELDS[0]); PARTITION_FIELDS.len()];
     let mut place = 0;
     while place < PARTITION_FIELDS.len() {
-        columns[place] = column(PARTITION_FIELDS[place]);
+        columns[place] = table_column(PARTITION_FIELDS[place]);
         place += 1;
     }
     columns
@@ -83,12 +85,12 @@ pub struct DiskstatsLine<'a> {
 /// Parses a line; `None` where it is not one of diskstats.
 pub fn parse_line(line: &[u8]) -> Option<DiskstatsLine<'_>> {
     let mut words = WordIter::new(line);
-    let device = (words.number()??, words.number()??);
-    let name = words.word()?;
+    let device = (words.next_number()??, words.next_number()??);
+    let name = words.next_word()?;
     let mut numbers = [None; MAX_NUMBERS];
     let mut count = 0;
     while count < MAX_NUMBERS {
-        let Some(number) = words.number() else { break };
+        let Some(number) = words.next_number() else { break };
         numbers[count] = number;
         count += 1;
     }
@@ -109,11 +111,11 @@ pub fn parse_line(line: &[u8]) -> Option<DiskstatsLine<'_>> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DiskstatsTarget {
-    Whole(usize),
-    Part(usize),
+    Disk(usize),
+    Partition(usize),
     /// Unbound, like loop, ram and zram devices that are not in use; with
     /// the number of requests completed so far, because a new request means that it is bound.
-    Idle {
+    Unbound {
         done: u64,
     },
 }
@@ -124,28 +126,28 @@ struct DiskstatsSlot {
     device: (u64, u64),
     target: DiskstatsTarget,
     /// File with the size of the device, for one that may be unbound.
-    size: Option<OpenFile>,
+    size_file: Option<OpenFile>,
 }
 
 impl DiskstatsSlot {
     /// Reads the size of a device whose size shows if it is bound: read at slow ticks, and kept open only up to
     /// a limit, because a machine may have hundreds of loop devices. The kernel sends an event when a file is bound to
     /// a loop device or unbound; for other devices it does not always do so.
-    fn sectors(&mut self, context: &mut TickContext) -> Option<u64> {
+    fn read_sectors(&mut self, context: &mut TickContext) -> Option<u64> {
         if self.name.starts_with(b"loop") && !context.devices_due {
             return None;
         }
-        number(trim(self.size.as_mut()?.read(context)?))
+        parse_number(trim_blanks(self.size_file.as_mut()?.read(context)?))
     }
 }
 
 /// Most size files that stay open.
-const SIZES_OPEN: usize = 64;
+const MAX_OPEN_SIZE_FILES: usize = 64;
 
-fn size_file(name: &str, roots: &Roots, open: usize) -> Option<OpenFile> {
-    let has_one = may_be_unbound(name) && has_own_size(name);
+fn open_size_file(name: &str, roots: &Roots, open: usize) -> Option<OpenFile> {
+    let has_one = may_be_unbound(name) && has_meaningful_size(name);
     let path = || roots.sys.join("block").join(name).join("size");
-    has_one.then(|| OpenFile::whole(path(), "").quiet().keep(open < SIZES_OPEN))
+    has_one.then(|| OpenFile::in_one_read(path(), "").without_notes().keep_open(open < MAX_OPEN_SIZE_FILES))
 }
 
 struct Diskstats {
@@ -161,37 +163,37 @@ struct Diskstats {
 impl Diskstats {
     fn new(roots: &Roots) -> Diskstats {
         Diskstats {
-            file: OpenFile::pieces(roots.proc.join("diskstats"), "without it no disk can be watched"),
+            file: OpenFile::in_pieces(roots.proc.join("diskstats"), "without it no disk can be watched"),
             slots: Vec::new(),
             paths: Vec::new(),
             tables: [
-                CounterTable::new("disk", &WHOLE, CounterReset::RowBeganAnew),
-                CounterTable::new("partition", &PART, CounterReset::RowBeganAnew),
+                CounterTable::new("disk", &DISK_COLUMNS, CounterReset::WholeRow),
+                CounterTable::new("partition", &PARTITION_COLUMNS, CounterReset::WholeRow),
             ],
         }
     }
 }
 
 impl CounterSource for Diskstats {
-    fn tick(&mut self, context: &mut TickContext) {
-        if context.slow {
-            self.drop_gone(context);
+    fn read_tick(&mut self, context: &mut TickContext) {
+        if context.is_slow_tick {
+            self.drop_gone_devices(context);
         }
         let Some(text) = self.file.read(context) else {
-            self.tables.iter_mut().for_each(CounterTable::gap);
+            self.tables.iter_mut().for_each(CounterTable::blank_all);
             return;
         };
-        self.tables.iter_mut().for_each(CounterTable::begin);
+        self.tables.iter_mut().for_each(CounterTable::begin_tick);
         let (mut cursor, mut unbound) = (0, false);
-        for raw in lines(text) {
+        for raw in text_lines(text) {
             match parse_line(raw) {
-                Some(line) if paths::take(&mut self.paths, &line) => {}
+                Some(line) if multipath::record_path_line(&mut self.paths, &line) => {}
                 Some(line) => {
-                    let slot = slot(&mut self.slots, &mut self.tables, cursor, &line, context);
+                    let slot = find_or_insert_slot(&mut self.slots, &mut self.tables, cursor, &line, context);
                     cursor = slot + 1;
-                    unbound |= fill(&mut self.slots[slot], &mut self.tables, &line, context);
+                    unbound |= fill_row(&mut self.slots[slot], &mut self.tables, &line, context);
                 }
-                None => context.notes.limited(context.time_ns, Note::GAP, "diskstats line", || {
+                None => context.notes.push_limited(context.time_ns, Note::GAP, "diskstats line", || {
                     let text = String::from_utf8_lossy(raw);
                     format!("{}: a line is not understood: `{text}`", context.roots.proc.join("diskstats").display())
                 }),
@@ -199,14 +201,14 @@ impl CounterSource for Diskstats {
         }
         if unbound {
             let idle = |s: &DiskstatsSlot, name: &str| {
-                matches!(s.target, DiskstatsTarget::Idle { .. }) && *s.name == *name.as_bytes()
+                matches!(s.target, DiskstatsTarget::Unbound { .. }) && *s.name == *name.as_bytes()
             };
             let slots = &self.slots;
-            self.tables[0].retain(|name, _| !slots.iter().any(|s| idle(s, name)));
-            self.find_rows();
+            self.tables[0].retain_rows(|name, _| !slots.iter().any(|s| idle(s, name)));
+            self.refresh_rows();
         }
-        paths::carry(&mut self.paths, &mut self.tables[0]);
-        self.tables.iter_mut().for_each(|t| t.settle(context));
+        multipath::credit_disks(&mut self.paths, &mut self.tables[0]);
+        self.tables.iter_mut().for_each(|t| t.compute_cells(context));
         self.judge_stalls(context);
     }
 
@@ -217,7 +219,7 @@ impl CounterSource for Diskstats {
 
 /// Returns the slot of a line, which is added where there is none. Lines keep their order, so
 /// it is nearly always the one at the cursor.
-fn slot(
+fn find_or_insert_slot(
     slots: &mut Vec<DiskstatsSlot>,
     tables: &mut [CounterTable; 2],
     cursor: usize,
@@ -231,27 +233,27 @@ fn slot(
     if let Some(found) = slots.iter().position(is) {
         return found;
     }
-    context.rescan = true;
-    let target = target(tables, line, context.roots);
+    context.topology_due = true;
+    let target = classify_device(tables, line, context.roots);
     let place = cursor.min(slots.len());
-    let open = slots.iter().filter(|slot| slot.size.is_some()).count();
-    let size = size_file(&String::from_utf8_lossy(line.name), context.roots, open);
-    slots.insert(place, DiskstatsSlot { name: line.name.into(), device: line.device, target, size });
+    let open = slots.iter().filter(|slot| slot.size_file.is_some()).count();
+    let size = open_size_file(&String::from_utf8_lossy(line.name), context.roots, open);
+    slots.insert(place, DiskstatsSlot { name: line.name.into(), device: line.device, target, size_file: size });
     place
 }
 
 /// Classifies a device that was not seen before.
-fn target(tables: &mut [CounterTable; 2], line: &DiskstatsLine, roots: &Roots) -> DiskstatsTarget {
+fn classify_device(tables: &mut [CounterTable; 2], line: &DiskstatsLine, roots: &Roots) -> DiskstatsTarget {
     let name = String::from_utf8_lossy(line.name);
     if is_partition(&name, roots) {
-        return DiskstatsTarget::Part(tables[1].row(&name));
+        return DiskstatsTarget::Partition(tables[1].row_or_insert(&name));
     }
-    let done = done(line);
-    let is_media = !has_own_size(&name);
-    if may_be_unbound(&name) && (done == 0 || !is_media) && !has_size(&name, roots) {
-        return DiskstatsTarget::Idle { done };
+    let done = completed_requests(line);
+    let is_media = !has_meaningful_size(&name);
+    if may_be_unbound(&name) && (done == 0 || !is_media) && !has_backing(&name, roots) {
+        return DiskstatsTarget::Unbound { done };
     }
-    DiskstatsTarget::Whole(tables[0].row(&name))
+    DiskstatsTarget::Disk(tables[0].row_or_insert(&name))
 }
 
 /// Returns true for drivers that create devices in advance.
@@ -262,19 +264,19 @@ fn may_be_unbound(name: &str) -> bool {
 }
 
 /// Number of requests completed since boot.
-fn done(line: &DiskstatsLine) -> u64 {
+fn completed_requests(line: &DiskstatsLine) -> u64 {
     COMPLETED_POSITIONS.iter().filter_map(|i| line.numbers[*i]).fold(0, u64::wrapping_add)
 }
 
 /// Returns true if the device's size shows that it is in use: memory disks always have a size, and drives
 /// with removable media an old one.
-fn has_own_size(name: &str) -> bool {
+fn has_meaningful_size(name: &str) -> bool {
     !["ram", "fd", "sr"].iter().any(|driver| name.starts_with(driver))
 }
 
 /// Returns true if the device is bound to storage.
-fn has_size(name: &str, roots: &Roots) -> bool {
-    has_own_size(name)
+fn has_backing(name: &str, roots: &Roots) -> bool {
+    has_meaningful_size(name)
         && read_number(&roots.sys.join("block").join(name).join("size")).is_some_and(|sectors| sectors > 0)
 }
 
@@ -288,11 +290,11 @@ fn is_partition(name: &str, roots: &Roots) -> bool {
     if roots.sys.join("class/block").join(&file).join("partition").exists() {
         return true;
     }
-    named_like_a_partition(name)
+    is_partition_name(name)
 }
 
 /// Returns true for `sda1`, `vdb2`, `nvme0n1p1`, `mmcblk0p2`, `md0p1`; not for `sda`, `nvme0n1`, `md127`, `dm-3`.
-pub fn named_like_a_partition(name: &str) -> bool {
+pub fn is_partition_name(name: &str) -> bool {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     if stem.len() == name.len() {
         return false;
@@ -307,7 +309,7 @@ pub fn named_like_a_partition(name: &str) -> bool {
 
 /// Stores a line's numbers. Returns true if its device has become unbound (a detached loop device, whose line
 /// stays): then it has no numbers.
-fn fill(
+fn fill_row(
     slot: &mut DiskstatsSlot,
     tables: &mut [CounterTable; 2],
     line: &DiskstatsLine,
@@ -316,39 +318,42 @@ fn fill(
     if slot.device != line.device {
         // another device has taken the name
         slot.device = line.device;
-        context.rescan = true;
+        context.topology_due = true;
         let (table, row) = match slot.target {
-            DiskstatsTarget::Whole(row) => (&mut tables[0], row),
-            DiskstatsTarget::Part(row) => (&mut tables[1], row),
-            DiskstatsTarget::Idle { .. } => return false,
+            DiskstatsTarget::Disk(row) => (&mut tables[0], row),
+            DiskstatsTarget::Partition(row) => (&mut tables[1], row),
+            DiskstatsTarget::Unbound { .. } => return false,
         };
-        table.forget_row(row);
+        table.forget_previous_of(row);
     }
-    if let DiskstatsTarget::Idle { done: known } = slot.target {
-        if done(line) == known && !(context.slow && slot.sectors(context).is_some_and(|sectors| sectors > 0)) {
+    if let DiskstatsTarget::Unbound { done: known } = slot.target {
+        if completed_requests(line) == known
+            && !(context.is_slow_tick && slot.read_sectors(context).is_some_and(|sectors| sectors > 0))
+        {
             return false;
         }
-        context.rescan = true;
-        slot.target = DiskstatsTarget::Whole(tables[0].row(&String::from_utf8_lossy(line.name)));
+        context.topology_due = true;
+        slot.target = DiskstatsTarget::Disk(tables[0].row_or_insert(&String::from_utf8_lossy(line.name)));
     }
     // a size of 0: the device has become unbound
-    if context.slow && matches!(slot.target, DiskstatsTarget::Whole(_)) && slot.sectors(context) == Some(0) {
-        context.rescan = true;
-        slot.target = DiskstatsTarget::Idle { done: done(line) };
+    if context.is_slow_tick && matches!(slot.target, DiskstatsTarget::Disk(_)) && slot.read_sectors(context) == Some(0)
+    {
+        context.topology_due = true;
+        slot.target = DiskstatsTarget::Unbound { done: completed_requests(line) };
         return true;
     }
     match slot.target {
-        DiskstatsTarget::Whole(row) => {
-            for (to, from) in tables[0].fill(row).iter_mut().zip(line.numbers) {
+        DiskstatsTarget::Disk(row) => {
+            for (to, from) in tables[0].row_mut(row).iter_mut().zip(line.numbers) {
                 *to = from.unwrap_or(ABSENT);
             }
         }
-        DiskstatsTarget::Part(row) => {
-            for (to, from) in tables[1].fill(row).iter_mut().zip(PARTITION_POSITIONS) {
+        DiskstatsTarget::Partition(row) => {
+            for (to, from) in tables[1].row_mut(row).iter_mut().zip(PARTITION_POSITIONS) {
                 *to = line.numbers[from].unwrap_or(ABSENT);
             }
         }
-        DiskstatsTarget::Idle { .. } => {}
+        DiskstatsTarget::Unbound { .. } => {}
     }
     false
 }
@@ -371,41 +376,41 @@ impl Diskstats {
                 () => 0.0,
             };
             if value == 1.0 {
-                context.trouble = true;
+                context.processes_due = true;
             }
             if table.is_shown(row, IN_FLIGHT_POSITION) {
-                table.compute(row, STALLED, value);
+                table.set_cell(row, STALLED_COLUMN, value);
             }
         }
     }
 
     /// Drops devices that have been gone since the last slow tick from the schema.
-    fn drop_gone(&mut self, context: &mut TickContext) {
+    fn drop_gone_devices(&mut self, context: &mut TickContext) {
         if self.tables.iter().all(|t| !t.any_gone()) {
             return;
         }
-        context.rescan = true;
+        context.topology_due = true;
         let gone = |slot: &DiskstatsSlot, tables: &[CounterTable; 2]| match slot.target {
-            DiskstatsTarget::Whole(row) => tables[0].is_gone(row),
-            DiskstatsTarget::Part(row) => tables[1].is_gone(row),
-            DiskstatsTarget::Idle { .. } => false,
+            DiskstatsTarget::Disk(row) => tables[0].is_gone(row),
+            DiskstatsTarget::Partition(row) => tables[1].is_gone(row),
+            DiskstatsTarget::Unbound { .. } => false,
         };
         let tables = &self.tables;
         self.slots.retain(|slot| !gone(slot, tables));
         for table in &mut self.tables {
-            table.retain(|_, gone| !gone);
+            table.retain_rows(|_, gone| !gone);
         }
-        self.find_rows();
+        self.refresh_rows();
     }
 
     /// Looks up the devices' rows again, after rows were dropped.
-    fn find_rows(&mut self) {
+    fn refresh_rows(&mut self) {
         for slot in &mut self.slots {
             let name = String::from_utf8_lossy(&slot.name);
             slot.target = match slot.target {
-                DiskstatsTarget::Whole(_) => DiskstatsTarget::Whole(self.tables[0].row(&name)),
-                DiskstatsTarget::Part(_) => DiskstatsTarget::Part(self.tables[1].row(&name)),
-                idle @ DiskstatsTarget::Idle { .. } => idle,
+                DiskstatsTarget::Disk(_) => DiskstatsTarget::Disk(self.tables[0].row_or_insert(&name)),
+                DiskstatsTarget::Partition(_) => DiskstatsTarget::Partition(self.tables[1].row_or_insert(&name)),
+                idle @ DiskstatsTarget::Unbound { .. } => idle,
             };
         }
     }

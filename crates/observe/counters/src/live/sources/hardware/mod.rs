@@ -2,7 +2,7 @@
 //! sensors, power, errors of network adapters, of SCSI commands and of ext4. Some of these small files of /sys
 //! query a slow controller: a thread reads them once a minute, and a tick collects the readings.
 
-mod look;
+mod readings;
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -10,12 +10,12 @@ use std::sync::mpsc::{Receiver, channel};
 
 use diskwright_base::Note;
 
-use crate::live::moment::TickContext;
-use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level, total};
+use crate::live::counter_table::{ABSENT, CounterReset, CounterTable, TableColumn, level_column, total_column};
+use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
-use look::{CoreId, HardwareReadings};
+use readings::{CoreId, HardwareReadings};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
@@ -34,48 +34,56 @@ pub const SOURCE: SourceInfo = SourceInfo {
     explain: "Errors and speed of PCI Express links, memory errors, temperatures, power, fans, throttling; errors of \
               SCSI commands, network adapters and ext4.",
     parse_any: |bytes| {
-        _ = black_box((look::aer_total(bytes), look::hexadecimal(bytes), look::transfers(bytes)));
+        _ = black_box((
+            readings::parse_aer_total(bytes),
+            readings::parse_hexadecimal(bytes),
+            readings::parse_transfer_rate(bytes),
+        ));
     },
     open: |_: &Roots, _: &SamplerOptions| Some(Box::new(HardwareSource::new())),
 };
 
-pub(super) const PARTS: [TableColumn; 13] = [
-    total("hardware.corrected_memory_errors", 1.0),
-    total("hardware.uncorrected_memory_errors", 1.0),
-    total("hardware.pcie_corrected_errors", 1.0),
-    total("hardware.pcie_uncorrected_errors", 1.0),
-    level("hardware.link_width_share", 1e-6),
-    level("hardware.link_speed_share", 1e-6),
-    level("hardware.temperature", 1e-3),
-    level("hardware.temperature_limit", 1e-3),
-    level("hardware.power", 1e-6),
-    level("hardware.fan_speed", 1.0),
-    total("hardware.thermal_throttles", 1.0),
-    total("hardware.energy_used", 1e-6),
-    level("hardware.power_cap", 1e-6),
+pub(super) const PART_COLUMNS: [TableColumn; 13] = [
+    total_column("hardware.corrected_memory_errors", 1.0),
+    total_column("hardware.uncorrected_memory_errors", 1.0),
+    total_column("hardware.pcie_corrected_errors", 1.0),
+    total_column("hardware.pcie_uncorrected_errors", 1.0),
+    level_column("hardware.link_width_share", 1e-6),
+    level_column("hardware.link_speed_share", 1e-6),
+    level_column("hardware.temperature", 1e-3),
+    level_column("hardware.temperature_limit", 1e-3),
+    level_column("hardware.power", 1e-6),
+    level_column("hardware.fan_speed", 1.0),
+    total_column("hardware.thermal_throttles", 1.0),
+    total_column("hardware.energy_used", 1e-6),
+    level_column("hardware.power_cap", 1e-6),
 ];
-const POWER: usize = 8;
-const THROTTLES: usize = 10;
-const ENERGY: usize = 11;
+const POWER_COLUMN: usize = 8;
+const THROTTLES_COLUMN: usize = 10;
+const ENERGY_COLUMN: usize = 11;
 #[cfg(test)]
-const CAP: usize = 12;
+const CAP_COLUMN: usize = 12;
 /// A part's name and its readings.
-type PartReadings = (String, [u64; PARTS.len()]);
-const DISKS: [TableColumn; 2] = [total("physical_disk.io_errors", 1.0), total("physical_disk.io_timeouts", 1.0)];
-const ADAPTERS: [TableColumn; 3] =
-    [total("network.received_missed", 1.0), total("network.received_damaged", 1.0), total("network.link_changes", 1.0)];
-const FILESYSTEMS: [TableColumn; 1] = [level("logical_disk.errors_recorded", 1.0)];
+type PartReadings = (String, [u64; PART_COLUMNS.len()]);
+const DISK_COLUMNS: [TableColumn; 2] =
+    [total_column("physical_disk.io_errors", 1.0), total_column("physical_disk.io_timeouts", 1.0)];
+const ADAPTER_COLUMNS: [TableColumn; 3] = [
+    total_column("network.received_missed", 1.0),
+    total_column("network.received_damaged", 1.0),
+    total_column("network.link_changes", 1.0),
+];
+const FILESYSTEM_COLUMNS: [TableColumn; 1] = [level_column("logical_disk.errors_recorded", 1.0)];
 
 /// Interval at which the files are read, nanoseconds.
-const EVERY_NS: u64 = 60_000_000_000;
+const READ_INTERVAL_NS: u64 = 60_000_000_000;
 /// Time after which a reader that has not returned counts as hanging, and earlier readings as outdated, nanoseconds.
-const HANGS_NS: u64 = 3 * EVERY_NS;
+const HANG_AFTER_NS: u64 = 3 * READ_INTERVAL_NS;
 
 struct HardwareSource {
     begun_ns: Option<u64>,
     /// When the last readings were begun; that of energy came so much later as they say.
     last_ns: Option<u64>,
-    told_hanging: bool,
+    hang_noted: bool,
     under_way: Option<Receiver<HardwareReadings>>,
     last: HardwareReadings,
     throttles: ThrottleSum,
@@ -92,7 +100,7 @@ struct ThrottleSum {
 
 impl ThrottleSum {
     /// Adds the increases and returns the sum; `None` where no core shows a count.
-    fn add(&mut self, cores: &[(CoreId, u64)]) -> Option<u64> {
+    fn add_increases(&mut self, cores: &[(CoreId, u64)]) -> Option<u64> {
         for (core, count) in cores {
             let before = self.known.insert(*core, *count);
             self.sum = self.sum.saturating_add(before.map_or(0, |before| count.saturating_sub(before)));
@@ -103,38 +111,38 @@ impl ThrottleSum {
 
 impl HardwareSource {
     fn new() -> HardwareSource {
-        let table = |what, columns| CounterTable::new(what, columns, CounterReset::RowBeganAnew);
+        let table = |what, columns| CounterTable::new(what, columns, CounterReset::WholeRow);
         HardwareSource {
             begun_ns: None,
             last_ns: None,
-            told_hanging: false,
+            hang_noted: false,
             under_way: None,
             last: HardwareReadings::default(),
             throttles: ThrottleSum::default(),
             tables: [
-                table("sensor", &PARTS),
-                table("the SCSI error count of", &DISKS),
-                table("the error count of", &ADAPTERS),
-                table("the error count of", &FILESYSTEMS),
+                table("sensor", &PART_COLUMNS),
+                table("the SCSI error count of", &DISK_COLUMNS),
+                table("the error count of", &ADAPTER_COLUMNS),
+                table("the error count of", &FILESYSTEM_COLUMNS),
             ],
         }
     }
 
-    fn begin(&mut self, context: &TickContext) {
+    fn start_reading(&mut self, context: &TickContext) {
         let since = self.begun_ns.map_or(u64::MAX, |begun| context.running_ns.saturating_sub(begun));
         // a reader that hangs in a controller is not joined by another one
-        if since < EVERY_NS || self.under_way.is_some() {
+        if since < READ_INTERVAL_NS || self.under_way.is_some() {
             return;
         }
         self.begun_ns = Some(context.running_ns);
         let (sender, receiver) = channel();
         let roots = context.roots.clone();
-        let read = move || _ = sender.send(look::read(&roots));
+        let read = move || _ = sender.send(readings::read_hardware(&roots));
         let thread = std::thread::Builder::new().name("hardware".into()).spawn(read);
         self.under_way = thread.ok().map(|_| receiver);
     }
 
-    fn take(&mut self) {
+    fn collect_readings(&mut self) {
         let Some(receiver) = &self.under_way else { return };
         match receiver.try_recv() {
             Ok(mut readings) => {
@@ -145,18 +153,18 @@ impl HardwareSource {
                 let now_ns = self.begun_ns.map(|begun| energy_ns(begun, &readings));
                 let last_ns = self.last_ns.map(|begun| energy_ns(begun, &self.last));
                 let since_ns = now_ns.zip(last_ns).map(|(now, last)| now.saturating_sub(last));
-                add_power(&self.last.parts, &mut readings.parts, since_ns.unwrap_or(0));
+                compute_power(&self.last.parts, &mut readings.parts, since_ns.unwrap_or(0));
                 self.last_ns = self.begun_ns;
-                if let Some(throttles) = self.throttles.add(&readings.throttles) {
-                    let mut values = [ABSENT; PARTS.len()];
-                    values[THROTTLES] = throttles;
+                if let Some(throttles) = self.throttles.add_increases(&readings.throttles) {
+                    let mut values = [ABSENT; PART_COLUMNS.len()];
+                    values[THROTTLES_COLUMN] = throttles;
                     readings.parts.push(("processors".into(), values));
                 }
                 let [parts, disks, adapters, filesystems] = &mut self.tables;
-                retain(parts, &readings.parts);
-                retain(disks, &readings.disks);
-                retain(adapters, &readings.adapters);
-                retain(filesystems, &readings.filesystems);
+                retain_rows(parts, &readings.parts);
+                retain_rows(disks, &readings.disks);
+                retain_rows(adapters, &readings.adapters);
+                retain_rows(filesystems, &readings.filesystems);
                 self.last = readings;
             }
             Err(std::sync::mpsc::TryRecvError::Empty) => {}
@@ -167,63 +175,63 @@ impl HardwareSource {
 
 impl HardwareSource {
     /// Returns true if the reader hangs in a controller, which is noted once.
-    fn hangs(&mut self, context: &mut TickContext) -> bool {
+    fn is_hanging(&mut self, context: &mut TickContext) -> bool {
         let since = self.begun_ns.map_or(0, |begun| context.running_ns.saturating_sub(begun));
-        let hangs = self.under_way.is_some() && since >= HANGS_NS;
-        if hangs && !self.told_hanging {
+        let hangs = self.under_way.is_some() && since >= HANG_AFTER_NS;
+        if hangs && !self.hang_noted {
             let text = "a sensor or controller does not answer: temperatures, power and errors of the hardware are \
                         unknown until it does";
             context.notes.push(context.time_ns, Note::GAP, text);
         }
-        self.told_hanging = hangs;
+        self.hang_noted = hangs;
         hangs
     }
 }
 
 /// Computes the power of parts that only count their energy. A count that restarted gives none.
-fn add_power(before: &[PartReadings], now: &mut [PartReadings], since_ns: u64) {
+fn compute_power(before: &[PartReadings], now: &mut [PartReadings], since_ns: u64) {
     for (name, values) in now {
-        let energy = |part: &[u64; PARTS.len()]| Some(part[ENERGY]).filter(|energy| *energy != ABSENT);
+        let energy = |part: &[u64; PART_COLUMNS.len()]| Some(part[ENERGY_COLUMN]).filter(|energy| *energy != ABSENT);
         let last = before.iter().find(|(known, _)| known == name).and_then(|(_, values)| energy(values));
         let used = energy(values).zip(last).and_then(|(now, last)| now.checked_sub(last));
-        if let Some(used) = used.filter(|_| since_ns > 0 && values[POWER] == ABSENT) {
+        if let Some(used) = used.filter(|_| since_ns > 0 && values[POWER_COLUMN] == ABSENT) {
             let power = u128::from(used) * 1_000_000_000 / u128::from(since_ns);
-            values[POWER] = u64::try_from(power).unwrap_or(ABSENT);
+            values[POWER_COLUMN] = u64::try_from(power).unwrap_or(ABSENT);
         }
     }
 }
 
-fn retain<const N: usize>(table: &mut CounterTable, rows: &[(String, [u64; N])]) {
-    table.retain(|name, _| rows.iter().any(|(known, _)| known == name));
+fn retain_rows<const N: usize>(table: &mut CounterTable, rows: &[(String, [u64; N])]) {
+    table.retain_rows(|name, _| rows.iter().any(|(known, _)| known == name));
 }
 
-fn settle<const N: usize>(table: &mut CounterTable, rows: &[(String, [u64; N])], context: &mut TickContext) {
+fn fill_and_compute<const N: usize>(table: &mut CounterTable, rows: &[(String, [u64; N])], context: &mut TickContext) {
     if rows.is_empty() && table.len() == 0 {
         return;
     }
-    table.begin();
+    table.begin_tick();
     for (place, (name, values)) in rows.iter().enumerate() {
-        let row = if table.is_row(place, name.as_bytes()) { place } else { table.row(name) };
-        table.fill(row).copy_from_slice(values);
+        let row = if table.is_row(place, name.as_bytes()) { place } else { table.row_or_insert(name) };
+        table.row_mut(row).copy_from_slice(values);
     }
-    table.settle(context);
+    table.compute_cells(context);
 }
 
 impl CounterSource for HardwareSource {
-    fn tick(&mut self, context: &mut TickContext) {
-        self.take();
-        if context.slow {
-            self.begin(context);
+    fn read_tick(&mut self, context: &mut TickContext) {
+        self.collect_readings();
+        if context.is_slow_tick {
+            self.start_reading(context);
         }
-        if self.hangs(context) {
-            self.tables.iter_mut().for_each(CounterTable::gap);
+        if self.is_hanging(context) {
+            self.tables.iter_mut().for_each(CounterTable::blank_all);
             return;
         }
         let [parts, disks, adapters, filesystems] = &mut self.tables;
-        settle(parts, &self.last.parts, context);
-        settle(disks, &self.last.disks, context);
-        settle(adapters, &self.last.adapters, context);
-        settle(filesystems, &self.last.filesystems, context);
+        fill_and_compute(parts, &self.last.parts, context);
+        fill_and_compute(disks, &self.last.disks, context);
+        fill_and_compute(adapters, &self.last.adapters, context);
+        fill_and_compute(filesystems, &self.last.filesystems, context);
     }
 
     fn tables(&mut self) -> &mut [CounterTable] {
@@ -239,17 +247,17 @@ mod tests {
     use crate::live::fake::{FakeMachine, FakeWatch};
 
     #[test]
-    fn a_core_that_is_switched_off_and_on_was_not_throttled_anew() {
+    fn a_core_that_goes_offline_and_back_adds_no_throttling() {
         let (one, other) = ((Some(0), Some(0)), (Some(0), Some(1)));
         let mut sum = super::ThrottleSum::default();
-        assert_eq!(sum.add(&[(one, 5), (other, 20_000)]), Some(0));
-        assert_eq!(sum.add(&[(one, 6)]), Some(1));
-        assert_eq!(sum.add(&[(one, 6), (other, 20_002)]), Some(3));
-        assert_eq!(super::ThrottleSum::default().add(&[]), None);
+        assert_eq!(sum.add_increases(&[(one, 5), (other, 20_000)]), Some(0));
+        assert_eq!(sum.add_increases(&[(one, 6)]), Some(1));
+        assert_eq!(sum.add_increases(&[(one, 6), (other, 20_002)]), Some(3));
+        assert_eq!(super::ThrottleSum::default().add_increases(&[]), None);
     }
 
     /// Ticks until the thread's readings have arrived.
-    fn heard(watch: &mut FakeWatch, seconds: f64) {
+    fn wait_for_readings(watch: &mut FakeWatch, seconds: f64) {
         watch.tick_after(seconds);
         for _ in 0..2000 {
             std::thread::park_timeout(std::time::Duration::from_millis(1));
@@ -262,39 +270,45 @@ mod tests {
         let machine = FakeMachine::new();
         let pci = "sys/bus/pci/devices/0000:01:00.0";
         let aer = |errors: u32| format!("RxErr {errors}\nBadTLP 0\nTOTAL_ERR_COR {errors}\n");
-        machine.ordinary().put(&format!("{pci}/class"), "0x010802\n");
-        machine.put(&format!("{pci}/aer_dev_correctable"), aer(4));
-        machine.put(&format!("{pci}/aer_dev_nonfatal"), "TOTAL_ERR_NONFATAL 1\n");
-        machine.put(&format!("{pci}/aer_dev_fatal"), "TOTAL_ERR_FATAL 2\n");
-        machine.put(&format!("{pci}/current_link_speed"), "8.0 GT/s PCIe\n");
-        machine.put(&format!("{pci}/max_link_speed"), "16.0 GT/s PCIe\n");
-        machine.put(&format!("{pci}/current_link_width"), "4\n").put(&format!("{pci}/max_link_width"), "4\n");
-        machine.put("sys/bus/pci/devices/0000:00:02.0/class", "0x030000\n");
-        machine.put("sys/devices/system/edac/mc/mc0/ce_count", "7\n");
-        machine.put("sys/devices/system/edac/mc/mc0/ue_count", "0\n");
+        machine.put_ordinary_files().put_file(&format!("{pci}/class"), "0x010802\n");
+        machine.put_file(&format!("{pci}/aer_dev_correctable"), aer(4));
+        machine.put_file(&format!("{pci}/aer_dev_nonfatal"), "TOTAL_ERR_NONFATAL 1\n");
+        machine.put_file(&format!("{pci}/aer_dev_fatal"), "TOTAL_ERR_FATAL 2\n");
+        machine.put_file(&format!("{pci}/current_link_speed"), "8.0 GT/s PCIe\n");
+        machine.put_file(&format!("{pci}/max_link_speed"), "16.0 GT/s PCIe\n");
+        machine.put_file(&format!("{pci}/current_link_width"), "4\n").put_file(&format!("{pci}/max_link_width"), "4\n");
+        machine.put_file("sys/bus/pci/devices/0000:00:02.0/class", "0x030000\n");
+        machine.put_file("sys/devices/system/edac/mc/mc0/ce_count", "7\n");
+        machine.put_file("sys/devices/system/edac/mc/mc0/ue_count", "0\n");
         let hwmon = "sys/class/hwmon/hwmon2";
-        machine.put(&format!("{hwmon}/name"), "coretemp\n").put(&format!("{hwmon}/temp1_label"), "Package id 0\n");
-        machine.put(&format!("{hwmon}/temp1_input"), "71000\n").put(&format!("{hwmon}/temp1_crit"), "100000\n");
-        machine.put(&format!("{hwmon}/temp2_input"), "-5000\n").put(&format!("{hwmon}/fan1_input"), "900\n");
-        machine.put("sys/class/hwmon/hwmon3/name", "drivetemp\n");
-        machine.put("sys/class/hwmon/hwmon3/temp1_input", "30000\n");
-        machine.put("sys/block/sda/device/ioerr_cnt", "0x1f\n").put("sys/block/sda/device/iotmo_cnt", "0x0\n");
-        let mut watch = machine.watch();
-        heard(&mut watch, 1.0);
+        machine
+            .put_file(&format!("{hwmon}/name"), "coretemp\n")
+            .put_file(&format!("{hwmon}/temp1_label"), "Package id 0\n");
+        machine
+            .put_file(&format!("{hwmon}/temp1_input"), "71000\n")
+            .put_file(&format!("{hwmon}/temp1_crit"), "100000\n");
+        machine.put_file(&format!("{hwmon}/temp2_input"), "-5000\n").put_file(&format!("{hwmon}/fan1_input"), "900\n");
+        machine.put_file("sys/class/hwmon/hwmon3/name", "drivetemp\n");
+        machine.put_file("sys/class/hwmon/hwmon3/temp1_input", "30000\n");
+        machine
+            .put_file("sys/block/sda/device/ioerr_cnt", "0x1f\n")
+            .put_file("sys/block/sda/device/iotmo_cnt", "0x0\n");
+        let mut watch = machine.watch_default();
+        wait_for_readings(&mut watch, 1.0);
         assert_eq!(watch.value("hardware.link_speed_share", "0000:01:00.0"), 0.5);
         assert_eq!(watch.value("hardware.link_width_share", "0000:01:00.0"), 1.0);
         assert_eq!(watch.value("hardware.temperature", "coretemp/Package id 0"), 71.0);
         assert_eq!(watch.value("hardware.temperature_limit", "coretemp/Package id 0"), 100.0);
         assert_eq!(watch.value("hardware.fan_speed", "coretemp/fan1"), 900.0);
-        assert!(watch.find("hardware.temperature", "coretemp/temp2").is_none(), "below zero");
+        assert!(watch.find_value("hardware.temperature", "coretemp/temp2").is_none(), "below zero");
         let schema = watch.sampler.schema().clone();
         assert!(!schema.series.iter().any(|s| s.instance.contains("drivetemp")), "it would ask the drive");
-        machine.put(&format!("{pci}/aer_dev_correctable"), aer(9));
-        machine.put("sys/devices/system/edac/mc/mc0/ce_count", "8\n");
-        machine.put("sys/block/sda/device/ioerr_cnt", "0x22\n");
+        machine.put_file(&format!("{pci}/aer_dev_correctable"), aer(9));
+        machine.put_file("sys/devices/system/edac/mc/mc0/ce_count", "8\n");
+        machine.put_file("sys/block/sda/device/ioerr_cnt", "0x22\n");
         watch.tick_after(5.0);
         assert_eq!(watch.value("hardware.pcie_corrected_errors", "0000:01:00.0"), 0.0, "read once a minute");
-        heard(&mut watch, 60.0);
+        wait_for_readings(&mut watch, 60.0);
         assert_eq!(watch.value("hardware.pcie_corrected_errors", "0000:01:00.0"), 5.0);
         assert_eq!(watch.value("hardware.pcie_uncorrected_errors", "0000:01:00.0"), 0.0);
         assert_eq!(watch.value("hardware.corrected_memory_errors", "mc0"), 1.0);
@@ -306,9 +320,9 @@ mod tests {
     fn a_sensor_that_hangs_leaves_no_old_readings() {
         let machine = FakeMachine::new();
         let sensor = "sys/class/hwmon/hwmon2/temp1_input";
-        machine.ordinary().put("sys/class/hwmon/hwmon2/name", "coretemp\n").put(sensor, "71000\n");
-        let mut watch = machine.watch();
-        heard(&mut watch, 1.0);
+        machine.put_ordinary_files().put_file("sys/class/hwmon/hwmon2/name", "coretemp\n").put_file(sensor, "71000\n");
+        let mut watch = machine.watch_default();
+        wait_for_readings(&mut watch, 1.0);
         assert_eq!(watch.value("hardware.temperature", "coretemp/temp1"), 71.0);
         machine.remove(sensor);
         mknodat(CWD, machine.folder().join(sensor), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -316,74 +330,78 @@ mod tests {
         assert_eq!(watch.value("hardware.temperature", "coretemp/temp1"), 71.0);
         watch.tick_after(20.0).tick_after(60.0);
         assert!(watch.value("hardware.temperature", "coretemp/temp1").is_nan());
-        let count = watch.notes(Note::GAP).iter().filter(|text| text.contains("does not answer")).count();
+        let count = watch.notes_of_kind(Note::GAP).iter().filter(|text| text.contains("does not answer")).count();
         assert_eq!(count, 1);
     }
 
     #[test]
-    fn a_slot_with_fewer_lanes_than_its_card_is_no_fault() {
+    fn a_slot_with_fewer_lanes_than_its_card_is_not_degraded() {
         let machine = FakeMachine::new();
         let port = "devices/pci0000:00/0000:00:1d.0";
-        machine.ordinary().put(&format!("sys/{port}/max_link_width"), "2\n");
+        machine.put_ordinary_files().put_file(&format!("sys/{port}/max_link_width"), "2\n");
         let card = format!("sys/{port}/0000:02:00.0");
-        machine.put(&format!("{card}/class"), "0x010802\n").put(&format!("{card}/max_link_width"), "4\n");
-        machine.put(&format!("{card}/current_link_width"), "2\n");
-        machine.link("sys/bus/pci/devices/0000:02:00.0", &format!("../../../{port}/0000:02:00.0"));
-        let mut watch = machine.watch();
-        heard(&mut watch, 1.0);
+        machine.put_file(&format!("{card}/class"), "0x010802\n").put_file(&format!("{card}/max_link_width"), "4\n");
+        machine.put_file(&format!("{card}/current_link_width"), "2\n");
+        machine.put_link("sys/bus/pci/devices/0000:02:00.0", &format!("../../../{port}/0000:02:00.0"));
+        let mut watch = machine.watch_default();
+        wait_for_readings(&mut watch, 1.0);
         assert_eq!(watch.value("hardware.link_width_share", "0000:02:00.0"), 1.0);
-        machine.put(&format!("{card}/current_link_width"), "1\n");
-        heard(&mut watch, 60.0);
+        machine.put_file(&format!("{card}/current_link_width"), "1\n");
+        wait_for_readings(&mut watch, 60.0);
         assert_eq!(watch.value("hardware.link_width_share", "0000:02:00.0"), 0.5);
     }
 
     #[test]
-    fn a_sensor_that_shows_its_average_too_is_one() {
+    fn a_sensor_with_an_average_counts_once() {
         let machine = FakeMachine::new();
         let hwmon = "sys/class/hwmon/hwmon2";
-        machine.ordinary().put(&format!("{hwmon}/name"), "amdgpu\n").put(&format!("{hwmon}/power1_input"), "9000000\n");
-        machine.put(&format!("{hwmon}/power1_average"), "8000000\n");
-        machine.put(&format!("{hwmon}/power2_average"), "3000000\n");
-        let mut watch = machine.watch();
-        heard(&mut watch, 1.0);
+        machine
+            .put_ordinary_files()
+            .put_file(&format!("{hwmon}/name"), "amdgpu\n")
+            .put_file(&format!("{hwmon}/power1_input"), "9000000\n");
+        machine.put_file(&format!("{hwmon}/power1_average"), "8000000\n");
+        machine.put_file(&format!("{hwmon}/power2_average"), "3000000\n");
+        let mut watch = machine.watch_default();
+        wait_for_readings(&mut watch, 1.0);
         assert_eq!(watch.sampler.schema().instances("hardware"), ["amdgpu/power1", "amdgpu/power2"]);
         assert_eq!(watch.value("hardware.power", "amdgpu/power1"), 9.0);
         assert_eq!(watch.value("hardware.power", "amdgpu/power2"), 3.0);
     }
 
     #[test]
-    fn a_package_that_is_there_twice_has_the_power_of_one() {
+    fn a_package_listed_twice_counts_once() {
         let machine = FakeMachine::new();
-        machine.ordinary();
+        machine.put_ordinary_files();
         let put = |zone: &str, energy: u64| {
             let folder = format!("sys/class/powercap/{zone}");
-            machine.put(&format!("{folder}/name"), "package-0\n");
-            machine.put(&format!("{folder}/energy_uj"), format!("{energy}\n"));
+            machine.put_file(&format!("{folder}/name"), "package-0\n");
+            machine.put_file(&format!("{folder}/energy_uj"), format!("{energy}\n"));
         };
         put("intel-rapl:0", 5_000_000);
         put("intel-rapl-mmio:0", 1_000_000);
-        let mut watch = machine.watch();
-        heard(&mut watch, 1.0);
+        let mut watch = machine.watch_default();
+        wait_for_readings(&mut watch, 1.0);
         put("intel-rapl:0", 8_000_000);
         put("intel-rapl-mmio:0", 4_000_000);
-        heard(&mut watch, 60.0);
+        wait_for_readings(&mut watch, 60.0);
         assert!((watch.value("hardware.energy_used", "package-0") - 3.0).abs() < 1e-9);
         // 3 J in the 61 s between the readings
         assert!((watch.value("hardware.power", "package-0") - 3.0 / 61.0).abs() < 1e-5);
     }
 
     #[test]
-    fn a_power_limit_that_is_off_is_none() {
+    fn a_disabled_power_limit_is_none() {
         let machine = FakeMachine::new();
         for (zone, enabled, limit) in [(0, 1, 65_000_000), (1, 0, 65_000_000), (2, 1, 0)] {
             let folder = format!("sys/class/powercap/intel-rapl:{zone}");
-            machine.put(&format!("{folder}/name"), format!("zone-{zone}\n"));
-            machine.put(&format!("{folder}/enabled"), format!("{enabled}\n"));
-            machine.put(&format!("{folder}/energy_uj"), "5000000\n");
-            machine.put(&format!("{folder}/constraint_0_power_limit_uw"), format!("{limit}\n"));
+            machine.put_file(&format!("{folder}/name"), format!("zone-{zone}\n"));
+            machine.put_file(&format!("{folder}/enabled"), format!("{enabled}\n"));
+            machine.put_file(&format!("{folder}/energy_uj"), "5000000\n");
+            machine.put_file(&format!("{folder}/constraint_0_power_limit_uw"), format!("{limit}\n"));
         }
-        let parts = super::look::read(&machine.roots()).parts;
-        let cap = |name: &str| parts.iter().find(|(known, _)| known == name).map(|(_, values)| values[super::CAP]);
+        let parts = super::readings::read_hardware(&machine.roots()).parts;
+        let cap =
+            |name: &str| parts.iter().find(|(known, _)| known == name).map(|(_, values)| values[super::CAP_COLUMN]);
         assert_eq!(cap("zone-0"), Some(65_000_000));
         assert_eq!((cap("zone-1"), cap("zone-2")), (Some(super::ABSENT), Some(super::ABSENT)));
     }
@@ -391,34 +409,36 @@ mod tests {
     #[test]
     fn cores_count_once_and_adapters_and_filesystems_have_their_errors() {
         let machine = FakeMachine::new();
-        machine.ordinary();
+        machine.put_ordinary_files();
         for (cpu, core, count) in [("cpu0", 0, 5), ("cpu1", 1, 7), ("cpu2", 0, 5)] {
             let folder = format!("sys/devices/system/cpu/{cpu}");
-            machine.put(&format!("{folder}/topology/core_id"), format!("{core}\n"));
-            machine.put(&format!("{folder}/topology/physical_package_id"), "0\n");
-            machine.put(&format!("{folder}/thermal_throttle/core_throttle_count"), format!("{count}\n"));
+            machine.put_file(&format!("{folder}/topology/core_id"), format!("{core}\n"));
+            machine.put_file(&format!("{folder}/topology/physical_package_id"), "0\n");
+            machine.put_file(&format!("{folder}/thermal_throttle/core_throttle_count"), format!("{count}\n"));
         }
-        machine.put("sys/class/net/eth0/device/vendor", "0x8086\n").put("sys/class/net/lo/carrier_changes", "1\n");
-        machine.put("sys/class/net/eth0/statistics/rx_missed_errors", "3\n");
-        machine.put("sys/class/net/eth0/carrier_changes", "2\n");
-        machine.put("sys/class/block/sda/dev", "8:0\n").put("sys/fs/ext4/sda/errors_count", "4\n");
-        machine.put("sys/class/powercap/intel-rapl:0/name", "package-0\n");
-        machine.put("sys/class/powercap/intel-rapl:0/energy_uj", "5000000\n");
-        machine.put("sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw", "65000000\n");
-        let mut watch = machine.watch();
-        heard(&mut watch, 1.0);
+        machine
+            .put_file("sys/class/net/eth0/device/vendor", "0x8086\n")
+            .put_file("sys/class/net/lo/carrier_changes", "1\n");
+        machine.put_file("sys/class/net/eth0/statistics/rx_missed_errors", "3\n");
+        machine.put_file("sys/class/net/eth0/carrier_changes", "2\n");
+        machine.put_file("sys/class/block/sda/dev", "8:0\n").put_file("sys/fs/ext4/sda/errors_count", "4\n");
+        machine.put_file("sys/class/powercap/intel-rapl:0/name", "package-0\n");
+        machine.put_file("sys/class/powercap/intel-rapl:0/energy_uj", "5000000\n");
+        machine.put_file("sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw", "65000000\n");
+        let mut watch = machine.watch_default();
+        wait_for_readings(&mut watch, 1.0);
         assert_eq!(watch.value("logical_disk.errors_recorded", "/"), 4.0);
         assert_eq!(watch.value("hardware.power_cap", "package-0"), 65.0);
-        machine.put("sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", "9\n");
-        machine.put("sys/class/net/eth0/statistics/rx_missed_errors", "13\n");
-        machine.put("sys/class/powercap/intel-rapl:0/energy_uj", "8000000\n");
-        heard(&mut watch, 60.0);
+        machine.put_file("sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", "9\n");
+        machine.put_file("sys/class/net/eth0/statistics/rx_missed_errors", "13\n");
+        machine.put_file("sys/class/powercap/intel-rapl:0/energy_uj", "8000000\n");
+        wait_for_readings(&mut watch, 60.0);
         assert_eq!(watch.value("hardware.thermal_throttles", "processors"), 2.0);
         assert_eq!(watch.value("network.received_missed", "eth0"), 10.0);
         assert_eq!(watch.value("network.link_changes", "eth0"), 0.0);
         assert!((watch.value("hardware.energy_used", "package-0") - 3.0).abs() < 1e-9);
         // 3 J in the 61 s between the readings
         assert!((watch.value("hardware.power", "package-0") - 3.0 / 61.0).abs() < 1e-5);
-        assert!(watch.find("network.link_changes", "lo").is_none());
+        assert!(watch.find_value("network.link_changes", "lo").is_none());
     }
 }

@@ -3,7 +3,7 @@
 //! tick collects the reports. Each kind of drive has its own interval: an ATA command drains the drive's
 //! queue, so ATA drives are queried every ten minutes.
 
-mod rounds;
+mod query_thread;
 
 use std::hint::black_box;
 use std::os::unix::fs::MetadataExt;
@@ -13,12 +13,12 @@ use diskwright_base::Note;
 use diskwright_health::volume::VolumeHistogram;
 use diskwright_health::{DriveAccess, DriveHealth, HealthAnswer, VolumeLimits, ata, nvme, reach, scsi, volume};
 
-use crate::live::moment::TickContext;
-use crate::live::totals::{ABSENT, CounterReset, CounterTable, TableColumn, level, total};
+use crate::live::counter_table::{ABSENT, CounterReset, CounterTable, TableColumn, level_column, total_column};
+use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
-use rounds::{AskRounds, DriveRequest};
+use query_thread::{DriveRequest, QueryThread};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
@@ -40,52 +40,52 @@ pub const SOURCE: SourceInfo = SourceInfo {
 };
 
 const COLUMNS: [TableColumn; 28] = [
-    level("physical_disk.failing", 1.0),
-    level("physical_disk.wear_used", 0.01),
-    level("physical_disk.spare_left", 0.01),
-    level("physical_disk.spare_limit", 0.01),
-    level("physical_disk.temperature", 1.0),
-    level("physical_disk.temperature_limit", 1.0),
-    total("physical_disk.hot_s", 1.0),
-    total("physical_disk.thermal_throttles", 1.0),
-    total("physical_disk.media_errors", 1.0),
-    level("physical_disk.media_errors_ever", 1.0),
-    total("physical_disk.link_errors", 1.0),
-    level("physical_disk.link_errors_ever", 1.0),
-    level("physical_disk.reallocated_sectors", 1.0),
-    level("physical_disk.pending_sectors", 1.0),
-    level("physical_disk.self_test_failed", 1.0),
-    level("physical_disk.self_test_age_s", 3600.0),
-    level("physical_disk.power_on_s", 3600.0),
-    total("physical_disk.unsafe_shutdowns", 1.0),
-    total("physical_disk.load_cycles", 1.0),
-    level("physical_disk.lifetime_written_bytes", 1.0),
-    level("physical_disk.lifetime_read_bytes", 1.0),
-    level("physical_disk.volume_iops_limited", 1e-6),
-    level("physical_disk.volume_throughput_limited", 1e-6),
-    level("physical_disk.instance_iops_limited", 1e-6),
-    level("physical_disk.instance_throughput_limited", 1e-6),
-    level("physical_disk.volume_queue_length", 1.0),
-    level("physical_disk.volume_read_p99_s", 1e-6),
-    level("physical_disk.volume_write_p99_s", 1e-6),
+    level_column("physical_disk.failing", 1.0),
+    level_column("physical_disk.wear_used", 0.01),
+    level_column("physical_disk.spare_left", 0.01),
+    level_column("physical_disk.spare_limit", 0.01),
+    level_column("physical_disk.temperature", 1.0),
+    level_column("physical_disk.temperature_limit", 1.0),
+    total_column("physical_disk.hot_s", 1.0),
+    total_column("physical_disk.thermal_throttles", 1.0),
+    total_column("physical_disk.media_errors", 1.0),
+    level_column("physical_disk.media_errors_ever", 1.0),
+    total_column("physical_disk.link_errors", 1.0),
+    level_column("physical_disk.link_errors_ever", 1.0),
+    level_column("physical_disk.reallocated_sectors", 1.0),
+    level_column("physical_disk.pending_sectors", 1.0),
+    level_column("physical_disk.self_test_failed", 1.0),
+    level_column("physical_disk.self_test_age_s", 3600.0),
+    level_column("physical_disk.power_on_s", 3600.0),
+    total_column("physical_disk.unsafe_shutdowns", 1.0),
+    total_column("physical_disk.load_cycles", 1.0),
+    level_column("physical_disk.lifetime_written_bytes", 1.0),
+    level_column("physical_disk.lifetime_read_bytes", 1.0),
+    level_column("physical_disk.volume_iops_limited", 1e-6),
+    level_column("physical_disk.volume_throughput_limited", 1e-6),
+    level_column("physical_disk.instance_iops_limited", 1e-6),
+    level_column("physical_disk.instance_throughput_limited", 1e-6),
+    level_column("physical_disk.volume_queue_length", 1.0),
+    level_column("physical_disk.volume_read_p99_s", 1e-6),
+    level_column("physical_disk.volume_write_p99_s", 1e-6),
 ];
-const OF_VOLUMES: usize = 21;
+const VOLUME_COLUMNS: usize = 21;
 
-const S: u64 = 1_000_000_000;
+const NS_PER_S: u64 = 1_000_000_000;
 
 /// Interval at which a drive is queried, nanoseconds.
-fn interval_ns(access: &DriveAccess) -> u64 {
+fn query_interval_ns(access: &DriveAccess) -> u64 {
     match access {
         // its counts change with every request, and reading the page costs no more than a small read
-        DriveAccess::Nvme { is_volume: true } => 10 * S,
-        DriveAccess::Nvme { is_volume: false } => 60 * S,
-        _ => 600 * S,
+        DriveAccess::Nvme { is_volume: true } => 10 * NS_PER_S,
+        DriveAccess::Nvme { is_volume: false } => 60 * NS_PER_S,
+        _ => 600 * NS_PER_S,
     }
 }
 
 /// Inode of a drive's folder, which distinguishes it from an earlier drive of the same name: the kernel creates a new
 /// folder for each.
-fn made(sys: &Path, name: &str) -> Option<u64> {
+fn folder_inode(sys: &Path, name: &str) -> Option<u64> {
     std::fs::metadata(sys.join("block").join(name)).ok().map(|folder| folder.ino())
 }
 
@@ -93,21 +93,21 @@ fn made(sys: &Path, name: &str) -> Option<u64> {
 struct DriveRecord {
     name: String,
     /// Inode from [`folder_inode`].
-    made: Option<u64>,
+    inode: Option<u64>,
     access: DriveAccess,
-    asked_ns: Option<u64>,
+    queried_ns: Option<u64>,
     answered_ns: u64,
     values: [u64; COLUMNS.len()],
     /// Last known value of each column. Increases while it was silent or asleep count when it answers again.
     known: [u64; COLUMNS.len()],
     /// Last statistics of a volume and their time, kept over reports without them.
     limits: Option<(u64, VolumeLimits)>,
-    told: String,
+    noted_error: String,
 }
 
 struct HealthSource {
     drives: Vec<DriveRecord>,
-    rounds: AskRounds,
+    queries: QueryThread,
     tables: [CounterTable; 1],
 }
 
@@ -115,23 +115,24 @@ impl HealthSource {
     fn new(ask: fn(&Path, &DriveAccess) -> HealthAnswer) -> HealthSource {
         HealthSource {
             drives: Vec::new(),
-            rounds: AskRounds::new(ask),
-            tables: [CounterTable::new("the health of", &COLUMNS, CounterReset::RowBeganAnew)],
+            queries: QueryThread::new(ask),
+            tables: [CounterTable::new("the health of", &COLUMNS, CounterReset::WholeRow)],
         }
     }
 
     /// Adds new disks and drops those that are gone.
-    fn refresh(&mut self, context: &mut TickContext) {
+    fn refresh_drives(&mut self, context: &mut TickContext) {
         let entries = std::fs::read_dir(context.roots.sys.join("block")).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort_unstable();
         let sys = &context.roots.sys;
-        let is_same = |drive: &DriveRecord| names.contains(&drive.name) && made(sys, &drive.name) == drive.made;
+        let is_same =
+            |drive: &DriveRecord| names.contains(&drive.name) && folder_inode(sys, &drive.name) == drive.inode;
         if !self.drives.iter().all(is_same) {
             self.drives.retain(is_same);
             // totals of another drive must not count as an increase of this one
             let drives = &self.drives;
-            self.tables[0].retain(|name, _| drives.iter().any(|drive| drive.name == name));
+            self.tables[0].retain_rows(|name, _| drives.iter().any(|drive| drive.name == name));
         }
         for name in names {
             if self.drives.iter().any(|drive| drive.name == name) {
@@ -143,82 +144,82 @@ impl HealthSource {
                 context.notes.push(context.time_ns, Note::UNSEEN, text);
             }
             self.drives.push(DriveRecord {
-                made: made(&context.roots.sys, &name),
+                inode: folder_inode(&context.roots.sys, &name),
                 name,
                 access,
-                asked_ns: None,
+                queried_ns: None,
                 answered_ns: 0,
                 values: [ABSENT; COLUMNS.len()],
                 known: [ABSENT; COLUMNS.len()],
                 limits: None,
-                told: String::new(),
+                noted_error: String::new(),
             });
         }
     }
 
     /// Hands drives that are due to the thread, unless it still waits for an answer.
-    fn ask(&mut self, context: &TickContext) {
+    fn start_queries(&mut self, context: &TickContext) {
         let now = context.running_ns;
         let due = |drive: &&mut DriveRecord| {
-            let since = drive.asked_ns.map_or(u64::MAX, |asked| now.saturating_sub(asked));
-            !matches!(drive.access, DriveAccess::OutOfReach(_)) && since >= interval_ns(&drive.access)
+            let since = drive.queried_ns.map_or(u64::MAX, |asked| now.saturating_sub(asked));
+            !matches!(drive.access, DriveAccess::OutOfReach(_)) && since >= query_interval_ns(&drive.access)
         };
-        if self.rounds.is_busy() {
+        if self.queries.is_busy() {
             return;
         }
         let due: Vec<&mut DriveRecord> = self.drives.iter_mut().filter(due).collect();
         let requests: Vec<DriveRequest> = due
             .into_iter()
             .map(|drive| {
-                drive.asked_ns = Some(now);
-                let path = context.roots.at(&format!("/dev/{}", drive.name));
+                drive.queried_ns = Some(now);
+                let path = context.roots.resolve_path(&format!("/dev/{}", drive.name));
                 DriveRequest { name: drive.name.clone(), path, access: drive.access.clone() }
             })
             .collect();
-        self.rounds.begin(requests);
+        self.queries.start_round(requests);
     }
 
-    fn take(&mut self, context: &mut TickContext) {
-        while let Some((name, answer)) = self.rounds.answer() {
+    fn collect_reports(&mut self, context: &mut TickContext) {
+        while let Some((name, answer)) = self.queries.next_report() {
             let Some(drive) = self.drives.iter_mut().find(|drive| drive.name == name) else { continue };
             // another drive may have taken the name: the next scan of devices finds it
-            if made(&context.roots.sys, &name) == drive.made {
-                drive.take(answer, context);
+            if folder_inode(&context.roots.sys, &name) == drive.inode {
+                drive.record_report(answer, context);
             }
         }
     }
 }
 
 impl DriveRecord {
-    fn take(&mut self, answer: HealthAnswer, context: &mut TickContext) {
+    fn record_report(&mut self, answer: HealthAnswer, context: &mut TickContext) {
         self.answered_ns = context.running_ns;
         self.values = [ABSENT; COLUMNS.len()];
         if let Some(health) = &answer.health {
-            self.values[..OF_VOLUMES].copy_from_slice(&of_health(health));
+            self.values[..VOLUME_COLUMNS].copy_from_slice(&health_values(health));
         }
         if let Some(now) = answer.volume {
             let before = self.limits.as_ref();
             let elapsed_us = before.map_or(0, |(then_ns, _)| self.answered_ns.saturating_sub(*then_ns) / 1000);
-            let values = of_volume(&now, before.map(|(_, limits)| limits), elapsed_us);
-            self.values[OF_VOLUMES..].copy_from_slice(&values);
+            let values = volume_values(&now, before.map(|(_, limits)| limits), elapsed_us);
+            self.values[VOLUME_COLUMNS..].copy_from_slice(&values);
             self.limits = Some((self.answered_ns, now));
         }
-        if let Some(trouble) = answer.trouble.filter(|trouble| *trouble != self.told) {
+        if let Some(trouble) = answer.trouble.filter(|trouble| *trouble != self.noted_error) {
             let root = if rustix::process::geteuid().is_root() { "" } else { "; root sees more" };
             let text = format!("the health of {} is not known: {trouble}{root}", self.name);
             context.notes.push(context.time_ns, Note::UNSEEN, text);
-            self.told = trouble;
+            self.noted_error = trouble;
         }
     }
 
     /// Values of the last report; `None` where that is too old.
-    fn current(&self, now_ns: u64) -> Option<&[u64; COLUMNS.len()]> {
-        let fresh = now_ns.saturating_sub(self.answered_ns) <= 3 * interval_ns(&self.access);
+    fn current_values(&self, now_ns: u64) -> Option<&[u64; COLUMNS.len()]> {
+        let fresh = now_ns.saturating_sub(self.answered_ns) <= 3 * query_interval_ns(&self.access);
         (fresh && self.values.iter().any(|value| *value != ABSENT)).then_some(&self.values)
     }
 }
 
-fn of_health(health: &DriveHealth) -> [u64; OF_VOLUMES] {
+fn health_values(health: &DriveHealth) -> [u64; VOLUME_COLUMNS] {
     let bit = |known: Option<bool>| known.map(u64::from);
     [
         bit(health.failing),
@@ -247,7 +248,7 @@ fn of_health(health: &DriveHealth) -> [u64; OF_VOLUMES] {
 }
 
 /// Millionths of the time since the previous report during which each limit was exceeded; queue; percentiles.
-fn of_volume(now: &VolumeLimits, before: Option<&VolumeLimits>, elapsed_us: u64) -> [u64; 7] {
+fn volume_values(now: &VolumeLimits, before: Option<&VolumeLimits>, elapsed_us: u64) -> [u64; 7] {
     let mut values = [ABSENT; 7];
     values[4] = now.queue;
     let Some(before) = before.filter(|_| elapsed_us > 0) else { return values };
@@ -270,37 +271,37 @@ fn of_volume(now: &VolumeLimits, before: Option<&VolumeLimits>, elapsed_us: u64)
 }
 
 impl CounterSource for HealthSource {
-    fn tick(&mut self, context: &mut TickContext) {
-        self.take(context);
+    fn read_tick(&mut self, context: &mut TickContext) {
+        self.collect_reports(context);
         if context.devices_due {
-            self.refresh(context);
+            self.refresh_drives(context);
         }
-        if context.slow {
-            self.ask(context);
+        if context.is_slow_tick {
+            self.start_queries(context);
         }
         let table = &mut self.tables[0];
         if self.drives.is_empty() && table.len() == 0 {
             return;
         }
-        table.begin();
+        table.begin_tick();
         for drive in &mut self.drives {
-            if let Some(values) = drive.current(context.running_ns).copied() {
-                let row = table.row(&drive.name);
-                table.fill(row).copy_from_slice(&values);
+            if let Some(values) = drive.current_values(context.running_ns).copied() {
+                let row = table.row_or_insert(&drive.name);
+                table.row_mut(row).copy_from_slice(&values);
                 for (column, known) in
                     drive.known.iter_mut().enumerate().filter(|(column, _)| values[*column] != ABSENT)
                 {
                     if *known != ABSENT {
-                        table.know_before(row, column, *known);
+                        table.set_previous(row, column, *known);
                     }
                     *known = values[column];
                 }
-            } else if let Some(row) = table.find(&drive.name) {
+            } else if let Some(row) = table.find_row(&drive.name) {
                 // asleep or silent: a gap, but the drive is not gone
-                table.fill(row);
+                table.row_mut(row);
             }
         }
-        table.settle(context);
+        table.compute_cells(context);
     }
 
     fn tables(&mut self) -> &mut [CounterTable] {

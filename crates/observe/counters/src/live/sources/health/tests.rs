@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::live::fake::FakeMachine;
-use crate::live::notes::NoteCollector;
+use crate::live::note_collector::NoteCollector;
 
 /// A made-up machine and the source alone, with a made-up drive behind the ioctl.
 struct HealthBench {
@@ -16,18 +16,18 @@ struct HealthBench {
 impl HealthBench {
     fn new(ask: fn(&Path, &DriveAccess) -> HealthAnswer) -> HealthBench {
         let machine = FakeMachine::new();
-        machine.put("sys/block/nvme0n1/device/model", "Made up\n");
-        HealthBench { machine, source: HealthSource::new(ask), notes: NoteCollector::default(), now_ns: S }
+        machine.put_file("sys/block/nvme0n1/device/model", "Made up\n");
+        HealthBench { machine, source: HealthSource::new(ask), notes: NoteCollector::default(), now_ns: NS_PER_S }
     }
 
     /// A tick so many seconds later, with the round before it over.
     fn tick(&mut self, seconds: u64) {
-        self.source.rounds.finish();
+        self.source.queries.wait_for_round();
         self.tick_at_once(seconds);
     }
 
     fn tick_at_once(&mut self, seconds: u64) {
-        self.now_ns += seconds * S;
+        self.now_ns += seconds * NS_PER_S;
         let (roots, options) = (self.machine.roots(), SamplerOptions::default());
         let mut context = TickContext {
             roots: &roots,
@@ -36,13 +36,13 @@ impl HealthBench {
             time_ns: self.now_ns as i64,
             running_ns: self.now_ns,
             since_boot_ns: self.now_ns,
-            elapsed_ns: seconds * S,
-            slow: true,
+            elapsed_ns: seconds * NS_PER_S,
+            is_slow_tick: true,
             devices_due: true,
-            trouble: false,
-            rescan: false,
+            processes_due: false,
+            topology_due: false,
         };
-        self.source.tick(&mut context);
+        self.source.read_tick(&mut context);
     }
 
     fn value(&self, counter: &str) -> f64 {
@@ -84,7 +84,7 @@ fn health_is_a_level_and_its_errors_are_an_increase() {
 
 /// 3 errors of one drive, and 57 of the one that was put in its place, are no increase of 54.
 #[test]
-fn a_drive_in_the_place_of_another_begins_anew() {
+fn a_replaced_drive_starts_from_its_own_totals() {
     static ERRORS: AtomicU64 = AtomicU64::new(3);
     let mut bench = HealthBench::new(|_, _| answer(ERRORS.load(Ordering::Relaxed)));
     bench.tick(0);
@@ -92,7 +92,7 @@ fn a_drive_in_the_place_of_another_begins_anew() {
     assert_eq!(bench.value("media_errors_ever"), 3.0);
     ERRORS.store(57, Ordering::Relaxed);
     // both are there at a time, so that they are two folders
-    bench.machine.put("sys/made/device/model", "Made up too\n");
+    bench.machine.put_file("sys/made/device/model", "Made up too\n");
     let folder = bench.machine.folder().to_path_buf();
     bench.machine.remove("sys/block/nvme0n1");
     std::fs::rename(folder.join("sys/made"), folder.join("sys/block/nvme0n1")).unwrap();
@@ -107,7 +107,7 @@ fn a_drive_in_the_place_of_another_begins_anew() {
 }
 
 #[test]
-fn a_drive_that_never_answers_holds_up_no_tick_and_becomes_a_gap() {
+fn a_drive_that_never_answers_blocks_no_tick_and_becomes_a_gap() {
     static ANSWERS: AtomicU64 = AtomicU64::new(0);
     static HANGS: Mutex<()> = Mutex::new(());
     let held = HANGS.lock().unwrap();
@@ -134,13 +134,13 @@ fn a_drive_that_never_answers_holds_up_no_tick_and_becomes_a_gap() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_told_once() {
+fn an_unreachable_drive_is_noted_once() {
     let mut bench =
         HealthBench::new(|_, _| HealthAnswer { trouble: Some("no permission".into()), ..HealthAnswer::default() });
     bench.tick(0);
     bench.tick(60);
     bench.tick(60);
-    let notes: Vec<String> = bench.notes.take().into_iter().map(|note| note.text).collect();
+    let notes: Vec<String> = bench.notes.take_notes().into_iter().map(|note| note.text).collect();
     assert_eq!(
         notes.iter().filter(|text| text.contains("the health of nvme0n1 is not known: no permission")).count(),
         1
@@ -151,7 +151,7 @@ fn what_cannot_be_asked_is_told_once() {
 }
 
 #[test]
-fn limits_of_a_volume_are_shares_of_the_time_between_two_answers() {
+fn limits_of_a_volume_are_shares_of_the_time_between_two_reports() {
     static LIMITED_US: AtomicU64 = AtomicU64::new(1_000_000);
     let mut bench = HealthBench::new(|_, _| {
         let limited = LIMITED_US.fetch_add(4_000_000, Ordering::Relaxed);
@@ -159,7 +159,7 @@ fn limits_of_a_volume_are_shares_of_the_time_between_two_answers() {
         let volume = VolumeLimits { volume_iops_us: limited, queue: 9, reads, ..VolumeLimits::default() };
         HealthAnswer { volume: Some(volume), ..HealthAnswer::default() }
     });
-    bench.machine.put("sys/block/nvme0n1/device/model", "Amazon Elastic Block Store\n");
+    bench.machine.put_file("sys/block/nvme0n1/device/model", "Amazon Elastic Block Store\n");
     bench.tick(0);
     bench.tick(10);
     assert_eq!(bench.value("volume_queue_length"), 9.0);
@@ -174,7 +174,7 @@ fn limits_of_a_volume_are_shares_of_the_time_between_two_answers() {
 /// The time since a failed answer was shorter than what the statistics counted over, and a volume seemed held back for
 /// twice as long as it was.
 #[test]
-fn an_answer_that_failed_is_no_beginning_of_a_volumes_time() {
+fn a_failed_query_does_not_start_a_volumes_interval() {
     static ASKED: AtomicU64 = AtomicU64::new(0);
     let mut bench = HealthBench::new(|_, _| {
         // 2 s of each 10; the second answer is none
@@ -186,7 +186,7 @@ fn an_answer_that_failed_is_no_beginning_of_a_volumes_time() {
             }
         }
     });
-    bench.machine.put("sys/block/nvme0n1/device/model", "Amazon Elastic Block Store\n");
+    bench.machine.put_file("sys/block/nvme0n1/device/model", "Amazon Elastic Block Store\n");
     bench.tick(0);
     bench.tick(10);
     bench.tick(10);

@@ -5,7 +5,7 @@
 //! the protocol; and after `per-op statistics` comes one line per operation, with 8 numbers, or 9 since
 //! Linux 5.3 (fs/nfs/super.c, net/sunrpc/stats.c, net/sunrpc/xprtsock.c).
 
-use crate::live::scan::{WordIter, lines, number};
+use crate::live::text_scan::{WordIter, parse_number, text_lines};
 
 /// Class of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl NfsClass {
     /// All classes.
     pub const ALL: [NfsClass; 4] = [NfsClass::Read, NfsClass::Write, NfsClass::Commit, NfsClass::Metadata];
 
-    fn of(name: &[u8]) -> NfsClass {
+    fn from_operation(name: &[u8]) -> NfsClass {
         match name {
             b"READ" | b"READ_PLUS" => NfsClass::Read,
             b"WRITE" => NfsClass::Write,
@@ -58,7 +58,7 @@ pub struct OperationSums {
 }
 
 impl OperationSums {
-    fn add(&mut self, numbers: &[u64; 9]) {
+    fn add_numbers(&mut self, numbers: &[u64; 9]) {
         let fields = [
             &mut self.operations,
             &mut self.transmissions,
@@ -77,7 +77,7 @@ impl OperationSums {
 }
 
 /// Most connections of a mount whose round trip is queried; `nconnect` allows 16.
-pub const MOST_PORTS: usize = 16;
+pub const MAX_PORTS: usize = 16;
 
 /// Sums over the transports of a mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,9 +95,9 @@ pub struct TransportSums {
     /// Number of requests that waited for a slot at each send, added up.
     pub backlog: u64,
     /// Most slots that were in use at once; `None` for RDMA, which does not report it.
-    pub slots: Option<u64>,
+    pub max_slots: Option<u64>,
     /// Local ports of TCP connections; 0 is the end of the list.
-    pub ports: [u16; MOST_PORTS],
+    pub ports: [u16; MAX_PORTS],
 }
 
 /// Statistics of a mount.
@@ -125,69 +125,69 @@ pub struct MountStats<'a> {
 }
 
 /// Parses the file, NFS mount by NFS mount.
-pub fn parse<'a>(text: &'a [u8], mut found: impl FnMut(&MountStats<'a>)) {
+pub fn parse_mounts<'a>(text: &'a [u8], mut found: impl FnMut(&MountStats<'a>)) {
     let mut mount: Option<MountStats> = None;
-    for line in lines(text) {
+    for line in text_lines(text) {
         let indented = line.first().is_none_or(u8::is_ascii_whitespace);
         if indented {
             if let Some(mount) = &mut mount {
-                detail(line, mount);
+                parse_detail(line, mount);
             }
             continue;
         }
         mount.take().iter().for_each(&mut found);
-        mount = heading(line);
+        mount = parse_heading(line);
     }
     mount.iter().for_each(found);
 }
 
 /// Parses `device server:/export mounted on /mnt with fstype nfs4 statvers=1.1`; `None` for all other filesystems.
-fn heading(line: &[u8]) -> Option<MountStats<'_>> {
+fn parse_heading(line: &[u8]) -> Option<MountStats<'_>> {
     let mut words = WordIter::new(line);
-    let device = (words.word()? == b"device").then(|| words.word())??;
-    let point = (words.word()? == b"mounted" && words.word()? == b"on").then(|| words.word())??;
-    let kind = (words.word()? == b"with" && words.word()? == b"fstype").then(|| words.word())??;
+    let device = (words.next_word()? == b"device").then(|| words.next_word())??;
+    let point = (words.next_word()? == b"mounted" && words.next_word()? == b"on").then(|| words.next_word())??;
+    let kind = (words.next_word()? == b"with" && words.next_word()? == b"fstype").then(|| words.next_word())??;
     matches!(kind, b"nfs" | b"nfs4").then(|| MountStats { device, point, ..MountStats::default() })
 }
 
-fn detail<'a>(line: &'a [u8], mount: &mut MountStats<'a>) {
+fn parse_detail<'a>(line: &'a [u8], mount: &mut MountStats<'a>) {
     let mut words = WordIter::new(line);
-    let Some(key) = words.word().and_then(|word| word.strip_suffix(b":")) else { return };
+    let Some(key) = words.next_word().and_then(|word| word.strip_suffix(b":")) else { return };
     match key {
-        b"opts" => mount.options = words.word().unwrap_or_default(),
-        b"age" => mount.age_s = words.number().flatten(),
-        b"bytes" => mount.bytes = numbers(&mut words),
+        b"opts" => mount.options = words.next_word().unwrap_or_default(),
+        b"age" => mount.age_s = words.next_number().flatten(),
+        b"bytes" => mount.bytes = parse_numbers(&mut words),
         // the 25th of the NFS event counters
-        b"events" => mount.delays = numbers::<25>(&mut words).map(|events| events[24]),
-        b"xprt" => transport(&mut words, &mut mount.transports),
+        b"events" => mount.delays = parse_numbers::<25>(&mut words).map(|events| events[24]),
+        b"xprt" => parse_transport(&mut words, &mut mount.transports),
         b"caps" | b"sec" | b"nfsv4" | b"impl_id" | b"fsc" => {}
-        _ => operation(key, &mut words, mount),
+        _ => parse_operation(key, &mut words, mount),
     }
 }
 
-fn numbers<const N: usize>(words: &mut WordIter) -> Option<[u64; N]> {
+fn parse_numbers<const N: usize>(words: &mut WordIter) -> Option<[u64; N]> {
     let mut numbers = [0; N];
     for number in &mut numbers {
-        *number = words.number()??;
+        *number = words.next_number()??;
     }
     Some(numbers)
 }
 
 /// Parses `READ: 10 10 0 1840 1311720 0 85 87 [0]`.
-fn operation(name: &[u8], words: &mut WordIter, mount: &mut MountStats) {
-    let Some(first) = numbers::<8>(words) else { return };
+fn parse_operation(name: &[u8], words: &mut WordIter, mount: &mut MountStats) {
+    let Some(first) = parse_numbers::<8>(words) else { return };
     let mut all = [0; 9];
     all[..8].copy_from_slice(&first);
-    all[8] = words.number().flatten().unwrap_or(0);
+    all[8] = words.next_number().flatten().unwrap_or(0);
     mount.has_operations = true;
-    mount.operations[NfsClass::of(name) as usize].add(&all);
+    mount.operations[NfsClass::from_operation(name) as usize].add_numbers(&all);
 }
 
 /// Positions of the numbers on a transport's line, by protocol: port, connections, sends (answers, bad
 /// answers, requests in flight and the backlog follow), slots.
 type TransportLayout = (Option<usize>, Option<usize>, usize, Option<usize>);
 
-fn layout(protocol: &[u8]) -> Option<TransportLayout> {
+fn transport_layout(protocol: &[u8]) -> Option<TransportLayout> {
     match protocol {
         b"udp" => Some((None, None, 2, Some(7))),
         b"tcp" => Some((Some(0), Some(2), 5, Some(10))),
@@ -197,13 +197,13 @@ fn layout(protocol: &[u8]) -> Option<TransportLayout> {
     }
 }
 
-fn transport(words: &mut WordIter, sums: &mut TransportSums) {
-    let Some((port, connects, sends, slots)) = words.word().and_then(layout) else { return };
+fn parse_transport(words: &mut WordIter, sums: &mut TransportSums) {
+    let Some((port, connects, sends, slots)) = words.next_word().and_then(transport_layout) else { return };
     let mut all = [None; 16];
     for slot in &mut all {
         // some, such as the connect time, may be negative: such a number leaves its position empty
-        let Some(word) = words.word() else { break };
-        *slot = number(word);
+        let Some(word) = words.next_word() else { break };
+        *slot = parse_number(word);
     }
     let (Some(sent), Some(replies)) = (all[sends], all[sends + 1]) else { return };
     if let Some(port) = port.and_then(|place| all[place]).and_then(|port| u16::try_from(port).ok()).filter(|p| *p > 0)
@@ -220,6 +220,6 @@ fn transport(words: &mut WordIter, sums: &mut TransportSums) {
     add(&mut sums.backlog, all[sends + 4]);
     // statistics of version 1.0 end before the slots
     if let Some(slots) = slots.and_then(|place| all[place]) {
-        sums.slots = Some(sums.slots.unwrap_or(0).saturating_add(slots));
+        sums.max_slots = Some(sums.max_slots.unwrap_or(0).saturating_add(slots));
     }
 }

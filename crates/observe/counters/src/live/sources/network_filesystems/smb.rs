@@ -2,10 +2,10 @@
 //! only with CONFIG_CIFS_STATS2, which distributions leave out. Operations have 32
 //! bits, which the kernel prints with a sign (fs/smb/client/smb2ops.c, smb2_print_stats).
 
-use crate::live::scan::{WordIter, lines, number};
+use crate::live::text_scan::{WordIter, parse_number, text_lines};
 
 /// Smallest 32-bit difference that counts as negative.
-const BEHIND: u64 = (1 << 32) - (1 << 20);
+const MIN_NEGATIVE: u64 = (1 << 32) - (1 << 20);
 
 /// Statistics of a share; `None` is a number that the kernel does not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,72 +28,72 @@ pub struct ShareStats<'a> {
 
 impl ShareStats<'_> {
     /// Operations that are neither read nor write nor flush, modulo 2^32 like these.
-    pub fn metadata(&self) -> Option<u64> {
+    pub fn metadata_operations(&self) -> Option<u64> {
         let data = self.reads?.wrapping_add(self.writes?).wrapping_add(self.flushes?);
         let rest = u64::from(self.operations?.wrapping_sub(data) as u32);
         // the kernel reads the sum shortly before its parts, so it may be a little less than they are
-        Some(if rest > BEHIND { 0 } else { rest })
+        Some(if rest > MIN_NEGATIVE { 0 } else { rest })
     }
 }
 
 /// Parses the file, share by share.
-pub fn parse<'a>(text: &'a [u8], mut found: impl FnMut(&ShareStats<'a>)) {
+pub fn parse_shares<'a>(text: &'a [u8], mut found: impl FnMut(&ShareStats<'a>)) {
     let mut share: Option<ShareStats> = None;
-    for line in lines(text) {
-        if let Some(name) = heading(line) {
+    for line in text_lines(text) {
+        if let Some(name) = parse_heading(line) {
             share.take().iter().for_each(&mut found);
             share = Some(ShareStats { name, ..ShareStats::default() });
         } else if let Some(share) = &mut share {
-            detail(line, share);
+            parse_detail(line, share);
         }
     }
     share.iter().for_each(found);
 }
 
 /// Parses `1) \\server\share`, possibly with a word after a tab. The name of a share may contain blanks.
-fn heading(line: &[u8]) -> Option<&[u8]> {
+fn parse_heading(line: &[u8]) -> Option<&[u8]> {
     let line = line.trim_ascii();
     let blank = line.iter().position(|b| *b == b' ')?;
-    number(line[..blank].strip_suffix(b")")?)?;
+    parse_number(line[..blank].strip_suffix(b")")?)?;
     let name = line[blank..].trim_ascii();
     let end = name.iter().position(|b| *b == b'\t').unwrap_or(name.len());
     Some(name[..end].trim_ascii_end()).filter(|name| name.starts_with(b"\\\\"))
 }
 
 /// Parses the next word as a count of 32 bits: above 2^31 it is printed as a negative number.
-fn count(words: &mut WordIter) -> Option<u64> {
-    let word = words.word()?;
+fn parse_count(words: &mut WordIter) -> Option<u64> {
+    let word = words.next_word()?;
     match word.strip_prefix(b"-") {
-        Some(below) => number(below).filter(|n| (1..=1 << 31).contains(n)).map(|n| (1 << 32) - n),
-        None => number(word),
+        Some(below) => parse_number(below).filter(|n| (1..=1 << 31).contains(n)).map(|n| (1 << 32) - n),
+        None => parse_number(word),
     }
 }
 
 /// Parses the bytes of `Reads:  10 Bytes: 4096`, where version 1 of the protocol has them (smb1ops.c,
 /// cifs_print_stats).
-fn bytes_behind(words: &mut WordIter) -> Option<u64> {
-    if words.word()? == b"Bytes:" { words.number().flatten() } else { None }
+fn parse_trailing_bytes(words: &mut WordIter) -> Option<u64> {
+    if words.next_word()? == b"Bytes:" { words.next_number().flatten() } else { None }
 }
 
-fn detail(line: &[u8], share: &mut ShareStats) {
+fn parse_detail(line: &[u8], share: &mut ShareStats) {
     let mut words = WordIter::new(line);
-    let first = words.word().unwrap_or_default();
+    let first = words.next_word().unwrap_or_default();
     match first {
-        b"SMBs:" => share.operations = count(&mut words),
+        b"SMBs:" => share.operations = parse_count(&mut words),
         b"Reads:" => {
-            share.reads = count(&mut words);
-            share.read_bytes = bytes_behind(&mut words).or(share.read_bytes);
+            share.reads = parse_count(&mut words);
+            share.read_bytes = parse_trailing_bytes(&mut words).or(share.read_bytes);
         }
         b"Writes:" => {
-            share.writes = count(&mut words);
-            share.write_bytes = bytes_behind(&mut words).or(share.write_bytes);
+            share.writes = parse_count(&mut words);
+            share.write_bytes = parse_trailing_bytes(&mut words).or(share.write_bytes);
         }
-        b"Flushes:" => share.flushes = count(&mut words),
+        b"Flushes:" => share.flushes = parse_count(&mut words),
         // `Bytes read: 12  Bytes written: 34`
-        b"Bytes" if words.word() == Some(b"read:") => {
-            share.read_bytes = words.number().flatten();
-            let (_, _) = (words.word(), words.word());
-            share.write_bytes = words.number().flatten();
+        b"Bytes" if words.next_word() == Some(b"read:") => {
+            share.read_bytes = words.next_number().flatten();
+            let (_, _) = (words.next_word(), words.next_word());
+            share.write_bytes = words.next_number().flatten();
         }
         _ => {}
     }

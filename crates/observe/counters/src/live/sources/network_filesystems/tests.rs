@@ -39,7 +39,7 @@ fn operations_by_class_bytes_and_transports() {
         mount("srv:/a\\040b", "/mnt/a\\040b", 60, TWO, NINE)
     );
     let mut found = Vec::new();
-    mountstats::parse(text.as_bytes(), |mount| found.push(*mount));
+    mountstats::parse_mounts(text.as_bytes(), |mount| found.push(*mount));
     assert_eq!(found.len(), 1);
     let [read, write, commit, metadata] = &found[0].operations;
     assert_eq!((read.operations, read.transmissions, read.major_timeouts), (11, 13, 1));
@@ -49,18 +49,18 @@ fn operations_by_class_bytes_and_transports() {
     assert_eq!((metadata.operations, metadata.received_bytes), (31, 6024));
     let transports = found[0].transports;
     assert_eq!((transports.count, transports.sends, transports.replies, transports.backlog), (2, 160, 158, 60));
-    assert_eq!((transports.slots, transports.connects, &transports.ports[..3]), (Some(32), 3, &[733, 902, 0][..]));
+    assert_eq!((transports.max_slots, transports.connects, &transports.ports[..3]), (Some(32), 3, &[733, 902, 0][..]));
     assert_eq!((found[0].age_s, found[0].delays, found[0].point), (Some(60), Some(3), &b"/mnt/a\\040b"[..]));
     assert_eq!(found[0].bytes, Some([100, 200, 30, 40, 5000, 6000]));
-    assert_eq!(connections::server(found[0].options), Some(([192, 0, 2, 1], 2049).into()));
+    assert_eq!(tcp_connections::server_address(found[0].options), Some(([192, 0, 2, 1], 2049).into()));
 }
 
 #[test]
 fn transports_of_every_protocol_and_age() {
     let read = |transports: &str| {
         let mut found = mountstats::TransportSums::default();
-        mountstats::parse(mount("s:/", "/m", 1, transports, "").as_bytes(), |mount| found = mount.transports);
-        (found.count, found.sends, found.replies, found.backlog, found.slots, found.connects)
+        mountstats::parse_mounts(mount("s:/", "/m", 1, transports, "").as_bytes(), |mount| found = mount.transports);
+        (found.count, found.sends, found.replies, found.backlog, found.max_slots, found.connects)
     };
     assert_eq!(read("\txprt:\tudp 900 1 55 54 0 60 7 2 0 0\n"), (1, 55, 54, 7, Some(2), 0));
     assert_eq!(read("\txprt:\ttcp 900 1 1 0 -1 55 54 0 60 7\n"), (1, 55, 54, 7, None, 1));
@@ -73,23 +73,23 @@ fn transports_of_every_protocol_and_age() {
 #[test]
 fn eight_numbers_an_operation_are_those_of_older_kernels() {
     let mut found = [mountstats::OperationSums::default(); 4];
-    mountstats::parse(mount("s:/", "/m", 1, TCP, EIGHT).as_bytes(), |mount| found = mount.operations);
+    mountstats::parse_mounts(mount("s:/", "/m", 1, TCP, EIGHT).as_bytes(), |mount| found = mount.operations);
     assert_eq!((found[0].operations, found[0].round_trip_ms, found[3].operations), (10, 850, 30));
 }
 
 #[test]
-fn a_mounts_sums_become_cells_and_begin_anew_with_it() {
+fn a_mounts_sums_become_cells_and_restart_with_the_mount() {
     let machine = FakeMachine::new();
-    machine.ordinary().put("proc/self/mountinfo", mountinfo(&[("50", "/mnt", "nfs4", "srv:/a")]));
-    machine.put("proc/self/mountstats", mount("srv:/a", "/mnt", 60, TCP, NINE));
-    let mut watch = machine.watch();
+    machine.put_ordinary_files().put_file("proc/self/mountinfo", mountinfo(&[("50", "/mnt", "nfs4", "srv:/a")]));
+    machine.put_file("proc/self/mountstats", mount("srv:/a", "/mnt", 60, TCP, NINE));
+    let mut watch = machine.watch_default();
     watch.tick();
     assert!(watch.value("network_filesystem.reads", "/mnt").is_nan());
     assert_eq!(watch.value("network_filesystem.slots_used", "/mnt"), 20.0);
     let later = NINE.replace("READ: 10 12 1 1840 41000 300 850 1200", "READ: 20 23 1 3680 82000 500 1850 2400");
     let sent = TCP.replace("100 98 1 150 50", "115 109 1 190 80");
     let bytes = mount("srv:/a", "/mnt", 61, &sent, &later).replace("5000 6000", "45960 6000");
-    machine.put("proc/self/mountstats", &bytes);
+    machine.put_file("proc/self/mountstats", &bytes);
     watch.tick_after(1.0);
     let value = |watch: &crate::live::fake::FakeWatch, counter: &str| {
         watch.value(&format!("network_filesystem.{counter}"), "/mnt")
@@ -102,15 +102,15 @@ fn a_mounts_sums_become_cells_and_begin_anew_with_it() {
     assert_eq!((value(&watch, "sends"), value(&watch, "replies"), value(&watch, "unanswered")), (15.0, 11.0, 4.0));
     assert_eq!((value(&watch, "metadata_operations"), value(&watch, "application_read_bytes")), (0.0, 0.0));
     // mounted again, with higher sums than before
-    machine.put("proc/self/mountstats", bytes.replace("age:\t61", "age:\t2").replace("READ: 20", "READ: 90"));
+    machine.put_file("proc/self/mountstats", bytes.replace("age:\t61", "age:\t2").replace("READ: 20", "READ: 90"));
     watch.tick_after(1.0);
     assert!(value(&watch, "reads").is_nan());
-    assert!(watch.notes(Note::GAP).is_empty());
+    assert!(watch.notes_of_kind(Note::GAP).is_empty());
     machine
-        .put("proc/self/mountinfo", mountinfo(&[]))
-        .put("proc/self/mountstats", "device none mounted on / with fstype ext4\n");
+        .put_file("proc/self/mountinfo", mountinfo(&[]))
+        .put_file("proc/self/mountstats", "device none mounted on / with fstype ext4\n");
     watch.tick_after(10.0);
-    assert!(watch.find("network_filesystem.reads", "/mnt").is_none());
+    assert!(watch.find_value("network_filesystem.reads", "/mnt").is_none());
 }
 
 #[test]
@@ -118,14 +118,14 @@ fn an_export_that_is_mounted_twice_counts_once() {
     let machine = FakeMachine::new();
     let mounts =
         [("50", "/one", "nfs4", "srv:/a"), ("50", "/two", "nfs4", "srv:/a"), ("51", "/apart", "nfs4", "srv:/b")];
-    machine.ordinary().put("proc/self/mountinfo", mountinfo(&mounts));
+    machine.put_ordinary_files().put_file("proc/self/mountinfo", mountinfo(&mounts));
     let block = |export: &str, point: &str| mount(export, point, 60, TCP, NINE);
     let text = [block("srv:/a", "/one"), block("srv:/a", "/two"), block("srv:/b", "/apart")].concat();
-    machine.put("proc/self/mountstats", text);
-    let mut watch = machine.watch();
+    machine.put_file("proc/self/mountstats", text);
+    let mut watch = machine.watch_default();
     watch.tick().tick_after(1.0);
     assert_eq!(watch.sampler.schema().instances("network_filesystem"), ["/one", "/apart"]);
-    assert!(watch.says(Note::UNSEEN, "srv:/a is mounted at /one and at /two with the same statistics"));
+    assert!(watch.has_note(Note::UNSEEN, "srv:/a is mounted at /one and at /two with the same statistics"));
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn shares_of_smb_and_requests_that_wait_for_fuse() {
     let machine = FakeMachine::new();
     let mounts =
         [("60", "/smb", "cifs", "//NAS/data/sub"), ("61", "/ssh", "fuse.sshfs", "host:/"), ("62", "/x", "fuse", "x")];
-    machine.ordinary().put("proc/self/mountinfo", mountinfo(&mounts));
+    machine.put_ordinary_files().put_file("proc/self/mountinfo", mountinfo(&mounts));
     let stats = |reads: u32, bytes: u32| {
         format!(
             "Resources in use\nCIFS Session: 1\nShare (unique mount targets): 2\nOperations (MIDs): 1\n\n\
@@ -145,18 +145,18 @@ fn shares_of_smb_and_requests_that_wait_for_fuse() {
             reads + 20
         )
     };
-    machine.put("proc/fs/cifs/Stats", stats(10, 4096)).put("sys/fs/fuse/connections/61/waiting", "7\n");
-    let mut watch = machine.watch();
+    machine.put_file("proc/fs/cifs/Stats", stats(10, 4096)).put_file("sys/fs/fuse/connections/61/waiting", "7\n");
+    let mut watch = machine.watch_default();
     watch.tick();
-    machine.put("proc/fs/cifs/Stats", stats(16, 8192));
+    machine.put_file("proc/fs/cifs/Stats", stats(16, 8192));
     watch.tick_after(1.0);
     assert_eq!(watch.value("network_filesystem.reads", "/smb"), 6.0);
     assert_eq!(watch.value("network_filesystem.read_bytes", "/smb"), 4096.0);
     assert_eq!(watch.value("network_filesystem.metadata_operations", "/smb"), 0.0);
-    assert!(watch.find("network_filesystem.read_round_trip_s", "/smb").is_none(), "not told by this kernel");
+    assert!(watch.find_value("network_filesystem.read_round_trip_s", "/smb").is_none(), "not told by this kernel");
     assert_eq!(watch.value("network_filesystem.waiting", "/ssh"), 7.0);
-    assert!(watch.find("network_filesystem.waiting", "/x").is_none());
-    assert!(watch.says(Note::UNSEEN, "mount -t fusectl"));
+    assert!(watch.find_value("network_filesystem.waiting", "/x").is_none());
+    assert!(watch.has_note(Note::UNSEEN, "mount -t fusectl"));
 }
 
 /// Two shares that differ behind a blank, and one that two users' sessions list each.
@@ -164,17 +164,17 @@ fn shares_of_smb_and_requests_that_wait_for_fuse() {
 fn shares_of_smb_have_blanks_and_several_sessions() {
     let machine = FakeMachine::new();
     let mounts = [("60", "/one", "cifs", "//nas/my\\040data"), ("61", "/two", "cifs", "//nas/my\\040mail")];
-    machine.ordinary().put("proc/self/mountinfo", mountinfo(&mounts));
+    machine.put_ordinary_files().put_file("proc/self/mountinfo", mountinfo(&mounts));
     let stats = |reads: [u32; 3]| {
         let share = |(name, reads): (&str, u32)| {
             format!("1) \\\\nas\\{name}\nSMBs: {reads}\nFlushes: 0 total 0 failed\nReads: {reads} total 0 failed\n")
         };
         ["my data", "my mail", "my data\tDISCONNECTED "].into_iter().zip(reads).map(share).collect::<String>()
     };
-    machine.put("proc/fs/cifs/Stats", stats([10, 100, 1000]));
-    let mut watch = machine.watch();
+    machine.put_file("proc/fs/cifs/Stats", stats([10, 100, 1000]));
+    let mut watch = machine.watch_default();
     watch.tick();
-    machine.put("proc/fs/cifs/Stats", stats([12, 103, 1005]));
+    machine.put_file("proc/fs/cifs/Stats", stats([12, 103, 1005]));
     watch.tick_after(1.0);
     assert_eq!(watch.value("network_filesystem.reads", "/one"), 7.0);
     assert_eq!(watch.value("network_filesystem.reads", "/two"), 3.0);
@@ -182,31 +182,31 @@ fn shares_of_smb_have_blanks_and_several_sessions() {
 }
 
 #[test]
-fn bytes_of_smb_1_stand_behind_its_operations() {
+fn bytes_of_smb_1_follow_its_operations() {
     let text = b"1) \\\\nas\\old\nSMBs: 40 Oplocks breaks: 0\nReads:  10 Bytes: 4096\nWrites: 3 Bytes: 512\n\
                  Flushes: 1\nLocks: 0 HardLinks: 0 Symlinks: 0\n";
     let mut found = Vec::new();
-    smb::parse(text, |share| found.push(*share));
+    smb::parse_shares(text, |share| found.push(*share));
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].reads, found[0].read_bytes), (Some(10), Some(4096)));
     assert_eq!((found[0].writes, found[0].write_bytes), (Some(3), Some(512)));
-    assert_eq!((found[0].flushes, found[0].metadata()), (Some(1), Some(26)));
+    assert_eq!((found[0].flushes, found[0].metadata_operations()), (Some(1), Some(26)));
 }
 
 /// Operations have 32 bits and a sign: after 2147483647 comes -2147483648, and after -1 comes 0.
 #[test]
 fn operations_of_smb_wrap_and_are_printed_with_a_sign() {
     let machine = FakeMachine::new();
-    machine.ordinary().put("proc/self/mountinfo", mountinfo(&[("60", "/smb", "cifs", "//nas/data")]));
+    machine.put_ordinary_files().put_file("proc/self/mountinfo", mountinfo(&[("60", "/smb", "cifs", "//nas/data")]));
     let stats = |smbs: i32, reads: i32| {
         format!(
             "1) \\\\nas\\data\nSMBs: {smbs}\nBytes read: 40  Bytes written: 40\nFlushes: 0 total 0 failed\n\
              Reads: {reads} total 0 failed\nWrites: 3 total 0 failed\n"
         )
     };
-    let mut watch = machine.watch();
+    let mut watch = machine.watch_default();
     let mut value = |smbs: i32, reads: i32| {
-        machine.put("proc/fs/cifs/Stats", stats(smbs, reads));
+        machine.put_file("proc/fs/cifs/Stats", stats(smbs, reads));
         watch.tick_after(1.0);
         let of = |counter: &str| watch.value(&format!("network_filesystem.{counter}"), "/smb");
         (of("reads"), of("metadata_operations"))
@@ -219,17 +219,17 @@ fn operations_of_smb_wrap_and_are_printed_with_a_sign() {
 }
 
 #[test]
-fn a_machine_without_such_mounts_says_nothing() {
+fn a_machine_without_network_mounts_has_no_series_and_no_notes() {
     let machine = FakeMachine::new();
-    machine.ordinary();
-    let mut watch = machine.watch();
+    machine.put_ordinary_files();
+    let mut watch = machine.watch_default();
     watch.tick().tick_after(10.0);
     assert!(watch.sampler.schema().instances("network_filesystem").is_empty());
-    assert!(!watch.says(Note::UNSEEN, "cifs"));
+    assert!(!watch.has_note(Note::UNSEEN, "cifs"));
 }
 
 #[test]
-fn tcp_tells_the_round_trip_of_a_connection() {
+fn tcp_reports_the_round_trip_of_a_connection() {
     let Some(diagnosis) = SocketDiagnosis::open() else { return };
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let server = listener.local_addr().unwrap();
@@ -241,16 +241,17 @@ fn tcp_tells_the_round_trip_of_a_connection() {
     std::io::Write::write_all(&mut peer, b"pong").unwrap();
     std::io::Read::read_exact(&mut client, &mut bytes).unwrap();
     let port = client.local_addr().unwrap().port();
-    let found = diagnosis.ask(port, ServerRoute::to(server).unwrap());
+    let found = diagnosis.query_connection(port, ServerRoute::look_up(server).unwrap());
     // a kernel may lack the module; one that answers, answers rightly
     if let Some(found) = found {
         assert!((1..1_000_000).contains(&found.round_trip_us), "{found:?}");
         // NFS 4 mounts show no port: this is the only connection to the server
-        let all = diagnosis.ask_all(ServerRoute::to(server).unwrap()).expect("it was found by its port");
+        let all =
+            diagnosis.query_all_connections(ServerRoute::look_up(server).unwrap()).expect("it was found by its port");
         assert!((1..1_000_000).contains(&all.round_trip_us), "{all:?}");
     }
-    assert_eq!(diagnosis.ask_all(ServerRoute::to(([127, 0, 0, 1], 1).into()).unwrap()), None);
-    assert_eq!(diagnosis.ask(port, ServerRoute::to(([127, 0, 0, 1], 1).into()).unwrap()), None);
+    assert_eq!(diagnosis.query_all_connections(ServerRoute::look_up(([127, 0, 0, 1], 1).into()).unwrap()), None);
+    assert_eq!(diagnosis.query_connection(port, ServerRoute::look_up(([127, 0, 0, 1], 1).into()).unwrap()), None);
 }
 
 /// The kernel's answer as linux/inet_diag.h and linux/tcp.h lay it out, with 25 ms and three segments sent again.
@@ -266,41 +267,41 @@ fn an_answer_is_read_by_its_published_layout() {
     info[100..104].copy_from_slice(&3u32.to_ne_bytes());
     info[148..152].copy_from_slice(&25_000u32.to_ne_bytes());
     bytes.extend(&info);
-    let expected = connections::TcpConnection { round_trip_us: 25_000, retransmissions: 3 };
-    assert_eq!(connections::decode(&bytes), Some(expected));
+    let expected = tcp_connections::TcpConnection { round_trip_us: 25_000, retransmissions: 3 };
+    assert_eq!(tcp_connections::decode_message(&bytes), Some(expected));
     for cut in 0..bytes.len() {
-        let _ = connections::decode(&bytes[..cut]);
+        let _ = tcp_connections::decode_message(&bytes[..cut]);
     }
     // an older kernel's structure ends before the smallest round trip
     bytes[88 + 8..88 + 10].copy_from_slice(&(4u16 + 104).to_ne_bytes());
-    assert_eq!(connections::decode(&bytes), None);
+    assert_eq!(tcp_connections::decode_message(&bytes), None);
 }
 
 /// Operations that were given up before they were sent are counted without a transmission: it looked as if the sums had
 /// restarted, and the whole mount had a gap just while its server was in trouble.
 #[test]
-fn operations_that_were_never_sent_are_no_restart() {
+fn operations_that_were_never_sent_are_not_a_reset() {
     let machine = FakeMachine::new();
-    machine.ordinary().put("proc/self/mountinfo", mountinfo(&[("50", "/mnt", "nfs4", "srv:/a")]));
-    machine.put("proc/self/mountstats", mount("srv:/a", "/mnt", 60, TCP, NINE));
-    let mut watch = machine.watch();
+    machine.put_ordinary_files().put_file("proc/self/mountinfo", mountinfo(&[("50", "/mnt", "nfs4", "srv:/a")]));
+    machine.put_file("proc/self/mountstats", mount("srv:/a", "/mnt", 60, TCP, NINE));
+    let mut watch = machine.watch_default();
     watch.tick();
     let value = |watch: &crate::live::fake::FakeWatch, counter: &str| {
         watch.value(&format!("network_filesystem.{counter}"), "/mnt")
     };
     // 12 were sent of 10; then 20 ended and 20 were sent: fewer are left over than before
     let given_up = NINE.replace("READ: 10 12 1", "READ: 20 20 1");
-    machine.put("proc/self/mountstats", mount("srv:/a", "/mnt", 61, TCP, &given_up));
+    machine.put_file("proc/self/mountstats", mount("srv:/a", "/mnt", 61, TCP, &given_up));
     watch.tick_after(1.0);
     assert_eq!((value(&watch, "reads"), value(&watch, "read_retransmissions")), (10.0, 0.0));
     // and three more are sent again
     let again = NINE.replace("READ: 10 12 1", "READ: 25 28 1");
-    machine.put("proc/self/mountstats", mount("srv:/a", "/mnt", 62, TCP, &again));
+    machine.put_file("proc/self/mountstats", mount("srv:/a", "/mnt", 62, TCP, &again));
     watch.tick_after(1.0);
     assert_eq!((value(&watch, "reads"), value(&watch, "read_retransmissions")), (5.0, 3.0));
     // sums of 32 bits that wrap, and a line that is no numbers, are a gap and no rate
     for broken in [NINE.replace("READ: 10 12 1", "READ: 3 4 1"), NINE.replace("READ: 10 12 1", "READ: x y z")] {
-        machine.put("proc/self/mountstats", mount("srv:/a", "/mnt", 63, TCP, &broken));
+        machine.put_file("proc/self/mountstats", mount("srv:/a", "/mnt", 63, TCP, &broken));
         watch.tick_after(1.0);
         assert!(value(&watch, "reads").is_nan() && value(&watch, "writes").is_nan());
     }

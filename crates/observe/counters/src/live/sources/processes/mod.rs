@@ -8,11 +8,11 @@
 //! shows that waits are counted. A process that starts and ends between two scans is not
 //! seen.
 
-mod files;
+mod open_files;
 pub mod parse;
-mod rest;
-mod sleepers;
-mod table;
+mod process_rows;
+mod run_accounts;
+mod sleeping_threads;
 mod threads;
 
 use std::collections::{HashMap, HashSet};
@@ -24,17 +24,17 @@ use std::path::{Path, PathBuf};
 use diskwright_base::units::format_count;
 use diskwright_base::{Note, ProcessTable};
 
-use crate::live::held::read_text;
-use crate::live::moment::TickContext;
-use crate::live::totals::CounterTable;
+use crate::live::counter_table::CounterTable;
+use crate::live::open_file::read_text;
+use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
 
-use rest::RunAccount;
-use sleepers::SleepPlace;
+use run_accounts::RunAccount;
+use sleeping_threads::SleepPlace;
 
-pub use parse::{ProcessIo, ProcessStat, cgroup, io, stat, swapped};
+pub use parse::{ProcessIo, ProcessStat, parse_cgroup, parse_io, parse_stat, parse_swapped_bytes};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
@@ -52,7 +52,13 @@ pub const SOURCE: SourceInfo = SourceInfo {
     explain: "Processor time, I/O, faults and waiting of the busiest processes, their busiest threads, and what those \
               that use disks most have open.",
     parse_any: |bytes| {
-        _ = black_box((stat(bytes), io(bytes), cgroup(bytes), swapped(bytes), rest::account(bytes)));
+        _ = black_box((
+            parse_stat(bytes),
+            parse_io(bytes),
+            parse_cgroup(bytes),
+            parse_swapped_bytes(bytes),
+            run_accounts::parse_account(bytes),
+        ));
     },
     open: |roots, options: &SamplerOptions| {
         options.processes.then(|| Box::new(ProcessSource::new(roots)) as Box<dyn CounterSource>)
@@ -60,128 +66,128 @@ pub const SOURCE: SourceInfo = SourceInfo {
 };
 
 /// Smallest distance of extra scans, nanoseconds.
-const APART_NS: u64 = 1_000_000_000;
+const MIN_SCAN_DISTANCE_NS: u64 = 1_000_000_000;
 /// Most extra scans in a row; each slow tick allows one more, so that trouble that lasts for
 /// days does not cause a scan every second.
-const AT_ONCE: u32 = 5;
+const MAX_EXTRA_SCANS: u32 = 5;
 /// Smallest distance of scans, as a multiple of the processor time of a scan: on a
 /// machine with very many processes scans are rarer, and take at most a
 /// hundredth of one processor, twice that when tasks wait.
-const REST: u64 = 100;
+const REST_FACTOR: u64 = 100;
 /// Scans after which the I/O of a process that seems idle is read.
-const IDLE_LOOKS: u64 = 6;
+const IDLE_SCAN_INTERVAL: u64 = 6;
 /// Smallest distance of scans of sleeping threads after the first ones, nanoseconds: they cost more than the rest of a
 /// scan, and the sleepers of a machine change slowly.
-const SLEEPERS_NS: u64 = 10_000_000_000;
-const FIRST_LOOKS: u64 = 6;
+const SLEEPERS_INTERVAL_NS: u64 = 10_000_000_000;
+const FIRST_SCANS: u64 = 6;
 
 /// State of a process after the last scan.
 #[derive(Debug, Default)]
 struct ProcessState {
     stat: ProcessStat,
     /// Account of its first thread before `stat` was read.
-    runs: Option<RunAccount>,
+    run_account: Option<RunAccount>,
     /// Account before `io` was read; if it equals that of `stat`, the I/O is that of the last scan.
-    io_runs: Option<RunAccount>,
+    io_run_account: Option<RunAccount>,
     /// The open file of the account.
-    account: Option<File>,
+    account_file: Option<File>,
     /// Processor time between the last two scans, hundredths of a second.
-    used: u64,
-    place: Option<SleepPlace>,
+    used_ticks: u64,
+    sleep_place: Option<SleepPlace>,
     io: Option<ProcessIo>,
     /// Running time when `io` was read, nanoseconds.
     io_ns: u64,
     /// Reading its I/O is not permitted.
     denied: bool,
-    look: u64,
+    last_scan: u64,
     /// I/O of ended children up to the last scan. The parent's
     /// account includes it once it waits for them, although it was already reported for the children.
-    ended: ProcessIo,
+    ended_io: ProcessIo,
 }
 
 struct ProcessSource {
     known: HashMap<u32, ProcessState>,
-    looks: u64,
-    at_once: u32,
-    looked_ns: u64,
-    looked_since_boot_ns: u64,
-    took_ns: u64,
+    scan_count: u64,
+    extra_scans_left: u32,
+    scanned_ns: u64,
+    scanned_since_boot_ns: u64,
+    scan_cost_ns: u64,
     /// Running time of the last scan of sleeping threads.
     sleepers_ns: u64,
     /// The kernel counts the waits of processes.
-    delays: bool,
+    counts_delays: bool,
     /// The kernel has a setting for that.
     has_delay_setting: bool,
-    told_unreadable: bool,
-    told_missing: bool,
+    unreadable_noted: bool,
+    missing_noted: bool,
     text: Vec<u8>,
     threads: threads::ThreadTracker,
     /// Number of account files that may stay open, and that do.
-    most_open: usize,
-    open: usize,
+    max_open_accounts: usize,
+    open_accounts: usize,
 }
 
 impl ProcessSource {
     fn new(_: &Roots) -> ProcessSource {
         ProcessSource {
             known: HashMap::new(),
-            looks: 0,
-            at_once: AT_ONCE,
-            looked_ns: 0,
-            looked_since_boot_ns: 0,
-            took_ns: 0,
+            scan_count: 0,
+            extra_scans_left: MAX_EXTRA_SCANS,
+            scanned_ns: 0,
+            scanned_since_boot_ns: 0,
+            scan_cost_ns: 0,
             sleepers_ns: 0,
-            delays: false,
+            counts_delays: false,
             has_delay_setting: false,
-            told_unreadable: false,
-            told_missing: false,
+            unreadable_noted: false,
+            missing_noted: false,
             text: vec![0; 4096],
             threads: threads::ThreadTracker::new(),
-            most_open: rest::most_open(),
-            open: 0,
+            max_open_accounts: run_accounts::max_open_accounts(),
+            open_accounts: 0,
         }
     }
 
-    fn is_due(&mut self, context: &TickContext) -> bool {
-        let since = context.running_ns.saturating_sub(self.looked_ns);
-        let rest = self.took_ns.saturating_mul(REST);
-        match self.looks {
+    fn is_scan_due(&mut self, context: &TickContext) -> bool {
+        let since = context.running_ns.saturating_sub(self.scanned_ns);
+        let rest = self.scan_cost_ns.saturating_mul(REST_FACTOR);
+        match self.scan_count {
             0 => return true,
             // an early second scan, so that short recordings have a table too
-            1 => return since >= rest.max(APART_NS),
+            1 => return since >= rest.max(MIN_SCAN_DISTANCE_NS),
             _ => {}
         }
-        if context.slow {
-            self.at_once = (self.at_once + 1).min(AT_ONCE);
+        if context.is_slow_tick {
+            self.extra_scans_left = (self.extra_scans_left + 1).min(MAX_EXTRA_SCANS);
             return since >= rest;
         }
-        let at_once = context.trouble && self.at_once > 0 && since >= APART_NS.max(rest / 2);
-        self.at_once -= u32::from(at_once);
+        let at_once = context.processes_due && self.extra_scans_left > 0 && since >= MIN_SCAN_DISTANCE_NS.max(rest / 2);
+        self.extra_scans_left -= u32::from(at_once);
         at_once
     }
 }
 
 impl CounterSource for ProcessSource {
-    fn tick(&mut self, context: &mut TickContext) {
-        self.threads.tick(context);
-        if !self.is_due(context) {
+    fn read_tick(&mut self, context: &mut TickContext) {
+        self.threads.update_followed(context);
+        if !self.is_scan_due(context) {
             return;
         }
-        let started_ns = processor_ns();
-        if self.looks == 0 {
-            self.first_words(context);
+        let started_ns = thread_processor_ns();
+        if self.scan_count == 0 {
+            self.note_delay_setting(context);
         }
-        self.looks += 1;
-        let elapsed_s = context.running_ns.saturating_sub(self.looked_ns) as f64 * 1e-9;
-        let (spans, unreadable) = self.look(context);
-        self.find_delays(context);
-        self.tell(context, unreadable);
-        if self.looks > 1 && elapsed_s > 0.0 {
-            let mut busiest = self.threads.look(context, &spans, elapsed_s, !self.known.is_empty());
-            let mut rows = table::rows(context.roots, &spans, elapsed_s, self.delays);
+        self.scan_count += 1;
+        let elapsed_s = context.running_ns.saturating_sub(self.scanned_ns) as f64 * 1e-9;
+        let (spans, unreadable) = self.scan_processes(context);
+        self.detect_delay_accounting(context);
+        self.note_limits(context, unreadable);
+        if self.scan_count > 1 && elapsed_s > 0.0 {
+            let mut busiest = self.threads.choose_processes(context, &spans, elapsed_s, !self.known.is_empty());
+            let mut rows = process_rows::busiest_rows(context.roots, &spans, elapsed_s, self.counts_delays);
             rows.iter_mut().for_each(|row| row.busiest_thread = busiest.remove(&row.pid));
-            let sleepers = if self.sleepers_due(context) {
-                sleepers::rows(&context.roots.proc, &mut self.known, &mut self.text)
+            let sleepers = if self.is_sleeper_scan_due(context) {
+                sleeping_threads::sleep_rows(&context.roots.proc, &mut self.known, &mut self.text)
             } else {
                 Vec::new()
             };
@@ -190,9 +196,9 @@ impl CounterSource for ProcessSource {
                 context.notes.push(context.time_ns, Note::PROCESSES, text);
             }
         }
-        self.looked_ns = context.running_ns;
-        self.looked_since_boot_ns = context.since_boot_ns;
-        self.took_ns = processor_ns().saturating_sub(started_ns);
+        self.scanned_ns = context.running_ns;
+        self.scanned_since_boot_ns = context.since_boot_ns;
+        self.scan_cost_ns = thread_processor_ns().saturating_sub(started_ns);
     }
 
     fn tables(&mut self) -> &mut [CounterTable] {
@@ -201,10 +207,11 @@ impl CounterSource for ProcessSource {
 }
 
 impl ProcessSource {
-    fn sleepers_due(&mut self, context: &TickContext) -> bool {
+    fn is_sleeper_scan_due(&mut self, context: &TickContext) -> bool {
         let since = context.running_ns.saturating_sub(self.sleepers_ns);
         // slow ticks of ten seconds may come some milliseconds early
-        let is_due = self.looks == 2 || context.slow && (self.looks <= FIRST_LOOKS || since >= SLEEPERS_NS / 10 * 9);
+        let is_due = self.scan_count == 2
+            || context.is_slow_tick && (self.scan_count <= FIRST_SCANS || since >= SLEEPERS_INTERVAL_NS / 10 * 9);
         if is_due {
             self.sleepers_ns = context.running_ns;
         }
@@ -212,12 +219,12 @@ impl ProcessSource {
     }
 
     /// Reads the setting of delay accounting at the start, and notes that it is off.
-    fn first_words(&mut self, context: &mut TickContext) {
-        let setting = delay_setting(context.roots);
+    fn note_delay_setting(&mut self, context: &mut TickContext) {
+        let setting = delay_setting_path(context.roots);
         let text = read_text(&setting);
         self.has_delay_setting = text.is_some();
-        self.delays = text.is_some_and(|text| text != "0");
-        if self.has_delay_setting && !self.delays {
+        self.counts_delays = text.is_some_and(|text| text != "0");
+        if self.has_delay_setting && !self.counts_delays {
             let text = format!(
                 "{}: delay accounting is off, so the time that processes wait for I/O is unknown (sysctl \
                  kernel.task_delayacct=1)",
@@ -229,30 +236,30 @@ impl ProcessSource {
 
     /// Detects delay accounting where the kernel has no setting (before Linux 5.14), or hides it: it is on unless the
     /// kernel was built or started without it, and then the wait of every process is exactly zero.
-    fn find_delays(&mut self, context: &mut TickContext) {
-        if self.delays || self.has_delay_setting {
+    fn detect_delay_accounting(&mut self, context: &mut TickContext) {
+        if self.counts_delays || self.has_delay_setting {
             return;
         }
-        self.delays = self.known.values().any(|known| known.stat.block_delay > 0);
-        if !self.delays && self.looks == 1 {
+        self.counts_delays = self.known.values().any(|known| known.stat.block_delay_ticks > 0);
+        if !self.counts_delays && self.scan_count == 1 {
             let text = format!(
                 "{}: does not exist here, and no process shows a wait: the time that processes wait for I/O is unknown",
-                delay_setting(context.roots).display()
+                delay_setting_path(context.roots).display()
             );
             context.notes.push(context.time_ns, Note::UNSEEN, text);
         }
     }
 
-    fn tell(&mut self, context: &mut TickContext, unreadable: u32) {
-        if unreadable > 0 && !self.told_unreadable {
-            self.told_unreadable = true;
+    fn note_limits(&mut self, context: &mut TickContext, unreadable: u32) {
+        if unreadable > 0 && !self.unreadable_noted {
+            self.unreadable_noted = true;
             let more = if rustix::process::geteuid().is_root() { "" } else { "; root sees more" };
             let processes = format_count(unreadable, "process", "processes");
             let text = format!("the I/O of {processes} cannot be read (owned or guarded by other users){more}");
             context.notes.push(context.time_ns, Note::UNSEEN, text);
         }
-        if self.known.is_empty() && !self.told_missing {
-            self.told_missing = true;
+        if self.known.is_empty() && !self.missing_noted {
+            self.missing_noted = true;
             let text = format!("{}: no process can be seen", context.roots.proc.display());
             context.notes.push(context.time_ns, Note::UNSEEN, text);
         }
@@ -260,7 +267,7 @@ impl ProcessSource {
 
     /// Scans every process; returns the activity of each since the last scan, and the number of
     /// processes that did not show their I/O.
-    fn look(&mut self, context: &TickContext) -> (Vec<table::ProcessInterval>, u32) {
+    fn scan_processes(&mut self, context: &TickContext) -> (Vec<process_rows::ProcessInterval>, u32) {
         let mut unreadable = 0;
         let mut spans = Vec::new();
         let Ok(folder) = std::fs::read_dir(&context.roots.proc) else { return (Vec::new(), 0) };
@@ -269,56 +276,60 @@ impl ProcessSource {
             let name = entry.file_name();
             let Some(pid) = name.to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
             path.push(&name);
-            let runs = rest::read(self.known.get(&pid).and_then(|k| k.account.as_ref()), &path, &mut self.text);
-            if !self.rests(context, pid, runs, &mut unreadable) {
-                spans.extend(self.look_at(context, pid, runs, &mut path, &mut unreadable));
+            let runs = run_accounts::read_account(
+                self.known.get(&pid).and_then(|k| k.account_file.as_ref()),
+                &path,
+                &mut self.text,
+            );
+            if !self.has_rested(context, pid, runs, &mut unreadable) {
+                spans.extend(self.scan_process(context, pid, runs, &mut path, &mut unreadable));
             }
             path.pop();
         }
-        self.find_new_parents(&mut path);
-        self.take_off_ended(context, &mut spans);
-        self.known.retain(|_, known| known.look == self.looks);
-        self.open = self.known.values().filter(|known| known.account.is_some()).count();
+        self.refresh_orphaned_parents(&mut path);
+        self.subtract_ended_children(context, &mut spans);
+        self.known.retain(|_, known| known.last_scan == self.scan_count);
+        self.open_accounts = self.known.values().filter(|known| known.account_file.is_some()).count();
         (spans, unreadable)
     }
 
     /// Returns true if the process has not run since the last scan: then nothing of it has changed.
-    fn rests(&mut self, context: &TickContext, pid: u32, runs: Option<RunAccount>, unreadable: &mut u32) -> bool {
+    fn has_rested(&mut self, context: &TickContext, pid: u32, runs: Option<RunAccount>, unreadable: &mut u32) -> bool {
         let Some(known) = self.known.get_mut(&pid) else { return false };
-        if runs.is_none() || known.runs != runs || !rest::can_rest(&known.stat) {
+        if runs.is_none() || known.run_account != runs || !run_accounts::can_rest(&known.stat) {
             return false;
         }
-        let has_io = known.io_runs == runs;
-        if !has_io && self.looks.is_multiple_of(IDLE_LOOKS) {
+        let has_io = known.io_run_account == runs;
+        if !has_io && self.scan_count.is_multiple_of(IDLE_SCAN_INTERVAL) {
             return false;
         }
         if has_io {
             known.io_ns = context.running_ns;
         }
-        known.used = 0;
-        known.look = self.looks;
+        known.used_ticks = 0;
+        known.last_scan = self.scan_count;
         *unreadable += u32::from(known.denied);
         true
     }
 
     /// Reads the parents of processes whose parent ended, or is about to: the kernel assigns a new parent without
     /// running the process.
-    fn find_new_parents(&mut self, path: &mut PathBuf) {
-        let ended = |known: &ProcessState| known.look != self.looks || known.stat.state == b'Z';
+    fn refresh_orphaned_parents(&mut self, path: &mut PathBuf) {
+        let ended = |known: &ProcessState| known.last_scan != self.scan_count || known.stat.state == b'Z';
         let parents: HashSet<u32> = self.known.iter().filter(|(_, known)| ended(known)).map(|(pid, _)| *pid).collect();
         if parents.is_empty() {
             return;
         }
         for (pid, known) in &mut self.known {
-            if known.look != self.looks || !parents.contains(&known.stat.parent) {
+            if known.last_scan != self.scan_count || !parents.contains(&known.stat.parent) {
                 continue;
             }
             path.push(pid.to_string());
             path.push("stat");
-            let now = read_small(path, &mut self.text).ok().and_then(|length| stat(&self.text[..length]));
+            let now = read_small_file(path, &mut self.text).ok().and_then(|length| parse_stat(&self.text[..length]));
             path.pop();
             path.pop();
-            if let Some(now) = now.filter(|now| now.start == known.stat.start) {
+            if let Some(now) = now.filter(|now| now.start_ticks == known.stat.start_ticks) {
                 known.stat.parent = now.parent;
             }
         }
@@ -327,9 +338,9 @@ impl ProcessSource {
     /// Subtracts the I/O of ended processes up to the last scan from their parents: it appears again in
     /// the account of the parent that waited for them, as if it had done all
     /// that at once.
-    fn take_off_ended(&mut self, context: &TickContext, spans: &mut [table::ProcessInterval]) {
-        let look = self.looks;
-        let gone = |known: &ProcessState| known.look != look;
+    fn subtract_ended_children(&mut self, context: &TickContext, spans: &mut [process_rows::ProcessInterval]) {
+        let look = self.scan_count;
+        let gone = |known: &ProcessState| known.last_scan != look;
         let mut owed: HashMap<u32, ProcessIo> = HashMap::new();
         for ended in self.known.values().filter(|known| gone(known)) {
             // a parent that ended as well passed it on to its own parent
@@ -341,47 +352,49 @@ impl ProcessSource {
                 }
             }
             let sum = owed.entry(parent).or_default();
-            *sum = sum.plus(&ended.ended).plus(&ended.io.unwrap_or_default());
+            *sum = sum.add_io(&ended.ended_io).add_io(&ended.io.unwrap_or_default());
         }
         for (pid, io) in owed {
             let Some(known) = self.known.get_mut(&pid).filter(|known| !gone(known)) else { continue };
-            known.ended = known.ended.plus(&io);
+            known.ended_io = known.ended_io.add_io(&io);
         }
         for span in spans {
             let Some(known) = self.known.get_mut(&span.pid) else { continue };
-            if known.ended == ProcessIo::default() || known.io_ns != context.running_ns {
+            if known.ended_io == ProcessIo::default() || known.io_ns != context.running_ns {
                 continue;
             }
             let (Some(before), Some(now)) = (span.io_before, span.io_now) else { continue };
-            let with_ended = before.plus(&known.ended);
-            if with_ended.fits_into(&now) {
+            let with_ended = before.add_io(&known.ended_io);
+            if with_ended.is_within(&now) {
                 span.io_before = Some(with_ended);
-                known.ended = ProcessIo::default();
+                known.ended_io = ProcessIo::default();
             }
         }
     }
 
     /// Scans one process; returns its activity since the last scan, where that is known.
-    fn look_at(
+    fn scan_process(
         &mut self,
         context: &TickContext,
         pid: u32,
         runs: Option<RunAccount>,
         path: &mut PathBuf,
         unreadable: &mut u32,
-    ) -> Option<table::ProcessInterval> {
+    ) -> Option<process_rows::ProcessInterval> {
         path.push("stat");
-        let read = read_small(path, &mut self.text);
+        let read = read_small_file(path, &mut self.text);
         path.pop();
         // it may have ended since the folder was listed
-        let now = stat(&self.text[..read.ok()?])?;
-        let before = self.known.remove(&pid).filter(|known| known.stat.start == now.start);
+        let now = parse_stat(&self.text[..read.ok()?])?;
+        let before = self.known.remove(&pid).filter(|known| known.stat.start_ticks == now.start_ticks);
         // a process that seems idle keeps the I/O of an earlier scan, and its time
-        let rests = before.as_ref().filter(|b| is_idle(&b.stat, &now) && !self.looks.is_multiple_of(IDLE_LOOKS));
+        let rests = before
+            .as_ref()
+            .filter(|b| seems_idle(&b.stat, &now) && !self.scan_count.is_multiple_of(IDLE_SCAN_INTERVAL));
         let (io_now, io_ns, denied, io_runs) = match rests {
-            Some(known) => (known.io, known.io_ns, known.denied, known.io_runs),
+            Some(known) => (known.io, known.io_ns, known.denied, known.io_run_account),
             None => {
-                let (io, denied) = self.look_at_io(&now, path);
+                let (io, denied) = self.read_io(&now, path);
                 (io, context.running_ns, denied, runs)
             }
         };
@@ -390,76 +403,77 @@ impl ProcessSource {
         let before = before.unwrap_or_else(|| ProcessState { io: Some(ProcessIo::default()), ..Default::default() });
         let known = ProcessState {
             stat: now.clone(),
-            runs,
-            io_runs,
-            account: before.account.or_else(|| self.open_account(&now, path)),
-            used: (now.user + now.system).saturating_sub(before.stat.user + before.stat.system),
-            place: before.place,
+            run_account: runs,
+            io_run_account: io_runs,
+            account_file: before.account_file.or_else(|| self.open_account_file(&now, path)),
+            used_ticks: (now.user_ticks + now.system_ticks)
+                .saturating_sub(before.stat.user_ticks + before.stat.system_ticks),
+            sleep_place: before.sleep_place,
             io: io_now,
             io_ns,
             denied,
-            look: self.looks,
+            last_scan: self.scan_count,
             // kept for another scan: the parent may not have waited for its child yet
-            ended: before.ended,
+            ended_io: before.ended_io,
         };
         self.known.insert(pid, known);
         // a process that started after the last scan did everything in this interval
-        let began = self.looks > 1 && now.start.saturating_mul(10_000_000) >= self.looked_since_boot_ns;
+        let began = self.scan_count > 1 && now.start_ticks.saturating_mul(10_000_000) >= self.scanned_since_boot_ns;
         if is_new && !began {
             return None;
         }
-        let since_ns = if is_new { self.looked_ns } else { before.io_ns };
+        let since_ns = if is_new { self.scanned_ns } else { before.io_ns };
         let io_s = io_ns.saturating_sub(since_ns) as f64 * 1e-9;
-        Some(table::ProcessInterval { pid, before: before.stat, io_before: before.io, now, io_now, io_s })
+        Some(process_rows::ProcessInterval { pid, before: before.stat, io_before: before.io, now, io_now, io_s })
     }
 
     /// Opens the file of its account, if it may stay open.
-    fn open_account(&mut self, now: &ProcessStat, path: &mut PathBuf) -> Option<File> {
-        if self.open >= self.most_open || !rest::can_rest(now) {
+    fn open_account_file(&mut self, now: &ProcessStat, path: &mut PathBuf) -> Option<File> {
+        if self.open_accounts >= self.max_open_accounts || !run_accounts::can_rest(now) {
             return None;
         }
         path.push("schedstat");
         let account = File::open(&*path).ok();
         path.pop();
-        self.open += usize::from(account.is_some());
+        self.open_accounts += usize::from(account.is_some());
         account
     }
 
     /// Reads its I/O, and returns true with it if reading was refused.
-    fn look_at_io(&mut self, now: &ProcessStat, path: &mut PathBuf) -> (Option<ProcessIo>, bool) {
+    fn read_io(&mut self, now: &ProcessStat, path: &mut PathBuf) -> (Option<ProcessIo>, bool) {
         if now.is_kernel_thread() {
             return (None, false);
         }
         path.push("io");
-        let read = read_small(path, &mut self.text);
+        let read = read_small_file(path, &mut self.text);
         path.pop();
         match read {
-            Ok(length) => (io(&self.text[..length]), false),
+            Ok(length) => (parse_io(&self.text[..length]), false),
             Err(why) => (None, why.kind() == io::ErrorKind::PermissionDenied),
         }
     }
 }
 
 /// Path of the kernel's setting for delay accounting (since Linux 5.14).
-fn delay_setting(roots: &Roots) -> PathBuf {
+fn delay_setting_path(roots: &Roots) -> PathBuf {
     roots.proc.join("sys/kernel/task_delayacct")
 }
 
 /// Returns true if nothing shows activity: no processor time to a hundredth of a
 /// second, no fault, no wait, and it sleeps now.
-fn is_idle(before: &ProcessStat, now: &ProcessStat) -> bool {
-    let did = |s: &ProcessStat| (s.user, s.system, s.major_faults, s.block_delay);
+fn seems_idle(before: &ProcessStat, now: &ProcessStat) -> bool {
+    let did = |s: &ProcessStat| (s.user_ticks, s.system_ticks, s.major_faults, s.block_delay_ticks);
     did(before) == did(now) && matches!(now.state, b'S' | b'I' | b'T' | b'Z')
 }
 
 /// Processor time of this thread, nanoseconds.
-fn processor_ns() -> u64 {
+fn thread_processor_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).unwrap_or(0)
 }
 
 /// Reads a file of at most the buffer's length; returns its length.
-fn read_small(path: &Path, text: &mut [u8]) -> io::Result<usize> {
+fn read_small_file(path: &Path, text: &mut [u8]) -> io::Result<usize> {
     let mut file = File::open(path)?;
     let mut filled = 0;
     while filled < text.len() {

@@ -1,6 +1,6 @@
 //! The files of a process: `stat`, `io`, `cgroup`, `status`.
 
-use crate::live::scan::{WordIter, keyed, lines, number, trim};
+use crate::live::text_scan::{WordIter, parse_number, split_key_and_number, text_lines, trim_blanks};
 
 /// Fields of a process's `stat`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,17 +16,17 @@ pub struct ProcessStat {
     /// Major faults since the start.
     pub major_faults: u64,
     /// Processor time in user mode, hundredths of a second.
-    pub user: u64,
+    pub user_ticks: u64,
     /// Processor time in system mode, hundredths of a second.
-    pub system: u64,
+    pub system_ticks: u64,
     /// Number of threads.
     pub threads: u64,
     /// Start, hundredths of a second after boot.
-    pub start: u64,
+    pub start_ticks: u64,
     /// Resident memory, pages.
-    pub resident: u64,
+    pub resident_pages: u64,
     /// Time spent waiting for block I/O, hundredths of a second; needs delay accounting.
-    pub block_delay: u64,
+    pub block_delay_ticks: u64,
 }
 
 impl ProcessStat {
@@ -38,18 +38,18 @@ impl ProcessStat {
 
 /// Parses `stat`. The name is in parentheses and may contain any bytes,
 /// including parentheses and blanks, so the last `)` ends it.
-pub fn stat(text: &[u8]) -> Option<ProcessStat> {
+pub fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
     let open = memchr::memchr(b'(', text)?;
     let close = memchr::memrchr(b')', text)?;
     let name = text.get(open + 1..close)?.to_vec();
-    let mut words = WordIter::new(trim(&text[close + 1..]));
-    let state = *words.word()?.first()?;
+    let mut words = WordIter::new(trim_blanks(&text[close + 1..]));
+    let state = *words.next_word()?.first()?;
     // fields are numbered from 1, and the state is the third
     let mut fields = [0u64; 43];
     for field in fields.iter_mut().skip(4) {
-        match words.word() {
+        match words.next_word() {
             // some fields are negative, but none of those used here
-            Some(word) => *field = number(word).unwrap_or(0),
+            Some(word) => *field = parse_number(word).unwrap_or(0),
             None => break,
         }
     }
@@ -59,12 +59,12 @@ pub fn stat(text: &[u8]) -> Option<ProcessStat> {
         parent: u32::try_from(fields[4]).unwrap_or(0),
         flags: fields[9],
         major_faults: fields[12],
-        user: fields[14],
-        system: fields[15],
+        user_ticks: fields[14],
+        system_ticks: fields[15],
         threads: fields[20],
-        start: fields[22],
-        resident: fields[24],
-        block_delay: fields[42],
+        start_ticks: fields[22],
+        resident_pages: fields[24],
+        block_delay_ticks: fields[42],
     })
 }
 
@@ -72,58 +72,74 @@ pub fn stat(text: &[u8]) -> Option<ProcessStat> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessIo {
     /// Bytes requested by read calls.
-    pub asked_read: u64,
+    pub requested_read: u64,
     /// Bytes passed to write calls.
-    pub asked_write: u64,
+    pub requested_write: u64,
     /// Read calls.
     pub read_calls: u64,
     /// Write calls.
     pub write_calls: u64,
     /// Bytes that were read from devices for it.
-    pub read: u64,
+    pub read_bytes: u64,
     /// Bytes of pages that it dirtied.
-    pub write: u64,
+    pub write_bytes: u64,
     /// Bytes of dirty pages discarded before they were written.
-    pub cancelled: u64,
+    pub cancelled_bytes: u64,
 }
 
 impl ProcessIo {
-    fn fields(&self) -> [u64; 7] {
-        [self.asked_read, self.asked_write, self.read_calls, self.write_calls, self.read, self.write, self.cancelled]
+    fn as_fields(&self) -> [u64; 7] {
+        [
+            self.requested_read,
+            self.requested_write,
+            self.read_calls,
+            self.write_calls,
+            self.read_bytes,
+            self.write_bytes,
+            self.cancelled_bytes,
+        ]
     }
 
     fn from_fields(fields: [u64; 7]) -> ProcessIo {
         let [asked_read, asked_write, read_calls, write_calls, read, write, cancelled] = fields;
-        ProcessIo { asked_read, asked_write, read_calls, write_calls, read, write, cancelled }
+        ProcessIo {
+            requested_read: asked_read,
+            requested_write: asked_write,
+            read_calls,
+            write_calls,
+            read_bytes: read,
+            write_bytes: write,
+            cancelled_bytes: cancelled,
+        }
     }
 
     /// Returns the sum of both.
-    pub fn plus(&self, other: &ProcessIo) -> ProcessIo {
-        let mut sum = self.fields();
-        sum.iter_mut().zip(other.fields()).for_each(|(sum, more)| *sum = sum.saturating_add(more));
+    pub fn add_io(&self, other: &ProcessIo) -> ProcessIo {
+        let mut sum = self.as_fields();
+        sum.iter_mut().zip(other.as_fields()).for_each(|(sum, more)| *sum = sum.saturating_add(more));
         ProcessIo::from_fields(sum)
     }
 
     /// Returns true if none of its fields is larger than the other's.
-    pub fn fits_into(&self, other: &ProcessIo) -> bool {
-        self.fields().iter().zip(other.fields()).all(|(mine, theirs)| *mine <= theirs)
+    pub fn is_within(&self, other: &ProcessIo) -> bool {
+        self.as_fields().iter().zip(other.as_fields()).all(|(mine, theirs)| *mine <= theirs)
     }
 }
 
 /// Parses `io`; `None` where a number is missing.
-pub fn io(text: &[u8]) -> Option<ProcessIo> {
+pub fn parse_io(text: &[u8]) -> Option<ProcessIo> {
     let mut io = ProcessIo::default();
     let mut found = 0;
-    for line in lines(text) {
-        let Some((key, Some(value))) = keyed(line) else { continue };
+    for line in text_lines(text) {
+        let Some((key, Some(value))) = split_key_and_number(line) else { continue };
         let field = match key {
-            b"rchar" => &mut io.asked_read,
-            b"wchar" => &mut io.asked_write,
+            b"rchar" => &mut io.requested_read,
+            b"wchar" => &mut io.requested_write,
             b"syscr" => &mut io.read_calls,
             b"syscw" => &mut io.write_calls,
-            b"read_bytes" => &mut io.read,
-            b"write_bytes" => &mut io.write,
-            b"cancelled_write_bytes" => &mut io.cancelled,
+            b"read_bytes" => &mut io.read_bytes,
+            b"write_bytes" => &mut io.write_bytes,
+            b"cancelled_write_bytes" => &mut io.cancelled_bytes,
             _ => continue,
         };
         *field = value;
@@ -134,9 +150,9 @@ pub fn io(text: &[u8]) -> Option<ProcessIo> {
 
 /// Returns the control group that accounts a process's I/O: that of version 1's `blkio`, else
 /// of `memory`, where they are not the root; else that of version 2.
-pub fn cgroup(text: &[u8]) -> String {
+pub fn parse_cgroup(text: &[u8]) -> String {
     let (mut blkio, mut memory, mut unified) = (None, None, None);
-    for line in lines(text) {
+    for line in text_lines(text) {
         let mut parts = line.splitn(3, |b| *b == b':');
         let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
         let has = |name: &[u8]| controllers.split(|b| *b == b',').any(|c| c == name);
@@ -155,8 +171,8 @@ pub fn cgroup(text: &[u8]) -> String {
 }
 
 /// Parses swapped-out memory from `status`, bytes.
-pub fn swapped(text: &[u8]) -> Option<u64> {
-    lines(text).filter_map(keyed).find(|(key, _)| *key == b"VmSwap")?.1?.checked_mul(1024)
+pub fn parse_swapped_bytes(text: &[u8]) -> Option<u64> {
+    text_lines(text).filter_map(split_key_and_number).find(|(key, _)| *key == b"VmSwap")?.1?.checked_mul(1024)
 }
 
 #[cfg(test)]
@@ -164,33 +180,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_may_hold_anything() {
+    fn a_name_may_contain_any_bytes() {
         let text = b"77 (a) R (b) c) D 1 77 77 0 -1 4194304 100 0 12 0 30 40 0 0 20 0 4 0 555 1000 25 \
             18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 66 0 0\n";
-        let stat = stat(text).unwrap();
+        let stat = parse_stat(text).unwrap();
         assert_eq!(stat.name, b"a) R (b) c");
-        assert_eq!((stat.state, stat.major_faults, stat.user, stat.system), (b'D', 12, 30, 40));
-        assert_eq!((stat.threads, stat.start, stat.resident, stat.block_delay), (4, 555, 25, 66));
+        assert_eq!((stat.state, stat.major_faults, stat.user_ticks, stat.system_ticks), (b'D', 12, 30, 40));
+        assert_eq!((stat.threads, stat.start_ticks, stat.resident_pages, stat.block_delay_ticks), (4, 555, 25, 66));
         assert!(!stat.is_kernel_thread());
     }
 
     #[test]
-    fn what_is_cut_off_is_no_process() {
-        assert_eq!(stat(b"77 (a"), None);
-        assert_eq!(stat(b"77 )a("), None);
-        assert_eq!(stat(b"77 (a)"), None);
-        assert_eq!(io(b"rchar: 1\nwchar: 2\n"), None);
+    fn a_truncated_stat_is_rejected() {
+        assert_eq!(parse_stat(b"77 (a"), None);
+        assert_eq!(parse_stat(b"77 )a("), None);
+        assert_eq!(parse_stat(b"77 (a)"), None);
+        assert_eq!(parse_io(b"rchar: 1\nwchar: 2\n"), None);
     }
 
     #[test]
     fn io_and_cgroup_and_swap() {
-        let read =
-            io(b"rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 5\nwrite_bytes: 6\ncancelled_write_bytes: 7\n");
-        assert_eq!(read.map(|i| (i.asked_read, i.read, i.cancelled)), Some((1, 5, 7)));
-        assert_eq!(cgroup(b"4:memory:/m\n7:blkio:/b\n0::/u\n"), "/b");
-        assert_eq!(cgroup(b"4:memory:/m\n7:blkio:/\n0::/u\n"), "/m");
-        assert_eq!(cgroup(b"0::/u:v\n"), "/u:v");
-        assert_eq!(cgroup(b""), "/");
-        assert_eq!(swapped(b"Name: x\nVmSwap:\t  12 kB\n"), Some(12_288));
+        let read = parse_io(
+            b"rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 5\nwrite_bytes: 6\ncancelled_write_bytes: 7\n",
+        );
+        assert_eq!(read.map(|i| (i.requested_read, i.read_bytes, i.cancelled_bytes)), Some((1, 5, 7)));
+        assert_eq!(parse_cgroup(b"4:memory:/m\n7:blkio:/b\n0::/u\n"), "/b");
+        assert_eq!(parse_cgroup(b"4:memory:/m\n7:blkio:/\n0::/u\n"), "/m");
+        assert_eq!(parse_cgroup(b"0::/u:v\n"), "/u:v");
+        assert_eq!(parse_cgroup(b""), "/");
+        assert_eq!(parse_swapped_bytes(b"Name: x\nVmSwap:\t  12 kB\n"), Some(12_288));
     }
 }

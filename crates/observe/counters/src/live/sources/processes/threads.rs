@@ -12,27 +12,27 @@ use std::path::{Path, PathBuf};
 
 use diskwright_base::ThreadRow;
 
-use crate::live::held::read_bytes;
-use crate::live::moment::TickContext;
-use crate::live::totals::{ABSENT, CounterTable, TableColumn, level};
+use crate::live::counter_table::{ABSENT, CounterTable, TableColumn, level_column};
+use crate::live::open_file::read_bytes;
+use crate::live::tick_context::TickContext;
 
 use super::parse::{self, ProcessStat};
-use super::table::{ProcessInterval, TICK_S};
+use super::process_rows::{ProcessInterval, TICK_S};
 
 /// Share of a processor from which a process's threads are examined.
-const NEAR: f64 = 0.8;
+const MIN_PROCESS_SHARE: f64 = 0.8;
 /// Share of a processor from which a thread is followed.
-const FOLLOWED: f64 = 0.3;
+const MIN_THREAD_SHARE: f64 = 0.3;
 /// Most processes whose threads are examined.
-const PROCESSES: usize = 8;
+const MAX_PROCESSES: usize = 8;
 /// Most threads of a process that are examined.
-const THREADS: usize = 1024;
+const MAX_THREADS: usize = 1024;
 /// Most threads of a process that are followed.
-const EACH: usize = 2;
+const MAX_FOLLOWED_PER_PROCESS: usize = 2;
 /// Factor from the counter's cell to a fraction.
-const SCALE: f64 = 1e-4;
+const CELL_SCALE: f64 = 1e-4;
 
-const COLUMNS: [TableColumn; 1] = [level("system.busiest_thread", SCALE)];
+const COLUMNS: [TableColumn; 1] = [level_column("system.busiest_thread", CELL_SCALE)];
 
 /// A thread that is read at every tick.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ struct TrackedThread {
     file: PathBuf,
     start: u64,
     /// Processor time at the last tick, hundredths of a second.
-    ticks: u64,
+    used_ticks: u64,
     /// Processor time and running time (nanoseconds) when it was first read or last reported.
     since: (u64, u64),
 }
@@ -62,27 +62,27 @@ pub(super) struct ThreadTracker {
     followed: Vec<TrackedThread>,
     surveys: Vec<ThreadSurvey>,
     /// Share of the busiest process at the last scan, if below [`MIN_PROCESS_SHARE`]: no thread is busier.
-    below: Option<f64>,
+    upper_bound: Option<f64>,
     pub tables: [CounterTable; 1],
 }
 
-fn processor_time(stat: &ProcessStat) -> u64 {
-    stat.user + stat.system
+fn processor_ticks(stat: &ProcessStat) -> u64 {
+    stat.user_ticks + stat.system_ticks
 }
 
-fn share(ticks: u64, elapsed_ns: u64) -> f64 {
+fn processor_share(ticks: u64, elapsed_ns: u64) -> f64 {
     if elapsed_ns == 0 { 0.0 } else { (ticks as f64 * TICK_S / (elapsed_ns as f64 * 1e-9)).min(1.0) }
 }
 
-fn read(file: &Path) -> Option<ProcessStat> {
-    parse::stat(&read_bytes(file).ok()?)
+fn read_stat(file: &Path) -> Option<ProcessStat> {
+    parse::parse_stat(&read_bytes(file).ok()?)
 }
 
 /// The `stat` files of a process's threads.
-fn files(proc: &Path, pid: u32) -> Vec<(u32, PathBuf)> {
+fn thread_stat_files(proc: &Path, pid: u32) -> Vec<(u32, PathBuf)> {
     let Ok(tasks) = std::fs::read_dir(proc.join(pid.to_string()).join("task")) else { return Vec::new() };
     let number = |name: std::ffi::OsString| name.to_str().and_then(|n| n.parse().ok());
-    tasks.flatten().take(THREADS).filter_map(|e| Some((number(e.file_name())?, e.path().join("stat")))).collect()
+    tasks.flatten().take(MAX_THREADS).filter_map(|e| Some((number(e.file_name())?, e.path().join("stat")))).collect()
 }
 
 impl ThreadTracker {
@@ -90,84 +90,92 @@ impl ThreadTracker {
         ThreadTracker {
             followed: Vec::new(),
             surveys: Vec::new(),
-            below: None,
-            tables: [CounterTable::single(&COLUMNS)],
+            upper_bound: None,
+            tables: [CounterTable::single_row(&COLUMNS)],
         }
     }
 
     /// Reads the followed threads; called at every tick, before a scan.
-    pub fn tick(&mut self, context: &mut TickContext) {
+    pub fn update_followed(&mut self, context: &mut TickContext) {
         let mut busiest: Option<f64> = None;
         self.followed.retain_mut(|thread| {
-            let Some(now) = read(&thread.file).filter(|now| now.start == thread.start) else { return false };
-            let ticks = processor_time(&now);
-            let busy = share(ticks.saturating_sub(thread.ticks), context.elapsed_ns);
-            thread.ticks = ticks;
+            let Some(now) = read_stat(&thread.file).filter(|now| now.start_ticks == thread.start) else { return false };
+            let ticks = processor_ticks(&now);
+            let busy = processor_share(ticks.saturating_sub(thread.used_ticks), context.elapsed_ns);
+            thread.used_ticks = ticks;
             busiest = Some(busiest.map_or(busy, |max| max.max(busy)));
             true
         });
         for survey in std::mem::take(&mut self.surveys) {
-            let max_share = self.finish(context, &survey);
+            let max_share = self.finish_survey(context, &survey);
             busiest = [busiest, max_share].into_iter().flatten().reduce(f64::max);
         }
         // where only a bound is known it is the busiest process's share
-        let busiest = busiest.or(self.below);
+        let busiest = busiest.or(self.upper_bound);
         let [table] = &mut self.tables;
-        table.begin();
-        table.fill(0)[0] = busiest.map_or(ABSENT, |share| (share / SCALE).round() as u64);
-        table.settle(context);
+        table.begin_tick();
+        table.row_mut(0)[0] = busiest.map_or(ABSENT, |share| (share / CELL_SCALE).round() as u64);
+        table.compute_cells(context);
     }
 
     /// Reads a process's threads a second time and follows the busiest. Returns the share of the busiest.
-    fn finish(&mut self, context: &TickContext, survey: &ThreadSurvey) -> Option<f64> {
+    fn finish_survey(&mut self, context: &TickContext, survey: &ThreadSurvey) -> Option<f64> {
         let elapsed_ns = context.running_ns.saturating_sub(survey.running_ns);
         let mut threads: Vec<(f64, TrackedThread)> = Vec::new();
-        for (tid, file) in files(&context.roots.proc, survey.pid) {
-            let Some(now) = read(&file) else { continue };
-            let before = survey.threads.get(&tid).filter(|(start, _)| *start == now.start).map(|(_, ticks)| *ticks);
-            let ticks = processor_time(&now);
+        for (tid, file) in thread_stat_files(&context.roots.proc, survey.pid) {
+            let Some(now) = read_stat(&file) else { continue };
+            let before =
+                survey.threads.get(&tid).filter(|(start, _)| *start == now.start_ticks).map(|(_, ticks)| *ticks);
+            let ticks = processor_ticks(&now);
             let Some(before) = before else { continue };
             let name = String::from_utf8_lossy(&now.name).into_owned();
             let since = (before, survey.running_ns);
-            let thread = TrackedThread { pid: survey.pid, tid, name, file, start: now.start, ticks, since };
-            threads.push((share(ticks.saturating_sub(before), elapsed_ns), thread));
+            let thread =
+                TrackedThread { pid: survey.pid, tid, name, file, start: now.start_ticks, used_ticks: ticks, since };
+            threads.push((processor_share(ticks.saturating_sub(before), elapsed_ns), thread));
         }
         threads.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.tid.cmp(&b.1.tid)));
         let most = threads.first().map(|(share, _)| *share);
         let known: Vec<u32> = self.followed.iter().filter(|t| t.pid == survey.pid).map(|t| t.tid).collect();
-        let new = threads.into_iter().take(EACH).filter(|(share, t)| *share >= FOLLOWED && !known.contains(&t.tid));
+        let new = threads
+            .into_iter()
+            .take(MAX_FOLLOWED_PER_PROCESS)
+            .filter(|(share, t)| *share >= MIN_THREAD_SHARE && !known.contains(&t.tid));
         self.followed.extend(new.map(|(_, thread)| thread));
         most
     }
 
     /// Chooses the processes whose threads are examined next, and returns the busiest thread of each process since the
     /// last call. `spans` are of processes that may have run; `seen` is true if any process is visible.
-    pub fn look(
+    pub fn choose_processes(
         &mut self,
         context: &TickContext,
         spans: &[ProcessInterval],
         elapsed_s: f64,
         seen: bool,
     ) -> HashMap<u32, ThreadRow> {
-        let busy = |s: &ProcessInterval| s.used() as f64 * TICK_S / elapsed_s;
+        let busy = |s: &ProcessInterval| s.used_ticks() as f64 * TICK_S / elapsed_s;
         let mut candidates: Vec<(f64, &ProcessInterval)> = spans.iter().map(|s| (busy(s), s)).collect();
         candidates.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.pid.cmp(&b.1.pid)));
         let most = candidates.first().map_or(0.0, |(share, _)| *share);
-        candidates.retain(|(share, _)| *share >= NEAR);
-        candidates.truncate(PROCESSES);
+        candidates.retain(|(share, _)| *share >= MIN_PROCESS_SHARE);
+        candidates.truncate(MAX_PROCESSES);
         // if no process is visible nothing is known of threads
-        self.below = (elapsed_s > 0.0 && candidates.is_empty() && seen).then_some(most);
+        self.upper_bound = (elapsed_s > 0.0 && candidates.is_empty() && seen).then_some(most);
         self.followed.retain(|thread| candidates.iter().any(|(_, span)| span.pid == thread.pid));
-        let busiest = self.tell(context.running_ns);
-        self.surveys = candidates.iter().map(|(_, span)| survey(context, span.pid)).collect();
+        let busiest = self.report_busiest(context.running_ns);
+        self.surveys = candidates.iter().map(|(_, span)| survey_threads(context, span.pid)).collect();
         busiest
     }
 
-    fn tell(&mut self, running_ns: u64) -> HashMap<u32, ThreadRow> {
+    fn report_busiest(&mut self, running_ns: u64) -> HashMap<u32, ThreadRow> {
         let mut busiest: HashMap<u32, ThreadRow> = HashMap::new();
         for thread in &mut self.followed {
-            let busy = share(thread.ticks.saturating_sub(thread.since.0), running_ns.saturating_sub(thread.since.1));
-            thread.since = (thread.ticks, running_ns);
+            let busy = processor_share(
+                thread.used_ticks.saturating_sub(thread.since.0),
+                running_ns.saturating_sub(thread.since.1),
+            );
+            thread.since = (thread.used_ticks, running_ns);
             let row = ThreadRow { tid: thread.tid, name: thread.name.clone(), processor: (busy * 1e4).round() / 1e4 };
             let best = busiest.entry(thread.pid).or_default();
             if row.processor > best.processor {
@@ -179,11 +187,12 @@ impl ThreadTracker {
     }
 }
 
-fn survey(context: &TickContext, pid: u32) -> ThreadSurvey {
-    let times = |(tid, file): (u32, PathBuf)| read(&file).map(|now| (tid, (now.start, processor_time(&now))));
+fn survey_threads(context: &TickContext, pid: u32) -> ThreadSurvey {
+    let times =
+        |(tid, file): (u32, PathBuf)| read_stat(&file).map(|now| (tid, (now.start_ticks, processor_ticks(&now))));
     ThreadSurvey {
         pid,
         running_ns: context.running_ns,
-        threads: files(&context.roots.proc, pid).into_iter().filter_map(times).collect(),
+        threads: thread_stat_files(&context.roots.proc, pid).into_iter().filter_map(times).collect(),
     }
 }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use diskwright_base::{Device, DeviceClass, DeviceKind, RaidLevel};
 
 use crate::live::Roots;
-use crate::live::held::{read_bytes, read_number, read_text};
-use crate::live::mountinfo::device_number;
+use crate::live::mountinfo::parse_device_number;
+use crate::live::open_file::{read_bytes, read_number, read_text};
 
-use super::class::{self, Signs};
+use super::device_class::{self, DeviceTraits};
 use super::links;
 
 /// A device and the names by which the stack refers to it.
@@ -21,12 +21,12 @@ pub(crate) struct BlockDevice {
 }
 
 /// Reads all block devices and their partitions, in the order of their names.
-pub(crate) fn all(roots: &Roots) -> Vec<BlockDevice> {
+pub(crate) fn read_block_devices(roots: &Roots) -> Vec<BlockDevice> {
     let mut found = Vec::new();
-    for name in names(&roots.sys.join("block")) {
+    for name in sorted_names(&roots.sys.join("block")) {
         let folder = roots.sys.join("block").join(&name);
         // unbound, as most loop devices are: nothing else of it need be read
-        if read_number(&folder.join("size")) == Some(0) && stands_alone(&name, &folder) {
+        if read_number(&folder.join("size")) == Some(0) && has_no_devices_below(&name, &folder) {
             continue;
         }
         // the hidden paths of an NVMe multipath node are not disks: their requests count at the node
@@ -34,9 +34,9 @@ pub(crate) fn all(roots: &Roots) -> Vec<BlockDevice> {
         if read_number(&folder.join("hidden")) == Some(1) {
             continue;
         }
-        let block = whole(&name, &folder);
-        for part in names(&folder).into_iter().filter(|part| folder.join(part).join("partition").exists()) {
-            found.push(partition(&part, &folder.join(&part), &block));
+        let block = read_whole_device(&name, &folder);
+        for part in sorted_names(&folder).into_iter().filter(|part| folder.join(part).join("partition").exists()) {
+            found.push(read_partition(&part, &folder.join(&part), &block));
         }
         found.push(block);
     }
@@ -45,12 +45,12 @@ pub(crate) fn all(roots: &Roots) -> Vec<BlockDevice> {
 }
 
 /// Returns true if no devices are below it, and none can be added.
-fn stands_alone(name: &str, folder: &Path) -> bool {
+fn has_no_devices_below(name: &str, folder: &Path) -> bool {
     let is_loop = name.strip_prefix("loop").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
-    is_loop || !folder.join("md").is_dir() && names(&folder.join("slaves")).is_empty()
+    is_loop || !folder.join("md").is_dir() && sorted_names(&folder.join("slaves")).is_empty()
 }
 
-fn names(folder: &Path) -> Vec<String> {
+fn sorted_names(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut names: Vec<String> = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
     names.sort_unstable();
@@ -62,11 +62,11 @@ fn kernel_name(file: &str) -> String {
     file.replace('!', "/")
 }
 
-fn number_of(folder: &Path) -> Option<(u64, u64)> {
-    device_number(read_text(&folder.join("dev"))?.as_bytes())
+fn read_device_number(folder: &Path) -> Option<(u64, u64)> {
+    parse_device_number(read_text(&folder.join("dev"))?.as_bytes())
 }
 
-fn partition(name: &str, folder: &Path, disk: &BlockDevice) -> BlockDevice {
+fn read_partition(name: &str, folder: &Path, disk: &BlockDevice) -> BlockDevice {
     let device = Device {
         name: kernel_name(name),
         kind: DeviceKind::Partition,
@@ -75,50 +75,55 @@ fn partition(name: &str, folder: &Path, disk: &BlockDevice) -> BlockDevice {
         bytes: read_number(&folder.join("size")).map(|sectors| sectors * 512),
         ..Device::default()
     };
-    BlockDevice { device, number: number_of(folder), mapper: None }
+    BlockDevice { device, number: read_device_number(folder), mapper: None }
 }
 
-fn whole(name: &str, folder: &Path) -> BlockDevice {
+fn read_whole_device(name: &str, folder: &Path) -> BlockDevice {
     let queue = |file: &str| read_text(&folder.join("queue").join(file));
     let text = |file: &str| read_text(&folder.join(file)).filter(|t| !t.is_empty());
     let place = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    let model = model(folder);
+    let model = read_model(folder);
     let mut device = Device {
         name: kernel_name(name),
-        kind: kind(name, folder),
-        below: names(&folder.join("slaves")).iter().map(|n| kernel_name(n)).collect(),
+        kind: device_kind(name, folder),
+        below: sorted_names(&folder.join("slaves")).iter().map(|n| kernel_name(n)).collect(),
         rotational: queue("rotational").map(|t| t == "1"),
-        scheduler: queue("scheduler").map(|t| active(&t)),
+        scheduler: queue("scheduler").map(|t| active_scheduler(&t)),
         write_cache: queue("write_cache").filter(|t| !t.is_empty()),
         queue_requests: queue("nr_requests").and_then(|t| t.parse().ok()),
-        device_depth: depth(folder),
+        device_depth: queue_depth(folder),
         max_request_bytes: queue("max_sectors_kb").and_then(|t| t.parse::<u64>().ok()).map(|kib| kib * 1024),
         bytes: read_number(&folder.join("size")).and_then(|sectors| sectors.checked_mul(512)),
-        serial: serial(folder),
-        path: attached(&place.to_string_lossy()),
+        serial: read_serial(folder),
+        path: attachment_path(&place.to_string_lossy()),
         backing: text("loop/backing_file").map(|t| t.trim_end_matches(" (deleted)").to_owned()),
         ..Device::default()
     };
     match device.kind {
-        DeviceKind::Md => md(&mut device, &folder.join("md")),
-        DeviceKind::Disk | DeviceKind::Multipath => device.link_bytes_per_s = links::bytes_per_s(&place),
+        DeviceKind::Md => add_md_array(&mut device, &folder.join("md")),
+        DeviceKind::Disk | DeviceKind::Multipath => device.link_bytes_per_s = links::link_bytes_per_s(&place),
         _ => {}
     }
     if device.below.is_empty() && device.kind != DeviceKind::Loop {
         // for a disk that NVMe controllers share, the controllers show if it is on the network
-        let place = links::controller(&place).unwrap_or(place);
+        let place = links::nvme_controller(&place).unwrap_or(place);
         let place = place.to_string_lossy();
         let model = model.as_deref().unwrap_or_default();
-        device.class = class::of_leaf(&Signs { name, model, place: &place, rotational: device.rotational });
+        device.class = device_class::class_of_leaf(&DeviceTraits {
+            name,
+            model,
+            sysfs_path: &place,
+            rotational: device.rotational,
+        });
         if device.kind == DeviceKind::Md || device.kind == DeviceKind::Dm {
             device.class = DeviceClass::Unknown;
         }
     }
     device.model = model;
-    BlockDevice { device, number: number_of(folder), mapper: text("dm/name") }
+    BlockDevice { device, number: read_device_number(folder), mapper: text("dm/name") }
 }
 
-fn kind(name: &str, folder: &Path) -> DeviceKind {
+fn device_kind(name: &str, folder: &Path) -> DeviceKind {
     let uuid = || read_text(&folder.join("dm/uuid")).unwrap_or_default();
     match () {
         () if folder.join("md").is_dir() => DeviceKind::Md,
@@ -132,13 +137,13 @@ fn kind(name: &str, folder: &Path) -> DeviceKind {
 }
 
 /// Returns the scheduler in brackets: `none [mq-deadline] kyber`.
-fn active(schedulers: &str) -> String {
+fn active_scheduler(schedulers: &str) -> String {
     let inner = schedulers.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(inner, _)| inner);
     inner.unwrap_or(schedulers).to_owned()
 }
 
 /// Reads vendor and model; the vendor of virtio is a number and is left out.
-fn model(folder: &Path) -> Option<String> {
+fn read_model(folder: &Path) -> Option<String> {
     let text = |file: &str| read_text(&folder.join("device").join(file)).filter(|t| !t.is_empty());
     let model = text("model").or_else(|| text("subsysnqn").and(None)).or_else(|| text("name"))?;
     Some(match text("vendor").filter(|v| !v.starts_with("0x") && v != "ATA") {
@@ -147,7 +152,7 @@ fn model(folder: &Path) -> Option<String> {
     })
 }
 
-fn serial(folder: &Path) -> Option<String> {
+fn read_serial(folder: &Path) -> Option<String> {
     // mapped devices and sets have a UUID from their creation
     let files = ["device/serial", "serial", "device/wwid", "wwid", "dm/uuid", "md/uuid"];
     let found = files.iter().find_map(|file| read_text(&folder.join(file)).filter(|t| !t.is_empty()));
@@ -161,7 +166,7 @@ fn serial(folder: &Path) -> Option<String> {
 
 /// Attachment of a disk in the machine: its path in sysfs without the parts
 /// that are numbered in the order of discovery (`host3`, `virtio1`, `nvme0`).
-fn attached(place: &str) -> Option<String> {
+fn attachment_path(place: &str) -> Option<String> {
     let (_, place) = place.split_once("/devices/")?;
     let (place, name) = place.split_once("/block/").or_else(|| place.rsplit_once('/'))?;
     if place == "virtual" {
@@ -182,7 +187,7 @@ fn attached(place: &str) -> Option<String> {
 }
 
 /// Reads the queue depth: SCSI reports it; for NVMe it is the size of its queues except the admin queue.
-fn depth(folder: &Path) -> Option<u32> {
+fn queue_depth(folder: &Path) -> Option<u32> {
     let device = folder.join("device");
     if let Some(depth) = read_number(&device.join("queue_depth")) {
         return u32::try_from(depth).ok();
@@ -193,7 +198,7 @@ fn depth(folder: &Path) -> Option<u32> {
 }
 
 /// Reads an array's folder: level, members that carry data, background operation.
-fn md(device: &mut Device, folder: &Path) {
+fn add_md_array(device: &mut Device, folder: &Path) {
     let text = |file: &str| read_text(&folder.join(file)).filter(|t| !t.is_empty());
     device.level = text("level").and_then(|t| RaidLevel::parse(&t));
     device.stripe_bytes = text("chunk_size").and_then(|t| t.parse().ok()).filter(|bytes| *bytes > 0);
@@ -203,7 +208,7 @@ fn md(device: &mut Device, folder: &Path) {
     device.background = text("sync_action").filter(|t| t != "idle" && t != "frozen");
     // spares and failed members take no part in the load
     let in_use = |member: &PathBuf| read_text(&member.join("slot")).is_some_and(|slot| slot != "none");
-    let members: Vec<String> = names(folder)
+    let members: Vec<String> = sorted_names(folder)
         .into_iter()
         .filter(|n| n.starts_with("dev-") && in_use(&folder.join(n)))
         .map(|n| kernel_name(&n[4..]))
@@ -218,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_lasts_from_boot_to_boot() {
+    fn an_attachment_path_is_stable_across_boots() {
         let pci = "/sys/devices/pci0000:00/0000:00:1f.2";
         for (place, expected) in [
             (format!("{pci}/ata1/host0/target0:0:0/0:0:0:0/block/sda"), Some("pci0000:00/0000:00:1f.2/ata1/0:0:0")),
@@ -228,7 +233,7 @@ mod tests {
             ("/sys/devices/virtual/block/loop0".into(), None),
             ("/somewhere/else".into(), None),
         ] {
-            assert_eq!(attached(&place).as_deref(), expected, "{place}");
+            assert_eq!(attachment_path(&place).as_deref(), expected, "{place}");
         }
     }
 }

@@ -4,24 +4,24 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::live::held::read_text;
+use crate::live::open_file::read_text;
 
 /// Walks up from the device's folder in sysfs to the nearest link with a known speed.
-pub(super) fn bytes_per_s(device: &Path) -> Option<f64> {
+pub(super) fn link_bytes_per_s(device: &Path) -> Option<f64> {
     let nvme = device.file_name()?.to_str()?.starts_with("nvme");
-    let start = if nvme { controller(device) } else { None };
+    let start = if nvme { nvme_controller(device) } else { None };
     for folder in start.as_deref().unwrap_or(device).ancestors() {
         let name = folder.file_name()?.to_str()?;
         if folder.join("current_link_width").exists() {
             // the link of a controller with many disks is not the link of one of them
-            return if nvme { pcie(folder) } else { None };
+            return if nvme { pcie_bytes_per_s(folder) } else { None };
         }
         let found = match () {
             () if name == "devices" => return None,
-            () if name.starts_with("port-") => sas(folder),
-            () if is_numbered(name, "ata") => sata(folder),
-            () if is_numbered(name, "host") => fibre_channel(folder, name),
-            () if folder.join("busnum").exists() => usb(folder),
+            () if name.starts_with("port-") => sas_bytes_per_s(folder),
+            () if is_numbered(name, "ata") => sata_bytes_per_s(folder),
+            () if is_numbered(name, "host") => fibre_channel_bytes_per_s(folder, name),
+            () if folder.join("busnum").exists() => usb_bytes_per_s(folder),
             () => None,
         };
         if found.is_some() {
@@ -32,7 +32,7 @@ pub(super) fn bytes_per_s(device: &Path) -> Option<f64> {
 }
 
 /// Finds a controller of a multipath node, which is attached to a virtual subsystem with links to the controllers.
-pub(super) fn controller(device: &Path) -> Option<PathBuf> {
+pub(super) fn nvme_controller(device: &Path) -> Option<PathBuf> {
     let subsystem = device.parent().filter(|p| p.to_string_lossy().contains("/nvme-subsystem/"))?;
     let entries = std::fs::read_dir(subsystem).ok()?.flatten();
     let is_controller = |name: &str| is_numbered(name, "nvme");
@@ -45,34 +45,34 @@ fn is_numbered(name: &str, prefix: &str) -> bool {
 }
 
 /// Parses the number at the start of `6.0 Gbps`, `8.0 GT/s PCIe`, `16 Gbit`.
-fn giga(text: &str) -> Option<f64> {
+fn parse_giga(text: &str) -> Option<f64> {
     let value: f64 = text.split_whitespace().next()?.parse().ok()?;
     (value > 0.0 && text.contains('G')).then_some(value * 1e9)
 }
 
 /// Bytes a second after the line code: eight of ten bits up to 5 GT/s, 128 of 130 above.
-fn pcie(folder: &Path) -> Option<f64> {
-    let transfers = giga(&read_text(&folder.join("current_link_speed"))?)?;
+fn pcie_bytes_per_s(folder: &Path) -> Option<f64> {
+    let transfers = parse_giga(&read_text(&folder.join("current_link_speed"))?)?;
     let lanes: f64 = read_text(&folder.join("current_link_width"))?.parse().ok()?;
     let code = if transfers <= 5e9 { 0.8 } else { 128.0 / 130.0 };
     (lanes > 0.0).then_some(transfers * lanes * code / 8.0)
 }
 
-fn sata(folder: &Path) -> Option<f64> {
+fn sata_bytes_per_s(folder: &Path) -> Option<f64> {
     let links = std::fs::read_dir(folder).ok()?.flatten();
     let speed = |link: &Path| {
         let name = link.file_name()?.to_str()?.to_owned();
-        giga(&read_text(&link.join("ata_link").join(name).join("sata_spd"))?)
+        parse_giga(&read_text(&link.join("ata_link").join(name).join("sata_spd"))?)
     };
     links.map(|e| e.path()).find_map(|link| speed(&link)).map(|bits| bits * 0.8 / 8.0)
 }
 
 /// Bytes a second of a SAS port; a wide port adds up its phys.
-fn sas(folder: &Path) -> Option<f64> {
+fn sas_bytes_per_s(folder: &Path) -> Option<f64> {
     let phys = std::fs::read_dir(folder).ok()?.flatten();
     let speed = |phy: &Path| {
         let name = phy.file_name()?.to_str()?.to_owned();
-        giga(&read_text(&phy.join("sas_phy").join(name).join("negotiated_linkrate"))?)
+        parse_giga(&read_text(&phy.join("sas_phy").join(name).join("negotiated_linkrate"))?)
     };
     let bits: f64 = phys.filter_map(|e| speed(&e.path())).sum();
     // the line code of SAS-4 (22.5 Gbit/s) has 128 data bits in 150, all earlier ones eight in ten
@@ -81,13 +81,13 @@ fn sas(folder: &Path) -> Option<f64> {
 }
 
 /// Bytes a second of a Fibre Channel port: a tenth of its nominal gigabits, by the standard's naming.
-fn fibre_channel(folder: &Path, host: &str) -> Option<f64> {
-    giga(&read_text(&folder.join("fc_host").join(host).join("speed"))?).map(|bits| bits / 10.0)
+fn fibre_channel_bytes_per_s(folder: &Path, host: &str) -> Option<f64> {
+    parse_giga(&read_text(&folder.join("fc_host").join(host).join("speed"))?).map(|bits| bits / 10.0)
 }
 
 /// Bytes a second of a USB device. `speed` is in megabits a second; USB 3 at 5000 has eight data bits
 /// in ten, faster ones 128 in 132, and USB 2 has no such line code.
-fn usb(folder: &Path) -> Option<f64> {
+fn usb_bytes_per_s(folder: &Path) -> Option<f64> {
     let megabits: f64 = read_text(&folder.join("speed"))?.parse().ok()?;
     let code = match megabits {
         m if m >= 10_000.0 => 128.0 / 132.0,

@@ -7,19 +7,19 @@
 //! lies on another machine or in memory is a leaf.
 
 mod block;
-mod class;
+mod device_class;
+mod device_stack;
 mod links;
-mod stack;
 
 use std::hint::black_box;
 use std::path::Path;
 
 use diskwright_base::{Note, Topology};
 
-use crate::live::held::{read_bytes, read_text};
-use crate::live::moment::TickContext;
 use crate::live::mountinfo;
-use crate::live::scan::{keyed, lines};
+use crate::live::open_file::{read_bytes, read_text};
+use crate::live::text_scan::{split_key_and_number, text_lines};
+use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -29,7 +29,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
     id: "topology",
     files: &["/sys/block", "/sys/fs/btrfs", "/proc/self/mountinfo", "/proc/swaps"],
     explain: "Devices, arrays, filesystems and swap areas, and how they are stacked.",
-    parse_any: |bytes| _ = black_box(mountinfo::parse(bytes)),
+    parse_any: |bytes| _ = black_box(mountinfo::parse_mounts(bytes)),
     open: |_: &Roots, _: &SamplerOptions| Some(Box::new(TopologySource::default())),
 };
 
@@ -38,14 +38,14 @@ struct TopologySource {
     last: Option<Topology>,
     read_ns: u64,
     pending: bool,
-    told: bool,
+    missing_noted: bool,
 }
 
 impl CounterSource for TopologySource {
-    fn tick(&mut self, context: &mut TickContext) {
+    fn read_tick(&mut self, context: &mut TickContext) {
         // only a kernel event shows that another device has taken an old name; attributes change
         // without an event, so devices are also scanned from time to time
-        self.pending |= context.rescan || context.devices_due;
+        self.pending |= context.topology_due || context.devices_due;
         // changes come in bursts, and with a thousand disks a scan is not cheap
         let rested = context.running_ns.saturating_sub(self.read_ns) >= 1_000_000_000;
         if self.last.is_some() && !(self.pending && rested) {
@@ -53,9 +53,9 @@ impl CounterSource for TopologySource {
         }
         self.pending = false;
         self.read_ns = context.running_ns;
-        let now = read(context.roots);
-        if now.devices.is_empty() && !self.told {
-            self.told = true;
+        let now = read_topology(context.roots);
+        if now.devices.is_empty() && !self.missing_noted {
+            self.missing_noted = true;
             let text = format!(
                 "{}: no block device can be seen, so the stacking of devices is unknown",
                 context.roots.sys.join("block").display()
@@ -72,14 +72,14 @@ impl CounterSource for TopologySource {
 }
 
 /// Reads the topology of the machine.
-pub fn read(roots: &Roots) -> Topology {
+pub fn read_topology(roots: &Roots) -> Topology {
     let kernel = roots.proc.join("sys/kernel");
-    let (devices, filesystems, swaps) = stack::read(roots);
+    let (devices, filesystems, swaps) = device_stack::read_stack(roots);
     Topology {
         host: read_text(&kernel.join("hostname")).unwrap_or_default(),
         kernel: read_text(&kernel.join("osrelease")).unwrap_or_default(),
-        processors: processors(&read_bytes(&roots.proc.join("stat")).unwrap_or_default()),
-        memory_bytes: memory(&read_bytes(&roots.proc.join("meminfo")).unwrap_or_default()),
+        processors: online_processors(&read_bytes(&roots.proc.join("stat")).unwrap_or_default()),
+        memory_bytes: memory_bytes(&read_bytes(&roots.proc.join("meminfo")).unwrap_or_default()),
         // files of another machine do not show its page size
         page_bytes: if roots.root == Path::new("/") { rustix::param::page_size() as u64 } else { 0 },
         devices,
@@ -88,14 +88,14 @@ pub fn read(roots: &Roots) -> Topology {
     }
 }
 
-fn processors(stat: &[u8]) -> u32 {
-    let online = lines(stat).filter(|l| l.starts_with(b"cpu") && l.get(3).is_some_and(u8::is_ascii_digit)).count();
+fn online_processors(stat: &[u8]) -> u32 {
+    let online = text_lines(stat).filter(|l| l.starts_with(b"cpu") && l.get(3).is_some_and(u8::is_ascii_digit)).count();
     u32::try_from(online).unwrap_or(u32::MAX)
 }
 
 /// Physical memory, bytes; 0 where it is unknown.
-pub(crate) fn memory(meminfo: &[u8]) -> u64 {
-    let total = lines(meminfo).filter_map(keyed).find(|(key, _)| *key == b"MemTotal");
+pub(crate) fn memory_bytes(meminfo: &[u8]) -> u64 {
+    let total = text_lines(meminfo).filter_map(split_key_and_number).find(|(key, _)| *key == b"MemTotal");
     total.and_then(|(_, kib)| kib).and_then(|kib| kib.checked_mul(1024)).unwrap_or(0)
 }
 

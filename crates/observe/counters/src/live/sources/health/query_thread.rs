@@ -15,17 +15,17 @@ pub(super) struct DriveRequest {
 }
 
 /// The thread and the channel of its reports.
-pub(super) struct AskRounds {
-    ask: fn(&Path, &DriveAccess) -> HealthAnswer,
+pub(super) struct QueryThread {
+    query: fn(&Path, &DriveAccess) -> HealthAnswer,
     sender: Sender<(String, HealthAnswer)>,
     receiver: Receiver<(String, HealthAnswer)>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl AskRounds {
-    pub fn new(ask: fn(&Path, &DriveAccess) -> HealthAnswer) -> AskRounds {
+impl QueryThread {
+    pub fn new(ask: fn(&Path, &DriveAccess) -> HealthAnswer) -> QueryThread {
         let (sender, receiver) = channel();
-        AskRounds { ask, sender, receiver, thread: None }
+        QueryThread { query: ask, sender, receiver, thread: None }
     }
 
     /// Returns true while a drive of the last round has not answered.
@@ -34,11 +34,11 @@ impl AskRounds {
     }
 
     /// Starts a round of queries.
-    pub fn begin(&mut self, requests: Vec<DriveRequest>) {
+    pub fn start_round(&mut self, requests: Vec<DriveRequest>) {
         if requests.is_empty() {
             return;
         }
-        let (ask, sender) = (self.ask, self.sender.clone());
+        let (ask, sender) = (self.query, self.sender.clone());
         let round = move || {
             for request in requests {
                 let answer = ask(&request.path, &request.access);
@@ -53,13 +53,13 @@ impl AskRounds {
     }
 
     /// Returns the next report that has arrived.
-    pub fn answer(&mut self) -> Option<(String, HealthAnswer)> {
+    pub fn next_report(&mut self) -> Option<(String, HealthAnswer)> {
         self.receiver.try_recv().ok()
     }
 
     /// Waits until the round is over; for tests.
     #[cfg(test)]
-    pub fn finish(&mut self) {
+    pub fn wait_for_round(&mut self) {
         self.thread.take().map(JoinHandle::join);
     }
 }

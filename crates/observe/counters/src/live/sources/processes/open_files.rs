@@ -8,29 +8,29 @@ use diskwright_base::FileRow;
 use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags};
 
 use crate::live::Roots;
-use crate::live::held::{read_bytes, read_text};
 use crate::live::mountinfo::{self, Mount};
+use crate::live::open_file::{read_bytes, read_text};
 
 /// Most descriptors of a process that are examined.
-const DESCRIPTORS: usize = 512;
+const MAX_DESCRIPTORS: usize = 512;
 /// Most devices below a file that are followed.
-const DISKS: usize = 32;
+const MAX_DISKS: usize = 32;
 /// Most files of a process that are listed: block devices first, then the largest.
-pub(super) const NAMED: usize = 4;
+pub(super) const MAX_NAMED_FILES: usize = 4;
 
 /// Returns the files and block devices that a process has open, and the number of those not listed.
-pub(super) fn rows(roots: &Roots, folder: &Path) -> (Vec<FileRow>, u32) {
+pub(super) fn open_file_rows(roots: &Roots, folder: &Path) -> (Vec<FileRow>, u32) {
     let Ok(descriptors) = std::fs::read_dir(folder.join("fd")) else { return (Vec::new(), 0) };
     // as the process sees them: it may live in a container
-    let mounts = mountinfo::parse(&read_bytes(&folder.join("mountinfo")).unwrap_or_default());
+    let mounts = mountinfo::parse_mounts(&read_bytes(&folder.join("mountinfo")).unwrap_or_default());
     let mounts: HashMap<u64, Mount> = mounts.into_iter().map(|mount| (mount.id, mount)).collect();
     let mut rows: Vec<FileRow> = Vec::new();
-    for descriptor in descriptors.flatten().take(DESCRIPTORS) {
+    for descriptor in descriptors.flatten().take(MAX_DESCRIPTORS) {
         let info = folder.join("fdinfo").join(descriptor.file_name());
-        let Some(mount) = mount_of(&info).and_then(|id| mounts.get(&id)).filter(|mount| !mount.is_remote()) else {
+        let Some(mount) = mount_id(&info).and_then(|id| mounts.get(&id)).filter(|mount| !mount.is_remote()) else {
             continue;
         };
-        let Some(row) = row(roots, &descriptor.path(), mount) else { continue };
+        let Some(row) = file_row(roots, &descriptor.path(), mount) else { continue };
         // the same file may be open many times
         if !rows.iter().any(|known| known.path == row.path) {
             rows.push(row);
@@ -40,36 +40,36 @@ pub(super) fn rows(roots: &Roots, folder: &Path) -> (Vec<FileRow>, u32) {
         let order = |row: &FileRow| (row.bytes.is_some(), std::cmp::Reverse(row.bytes));
         order(a).cmp(&order(b)).then_with(|| a.path.cmp(&b.path))
     });
-    let more = rows.len().saturating_sub(NAMED) as u32;
-    rows.truncate(NAMED);
+    let more = rows.len().saturating_sub(MAX_NAMED_FILES) as u32;
+    rows.truncate(MAX_NAMED_FILES);
     (rows, more)
 }
 
 /// Returns the id of the mount that holds an open file.
-fn mount_of(info: &Path) -> Option<u64> {
+fn mount_id(info: &Path) -> Option<u64> {
     read_text(info)?.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
 }
 
-fn row(roots: &Roots, descriptor: &Path, mount: &Mount) -> Option<FileRow> {
+fn file_row(roots: &Roots, descriptor: &Path, mount: &Mount) -> Option<FileRow> {
     // pipes, sockets and the like have no path
     let path = std::fs::read_link(descriptor).ok().filter(|path| path.is_absolute())?;
     let found = rustix::fs::statx(CWD, descriptor, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS).ok()?;
     // overlayfs hides the device number of its disk, as btrfs does
     let is_on_disk = mount.is_on_disk() || mount.kind == "overlay";
     let (number, bytes) = match FileType::from_raw_mode(found.stx_mode.into()) {
-        FileType::RegularFile if is_on_disk => (filesystem(&found), Some(found.stx_size)),
+        FileType::RegularFile if is_on_disk => (filesystem_number(&found), Some(found.stx_size)),
         FileType::BlockDevice => ((found.stx_rdev_major, found.stx_rdev_minor), None),
         _ => return None,
     };
-    Some(FileRow { path: path.to_string_lossy().into_owned(), disks: disks(roots, number), bytes })
+    Some(FileRow { path: path.to_string_lossy().into_owned(), disks: disks_of_device(roots, number), bytes })
 }
 
-fn filesystem(found: &Statx) -> (u32, u32) {
+fn filesystem_number(found: &Statx) -> (u32, u32) {
     (found.stx_dev_major, found.stx_dev_minor)
 }
 
 /// Returns the disk of a device (for a partition, its disk), and the disks below it.
-fn disks(roots: &Roots, number: (u32, u32)) -> Vec<String> {
+fn disks_of_device(roots: &Roots, number: (u32, u32)) -> Vec<String> {
     let link = roots.sys.join(format!("dev/block/{}:{}", number.0, number.1));
     let name = |path: &Path| Some(path.file_name()?.to_string_lossy().into_owned());
     let of_link = || {
@@ -78,7 +78,7 @@ fn disks(roots: &Roots, number: (u32, u32)) -> Vec<String> {
     };
     let mut found: Vec<String> = of_link().into_iter().collect();
     let mut next = 0;
-    while next < found.len().min(DISKS) {
+    while next < found.len().min(MAX_DISKS) {
         let folder = roots.sys.join("class/block").join(&found[next]);
         for below in std::fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten() {
             let below = below.file_name().to_string_lossy().into_owned();
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_partition_below_a_volume_is_its_disk() {
         let machine = FakeMachine::new();
-        machine.put("sys/devices/sda/sda2/partition", "2\n");
+        machine.put_file("sys/devices/sda/sda2/partition", "2\n");
         for (link, target) in [
             ("dev/block/254:0", "../../devices/dm-0"),
             ("dev/block/8:2", "../../devices/sda/sda2"),
@@ -110,22 +110,22 @@ mod tests {
             ("class/block/sda2", "../../devices/sda/sda2"),
             ("devices/dm-0/slaves/sda2", "../../sda/sda2"),
         ] {
-            machine.link(&format!("sys/{link}"), target);
+            machine.put_link(&format!("sys/{link}"), target);
         }
         let roots = machine.roots();
-        assert_eq!(disks(&roots, (254, 0)), ["dm-0", "sda"]);
-        assert_eq!(disks(&roots, (8, 2)), ["sda"]);
-        assert!(disks(&roots, (0, 44)).is_empty());
+        assert_eq!(disks_of_device(&roots, (254, 0)), ["dm-0", "sda"]);
+        assert_eq!(disks_of_device(&roots, (8, 2)), ["sda"]);
+        assert!(disks_of_device(&roots, (0, 44)).is_empty());
     }
 
     #[test]
-    fn what_this_process_has_open_is_named() {
+    fn open_files_of_this_process_are_listed() {
         let path = std::env::current_exe().unwrap();
         let [_once, _twice] = [0; 2].map(|_| std::fs::File::open(&path).unwrap());
-        let (rows, _) = rows(&Roots::default(), Path::new("/proc/self"));
+        let (rows, _) = open_file_rows(&Roots::default(), Path::new("/proc/self"));
         let (path, bytes) = (path.display().to_string(), std::fs::metadata(&path).unwrap().len());
         let found: Vec<&FileRow> = rows.iter().filter(|row| row.path == path).collect();
-        assert!(rows.len() <= NAMED && found.len() <= 1, "{rows:?}");
+        assert!(rows.len() <= MAX_NAMED_FILES && found.len() <= 1, "{rows:?}");
         if let Some(row) = found.first() {
             assert_eq!(row.bytes, Some(bytes));
         }

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::live::Roots;
-use crate::live::held::{read_bytes, read_number, read_text};
+use crate::live::counter_table::ABSENT;
 use crate::live::mountinfo;
-use crate::live::scan::{WordIter, lines, number};
-use crate::live::totals::ABSENT;
+use crate::live::open_file::{read_bytes, read_number, read_text};
+use crate::live::text_scan::{WordIter, parse_number, text_lines};
 
-use super::PARTS;
+use super::PART_COLUMNS;
 
 /// Sensors that are drives: reading them is a command to the drive, which may wake it.
-const DRIVES: &[&str] = &["drivetemp", "nvme"];
+const DRIVE_SENSORS: &[&str] = &["drivetemp", "nvme"];
 /// Most parts that are kept.
-const MOST: usize = 512;
+const MAX_PARTS: usize = 512;
 
 /// Package and number of a core.
 pub(super) type CoreId = (Option<u64>, Option<u64>);
@@ -23,7 +23,7 @@ pub(super) type CoreId = (Option<u64>, Option<u64>);
 /// Readings: instance and values, in the order of the tables' columns.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HardwareReadings {
-    pub parts: Vec<(String, [u64; PARTS.len()])>,
+    pub parts: Vec<(String, [u64; PART_COLUMNS.len()])>,
     /// Whole seconds from the start of the reading until energy was read: a sensor before it may take long.
     pub energy_after_s: u64,
     /// Number of times that each online core was throttled since the start of the machine.
@@ -33,7 +33,7 @@ pub(super) struct HardwareReadings {
     pub filesystems: Vec<(String, [u64; 1])>,
 }
 
-fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
+fn sorted_entries(folder: &Path) -> Vec<(String, PathBuf)> {
     let found = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut all: Vec<_> = found.map(|e| (e.file_name().to_string_lossy().into_owned(), e.path())).collect();
     all.sort_unstable();
@@ -45,69 +45,69 @@ fn or_absent(value: Option<u64>) -> u64 {
 }
 
 /// Reads all files.
-pub(super) fn read(roots: &Roots) -> HardwareReadings {
+pub(super) fn read_hardware(roots: &Roots) -> HardwareReadings {
     let start = Instant::now();
     let mut readings = HardwareReadings::default();
     let mut add = |name: String, values: &[(usize, Option<u64>)]| {
-        if values.iter().all(|(_, value)| value.is_none()) || readings.parts.len() >= MOST {
+        if values.iter().all(|(_, value)| value.is_none()) || readings.parts.len() >= MAX_PARTS {
             return;
         }
-        let mut row = [ABSENT; PARTS.len()];
+        let mut row = [ABSENT; PART_COLUMNS.len()];
         values.iter().for_each(|(column, value)| row[*column] = or_absent(*value));
         readings.parts.push((name, row));
     };
-    memory(&roots.sys, &mut add);
-    links(&roots.sys, &mut add);
-    sensors(&roots.sys, &mut add);
+    read_memory_errors(&roots.sys, &mut add);
+    read_links(&roots.sys, &mut add);
+    read_sensors(&roots.sys, &mut add);
     let energy_after_s = start.elapsed().as_secs();
-    powercap(&roots.sys, &mut add);
+    read_powercap(&roots.sys, &mut add);
     readings.energy_after_s = energy_after_s;
-    readings.throttles = throttles(&roots.sys);
-    readings.disks = disks(&roots.sys);
-    readings.adapters = adapters(&roots.sys);
-    readings.filesystems = filesystems(roots);
+    readings.throttles = read_throttles(&roots.sys);
+    readings.disks = read_disk_errors(&roots.sys);
+    readings.adapters = read_adapter_errors(&roots.sys);
+    readings.filesystems = read_filesystem_errors(roots);
     readings
 }
 
 type AddPart<'a> = dyn FnMut(String, &[(usize, Option<u64>)]) + 'a;
 
-fn memory(sys: &Path, add: &mut AddPart) {
-    for (name, folder) in entries(&sys.join("devices/system/edac/mc")) {
+fn read_memory_errors(sys: &Path, add: &mut AddPart) {
+    for (name, folder) in sorted_entries(&sys.join("devices/system/edac/mc")) {
         let count = |file: &str| read_number(&folder.join(file));
         add(name, &[(0, count("ce_count")), (1, count("ue_count"))]);
     }
 }
 
 /// Parses the number after the word that begins with `TOTAL`.
-pub(super) fn aer_total(text: &[u8]) -> Option<u64> {
-    lines(text).find(|line| line.starts_with(b"TOTAL"))?.split(|b| *b == b' ').next_back().and_then(number)
+pub(super) fn parse_aer_total(text: &[u8]) -> Option<u64> {
+    text_lines(text).find(|line| line.starts_with(b"TOTAL"))?.split(|b| *b == b' ').next_back().and_then(parse_number)
 }
 
 /// Parses `8.0 GT/s PCIe` in tenths.
-pub(super) fn transfers(text: &[u8]) -> Option<u64> {
-    let word = WordIter::new(text).word()?;
+pub(super) fn parse_transfer_rate(text: &[u8]) -> Option<u64> {
+    let word = WordIter::new(text).next_word()?;
     let mut parts = word.split(|b| *b == b'.');
-    let (whole, tenth) = (number(parts.next()?)?, parts.next().and_then(number).unwrap_or(0));
+    let (whole, tenth) = (parse_number(parts.next()?)?, parts.next().and_then(parse_number).unwrap_or(0));
     whole.checked_mul(10)?.checked_add(tenth)
 }
 
-fn lanes(file: &Path) -> Option<u64> {
+fn read_lanes(file: &Path) -> Option<u64> {
     read_number(file).filter(|lanes| (1..=64).contains(lanes))
 }
 
-fn lane_speed(file: &Path) -> Option<u64> {
-    transfers(read_text(file)?.as_bytes())
+fn read_lane_speed(file: &Path) -> Option<u64> {
+    parse_transfer_rate(read_text(file)?.as_bytes())
 }
 
-fn links(sys: &Path, add: &mut AddPart) {
-    for (name, folder) in entries(&sys.join("bus/pci/devices")) {
+fn read_links(sys: &Path, add: &mut AddPart) {
+    for (name, folder) in sorted_entries(&sys.join("bus/pci/devices")) {
         let class = read_text(&folder.join("class")).unwrap_or_default();
         // storage, network, and the bridges on the way to them
         let is_end = class.starts_with("0x01") || class.starts_with("0x02");
         if !is_end && !class.starts_with("0x0604") {
             continue;
         }
-        let errors = |file: &str| aer_total(&read_bytes(&folder.join(file)).ok()?);
+        let errors = |file: &str| parse_aer_total(&read_bytes(&folder.join(file)).ok()?);
         let lost = errors("aer_dev_nonfatal").zip(errors("aer_dev_fatal")).map(|(one, other)| one + other);
         let share = |now: Option<u64>, max: Option<u64>| Some(now? * 1_000_000 / max.filter(|max| *max > 0)?);
         // the other end of the link may have fewer lanes: it is the folder above the target of the kernel's link
@@ -120,21 +120,21 @@ fn links(sys: &Path, add: &mut AddPart) {
             share(read(&folder.join(format!("current_link_{what}"))), most(read, &format!("max_link_{what}")))
         };
         let (width, speed) = match is_end {
-            true => (of_both(&lanes, "width"), of_both(&lane_speed, "speed")),
+            true => (of_both(&read_lanes, "width"), of_both(&read_lane_speed, "speed")),
             false => (None, None),
         };
         add(name, &[(2, errors("aer_dev_correctable")), (3, lost), (4, width), (5, speed)]);
     }
 }
 
-fn sensors(sys: &Path, add: &mut AddPart) {
+fn read_sensors(sys: &Path, add: &mut AddPart) {
     let mut seen: HashSet<String> = HashSet::new();
-    for (place, folder) in entries(&sys.join("class/hwmon")) {
+    for (place, folder) in sorted_entries(&sys.join("class/hwmon")) {
         let chip = read_text(&folder.join("name")).unwrap_or_else(|| place.clone());
-        if DRIVES.contains(&chip.as_str()) {
+        if DRIVE_SENSORS.contains(&chip.as_str()) {
             continue;
         }
-        for (file, _) in entries(&folder) {
+        for (file, _) in sorted_entries(&folder) {
             // power1_average beside power1_input is the same sensor
             let is_alone = |sensor: &&str| !folder.join(format!("{sensor}_input")).exists();
             let average = || file.strip_suffix("_average").filter(is_alone);
@@ -157,10 +157,10 @@ fn sensors(sys: &Path, add: &mut AddPart) {
     }
 }
 
-fn throttles(sys: &Path) -> Vec<(CoreId, u64)> {
+fn read_throttles(sys: &Path) -> Vec<(CoreId, u64)> {
     let mut seen: HashSet<CoreId> = HashSet::new();
     let mut found = Vec::new();
-    for (_, folder) in entries(&sys.join("devices/system/cpu")) {
+    for (_, folder) in sorted_entries(&sys.join("devices/system/cpu")) {
         let Some(count) = read_number(&folder.join("thermal_throttle/core_throttle_count")) else { continue };
         let topology = |file: &str| read_number(&folder.join("topology").join(file));
         // each thread of a core shows the core's count
@@ -172,10 +172,10 @@ fn throttles(sys: &Path) -> Vec<(CoreId, u64)> {
     found
 }
 
-fn powercap(sys: &Path, add: &mut AddPart) {
+fn read_powercap(sys: &Path, add: &mut AddPart) {
     let mut seen: HashSet<String> = HashSet::new();
     // a package may appear twice under one name (intel-rapl:0, intel-rapl-mmio:0): the first of these counts
-    for (place, folder) in entries(&sys.join("class/powercap")).into_iter().rev() {
+    for (place, folder) in sorted_entries(&sys.join("class/powercap")).into_iter().rev() {
         // a zone, not a part of one (intel-rapl:0:0), nor the control type itself
         if place.matches(':').count() != 1 {
             continue;
@@ -193,21 +193,21 @@ fn powercap(sys: &Path, add: &mut AddPart) {
 }
 
 /// Parses `0x1f`.
-pub(super) fn hexadecimal(text: &[u8]) -> Option<u64> {
+pub(super) fn parse_hexadecimal(text: &[u8]) -> Option<u64> {
     let digits = text.trim_ascii().strip_prefix(b"0x")?;
     u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok().filter(|n| *n != ABSENT)
 }
 
-fn disks(sys: &Path) -> Vec<(String, [u64; 2])> {
-    let count = |folder: &Path, file: &str| hexadecimal(&read_bytes(&folder.join("device").join(file)).ok()?);
+fn read_disk_errors(sys: &Path) -> Vec<(String, [u64; 2])> {
+    let count = |folder: &Path, file: &str| parse_hexadecimal(&read_bytes(&folder.join("device").join(file)).ok()?);
     let disk = |(name, folder): (String, PathBuf)| {
         let errors = count(&folder, "ioerr_cnt")?;
         Some((name, [errors, or_absent(count(&folder, "iotmo_cnt"))]))
     };
-    entries(&sys.join("block")).into_iter().filter_map(disk).collect()
+    sorted_entries(&sys.join("block")).into_iter().filter_map(disk).collect()
 }
 
-fn adapters(sys: &Path) -> Vec<(String, [u64; 3])> {
+fn read_adapter_errors(sys: &Path) -> Vec<(String, [u64; 3])> {
     let adapter = |(name, folder): (String, PathBuf)| {
         folder.join("device").exists().then(|| {
             let statistic = |file: &str| read_number(&folder.join("statistics").join(file));
@@ -216,19 +216,19 @@ fn adapters(sys: &Path) -> Vec<(String, [u64; 3])> {
             (name, [statistic("rx_missed_errors"), damaged, changes].map(or_absent))
         })
     };
-    entries(&sys.join("class/net")).into_iter().filter_map(adapter).collect()
+    sorted_entries(&sys.join("class/net")).into_iter().filter_map(adapter).collect()
 }
 
-fn filesystems(roots: &Roots) -> Vec<(String, [u64; 1])> {
-    let folders = entries(&roots.sys.join("fs/ext4"));
+fn read_filesystem_errors(roots: &Roots) -> Vec<(String, [u64; 1])> {
+    let folders = sorted_entries(&roots.sys.join("fs/ext4"));
     if folders.is_empty() {
         return Vec::new();
     }
-    let mounts = mountinfo::read(roots);
+    let mounts = mountinfo::read_mounts(roots);
     let filesystem = |(device, folder): (String, PathBuf)| {
         let errors = read_number(&folder.join("errors_count"))?;
         let node = read_text(&roots.sys.join("class/block").join(&device).join("dev"))?;
-        let numbers = mountinfo::device_number(node.as_bytes())?;
+        let numbers = mountinfo::parse_device_number(node.as_bytes())?;
         let mount = mounts.iter().find(|mount| mount.device == numbers && mount.root == "/")?;
         Some((mount.point.clone(), [errors]))
     };

@@ -5,17 +5,17 @@ use std::path::Path;
 use diskwright_base::ProcessRow;
 
 use crate::live::Roots;
-use crate::live::held::{read_bytes, read_text};
+use crate::live::open_file::{read_bytes, read_text};
 
-use super::files;
+use super::open_files;
 use super::parse::{self, ProcessIo, ProcessStat};
 
 /// Most rows by each criterion of activity.
-const EACH: usize = 20;
+const ROWS_PER_CRITERION: usize = 20;
 /// Most processes whose open files are listed.
-const WITH_FILES: usize = 5;
+const MAX_ROWS_WITH_FILES: usize = 5;
 /// Most threads of a process that are searched for one that waits.
-const THREADS: usize = 64;
+const MAX_THREADS: usize = 64;
 /// Unit of a process's times, seconds.
 pub(super) const TICK_S: f64 = 0.01;
 
@@ -34,25 +34,28 @@ pub(super) struct ProcessInterval {
 
 impl ProcessInterval {
     /// Processor time between the scans, hundredths of a second.
-    pub fn used(&self) -> u64 {
-        (self.now.user + self.now.system).saturating_sub(self.before.user + self.before.system)
+    pub fn used_ticks(&self) -> u64 {
+        (self.now.user_ticks + self.now.system_ticks).saturating_sub(self.before.user_ticks + self.before.system_ticks)
     }
 }
 
 /// Returns the rows: the busiest by each criterion, busiest first.
-pub(super) fn rows(roots: &Roots, spans: &[ProcessInterval], elapsed_s: f64, delays: bool) -> Vec<ProcessRow> {
+pub(super) fn busiest_rows(roots: &Roots, spans: &[ProcessInterval], elapsed_s: f64, delays: bool) -> Vec<ProcessRow> {
     if elapsed_s <= 0.0 {
         return Vec::new();
     }
-    let mut rows: Vec<(ProcessRow, u64)> =
-        spans.iter().map(|s| (row(s, elapsed_s, delays), s.now.threads)).filter(|(r, _)| did_anything(r)).collect();
+    let mut rows: Vec<(ProcessRow, u64)> = spans
+        .iter()
+        .map(|s| (process_row(s, elapsed_s, delays), s.now.threads))
+        .filter(|(r, _)| has_activity(r))
+        .collect();
     keep_busiest(&mut rows);
     for (row, threads) in &mut rows {
-        details(row, *threads, &roots.proc.join(row.pid.to_string()));
+        add_details(row, *threads, &roots.proc.join(row.pid.to_string()));
     }
     let mut rows: Vec<ProcessRow> = rows.into_iter().map(|(row, _)| row).collect();
     add_files(roots, &mut rows);
-    rows.sort_by(|a, b| weight(b).total_cmp(&weight(a)).then(a.pid.cmp(&b.pid)));
+    rows.sort_by(|a, b| sort_weight(b).total_cmp(&sort_weight(a)).then(a.pid.cmp(&b.pid)));
     rows
 }
 
@@ -60,18 +63,18 @@ pub(super) fn rows(roots: &Roots, spans: &[ProcessInterval], elapsed_s: f64, del
 fn add_files(roots: &Roots, rows: &mut [ProcessRow]) {
     let use_of_disks = |row: &ProcessRow| disk_bytes(row) / 1e8 + row.blocked_share;
     rows.sort_by(|a, b| use_of_disks(b).total_cmp(&use_of_disks(a)).then(a.pid.cmp(&b.pid)));
-    for row in rows.iter_mut().take(WITH_FILES).filter(|row| use_of_disks(row) > 0.0) {
-        (row.files, row.more_files) = files::rows(roots, &roots.proc.join(row.pid.to_string()));
+    for row in rows.iter_mut().take(MAX_ROWS_WITH_FILES).filter(|row| use_of_disks(row) > 0.0) {
+        (row.files, row.more_files) = open_files::open_file_rows(roots, &roots.proc.join(row.pid.to_string()));
     }
 }
 
 /// Creates a row. Numbers are rounded to useful precision, which keeps the tables small.
-fn row(span: &ProcessInterval, elapsed_s: f64, delays: bool) -> ProcessRow {
+fn process_row(span: &ProcessInterval, elapsed_s: f64, delays: bool) -> ProcessRow {
     let per_s = |now: u64, before: u64| now.saturating_sub(before) as f64 / elapsed_s;
     let (now, before) = (&span.now, &span.before);
     let hundredth = |value: f64| (value * 1e2).round() / 1e2;
     let share = |value: f64| (value * 1e4).round() / 1e4;
-    let system = per_s(now.system, before.system) * TICK_S;
+    let system = per_s(now.system_ticks, before.system_ticks) * TICK_S;
     let both = span.io_now.zip(span.io_before);
     let io = |field: fn(&ProcessIo) -> u64| {
         let added = both.map(|(now, before)| field(&now).saturating_sub(field(&before)) as f64);
@@ -81,19 +84,19 @@ fn row(span: &ProcessInterval, elapsed_s: f64, delays: bool) -> ProcessRow {
         pid: span.pid,
         name: String::from_utf8_lossy(&now.name).into_owned(),
         cgroup: String::new(),
-        processor: share(per_s(now.user, before.user) * TICK_S + system),
+        processor: share(per_s(now.user_ticks, before.user_ticks) * TICK_S + system),
         processor_system: share(system),
-        read_bytes_per_s: io(|i| i.read),
-        write_bytes_per_s: io(|i| i.write.saturating_sub(i.cancelled)),
-        requested_read_bytes_per_s: io(|i| i.asked_read),
-        requested_write_bytes_per_s: io(|i| i.asked_write),
+        read_bytes_per_s: io(|i| i.read_bytes),
+        write_bytes_per_s: io(|i| i.write_bytes.saturating_sub(i.cancelled_bytes)),
+        requested_read_bytes_per_s: io(|i| i.requested_read),
+        requested_write_bytes_per_s: io(|i| i.requested_write),
         read_calls_per_s: io(|i| i.read_calls),
         write_calls_per_s: io(|i| i.write_calls),
         major_faults_per_s: hundredth(per_s(now.major_faults, before.major_faults)),
-        block_delay: delays.then(|| share(per_s(now.block_delay, before.block_delay) * TICK_S)),
+        block_delay: delays.then(|| share(per_s(now.block_delay_ticks, before.block_delay_ticks) * TICK_S)),
         blocked_share: if now.state == b'D' { 1.0 } else { 0.0 },
         waits_in: None,
-        resident_bytes: now.resident as f64 * rustix::param::page_size() as f64,
+        resident_bytes: now.resident_pages as f64 * rustix::param::page_size() as f64,
         swapped_bytes: None,
         busiest_thread: None,
         files: Vec::new(),
@@ -105,14 +108,14 @@ fn disk_bytes(row: &ProcessRow) -> f64 {
     row.read_bytes_per_s.unwrap_or(0.0) + row.write_bytes_per_s.unwrap_or(0.0)
 }
 
-fn asked_bytes(row: &ProcessRow) -> f64 {
+fn requested_bytes(row: &ProcessRow) -> f64 {
     row.requested_read_bytes_per_s.unwrap_or(0.0) + row.requested_write_bytes_per_s.unwrap_or(0.0)
 }
 
-fn did_anything(row: &ProcessRow) -> bool {
+fn has_activity(row: &ProcessRow) -> bool {
     row.processor > 0.0
         || disk_bytes(row) > 0.0
-        || asked_bytes(row) > 0.0
+        || requested_bytes(row) > 0.0
         || row.major_faults_per_s > 0.0
         || row.blocked_share > 0.0
         || row.block_delay.is_some_and(|d| d > 0.0)
@@ -120,7 +123,7 @@ fn did_anything(row: &ProcessRow) -> bool {
 
 /// Sort key: processors in use, plus waiting, plus disk traffic
 /// with 100 MB/s counted as one processor.
-fn weight(row: &ProcessRow) -> f64 {
+fn sort_weight(row: &ProcessRow) -> f64 {
     row.processor
         + row.blocked_share.max(row.block_delay.unwrap_or(0.0))
         + disk_bytes(row) / 1e8
@@ -131,13 +134,13 @@ fn keep_busiest(rows: &mut Vec<(ProcessRow, u64)>) {
     let criteria: [fn(&ProcessRow) -> f64; 7] = [
         |r| r.processor,
         disk_bytes,
-        asked_bytes,
+        requested_bytes,
         |r| r.major_faults_per_s,
         |r| r.blocked_share,
         |r| r.block_delay.unwrap_or(0.0),
         |r| r.resident_bytes,
     ];
-    if rows.len() <= EACH {
+    if rows.len() <= ROWS_PER_CRITERION {
         return;
     }
     let mut keep = vec![false; rows.len()];
@@ -145,7 +148,7 @@ fn keep_busiest(rows: &mut Vec<(ProcessRow, u64)>) {
     for criterion in criteria {
         let value = |i: &usize| criterion(&rows[*i].0);
         order.sort_by(|a, b| value(b).total_cmp(&value(a)).then(a.cmp(b)));
-        for i in order.iter().take(EACH).filter(|i| value(i) > 0.0) {
+        for i in order.iter().take(ROWS_PER_CRITERION).filter(|i| value(i) > 0.0) {
             keep[*i] = true;
         }
     }
@@ -157,14 +160,14 @@ fn keep_busiest(rows: &mut Vec<(ProcessRow, u64)>) {
 }
 
 /// Adds the fields that are read only for reported rows.
-fn details(row: &mut ProcessRow, threads: u64, folder: &Path) {
-    row.cgroup = parse::cgroup(&read_bytes(&folder.join("cgroup")).unwrap_or_default());
+fn add_details(row: &mut ProcessRow, threads: u64, folder: &Path) {
+    row.cgroup = parse::parse_cgroup(&read_bytes(&folder.join("cgroup")).unwrap_or_default());
     row.swapped_bytes =
-        read_bytes(&folder.join("status")).ok().and_then(|t| parse::swapped(&t)).map(|bytes| bytes as f64);
+        read_bytes(&folder.join("status")).ok().and_then(|t| parse::parse_swapped_bytes(&t)).map(|bytes| bytes as f64);
     let mut blocked = (row.blocked_share > 0.0).then(|| folder.to_owned());
     if blocked.is_none() && threads > 1 {
         // the state of a process is that of its first thread; a database waits in other threads
-        blocked = blocked_thread(folder);
+        blocked = find_blocked_thread(folder);
         if blocked.is_some() {
             row.blocked_share = 1.0;
         }
@@ -174,10 +177,10 @@ fn details(row: &mut ProcessRow, threads: u64, folder: &Path) {
     }
 }
 
-fn blocked_thread(folder: &Path) -> Option<std::path::PathBuf> {
+fn find_blocked_thread(folder: &Path) -> Option<std::path::PathBuf> {
     let tasks = std::fs::read_dir(folder.join("task")).ok()?;
-    tasks.flatten().take(THREADS).map(|entry| entry.path()).find(|task| {
+    tasks.flatten().take(MAX_THREADS).map(|entry| entry.path()).find(|task| {
         let text = read_bytes(&task.join("stat")).unwrap_or_default();
-        parse::stat(&text).is_some_and(|s| s.state == b'D')
+        parse::parse_stat(&text).is_some_and(|s| s.state == b'D')
     })
 }

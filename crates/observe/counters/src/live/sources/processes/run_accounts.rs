@@ -18,39 +18,41 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::live::scan::WordIter;
+use crate::live::text_scan::WordIter;
 
 use super::parse::ProcessStat;
-use super::read_small;
+use super::read_small_file;
 
 /// Most accounts that stay open, within a third of the files that this process may open; each takes a page of the
 /// kernel's memory. Those of further processes are opened for each read.
-const MOST_OPEN: usize = 1024;
+const MAX_OPEN_ACCOUNTS: usize = 1024;
 
 /// Time on a processor, nanoseconds, and the number of times that the thread got one.
 pub(super) type RunAccount = (u64, u64);
 
 /// Parses `schedstat`; `None` where the kernel keeps no account.
-pub fn account(text: &[u8]) -> Option<RunAccount> {
+pub fn parse_account(text: &[u8]) -> Option<RunAccount> {
     let mut words = WordIter::new(text.trim_ascii_end());
-    let (time, _waited, times) = (words.number()??, words.number()??, words.number()??);
+    let (time, _waited, times) = (words.next_number()??, words.next_number()??, words.next_number()??);
     (times > 0).then_some((time, times))
 }
 
 /// Number of accounts that may stay open.
-pub(super) fn most_open() -> usize {
+pub(super) fn max_open_accounts() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    limit.map_or(MOST_OPEN, |limit| usize::try_from(limit / 3).unwrap_or(MOST_OPEN).min(MOST_OPEN))
+    limit.map_or(MAX_OPEN_ACCOUNTS, |limit| {
+        usize::try_from(limit / 3).unwrap_or(MAX_OPEN_ACCOUNTS).min(MAX_OPEN_ACCOUNTS)
+    })
 }
 
 /// Reads the account of the process with this folder in `/proc`, through its open file where there is one.
-pub(super) fn read(open: Option<&File>, folder: &Path, text: &mut [u8]) -> Option<RunAccount> {
+pub(super) fn read_account(open: Option<&File>, folder: &Path, text: &mut [u8]) -> Option<RunAccount> {
     let length = match open {
         // it never returns data of another process with the same number
         Some(file) => file.read_at(text, 0).ok()?,
-        None => read_small(&folder.join("schedstat"), text).ok()?,
+        None => read_small_file(&folder.join("schedstat"), text).ok()?,
     };
-    account(&text[..length])
+    parse_account(&text[..length])
 }
 
 /// Returns true if the account covers all activity of the process, which has one thread, and that thread slept.
@@ -63,10 +65,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_account_that_is_not_kept_is_none() {
-        assert_eq!(account(b"287830 12 3\n"), Some((287_830, 3)));
+    fn an_account_of_zeros_is_none() {
+        assert_eq!(parse_account(b"287830 12 3\n"), Some((287_830, 3)));
         for none in [&b"0 0 0\n"[..], b"", b"1 2\n", b"1 x 3\n", b"-1 2 3\n"] {
-            assert_eq!(account(none), None);
+            assert_eq!(parse_account(none), None);
         }
     }
 
@@ -94,13 +96,13 @@ mod tests {
                 // one that is about to sleep and is woken before it does goes on, and its time is counted by the next
                 // tick of the scheduler: looks are further apart than those
                 std::thread::park_timeout(std::time::Duration::from_millis(10));
-                let Some(runs) = read(None, &folder, &mut text) else {
+                let Some(runs) = read_account(None, &folder, &mut text) else {
                     drop(input);
                     child.wait().unwrap();
                     return eprintln!("skipped: no account here");
                 };
-                let length = read_small(&folder.join("stat"), &mut text).unwrap();
-                if super::super::stat(&text[..length]).is_some_and(|stat| can_rest(&stat)) {
+                let length = read_small_file(&folder.join("stat"), &mut text).unwrap();
+                if super::super::parse_stat(&text[..length]).is_some_and(|stat| can_rest(&stat)) {
                     break runs;
                 }
             };
@@ -111,6 +113,6 @@ mod tests {
         }
         drop(input);
         child.wait().unwrap();
-        assert_eq!(read(None, &folder, &mut text), None, "it has ended");
+        assert_eq!(read_account(None, &folder, &mut text), None, "it has ended");
     }
 }

@@ -3,7 +3,7 @@
 //! returns is learned while answers come; while none come, everything above the floor is waiting.
 
 /// Period whose lowest difference becomes the floor, nanoseconds.
-const LEARNED_OVER_NS: u64 = 30_000_000_000;
+const LEARNING_PERIOD_NS: u64 = 30_000_000_000;
 
 /// State of the difference.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,7 +18,7 @@ pub(super) struct UnansweredRequests {
 
 impl UnansweredRequests {
     /// Updates the state and returns the number of requests that wait for an answer now.
-    pub fn level(&mut self, sends: u64, replies: u64, now_ns: u64) -> u64 {
+    pub fn update_level(&mut self, sends: u64, replies: u64, now_ns: u64) -> u64 {
         let open = sends.saturating_sub(replies);
         let Some(floor) = self.floor else {
             *self = UnansweredRequests { floor: Some(open), low: open, since_ns: now_ns, replies };
@@ -32,7 +32,7 @@ impl UnansweredRequests {
         } else {
             self.replies = replies;
             self.low = self.low.min(open);
-            if now_ns.saturating_sub(self.since_ns) >= LEARNED_OVER_NS {
+            if now_ns.saturating_sub(self.since_ns) >= LEARNING_PERIOD_NS {
                 floor = self.low;
                 self.low = open;
                 self.since_ns = now_ns;
@@ -50,34 +50,34 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     #[test]
-    fn a_silent_server_is_seen_as_long_as_it_is_silent() {
+    fn a_silent_server_has_waiting_requests_while_it_is_silent() {
         let mut requests = UnansweredRequests::default();
-        assert_eq!(requests.level(100, 98, S), 0, "what was open at the first look is not known to be lost");
-        assert_eq!(requests.level(120, 120, 2 * S), 0);
+        assert_eq!(requests.update_level(100, 98, S), 0, "what was open at the first look is not known to be lost");
+        assert_eq!(requests.update_level(120, 120, 2 * S), 0);
         for second in 3..600 {
-            assert_eq!(requests.level(124, 120, second * S), 4);
+            assert_eq!(requests.update_level(124, 120, second * S), 4);
         }
-        assert_eq!(requests.level(126, 126, 600 * S), 0);
+        assert_eq!(requests.update_level(126, 126, 600 * S), 0);
     }
 
     #[test]
-    fn what_was_sent_twice_is_forgotten_when_answers_come() {
+    fn retransmitted_requests_are_forgotten_when_answers_come() {
         let mut requests = UnansweredRequests::default();
-        requests.level(10, 10, 0);
+        requests.update_level(10, 10, 0);
         // three were sent again after the connection was lost
         let mut last = 0;
         for second in 1..70 {
-            last = requests.level(13 + second, 10 + second, second * S);
+            last = requests.update_level(13 + second, 10 + second, second * S);
         }
         assert_eq!(last, 0);
     }
 
     #[test]
-    fn idle_mounts_learn_nothing_wrong() {
+    fn idle_mounts_keep_a_level_of_zero() {
         let mut requests = UnansweredRequests::default();
-        requests.level(10, 10, 0);
-        assert_eq!(requests.level(10, 10, 100 * S), 0);
-        assert_eq!(requests.level(11, 10, 101 * S), 1);
-        assert_eq!(requests.level(11, 10, 300 * S), 1);
+        requests.update_level(10, 10, 0);
+        assert_eq!(requests.update_level(10, 10, 100 * S), 0);
+        assert_eq!(requests.update_level(11, 10, 101 * S), 1);
+        assert_eq!(requests.update_level(11, 10, 300 * S), 1);
     }
 }

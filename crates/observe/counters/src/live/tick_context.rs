@@ -1,6 +1,6 @@
 //! State that the sources share during one tick.
 
-use super::notes::NoteCollector;
+use super::note_collector::NoteCollector;
 use super::{Roots, SamplerOptions};
 
 /// One tick as the sources see it.
@@ -20,11 +20,11 @@ pub(crate) struct TickContext<'a> {
     /// Running time since the tick before, nanoseconds; 0 on the first.
     pub elapsed_ns: u64,
     /// This tick is a slow one.
-    pub slow: bool,
+    pub is_slow_tick: bool,
     /// This tick is a slow one, and devices may have changed since the last.
     pub devices_due: bool,
     /// A source saw tasks waiting: the processes are scanned at once.
-    pub trouble: bool,
+    pub processes_due: bool,
     /// A source saw devices or mounts appear or disappear: the topology is read at once.
-    pub rescan: bool,
+    pub topology_due: bool,
 }

@@ -7,12 +7,12 @@ use diskwright_base::DeviceClass;
 
 /// Properties of a device from which its class is derived.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Signs<'a> {
+pub(super) struct DeviceTraits<'a> {
     pub name: &'a str,
     /// Vendor and model as the device reports them, joined.
     pub model: &'a str,
     /// Path of the device in sysfs, which shows its attachment.
-    pub place: &'a str,
+    pub sysfs_path: &'a str,
     pub rotational: Option<bool>,
 }
 
@@ -39,7 +39,7 @@ const VIRTUAL_MODELS: &[&str] = &[
 ];
 
 /// Class by the start of the kernel name, which is the driver's; digits or letters follow.
-const BY_NAME: &[(&str, DeviceClass)] = &[
+const CLASS_BY_NAME: &[(&str, DeviceClass)] = &[
     ("zram", DeviceClass::Memory),
     ("ram", DeviceClass::Memory),
     ("pmem", DeviceClass::Memory),
@@ -54,24 +54,24 @@ const BY_NAME: &[(&str, DeviceClass)] = &[
 ];
 
 /// Returns the class of a device that stands on no other.
-pub(super) fn of_leaf(signs: &Signs) -> DeviceClass {
+pub(super) fn class_of_leaf(signs: &DeviceTraits) -> DeviceClass {
     let model = signs.model.to_lowercase();
-    if let Some((_, class)) = BY_NAME.iter().find(|(driver, _)| signs.name.starts_with(driver)) {
+    if let Some((_, class)) = CLASS_BY_NAME.iter().find(|(driver, _)| signs.name.starts_with(driver)) {
         return *class;
     }
-    if VIRTUAL_MODELS.iter().any(|word| model.contains(word)) || signs.place.contains("/virtio") {
+    if VIRTUAL_MODELS.iter().any(|word| model.contains(word)) || signs.sysfs_path.contains("/virtio") {
         return DeviceClass::Virtual;
     }
     // iSCSI and Fibre Channel show their session in the path
-    if ["/session", "/rport-"].iter().any(|part| signs.place.contains(part)) {
+    if ["/session", "/rport-"].iter().any(|part| signs.sysfs_path.contains(part)) {
         return DeviceClass::Network;
     }
-    if ["/vbd-", "/vmbus", "/VMBUS"].iter().any(|part| signs.place.contains(part)) {
+    if ["/vbd-", "/vmbus", "/VMBUS"].iter().any(|part| signs.sysfs_path.contains(part)) {
         return DeviceClass::Virtual;
     }
     if signs.name.starts_with("nvme") {
         // over fabrics there is no PCI device
-        let fabric = signs.place.contains("/nvme-fabrics/");
+        let fabric = signs.sysfs_path.contains("/nvme-fabrics/");
         return if fabric { DeviceClass::Network } else { DeviceClass::Nvme };
     }
     match signs.rotational {
@@ -83,7 +83,7 @@ pub(super) fn of_leaf(signs: &Signs) -> DeviceClass {
 
 /// Returns the class of a device over others: theirs where they agree; else a rotating disk
 /// among them decides, because it is the slowest.
-pub(super) fn of_stacked(members: &[DeviceClass]) -> DeviceClass {
+pub(super) fn class_of_stack(members: &[DeviceClass]) -> DeviceClass {
     match members.first() {
         Some(first) if members.iter().all(|c| c == first) => *first,
         Some(_) if members.contains(&DeviceClass::Rotational) => DeviceClass::Rotational,
@@ -96,11 +96,11 @@ mod tests {
     use super::*;
 
     fn class(name: &str, model: &str, place: &str, rotational: bool) -> DeviceClass {
-        of_leaf(&Signs { name, model, place, rotational: Some(rotational) })
+        class_of_leaf(&DeviceTraits { name, model, sysfs_path: place, rotational: Some(rotational) })
     }
 
     #[test]
-    fn rotational_is_not_believed_of_virtual_disks() {
+    fn the_rotational_flag_of_virtual_disks_is_ignored() {
         assert_eq!(class("vda", "", "/devices/pci0000:00/0000:00:02.0/virtio1/block/vda", true), DeviceClass::Virtual);
         assert_eq!(class("sda", "QEMU QEMU HARDDISK", "/devices/pci0/ata1/x", true), DeviceClass::Virtual);
         assert_eq!(class("sda", "VMware Virtual disk", "/devices/pci0/host0/x", false), DeviceClass::Virtual);
@@ -111,28 +111,28 @@ mod tests {
     }
 
     #[test]
-    fn real_disks_are_what_they_say() {
+    fn the_rotational_flag_of_real_disks_counts() {
         assert_eq!(class("sda", "ATA ST4000NM0035", "/devices/pci0/ata1/host0", true), DeviceClass::Rotational);
         assert_eq!(class("sdb", "ATA Samsung SSD 860", "/devices/pci0/ata2/host1", false), DeviceClass::Flash);
         assert_eq!(
             class("nvme0n1", "Amazon EC2 NVMe Instance Storage", "/devices/pci0/nvme", false),
             DeviceClass::Nvme
         );
-        assert_eq!(of_leaf(&Signs { name: "sdc", ..Signs::default() }), DeviceClass::Unknown);
+        assert_eq!(class_of_leaf(&DeviceTraits { name: "sdc", ..DeviceTraits::default() }), DeviceClass::Unknown);
     }
 
     #[test]
-    fn what_hangs_on_a_network_or_in_memory() {
+    fn network_and_memory_devices_are_recognized() {
         assert_eq!(class("nbd3", "", "/devices/virtual/block/nbd3", false), DeviceClass::Network);
         assert_eq!(class("sdd", "LIO-ORG disk", "/devices/platform/host3/session1/target", true), DeviceClass::Network);
         assert_eq!(class("zram0", "", "/devices/virtual/block/zram0", false), DeviceClass::Memory);
     }
 
     #[test]
-    fn a_stack_is_what_its_members_are() {
-        assert_eq!(of_stacked(&[DeviceClass::Nvme, DeviceClass::Nvme]), DeviceClass::Nvme);
-        assert_eq!(of_stacked(&[DeviceClass::Flash, DeviceClass::Rotational]), DeviceClass::Rotational);
-        assert_eq!(of_stacked(&[DeviceClass::Flash, DeviceClass::Nvme]), DeviceClass::Unknown);
-        assert_eq!(of_stacked(&[]), DeviceClass::Unknown);
+    fn a_stack_has_the_class_of_its_members() {
+        assert_eq!(class_of_stack(&[DeviceClass::Nvme, DeviceClass::Nvme]), DeviceClass::Nvme);
+        assert_eq!(class_of_stack(&[DeviceClass::Flash, DeviceClass::Rotational]), DeviceClass::Rotational);
+        assert_eq!(class_of_stack(&[DeviceClass::Flash, DeviceClass::Nvme]), DeviceClass::Unknown);
+        assert_eq!(class_of_stack(&[]), DeviceClass::Unknown);
     }
 }

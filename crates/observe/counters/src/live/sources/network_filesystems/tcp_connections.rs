@@ -17,11 +17,11 @@ pub struct TcpConnection {
     pub retransmissions: u32,
 }
 
-const HEADER: usize = 16;
-const ID: usize = 48;
+const HEADER_BYTES: usize = 16;
+const SOCKET_ID_BYTES: usize = 48;
 /// Sizes of `struct inet_diag_req_v2` and of `struct inet_diag_msg` (linux/inet_diag.h).
-const REQUEST: usize = 8 + ID;
-const MESSAGE: usize = 4 + ID + 20;
+const REQUEST_BYTES: usize = 8 + SOCKET_ID_BYTES;
+const MESSAGE_BYTES: usize = 4 + SOCKET_ID_BYTES + 20;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_DUMP: u16 = 0x300;
@@ -32,8 +32,8 @@ const ANY_STATE: u32 = u32::MAX;
 const ESTABLISHED: u32 = 1 << 1;
 const TCP: u8 = 6;
 /// Offsets in `struct tcp_info` (linux/tcp.h).
-const TOTAL_RETRANS: usize = 100;
-const MIN_RTT: usize = 148;
+const TOTAL_RETRANS_OFFSET: usize = 100;
+const MIN_RTT_OFFSET: usize = 148;
 
 /// A netlink socket for the kernel's socket diagnostics.
 #[derive(Debug)]
@@ -47,19 +47,19 @@ impl SocketDiagnosis {
     }
 
     /// Queries the connection from a local port to a server; `None` where there is none.
-    pub fn ask(&self, port: u16, route: ServerRoute) -> Option<TcpConnection> {
-        let request = request(port, route, ANY_STATE, NLM_F_REQUEST)?;
+    pub fn query_connection(&self, port: u16, route: ServerRoute) -> Option<TcpConnection> {
+        let request = encode_request(port, route, ANY_STATE, NLM_F_REQUEST)?;
         rustix::net::send(&self.0, &request, SendFlags::empty()).ok()?;
         let mut answer = [0; 1024];
         // the kernel has answered when send returns
         let (length, _) = rustix::net::recv(&self.0, &mut answer, RecvFlags::DONTWAIT).ok()?;
-        decode(answer.get(..length)?)
+        decode_message(answer.get(..length)?)
     }
 
     /// Queries all connections to a server from any local port: the smallest round trip, and the sum of the
     /// retransmitted segments. The kernel shows an NFS mount's local port only where it had to choose a new one.
-    pub fn ask_all(&self, route: ServerRoute) -> Option<TcpConnection> {
-        let request = request(0, route, ESTABLISHED, NLM_F_REQUEST | NLM_F_DUMP)?;
+    pub fn query_all_connections(&self, route: ServerRoute) -> Option<TcpConnection> {
+        let request = encode_request(0, route, ESTABLISHED, NLM_F_REQUEST | NLM_F_DUMP)?;
         rustix::net::send(&self.0, &request, SendFlags::empty()).ok()?;
         let mut answer = vec![0; 1 << 15];
         let mut found: Option<TcpConnection> = None;
@@ -67,11 +67,13 @@ impl SocketDiagnosis {
         while let Ok((length, _)) = rustix::net::recv(&self.0, answer.as_mut_slice(), RecvFlags::DONTWAIT) {
             let mut rest = answer.get(..length)?;
             while let Some(size) = rest.get(..4).and_then(|b| Some(u32::from_ne_bytes(b.try_into().ok()?) as usize)) {
-                let Some(message) = rest.get(..size).filter(|message| message.len() >= HEADER) else { return found };
+                let Some(message) = rest.get(..size).filter(|message| message.len() >= HEADER_BYTES) else {
+                    return found;
+                };
                 if matches!(u16::from_ne_bytes([message[4], message[5]]), NLMSG_DONE | NLMSG_ERROR) {
                     return found;
                 }
-                if let Some(one) = decode(message).filter(|_| is_to(message, route)) {
+                if let Some(one) = decode_message(message).filter(|_| is_connection_to(message, route)) {
                     let known = found.unwrap_or(TcpConnection { round_trip_us: u32::MAX, retransmissions: 0 });
                     found = Some(TcpConnection {
                         round_trip_us: known.round_trip_us.min(one.round_trip_us),
@@ -87,9 +89,9 @@ impl SocketDiagnosis {
 
 /// Returns true if an answer describes a connection to this server: `struct inet_diag_msg` has 4 bytes, two ports, and
 /// two addresses of 16 bytes.
-fn is_to(message: &[u8], route: ServerRoute) -> bool {
-    let port = message.get(HEADER + 6..HEADER + 8) == Some(&route.server.port().to_be_bytes()[..]);
-    let address = |octets: &[u8]| message.get(HEADER + 24..HEADER + 24 + octets.len()) == Some(octets);
+fn is_connection_to(message: &[u8], route: ServerRoute) -> bool {
+    let port = message.get(HEADER_BYTES + 6..HEADER_BYTES + 8) == Some(&route.server.port().to_be_bytes()[..]);
+    let address = |octets: &[u8]| message.get(HEADER_BYTES + 24..HEADER_BYTES + 24 + octets.len()) == Some(octets);
     port && match route.server.ip() {
         IpAddr::V4(ip) => address(&ip.octets()),
         IpAddr::V6(ip) => address(&ip.octets()),
@@ -105,7 +107,7 @@ pub struct ServerRoute {
 
 impl ServerRoute {
     /// Looks up the route: connecting a UDP socket does, and sends nothing.
-    pub fn to(server: SocketAddr) -> Option<ServerRoute> {
+    pub fn look_up(server: SocketAddr) -> Option<ServerRoute> {
         let any: SocketAddr = if server.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
         let socket = UdpSocket::bind(any).ok()?;
         socket.connect(server).ok()?;
@@ -113,13 +115,18 @@ impl ServerRoute {
     }
 }
 
-fn request(port: u16, route: ServerRoute, states: u32, flags: u16) -> Option<[u8; HEADER + REQUEST]> {
+fn encode_request(
+    port: u16,
+    route: ServerRoute,
+    states: u32,
+    flags: u16,
+) -> Option<[u8; HEADER_BYTES + REQUEST_BYTES]> {
     let ServerRoute { server, source } = route;
-    let mut bytes = [0; HEADER + REQUEST];
-    bytes[..4].copy_from_slice(&((HEADER + REQUEST) as u32).to_ne_bytes());
+    let mut bytes = [0; HEADER_BYTES + REQUEST_BYTES];
+    bytes[..4].copy_from_slice(&((HEADER_BYTES + REQUEST_BYTES) as u32).to_ne_bytes());
     bytes[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
     bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
-    let diag = &mut bytes[HEADER..];
+    let diag = &mut bytes[HEADER_BYTES..];
     diag[1] = TCP;
     diag[2] = 1 << (INET_DIAG_INFO - 1);
     diag[4..8].copy_from_slice(&states.to_ne_bytes());
@@ -144,19 +151,19 @@ fn request(port: u16, route: ServerRoute, states: u32, flags: u16) -> Option<[u8
 }
 
 /// Decodes the kernel's answer; `None` for an error, which has another message type.
-pub fn decode(bytes: &[u8]) -> Option<TcpConnection> {
+pub fn decode_message(bytes: &[u8]) -> Option<TcpConnection> {
     let word = |offset: usize| Some(u16::from_ne_bytes(bytes.get(offset..offset + 2)?.try_into().ok()?));
     if word(4)? != SOCK_DIAG_BY_FAMILY {
         return None;
     }
-    let mut offset = HEADER + MESSAGE;
+    let mut offset = HEADER_BYTES + MESSAGE_BYTES;
     loop {
         let (length, kind) = (usize::from(word(offset)?), word(offset + 2)?);
         if kind == INET_DIAG_INFO {
             let info = bytes.get(offset + 4..offset + length)?;
             let number = |offset: usize| Some(u32::from_ne_bytes(info.get(offset..offset + 4)?.try_into().ok()?));
-            let round_trip_us = number(MIN_RTT).filter(|us| *us > 0 && *us != u32::MAX)?;
-            return Some(TcpConnection { round_trip_us, retransmissions: number(TOTAL_RETRANS)? });
+            let round_trip_us = number(MIN_RTT_OFFSET).filter(|us| *us > 0 && *us != u32::MAX)?;
+            return Some(TcpConnection { round_trip_us, retransmissions: number(TOTAL_RETRANS_OFFSET)? });
         }
         if length < 4 {
             return None;
@@ -167,7 +174,7 @@ pub fn decode(bytes: &[u8]) -> Option<TcpConnection> {
 
 /// Parses the server's address in the options of a mount: `addr=`, and `port=` where it is not 2049. Mountinfo has
 /// them; mountstats omits the address.
-pub fn server(options: &[u8]) -> Option<SocketAddr> {
+pub fn server_address(options: &[u8]) -> Option<SocketAddr> {
     let options = std::str::from_utf8(options).ok()?;
     let option = |name: &str| options.split(',').find_map(|o| o.strip_prefix(name)?.strip_prefix('='));
     let port = option("port").and_then(|port| port.parse().ok()).filter(|port| *port > 0).unwrap_or(2049);

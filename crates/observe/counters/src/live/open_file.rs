@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use diskwright_base::Note;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::moment::TickContext;
+use super::tick_context::TickContext;
 
 /// Magic number of the `proc` filesystem.
 const PROC_MAGIC: u64 = 0x9fa0;
 
 /// Largest file that is read, bytes. No file of the kernel is longer.
-const LONGEST: usize = 64 << 20;
+const MAX_FILE_BYTES: usize = 64 << 20;
 
 /// Behaviour of the kernel's file at a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,60 +32,60 @@ enum OpenFileState {
     Open(File),
     /// Opened again for every read, to save file descriptors.
     Closed,
-    Failed,
+    Unreadable,
 }
 
 /// A file that stays open between ticks.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     path: PathBuf,
-    gives: ReadMode,
-    keep: bool,
-    may_be_empty: bool,
-    quiet: bool,
+    read_mode: ReadMode,
+    stays_open: bool,
+    allows_empty: bool,
+    is_quiet: bool,
     /// Consequence of its absence, for the note.
-    means: &'static str,
+    consequence: &'static str,
     state: OpenFileState,
     ever_read: bool,
-    told: bool,
+    failure_noted: bool,
     buffer: Vec<u8>,
 }
 
 impl OpenFile {
     /// A file that one read returns completely.
-    pub fn whole(path: PathBuf, means: &'static str) -> OpenFile {
+    pub fn in_one_read(path: PathBuf, means: &'static str) -> OpenFile {
         OpenFile {
             path,
-            gives: ReadMode::Whole,
-            keep: true,
-            may_be_empty: false,
-            quiet: false,
-            means,
+            read_mode: ReadMode::Whole,
+            stays_open: true,
+            allows_empty: false,
+            is_quiet: false,
+            consequence: means,
             state: OpenFileState::Untried,
             ever_read: false,
-            told: false,
+            failure_noted: false,
             buffer: Vec::new(),
         }
     }
 
     /// A file that comes in pieces.
-    pub fn pieces(path: PathBuf, means: &'static str) -> OpenFile {
-        OpenFile { gives: ReadMode::Pieces, ..OpenFile::whole(path, means) }
+    pub fn in_pieces(path: PathBuf, means: &'static str) -> OpenFile {
+        OpenFile { read_mode: ReadMode::Pieces, ..OpenFile::in_one_read(path, means) }
     }
 
     /// Accepts an empty file, which otherwise counts as masked.
-    pub fn may_be_empty(self) -> OpenFile {
-        OpenFile { may_be_empty: true, ..self }
+    pub fn allow_empty(self) -> OpenFile {
+        OpenFile { allows_empty: true, ..self }
     }
 
     /// Suppresses notes on failures; the source reports them itself.
-    pub fn quiet(self) -> OpenFile {
-        OpenFile { quiet: true, ..self }
+    pub fn without_notes(self) -> OpenFile {
+        OpenFile { is_quiet: true, ..self }
     }
 
     /// Sets whether it stays open between reads.
-    pub fn keep(self, keep: bool) -> OpenFile {
-        OpenFile { keep, ..self }
+    pub fn keep_open(self, keep: bool) -> OpenFile {
+        OpenFile { stays_open: keep, ..self }
     }
 
     /// Path of the file.
@@ -117,13 +117,13 @@ impl OpenFile {
 
     /// Reads its text into a buffer that files share; returns the length.
     pub fn read_into(&mut self, context: &mut TickContext, buffer: &mut Vec<u8>) -> Option<usize> {
-        if matches!(self.state, OpenFileState::Failed) && !context.slow {
+        if matches!(self.state, OpenFileState::Unreadable) && !context.is_slow_tick {
             return None;
         }
-        match self.attempt(buffer) {
+        match self.try_read(buffer) {
             Ok(length) => {
-                if self.told {
-                    self.told = false;
+                if self.failure_noted {
+                    self.failure_noted = false;
                     context.notes.push(
                         context.time_ns,
                         Note::GAP,
@@ -134,46 +134,50 @@ impl OpenFile {
                 Some(length)
             }
             Err(why) => {
-                self.state = OpenFileState::Failed;
-                self.tell(context, &why);
+                self.state = OpenFileState::Unreadable;
+                self.note_failure(context, &why);
                 None
             }
         }
     }
 
-    fn attempt(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        if !self.keep {
+    fn try_read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        if !self.stays_open {
             let file = File::open(&self.path)?;
             self.state = OpenFileState::Closed;
-            return self.check(fill(&file, self.gives, buffer)?);
+            return self.check_length(fill_buffer(&file, self.read_mode, buffer)?);
         }
         if !matches!(self.state, OpenFileState::Open(_)) {
             self.state = OpenFileState::Open(File::open(&self.path)?);
         }
         let OpenFileState::Open(file) = &self.state else { unreachable!("opened above") };
-        let length = fill(file, self.gives, buffer)?;
-        self.check(length)
+        let length = fill_buffer(file, self.read_mode, buffer)?;
+        self.check_length(length)
     }
 
-    fn check(&self, length: usize) -> io::Result<usize> {
-        if length == 0 && !self.may_be_empty {
+    fn check_length(&self, length: usize) -> io::Result<usize> {
+        if length == 0 && !self.allows_empty {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it is empty (masked in a container?)"));
         }
         Ok(length)
     }
 
-    fn tell(&mut self, context: &mut TickContext, why: &io::Error) {
-        if self.told || self.quiet {
+    fn note_failure(&mut self, context: &mut TickContext, why: &io::Error) {
+        if self.failure_noted || self.is_quiet {
             return;
         }
-        self.told = true;
+        self.failure_noted = true;
         let kind = if self.ever_read { Note::GAP } else { Note::UNSEEN };
-        context.notes.push(context.time_ns, kind, format!("{}: {}; {}", self.path.display(), reason(why), self.means));
+        context.notes.push(
+            context.time_ns,
+            kind,
+            format!("{}: {}; {}", self.path.display(), error_reason(why), self.consequence),
+        );
     }
 }
 
 /// Describes an error of the operating system for a note.
-pub(crate) fn reason(why: &io::Error) -> String {
+pub(crate) fn error_reason(why: &io::Error) -> String {
     match why.kind() {
         io::ErrorKind::NotFound => "does not exist here".into(),
         io::ErrorKind::PermissionDenied => "no permission to read it".into(),
@@ -182,11 +186,11 @@ pub(crate) fn reason(why: &io::Error) -> String {
     }
 }
 
-fn fill(file: &File, gives: ReadMode, buffer: &mut Vec<u8>) -> io::Result<usize> {
+fn fill_buffer(file: &File, gives: ReadMode, buffer: &mut Vec<u8>) -> io::Result<usize> {
     let mut filled = 0;
     loop {
         if filled == buffer.len() {
-            if filled >= LONGEST {
+            if filled >= MAX_FILE_BYTES {
                 return Err(io::Error::other("it has no end"));
             }
             buffer.resize((filled * 2).max(4096), 0);
@@ -217,7 +221,7 @@ pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
 
 /// Reads a small file that holds one whole number.
 pub(crate) fn read_number(path: &Path) -> Option<u64> {
-    super::scan::number(read_text(path)?.as_bytes())
+    super::text_scan::parse_number(read_text(path)?.as_bytes())
 }
 
 #[cfg(test)]
@@ -228,19 +232,19 @@ mod tests {
     fn mounts_are_not_read_again_until_the_kernel_reports_a_change() {
         let path = Path::new("/proc/self/mountinfo");
         let Ok(file) = File::open(path) else { return eprintln!("skipped: there is no {}", path.display()) };
-        let table = OpenFile { state: OpenFileState::Open(file), ..OpenFile::pieces(path.into(), "") };
+        let table = OpenFile { state: OpenFileState::Open(file), ..OpenFile::in_pieces(path.into(), "") };
         // another process may mount something meanwhile, but not each time
         assert!((0..100).any(|_| !table.may_have_changed()));
-        assert!(OpenFile::pieces(path.into(), "").may_have_changed(), "it is not open");
+        assert!(OpenFile::in_pieces(path.into(), "").may_have_changed(), "it is not open");
     }
 
     #[test]
-    fn a_file_of_which_the_kernel_reports_nothing_may_always_have_changed() {
+    fn a_file_without_change_events_may_always_have_changed() {
         let machine = crate::live::fake::FakeMachine::new();
-        machine.put("proc/self/mountinfo", "");
+        machine.put_file("proc/self/mountinfo", "");
         let path = machine.folder().join("proc/self/mountinfo");
         let file = File::open(&path).expect("it was made");
-        let table = OpenFile { state: OpenFileState::Open(file), ..OpenFile::pieces(path, "") };
+        let table = OpenFile { state: OpenFileState::Open(file), ..OpenFile::in_pieces(path, "") };
         assert!(table.may_have_changed() && table.may_have_changed());
     }
 }

@@ -13,7 +13,7 @@
 
 use diskwright_base::{Note, Series};
 
-use super::moment::TickContext;
+use super::tick_context::TickContext;
 
 /// Marks a value that was not read.
 pub(crate) const ABSENT: u64 = u64::MAX;
@@ -45,22 +45,22 @@ pub(crate) struct TableColumn {
 }
 
 /// Creates a column of a level.
-pub(crate) const fn level(counter: &'static str, scale: f64) -> TableColumn {
+pub(crate) const fn level_column(counter: &'static str, scale: f64) -> TableColumn {
     TableColumn { counter, scale, rule: CellRule::Level }
 }
 
 /// Creates a column of a total of 64 bits.
-pub(crate) const fn total(counter: &'static str, scale: f64) -> TableColumn {
+pub(crate) const fn total_column(counter: &'static str, scale: f64) -> TableColumn {
     TableColumn { counter, scale, rule: CellRule::Total }
 }
 
 /// Creates a column of a total that wraps at 32 bits.
-pub(crate) const fn total32(counter: &'static str, scale: f64) -> TableColumn {
+pub(crate) const fn total32_column(counter: &'static str, scale: f64) -> TableColumn {
     TableColumn { counter, scale, rule: CellRule::Total32 }
 }
 
 /// Creates a column of a sum of numbers that wrap at 32 bits each.
-pub(crate) const fn sum32(counter: &'static str) -> TableColumn {
+pub(crate) const fn sum32_column(counter: &'static str) -> TableColumn {
     TableColumn { counter, scale: 1.0, rule: CellRule::Sum32 }
 }
 
@@ -68,7 +68,7 @@ pub(crate) const fn sum32(counter: &'static str) -> TableColumn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CounterReset {
     /// The instance restarted: no total of the row can be compared.
-    RowBeganAnew,
+    WholeRow,
     /// Only this number is unsteady (as idle and iowait are); the others are valid.
     OneNumber,
 }
@@ -83,12 +83,12 @@ struct TableRow {
 /// Rows of instances, columns of counters.
 #[derive(Debug)]
 pub(crate) struct CounterTable {
-    what: &'static str,
+    instance_kind: &'static str,
     columns: Vec<TableColumn>,
-    backwards: CounterReset,
+    reset_rule: CounterReset,
     rows: Vec<TableRow>,
-    now: Vec<u64>,
-    before: Vec<u64>,
+    current: Vec<u64>,
+    previous: Vec<u64>,
     cells: Vec<f64>,
     shown: Vec<bool>,
     order: Vec<usize>,
@@ -99,12 +99,12 @@ impl CounterTable {
     /// An empty table; the first argument names the kind of instance in notes (`disk`, `processor`).
     pub fn new(what: &'static str, columns: &[TableColumn], backwards: CounterReset) -> CounterTable {
         CounterTable {
-            what,
+            instance_kind: what,
             columns: columns.to_vec(),
-            backwards,
+            reset_rule: backwards,
             rows: Vec::new(),
-            now: Vec::new(),
-            before: Vec::new(),
+            current: Vec::new(),
+            previous: Vec::new(),
             cells: Vec::new(),
             shown: Vec::new(),
             order: Vec::new(),
@@ -113,36 +113,36 @@ impl CounterTable {
     }
 
     /// A table whose only instance has no name.
-    pub fn single(columns: &[TableColumn]) -> CounterTable {
+    pub fn single_row(columns: &[TableColumn]) -> CounterTable {
         let mut table = CounterTable::new("", columns, CounterReset::OneNumber);
-        table.row("");
+        table.row_or_insert("");
         table
     }
 
     /// Starts a tick: clears its values and marks all rows as unseen.
-    pub fn begin(&mut self) {
-        self.now.fill(ABSENT);
+    pub fn begin_tick(&mut self) {
+        self.current.fill(ABSENT);
         for row in &mut self.rows {
             row.seen = false;
         }
     }
 
     /// Returns the row of an instance, which is added where there is none.
-    pub fn row(&mut self, name: &str) -> usize {
-        if let Some(row) = self.find(name) {
+    pub fn row_or_insert(&mut self, name: &str) -> usize {
+        if let Some(row) = self.find_row(name) {
             return row;
         }
         self.rows.push(TableRow { name: name.to_owned(), seen: false, gone: false });
         let cells = self.rows.len() * self.columns.len();
-        self.now.resize(cells, ABSENT);
-        self.before.resize(cells, ABSENT);
+        self.current.resize(cells, ABSENT);
+        self.previous.resize(cells, ABSENT);
         self.cells.resize(cells, f64::NAN);
         self.shown.resize(cells, false);
         self.rows.len() - 1
     }
 
     /// Returns the row of an instance, if there is one.
-    pub fn find(&self, name: &str) -> Option<usize> {
+    pub fn find_row(&self, name: &str) -> Option<usize> {
         self.rows.iter().position(|r| r.name == name)
     }
 
@@ -157,27 +157,27 @@ impl CounterTable {
     }
 
     /// Returns the raw numbers of a row, to be filled; marks the row as seen.
-    pub fn fill(&mut self, row: usize) -> &mut [u64] {
+    pub fn row_mut(&mut self, row: usize) -> &mut [u64] {
         self.rows[row].seen = true;
         let width = self.columns.len();
-        &mut self.now[row * width..(row + 1) * width]
+        &mut self.current[row * width..(row + 1) * width]
     }
 
     /// Makes the totals of the next tick gaps: the previous values cannot be
     /// compared with the next.
-    pub fn forget(&mut self) {
-        self.before.fill(ABSENT);
+    pub fn forget_previous(&mut self) {
+        self.previous.fill(ABSENT);
     }
 
     /// Makes the totals of one row gaps at the next tick.
-    pub fn forget_row(&mut self, row: usize) {
+    pub fn forget_previous_of(&mut self, row: usize) {
         let width = self.columns.len();
-        self.before[row * width..(row + 1) * width].fill(ABSENT);
+        self.previous[row * width..(row + 1) * width].fill(ABSENT);
     }
 
     /// Sets the previous value of a number, for a new row whose start value is known.
-    pub fn know_before(&mut self, row: usize, column: usize, value: u64) {
-        self.before[row * self.columns.len() + column] = value;
+    pub fn set_previous(&mut self, row: usize, column: usize, value: u64) {
+        self.previous[row * self.columns.len() + column] = value;
     }
 
     /// Returns true if the instance was absent at the last tick.
@@ -196,35 +196,35 @@ impl CounterTable {
     }
 
     /// Computes the cells from the values that were filled in.
-    pub fn settle(&mut self, context: &mut TickContext) {
+    pub fn compute_cells(&mut self, context: &mut TickContext) {
         for row in 0..self.rows.len() {
             if self.rows[row].seen {
-                self.settle_row(row, context);
+                self.compute_row(row, context);
             } else {
-                self.settle_gone(row, context);
+                self.blank_missing_row(row, context);
             }
         }
-        self.before.copy_from_slice(&self.now);
+        self.previous.copy_from_slice(&self.current);
     }
 
-    fn settle_gone(&mut self, row: usize, context: &mut TickContext) {
+    fn blank_missing_row(&mut self, row: usize, context: &mut TickContext) {
         let width = self.columns.len();
         self.cells[row * width..(row + 1) * width].fill(f64::NAN);
         let entry = &mut self.rows[row];
         if !entry.gone {
             entry.gone = true;
             if !entry.name.is_empty() {
-                let (what, name) = (self.what, &entry.name);
+                let (what, name) = (self.instance_kind, &entry.name);
                 context.notes.push(context.time_ns, Note::GAP, format!("{what} {name} is gone"));
             }
         }
     }
 
-    fn settle_row(&mut self, row: usize, context: &mut TickContext) {
+    fn compute_row(&mut self, row: usize, context: &mut TickContext) {
         if self.rows[row].gone {
             self.rows[row].gone = false;
             if !self.rows[row].name.is_empty() {
-                let text = format!("{} {} is back", self.what, self.rows[row].name);
+                let text = format!("{} {} is back", self.instance_kind, self.rows[row].name);
                 context.notes.push(context.time_ns, Note::GAP, text);
             }
         }
@@ -232,7 +232,7 @@ impl CounterTable {
         let mut wrong: Option<(usize, CellRule)> = None;
         for (c, column) in self.columns.iter().enumerate() {
             let i = row * width + c;
-            let (now, before) = (self.now[i], self.before[i]);
+            let (now, before) = (self.current[i], self.previous[i]);
             if now == ABSENT {
                 self.cells[i] = f64::NAN;
                 continue;
@@ -245,7 +245,7 @@ impl CounterTable {
                 CellRule::Level => now as f64,
                 CellRule::Computed => f64::NAN,
                 _ if before == ABSENT => f64::NAN,
-                rule => added(rule, before, now).map_or_else(
+                rule => increase_between(rule, before, now).map_or_else(
                     || {
                         // of several backward numbers, a total proves a restart; a time may just be unsteady
                         if wrong.is_none_or(|(_, known)| known != CellRule::Total && rule == CellRule::Total) {
@@ -258,13 +258,12 @@ impl CounterTable {
             };
         }
         if let Some((column, rule)) = wrong {
-            self.went_backwards(row, column, rule, context);
+            self.handle_backwards_total(row, column, rule, context);
         }
     }
 
-    fn went_backwards(&mut self, row: usize, column: usize, rule: CellRule, context: &mut TickContext) {
-        let restarted =
-            self.backwards == CounterReset::RowBeganAnew && matches!(rule, CellRule::Total | CellRule::Sum32);
+    fn handle_backwards_total(&mut self, row: usize, column: usize, rule: CellRule, context: &mut TickContext) {
+        let restarted = self.reset_rule == CounterReset::WholeRow && matches!(rule, CellRule::Total | CellRule::Sum32);
         if restarted {
             let width = self.columns.len();
             for (c, column) in self.columns.iter().enumerate() {
@@ -275,7 +274,7 @@ impl CounterTable {
         }
         let (counter, name) = (self.columns[column].counter, &self.rows[row].name);
         let key: &str = if restarted { name } else { counter };
-        context.notes.limited(context.time_ns, Note::GAP, key, || {
+        context.notes.push_limited(context.time_ns, Note::GAP, key, || {
             let of = if name.is_empty() { String::new() } else { format!(" of {name}") };
             let consequence =
                 if restarted { "; it restarted, so it has no value for this tick" } else { ": no value for this tick" };
@@ -285,10 +284,10 @@ impl CounterTable {
 
     /// Makes every cell a gap because nothing could be read at this tick, and
     /// also the totals of the next one.
-    pub fn gap(&mut self) {
+    pub fn blank_all(&mut self) {
         self.cells.fill(f64::NAN);
-        self.now.fill(ABSENT);
-        self.before.fill(ABSENT);
+        self.current.fill(ABSENT);
+        self.previous.fill(ABSENT);
     }
 
     /// A cell after [`CounterTable::compute_cells`].
@@ -297,7 +296,7 @@ impl CounterTable {
     }
 
     /// Sets a computed cell after [`CounterTable::compute_cells`].
-    pub fn compute(&mut self, row: usize, column: usize, value: f64) {
+    pub fn set_cell(&mut self, row: usize, column: usize, value: f64) {
         let i = row * self.columns.len() + column;
         self.cells[i] = value;
         if !self.shown[i] {
@@ -307,7 +306,7 @@ impl CounterTable {
     }
 
     /// Drops the rows for which `keep` returns false. Row numbers change.
-    pub fn retain(&mut self, keep: impl Fn(&str, bool) -> bool) {
+    pub fn retain_rows(&mut self, keep: impl Fn(&str, bool) -> bool) {
         let width = self.columns.len();
         for row in (0..self.rows.len()).rev() {
             if keep(&self.rows[row].name, self.rows[row].gone) {
@@ -316,16 +315,16 @@ impl CounterTable {
             self.changed = true;
             self.rows.remove(row);
             let range = row * width..(row + 1) * width;
-            self.now.drain(range.clone());
-            self.before.drain(range.clone());
+            self.current.drain(range.clone());
+            self.previous.drain(range.clone());
             self.cells.drain(range.clone());
             self.shown.drain(range);
         }
         // give back the memory of many rows that went
         if self.rows.capacity() / 4 > self.rows.len() {
             self.rows.shrink_to_fit();
-            self.now.shrink_to_fit();
-            self.before.shrink_to_fit();
+            self.current.shrink_to_fit();
+            self.previous.shrink_to_fit();
             self.cells.shrink_to_fit();
             self.shown.shrink_to_fit();
             self.order.shrink_to_fit();
@@ -341,7 +340,7 @@ impl CounterTable {
     }
 
     /// Appends its series, in the order of its cells.
-    pub fn series(&self, out: &mut Vec<Series>) {
+    pub fn append_series(&self, out: &mut Vec<Series>) {
         let width = self.columns.len();
         out.extend(self.order.iter().map(|&i| {
             let column = &self.columns[i % width];
@@ -350,7 +349,7 @@ impl CounterTable {
     }
 
     /// Appends its cells.
-    pub fn cells(&self, out: &mut Vec<f64>) {
+    pub fn append_cells(&self, out: &mut Vec<f64>) {
         if self.order.len() == self.cells.len() {
             out.extend_from_slice(&self.cells);
         } else {
@@ -360,15 +359,15 @@ impl CounterTable {
 }
 
 /// Increase between two readings; `None` where the number went backwards.
-fn added(rule: CellRule, before: u64, now: u64) -> Option<u64> {
-    const HALF: u64 = 1 << 31;
+fn increase_between(rule: CellRule, before: u64, now: u64) -> Option<u64> {
+    const HALF_RANGE: u64 = 1 << 31;
     let wrapped = u64::from((now as u32).wrapping_sub(before as u32));
     match rule {
-        CellRule::Sum32 => (wrapped < HALF).then_some(wrapped),
+        CellRule::Sum32 => (wrapped < HALF_RANGE).then_some(wrapped),
         _ if now >= before => Some(now - before),
         // Only a number that was high can have wrapped. A low one that went
         // back is unsteady, or was reset.
-        CellRule::Total32 => (before >> 32 == 0 && before >= HALF && wrapped < HALF).then_some(wrapped),
+        CellRule::Total32 => (before >> 32 == 0 && before >= HALF_RANGE && wrapped < HALF_RANGE).then_some(wrapped),
         _ => None,
     }
 }
@@ -378,7 +377,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_added() {
+    fn increases_handle_wraps_and_resets() {
         let wrap = u64::from(u32::MAX);
         for (rule, before, now, expected) in [
             (CellRule::Total, 5, 9, Some(4)),
@@ -397,7 +396,7 @@ mod tests {
             (CellRule::Sum32, wrap - 1, 9, Some(11)),
             (CellRule::Sum32, 9, 5, None),
         ] {
-            assert_eq!(added(rule, before, now), expected, "{rule:?} {before} {now}");
+            assert_eq!(increase_between(rule, before, now), expected, "{rule:?} {before} {now}");
         }
     }
 }

@@ -8,34 +8,34 @@ use std::path::Path;
 
 use diskwright_base::SleepRow;
 
-use super::rest::RunAccount;
-use super::{ProcessState, read_small};
+use super::run_accounts::RunAccount;
+use super::{ProcessState, read_small_file};
 
 /// Most threads that are examined, of all processes and of one.
-const THREADS: usize = 512;
-const OF_ONE: usize = 64;
+const MAX_THREADS: usize = 512;
+const MAX_THREADS_PER_PROCESS: usize = 64;
 /// Most rows that are reported.
-const ROWS: usize = 12;
+const MAX_ROWS: usize = 12;
 
 /// Function in which the only thread of a process slept, and its account before that: it sleeps there until it runs.
 #[derive(Debug)]
 pub(super) struct SleepPlace {
-    since: RunAccount,
+    run_account: RunAccount,
     function: Box<str>,
 }
 
 /// Returns sleeping threads by program and function; processes that were active in this scan are examined first.
 /// `text` is a buffer for reading.
-pub(super) fn rows(proc: &Path, known: &mut HashMap<u32, ProcessState>, text: &mut [u8]) -> Vec<SleepRow> {
+pub(super) fn sleep_rows(proc: &Path, known: &mut HashMap<u32, ProcessState>, text: &mut [u8]) -> Vec<SleepRow> {
     // the threads of this process wait for each other, which is not a property of the machine
     let own = std::process::id();
     let examined = known.iter_mut().filter(|(pid, state)| !state.stat.is_kernel_thread() && **pid != own);
     let mut examined: Vec<(u32, &mut ProcessState)> = examined.map(|(pid, state)| (*pid, state)).collect();
-    examined.sort_by_key(|(pid, state)| (std::cmp::Reverse(state.used), *pid));
+    examined.sort_by_key(|(pid, state)| (std::cmp::Reverse(state.used_ticks), *pid));
     let mut counts: HashMap<(&[u8], Box<str>), u32> = HashMap::new();
-    let mut left = THREADS;
+    let mut left = MAX_THREADS;
     for (pid, state) in examined {
-        let ProcessState { stat, runs, place, .. } = state;
+        let ProcessState { stat, run_account: runs, sleep_place: place, .. } = state;
         let mut count = |function: &str| {
             if !function.is_empty() && function != "0" {
                 *counts.entry((&stat.name, function.into())).or_default() += 1;
@@ -44,19 +44,19 @@ pub(super) fn rows(proc: &Path, known: &mut HashMap<u32, ProcessState>, text: &m
         if stat.threads == 1 {
             // most processes: no folder has to be listed for them
             left -= 1;
-            match place.as_ref().filter(|place| *runs == Some(place.since)) {
+            match place.as_ref().filter(|place| *runs == Some(place.run_account)) {
                 Some(place) => count(&place.function),
                 None => {
-                    let function = function(&proc.join(pid.to_string()).join("wchan"), text);
+                    let function = read_function(&proc.join(pid.to_string()).join("wchan"), text);
                     count(&function);
-                    *place = runs.map(|since| SleepPlace { since, function: function.into() });
+                    *place = runs.map(|since| SleepPlace { run_account: since, function: function.into() });
                 }
             }
         } else {
             let tasks = std::fs::read_dir(proc.join(pid.to_string()).join("task")).into_iter().flatten().flatten();
-            for task in tasks.take(OF_ONE.min(left)) {
+            for task in tasks.take(MAX_THREADS_PER_PROCESS.min(left)) {
                 left -= 1;
-                count(&function(&task.path().join("wchan"), text));
+                count(&read_function(&task.path().join("wchan"), text));
             }
         }
         if left == 0 {
@@ -71,12 +71,12 @@ pub(super) fn rows(proc: &Path, known: &mut HashMap<u32, ProcessState>, text: &m
     };
     let mut rows: Vec<SleepRow> = counts.into_iter().map(row).collect();
     rows.sort_by(|a, b| (b.threads, &a.name, &a.waits_in).cmp(&(a.threads, &b.name, &b.waits_in)));
-    rows.truncate(ROWS);
+    rows.truncate(MAX_ROWS);
     rows
 }
 
 /// Reads the function from a `wchan` file; empty where it shows none.
-fn function(file: &Path, text: &mut [u8]) -> String {
-    let length = read_small(file, text).unwrap_or(0);
+fn read_function(file: &Path, text: &mut [u8]) -> String {
+    let length = read_small_file(file, text).unwrap_or(0);
     String::from_utf8_lossy(&text[..length]).trim().to_owned()
 }

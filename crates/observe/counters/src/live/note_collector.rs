@@ -10,19 +10,19 @@ use diskwright_base::units::format_count;
 /// Time before the same note may be repeated, nanoseconds.
 const QUIET_NS: i64 = 60_000_000_000;
 /// Most different notes that are remembered; then the oldest are forgotten.
-const REMEMBERED: usize = 4096;
+const MAX_REMEMBERED: usize = 4096;
 
 /// Collector of notes.
 #[derive(Debug, Default)]
 pub(crate) struct NoteCollector {
     list: Vec<Note>,
-    said: HashMap<String, NoteHistory>,
+    history: HashMap<String, NoteHistory>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct NoteHistory {
     time_ns: i64,
-    kept_back: u64,
+    suppressed: u64,
 }
 
 impl NoteCollector {
@@ -32,22 +32,22 @@ impl NoteCollector {
     }
 
     /// Adds a note unless one with this key was added within the last minute.
-    pub fn limited(&mut self, time_ns: i64, kind: &str, key: &str, text: impl FnOnce() -> String) {
-        let kept_back = match self.said.get_mut(key) {
+    pub fn push_limited(&mut self, time_ns: i64, kind: &str, key: &str, text: impl FnOnce() -> String) {
+        let kept_back = match self.history.get_mut(key) {
             // the wall clock may have been stepped back, so the distance counts either way
             Some(said) if (time_ns - said.time_ns).abs() < QUIET_NS => {
-                said.kept_back += 1;
+                said.suppressed += 1;
                 return;
             }
-            Some(said) => said.kept_back,
+            Some(said) => said.suppressed,
             None => 0,
         };
-        if self.said.len() >= REMEMBERED
-            && let Some(oldest) = self.said.iter().min_by_key(|(_, s)| s.time_ns).map(|(k, _)| k.clone())
+        if self.history.len() >= MAX_REMEMBERED
+            && let Some(oldest) = self.history.iter().min_by_key(|(_, s)| s.time_ns).map(|(k, _)| k.clone())
         {
-            self.said.remove(&oldest);
+            self.history.remove(&oldest);
         }
-        self.said.insert(key.to_owned(), NoteHistory { time_ns, kept_back: 0 });
+        self.history.insert(key.to_owned(), NoteHistory { time_ns, suppressed: 0 });
         let mut text = text();
         if kept_back > 0 {
             let times = format_count(kept_back, "more time", "more times");
@@ -57,7 +57,7 @@ impl NoteCollector {
     }
 
     /// Returns and removes the collected notes.
-    pub fn take(&mut self) -> Vec<Note> {
+    pub fn take_notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.list)
     }
 }
@@ -67,22 +67,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_thing_is_said_once_a_minute_with_a_count() {
+    fn a_repeated_note_appears_once_a_minute_with_a_count() {
         let mut notes = NoteCollector::default();
         for second in 0..=60 {
-            notes.limited(second * 1_000_000_000, Note::GAP, "k", || "trouble".into());
+            notes.push_limited(second * 1_000_000_000, Note::GAP, "k", || "trouble".into());
         }
-        let texts: Vec<String> = notes.take().into_iter().map(|n| n.text).collect();
+        let texts: Vec<String> = notes.take_notes().into_iter().map(|n| n.text).collect();
         assert_eq!(texts, ["trouble", "trouble (and 59 more times since the last note)"]);
-        assert!(notes.take().is_empty());
+        assert!(notes.take_notes().is_empty());
     }
 
     #[test]
-    fn what_is_remembered_stays_bounded() {
+    fn the_history_stays_bounded() {
         let mut notes = NoteCollector::default();
         for i in 0..10_000 {
-            notes.limited(i, Note::GAP, &format!("k{i}"), String::new);
+            notes.push_limited(i, Note::GAP, &format!("k{i}"), String::new);
         }
-        assert_eq!(notes.said.len(), REMEMBERED);
+        assert_eq!(notes.history.len(), MAX_REMEMBERED);
     }
 }

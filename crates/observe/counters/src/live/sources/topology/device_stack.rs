@@ -6,17 +6,17 @@ use diskwright_base::topology::Swap;
 use diskwright_base::{Device, DeviceClass, DeviceKind, Filesystem};
 
 use crate::live::Roots;
-use crate::live::held::read_bytes;
 use crate::live::mountinfo::{self, Mount};
+use crate::live::open_file::read_bytes;
 use crate::live::sources::btrfs;
 use crate::live::sources::swaps;
 
 use super::block::{self, BlockDevice};
-use super::class;
+use super::device_class;
 
 /// The device that holds a file.
 #[derive(Clone, Debug, PartialEq)]
-enum Bearer {
+enum BackingDevice {
     Device(String),
     /// No visible device, but one of this class.
     Class(DeviceClass),
@@ -32,23 +32,23 @@ struct DeviceNames {
 }
 
 /// Reads devices with the devices below them, mounted filesystems, and swap areas.
-pub(super) fn read(roots: &Roots) -> (Vec<Device>, Vec<Filesystem>, Vec<Swap>) {
-    let blocks = block::all(roots);
-    let volumes = btrfs::volumes(roots);
-    let names = DeviceNames::new(&blocks, &volumes, mountinfo::read(roots));
+pub(super) fn read_stack(roots: &Roots) -> (Vec<Device>, Vec<Filesystem>, Vec<Swap>) {
+    let blocks = block::read_block_devices(roots);
+    let volumes = btrfs::read_volumes(roots);
+    let names = DeviceNames::new(&blocks, &volumes, mountinfo::read_mounts(roots));
     let mut devices: Vec<Device> = blocks.into_iter().map(|b| b.device).collect();
     devices.extend(volumes.into_iter().map(|v| v.device));
-    place_loops(&mut devices, &names);
-    settle_classes(&mut devices);
+    place_loop_devices(&mut devices, &names);
+    derive_stacked_classes(&mut devices);
     let filesystems = names.mounts.iter().filter(|m| m.is_on_disk() && !m.is_remote()).map(|mount| Filesystem {
         mount: mount.point.clone(),
         kind: mount.kind.clone(),
-        device: names.of_mount(mount).unwrap_or_default(),
+        device: names.device_of_mount(mount).unwrap_or_default(),
     });
     let filesystems = filesystems.collect();
     let text = read_bytes(&roots.proc.join("swaps")).unwrap_or_default();
-    let swaps = swaps::parse(&text)
-        .map(|area| Swap { device: names.of_swap(&area.path, roots), path: area.path, bytes: area.bytes })
+    let swaps = swaps::parse_areas(&text)
+        .map(|area| Swap { device: names.device_of_swap(&area.path, roots), path: area.path, bytes: area.size_bytes })
         .collect();
     (devices, filesystems, swaps)
 }
@@ -68,7 +68,7 @@ impl DeviceNames {
     }
 
     /// Returns the kernel name of `/dev/sda1`, `/dev/mapper/vg-root`.
-    fn of_node(&self, path: &str) -> Option<String> {
+    fn device_of_node(&self, path: &str) -> Option<String> {
         let known = |name: &str| self.by_number.values().find(|n| *n == name).cloned();
         match path.strip_prefix("/dev/mapper/") {
             Some(mapper) => self.by_mapper.get(mapper).cloned(),
@@ -76,8 +76,8 @@ impl DeviceNames {
         }
     }
 
-    fn of_mount(&self, mount: &Mount) -> Option<String> {
-        let block = self.by_number.get(&mount.device).cloned().or_else(|| self.of_node(&mount.source))?;
+    fn device_of_mount(&self, mount: &Mount) -> Option<String> {
+        let block = self.by_number.get(&mount.device).cloned().or_else(|| self.device_of_node(&mount.source))?;
         Some(match mount.kind.as_str() {
             "btrfs" => self.volumes.get(&block).cloned().unwrap_or(block),
             _ => block,
@@ -86,56 +86,56 @@ impl DeviceNames {
 
     /// Returns the device that holds a file. A path is followed through overlays to the
     /// writable layer.
-    fn of_file(&self, path: &str) -> Bearer {
+    fn backing_of_file(&self, path: &str) -> BackingDevice {
         let mut path = path.to_owned();
         for _ in 0..8 {
-            let Some(mount) = mountinfo::of_path(&self.mounts, &path) else { break };
+            let Some(mount) = mountinfo::find_mount(&self.mounts, &path) else { break };
             if mount.is_remote() {
-                return Bearer::Class(DeviceClass::Network);
+                return BackingDevice::Class(DeviceClass::Network);
             }
             if mount.is_memory() {
-                return Bearer::Class(DeviceClass::Memory);
+                return BackingDevice::Class(DeviceClass::Memory);
             }
-            if let Some(device) = self.of_mount(mount) {
-                return Bearer::Device(device);
+            if let Some(device) = self.device_of_mount(mount) {
+                return BackingDevice::Device(device);
             }
-            match mount.option("upperdir") {
+            match mount.option_value("upperdir") {
                 Some(upper) if upper != path => path = upper.to_owned(),
                 _ => break,
             }
         }
-        Bearer::Class(DeviceClass::Unknown)
+        BackingDevice::Class(DeviceClass::Unknown)
     }
 
     /// Returns the device of a swap area: itself, or the one that holds the file.
-    fn of_swap(&self, path: &str, roots: &Roots) -> String {
+    fn device_of_swap(&self, path: &str, roots: &Roots) -> String {
         if path.starts_with("/dev/") {
             let linked = || {
-                let target = std::fs::canonicalize(roots.at(path)).ok()?;
-                self.of_node(&format!("/dev/{}", target.file_name()?.to_str()?))
+                let target = std::fs::canonicalize(roots.resolve_path(path)).ok()?;
+                self.device_of_node(&format!("/dev/{}", target.file_name()?.to_str()?))
             };
-            return self.of_node(path).or_else(linked).unwrap_or_default();
+            return self.device_of_node(path).or_else(linked).unwrap_or_default();
         }
-        match self.of_file(path) {
-            Bearer::Device(name) => name,
-            Bearer::Class(_) => String::new(),
+        match self.backing_of_file(path) {
+            BackingDevice::Device(name) => name,
+            BackingDevice::Class(_) => String::new(),
         }
     }
 }
 
-fn place_loops(devices: &mut [Device], names: &DeviceNames) {
+fn place_loop_devices(devices: &mut [Device], names: &DeviceNames) {
     for device in devices.iter_mut().filter(|d| d.kind == DeviceKind::Loop) {
         let Some(file) = &device.backing else { continue };
-        match names.of_file(file) {
-            Bearer::Device(name) if name != device.name => device.below = vec![name],
-            Bearer::Device(_) => {}
-            Bearer::Class(class) => device.class = class,
+        match names.backing_of_file(file) {
+            BackingDevice::Device(name) if name != device.name => device.below = vec![name],
+            BackingDevice::Device(_) => {}
+            BackingDevice::Class(class) => device.class = class,
         }
     }
 }
 
 /// Gives stacked devices the class of the devices below them.
-fn settle_classes(devices: &mut [Device]) {
+fn derive_stacked_classes(devices: &mut [Device]) {
     let below: HashMap<String, (Vec<String>, DeviceClass)> =
         devices.iter().map(|d| (d.name.clone(), (d.below.clone(), d.class))).collect();
     for device in devices.iter_mut().filter(|d| !d.below.is_empty()) {
@@ -153,6 +153,6 @@ fn settle_classes(devices: &mut [Device]) {
                 None => classes.push(DeviceClass::Unknown),
             }
         }
-        device.class = class::of_stacked(&classes);
+        device.class = device_class::class_of_stack(&classes);
     }
 }
