@@ -105,7 +105,7 @@ pub fn request_traces(data: &[u8]) {
 /// Any bytes as pages of the ring buffer of the kernel, and as descriptions of events: decoded, sorted, paired,
 /// summarized and written in the format of blktrace.
 pub fn trace_pages(data: &[u8]) {
-    use diskwright_blocktrace::dirty::{self, DirtyLayout};
+    use diskwright_blocktrace::dirty_pages::{self, DirtyLayout};
     use diskwright_blocktrace::layout::{EventLayout, PageLayout};
     use diskwright_blocktrace::{BlktraceWriter, BlockEventKind, EventTable, RequestPairing, RequestSummary, reader};
     let text = String::from_utf8_lossy(data);
@@ -117,21 +117,21 @@ pub fn trace_pages(data: &[u8]) {
         EventLayout::parse(kind, part).ok()
     });
     let mut table = EventTable::new(layouts.collect());
-    let _ = DirtyLayout::parse(dirty::EVENTS[0], &text);
+    let _ = DirtyLayout::parse(dirty_pages::DIRTY_EVENTS[0], &text);
     const DIRTY: &str = "ID: 7\nfield:int common_pid; offset:4; size:4;\nfield:char name[32]; offset:8; size:32;\n";
-    table.dirty = DirtyLayout::parse(dirty::EVENTS[0], DIRTY).ok();
+    table.dirty = DirtyLayout::parse(dirty_pages::DIRTY_EVENTS[0], DIRTY).ok();
     let header = include_str!("../crates/observe/blocktrace/tests/fixtures/6.1/header_page");
     let layout = PageLayout::parse(header).expect("a recorded header");
     let mut sorter = reader::EventSorter::default();
-    data.chunks(4096).for_each(|page| sorter.page(0, page, &layout, &table));
+    data.chunks(4096).for_each(|page| sorter.add_page(0, page, &layout, &table));
     let mut pairing = RequestPairing::new(false, None);
     let mut summary = RequestSummary::new(0, 1_000_000_000);
     let mut writer = BlktraceWriter::new(std::io::sink(), 0, 0).expect("nowhere");
-    sorter.take(u64::MAX, |event| {
-        writer.event(event).expect("nowhere");
-        pairing.event(event, &mut |request| summary.add(&request));
+    sorter.drain_before(u64::MAX, |event| {
+        writer.write_event(event).expect("nowhere");
+        pairing.handle_event(event, &mut |request| summary.add_request(&request));
     });
-    assert!(summary.worst().len() <= 20);
+    assert!(summary.slowest().len() <= 20);
 }
 
 /// Any bytes as a drive of DiskSim, and as every file that it includes; a drive that can be read serves a few requests.

@@ -76,7 +76,7 @@ impl LatencyWindow {
                 let middle = tick.time_ns - i64::try_from(tick.elapsed_ns / 2).unwrap_or(0) - from;
                 for (step, count) in steps {
                     let done = u64::try_from(middle).unwrap_or(0);
-                    recorded.heat.add(done, heat_row(step_edges(step).0), count);
+                    recorded.heat.add_requests(done, heat_row(step_edges(step).0), count);
                 }
             }
         }

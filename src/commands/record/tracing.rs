@@ -13,7 +13,7 @@ use diskwright_base::note::{RequesterRow, RequesterTable};
 use diskwright_base::units::format_count;
 use diskwright_base::{Note, Series, Tick};
 use diskwright_blocktrace::devices::BlockDeviceNames;
-use diskwright_blocktrace::interval::SingleSums;
+use diskwright_blocktrace::interval::SingleRequestSums;
 use diskwright_blocktrace::{DeviceInterval, MethodChoice, SessionOptions, TraceSession, diskstats};
 use diskwright_counters::live::{AttachedColumns, Clock, SystemClock};
 use serde_json::{Value, json};
@@ -179,7 +179,8 @@ impl TraceWorker {
     fn read(&mut self) {
         let Some(running) = &mut self.running else { return };
         let clock = SystemClock.read_clocks();
-        let polled = running.session.poll(clock.running_ns, &mut |_| {}).and_then(|()| running.session.hold_budget());
+        let polled =
+            running.session.poll(clock.running_ns, &mut |_| {}).and_then(|()| running.session.enforce_budget());
         if let Err(error) = polled {
             self.end(&error.to_string());
             return;
@@ -194,8 +195,8 @@ impl TraceWorker {
         for (device, interval) in running.session.take_interval() {
             let name = running.session.names.name(device);
             running.requests += interval.requests;
-            if !interval.askers.is_empty() {
-                let askers = DeviceInterval { askers: interval.askers.clone(), ..DeviceInterval::default() };
+            if !interval.requesters.is_empty() {
+                let askers = DeviceInterval { requesters: interval.requesters.clone(), ..DeviceInterval::default() };
                 running.askers.entry(name.clone()).or_default().merge(askers);
             }
             shared.pending.entry(name).or_default().merge(interval);
@@ -232,11 +233,11 @@ impl TraceWorker {
             let (cost, loss) = (running.session.cost(), running.session.loss());
             json!({
                 "method": running.session.method(),
-                "sampled": running.session.sampled(),
+                "sampled": running.session.sample_divisor(),
                 "requests": running.requests,
                 "lost_events": loss.total(),
                 "unread_processors": loss.unread,
-                "cost_share": cost.share(),
+                "cost_share": cost.processor_share(),
                 "budget": running.budget,
                 "remarks": running.session.remarks,
             })
@@ -255,9 +256,9 @@ fn loss_words(before: u64, now: u64) -> Option<String> {
 /// Measures the requests per second of all disks over a moment.
 fn request_rate() -> f64 {
     const LOOK: Duration = Duration::from_millis(250);
-    let before = diskstats::read();
+    let before = diskstats::read_totals();
     std::thread::park_timeout(LOOK);
-    let requests = diskstats::requests_of_disks(&BlockDeviceNames::default(), &[], &before, &diskstats::read());
+    let requests = diskstats::requests_of_disks(&BlockDeviceNames::default(), &[], &before, &diskstats::read_totals());
     requests as f64 / LOOK.as_secs_f64()
 }
 
@@ -269,7 +270,7 @@ fn asker_table(
 ) -> Option<RequesterTable> {
     let mut rows = Vec::new();
     for (device, interval) in devices {
-        rows.extend(interval.askers.into_iter().map(|((pid, operation), sums)| RequesterRow {
+        rows.extend(interval.requesters.into_iter().map(|((pid, operation), sums)| RequesterRow {
             device: device.clone(),
             operation: operation.name().to_owned(),
             pid,
@@ -292,7 +293,7 @@ fn dirtied_rows(session: &mut TraceSession) -> Vec<RequesterRow> {
     let mut rows = Vec::new();
     for device in pages.devices() {
         let name = session.names.name(device);
-        rows.extend(pages.of(device).into_iter().take(MOST_ASKERS).map(|thread| RequesterRow {
+        rows.extend(pages.threads_of_device(device).into_iter().take(MOST_ASKERS).map(|thread| RequesterRow {
             device: name.clone(),
             operation: RequesterRow::DIRTIED.to_owned(),
             pid: thread.pid,
@@ -362,15 +363,15 @@ fn microseconds(ns: u64) -> f64 {
     (ns / 1000) as f64
 }
 
-fn single_cells(singles: &SingleSums) -> [f64; SINGLES.len()] {
+fn single_cells(singles: &SingleRequestSums) -> [f64; SINGLES.len()] {
     [
         microseconds(singles.tag_wait_ns),
-        singles.placed as f64,
+        singles.comparable as f64,
         singles.sequential as f64,
-        singles.beside_flush.count as f64,
-        microseconds(singles.beside_flush.ns),
-        singles.apart_from_flush.count as f64,
-        microseconds(singles.apart_from_flush.ns),
+        singles.during_flush.count as f64,
+        microseconds(singles.during_flush.ns),
+        singles.outside_flush.count as f64,
+        microseconds(singles.outside_flush.ns),
     ]
 }
 
@@ -431,7 +432,7 @@ mod tests {
             requests: reads,
             device_ns: reads * 4_000_000,
             before_ns: reads * 1_000_000,
-            singles: single.then(SingleSums::default),
+            singles: single.then(SingleRequestSums::default),
             ..DeviceInterval::default()
         }
     }

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use diskwright_blocktrace::dirty::{DirtyingThread, certainty};
+use diskwright_blocktrace::dirty_pages::{DirtyingThread, assess_certainty};
 use diskwright_blocktrace::diskstats::RequestTotals;
 use diskwright_blocktrace::latency::step_edges;
 use diskwright_blocktrace::pairing::TracedRequest;
-use diskwright_blocktrace::summary::{HEAT_ROWS, OperationSummary, RequestAsker, SIZE_CLASSES};
+use diskwright_blocktrace::summary::{HEAT_ROWS, OperationSummary, RequesterSummary, SIZE_CLASSES};
 use diskwright_blocktrace::{HeatMap, LatencyHistogram, TraceSession, TracedOperation};
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ pub fn of(session: &mut TraceSession, totals: &HashMap<u32, RequestTotals>, cloc
         "seconds": cost.elapsed_ns as f64 / 1e9,
         "from": when::rfc3339(clock.wall(clock.running_ns.saturating_sub(cost.elapsed_ns))),
         "to": when::rfc3339(clock.wall_ns),
-        "sampled": { "one_of": session.sampled() },
+        "sampled": { "one_of": session.sample_divisor() },
         "latency_from": latency_from(session),
         "program_reads": session.reads_requests().map(|typed| if typed { "requests" } else { "events" }),
         "dropped": loss.total(),
@@ -42,15 +42,15 @@ pub fn of(session: &mut TraceSession, totals: &HashMap<u32, RequestTotals>, cloc
             "without_end": p.without_end,
             "clock_back": p.clock_back,
         })).or_else(|| kernel_loss.map(|l| json!({ "without_beginning": l.without_beginning, "missed": l.missed }))),
-        "unfinished": session.unfinished(),
+        "unfinished": session.unfinished_count(),
         "merged": counts.map(|(_, p)| json!({ "bios": p.merged_bios, "requests": p.merged_requests })),
         "requeues": counts.map(|(_, p)| p.requeues),
         "events": counts.map(|(r, _)| json!({
-            "read": r.events, "unknown": r.unknown, "pages": r.pages, "pages_cut": r.pages_cut,
+            "read": r.events, "unknown": r.unknown, "pages": r.pages, "pages_cut": r.truncated_pages,
             "pages_after_loss": r.pages_after_loss, "dirtied": r.dirtied,
         })),
         "cost": {
-            "cpu_share": cost.share(),
+            "cpu_share": cost.processor_share(),
             "events_per_s": cost.events_per_s(),
             "reader_s": cost.reader_ns as f64 / 1e9,
             "kernel_s": cost.kernel_ns / 1e9,
@@ -79,12 +79,12 @@ fn device(session: &mut TraceSession, device: u32, totals: &HashMap<u32, Request
         .map(|t| json!({ "reads": t.reads, "writes": t.writes, "discards": t.discards, "flushes": t.flushes }));
     let summary = &session.summary;
     let found = TracedOperation::ALL.into_iter().filter_map(|operation| {
-        let sum = summary.operation(device, operation)?;
-        Some(figures(operation, sum, summary.heat(device, operation)))
+        let sum = summary.find_operation(device, operation)?;
+        Some(figures(operation, sum, summary.find_heat_map(device, operation)))
     });
     let operations: Vec<Value> = found.collect();
-    let dirtied = session.dirtied().map(|pages| dirtied(&pages.of(device)));
-    let askers: Vec<Value> = summary.askers(device).iter().take(MOST_ASKERS).map(asker).collect();
+    let dirtied = session.dirty_pages().map(|pages| dirtied(&pages.threads_of_device(device)));
+    let askers: Vec<Value> = summary.requesters(device).iter().take(MOST_ASKERS).map(asker).collect();
     json!({
         "name": name,
         "operations": operations,
@@ -99,7 +99,7 @@ fn dirtied(threads: &[DirtyingThread]) -> Value {
     let thread = |t: &DirtyingThread| json!({ "pid": (t.pid > 0).then_some(t.pid), "comm": t.comm, "pages": t.pages });
     json!({
         "pages": threads.iter().map(|t| t.pages).sum::<u64>(),
-        "sure": certainty(threads).name(),
+        "sure": assess_certainty(threads).name(),
         "processes": threads.iter().take(MOST_ASKERS).map(thread).collect::<Vec<_>>(),
     })
 }
@@ -125,7 +125,7 @@ fn figures(operation: TracedOperation, sum: &OperationSummary, heat: Option<&Hea
         "sizes": sizes.collect::<Vec<_>>(),
         "sequential_share": sum.sequential_share(),
         "distance_bytes": sum.mean_distance_bytes(),
-        "depth": { "mean": sum.mean_depth(), "most": (sum.depth_count > 0).then_some(sum.depth_most) },
+        "depth": { "mean": sum.mean_depth(), "most": (sum.depth_count > 0).then_some(sum.max_depth) },
         "heat": heat.map(heat_map),
     })
 }
@@ -160,7 +160,7 @@ fn heat_map(map: &HeatMap) -> Value {
     })
 }
 
-fn asker(asker: &RequestAsker) -> Value {
+fn asker(asker: &RequesterSummary) -> Value {
     json!({
         "pid": (asker.pid > 0).then_some(asker.pid),
         "comm": comm(&asker.comm),

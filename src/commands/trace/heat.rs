@@ -77,8 +77,8 @@ mod tests {
         let second = 1_000_000_000;
         let mut map = HeatMap::new(0, second);
         for n in (0..10).filter(|n| *n != 4) {
-            map.add(n * second, heat_row(100_000), 1000);
-            map.add(n * second, heat_row(20_000_000), 3);
+            map.add_requests(n * second, heat_row(100_000), 1000);
+            map.add_requests(n * second, heat_row(20_000_000), 3);
         }
         let text = draw(&[&map], 0, 10 * second, &Style::plain(80));
         let lines: Vec<&str> = text.lines().collect();

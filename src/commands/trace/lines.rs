@@ -48,7 +48,7 @@ impl IntervalLines {
         for device in session.summary.devices() {
             let name = session.names.name(device);
             for operation in TracedOperation::ALL {
-                let Some(sum) = session.summary.operation(device, operation) else { continue };
+                let Some(sum) = session.summary.find_operation(device, operation) else { continue };
                 let (latency, bytes) = (sum.latency.clone(), sum.bytes);
                 let before = self.before.insert((device, operation), (latency.clone(), bytes));
                 let (since, moved) = match &before {
@@ -77,7 +77,7 @@ const STALL_NS: u64 = 500_000_000;
 
 /// Lists devices with requests that have been in flight for long: these are in no percentile yet.
 fn stalls(session: &mut TraceSession, min_ns: u64, style: &Style) -> String {
-    let requests = session.unfinished_now();
+    let requests = session.unfinished_requests();
     let mut listed: Vec<u32> = Vec::new();
     let mut out = String::new();
     for oldest in &requests {

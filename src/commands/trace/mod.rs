@@ -113,7 +113,7 @@ fn disks(devices: &[String]) -> Result<Vec<u32>, Failure> {
             file.to_str().map(str::to_owned)
         };
         let target = target.as_deref().and_then(named).unwrap_or_else(|| name.to_owned());
-        let Some(number) = names.number(&target) else {
+        let Some(number) = names.find_number(&target) else {
             return Err(Failure::Failed(format!("{}: no such block device", output::name(device))));
         };
         let disk = names.disk_of(number);
@@ -134,7 +134,7 @@ struct EventSink<'a> {
 impl EventSink<'_> {
     fn event(&mut self, event: &BlockEvent) {
         let Some(file) = self.file.as_mut().filter(|_| self.failure.is_none()) else { return };
-        self.failure = file.event(event).err();
+        self.failure = file.write_event(event).err();
     }
 
     fn check(&mut self) -> Result<(), Failure> {
@@ -172,7 +172,7 @@ fn trace(
     while pacer.wait(|_| {}) {
         session.poll(SystemClock.read_clocks().running_ns, &mut |event| sink.event(event)).map_err(explain)?;
         sink.check()?;
-        session.hold_budget().map_err(explain)?;
+        session.enforce_budget().map_err(explain)?;
         if is_live && let Some(text) = lines.text(&mut session, SystemClock.read_clocks(), &output::wide_style()) {
             output::text(&text)?;
         }
@@ -184,7 +184,7 @@ fn trace(
         sink.failure = sink.failure.take().or(flushed);
     }
     sink.check()?;
-    let totals = diskstats::read();
+    let totals = diskstats::read_totals();
     let clock = screen::TraceClock { wall_ns: end.wall_ns, running_ns: end.running_ns };
     if arguments.json && !to_stdout {
         return output::json(&document::of(&mut session, &totals, clock));
@@ -215,9 +215,10 @@ fn rate(disks: &[u32], arguments: &Arguments) -> Result<f64, Failure> {
     if arguments.method != TraceMethodArgument::Auto || arguments.out.is_some() {
         return Ok(0.0);
     }
-    let before = diskstats::read();
+    let before = diskstats::read_totals();
     super::live::nap(LOOK);
-    let requests = diskstats::requests_of_disks(&BlockDeviceNames::default(), disks, &before, &diskstats::read());
+    let requests =
+        diskstats::requests_of_disks(&BlockDeviceNames::default(), disks, &before, &diskstats::read_totals());
     Ok(requests as f64 / LOOK.as_secs_f64())
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use diskwright_base::units::{self, format_count};
-use diskwright_blocktrace::dirty::{DirtyCertainty, DirtyingThread, certainty};
+use diskwright_blocktrace::dirty_pages::{DirtyCertainty, DirtyingThread, assess_certainty};
 use diskwright_blocktrace::diskstats::RequestTotals;
 use diskwright_blocktrace::pairing::TracedRequest;
 use diskwright_blocktrace::summary::SIZE_CLASSES;
@@ -61,9 +61,10 @@ pub fn attribution(pid: i32, name: &[u8; 16], operation: TracedOperation) -> Opt
 
 /// The slowest requests, including unfinished ones with their time so far.
 pub fn longest(session: &TraceSession) -> Vec<(TracedRequest, bool)> {
-    let done = session.summary.worst().iter().map(|request| (*request, true));
-    let mut all: Vec<(TracedRequest, bool)> =
-        done.chain(session.unfinished_now().into_iter().take(WORST_KEPT).map(|request| (request, false))).collect();
+    let done = session.summary.slowest().iter().map(|request| (*request, true));
+    let mut all: Vec<(TracedRequest, bool)> = done
+        .chain(session.unfinished_requests().into_iter().take(WORST_KEPT).map(|request| (request, false)))
+        .collect();
     all.sort_by_key(|(request, _)| std::cmp::Reverse(request.latency_ns()));
     all.truncate(WORST_KEPT);
     all
@@ -85,8 +86,10 @@ pub fn of(
     for device in devices {
         let name = style.clean(&session.names.name(device));
         out.push_str(&format!("\n{}{}\n", style.paint(Ink::Bold, &name), seen(session, device, totals)));
-        let operations: Vec<(TracedOperation, &OperationSummary)> =
-            TracedOperation::ALL.into_iter().filter_map(|o| Some((o, session.summary.operation(device, o)?))).collect();
+        let operations: Vec<(TracedOperation, &OperationSummary)> = TracedOperation::ALL
+            .into_iter()
+            .filter_map(|o| Some((o, session.summary.find_operation(device, o)?)))
+            .collect();
         out.push_str(&latencies(&operations).render(style));
         out.push('\n');
         out.push_str(&stages(&operations).render(style));
@@ -107,7 +110,7 @@ fn heading(session: &TraceSession) -> String {
         "tracefs" => "every event, by tracefs",
         _ => "histograms kept in the kernel, by bpf",
     };
-    let sampled = match session.sampled() {
+    let sampled = match session.sample_divisor() {
         1 => String::new(),
         one_of => format!(", 1 of {one_of} address ranges"),
     };
@@ -119,7 +122,7 @@ fn heading(session: &TraceSession) -> String {
 fn seen(session: &TraceSession, device: u32, totals: &HashMap<u32, RequestTotals>) -> String {
     let traced: u64 = TracedOperation::ALL
         .into_iter()
-        .filter_map(|o| session.summary.operation(device, o))
+        .filter_map(|o| session.summary.find_operation(device, o))
         .map(|sum| sum.requests)
         .sum();
     let requests = format_count(traced, "request", "requests");
@@ -194,7 +197,7 @@ fn places(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
             or(sum.sequential_share().map(|share| units::format_value(share, "fraction"))),
             or(sum.mean_distance_bytes().map(bytes)),
             or(sum.mean_depth().map(units::format_significant)),
-            or((sum.depth_count > 0).then(|| sum.depth_most.to_string())),
+            or((sum.depth_count > 0).then(|| sum.max_depth.to_string())),
             sum.errors.to_string(),
         ]);
     }
@@ -220,7 +223,7 @@ fn heat_maps(session: &TraceSession, device: u32, from_ns: u64, to_ns: u64, styl
     ];
     let mut out = String::new();
     for (title, operations) in groups {
-        let maps: Vec<_> = operations.iter().filter_map(|o| session.summary.heat(device, *o)).collect();
+        let maps: Vec<_> = operations.iter().filter_map(|o| session.summary.find_heat_map(device, *o)).collect();
         let map = heat::draw(&maps, from_ns, to_ns, style);
         if !map.is_empty() {
             out.push_str(&format!("\n{title}\n{map}"));
@@ -230,7 +233,7 @@ fn heat_maps(session: &TraceSession, device: u32, from_ns: u64, to_ns: u64, styl
 }
 
 fn askers(session: &TraceSession, device: u32, style: &Style) -> String {
-    let askers = session.summary.askers(device);
+    let askers = session.summary.requesters(device);
     if askers.is_empty() {
         return String::new();
     }
@@ -258,8 +261,8 @@ fn askers(session: &TraceSession, device: u32, style: &Style) -> String {
 
 /// Draws the threads that dirtied pages of a device which the kernel wrote for others, with the confidence.
 fn dirtiers(session: &TraceSession, device: u32, style: &Style) -> String {
-    let threads = session.dirtied().map(|pages| pages.of(device)).unwrap_or_default();
-    let askers = session.summary.askers(device);
+    let threads = session.dirty_pages().map(|pages| pages.threads_of_device(device)).unwrap_or_default();
+    let askers = session.summary.requesters(device);
     let is_for_others = askers.iter().any(|a| {
         let is_write = matches!(a.operation, TracedOperation::Write | TracedOperation::SyncWrite);
         is_write && attribution(a.pid, &a.comm, a.operation).is_some()
@@ -274,8 +277,8 @@ fn dirtiers(session: &TraceSession, device: u32, style: &Style) -> String {
         format!("{name} {} ({share} of {total})", thread.pid)
     };
     let named = threads.iter().take(MOST_ASKERS).map(one).collect::<Vec<_>>().join(", ");
-    let text = match certainty(&threads) {
-        DirtyCertainty::Unknown if session.dirtied().is_none() => {
+    let text = match assess_certainty(&threads) {
+        DirtyCertainty::Unknown if session.dirty_pages().is_none() => {
             "only single events show who dirtied the pages (--method tracefs)".to_owned()
         }
         DirtyCertainty::Unknown => "who dirtied the pages is unknown: no program did so during the trace".to_owned(),
@@ -336,9 +339,11 @@ fn footer(session: &TraceSession, style: &Style) -> String {
     }
     let beginnings = match (session.counts(), session.kernel_loss()) {
         (Some((read, pairs)), _) => {
-            if read.unknown + read.pages_cut > 0 {
-                let (events, pages) =
-                    (format_count(read.unknown, "event", "events"), format_count(read.pages_cut, "page", "pages"));
+            if read.unknown + read.truncated_pages > 0 {
+                let (events, pages) = (
+                    format_count(read.unknown, "event", "events"),
+                    format_count(read.truncated_pages, "page", "pages"),
+                );
                 out.push_str(&format!("{events} and {pages} could not be read\n"));
             }
             if pairs.clock_back > 0 {
@@ -354,11 +359,11 @@ fn footer(session: &TraceSession, style: &Style) -> String {
         let left_out = format_count(beginnings, "completion is", "completions are");
         out.push_str(&format!("{left_out} left out: the start of the request was not traced\n"));
     }
-    if let Some(unfinished) = session.unfinished().filter(|n| *n > 0) {
+    if let Some(unfinished) = session.unfinished_count().filter(|n| *n > 0) {
         let unfinished = format_count(unfinished as u64, "request was", "requests were");
         out.push_str(&format!("{unfinished} still in flight at the end\n"));
     }
-    let share = cost.share().map_or_else(|| "-".into(), |share| units::format_value(share, "fraction"));
+    let share = cost.processor_share().map_or_else(|| "-".into(), |share| units::format_value(share, "fraction"));
     let rate = cost.events_per_s().map_or_else(|| "-".into(), |rate| units::format_value(rate, "per_s"));
     out.push_str(&format!(
         "cost: {share} of {} ({} in this program, {} in the kernel: {rate} events at {} each)\n",

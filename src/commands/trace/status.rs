@@ -12,8 +12,8 @@ use super::recorders;
 /// Prints the status of tracing.
 pub fn run(as_json: bool) -> Result<(), Failure> {
     let (usable, because, instances, has_start) = match Tracefs::open() {
-        Ok(tracefs) => match tracefs.events() {
-            Ok((table, _)) => (true, None, tracefs.instances(), table.layout(BlockEventKind::Start).is_some()),
+        Ok(tracefs) => match tracefs.read_event_table() {
+            Ok((table, _)) => (true, None, tracefs.instances(), table.find_layout(BlockEventKind::Start).is_some()),
             Err(error) => (false, Some(error.to_string()), tracefs.instances(), false),
         },
         Err(error) => (false, Some(error.to_string()), Vec::new(), false),

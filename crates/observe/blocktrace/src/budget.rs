@@ -1,15 +1,15 @@
 //! Budget of a trace: it traces less when it costs too much, and more again when the load has gone.
 
-use crate::cost::TraceCost;
+use crate::trace_cost::TraceCost;
 
 /// Shortest window over which the cost is compared with the budget.
 const WINDOW_NS: u64 = 1_000_000_000;
 /// Share of the budget below which a window is calm: then twice as much may be traced after enough calm windows.
-const CALM: f64 = 1.0 / 3.0;
+const CALM_SHARE: f64 = 1.0 / 3.0;
 /// Calm windows that are required at first, and the most; the number doubles each time that more turned out to be too
 /// much.
-const PATIENCE: u32 = 30;
-const MOST_PATIENCE: u32 = 3600;
+const MIN_PATIENCE_WINDOWS: u32 = 30;
+const MAX_PATIENCE_WINDOWS: u32 = 3600;
 
 /// Advice for the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,9 +25,9 @@ pub(crate) enum BudgetAdvice {
 /// Compares the cost with the budget, window by window.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BudgetKeeper {
-    before: TraceCost,
-    calm: u32,
-    patience: u32,
+    last_cost: TraceCost,
+    calm_windows: u32,
+    patience_windows: u32,
     /// The last change was to trace more.
     has_grown: bool,
     is_spent: bool,
@@ -36,7 +36,7 @@ pub(crate) struct BudgetKeeper {
 impl BudgetKeeper {
     /// Returns true if a window has ended.
     pub fn is_due(&self, elapsed_ns: u64) -> bool {
-        elapsed_ns.saturating_sub(self.before.elapsed_ns) >= WINDOW_NS
+        elapsed_ns.saturating_sub(self.last_cost.elapsed_ns) >= WINDOW_NS
     }
 
     /// Returns true the first time that the trace cannot be reduced any further.
@@ -46,31 +46,36 @@ impl BudgetKeeper {
 
     /// Returns the window that ends now and the advice for it; `None` if nothing should change. `reading_ns` is the
     /// cost of an event in this process.
-    pub fn advise(&mut self, cost: TraceCost, budget: f64, reading_ns: f64) -> Option<(TraceCost, BudgetAdvice)> {
-        let window = cost.since(&self.before);
-        self.before = cost;
-        let share = window.share()?;
+    pub fn advise_window(
+        &mut self,
+        cost: TraceCost,
+        budget: f64,
+        reading_ns: f64,
+    ) -> Option<(TraceCost, BudgetAdvice)> {
+        let window = cost.difference_since(&self.last_cost);
+        self.last_cost = cost;
+        let share = window.processor_share()?;
         if share > budget {
-            self.calm = 0;
+            self.calm_windows = 0;
             let of_events = window.kernel_ns + window.events as f64 * reading_ns;
             if of_events <= 0.5 * window.elapsed_ns as f64 * window.processors as f64 * budget {
                 return self.is_first_spent().then_some((window, BudgetAdvice::NotByEvents));
             }
             if std::mem::take(&mut self.has_grown) {
-                self.patience = self.patience.saturating_mul(2).min(MOST_PATIENCE);
+                self.patience_windows = self.patience_windows.saturating_mul(2).min(MAX_PATIENCE_WINDOWS);
             }
             return Some((window, BudgetAdvice::Less));
         }
-        self.calm = if share < budget * CALM { self.calm + 1 } else { 0 };
-        self.patience = self.patience.max(PATIENCE);
-        if self.calm < self.patience {
+        self.calm_windows = if share < budget * CALM_SHARE { self.calm_windows + 1 } else { 0 };
+        self.patience_windows = self.patience_windows.max(MIN_PATIENCE_WINDOWS);
+        if self.calm_windows < self.patience_windows {
             return None;
         }
         if std::mem::replace(&mut self.has_grown, true) {
             // the previous increase was not too much; a later burst has another cause
-            self.patience = PATIENCE;
+            self.patience_windows = MIN_PATIENCE_WINDOWS;
         }
-        self.calm = 0;
+        self.calm_windows = 0;
         Some((window, BudgetAdvice::More))
     }
 }
@@ -86,11 +91,11 @@ mod tests {
         cost.elapsed_ns += SECOND;
         cost.kernel_ns += share * SECOND as f64;
         assert!(keeper.is_due(cost.elapsed_ns));
-        keeper.advise(*cost, 0.01, 0.0).map(|(_, advice)| advice)
+        keeper.advise_window(*cost, 0.01, 0.0).map(|(_, advice)| advice)
     }
 
     #[test]
-    fn less_at_once_and_more_after_half_a_minute() {
+    fn the_trace_is_reduced_at_once_and_extended_after_half_a_minute() {
         let (mut keeper, mut cost) = (BudgetKeeper::default(), TraceCost { processors: 1, ..TraceCost::default() });
         assert!(!keeper.is_due(SECOND - 1));
         assert_eq!(second(&mut keeper, &mut cost, 0.011), Some(BudgetAdvice::Less));
@@ -107,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_long_after_is_no_sign_that_more_was_too_much() {
+    fn a_late_burst_does_not_extend_the_patience() {
         let (mut keeper, mut cost) = (BudgetKeeper::default(), TraceCost { processors: 1, ..TraceCost::default() });
         for burst in 0..8 {
             assert_eq!(second(&mut keeper, &mut cost, 0.011), Some(BudgetAdvice::Less));
@@ -117,11 +122,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_of_events_is_told_once() {
+    fn cost_not_caused_by_events_is_reported_once() {
         let (mut keeper, mut cost) = (BudgetKeeper::default(), TraceCost { processors: 1, ..TraceCost::default() });
         let mut busy = || {
             (cost.elapsed_ns, cost.reader_ns) = (cost.elapsed_ns + SECOND, cost.reader_ns + SECOND / 50);
-            keeper.advise(cost, 0.01, 0.0).map(|(_, advice)| advice)
+            keeper.advise_window(cost, 0.01, 0.0).map(|(_, advice)| advice)
         };
         assert_eq!((busy(), busy()), (Some(BudgetAdvice::NotByEvents), None));
     }

@@ -25,7 +25,7 @@ struct KnownDevice {
 }
 
 /// A path of NVMe native multipath. Its requests carry its device number, which sysfs does not show.
-struct HiddenPath {
+struct MultipathPath {
     number: u32,
     name: String,
     /// The name of the disk that it leads to.
@@ -41,31 +41,31 @@ pub struct BlockDeviceNames {
 
 impl Default for BlockDeviceNames {
     fn default() -> BlockDeviceNames {
-        BlockDeviceNames::under(Path::new("/"))
+        BlockDeviceNames::from_root(Path::new("/"))
     }
 }
 
 impl BlockDeviceNames {
     /// Names on a machine whose `/sys` is under this folder.
-    pub fn under(root: &Path) -> BlockDeviceNames {
+    pub fn from_root(root: &Path) -> BlockDeviceNames {
         BlockDeviceNames { root: root.to_owned(), known: HashMap::new() }
     }
 
     /// Returns the number of the device with this name.
-    pub fn number(&self, name: &str) -> Option<u32> {
-        number(&self.root, name)
+    pub fn find_number(&self, name: &str) -> Option<u32> {
+        read_number(&self.root, name)
     }
 
     /// All whole disks and other devices that are not partitions.
     pub fn disks(&self) -> Vec<u32> {
         let names = fs::read_dir(self.root.join("sys/block")).into_iter().flatten().flatten();
-        names.filter_map(|entry| self.number(entry.file_name().to_str()?)).collect()
+        names.filter_map(|entry| self.find_number(entry.file_name().to_str()?)).collect()
     }
 
     /// The disks and the hidden paths to NVMe disks, which appear and disappear while their disk stays.
     pub fn disks_and_paths(&self) -> Vec<u32> {
         let mut all = self.disks();
-        all.extend(all_hidden_paths(&self.root).iter().map(|path| path.number));
+        all.extend(all_multipath_paths(&self.root).iter().map(|path| path.number));
         all
     }
 
@@ -78,20 +78,21 @@ impl BlockDeviceNames {
     }
 
     /// The hidden paths to an NVMe disk (`nvme0c0n1` of `nvme0n1`): the disk has the bios, the paths the requests.
-    pub fn paths(&mut self, disk: u32) -> Vec<u32> {
+    pub fn multipath_paths(&mut self, disk: u32) -> Vec<u32> {
         let name = self.name(disk);
-        hidden_paths(&self.root, &name).into_iter().map(|path| path.number).collect()
+        multipath_paths_of_disk(&self.root, &name).into_iter().map(|path| path.number).collect()
     }
 
     /// Returns true for a hidden path to a disk.
     pub fn is_path(&mut self, device: u32) -> bool {
-        self.look(device).is_path
+        self.lookup_device(device).is_path
     }
 
     /// Returns true if the kernel counts a disk's requests, as it does by default.
     pub(crate) fn has_counts(&mut self, disk: u32) -> bool {
         let name = self.name(disk);
-        let mut names: Vec<String> = hidden_paths(&self.root, &name).into_iter().map(|path| path.name).collect();
+        let mut names: Vec<String> =
+            multipath_paths_of_disk(&self.root, &name).into_iter().map(|path| path.name).collect();
         if names.is_empty() {
             names.push(name);
         }
@@ -103,34 +104,34 @@ impl BlockDeviceNames {
 
     /// Returns the disk of a partition or a hidden path; for any other device the device itself.
     pub fn disk_of(&mut self, device: u32) -> u32 {
-        self.look(device).disk
+        self.lookup_device(device).disk
     }
 
     /// Returns the name of a device, `8:1` where it has none (it may be gone).
     pub fn name(&mut self, device: u32) -> String {
-        self.look(device).name.clone()
+        self.lookup_device(device).name.clone()
     }
 
     /// Returns true if the driver handles requests; others (zram, device mapper, md) handle bios.
     pub fn has_requests(&mut self, device: u32) -> bool {
-        self.look(device).has_requests
+        self.lookup_device(device).has_requests
     }
 
-    fn look(&mut self, device: u32) -> &KnownDevice {
+    fn lookup_device(&mut self, device: u32) -> &KnownDevice {
         let root = &self.root;
-        self.known.entry(device).or_insert_with(|| find(root, device))
+        self.known.entry(device).or_insert_with(|| read_device(root, device))
     }
 }
 
 /// Reads a device from sysfs, or a hidden one from `/proc/diskstats`.
-fn find(root: &Path, device: u32) -> KnownDevice {
+fn read_device(root: &Path, device: u32) -> KnownDevice {
     let (major, minor) = major_minor(device);
     let unknown = || {
         let name = format!("{major}:{minor}");
         KnownDevice { name, disk: device, has_requests: false, is_path: false }
     };
     let Ok(folder) = fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))) else {
-        return find_path(root, device).unwrap_or_else(unknown);
+        return read_hidden_path(root, device).unwrap_or_else(unknown);
     };
     let Some(name) = folder.file_name().and_then(|n| n.to_str()) else { return unknown() };
     let parent = if folder.join("partition").exists() { folder.parent() } else { None };
@@ -143,23 +144,23 @@ fn find(root: &Path, device: u32) -> KnownDevice {
 }
 
 /// Reads a hidden path, which counts as the disk that it leads to.
-fn find_path(root: &Path, device: u32) -> Option<KnownDevice> {
-    let path = all_hidden_paths(root).into_iter().find(|path| path.number == device)?;
-    let disk = number(root, &path.disk)?;
+fn read_hidden_path(root: &Path, device: u32) -> Option<KnownDevice> {
+    let path = all_multipath_paths(root).into_iter().find(|path| path.number == device)?;
+    let disk = read_number(root, &path.disk)?;
     Some(KnownDevice { name: path.name, disk, has_requests: true, is_path: true })
 }
 
 fn has_paths(root: &Path, disk: &str) -> bool {
-    !hidden_paths(root, disk).is_empty()
+    !multipath_paths_of_disk(root, disk).is_empty()
 }
 
 /// Returns the hidden paths to a disk; none for disks that are not NVMe.
-fn hidden_paths(root: &Path, disk: &str) -> Vec<HiddenPath> {
-    let all = if disk.starts_with("nvme") { all_hidden_paths(root) } else { Vec::new() };
+fn multipath_paths_of_disk(root: &Path, disk: &str) -> Vec<MultipathPath> {
+    let all = if disk.starts_with("nvme") { all_multipath_paths(root) } else { Vec::new() };
     all.into_iter().filter(|path| path.disk == disk).collect()
 }
 
-fn all_hidden_paths(root: &Path) -> Vec<HiddenPath> {
+fn all_multipath_paths(root: &Path) -> Vec<MultipathPath> {
     let text = fs::read_to_string(root.join("proc/diskstats")).unwrap_or_default();
     let path = |line: &str| {
         let mut fields = line.split_whitespace();
@@ -167,13 +168,13 @@ fn all_hidden_paths(root: &Path) -> Vec<HiddenPath> {
         let (disk, _) = parse_nvme_path(name)?;
         let number = device_number(major.parse().ok()?, minor.parse().ok()?);
         // some kernels of the 5th series list them without a number
-        (number > 0).then(|| HiddenPath { number, name: name.to_owned(), disk })
+        (number > 0).then(|| MultipathPath { number, name: name.to_owned(), disk })
     };
     text.lines().filter_map(path).collect()
 }
 
 /// Reads the number of the device with this name.
-fn number(root: &Path, name: &str) -> Option<u32> {
+fn read_number(root: &Path, name: &str) -> Option<u32> {
     // accept only a plain name, never a path to another folder
     let file = file_name(name);
     if file.contains('\0') || file.starts_with('.') {
@@ -220,8 +221,8 @@ mod tests {
         for link in ["sys/block/cciss!c0d0", "sys/class/block/cciss!c0d0", "sys/dev/block/104:0"] {
             std::os::unix::fs::symlink(&disk, root.join(link)).expect("a link");
         }
-        let mut names = BlockDeviceNames::under(&root);
-        assert_eq!(names.number("cciss/c0d0"), Some(device_number(104, 0)));
+        let mut names = BlockDeviceNames::from_root(&root);
+        assert_eq!(names.find_number("cciss/c0d0"), Some(device_number(104, 0)));
         assert_eq!(names.name(device_number(104, 0)), "cciss/c0d0");
         assert_eq!(names.partitions(device_number(104, 0)), [device_number(104, 1)]);
         fs::remove_dir_all(root).expect("ours");
@@ -249,10 +250,10 @@ mod tests {
         for (link, to) in links.into_iter().chain(hidden) {
             std::os::unix::fs::symlink(to, root.join(link)).expect("a link");
         }
-        let mut names = BlockDeviceNames::under(&root);
+        let mut names = BlockDeviceNames::from_root(&root);
         let [head, way, other] = [0, 1, 7].map(|minor| device_number(259, minor));
         assert_eq!((names.disk_of(way), names.name(way).as_str()), (head, "nvme0c1n1"));
-        assert_eq!((names.paths(head), names.disks()), (vec![way], vec![head]));
+        assert_eq!((names.multipath_paths(head), names.disks()), (vec![way], vec![head]));
         assert_eq!(names.disks_and_paths(), [head, way]);
         assert!(names.has_requests(head) && names.has_counts(head), "its paths have");
         assert!(names.is_path(way) && !names.is_path(head));
@@ -262,10 +263,10 @@ mod tests {
 
     #[test]
     fn a_device_that_is_gone_has_its_number_for_a_name() {
-        let mut names = BlockDeviceNames::under(Path::new("/nonexistent"));
+        let mut names = BlockDeviceNames::from_root(Path::new("/nonexistent"));
         assert_eq!(names.name(device_number(8, 1)), "8:1");
         assert_eq!(names.disk_of(device_number(8, 1)), device_number(8, 1));
-        assert_eq!(names.number("../sda"), None);
+        assert_eq!(names.find_number("../sda"), None);
         assert!(names.disks().is_empty());
     }
 }

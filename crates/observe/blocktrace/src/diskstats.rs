@@ -28,7 +28,7 @@ impl RequestTotals {
     }
 
     /// Adds the totals of another path to the same disk.
-    fn plus(self, other: RequestTotals) -> RequestTotals {
+    fn add_totals(self, other: RequestTotals) -> RequestTotals {
         let both = |one: Option<u64>, two: Option<u64>| one.zip(two).map(|(one, two)| one + two);
         RequestTotals {
             reads: self.reads + other.reads,
@@ -39,15 +39,15 @@ impl RequestTotals {
     }
 
     /// Returns the requests since `before`; `None` where a count fell, because another device has the number.
-    pub fn since(self, before: RequestTotals) -> Option<RequestTotals> {
+    pub fn difference_since(self, before: RequestTotals) -> Option<RequestTotals> {
         // a device that appeared after `before` was read had no requests then
         let counted = |now: Option<u64>, then: Option<u64>| match now {
-            Some(now) => increase(now, then.unwrap_or(0)).map(Some),
+            Some(now) => increase_since(now, then.unwrap_or(0)).map(Some),
             None => Some(None),
         };
         Some(RequestTotals {
-            reads: increase(self.reads, before.reads)?,
-            writes: increase(self.writes, before.writes)?,
+            reads: increase_since(self.reads, before.reads)?,
+            writes: increase_since(self.writes, before.writes)?,
             discards: counted(self.discards, before.discards)?,
             flushes: counted(self.flushes, before.flushes)?,
         })
@@ -56,13 +56,13 @@ impl RequestTotals {
 
 /// Returns the increase of a count. On 32-bit kernels counts wrap at 2^32: a fall by more than half of that is taken
 /// as a wrap.
-fn increase(now: u64, before: u64) -> Option<u64> {
+fn increase_since(now: u64, before: u64) -> Option<u64> {
     now.checked_sub(before).or_else(|| (now + (1 << 32)).checked_sub(before).filter(|more| *more < 1 << 31))
 }
 
 /// Returns the number of requests of these devices since `before`, as far as they are in both tables.
 pub fn requests_since(now: &HashMap<u32, RequestTotals>, before: &HashMap<u32, RequestTotals>, devices: &[u32]) -> u64 {
-    let since = |device: &u32| Some(now.get(device)?.since(*before.get(device)?)?.total());
+    let since = |device: &u32| Some(now.get(device)?.difference_since(*before.get(device)?)?.total());
     devices.iter().filter_map(since).sum()
 }
 
@@ -81,19 +81,19 @@ pub fn requests_of_disks(
 }
 
 /// Reads the table by device; empty where it cannot be read.
-pub fn read() -> HashMap<u32, RequestTotals> {
-    parse(&fs::read_to_string("/proc/diskstats").unwrap_or_default())
+pub fn read_totals() -> HashMap<u32, RequestTotals> {
+    parse_totals(&fs::read_to_string("/proc/diskstats").unwrap_or_default())
 }
 
 /// Parses the table. An NVMe multipath disk that counts nothing itself (before Linux 6.4) gets the sums of its paths.
-pub fn parse(text: &str) -> HashMap<u32, RequestTotals> {
+pub fn parse_totals(text: &str) -> HashMap<u32, RequestTotals> {
     let mut table = HashMap::new();
     let mut disks: HashMap<&str, u32> = HashMap::new();
     let mut paths: HashMap<String, RequestTotals> = HashMap::new();
-    for (device, name, totals) in text.lines().filter_map(row) {
+    for (device, name, totals) in text.lines().filter_map(parse_row) {
         table.insert(device, totals);
         if let Some((disk, _)) = parse_nvme_path(name) {
-            paths.entry(disk).and_modify(|sum| *sum = sum.plus(totals)).or_insert(totals);
+            paths.entry(disk).and_modify(|sum| *sum = sum.add_totals(totals)).or_insert(totals);
         } else if name.starts_with("nvme") {
             disks.insert(name, device);
         }
@@ -109,7 +109,7 @@ pub fn parse(text: &str) -> HashMap<u32, RequestTotals> {
 }
 
 /// Parses a line. Fields by Documentation/admin-guide/iostats.rst: 1 reads, 5 writes, 12 discards, 16 flushes.
-fn row(line: &str) -> Option<(u32, &str, RequestTotals)> {
+fn parse_row(line: &str) -> Option<(u32, &str, RequestTotals)> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let number = |index: usize| fields.get(index).and_then(|f| f.parse::<u64>().ok());
     let device = device_number(u32::try_from(number(0)?).ok()?, u32::try_from(number(1)?).ok()?);
@@ -123,24 +123,24 @@ mod tests {
 
     #[test]
     fn requests_are_found_in_lines_of_old_and_new_kernels() {
-        let table = parse(
+        let table = parse_totals(
             "   8       0 sda 10 1 80 5 20 2 160 9 0 7 14 3 0 24 1 4 6\n 8 1 sda1 1 0 8 5 2 0 16 9 0 7 14\nnonsense\n",
         );
         let sda = RequestTotals { reads: 10, writes: 20, discards: Some(3), flushes: Some(4) };
         assert_eq!(table[&device_number(8, 0)], sda);
         assert_eq!(table[&device_number(8, 1)], RequestTotals { reads: 1, writes: 2, discards: None, flushes: None });
         assert_eq!((table.len(), sda.total()), (2, 37));
-        assert_eq!(sda.since(RequestTotals { reads: 4, ..sda }).map(RequestTotals::total), Some(6));
+        assert_eq!(sda.difference_since(RequestTotals { reads: 4, ..sda }).map(RequestTotals::total), Some(6));
         let before = HashMap::from([(device_number(8, 0), RequestTotals { writes: 12, ..sda })]);
         assert_eq!(requests_since(&table, &before, &[device_number(8, 0), device_number(8, 1)]), 8);
     }
 
     /// Linux counts the requests of such a disk at its paths, and from 6.4 on at the disk as well.
     #[test]
-    fn an_nvme_disk_did_what_its_paths_did_where_it_counts_nothing() {
+    fn an_nvme_disk_without_counts_gets_those_of_its_paths() {
         let paths = "259 1 nvme0c0n1 5 0 40 1 7 0 56 1 0 2 2\n259 2 nvme0c1n1 3 0 24 1 0 0 0 0 0 1 1\n";
         let reads_and_writes = |line: &str| {
-            let all = parse(&format!("{paths}{line}\n259 3 nvme1n1 0 0 0 0 0 0 0 0 0 0 0\n"));
+            let all = parse_totals(&format!("{paths}{line}\n259 3 nvme1n1 0 0 0 0 0 0 0 0 0 0 0\n"));
             let [disk, other] = [0, 3].map(|minor| all[&device_number(259, minor)]);
             assert_eq!(other.total(), 0, "no path leads there");
             (disk.reads, disk.writes)
@@ -158,7 +158,7 @@ mod tests {
             fs::create_dir_all(root.join("sys/class/block").join(name)).expect("a folder");
             fs::write(root.join("sys/class/block").join(name).join("dev"), number).expect("a file");
         }
-        let names = BlockDeviceNames::under(&root);
+        let names = BlockDeviceNames::from_root(&root);
         let table = |reads| {
             let totals = RequestTotals { reads, ..RequestTotals::default() };
             HashMap::from([(device_number(8, 0), totals), (device_number(8, 1), totals)])
@@ -170,11 +170,11 @@ mod tests {
 
     /// 2^32 - 5 reads, and 7 after the count has wrapped: 12. A count that fell from 99 to 0 is of another device.
     #[test]
-    fn counts_of_32_bits_wrap_and_those_that_fall_are_of_another_device() {
+    fn counts_of_32_bits_wrap_and_falling_counts_mean_another_device() {
         let totals = |reads| RequestTotals { reads, ..RequestTotals::default() };
-        assert_eq!(totals(7).since(totals(u64::from(u32::MAX) - 4)), Some(totals(12)));
-        assert_eq!(totals(0).since(totals(99)), None);
-        assert_eq!(totals(0).since(totals(1 << 40)), None);
-        assert_eq!(totals(1 << 40).since(totals(5)), Some(totals((1 << 40) - 5)));
+        assert_eq!(totals(7).difference_since(totals(u64::from(u32::MAX) - 4)), Some(totals(12)));
+        assert_eq!(totals(0).difference_since(totals(99)), None);
+        assert_eq!(totals(0).difference_since(totals(1 << 40)), None);
+        assert_eq!(totals(1 << 40).difference_since(totals(5)), Some(totals((1 << 40) - 5)));
     }
 }

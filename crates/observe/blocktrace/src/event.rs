@@ -1,6 +1,6 @@
 //! One event of the kernel's block layer, decoded.
 
-use crate::dirty::DirtyLayout;
+use crate::dirty_pages::DirtyLayout;
 use crate::layout::EventLayout;
 
 /// The events that are read (`include/trace/events/block.h`).
@@ -115,7 +115,7 @@ impl TracedOperation {
 
     /// Class of operations that a bio and its request always share: a write stays a write, whether
     /// a thread waits for it or not.
-    pub(crate) fn class(self) -> u8 {
+    pub(crate) fn pairing_class(self) -> u8 {
         [0, 1, 1, 2, 3, 4][self as usize]
     }
 
@@ -179,7 +179,7 @@ impl BlockEvent {
 }
 
 /// Reads `N` bytes from `offset`.
-fn bytes<const N: usize>(data: &[u8], offset: usize) -> Option<[u8; N]> {
+fn read_bytes<const N: usize>(data: &[u8], offset: usize) -> Option<[u8; N]> {
     data.get(offset..)?.first_chunk::<N>().copied()
 }
 
@@ -210,19 +210,19 @@ impl EventTable {
     }
 
     /// Returns the layout of a kind of event.
-    pub fn layout(&self, kind: BlockEventKind) -> Option<&EventLayout> {
+    pub fn find_layout(&self, kind: BlockEventKind) -> Option<&EventLayout> {
         self.layouts.iter().find(|l| l.kind == kind)
     }
 
     /// Decodes an event's bytes; `None` for an event of unknown number or one that is too short.
-    pub fn decode(&self, time_ns: u64, cpu: u16, data: &[u8]) -> Option<BlockEvent> {
-        let id = u16::from_ne_bytes(bytes(data, 0)?);
+    pub fn decode_event(&self, time_ns: u64, cpu: u16, data: &[u8]) -> Option<BlockEvent> {
+        let id = u16::from_ne_bytes(read_bytes(data, 0)?);
         let layout = self.layouts.get(usize::from(*self.by_id.get(usize::from(id))?))?;
         if data.len() < layout.bytes {
             return None;
         }
-        let word = |offset: usize| bytes(data, offset).map(u32::from_ne_bytes);
-        let long = |offset: usize| bytes(data, offset).map(u64::from_ne_bytes);
+        let word = |offset: usize| read_bytes(data, offset).map(u32::from_ne_bytes);
+        let long = |offset: usize| read_bytes(data, offset).map(u64::from_ne_bytes);
         let mut letters = [0; 12];
         let shown = layout.letters.size.min(letters.len() - 1);
         letters[..shown].copy_from_slice(data.get(layout.letters.offset..)?.get(..shown)?);
@@ -235,7 +235,7 @@ impl EventTable {
             sector: long(layout.sector)?,
             sectors: layout.sectors.map_or(Some(0), word)?,
             letters,
-            comm: layout.comm.map_or(Some([0; 16]), |offset| bytes(data, offset))?,
+            comm: layout.comm.map_or(Some([0; 16]), |offset| read_bytes(data, offset))?,
             other_device: layout.other_device.map_or(Some(0), word)?,
             other_sector: layout.other_sector.map_or(Some(0), long)?,
             error: layout.error.map_or(Some(0), word)? as i32,
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_tell_the_operation() {
+    fn letters_give_the_operation() {
         use TracedOperation::{Discard, Flush, FlushCall, Read, SyncWrite, Write};
         let cases: [(&[u8], u32, Option<TracedOperation>); 13] = [
             (b"R\0", 8, Some(Read)),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn events_that_are_short_or_unknown_are_none() {
+    fn short_or_unknown_events_are_not_decoded() {
         let text = "ID: 7\n\tfield:int common_pid; offset:4; size:4;\n\tfield:dev_t dev; offset:8; size:4;\n\
             \tfield:sector_t sector; offset:16; size:8;\n\tfield:unsigned int nr_sector; offset:24; size:4;\n\
             \tfield:char rwbs[8]; offset:28; size:8;\n";
@@ -295,15 +295,15 @@ mod tests {
         data[16..24].copy_from_slice(&2048u64.to_ne_bytes());
         data[24..28].copy_from_slice(&8u32.to_ne_bytes());
         data[28] = b'R';
-        let event = table.decode(5, 1, &data).expect("whole");
+        let event = table.decode_event(5, 1, &data).expect("whole");
         assert_eq!((event.device, event.sector, event.sectors), ((8 << 20) | 1, 2048, 8));
         assert_eq!(event.operation(), Some(TracedOperation::Read));
         for cut in 0..data.len() {
-            assert_eq!(table.decode(5, 1, &data[..cut]), None, "{cut}");
+            assert_eq!(table.decode_event(5, 1, &data[..cut]), None, "{cut}");
         }
         data[0] = 8;
-        assert_eq!(table.decode(5, 1, &data), None);
+        assert_eq!(table.decode_event(5, 1, &data), None);
         data[1] = 0xff;
-        assert_eq!(table.decode(5, 1, &data), None);
+        assert_eq!(table.decode_event(5, 1, &data), None);
     }
 }

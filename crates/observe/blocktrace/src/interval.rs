@@ -11,12 +11,12 @@ use crate::pairing::TracedRequest;
 use crate::summary::CountedRequests;
 
 /// Most reads that are remembered until a flush that began before they ended completes.
-const MOST_READS: usize = 4096;
+const MAX_REMEMBERED_READS: usize = 4096;
 /// Most threads and operations that are distinguished on a device.
-const MOST_ASKERS: usize = 128;
+const MAX_REQUESTERS: usize = 128;
 
 /// Returns the operation as it is recorded; `None` for a caller's flush, which the device's flush stands for.
-pub fn recorded_as(operation: TracedOperation) -> Option<LatencyOperation> {
+pub fn recorded_operation(operation: TracedOperation) -> Option<LatencyOperation> {
     match operation {
         TracedOperation::Read => Some(LatencyOperation::Read),
         TracedOperation::Write => Some(LatencyOperation::Write),
@@ -37,7 +37,7 @@ pub struct CountAndTime {
 }
 
 impl CountAndTime {
-    fn add(&mut self, ns: u64) {
+    fn add_duration(&mut self, ns: u64) {
         self.count += 1;
         self.ns += ns;
     }
@@ -50,32 +50,32 @@ impl CountAndTime {
 
 /// Sums that need single requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SingleSums {
+pub struct SingleRequestSums {
     /// Time of waiting for a tag in the queue, nanoseconds.
     pub tag_wait_ns: u64,
     /// Requests whose position could be compared with that of the previous one.
-    pub placed: u64,
+    pub comparable: u64,
     /// Those that began where the previous one ended.
     pub sequential: u64,
     /// Reads that were in flight during a flush.
-    pub beside_flush: CountAndTime,
+    pub during_flush: CountAndTime,
     /// The other reads.
-    pub apart_from_flush: CountAndTime,
+    pub outside_flush: CountAndTime,
 }
 
-impl SingleSums {
-    fn merge(&mut self, other: &SingleSums) {
+impl SingleRequestSums {
+    fn merge(&mut self, other: &SingleRequestSums) {
         self.tag_wait_ns += other.tag_wait_ns;
-        self.placed += other.placed;
+        self.comparable += other.comparable;
         self.sequential += other.sequential;
-        self.beside_flush.merge(other.beside_flush);
-        self.apart_from_flush.merge(other.apart_from_flush);
+        self.during_flush.merge(other.during_flush);
+        self.outside_flush.merge(other.outside_flush);
     }
 }
 
 /// Requests of a thread to a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AskerSums {
+pub struct RequesterSums {
     /// Name of the thread.
     pub comm: [u8; 16],
     /// Number of requests.
@@ -100,20 +100,20 @@ pub struct DeviceInterval {
     /// For some requests the two times are not known separately: both sums are too small.
     pub is_unsplit: bool,
     /// `None` where the kernel counts and single requests are not visible.
-    pub singles: Option<SingleSums>,
+    pub singles: Option<SingleRequestSums>,
     /// By thread and operation.
-    pub askers: HashMap<(i32, TracedOperation), AskerSums>,
+    pub requesters: HashMap<(i32, TracedOperation), RequesterSums>,
 }
 
 impl DeviceInterval {
-    fn steps_of(&mut self, operation: LatencyOperation) -> &mut [u64] {
+    fn steps_mut(&mut self, operation: LatencyOperation) -> &mut [u64] {
         self.steps.entry(operation).or_insert_with(|| vec![0; STEP_COUNT].into_boxed_slice())
     }
 
     /// Adds a later interval.
     pub fn merge(&mut self, other: DeviceInterval) {
         for (operation, steps) in other.steps {
-            self.steps_of(operation).iter_mut().zip(&steps).for_each(|(sum, count)| *sum += count);
+            self.steps_mut(operation).iter_mut().zip(&steps).for_each(|(sum, count)| *sum += count);
         }
         self.requests += other.requests;
         self.device_ns += other.device_ns;
@@ -122,16 +122,16 @@ impl DeviceInterval {
         if let Some(singles) = other.singles {
             self.singles.get_or_insert_default().merge(&singles);
         }
-        for (key, sums) in other.askers {
-            self.asked(key, &sums);
+        for (key, sums) in other.requesters {
+            self.add_requester(key, &sums);
         }
     }
 
-    fn asked(&mut self, mut key: (i32, TracedOperation), sums: &AskerSums) {
-        if self.askers.len() >= MOST_ASKERS && !self.askers.contains_key(&key) {
+    fn add_requester(&mut self, mut key: (i32, TracedOperation), sums: &RequesterSums) {
+        if self.requesters.len() >= MAX_REQUESTERS && !self.requesters.contains_key(&key) {
             key.0 = 0;
         }
-        let mine = self.askers.entry(key).or_default();
+        let mine = self.requesters.entry(key).or_default();
         mine.comm = if key.0 == 0 { [0; 16] } else { sums.comm };
         mine.requests += sums.requests;
         mine.bytes += sums.bytes;
@@ -141,7 +141,7 @@ impl DeviceInterval {
 
 /// State of a device that is kept from one interval to the next.
 #[derive(Default)]
-struct DeviceMemory {
+struct DeviceHistory {
     /// Sector after the last request of each class.
     ends: [Option<u64>; 2],
     /// Time at which the last flush completed.
@@ -156,39 +156,39 @@ struct DeviceMemory {
 #[derive(Default)]
 pub struct IntervalCollector {
     devices: HashMap<u32, DeviceInterval>,
-    memory: HashMap<u32, DeviceMemory>,
+    histories: HashMap<u32, DeviceHistory>,
 }
 
 impl IntervalCollector {
     /// Adds a request.
-    pub fn add(&mut self, request: &TracedRequest) {
-        let Some(operation) = recorded_as(request.operation) else { return };
-        let memory = self.memory.entry(request.device).or_default();
+    pub fn add_request(&mut self, request: &TracedRequest) {
+        let Some(operation) = recorded_operation(request.operation) else { return };
+        let memory = self.histories.entry(request.device).or_default();
         let device = self.devices.entry(request.device).or_default();
         let latency = request.latency_ns();
         let at_device = request.device_ns().unwrap_or(latency);
-        device.steps_of(operation)[step_index(latency)] += 1;
+        device.steps_mut(operation)[step_index(latency)] += 1;
         device.requests += 1;
         device.device_ns += at_device;
         device.before_ns += latency.saturating_sub(at_device);
         let singles = device.singles.get_or_insert_default();
         singles.tag_wait_ns += request.queue_ns().unwrap_or(0);
-        memory.places(request, singles);
+        memory.compare_position(request, singles);
         match operation {
-            LatencyOperation::Read => memory.read(request, singles),
-            LatencyOperation::Flush => memory.flush(request, singles),
+            LatencyOperation::Read => memory.add_read(request, singles),
+            LatencyOperation::Flush => memory.add_flush(request, singles),
             _ => {}
         }
         let bytes = u64::from(request.sectors) * 512;
-        let sums = AskerSums { comm: request.comm, requests: 1, bytes, device_ns: at_device };
-        device.asked((request.pid, request.operation), &sums);
+        let sums = RequesterSums { comm: request.comm, requests: 1, bytes, device_ns: at_device };
+        device.add_requester((request.pid, request.operation), &sums);
     }
 
     /// Adds requests that were counted in the kernel; `is_split` if it counts the time at the device separately.
     pub fn add_counted(&mut self, device: u32, operation: TracedOperation, counted: &CountedRequests, is_split: bool) {
-        let Some(operation) = recorded_as(operation) else { return };
+        let Some(operation) = recorded_operation(operation) else { return };
         let device = self.devices.entry(device).or_default();
-        let steps = device.steps_of(operation);
+        let steps = device.steps_mut(operation);
         counted.latency.iter().for_each(|(step, count)| steps[*step] += count);
         device.requests += counted.latency.iter().map(|(_, count)| count).sum::<u64>();
         device.is_unsplit |= !is_split;
@@ -202,13 +202,13 @@ impl IntervalCollector {
     }
 
     /// Removes and returns the data since the last call, by the kernel's number of the device.
-    pub fn take(&mut self) -> HashMap<u32, DeviceInterval> {
+    pub fn take_intervals(&mut self) -> HashMap<u32, DeviceInterval> {
         std::mem::take(&mut self.devices)
     }
 }
 
-impl DeviceMemory {
-    fn places(&mut self, request: &TracedRequest, singles: &mut SingleSums) {
+impl DeviceHistory {
+    fn compare_position(&mut self, request: &TracedRequest, singles: &mut SingleRequestSums) {
         let class = match request.operation {
             TracedOperation::Read => 0,
             TracedOperation::Write | TracedOperation::SyncWrite => 1,
@@ -218,43 +218,43 @@ impl DeviceMemory {
             return;
         }
         if let Some(end) = self.ends[class].replace(request.sector.saturating_add(u64::from(request.sectors))) {
-            singles.placed += 1;
+            singles.comparable += 1;
             singles.sequential += u64::from(end == request.sector);
         }
     }
 
     /// Adds a read. One that began before the last flush completed was concurrent with it. A flush that is still in
     /// flight is not known yet: the read counts as outside until the flush completes and claims it.
-    fn read(&mut self, request: &TracedRequest, singles: &mut SingleSums) {
+    fn add_read(&mut self, request: &TracedRequest, singles: &mut SingleRequestSums) {
         let ns = request.latency_ns();
         if self.flushed_ns.is_some_and(|flushed| request.arrived_ns() < flushed) {
-            singles.beside_flush.add(ns);
+            singles.during_flush.add_duration(ns);
             return;
         }
-        singles.apart_from_flush.add(ns);
-        self.settle(singles);
-        if self.reads.len() == MOST_READS {
+        singles.outside_flush.add_duration(ns);
+        self.subtract_claimed(singles);
+        if self.reads.len() == MAX_REMEMBERED_READS {
             self.reads.pop_front();
         }
         self.reads.push_back((request.done_ns, ns));
     }
 
-    fn flush(&mut self, request: &TracedRequest, singles: &mut SingleSums) {
+    fn add_flush(&mut self, request: &TracedRequest, singles: &mut SingleRequestSums) {
         let begin = request.issued_ns.unwrap_or_else(|| request.arrived_ns());
         // in order of their ends, so that the newest are last
         while self.reads.back().is_some_and(|(done, _)| *done > begin) {
             let Some((_, ns)) = self.reads.pop_back() else { break };
-            singles.beside_flush.add(ns);
-            self.claimed.add(ns);
+            singles.during_flush.add_duration(ns);
+            self.claimed.add_duration(ns);
         }
-        self.settle(singles);
+        self.subtract_claimed(singles);
         self.flushed_ns = Some(request.done_ns);
     }
 
     /// Subtracts claimed reads from those outside of flushes. Reads of an interval that was already taken are
     /// subtracted from later ones, so that the sums over a longer time are right.
-    fn settle(&mut self, singles: &mut SingleSums) {
-        let apart = &mut singles.apart_from_flush;
+    fn subtract_claimed(&mut self, singles: &mut SingleRequestSums) {
+        let apart = &mut singles.outside_flush;
         let (count, ns) = (self.claimed.count.min(apart.count), self.claimed.ns.min(apart.ns));
         (apart.count, apart.ns) = (apart.count - count, apart.ns - ns);
         (self.claimed.count, self.claimed.ns) = (self.claimed.count - count, self.claimed.ns - ns);
@@ -288,51 +288,51 @@ mod tests {
     /// A flush from 10 to 30 ms: the read from 5 to 15 and that from 12 to 31 are beside it; those from 0 to 4 and
     /// from 32 to 33 are not.
     #[test]
-    fn reads_are_told_by_whether_a_flush_was_under_way() {
+    fn reads_are_counted_by_a_concurrent_flush() {
         use TracedOperation::{Flush, Read};
         let mut collector = IntervalCollector::default();
         for (operation, from, done) in [(Read, 0, 4), (Read, 5, 15), (Flush, 10, 30), (Read, 12, 31), (Read, 32, 33)] {
-            collector.add(&request(operation, 0, from, done));
+            collector.add_request(&request(operation, 0, from, done));
         }
-        let device = collector.take().remove(&1).expect("the device");
+        let device = collector.take_intervals().remove(&1).expect("the device");
         let singles = device.singles.expect("single requests");
-        assert_eq!(singles.beside_flush, CountAndTime { count: 2, ns: 29 * MS });
-        assert_eq!(singles.apart_from_flush, CountAndTime { count: 2, ns: 5 * MS });
+        assert_eq!(singles.during_flush, CountAndTime { count: 2, ns: 29 * MS });
+        assert_eq!(singles.outside_flush, CountAndTime { count: 2, ns: 5 * MS });
         assert_eq!((device.requests, device.steps[&LatencyOperation::Read].iter().sum::<u64>()), (5, 4));
         // 1 us for the place and 4 in the scheduler, of each
         assert_eq!((device.before_ns, singles.tag_wait_ns), (25_000, 5_000));
-        assert!(collector.take().is_empty());
+        assert!(collector.take_intervals().is_empty());
     }
 
     #[test]
     fn a_flush_claims_reads_of_an_interval_that_was_taken() {
         use TracedOperation::{Flush, Read};
         let mut collector = IntervalCollector::default();
-        collector.add(&request(Read, 0, 10, 20));
-        let mut sum = collector.take().remove(&1).expect("the device");
-        collector.add(&request(Flush, 0, 5, 40));
-        collector.add(&request(Read, 0, 50, 53));
-        collector.add(&request(Read, 0, 60, 74));
-        sum.merge(collector.take().remove(&1).expect("the device"));
+        collector.add_request(&request(Read, 0, 10, 20));
+        let mut sum = collector.take_intervals().remove(&1).expect("the device");
+        collector.add_request(&request(Flush, 0, 5, 40));
+        collector.add_request(&request(Read, 0, 50, 53));
+        collector.add_request(&request(Read, 0, 60, 74));
+        sum.merge(collector.take_intervals().remove(&1).expect("the device"));
         let singles = sum.singles.expect("single requests");
-        assert_eq!(singles.beside_flush, CountAndTime { count: 1, ns: 10 * MS });
-        assert_eq!(singles.apart_from_flush, CountAndTime { count: 2, ns: 17 * MS });
+        assert_eq!(singles.during_flush, CountAndTime { count: 1, ns: 10 * MS });
+        assert_eq!(singles.outside_flush, CountAndTime { count: 2, ns: 17 * MS });
     }
 
     #[test]
-    fn order_goes_on_over_intervals_and_reads_and_writes_are_apart() {
+    fn order_continues_over_intervals_separately_for_reads_and_writes() {
         use TracedOperation::{Read, SyncWrite, Write};
         let mut collector = IntervalCollector::default();
-        collector.add(&request(Read, 0, 0, 1));
-        collector.add(&request(Write, 800, 0, 1));
-        let mut sum = collector.take().remove(&1).expect("the device");
-        collector.add(&request(Read, 8, 1, 2));
-        collector.add(&request(SyncWrite, 808, 1, 2));
-        collector.add(&request(Read, 8000, 2, 3));
-        sum.merge(collector.take().remove(&1).expect("the device"));
+        collector.add_request(&request(Read, 0, 0, 1));
+        collector.add_request(&request(Write, 800, 0, 1));
+        let mut sum = collector.take_intervals().remove(&1).expect("the device");
+        collector.add_request(&request(Read, 8, 1, 2));
+        collector.add_request(&request(SyncWrite, 808, 1, 2));
+        collector.add_request(&request(Read, 8000, 2, 3));
+        sum.merge(collector.take_intervals().remove(&1).expect("the device"));
         let singles = sum.singles.expect("single requests");
-        assert_eq!((singles.placed, singles.sequential, sum.requests), (3, 2, 5));
-        assert_eq!(sum.askers[&(7, Read)].requests, 3);
+        assert_eq!((singles.comparable, singles.sequential, sum.requests), (3, 2, 5));
+        assert_eq!(sum.requesters[&(7, Read)].requests, 3);
     }
 
     #[test]
@@ -347,13 +347,13 @@ mod tests {
         };
         collector.add_counted(1, TracedOperation::Read, &counted, true);
         collector.add_counted(1, TracedOperation::FlushCall, &counted, true);
-        let device = collector.take().remove(&1).expect("the device");
+        let device = collector.take_intervals().remove(&1).expect("the device");
         assert_eq!((device.requests, device.device_ns, device.before_ns), (5, 5000, 1000));
-        assert!(device.singles.is_none() && device.askers.is_empty() && !device.is_unsplit);
+        assert!(device.singles.is_none() && device.requesters.is_empty() && !device.is_unsplit);
         // what is not known apart is not taken for the device's
         collector.add_counted(1, TracedOperation::Read, &counted, true);
         collector.add_counted(1, TracedOperation::Read, &counted, false);
-        let device = collector.take().remove(&1).expect("the device");
+        let device = collector.take_intervals().remove(&1).expect("the device");
         assert_eq!((device.requests, device.device_ns, device.is_unsplit), (10, 5000, true));
     }
 }

@@ -33,7 +33,7 @@ pub enum LayoutError {
 
 /// Position of a field in an event or a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FieldPlace {
+pub struct FieldPosition {
     /// Offset, bytes.
     pub offset: usize,
     /// Size, bytes.
@@ -41,7 +41,7 @@ pub struct FieldPlace {
 }
 
 /// Parses the name and position of a line `field:TYPE NAME; offset:N; size:N; …`.
-pub(crate) fn field(line: &str) -> Option<(&str, FieldPlace)> {
+pub(crate) fn parse_field(line: &str) -> Option<(&str, FieldPosition)> {
     let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);
     let declared = parts.next()?;
     let name = declared.rsplit([' ', '\t']).next()?;
@@ -52,7 +52,7 @@ pub(crate) fn field(line: &str) -> Option<(&str, FieldPlace)> {
         offset = offset.or_else(|| number("offset:"));
         size = size.or_else(|| number("size:"));
     }
-    Some((name, FieldPlace { offset: offset?, size: size? }))
+    Some((name, FieldPosition { offset: offset?, size: size? }))
 }
 
 /// Offsets of a block event's fields.
@@ -71,7 +71,7 @@ pub struct EventLayout {
     /// Number of sectors; a split has none.
     pub sectors: Option<usize>,
     /// Letters of the operation.
-    pub letters: FieldPlace,
+    pub letters: FieldPosition,
     /// Name of the running thread; completions have none.
     pub comm: Option<usize>,
     /// For completions, the error.
@@ -90,7 +90,7 @@ impl EventLayout {
     /// # Errors
     /// When a required field is missing, or has an unknown size.
     pub fn parse(kind: BlockEventKind, text: &str) -> Result<EventLayout, LayoutError> {
-        let fields: Vec<(&str, FieldPlace)> = text.lines().filter_map(field).collect();
+        let fields: Vec<(&str, FieldPosition)> = text.lines().filter_map(parse_field).collect();
         let event = || kind.name().to_owned();
         let find = |name: &str| fields.iter().find(|(n, _)| *n == name).map(|(_, place)| *place);
         let sized = |name: &'static str, size: usize| match find(name) {
@@ -140,7 +140,7 @@ impl EventLayout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageLayout {
     /// The word with the used length of the page, and the flags of missed events.
-    pub commit: FieldPlace,
+    pub commit: FieldPosition,
     /// Offset of the events.
     pub data: usize,
     /// Size of a whole page, bytes.
@@ -153,11 +153,11 @@ impl PageLayout {
     /// # Errors
     /// When the time is not first, or the length is not a word of 4 or 8 bytes.
     pub fn parse(text: &str) -> Result<PageLayout, LayoutError> {
-        let find = |name: &str| text.lines().filter_map(field).find(|(n, _)| *n == name).map(|(_, place)| place);
+        let find = |name: &str| text.lines().filter_map(parse_field).find(|(n, _)| *n == name).map(|(_, place)| place);
         let (Some(time), Some(commit), Some(data)) = (find("timestamp"), find("commit"), find("data")) else {
             return Err(LayoutError::Page);
         };
-        let is_known = time == FieldPlace { offset: 0, size: 8 }
+        let is_known = time == FieldPosition { offset: 0, size: 8 }
             && commit.offset == 8
             && matches!(commit.size, 4 | 8)
             && data.offset == commit.offset + commit.size
@@ -186,12 +186,12 @@ mod tests {
     fn an_events_fields_are_found_by_name() {
         let layout = EventLayout::parse(BlockEventKind::Issue, ISSUE).expect("known");
         assert_eq!((layout.id, layout.device, layout.sector, layout.sectors), (2104, 8, 16, Some(24)));
-        assert_eq!((layout.letters, layout.comm), (FieldPlace { offset: 32, size: 8 }, Some(40)));
+        assert_eq!((layout.letters, layout.comm), (FieldPosition { offset: 32, size: 8 }, Some(40)));
         assert_eq!((layout.error, layout.bytes), (None, 56));
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_by_name() {
+    fn an_unknown_layout_is_refused_by_name() {
         let without = ISSUE.replace(" sector;", " place;");
         let error = EventLayout::parse(BlockEventKind::Issue, &without).expect_err("no sector");
         assert_eq!(error.to_string(), "block_rq_issue: its format has no sector");

@@ -7,27 +7,26 @@
 //! fields are read from the kernel's own descriptions (`layout.rs`). `pairing.rs` builds requests from
 //! events, `summary.rs` sums them up.
 
-pub mod blkfile;
+pub mod blktrace_file;
 mod budget;
-mod cost;
 pub mod devices;
-pub mod dirty;
+pub mod dirty_pages;
 pub mod diskstats;
 pub mod event;
-mod fifo;
+mod fifo_map;
 pub mod interval;
 pub mod kernel;
 pub mod layout;
-mod method;
 pub mod page;
 pub mod pairing;
 pub mod reader;
 pub mod session;
 pub mod summary;
+mod trace_cost;
+mod trace_method;
 pub mod tracefs;
 
-pub use blkfile::BlktraceWriter;
-pub use cost::TraceCost;
+pub use blktrace_file::BlktraceWriter;
 pub use diskwright_base::latency::{self, LatencyHistogram};
 pub use event::{BlockEvent, BlockEventKind, EventTable, TracedOperation};
 pub use interval::{DeviceInterval, IntervalCollector};
@@ -36,4 +35,5 @@ pub use pairing::{PairingCounts, RequestPairing, TracedRequest};
 pub use reader::{EventReader, KernelFilter};
 pub use session::{MethodChoice, SessionOptions, TraceSession};
 pub use summary::{CountedRequests, HeatMap, OperationSummary, RequestSummary};
+pub use trace_cost::TraceCost;
 pub use tracefs::{TraceLoss, Tracefs, TracefsError};

@@ -8,18 +8,18 @@
 use crate::layout::PageLayout;
 
 /// Flag in a page's word: events were missed before the page.
-const MISSED: u64 = 1 << 31;
+const MISSED_FLAG: u64 = 1 << 31;
 /// Flag in a page's word: the number of missed events follows the events.
-const MISSED_STORED: u64 = 1 << 30;
+const MISSED_STORED_FLAG: u64 = 1 << 30;
 /// Mask of the number of used bytes in a page's word, up to 128 MiB.
-const USED: u64 = (1 << 27) - 1;
+const USED_BYTES_MASK: u64 = (1 << 27) - 1;
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 /// Bits of time in an event's first word.
 const TIME_BITS: u32 = 27;
 /// Mask of the 59 bits of an absolute time; the higher bits are those of the page's time.
-const ABSOLUTE: u64 = (1 << 59) - 1;
+const ABSOLUTE_TIME_MASK: u64 = (1 << 59) - 1;
 
 /// Result of reading a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,13 +29,13 @@ pub struct PageSummary {
     /// Events were missed before this page.
     pub is_after_loss: bool,
     /// Number of missed events, where the kernel stores it.
-    pub missed: Option<u64>,
+    pub missed_events: Option<u64>,
     /// The page ended in the middle of an event, or was invalid.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 /// Splits the first word of an event into type or length, and time since the previous event.
-fn head(word: u32) -> (u32, u32) {
+fn split_header(word: u32) -> (u32, u32) {
     // the kernel's bit fields start at the lowest bit on little-endian machines, at the highest on big-endian ones
     if cfg!(target_endian = "little") {
         (word & 31, word >> 5)
@@ -44,41 +44,41 @@ fn head(word: u32) -> (u32, u32) {
     }
 }
 
-fn word(page: &[u8], offset: usize) -> Option<u32> {
+fn read_u32(page: &[u8], offset: usize) -> Option<u32> {
     page.get(offset..)?.first_chunk::<4>().map(|b| u32::from_ne_bytes(*b))
 }
 
-fn long(page: &[u8], offset: usize) -> Option<u64> {
+fn read_u64(page: &[u8], offset: usize) -> Option<u64> {
     page.get(offset..)?.first_chunk::<8>().map(|b| u64::from_ne_bytes(*b))
 }
 
 /// Passes every event of a page with its time to `each`. Never reads beyond the page,
 /// whatever its contents.
-pub fn read(page: &[u8], layout: &PageLayout, mut each: impl FnMut(u64, &[u8])) -> PageSummary {
+pub fn read_events(page: &[u8], layout: &PageLayout, mut each: impl FnMut(u64, &[u8])) -> PageSummary {
     let mut summary = PageSummary::default();
     let commit = match layout.commit.size {
-        4 => word(page, layout.commit.offset).map(u64::from),
-        _ => long(page, layout.commit.offset),
+        4 => read_u32(page, layout.commit.offset).map(u64::from),
+        _ => read_u64(page, layout.commit.offset),
     };
-    let (Some(start), Some(commit)) = (long(page, 0), commit) else {
-        summary.is_cut = !page.is_empty();
+    let (Some(start), Some(commit)) = (read_u64(page, 0), commit) else {
+        summary.is_truncated = !page.is_empty();
         return summary;
     };
-    summary.is_after_loss = commit & MISSED != 0;
-    let used = layout.data.saturating_add((commit & USED) as usize);
-    if summary.is_after_loss && commit & MISSED_STORED != 0 {
-        summary.missed = match layout.commit.size {
-            4 => word(page, used).map(u64::from),
-            _ => long(page, used),
+    summary.is_after_loss = commit & MISSED_FLAG != 0;
+    let used = layout.data.saturating_add((commit & USED_BYTES_MASK) as usize);
+    if summary.is_after_loss && commit & MISSED_STORED_FLAG != 0 {
+        summary.missed_events = match layout.commit.size {
+            4 => read_u32(page, used).map(u64::from),
+            _ => read_u64(page, used),
         };
     }
-    summary.is_cut = used > page.len();
+    summary.is_truncated = used > page.len();
     let page = &page[..used.min(page.len())];
     let mut offset = layout.data;
     let mut time = start;
     while offset < page.len() {
-        let Some(length) = step(page, offset, &mut time, &mut summary, &mut each) else {
-            summary.is_cut = true;
+        let Some(length) = read_record(page, offset, &mut time, &mut summary, &mut each) else {
+            summary.is_truncated = true;
             break;
         };
         if length == 0 {
@@ -90,37 +90,37 @@ pub fn read(page: &[u8], layout: &PageLayout, mut each: impl FnMut(u64, &[u8])) 
 }
 
 /// Reads the record at `offset`; returns its length, 0 for padding up to the end, `None` for a truncated record.
-fn step(
+fn read_record(
     page: &[u8],
     offset: usize,
     time: &mut u64,
     summary: &mut PageSummary,
     each: &mut impl FnMut(u64, &[u8]),
 ) -> Option<usize> {
-    let (kind, delta) = head(word(page, offset)?);
+    let (kind, delta) = split_header(read_u32(page, offset)?);
     let delta = u64::from(delta);
     match kind {
         PADDING if delta == 0 => Some(0),
         PADDING => {
             // a discarded event: the next one counts its time from it
             *time = time.wrapping_add(delta);
-            let length = word(page, offset + 4)? as usize;
+            let length = read_u32(page, offset + 4)? as usize;
             // the length counts from its own word
             (length >= 4).then(|| length.saturating_add(4))
         }
         TIME_EXTEND => {
-            let more = u64::from(word(page, offset + 4)?) << TIME_BITS;
+            let more = u64::from(read_u32(page, offset + 4)?) << TIME_BITS;
             *time = time.wrapping_add(more + delta);
             Some(8)
         }
         TIME_STAMP => {
-            let absolute = (u64::from(word(page, offset + 4)?) << TIME_BITS) + delta;
-            *time = (*time & !ABSOLUTE) | (absolute & ABSOLUTE);
+            let absolute = (u64::from(read_u32(page, offset + 4)?) << TIME_BITS) + delta;
+            *time = (*time & !ABSOLUTE_TIME_MASK) | (absolute & ABSOLUTE_TIME_MASK);
             Some(8)
         }
         _ => {
             let (from, length) = match kind {
-                0 => (offset + 8, (word(page, offset + 4)? as usize).checked_sub(4)?),
+                0 => (offset + 8, (read_u32(page, offset + 4)? as usize).checked_sub(4)?),
                 kind => (offset + 4, kind as usize * 4),
             };
             let data = page.get(from..from.checked_add(length)?)?;
@@ -135,9 +135,9 @@ fn step(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::FieldPlace;
+    use crate::layout::FieldPosition;
 
-    const LAYOUT: PageLayout = PageLayout { commit: FieldPlace { offset: 8, size: 8 }, data: 16, bytes: 4096 };
+    const LAYOUT: PageLayout = PageLayout { commit: FieldPosition { offset: 8, size: 8 }, data: 16, bytes: 4096 };
 
     fn first(kind: u32, delta: u32) -> [u8; 4] {
         let word = if cfg!(target_endian = "little") { kind | delta << 5 } else { kind << 27 | delta };
@@ -154,7 +154,7 @@ mod tests {
 
     fn events(page: &[u8]) -> (Vec<(u64, Vec<u8>)>, PageSummary) {
         let mut found = Vec::new();
-        let summary = read(page, &LAYOUT, |time, data| found.push((time, data.to_vec())));
+        let summary = read_events(page, &LAYOUT, |time, data| found.push((time, data.to_vec())));
         (found, summary)
     }
 
@@ -200,29 +200,30 @@ mod tests {
     }
 
     #[test]
-    fn missed_events_are_counted_where_the_kernel_tells() {
-        let counted = [&page(0, MISSED | MISSED_STORED, &[&first(1, 0), b"aaaa"])[..], &77u64.to_ne_bytes()].concat();
+    fn missed_events_are_counted_where_the_kernel_stores_them() {
+        let counted =
+            [&page(0, MISSED_FLAG | MISSED_STORED_FLAG, &[&first(1, 0), b"aaaa"])[..], &77u64.to_ne_bytes()].concat();
         let (found, summary) = events(&counted);
-        assert_eq!((found.len(), summary.is_after_loss, summary.missed), (1, true, Some(77)));
-        let uncounted = page(0, MISSED, &[&first(1, 0), b"aaaa"]);
-        assert_eq!(events(&uncounted).1.missed, None);
+        assert_eq!((found.len(), summary.is_after_loss, summary.missed_events), (1, true, Some(77)));
+        let uncounted = page(0, MISSED_FLAG, &[&first(1, 0), b"aaaa"]);
+        assert_eq!(events(&uncounted).1.missed_events, None);
         assert!(events(&uncounted).1.is_after_loss);
     }
 
     #[test]
-    fn a_page_cut_anywhere_gives_its_whole_events() {
+    fn a_truncated_page_gives_its_complete_events() {
         let whole = page(9, 0, &[&first(1, 0), b"aaaa", &first(1, 1), b"bbbb", &first(1, 1), b"cccc"]);
         for cut in 0..whole.len() {
             let (found, summary) = events(&whole[..cut]);
             assert_eq!(found.len(), cut.saturating_sub(16) / 8, "{cut}");
-            assert_eq!(summary.is_cut, cut > 0, "{cut}");
+            assert_eq!(summary.is_truncated, cut > 0, "{cut}");
         }
         // lengths that make no sense
         for bad in [[&first(0, 0)[..], &3u32.to_ne_bytes()], [&first(29, 1)[..], &0u32.to_ne_bytes()]] {
-            assert!(events(&page(9, 0, &bad)).1.is_cut);
+            assert!(events(&page(9, 0, &bad)).1.is_truncated);
         }
         let huge = page(9, 0, &[&first(0, 0), &u32::MAX.to_ne_bytes(), b"aaaa"]);
         assert_eq!(events(&huge).0.len(), 0);
-        assert!(events(&huge).1.is_cut);
+        assert!(events(&huge).1.is_truncated);
     }
 }

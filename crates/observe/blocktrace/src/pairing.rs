@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::devices::BlockDeviceNames;
 use crate::event::{BlockEvent, BlockEventKind, TracedOperation};
-use crate::fifo::{FifoMap, PlaceKey};
+use crate::fifo_map::{FifoMap, PlaceKey};
 
 /// A request from beginning to end. Times are the trace clock's, nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ pub struct PairingCounts {
 
 /// The requesting thread, and the time of the request.
 #[derive(Clone, Copy, Debug)]
-struct Asker {
+struct Requester {
     time_ns: u64,
     pid: i32,
     comm: [u8; 16],
@@ -104,7 +104,7 @@ struct Asker {
 /// A bio that has no request yet.
 #[derive(Clone, Copy, Debug)]
 struct QueuedBio {
-    asker: Asker,
+    requester: Requester,
     queued_ns: u64,
     operation: TracedOperation,
     sectors: u32,
@@ -115,22 +115,22 @@ struct QueuedBio {
 struct UnfinishedRequest {
     request: TracedRequest,
     /// Sectors not completed yet.
-    left: u32,
+    left_sectors: u32,
     since_ns: u64,
 }
 
 /// Most entries of a table; then old ones are searched for.
-const MOST_OPEN: usize = 1 << 18;
+const MAX_OPEN_ENTRIES: usize = 1 << 18;
 /// Age from which entries are dropped when a table is full.
-const OLD_NS: u64 = 300_000_000_000;
+const MAX_OPEN_AGE_NS: u64 = 300_000_000_000;
 /// Age from which an open request is taken to have lost its end, where events were lost: no driver waits so long.
-const LOST_NS: u64 = 30_000_000_000;
+const MAX_LOST_AGE_NS: u64 = 30_000_000_000;
 /// Interval of the searches for such entries.
-const SWEEP_NS: u64 = 1_000_000_000;
+const SWEEP_INTERVAL_NS: u64 = 1_000_000_000;
 /// Largest difference of processors' clocks.
-const SKEW_NS: u64 = 1_000_000;
+const MAX_CLOCK_SKEW_NS: u64 = 1_000_000;
 /// Most completions that may wait for their issue.
-const MOST_EARLY: usize = 256;
+const MAX_EARLY_COMPLETIONS: usize = 256;
 
 /// Builds requests from events.
 #[derive(Debug, Default)]
@@ -142,20 +142,20 @@ pub struct RequestPairing {
     started: FifoMap<UnfinishedRequest>,
     issued: FifoMap<UnfinishedRequest>,
     /// Completions whose issue has not come yet.
-    early: VecDeque<(PlaceKey, BlockEvent)>,
+    early_completions: VecDeque<(PlaceKey, BlockEvent)>,
     /// Requesting threads of bios that were remapped, by the new device and sector.
-    origins: HashMap<(u32, u64), Asker>,
+    origins: HashMap<(u32, u64), Requester>,
     /// Number of requests at the driver, by device.
     depth: HashMap<u32, u32>,
     /// Devices that have requests.
-    of_requests: HashSet<u32>,
+    request_devices: HashSet<u32>,
     has_start: bool,
     /// Events were lost up to this time.
     lost_ns: Option<u64>,
     /// Time of the last search for requests whose end was lost.
-    swept_ns: u64,
+    lost_swept_ns: u64,
     /// Times of the last search for old entries in a full table: of bios, starts, issues and origins.
-    looked_ns: [u64; 4],
+    tables_swept_ns: [u64; 4],
     /// Counts of events that gave no complete request.
     pub counts: PairingCounts,
 }
@@ -167,7 +167,7 @@ impl RequestPairing {
     }
 
     /// Number of requests that have begun and not completed.
-    pub fn unfinished(&self) -> usize {
+    pub fn unfinished_count(&self) -> usize {
         self.started.len() + self.issued.len()
     }
 
@@ -179,15 +179,15 @@ impl RequestPairing {
 
     /// Drops requests that are no longer sampled: their end will not come. `mask` has the bits of a sector
     /// that are zero where it is sampled.
-    pub fn sample(&mut self, mask: u64) {
-        self.queued.retain(|key, _| key.sector & mask == 0);
-        self.started.retain(|key, _| key.sector & mask == 0);
+    pub fn forget_unsampled(&mut self, mask: u64) {
+        self.queued.retain_values(|key, _| key.sector & mask == 0);
+        self.started.retain_values(|key, _| key.sector & mask == 0);
         self.retain_issued(|key, _| key.sector & mask == 0);
     }
 
     /// Notes that events were lost before this time. Among them may be the end of any request that is open now: it is
     /// dropped when another begins at the same place, or finally by [`RequestPairing::give_up_lost`].
-    pub fn lost(&mut self, now_ns: u64) {
+    pub fn note_loss(&mut self, now_ns: u64) {
         self.lost_ns = Some(now_ns);
     }
 
@@ -195,14 +195,15 @@ impl RequestPairing {
     /// flight, and count in the depth of all others, until the trace ends.
     pub fn give_up_lost(&mut self, now_ns: u64) {
         let Some(lost) = self.lost_ns else { return };
-        if now_ns.saturating_sub(self.swept_ns) < SWEEP_NS {
+        if now_ns.saturating_sub(self.lost_swept_ns) < SWEEP_INTERVAL_NS {
             return;
         }
-        self.swept_ns = now_ns;
-        let stays = |since_ns: u64| since_ns > lost || now_ns.saturating_sub(since_ns) <= LOST_NS;
-        let before = self.queued.retain(|_, bio| stays(bio.queued_ns)) + self.started.retain(|_, o| stays(o.since_ns));
+        self.lost_swept_ns = now_ns;
+        let stays = |since_ns: u64| since_ns > lost || now_ns.saturating_sub(since_ns) <= MAX_LOST_AGE_NS;
+        let before = self.queued.retain_values(|_, bio| stays(bio.queued_ns))
+            + self.started.retain_values(|_, o| stays(o.since_ns));
         self.counts.without_end += before as u64 + self.retain_issued(|_, open| stays(open.since_ns));
-        if now_ns.saturating_sub(lost) > LOST_NS {
+        if now_ns.saturating_sub(lost) > MAX_LOST_AGE_NS {
             self.lost_ns = None;
         }
     }
@@ -210,7 +211,7 @@ impl RequestPairing {
     /// Keeps the requests at the driver for which `stays` returns true; returns the number removed.
     fn retain_issued(&mut self, stays: impl Fn(&PlaceKey, &UnfinishedRequest) -> bool) -> u64 {
         let depth = &mut self.depth;
-        let gone = self.issued.retain(|key, open| {
+        let gone = self.issued.retain_values(|key, open| {
             let stays = stays(key, open);
             if let Some(depth) = depth.get_mut(&key.device).filter(|_| !stays) {
                 *depth = depth.saturating_sub(1);
@@ -221,7 +222,7 @@ impl RequestPairing {
     }
 
     /// Handles the next event; requests that it completes go to `done`.
-    pub fn event(&mut self, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {
+    pub fn handle_event(&mut self, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {
         let disk = self.names.disk_of(event.device);
         if self.only.as_ref().is_some_and(|only| !only.contains(&disk)) {
             return;
@@ -230,75 +231,83 @@ impl RequestPairing {
             self.counts.other_operations += 1;
             return;
         };
-        let key = place(disk, event, operation);
+        let key = place_key(disk, event, operation);
         self.give_up_early(event.time_ns);
         match event.kind {
-            BlockEventKind::Queue => self.queue(key, event, operation),
+            BlockEventKind::Queue => self.handle_queue(key, event, operation),
             BlockEventKind::GetRequest if self.has_start => {}
-            BlockEventKind::GetRequest | BlockEventKind::Start => self.start(key, event, operation),
+            BlockEventKind::GetRequest | BlockEventKind::Start => self.handle_start(key, event, operation),
             // the start is used instead; without a scheduler there is no insert
             BlockEventKind::Insert => {}
-            BlockEventKind::Issue => self.issue(key, event, operation, done),
-            BlockEventKind::Complete => self.complete(key, event, done),
-            BlockEventKind::Requeue => self.requeue(key, event),
+            BlockEventKind::Issue => self.handle_issue(key, event, operation, done),
+            BlockEventKind::Complete => self.handle_complete(key, event, done),
+            BlockEventKind::Requeue => self.handle_requeue(key, event),
             BlockEventKind::BackMerge => {
                 self.counts.merged_bios += u64::from(self.queued.pop(key).is_some());
             }
-            BlockEventKind::FrontMerge => self.front_merge(key, event),
+            BlockEventKind::FrontMerge => self.handle_front_merge(key, event),
             BlockEventKind::RequestMerge => {
                 self.counts.merged_requests += u64::from(self.started.pop(key).is_some());
             }
-            BlockEventKind::BioComplete => self.bio_complete(key, event, done),
-            BlockEventKind::Remap => self.remap(event),
-            BlockEventKind::Split => self.split(key, event),
+            BlockEventKind::BioComplete => self.handle_bio_complete(key, event, done),
+            BlockEventKind::Remap => self.handle_remap(event),
+            BlockEventKind::Split => self.handle_split(key, event),
         }
-        assert!(self.early.len() <= MOST_EARLY, "{} early completions", self.early.len());
-        assert!(self.origins.len() <= MOST_OPEN, "{} origins", self.origins.len());
+        assert!(
+            self.early_completions.len() <= MAX_EARLY_COMPLETIONS,
+            "{} early completions",
+            self.early_completions.len()
+        );
+        assert!(self.origins.len() <= MAX_OPEN_ENTRIES, "{} origins", self.origins.len());
     }
 
-    fn queue(&mut self, key: PlaceKey, event: &BlockEvent, operation: TracedOperation) {
-        let here = Asker { time_ns: event.time_ns, pid: event.pid, comm: event.comm };
+    fn handle_queue(&mut self, key: PlaceKey, event: &BlockEvent, operation: TracedOperation) {
+        let here = Requester { time_ns: event.time_ns, pid: event.pid, comm: event.comm };
         let origin = if self.origins.is_empty() { None } else { self.origins.remove(&(event.device, event.sector)) };
-        let bio =
-            QueuedBio { asker: origin.unwrap_or(here), queued_ns: event.time_ns, operation, sectors: event.sectors };
-        self.counts.without_end += give_way(&mut self.queued, self.lost_ns, key, |bio| bio.queued_ns);
-        if self.queued.len() >= MOST_OPEN && is_due(&mut self.looked_ns[0], event.time_ns) {
-            let old = event.time_ns.saturating_sub(OLD_NS);
-            self.counts.without_end += self.queued.retain(|_, bio| bio.queued_ns > old) as u64;
+        let bio = QueuedBio {
+            requester: origin.unwrap_or(here),
+            queued_ns: event.time_ns,
+            operation,
+            sectors: event.sectors,
+        };
+        self.counts.without_end += drop_lost(&mut self.queued, self.lost_ns, key, |bio| bio.queued_ns);
+        if self.queued.len() >= MAX_OPEN_ENTRIES && is_sweep_due(&mut self.tables_swept_ns[0], event.time_ns) {
+            let old = event.time_ns.saturating_sub(MAX_OPEN_AGE_NS);
+            self.counts.without_end += self.queued.retain_values(|_, bio| bio.queued_ns > old) as u64;
         }
-        if self.queued.len() < MOST_OPEN {
+        if self.queued.len() < MAX_OPEN_ENTRIES {
             self.queued.push(key, bio);
         } else {
             self.counts.without_end += 1;
         }
     }
 
-    fn start(&mut self, key: PlaceKey, event: &BlockEvent, operation: TracedOperation) {
-        let mut open = begin(key.device, event, operation);
+    fn handle_start(&mut self, key: PlaceKey, event: &BlockEvent, operation: TracedOperation) {
+        let mut open = new_unfinished(key.device, event, operation);
         open.request.started_ns = Some(event.time_ns);
         (open.request.pid, open.request.comm) = (event.pid, event.comm);
         if let Some(bio) = self.queued.pop(key) {
             open.request.queued_ns = Some(bio.queued_ns);
-            (open.request.pid, open.request.comm) = (bio.asker.pid, bio.asker.comm);
+            (open.request.pid, open.request.comm) = (bio.requester.pid, bio.requester.comm);
         }
-        self.of_requests.insert(key.device);
+        self.request_devices.insert(key.device);
         self.keep_started(key, open, event.time_ns);
     }
 
     fn keep_started(&mut self, key: PlaceKey, open: UnfinishedRequest, now_ns: u64) {
-        self.counts.without_end += give_way(&mut self.started, self.lost_ns, key, |open| open.since_ns);
-        if self.started.len() >= MOST_OPEN && is_due(&mut self.looked_ns[1], now_ns) {
-            let old = now_ns.saturating_sub(OLD_NS);
-            self.counts.without_end += self.started.retain(|_, open| open.since_ns > old) as u64;
+        self.counts.without_end += drop_lost(&mut self.started, self.lost_ns, key, |open| open.since_ns);
+        if self.started.len() >= MAX_OPEN_ENTRIES && is_sweep_due(&mut self.tables_swept_ns[1], now_ns) {
+            let old = now_ns.saturating_sub(MAX_OPEN_AGE_NS);
+            self.counts.without_end += self.started.retain_values(|_, open| open.since_ns > old) as u64;
         }
-        if self.started.len() < MOST_OPEN {
+        if self.started.len() < MAX_OPEN_ENTRIES {
             self.started.push(key, open);
         } else {
             self.counts.without_end += 1;
         }
     }
 
-    fn issue(
+    fn handle_issue(
         &mut self,
         key: PlaceKey,
         event: &BlockEvent,
@@ -309,68 +318,68 @@ impl RequestPairing {
             // the device's flush has no start event; callers' flushes have one
             let is_flush = operation == TracedOperation::Flush;
             self.counts.without_start += u64::from(!is_flush);
-            let mut open = begin(key.device, event, operation);
+            let mut open = new_unfinished(key.device, event, operation);
             // it is attributed to the caller that has waited longest
-            let call = PlaceKey { class: TracedOperation::FlushCall.class(), ..key };
-            if let Some(waiting) = self.started.first(call).filter(|_| is_flush) {
+            let call = PlaceKey { class: TracedOperation::FlushCall.pairing_class(), ..key };
+            if let Some(waiting) = self.started.peek_first(call).filter(|_| is_flush) {
                 (open.request.pid, open.request.comm) = (waiting.request.pid, waiting.request.comm);
             }
             open
         });
         // it may have grown since its start
-        (open.request.sector, open.request.sectors, open.left) = (event.sector, event.sectors, event.sectors);
+        (open.request.sector, open.request.sectors, open.left_sectors) = (event.sector, event.sectors, event.sectors);
         open.request.operation = operation;
         open.request.issued_ns = Some(event.time_ns);
-        self.of_requests.insert(key.device);
-        let gone = give_way(&mut self.issued, self.lost_ns, key, |open| open.since_ns);
+        self.request_devices.insert(key.device);
+        let gone = drop_lost(&mut self.issued, self.lost_ns, key, |open| open.since_ns);
         self.counts.without_end += gone;
         let depth = self.depth.entry(key.device).or_insert(0);
         *depth = depth.saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX)).saturating_add(1);
         open.request.depth = *depth;
-        if self.issued.len() >= MOST_OPEN && is_due(&mut self.looked_ns[2], event.time_ns) {
-            let old = event.time_ns.saturating_sub(OLD_NS);
+        if self.issued.len() >= MAX_OPEN_ENTRIES && is_sweep_due(&mut self.tables_swept_ns[2], event.time_ns) {
+            let old = event.time_ns.saturating_sub(MAX_OPEN_AGE_NS);
             self.counts.without_end += self.retain_issued(|_, open| open.since_ns > old);
         }
-        if self.issued.len() >= MOST_OPEN {
+        if self.issued.len() >= MAX_OPEN_ENTRIES {
             self.counts.without_end += 1;
-            self.left_driver(key.device);
+            self.decrement_depth(key.device);
             return;
         }
         self.issued.push(key, open);
-        if let Some(position) = self.early.iter().position(|(early, _)| *early == key)
-            && let Some((_, completion)) = self.early.remove(position)
+        if let Some(position) = self.early_completions.iter().position(|(early, _)| *early == key)
+            && let Some((_, completion)) = self.early_completions.remove(position)
         {
             self.counts.clock_back += 1;
-            self.complete(key, &BlockEvent { time_ns: event.time_ns, ..completion }, done);
+            self.handle_complete(key, &BlockEvent { time_ns: event.time_ns, ..completion }, done);
         }
     }
 
-    fn complete(&mut self, key: PlaceKey, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {
+    fn handle_complete(&mut self, key: PlaceKey, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {
         if let Some(mut open) = self.issued.pop(key) {
-            if event.sectors > 0 && event.sectors < open.left {
+            if event.sectors > 0 && event.sectors < open.left_sectors {
                 // a part has completed; the rest continues after it
-                open.left -= event.sectors;
+                open.left_sectors -= event.sectors;
                 let key = PlaceKey { sector: key.sector.saturating_add(u64::from(event.sectors)), ..key };
                 self.issued.push(key, open);
                 return;
             }
-            self.left_driver(key.device);
-            finish(open.request, event, done);
+            self.decrement_depth(key.device);
+            emit_request(open.request, event, done);
         } else if let Some(open) = self.started.pop(key) {
             // a caller's flush, or a request that failed before its issue
-            finish(open.request, event, done);
-        } else if event.sectors > 0 || key.class == TracedOperation::Flush.class() {
+            emit_request(open.request, event, done);
+        } else if event.sectors > 0 || key.class == TracedOperation::Flush.pairing_class() {
             // without sectors: the second end of a write that a flush followed
-            if self.early.len() >= MOST_EARLY {
-                self.early.pop_front();
+            if self.early_completions.len() >= MAX_EARLY_COMPLETIONS {
+                self.early_completions.pop_front();
                 self.counts.without_beginning += 1;
             }
-            self.early.push_back((key, *event));
+            self.early_completions.push_back((key, *event));
         }
     }
 
     /// Counts that a request of a device has left the driver.
-    fn left_driver(&mut self, device: u32) {
+    fn decrement_depth(&mut self, device: u32) {
         if let Some(depth) = self.depth.get_mut(&device) {
             *depth = depth.saturating_sub(1);
         }
@@ -378,22 +387,23 @@ impl RequestPairing {
 
     /// Drops completions whose issue did not come in time.
     fn give_up_early(&mut self, now_ns: u64) {
-        while self.early.front().is_some_and(|(_, e)| e.time_ns.saturating_add(SKEW_NS) < now_ns) {
-            self.early.pop_front();
+        while self.early_completions.front().is_some_and(|(_, e)| e.time_ns.saturating_add(MAX_CLOCK_SKEW_NS) < now_ns)
+        {
+            self.early_completions.pop_front();
             self.counts.without_beginning += 1;
         }
     }
 
-    fn requeue(&mut self, key: PlaceKey, event: &BlockEvent) {
+    fn handle_requeue(&mut self, key: PlaceKey, event: &BlockEvent) {
         let Some(mut open) = self.issued.pop(key) else { return };
-        self.left_driver(key.device);
+        self.decrement_depth(key.device);
         self.counts.requeues += 1;
         open.request.requeues = open.request.requeues.saturating_add(1);
         open.request.issued_ns = None;
         self.keep_started(key, open, event.time_ns);
     }
 
-    fn front_merge(&mut self, key: PlaceKey, event: &BlockEvent) {
+    fn handle_front_merge(&mut self, key: PlaceKey, event: &BlockEvent) {
         self.counts.merged_bios += u64::from(self.queued.pop(key).is_some());
         let behind = PlaceKey { sector: event.sector.saturating_add(u64::from(event.sectors)), ..key };
         if let Some(mut open) = self.started.pop(behind) {
@@ -403,51 +413,51 @@ impl RequestPairing {
         }
     }
 
-    fn bio_complete(&mut self, key: PlaceKey, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {
+    fn handle_bio_complete(&mut self, key: PlaceKey, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {
         let Some(bio) = self.queued.pop(key) else {
-            let is_of_bios = !self.is_of_requests(key.device);
+            let is_of_bios = !self.uses_requests(key.device);
             self.counts.without_beginning += u64::from(is_of_bios);
             return;
         };
-        if self.is_of_requests(key.device) {
+        if self.uses_requests(key.device) {
             return;
         }
-        let mut open = begin(key.device, event, bio.operation);
+        let mut open = new_unfinished(key.device, event, bio.operation);
         let request = &mut open.request;
         (request.queued_ns, request.sectors) = (Some(bio.queued_ns), bio.sectors);
-        (request.pid, request.comm) = (bio.asker.pid, bio.asker.comm);
-        finish(open.request, event, done);
+        (request.pid, request.comm) = (bio.requester.pid, bio.requester.comm);
+        emit_request(open.request, event, done);
     }
 
     /// Attributes a remapped bio to the thread that made the request to the upper device, regardless of the thread that
     /// passes it down.
-    fn remap(&mut self, event: &BlockEvent) {
+    fn handle_remap(&mut self, event: &BlockEvent) {
         let upper = self.names.disk_of(event.other_device);
         if self.names.is_path(event.device) && self.names.disk_of(event.device) == upper {
             // the bio of an NVMe disk stays at its place until the request of a path takes it
             return;
         }
         let before = self.origins.remove(&(event.other_device, event.other_sector)).or_else(|| {
-            let class = event.operation()?.class();
+            let class = event.operation()?.pairing_class();
             let key = PlaceKey { device: upper, class, sector: event.other_sector };
-            self.queued.first(key).map(|bio| bio.asker)
+            self.queued.peek_first(key).map(|bio| bio.requester)
         });
         let Some(asker) = before else { return };
-        if self.origins.len() >= MOST_OPEN && is_due(&mut self.looked_ns[3], event.time_ns) {
-            let old = event.time_ns.saturating_sub(OLD_NS);
+        if self.origins.len() >= MAX_OPEN_ENTRIES && is_sweep_due(&mut self.tables_swept_ns[3], event.time_ns) {
+            let old = event.time_ns.saturating_sub(MAX_OPEN_AGE_NS);
             self.origins.retain(|_, asker| asker.time_ns > old);
         }
-        if self.origins.len() < MOST_OPEN {
+        if self.origins.len() < MAX_OPEN_ENTRIES {
             self.origins.insert((event.device, event.sector), asker);
         }
     }
 
     /// Handles a split: the second part of a bio begins at another sector, and no further event announces it. For a
     /// device without requests, the end of the second part stands for the whole.
-    fn split(&mut self, key: PlaceKey, event: &BlockEvent) {
+    fn handle_split(&mut self, key: PlaceKey, event: &BlockEvent) {
         let Some(bio) = self.queued.pop(key) else { return };
         let behind = PlaceKey { sector: event.other_sector, ..key };
-        if !self.is_of_requests(key.device) {
+        if !self.uses_requests(key.device) {
             self.queued.push(behind, bio);
             return;
         }
@@ -456,14 +466,14 @@ impl RequestPairing {
         self.queued.push(behind, QueuedBio { sectors: bio.sectors.saturating_sub(first), ..bio });
     }
 
-    fn is_of_requests(&mut self, device: u32) -> bool {
-        self.of_requests.contains(&device) || self.names.has_requests(device)
+    fn uses_requests(&mut self, device: u32) -> bool {
+        self.request_devices.contains(&device) || self.names.has_requests(device)
     }
 }
 
 /// Returns true if a full table may be searched again: a search takes as long as thousands of events.
-fn is_due(looked_ns: &mut u64, now_ns: u64) -> bool {
-    let is_due = now_ns.saturating_sub(*looked_ns) >= SWEEP_NS;
+fn is_sweep_due(looked_ns: &mut u64, now_ns: u64) -> bool {
+    let is_due = now_ns.saturating_sub(*looked_ns) >= SWEEP_INTERVAL_NS;
     if is_due {
         *looked_ns = now_ns;
     }
@@ -472,7 +482,7 @@ fn is_due(looked_ns: &mut u64, now_ns: u64) -> bool {
 
 /// Returns the key by which a request is paired. A flush has no sector: the kernel writes 0 or -1
 /// for the same flush. A caller's flush loses its letter F before it ends.
-fn place(device: u32, event: &BlockEvent, operation: TracedOperation) -> PlaceKey {
+fn place_key(device: u32, event: &BlockEvent, operation: TracedOperation) -> PlaceKey {
     let is_end = event.kind == BlockEventKind::Complete && event.sectors == 0;
     let has_no_place = event.sector == 0 || event.sector == u64::MAX;
     let class = match operation {
@@ -480,11 +490,11 @@ fn place(device: u32, event: &BlockEvent, operation: TracedOperation) -> PlaceKe
         other => other,
     };
     let is_flush = matches!(class, TracedOperation::Flush | TracedOperation::FlushCall);
-    PlaceKey { device, class: class.class(), sector: if is_flush { 0 } else { event.sector } }
+    PlaceKey { device, class: class.pairing_class(), sector: if is_flush { 0 } else { event.sector } }
 }
 
 /// Creates a request of which only this event is known.
-fn begin(device: u32, event: &BlockEvent, operation: TracedOperation) -> UnfinishedRequest {
+fn new_unfinished(device: u32, event: &BlockEvent, operation: TracedOperation) -> UnfinishedRequest {
     let request = TracedRequest {
         device,
         operation,
@@ -500,22 +510,22 @@ fn begin(device: u32, event: &BlockEvent, operation: TracedOperation) -> Unfinis
         comm: [0; 16],
         error: 0,
     };
-    UnfinishedRequest { request, left: event.sectors, since_ns: event.time_ns }
+    UnfinishedRequest { request, left_sectors: event.sectors, since_ns: event.time_ns }
 }
 
 /// Drops requests at a place that were open when events were lost; returns their number. Otherwise the next end there
 /// would be paired with such a request, and each later end with the request before its own.
-fn give_way<V>(map: &mut FifoMap<V>, lost_ns: Option<u64>, key: PlaceKey, since_ns: impl Fn(&V) -> u64) -> u64 {
+fn drop_lost<V>(map: &mut FifoMap<V>, lost_ns: Option<u64>, key: PlaceKey, since_ns: impl Fn(&V) -> u64) -> u64 {
     let Some(lost) = lost_ns else { return 0 };
     let mut gone = 0;
-    while map.first(key).is_some_and(|open| since_ns(open) <= lost) {
+    while map.peek_first(key).is_some_and(|open| since_ns(open) <= lost) {
         map.pop(key);
         gone += 1;
     }
     gone
 }
 
-fn finish(mut request: TracedRequest, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {
+fn emit_request(mut request: TracedRequest, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {
     (request.done_ns, request.error) = (event.time_ns, event.error);
     done(request);
 }
@@ -525,9 +535,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_table_is_looked_through_once_a_second() {
-        let (mut looked, second) = (0, SWEEP_NS);
-        let due = [second, second + 1, 2 * second - 1, 2 * second].map(|now| is_due(&mut looked, now));
+    fn a_full_table_is_swept_once_a_second() {
+        let (mut looked, second) = (0, SWEEP_INTERVAL_NS);
+        let due = [second, second + 1, 2 * second - 1, 2 * second].map(|now| is_sweep_due(&mut looked, now));
         assert_eq!(due, [true, false, false, true]);
     }
 }

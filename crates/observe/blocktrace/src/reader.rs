@@ -1,11 +1,11 @@
 //! Reader of the events of all processors in order of time, from an instance's raw pages.
 
-use crate::cost::{self, RecordCost};
 use crate::devices::major_minor;
-use crate::dirty::DirtyPages;
+use crate::dirty_pages::DirtyPages;
 use crate::event::{BlockEvent, BlockEventKind, EventTable};
 use crate::layout::{LayoutError, PageLayout};
 use crate::page;
+use crate::trace_cost::{self, RecordCost};
 use crate::tracefs::{TraceInstance, TraceLoss, Tracefs, TracefsError};
 
 /// Age at which events are passed on, nanoseconds: the events of one processor come in order, those of several are
@@ -22,7 +22,7 @@ pub struct ReadingCounts {
     /// Pages before which events were missed.
     pub pages_after_loss: u64,
     /// Pages that were invalid or truncated.
-    pub pages_cut: u64,
+    pub truncated_pages: u64,
     /// Events of an unknown number or length.
     pub unknown: u64,
     /// Events of pages that became dirty.
@@ -32,7 +32,7 @@ pub struct ReadingCounts {
 /// Sorts the events of several processors by time.
 #[derive(Debug, Default)]
 pub struct EventSorter {
-    waiting: Vec<BlockEvent>,
+    pending: Vec<BlockEvent>,
     /// Pages dirtied by each thread.
     pub dirtied: DirtyPages,
     /// Counts of events and pages read.
@@ -41,13 +41,13 @@ pub struct EventSorter {
 
 impl EventSorter {
     /// Adds a page of a processor.
-    pub fn page(&mut self, cpu: u16, bytes: &[u8], layout: &PageLayout, table: &EventTable) {
-        let (waiting, dirtied, counts) = (&mut self.waiting, &mut self.dirtied, &mut self.counts);
-        let summary = page::read(bytes, layout, |time_ns, data| {
-            if let Some(event) = table.decode(time_ns, cpu, data) {
+    pub fn add_page(&mut self, cpu: u16, bytes: &[u8], layout: &PageLayout, table: &EventTable) {
+        let (waiting, dirtied, counts) = (&mut self.pending, &mut self.dirtied, &mut self.counts);
+        let summary = page::read_events(bytes, layout, |time_ns, data| {
+            if let Some(event) = table.decode_event(time_ns, cpu, data) {
                 waiting.push(event);
             } else if let Some((pid, device)) = table.dirty.as_ref().and_then(|layout| layout.decode(data)) {
-                dirtied.add(pid, device);
+                dirtied.add_page(pid, device);
                 counts.dirtied += 1;
             } else {
                 counts.unknown += 1;
@@ -55,16 +55,16 @@ impl EventSorter {
         });
         counts.pages += 1;
         counts.pages_after_loss += u64::from(summary.is_after_loss);
-        counts.pages_cut += u64::from(summary.is_cut);
+        counts.truncated_pages += u64::from(summary.is_truncated);
     }
 
     /// Passes on events before this time, in order of time.
-    pub fn take(&mut self, before_ns: u64, mut each: impl FnMut(&BlockEvent)) {
+    pub fn drain_before(&mut self, before_ns: u64, mut each: impl FnMut(&BlockEvent)) {
         // the sort is stable, so events of one processor at one time stay in order, and it is fast on sorted runs
-        self.waiting.sort_by_key(|event| event.time_ns);
-        let ready = self.waiting.partition_point(|event| event.time_ns < before_ns);
-        self.waiting[..ready].iter().for_each(&mut each);
-        self.waiting.drain(..ready);
+        self.pending.sort_by_key(|event| event.time_ns);
+        let ready = self.pending.partition_point(|event| event.time_ns < before_ns);
+        self.pending[..ready].iter().for_each(&mut each);
+        self.pending.drain(..ready);
         self.counts.events += ready as u64;
     }
 }
@@ -92,8 +92,8 @@ impl EventReader {
         kinds: &[BlockEventKind],
         filter: &KernelFilter,
     ) -> Result<EventReader, TracefsError> {
-        let mut reader = EventReader::prepare(tracefs)?;
-        reader.enable(kinds, filter)?;
+        let mut reader = EventReader::create_reader(tracefs)?;
+        reader.enable_events(kinds, filter)?;
         Ok(reader)
     }
 
@@ -107,15 +107,15 @@ impl EventReader {
         kinds: &[BlockEventKind],
         filter: &KernelFilter,
     ) -> Result<(EventReader, Result<RecordCost, TracefsError>), TracefsError> {
-        let mut reader = EventReader::prepare(tracefs)?;
-        let cost = cost::calibrate(&mut reader.instance);
-        reader.drain(usize::MAX)?;
+        let mut reader = EventReader::create_reader(tracefs)?;
+        let cost = trace_cost::calibrate_events(&mut reader.instance);
+        reader.drain_pages(usize::MAX)?;
         // the events read so far are those of the calibration
         reader.sorter = EventSorter::default();
         if let Some(dirty) = &reader.table.dirty {
-            reader.instance.enable(dirty.event, filter.dirty_text().as_deref())?;
+            reader.instance.enable_event(dirty.event, filter.dirty_expression().as_deref())?;
         }
-        reader.enable(kinds, filter)?;
+        reader.enable_events(kinds, filter)?;
         Ok((reader, cost))
     }
 
@@ -123,30 +123,30 @@ impl EventReader {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn leave_dirty_pages(&mut self) -> Result<bool, TracefsError> {
+    pub fn stop_dirty_pages(&mut self) -> Result<bool, TracefsError> {
         let Some(dirty) = self.table.dirty.take() else { return Ok(false) };
         // events that are still in the buffers must be decodable until they are read
-        self.instance.disable(dirty.event)?;
+        self.instance.disable_event(dirty.event)?;
         self.table.dirty = Some(dirty);
-        self.drain(usize::MAX)?;
+        self.drain_pages(usize::MAX)?;
         self.table.dirty = None;
         Ok(true)
     }
 
-    fn prepare(tracefs: &Tracefs) -> Result<EventReader, TracefsError> {
-        let (table, unusable) = tracefs.events()?;
-        let layout = tracefs.page()?;
+    fn create_reader(tracefs: &Tracefs) -> Result<EventReader, TracefsError> {
+        let (table, unusable) = tracefs.read_event_table()?;
+        let layout = tracefs.read_page_layout()?;
         let instance = TraceInstance::create(tracefs)?;
         let page = vec![0; layout.bytes];
         let (sorter, kinds) = (EventSorter::default(), Vec::new());
         Ok(EventReader { instance, table, layout, page, sorter, unusable, kinds })
     }
 
-    fn enable(&mut self, kinds: &[BlockEventKind], filter: &KernelFilter) -> Result<(), TracefsError> {
-        let known = |kind: &BlockEventKind| self.table.layout(*kind).is_some();
+    fn enable_events(&mut self, kinds: &[BlockEventKind], filter: &KernelFilter) -> Result<(), TracefsError> {
+        let known = |kind: &BlockEventKind| self.table.find_layout(*kind).is_some();
         self.kinds = kinds.iter().copied().filter(known).collect();
         for kind in &self.kinds {
-            self.instance.enable(&path(*kind), filter.text().as_deref())?;
+            self.instance.enable_event(&event_path(*kind), filter.event_expression().as_deref())?;
         }
         self.instance.start()
     }
@@ -165,8 +165,10 @@ impl EventReader {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn filter(&self, filter: &KernelFilter) -> Result<(), TracefsError> {
-        self.kinds.iter().try_for_each(|kind| self.instance.filter(&path(*kind), filter.text().as_deref()))
+    pub fn set_filter(&self, filter: &KernelFilter) -> Result<(), TracefsError> {
+        self.kinds
+            .iter()
+            .try_for_each(|kind| self.instance.set_filter(&event_path(*kind), filter.event_expression().as_deref()))
     }
 
     /// Reads all pending pages, and passes on in order the events that are slightly older than `now_ns`;
@@ -175,8 +177,8 @@ impl EventReader {
     /// # Errors
     /// When the kernel refuses.
     pub fn read(&mut self, now_ns: u64, each: impl FnMut(&BlockEvent)) -> Result<u64, TracefsError> {
-        let bytes = self.drain(usize::MAX)?;
-        self.sorter.take(now_ns.saturating_sub(SLACK_NS), each);
+        let bytes = self.drain_pages(usize::MAX)?;
+        self.sorter.drain_before(now_ns.saturating_sub(SLACK_NS), each);
         Ok(bytes)
     }
 
@@ -186,18 +188,18 @@ impl EventReader {
     /// When the kernel refuses.
     pub fn finish(&mut self, each: impl FnMut(&BlockEvent)) -> Result<(), TracefsError> {
         self.instance.stop()?;
-        self.drain(usize::MAX)?;
-        self.sorter.take(u64::MAX, each);
+        self.drain_pages(usize::MAX)?;
+        self.sorter.drain_before(u64::MAX, each);
         Ok(())
     }
 
-    fn drain(&mut self, max_pages: usize) -> Result<u64, TracefsError> {
+    fn drain_pages(&mut self, max_pages: usize) -> Result<u64, TracefsError> {
         let mut bytes = 0;
         let cpus: Vec<u16> = self.instance.cpus().collect();
         for (position, cpu) in cpus.into_iter().enumerate() {
             for _ in 0..max_pages {
                 let Some(length) = self.instance.next_page(position, &mut self.page)? else { break };
-                self.sorter.page(cpu, &self.page[..length], &self.layout, &self.table);
+                self.sorter.add_page(cpu, &self.page[..length], &self.layout, &self.table);
                 bytes += length as u64;
             }
         }
@@ -210,23 +212,23 @@ impl EventReader {
     }
 
     /// Pages dirtied by each thread since the start, or since they were last taken.
-    pub fn dirtied(&self) -> &DirtyPages {
+    pub fn dirty_pages(&self) -> &DirtyPages {
         &self.sorter.dirtied
     }
 
     /// Removes and returns the dirtied pages.
     pub fn take_dirtied(&mut self) -> DirtyPages {
-        self.sorter.dirtied.take()
+        self.sorter.dirtied.take_pages()
     }
 
     /// Events lost, by the kernel's count.
     pub fn loss(&self) -> TraceLoss {
-        self.instance.loss()
+        self.instance.read_loss()
     }
 }
 
 /// Returns an event's folder below `events`.
-fn path(kind: BlockEventKind) -> String {
+fn event_path(kind: BlockEventKind) -> String {
     format!("block/{}", kind.name())
 }
 
@@ -236,23 +238,23 @@ pub struct KernelFilter {
     /// Devices and their partitions; empty means all.
     pub devices: Vec<u32>,
     /// log2 of the sampling ratio: one of so many pieces of 128 KiB is traced; 0 means all.
-    pub sample: u32,
+    pub sample_bits: u32,
 }
 
 /// Most devices that one filter can name; with more, the events are filtered here.
-const MOST_NAMED: usize = 16;
+const MAX_NAMED_DEVICES: usize = 16;
 /// log2 of the sectors of a piece that is sampled as a whole.
 const PIECE_BITS: u32 = 8;
 /// Largest sampling ratio, as log2: 1 of 128 pieces.
-pub const MOST_SAMPLE: u32 = 7;
+pub const MAX_SAMPLE_BITS: u32 = 7;
 
 impl KernelFilter {
     /// Formats the filter in the kernel's language (Documentation/trace/events.rst); `None` for everything.
-    pub fn text(&self) -> Option<String> {
-        let named = (1..=MOST_NAMED).contains(&self.devices.len());
+    pub fn event_expression(&self) -> Option<String> {
+        let named = (1..=MAX_NAMED_DEVICES).contains(&self.devices.len());
         let devices =
             named.then(|| self.devices.iter().map(|d| format!("dev == {d}")).collect::<Vec<_>>().join(" || "));
-        let mask = self.mask();
+        let mask = self.sector_mask();
         let place = (mask > 0).then(|| format!("!(sector & {mask})"));
         match (devices, place) {
             (Some(devices), Some(place)) => Some(format!("({devices}) && {place}")),
@@ -261,8 +263,8 @@ impl KernelFilter {
     }
 
     /// Formats the filter for pages that become dirty, whose events name the disk as text.
-    pub fn dirty_text(&self) -> Option<String> {
-        let named = (1..=MOST_NAMED).contains(&self.devices.len());
+    pub fn dirty_expression(&self) -> Option<String> {
+        let named = (1..=MAX_NAMED_DEVICES).contains(&self.devices.len());
         let name = |device: &u32| {
             let (major, minor) = major_minor(*device);
             format!("name == \"{major}:{minor}\"")
@@ -271,8 +273,8 @@ impl KernelFilter {
     }
 
     /// Mask of a sector's bits that are zero where its piece is sampled.
-    pub fn mask(&self) -> u64 {
-        ((1u64 << self.sample.min(MOST_SAMPLE)) - 1) << PIECE_BITS
+    pub fn sector_mask(&self) -> u64 {
+        ((1u64 << self.sample_bits.min(MAX_SAMPLE_BITS)) - 1) << PIECE_BITS
     }
 }
 
@@ -282,14 +284,16 @@ mod tests {
 
     #[test]
     fn filters_are_in_the_kernels_language() {
-        let filter = |devices: &[u32], sample| KernelFilter { devices: devices.to_vec(), sample }.text();
+        let filter = |devices: &[u32], sample| {
+            KernelFilter { devices: devices.to_vec(), sample_bits: sample }.event_expression()
+        };
         assert_eq!(filter(&[], 0), None);
         assert_eq!(filter(&[5, 6], 0).as_deref(), Some("dev == 5 || dev == 6"));
         assert_eq!(filter(&[5], 3).as_deref(), Some("(dev == 5) && !(sector & 1792)"));
         assert_eq!(filter(&[], 1).as_deref(), Some("!(sector & 256)"));
         assert_eq!(filter(&(0..17).collect::<Vec<_>>(), 0), None);
-        assert_eq!(KernelFilter { devices: vec![], sample: 60 }.mask(), 0x7f00);
-        let dirty = KernelFilter { devices: vec![7 << 20, 8 << 20 | 16], sample: 2 }.dirty_text();
+        assert_eq!(KernelFilter { devices: vec![], sample_bits: 60 }.sector_mask(), 0x7f00);
+        let dirty = KernelFilter { devices: vec![7 << 20, 8 << 20 | 16], sample_bits: 2 }.dirty_expression();
         assert_eq!(dirty.as_deref(), Some("name == \"7:0\" || name == \"8:16\""));
     }
 }

@@ -4,19 +4,20 @@
 use std::collections::HashMap;
 
 use crate::budget::{BudgetAdvice, BudgetKeeper};
-use crate::cost::{self, TraceCost};
 use crate::devices::BlockDeviceNames;
-use crate::dirty::DirtyPages;
+use crate::dirty_pages::DirtyPages;
 use crate::diskstats::{self, RequestTotals};
 use crate::event::{BlockEvent, BlockEventKind, EventTable};
 use crate::interval::{DeviceInterval, IntervalCollector};
 use crate::kernel::{KernelCountError, KernelCountLoss, ProgramTimer};
-use crate::method::{
-    EVENTS_A_REQUEST, READING_NS, TIMED, TraceMethod, expected_share, kernel_filter, start_bpf, start_tracefs,
-};
 use crate::pairing::{PairingCounts, TracedRequest};
-use crate::reader::{MOST_SAMPLE, ReadingCounts};
+use crate::reader::{MAX_SAMPLE_BITS, ReadingCounts};
 use crate::summary::RequestSummary;
+use crate::trace_cost::{self, TraceCost};
+use crate::trace_method::{
+    ASSUMED_READING_NS, EVENTS_PER_REQUEST, MIN_TIMED_REQUESTS, TraceMethod, expected_share, kernel_filter, start_bpf,
+    start_tracefs,
+};
 use crate::tracefs::{TraceLoss, Tracefs, TracefsError};
 
 /// Method of tracing requests.
@@ -59,19 +60,19 @@ pub enum SessionError {
 
 /// State at the start of a segment: a part of the trace with one method and one sample.
 #[derive(Default)]
-struct TracePiece {
+struct TraceSegment {
     totals: HashMap<u32, RequestTotals>,
     events: u64,
     dirtied: u64,
 }
 
-impl TracePiece {
-    fn begin(counts: ReadingCounts) -> TracePiece {
-        TracePiece { totals: diskstats::read(), events: counts.events, dirtied: counts.dirtied }
+impl TraceSegment {
+    fn start_segment(counts: ReadingCounts) -> TraceSegment {
+        TraceSegment { totals: diskstats::read_totals(), events: counts.events, dirtied: counts.dirtied }
     }
 
     /// Events of requests, and of dirtied pages, that were read in the segment. A sample drops only the former.
-    fn read(&self, counts: ReadingCounts) -> [u64; 2] {
+    fn events_since_start(&self, counts: ReadingCounts) -> [u64; 2] {
         [counts.events.saturating_sub(self.events), counts.dirtied.saturating_sub(self.dirtied)]
     }
 }
@@ -88,19 +89,19 @@ pub struct TraceSession {
     pub summary: RequestSummary,
     /// For a recorder: data since they were last taken.
     intervals: Option<IntervalCollector>,
-    sample: u32,
+    sample_bits: u32,
     from_ns: u64,
     now_ns: u64,
     /// Disks whose requests are traced.
     disks: Vec<u32>,
     totals: HashMap<u32, RequestTotals>,
-    piece: TracePiece,
+    segment: TraceSegment,
     /// Events per request, where each is read.
-    events_a_request: f64,
+    events_per_request: f64,
     reader_from_ns: u64,
-    keeper: BudgetKeeper,
+    budget_keeper: BudgetKeeper,
     /// Cost of earlier segments.
-    spent: TraceCost,
+    earlier_cost: TraceCost,
     lost_before: u64,
     /// Remarks for the user: the method chosen, and each reduction.
     pub remarks: Vec<String>,
@@ -116,9 +117,9 @@ impl TraceSession {
     /// When the kernel refuses, or lacks the feature.
     pub fn start(options: SessionOptions, requests_per_s: f64, now_ns: u64) -> Result<TraceSession, SessionError> {
         let tracefs = Tracefs::open()?;
-        let (events, unusable) = tracefs.events()?;
+        let (events, unusable) = tracefs.read_event_table()?;
         let mut remarks: Vec<String> = unusable.iter().map(ToString::to_string).collect();
-        let removed = tracefs.sweep();
+        let removed = tracefs.remove_stale_instances();
         match removed {
             0 => {}
             1 => remarks.push("removed a trace instance left behind by a killed process".into()),
@@ -141,7 +142,7 @@ impl TraceSession {
             }
             None => start_tracefs(&options, &tracefs, &mut names, &mut remarks)?,
         };
-        let totals = diskstats::read();
+        let totals = diskstats::read_totals();
         let summary = RequestSummary::new(now_ns, options.column_ns);
         Ok(TraceSession {
             method,
@@ -151,16 +152,16 @@ impl TraceSession {
             names,
             summary,
             intervals: None,
-            sample: 0,
+            sample_bits: 0,
             from_ns: now_ns,
             now_ns,
             disks,
-            piece: TracePiece { totals: totals.clone(), ..TracePiece::default() },
+            segment: TraceSegment { totals: totals.clone(), ..TraceSegment::default() },
             totals,
-            events_a_request: EVENTS_A_REQUEST,
-            reader_from_ns: cost::thread_ns(),
-            keeper: BudgetKeeper::default(),
-            spent: TraceCost::default(),
+            events_per_request: EVENTS_PER_REQUEST,
+            reader_from_ns: trace_cost::thread_cpu_ns(),
+            budget_keeper: BudgetKeeper::default(),
+            earlier_cost: TraceCost::default(),
             lost_before: 0,
             remarks,
             processors: std::thread::available_parallelism().map_or(1, usize::from),
@@ -175,7 +176,7 @@ impl TraceSession {
     /// Removes and returns the data since the last call, by the kernel's number of the device; empty unless intervals
     /// are kept.
     pub fn take_interval(&mut self) -> HashMap<u32, DeviceInterval> {
-        self.intervals.as_mut().map(IntervalCollector::take).unwrap_or_default()
+        self.intervals.as_mut().map(IntervalCollector::take_intervals).unwrap_or_default()
     }
 
     /// `tracefs` or `bpf`.
@@ -189,12 +190,12 @@ impl TraceSession {
     /// Returns true if the kernel reports the start of a request (6.5 and later); else its first event in a queue is
     /// taken for it.
     pub fn has_start(&self) -> bool {
-        self.events.layout(BlockEventKind::Start).is_some()
+        self.events.find_layout(BlockEventKind::Start).is_some()
     }
 
     /// Divisor of the sample: one of so many address ranges is traced.
-    pub fn sampled(&self) -> u64 {
-        1 << self.sample
+    pub fn sample_divisor(&self) -> u64 {
+        1 << self.sample_bits
     }
 
     /// Reads pending events or counts; events are passed to `each` too.
@@ -204,21 +205,21 @@ impl TraceSession {
     pub fn poll(&mut self, now_ns: u64, each: &mut dyn FnMut(&BlockEvent)) -> Result<(), SessionError> {
         self.now_ns = now_ns;
         let is_timed = matches!(&self.method, TraceMethod::Bpf { run, .. } if run.timer.is_some());
-        let requests = if is_timed { self.asked() } else { 0 };
+        let requests = if is_timed { self.counted_requests() } else { 0 };
         let (summary, intervals) = (&mut self.summary, &mut self.intervals);
         let mut add = |request: &TracedRequest| match intervals {
-            Some(intervals) => intervals.add(request),
-            None => summary.add(request),
+            Some(intervals) => intervals.add_request(request),
+            None => summary.add_request(request),
         };
         match &mut self.method {
             TraceMethod::Tracefs { reader, pairing, .. } => {
                 let losses = reader.counts().pages_after_loss;
                 reader.read(now_ns, |event| {
                     each(event);
-                    pairing.event(event, &mut |request| add(&request));
+                    pairing.handle_event(event, &mut |request| add(&request));
                 })?;
                 if reader.counts().pages_after_loss > losses {
-                    pairing.lost(now_ns);
+                    pairing.note_loss(now_ns);
                 }
                 pairing.give_up_lost(now_ns);
             }
@@ -246,7 +247,7 @@ impl TraceSession {
         if let TraceMethod::Tracefs { reader, pairing, .. } = &mut self.method {
             reader.finish(|event| {
                 each(event);
-                pairing.event(event, &mut |request| summary.add(&request));
+                pairing.handle_event(event, &mut |request| summary.add_request(&request));
             })?;
         }
         Ok(())
@@ -257,27 +258,29 @@ impl TraceSession {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn hold_budget(&mut self) -> Result<(), SessionError> {
-        if !self.keeper.is_due(self.now_ns - self.from_ns) {
+    pub fn enforce_budget(&mut self) -> Result<(), SessionError> {
+        if !self.budget_keeper.is_due(self.now_ns - self.from_ns) {
             return Ok(());
         }
         let cost = self.cost();
-        let Some((window, advice)) = self.keeper.advise(cost, self.options.budget, self.reading_ns()) else {
+        let Some((window, advice)) =
+            self.budget_keeper.advise_window(cost, self.options.budget, self.event_reading_ns())
+        else {
             return Ok(());
         };
         let seconds = (self.now_ns - self.from_ns) as f64 / 1e9;
-        let share = window.share().unwrap_or(0.0) * 100.0;
+        let share = window.processor_share().unwrap_or(0.0) * 100.0;
         let budget = self.options.budget * 100.0;
         match advice {
             BudgetAdvice::Less => {
                 let over = format!(
                     "at {seconds:.0} s tracing took {share:.2} % of the processors, more than the budget of {budget} %"
                 );
-                self.do_less(&over)
+                self.reduce_tracing(&over)
             }
             BudgetAdvice::More => {
                 let rest = format!("at {seconds:.0} s tracing took {share:.2} % of the processors");
-                self.do_more(&rest, &window)
+                self.extend_tracing(&rest, &window)
             }
             BudgetAdvice::NotByEvents => {
                 self.remarks.push(format!(
@@ -293,10 +296,10 @@ impl TraceSession {
         self.options.method == MethodChoice::Auto && !self.options.needs_events
     }
 
-    fn do_less(&mut self, over: &str) -> Result<(), SessionError> {
+    fn reduce_tracing(&mut self, over: &str) -> Result<(), SessionError> {
         if let TraceMethod::Tracefs { reader, .. } = &mut self.method {
             let (read, is_many) = (reader.counts(), reader.counts().dirtied > reader.counts().events);
-            if is_many && read.dirtied > 0 && reader.leave_dirty_pages()? {
+            if is_many && read.dirtied > 0 && reader.stop_dirty_pages()? {
                 self.remarks.push(format!("{over}: from then on, who dirties pages is not traced"));
                 return Ok(());
             }
@@ -304,7 +307,7 @@ impl TraceSession {
                 && let Ok(method) =
                     start_bpf(&self.disks, &self.tracefs, &self.events, &mut self.names, &mut self.remarks)
             {
-                self.step_to(method);
+                self.switch_method(method);
                 self.remarks.push(format!("{over}: from then on, the kernel keeps histograms (bpf)"));
                 return Ok(());
             }
@@ -318,37 +321,41 @@ impl TraceSession {
             } else {
                 "latency counts from the issue, without the wait before it"
             };
-            self.reduce(true)?;
+            self.set_reduced(true)?;
             self.remarks.push(format!("{over}: from then on, {lacks}"));
-        } else if self.sample < MOST_SAMPLE {
-            self.sample_to(self.sample + 1)?;
-            self.remarks.push(format!("{over}: from then on, 1 of {} address ranges is traced", self.sampled()));
-        } else if self.keeper.is_first_spent() {
+        } else if self.sample_bits < MAX_SAMPLE_BITS {
+            self.set_sample(self.sample_bits + 1)?;
+            self.remarks.push(format!("{over}: from then on, 1 of {} address ranges is traced", self.sample_divisor()));
+        } else if self.budget_keeper.is_first_spent() {
             self.remarks.push(format!("{over}: even the smallest sample is too much"));
         }
         Ok(())
     }
 
-    fn do_more(&mut self, rest: &str, window: &TraceCost) -> Result<(), SessionError> {
-        if self.sample > 0 {
-            self.sample_to(self.sample - 1)?;
-            let places = if self.sample == 0 { "all ranges are".into() } else { format!("1 of {} is", self.sampled()) };
+    fn extend_tracing(&mut self, rest: &str, window: &TraceCost) -> Result<(), SessionError> {
+        if self.sample_bits > 0 {
+            self.set_sample(self.sample_bits - 1)?;
+            let places = if self.sample_bits == 0 {
+                "all ranges are".into()
+            } else {
+                format!("1 of {} is", self.sample_divisor())
+            };
             self.remarks.push(format!("{rest}: from then on, {places} traced again"));
             return Ok(());
         }
         if let TraceMethod::Bpf { counter, .. } = &self.method
             && counter.is_reduced()
         {
-            self.reduce(false)?;
+            self.set_reduced(false)?;
             self.remarks.push(format!("{rest}: from then on, the time before and at the device is known again"));
             return Ok(());
         }
         let TraceMethod::Bpf { run, .. } = &self.method else { return Ok(()) };
-        let requests = window.events as f64 / run.runs_a_request.max(1.0);
+        let requests = window.events as f64 / run.runs_per_request.max(1.0);
         let rate = requests / (window.elapsed_ns as f64 / 1e9);
         if self.is_auto() && expected_share(rate) * 2.0 < self.options.budget {
             let method = start_tracefs(&self.options, &self.tracefs, &mut self.names, &mut self.remarks)?;
-            self.step_to(method);
+            self.switch_method(method);
             self.remarks.push(format!("{rest}: from then on, every event is read again (tracefs)"));
         }
         Ok(())
@@ -356,34 +363,34 @@ impl TraceSession {
 
     /// Cost of an event in this process, nanoseconds; 0 for histograms, whose reading costs the same for any number of
     /// events.
-    fn reading_ns(&self) -> f64 {
+    fn event_reading_ns(&self) -> f64 {
         match self.method {
-            TraceMethod::Tracefs { .. } => READING_NS,
+            TraceMethod::Tracefs { .. } => ASSUMED_READING_NS,
             TraceMethod::Bpf { .. } => 0.0,
         }
     }
 
     /// Closes the segment, adds up its cost, and starts the counts of the next one.
-    fn begin_piece(&mut self, method: Option<TraceMethod>) {
+    fn start_next_segment(&mut self, method: Option<TraceMethod>) {
         let mut cost = self.cost();
         // elapsed time and processor time continue; events and the kernel's part restart
         (cost.elapsed_ns, cost.reader_ns) = (0, 0);
-        let requests = self.asked();
-        self.spent = cost;
-        if let (TraceMethod::Tracefs { reader, .. }, 0) = (&self.method, self.sample)
-            && requests > TIMED
+        let requests = self.counted_requests();
+        self.earlier_cost = cost;
+        if let (TraceMethod::Tracefs { reader, .. }, 0) = (&self.method, self.sample_bits)
+            && requests > MIN_TIMED_REQUESTS
         {
-            self.events_a_request = self.piece.read(reader.counts())[0] as f64 / requests as f64;
+            self.events_per_request = self.segment.events_since_start(reader.counts())[0] as f64 / requests as f64;
         }
         if let Some(method) = method {
             self.lost_before = self.loss().total();
             self.method = method;
         }
-        self.piece = TracePiece::begin(self.counts().map(|(read, _)| read).unwrap_or_default());
+        self.segment = TraceSegment::start_segment(self.counts().map(|(read, _)| read).unwrap_or_default());
     }
 
-    fn step_to(&mut self, method: TraceMethod) {
-        self.begin_piece(Some(method));
+    fn switch_method(&mut self, method: TraceMethod) {
+        self.start_next_segment(Some(method));
     }
 
     /// Returns true if the kernel's programs are reduced: the time at the device, or the time before it, is unknown.
@@ -405,66 +412,67 @@ impl TraceSession {
         matches!(&self.method, TraceMethod::Bpf { counter, .. } if counter.is_reduced() && !counter.is_typed())
     }
 
-    fn reduce(&mut self, is_reduced: bool) -> Result<(), SessionError> {
+    fn set_reduced(&mut self, is_reduced: bool) -> Result<(), SessionError> {
         let TraceMethod::Bpf { counter, .. } = &mut self.method else { return Ok(()) };
-        counter.sample(&self.events, &mut self.names, 0, is_reduced)?;
-        self.begin_programs();
+        counter.set_sampling(&self.events, &mut self.names, 0, is_reduced)?;
+        self.restart_program_timing();
         Ok(())
     }
 
-    fn sample_to(&mut self, sample: u32) -> Result<(), SessionError> {
+    fn set_sample(&mut self, sample: u32) -> Result<(), SessionError> {
         let mut filter = kernel_filter(&self.options, &mut self.names);
-        filter.sample = sample;
+        filter.sample_bits = sample;
         match &mut self.method {
             TraceMethod::Tracefs { reader, pairing, .. } => {
-                reader.filter(&filter)?;
-                pairing.sample(filter.mask());
-                self.begin_piece(None);
+                reader.set_filter(&filter)?;
+                pairing.forget_unsampled(filter.sector_mask());
+                self.start_next_segment(None);
             }
             TraceMethod::Bpf { counter, .. } => {
                 let is_reduced = counter.is_reduced();
-                counter.sample(&self.events, &mut self.names, filter.mask(), is_reduced)?;
-                self.begin_programs();
+                counter.set_sampling(&self.events, &mut self.names, filter.sector_mask(), is_reduced)?;
+                self.restart_program_timing();
             }
         }
-        self.sample = sample;
+        self.sample_bits = sample;
         Ok(())
     }
 
     /// Restarts the timing of programs that have just been attached; many requests may complete while they are
     /// attached.
-    fn begin_programs(&mut self) {
-        self.begin_piece(None);
+    fn restart_program_timing(&mut self) {
+        self.start_next_segment(None);
         if let TraceMethod::Bpf { run, .. } = &mut self.method {
             run.timer = ProgramTimer::start();
         }
     }
 
     /// Number of requests to the traced disks that the kernel counted in this segment, in the sample or not.
-    fn asked(&self) -> u64 {
-        diskstats::requests_since(&diskstats::read(), &self.piece.totals, &self.disks)
+    fn counted_requests(&self) -> u64 {
+        diskstats::requests_since(&diskstats::read_totals(), &self.segment.totals, &self.disks)
     }
 
     /// Cost of the trace so far.
     pub fn cost(&self) -> TraceCost {
-        let requests = self.asked() as f64;
+        let requests = self.counted_requests() as f64;
         let (events, kernel_ns) = match &self.method {
             TraceMethod::Tracefs { reader, record, .. } => {
-                let [of_requests, dirtied] = self.piece.read(reader.counts()).map(|events| events as f64);
-                let all = if self.sample > 0 { requests * self.events_a_request } else { of_requests };
+                let [of_requests, dirtied] =
+                    self.segment.events_since_start(reader.counts()).map(|events| events as f64);
+                let all = if self.sample_bits > 0 { requests * self.events_per_request } else { of_requests };
                 let kept = of_requests + dirtied;
                 (kept, kept * record.kept_ns + (all - of_requests).max(0.0) * record.dropped_ns)
             }
             TraceMethod::Bpf { run, .. } => {
-                let runs = requests * run.runs_a_request;
+                let runs = requests * run.runs_per_request;
                 (runs, runs * (run.entry_ns + run.run_ns))
             }
         };
         TraceCost {
             elapsed_ns: self.now_ns - self.from_ns,
-            events: self.spent.events + events as u64,
-            reader_ns: cost::thread_ns() - self.reader_from_ns,
-            kernel_ns: self.spent.kernel_ns + kernel_ns,
+            events: self.earlier_cost.events + events as u64,
+            reader_ns: trace_cost::thread_cpu_ns() - self.reader_from_ns,
+            kernel_ns: self.earlier_cost.kernel_ns + kernel_ns,
             processors: self.processors,
         }
     }
@@ -478,9 +486,9 @@ impl TraceSession {
     }
 
     /// Pages dirtied by each thread since the start or since they were last taken; `None` where that is not traced.
-    pub fn dirtied(&self) -> Option<&DirtyPages> {
+    pub fn dirty_pages(&self) -> Option<&DirtyPages> {
         match &self.method {
-            TraceMethod::Tracefs { reader, .. } => Some(reader.dirtied()),
+            TraceMethod::Tracefs { reader, .. } => Some(reader.dirty_pages()),
             TraceMethod::Bpf { .. } => None,
         }
     }
@@ -523,15 +531,15 @@ impl TraceSession {
     }
 
     /// Number of requests in flight; `None` where the kernel counts.
-    pub fn unfinished(&self) -> Option<usize> {
+    pub fn unfinished_count(&self) -> Option<usize> {
         match &self.method {
-            TraceMethod::Tracefs { pairing, .. } => Some(pairing.unfinished()),
+            TraceMethod::Tracefs { pairing, .. } => Some(pairing.unfinished_count()),
             TraceMethod::Bpf { .. } => None,
         }
     }
 
     /// The requests in flight, as if they completed now, the oldest first; empty where the kernel counts.
-    pub fn unfinished_now(&self) -> Vec<TracedRequest> {
+    pub fn unfinished_requests(&self) -> Vec<TracedRequest> {
         let TraceMethod::Tracefs { pairing, .. } = &self.method else { return Vec::new() };
         let mut requests = pairing.unfinished_at(self.now_ns);
         requests.sort_by_key(TracedRequest::arrived_ns);
@@ -540,7 +548,7 @@ impl TraceSession {
 
     /// Requests of a device that the kernel counted since the start, traced or not.
     pub fn counted_by_kernel(&self, device: u32, now: &HashMap<u32, RequestTotals>) -> Option<RequestTotals> {
-        now.get(&device)?.since(self.totals.get(&device).copied().unwrap_or_default())
+        now.get(&device)?.difference_since(self.totals.get(&device).copied().unwrap_or_default())
     }
 
     /// The tracing filesystem.
@@ -555,9 +563,9 @@ mod tests {
 
     /// Ten million pages were dirtied before the piece began, and a million events of requests read in it.
     #[test]
-    fn dirtied_pages_are_no_events_of_requests() {
+    fn dirtied_pages_do_not_count_as_request_events() {
         let counts = |events, dirtied| ReadingCounts { events, dirtied, ..ReadingCounts::default() };
-        let piece = TracePiece::begin(counts(2_000_000, 10_000_000));
-        assert_eq!(piece.read(counts(3_000_000, 10_000_007)), [1_000_000, 7]);
+        let piece = TraceSegment::start_segment(counts(2_000_000, 10_000_000));
+        assert_eq!(piece.events_since_start(counts(3_000_000, 10_000_007)), [1_000_000, 7]);
     }
 }

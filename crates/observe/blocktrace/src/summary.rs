@@ -8,13 +8,13 @@ use crate::latency::{FIRST_BITS, LAST_BITS, LatencyHistogram, step_edges};
 use crate::pairing::TracedRequest;
 
 /// Most requests that are listed as the slowest.
-const MOST_WORST: usize = 20;
+const MAX_SLOWEST: usize = 20;
 /// Most threads that are distinguished; more are counted together.
-const MOST_ASKERS: usize = 4096;
+const MAX_REQUESTERS: usize = 4096;
 /// Rows of a heat map: one per doubling of latency, one below and one above.
 pub const HEAT_ROWS: usize = (LAST_BITS - FIRST_BITS) as usize + 2;
 /// Most columns of a heat map; for a longer time columns get wider.
-const MOST_COLUMNS: usize = 512;
+const MAX_COLUMNS: usize = 512;
 /// Number of size classes: up to 512 B, 1 KiB, …, 1 GiB and more.
 pub const SIZE_CLASSES: usize = 22;
 
@@ -40,7 +40,7 @@ pub struct OperationSummary {
     /// Requests that began where the previous one ended.
     pub sequential: u64,
     /// Requests whose position could be compared with that of the previous one.
-    pub followed: u64,
+    pub comparable: u64,
     /// Sum of the distances of those that did not begin there, bytes.
     pub distance_bytes: u128,
     /// Sum of the requests at the driver when each of these was issued, itself included.
@@ -48,7 +48,7 @@ pub struct OperationSummary {
     /// Number of requests in that sum.
     pub depth_count: u64,
     /// Most requests at the driver.
-    pub depth_most: u32,
+    pub max_depth: u32,
     end: Option<u64>,
 }
 
@@ -59,7 +59,7 @@ pub fn size_class(bytes: u64) -> usize {
 }
 
 impl OperationSummary {
-    fn add(&mut self, request: &TracedRequest) {
+    fn add_request(&mut self, request: &TracedRequest) {
         let bytes = u64::from(request.sectors) * 512;
         self.requests += 1;
         self.bytes += bytes;
@@ -71,14 +71,14 @@ impl OperationSummary {
         if request.depth > 0 {
             self.depth_sum += u64::from(request.depth);
             self.depth_count += 1;
-            self.depth_most = self.depth_most.max(request.depth);
+            self.max_depth = self.max_depth.max(request.depth);
         }
         if request.sectors == 0 {
             return;
         }
         self.sizes[size_class(bytes)] += 1;
         if let Some(end) = self.end.replace(request.sector.saturating_add(u64::from(request.sectors))) {
-            self.followed += 1;
+            self.comparable += 1;
             self.sequential += u64::from(end == request.sector);
             if end != request.sector {
                 self.distance_bytes += u128::from(end.abs_diff(request.sector)) * 512;
@@ -88,12 +88,12 @@ impl OperationSummary {
 
     /// Share of requests that began where the previous one, in order of completion, ended.
     pub fn sequential_share(&self) -> Option<f64> {
-        (self.followed > 0).then(|| self.sequential as f64 / self.followed as f64)
+        (self.comparable > 0).then(|| self.sequential as f64 / self.comparable as f64)
     }
 
     /// Mean distance of requests that did not begin where the previous one ended, bytes.
     pub fn mean_distance_bytes(&self) -> Option<f64> {
-        let far = self.followed - self.sequential;
+        let far = self.comparable - self.sequential;
         (far > 0).then(|| self.distance_bytes as f64 / far as f64)
     }
 
@@ -105,7 +105,7 @@ impl OperationSummary {
 
 /// Requests of one operation of a thread to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestAsker {
+pub struct RequesterSummary {
     /// The disk.
     pub device: u32,
     /// Id of the thread; 0 stands for threads beyond the limit, or unknown ones.
@@ -152,10 +152,10 @@ impl HeatMap {
     }
 
     /// Counts requests of a latency that completed at a time.
-    pub fn add(&mut self, done_ns: u64, row: usize, count: u64) {
+    pub fn add_requests(&mut self, done_ns: u64, row: usize, count: u64) {
         let mut column = (done_ns.saturating_sub(self.from_ns) / self.column_ns) as usize;
-        while column >= MOST_COLUMNS {
-            self.widen();
+        while column >= MAX_COLUMNS {
+            self.double_column_width();
             column /= 2;
         }
         if column >= self.columns.len() {
@@ -165,7 +165,7 @@ impl HeatMap {
         *cell = cell.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
     }
 
-    fn widen(&mut self) {
+    fn double_column_width(&mut self) {
         self.column_ns = self.column_ns.saturating_mul(2);
         let pair = |pair: &[[u32; HEAT_ROWS]]| {
             let mut sum = pair[0];
@@ -182,9 +182,9 @@ impl HeatMap {
 #[derive(Clone, Debug)]
 pub struct RequestSummary {
     operations: HashMap<(u32, TracedOperation), OperationSummary>,
-    heat: HashMap<(u32, TracedOperation), HeatMap>,
-    askers: HashMap<(u32, i32, TracedOperation), RequestAsker>,
-    worst: Vec<TracedRequest>,
+    heat_maps: HashMap<(u32, TracedOperation), HeatMap>,
+    requesters: HashMap<(u32, i32, TracedOperation), RequesterSummary>,
+    slowest: Vec<TracedRequest>,
     from_ns: u64,
     column_ns: u64,
 }
@@ -194,25 +194,25 @@ impl RequestSummary {
     pub fn new(from_ns: u64, column_ns: u64) -> RequestSummary {
         RequestSummary {
             operations: HashMap::new(),
-            heat: HashMap::new(),
-            askers: HashMap::new(),
-            worst: Vec::new(),
+            heat_maps: HashMap::new(),
+            requesters: HashMap::new(),
+            slowest: Vec::new(),
             from_ns,
             column_ns,
         }
     }
 
     /// Adds a request.
-    pub fn add(&mut self, request: &TracedRequest) {
+    pub fn add_request(&mut self, request: &TracedRequest) {
         let key = (request.device, request.operation);
-        self.operations.entry(key).or_default().add(request);
-        self.heat_map(key).add(request.done_ns, heat_row(request.latency_ns()), 1);
-        self.asker(request);
+        self.operations.entry(key).or_default().add_request(request);
+        self.heat_map(key).add_requests(request.done_ns, heat_row(request.latency_ns()), 1);
+        self.add_requester(request);
         let latency = request.latency_ns();
-        if self.worst.len() < MOST_WORST || self.worst.last().is_some_and(|w| w.latency_ns() < latency) {
-            let place = self.worst.partition_point(|w| w.latency_ns() >= latency);
-            self.worst.insert(place, *request);
-            self.worst.truncate(MOST_WORST);
+        if self.slowest.len() < MAX_SLOWEST || self.slowest.last().is_some_and(|w| w.latency_ns() < latency) {
+            let place = self.slowest.partition_point(|w| w.latency_ns() >= latency);
+            self.slowest.insert(place, *request);
+            self.slowest.truncate(MAX_SLOWEST);
         }
     }
 
@@ -228,22 +228,24 @@ impl RequestSummary {
         sum.device.add_steps(in_device, counted.device_ns, counted.longest_device_ns);
         let map = self.heat_map((device, operation));
         for (step, count) in &counted.latency {
-            map.add(at_ns, heat_row(step_edges(*step).0), *count);
+            map.add_requests(at_ns, heat_row(step_edges(*step).0), *count);
         }
     }
 
     fn heat_map(&mut self, key: (u32, TracedOperation)) -> &mut HeatMap {
         let (from_ns, column_ns) = (self.from_ns, self.column_ns);
-        self.heat.entry(key).or_insert_with(|| HeatMap::new(from_ns, column_ns))
+        self.heat_maps.entry(key).or_insert_with(|| HeatMap::new(from_ns, column_ns))
     }
 
-    fn asker(&mut self, request: &TracedRequest) {
+    fn add_requester(&mut self, request: &TracedRequest) {
         let mut pid = request.pid;
-        if self.askers.len() >= MOST_ASKERS && !self.askers.contains_key(&(request.device, pid, request.operation)) {
+        if self.requesters.len() >= MAX_REQUESTERS
+            && !self.requesters.contains_key(&(request.device, pid, request.operation))
+        {
             pid = 0;
         }
         let key = (request.device, pid, request.operation);
-        let fresh = RequestAsker {
+        let fresh = RequesterSummary {
             device: request.device,
             pid,
             comm: if pid == 0 { [0; 16] } else { request.comm },
@@ -252,7 +254,7 @@ impl RequestSummary {
             bytes: 0,
             device_ns: 0,
         };
-        let asker = self.askers.entry(key).or_insert(fresh);
+        let asker = self.requesters.entry(key).or_insert(fresh);
         asker.requests += 1;
         asker.bytes += u64::from(request.sectors) * 512;
         asker.device_ns = asker.device_ns.saturating_add(request.device_ns().unwrap_or(0));
@@ -267,23 +269,24 @@ impl RequestSummary {
     }
 
     /// Sums of one operation on one device; `None` where there was no request.
-    pub fn operation(&self, device: u32, operation: TracedOperation) -> Option<&OperationSummary> {
+    pub fn find_operation(&self, device: u32, operation: TracedOperation) -> Option<&OperationSummary> {
         self.operations.get(&(device, operation))
     }
 
     /// Latency over time of one operation on one device.
-    pub fn heat(&self, device: u32, operation: TracedOperation) -> Option<&HeatMap> {
-        self.heat.get(&(device, operation))
+    pub fn find_heat_map(&self, device: u32, operation: TracedOperation) -> Option<&HeatMap> {
+        self.heat_maps.get(&(device, operation))
     }
 
     /// The slowest requests, the slowest first.
-    pub fn worst(&self) -> &[TracedRequest] {
-        &self.worst
+    pub fn slowest(&self) -> &[TracedRequest] {
+        &self.slowest
     }
 
     /// Threads with requests to a device, by time at the device, then by number of requests.
-    pub fn askers(&self, device: u32) -> Vec<RequestAsker> {
-        let mut askers: Vec<RequestAsker> = self.askers.values().filter(|a| a.device == device).copied().collect();
+    pub fn requesters(&self, device: u32) -> Vec<RequesterSummary> {
+        let mut askers: Vec<RequesterSummary> =
+            self.requesters.values().filter(|a| a.device == device).copied().collect();
         askers.sort_by_key(|a| (std::cmp::Reverse((a.device_ns, a.requests)), a.pid, a.operation));
         askers
     }
@@ -333,29 +336,32 @@ mod tests {
     }
 
     #[test]
-    fn places_sizes_depths_and_stages_are_summed() {
+    fn positions_sizes_depths_and_stages_are_summed() {
         let mut summary = RequestSummary::new(0, 1_000_000);
-        summary.add(&request(0, 8, 0, 10_110));
-        summary.add(&request(8, 8, 0, 20_110));
-        summary.add(&request(1016, 16, 0, 30_110));
-        let sum = summary.operation(1, TracedOperation::Read).expect("reads");
-        assert_eq!((sum.requests, sum.bytes, sum.sequential, sum.followed), (3, 16_384, 1, 2));
+        summary.add_request(&request(0, 8, 0, 10_110));
+        summary.add_request(&request(8, 8, 0, 20_110));
+        summary.add_request(&request(1016, 16, 0, 30_110));
+        let sum = summary.find_operation(1, TracedOperation::Read).expect("reads");
+        assert_eq!((sum.requests, sum.bytes, sum.sequential, sum.comparable), (3, 16_384, 1, 2));
         assert_eq!(sum.sequential_share(), Some(0.5));
         // from the end at 16 to 1016: 1000 sectors
         assert_eq!(sum.mean_distance_bytes(), Some(512_000.0));
-        assert_eq!((sum.mean_depth(), sum.depth_most), (Some(2.0), 2));
+        assert_eq!((sum.mean_depth(), sum.max_depth), (Some(2.0), 2));
         assert_eq!((sum.sizes[size_class(4096)], sum.sizes[size_class(8192)]), (2, 1));
         assert_eq!((sum.device.mean_ns(), sum.scheduler.mean_ns()), (Some(20_000.0), Some(100.0)));
         assert_eq!((sum.queue.mean_ns(), sum.latency.longest_ns()), (Some(10.0), Some(30_110)));
-        assert_eq!(summary.worst().iter().map(TracedRequest::latency_ns).collect::<Vec<_>>(), [30_110, 20_110, 10_110]);
-        let askers = summary.askers(1);
+        assert_eq!(
+            summary.slowest().iter().map(TracedRequest::latency_ns).collect::<Vec<_>>(),
+            [30_110, 20_110, 10_110]
+        );
+        let askers = summary.requesters(1);
         assert_eq!((askers.len(), askers[0].pid, askers[0].requests, askers[0].device_ns), (1, 7, 3, 60_000));
         assert_eq!(summary.devices(), [1]);
-        assert!(summary.operation(1, TracedOperation::Write).is_none());
+        assert!(summary.find_operation(1, TracedOperation::Write).is_none());
     }
 
     #[test]
-    fn sizes_fall_into_the_least_power_that_holds_them() {
+    fn sizes_fall_into_the_smallest_power_of_two_that_holds_them() {
         let class = |bytes| size_class(bytes);
         assert_eq!((class(0), class(512), class(513), class(4096), class(4097)), (0, 0, 1, 3, 4));
         assert_eq!(class(u64::MAX >> 1), SIZE_CLASSES - 1);
@@ -365,9 +371,9 @@ mod tests {
     fn a_heat_map_widens_and_keeps_its_counts() {
         let mut map = HeatMap::new(1000, 10);
         for n in 0..10_000u64 {
-            map.add(1000 + n * 10, (n % 3) as usize, 1);
+            map.add_requests(1000 + n * 10, (n % 3) as usize, 1);
         }
-        assert!(map.columns().len() <= MOST_COLUMNS);
+        assert!(map.columns().len() <= MAX_COLUMNS);
         assert_eq!(map.column_ns, 320);
         let sum = |row: usize| map.columns().iter().map(|c| u64::from(c[row])).sum::<u64>();
         assert_eq!((sum(0), sum(1), sum(2), sum(3)), (3334, 3333, 3333, 0));
@@ -376,12 +382,12 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_are_kept_in_order_whatever_order_they_come_in() {
+    fn the_slowest_are_kept_in_order_regardless_of_arrival() {
         let mut summary = RequestSummary::new(0, 1);
         for n in 0..1000u64 {
-            summary.add(&request(0, 8, 0, 1_000 + n * 7919 % 1000));
+            summary.add_request(&request(0, 8, 0, 1_000 + n * 7919 % 1000));
         }
-        let latencies: Vec<u64> = summary.worst().iter().map(TracedRequest::latency_ns).collect();
+        let latencies: Vec<u64> = summary.slowest().iter().map(TracedRequest::latency_ns).collect();
         assert_eq!(latencies, (0..20).map(|n| 1999 - n).collect::<Vec<_>>());
     }
 }

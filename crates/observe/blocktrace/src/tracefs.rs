@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::dirty::{self, DirtyLayout};
+use crate::dirty_pages::{self, DirtyLayout};
 use crate::event::{BlockEventKind, EventTable};
 use crate::layout::{EventLayout, LayoutError, PageLayout};
 
@@ -84,18 +84,18 @@ impl Tracefs {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn text(&self, inner: &str) -> Result<String, TracefsError> {
-        text_of(&self.path(inner)).map_err(|error| TracefsError::Refused { what: inner.into(), error })
+    pub fn read_text(&self, inner: &str) -> Result<String, TracefsError> {
+        read_whole_file(&self.path(inner)).map_err(|error| TracefsError::Refused { what: inner.into(), error })
     }
 
     /// Reads the layouts of all usable block events of this kernel, and the reasons why others are not usable.
     ///
     /// # Errors
     /// When the kernel has no block events, or issue or completion have an unknown layout.
-    pub fn events(&self) -> Result<(EventTable, Vec<LayoutError>), TracefsError> {
+    pub fn read_event_table(&self) -> Result<(EventTable, Vec<LayoutError>), TracefsError> {
         let (mut layouts, mut unusable) = (Vec::new(), Vec::new());
         for kind in BlockEventKind::ALL {
-            let Ok(text) = self.text(&format!("events/block/{}/format", kind.name())) else { continue };
+            let Ok(text) = self.read_text(&format!("events/block/{}/format", kind.name())) else { continue };
             match EventLayout::parse(kind, &text) {
                 Ok(layout) => layouts.push(layout),
                 Err(error) if matches!(kind, BlockEventKind::Issue | BlockEventKind::Complete) => {
@@ -105,14 +105,14 @@ impl Tracefs {
             }
         }
         let mut table = EventTable::new(layouts);
-        for event in dirty::EVENTS {
-            let Ok(text) = self.text(&format!("events/{event}/format")) else { continue };
+        for event in dirty_pages::DIRTY_EVENTS {
+            let Ok(text) = self.read_text(&format!("events/{event}/format")) else { continue };
             match DirtyLayout::parse(event, &text) {
                 Ok(layout) => table.dirty = Some(layout),
                 Err(error) => unusable.push(error),
             }
         }
-        if table.layout(BlockEventKind::Issue).is_none() || table.layout(BlockEventKind::Complete).is_none() {
+        if table.find_layout(BlockEventKind::Issue).is_none() || table.find_layout(BlockEventKind::Complete).is_none() {
             return Err(TracefsError::NoEvents);
         }
         Ok((table, unusable))
@@ -122,8 +122,8 @@ impl Tracefs {
     ///
     /// # Errors
     /// When it cannot be read or is unknown.
-    pub fn page(&self) -> Result<PageLayout, TracefsError> {
-        Ok(PageLayout::parse(&self.text("events/header_page")?)?)
+    pub fn read_page_layout(&self) -> Result<PageLayout, TracefsError> {
+        Ok(PageLayout::parse(&self.read_text("events/header_page")?)?)
     }
 
     /// Names of our instances whose process has ended.
@@ -135,12 +135,12 @@ impl Tracefs {
     pub fn instances(&self) -> Vec<(String, bool)> {
         let names = fs::read_dir(self.path("instances")).into_iter().flatten().flatten();
         let names = names.filter_map(|entry| entry.file_name().into_string().ok());
-        names.filter_map(|name| owner_lives(&name).map(|lives| (name, lives))).collect()
+        names.filter_map(|name| is_owner_alive(&name).map(|lives| (name, lives))).collect()
     }
 
     /// Removes instances of killed processes; returns the number removed. An instance that is still
     /// read (by a process that is not visible from here) is busy and stays.
-    pub fn sweep(&self) -> usize {
+    pub fn remove_stale_instances(&self) -> usize {
         let remove = |name: &String| fs::remove_dir(self.path("instances").join(name)).is_ok();
         self.stale_instances().iter().filter(|name| remove(name)).count()
     }
@@ -148,7 +148,7 @@ impl Tracefs {
 
 /// Reads a file's text with one large read: some files of tracefs (`header_page`) return nothing
 /// from the second read on, and `read_to_string` starts with 32 bytes.
-fn text_of(path: &Path) -> io::Result<String> {
+fn read_whole_file(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut text = vec![0; 64 << 10];
     let mut length = 0;
@@ -169,20 +169,20 @@ fn mount_privately() -> rustix::io::Result<OwnedFd> {
 }
 
 /// Prefix of our instances' names.
-const PREFIX: &str = "diskwright-";
+const INSTANCE_PREFIX: &str = "diskwright-";
 
 /// Start time of a process, in ticks since boot (field 22 of /proc/PID/stat).
-fn started(pid: u32) -> Option<u64> {
+fn process_start_ticks(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // the name in parentheses may contain anything
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
 /// Returns true if the process of one of our instances is alive; `None` for instances of others.
-fn owner_lives(name: &str) -> Option<bool> {
-    let mut numbers = name.strip_prefix(PREFIX)?.split('-');
+fn is_owner_alive(name: &str) -> Option<bool> {
+    let mut numbers = name.strip_prefix(INSTANCE_PREFIX)?.split('-');
     let (pid, since) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
-    Some(started(pid) == Some(since))
+    Some(process_start_ticks(pid) == Some(since))
 }
 
 /// Events lost, by the kernel's count.
@@ -203,7 +203,7 @@ impl TraceLoss {
     }
 
     /// Adds the counts of `per_cpu/cpuN/stats`.
-    fn add(&mut self, stats: &str) {
+    fn add_stats(&mut self, stats: &str) {
         let number = |name: &str| stats.lines().find_map(|l| l.strip_prefix(name)?.trim().parse::<u64>().ok());
         // a commit overrun is an event that an interrupt could not write
         let numbers = ["overrun:", "commit overrun:", "dropped events:"].map(number);
@@ -227,8 +227,8 @@ pub struct TraceInstance {
 }
 
 /// Largest buffer of one processor, and of all together, KiB.
-const MOST_KIB: usize = 8 << 10;
-const MOST_KIB_ALL: usize = 128 << 10;
+const MAX_BUFFER_KIB: usize = 8 << 10;
+const MAX_TOTAL_BUFFER_KIB: usize = 128 << 10;
 
 impl TraceInstance {
     /// Creates an instance and opens its pages; no event is enabled yet.
@@ -240,18 +240,18 @@ impl TraceInstance {
         // a process may have several instances (in tests)
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let name = format!("{PREFIX}{pid}-{}-{number}", started(pid).unwrap_or(0));
+        let name = format!("{INSTANCE_PREFIX}{pid}-{}-{number}", process_start_ticks(pid).unwrap_or(0));
         let folder = tracefs.path("instances").join(&name);
         fs::create_dir(&folder).map_err(|error| TracefsError::Refused { what: format!("instances/{name}"), error })?;
         let mut instance = TraceInstance { folder, pipes: Vec::new(), events: Vec::new() };
-        instance.prepare()?;
+        instance.configure_buffers()?;
         Ok(instance)
     }
 
-    fn prepare(&mut self) -> Result<(), TracefsError> {
-        self.write("tracing_on", "0")?;
+    fn configure_buffers(&mut self) -> Result<(), TracefsError> {
+        self.write_file("tracing_on", "0")?;
         // the monotonic clock, as everywhere in this crate
-        self.write("trace_clock", "mono")?;
+        self.write_file("trace_clock", "mono")?;
         let folder = self.folder.join("per_cpu");
         let refused = |error| TracefsError::Refused { what: "per_cpu".into(), error };
         let mut numbers: Vec<u16> = fs::read_dir(&folder)
@@ -260,8 +260,8 @@ impl TraceInstance {
             .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok())
             .collect();
         numbers.sort_unstable();
-        let size = MOST_KIB.min(MOST_KIB_ALL / numbers.len().max(1)).max(256);
-        self.write("buffer_size_kb", &size.to_string())?;
+        let size = MAX_BUFFER_KIB.min(MAX_TOTAL_BUFFER_KIB / numbers.len().max(1)).max(256);
+        self.write_file("buffer_size_kb", &size.to_string())?;
         for cpu in numbers {
             let path = folder.join(format!("cpu{cpu}/trace_pipe_raw"));
             let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
@@ -271,7 +271,7 @@ impl TraceInstance {
         Ok(())
     }
 
-    fn write(&self, inner: &str, text: &str) -> Result<(), TracefsError> {
+    fn write_file(&self, inner: &str, text: &str) -> Result<(), TracefsError> {
         fs::write(self.folder.join(inner), text).map_err(|error| TracefsError::Refused { what: inner.into(), error })
     }
 
@@ -279,9 +279,9 @@ impl TraceInstance {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn enable(&mut self, event: &str, filter: Option<&str>) -> Result<(), TracefsError> {
-        self.filter(event, filter)?;
-        self.write(&format!("events/{event}/enable"), "1")?;
+    pub fn enable_event(&mut self, event: &str, filter: Option<&str>) -> Result<(), TracefsError> {
+        self.set_filter(event, filter)?;
+        self.write_file(&format!("events/{event}/enable"), "1")?;
         self.events.push(event.to_owned());
         Ok(())
     }
@@ -290,18 +290,18 @@ impl TraceInstance {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn disable(&mut self, event: &str) -> Result<(), TracefsError> {
+    pub fn disable_event(&mut self, event: &str) -> Result<(), TracefsError> {
         self.events.retain(|on| on != event);
-        self.write(&format!("events/{event}/enable"), "0")
+        self.write_file(&format!("events/{event}/enable"), "0")
     }
 
     /// Sets the filter of an event, or removes it.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn filter(&self, event: &str, filter: Option<&str>) -> Result<(), TracefsError> {
+    pub fn set_filter(&self, event: &str, filter: Option<&str>) -> Result<(), TracefsError> {
         // "0" removes a filter
-        self.write(&format!("events/{event}/filter"), filter.unwrap_or("0"))
+        self.write_file(&format!("events/{event}/filter"), filter.unwrap_or("0"))
     }
 
     /// Starts tracing.
@@ -309,7 +309,7 @@ impl TraceInstance {
     /// # Errors
     /// When the kernel refuses.
     pub fn start(&self) -> Result<(), TracefsError> {
-        self.write("tracing_on", "1")
+        self.write_file("tracing_on", "1")
     }
 
     /// Stops tracing; the contents of the buffers can still be read.
@@ -317,14 +317,14 @@ impl TraceInstance {
     /// # Errors
     /// When the kernel refuses.
     pub fn stop(&self) -> Result<(), TracefsError> {
-        self.write("tracing_on", "0")
+        self.write_file("tracing_on", "0")
     }
 
     /// Opens the file that writes a text record into our buffers.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn marker(&self) -> Result<File, TracefsError> {
+    pub fn open_marker(&self) -> Result<File, TracefsError> {
         let open = OpenOptions::new().write(true).open(self.folder.join("trace_marker"));
         open.map_err(|error| TracefsError::Refused { what: "trace_marker".into(), error })
     }
@@ -353,11 +353,11 @@ impl TraceInstance {
     }
 
     /// Reads the number of events lost so far, by the kernel's count.
-    pub fn loss(&self) -> TraceLoss {
+    pub fn read_loss(&self) -> TraceLoss {
         let mut loss = TraceLoss::default();
         for cpu in self.cpus() {
             let stats = fs::read_to_string(self.folder.join(format!("per_cpu/cpu{cpu}/stats")));
-            loss.add(&stats.unwrap_or_default());
+            loss.add_stats(&stats.unwrap_or_default());
         }
         loss
     }
@@ -368,7 +368,7 @@ impl Drop for TraceInstance {
         // an instance with open files is busy
         let _ = self.stop();
         for event in &self.events {
-            let _ = self.write(&format!("events/{event}/enable"), "0");
+            let _ = self.write_file(&format!("events/{event}/enable"), "0");
         }
         self.pipes.clear();
         let _ = fs::remove_dir(&self.folder);
@@ -380,16 +380,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_instances_of_ours_are_swept_and_only_of_the_dead() {
-        assert_eq!(owner_lives("perf"), None);
-        assert_eq!(owner_lives("diskwright-x"), None);
-        assert_eq!(owner_lives("diskwright-1"), None);
+    fn only_our_instances_of_dead_processes_are_removed() {
+        assert_eq!(is_owner_alive("perf"), None);
+        assert_eq!(is_owner_alive("diskwright-x"), None);
+        assert_eq!(is_owner_alive("diskwright-1"), None);
         let pid = std::process::id();
-        let since = started(pid).expect("this process");
-        assert_eq!(owner_lives(&format!("diskwright-{pid}-{since}-0")), Some(true));
+        let since = process_start_ticks(pid).expect("this process");
+        assert_eq!(is_owner_alive(&format!("diskwright-{pid}-{since}-0")), Some(true));
         // the number belongs to another process now
-        assert_eq!(owner_lives(&format!("diskwright-{pid}-{}-0", since + 1)), Some(false));
-        assert_eq!(owner_lives("diskwright-4194305-1-0"), Some(false));
+        assert_eq!(is_owner_alive(&format!("diskwright-{pid}-{}-0", since + 1)), Some(false));
+        assert_eq!(is_owner_alive("diskwright-4194305-1-0"), Some(false));
     }
 
     /// A tracefs with the events of a recorded kernel, but for one.
@@ -403,7 +403,7 @@ mod tests {
                 fs::write(folder.join("format"), format!("name: {part}")).expect("a file");
             }
         }
-        let found = Tracefs { root: root.clone(), _mount: None }.events();
+        let found = Tracefs { root: root.clone(), _mount: None }.read_event_table();
         fs::remove_dir_all(root).expect("ours");
         found
     }
@@ -411,32 +411,32 @@ mod tests {
     #[test]
     fn a_kernel_without_an_event_is_traced_without_it_unless_it_is_needed() {
         let (all, _) = without("nothing").expect("the events of 6.1");
-        assert!(all.layout(BlockEventKind::Requeue).is_some() && all.layout(BlockEventKind::Start).is_none());
+        assert!(all.find_layout(BlockEventKind::Requeue).is_some() && all.find_layout(BlockEventKind::Start).is_none());
         let (fewer, unusable) = without("block_rq_requeue").expect("the others");
-        assert!(fewer.layout(BlockEventKind::Requeue).is_none() && unusable.is_empty());
-        assert!(fewer.layout(BlockEventKind::Issue).is_some());
+        assert!(fewer.find_layout(BlockEventKind::Requeue).is_none() && unusable.is_empty());
+        assert!(fewer.find_layout(BlockEventKind::Issue).is_some());
         for needed in ["block_rq_issue", "block_rq_complete"] {
             assert!(matches!(without(needed), Err(TracefsError::NoEvents)), "{needed}");
         }
     }
 
     #[test]
-    fn losses_are_summed_by_the_kernels_words() {
+    fn losses_are_summed_from_the_kernels_statistics() {
         let mut loss = TraceLoss::default();
         let stats = "entries: 12\noverrun: 3\ncommit overrun: 2\nbytes: 99\noldest: 1\ndropped events: 4\n\
             read events: 9\n";
-        loss.add(stats);
-        loss.add(stats);
+        loss.add_stats(stats);
+        loss.add_stats(stats);
         assert_eq!(loss, TraceLoss { overrun: 10, dropped: 8, unread: 0 });
         assert_eq!(loss.total(), 18);
         // a file that cannot be read, and one that lacks a line, are no losses of zero
-        loss.add("");
-        loss.add("overrun: 3\ndropped events: 4\n");
+        loss.add_stats("");
+        loss.add_stats("overrun: 3\ndropped events: 4\n");
         assert_eq!(loss, TraceLoss { overrun: 10, dropped: 8, unread: 2 });
     }
 
     #[test]
-    fn a_refusal_is_told_from_a_kernel_that_cannot() {
+    fn a_refusal_is_distinguished_from_a_missing_feature() {
         let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
         assert!(TracefsError::NoTracefs(denied()).is_refusal());
         assert!(!TracefsError::NoTracefs(io::Error::from(io::ErrorKind::NotFound)).is_refusal());

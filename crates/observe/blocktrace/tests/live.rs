@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use diskwright_blocktrace::devices::BlockDeviceNames;
-use diskwright_blocktrace::dirty::{DirtyCertainty, certainty};
+use diskwright_blocktrace::dirty_pages::{DirtyCertainty, assess_certainty};
 use diskwright_blocktrace::diskstats::{self, RequestTotals};
 use diskwright_blocktrace::{MethodChoice, SessionOptions, TraceSession, TracedOperation, Tracefs};
 
@@ -29,7 +29,7 @@ impl LoopDisk {
         if !rustix::process::geteuid().is_root() {
             return skip("tracing takes root");
         }
-        if let Err(error) = Tracefs::open().and_then(|tracefs| tracefs.events().map(drop)) {
+        if let Err(error) = Tracefs::open().and_then(|tracefs| tracefs.read_event_table().map(drop)) {
             return skip(&format!("no events of block devices: {error}"));
         }
         let file = Path::new("/dev/shm").join(format!("diskwright-{name}-{}", std::process::id()));
@@ -47,7 +47,7 @@ impl LoopDisk {
     }
 
     fn number(&self) -> u32 {
-        BlockDeviceNames::default().number(self.device.trim_start_matches("/dev/")).expect("a device")
+        BlockDeviceNames::default().find_number(self.device.trim_start_matches("/dev/")).expect("a device")
     }
 
     fn load(&self) {
@@ -90,16 +90,16 @@ fn traced(disk: &LoopDisk, method: MethodChoice) -> (TraceSession, RequestTotals
     // udev looks at a new disk for a moment
     Command::new("udevadm").arg("settle").status().ok();
     let mut session = TraceSession::start(options(device, method), 0.0, now()).expect("a trace");
-    let before = diskstats::read()[&device];
+    let before = diskstats::read_totals()[&device];
     disk.load();
     std::thread::park_timeout(std::time::Duration::from_millis(50));
-    let counted = diskstats::read()[&device].since(before).expect("counts that grow");
+    let counted = diskstats::read_totals()[&device].difference_since(before).expect("counts that grow");
     session.finish(now(), &mut |_| {}).expect("the end");
     (session, counted)
 }
 
 fn requests(session: &TraceSession, device: u32, operation: TracedOperation) -> u64 {
-    session.summary.operation(device, operation).map_or(0, |sum| sum.requests)
+    session.summary.find_operation(device, operation).map_or(0, |sum| sum.requests)
 }
 
 #[test]
@@ -114,12 +114,12 @@ fn every_request_is_seen_as_the_kernel_counts_them() {
     assert_eq!((of(Read), of(Flush), of(Discard)), (counted.reads, flushes, discards));
     assert_eq!(of(Write) + of(SyncWrite) + of(FlushCall), counted.writes);
     let (read, pairs) = session.counts().expect("events");
-    assert_eq!((session.loss().total(), read.unknown, read.pages_cut), (0, 0, 0));
+    assert_eq!((session.loss().total(), read.unknown, read.truncated_pages), (0, 0, 0));
     assert_eq!((pairs.without_beginning, pairs.without_start, pairs.clock_back), (0, 0, 0));
-    let reads = session.summary.operation(device, Read).expect("reads");
+    let reads = session.summary.find_operation(device, Read).expect("reads");
     assert_eq!(reads.latency.count(), reads.device.count());
     assert!(reads.sequential_share().is_some_and(|share| share > 0.9), "{:?}", reads.sequential_share());
-    let askers = session.summary.askers(device);
+    let askers = session.summary.requesters(device);
     assert!(askers.iter().any(|a| a.comm.starts_with(b"dd\0") && a.requests >= READS), "{askers:?}");
 }
 
@@ -134,7 +134,7 @@ fn histograms_in_the_kernel_count_the_same() {
     assert_eq!((of(Read), of(Flush)), (counted.reads, counted.flushes.unwrap_or(0)));
     // callers' flushes are not counted in the kernel; dd made one
     assert_eq!(of(Write) + of(SyncWrite), counted.writes - 1);
-    let reads = session.summary.operation(device, Read).expect("reads");
+    let reads = session.summary.find_operation(device, Read).expect("reads");
     assert!(reads.bytes >= READS * 8192, "{}", reads.bytes);
     let (mean, longest) = (reads.latency.mean_ns().expect("some"), reads.latency.longest_ns().expect("some"));
     let at_device = reads.device.mean_ns().expect("some");
@@ -156,7 +156,7 @@ fn histograms_in_the_kernel_count_the_same() {
 /// Four programs request the same sectors at the same time. Kernel programs that read requests distinguish each by its
 /// address.
 #[test]
-fn requests_of_one_place_at_one_time_are_told_apart_in_the_kernel() {
+fn concurrent_requests_at_one_sector_are_distinguished_in_the_kernel() {
     let Some(disk) = LoopDisk::attach("one-place") else { return };
     let device = disk.number();
     Command::new("udevadm").arg("settle").status().ok();
@@ -165,15 +165,15 @@ fn requests_of_one_place_at_one_time_are_told_apart_in_the_kernel() {
         eprintln!("skipped: this kernel does not tell its types, or makes requests otherwise");
         return;
     }
-    let before = diskstats::read()[&device];
+    let before = diskstats::read_totals()[&device];
     let words = [&format!("if={}", disk.device), "of=/dev/null", "bs=4k", "count=2000", "iflag=direct"];
     let start = || Command::new("dd").args(words).stderr(std::process::Stdio::null()).spawn().expect("dd runs");
     let programs: Vec<_> = (0..4).map(|_| start()).collect();
     assert!(programs.into_iter().all(|mut program| program.wait().expect("its end").success()));
     std::thread::park_timeout(std::time::Duration::from_millis(50));
-    let counted = diskstats::read()[&device].since(before).expect("counts that grow");
+    let counted = diskstats::read_totals()[&device].difference_since(before).expect("counts that grow");
     session.finish(now(), &mut |_| {}).expect("the end");
-    let reads = session.summary.operation(device, TracedOperation::Read).expect("reads");
+    let reads = session.summary.find_operation(device, TracedOperation::Read).expect("reads");
     assert!(counted.reads >= 8000, "{counted:?}");
     assert_eq!((reads.requests, reads.device.count()), (counted.reads, counted.reads));
     assert_eq!(session.loss().total(), 0);
@@ -198,7 +198,7 @@ fn tracers_do_not_disturb_each_other() {
 
 /// An instance left by a killed process is removed by the next process; instances of live processes stay.
 #[test]
-fn an_instance_of_a_dead_process_is_swept() {
+fn an_instance_of_a_dead_process_is_removed() {
     let Some(disk) = LoopDisk::attach("sweep") else { return };
     let tracefs = Tracefs::open().expect("tracefs");
     // no process has this number and this beginning
@@ -217,13 +217,13 @@ fn an_instance_of_a_dead_process_is_swept() {
         tracefs.instances().into_iter().filter(|(name, _)| name.starts_with(&prefix)).collect::<Vec<_>>()
     };
     assert!(mine().iter().any(|(_, lives)| *lives));
-    assert_eq!(Tracefs::open().expect("tracefs").sweep(), 0);
+    assert_eq!(Tracefs::open().expect("tracefs").remove_stale_instances(), 0);
     drop(live);
 }
 
 /// The disk goes while it is traced.
 #[test]
-fn a_device_that_goes_leaves_its_figures() {
+fn a_device_that_goes_keeps_its_figures() {
     let Some(disk) = LoopDisk::attach("gone") else { return };
     let device = disk.number();
     let mut session = TraceSession::start(options(device, MethodChoice::Tracefs), 0.0, now()).expect("a trace");
@@ -235,12 +235,12 @@ fn a_device_that_goes_leaves_its_figures() {
 
 /// Pages go to memory first; the thread that dirtied them is reported, whichever thread writes them to the device.
 #[test]
-fn who_dirtied_pages_is_told() {
+fn threads_that_dirtied_pages_are_reported() {
     use std::io::Write;
     let Some(disk) = LoopDisk::attach("dirty") else { return };
     let device = disk.number();
     let mut session = TraceSession::start(options(device, MethodChoice::Tracefs), 0.0, now()).expect("a trace");
-    if Tracefs::open().and_then(|tracefs| tracefs.events()).expect("events").0.dirty.is_none() {
+    if Tracefs::open().and_then(|tracefs| tracefs.read_event_table()).expect("events").0.dirty.is_none() {
         eprintln!("skipped: this kernel does not tell who dirties pages");
         return;
     }
@@ -248,16 +248,16 @@ fn who_dirtied_pages_is_told() {
     file.write_all(&vec![7; 256 << 10]).expect("room");
     file.sync_all().expect("a sync");
     session.finish(now(), &mut |_| {}).expect("the end");
-    let threads = session.dirtied().expect("it is traced").of(device);
+    let threads = session.dirty_pages().expect("it is traced").threads_of_device(device);
     let mine = rustix::thread::gettid().as_raw_nonzero().get();
     assert!(threads.first().is_some_and(|t| t.pid == mine && t.pages > 0 && !t.comm.is_empty()), "{threads:?}");
-    assert_eq!(certainty(&threads), DirtyCertainty::Likely);
+    assert_eq!(assess_certainty(&threads), DirtyCertainty::Likely);
     assert_eq!(session.counts().map(|(read, _)| read.unknown), Some(0));
 }
 
 /// A budget that is always exceeded: fewer and fewer sectors are traced, but both ends of each traced request.
 #[test]
-fn above_the_budget_less_is_traced() {
+fn tracing_is_reduced_above_the_budget() {
     let Some(disk) = LoopDisk::attach("budget") else { return };
     let device = disk.number();
     let mut options = options(device, MethodChoice::Tracefs);
@@ -267,9 +267,9 @@ fn above_the_budget_less_is_traced() {
     while now() < until {
         disk.load();
         session.poll(now(), &mut |_| {}).expect("events");
-        session.hold_budget().expect("a budget");
+        session.enforce_budget().expect("a budget");
     }
-    assert!(session.sampled() >= 2, "{:?}", session.remarks);
+    assert!(session.sample_divisor() >= 2, "{:?}", session.remarks);
     assert!(
         session.remarks.iter().any(|r| r.contains("from then on, 1 of 2 address ranges is traced")),
         "{:?}",
@@ -283,14 +283,14 @@ fn above_the_budget_less_is_traced() {
     let seen = requests(&session, device, TracedOperation::Read) - before;
     assert!(seen > 0 && seen <= READS / 2 + 32, "{seen} of {READS}");
     let cost = session.cost();
-    assert!(cost.kernel_ns > 0.0 && cost.share().is_some_and(|share| share > 1e-6), "{cost:?}");
+    assert!(cost.kernel_ns > 0.0 && cost.processor_share().is_some_and(|share| share > 1e-6), "{cost:?}");
     assert!((5.0..50_000.0).contains(&session.event_ns()), "{}", session.event_ns());
     assert_eq!(session.counts().map(|(_, pairs)| pairs.clock_back), Some(0));
 }
 
 /// Histograms in the kernel are reduced too, and count each request of the sample once.
 #[test]
-fn histograms_in_the_kernel_step_down() {
+fn kernel_histograms_are_reduced_above_the_budget() {
     let Some(disk) = LoopDisk::attach("bpf-budget") else { return };
     let device = disk.number();
     let mut options = options(device, MethodChoice::Bpf);
@@ -300,9 +300,9 @@ fn histograms_in_the_kernel_step_down() {
     while now() < until {
         disk.load();
         session.poll(now(), &mut |_| {}).expect("counts");
-        session.hold_budget().expect("a budget");
+        session.enforce_budget().expect("a budget");
     }
-    assert!(session.is_reduced() && session.sampled() >= 2, "{:?}", session.remarks);
+    assert!(session.is_reduced() && session.sample_divisor() >= 2, "{:?}", session.remarks);
     session.poll(now(), &mut |_| {}).expect("counts");
     let before = requests(&session, device, TracedOperation::Read);
     disk.load();

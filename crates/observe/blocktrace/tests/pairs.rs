@@ -13,7 +13,7 @@ use crate::common::event;
 fn paired(events: &[BlockEvent]) -> (Vec<TracedRequest>, RequestPairing) {
     let mut pairing = RequestPairing::new(true, None);
     let mut done = Vec::new();
-    events.iter().for_each(|event| pairing.event(event, &mut |request| done.push(request)));
+    events.iter().for_each(|event| pairing.handle_event(event, &mut |request| done.push(request)));
     (done, pairing)
 }
 
@@ -32,7 +32,7 @@ fn a_request_has_three_stages() {
     assert_eq!(request.scheduler_ns(), Some(20_000));
     assert_eq!((request.device_ns(), request.latency_ns()), (Some(100_000), 130_000));
     assert_eq!((request.pid, request.depth, &request.comm[..6]), (42, 1, &b"reader"[..]));
-    assert_eq!((pairing.counts, pairing.unfinished()), (PairingCounts::default(), 0));
+    assert_eq!((pairing.counts, pairing.unfinished_count()), (PairingCounts::default(), 0));
 }
 
 #[test]
@@ -58,32 +58,34 @@ fn a_lost_end_does_not_shift_the_ends_behind_it() {
     let mut pairing = RequestPairing::new(true, None);
     let mut done: Vec<TracedRequest> = Vec::new();
     let mut take = |pairing: &mut RequestPairing, events: &[BlockEvent]| {
-        events.iter().for_each(|event| pairing.event(event, &mut |request| done.push(request)));
+        events.iter().for_each(|event| pairing.handle_event(event, &mut |request| done.push(request)));
     };
     take(&mut pairing, &steps(0, "WS", 8, 8)[..3]);
-    pairing.lost(1_000_000);
+    pairing.note_loss(1_000_000);
     for seconds in [10, 20, 30] {
         take(&mut pairing, &steps(seconds * 1_000_000, "WS", 8, 8));
     }
     assert_eq!(done.iter().map(|r| (r.latency_ns(), r.depth)).collect::<Vec<_>>(), [(130_000, 1); 3]);
-    assert_eq!((pairing.unfinished(), pairing.counts.without_end), (0, 1));
+    assert_eq!((pairing.unfinished_count(), pairing.counts.without_end), (0, 1));
 }
 
 #[test]
-fn a_lost_end_is_no_stall_until_the_trace_ends() {
+fn a_lost_end_is_dropped_before_the_trace_ends() {
     let mut pairing = RequestPairing::new(true, None);
-    steps(0, "R", 8, 8)[..3].iter().for_each(|event| pairing.event(event, &mut |_| {}));
-    pairing.lost(1_000_000);
+    steps(0, "R", 8, 8)[..3].iter().for_each(|event| pairing.handle_event(event, &mut |_| {}));
+    pairing.note_loss(1_000_000);
     // it began after the loss: its end can only be late
-    steps(2000, "R", 800, 8)[..3].iter().for_each(|event| pairing.event(event, &mut |_| {}));
+    steps(2000, "R", 800, 8)[..3].iter().for_each(|event| pairing.handle_event(event, &mut |_| {}));
     pairing.give_up_lost(20_000_000_000);
-    assert_eq!(pairing.unfinished(), 2);
+    assert_eq!(pairing.unfinished_count(), 2);
     pairing.give_up_lost(31_000_000_000);
-    assert_eq!((pairing.unfinished(), pairing.counts.without_end), (1, 1));
+    assert_eq!((pairing.unfinished_count(), pairing.counts.without_end), (1, 1));
     pairing.give_up_lost(400_000_000_000);
-    assert_eq!(pairing.unfinished(), 1);
+    assert_eq!(pairing.unfinished_count(), 1);
     let mut depth = 0;
-    steps(400_000_000, "R", 80, 8).iter().for_each(|event| pairing.event(event, &mut |request| depth = request.depth));
+    steps(400_000_000, "R", 80, 8)
+        .iter()
+        .for_each(|event| pairing.handle_event(event, &mut |request| depth = request.depth));
     assert_eq!(depth, 2);
 }
 
@@ -95,7 +97,7 @@ fn the_last_part_completes_a_request() {
     events.push(event(Complete, 300, "W", 108, 16));
     let (done, pairing) = paired(&events);
     assert!(done.is_empty());
-    assert_eq!(pairing.unfinished(), 1);
+    assert_eq!(pairing.unfinished_count(), 1);
     events.push(event(Complete, 400, "W", 124, 8));
     let (done, pairing) = paired(&events);
     assert_eq!((done.len(), done[0].sectors, done[0].latency_ns()), (1, 32, 400_000));
@@ -126,11 +128,11 @@ fn bios_that_join_a_request_end_with_it() {
     ];
     let (done, pairing) = paired(&events);
     assert_eq!((done.len(), done[0].sector, done[0].sectors, done[0].latency_ns()), (1, 100, 24, 106_000));
-    assert_eq!((pairing.counts.merged_bios, pairing.counts.without_start, pairing.unfinished()), (2, 0, 0));
+    assert_eq!((pairing.counts.merged_bios, pairing.counts.without_start, pairing.unfinished_count()), (2, 0, 0));
 }
 
 #[test]
-fn a_request_that_joins_another_is_no_request_any_more() {
+fn a_merged_request_is_not_counted() {
     let events = [
         event(Start, 0, "W", 0, 8),
         event(Start, 1, "W", 8, 8),
@@ -139,7 +141,7 @@ fn a_request_that_joins_another_is_no_request_any_more() {
         event(Complete, 4, "W", 0, 16),
     ];
     let (done, pairing) = paired(&events);
-    assert_eq!((done.len(), pairing.counts.merged_requests, pairing.unfinished()), (1, 1, 0));
+    assert_eq!((done.len(), pairing.counts.merged_requests, pairing.unfinished_count()), (1, 1, 0));
 }
 
 /// As recorded on Linux 6.18: the caller's flush loses its letter, the device's has no place at its end.
@@ -155,7 +157,7 @@ fn a_flush_is_two_requests_the_callers_and_the_devices() {
     let (done, pairing) = paired(&events);
     let found: Vec<_> = done.iter().map(|r| (r.operation, r.latency_ns())).collect();
     assert_eq!(found, [(TracedOperation::Flush, 50_000), (TracedOperation::FlushCall, 61_000)]);
-    assert_eq!((pairing.counts, pairing.unfinished()), (PairingCounts::default(), 0));
+    assert_eq!((pairing.counts, pairing.unfinished_count()), (PairingCounts::default(), 0));
 }
 
 #[test]
@@ -169,7 +171,7 @@ fn a_split_bio_gives_two_requests_that_were_queued_together() {
     let ends = [(204, 0), (205, 8)].map(|(us, sector)| event(Issue, us, "R", sector, 8));
     let done_at = [(304, 0), (405, 8)].map(|(us, sector)| event(Complete, us, "R", sector, 8));
     for event in before.iter().chain(&events).chain(&ends).chain(&done_at) {
-        pairing.event(event, &mut |request| done.push(request));
+        pairing.handle_event(event, &mut |request| done.push(request));
     }
     let reads: Vec<_> = done[1..].iter().map(|r| (r.sector, r.queued_ns, r.latency_ns())).collect();
     assert_eq!(reads, [(0, Some(200_000), 104_000), (8, Some(200_000), 205_000)]);
@@ -188,7 +190,7 @@ fn devices_of_bios_have_a_beginning_and_an_end() {
 
 /// Device mapper passes a bio down from its own thread: the requesting thread stays the same.
 #[test]
-fn who_asked_the_upper_device_asks_the_lower_one() {
+fn a_remapped_bio_keeps_its_requesting_thread() {
     let upper = (4095 << 20) | 9;
     let mut asked = event(Queue, 0, "W", 0, 8);
     (asked.device, asked.pid) = (upper, 7);
@@ -217,13 +219,13 @@ fn a_request_of_a_hidden_path_is_one_of_its_nvme_disk() {
         std::fs::write(file, text).expect("a file");
     }
     let mut pairing = RequestPairing::new(true, Some(std::collections::HashSet::from([disk])));
-    pairing.names = BlockDeviceNames::under(&root);
+    pairing.names = BlockDeviceNames::from_root(&root);
     let mut events = steps(0, "R", 2048, 8).map(|event| BlockEvent { device: path, ..event }).to_vec();
     events[0].device = disk;
     let turned = event(Remap, 5, "R", 2048, 8);
     events.insert(1, BlockEvent { device: path, other_device: disk, other_sector: 2048, ..turned });
     let mut done: Vec<TracedRequest> = Vec::new();
-    events.iter().for_each(|event| pairing.event(event, &mut |request| done.push(request)));
+    events.iter().for_each(|event| pairing.handle_event(event, &mut |request| done.push(request)));
     std::fs::remove_dir_all(root).expect("ours");
     let [request] = done[..] else { panic!("{done:?}") };
     assert_eq!((request.device, request.queue_ns(), request.latency_ns()), (disk, Some(10_000), 130_000));
@@ -246,12 +248,12 @@ fn a_completion_that_is_ahead_of_its_issue_waits_for_it() {
     // one that comes much later is another request
     let late = [event(Complete, 300, "R", 16, 8), event(Issue, 5_000, "R", 16, 8)];
     let (done, pairing) = paired(&late);
-    assert_eq!((done.len(), pairing.counts.without_beginning, pairing.unfinished()), (0, 1, 1));
+    assert_eq!((done.len(), pairing.counts.without_beginning, pairing.unfinished_count()), (0, 1, 1));
 }
 
 /// A stall is seen before it ends.
 #[test]
-fn a_request_that_is_not_done_is_told_with_its_time_so_far() {
+fn an_unfinished_request_is_reported_with_its_time_so_far() {
     let events = [event(Queue, 10, "R", 8, 8), event(Start, 20, "R", 8, 8), event(Issue, 30, "R", 8, 8)];
     let (_, pairing) = paired(&events);
     let open = pairing.unfinished_at(2_000_000_000);
@@ -260,7 +262,7 @@ fn a_request_that_is_not_done_is_told_with_its_time_so_far() {
 }
 
 #[test]
-fn what_began_before_the_trace_is_counted_and_left_out() {
+fn requests_begun_before_the_trace_are_counted_and_left_out() {
     let events = [event(Complete, 5, "R", 8, 8), event(Queue, 5_000, "R", 800, 8)];
     let (done, pairing) = paired(&events);
     assert_eq!((done.len(), pairing.counts.without_beginning), (0, 1));
@@ -270,7 +272,7 @@ fn what_began_before_the_trace_is_counted_and_left_out() {
 }
 
 #[test]
-fn pass_through_and_zones_are_counted_apart() {
+fn pass_through_and_zone_commands_are_counted_separately() {
     let (done, pairing) = paired(&steps(0, "N", 0, 0));
     assert_eq!((done.len(), pairing.counts.other_operations), (0, 4));
 }
@@ -281,25 +283,25 @@ fn only_named_disks_are_paired() {
     for (disk, expected) in [(device, 1), (device + 1, 0)] {
         let mut pairing = RequestPairing::new(true, Some([disk].into()));
         let mut done = 0;
-        steps(0, "R", 0, 8).iter().for_each(|event| pairing.event(event, &mut |_| done += 1));
+        steps(0, "R", 0, 8).iter().for_each(|event| pairing.handle_event(event, &mut |_| done += 1));
         assert_eq!(done, expected);
     }
 }
 
 /// Both ends of a request are at the same sector, so a sample by sector has complete requests.
 #[test]
-fn a_thinner_sample_forgets_what_will_not_end() {
+fn a_smaller_sample_drops_requests_that_will_not_end() {
     let (_, mut pairing) = paired(&[
         event(Start, 0, "R", 0, 8),
         event(Issue, 1, "R", 0, 8),
         event(Start, 2, "R", 256, 8),
         event(Issue, 3, "R", 256, 8),
     ]);
-    pairing.sample(256);
-    assert_eq!(pairing.unfinished(), 1);
+    pairing.forget_unsampled(256);
+    assert_eq!(pairing.unfinished_count(), 1);
     let mut done = Vec::new();
-    pairing.event(&event(Issue, 4, "R", 512, 8), &mut |_| {});
-    pairing.event(&event(Complete, 5, "R", 512, 8), &mut |request| done.push(request));
+    pairing.handle_event(&event(Issue, 4, "R", 512, 8), &mut |_| {});
+    pairing.handle_event(&event(Complete, 5, "R", 512, 8), &mut |request| done.push(request));
     assert_eq!(done[0].depth, 2);
 }
 
@@ -323,7 +325,7 @@ fn any_order_of_events_gives_no_more_requests_than_completions() {
         event.device += roll(2) as u32;
         (event.other_device, event.other_sector) = (event.device, roll(32) as u64);
         completions += u64::from(matches!(kind, Complete | BioComplete));
-        pairing.event(&event, &mut |_| done += 1);
+        pairing.handle_event(&event, &mut |_| done += 1);
     }
     assert!(done > 0 && done <= completions, "{done} of {completions}");
 }

@@ -11,24 +11,24 @@ use crate::common::{KERNELS, layouts, pages};
 fn events(kernel: &str) -> Vec<BlockEvent> {
     let (table, layout) = layouts(kernel);
     let mut sorter = EventSorter::default();
-    pages(kernel).iter().for_each(|(cpu, page)| sorter.page(*cpu, page, &layout, &table));
+    pages(kernel).iter().for_each(|(cpu, page)| sorter.add_page(*cpu, page, &layout, &table));
     let mut events = Vec::new();
-    sorter.take(u64::MAX, |event| events.push(*event));
-    assert_eq!((sorter.counts.unknown, sorter.counts.pages_cut), (0, 0), "{kernel}");
+    sorter.drain_before(u64::MAX, |event| events.push(*event));
+    assert_eq!((sorter.counts.unknown, sorter.counts.truncated_pages), (0, 0), "{kernel}");
     events
 }
 
 fn requests(kernel: &str) -> (Vec<TracedRequest>, RequestPairing) {
-    let has_start = layouts(kernel).0.layout(BlockEventKind::Start).is_some();
+    let has_start = layouts(kernel).0.find_layout(BlockEventKind::Start).is_some();
     assert_eq!(has_start, matches!(kernel, "6.12" | "6.18"));
     let mut pairing = RequestPairing::new(has_start, None);
     let mut done = Vec::new();
-    events(kernel).iter().for_each(|event| pairing.event(event, &mut |request| done.push(request)));
+    events(kernel).iter().for_each(|event| pairing.handle_event(event, &mut |request| done.push(request)));
     (done, pairing)
 }
 
 #[test]
-fn events_of_every_recorded_kernel_are_in_order_and_whole() {
+fn events_of_every_recorded_kernel_are_complete_and_in_order() {
     for kernel in KERNELS {
         let events = events(kernel);
         assert!(events.len() > 30, "{kernel}: {}", events.len());
@@ -67,7 +67,7 @@ fn requests_of_every_recorded_kernel_are_those_of_the_load() {
         assert!(asked.into_iter().all(|r| r.comm.starts_with(b"dd\0")), "{kernel}");
         assert!(reads.iter().all(|r| r.queue_ns().is_some() && r.scheduler_ns().is_some()), "{kernel}");
         assert_eq!((pairing.counts.without_beginning, pairing.counts.without_start), (0, 0), "{kernel}");
-        assert_eq!(pairing.unfinished(), 0, "{kernel}");
+        assert_eq!(pairing.unfinished_count(), 0, "{kernel}");
     }
 }
 
@@ -75,7 +75,7 @@ fn requests_of_every_recorded_kernel_are_those_of_the_load() {
 /// has a beginning and an end of each; the lower one has requests of the same program.
 /// The kernel counted 6 reads and 13 writes of the upper one, two of them callers' flushes.
 #[test]
-fn the_device_mapper_and_what_lies_below_it_are_both_seen() {
+fn the_device_mapper_and_its_lower_device_are_both_traced() {
     let (done, pairing) = requests("6.1-dm");
     let (upper, lower) = (253 << 20, 254 << 20);
     let of = |device, operation| done.iter().filter(|r| r.device == device && r.operation == operation).count();
@@ -98,16 +98,16 @@ fn damaged_pages_are_counted() {
         let (cpu, page) = pages(kernel).into_iter().max_by_key(|(_, p)| p[8]).expect("a page");
         let whole = {
             let mut sorter = EventSorter::default();
-            sorter.page(cpu, &page, &layout, &table);
+            sorter.add_page(cpu, &page, &layout, &table);
             let mut events = 0;
-            sorter.take(u64::MAX, |_| events += 1);
+            sorter.drain_before(u64::MAX, |_| events += 1);
             events
         };
         for cut in (0..page.len()).step_by(37) {
             let mut sorter = EventSorter::default();
-            sorter.page(cpu, &page[..cut], &layout, &table);
+            sorter.add_page(cpu, &page[..cut], &layout, &table);
             let mut events = 0;
-            sorter.take(u64::MAX, |_| events += 1);
+            sorter.drain_before(u64::MAX, |_| events += 1);
             assert!(events <= whole, "{kernel} {cut}");
         }
         let mut noticed = 0;
@@ -116,8 +116,8 @@ fn damaged_pages_are_counted() {
             let offset = 16 + flip * 7919 % 1000;
             damaged[offset] ^= 1 << (flip % 8);
             let mut sorter = EventSorter::default();
-            sorter.page(cpu, &damaged, &layout, &table);
-            noticed += sorter.counts.pages_cut + sorter.counts.unknown;
+            sorter.add_page(cpu, &damaged, &layout, &table);
+            noticed += sorter.counts.truncated_pages + sorter.counts.unknown;
         }
         assert!(noticed > 0, "{kernel}: no damage was ever noticed");
     }
@@ -136,7 +136,7 @@ fn a_kernel_without_an_event_shows_every_request() {
             let mut pairing = RequestPairing::new(has_start, None);
             let mut reads = Vec::new();
             for event in events(kernel).iter().filter(|event| event.kind != missing) {
-                pairing.event(event, &mut |r| reads.extend((r.operation == TracedOperation::Read).then_some(r)));
+                pairing.handle_event(event, &mut |r| reads.extend((r.operation == TracedOperation::Read).then_some(r)));
             }
             assert_eq!(reads.len(), 6, "{kernel} without {}", missing.name());
             assert!(

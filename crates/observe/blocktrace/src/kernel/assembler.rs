@@ -53,31 +53,31 @@ pub(super) struct Assembler {
 }
 
 impl Assembler {
-    fn put(&mut self, opcode: u8, to: Register, from: Register, offset: i16, value: i32) {
+    fn emit_instruction(&mut self, opcode: u8, to: Register, from: Register, offset: i16, value: i32) {
         let registers = if cfg!(target_endian = "little") { from << 4 | to } else { to << 4 | from };
         let (offset, value) = (offset.to_ne_bytes(), value.to_ne_bytes());
         self.code.push([opcode, registers, offset[0], offset[1], value[0], value[1], value[2], value[3]]);
     }
 
     /// Creates a label that is not placed yet.
-    pub(super) fn label(&mut self) -> Label {
+    pub(super) fn new_label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
     }
 
     /// Places a label at the next instruction.
-    pub(super) fn here(&mut self, label: Label) {
+    pub(super) fn place_label(&mut self, label: Label) {
         self.labels[label.0] = Some(self.code.len());
     }
 
     /// `to = to op value`.
-    pub(super) fn value(&mut self, op: Arithmetic, to: Register, value: i32) {
-        self.put(0x07 | op as u8, to, 0, 0, value);
+    pub(super) fn op_immediate(&mut self, op: Arithmetic, to: Register, value: i32) {
+        self.emit_instruction(0x07 | op as u8, to, 0, 0, value);
     }
 
     /// `to = to op from`.
-    pub(super) fn register(&mut self, op: Arithmetic, to: Register, from: Register) {
-        self.put(0x0f | op as u8, to, from, 0, 0);
+    pub(super) fn op_register(&mut self, op: Arithmetic, to: Register, from: Register) {
+        self.emit_instruction(0x0f | op as u8, to, from, 0, 0);
     }
 
     /// `to = memory[from + offset]`.
@@ -87,7 +87,7 @@ impl Assembler {
             Width::Word => 0x61,
             Width::Long => 0x79,
         };
-        self.put(opcode, to, from, offset, 0);
+        self.emit_instruction(opcode, to, from, offset, 0);
     }
 
     /// `memory[to + offset] = from`.
@@ -97,63 +97,63 @@ impl Assembler {
             Width::Word => 0x63,
             Width::Long => 0x7b,
         };
-        self.put(opcode, to, from, offset, 0);
+        self.emit_instruction(opcode, to, from, offset, 0);
     }
 
     /// `memory[to + offset] += from`, seen by all processors, 64 bits.
     pub(super) fn add_to_memory(&mut self, to: Register, offset: i16, from: Register) {
-        self.put(0xdb, to, from, offset, 0);
+        self.emit_instruction(0xdb, to, from, offset, 0);
     }
 
     /// `to =` the map of this file descriptor.
-    pub(super) fn map(&mut self, to: Register, descriptor: i32) {
-        self.put(0x18, to, 1, 0, descriptor);
-        self.put(0, 0, 0, 0, 0);
+    pub(super) fn load_map(&mut self, to: Register, descriptor: i32) {
+        self.emit_instruction(0x18, to, 1, 0, descriptor);
+        self.emit_instruction(0, 0, 0, 0, 0);
     }
 
     /// `to =` the address of a byte of the only value of this map.
-    pub(super) fn map_value(&mut self, to: Register, descriptor: i32, byte: i32) {
-        self.put(0x18, to, 2, 0, descriptor);
-        self.put(0, 0, 0, 0, byte);
+    pub(super) fn load_map_value(&mut self, to: Register, descriptor: i32, byte: i32) {
+        self.emit_instruction(0x18, to, 2, 0, descriptor);
+        self.emit_instruction(0, 0, 0, 0, byte);
     }
 
     /// Jumps if a register and a value satisfy the condition.
     pub(super) fn jump_if(&mut self, condition: JumpCondition, register: Register, value: i32, label: Label) {
         self.jumps.push((self.code.len(), label));
-        self.put(0x05 | condition as u8, register, 0, 0, value);
+        self.emit_instruction(0x05 | condition as u8, register, 0, 0, value);
     }
 
     /// Jumps if the lower 32 bits of a register and a value satisfy the condition.
     pub(super) fn jump_if_word(&mut self, condition: JumpCondition, register: Register, value: u32, label: Label) {
         self.jumps.push((self.code.len(), label));
-        self.put(0x06 | condition as u8, register, 0, 0, value as i32);
+        self.emit_instruction(0x06 | condition as u8, register, 0, 0, value as i32);
     }
 
     /// Jumps if two registers satisfy the condition.
     pub(super) fn jump_if_register(&mut self, condition: JumpCondition, one: Register, other: Register, label: Label) {
         self.jumps.push((self.code.len(), label));
-        self.put(0x0d | condition as u8, one, other, 0, 0);
+        self.emit_instruction(0x0d | condition as u8, one, other, 0, 0);
     }
 
     /// Jumps unconditionally.
     pub(super) fn jump(&mut self, label: Label) {
         self.jumps.push((self.code.len(), label));
-        self.put(0x05, 0, 0, 0, 0);
+        self.emit_instruction(0x05, 0, 0, 0, 0);
     }
 
     /// Calls a function of the kernel.
     pub(super) fn call(&mut self, function: i32) {
-        self.put(0x85, 0, 0, 0, function);
+        self.emit_instruction(0x85, 0, 0, 0, function);
     }
 
     /// Ends the program with 0.
     pub(super) fn exit(&mut self) {
-        self.value(Arithmetic::Move, 0, 0);
-        self.put(0x95, 0, 0, 0, 0);
+        self.op_immediate(Arithmetic::Move, 0, 0);
+        self.emit_instruction(0x95, 0, 0, 0, 0);
     }
 
     /// Returns the program with its jumps resolved. `None` where a jump's label is not placed, or too far away.
-    pub(super) fn finish(mut self) -> Option<Vec<[u8; 8]>> {
+    pub(super) fn into_code(mut self) -> Option<Vec<[u8; 8]>> {
         for (index, label) in &self.jumps {
             let target = self.labels[label.0]?;
             let distance = i16::try_from(target as i64 - *index as i64 - 1).ok()?;
@@ -172,20 +172,20 @@ mod tests {
     #[cfg(target_endian = "little")]
     fn instructions_are_encoded_as_the_standard_says() {
         let mut a = Assembler::default();
-        let end = a.label();
-        a.value(Arithmetic::Move, 1, 2);
-        a.register(Arithmetic::Add, 3, 4);
+        let end = a.new_label();
+        a.op_immediate(Arithmetic::Move, 1, 2);
+        a.op_register(Arithmetic::Add, 3, 4);
         a.load(Width::Word, 1, 6, 8);
         a.store(Width::Long, STACK, -8, 1);
         a.jump_if(JumpCondition::Equal, 1, 5, end);
         a.jump_if_word(JumpCondition::Equal, 1, 0x8000_0000, end);
-        a.map(1, 9);
-        a.map_value(2, 9, 16);
+        a.load_map(1, 9);
+        a.load_map_value(2, 9, 16);
         a.add_to_memory(2, 8, 1);
         a.call(5);
-        a.here(end);
+        a.place_label(end);
         a.exit();
-        let code = a.finish().expect("whole");
+        let code = a.into_code().expect("whole");
         let expected: [[u8; 8]; 14] = [
             [0xb7, 0x01, 0, 0, 2, 0, 0, 0],
             [0x0f, 0x43, 0, 0, 0, 0, 0, 0],
@@ -206,10 +206,10 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_to_nowhere_is_no_program() {
+    fn a_jump_to_an_unplaced_label_is_refused() {
         let mut a = Assembler::default();
-        let nowhere = a.label();
+        let nowhere = a.new_label();
         a.jump(nowhere);
-        assert_eq!(a.finish(), None);
+        assert_eq!(a.into_code(), None);
     }
 }

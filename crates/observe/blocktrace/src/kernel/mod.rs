@@ -3,30 +3,30 @@
 //! generated here, with the offsets of fields from the kernel's own descriptions.
 
 mod assembler;
-mod calls;
-mod counting;
-mod program;
-mod typed;
-mod types;
+mod bpf_calls;
+mod count_map;
+mod event_program;
+mod kernel_types;
+mod typed_program;
 
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use crate::cost;
 use crate::devices::BlockDeviceNames;
 use crate::event::{BlockEventKind, EventTable, TracedOperation};
 use crate::latency::{STEP_COUNT, step_edges};
 use crate::summary::CountedRequests;
+use crate::trace_cost;
 use assembler::Assembler;
-use calls::{AttachedProgram, SharedWords};
-use counting::{CountWords, MOST_DEVICES, NO_ROOM, OPERATIONS, WITHOUT_BEGINNING};
-use program::{ENTRY_BYTES, KEY_BYTES, ProgramPlan};
-use typed::{TYPED_ENTRY_BYTES, TYPED_KEY_BYTES, TypedPlan};
-use types::{KernelTypes, RequestFields};
+use bpf_calls::{AttachedProgram, SharedWords};
+use count_map::{CountWords, MAX_DEVICES, NO_ROOM, OPERATION_COUNT, WITHOUT_BEGINNING};
+use event_program::{ENTRY_BYTES, KEY_BYTES, ProgramPlan};
+use kernel_types::{KernelTypes, RequestFields};
+use typed_program::{TYPED_ENTRY_BYTES, TYPED_KEY_BYTES, TypedPlan};
 
 /// Most requests in flight at once.
-const MOST_UNDER_WAY: u32 = 1 << 16;
+const MAX_IN_FLIGHT: u32 = 1 << 16;
 
 /// Reason why the kernel does not count.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +74,7 @@ pub struct KernelCounter {
     devices: Vec<u32>,
     /// Device numbers that requests and bios may carry, with the position of their device.
     numbers: Vec<(u32, u32)>,
-    before: Vec<u64>,
+    previous_words: Vec<u64>,
     is_reduced: bool,
     has_requests: bool,
     /// Events missed by programs that were replaced.
@@ -85,7 +85,7 @@ pub struct KernelCounter {
     pub left_out: usize,
 }
 
-fn refused(what: &'static str) -> impl Fn(io::Error) -> KernelCountError {
+fn refused_error(what: &'static str) -> impl Fn(io::Error) -> KernelCountError {
     move |error| KernelCountError::Refused { what, error }
 }
 
@@ -100,26 +100,26 @@ impl KernelCounter {
         disks: &[u32],
         mask: u64,
     ) -> Result<KernelCounter, KernelCountError> {
-        let devices: Vec<u32> = disks.iter().copied().take(MOST_DEVICES).collect();
+        let devices: Vec<u32> = disks.iter().copied().take(MAX_DEVICES).collect();
         if devices.is_empty() {
             return Err(KernelCountError::NoDevice);
         }
         let mut numbers: Vec<(u32, u32)> = Vec::new();
         for (position, disk) in devices.iter().enumerate() {
             numbers.push((*disk, position as u32));
-            let (parts, paths) = (names.partitions(*disk), names.paths(*disk));
+            let (parts, paths) = (names.partitions(*disk), names.multipath_paths(*disk));
             numbers.extend(parts.into_iter().chain(paths).map(|number| (number, position as u32)));
         }
         let mut words = CountWords::new(devices.len(), processors());
-        let table = calls::map(calls::HASH, KEY_BYTES, ENTRY_BYTES, MOST_UNDER_WAY, false);
-        let table = table.map_err(refused("a table in the kernel (bpf)"))?;
-        let counts =
-            calls::map(calls::ARRAY, 4, (words.words() * 8) as u32, 1, true).map_err(refused("a map (bpf)"))?;
+        let table = bpf_calls::create_map(bpf_calls::HASH_MAP, KEY_BYTES, ENTRY_BYTES, MAX_IN_FLIGHT, false);
+        let table = table.map_err(refused_error("a table in the kernel (bpf)"))?;
+        let counts = bpf_calls::create_map(bpf_calls::ARRAY_MAP, 4, (words.word_count() * 8) as u32, 1, true)
+            .map_err(refused_error("a map (bpf)"))?;
         words.counts = counts.as_raw_fd();
-        let mut value = vec![0; words.words()];
-        (0..MOST_DEVICES).for_each(|position| value[position] = position as u64);
-        calls::set_value(&counts, &value).map_err(refused("a map's value (bpf)"))?;
-        let shared = SharedWords::of(&counts, words.words()).map_err(refused("a map as memory"))?;
+        let mut value = vec![0; words.word_count()];
+        (0..MAX_DEVICES).for_each(|position| value[position] = position as u64);
+        bpf_calls::set_value(&counts, &value).map_err(refused_error("a map's value (bpf)"))?;
+        let shared = SharedWords::map_shared(&counts, words.word_count()).map_err(refused_error("a map as memory"))?;
         // the kernel keeps start times in requests only if it counts the disk's requests
         let has_times = |disk: &u32| names.has_counts(*disk) || !names.has_requests(*disk);
         let fields = devices.iter().all(has_times).then(KernelTypes::read).flatten();
@@ -129,18 +129,18 @@ impl KernelCounter {
             _counts: counts,
             shared,
             words,
-            fields: fields.and_then(|types| types.request()),
+            fields: fields.and_then(|types| types.request_fields()),
             programs: Vec::new(),
             left_out: disks.len() - devices.len(),
             devices,
             numbers,
-            before: vec![0; words.words()],
+            previous_words: vec![0; words.word_count()],
             is_reduced: false,
             has_requests: false,
             missed: 0,
             refusal: None,
         };
-        counter.attach(events, names, mask)?;
+        counter.attach_programs(events, names, mask)?;
         Ok(counter)
     }
 
@@ -149,7 +149,7 @@ impl KernelCounter {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn sample(
+    pub fn set_sampling(
         &mut self,
         events: &EventTable,
         names: &mut BlockDeviceNames,
@@ -157,7 +157,7 @@ impl KernelCounter {
         is_reduced: bool,
     ) -> Result<(), KernelCountError> {
         self.is_reduced = is_reduced;
-        self.attach(events, names, mask)
+        self.attach_programs(events, names, mask)
     }
 
     /// Returns true if one program fewer runs.
@@ -178,19 +178,24 @@ impl KernelCounter {
     /// Measures the cost of entering and leaving a program at a tracepoint, nanoseconds: an empty program at
     /// [`trace_cost::CALIBRATION_EVENT`], whose number this is.
     pub(crate) fn entry_ns(&self, tracepoint: u16) -> Result<f64, KernelCountError> {
-        let timed = || cost::time_renames().map_err(refused("a name of the thread"));
+        let timed = || trace_cost::time_renames().map_err(refused_error("a name of the thread"));
         let bare = timed()?;
         let mut empty = Assembler::default();
         empty.exit();
-        let code = empty.finish().ok_or(KernelCountError::Layout("an empty program"))?;
+        let code = empty.into_code().ok_or(KernelCountError::Layout("an empty program"))?;
         let _attached = match &self.fields {
             Some(fields) => attach_typed(Some(code), fields.rename)?,
             None => attach_to_event(&code, tracepoint)?,
         };
-        Ok(cost::plausible(timed()? - bare))
+        Ok(trace_cost::plausible_or_assumed(timed()? - bare))
     }
 
-    fn attach(&mut self, events: &EventTable, names: &mut BlockDeviceNames, mask: u64) -> Result<(), KernelCountError> {
+    fn attach_programs(
+        &mut self,
+        events: &EventTable,
+        names: &mut BlockDeviceNames,
+        mask: u64,
+    ) -> Result<(), KernelCountError> {
         let of_requests = |names: &mut BlockDeviceNames, device: u32| {
             let disk = names.disk_of(device);
             names.has_requests(disk)
@@ -198,7 +203,7 @@ impl KernelCounter {
         let (by_requests, by_bios): (Vec<_>, Vec<_>) =
             self.numbers.iter().copied().partition(|(device, _)| of_requests(names, *device));
         self.has_requests = !by_requests.is_empty();
-        self.missed += self.misses();
+        self.missed += self.missed_events();
         let (mut programs, mut wanted) = (Vec::new(), Vec::new());
         // requests carry the number of their disk or of the path to it, never a partition's
         let disks = &self.devices;
@@ -214,7 +219,7 @@ impl KernelCounter {
         }
         wanted.extend([BlockEventKind::BioComplete, BlockEventKind::Queue].map(|kind| (kind, &by_bios)));
         for (kind, devices) in wanted.into_iter().filter(|(_, devices)| !devices.is_empty()) {
-            let Some(layout) = events.layout(kind) else { continue };
+            let Some(layout) = events.find_layout(kind) else { continue };
             let plan = ProgramPlan { layout, devices, mask, table: self.table.as_raw_fd(), words: self.words };
             let code = plan.assemble().ok_or(KernelCountError::Layout(kind.name()))?;
             programs.push(attach_to_event(&code, layout.id)?);
@@ -227,7 +232,7 @@ impl KernelCounter {
     /// would not remove.
     fn request_events(&self, events: &EventTable) -> Vec<BlockEventKind> {
         use BlockEventKind::{Complete, FrontMerge, GetRequest, Issue, RequestMerge, Start};
-        let start = if events.layout(Start).is_some() { Start } else { GetRequest };
+        let start = if events.find_layout(Start).is_some() { Start } else { GetRequest };
         // merges come before the issue
         let count = if self.is_reduced { 2 } else { 5 };
         [Complete, Issue, FrontMerge, RequestMerge, start].into_iter().take(count).collect()
@@ -244,21 +249,22 @@ impl KernelCounter {
             return Ok(Some(Vec::new()));
         }
         // a new table: an earlier one may hold requests that have ended
-        let issues = (!self.is_reduced)
-            .then(|| calls::map(calls::HASH, TYPED_KEY_BYTES, TYPED_ENTRY_BYTES, MOST_UNDER_WAY, false));
-        self.issues = issues.transpose().map_err(refused("a table in the kernel (bpf)"))?;
+        let issues = (!self.is_reduced).then(|| {
+            bpf_calls::create_map(bpf_calls::HASH_MAP, TYPED_KEY_BYTES, TYPED_ENTRY_BYTES, MAX_IN_FLIGHT, false)
+        });
+        self.issues = issues.transpose().map_err(refused_error("a table in the kernel (bpf)"))?;
         let table = self.issues.as_ref().map(AsRawFd::as_raw_fd);
         let plan = TypedPlan { fields, devices, mask, table, words: self.words };
-        let mut programs = vec![attach_typed(plan.complete(), fields.complete)?];
+        let mut programs = vec![attach_typed(plan.completion_program(), fields.complete)?];
         if table.is_some() {
-            programs.push(attach_typed(plan.issue(), fields.issue)?);
+            programs.push(attach_typed(plan.issue_program(), fields.issue)?);
         }
         Ok(Some(programs))
     }
 
     /// Events that the current programs have missed.
-    fn misses(&self) -> u64 {
-        self.programs.iter().filter_map(|program| program.statistics().ok()).map(|s| s.misses).sum()
+    fn missed_events(&self) -> u64 {
+        self.programs.iter().filter_map(|program| program.read_statistics().ok()).map(|s| s.misses).sum()
     }
 
     /// Reads the requests counted since the last call, by device and operation.
@@ -266,8 +272,8 @@ impl KernelCounter {
         let mut found = Vec::new();
         for (position, device) in self.devices.clone().into_iter().enumerate() {
             for operation in TracedOperation::ALL {
-                let pair = position * OPERATIONS + operation as usize;
-                let counted = self.read_one(pair);
+                let pair = position * OPERATION_COUNT + operation as usize;
+                let counted = self.read_pair(pair);
                 if !counted.latency.is_empty() {
                     found.push((device, operation, counted));
                 }
@@ -276,22 +282,22 @@ impl KernelCounter {
         found
     }
 
-    fn read_one(&mut self, pair: usize) -> CountedRequests {
+    fn read_pair(&mut self, pair: usize) -> CountedRequests {
         let mut all = CountedRequests::default();
         let (mut latency, mut device) = ([0; STEP_COUNT], [0; STEP_COUNT]);
         for region in 0..self.words.regions {
-            let (sums, steps) = self.words.of(region, pair);
+            let (sums, steps) = self.words.pair_offsets(region, pair);
             // every request adds to the sum of latencies
-            if self.shared.get(sums) == self.before[sums] || self.read_steps(steps, &mut latency) == 0 {
+            if self.shared.get(sums) == self.previous_words[sums] || self.read_steps(steps, &mut latency) == 0 {
                 continue;
             }
             self.read_steps(steps + STEP_COUNT, &mut device);
-            all.latency_ns += self.increase(sums);
-            all.device_ns += self.increase(sums + 1);
+            all.latency_ns += self.take_increase(sums);
+            all.device_ns += self.take_increase(sums + 1);
             all.longest_ns = all.longest_ns.max(self.shared.get(sums + 2));
             all.longest_device_ns = all.longest_device_ns.max(self.shared.get(sums + 3));
-            all.bytes += self.increase(sums + 4);
-            all.errors += self.increase(sums + 5);
+            all.bytes += self.take_increase(sums + 4);
+            all.errors += self.take_increase(sums + 5);
         }
         let counted =
             |steps: [u64; STEP_COUNT]| steps.into_iter().enumerate().filter(|(_, count)| *count > 0).collect();
@@ -307,15 +313,15 @@ impl KernelCounter {
     fn read_steps(&mut self, from: usize, into: &mut [u64; STEP_COUNT]) -> u64 {
         let mut sum = 0;
         for (step, count) in into.iter_mut().enumerate() {
-            let more = self.increase(from + step);
+            let more = self.take_increase(from + step);
             (*count, sum) = (*count + more, sum + more);
         }
         sum
     }
 
-    fn increase(&mut self, word: usize) -> u64 {
+    fn take_increase(&mut self, word: usize) -> u64 {
         let now = self.shared.get(word);
-        now.wrapping_sub(std::mem::replace(&mut self.before[word], now))
+        now.wrapping_sub(std::mem::replace(&mut self.previous_words[word], now))
     }
 
     /// Requests that could not be counted since the start.
@@ -323,21 +329,22 @@ impl KernelCounter {
         KernelCountLoss {
             without_beginning: self.shared.get(WITHOUT_BEGINNING),
             no_room: self.shared.get(NO_ROOM),
-            missed: self.missed + self.misses(),
+            missed: self.missed + self.missed_events(),
         }
     }
 }
 
 fn attach_to_event(code: &[[u8; 8]], tracepoint: u16) -> Result<AttachedProgram, KernelCountError> {
-    let program = calls::load(code, "diskwright").map_err(refused("a program in the kernel (bpf)"))?;
-    calls::attach(program, tracepoint).map_err(refused("a program at a tracepoint"))
+    let program =
+        bpf_calls::load_program(code, "diskwright").map_err(refused_error("a program in the kernel (bpf)"))?;
+    bpf_calls::attach_program(program, tracepoint).map_err(refused_error("a program at a tracepoint"))
 }
 
 fn attach_typed(code: Option<Vec<[u8; 8]>>, tracepoint: u32) -> Result<AttachedProgram, KernelCountError> {
     let code = code.ok_or(KernelCountError::Layout("a request of this kernel"))?;
-    let program =
-        calls::load_typed(&code, "diskwright", tracepoint).map_err(refused("a program in the kernel (bpf)"))?;
-    calls::attach_typed(program).map_err(refused("a program at a typed tracepoint"))
+    let program = bpf_calls::load_typed(&code, "diskwright", tracepoint)
+        .map_err(refused_error("a program in the kernel (bpf)"))?;
+    bpf_calls::attach_typed(program).map_err(refused_error("a program at a typed tracepoint"))
 }
 
 /// Returns one more than the highest possible number of a processor (`0-1`, `0,2-5`).
@@ -356,12 +363,12 @@ pub struct ProgramTimer {
 impl ProgramTimer {
     /// Switches the measurement on; `None` where the kernel does not allow it.
     pub fn start() -> Option<ProgramTimer> {
-        calls::enable_statistics().ok().map(|statistics| ProgramTimer { _statistics: statistics })
+        bpf_calls::enable_statistics().ok().map(|statistics| ProgramTimer { _statistics: statistics })
     }
 
     /// Returns the run time of the programs since the start, nanoseconds, and the number of runs.
     pub fn read(&self, counter: &KernelCounter) -> (u64, u64) {
-        let each = counter.programs.iter().filter_map(|program| program.statistics().ok());
+        let each = counter.programs.iter().filter_map(|program| program.read_statistics().ok());
         each.fold((0, 0), |(time, count), one| (time + one.run_ns, count + one.runs))
     }
 }

@@ -4,7 +4,7 @@
 //! completions remove and count them (`count_map.rs`).
 
 use super::assembler::{Arithmetic, Assembler, JumpCondition, Label, STACK, Width};
-use super::counting::{
+use super::count_map::{
     CONTEXT, CountWords, DEVICE, ENTRY, KEY, NO_ROOM, NOW, OPERATION, WITHOUT_BEGINNING, field_offset,
 };
 use crate::event::{BlockEventKind, TracedOperation};
@@ -37,29 +37,31 @@ impl ProgramPlan<'_> {
     /// Generates the program; `None` where the event's fields are too far apart.
     pub(super) fn assemble(&self) -> Option<Vec<[u8; 8]>> {
         let mut a = Assembler::default();
-        let exit = a.label();
-        self.begin(&mut a, exit)?;
+        let exit = a.new_label();
+        self.emit_filter(&mut a, exit)?;
         match self.layout.kind {
-            BlockEventKind::Start | BlockEventKind::GetRequest | BlockEventKind::Queue => self.start(&mut a, exit)?,
-            BlockEventKind::Issue => self.issue(&mut a, exit)?,
-            BlockEventKind::Complete | BlockEventKind::BioComplete => self.complete(&mut a, exit)?,
-            BlockEventKind::FrontMerge => self.front_merge(&mut a, exit)?,
-            BlockEventKind::RequestMerge => self.table_call(&mut a, DELETE),
+            BlockEventKind::Start | BlockEventKind::GetRequest | BlockEventKind::Queue => {
+                self.emit_start(&mut a, exit)?
+            }
+            BlockEventKind::Issue => self.emit_issue(&mut a, exit)?,
+            BlockEventKind::Complete | BlockEventKind::BioComplete => self.emit_complete(&mut a, exit)?,
+            BlockEventKind::FrontMerge => self.emit_front_merge(&mut a, exit)?,
+            BlockEventKind::RequestMerge => self.emit_table_call(&mut a, DELETE),
             _ => return None,
         }
-        a.here(exit);
+        a.place_label(exit);
         a.exit();
-        a.finish()
+        a.into_code()
     }
 
     /// Emits an exit unless device, sector and operation are counted; else sets device, operation and key.
-    fn begin(&self, a: &mut Assembler, exit: Label) -> Option<()> {
-        a.register(Arithmetic::Move, CONTEXT, 1);
+    fn emit_filter(&self, a: &mut Assembler, exit: Label) -> Option<()> {
+        a.op_register(Arithmetic::Move, CONTEXT, 1);
         a.load(Width::Word, 1, CONTEXT, field_offset(self.layout.device)?);
-        self.words.device(a, 1, self.devices, exit)?;
+        self.words.emit_device_lookup(a, 1, self.devices, exit)?;
         a.load(Width::Long, 3, CONTEXT, field_offset(self.layout.sector)?);
         a.load(Width::Word, 4, CONTEXT, field_offset(self.layout.sectors?)?);
-        self.operation(a, exit)?;
+        self.emit_operation(a, exit)?;
         if self.mask > 0 {
             a.jump_if(JumpCondition::AnyBit, 3, i32::try_from(self.mask).ok()?, exit);
         }
@@ -70,32 +72,32 @@ impl ProgramPlan<'_> {
 
     /// Sets the operation and the class by the letters, and the sector (register 3) of a flush to 0.
     /// A caller's flush is not counted here: it ends with other letters and without a sector.
-    fn operation(&self, a: &mut Assembler, exit: Label) -> Option<()> {
+    fn emit_operation(&self, a: &mut Assembler, exit: Label) -> Option<()> {
         use TracedOperation::{Discard, Flush, Read, SyncWrite, Write};
         let letters = field_offset(self.layout.letters.offset)?;
-        let (plain, write, sync, set) = (a.label(), a.label(), a.label(), a.label());
+        let (plain, write, sync, set) = (a.new_label(), a.new_label(), a.new_label(), a.new_label());
         let put = |a: &mut Assembler, operation: TracedOperation| {
-            a.value(Arithmetic::Move, 5, i32::from(operation.class()));
-            a.value(Arithmetic::Move, OPERATION, operation as i32);
+            a.op_immediate(Arithmetic::Move, 5, i32::from(operation.pairing_class()));
+            a.op_immediate(Arithmetic::Move, OPERATION, operation as i32);
             a.jump(set);
         };
         let when = |a: &mut Assembler, letter: u8, operation: TracedOperation| {
-            let next = a.label();
+            let next = a.new_label();
             a.jump_if(JumpCondition::NotEqual, 1, i32::from(letter), next);
             put(a, operation);
-            a.here(next);
+            a.place_label(next);
         };
         a.load(Width::Byte, 1, CONTEXT, letters);
         a.jump_if(JumpCondition::NotEqual, 1, i32::from(b'F'), plain);
         a.load(Width::Byte, 1, CONTEXT, letters + 1);
         a.jump_if(JumpCondition::Equal, 1, i32::from(b'W'), sync);
-        let no_flush = a.label();
+        let no_flush = a.new_label();
         a.jump_if(JumpCondition::NotEqual, 1, i32::from(b'F'), no_flush);
-        a.value(Arithmetic::Move, 3, 0);
+        a.op_immediate(Arithmetic::Move, 3, 0);
         put(a, Flush);
-        a.here(no_flush);
+        a.place_label(no_flush);
         a.jump(exit);
-        a.here(plain);
+        a.place_label(plain);
         when(a, b'R', Read);
         when(a, b'D', Discard);
         a.jump_if(JumpCondition::NotEqual, 1, i32::from(b'W'), exit);
@@ -106,59 +108,59 @@ impl ProgramPlan<'_> {
             a.jump_if(JumpCondition::Equal, 1, i32::from(b'S'), sync);
             a.jump_if(JumpCondition::Equal, 1, i32::from(b'F'), sync);
         }
-        a.here(write);
+        a.place_label(write);
         a.jump_if(JumpCondition::Equal, 4, 0, exit);
         put(a, Write);
-        a.here(sync);
+        a.place_label(sync);
         a.jump_if(JumpCondition::Equal, 4, 0, exit);
         put(a, SyncWrite);
-        a.here(set);
+        a.place_label(set);
         a.store(Width::Word, STACK, KEY + 4, 5);
         Some(())
     }
 
     /// Emits the call of a function of the table with the key, and with the entry where it takes one.
-    fn table_call(&self, a: &mut Assembler, function: i32) {
-        a.map(1, self.table);
-        a.register(Arithmetic::Move, 2, STACK);
-        a.value(Arithmetic::Add, 2, i32::from(KEY));
+    fn emit_table_call(&self, a: &mut Assembler, function: i32) {
+        a.load_map(1, self.table);
+        a.op_register(Arithmetic::Move, 2, STACK);
+        a.op_immediate(Arithmetic::Add, 2, i32::from(KEY));
         if function == UPDATE {
-            a.register(Arithmetic::Move, 3, STACK);
-            a.value(Arithmetic::Add, 3, i32::from(ENTRY));
-            a.value(Arithmetic::Move, 4, 0);
+            a.op_register(Arithmetic::Move, 3, STACK);
+            a.op_immediate(Arithmetic::Add, 3, i32::from(ENTRY));
+            a.op_immediate(Arithmetic::Move, 4, 0);
         }
         a.call(function);
     }
 
     /// Emits code that stores the entry at the key, and counts a failure if the table is full.
-    fn update(&self, a: &mut Assembler, exit: Label) {
-        self.table_call(a, UPDATE);
+    fn emit_update(&self, a: &mut Assembler, exit: Label) {
+        self.emit_table_call(a, UPDATE);
         a.jump_if(JumpCondition::Equal, 0, 0, exit);
-        self.words.count(a, NO_ROOM);
+        self.words.emit_count(a, NO_ROOM);
     }
 
     /// Emits code that copies the event's sectors to both words of the entry.
-    fn sectors(&self, a: &mut Assembler) -> Option<()> {
+    fn emit_sectors(&self, a: &mut Assembler) -> Option<()> {
         a.load(Width::Word, 1, CONTEXT, field_offset(self.layout.sectors?)?);
         a.store(Width::Word, STACK, ENTRY + 16, 1);
         a.store(Width::Word, STACK, ENTRY + 20, 1);
         Some(())
     }
 
-    fn start(&self, a: &mut Assembler, exit: Label) -> Option<()> {
-        self.words.now(a);
+    fn emit_start(&self, a: &mut Assembler, exit: Label) -> Option<()> {
+        self.words.emit_now(a);
         a.store(Width::Long, STACK, ENTRY, NOW);
-        a.value(Arithmetic::Move, 1, 0);
+        a.op_immediate(Arithmetic::Move, 1, 0);
         a.store(Width::Long, STACK, ENTRY + 8, 1);
-        self.sectors(a)?;
-        self.update(a, exit);
+        self.emit_sectors(a)?;
+        self.emit_update(a, exit);
         Some(())
     }
 
-    fn issue(&self, a: &mut Assembler, exit: Label) -> Option<()> {
-        let fresh = a.label();
-        self.words.now(a);
-        self.table_call(a, LOOK_UP);
+    fn emit_issue(&self, a: &mut Assembler, exit: Label) -> Option<()> {
+        let fresh = a.new_label();
+        self.words.emit_now(a);
+        self.emit_table_call(a, LOOK_UP);
         a.jump_if(JumpCondition::Equal, 0, 0, fresh);
         a.store(Width::Long, 0, 8, NOW);
         // it may have grown since its start
@@ -166,69 +168,69 @@ impl ProgramPlan<'_> {
         a.store(Width::Word, 0, 16, 1);
         a.store(Width::Word, 0, 20, 1);
         a.jump(exit);
-        a.here(fresh);
-        a.value(Arithmetic::Move, 1, 0);
+        a.place_label(fresh);
+        a.op_immediate(Arithmetic::Move, 1, 0);
         a.store(Width::Long, STACK, ENTRY, 1);
         a.store(Width::Long, STACK, ENTRY + 8, NOW);
-        self.sectors(a)?;
-        self.update(a, exit);
+        self.emit_sectors(a)?;
+        self.emit_update(a, exit);
         Some(())
     }
 
     /// Emits the handling of a front merge: the request now begins at an earlier sector, so its entry moves.
-    fn front_merge(&self, a: &mut Assembler, exit: Label) -> Option<()> {
+    fn emit_front_merge(&self, a: &mut Assembler, exit: Label) -> Option<()> {
         let sectors = field_offset(self.layout.sectors?)?;
         a.load(Width::Long, 1, STACK, KEY + 8);
         a.load(Width::Word, 2, CONTEXT, sectors);
-        a.register(Arithmetic::Add, 1, 2);
+        a.op_register(Arithmetic::Add, 1, 2);
         a.store(Width::Long, STACK, KEY + 8, 1);
-        self.table_call(a, LOOK_UP);
+        self.emit_table_call(a, LOOK_UP);
         a.jump_if(JumpCondition::Equal, 0, 0, exit);
-        self.copy_entry(a);
-        self.table_call(a, DELETE);
+        self.emit_copy_entry(a);
+        self.emit_table_call(a, DELETE);
         a.load(Width::Long, 1, CONTEXT, field_offset(self.layout.sector)?);
         a.store(Width::Long, STACK, KEY + 8, 1);
-        self.update(a, exit);
+        self.emit_update(a, exit);
         Some(())
     }
 
     /// Emits the copy of the entry from the table (register 0) to the stack.
-    fn copy_entry(&self, a: &mut Assembler) {
+    fn emit_copy_entry(&self, a: &mut Assembler) {
         for offset in [0, 8, 16] {
             a.load(Width::Long, 1, 0, offset);
             a.store(Width::Long, STACK, ENTRY + offset, 1);
         }
     }
 
-    fn complete(&self, a: &mut Assembler, exit: Label) -> Option<()> {
-        let (found, whole) = (a.label(), a.label());
-        self.words.now(a);
-        self.table_call(a, LOOK_UP);
+    fn emit_complete(&self, a: &mut Assembler, exit: Label) -> Option<()> {
+        let (found, whole) = (a.new_label(), a.new_label());
+        self.words.emit_now(a);
+        self.emit_table_call(a, LOOK_UP);
         a.jump_if(JumpCondition::NotEqual, 0, 0, found);
-        self.words.count(a, WITHOUT_BEGINNING);
+        self.words.emit_count(a, WITHOUT_BEGINNING);
         a.jump(exit);
-        a.here(found);
-        self.copy_entry(a);
-        self.table_call(a, DELETE);
+        a.place_label(found);
+        self.emit_copy_entry(a);
+        self.emit_table_call(a, DELETE);
         if self.layout.kind == BlockEventKind::Complete {
             // a part has completed: the rest continues after it
             a.load(Width::Word, 1, STACK, ENTRY + 16);
             a.load(Width::Word, 2, CONTEXT, field_offset(self.layout.sectors?)?);
             a.jump_if(JumpCondition::Equal, 2, 0, whole);
             a.jump_if_register(JumpCondition::AtLeast, 2, 1, whole);
-            a.register(Arithmetic::Sub, 1, 2);
+            a.op_register(Arithmetic::Sub, 1, 2);
             a.store(Width::Word, STACK, ENTRY + 16, 1);
             a.load(Width::Long, 3, STACK, KEY + 8);
-            a.register(Arithmetic::Add, 3, 2);
+            a.op_register(Arithmetic::Add, 3, 2);
             a.store(Width::Long, STACK, KEY + 8, 3);
-            self.update(a, exit);
+            self.emit_update(a, exit);
             a.jump(exit);
         }
-        a.here(whole);
+        a.place_label(whole);
         let error = match self.layout.error {
             Some(error) => Some(field_offset(error)?),
             None => None,
         };
-        self.words.request(a, error)
+        self.words.emit_request(a, error)
     }
 }

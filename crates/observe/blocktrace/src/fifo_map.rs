@@ -38,7 +38,7 @@ impl Hasher for PlaceHasher {
     }
 }
 
-const NONE: u32 = u32::MAX;
+const NO_LINK: u32 = u32::MAX;
 
 #[derive(Debug)]
 struct FifoLink<V> {
@@ -52,13 +52,13 @@ pub(crate) struct FifoMap<V> {
     /// First and last link of each place.
     ends: HashMap<PlaceKey, (u32, u32), BuildHasherDefault<PlaceHasher>>,
     links: Vec<FifoLink<V>>,
-    free: u32,
+    free_head: u32,
     count: usize,
 }
 
 impl<V> Default for FifoMap<V> {
     fn default() -> FifoMap<V> {
-        FifoMap { ends: HashMap::default(), links: Vec::new(), free: NONE, count: 0 }
+        FifoMap { ends: HashMap::default(), links: Vec::new(), free_head: NO_LINK, count: 0 }
     }
 }
 
@@ -70,13 +70,13 @@ impl<V> FifoMap<V> {
 
     /// Appends a value to those at its place.
     pub(crate) fn push(&mut self, key: PlaceKey, value: V) {
-        let link = FifoLink { value: Some(value), next: NONE };
-        let index = if self.free == NONE {
+        let link = FifoLink { value: Some(value), next: NO_LINK };
+        let index = if self.free_head == NO_LINK {
             self.links.push(link);
             (self.links.len() - 1) as u32
         } else {
-            let index = self.free;
-            self.free = std::mem::replace(&mut self.links[index as usize], link).next;
+            let index = self.free_head;
+            self.free_head = std::mem::replace(&mut self.links[index as usize], link).next;
             index
         };
         self.count += 1;
@@ -97,7 +97,7 @@ impl<V> FifoMap<V> {
     }
 
     /// Returns the first value at a place.
-    pub(crate) fn first(&self, key: PlaceKey) -> Option<&V> {
+    pub(crate) fn peek_first(&self, key: PlaceKey) -> Option<&V> {
         let (first, _) = self.ends.get(&key)?;
         self.links[*first as usize].value.as_ref()
     }
@@ -112,15 +112,15 @@ impl<V> FifoMap<V> {
         } else {
             ends.get_mut().0 = next;
         }
-        let link = std::mem::replace(&mut self.links[first as usize], FifoLink { value: None, next: self.free });
-        self.free = first;
+        let link = std::mem::replace(&mut self.links[first as usize], FifoLink { value: None, next: self.free_head });
+        self.free_head = first;
         self.count -= 1;
         debug_assert!(link.value.is_some(), "the first at a place is a value");
         link.value
     }
 
     /// Keeps the values for which `stays` returns true, in order; returns the number of values removed.
-    pub(crate) fn retain(&mut self, mut stays: impl FnMut(&PlaceKey, &V) -> bool) -> usize {
+    pub(crate) fn retain_values(&mut self, mut stays: impl FnMut(&PlaceKey, &V) -> bool) -> usize {
         let before = self.count;
         let keys: Vec<PlaceKey> = self.ends.keys().copied().collect();
         for key in keys {
@@ -152,7 +152,7 @@ mod tests {
             fifo.push(key(0), n);
             fifo.push(key(8), n + 10);
         }
-        assert_eq!((fifo.len(), fifo.first(key(0)), fifo.first(key(1))), (10, Some(&0), None));
+        assert_eq!((fifo.len(), fifo.peek_first(key(0)), fifo.peek_first(key(1))), (10, Some(&0), None));
         assert_eq!(
             (0..6).map(|_| fifo.pop(key(0))).collect::<Vec<_>>(),
             [Some(0), Some(1), Some(2), Some(3), Some(4), None]
@@ -161,7 +161,7 @@ mod tests {
         (0..5).for_each(|n| fifo.push(key(16), n));
         assert_eq!(fifo.links.len(), 10);
         assert_eq!((0..5).filter_map(|_| fifo.pop(key(8))).collect::<Vec<_>>(), [10, 11, 12, 13, 14]);
-        assert_eq!(fifo.retain(|_, n| n % 2 == 0), 2);
+        assert_eq!(fifo.retain_values(|_, n| n % 2 == 0), 2);
         assert_eq!((0..3).filter_map(|_| fifo.pop(key(16))).collect::<Vec<_>>(), [0, 2, 4]);
         assert_eq!(fifo.len(), 0);
     }

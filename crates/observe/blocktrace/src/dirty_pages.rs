@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use std::fs;
 
 use crate::devices::device_number;
-use crate::layout::{FieldPlace, LayoutError, field};
+use crate::layout::{FieldPosition, LayoutError, parse_field};
 
 /// Names of the event: folios since 5.18, pages before.
-pub const EVENTS: [&str; 2] = ["writeback/writeback_dirty_folio", "writeback/writeback_dirty_page"];
+pub const DIRTY_EVENTS: [&str; 2] = ["writeback/writeback_dirty_folio", "writeback/writeback_dirty_page"];
 /// Most pairs of thread and device that are distinguished; more are counted as unknown.
-const MOST: usize = 4096;
+const MAX_THREADS: usize = 4096;
 
 /// Positions of the event's fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct DirtyLayout {
     pub id: u16,
     pid: usize,
     /// The device as text, `MAJOR:MINOR` of the disk.
-    name: FieldPlace,
+    name: FieldPosition,
 }
 
 impl DirtyLayout {
@@ -32,7 +32,7 @@ impl DirtyLayout {
     /// When a required field is missing, or has an unknown size.
     pub fn parse(event: &'static str, text: &str) -> Result<DirtyLayout, LayoutError> {
         let missing = |what| LayoutError::Missing { event: event.to_owned(), what };
-        let find = |name: &str| text.lines().filter_map(field).find(|(n, _)| *n == name).map(|(_, place)| place);
+        let find = |name: &str| text.lines().filter_map(parse_field).find(|(n, _)| *n == name).map(|(_, place)| place);
         let id = text.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok());
         let pid = find("common_pid").ok_or_else(|| missing("common_pid"))?;
         let name = find("name").ok_or_else(|| missing("name"))?;
@@ -53,12 +53,12 @@ impl DirtyLayout {
         let pid = i32::from_ne_bytes(*data.get(self.pid..)?.first_chunk::<4>()?);
         let name = data.get(self.name.offset..)?.get(..self.name.size)?;
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-        Some((pid, std::str::from_utf8(name).ok().and_then(device_of)))
+        Some((pid, std::str::from_utf8(name).ok().and_then(parse_device)))
     }
 }
 
 /// Parses `7:0`; other names belong to filesystems without a single device (btrfs, network filesystems).
-fn device_of(name: &str) -> Option<u32> {
+fn parse_device(name: &str) -> Option<u32> {
     let (major, minor) = name.split_once(':')?;
     Some(device_number(major.parse().ok().filter(|n| *n < 4096)?, minor.parse().ok().filter(|n| *n < 1 << 20)?))
 }
@@ -93,7 +93,7 @@ impl DirtyCertainty {
 }
 
 /// Share of all pages from which a program is assumed to be the one whose pages are written back.
-const ALONE: f64 = 0.9;
+const LIKELY_SHARE: f64 = 0.9;
 
 /// Pages dirtied since the start, or since they were last taken.
 #[derive(Clone, Debug, Default)]
@@ -101,29 +101,29 @@ pub struct DirtyPages {
     pages: HashMap<(u32, i32), u64>,
     names: HashMap<i32, String>,
     /// Pages of filesystems whose device is not reported.
-    pub elsewhere: u64,
+    pub without_device: u64,
 }
 
 impl DirtyPages {
     /// Counts a page; the thread's name is read when it is first seen.
-    pub fn add(&mut self, mut pid: i32, device: Option<u32>) {
+    pub fn add_page(&mut self, mut pid: i32, device: Option<u32>) {
         let Some(device) = device else {
-            self.elsewhere += 1;
+            self.without_device += 1;
             return;
         };
-        if self.pages.len() >= MOST && !self.pages.contains_key(&(device, pid)) {
+        if self.pages.len() >= MAX_THREADS && !self.pages.contains_key(&(device, pid)) {
             pid = 0;
         }
         let count = self.pages.entry((device, pid)).or_insert(0);
         *count += 1;
-        if *count == 1 && pid > 0 && self.names.len() < MOST && !self.names.contains_key(&pid) {
+        if *count == 1 && pid > 0 && self.names.len() < MAX_THREADS && !self.names.contains_key(&pid) {
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             self.names.insert(pid, name.trim_end().to_owned());
         }
     }
 
     /// Threads that dirtied pages of a device, most pages first.
-    pub fn of(&self, device: u32) -> Vec<DirtyingThread> {
+    pub fn threads_of_device(&self, device: u32) -> Vec<DirtyingThread> {
         let mine = self.pages.iter().filter(|((of, _), _)| *of == device);
         let mut threads: Vec<DirtyingThread> = mine
             .map(|((_, pid), pages)| DirtyingThread {
@@ -145,13 +145,13 @@ impl DirtyPages {
     }
 
     /// Removes and returns all counts.
-    pub fn take(&mut self) -> DirtyPages {
+    pub fn take_pages(&mut self) -> DirtyPages {
         std::mem::take(self)
     }
 }
 
 /// Returns the certainty that pages written back were dirtied by these threads.
-pub fn certainty(threads: &[DirtyingThread]) -> DirtyCertainty {
+pub fn assess_certainty(threads: &[DirtyingThread]) -> DirtyCertainty {
     let total: u64 = threads.iter().map(|thread| thread.pages).sum();
     let mut by_name: HashMap<(&str, i32), u64> = HashMap::new();
     for thread in threads {
@@ -161,7 +161,7 @@ pub fn certainty(threads: &[DirtyingThread]) -> DirtyCertainty {
     }
     match by_name.values().max() {
         None | Some(0) => DirtyCertainty::Unknown,
-        Some(most) if *most as f64 >= ALONE * total as f64 => DirtyCertainty::Likely,
+        Some(most) if *most as f64 >= LIKELY_SHARE * total as f64 => DirtyCertainty::Likely,
         Some(_) => DirtyCertainty::Guess,
     }
 }
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_thread_and_a_device_are_read_or_refused() {
-        let layout = DirtyLayout::parse(EVENTS[0], FOLIO).expect("known");
+        let layout = DirtyLayout::parse(DIRTY_EVENTS[0], FOLIO).expect("known");
         assert_eq!(layout.decode(&event(42, "7:3")), Some((42, Some(device_number(7, 3)))));
         for name in ["btrfs-1", "", "7:", ":3", "4096:0", "7:1048576", "-1:0"] {
             assert_eq!(layout.decode(&event(42, name)), Some((42, None)), "{name}");
@@ -198,28 +198,30 @@ mod tests {
         let mut other = whole;
         other[0] ^= 1;
         assert_eq!(layout.decode(&other), None);
-        let error = DirtyLayout::parse(EVENTS[0], &FOLIO.replace(" name[32]", " bdi[32]")).expect_err("no name");
+        let error = DirtyLayout::parse(DIRTY_EVENTS[0], &FOLIO.replace(" name[32]", " bdi[32]")).expect_err("no name");
         assert_eq!(error.to_string(), "writeback/writeback_dirty_folio: its format has no name");
-        assert!(DirtyLayout::parse(EVENTS[0], &FOLIO.replace("offset:8;\tsize:32", "offset:8;\tsize:4")).is_err());
-        assert!(DirtyLayout::parse(EVENTS[1], "").is_err());
+        assert!(
+            DirtyLayout::parse(DIRTY_EVENTS[0], &FOLIO.replace("offset:8;\tsize:32", "offset:8;\tsize:4")).is_err()
+        );
+        assert!(DirtyLayout::parse(DIRTY_EVENTS[1], "").is_err());
     }
 
     #[test]
-    fn how_sure_it_is_depends_on_how_many_dirtied_pages() {
+    fn certainty_depends_on_the_number_of_dirtying_threads() {
         let mut pages = DirtyPages::default();
-        assert_eq!(certainty(&pages.of(7)), DirtyCertainty::Unknown);
+        assert_eq!(assess_certainty(&pages.threads_of_device(7)), DirtyCertainty::Unknown);
         let me = std::process::id() as i32;
-        (0..90).for_each(|_| pages.add(me, Some(7)));
-        (0..10).for_each(|_| pages.add(-5, Some(7)));
-        pages.add(me, Some(8));
-        pages.add(me, None);
-        let threads = pages.of(7);
-        assert_eq!((threads.len(), threads[0].pid, threads[0].pages, pages.elsewhere), (2, me, 90, 1));
+        (0..90).for_each(|_| pages.add_page(me, Some(7)));
+        (0..10).for_each(|_| pages.add_page(-5, Some(7)));
+        pages.add_page(me, Some(8));
+        pages.add_page(me, None);
+        let threads = pages.threads_of_device(7);
+        assert_eq!((threads.len(), threads[0].pid, threads[0].pages, pages.without_device), (2, me, 90, 1));
         assert!(!threads[0].comm.is_empty() && threads[1].comm.is_empty());
-        assert_eq!(certainty(&threads), DirtyCertainty::Likely);
-        pages.add(-5, Some(7));
-        assert_eq!(certainty(&pages.of(7)), DirtyCertainty::Guess);
+        assert_eq!(assess_certainty(&threads), DirtyCertainty::Likely);
+        pages.add_page(-5, Some(7));
+        assert_eq!(assess_certainty(&pages.threads_of_device(7)), DirtyCertainty::Guess);
         assert_eq!(pages.devices(), [7, 8]);
-        assert_eq!((pages.take().devices().len(), pages.devices().len()), (2, 0));
+        assert_eq!((pages.take_pages().devices().len(), pages.devices().len()), (2, 0));
     }
 }

@@ -9,12 +9,12 @@ use crate::event::{BlockEvent, BlockEventKind};
 
 const MAGIC: u32 = 0x6561_7407;
 /// First bit of the categories in a record's action.
-const CATEGORY: u32 = 16;
+const CATEGORY_SHIFT: u32 = 16;
 /// `BLK_TN_PROCESS` and `BLK_TN_TIMESTAMP`, of the category "notify".
-const PROCESS: u32 = 1 << (CATEGORY + 10);
-const TIMESTAMP: u32 = 1 | 1 << (CATEGORY + 10);
+const PROCESS_ACTION: u32 = 1 << (CATEGORY_SHIFT + 10);
+const TIMESTAMP_ACTION: u32 = 1 | 1 << (CATEGORY_SHIFT + 10);
 /// Most names of threads that are remembered as written; beyond that, names are written again.
-const MOST_NAMES: usize = 1 << 16;
+const MAX_NAMES: usize = 1 << 16;
 
 /// Writes events to a stream as they come.
 pub struct BlktraceWriter<W> {
@@ -50,8 +50,10 @@ impl<W: Write> BlktraceWriter<W> {
         let behind = [day(wall_ns / 1_000_000_000), day(wall_ns % 1_000_000_000)].concat();
         let none = (0, 0, 0, 0, 0, 0);
         let (sector, bytes, pid, device, cpu, error) = none;
-        writer
-            .record(&BlktraceFields { time_ns, sector, bytes, action: TIMESTAMP, pid, device, cpu, error }, &behind)?;
+        writer.write_record(
+            &BlktraceFields { time_ns, sector, bytes, action: TIMESTAMP_ACTION, pid, device, cpu, error },
+            &behind,
+        )?;
         Ok(writer)
     }
 
@@ -59,14 +61,14 @@ impl<W: Write> BlktraceWriter<W> {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn event(&mut self, event: &BlockEvent) -> io::Result<()> {
+    pub fn write_event(&mut self, event: &BlockEvent) -> io::Result<()> {
         // blktrace records disks; sectors are already relative to the disk
         let device = self.names.disk_of(event.device);
         let mut fields = BlktraceFields {
             time_ns: event.time_ns,
             sector: event.sector,
             bytes: event.sectors.saturating_mul(512),
-            action: code(event.kind) | letters(&event.letters) << CATEGORY,
+            action: action_code(event.kind) | category_bits(&event.letters) << CATEGORY_SHIFT,
             pid: event.pid,
             device,
             cpu: event.cpu,
@@ -90,19 +92,19 @@ impl<W: Write> BlktraceWriter<W> {
             _ => Vec::new(),
         };
         if event.comm[0] != 0 && !self.named.contains(&(event.pid, event.comm)) {
-            if self.named.len() >= MOST_NAMES {
+            if self.named.len() >= MAX_NAMES {
                 self.named.clear();
             }
             self.named.insert((event.pid, event.comm));
             let (sector, bytes, device, error) = (0, 0, 0, 0);
             let (time_ns, pid, cpu) = (event.time_ns, event.pid, event.cpu);
-            let name = BlktraceFields { time_ns, sector, bytes, action: PROCESS, pid, device, cpu, error };
-            self.record(&name, &event.comm)?;
+            let name = BlktraceFields { time_ns, sector, bytes, action: PROCESS_ACTION, pid, device, cpu, error };
+            self.write_record(&name, &event.comm)?;
         }
-        self.record(&fields, &behind)
+        self.write_record(&fields, &behind)
     }
 
-    fn record(&mut self, fields: &BlktraceFields, behind: &[u8]) -> io::Result<()> {
+    fn write_record(&mut self, fields: &BlktraceFields, behind: &[u8]) -> io::Result<()> {
         let sequence = self.sequences.entry(fields.cpu).or_insert(0);
         *sequence = sequence.wrapping_add(1);
         let mut head = [0; 48];
@@ -137,7 +139,7 @@ impl<W: Write> BlktraceWriter<W> {
 }
 
 /// Returns the action with its category: queue, requeue, issue, completion.
-fn code(kind: BlockEventKind) -> u32 {
+fn action_code(kind: BlockEventKind) -> u32 {
     let (queue, requeue, issue, complete) = (1 << 4, 1 << 5, 1 << 6, 1 << 7);
     let (code, category) = match kind {
         BlockEventKind::Queue => (1, queue),
@@ -151,11 +153,11 @@ fn code(kind: BlockEventKind) -> u32 {
         BlockEventKind::Split => (13, 0),
         BlockEventKind::Remap => (15, queue),
     };
-    code | category << CATEGORY
+    code | category << CATEGORY_SHIFT
 }
 
 /// Returns the categories of the kernel's letters: F before the operation is a flush, after it forced unit access.
-fn letters(letters: &[u8]) -> u32 {
+fn category_bits(letters: &[u8]) -> u32 {
     let (mut found, mut is_behind) = (0, false);
     for letter in letters.iter().take_while(|letter| **letter != 0) {
         found |= match (letter, is_behind) {
@@ -181,7 +183,7 @@ mod tests {
 
     #[test]
     #[cfg(target_endian = "little")]
-    fn a_record_is_as_the_kernel_lays_it_out() {
+    fn a_record_has_the_kernels_layout() {
         let mut out = Vec::new();
         let mut writer = BlktraceWriter::new(&mut out, 5, 1_700_000_000_000_000_009).expect("memory");
         let event = BlockEvent {
@@ -198,7 +200,7 @@ mod tests {
             other_sector: 0,
             error: -5,
         };
-        writer.event(&event).expect("memory");
+        writer.write_event(&event).expect("memory");
         assert_eq!(writer.records, 3);
         assert_eq!(out.len(), 48 + 8 + 48 + 16 + 48);
         assert_eq!(out[..8], [0x07, 0x74, 0x61, 0x65, 1, 0, 0, 0]);
@@ -213,9 +215,9 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_before_is_told_from_forced_access_behind() {
-        assert_eq!(letters(b"FWFS\0"), 1 << 2 | 1 << 1 | 1 << 15 | 1 << 3);
-        assert_eq!(letters(b"FF"), 1 << 2);
-        assert_eq!((letters(b"RA"), letters(b"D\0W")), (1 | 1 << 11, 1 << 13 | 1 << 1));
+    fn a_preflush_is_distinguished_from_forced_unit_access() {
+        assert_eq!(category_bits(b"FWFS\0"), 1 << 2 | 1 << 1 | 1 << 15 | 1 << 3);
+        assert_eq!(category_bits(b"FF"), 1 << 2);
+        assert_eq!((category_bits(b"RA"), category_bits(b"D\0W")), (1 | 1 << 11, 1 << 13 | 1 << 1));
     }
 }

@@ -5,8 +5,8 @@
 use std::fs;
 
 /// File in which a running kernel describes its types.
-const FILE: &str = "/sys/kernel/btf/vmlinux";
-const MAGIC: u16 = 0xeb9f;
+const BTF_FILE: &str = "/sys/kernel/btf/vmlinux";
+const BTF_MAGIC: u16 = 0xeb9f;
 
 // kinds of types
 const POINTER: u32 = 2;
@@ -55,12 +55,12 @@ pub(super) struct RequestFields {
 impl KernelTypes {
     /// Reads the types of this kernel; `None` where it does not describe them.
     pub(super) fn read() -> Option<KernelTypes> {
-        KernelTypes::parse(fs::read(FILE).ok()?)
+        KernelTypes::parse(fs::read(BTF_FILE).ok()?)
     }
 
     pub(super) fn parse(bytes: Vec<u8>) -> Option<KernelTypes> {
-        let word = |from: usize| word(&bytes, from);
-        if u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?) != MAGIC {
+        let word = |from: usize| read_u32(&bytes, from);
+        if u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?) != BTF_MAGIC {
             return None;
         }
         let head = word(4)? as usize;
@@ -87,89 +87,91 @@ impl KernelTypes {
         Some(KernelTypes { bytes, types, strings })
     }
 
-    fn kind(&self, number: u32) -> Option<u32> {
+    fn type_kind(&self, number: u32) -> Option<u32> {
         let from = *self.types.get(number as usize).filter(|from| **from > 0)?;
-        Some(word(&self.bytes, from + 4)? >> 24 & 0x1f)
+        Some(read_u32(&self.bytes, from + 4)? >> 24 & 0x1f)
     }
 
     /// Returns the type that a pointer, a typedef or a qualifier refers to.
-    fn target(&self, number: u32) -> Option<u32> {
-        word(&self.bytes, self.types.get(number as usize)? + 8)
+    fn referenced_type(&self, number: u32) -> Option<u32> {
+        read_u32(&self.bytes, self.types.get(number as usize)? + 8)
     }
 
-    fn text(&self, offset: u32) -> Option<&[u8]> {
+    fn string_at(&self, offset: u32) -> Option<&[u8]> {
         let text = self.bytes.get(self.strings.checked_add(offset as usize)?..)?;
         text.split(|byte| *byte == 0).next()
     }
 
     /// Returns the numbers of the types of a kind and name.
-    fn named(&self, kind: u32, name: &str) -> impl Iterator<Item = u32> {
+    fn types_named(&self, kind: u32, name: &str) -> impl Iterator<Item = u32> {
         (1..self.types.len() as u32).filter(move |number| {
-            self.kind(*number) == Some(kind)
-                && word(&self.bytes, self.types[*number as usize]).and_then(|text| self.text(text))
+            self.type_kind(*number) == Some(kind)
+                && read_u32(&self.bytes, self.types[*number as usize]).and_then(|text| self.string_at(text))
                     == Some(name.as_bytes())
         })
     }
 
     /// Returns the members of a type, each of this number of words.
-    fn parts(&self, number: u32, words: usize) -> impl Iterator<Item = [u32; 3]> {
+    fn type_members(&self, number: u32, words: usize) -> impl Iterator<Item = [u32; 3]> {
         let from = self.types.get(number as usize).copied().filter(|from| *from > 0);
-        let count = from.and_then(|from| word(&self.bytes, from + 4)).map_or(0, |info| info & 0xffff) as usize;
+        let count = from.and_then(|from| read_u32(&self.bytes, from + 4)).map_or(0, |info| info & 0xffff) as usize;
         (0..count).filter_map(move |part| {
             let begin = from? + 12 + part * words * 4;
-            let third = if words > 2 { word(&self.bytes, begin + 8)? } else { 0 };
-            Some([word(&self.bytes, begin)?, word(&self.bytes, begin + 4)?, third])
+            let third = if words > 2 { read_u32(&self.bytes, begin + 8)? } else { 0 };
+            Some([read_u32(&self.bytes, begin)?, read_u32(&self.bytes, begin + 4)?, third])
         })
     }
 
     /// Returns the offset of a field in a structure, bytes.
-    fn field(&self, structure: &str, field: &str) -> Option<usize> {
-        self.named(STRUCTURE, structure).find_map(|number| {
-            let found = self.parts(number, 3).find(|[name, ..]| self.text(*name) == Some(field.as_bytes()));
+    fn find_field_offset(&self, structure: &str, field: &str) -> Option<usize> {
+        self.types_named(STRUCTURE, structure).find_map(|number| {
+            let found = self.type_members(number, 3).find(|[name, ..]| self.string_at(*name) == Some(field.as_bytes()));
             // the upper byte is a bit field's width
             found.map(|[_, _, bits]| (bits & 0xff_ffff) as usize / 8)
         })
     }
 
-    fn constant(&self, group: &str, name: &str) -> Option<u32> {
-        self.named(ENUM, group).find_map(|number| {
-            let found = self.parts(number, 2).find(|[text, ..]| self.text(*text) == Some(name.as_bytes()));
+    fn find_enum_value(&self, group: &str, name: &str) -> Option<u32> {
+        self.types_named(ENUM, group).find_map(|number| {
+            let found = self.type_members(number, 2).find(|[text, ..]| self.string_at(*text) == Some(name.as_bytes()));
             found.map(|[_, value, _]| value)
         })
     }
 
     /// Returns the index of the tracepoint's argument that points to a request.
     fn request_argument(&self, tracepoint: u32) -> Option<usize> {
-        let prototype = self.target(self.target(tracepoint)?)?;
-        if self.kind(prototype)? != PROTOTYPE {
+        let prototype = self.referenced_type(self.referenced_type(tracepoint)?)?;
+        if self.type_kind(prototype)? != PROTOTYPE {
             return None;
         }
         // the first argument is internal to the tracer
-        self.parts(prototype, 2).skip(1).position(|[_, argument, _]| {
-            self.kind(argument) == Some(POINTER)
-                && self.target(argument).is_some_and(|to| self.named(STRUCTURE, "request").any(|number| number == to))
+        self.type_members(prototype, 2).skip(1).position(|[_, argument, _]| {
+            self.type_kind(argument) == Some(POINTER)
+                && self
+                    .referenced_type(argument)
+                    .is_some_and(|to| self.types_named(STRUCTURE, "request").any(|number| number == to))
         })
     }
 
     /// Returns everything that a program needs; `None` where this kernel's requests have another layout (before 5.17).
-    pub(super) fn request(&self) -> Option<RequestFields> {
-        let tracepoint = |name: &str| self.named(TYPEDEF, name).next();
+    pub(super) fn request_fields(&self) -> Option<RequestFields> {
+        let tracepoint = |name: &str| self.types_named(TYPEDEF, name).next();
         let (complete, issue) = (tracepoint("btf_trace_block_rq_complete")?, tracepoint("btf_trace_block_rq_issue")?);
         if self.request_argument(complete)? != 0 {
             return None;
         }
-        let operation = |name: &str| self.constant("req_op", name);
-        let flag = |name: &str| self.constant("req_flag_bits", name).and_then(|bit| 1u32.checked_shl(bit));
-        let request = |name: &str| self.field("request", name);
+        let operation = |name: &str| self.find_enum_value("req_op", name);
+        let flag = |name: &str| self.find_enum_value("req_flag_bits", name).and_then(|bit| 1u32.checked_shl(bit));
+        let request = |name: &str| self.find_field_offset("request", name);
         Some(RequestFields {
             complete,
             issue,
             rename: tracepoint("btf_trace_task_rename")?,
             issue_argument: self.request_argument(issue)?,
             queue: request("q")?,
-            disk: self.field("request_queue", "disk")?,
-            major: self.field("gendisk", "major")?,
-            first_minor: self.field("gendisk", "first_minor")?,
+            disk: self.find_field_offset("request_queue", "disk")?,
+            major: self.find_field_offset("gendisk", "major")?,
+            first_minor: self.find_field_offset("gendisk", "first_minor")?,
             flags: request("cmd_flags")?,
             sector: request("__sector")?,
             length: request("__data_len")?,
@@ -185,7 +187,7 @@ impl KernelTypes {
     }
 }
 
-fn word(bytes: &[u8], from: usize) -> Option<u32> {
+fn read_u32(bytes: &[u8], from: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(from..from.checked_add(4)?)?.try_into().ok()?))
 }
 
@@ -197,7 +199,7 @@ mod tests {
     /// `SECURE_ERASE` 5 and eight bits of operation, which no kernel has changed since 4.10.
     #[test]
     fn this_kernels_requests_are_found() {
-        let Some(fields) = KernelTypes::read().and_then(|types| types.request()) else {
+        let Some(fields) = KernelTypes::read().and_then(|types| types.request_fields()) else {
             eprintln!("skipped: this kernel does not tell its types, or makes requests otherwise");
             return;
         };
@@ -211,20 +213,20 @@ mod tests {
     }
 
     #[test]
-    fn types_that_are_cut_or_are_none_give_no_program() {
+    fn truncated_or_missing_types_give_no_program() {
         assert!(KernelTypes::parse(Vec::new()).is_none());
         assert!(KernelTypes::parse(b"no types at all, but long enough for a head".to_vec()).is_none());
-        let Ok(whole) = fs::read(FILE) else {
+        let Ok(whole) = fs::read(BTF_FILE) else {
             eprintln!("skipped: this kernel does not tell its types");
             return;
         };
         for part in [1, 4, 8, 20, 24, 25, 40, 100, 1000, whole.len() / 4, whole.len() / 2] {
             let types = KernelTypes::parse(whole[..part].to_vec());
-            assert!(types.is_none_or(|types| types.request().is_none()), "{part}");
+            assert!(types.is_none_or(|types| types.request_fields().is_none()), "{part}");
         }
         // a head that lies
         let mut wild = whole[..4096].to_vec();
         wild[8..24].fill(0xff);
-        assert!(KernelTypes::parse(wild).is_none_or(|types| types.request().is_none()));
+        assert!(KernelTypes::parse(wild).is_none_or(|types| types.request_fields().is_none()));
     }
 }

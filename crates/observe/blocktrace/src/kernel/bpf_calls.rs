@@ -14,8 +14,8 @@ const RAW_TRACEPOINT: c_long = 17;
 const ENABLE_STATS: c_long = 32;
 const OBJECT_INFO: c_long = 15;
 /// `BPF_MAP_TYPE_HASH` and `_ARRAY`.
-pub(super) const HASH: u32 = 1;
-pub(super) const ARRAY: u32 = 2;
+pub(super) const HASH_MAP: u32 = 1;
+pub(super) const ARRAY_MAP: u32 = 2;
 /// `BPF_F_MMAPABLE`.
 const MMAPABLE: u32 = 1 << 10;
 /// `BPF_PROG_TYPE_TRACEPOINT`.
@@ -102,7 +102,7 @@ struct PerfAttributes {
 }
 
 #[allow(unsafe_code, reason = "bpf(2) has no safe wrapper")]
-fn bpf<T>(command: c_long, attributes: &mut T) -> io::Result<RawFd> {
+fn call_bpf<T>(command: c_long, attributes: &mut T) -> io::Result<RawFd> {
     let bytes = size_of::<T>() as c_long;
     // SAFETY: `attributes` is a structure of the layout that the command takes, of the size that is given, and
     // lives over the call; the pointers within it are to memory that its maker keeps over the call.
@@ -111,23 +111,29 @@ fn bpf<T>(command: c_long, attributes: &mut T) -> io::Result<RawFd> {
 }
 
 #[allow(unsafe_code, reason = "a descriptor that the kernel has just given us")]
-fn owned(descriptor: RawFd) -> OwnedFd {
+fn into_owned_fd(descriptor: RawFd) -> OwnedFd {
     // SAFETY: the call before returned this descriptor as new, and nobody else has it.
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
-fn name(text: &str) -> [u8; 16] {
+fn object_name(text: &str) -> [u8; 16] {
     let mut name = [0; 16];
     name.iter_mut().zip(text.bytes().take(15)).for_each(|(to, from)| *to = from);
     name
 }
 
 /// Creates a map; a `shared` one can be read as memory.
-pub(super) fn map(kind: u32, key_bytes: u32, value_bytes: u32, entries: u32, shared: bool) -> io::Result<OwnedFd> {
+pub(super) fn create_map(
+    kind: u32,
+    key_bytes: u32,
+    value_bytes: u32,
+    entries: u32,
+    shared: bool,
+) -> io::Result<OwnedFd> {
     let flags = if shared { MMAPABLE } else { 0 };
     let mut attributes =
-        MapCreate { kind, key_bytes, value_bytes, entries, flags, inner: 0, node: 0, name: name("diskwright") };
-    bpf(MAP_CREATE, &mut attributes).map(owned)
+        MapCreate { kind, key_bytes, value_bytes, entries, flags, inner: 0, node: 0, name: object_name("diskwright") };
+    call_bpf(MAP_CREATE, &mut attributes).map(into_owned_fd)
 }
 
 /// Sets the only value of an array map.
@@ -140,20 +146,20 @@ pub(super) fn set_value(map: &OwnedFd, value: &[u64]) -> io::Result<()> {
         value: value.as_ptr() as u64,
         flags: 0,
     };
-    bpf(MAP_UPDATE, &mut attributes).map(drop)
+    call_bpf(MAP_UPDATE, &mut attributes).map(drop)
 }
 
 /// Loads a program for a tracepoint's event; if the verifier refuses it, the error holds the verifier's message.
-pub(super) fn load(code: &[[u8; 8]], title: &str) -> io::Result<OwnedFd> {
-    load_as(TRACEPOINT_PROGRAM, 0, code, title)
+pub(super) fn load_program(code: &[[u8; 8]], title: &str) -> io::Result<OwnedFd> {
+    load_program_as(TRACEPOINT_PROGRAM, 0, code, title)
 }
 
 /// Loads a program for the typed tracepoint of this type.
 pub(super) fn load_typed(code: &[[u8; 8]], title: &str, tracepoint: u32) -> io::Result<OwnedFd> {
-    load_as(TYPED_PROGRAM, tracepoint, code, title)
+    load_program_as(TYPED_PROGRAM, tracepoint, code, title)
 }
 
-fn load_as(kind: u32, attached_type: u32, code: &[[u8; 8]], title: &str) -> io::Result<OwnedFd> {
+fn load_program_as(kind: u32, attached_type: u32, code: &[[u8; 8]], title: &str) -> io::Result<OwnedFd> {
     // first without the verifier's log, which takes time
     let mut load = ProgramLoad {
         kind,
@@ -166,15 +172,15 @@ fn load_as(kind: u32, attached_type: u32, code: &[[u8; 8]], title: &str) -> io::
         log: 0,
         kernel: 0,
         flags: 0,
-        name: name(title),
+        name: object_name(title),
         interface: 0,
         attached: if attached_type > 0 { TYPED_TRACEPOINT } else { 0 },
         types: [0; 9],
         attached_type,
         padding: [0; 2],
     };
-    let first = match bpf(PROGRAM_LOAD, &mut load) {
-        Ok(descriptor) => return Ok(owned(descriptor)),
+    let first = match call_bpf(PROGRAM_LOAD, &mut load) {
+        Ok(descriptor) => return Ok(into_owned_fd(descriptor)),
         Err(error) => error,
     };
     if first.kind() == io::ErrorKind::PermissionDenied && first.raw_os_error() != Some(libc::EACCES) {
@@ -182,8 +188,8 @@ fn load_as(kind: u32, attached_type: u32, code: &[[u8; 8]], title: &str) -> io::
     }
     let mut log = vec![0u8; 1 << 20];
     (load.log_level, load.log_bytes, load.log) = (1, log.len() as u32, log.as_mut_ptr() as u64);
-    if let Ok(descriptor) = bpf(PROGRAM_LOAD, &mut load) {
-        return Ok(owned(descriptor));
+    if let Ok(descriptor) = call_bpf(PROGRAM_LOAD, &mut load) {
+        return Ok(into_owned_fd(descriptor));
     }
     let end = log.iter().position(|b| *b == 0).unwrap_or(log.len());
     let text = String::from_utf8_lossy(&log[..end]);
@@ -200,7 +206,7 @@ pub(super) struct AttachedProgram {
 
 /// Attaches a program to the tracepoint of this number, on all processors.
 #[allow(unsafe_code, reason = "perf_event_open(2) and its ioctls have no safe wrapper")]
-pub(super) fn attach(program: OwnedFd, tracepoint: u16) -> io::Result<AttachedProgram> {
+pub(super) fn attach_program(program: OwnedFd, tracepoint: u16) -> io::Result<AttachedProgram> {
     let mut attributes = PerfAttributes {
         kind: PERF_TRACEPOINT,
         bytes: size_of::<PerfAttributes>() as u32,
@@ -215,7 +221,7 @@ pub(super) fn attach(program: OwnedFd, tracepoint: u16) -> io::Result<AttachedPr
     if event < 0 {
         return Err(io::Error::last_os_error());
     }
-    let event = File::from(owned(event as RawFd));
+    let event = File::from(into_owned_fd(event as RawFd));
     // SAFETY: both ioctls take plain integers and no memory of ours.
     let (set, on) = unsafe {
         let set = libc::ioctl(event.as_raw_fd(), PERF_SET_PROGRAM as _, program.as_raw_fd());
@@ -232,26 +238,26 @@ pub(super) fn attach(program: OwnedFd, tracepoint: u16) -> io::Result<AttachedPr
 /// Attaches a program to the typed tracepoint that it was loaded for.
 pub(super) fn attach_typed(program: OwnedFd) -> io::Result<AttachedProgram> {
     let mut attributes = RawTracepoint { name: 0, program: program.as_raw_fd() as u32, padding: 0 };
-    let event = bpf(RAW_TRACEPOINT, &mut attributes).map(owned)?;
+    let event = call_bpf(RAW_TRACEPOINT, &mut attributes).map(into_owned_fd)?;
     Ok(AttachedProgram { _event: event, program })
 }
 
 /// Makes the kernel measure the run time of programs while the descriptor is open (5.8 and later).
 pub(super) fn enable_statistics() -> io::Result<OwnedFd> {
     let mut kind = 0u32;
-    bpf(ENABLE_STATS, &mut kind).map(owned)
+    call_bpf(ENABLE_STATS, &mut kind).map(into_owned_fd)
 }
 
 impl AttachedProgram {
     /// Run time and number of runs while statistics were on, and number of times that it could not run.
-    pub(super) fn statistics(&self) -> io::Result<ProgramStatistics> {
+    pub(super) fn read_statistics(&self) -> io::Result<ProgramStatistics> {
         let mut info = [0u64; 28];
         let mut attributes = ObjectInfo {
             object: self.program.as_raw_fd() as u32,
             bytes: size_of_val(&info) as u32,
             info: info.as_mut_ptr() as u64,
         };
-        bpf(OBJECT_INFO, &mut attributes)?;
+        call_bpf(OBJECT_INFO, &mut attributes)?;
         Ok(ProgramStatistics { run_ns: info[RUN_TIME / 8], runs: info[RUN_COUNT / 8], misses: info[RUN_MISSES / 8] })
     }
 }
@@ -281,7 +287,7 @@ pub(super) struct SharedWords {
 impl SharedWords {
     /// Maps the value.
     #[allow(unsafe_code, reason = "the counts are read from memory that the kernel shares")]
-    pub(super) fn of(map: &OwnedFd, words: usize) -> io::Result<SharedWords> {
+    pub(super) fn map_shared(map: &OwnedFd, words: usize) -> io::Result<SharedWords> {
         use rustix::mm::{MapFlags, ProtFlags};
         // SAFETY: a fresh mapping at an address of the kernel's choice, of the map's own size, only read.
         let start =

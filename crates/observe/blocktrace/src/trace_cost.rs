@@ -9,16 +9,16 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::tracefs::{TraceInstance, TracefsError};
 
 /// Event that is timed.
-pub(crate) const CALIBRATED: &str = "task/task_rename";
+pub(crate) const CALIBRATION_EVENT: &str = "task/task_rename";
 /// Assumed cost of an event where it cannot be timed, nanoseconds (CONFIG_TRACEPOINT_BENCHMARK's text: 273 to
 /// 316 once memory is warm).
-pub(crate) const ASSUMED_NS: f64 = 300.0;
+pub(crate) const ASSUMED_EVENT_NS: f64 = 300.0;
 /// Events in a round of the calibration, and number of rounds; the shortest time is the least disturbed.
-const ROUNDS: u64 = 1000;
-const TIMES: usize = 3;
+const EVENTS_PER_ROUND: u64 = 1000;
+const CALIBRATION_ROUNDS: usize = 3;
 
 /// Processor time of the calling thread, which is the reading one, nanoseconds.
-pub(crate) fn thread_ns() -> u64 {
+pub(crate) fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     (time.tv_sec.max(0) as u64) * 1_000_000_000 + time.tv_nsec.max(0) as u64
 }
@@ -27,12 +27,12 @@ pub(crate) fn thread_ns() -> u64 {
 pub(crate) fn time_renames() -> std::io::Result<f64> {
     let own = name()?;
     let mut best = f64::INFINITY;
-    for _ in 0..TIMES {
-        let before = thread_ns();
-        for _ in 0..ROUNDS {
+    for _ in 0..CALIBRATION_ROUNDS {
+        let before = thread_cpu_ns();
+        for _ in 0..EVENTS_PER_ROUND {
             set_name(&own)?;
         }
-        best = best.min((thread_ns() - before) as f64 / ROUNDS as f64);
+        best = best.min((thread_cpu_ns() - before) as f64 / EVENTS_PER_ROUND as f64);
     }
     Ok(best)
 }
@@ -47,31 +47,31 @@ pub(crate) struct RecordCost {
 }
 
 impl RecordCost {
-    pub(crate) const ASSUMED: RecordCost = RecordCost { kept_ns: ASSUMED_NS, dropped_ns: ASSUMED_NS };
+    pub(crate) const ASSUMED: RecordCost = RecordCost { kept_ns: ASSUMED_EVENT_NS, dropped_ns: ASSUMED_EVENT_NS };
 }
 
 /// Times events in our instance, before any other event is enabled in it.
-pub(crate) fn calibrate(instance: &mut TraceInstance) -> Result<RecordCost, TracefsError> {
-    let refused = |error| TracefsError::Refused { what: CALIBRATED.into(), error };
+pub(crate) fn calibrate_events(instance: &mut TraceInstance) -> Result<RecordCost, TracefsError> {
+    let refused = |error| TracefsError::Refused { what: CALIBRATION_EVENT.into(), error };
     let bare = time_renames().map_err(refused)?;
     instance.start()?;
-    instance.enable(CALIBRATED, None)?;
+    instance.enable_event(CALIBRATION_EVENT, None)?;
     let kept = time_renames().map_err(refused)?;
     // this filter drops every event: none is of the idle thread
-    instance.filter(CALIBRATED, Some("pid == 0"))?;
+    instance.set_filter(CALIBRATION_EVENT, Some("pid == 0"))?;
     let dropped = time_renames().map_err(refused)?;
-    instance.disable(CALIBRATED)?;
-    instance.filter(CALIBRATED, None)?;
-    Ok(RecordCost { kept_ns: plausible(kept - bare), dropped_ns: plausible(dropped - bare) })
+    instance.disable_event(CALIBRATION_EVENT)?;
+    instance.set_filter(CALIBRATION_EVENT, None)?;
+    Ok(RecordCost { kept_ns: plausible_or_assumed(kept - bare), dropped_ns: plausible_or_assumed(dropped - bare) })
 }
 
 /// Smallest plausible cost of an event, nanoseconds: on a busy machine the time without events may come out longer than
 /// with them.
-const LEAST_NS: f64 = 5.0;
+const MIN_EVENT_NS: f64 = 5.0;
 
 /// Returns a measured cost, or the assumed one where the measurement is implausible.
-pub(crate) fn plausible(measured_ns: f64) -> f64 {
-    if measured_ns >= LEAST_NS { measured_ns } else { ASSUMED_NS }
+pub(crate) fn plausible_or_assumed(measured_ns: f64) -> f64 {
+    if measured_ns >= MIN_EVENT_NS { measured_ns } else { ASSUMED_EVENT_NS }
 }
 
 /// Cost of tracing over a period.
@@ -91,7 +91,7 @@ pub struct TraceCost {
 
 impl TraceCost {
     /// Share of all processors' time; `None` for an empty period.
-    pub fn share(&self) -> Option<f64> {
+    pub fn processor_share(&self) -> Option<f64> {
         let all = self.elapsed_ns as f64 * self.processors.max(1) as f64;
         (all > 0.0).then(|| (self.reader_ns as f64 + self.kernel_ns) / all)
     }
@@ -102,7 +102,7 @@ impl TraceCost {
     }
 
     /// Returns the cost since an earlier state.
-    pub fn since(&self, before: &TraceCost) -> TraceCost {
+    pub fn difference_since(&self, before: &TraceCost) -> TraceCost {
         TraceCost {
             elapsed_ns: self.elapsed_ns.saturating_sub(before.elapsed_ns),
             events: self.events.saturating_sub(before.events),
@@ -119,8 +119,11 @@ mod tests {
 
     /// 10 ms of reading and 100,000 events of 200 ns in a second of two processors: 30 ms of 2 s.
     #[test]
-    fn no_event_is_free() {
-        assert_eq!([-40.0, 0.0, 4.9, 5.0, 310.0].map(plausible), [ASSUMED_NS, ASSUMED_NS, ASSUMED_NS, 5.0, 310.0]);
+    fn an_implausible_cost_is_replaced() {
+        assert_eq!(
+            [-40.0, 0.0, 4.9, 5.0, 310.0].map(plausible_or_assumed),
+            [ASSUMED_EVENT_NS, ASSUMED_EVENT_NS, ASSUMED_EVENT_NS, 5.0, 310.0]
+        );
     }
 
     #[test]
@@ -132,8 +135,8 @@ mod tests {
             kernel_ns: 20_000_000.0,
             processors: 2,
         };
-        assert_eq!((cost.share(), cost.events_per_s()), (Some(0.015), Some(100_000.0)));
-        assert_eq!(cost.since(&cost).share(), None);
+        assert_eq!((cost.processor_share(), cost.events_per_s()), (Some(0.015), Some(100_000.0)));
+        assert_eq!(cost.difference_since(&cost).processor_share(), None);
         assert_eq!(TraceCost::default().events_per_s(), None);
     }
 }

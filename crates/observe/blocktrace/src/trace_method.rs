@@ -4,21 +4,21 @@ use std::collections::HashSet;
 
 use diskwright_base::units::format_count;
 
-use crate::cost::{self, RecordCost};
 use crate::devices::BlockDeviceNames;
 use crate::event::{BlockEventKind, EventTable};
 use crate::kernel::{KernelCountError, KernelCounter, ProgramTimer};
 use crate::pairing::RequestPairing;
 use crate::reader::{EventReader, KernelFilter};
 use crate::session::{SessionError, SessionOptions};
+use crate::trace_cost::{self, RecordCost};
 use crate::tracefs::Tracefs;
 
 /// Events of an unmerged request: queue, start, issue, completion; and one more for splits and the like.
-pub(crate) const EVENTS_A_REQUEST: f64 = 5.0;
+pub(crate) const EVENTS_PER_REQUEST: f64 = 5.0;
 /// Assumed time to decode and pair an event, nanoseconds.
-pub(crate) const READING_NS: f64 = 250.0;
+pub(crate) const ASSUMED_READING_NS: f64 = 250.0;
 /// Number of requests over which the kernel times its programs.
-pub(crate) const TIMED: u64 = 5000;
+pub(crate) const MIN_TIMED_REQUESTS: u64 = 5000;
 
 /// A running method.
 pub(crate) enum TraceMethod {
@@ -34,7 +34,7 @@ pub(crate) struct ProgramRuns {
     pub entry_ns: f64,
     pub run_ns: f64,
     /// Runs per request, of all requests, in the sample or not.
-    pub runs_a_request: f64,
+    pub runs_per_request: f64,
 }
 
 impl ProgramRuns {
@@ -44,9 +44,9 @@ impl ProgramRuns {
         let Some((run_ns, runs)) = self.timer.as_ref().map(|timer| timer.read(counter)) else { return };
         if runs > 0 && requests > 0 {
             self.run_ns = run_ns as f64 / runs as f64;
-            self.runs_a_request = runs as f64 / requests as f64;
+            self.runs_per_request = runs as f64 / requests as f64;
         }
-        if requests > TIMED {
+        if requests > MIN_TIMED_REQUESTS {
             self.timer = None;
         }
     }
@@ -56,16 +56,16 @@ impl ProgramRuns {
 pub(crate) fn expected_share(requests_per_s: f64) -> f64 {
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     // the kernel's cost of an event is about the same as ours
-    requests_per_s * EVENTS_A_REQUEST * 2.0 * READING_NS / 1e9 / processors
+    requests_per_s * EVENTS_PER_REQUEST * 2.0 * ASSUMED_READING_NS / 1e9 / processors
 }
 
 pub(crate) fn kernel_filter(options: &SessionOptions, names: &mut BlockDeviceNames) -> KernelFilter {
     let mut devices = options.disks.clone();
     for disk in &options.disks {
         devices.extend(names.partitions(*disk));
-        devices.extend(names.paths(*disk));
+        devices.extend(names.multipath_paths(*disk));
     }
-    KernelFilter { devices, sample: 0 }
+    KernelFilter { devices, sample_bits: 0 }
 }
 
 pub(crate) fn start_tracefs(
@@ -78,14 +78,14 @@ pub(crate) fn start_tracefs(
         BackMerge, BioComplete, Complete, FrontMerge, GetRequest, Issue, Queue, Remap, RequestMerge, Requeue, Split,
         Start,
     };
-    let (table, _) = tracefs.events()?;
-    let has_start = table.layout(Start).is_some();
+    let (table, _) = tracefs.read_event_table()?;
+    let has_start = table.find_layout(Start).is_some();
     let start = if has_start { Start } else { GetRequest };
     let kinds =
         [Queue, start, Issue, Complete, Requeue, BackMerge, FrontMerge, RequestMerge, BioComplete, Remap, Split];
     let (reader, record) = EventReader::start_calibrated(tracefs, &kinds, &kernel_filter(options, names))?;
     let record = record.unwrap_or_else(|error| {
-        remarks.push(assumed(&error));
+        remarks.push(assumed_cost_remark(&error));
         RecordCost::ASSUMED
     });
     let only: HashSet<u32> = options.disks.iter().copied().collect();
@@ -93,8 +93,11 @@ pub(crate) fn start_tracefs(
     Ok(TraceMethod::Tracefs { reader: Box::new(reader), pairing: Box::new(pairing), record })
 }
 
-pub(crate) fn assumed(error: &dyn std::fmt::Display) -> String {
-    format!("what an event costs in the kernel could not be timed ({error}): {} ns are assumed", cost::ASSUMED_NS)
+pub(crate) fn assumed_cost_remark(error: &dyn std::fmt::Display) -> String {
+    format!(
+        "what an event costs in the kernel could not be timed ({error}): {} ns are assumed",
+        trace_cost::ASSUMED_EVENT_NS
+    )
 }
 
 pub(crate) fn start_bpf(
@@ -104,16 +107,19 @@ pub(crate) fn start_bpf(
     names: &mut BlockDeviceNames,
     remarks: &mut Vec<String>,
 ) -> Result<TraceMethod, KernelCountError> {
-    let number = tracefs.text(&format!("events/{}/id", cost::CALIBRATED)).ok().and_then(|id| id.trim().parse().ok());
+    let number = tracefs
+        .read_text(&format!("events/{}/id", trace_cost::CALIBRATION_EVENT))
+        .ok()
+        .and_then(|id| id.trim().parse().ok());
     let mut counter = KernelCounter::start(events, names, disks, 0)?;
-    let number = number.ok_or(KernelCountError::Layout(cost::CALIBRATED));
+    let number = number.ok_or(KernelCountError::Layout(trace_cost::CALIBRATION_EVENT));
     let entry_ns = number.and_then(|number| counter.entry_ns(number));
     if let Some(refusal) = &counter.refusal {
         remarks.push(format!("programs read events, which costs more: requests themselves were refused ({refusal})"));
     }
     let entry_ns = entry_ns.unwrap_or_else(|error| {
-        remarks.push(assumed(&error));
-        cost::ASSUMED_NS
+        remarks.push(assumed_cost_remark(&error));
+        trace_cost::ASSUMED_EVENT_NS
     });
     if counter.left_out > 0 {
         let devices = format_count(counter.left_out, "device is", "devices are");
