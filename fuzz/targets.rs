@@ -19,7 +19,7 @@ pub fn log_reader(data: &[u8]) {
     }
     let mut frame = Frame::default();
     if let Ok(mut reader) = LogReader::open(&path) {
-        let _ = reader.range();
+        let _ = reader.time_range();
         while let Ok(Some(_)) = reader.next(&mut frame) {}
     }
     let _ = std::fs::remove_file(&path);

@@ -271,7 +271,7 @@ fn a_log_that_has_ended_is_watched_on_where_a_time_is_given() {
 fn recorder(log: &Path, more: &[&str]) -> Child {
     let words = [&["record", text(log), "--every", "200ms"], more].concat();
     let child = command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program runs");
-    until("a tick", || LogReader::open(log).is_ok_and(|reader| reader.range().is_ok_and(|range| range.is_some())));
+    until("a tick", || LogReader::open(log).is_ok_and(|reader| reader.time_range().is_ok_and(|range| range.is_some())));
     child
 }
 

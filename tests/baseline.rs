@@ -110,7 +110,7 @@ fn log(folder: &Path, host: &str) -> std::path::PathBuf {
     let mut writer = LogWriter::create_or_append(&path, WriterOptions::default()).expect("a log");
     let topology = Topology { host: host.into(), processors: 2, ..Topology::default() };
     let topology = serde_json::to_string(&topology).expect("JSON");
-    writer.note(&Note::new(START, Note::TOPOLOGY, topology)).expect("a note");
+    writer.add_note(&Note::new(START, Note::TOPOLOGY, topology)).expect("a note");
     let series = Series { counter: "memory.available_bytes".into(), instance: String::new(), scale: 1.0 };
     let schema = Arc::new(Schema::new(vec![series]));
     for second in 1..=60 {

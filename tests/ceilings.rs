@@ -37,9 +37,9 @@ fn log(folder: &Path, notes: &[Note]) -> PathBuf {
     let path = folder.join("log");
     let mut writer = LogWriter::create_or_append(&path, WriterOptions::default()).expect("a log");
     let topology = serde_json::to_string(&machine()).expect("JSON");
-    writer.note(&Note::new(START, Note::TOPOLOGY, topology)).expect("a note");
+    writer.add_note(&Note::new(START, Note::TOPOLOGY, topology)).expect("a note");
     for note in notes {
-        writer.note(note).expect("a note");
+        writer.add_note(note).expect("a note");
     }
     let values: &[(&str, &str, f64)] = &[
         ("physical_disk.reads", "sdb", 1900.0),

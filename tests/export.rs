@@ -33,7 +33,7 @@ fn log(name: &str) -> String {
     let early = Arc::new(Schema::new(all.clone()));
     all.push(series("physical_disk.reads", "sdb", 1.0));
     let late = Arc::new(Schema::new(all));
-    let mut writer = LogWriter::create_or_append(&place, WriterOptions::bulk()).expect("a log");
+    let mut writer = LogWriter::create_or_append(&place, WriterOptions::for_bulk_import()).expect("a log");
     for second in 0..6i64 {
         let tick = Tick {
             time_ns: (1_700_000_000 + second) * SECOND,
@@ -126,7 +126,7 @@ fn a_device_that_was_not_traced_is_named() {
     let all = [("physical_disk.reads", "sda"), ("request_latency.reads", "sda@1088")]
         .map(|(counter, instance)| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 })
         .to_vec();
-    let mut writer = LogWriter::create_or_append(&place, WriterOptions::bulk()).expect("a log");
+    let mut writer = LogWriter::create_or_append(&place, WriterOptions::for_bulk_import()).expect("a log");
     let mut frame = Frame::new(Arc::new(Schema::new(all)), 2);
     for second in 0..2i64 {
         let tick = Tick { time_ns: (1_700_000_000 + second) * SECOND, elapsed_ns: SECOND as u64 };
@@ -215,11 +215,11 @@ fn log_with_processes(name: &str) -> String {
         processor: 0.25,
         ..ProcessRow::default()
     };
-    let mut writer = LogWriter::create_or_append(Path::new(&log), WriterOptions::bulk()).expect("a log");
+    let mut writer = LogWriter::create_or_append(Path::new(&log), WriterOptions::for_bulk_import()).expect("a log");
     for (second, rows) in [(3, vec![row(7, "dd", 4e6), row(9, "cron", 1e3)]), (5, vec![row(7, "dd", 6e6)])] {
         let table = ProcessTable { elapsed_s: 2.0, rows, ..ProcessTable::default() };
         let text = serde_json::to_string(&table).expect("JSON");
-        writer.note(&Note::new((1_700_000_000 + second) * SECOND, Note::PROCESSES, text)).expect("writable");
+        writer.add_note(&Note::new((1_700_000_000 + second) * SECOND, Note::PROCESSES, text)).expect("writable");
     }
     writer.close().expect("writable");
     log

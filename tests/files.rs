@@ -226,7 +226,7 @@ fn every_bookmark_of_the_window_is_in_the_answer() {
         let time_ns = 1_760_000_000_000_000_000 + i * 1_000_000_000;
         writer.push(&schema, diskwright_base::Tick { time_ns, elapsed_ns: 1_000_000_000 }, &[0.1]).expect("written");
         let text = if i % 2 == 0 { "backup".to_owned() } else { format!("step {i}") };
-        writer.note(&diskwright_base::Note::new(time_ns, diskwright_base::Note::BOOKMARK, text)).expect("noted");
+        writer.add_note(&diskwright_base::Note::new(time_ns, diskwright_base::Note::BOOKMARK, text)).expect("noted");
     }
     writer.close().expect("closed");
     let output = diskwright(folder, &["why", "log", "--json"]);

@@ -110,7 +110,7 @@ fn own_log(folder: &Path) {
     let mut writer = LogWriter::create_or_append(folder, WriterOptions::default()).expect("a log");
     let start = 1_760_000_000_000_000_000;
     for kind in [Note::BOOKMARK, Note::GAP, Note::UNSEEN, Note::CLOCK, Note::WARNING, Note::SOURCE, Note::TOPOLOGY] {
-        writer.note(&Note::new(start, kind, format!("{kind} {HOSTILE}"))).expect("noted");
+        writer.add_note(&Note::new(start, kind, format!("{kind} {HOSTILE}"))).expect("noted");
     }
     let row = ProcessRow {
         pid: 7,
@@ -125,7 +125,7 @@ fn own_log(folder: &Path) {
         let time_ns = start + i * 1_000_000_000;
         frame.push(Tick { time_ns, elapsed_ns: 1_000_000_000 }, &[100.0, 4e5, 30.0, 1.0, 0.0, 0.0]);
         let text = serde_json::to_string(&table).expect("JSON");
-        writer.note(&Note::new(time_ns, Note::PROCESSES, text)).expect("noted");
+        writer.add_note(&Note::new(time_ns, Note::PROCESSES, text)).expect("noted");
     }
     writer.push_frame(&frame).expect("written");
     writer.close().expect("closed");

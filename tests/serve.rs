@@ -37,8 +37,8 @@ fn log(place: &Path, host: &str) -> PathBuf {
     let mut writer = LogWriter::create_or_append(place, WriterOptions::default()).expect("a log");
     let topology = Topology { host: host.into(), ..Topology::default() };
     let topology = serde_json::to_string(&topology).expect("JSON");
-    writer.note(&Note::new(START, Note::TOPOLOGY, topology)).expect("noted");
-    writer.note(&Note::new(START + 100 * SECOND, Note::BOOKMARK, HOSTILE)).expect("noted");
+    writer.add_note(&Note::new(START, Note::TOPOLOGY, topology)).expect("noted");
+    writer.add_note(&Note::new(START + 100 * SECOND, Note::BOOKMARK, HOSTILE)).expect("noted");
     let row = ProcessRow { pid: 7, name: HOSTILE.into(), read_bytes_per_s: Some(4e5), ..ProcessRow::default() };
     let table = ProcessTable { elapsed_s: 1.0, rows: vec![row], ..ProcessTable::default() };
     let table = serde_json::to_string(&table).expect("JSON");
@@ -47,7 +47,7 @@ fn log(place: &Path, host: &str) -> PathBuf {
         let busy = (100.0 * each).min(1e6);
         let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
         writer.push(&schema, tick, &[100.0, 0.0, 100.0 * each, 0.0, 100.0 * each, busy, 800.0]).expect("room");
-        writer.note(&Note::new(tick.time_ns, Note::PROCESSES, table.clone())).expect("noted");
+        writer.add_note(&Note::new(tick.time_ns, Note::PROCESSES, table.clone())).expect("noted");
     }
     writer.close().expect("closed");
     place.to_owned()
@@ -139,7 +139,7 @@ fn devices_built_on_others_are_given_to_one_who_wants_them() {
     let devices = vec![device("sda", Vec::new()), device("dm-0", vec!["sda".into()])];
     let topology = serde_json::to_string(&Topology { devices, ..Topology::default() }).expect("JSON");
     let mut writer = LogWriter::create_or_append(&place, WriterOptions::default()).expect("a log");
-    writer.note(&Note::new(START, Note::TOPOLOGY, topology)).expect("noted");
+    writer.add_note(&Note::new(START, Note::TOPOLOGY, topology)).expect("noted");
     for second in 1..=20 {
         let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
         writer.push(&schema, tick, &[10.0, 10.0]).expect("room");

@@ -23,7 +23,7 @@ fn stalling(place: &Path) -> PathBuf {
     let schema = Arc::new(Schema::new(vec![series("physical_disk.reads"), series("physical_disk.stalled")]));
     let mut writer = LogWriter::create_or_append(place, WriterOptions::default()).expect("a log");
     let topology = serde_json::to_string(&Topology { host: "web1".into(), ..Topology::default() }).expect("JSON");
-    writer.note(&Note::new(START, Note::TOPOLOGY, topology)).expect("noted");
+    writer.add_note(&Note::new(START, Note::TOPOLOGY, topology)).expect("noted");
     for second in 1..=600 {
         let stalled = f64::from(u8::from((200..260).contains(&second)));
         let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
@@ -80,7 +80,7 @@ fn alerts_of_the_recorder_are_shown_once() {
     // the recorded alert differs in a word, which distinguishes it from a found one
     let note = begin.replacen("\"sentence\":\"", "\"sentence\":\"recorded: ", 1);
     let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).expect("the log");
-    writer.note(&Note::new(START + 205 * SECOND, Note::ALERT, note)).expect("noted");
+    writer.add_note(&Note::new(START + 205 * SECOND, Note::ALERT, note)).expect("noted");
     writer.close().expect("closed");
     let served = Served::start(&[text(&log)]);
     wait_for_alerts(&served);

@@ -26,7 +26,7 @@ fn log(place: &Path) -> PathBuf {
     let schema = Arc::new(Schema::new(counters.into_iter().chain(others).map(series).collect()));
     let mut writer = LogWriter::create_or_append(place, WriterOptions::default()).expect("a log");
     let topology = serde_json::to_string(&Topology { host: "web1".into(), ..Topology::default() }).expect("JSON");
-    writer.note(&Note::new(START, Note::TOPOLOGY, topology)).expect("noted");
+    writer.add_note(&Note::new(START, Note::TOPOLOGY, topology)).expect("noted");
     for second in 1..=300 {
         let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
         writer.push(&schema, tick, &[200.0, 819_200.0, 2e6, 9e5, 2e6, 0.0, 0.0, 0.0]).expect("room");

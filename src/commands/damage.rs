@@ -78,9 +78,9 @@ impl Losses {
     pub fn json(&self) -> Vec<Value> {
         let one = |damage: &Damage| {
             json!({
-                "where": damage.place(),
+                "where": damage.describe_place(),
                 "ticks_lost": damage.ticks,
-                "because": damage.because(),
+                "because": damage.describe_cause(),
                 "from": damage.after_ns.map(when::rfc3339),
                 "to": damage.before_ns.map(when::rfc3339),
             })

@@ -182,7 +182,7 @@ pub fn keep<E: std::error::Error>(
 /// Opens a writer for a log that is created or appended to.
 pub fn writer(to: &Path) -> Result<LogWriter, Failure> {
     diskwright_guard::check_new(&to.join("log"))?;
-    let mut options = WriterOptions::bulk();
+    let mut options = WriterOptions::for_bulk_import();
     options.keep_each.push(Note::IMPORT.into());
     Ok(LogWriter::create_or_append(to, options)?)
 }
@@ -203,7 +203,7 @@ impl ImportWriter {
             return ControlFlow::Break(());
         }
         let done = match piece {
-            LogPiece::Note(note) => self.writer.note(&note).map(drop),
+            LogPiece::Note(note) => self.writer.add_note(&note).map(drop),
             LogPiece::Frame(frame) => self.writer.push_frame(frame),
         };
         match done {

@@ -82,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         // the time basis must be known before they are written
         several => joined = Some(import_several(arguments, several, &stop, (held, is_changed), &mut summaries)?),
     }
-    diskwright_datastore::sync(&arguments.to)?;
+    diskwright_datastore::sync_log(&arguments.to)?;
     if !arguments.json {
         return Ok(());
     }
@@ -133,11 +133,11 @@ fn import_several(
         return keep_window(arguments, &members);
     }
     let mut writer = foreign::writer(&arguments.to)?;
-    let before = writer.ticks();
+    let before = writer.tick_count();
     for group in merge::groups(members) {
         merge::join(group, (i64::MIN, i64::MAX), &mut writer, &mut Losses::default(), None)?;
     }
-    let ticks = writer.ticks() - before;
+    let ticks = writer.tick_count() - before;
     writer.close()?;
     Ok(ticks)
 }
@@ -163,19 +163,19 @@ fn keep_window(arguments: &Arguments, members: &[MergeMember]) -> Result<u64, Fa
     let window = LogWindow::of_machine(from, until, arguments.arrays.clone()).called("--from", "--until");
     let logs = Logs::open(&paths, &window)?;
     let mut writer = foreign::writer(&arguments.to)?;
-    let before = writer.ticks();
+    let before = writer.tick_count();
     logs.read(|piece| match piece {
         LogPiece::Frame(frame) => Ok(writer.push_frame(frame)?),
-        LogPiece::Note(note) => Ok(writer.note(&note).map(drop)?),
+        LogPiece::Note(note) => Ok(writer.add_note(&note).map(drop)?),
     })?;
-    let ticks = writer.ticks() - before;
+    let ticks = writer.tick_count() - before;
     writer.close()?;
     Ok(ticks)
 }
 
 /// First and last tick of the log that is appended to.
 fn held(to: &Path) -> Option<(i64, i64)> {
-    LogReader::open(to).ok().filter(|_| to.is_dir() && is_log(to))?.range().ok()?
+    LogReader::open(to).ok().filter(|_| to.is_dir() && is_log(to))?.time_range().ok()?
 }
 
 /// Refuses to append a log without dates to one with dates, and vice versa.

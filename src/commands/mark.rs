@@ -48,7 +48,7 @@ pub fn write(dir: &Path, note: &Note) -> Result<(), Failure> {
     let (own_dir, own_note) = (dir.to_owned(), note.clone());
     let writes = move || {
         // the caller may have given up
-        let _ = done.send(diskwright_datastore::mark(&own_dir, &own_note));
+        let _ = done.send(diskwright_datastore::add_bookmark(&own_dir, &own_note));
     };
     std::thread::Builder::new().name("mark".into()).spawn(writes)?;
     match answer.recv_timeout(PATIENCE) {

@@ -147,7 +147,7 @@ impl<'a> Unpacking<'a> {
         let mut head = Vec::new();
         Read::take(&mut *stream, HEAD as u64).read_to_end(&mut head)?;
         let file_name = inner.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-        let is_ours = diskwright_datastore::is_file_of_log(file_name);
+        let is_ours = diskwright_datastore::is_log_file_name(file_name);
         let format = diskwright_logs::of_head(&InputHead { name: file_name, bytes: &head });
         if !is_ours && format.is_none() && !is_packed(&head) {
             self.content.others += 1;

@@ -106,7 +106,7 @@ impl Logs {
     pub fn of_made(made: temporary::Folder, window: &LogWindow) -> Result<Logs, Failure> {
         let described = window.arrays.described()?;
         let none = || Failure::Failed("the store returned no ticks".into());
-        let range = LogReader::open(made.log())?.range()?.ok_or_else(none)?;
+        let range = LogReader::open(made.log())?.time_range()?.ok_or_else(none)?;
         let (path, name) = (made.log().to_owned(), "the store".to_owned());
         let (times, format, made) = (TimeBasis::Utc, "", Some(Arc::new(made)));
         let source = LogSource { path, name, range, times, format, trimmed: None, bundled: false, _made: made };
@@ -260,7 +260,7 @@ impl Logs {
     /// Returns whether a recorder adds to the log.
     pub fn recorder(&self) -> RecorderState {
         match self.sources.as_slice() {
-            [source] if self.can_grow() => diskwright_datastore::recorder(&source.path),
+            [source] if self.can_grow() => diskwright_datastore::read_recorder_state(&source.path),
             _ => RecorderState::Unknown,
         }
     }
@@ -294,7 +294,7 @@ impl Logs {
             return Ok(false);
         }
         let reader = LogReader::open(&source.path)?;
-        let Some(range) = reader.range()? else { return Ok(false) };
+        let Some(range) = reader.time_range()? else { return Ok(false) };
         let before = (self.range.1, self.end.next_tick);
         source.range = range;
         self.end = reader.log_end(self.end)?;
@@ -324,7 +324,7 @@ impl Logs {
         let mut reader = LogReader::open(&source.path)?;
         let mut from_ns = from_ns;
         if position != LogPosition::default() && position.tick <= self.end.next_tick {
-            reader.go_on_from(position);
+            reader.resume_from(position);
             from_ns = i64::MIN;
         }
         self.read_one(reader, (from_ns, i64::MAX), &RefCell::default(), &mut each)
@@ -339,7 +339,7 @@ impl Logs {
     ) -> Result<(), Failure> {
         for source in &self.sources {
             let mut reader = LogReader::open(&source.path)?;
-            reader.begin_at(tick);
+            reader.start_at_tick(tick);
             self.read_one(reader, range, &RefCell::default(), &mut each)?;
         }
         Ok(())
@@ -378,7 +378,7 @@ impl Logs {
         losses: &RefCell<Losses>,
         each: &mut impl FnMut(LogPiece<'_>) -> Result<(), Failure>,
     ) -> Result<LogPosition, Failure> {
-        reader.window(from_ns, to_ns);
+        reader.set_window(from_ns, to_ns);
         let mut frame = Frame::default();
         let mut extended = None;
         let mut view = match self.distributions {
@@ -454,7 +454,7 @@ fn joined(sources: Vec<LogSource>, window: (i64, i64), losses: &mut Losses) -> R
         let mut writer = foreign::writer(made.log())?;
         merge::join(group, window, &mut writer, losses, Some(&made))?;
         writer.close()?;
-        let Some(range) = LogReader::open(made.log())?.range()? else { continue };
+        let Some(range) = LogReader::open(made.log())?.time_range()? else { continue };
         let name = of_group.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ");
         let trimmed = trimmed(&of_group);
         let (path, times, format) = (made.log().to_owned(), TimeBasis::Utc, "");
@@ -467,8 +467,8 @@ fn joined(sources: Vec<LogSource>, window: (i64, i64), losses: &mut Losses) -> R
 /// Opens a Diskwright log; a folder can be nothing else, whatever is wrong with it.
 fn open_ours(log: &GivenLog) -> Result<LogSource, Failure> {
     let reader = LogReader::open(&log.path)?;
-    let Some(range) = reader.range()? else { return Err(nothing_left(&log.path, reader)) };
-    let (path, name, trimmed) = (log.path.clone(), log.name.clone(), reader.trimmed());
+    let Some(range) = reader.time_range()? else { return Err(nothing_left(&log.path, reader)) };
+    let (path, name, trimmed) = (log.path.clone(), log.name.clone(), reader.trim_summary());
     let (times, format) = (TimeBasis::default().with_end(range.1), "");
     Ok(LogSource { path, name, range, times, format, trimmed, bundled: log.bundled, _made: None })
 }
@@ -494,7 +494,7 @@ fn open_foreign(log: &GivenLog, reading: &ForeignOptions) -> Result<(LogSource, 
     let into =
         foreign::ImportTarget { to: made.log(), stop: &AtomicBool::new(false), temporary: Some(&made), files: &[] };
     let summary = foreign::import_input(Path::new(&log.name), log.open()?, reading, &into)?;
-    let range = LogReader::open(made.log())?.range()?.ok_or_else(no_tick)?;
+    let range = LogReader::open(made.log())?.time_range()?.ok_or_else(no_tick)?;
     let (path, name, bundled) = (made.log().to_owned(), log.name.clone(), log.bundled);
     let (times, format, made) = (summary.times, summary.format, Some(Arc::new(made)));
     Ok((LogSource { path, name, range, times, format, trimmed: None, bundled, _made: made }, summary))

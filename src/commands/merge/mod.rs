@@ -197,15 +197,15 @@ pub fn join(
 /// Copies a log that overlaps with no other.
 fn copy(path: &Path, window: (i64, i64), writer: &mut LogWriter, losses: &mut Losses) -> Result<(), Failure> {
     let mut reader = LogReader::open(path)?;
-    reader.window(window.0, window.1);
+    reader.set_window(window.0, window.1);
     let mut frame = Frame::default();
     while let Some(item) = reader.next(&mut frame)? {
         match item {
             LogItem::Frame => writer.push_frame(&frame)?,
-            LogItem::Note(note) => drop(writer.note(&note)?),
+            LogItem::Note(note) => drop(writer.add_note(&note)?),
             LogItem::Damage(damage) => {
                 if let Some(note) = losses.take(damage) {
-                    writer.note(&note)?;
+                    writer.add_note(&note)?;
                 }
             }
         }
@@ -219,7 +219,7 @@ fn outline(path: &Path, window: (i64, i64)) -> Result<Outline, Failure> {
         Outline { spans: Vec::new(), repeated: 0, set_back: None, series: BTreeSet::new(), topology: None };
     let mut order = TickOrder::default();
     let mut reader = LogReader::open(path)?;
-    reader.window(window.0, window.1);
+    reader.set_window(window.0, window.1);
     let mut frame = Frame::default();
     let mut last: Option<Arc<Schema>> = None;
     while let Some(item) = reader.next(&mut frame)? {
@@ -455,7 +455,7 @@ impl Topologies {
         if self.known.iter().all(Option::is_none) || self.written.as_ref() == Some(&all) {
             return Ok(());
         }
-        writer.note(&Note::new(time_ns, Note::TOPOLOGY, serde_json::to_string(&all)?))?;
+        writer.add_note(&Note::new(time_ns, Note::TOPOLOGY, serde_json::to_string(&all)?))?;
         self.written = Some(all);
         Ok(())
     }
@@ -480,7 +480,7 @@ struct MergeCursor {
 impl MergeCursor {
     fn open(rank: usize, path: &Path, window: (i64, i64)) -> Result<MergeCursor, Failure> {
         let mut reader = LogReader::open(path)?;
-        reader.window(window.0, window.1);
+        reader.set_window(window.0, window.1);
         let (frame, targets) = (Frame::default(), Vec::new());
         Ok(MergeCursor {
             rank,
@@ -562,10 +562,10 @@ impl MergeCursor {
                 Some(LogItem::Note(note)) if note.kind == Note::TOPOLOGY => {
                     topologies.known[self.rank] = serde_json::from_str(&note.text).ok();
                 }
-                Some(LogItem::Note(note)) => drop(writer.note(&note)?),
+                Some(LogItem::Note(note)) => drop(writer.add_note(&note)?),
                 Some(LogItem::Damage(damage)) => {
                     if let Some(note) = losses.take(damage) {
-                        writer.note(&note)?;
+                        writer.add_note(&note)?;
                     }
                 }
             }

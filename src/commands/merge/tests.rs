@@ -19,7 +19,7 @@ fn member(path: &std::path::Path, counter: &str, seconds: &[i64], length: i64) -
         writer.push(&schema, tick, &[length as f64]).unwrap();
     }
     writer.close().unwrap();
-    let range = LogReader::open(path).unwrap().range().unwrap().unwrap();
+    let range = LogReader::open(path).unwrap().time_range().unwrap().unwrap();
     let (name, path, times) = (counter.to_owned(), path.to_owned(), TimeBasis::Utc);
     MergeMember { name, path, range, times, format: "", bundled: false }
 }

@@ -39,9 +39,9 @@ impl LogKeeper {
     pub fn write(&mut self, entry: &LogQueueEntry) -> Result<(), StoreError> {
         match entry {
             LogQueueEntry::Note(note) => {
-                self.writer.note(note)?;
+                self.writer.add_note(note)?;
                 let ceilings = (note.kind == Note::TOPOLOGY).then(|| ceilings::note(note)).flatten();
-                ceilings.map(|note| self.writer.note(&note)).transpose()?;
+                ceilings.map(|note| self.writer.add_note(&note)).transpose()?;
             }
             LogQueueEntry::Tick { schema, tick, row } => {
                 let paused = self.writer.push(schema, *tick, row)? == WriteOutcome::Paused;
@@ -62,10 +62,10 @@ impl LogKeeper {
     pub fn close(mut self) -> Result<(), StoreError> {
         // so that a replay does not show the time until the next recording as silence
         let note = self.last_ns.map(|last_ns| Note::new(last_ns, Note::END, "the recorder ended"));
-        let noted = note.map_or(Ok(()), |note| self.writer.note(&note).map(|_| ()));
+        let noted = note.map_or(Ok(()), |note| self.writer.add_note(&note).map(|_| ()));
         let ended = noted.and(self.writer.finish());
         self.say_remarks();
-        let trimmed = self.writer.trimmed();
+        let trimmed = self.writer.trim_summary();
         self.count(|sum| sum.trimmed = (trimmed.segments > 0).then_some(trimmed));
         ended
     }

@@ -19,7 +19,7 @@ use clap::Args;
 use diskwright_base::Note;
 use diskwright_base::units::{UnitError, format_count, parse_duration, parse_size};
 use diskwright_counters::live::{Clock, Roots, Sampler, SamplerOptions, SystemClock};
-use diskwright_datastore::{LogWriter, StoreError, TrimSummary, WriterOptions, lies_on};
+use diskwright_datastore::{LogWriter, StoreError, TrimSummary, WriterOptions, find_log_device};
 use diskwright_diagnosis::packs;
 use diskwright_webview::WebView;
 use indicatif::ProgressBar;
@@ -316,7 +316,7 @@ fn last_columns(path: &str, columns: usize) -> String {
 /// Warns if the log is on a disk that it measures, because it then measures its own writes (NT Resource Kit, Disk
 /// Testing Tips). The warning goes to standard error and into the log.
 fn warn_of_own_disk(dir: &Path) -> Result<Option<Note>, Failure> {
-    let (major, minor) = lies_on(dir)?;
+    let (major, minor) = find_log_device(dir)?;
     let link = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}"));
     let Some(device) = link.ok().and_then(|l| l.file_name().map(|n| n.to_string_lossy().into_owned())) else {
         return Ok(None);

@@ -102,7 +102,7 @@ pub fn run(path: &Path, running: &SimulateOptions, pictures: &Pictures, as_json:
     let mut log = running
         .out
         .as_deref()
-        .map(|dir| SimulationLog::open(dir, &system, EPOCH_NS, "simulation", WriterOptions::bulk()))
+        .map(|dir| SimulationLog::open(dir, &system, EPOCH_NS, "simulation", WriterOptions::for_bulk_import()))
         .transpose()?;
     let outcome = simulate(system, notes, |report| {
         bar.set_position(report.to / 1_000_000_000);

@@ -163,7 +163,7 @@ fn sample(every: Duration, desk: &Receiver<AlertDesk>, sender: &SyncSender<LiveT
     loop {
         let notes = sampler.take_notes();
         // rounded as in a log, so that a replay shows the same digits
-        let tick = WriterOptions::default().kept(sampler.tick_stamp());
+        let tick = WriterOptions::default().round_tick(sampler.tick_stamp());
         let (schema, row) = (sampler.schema().clone(), sampler.row().to_vec());
         notes.iter().for_each(|note| desk.note(note));
         let alerts = desk.tick(&schema, tick, &row).iter().map(AlertEvent::note).collect();

@@ -223,7 +223,7 @@ mod tests {
     fn record(writer: &mut LogWriter, (from_ns, to_ns): (i64, i64), has_own: bool) {
         ticks(writer, (from_ns, to_ns), 1.0);
         if has_own {
-            writer.note(&Note::new(to_ns - SECOND, Note::ALERT, "{}")).unwrap();
+            writer.add_note(&Note::new(to_ns - SECOND, Note::ALERT, "{}")).unwrap();
         }
     }
 
@@ -292,7 +292,7 @@ mod tests {
                 let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).unwrap();
                 ticks(&mut writer, (to_ns - 100 * SECOND, to_ns), 0.0);
                 if is_first && has_ended {
-                    writer.note(&Note::new(to_ns, Note::END, "the recorder ended")).unwrap();
+                    writer.add_note(&Note::new(to_ns, Note::END, "the recorder ended")).unwrap();
                 }
                 writer.close().unwrap();
             }

@@ -90,20 +90,20 @@ fn a_replayed_log_shows_the_cells_that_were_shown_live() {
     let mut seen: Vec<(i64, Vec<Buffer>)> = Vec::new();
     for _ in 0..TICKS {
         sampler.tick();
-        let tick = options.kept(sampler.tick_stamp());
+        let tick = options.round_tick(sampler.tick_stamp());
         let notes = sampler.take_notes();
         for note in &notes {
             // a busy machine reports some data late, for an earlier tick, which the live view could not show
             seen.retain(|(time_ns, _)| *time_ns < note.time_ns);
             desk.note(note);
-            writer.note(note).expect("noted");
+            writer.add_note(note).expect("noted");
             memory.note(note.clone());
         }
         let raised = desk.tick(sampler.schema(), tick, sampler.row());
         writer.push(sampler.schema(), tick, sampler.row()).expect("room");
         memory.push(sampler.schema(), tick, sampler.row());
         for note in raised.iter().map(AlertEvent::note) {
-            writer.note(&note).expect("noted");
+            writer.add_note(&note).expect("noted");
             memory.note(note);
         }
         seen.push((tick.time_ns, live.look(&memory)));

@@ -177,7 +177,7 @@ impl WatchSource {
             RecorderState::Ended => false,
             // the lock of a recorder elsewhere (on a shared folder, or of a log that is copied here) is not visible
             RecorderState::Gone => logs.host() != own_name(),
-            RecorderState::Runs | RecorderState::Unknown => true,
+            RecorderState::Running | RecorderState::Unknown => true,
         };
         logs.can_grow() && is_young && may_run()
     }

@@ -26,7 +26,7 @@ const ANY: &str = "any";
 fn has_ticks(paths: &[PathBuf], goes_on: impl Fn() -> bool) -> Result<bool, Failure> {
     let [path] = paths else { return Ok(true) };
     let mut is_told = false;
-    while path.is_dir() && diskwright_datastore::is_log(path) && LogReader::open(path)?.range()?.is_none() {
+    while path.is_dir() && diskwright_datastore::is_log(path) && LogReader::open(path)?.time_range()?.is_none() {
         if !goes_on() {
             return Ok(false);
         }

@@ -218,7 +218,7 @@ fn from_log(load: Load, ticks: usize) -> Result<(usize, f64, f64, u64), Box<dyn 
     let width = schema.series.len();
     let schema = Arc::new(schema);
     let mut writer = LogWriter::create_or_append(&folder, WriterOptions::default())?;
-    writer.note(&topology(load))?;
+    writer.add_note(&topology(load))?;
     let (mut row, mut state) = (Vec::new(), 1);
     for number in 0..ticks {
         waver(&values, load.gaps, &mut row, &mut state);

@@ -57,12 +57,12 @@ struct LogSource {
 
 impl History for LogSource {
     fn range(&self) -> Option<(i64, i64)> {
-        LogReader::open(&self.dir).ok()?.range().ok()?
+        LogReader::open(&self.dir).ok()?.time_range().ok()?
     }
 
     fn read(&self, from_ns: i64, to_ns: i64, each: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String> {
         let mut reader = LogReader::open(&self.dir).map_err(|e| e.to_string())?;
-        reader.window(from_ns, to_ns);
+        reader.set_window(from_ns, to_ns);
         let mut frame = Frame::default();
         while let Some(item) = reader.next(&mut frame).map_err(|e| e.to_string())? {
             match item {
@@ -184,7 +184,7 @@ fn zooms(dir: &Path, days: f64) {
     let ticks = (days * 86_400.0) as i64;
     let from_ns = 1_790_000_000 * SECOND;
     let begun = Instant::now();
-    write(dir, from_ns, ticks, WriterOptions::bulk()).close().expect("closed");
+    write(dir, from_ns, ticks, WriterOptions::for_bulk_import()).close().expect("closed");
     println!(
         "log: {ticks} ticks of {} series, written in {:.1} s",
         schema().series.len(),
@@ -247,7 +247,7 @@ fn record(mut writer: LogWriter, ends: &AtomicBool) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as i64;
         row(&mut state, &mut cells);
         if number % 10 == 0 {
-            writer.note(&Note::new(now, Note::PROCESSES, table(&mut state))).expect("noted");
+            writer.add_note(&Note::new(now, Note::PROCESSES, table(&mut state))).expect("noted");
         }
         writer.push(&schema, Tick { time_ns: now, elapsed_ns: SECOND.unsigned_abs() }, &cells).expect("room");
         number += 1;

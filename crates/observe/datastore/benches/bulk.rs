@@ -28,7 +28,7 @@ fn main() {
     let value = |name: &str| arguments.iter().position(|a| a == name).and_then(|index| arguments.get(index + 1));
     let tiny = has("--tiny") || !has("--bench");
     if let Some(keep) = value("--keep") {
-        write(Path::new(keep), &frame(1100, 953, mixed), if tiny { 1 } else { 20 });
+        write_frames(Path::new(keep), &next_frame(1100, 953, mixed_cells), if tiny { 1 } else { 20 });
         return;
     }
     let memory = Path::new("/dev/shm");
@@ -43,7 +43,7 @@ fn main() {
     );
     for (width, rounds) in [(1100, if tiny { 1 } else { 40 }), (10, if tiny { 1 } else { 3000 })] {
         for (name, cell) in KINDS {
-            let frame = frame(width, if tiny { 50 } else { 953 }, *cell);
+            let frame = next_frame(width, if tiny { 50 } else { 953 }, *cell);
             measure(&work, name, &frame, rounds, if tiny { 1 } else { 3 });
         }
     }
@@ -54,13 +54,13 @@ type Cell = fn(usize, usize, &mut Random, f64) -> f64;
 
 const KINDS: &[(&str, Cell)] = &[
     ("noisy", |_, _, random, _| random.share() * 12345.678),
-    ("mixed", mixed),
+    ("mixed", mixed_cells),
     ("constant", |_, column, _, _| column as f64 * 17.0),
 ];
 
 /// Cells like those of a wide PerfMon log: many counters that rarely change, whole
 /// numbers that drift, and rates over seconds that are not exactly 1 s long.
-fn mixed(tick: usize, column: usize, random: &mut Random, before: f64) -> f64 {
+fn mixed_cells(tick: usize, column: usize, random: &mut Random, before: f64) -> f64 {
     let second = 1.0 + random.share() * 0.01;
     match column % 10 {
         0..=2 => 0.0,
@@ -85,7 +85,7 @@ impl Random {
     }
 }
 
-fn frame(width: usize, ticks: usize, cell: Cell) -> Frame {
+fn next_frame(width: usize, ticks: usize, cell: Cell) -> Frame {
     let series = |i| Series { counter: format!("foreign.counter {i}"), instance: String::new(), scale: 1.0 };
     let schema = Arc::new(Schema::new((0..width).map(series).collect()));
     let mut frame = Frame::new(schema, ticks);
@@ -102,15 +102,15 @@ fn frame(width: usize, ticks: usize, cell: Cell) -> Frame {
 }
 
 /// Processor time of this thread in user and system mode, s.
-fn processor_s() -> f64 {
+fn processor_time_s() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
 /// Writes the same cells repeatedly, with later times.
-fn write(log: &Path, frame: &Frame, rounds: usize) {
+fn write_frames(log: &Path, frame: &Frame, rounds: usize) {
     let mut shifted = frame.clone();
-    let mut writer = LogWriter::create_or_append(log, WriterOptions::bulk()).expect("a log can be made");
+    let mut writer = LogWriter::create_or_append(log, WriterOptions::for_bulk_import()).expect("a log can be made");
     for round in 0..rounds {
         let later = |tick: &Tick| Tick { time_ns: tick.time_ns + round as i64 * 1_000_000_000_000, ..*tick };
         let ticks: Vec<Tick> = frame.ticks().iter().map(later).collect();
@@ -128,11 +128,11 @@ fn measure(work: &Path, name: &str, frame: &Frame, rounds: usize, times: usize) 
     let mut bytes = 0;
     for _ in 0..times {
         let _ = fs::remove_dir_all(&log);
-        let start = processor_s();
-        write(&log, frame, rounds);
-        writing = writing.min(processor_s() - start);
+        let start = processor_time_s();
+        write_frames(&log, frame, rounds);
+        writing = writing.min(processor_time_s() - start);
         bytes = fs::read_dir(&log).expect("the log").flatten().map(|e| e.metadata().map_or(0, |m| m.len())).sum();
-        let start = processor_s();
+        let start = processor_time_s();
         let mut reader = LogReader::open(&log).expect("the log");
         let mut back = Frame::default();
         let mut seen = 0;
@@ -141,9 +141,9 @@ fn measure(work: &Path, name: &str, frame: &Frame, rounds: usize, times: usize) 
             seen += back.ticks().len() * back.schema().series.len();
         }
         assert_eq!(seen as f64, cells, "all that was written");
-        reading = reading.min(processor_s() - start);
+        reading = reading.min(processor_time_s() - start);
     }
-    let (zipped, text) = gzip(frame);
+    let (zipped, text) = gzip_sizes(frame);
     let one = (width * frame.ticks().len()) as f64;
     println!(
         "{name:<10} {width:>7} {:>8.0} {:>8.0} {:>8.3} {:>10} {:>10.1}",
@@ -156,7 +156,7 @@ fn measure(work: &Path, name: &str, frame: &Frame, rounds: usize, times: usize) 
 }
 
 /// Returns the length of the cells as quoted text, and after `gzip -1`.
-fn gzip(frame: &Frame) -> (Option<usize>, usize) {
+fn gzip_sizes(frame: &Frame) -> (Option<usize>, usize) {
     let mut text = String::new();
     for index in 0..frame.ticks().len() {
         for column in 0..frame.schema().series.len() {

@@ -41,20 +41,20 @@ fn main() {
     println!("# size and speed of a log: Linux {}, {ticks} ticks of {every} s", machine.trim());
     let load = if tiny || has("--no-load") { None } else { load::Load::start(&work, number("--disks", 16), ticks) };
     println!("load: {}", load.as_ref().map_or("none made".to_owned(), |l| l.what.clone()));
-    let peers = if tiny { Vec::new() } else { peers::start(&work, ticks) };
+    let peers = if tiny { Vec::new() } else { peers::start_peers(&work, ticks) };
     let log = value("--keep").map_or(work.join("log"), PathBuf::from);
-    let tally = record(&log, ticks, every);
+    let tally = record_log(&log, ticks, every);
     let resident = status_kib("VmHWM");
     drop(load);
-    sizes(&log, &tally);
+    sizes_by_kind(&log, &tally);
     for peer in peers {
         peer.report(tally.ticks);
     }
     let each = tally.push.as_secs_f64() * 1e6 / tally.ticks as f64;
     println!("{:<44} {each:>9.1} us, waiting included", "writing a tick and its notes");
     let (times, rounds) = if tiny { (2, 2) } else { (20, 10) };
-    lengthen(&log, &work.join("long"), times);
-    speed(&work.join("long"), &tally, rounds, times);
+    repeat_log(&log, &work.join("long"), times);
+    measure_speed(&work.join("long"), &tally, rounds, times);
     println!("{:<44} {resident:>9} KiB", "most resident memory while recording");
     println!("{:<44} {:>9} KiB", "and after reading", status_kib("VmHWM"));
     // files left in the temporary folder do no harm
@@ -72,7 +72,7 @@ struct Tally {
     push: Duration,
 }
 
-fn record(log: &Path, ticks: u64, every: f64) -> Tally {
+fn record_log(log: &Path, ticks: u64, every: f64) -> Tally {
     let slow = SamplerOptions { slow_interval: Duration::from_secs(10), ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), slow);
     let mut writer = LogWriter::create_or_append(log, WriterOptions::default()).expect("a log can be made");
@@ -88,7 +88,7 @@ fn record(log: &Path, ticks: u64, every: f64) -> Tally {
         let notes = sampler.take_notes();
         let pushed = Instant::now();
         for note in notes {
-            writer.note(&note).expect("there is room");
+            writer.add_note(&note).expect("there is room");
         }
         writer.push(sampler.schema(), sampler.tick_stamp(), sampler.row()).expect("there is room");
         tally.push += pushed.elapsed();
@@ -126,7 +126,7 @@ struct Sizes {
     rest: u64,
 }
 
-fn sizes(log: &Path, tally: &Tally) {
+fn sizes_by_kind(log: &Path, tally: &Tally) {
     let mut sizes = Sizes::default();
     let files = fs::read_dir(log).expect("the log").flatten().map(|entry| entry.path());
     for file in files.filter(|path| path.extension().is_some_and(|e| e == "dwlog")) {
@@ -173,9 +173,10 @@ fn thread_ns() -> f64 {
 
 /// Writes a longer log by repeating the ticks and notes, so that the cost per
 /// log does not hide the cost per value.
-fn lengthen(log: &Path, long: &Path, times: u32) {
+fn repeat_log(log: &Path, long: &Path, times: u32) {
     let mut writer = LogWriter::create_or_append(long, WriterOptions::default()).expect("a log can be made");
-    let (from, to) = LogReader::open(log).and_then(|reader| reader.range()).expect("the log").expect("it has ticks");
+    let (from, to) =
+        LogReader::open(log).and_then(|reader| reader.time_range()).expect("the log").expect("it has ticks");
     let mut frame = Frame::default();
     let mut row = Vec::new();
     for round in 0..i64::from(times) {
@@ -185,7 +186,7 @@ fn lengthen(log: &Path, long: &Path, times: u32) {
             match item {
                 LogItem::Note(mut note) => {
                     note.time_ns += shift;
-                    writer.note(&note).expect("there is room");
+                    writer.add_note(&note).expect("there is room");
                 }
                 LogItem::Frame => {
                     for (index, tick) in frame.ticks().iter().enumerate() {
@@ -202,7 +203,7 @@ fn lengthen(log: &Path, long: &Path, times: u32) {
     writer.close().expect("there is room");
 }
 
-fn speed(log: &Path, tally: &Tally, rounds: u32, times: u32) {
+fn measure_speed(log: &Path, tally: &Tally, rounds: u32, times: u32) {
     let mut frame = Frame::default();
     let (mut least, mut values) = (f64::MAX, 0);
     for _ in 0..rounds {

@@ -51,12 +51,12 @@ pub struct Damage {
 
 impl Damage {
     /// Creates a loss whose size in ticks and notes is not known yet.
-    pub(crate) fn at(file: &Path, offset: u64, bytes: u64, loss: Loss) -> Damage {
+    pub(crate) fn with_unknown_size(file: &Path, offset: u64, bytes: u64, loss: Loss) -> Damage {
         Damage { file: file.to_owned(), offset, bytes, ticks: None, notes: None, loss, after_ns: None, before_ns: None }
     }
 
     /// Describes the place: the file, and the byte if there is one.
-    pub fn place(&self) -> String {
+    pub fn describe_place(&self) -> String {
         match self.loss {
             Loss::Missing | Loss::Refused | Loss::Emptied => self.file.display().to_string(),
             _ => format!("{}: byte {}", self.file.display(), self.offset),
@@ -64,7 +64,7 @@ impl Damage {
     }
 
     /// Describes the cause in words.
-    pub fn because(&self) -> String {
+    pub fn describe_cause(&self) -> String {
         let bytes = self.bytes;
         match self.loss {
             Loss::Damaged => format_count(bytes, "byte is damaged", "bytes are damaged"),
@@ -82,7 +82,7 @@ impl Damage {
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place(), self.because())?;
+        write!(f, "{}: {}", self.describe_place(), self.describe_cause())?;
         match self.ticks {
             Some(ticks) => write!(f, ", {} lost", format_count(ticks, "tick", "ticks"))?,
             None => write!(f, ", an unknown number of ticks lost")?,

@@ -78,7 +78,7 @@ fn holder_suffix(pid: Option<u32>) -> String {
 
 impl StoreError {
     /// Adds the path to an error of the operating system.
-    pub(crate) fn io(path: &Path, source: io::Error) -> StoreError {
+    pub(crate) fn from_io(path: &Path, source: io::Error) -> StoreError {
         match source.kind() {
             io::ErrorKind::PermissionDenied => StoreError::Permission { path: path.to_owned() },
             _ => StoreError::Io { path: path.to_owned(), source },
@@ -86,16 +86,16 @@ impl StoreError {
     }
 
     /// Converts the reason why a file or folder is not trusted.
-    pub(crate) fn distrust(path: &Path, distrust: PrivateFileError) -> StoreError {
+    pub(crate) fn from_distrust(path: &Path, distrust: PrivateFileError) -> StoreError {
         match distrust {
-            PrivateFileError::Io { source, .. } => StoreError::io(path, source),
+            PrivateFileError::Io { source, .. } => StoreError::from_io(path, source),
             kind @ PrivateFileError::WrongKind { .. } => StoreError::NotAFile(kind),
             other => StoreError::Distrust(other),
         }
     }
 
     /// Returns true if the file does not exist (any more).
-    pub(crate) fn is_absence(&self) -> bool {
+    pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 }

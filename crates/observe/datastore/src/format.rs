@@ -82,7 +82,7 @@ use std::path::Path;
 use crate::error::StoreError;
 
 /// Returns the description of the format that the program prints: the documentation of this module.
-pub fn explain() -> String {
+pub fn describe_format() -> String {
     let text = include_str!("format.rs");
     let essay = text.lines().take_while(|l| l.starts_with("//!"));
     essay.map(|l| l.trim_start_matches("//!").strip_prefix(' ').unwrap_or("").to_owned() + "\n").collect()
@@ -90,77 +90,77 @@ pub fn explain() -> String {
 
 pub(crate) const VERSION: u16 = 1;
 pub(crate) const MAGIC: &[u8; 15] = b"diskwright log\n";
-pub(crate) const SYNC: [u8; 4] = [0xD1, 0x5C, 0x3A, 0x7E];
-pub(crate) const HEADER: usize = 16;
+pub(crate) const SYNC_MARK: [u8; 4] = [0xD1, 0x5C, 0x3A, 0x7E];
+pub(crate) const HEADER_BYTES: usize = 16;
 /// Longest payload whose length fits into the header.
-pub(crate) const MAX_PAYLOAD: usize = (1 << 24) - 1;
+pub(crate) const MAX_PAYLOAD_BYTES: usize = (1 << 24) - 1;
 /// Largest number of series in a schema.
 pub(crate) const MAX_SERIES: usize = 1 << 17;
 /// Largest number of ticks in a block.
-pub(crate) const MAX_TICKS: usize = 1024;
+pub(crate) const MAX_BLOCK_TICKS: usize = 1024;
 /// Largest number of cells in a block. Limits what a damaged block can make a reader allocate (8 bytes per cell).
-pub(crate) const MAX_CELLS: usize = 1 << 20;
+pub(crate) const MAX_BLOCK_CELLS: usize = 1 << 20;
 
-pub(crate) const HEAD: u8 = 1;
-pub(crate) const SCHEMA: u8 = 2;
-pub(crate) const BLOCK: u8 = 3;
-pub(crate) const NOTES: u8 = 4;
-pub(crate) const TICK: u8 = 5;
-pub(crate) const END: u8 = 6;
+pub(crate) const HEAD_KIND: u8 = 1;
+pub(crate) const SCHEMA_KIND: u8 = 2;
+pub(crate) const BLOCK_KIND: u8 = 3;
+pub(crate) const NOTES_KIND: u8 = 4;
+pub(crate) const TICK_KIND: u8 = 5;
+pub(crate) const END_KIND: u8 = 6;
 pub(crate) const LEDGER_KIND: u8 = 7;
 
 /// Length of a head record, header included.
-pub(crate) const HEAD_SPAN: u64 = (HEADER + 15 + 2 + 1 + 4 + 8 + 8) as u64;
+pub(crate) const HEAD_RECORD_BYTES: u64 = (HEADER_BYTES + 15 + 2 + 1 + 4 + 8 + 8) as u64;
 /// Length of a block's payload before its parts.
-pub(crate) const BLOCK_FIXED: usize = 8 * 4 + 2 + 4 + 2;
+pub(crate) const BLOCK_HEAD_BYTES: usize = 8 * 4 + 2 + 4 + 2;
 /// Length of a part's entry: schema id and ticks.
-pub(crate) const PART: usize = 8 + 2;
+pub(crate) const PART_BYTES: usize = 8 + 2;
 /// Largest number of parts in a block.
-pub(crate) const MOST_PARTS: usize = 64;
+pub(crate) const MAX_BLOCK_PARTS: usize = 64;
 /// Largest number of cells that a writer buffers for a block (8 bytes each).
-pub(crate) const MOST_HELD: usize = MAX_CELLS;
+pub(crate) const MAX_BUFFERED_CELLS: usize = MAX_BLOCK_CELLS;
 
 /// A header with a valid checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordHeader {
     pub kind: u8,
-    pub length: usize,
-    pub crc: u32,
+    pub payload_bytes: usize,
+    pub payload_crc: u32,
 }
 
 impl RecordHeader {
     /// Parses a header; `None` if its sync mark or checksum is wrong.
     pub fn parse(bytes: &[u8]) -> Option<RecordHeader> {
-        let bytes: &[u8; HEADER] = bytes.get(..HEADER)?.try_into().ok()?;
-        if bytes[..4] != SYNC || u32_at(bytes, 12)? != crc32fast::hash(&bytes[..12]) {
+        let bytes: &[u8; HEADER_BYTES] = bytes.get(..HEADER_BYTES)?.try_into().ok()?;
+        if bytes[..4] != SYNC_MARK || u32_at(bytes, 12)? != crc32fast::hash(&bytes[..12]) {
             return None;
         }
         let length = u32::from_le_bytes([bytes[5], bytes[6], bytes[7], 0]) as usize;
-        Some(RecordHeader { kind: bytes[4], length, crc: u32_at(bytes, 8)? })
+        Some(RecordHeader { kind: bytes[4], payload_bytes: length, payload_crc: u32_at(bytes, 8)? })
     }
 
     /// Length of the whole record, bytes.
-    pub fn span(&self) -> u64 {
-        (HEADER + self.length) as u64
+    pub fn record_bytes(&self) -> u64 {
+        (HEADER_BYTES + self.payload_bytes) as u64
     }
 }
 
 /// Starts a record at the end of `out`; `close_record` completes it. Returns its start.
 pub(crate) fn open_record(out: &mut Vec<u8>) -> usize {
     let start = out.len();
-    out.extend_from_slice(&[0; HEADER]);
+    out.extend_from_slice(&[0; HEADER_BYTES]);
     start
 }
 
 /// Completes the record that begins at `start`. If its payload is too long
 /// for a record, removes it and returns false.
 pub(crate) fn close_record(out: &mut Vec<u8>, start: usize, kind: u8) -> bool {
-    let (header, payload) = out[start..].split_at_mut(HEADER);
-    if payload.len() > MAX_PAYLOAD {
+    let (header, payload) = out[start..].split_at_mut(HEADER_BYTES);
+    if payload.len() > MAX_PAYLOAD_BYTES {
         out.truncate(start);
         return false;
     }
-    header[..4].copy_from_slice(&SYNC);
+    header[..4].copy_from_slice(&SYNC_MARK);
     header[4] = kind;
     header[5..8].copy_from_slice(&(payload.len() as u32).to_le_bytes()[..3]);
     header[8..12].copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
@@ -172,7 +172,7 @@ pub(crate) fn close_record(out: &mut Vec<u8>, start: usize, kind: u8) -> bool {
 /// Content of a head record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HeadRecord {
-    pub role: Role,
+    pub role: FileRole,
     pub segment: u32,
     pub next_tick: u64,
     pub next_note: u64,
@@ -180,7 +180,7 @@ pub(crate) struct HeadRecord {
 
 /// Purpose of a file, stored in its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum FileRole {
     Segment = 0,
     Tail = 1,
     Marks = 2,
@@ -196,7 +196,7 @@ impl HeadRecord {
         out.extend_from_slice(&self.segment.to_le_bytes());
         out.extend_from_slice(&self.next_tick.to_le_bytes());
         out.extend_from_slice(&self.next_note.to_le_bytes());
-        close_record(out, start, HEAD);
+        close_record(out, start, HEAD_KIND);
     }
 
     /// Parses a head's payload; `None` if it is not one. A later version is an
@@ -206,17 +206,17 @@ impl HeadRecord {
             return Ok(None);
         };
         if version != VERSION {
-            let offset = (HEADER + MAGIC.len()) as u64;
+            let offset = (HEADER_BYTES + MAGIC.len()) as u64;
             return Err(StoreError::NewerVersion { path: file.to_owned(), offset, found: version, known: VERSION });
         }
-        Ok(HeadRecord::fields(&payload[MAGIC.len() + 2..]))
+        Ok(HeadRecord::parse_fields(&payload[MAGIC.len() + 2..]))
     }
 
-    fn fields(bytes: &[u8]) -> Option<HeadRecord> {
+    fn parse_fields(bytes: &[u8]) -> Option<HeadRecord> {
         let role = match bytes.first()? {
-            0 => Role::Segment,
-            1 => Role::Tail,
-            2 => Role::Marks,
+            0 => FileRole::Segment,
+            1 => FileRole::Tail,
+            2 => FileRole::Marks,
             _ => return None,
         };
         Some(HeadRecord {
@@ -232,8 +232,8 @@ impl HeadRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockHead {
     pub first_tick: u64,
-    pub from_ns: i64,
-    pub to_ns: i64,
+    pub first_time_ns: i64,
+    pub last_time_ns: i64,
     pub next_note: u64,
     pub ticks: usize,
     pub columns: usize,
@@ -244,8 +244,8 @@ impl BlockHead {
     /// Appends the head to an open record.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.first_tick.to_le_bytes());
-        out.extend_from_slice(&self.from_ns.to_le_bytes());
-        out.extend_from_slice(&self.to_ns.to_le_bytes());
+        out.extend_from_slice(&self.first_time_ns.to_le_bytes());
+        out.extend_from_slice(&self.last_time_ns.to_le_bytes());
         out.extend_from_slice(&self.next_note.to_le_bytes());
         out.extend_from_slice(&(self.ticks as u16).to_le_bytes());
         out.extend_from_slice(&(self.columns as u32).to_le_bytes());
@@ -256,16 +256,17 @@ impl BlockHead {
     pub fn parse(payload: &[u8]) -> Option<BlockHead> {
         let head = BlockHead {
             first_tick: u64_at(payload, 0)?,
-            from_ns: u64_at(payload, 8)? as i64,
-            to_ns: u64_at(payload, 16)? as i64,
+            first_time_ns: u64_at(payload, 8)? as i64,
+            last_time_ns: u64_at(payload, 16)? as i64,
             next_note: u64_at(payload, 24)?,
             ticks: usize::from(u16_at(payload, 32)?),
             columns: u32_at(payload, 34)? as usize,
             parts: usize::from(u16_at(payload, 38)?),
         };
         let cells = head.ticks.checked_mul(head.columns)?;
-        let sane = head.ticks > 0 && head.ticks <= MAX_TICKS && head.columns <= MAX_SERIES && cells <= MAX_CELLS;
-        (sane && head.parts > 0 && head.parts <= MOST_PARTS).then_some(head)
+        let sane =
+            head.ticks > 0 && head.ticks <= MAX_BLOCK_TICKS && head.columns <= MAX_SERIES && cells <= MAX_BLOCK_CELLS;
+        (sane && head.parts > 0 && head.parts <= MAX_BLOCK_PARTS).then_some(head)
     }
 }
 
@@ -273,34 +274,34 @@ impl BlockHead {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EndRecord {
     pub next_tick: u64,
-    pub least_ns: i64,
-    pub most_ns: i64,
+    pub min_time_ns: i64,
+    pub max_time_ns: i64,
     /// Running time of all ticks; `None` in logs of earlier releases.
     pub covered_ns: Option<u64>,
 }
 
 impl EndRecord {
     /// Length of the whole record: as written now, and as written by earlier releases.
-    pub const SPANS: [u64; 2] = [HEADER as u64 + 32, HEADER as u64 + 24];
+    pub const RECORD_BYTES: [u64; 2] = [HEADER_BYTES as u64 + 32, HEADER_BYTES as u64 + 24];
 
     /// Appends the end as a record.
     pub fn write(&self, out: &mut Vec<u8>) {
         let start = open_record(out);
         out.extend_from_slice(&self.next_tick.to_le_bytes());
-        out.extend_from_slice(&self.least_ns.to_le_bytes());
-        out.extend_from_slice(&self.most_ns.to_le_bytes());
+        out.extend_from_slice(&self.min_time_ns.to_le_bytes());
+        out.extend_from_slice(&self.max_time_ns.to_le_bytes());
         if let Some(covered) = self.covered_ns {
             out.extend_from_slice(&covered.to_le_bytes());
         }
-        close_record(out, start, END);
+        close_record(out, start, END_KIND);
     }
 
     /// Parses the payload of an end record.
     pub fn parse(payload: &[u8]) -> Option<EndRecord> {
         Some(EndRecord {
             next_tick: u64_at(payload, 0)?,
-            least_ns: u64_at(payload, 8)? as i64,
-            most_ns: u64_at(payload, 16)? as i64,
+            min_time_ns: u64_at(payload, 8)? as i64,
+            max_time_ns: u64_at(payload, 16)? as i64,
             covered_ns: u64_at(payload, 24),
         })
     }
@@ -319,21 +320,21 @@ pub(crate) fn u64_at(bytes: &[u8], index: usize) -> Option<u64> {
 }
 
 /// Formats the file name of a segment.
-pub(crate) fn segment_name(number: u32) -> String {
+pub(crate) fn segment_file_name(number: u32) -> String {
     format!("{number:08}.dwlog")
 }
 
 /// Parses the number of a segment from its file name; `None` for other files.
-pub(crate) fn segment_number(name: &str) -> Option<u32> {
+pub(crate) fn parse_segment_number(name: &str) -> Option<u32> {
     let digits = name.strip_suffix(".dwlog")?;
     let plain = digits.len() >= 8 && digits.bytes().all(|b| b.is_ascii_digit());
     if plain { digits.parse().ok() } else { None }
 }
 
-pub(crate) const TAIL: &str = "tail";
-pub(crate) const MARKS: &str = "marks.dwlog";
-pub(crate) const LOCK: &str = "lock";
-pub(crate) const LEDGER: &str = "ledger";
+pub(crate) const TAIL_FILE: &str = "tail";
+pub(crate) const MARKS_FILE: &str = "marks.dwlog";
+pub(crate) const LOCK_FILE: &str = "lock";
+pub(crate) const LEDGER_FILE: &str = "ledger";
 
 #[cfg(test)]
 mod tests {
@@ -342,30 +343,30 @@ mod tests {
     #[test]
     fn a_header_with_any_flipped_bit_is_refused() {
         let mut record = Vec::new();
-        HeadRecord { role: Role::Segment, segment: 7, next_tick: 8, next_note: 9 }.write(&mut record);
+        HeadRecord { role: FileRole::Segment, segment: 7, next_tick: 8, next_note: 9 }.write(&mut record);
         let header = RecordHeader::parse(&record).expect("just written");
-        assert_eq!(header.span() as usize, record.len());
-        for bit in 0..HEADER * 8 {
+        assert_eq!(header.record_bytes() as usize, record.len());
+        for bit in 0..HEADER_BYTES * 8 {
             let mut flipped = record.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(RecordHeader::parse(&flipped), None, "bit {bit}");
         }
-        let head = HeadRecord::parse(&record[HEADER..], Path::new("x")).expect("our version").expect("a head");
+        let head = HeadRecord::parse(&record[HEADER_BYTES..], Path::new("x")).expect("our version").expect("a head");
         assert_eq!((head.segment, head.next_tick, head.next_note), (7, 8, 9));
     }
 
     #[test]
     fn segment_names_are_numbers_and_nothing_else() {
-        assert_eq!(segment_number(&segment_name(12)), Some(12));
-        assert_eq!(segment_number("123456789.dwlog"), Some(123456789));
+        assert_eq!(parse_segment_number(&segment_file_name(12)), Some(12));
+        assert_eq!(parse_segment_number("123456789.dwlog"), Some(123456789));
         for other in ["marks.dwlog", "0000001.dwlog", "+0000001.dwlog", "00000001.dwlog.gz", "tail"] {
-            assert_eq!(segment_number(other), None, "{other}");
+            assert_eq!(parse_segment_number(other), None, "{other}");
         }
     }
 
     #[test]
-    fn the_explanation_is_the_essay_at_the_top() {
-        let text = explain();
+    fn the_description_is_the_module_documentation() {
+        let text = describe_format();
         assert!(text.starts_with("The log's format, version 1."));
         assert!(text.contains("sync mark D1 5C 3A 7E") && !text.contains("use std"));
     }

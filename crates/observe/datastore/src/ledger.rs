@@ -18,16 +18,16 @@ use std::sync::Arc;
 use diskwright_hostfiles::private_files::{self, PrivateFileError};
 
 use crate::damage::{Damage, Loss};
-use crate::format::{HEADER, LEDGER, LEDGER_KIND, RecordHeader, close_record, open_record, u64_at};
-use crate::lock::is_same;
-use crate::output::WriteFault;
+use crate::format::{HEADER_BYTES, LEDGER_FILE, LEDGER_KIND, RecordHeader, close_record, open_record, u64_at};
+use crate::record_file::WriteFault;
+use crate::recorder_lock::is_same_file;
 
 /// Length of the payload, bytes.
-const PAYLOAD: usize = 9 * 8 + 1 + 16;
-const CLOSED: u8 = 1;
-const IMPORT: u8 = 2;
+const PAYLOAD_BYTES: usize = 9 * 8 + 1 + 16;
+const CLOSED_FLAG: u8 = 1;
+const IMPORT_FLAG: u8 = 2;
 /// Largest number of attempts to read a ledger that is invalid and keeps changing.
-const READS: usize = 100;
+const MAX_READS: usize = 100;
 
 /// Segments that were removed to stay within the retention limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,52 +46,71 @@ pub struct TrimSummary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TickLedger {
     /// Number from which on every tick was counted here.
-    pub begins: u64,
+    pub counted_from: u64,
     /// First tick that `keep` has not removed; `None` if not known.
-    pub first: Option<u64>,
+    pub first_kept: Option<u64>,
     /// Number of the next tick.
-    pub next: u64,
+    pub next_tick: u64,
     /// Ticks before this number are known to be on the device.
-    pub durable: u64,
+    pub durable_ticks: u64,
     pub trimmed: TrimSummary,
     pub closed: bool,
     /// An import is running, or was killed: it buffers ticks that it has not counted yet.
-    pub import: bool,
-    pub boot: [u8; 16],
+    pub importing: bool,
+    pub boot_id: [u8; 16],
 }
 
 impl TickLedger {
     /// Creates the ledger of a log that continues at tick `next` and has no ledger yet.
-    pub fn from(next: u64, first: Option<u64>) -> TickLedger {
+    pub fn starting_at(next: u64, first: Option<u64>) -> TickLedger {
         let trimmed = TrimSummary::default();
-        TickLedger { begins: next, first, next, durable: 0, trimmed, closed: false, import: false, boot: boot_id() }
+        TickLedger {
+            counted_from: next,
+            first_kept: first,
+            next_tick: next,
+            durable_ticks: 0,
+            trimmed,
+            closed: false,
+            importing: false,
+            boot_id: boot_id(),
+        }
     }
 
     fn write(&self, out: &mut Vec<u8>) {
         debug_assert!(
-            self.begins <= self.next && self.durable <= self.next,
+            self.counted_from <= self.next_tick && self.durable_ticks <= self.next_tick,
             "no tick counts before it was written: {self:?}"
         );
         debug_assert!(
-            self.first.is_none_or(|first| first <= self.next),
+            self.first_kept.is_none_or(|first| first <= self.next_tick),
             "only ticks that were there are removed: {self:?}"
         );
         let start = open_record(out);
         let TrimSummary { segments, ticks, bytes, range } = self.trimmed;
         let (least, most) = range.unwrap_or((i64::MAX, i64::MIN));
-        let numbers = [self.begins, self.first.unwrap_or(u64::MAX), self.next, self.durable, segments, bytes, ticks];
+        let numbers = [
+            self.counted_from,
+            self.first_kept.unwrap_or(u64::MAX),
+            self.next_tick,
+            self.durable_ticks,
+            segments,
+            bytes,
+            ticks,
+        ];
         numbers.iter().for_each(|n| out.extend_from_slice(&n.to_le_bytes()));
         out.extend_from_slice(&least.to_le_bytes());
         out.extend_from_slice(&most.to_le_bytes());
-        out.push((u8::from(self.closed) * CLOSED) | (u8::from(self.import) * IMPORT));
-        out.extend_from_slice(&self.boot);
+        out.push((u8::from(self.closed) * CLOSED_FLAG) | (u8::from(self.importing) * IMPORT_FLAG));
+        out.extend_from_slice(&self.boot_id);
         close_record(out, start, LEDGER_KIND);
     }
 
     fn parse(bytes: &[u8]) -> Option<TickLedger> {
         let header = RecordHeader::parse(bytes)?;
-        let payload = bytes.get(HEADER..HEADER + header.length)?;
-        let sound = header.kind == LEDGER_KIND && crc32fast::hash(payload) == header.crc && payload.len() >= PAYLOAD;
+        let payload = bytes.get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes)?;
+        let sound = header.kind == LEDGER_KIND
+            && crc32fast::hash(payload) == header.payload_crc
+            && payload.len() >= PAYLOAD_BYTES;
         let number = |index: usize| u64_at(payload, index * 8);
         if !sound {
             return None;
@@ -100,27 +119,27 @@ impl TickLedger {
         let (least, most) = (number(7)? as i64, number(8)? as i64);
         let range = (least <= most).then_some((least, most));
         Some(TickLedger {
-            begins: number(0)?,
-            first,
-            next: number(2)?,
-            durable: number(3)?,
+            counted_from: number(0)?,
+            first_kept: first,
+            next_tick: number(2)?,
+            durable_ticks: number(3)?,
             trimmed: TrimSummary { segments: number(4)?, bytes: number(5)?, ticks: number(6)?, range },
-            closed: payload[72] & CLOSED != 0,
-            import: payload[72] & IMPORT != 0,
-            boot: payload.get(73..PAYLOAD)?.try_into().ok()?,
+            closed: payload[72] & CLOSED_FLAG != 0,
+            importing: payload[72] & IMPORT_FLAG != 0,
+            boot_id: payload.get(73..PAYLOAD_BYTES)?.try_into().ok()?,
         })
     }
 
     /// Reads the ledger of a log; `None` if there is none (logs of earlier
     /// releases) or if it is unusable, which is returned as a damage.
     pub fn read(dir: &Path) -> (Option<TickLedger>, Option<Damage>) {
-        let path = dir.join(LEDGER);
-        let damage = |bytes, loss| Damage { ticks: Some(0), ..Damage::at(&path, 0, bytes, loss) };
+        let path = dir.join(LEDGER_FILE);
+        let damage = |bytes, loss| Damage { ticks: Some(0), ..Damage::with_unknown_size(&path, 0, bytes, loss) };
         let mut bytes = Vec::new();
-        for _ in 0..READS {
+        for _ in 0..MAX_READS {
             let again = match private_files::open_for_reading(&path) {
                 Ok(file) => {
-                    let mut again = Vec::with_capacity(HEADER + PAYLOAD + 1);
+                    let mut again = Vec::with_capacity(HEADER_BYTES + PAYLOAD_BYTES + 1);
                     if file.take(1 << 12).read_to_end(&mut again).is_err() {
                         return (None, Some(damage(0, Loss::Refused)));
                     }
@@ -156,19 +175,19 @@ pub(crate) struct LedgerFile {
 impl LedgerFile {
     /// Opens the file, and creates it if needed.
     pub fn open(dir: &Path) -> Result<LedgerFile, WriteFault> {
-        let path = dir.join(LEDGER);
-        let file = private_files::open(&path).map_err(|e| WriteFault::distrust(&path, e))?;
+        let path = dir.join(LEDGER_FILE);
+        let file = private_files::open(&path).map_err(|e| WriteFault::from_distrust(&path, e))?;
         Ok(LedgerFile { file: Arc::new(file), path, record: Vec::new() })
     }
 
     /// Returns true if the path now names another file, or none.
-    pub fn is_lost(&self) -> bool {
-        !is_same(&self.file, &self.path)
+    pub fn is_file_replaced(&self) -> bool {
+        !is_same_file(&self.file, &self.path)
     }
 
     /// Writes the ledger. If the write fails, the old ledger stays, which is
     /// outdated but not wrong, and the result is false.
-    pub fn put(&mut self, ledger: &TickLedger) -> bool {
+    pub fn write_ledger(&mut self, ledger: &TickLedger) -> bool {
         self.record.clear();
         ledger.write(&mut self.record);
         self.file.write_all_at(&self.record, 0).is_ok()
@@ -187,10 +206,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ledger_comes_back_and_no_flipped_bit_is_believed() {
+    fn a_ledger_round_trips_and_any_flipped_bit_is_rejected() {
         let trimmed = TrimSummary { segments: 3, ticks: 70, bytes: 999, range: Some((-5, 8)) };
-        let numbers = TickLedger { begins: 1, next: 100, durable: 90, ..TickLedger::from(0, Some(70)) };
-        let ledger = TickLedger { trimmed, closed: true, import: true, ..numbers };
+        let numbers =
+            TickLedger { counted_from: 1, next_tick: 100, durable_ticks: 90, ..TickLedger::starting_at(0, Some(70)) };
+        let ledger = TickLedger { trimmed, closed: true, importing: true, ..numbers };
         let mut record = Vec::new();
         ledger.write(&mut record);
         assert_eq!(TickLedger::parse(&record), Some(ledger));
@@ -199,7 +219,7 @@ mod tests {
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(TickLedger::parse(&flipped), None, "bit {bit}");
         }
-        let unknown = TickLedger::from(7, None);
+        let unknown = TickLedger::starting_at(7, None);
         record.clear();
         unknown.write(&mut record);
         assert_eq!(TickLedger::parse(&record), Some(unknown));

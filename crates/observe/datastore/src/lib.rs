@@ -3,51 +3,51 @@
 //! Reading order: `format` (the files on disk and which failures they survive),
 //! `codec` (how a block's numbers become small), [`LogWriter`], [`LogReader`].
 
-mod account;
-mod bits;
-mod blocks;
+mod block_decoder;
+mod bookmarks;
 mod codec;
+mod compression;
 mod damage;
 mod error;
-mod flow;
 mod format;
 mod ledger;
-mod lock;
-mod marks;
+mod log_detection;
+mod log_device;
+mod loss_account;
+mod note_flow;
 mod notes;
-mod order;
-mod output;
-mod pack;
-mod place;
 mod reader;
-mod recognise;
-mod recorder;
-mod recover;
+mod record_file;
+mod record_scanner;
+mod recorder_lock;
+mod recorder_state;
+mod recovery;
 mod retention;
 mod schema;
-mod segment;
+mod segment_list;
 mod tail;
 mod union;
+mod varint;
 mod writer;
 
+pub use bookmarks::add_bookmark;
 pub use damage::{Damage, Loss};
 pub use error::StoreError;
-pub use format::explain;
+pub use format::describe_format;
 pub use ledger::TrimSummary;
-pub use marks::mark;
-pub use place::lies_on;
+pub use log_detection::{is_log, is_log_file_name};
+pub use log_device::find_log_device;
 pub use reader::{LogEnd, LogItem, LogPosition, LogReader};
-pub use recognise::{is_file_of_log, is_log};
-pub use recorder::{RecorderState, recorder};
+pub use recorder_state::{RecorderState, read_recorder_state};
 pub use writer::{LogWriter, WriteOutcome, WriterOptions};
 
 /// Syncs all files of the log in `dir` to the device. Used after an import.
 ///
 /// # Errors
 /// When a file cannot be opened, or the device fails.
-pub fn sync(dir: &std::path::Path) -> Result<(), StoreError> {
-    let wrap = |e| StoreError::io(dir, e);
-    for segment in order::segments(dir)? {
+pub fn sync_log(dir: &std::path::Path) -> Result<(), StoreError> {
+    let wrap = |e| StoreError::from_io(dir, e);
+    for segment in segment_list::list_segments(dir)? {
         std::fs::File::open(segment.path(dir)).and_then(|file| file.sync_data()).map_err(wrap)?;
     }
     std::fs::File::open(dir).and_then(|folder| folder.sync_all()).map_err(wrap)

@@ -6,9 +6,9 @@
 
 use diskwright_base::Note;
 
-use crate::bits::{ByteCursor, put_text, put_varint, unzigzag, zigzag};
-use crate::format::{NOTES, close_record, open_record, u32_at, u64_at};
-use crate::pack::{Packer, Unpacker};
+use crate::compression::{Packer, Unpacker};
+use crate::format::{NOTES_KIND, close_record, open_record, u32_at, u64_at};
+use crate::varint::{ByteCursor, put_text, put_varint, unzigzag, zigzag};
 
 /// The newest note of this kind describes the machine: it is repeated at the
 /// start of each segment.
@@ -19,22 +19,22 @@ pub(crate) const KEEP_EACH: u8 = 2;
 pub(crate) const REPEATED: u8 = 4;
 
 /// Largest uncompressed size of a record's notes.
-pub(crate) const MOST_PLAIN: usize = 128 << 20;
+pub(crate) const MAX_PLAIN_BYTES: usize = 128 << 20;
 /// Longest text of a note. A description of 100,000 devices needs about 25 MB.
-pub(crate) const MOST_TEXT: usize = 32 << 20;
+pub(crate) const MAX_TEXT_BYTES: usize = 32 << 20;
 
 /// Returns the note in a form that fits into a record. A text that is too long is truncated;
 /// a JSON document, which would no longer parse, is replaced by a warning.
-pub(crate) fn fitting(note: &Note) -> Note {
-    if note.text.len() <= MOST_TEXT {
+pub(crate) fn fit_note(note: &Note) -> Note {
+    if note.text.len() <= MAX_TEXT_BYTES {
         return note.clone();
     }
     if note.text.starts_with(['{', '[']) {
-        let (kind, length, limit) = (&note.kind, note.text.len(), MOST_TEXT);
+        let (kind, length, limit) = (&note.kind, note.text.len(), MAX_TEXT_BYTES);
         let text = format!("a note ({kind}) of {length} bytes exceeds the limit of {limit} and is omitted");
         return Note::new(note.time_ns, Note::WARNING, text);
     }
-    let limit = note.text.len().min(MOST_TEXT);
+    let limit = note.text.len().min(MAX_TEXT_BYTES);
     let end = (0..=limit).rev().find(|end| note.text.is_char_boundary(*end)).unwrap_or(0);
     Note::new(note.time_ns, &note.kind, &note.text[..end])
 }
@@ -74,14 +74,14 @@ pub(crate) fn write(out: &mut Vec<u8>, scratch: &mut NoteScratch, first: u64, no
     out.extend_from_slice(&first.to_le_bytes());
     out.extend_from_slice(&(plain.len() as u32).to_le_bytes());
     scratch.packer.pack(plain, &[], out);
-    close_record(out, start, NOTES)
+    close_record(out, start, NOTES_KIND)
 }
 
 /// Parses a payload into the number of the first note and the notes.
 pub(crate) fn parse(payload: &[u8], unpacker: &mut Unpacker) -> Option<(u64, Vec<StoredNote>)> {
     let first = u64_at(payload, 0)?;
     let length = u32_at(payload, 8)? as usize;
-    if length > MOST_PLAIN {
+    if length > MAX_PLAIN_BYTES {
         return None;
     }
     let plain = unpacker.unpack(&payload[12..], length, &[])?;
@@ -89,23 +89,23 @@ pub(crate) fn parse(payload: &[u8], unpacker: &mut Unpacker) -> Option<(u64, Vec
     let mut notes = Vec::new();
     let mut before = 0i64;
     while !cursor.is_empty() {
-        let flags = cursor.byte()?;
-        before = before.wrapping_add(unzigzag(cursor.varint()?));
-        let kind = cursor.text()?.to_owned();
-        let text = cursor.text()?.to_owned();
+        let flags = cursor.read_byte()?;
+        before = before.wrapping_add(unzigzag(cursor.read_varint()?));
+        let kind = cursor.read_text()?.to_owned();
+        let text = cursor.read_text()?.to_owned();
         notes.push(StoredNote { flags, note: Note { time_ns: before, kind, text } });
     }
     Some((first, notes))
 }
 
 /// Returns the number of the note after these; repetitions do not count.
-pub(crate) fn after(first: u64, notes: &[StoredNote]) -> u64 {
+pub(crate) fn number_after(first: u64, notes: &[StoredNote]) -> u64 {
     let counted = notes.iter().filter(|n| n.flags & REPEATED == 0).count();
     first.saturating_add(counted as u64)
 }
 
 /// Pairs the notes with their numbers; a repetition gets the number of the next note.
-pub(crate) fn numbered(first: u64, notes: Vec<StoredNote>) -> impl Iterator<Item = (u64, StoredNote)> {
+pub(crate) fn number_notes(first: u64, notes: Vec<StoredNote>) -> impl Iterator<Item = (u64, StoredNote)> {
     let mut next = first;
     notes.into_iter().map(move |stored| {
         let number = next;
@@ -117,27 +117,27 @@ pub(crate) fn numbered(first: u64, notes: Vec<StoredNote>) -> impl Iterator<Item
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::HEADER;
+    use crate::format::HEADER_BYTES;
 
     #[test]
     fn documents_are_stored_whole_or_not_at_all() {
         let document = format!("[{}0]", "\"ä disk\",".repeat(400_000));
-        let kept = fitting(&Note::new(5, Note::TOPOLOGY, document.clone()));
+        let kept = fit_note(&Note::new(5, Note::TOPOLOGY, document.clone()));
         assert!(kept.text == document && kept.kind == Note::TOPOLOGY);
-        let left_out = fitting(&Note::new(5, Note::TOPOLOGY, format!("[{}]", " ".repeat(MOST_TEXT))));
+        let left_out = fit_note(&Note::new(5, Note::TOPOLOGY, format!("[{}]", " ".repeat(MAX_TEXT_BYTES))));
         assert_eq!((left_out.kind.as_str(), left_out.time_ns), (Note::WARNING, 5));
         assert!(left_out.text.contains("note (topology) of 33554434 bytes"));
-        let plain = fitting(&Note::new(5, Note::BOOKMARK, "ä".repeat(MOST_TEXT / 2) + "ä"));
-        assert_eq!((plain.kind.as_str(), plain.text.len()), (Note::BOOKMARK, MOST_TEXT));
+        let plain = fit_note(&Note::new(5, Note::BOOKMARK, "ä".repeat(MAX_TEXT_BYTES / 2) + "ä"));
+        assert_eq!((plain.kind.as_str(), plain.text.len()), (Note::BOOKMARK, MAX_TEXT_BYTES));
     }
 
     #[test]
-    fn notes_come_back() {
+    fn notes_round_trip() {
         let note = |time_ns, text: &str| StoredNote { flags: KEEP_EACH, note: Note::new(time_ns, Note::UNSEEN, text) };
         let notes = [note(5, "io of others"), note(-3, ""), note(i64::MIN, &"long ".repeat(1000)), note(i64::MAX, "ü")];
         let mut record = Vec::new();
         assert!(write(&mut record, &mut NoteScratch::default(), 77, &notes));
         assert!(record.len() < 200);
-        assert_eq!(parse(&record[HEADER..], &mut Unpacker::default()), Some((77, notes.to_vec())));
+        assert_eq!(parse(&record[HEADER_BYTES..], &mut Unpacker::default()), Some((77, notes.to_vec())));
     }
 }

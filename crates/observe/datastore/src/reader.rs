@@ -10,23 +10,23 @@ use std::sync::Arc;
 
 use diskwright_base::{Frame, Note, Schema};
 
-use crate::account::Account;
-use crate::blocks::{BlockPart, Blocks};
+use crate::block_decoder::{BlockDecoder, BlockPart};
 use crate::damage::{Damage, Loss};
 use crate::error::StoreError;
-use crate::flow::NoteFlow;
 use crate::format::{
-    BLOCK, BLOCK_FIXED, BlockHead, END, EndRecord, HEAD, HEADER, HeadRecord, MARKS, NOTES, PART, RecordHeader, Role,
-    SCHEMA, TAIL, u16_at, u64_at,
+    BLOCK_HEAD_BYTES, BLOCK_KIND, BlockHead, END_KIND, EndRecord, FileRole, HEAD_KIND, HEADER_BYTES, HeadRecord,
+    MARKS_FILE, NOTES_KIND, PART_BYTES, RecordHeader, SCHEMA_KIND, TAIL_FILE, u16_at, u64_at,
 };
 use crate::ledger::{TickLedger, TrimSummary};
+use crate::log_detection::require_log;
+use crate::loss_account::LossAccount;
+use crate::note_flow::NoteFlow;
 use crate::notes;
-use crate::order::{self, SegmentPlace};
-use crate::recognise::require_log;
-use crate::recover::{self, TailContent};
+use crate::record_scanner::{HEADER_READ_BYTES, Peek, READ_AHEAD_BYTES, RecordScanner, RecordSource};
+use crate::recovery::{self, TailContent};
 use crate::retention;
-use crate::schema::Schemas;
-use crate::segment::{AHEAD, GLANCE, Peek, RecordScanner, SegmentSource};
+use crate::schema::SchemaCache;
+use crate::segment_list::{self, SegmentFile};
 
 pub use follow::{LogEnd, LogPosition};
 
@@ -47,14 +47,14 @@ enum ReadStage {
     Segments,
     /// The tail, and how many of its ticks and cells were processed.
     Tail(Box<TailContent>, usize, usize),
-    Rest,
+    Finishing,
 }
 
 /// Result of processing a record.
 enum RecordOutcome {
     Frame,
-    Other,
-    Bad,
+    NoFrame,
+    Damaged,
 }
 
 /// Reads a log from its start to its end.
@@ -65,22 +65,22 @@ pub struct LogReader {
     is_dir: bool,
     stage: ReadStage,
     /// The segments known so far.
-    places: Vec<SegmentPlace>,
+    segment_files: Vec<SegmentFile>,
     /// The segment that is read now, or was read last.
-    place: Option<SegmentPlace>,
-    segment: Option<RecordScanner>,
+    current_file: Option<SegmentFile>,
+    scanner: Option<RecordScanner>,
     /// True once the current segment's end record was read.
-    closed: bool,
+    segment_closed: bool,
     /// Ticks before this number are skipped.
-    from_tick: u64,
+    first_wanted_tick: u64,
     /// The ledger, read before the first segment and again before the tail.
     ledger: Option<TickLedger>,
     payload: Vec<u8>,
-    blocks: Blocks,
-    schemas: Schemas,
-    account: Account,
-    flow: NoteFlow,
-    ready: VecDeque<LogItem>,
+    block_decoder: BlockDecoder,
+    schemas: SchemaCache,
+    account: LossAccount,
+    note_flow: NoteFlow,
+    ready_items: VecDeque<LogItem>,
 }
 
 impl LogReader {
@@ -105,12 +105,12 @@ impl LogReader {
     ///
     /// # Errors
     /// When a later release wrote them.
-    pub fn of_bytes(bytes: Vec<u8>, name: &Path) -> Result<LogReader, StoreError> {
+    pub fn from_bytes(bytes: Vec<u8>, name: &Path) -> Result<LogReader, StoreError> {
         let mut reader = LogReader::new(name, false);
-        let mut scanner = RecordScanner::new(SegmentSource::Bytes(bytes.clone()), name, AHEAD)?;
-        match scanner.head()?.map(|head| head.role) {
-            Some(Role::Tail) => reader.enter_tail(recover::read_tail(name, bytes, 0)?),
-            _ => reader.segment = Some(RecordScanner::new(SegmentSource::Bytes(bytes), name, AHEAD)?),
+        let mut scanner = RecordScanner::new(RecordSource::Bytes(bytes.clone()), name, READ_AHEAD_BYTES)?;
+        match scanner.read_head()?.map(|head| head.role) {
+            Some(FileRole::Tail) => reader.start_tail(recovery::read_tail(name, bytes, 0)?),
+            _ => reader.scanner = Some(RecordScanner::new(RecordSource::Bytes(bytes), name, READ_AHEAD_BYTES)?),
         }
         Ok(reader)
     }
@@ -120,76 +120,76 @@ impl LogReader {
             path: path.to_owned(),
             is_dir,
             stage: ReadStage::Segments,
-            places: Vec::new(),
-            place: None,
-            segment: None,
-            closed: false,
-            from_tick: 0,
+            segment_files: Vec::new(),
+            current_file: None,
+            scanner: None,
+            segment_closed: false,
+            first_wanted_tick: 0,
             ledger: None,
             payload: Vec::new(),
-            blocks: Blocks::default(),
-            schemas: Schemas::default(),
-            account: Account::default(),
-            flow: NoteFlow::new(None),
-            ready: VecDeque::new(),
+            block_decoder: BlockDecoder::default(),
+            schemas: SchemaCache::default(),
+            account: LossAccount::default(),
+            note_flow: NoteFlow::new(None),
+            ready_items: VecDeque::new(),
         }
     }
 
     fn open_folder(&mut self) -> Result<(), StoreError> {
-        let marks = self.path.join(MARKS);
-        match RecordScanner::open(&marks, AHEAD) {
-            Ok(_) if crate::marks::is_emptied(&marks) => {
-                let damage = Damage::at(&marks, 0, 0, Loss::Emptied);
-                self.ready.push_back(LogItem::Damage(Damage { ticks: Some(0), ..damage }));
+        let marks = self.path.join(MARKS_FILE);
+        match RecordScanner::open(&marks, READ_AHEAD_BYTES) {
+            Ok(_) if crate::bookmarks::is_empty_marks_file(&marks) => {
+                let damage = Damage::with_unknown_size(&marks, 0, 0, Loss::Emptied);
+                self.ready_items.push_back(LogItem::Damage(Damage { ticks: Some(0), ..damage }));
             }
-            Ok(scanner) => self.flow.marks = Some(scanner),
-            Err(e) if e.is_absence() => {}
+            Ok(scanner) => self.note_flow.marks = Some(scanner),
+            Err(e) if e.is_not_found() => {}
             Err(StoreError::NotAFile(_)) => {
-                let damage = Damage::at(&marks, 0, 0, Loss::Refused);
-                self.ready.push_back(LogItem::Damage(Damage { ticks: Some(0), ..damage }));
+                let damage = Damage::with_unknown_size(&marks, 0, 0, Loss::Refused);
+                self.ready_items.push_back(LogItem::Damage(Damage { ticks: Some(0), ..damage }));
             }
             Err(e) => return Err(e),
         }
         // The segments are listed first: a recorder writes the ledger before it deletes a segment.
-        order::refresh(&self.path, &mut self.places)?;
+        segment_list::add_new_segments(&self.path, &mut self.segment_files)?;
         let (ledger, damage) = TickLedger::read(&self.path);
-        self.ready.extend(damage.map(LogItem::Damage));
+        self.ready_items.extend(damage.map(LogItem::Damage));
         // Segment number 1 begins with the first tick.
-        let begins_log = self.places.first().is_none_or(|place| place.number == 1);
-        let first = ledger.and_then(|ledger| ledger.first);
-        self.account.tick = first.or((begins_log && !self.places.is_empty()).then_some(0));
+        let begins_log = self.segment_files.first().is_none_or(|place| place.number == 1);
+        let first = ledger.and_then(|ledger| ledger.first_kept);
+        self.account.next_tick = first.or((begins_log && !self.segment_files.is_empty()).then_some(0));
         self.ledger = ledger;
         Ok(())
     }
 
     fn open_single(&mut self) -> Result<(), StoreError> {
-        let head = RecordScanner::open_named(&self.path, GLANCE)?.head()?;
+        let head = RecordScanner::open_named(&self.path, HEADER_READ_BYTES)?.read_head()?;
         match head.map(|h| h.role) {
-            Some(Role::Tail) => {
-                let bytes = std::fs::read(&self.path).map_err(|e| StoreError::io(&self.path, e))?;
-                self.enter_tail(recover::read_tail(&self.path, bytes, 0)?);
+            Some(FileRole::Tail) => {
+                let bytes = std::fs::read(&self.path).map_err(|e| StoreError::from_io(&self.path, e))?;
+                self.start_tail(recovery::read_tail(&self.path, bytes, 0)?);
             }
-            Some(Role::Marks) => {
-                self.flow.marks = Some(RecordScanner::open_named(&self.path, AHEAD)?);
-                self.stage = ReadStage::Rest;
+            Some(FileRole::Marks) => {
+                self.note_flow.marks = Some(RecordScanner::open_named(&self.path, READ_AHEAD_BYTES)?);
+                self.stage = ReadStage::Finishing;
             }
-            _ => self.segment = Some(RecordScanner::open_named(&self.path, AHEAD)?),
+            _ => self.scanner = Some(RecordScanner::open_named(&self.path, READ_AHEAD_BYTES)?),
         }
         Ok(())
     }
 
     /// Returns what the retention limits removed from the log's start;
     /// `None` if nothing was removed, or there is no ledger.
-    pub fn trimmed(&self) -> Option<TrimSummary> {
+    pub fn trim_summary(&self) -> Option<TrimSummary> {
         self.ledger.map(|ledger| ledger.trimmed).filter(|trimmed| trimmed.segments > 0)
     }
 
     /// Limits reading to ticks and notes from `from_ns` to `to_ns`, both included
     /// (nanoseconds since 1970 UTC). The newest notes that describe the
     /// machine are returned even if they are older.
-    pub fn window(&mut self, from_ns: i64, to_ns: i64) {
-        self.flow.from_ns = from_ns;
-        self.flow.to_ns = to_ns;
+    pub fn set_window(&mut self, from_ns: i64, to_ns: i64) {
+        self.note_flow.from_ns = from_ns;
+        self.note_flow.to_ns = to_ns;
     }
 
     /// Returns the smallest and largest tick time of the whole log, by the heads of its
@@ -197,7 +197,7 @@ impl LogReader {
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub fn range(&self) -> Result<Option<(i64, i64)>, StoreError> {
+    pub fn time_range(&self) -> Result<Option<(i64, i64)>, StoreError> {
         let mut span = None;
         let mut join = |other: Option<(i64, i64)>| {
             span = match (span, other) {
@@ -208,20 +208,20 @@ impl LogReader {
         let tail = match &self.stage {
             ReadStage::Tail(content, ..) => content,
             _ if !self.is_dir => {
-                join(retention::times(RecordScanner::open_named(&self.path, GLANCE)?)?);
+                join(retention::file_time_range(RecordScanner::open_named(&self.path, HEADER_READ_BYTES)?)?);
                 return Ok(span);
             }
             _ => {
-                for place in &self.places {
-                    match RecordScanner::open(&place.path(&self.path), GLANCE) {
-                        Ok(scanner) => join(retention::times(scanner)?),
-                        Err(e) if e.is_absence() => {}
+                for place in &self.segment_files {
+                    match RecordScanner::open(&place.path(&self.path), HEADER_READ_BYTES) {
+                        Ok(scanner) => join(retention::file_time_range(scanner)?),
+                        Err(e) if e.is_not_found() => {}
                         Err(StoreError::NotAFile(_)) => {}
                         Err(e) => return Err(e),
                     }
                 }
                 // only the times of the ticks are needed, so no cells are read
-                &recover::tail_of(&self.path, &self.places, u64::MAX)?
+                &recovery::read_tail_of_log(&self.path, &self.segment_files, u64::MAX)?
             }
         };
         tail.ticks.iter().for_each(|t| join(Some((t.tick.time_ns, t.tick.time_ns))));
@@ -236,194 +236,204 @@ impl LogReader {
     /// returned as an item, not as an error.
     pub fn next(&mut self, frame: &mut Frame) -> Result<Option<LogItem>, StoreError> {
         loop {
-            if let Some(item) = self.ready.pop_front() {
+            if let Some(item) = self.ready_items.pop_front() {
                 return Ok(Some(item));
             }
             let filled = match &mut self.stage {
-                ReadStage::Segments => self.segment_step(frame)?,
-                ReadStage::Tail(..) => self.tail_step(frame)?,
-                ReadStage::Rest => {
+                ReadStage::Segments => self.read_from_segment(frame)?,
+                ReadStage::Tail(..) => self.read_from_tail(frame)?,
+                ReadStage::Finishing => {
                     if let Some(ledger) = self.ledger.take().filter(|_| self.is_dir) {
-                        self.account.end(&self.path, &ledger);
+                        self.account.finish_by_ledger(&self.path, &ledger);
                     }
-                    let losses = self.account.give_up();
-                    self.tell(losses);
-                    self.release(i64::MAX)?;
-                    if self.ready.is_empty() {
+                    let losses = self.account.release_rest();
+                    self.queue_losses(losses);
+                    self.queue_notes_until(i64::MAX)?;
+                    if self.ready_items.is_empty() {
                         return Ok(None);
                     }
                     false
                 }
             };
             if filled {
-                self.release(frame.ticks().last().map_or(i64::MIN, |t| t.time_ns))?;
-                self.ready.push_back(LogItem::Frame);
+                self.queue_notes_until(frame.ticks().last().map_or(i64::MIN, |t| t.time_ns))?;
+                self.ready_items.push_back(LogItem::Frame);
             }
         }
     }
 
     /// Queues losses, except those outside the window or among skipped ticks.
-    fn tell(&mut self, losses: Vec<Damage>) {
-        if self.from_tick > 0 && self.account.tick.is_some_and(|next| next <= self.from_tick) {
+    fn queue_losses(&mut self, losses: Vec<Damage>) {
+        if self.first_wanted_tick > 0 && self.account.next_tick.is_some_and(|next| next <= self.first_wanted_tick) {
             return;
         }
-        let (from, to) = (self.flow.from_ns, self.flow.to_ns);
+        let (from, to) = (self.note_flow.from_ns, self.note_flow.to_ns);
         let inside = |damage: &Damage| {
             let (after, before) = (damage.after_ns.unwrap_or(i64::MIN), damage.before_ns.unwrap_or(i64::MAX));
             // If the clock was set back, `after` is later than `before`.
             after.min(before) <= to && after.max(before) >= from
         };
-        self.ready.extend(losses.into_iter().filter(inside).map(LogItem::Damage));
+        self.ready_items.extend(losses.into_iter().filter(inside).map(LogItem::Damage));
     }
 
     /// Queues the waiting notes up to `until_ns`, and the damages among the bookmarks.
-    fn release(&mut self, until_ns: i64) -> Result<(), StoreError> {
-        let notes = self.flow.release(until_ns)?;
-        self.ready.extend(self.flow.damages.drain(..).map(LogItem::Damage));
-        self.ready.extend(notes.into_iter().map(LogItem::Note));
+    fn queue_notes_until(&mut self, until_ns: i64) -> Result<(), StoreError> {
+        let notes = self.note_flow.release_until(until_ns)?;
+        self.ready_items.extend(self.note_flow.damages.drain(..).map(LogItem::Damage));
+        self.ready_items.extend(notes.into_iter().map(LogItem::Note));
         Ok(())
     }
 
     /// Reads one more record, or part of a block, from the segments; returns true if it filled the frame.
-    fn segment_step(&mut self, frame: &mut Frame) -> Result<bool, StoreError> {
-        if self.blocks.is_open() {
-            return Ok(self.blocks.next_part(frame, self.flow.from_ns, self.flow.to_ns));
+    fn read_from_segment(&mut self, frame: &mut Frame) -> Result<bool, StoreError> {
+        if self.block_decoder.has_pending_part() {
+            return Ok(self.block_decoder.next_part(frame, self.note_flow.from_ns, self.note_flow.to_ns));
         }
-        let Some(scanner) = &mut self.segment else {
-            self.open_next()?;
+        let Some(scanner) = &mut self.scanner else {
+            self.open_next_segment()?;
             return Ok(false);
         };
         let offset = scanner.offset();
-        let header = match scanner.peek()? {
+        let header = match scanner.peek_record()? {
             Peek::Record(header) => header,
             Peek::End => {
-                self.end_of_segment(None)?;
+                self.finish_segment(None)?;
                 return Ok(false);
             }
             Peek::Lost { offset, bytes, loss } => {
                 match loss {
-                    Loss::Damaged => self.account.lose(scanner.path(), offset, bytes, loss),
-                    _ => self.end_of_segment(Some((offset, bytes)))?,
+                    Loss::Damaged => self.account.add_loss(scanner.path(), offset, bytes, loss),
+                    _ => self.finish_segment(Some((offset, bytes)))?,
                 }
                 return Ok(false);
             }
         };
-        match self.record(&header, offset, frame)? {
+        match self.process_record(&header, offset, frame)? {
             RecordOutcome::Frame => return Ok(true),
-            RecordOutcome::Other => {}
-            RecordOutcome::Bad => self.account.lose(&self.segment_path(), offset, header.span(), Loss::Damaged),
+            RecordOutcome::NoFrame => {}
+            RecordOutcome::Damaged => {
+                self.account.add_loss(&self.segment_path(), offset, header.record_bytes(), Loss::Damaged)
+            }
         }
         Ok(false)
     }
 
     fn segment_path(&self) -> PathBuf {
-        self.segment.as_ref().map_or(self.path.clone(), |s| s.path().to_owned())
+        self.scanner.as_ref().map_or(self.path.clone(), |s| s.path().to_owned())
     }
 
     /// Sizes the losses before a sound record by the numbers in it.
-    fn reach(&mut self, offset: u64, tick: u64, note: u64) {
-        self.account.size(&self.segment_path(), offset, tick, note);
+    fn size_losses_at(&mut self, offset: u64, tick: u64, note: u64) {
+        self.account.size_losses(&self.segment_path(), offset, tick, note);
     }
 
     /// Sizes the losses before a block by its numbers, and queues them with its times.
-    fn reach_block(&mut self, offset: u64, head: &BlockHead) {
-        self.reach(offset, head.first_tick, head.next_note);
-        self.account.tick = Some(head.first_tick.saturating_add(head.ticks as u64));
-        let losses = self.account.arrive(head.from_ns, head.to_ns);
-        self.tell(losses);
+    fn size_losses_before_block(&mut self, offset: u64, head: &BlockHead) {
+        self.size_losses_at(offset, head.first_tick, head.next_note);
+        self.account.next_tick = Some(head.first_tick.saturating_add(head.ticks as u64));
+        let losses = self.account.release_before(head.first_time_ns, head.last_time_ns);
+        self.queue_losses(losses);
     }
 
     /// Reads and processes the record at the scanner's position.
-    fn record(&mut self, header: &RecordHeader, offset: u64, frame: &mut Frame) -> Result<RecordOutcome, StoreError> {
+    fn process_record(
+        &mut self,
+        header: &RecordHeader,
+        offset: u64,
+        frame: &mut Frame,
+    ) -> Result<RecordOutcome, StoreError> {
         let mut payload = std::mem::take(&mut self.payload);
         payload.clear();
-        let sound = match &mut self.segment {
-            Some(scanner) => scanner.take(header)?.map(|bytes| payload.extend_from_slice(bytes)).is_some(),
+        let sound = match &mut self.scanner {
+            Some(scanner) => scanner.read_payload(header)?.map(|bytes| payload.extend_from_slice(bytes)).is_some(),
             None => false,
         };
         let outcome = match (sound, header.kind) {
-            (false, _) => Ok(RecordOutcome::Bad),
-            (_, HEAD) => self.head(&payload, offset),
-            (_, BLOCK) => self.block(&payload, offset, frame),
-            (_, SCHEMA) => Ok(self.schema(&payload)),
-            (_, NOTES) => self.notes(&payload),
-            (_, END) => Ok(self.end(&payload, offset)),
+            (false, _) => Ok(RecordOutcome::Damaged),
+            (_, HEAD_KIND) => self.process_head(&payload, offset),
+            (_, BLOCK_KIND) => self.process_block(&payload, offset, frame),
+            (_, SCHEMA_KIND) => Ok(self.process_schema(&payload)),
+            (_, NOTES_KIND) => self.process_notes(&payload),
+            (_, END_KIND) => Ok(self.process_end(&payload, offset)),
             // Unknown kinds come from a later release of the same version, and may be ignored.
-            _ => Ok(RecordOutcome::Other),
+            _ => Ok(RecordOutcome::NoFrame),
         };
         self.payload = payload;
         outcome
     }
 
-    fn head(&mut self, payload: &[u8], offset: u64) -> Result<RecordOutcome, StoreError> {
-        let Some(head) = HeadRecord::parse(payload, &self.segment_path())? else { return Ok(RecordOutcome::Bad) };
-        self.reach(offset, head.next_tick, head.next_note);
-        Ok(RecordOutcome::Other)
+    fn process_head(&mut self, payload: &[u8], offset: u64) -> Result<RecordOutcome, StoreError> {
+        let Some(head) = HeadRecord::parse(payload, &self.segment_path())? else { return Ok(RecordOutcome::Damaged) };
+        self.size_losses_at(offset, head.next_tick, head.next_note);
+        Ok(RecordOutcome::NoFrame)
     }
 
-    fn end(&mut self, payload: &[u8], offset: u64) -> RecordOutcome {
-        let Some(end) = EndRecord::parse(payload) else { return RecordOutcome::Bad };
-        self.closed = true;
-        self.reach(offset, end.next_tick, self.account.note.unwrap_or(0));
-        RecordOutcome::Other
+    fn process_end(&mut self, payload: &[u8], offset: u64) -> RecordOutcome {
+        let Some(end) = EndRecord::parse(payload) else { return RecordOutcome::Damaged };
+        self.segment_closed = true;
+        self.size_losses_at(offset, end.next_tick, self.account.next_note.unwrap_or(0));
+        RecordOutcome::NoFrame
     }
 
-    fn schema(&mut self, payload: &[u8]) -> RecordOutcome {
-        if self.schemas.learn(payload) { RecordOutcome::Other } else { RecordOutcome::Bad }
+    fn process_schema(&mut self, payload: &[u8]) -> RecordOutcome {
+        if self.schemas.parse_and_add(payload) { RecordOutcome::NoFrame } else { RecordOutcome::Damaged }
     }
 
-    fn notes(&mut self, payload: &[u8]) -> Result<RecordOutcome, StoreError> {
-        let Some((first, notes)) = notes::parse(payload, &mut self.flow.unpacker) else {
-            return Ok(RecordOutcome::Bad);
+    fn process_notes(&mut self, payload: &[u8]) -> Result<RecordOutcome, StoreError> {
+        let Some((first, notes)) = notes::parse(payload, &mut self.note_flow.unpacker) else {
+            return Ok(RecordOutcome::Damaged);
         };
-        if self.account.note.is_none_or(|expected| expected <= first) && !self.account.is_open() {
-            self.account.note = Some(notes::after(first, &notes).max(self.account.note.unwrap_or(0)));
+        if self.account.next_note.is_none_or(|expected| expected <= first) && !self.account.has_unsized_losses() {
+            self.account.next_note = Some(notes::number_after(first, &notes).max(self.account.next_note.unwrap_or(0)));
         } else {
             // Losses before these notes are sized by the next block; the notes themselves are not lost.
-            let counted = notes::after(0, &notes);
-            self.account.note = self.account.note.map(|n| n + counted);
+            let counted = notes::number_after(0, &notes);
+            self.account.next_note = self.account.next_note.map(|n| n + counted);
         }
-        self.flow.take(notes::numbered(first, notes));
-        if self.flow.is_crowded() {
-            self.release(i64::MAX)?;
+        self.note_flow.add_notes(notes::number_notes(first, notes));
+        if self.note_flow.is_crowded() {
+            self.queue_notes_until(i64::MAX)?;
         }
-        Ok(RecordOutcome::Other)
+        Ok(RecordOutcome::NoFrame)
     }
 
-    fn block(&mut self, payload: &[u8], offset: u64, frame: &mut Frame) -> Result<RecordOutcome, StoreError> {
-        let Some(head) = BlockHead::parse(payload) else { return Ok(RecordOutcome::Bad) };
+    fn process_block(&mut self, payload: &[u8], offset: u64, frame: &mut Frame) -> Result<RecordOutcome, StoreError> {
+        let Some(head) = BlockHead::parse(payload) else { return Ok(RecordOutcome::Damaged) };
         let next = head.first_tick.saturating_add(head.ticks as u64);
-        let already_read = self.account.tick.unwrap_or(0).saturating_sub(head.first_tick);
+        let already_read = self.account.next_tick.unwrap_or(0).saturating_sub(head.first_tick);
         if already_read >= head.ticks as u64 {
-            self.account.repeat(&self.segment_path(), offset, (HEADER + payload.len()) as u64);
-            return Ok(RecordOutcome::Other);
+            self.account.add_repetition(&self.segment_path(), offset, (HEADER_BYTES + payload.len()) as u64);
+            return Ok(RecordOutcome::NoFrame);
         }
-        if head.to_ns < self.flow.from_ns || head.from_ns > self.flow.to_ns || next <= self.from_tick {
-            self.reach_block(offset, &head);
-            return Ok(RecordOutcome::Other);
+        if head.last_time_ns < self.note_flow.from_ns
+            || head.first_time_ns > self.note_flow.to_ns
+            || next <= self.first_wanted_tick
+        {
+            self.size_losses_before_block(offset, &head);
+            return Ok(RecordOutcome::NoFrame);
         }
-        let Some((parts, code)) = payload[BLOCK_FIXED..].split_at_checked(head.parts * PART) else {
-            return Ok(RecordOutcome::Bad);
+        let Some((parts, code)) = payload[BLOCK_HEAD_BYTES..].split_at_checked(head.parts * PART_BYTES) else {
+            return Ok(RecordOutcome::Damaged);
         };
-        let Some(parts) = self.parts_of(parts, &head)? else { return Ok(RecordOutcome::Bad) };
-        let decoded = self.blocks.decode(&head, parts, code, frame);
+        let Some(parts) = self.resolve_parts(parts, &head)? else { return Ok(RecordOutcome::Damaged) };
+        let decoded = self.block_decoder.decode_block(&head, parts, code, frame);
         if !decoded {
-            return Ok(RecordOutcome::Bad);
+            return Ok(RecordOutcome::Damaged);
         }
-        let unwanted = self.from_tick.saturating_sub(head.first_tick);
-        self.blocks.leave_out(already_read.max(unwanted) as usize);
-        self.reach_block(offset, &head);
-        self.account.tick = Some(next);
-        match self.blocks.next_part(frame, self.flow.from_ns, self.flow.to_ns) {
+        let unwanted = self.first_wanted_tick.saturating_sub(head.first_tick);
+        self.block_decoder.skip_first_ticks(already_read.max(unwanted) as usize);
+        self.size_losses_before_block(offset, &head);
+        self.account.next_tick = Some(next);
+        match self.block_decoder.next_part(frame, self.note_flow.from_ns, self.note_flow.to_ns) {
             true => Ok(RecordOutcome::Frame),
-            false => Ok(RecordOutcome::Other),
+            false => Ok(RecordOutcome::NoFrame),
         }
     }
 
     /// Returns the schemas and tick counts of a block's parts; `None` if a schema is lost.
-    fn parts_of(&mut self, parts: &[u8], head: &BlockHead) -> Result<Option<Vec<BlockPart>>, StoreError> {
+    fn resolve_parts(&mut self, parts: &[u8], head: &BlockHead) -> Result<Option<Vec<BlockPart>>, StoreError> {
         let mut found = Vec::new();
-        for part in parts.chunks_exact(PART) {
+        for part in parts.chunks_exact(PART_BYTES) {
             let (Some(id), Some(ticks)) = (u64_at(part, 0), u16_at(part, 8)) else { return Ok(None) };
             let Some(schema) = self.find_schema(id)? else { return Ok(None) };
             found.push((schema, usize::from(ticks)));
@@ -440,16 +450,16 @@ impl LogReader {
         }
         let mut files = vec![self.segment_path()];
         if self.is_dir {
-            files.push(self.path.join(TAIL));
-            files.extend(self.places.iter().map(|place| place.path(&self.path)));
+            files.push(self.path.join(TAIL_FILE));
+            files.extend(self.segment_files.iter().map(|place| place.path(&self.path)));
         }
         for file in files {
-            let found = match RecordScanner::open(&file, GLANCE) {
-                Ok(scanner) => recover::schema_of(scanner, id)?,
+            let found = match RecordScanner::open(&file, HEADER_READ_BYTES) {
+                Ok(scanner) => recovery::find_schema_in_file(scanner, id)?,
                 Err(_) => None,
             };
             if let Some(schema) = found {
-                self.schemas.add(id, schema.clone());
+                self.schemas.add_schema(id, schema.clone());
                 return Ok(Some(schema));
             }
         }
@@ -458,28 +468,28 @@ impl LogReader {
 
     /// Returns the segment after the current one; looks for new segments if
     /// none is known.
-    fn following(&mut self) -> Result<Option<SegmentPlace>, StoreError> {
+    fn find_next_segment(&mut self) -> Result<Option<SegmentFile>, StoreError> {
         let next_segment =
-            |reader: &LogReader| reader.places.iter().find(|p| Some(*p) > reader.place.as_ref()).cloned();
+            |reader: &LogReader| reader.segment_files.iter().find(|p| Some(*p) > reader.current_file.as_ref()).cloned();
         if let Some(place) = next_segment(self) {
             return Ok(Some(place));
         }
-        order::refresh(&self.path, &mut self.places)?;
+        segment_list::add_new_segments(&self.path, &mut self.segment_files)?;
         Ok(next_segment(self))
     }
 
     /// Opens the next segment that the window needs, or switches to the tail.
-    fn open_next(&mut self) -> Result<(), StoreError> {
-        let Some(place) = self.following()? else { return self.leave_for_tail() };
-        self.place = Some(place.clone());
-        self.closed = false;
+    fn open_next_segment(&mut self) -> Result<(), StoreError> {
+        let Some(place) = self.find_next_segment()? else { return self.switch_to_tail() };
+        self.current_file = Some(place.clone());
+        self.segment_closed = false;
         let path = place.path(&self.path);
-        match RecordScanner::open(&path, AHEAD) {
-            Ok(_) if self.is_outside(&path)? => {}
-            Ok(scanner) => self.segment = Some(scanner),
+        match RecordScanner::open(&path, READ_AHEAD_BYTES) {
+            Ok(_) if self.skip_if_outside_window(&path)? => {}
+            Ok(scanner) => self.scanner = Some(scanner),
             // A recorder deleted it to stay within the retention limits.
-            Err(e) if e.is_absence() => self.account.skip(),
-            Err(StoreError::NotAFile(_)) => self.account.lose(&path, 0, 0, Loss::Refused),
+            Err(e) if e.is_not_found() => self.account.forget_position(),
+            Err(StoreError::NotAFile(_)) => self.account.add_loss(&path, 0, 0, Loss::Refused),
             Err(e) => return Err(e),
         }
         Ok(())
@@ -487,80 +497,83 @@ impl LogReader {
 
     /// Returns true if a segment lies wholly outside the window, by its first and
     /// last record. Its ticks are then counted, and it is not read.
-    fn is_outside(&mut self, path: &Path) -> Result<bool, StoreError> {
-        if self.flow.from_ns == i64::MIN && self.flow.to_ns == i64::MAX && self.from_tick == 0 {
+    fn skip_if_outside_window(&mut self, path: &Path) -> Result<bool, StoreError> {
+        if self.note_flow.from_ns == i64::MIN && self.note_flow.to_ns == i64::MAX && self.first_wanted_tick == 0 {
             return Ok(false);
         }
-        let mut scanner = RecordScanner::open(path, GLANCE)?;
-        let Some(head) = scanner.head()? else { return Ok(false) };
-        let Some(end) = scanner.closing()? else { return Ok(false) };
-        let empty = end.least_ns > end.most_ns;
-        let repeated = head.next_tick < self.account.tick.unwrap_or(0);
-        let is_new = end.next_tick > self.from_tick;
-        if empty || repeated || is_new && end.most_ns >= self.flow.from_ns && end.least_ns <= self.flow.to_ns {
+        let mut scanner = RecordScanner::open(path, HEADER_READ_BYTES)?;
+        let Some(head) = scanner.read_head()? else { return Ok(false) };
+        let Some(end) = scanner.read_end_record()? else { return Ok(false) };
+        let empty = end.min_time_ns > end.max_time_ns;
+        let repeated = head.next_tick < self.account.next_tick.unwrap_or(0);
+        let is_new = end.next_tick > self.first_wanted_tick;
+        if empty
+            || repeated
+            || is_new && end.max_time_ns >= self.note_flow.from_ns && end.min_time_ns <= self.note_flow.to_ns
+        {
             return Ok(false);
         }
-        self.account.size(path, 0, head.next_tick, head.next_note);
-        let losses = self.account.arrive(end.least_ns, end.most_ns);
-        self.tell(losses);
-        self.account.tick = Some(end.next_tick);
-        self.account.note = None;
+        self.account.size_losses(path, 0, head.next_tick, head.next_note);
+        let losses = self.account.release_before(end.min_time_ns, end.max_time_ns);
+        self.queue_losses(losses);
+        self.account.next_tick = Some(end.next_tick);
+        self.account.next_note = None;
         Ok(true)
     }
 
     /// Handles the end of the current segment, as far as it can be seen.
-    fn end_of_segment(&mut self, unfinished: Option<(u64, u64)>) -> Result<(), StoreError> {
+    fn finish_segment(&mut self, unfinished: Option<(u64, u64)>) -> Result<(), StoreError> {
         if self.is_dir {
-            if self.following()?.is_none() {
-                return self.end_of_newest(unfinished);
+            if self.find_next_segment()?.is_none() {
+                return self.finish_newest_segment(unfinished);
             }
-            if self.has_grown()? {
+            if self.has_new_record()? {
                 return Ok(());
             }
         }
-        self.leave_segment(unfinished);
+        self.close_segment(unfinished);
         if !self.is_dir {
-            self.stage = ReadStage::Rest;
+            self.stage = ReadStage::Finishing;
         }
         Ok(())
     }
 
     /// Returns true if the segment has another record since the last look.
-    fn has_grown(&mut self) -> Result<bool, StoreError> {
-        let Some(scanner) = &mut self.segment else { return Ok(false) };
-        scanner.refresh()?;
-        Ok(matches!(scanner.peek()?, Peek::Record(_)))
+    fn has_new_record(&mut self) -> Result<bool, StoreError> {
+        let Some(scanner) = &mut self.scanner else { return Ok(false) };
+        scanner.refresh_length()?;
+        Ok(matches!(scanner.peek_record()?, Peek::Record(_)))
     }
 
     /// Switches from the newest segment to the tail. A recorder may be moving ticks from the tail
     /// to the segment, so the tail is read first: ticks that have left it are in the segment.
-    fn end_of_newest(&mut self, unfinished: Option<(u64, u64)>) -> Result<(), StoreError> {
+    fn finish_newest_segment(&mut self, unfinished: Option<(u64, u64)>) -> Result<(), StoreError> {
         let (ledger, content) = self.read_tail()?;
-        if self.following()?.is_some() || self.has_grown()? {
+        if self.find_next_segment()?.is_some() || self.has_new_record()? {
             return Ok(());
         }
         self.ledger = ledger;
-        self.leave_segment(unfinished);
-        self.enter_tail(content);
+        self.close_segment(unfinished);
+        self.start_tail(content);
         Ok(())
     }
 
     /// Closes the current segment and records a loss if it has no end record.
-    fn leave_segment(&mut self, unfinished: Option<(u64, u64)>) {
-        let Some(scanner) = self.segment.take() else { return };
-        if self.closed && unfinished.is_none() {
+    fn close_segment(&mut self, unfinished: Option<(u64, u64)>) {
+        let Some(scanner) = self.scanner.take() else { return };
+        if self.segment_closed && unfinished.is_none() {
             return;
         }
         // Losses since the last block: without a ledger the next recorder did not
         // know of them when it chose its numbers, so these numbers cannot size them.
-        let counted = |tick: u64| self.ledger.is_some_and(|ledger| ledger.begins <= tick);
-        if !self.account.tick.is_some_and(counted) {
-            let losses = self.account.give_up();
-            self.tell(losses);
+        let counted = |tick: u64| self.ledger.is_some_and(|ledger| ledger.counted_from <= tick);
+        if !self.account.next_tick.is_some_and(counted) {
+            let losses = self.account.release_rest();
+            self.queue_losses(losses);
         }
         match unfinished {
-            Some((offset, bytes)) => self.account.lose(scanner.path(), offset, bytes, Loss::Unfinished),
-            None => self.account.lose(scanner.path(), scanner.length(), 0, Loss::Unclosed),
+            Some((offset, bytes)) => self.account.add_loss(scanner.path(), offset, bytes, Loss::Unfinished),
+            None => self.account.add_loss(scanner.path(), scanner.length(), 0, Loss::Unclosed),
         }
     }
 }

@@ -8,28 +8,28 @@ use std::path::{Path, PathBuf};
 use diskwright_base::Frame;
 
 use crate::error::StoreError;
-use crate::format::{BLOCK, BlockHead, END, EndRecord, HEAD, HeadRecord};
+use crate::format::{BLOCK_KIND, BlockHead, END_KIND, EndRecord, HEAD_KIND, HeadRecord};
 use crate::ledger::{TickLedger, TrimSummary};
-use crate::order::{self, SegmentPlace};
 use crate::reader::{LogItem, LogReader};
-use crate::segment::{AHEAD, GLANCE, Peek, RecordScanner};
+use crate::record_scanner::{HEADER_READ_BYTES, Peek, READ_AHEAD_BYTES, RecordScanner};
+use crate::segment_list::{self, SegmentFile};
 
 /// Returns the smallest and largest tick time of a file, by its end record or the
 /// heads of its blocks; `None` if it has no tick.
-pub(crate) fn times(mut scanner: RecordScanner) -> Result<Option<(i64, i64)>, StoreError> {
-    if let Some(end) = scanner.closing()? {
-        return Ok((end.least_ns <= end.most_ns).then_some((end.least_ns, end.most_ns)));
+pub(crate) fn file_time_range(mut scanner: RecordScanner) -> Result<Option<(i64, i64)>, StoreError> {
+    if let Some(end) = scanner.read_end_record()? {
+        return Ok((end.min_time_ns <= end.max_time_ns).then_some((end.min_time_ns, end.max_time_ns)));
     }
     let mut span: Option<(i64, i64)> = None;
     loop {
-        match scanner.peek()? {
-            Peek::Record(header) if header.kind == BLOCK => {
-                if let Some(head) = scanner.take(&header)?.and_then(BlockHead::parse) {
-                    let (min_ns, max_ns) = span.unwrap_or((head.from_ns, head.to_ns));
-                    span = Some((min_ns.min(head.from_ns), max_ns.max(head.to_ns)));
+        match scanner.peek_record()? {
+            Peek::Record(header) if header.kind == BLOCK_KIND => {
+                if let Some(head) = scanner.read_payload(&header)?.and_then(BlockHead::parse) {
+                    let (min_ns, max_ns) = span.unwrap_or((head.first_time_ns, head.last_time_ns));
+                    span = Some((min_ns.min(head.first_time_ns), max_ns.max(head.last_time_ns)));
                 }
             }
-            Peek::Record(header) => scanner.pass(&header),
+            Peek::Record(header) => scanner.skip_record(&header),
             Peek::Lost { loss: crate::Loss::Damaged, .. } => {}
             Peek::Lost { .. } | Peek::End => return Ok(span),
         }
@@ -39,8 +39,8 @@ pub(crate) fn times(mut scanner: RecordScanner) -> Result<Option<(i64, i64)>, St
 /// Limits of the log's size and age.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RetentionLimits {
-    pub bytes: Option<u64>,
-    pub age_ns: Option<u64>,
+    pub max_bytes: Option<u64>,
+    pub max_age_ns: Option<u64>,
 }
 
 /// A segment that is to be deleted.
@@ -50,16 +50,16 @@ pub(crate) struct ExpiredSegment(PathBuf);
 /// Cache of the running time of finished segments, so that each is read once.
 #[derive(Debug, Default)]
 pub(crate) struct SegmentAges {
-    known: Vec<(SegmentPlace, u64)>,
+    known: Vec<(SegmentFile, u64)>,
 }
 
 impl SegmentAges {
     /// Returns the running time that a segment covers, nanoseconds.
-    fn covered(&mut self, dir: &Path, place: &SegmentPlace) -> u64 {
+    fn running_time_ns(&mut self, dir: &Path, place: &SegmentFile) -> u64 {
         if let Some((_, covered)) = self.known.iter().find(|(known, _)| known == place) {
             return *covered;
         }
-        let covered = covered(&place.path(dir));
+        let covered = compute_running_time_ns(&place.path(dir));
         self.known.push((place.clone(), covered));
         covered
     }
@@ -67,8 +67,9 @@ impl SegmentAges {
 
 /// Computes the running time of a segment's ticks: from its end record, or from all
 /// its ticks if that has no such number. Unreadable segments count as 0.
-fn covered(path: &Path) -> u64 {
-    let closing = RecordScanner::open(path, GLANCE).and_then(|mut scanner| scanner.closing()).ok().flatten();
+fn compute_running_time_ns(path: &Path) -> u64 {
+    let closing =
+        RecordScanner::open(path, HEADER_READ_BYTES).and_then(|mut scanner| scanner.read_end_record()).ok().flatten();
     if let Some(covered) = closing.and_then(|end| end.covered_ns) {
         return covered;
     }
@@ -86,7 +87,7 @@ fn covered(path: &Path) -> u64 {
 /// Chooses whole segments from the oldest on, never the newest: those that are
 /// too old, and those that make the log too large. They are counted in the ledger.
 /// Segments in `waiting`, which are to be deleted already, are skipped.
-pub(crate) fn choose(
+pub(crate) fn choose_expired(
     dir: &Path,
     keep: RetentionLimits,
     waiting: &[ExpiredSegment],
@@ -94,23 +95,23 @@ pub(crate) fn choose(
     ledger: &mut TickLedger,
 ) -> Result<Vec<ExpiredSegment>, StoreError> {
     let mut expired = Vec::new();
-    if keep.bytes.is_none() && keep.age_ns.is_none() {
+    if keep.max_bytes.is_none() && keep.max_age_ns.is_none() {
         return Ok(expired);
     }
-    let mut places = order::segments(dir)?;
+    let mut places = segment_list::list_segments(dir)?;
     places.retain(|place| !waiting.iter().any(|victim| victim.0 == place.path(dir)));
-    let size = |place: &SegmentPlace| std::fs::symlink_metadata(place.path(dir)).map_or(0, |m| m.len());
+    let size = |place: &SegmentFile| std::fs::symlink_metadata(place.path(dir)).map_or(0, |m| m.len());
     let mut total: u64 = places.iter().map(size).sum();
-    let old = keep.age_ns.map_or(0, |age| too_old(dir, &places, age, ages));
+    let old = keep.max_age_ns.map_or(0, |age| count_expired_by_age(dir, &places, age, ages));
     let Some((_newest, older)) = places.split_last() else { return Ok(expired) };
     for (index, place) in older.iter().enumerate() {
-        if index >= old && keep.bytes.is_none_or(|max_bytes| total <= max_bytes) {
+        if index >= old && keep.max_bytes.is_none_or(|max_bytes| total <= max_bytes) {
             break;
         }
         let bytes = size(place);
         total -= bytes;
         let path = place.path(dir);
-        count(&path, places[index + 1].path(dir), bytes, ledger);
+        record_trim(&path, places[index + 1].path(dir), bytes, ledger);
         ages.known.retain(|(known, _)| known != place);
         expired.push(ExpiredSegment(path));
     }
@@ -118,50 +119,51 @@ pub(crate) fn choose(
 }
 
 /// Counts the segments, from the oldest on, that ended at least `age_ns` of running time ago.
-fn too_old(dir: &Path, places: &[SegmentPlace], age_ns: u64, ages: &mut SegmentAges) -> usize {
+fn count_expired_by_age(dir: &Path, places: &[SegmentFile], age_ns: u64, ages: &mut SegmentAges) -> usize {
     let mut later_ns = 0u64;
     for (index, place) in places.iter().enumerate().rev() {
         if later_ns >= age_ns {
             return index + 1;
         }
-        later_ns = later_ns.saturating_add(ages.covered(dir, place));
+        later_ns = later_ns.saturating_add(ages.running_time_ns(dir, place));
     }
     0
 }
 
 /// Counts a segment to be deleted in the ledger, and notes the first tick of the next oldest.
-fn count(path: &Path, next: PathBuf, bytes: u64, ledger: &mut TickLedger) {
-    let head = |path: &Path| RecordScanner::open(path, GLANCE).and_then(|mut s| s.head()).ok().flatten();
+fn record_trim(path: &Path, next: PathBuf, bytes: u64, ledger: &mut TickLedger) {
+    let head =
+        |path: &Path| RecordScanner::open(path, HEADER_READ_BYTES).and_then(|mut s| s.read_head()).ok().flatten();
     // If the next segment's head is damaged, the end of this one determines the number.
-    let first = head(&next).map(|head| head.next_tick).or_else(|| last_number(path)).or(ledger.first);
-    let begin = ledger.first.or_else(|| head(path).map(|head| head.next_tick));
+    let first = head(&next).map(|head| head.next_tick).or_else(|| number_after_last_tick(path)).or(ledger.first_kept);
+    let begin = ledger.first_kept.or_else(|| head(path).map(|head| head.next_tick));
     let trimmed = &mut ledger.trimmed;
     trimmed.segments += 1;
     trimmed.bytes += bytes;
     trimmed.ticks += first.zip(begin).map_or(0, |(first, begin)| first.saturating_sub(begin));
-    let times = RecordScanner::open(path, GLANCE).and_then(times).ok().flatten();
+    let times = RecordScanner::open(path, HEADER_READ_BYTES).and_then(file_time_range).ok().flatten();
     trimmed.range = match (trimmed.range, times) {
         (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
         (a, b) => a.or(b),
     };
-    ledger.first = first;
+    ledger.first_kept = first;
 }
 
 /// Returns the number after the last tick of a segment.
-fn last_number(path: &Path) -> Option<u64> {
-    let mut scanner = RecordScanner::open(path, AHEAD).ok()?;
+fn number_after_last_tick(path: &Path) -> Option<u64> {
+    let mut scanner = RecordScanner::open(path, READ_AHEAD_BYTES).ok()?;
     let mut last = None;
     loop {
-        let header = match scanner.peek().ok()? {
+        let header = match scanner.peek_record().ok()? {
             Peek::Record(header) => header,
             Peek::Lost { loss: crate::Loss::Damaged, .. } => continue,
             _ => return last,
         };
-        let Some(payload) = scanner.take(&header).ok()? else { continue };
+        let Some(payload) = scanner.read_payload(&header).ok()? else { continue };
         let number = match header.kind {
-            HEAD => HeadRecord::parse(payload, path).ok().flatten().map(|head| head.next_tick),
-            BLOCK => BlockHead::parse(payload).map(|head| head.first_tick.saturating_add(head.ticks as u64)),
-            END => EndRecord::parse(payload).map(|end| end.next_tick),
+            HEAD_KIND => HeadRecord::parse(payload, path).ok().flatten().map(|head| head.next_tick),
+            BLOCK_KIND => BlockHead::parse(payload).map(|head| head.first_tick.saturating_add(head.ticks as u64)),
+            END_KIND => EndRecord::parse(payload).map(|end| end.next_tick),
             _ => None,
         };
         last = last.max(number);
@@ -169,10 +171,10 @@ fn last_number(path: &Path) -> Option<u64> {
 }
 
 /// Deletes the segments; files that are already gone are no error.
-pub(crate) fn delete(expired: Vec<ExpiredSegment>) -> Result<(), StoreError> {
+pub(crate) fn delete_segments(expired: Vec<ExpiredSegment>) -> Result<(), StoreError> {
     for ExpiredSegment(path) in expired {
         match std::fs::remove_file(&path) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(StoreError::io(&path, e)),
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(StoreError::from_io(&path, e)),
             _ => {}
         }
     }
@@ -180,7 +182,7 @@ pub(crate) fn delete(expired: Vec<ExpiredSegment>) -> Result<(), StoreError> {
 }
 
 /// Returns the removals in `after` that are not in `before`.
-pub(crate) fn since(before: &TrimSummary, after: &TrimSummary) -> TrimSummary {
+pub(crate) fn trim_difference(before: &TrimSummary, after: &TrimSummary) -> TrimSummary {
     TrimSummary {
         segments: after.segments - before.segments,
         ticks: after.ticks.saturating_sub(before.ticks),

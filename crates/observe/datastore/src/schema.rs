@@ -13,18 +13,18 @@ use std::sync::Arc;
 
 use diskwright_base::{Schema, Series};
 
-use crate::bits::{ByteCursor, put_text, put_varint};
-use crate::format::{MAX_SERIES, SCHEMA, close_record, open_record, u32_at, u64_at};
-use crate::pack::{Packer, Unpacker};
+use crate::compression::{Packer, Unpacker};
+use crate::format::{MAX_SERIES, SCHEMA_KIND, close_record, open_record, u32_at, u64_at};
+use crate::varint::{ByteCursor, put_text, put_varint};
 
 /// Largest accepted plain form: 64 bytes of names for each of [`MAX_SERIES`] series.
-const MOST_PLAIN: usize = 64 * MAX_SERIES;
+const MAX_PLAIN_BYTES: usize = 64 * MAX_SERIES;
 /// Number of schemas that a reader's cache keeps whatever their size.
-const LEAST_KNOWN: usize = 64;
+const MIN_KNOWN_SCHEMAS: usize = 64;
 /// Largest number of schemas in the cache, reached only if they have few series.
-const MOST_KNOWN: usize = 4096;
-/// Largest number of series of all cached schemas, if there are more than [`LEAST_KNOWN`].
-const MOST_KNOWN_SERIES: usize = 1 << 20;
+const MAX_KNOWN_SCHEMAS: usize = 4096;
+/// Largest number of series of all cached schemas, if there are more than [`MIN_KNOWN_SCHEMAS`].
+const MAX_KNOWN_SERIES: usize = 1 << 20;
 
 /// A schema with its record in the log.
 #[derive(Clone, Debug)]
@@ -41,21 +41,21 @@ impl StoredSchema {
         if schema.series.len() > MAX_SERIES {
             return None;
         }
-        let plain = plain(schema);
-        let id = hash(&plain);
-        let record = record(id, 0, &plain, &[])?;
+        let plain = encode_plain(schema);
+        let id = hash_bytes(&plain);
+        let record = encode_record(id, 0, &plain, &[])?;
         Some(StoredSchema { id, schema: schema.clone(), record })
     }
 
     /// Returns the record for a file that already contains `base`; shorter if they are similar.
     pub fn record_after(&self, base: &StoredSchema) -> Vec<u8> {
-        let record = record(self.id, base.id, &plain(&self.schema), &plain(&base.schema));
+        let record = encode_record(self.id, base.id, &encode_plain(&self.schema), &encode_plain(&base.schema));
         record.filter(|record| record.len() < self.record.len()).unwrap_or_else(|| self.record.clone())
     }
 }
 
 /// Encodes the plain bytes of a schema.
-fn plain(schema: &Schema) -> Vec<u8> {
+fn encode_plain(schema: &Schema) -> Vec<u8> {
     let mut plain = Vec::new();
     put_varint(&mut plain, schema.series.len() as u64);
     schema.series.iter().for_each(|series| put_text(&mut plain, &series.counter));
@@ -66,8 +66,8 @@ fn plain(schema: &Schema) -> Vec<u8> {
 }
 
 /// Encodes a record from plain bytes; `None` if they are too long.
-fn record(id: u64, base: u64, plain: &[u8], dictionary: &[u8]) -> Option<Vec<u8>> {
-    if plain.len() > MOST_PLAIN {
+fn encode_record(id: u64, base: u64, plain: &[u8], dictionary: &[u8]) -> Option<Vec<u8>> {
+    if plain.len() > MAX_PLAIN_BYTES {
         return None;
     }
     let mut record = Vec::new();
@@ -76,12 +76,12 @@ fn record(id: u64, base: u64, plain: &[u8], dictionary: &[u8]) -> Option<Vec<u8>
     record.extend_from_slice(&base.to_le_bytes());
     record.extend_from_slice(&(plain.len() as u32).to_le_bytes());
     Packer::default().pack(plain, dictionary, &mut record);
-    close_record(&mut record, start, SCHEMA).then_some(record)
+    close_record(&mut record, start, SCHEMA_KIND).then_some(record)
 }
 
 /// Cache of the schemas that a reader has found.
 #[derive(Debug, Default)]
-pub(crate) struct Schemas {
+pub(crate) struct SchemaCache {
     /// Schemas with their ids; new ones and bases in use are at the end.
     known: Vec<(u64, Arc<Schema>)>,
     /// Number of series of all of them.
@@ -89,27 +89,29 @@ pub(crate) struct Schemas {
     unpacker: Unpacker,
 }
 
-impl Schemas {
+impl SchemaCache {
     /// Returns a schema by its id.
     pub fn get(&self, id: u64) -> Option<&Arc<Schema>> {
         self.known.iter().find(|(known, _)| *known == id).map(|(_, schema)| schema)
     }
 
     /// Adds a schema, and drops the oldest ones beyond the limits.
-    pub fn add(&mut self, id: u64, schema: Arc<Schema>) {
+    pub fn add_schema(&mut self, id: u64, schema: Arc<Schema>) {
         if self.get(id).is_some() {
             return;
         }
         self.series += schema.series.len();
         self.known.push((id, schema));
-        while self.known.len() > MOST_KNOWN || self.known.len() > LEAST_KNOWN && self.series > MOST_KNOWN_SERIES {
+        while self.known.len() > MAX_KNOWN_SCHEMAS
+            || self.known.len() > MIN_KNOWN_SCHEMAS && self.series > MAX_KNOWN_SERIES
+        {
             let (_, forgotten) = self.known.remove(0);
             self.series -= forgotten.series.len();
         }
     }
 
     /// Moves a base to the end, because later schemas may need it however long ago it was read.
-    fn keep(&mut self, id: u64) {
+    fn mark_recently_used(&mut self, id: u64) {
         if let Some(index) = self.known.iter().position(|(known, _)| *known == id) {
             let known = self.known.remove(index);
             self.known.push(known);
@@ -118,45 +120,45 @@ impl Schemas {
 
     /// Parses a schema's payload and adds it. Returns false if it is invalid;
     /// a schema whose base is not known is skipped.
-    pub fn learn(&mut self, payload: &[u8]) -> bool {
+    pub fn parse_and_add(&mut self, payload: &[u8]) -> bool {
         let (Some(id), Some(base), Some(length)) = (u64_at(payload, 0), u64_at(payload, 8), u32_at(payload, 16)) else {
             return false;
         };
         if self.get(id).is_some() {
             return true;
         }
-        self.keep(base);
+        self.mark_recently_used(base);
         let dictionary = match self.get(base) {
             _ if base == 0 => Vec::new(),
-            Some(schema) => plain(schema),
+            Some(schema) => encode_plain(schema),
             None => return true,
         };
         let schema = parse(&mut self.unpacker, &payload[20..], length as usize, &dictionary, id);
-        schema.map(|schema| self.add(id, Arc::new(schema))).is_some()
+        schema.map(|schema| self.add_schema(id, Arc::new(schema))).is_some()
     }
 }
 
 fn parse(unpacker: &mut Unpacker, packed: &[u8], length: usize, dictionary: &[u8], id: u64) -> Option<Schema> {
-    if length > MOST_PLAIN {
+    if length > MAX_PLAIN_BYTES {
         return None;
     }
     let plain = unpacker.unpack(packed, length, dictionary)?;
     let mut cursor = ByteCursor::new(plain);
-    let count = usize::try_from(cursor.varint()?).ok()?;
-    if count > MAX_SERIES || hash(plain) != id {
+    let count = usize::try_from(cursor.read_varint()?).ok()?;
+    if count > MAX_SERIES || hash_bytes(plain) != id {
         return None;
     }
-    let mut texts = |count| (0..count).map(|_| cursor.text().map(str::to_owned)).collect::<Option<Vec<_>>>();
+    let mut texts = |count| (0..count).map(|_| cursor.read_text().map(str::to_owned)).collect::<Option<Vec<_>>>();
     let (counters, instances) = (texts(count)?, texts(count)?);
     let mut series = Vec::new();
     for (counter, instance) in counters.into_iter().zip(instances) {
-        series.push(Series { counter, instance, scale: f64::from_bits(cursor.u64()?) });
+        series.push(Series { counter, instance, scale: f64::from_bits(cursor.read_u64()?) });
     }
     cursor.is_empty().then_some(Schema::new(series))
 }
 
 /// FNV-1a, 64 bits; never 0, which stands for no schema.
-fn hash(bytes: &[u8]) -> u64 {
+fn hash_bytes(bytes: &[u8]) -> u64 {
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     if hash == 0 { 1 } else { hash }
 }
@@ -164,7 +166,7 @@ fn hash(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::HEADER;
+    use crate::format::HEADER_BYTES;
 
     fn schema(names: impl Iterator<Item = usize>) -> Arc<Schema> {
         let series = |i: usize| Series { counter: "a.b".into(), instance: format!("Gerät {i}"), scale: 0.001 };
@@ -172,11 +174,11 @@ mod tests {
     }
 
     #[test]
-    fn schemas_come_back_with_their_id() {
+    fn schemas_round_trip_with_their_id() {
         let stored = StoredSchema::new(&schema(0..300)).expect("small");
         assert!(stored.record.len() < 2000, "{}", stored.record.len());
-        let mut schemas = Schemas::default();
-        assert!(schemas.learn(&stored.record[HEADER..]));
+        let mut schemas = SchemaCache::default();
+        assert!(schemas.parse_and_add(&stored.record[HEADER_BYTES..]));
         assert_eq!(schemas.get(stored.id), Some(&stored.schema));
     }
 
@@ -186,10 +188,10 @@ mod tests {
         let other = StoredSchema::new(&schema((0..100).chain(105..300).chain(777..780))).expect("small");
         let record = other.record_after(&base);
         assert!(record.len() < 120, "{} bytes", record.len());
-        let mut schemas = Schemas::default();
-        assert!(schemas.learn(&record[HEADER..]), "not known is not wrong");
+        let mut schemas = SchemaCache::default();
+        assert!(schemas.parse_and_add(&record[HEADER_BYTES..]), "not known is not wrong");
         assert_eq!(schemas.get(other.id), None);
-        assert!(schemas.learn(&base.record[HEADER..]) && schemas.learn(&record[HEADER..]));
+        assert!(schemas.parse_and_add(&base.record[HEADER_BYTES..]) && schemas.parse_and_add(&record[HEADER_BYTES..]));
         assert_eq!(schemas.get(other.id), Some(&other.schema));
     }
 
@@ -197,22 +199,22 @@ mod tests {
     #[test]
     fn a_base_is_not_forgotten() {
         let base = StoredSchema::new(&schema(0..3)).expect("small");
-        let mut schemas = Schemas::default();
-        assert!(schemas.learn(&base.record[HEADER..]));
-        for i in 0..MOST_KNOWN + 10 {
+        let mut schemas = SchemaCache::default();
+        assert!(schemas.parse_and_add(&base.record[HEADER_BYTES..]));
+        for i in 0..MAX_KNOWN_SCHEMAS + 10 {
             let next = StoredSchema::new(&schema((0..3).chain([i + 10]))).expect("small");
-            assert!(schemas.learn(&next.record_after(&base)[HEADER..]));
+            assert!(schemas.parse_and_add(&next.record_after(&base)[HEADER_BYTES..]));
             assert_eq!(schemas.get(next.id), Some(&next.schema), "schema {i}");
         }
-        assert_eq!(schemas.known.len(), MOST_KNOWN);
+        assert_eq!(schemas.known.len(), MAX_KNOWN_SCHEMAS);
     }
 
     #[test]
     fn large_schemas_are_forgotten_sooner() {
-        let mut schemas = Schemas::default();
+        let mut schemas = SchemaCache::default();
         for i in 0..100 {
-            schemas.add(i, schema(0..20_000));
+            schemas.add_schema(i, schema(0..20_000));
         }
-        assert_eq!((schemas.known.len(), schemas.series), (LEAST_KNOWN, LEAST_KNOWN * 20_000));
+        assert_eq!((schemas.known.len(), schemas.series), (MIN_KNOWN_SCHEMAS, MIN_KNOWN_SCHEMAS * 20_000));
     }
 }

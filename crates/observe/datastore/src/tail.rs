@@ -8,13 +8,13 @@
 
 use diskwright_base::Tick;
 
-use crate::bits::{ByteCursor, put_varint, unzigzag, zigzag};
-use crate::format::{MAX_SERIES, TICK, close_record, open_record, u32_at, u64_at};
+use crate::format::{MAX_SERIES, TICK_KIND, close_record, open_record, u32_at, u64_at};
+use crate::varint::{ByteCursor, put_varint, unzigzag, zigzag};
 
-const FIXED: usize = 8 * 4 + 4;
+const TICK_HEAD_BYTES: usize = 8 * 4 + 4;
 
 /// Appends a tick as a record.
-pub(crate) fn write(out: &mut Vec<u8>, number: u64, schema: u64, tick: &Tick, row: &[f64]) -> bool {
+pub(crate) fn write_tick(out: &mut Vec<u8>, number: u64, schema: u64, tick: &Tick, row: &[f64]) -> bool {
     let start = open_record(out);
     out.extend_from_slice(&number.to_le_bytes());
     out.extend_from_slice(&tick.time_ns.to_le_bytes());
@@ -36,40 +36,40 @@ pub(crate) fn write(out: &mut Vec<u8>, number: u64, schema: u64, tick: &Tick, ro
             out.extend_from_slice(&cell.to_bits().to_le_bytes());
         }
     }
-    close_record(out, start, TICK)
+    close_record(out, start, TICK_KIND)
 }
 
 /// A tick read from the tail, without its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TailTick {
     pub number: u64,
-    pub schema: u64,
+    pub schema_id: u64,
     pub columns: usize,
     pub tick: Tick,
 }
 
 /// Parses a tick's payload; the cells go to `row`.
-pub(crate) fn parse(payload: &[u8], row: &mut Vec<f64>) -> Option<TailTick> {
+pub(crate) fn parse_tick(payload: &[u8], row: &mut Vec<f64>) -> Option<TailTick> {
     let tick = Tick { time_ns: u64_at(payload, 8)? as i64, elapsed_ns: u64_at(payload, 16)? };
     let columns = u32_at(payload, 32)? as usize;
-    let head = TailTick { number: u64_at(payload, 0)?, schema: u64_at(payload, 24)?, columns, tick };
+    let head = TailTick { number: u64_at(payload, 0)?, schema_id: u64_at(payload, 24)?, columns, tick };
     if columns > MAX_SERIES {
         return None;
     }
-    let mut cursor = ByteCursor::new(payload.get(FIXED..)?);
-    let mask = cursor.bytes(columns.div_ceil(8))?;
+    let mut cursor = ByteCursor::new(payload.get(TICK_HEAD_BYTES..)?);
+    let mask = cursor.read_bytes(columns.div_ceil(8))?;
     row.clear();
     for column in 0..columns {
         let set = mask[column / 8] >> (column % 8) & 1 == 1;
-        row.push(if set { cell(&mut cursor)? } else { 0.0 });
+        row.push(if set { read_cell(&mut cursor)? } else { 0.0 });
     }
     cursor.is_empty().then_some(head)
 }
 
-fn cell(cursor: &mut ByteCursor) -> Option<f64> {
-    Some(match cursor.varint()? {
+fn read_cell(cursor: &mut ByteCursor) -> Option<f64> {
+    Some(match cursor.read_varint()? {
         0 => f64::NAN,
-        1 => f64::from_bits(cursor.u64()?),
+        1 => f64::from_bits(cursor.read_u64()?),
         whole => unzigzag(whole - 1) as f64,
     })
 }
@@ -77,21 +77,24 @@ fn cell(cursor: &mut ByteCursor) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::HEADER;
+    use crate::format::HEADER_BYTES;
 
     #[test]
-    fn any_cell_comes_back() {
+    fn any_cell_round_trips() {
         let cells = [0.0, -0.0, 1.0, -1.0, 0.5, f64::INFINITY, f64::NEG_INFINITY, f64::MIN_POSITIVE, 5e-324, 1e300];
         let mut cells = cells.to_vec();
         cells.extend([9007199254740991.0, 9007199254740992.0, -9007199254740993.0, 1.8446744073709552e19, f64::NAN]);
         let tick = Tick { time_ns: -5, elapsed_ns: u64::MAX };
         let mut record = Vec::new();
-        assert!(write(&mut record, 3, 4, &tick, &cells));
+        assert!(write_tick(&mut record, 3, 4, &tick, &cells));
         let mut row = Vec::new();
-        assert_eq!(parse(&record[HEADER..], &mut row), Some(TailTick { number: 3, schema: 4, columns: 15, tick }));
+        assert_eq!(
+            parse_tick(&record[HEADER_BYTES..], &mut row),
+            Some(TailTick { number: 3, schema_id: 4, columns: 15, tick })
+        );
         assert!(row.pop().is_some_and(f64::is_nan));
         let bits = |cells: &[f64]| cells.iter().map(|c| c.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&row), bits(&cells[..row.len()]));
-        assert_eq!(parse(&record[HEADER..record.len() - 1], &mut row), None);
+        assert_eq!(parse_tick(&record[HEADER_BYTES..record.len() - 1], &mut row), None);
     }
 }

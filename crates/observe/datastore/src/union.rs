@@ -7,30 +7,30 @@ use diskwright_base::Series;
 
 /// Combined series, with an index for finding them.
 #[derive(Debug, Default)]
-pub(crate) struct Union<'a> {
+pub(crate) struct ColumnUnion<'a> {
     /// All series, in order.
     pub series: Vec<&'a Series>,
     /// Indices of the first `indexed_count` series by their key.
-    index: HashMap<(&'a str, &'a str, u64), usize>,
-    indexed: usize,
+    indices: HashMap<(&'a str, &'a str, u64), usize>,
+    indexed_count: usize,
 }
 
 /// Key by which two series are the same.
-fn key(series: &Series) -> (&str, &str, u64) {
+fn series_key(series: &Series) -> (&str, &str, u64) {
     (series.counter.as_str(), series.instance.as_str(), series.scale.to_bits())
 }
 
-impl<'a> Union<'a> {
+impl<'a> ColumnUnion<'a> {
     /// Adds the series that are new, and returns the index of each.
-    pub fn join(&mut self, series: &'a [Series]) -> Vec<usize> {
+    pub fn add_series(&mut self, series: &'a [Series]) -> Vec<usize> {
         // A schema may name a series twice; each then has its own column.
         let mut taken = vec![false; self.series.len() + series.len()];
         // Schemas are mostly the same: the next series is usually the next here too.
         let mut next = 0;
         let mut indices = Vec::with_capacity(series.len());
         for one in series {
-            let is_next = self.series.get(next).is_some_and(|candidate| key(candidate) == key(one));
-            let known = if is_next { Some(next) } else { self.find(one) };
+            let is_next = self.series.get(next).is_some_and(|candidate| series_key(candidate) == series_key(one));
+            let known = if is_next { Some(next) } else { self.find_series(one) };
             let index = known.filter(|index| !taken[*index]).unwrap_or_else(|| {
                 self.series.push(one);
                 self.series.len() - 1
@@ -45,12 +45,12 @@ impl<'a> Union<'a> {
     }
 
     /// Returns the first index of a series. The map is built when it is first needed.
-    fn find(&mut self, one: &'a Series) -> Option<usize> {
-        for index in self.indexed..self.series.len() {
-            self.index.entry(key(self.series[index])).or_insert(index);
+    fn find_series(&mut self, one: &'a Series) -> Option<usize> {
+        for index in self.indexed_count..self.series.len() {
+            self.indices.entry(series_key(self.series[index])).or_insert(index);
         }
-        self.indexed = self.series.len();
-        self.index.get(&key(one)).copied()
+        self.indexed_count = self.series.len();
+        self.indices.get(&series_key(one)).copied()
     }
 }
 
@@ -65,11 +65,11 @@ mod tests {
         let second = [one("d"), one("a"), one("c"), one("a")];
         let mut third = [one("b")];
         third[0].scale = 2.0;
-        let mut union = Union::default();
-        assert_eq!(union.join(&first), [0, 1, 2]);
-        assert_eq!(union.join(&first[1..]), [1, 2]);
-        assert_eq!(union.join(&second), [3, 0, 2, 4]);
-        assert_eq!(union.join(&third), [5]);
+        let mut union = ColumnUnion::default();
+        assert_eq!(union.add_series(&first), [0, 1, 2]);
+        assert_eq!(union.add_series(&first[1..]), [1, 2]);
+        assert_eq!(union.add_series(&second), [3, 0, 2, 4]);
+        assert_eq!(union.add_series(&third), [5]);
         assert_eq!(union.series.len(), 6);
     }
 }

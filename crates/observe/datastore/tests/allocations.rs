@@ -9,22 +9,22 @@ mod common;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use common::{Dir, options, schema, tick};
+use common::{TempDir, options, schema, tick};
 use diskwright_datastore::LogWriter;
 
 thread_local! {
     /// Allocations of this thread; the test harness has others.
-    static COUNT: Cell<u64> = const { Cell::new(0) };
+    static ALLOCATION_COUNT: Cell<u64> = const { Cell::new(0) };
 }
 
-struct Counting;
+struct CountingAllocator;
 
 // SAFETY: every call is passed unchanged to the system's allocator; counting
 // changes a thread-local number, which needs no allocation.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     // SAFETY: the caller's promises are passed on
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = COUNT.try_with(|c| c.set(c.get() + 1));
+        let _ = ALLOCATION_COUNT.try_with(|c| c.set(c.get() + 1));
         // SAFETY: the same promise, passed on
         unsafe { System.alloc(layout) }
     }
@@ -37,17 +37,17 @@ unsafe impl GlobalAlloc for Counting {
 
     // SAFETY: the caller's promises are passed on
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let _ = COUNT.try_with(|c| c.set(c.get() + 1));
+        let _ = ALLOCATION_COUNT.try_with(|c| c.set(c.get() + 1));
         // SAFETY: the same promise, passed on
         unsafe { System.realloc(place, layout, size) }
     }
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Cells of all kinds: constant, sparse, noisy, with decimals, with gaps.
-fn cells(i: u64, row: &mut [f64]) {
+fn cells_of_all_sorts(i: u64, row: &mut [f64]) {
     for (column, cell) in row.iter_mut().enumerate() {
         let noise = (i * 131 + column as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
         *cell = match column % 5 {
@@ -63,15 +63,15 @@ fn cells(i: u64, row: &mut [f64]) {
 
 #[test]
 fn a_steady_recorder_allocates_nothing() {
-    let dir = Dir::new();
+    let dir = TempDir::new();
     let schema = schema(100);
     let mut writer = LogWriter::create_or_append(&dir.0, options(30)).expect("new log");
     let mut row = vec![0.0; 100];
     let mut push = |i: u64| {
-        cells(i, &mut row);
+        cells_of_all_sorts(i, &mut row);
         writer.push(&schema, tick(i), &row).expect("writable");
     };
-    let count = || COUNT.with(Cell::get);
+    let count = || ALLOCATION_COUNT.with(Cell::get);
     // Memory grows to the need of the largest block; then it is kept.
     (0..300).for_each(&mut push);
     assert!(count() > 0, "the counter counts");

@@ -4,17 +4,17 @@
 
 use std::sync::Arc;
 
-use crate::common::{Dir, SECOND, Seen, bits, fill, numbers, options, row, schema, tick};
+use crate::common::{LogContents, SECOND, TempDir, cell_bits, options, push_ticks, row, schema, tick, tick_numbers};
 use diskwright_base::{Frame, Note, Schema, Series, Tick};
 use diskwright_datastore::{LogItem, LogReader, LogWriter, Loss, WriterOptions, is_log};
 use proptest::prelude::*;
 
-fn bulk(block_ticks: usize) -> WriterOptions {
-    WriterOptions { block_ticks, ..WriterOptions::bulk() }
+fn bulk_writer(block_ticks: usize) -> WriterOptions {
+    WriterOptions { block_ticks, ..WriterOptions::for_bulk_import() }
 }
 
 /// A frame of the ticks and rows that `common` generates for these numbers.
-fn frame(schema: &Arc<Schema>, ticks: std::ops::Range<u64>) -> Frame {
+fn numbered_frame(schema: &Arc<Schema>, ticks: std::ops::Range<u64>) -> Frame {
     let mut frame = Frame::new(schema.clone(), (ticks.end - ticks.start) as usize);
     for i in ticks {
         frame.push(tick(i), &row(i, schema.series.len()));
@@ -25,21 +25,21 @@ fn frame(schema: &Arc<Schema>, ticks: std::ops::Range<u64>) -> Frame {
 #[test]
 fn frames_of_any_size_come_back_in_order() {
     for block in [1, 7, 10, 64, 1024] {
-        let dir = Dir::new();
+        let dir = TempDir::new();
         let schema = schema(9);
-        let mut writer = LogWriter::create_or_append(&dir.0, bulk(block)).expect("new log");
-        writer.note(&Note::new(999 * SECOND, Note::TOPOLOGY, "{}")).expect("writable");
+        let mut writer = LogWriter::create_or_append(&dir.0, bulk_writer(block)).expect("new log");
+        writer.add_note(&Note::new(999 * SECOND, Note::TOPOLOGY, "{}")).expect("writable");
         let mut from = 0;
         for length in [3, 10, 1, 1, 300, 5, 0, 2000, 4] {
-            writer.push_frame(&frame(&schema, from..from + length)).expect("writable");
+            writer.push_frame(&numbered_frame(&schema, from..from + length)).expect("writable");
             from += length;
         }
-        fill(&mut writer, &schema, from..from + 20);
-        writer.note(&Note::new(999 * SECOND, Note::CLOCK, "slept")).expect("writable");
+        push_ticks(&mut writer, &schema, from..from + 20);
+        writer.add_note(&Note::new(999 * SECOND, Note::CLOCK, "slept")).expect("writable");
         writer.close().expect("writable");
-        let seen = Seen::all(&dir.0);
-        assert_eq!(seen.numbers(), numbers(0..from + 20), "blocks of {block}");
-        assert_eq!(seen.texts(), ["{}", "slept"]);
+        let seen = LogContents::read_log(&dir.0);
+        assert_eq!(seen.checked_numbers(), tick_numbers(0..from + 20), "blocks of {block}");
+        assert_eq!(seen.note_texts(), ["{}", "slept"]);
         assert_eq!(seen.damages, []);
         assert!(!dir.0.join("tail").exists());
     }
@@ -47,50 +47,50 @@ fn frames_of_any_size_come_back_in_order() {
 
 #[test]
 fn notes_alone_are_kept() {
-    let dir = Dir::new();
+    let dir = TempDir::new();
     let schema = schema(3);
-    let mut writer = LogWriter::create_or_append(&dir.0, bulk(10)).expect("new log");
-    writer.push_frame(&frame(&schema, 0..4)).expect("writable");
+    let mut writer = LogWriter::create_or_append(&dir.0, bulk_writer(10)).expect("new log");
+    writer.push_frame(&numbered_frame(&schema, 0..4)).expect("writable");
     writer.close().expect("writable");
-    let mut writer = LogWriter::create_or_append(&dir.0, bulk(10)).expect("the log");
-    writer.note(&Note::new(1003 * SECOND, Note::WARNING, "nothing more came")).expect("writable");
+    let mut writer = LogWriter::create_or_append(&dir.0, bulk_writer(10)).expect("the log");
+    writer.add_note(&Note::new(1003 * SECOND, Note::WARNING, "nothing more came")).expect("writable");
     writer.close().expect("writable");
-    let seen = Seen::all(&dir.0);
-    assert_eq!((seen.numbers(), seen.texts()), (numbers(0..4), vec!["nothing more came"]));
+    let seen = LogContents::read_log(&dir.0);
+    assert_eq!((seen.checked_numbers(), seen.note_texts()), (tick_numbers(0..4), vec!["nothing more came"]));
     assert_eq!(seen.damages, []);
 }
 
 #[test]
 fn schemas_may_change_from_frame_to_frame() {
-    let dir = Dir::new();
+    let dir = TempDir::new();
     let (narrow, wide) = (schema(5), schema(8));
-    let mut writer = LogWriter::create_or_append(&dir.0, bulk(50)).expect("new log");
+    let mut writer = LogWriter::create_or_append(&dir.0, bulk_writer(50)).expect("new log");
     for (some, schema) in [(0..4, &narrow), (4..9, &wide), (9..10, &narrow), (10..70, &wide), (70..200, &narrow)] {
-        writer.push_frame(&frame(schema, some)).expect("writable");
+        writer.push_frame(&numbered_frame(schema, some)).expect("writable");
     }
     writer.close().expect("writable");
-    let seen = Seen::all(&dir.0);
-    assert_eq!(seen.numbers(), numbers(0..200));
+    let seen = LogContents::read_log(&dir.0);
+    assert_eq!(seen.checked_numbers(), tick_numbers(0..200));
     assert_eq!((seen.rows[3].len(), seen.rows[4].len(), seen.rows[9].len()), (5, 8, 5));
     assert_eq!(seen.damages, []);
 }
 
 #[test]
 fn any_writer_takes_frames() {
-    let dir = Dir::new();
+    let dir = TempDir::new();
     let schema = schema(3);
     let mut writer = LogWriter::create_or_append(&dir.0, options(10)).expect("new log");
-    writer.push_frame(&frame(&schema, 0..25)).expect("writable");
-    assert_eq!(Seen::all(&dir.0).numbers(), numbers(0..25), "the tail has the last five");
+    writer.push_frame(&numbered_frame(&schema, 0..25)).expect("writable");
+    assert_eq!(LogContents::read_log(&dir.0).checked_numbers(), tick_numbers(0..25), "the tail has the last five");
     drop(writer);
-    assert_eq!(Seen::all(&dir.0).numbers(), numbers(0..25));
+    assert_eq!(LogContents::read_log(&dir.0).checked_numbers(), tick_numbers(0..25));
 }
 
 #[test]
 fn times_that_fall_or_repeat_are_kept_and_found() {
     for in_frames in [true, false] {
-        for options in [bulk(100), options(100)] {
-            let dir = Dir::new();
+        for options in [bulk_writer(100), options(100)] {
+            let dir = TempDir::new();
             let schema = schema(1);
             let times = [5, 6, 7, 7, 7, 3, 4, 8, 8, 1, 0, 9, 2];
             let mut writer = LogWriter::create_or_append(&dir.0, options).expect("new log");
@@ -104,15 +104,16 @@ fn times_that_fall_or_repeat_are_kept_and_found() {
             }
             writer.push_frame(&frame).expect("writable");
             writer.close().expect("writable");
-            let seen = Seen::all(&dir.0);
+            let seen = LogContents::read_log(&dir.0);
             let cells: Vec<u64> = seen.rows.iter().map(|row| f64::from_bits(row[0]) as u64).collect();
-            assert_eq!(cells, numbers(0..13), "in the order of coming");
+            assert_eq!(cells, tick_numbers(0..13), "in the order of coming");
             assert_eq!(seen.ticks.iter().map(|t| t.time_ns / SECOND).collect::<Vec<_>>(), times);
             assert_eq!(seen.damages, []);
             let mut reader = LogReader::open(&dir.0).expect("a log");
-            assert_eq!(reader.range().expect("readable"), Some((0, 9 * SECOND)));
-            reader.window(3 * SECOND, 7 * SECOND);
-            let found: Vec<i64> = Seen::of(&mut reader).ticks.iter().map(|t| t.time_ns / SECOND).collect();
+            assert_eq!(reader.time_range().expect("readable"), Some((0, 9 * SECOND)));
+            reader.set_window(3 * SECOND, 7 * SECOND);
+            let found: Vec<i64> =
+                LogContents::read_from(&mut reader).ticks.iter().map(|t| t.time_ns / SECOND).collect();
             assert_eq!(found, [5, 6, 7, 7, 7, 3, 4]);
         }
     }
@@ -120,24 +121,24 @@ fn times_that_fall_or_repeat_are_kept_and_found() {
 
 #[test]
 fn an_import_cut_off_anywhere_leaves_a_log() {
-    let dir = Dir::new();
+    let dir = TempDir::new();
     let schema = schema(6);
-    let mut writer = LogWriter::create_or_append(&dir.0, bulk(10)).expect("new log");
-    writer.push_frame(&frame(&schema, 0..54)).expect("writable");
+    let mut writer = LogWriter::create_or_append(&dir.0, bulk_writer(10)).expect("new log");
+    writer.push_frame(&numbered_frame(&schema, 0..54)).expect("writable");
     // As if its process died: nothing is closed, nothing is flushed.
     std::mem::forget(writer);
     let path = dir.0.join("00000001.dwlog");
     let whole = std::fs::read(&path).expect("a segment");
     assert!(is_log(&dir.0));
-    let seen = Seen::all(&dir.0);
-    assert_eq!(seen.numbers(), numbers(0..50));
+    let seen = LogContents::read_log(&dir.0);
+    assert_eq!(seen.checked_numbers(), tick_numbers(0..50));
     assert_eq!(seen.damages.iter().map(|d| d.loss).collect::<Vec<_>>(), [Loss::Unclosed]);
     let mut most = 0;
     for cut in 100..=whole.len() {
         std::fs::write(&path, &whole[..cut]).expect("writable");
-        let seen = Seen::all(&dir.0);
-        let found = seen.numbers();
-        assert_eq!(found, numbers(0..found.len() as u64), "cut at {cut}");
+        let seen = LogContents::read_log(&dir.0);
+        let found = seen.checked_numbers();
+        assert_eq!(found, tick_numbers(0..found.len() as u64), "cut at {cut}");
         assert!(found.len() >= most && found.len().is_multiple_of(10));
         assert!(matches!(seen.damages.as_slice(), [d] if [Loss::Unfinished, Loss::Unclosed].contains(&d.loss)));
         most = found.len();
@@ -147,31 +148,31 @@ fn an_import_cut_off_anywhere_leaves_a_log() {
 
 #[test]
 fn an_import_goes_on_where_a_recorder_was_killed() {
-    let dir = Dir::new();
+    let dir = TempDir::new();
     let schema = schema(4);
     let mut writer = LogWriter::create_or_append(&dir.0, options(10)).expect("new log");
-    fill(&mut writer, &schema, 0..15);
+    push_ticks(&mut writer, &schema, 0..15);
     std::mem::forget(writer);
     // This process still holds the lock, which a killed one would not.
     std::fs::remove_file(dir.0.join("lock")).expect("a lock");
-    let mut writer = LogWriter::create_or_append(&dir.0, bulk(10)).expect("a log");
-    writer.push_frame(&frame(&schema, 15..40)).expect("writable");
+    let mut writer = LogWriter::create_or_append(&dir.0, bulk_writer(10)).expect("a log");
+    writer.push_frame(&numbered_frame(&schema, 15..40)).expect("writable");
     writer.flush().expect("writable");
     writer.close().expect("writable");
     let mut writer = LogWriter::create_or_append(&dir.0, options(10)).expect("a log");
-    fill(&mut writer, &schema, 40..44);
+    push_ticks(&mut writer, &schema, 40..44);
     drop(writer);
-    let seen = Seen::all(&dir.0);
-    assert_eq!(seen.numbers(), numbers(0..44));
+    let seen = LogContents::read_log(&dir.0);
+    assert_eq!(seen.checked_numbers(), tick_numbers(0..44));
     assert_eq!(seen.damages, []);
 }
 
 #[test]
-fn a_flipped_bit_costs_its_block_and_is_told() {
-    let dir = Dir::new();
+fn a_flipped_bit_loses_only_its_block_and_is_reported() {
+    let dir = TempDir::new();
     let schema = schema(6);
-    let mut writer = LogWriter::create_or_append(&dir.0, bulk(10)).expect("new log");
-    writer.push_frame(&frame(&schema, 0..50)).expect("writable");
+    let mut writer = LogWriter::create_or_append(&dir.0, bulk_writer(10)).expect("new log");
+    writer.push_frame(&numbered_frame(&schema, 0..50)).expect("writable");
     writer.close().expect("writable");
     let path = dir.0.join("00000001.dwlog");
     let whole = std::fs::read(&path).expect("a segment");
@@ -179,8 +180,8 @@ fn a_flipped_bit_costs_its_block_and_is_told() {
         let mut flipped = whole.clone();
         flipped[index] ^= 1 << (index % 8);
         std::fs::write(&path, &flipped).expect("writable");
-        let seen = Seen::all(&dir.0);
-        assert!(seen.numbers().len() >= 40 && !seen.damages.is_empty(), "byte {index}");
+        let seen = LogContents::read_log(&dir.0);
+        assert!(seen.checked_numbers().len() >= 40 && !seen.damages.is_empty(), "byte {index}");
     }
 }
 
@@ -223,14 +224,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_frame_comes_back_to_the_last_bit(
+    fn any_frame_round_trips_exactly(
         columns in proptest::collection::vec((0..12u32).prop_flat_map(|sort| cells(sort, 300)), 1..12),
         count in 1..300usize,
         block in prop_oneof![Just(1024usize), 1..400usize],
         steps in proptest::collection::vec((-3..100i64, any::<u64>()), 300),
         start in any::<i64>(),
     ) {
-        let dir = Dir::new();
+        let dir = TempDir::new();
         let series = |i| Series { counter: format!("foreign.{i}"), instance: "x".into(), scale: 0.01 };
         let schema = Arc::new(Schema::new((0..columns.len()).map(series).collect()));
         let mut frame = Frame::new(schema.clone(), 300);
@@ -240,24 +241,24 @@ proptest! {
             let row: Vec<f64> = columns.iter().map(|column| column[index]).collect();
             frame.push(Tick { time_ns, elapsed_ns: *elapsed_ns }, &row);
         }
-        let mut writer = LogWriter::create_or_append(&dir.0, bulk(block)).expect("new log");
+        let mut writer = LogWriter::create_or_append(&dir.0, bulk_writer(block)).expect("new log");
         writer.push_frame(&frame).expect("writable");
         writer.close().expect("writable");
-        let seen = Seen::all(&dir.0);
+        let seen = LogContents::read_log(&dir.0);
         prop_assert_eq!(&seen.damages, &[]);
         prop_assert_eq!(&seen.ticks, frame.ticks());
         for (index, row) in seen.rows.iter().enumerate() {
-            let expected: Vec<u64> = columns.iter().map(|column| bits(column[index])).collect();
+            let expected: Vec<u64> = columns.iter().map(|column| cell_bits(column[index])).collect();
             prop_assert_eq!(row, &expected, "tick {}", index);
         }
     }
 }
 
 #[test]
-fn a_hundred_thousand_series_are_held_in_bounds() {
-    let dir = Dir::new();
+fn memory_is_bounded_with_a_hundred_thousand_series() {
+    let dir = TempDir::new();
     let wide = schema(100_000);
-    let mut writer = LogWriter::create_or_append(&dir.0, WriterOptions::bulk()).expect("new log");
+    let mut writer = LogWriter::create_or_append(&dir.0, WriterOptions::for_bulk_import()).expect("new log");
     let ticks = writer.frame_ticks(100_000);
     assert!(ticks >= 8 && ticks * 100_000 <= 1 << 20, "{ticks}");
     let mut row = vec![0.5; 100_000];

@@ -4,22 +4,22 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::common::{Dir, SECOND, Seen, fill, numbers, options, schema, tick};
+use crate::common::{LogContents, SECOND, TempDir, options, push_ticks, schema, tick, tick_numbers};
 use crate::sweep::sweep;
 use diskwright_base::Note;
-use diskwright_datastore::{Damage, LogReader, LogWriter, Loss, mark};
+use diskwright_datastore::{Damage, LogReader, LogWriter, Loss, add_bookmark};
 
 const BLOCK: u64 = 4;
 const TICKS: u64 = 14;
 
 /// Writes a log of three blocks and two further ticks: closed, or as after a kill.
-fn small_log(closed: bool) -> Dir {
-    let dir = Dir::new();
+fn small_log(closed: bool) -> TempDir {
+    let dir = TempDir::new();
     let schema = schema(3);
     let mut writer = LogWriter::create_or_append(&dir.0, options(BLOCK as usize)).expect("new log");
-    fill(&mut writer, &schema, 0..6);
-    writer.note(&Note::new(tick(6).time_ns, Note::BOOKMARK, "middle")).expect("writable");
-    fill(&mut writer, &schema, 6..TICKS);
+    push_ticks(&mut writer, &schema, 0..6);
+    writer.add_note(&Note::new(tick(6).time_ns, Note::BOOKMARK, "middle")).expect("writable");
+    push_ticks(&mut writer, &schema, 6..TICKS);
     match closed {
         true => writer.close().expect("writable"),
         false => std::mem::forget(writer),
@@ -41,7 +41,7 @@ fn records(bytes: &[u8]) -> Vec<(u8, usize, usize)> {
 }
 
 struct Case {
-    dir: Dir,
+    dir: TempDir,
     file: PathBuf,
     sound: Vec<u8>,
     /// End of each block in the file.
@@ -57,24 +57,24 @@ impl Case {
         Case { dir, file, sound, blocks }
     }
 
-    fn read(&self, bytes: &[u8]) -> Option<Seen> {
+    fn read(&self, bytes: &[u8]) -> Option<LogContents> {
         std::fs::write(&self.file, bytes).expect("writable");
-        LogReader::open(&self.dir.0).ok().map(|mut reader| Seen::of(&mut reader))
+        LogReader::open(&self.dir.0).ok().map(|mut reader| LogContents::read_from(&mut reader))
     }
 }
 
-fn told(damages: &[Damage]) -> Option<u64> {
+fn lost_ticks(damages: &[Damage]) -> Option<u64> {
     damages.iter().map(|d| d.ticks).sum()
 }
 
 #[test]
-fn a_closed_log_cut_anywhere_keeps_its_blocks_and_tells() {
+fn a_closed_log_cut_anywhere_keeps_its_blocks_and_reports_the_loss() {
     let case = Case::new(true, "00000001.dwlog");
     assert_eq!(case.blocks.len(), 4);
     for cut in 0..case.sound.len() {
         let seen = case.read(&case.sound[..cut]).expect("the name says that it is a log");
         let whole = case.blocks.iter().filter(|b| b.1 <= cut).count() as u64;
-        assert_eq!(seen.numbers(), numbers(0..(whole * BLOCK).min(TICKS)), "cut at {cut}");
+        assert_eq!(seen.checked_numbers(), tick_numbers(0..(whole * BLOCK).min(TICKS)), "cut at {cut}");
         assert!(!seen.damages.is_empty(), "cut at {cut} is not told");
         let end = seen.damages.iter().map(|d| d.offset + d.bytes).max();
         assert_eq!(end, Some(cut as u64), "cut at {cut}");
@@ -82,7 +82,7 @@ fn a_closed_log_cut_anywhere_keeps_its_blocks_and_tells() {
 }
 
 #[test]
-fn a_killed_log_cut_anywhere_keeps_its_blocks_and_tells_how_many_ticks_are_lost() {
+fn a_killed_log_cut_anywhere_keeps_its_blocks_and_reports_lost_ticks() {
     let case = Case::new(false, "00000001.dwlog");
     assert_eq!(case.blocks.len(), 3);
     for cut in 0..case.sound.len() {
@@ -90,16 +90,16 @@ fn a_killed_log_cut_anywhere_keeps_its_blocks_and_tells_how_many_ticks_are_lost(
         let whole = case.blocks.iter().filter(|b| b.1 <= cut).count() as u64;
         // The two ticks of the tail are always read.
         let expected: Vec<u64> = (0..whole * BLOCK).chain(12..TICKS).collect();
-        assert_eq!(seen.numbers(), expected, "cut at {cut}");
+        assert_eq!(seen.checked_numbers(), expected, "cut at {cut}");
         assert!(!seen.damages.is_empty() || whole == 3, "cut at {cut} is not told");
         if cut >= case.blocks[0].0 {
-            assert_eq!(told(&seen.damages), Some(TICKS - expected.len() as u64), "cut at {cut}");
+            assert_eq!(lost_ticks(&seen.damages), Some(TICKS - expected.len() as u64), "cut at {cut}");
         }
     }
 }
 
 #[test]
-fn any_flipped_bit_costs_at_most_its_own_block_and_is_told() {
+fn any_flipped_bit_loses_at_most_its_own_block_and_is_reported() {
     for closed in [true, false] {
         let case = Case::new(closed, "00000001.dwlog");
         let head = records(&case.sound)[0].2;
@@ -113,19 +113,24 @@ fn any_flipped_bit_costs_at_most_its_own_block_and_is_told() {
             assert!(!seen.damages.is_empty(), "bit {bit} is not told");
             let lost = |i: &u64| case.blocks.get((i / BLOCK) as usize).is_some_and(|b| index >= b.0 && index < b.1);
             let expected: Vec<u64> = (0..TICKS).filter(|i| !lost(i)).collect();
-            assert_eq!(seen.numbers(), expected, "bit {bit}");
+            assert_eq!(seen.checked_numbers(), expected, "bit {bit}");
             // Without a head the first number is not known; after the last block of
             // a file without an end record the last number is not known.
             let telling = if closed { end } else { case.blocks[2].0 };
             if index >= head && index < telling {
-                assert_eq!(told(&seen.damages), Some(TICKS - expected.len() as u64), "bit {bit}: {:?}", seen.damages);
+                assert_eq!(
+                    lost_ticks(&seen.damages),
+                    Some(TICKS - expected.len() as u64),
+                    "bit {bit}: {:?}",
+                    seen.damages
+                );
             }
         }
     }
 }
 
 #[test]
-fn a_damaged_tail_costs_only_the_tick_that_is_hit() {
+fn a_damaged_tail_loses_only_the_damaged_tick() {
     let case = Case::new(false, "tail");
     let ticks: Vec<_> = records(&case.sound).into_iter().filter(|r| r.0 == 5).collect();
     assert_eq!(ticks.len(), 2);
@@ -135,20 +140,20 @@ fn a_damaged_tail_costs_only_the_tick_that_is_hit() {
         bytes[index] ^= 1 << (bit % 8);
         let seen = case.read(&bytes).expect("a log");
         assert!(!seen.damages.is_empty(), "bit {bit} is not told");
-        let all = seen.numbers();
-        assert_eq!(all[..12], numbers(0..12)[..], "bit {bit}");
+        let all = seen.checked_numbers();
+        assert_eq!(all[..12], tick_numbers(0..12)[..], "bit {bit}");
         let hit = ticks.iter().filter(|t| index >= t.1 && index < t.2).count();
         assert_eq!(all.len(), TICKS as usize - hit, "bit {bit}");
     }
     for cut in 0..case.sound.len() {
         let seen = case.read(&case.sound[..cut]).expect("a log");
         let whole = ticks.iter().filter(|t| t.2 <= cut).count() as u64;
-        assert_eq!(seen.numbers(), numbers(0..12 + whole), "cut at {cut}");
+        assert_eq!(seen.checked_numbers(), tick_numbers(0..12 + whole), "cut at {cut}");
     }
 }
 
 #[test]
-fn a_recorder_goes_on_behind_any_damage_without_touching_what_is_there() {
+fn a_recorder_continues_after_any_damage_without_changing_existing_files() {
     let case = Case::new(false, "00000001.dwlog");
     let tail = std::fs::read(case.dir.0.join("tail")).expect("killed");
     for index in (0..case.sound.len()).step_by(7) {
@@ -160,26 +165,26 @@ fn a_recorder_goes_on_behind_any_damage_without_touching_what_is_there() {
             std::fs::write(case.dir.0.join("tail"), &tail).expect("writable");
             let _ = std::fs::remove_file(case.dir.0.join("00000002.dwlog"));
             let _ = std::fs::remove_file(case.dir.0.join("lock"));
-            let before = case.read(bytes).expect("a log").numbers();
+            let before = case.read(bytes).expect("a log").checked_numbers();
             let mut writer = LogWriter::create_or_append(&case.dir.0, options(4)).expect("a log");
-            fill(&mut writer, &schema(3), 20..26);
+            push_ticks(&mut writer, &schema(3), 20..26);
             writer.close().expect("writable");
-            let seen = Seen::all(&case.dir.0);
+            let seen = LogContents::read_log(&case.dir.0);
             let expected: Vec<u64> = before.into_iter().chain(20..26).collect();
-            assert_eq!(seen.numbers(), expected, "at {index}, cut {cut}");
+            assert_eq!(seen.checked_numbers(), expected, "at {index}, cut {cut}");
             assert_eq!(std::fs::read(&case.file).expect("readable"), bytes, "the damaged file is left as it is");
         }
     }
 }
 
 #[test]
-fn where_schemas_change_a_flipped_bit_still_costs_only_its_block() {
-    let dir = Dir::new();
+fn with_changing_schemas_a_flipped_bit_still_loses_only_its_block() {
+    let dir = TempDir::new();
     let file = dir.0.join("00000001.dwlog");
     let schemas = [schema(40), schema(41), schema(42)];
     let mut writer = LogWriter::create_or_append(&dir.0, options(6)).expect("new log");
     for i in 0..24 {
-        fill(&mut writer, &schemas[i as usize / 4 % 3], i..i + 1);
+        push_ticks(&mut writer, &schemas[i as usize / 4 % 3], i..i + 1);
     }
     writer.close().expect("writable");
     let sound = std::fs::read(&file).expect("written");
@@ -189,29 +194,29 @@ fn where_schemas_change_a_flipped_bit_still_costs_only_its_block() {
         let mut bytes = sound.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
         std::fs::write(&file, bytes).expect("writable");
-        let seen = Seen::all(&dir.0);
+        let seen = LogContents::read_log(&dir.0);
         let hit = blocks.iter().position(|b| bit / 8 >= b.1 && bit / 8 < b.2);
         let expected: Vec<u64> = (0..24).filter(|i| Some(*i as usize / 6) != hit).collect();
-        assert_eq!(seen.numbers(), expected, "bit {bit}");
+        assert_eq!(seen.checked_numbers(), expected, "bit {bit}");
         assert!(!seen.damages.is_empty(), "bit {bit} is not told");
     }
 }
 
 #[test]
-fn a_window_does_not_believe_a_damaged_block() {
+fn a_window_ignores_the_times_of_a_damaged_block() {
     let case = Case::new(true, "00000001.dwlog");
     for bit in sweep(case.sound.len() * 8, case.sound.len()) {
         let mut bytes = case.sound.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
         std::fs::write(&case.file, bytes).expect("writable");
         let mut reader = LogReader::open(&case.dir.0).expect("the name says that it is a log");
-        reader.window(tick(5).time_ns, tick(9).time_ns);
-        let seen = Seen::of(&mut reader);
+        reader.set_window(tick(5).time_ns, tick(9).time_ns);
+        let seen = LogContents::read_from(&mut reader);
         let sound = |i: &u64| {
             let block = case.blocks[(i / BLOCK) as usize];
             bit / 8 < block.0 || bit / 8 >= block.1
         };
-        assert_eq!(seen.numbers(), (5..10).filter(sound).collect::<Vec<_>>(), "bit {bit}");
+        assert_eq!(seen.checked_numbers(), (5..10).filter(sound).collect::<Vec<_>>(), "bit {bit}");
         // Losses wholly before or after the window are not reported.
         let near = bit / 8 >= case.blocks[1].0 && bit / 8 < case.blocks[3].0;
         assert_eq!(!seen.damages.is_empty(), near, "bit {bit}");
@@ -219,43 +224,43 @@ fn a_window_does_not_believe_a_damaged_block() {
 }
 
 #[test]
-fn a_damaged_bookmark_costs_no_other_and_is_told() {
+fn a_damaged_bookmark_loses_no_other_and_is_reported() {
     let dir = small_log(true);
     for i in [2, 5, 9] {
-        mark(&dir.0, &Note::new(tick(i).time_ns, Note::BOOKMARK, format!("mark {i}"))).expect("a log");
+        add_bookmark(&dir.0, &Note::new(tick(i).time_ns, Note::BOOKMARK, format!("mark {i}"))).expect("a log");
     }
     let file = dir.0.join("marks.dwlog");
     let sound = std::fs::read(&file).expect("written");
     let marks: Vec<_> = records(&sound).into_iter().filter(|r| r.0 == 4).collect();
-    assert_eq!(Seen::all(&dir.0).texts(), ["mark 2", "mark 5", "middle", "mark 9"]);
+    assert_eq!(LogContents::read_log(&dir.0).note_texts(), ["mark 2", "mark 5", "middle", "mark 9"]);
     for index in 0..sound.len() {
         let mut bytes = sound.clone();
         bytes[index] ^= 4;
         std::fs::write(&file, bytes).expect("writable");
-        let seen = Seen::all(&dir.0);
+        let seen = LogContents::read_log(&dir.0);
         let hit = marks.iter().filter(|m| index >= m.1 && index < m.2).count();
         assert_eq!((seen.notes.len(), seen.damages.len()), (4 - hit, 1), "byte {index}: {:?}", seen.damages);
         assert_eq!(seen.damages[0].file, file);
         std::fs::write(&file, &sound[..index]).expect("writable");
-        let seen = Seen::all(&dir.0);
+        let seen = LogContents::read_log(&dir.0);
         assert_eq!(seen.notes.len(), 1 + marks.iter().filter(|m| m.2 <= index).count(), "cut at {index}");
     }
     std::fs::write(&file, []).expect("writable");
-    let seen = Seen::all(&dir.0);
+    let seen = LogContents::read_log(&dir.0);
     assert_eq!((seen.damages[0].loss, seen.damages[0].ticks, &seen.damages[0].file), (Loss::Emptied, Some(0), &file));
 }
 
 #[test]
-fn a_deleted_segment_is_told_in_ticks() {
-    let dir = Dir::new();
+fn a_deleted_segment_is_reported_in_ticks() {
+    let dir = TempDir::new();
     for run in 0..3 {
         let mut writer = LogWriter::create_or_append(&dir.0, options(4)).expect("a log");
-        fill(&mut writer, &schema(2), run * 10..run * 10 + 10);
+        push_ticks(&mut writer, &schema(2), run * 10..run * 10 + 10);
         writer.close().expect("writable");
     }
     std::fs::remove_file(dir.0.join("00000002.dwlog")).expect("written");
-    let seen = Seen::all(&dir.0);
-    assert_eq!(seen.numbers(), (0..10).chain(20..30).collect::<Vec<_>>());
+    let seen = LogContents::read_log(&dir.0);
+    assert_eq!(seen.checked_numbers(), (0..10).chain(20..30).collect::<Vec<_>>());
     assert_eq!(seen.damages.len(), 1);
     assert_eq!((seen.damages[0].loss, seen.damages[0].ticks), (Loss::Missing, Some(10)));
 }
@@ -263,16 +268,16 @@ fn a_deleted_segment_is_told_in_ticks() {
 #[test]
 fn a_single_segment_can_be_read_alone_damaged_or_not() {
     let case = Case::new(true, "00000001.dwlog");
-    let alone = Dir::new();
+    let alone = TempDir::new();
     let file: &Path = &alone.0.join("sent.dwlog");
     std::fs::write(file, &case.sound).expect("writable");
-    let seen = Seen::all(file);
-    assert_eq!((seen.numbers(), seen.damages), (numbers(0..TICKS), vec![]));
+    let seen = LogContents::read_log(file);
+    assert_eq!((seen.checked_numbers(), seen.damages), (tick_numbers(0..TICKS), vec![]));
     let mut bytes = case.sound.clone();
     bytes[3] ^= 1;
     std::fs::write(file, &bytes).expect("writable");
-    let seen = Seen::all(file);
-    assert_eq!(seen.numbers(), numbers(0..TICKS));
+    let seen = LogContents::read_log(file);
+    assert_eq!(seen.checked_numbers(), tick_numbers(0..TICKS));
     assert_eq!(seen.damages[0].offset, 0);
     assert_eq!(seen.notes[0].time_ns, 1006 * SECOND);
 }

@@ -4,16 +4,16 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Dir, SECOND, Seen, numbers, options, schema, tick};
+use crate::common::{LogContents, SECOND, TempDir, options, schema, tick, tick_numbers};
 use diskwright_base::{Note, Tick};
 use diskwright_datastore::{LogWriter, StoreError, WriteOutcome};
 
 /// A mounted tmpfs, unmounted when dropped.
-struct SmallDisk(Dir);
+struct SmallDisk(TempDir);
 
 impl SmallDisk {
     fn new(size: &str) -> Option<SmallDisk> {
-        let dir = Dir::new();
+        let dir = TempDir::new();
         let size = format!("size={size}");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]).arg(&dir.0).output();
         match mounted {
@@ -44,16 +44,16 @@ fn fill_up(path: &Path) {
 }
 
 /// A row that does not compress, so that the disk is full soon.
-fn noise(i: u64) -> Vec<f64> {
+fn noisy_row(i: u64) -> Vec<f64> {
     let cell = |s: u64| ((i * 50 + s).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24) as f64;
     (0..50).map(cell).collect()
 }
 
 /// Returns the numbers of the ticks that were read, and checks their rows.
-fn found(seen: &Seen) -> Vec<u64> {
+fn read_numbers(seen: &LogContents) -> Vec<u64> {
     let number = |(index, t): (usize, &Tick)| {
         let i = (t.time_ns / SECOND - 1000) as u64;
-        let expected: Vec<u64> = noise(i).into_iter().map(f64::to_bits).collect();
+        let expected: Vec<u64> = noisy_row(i).into_iter().map(f64::to_bits).collect();
         assert_eq!((*t, &seen.rows[index]), (tick(i), &expected));
         i
     };
@@ -61,7 +61,7 @@ fn found(seen: &Seen) -> Vec<u64> {
 }
 
 #[test]
-fn a_full_disk_pauses_and_recording_goes_on_when_there_is_room() {
+fn a_full_disk_pauses_recording_until_there_is_space() {
     let Some(disk) = SmallDisk::new("1m") else { return };
     let log = disk.0.0.join("log");
     let ballast = disk.0.0.join("ballast");
@@ -75,20 +75,20 @@ fn a_full_disk_pauses_and_recording_goes_on_when_there_is_room() {
             350 | 650 => std::fs::remove_file(&ballast).expect("was written"),
             _ => {}
         }
-        match writer.push(&schema, tick(i), &noise(i)).expect("no other trouble") {
+        match writer.push(&schema, tick(i), &noisy_row(i)).expect("no other trouble") {
             WriteOutcome::Recorded => kept.push(i),
             WriteOutcome::Paused => paused += 1,
         }
         if i == 300 || i == 600 {
-            let seen = Seen::all(&log);
-            assert_eq!(found(&seen), kept, "what is there can be read while the disk is full");
+            let seen = LogContents::read_log(&log);
+            assert_eq!(read_numbers(&seen), kept, "what is there can be read while the disk is full");
         }
     }
     assert!(paused > 200 && paused <= 300, "{paused} ticks lost");
     writer.close().expect("writable");
-    let seen = Seen::all(&log);
-    assert_eq!(found(&seen), kept);
-    assert_eq!(kept[kept.len() - 250..], numbers(650..900)[..]);
+    let seen = LogContents::read_log(&log);
+    assert_eq!(read_numbers(&seen), kept);
+    assert_eq!(kept[kept.len() - 250..], tick_numbers(650..900)[..]);
     let gaps: Vec<_> = seen.notes.iter().filter(|n| n.kind == Note::GAP).collect();
     assert_eq!(gaps.len(), 2, "{:?}", seen.notes);
     assert!(gaps[0].text.contains("ticks are lost") && gaps[0].text.contains("No space left"), "{}", gaps[0].text);
@@ -98,7 +98,7 @@ fn a_full_disk_pauses_and_recording_goes_on_when_there_is_room() {
 }
 
 #[test]
-fn a_log_on_a_full_disk_is_not_begun() {
+fn creating_a_log_on_a_full_disk_is_an_error() {
     let Some(disk) = SmallDisk::new("64k") else { return };
     fill_up(&disk.0.0.join("ballast"));
     match LogWriter::create_or_append(&disk.0.0.join("log"), options(10)) {

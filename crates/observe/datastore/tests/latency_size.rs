@@ -8,7 +8,7 @@ use diskwright_base::latency_series::LatencyTable;
 use diskwright_base::{LatencyOperation, Rng, Schema, Tick};
 use diskwright_datastore::{LogWriter, WriterOptions};
 
-use crate::common::{Dir, SECOND};
+use crate::common::{SECOND, TempDir};
 
 const TICKS: u64 = 480;
 const DEVICES: usize = 3;
@@ -29,8 +29,8 @@ const ROTATIONAL: DeviceLoad =
 const VOLUME: DeviceLoad = &[(LatencyOperation::Read, 1000.0, 800.0, 0.5)];
 
 /// Returns the size of a log of these devices; `load` may be empty.
-fn bytes(load: DeviceLoad) -> u64 {
-    let dir = Dir::new();
+fn log_bytes(load: DeviceLoad) -> u64 {
+    let dir = TempDir::new();
     let mut writer = LogWriter::create_or_append(&dir.0, WriterOptions::default()).expect("new log");
     let (mut table, mut random, mut schema) = (LatencyTable::default(), Rng::new(20, 1), Arc::new(Schema::default()));
     for tick in 0..TICKS {
@@ -60,10 +60,10 @@ fn bytes(load: DeviceLoad) -> u64 {
 }
 
 #[test]
-fn distributions_cost_at_most_sixty_bytes_a_busy_device_and_tick() {
-    let nothing = bytes(&[]);
+fn distributions_take_at_most_sixty_bytes_per_busy_device_and_tick() {
+    let nothing = log_bytes(&[]);
     for (name, load) in [("flash", FLASH), ("rotational", ROTATIONAL), ("volume", VOLUME)] {
-        let each = (bytes(load) - nothing) as f64 / (TICKS * DEVICES as u64) as f64;
+        let each = (log_bytes(load) - nothing) as f64 / (TICKS * DEVICES as u64) as f64;
         // with 4 devices and 1,200 ticks: 54.9, 33.5 and 39.0
         assert!((10.0..=60.0).contains(&each), "{name}: {each:.1} bytes a device and tick");
     }

@@ -170,12 +170,12 @@ fn to_frames(file: &Path) -> (ReadSummary, f64) {
 fn to_log(file: &Path, log: &Path) -> (ReadSummary, f64) {
     let _ = fs::remove_dir_all(log);
     let start = processor_s();
-    let mut writer = LogWriter::create_or_append(log, WriterOptions::bulk()).expect("a log can be made");
+    let mut writer = LogWriter::create_or_append(log, WriterOptions::for_bulk_import()).expect("a log can be made");
     let mut input = LogInput::open(file).expect("the file");
     let mut sink = |piece: LogPiece<'_>| {
         match piece {
             LogPiece::Frame(frame) => writer.push_frame(frame).expect("there is room"),
-            LogPiece::Note(note) => drop(writer.note(&note).expect("there is room")),
+            LogPiece::Note(note) => drop(writer.add_note(&note).expect("there is room")),
         }
         ControlFlow::Continue(())
     };

@@ -78,11 +78,11 @@ fn read(path: &Path, sink: &mut diskwright_logs::PieceSink<'_>) -> ReadSummary {
 fn to_log(path: &Path) -> f64 {
     let to: PathBuf = path.with_extension("log");
     let start = processor_s();
-    let mut writer = LogWriter::create_or_append(&to, WriterOptions::bulk()).expect("a log can be made");
+    let mut writer = LogWriter::create_or_append(&to, WriterOptions::for_bulk_import()).expect("a log can be made");
     read(path, &mut |piece| {
         match piece {
             LogPiece::Frame(frame) => writer.push_frame(frame).expect("there is room"),
-            LogPiece::Note(note) => _ = writer.note(&note).expect("there is room"),
+            LogPiece::Note(note) => _ = writer.add_note(&note).expect("there is room"),
         }
         ControlFlow::Continue(())
     });

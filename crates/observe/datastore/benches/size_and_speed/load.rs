@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// fio options of the jobs, assigned to the disks in turn.
-const HABITS: &[&str] = &[
+const FIO_JOBS: &[&str] = &[
     "rw=randread\nbs=8k\ndirect=1\nioengine=libaio\niodepth=4\nrate_iops=150",
     "rw=randrw\nbs=4k\ndirect=1\nioengine=psync\nrate_iops=60\nfsync=16",
     "rw=randwrite\nbssplit=4k/60:16k/30:64k/10\ndirect=1\nioengine=libaio\niodepth=8\nrate_iops=80",
@@ -30,7 +30,7 @@ impl Load {
         for file in &files {
             File::create(file).and_then(|f| f.set_len(128 << 20)).expect("room for sparse files");
         }
-        let loops: Vec<String> = files.iter().map_while(|file| bind(file)).collect();
+        let loops: Vec<String> = files.iter().map_while(|file| bind_loop_device(file)).collect();
         let bound = loops.len() as u64 == disks;
         let targets: Vec<String> = match bound {
             true => loops.clone(),
@@ -38,7 +38,7 @@ impl Load {
         };
         let mut jobs = format!("[global]\ntime_based=1\nruntime={}\nsize=120m\nrate_process=poisson\n", seconds + 60);
         for (i, target) in targets.iter().enumerate() {
-            jobs += &format!("[job{i}]\nfilename={target}\n{}\n", HABITS[i % HABITS.len()]);
+            jobs += &format!("[job{i}]\nfilename={target}\n{}\n", FIO_JOBS[i % FIO_JOBS.len()]);
         }
         let file = work.join("jobs.fio");
         std::fs::write(&file, jobs).expect("room");
@@ -48,7 +48,7 @@ impl Load {
             Ok(fio) => Some(Load { what, fio, loops }),
             Err(e) => {
                 println!("no load: fio: {e}");
-                loops.iter().for_each(|l| release(l));
+                loops.iter().for_each(|l| release_loop_device(l));
                 None
             }
         }
@@ -60,15 +60,15 @@ impl Drop for Load {
         // on the terminate signal fio ends its children too, on kill it does not
         let _ = Command::new("kill").arg(self.fio.id().to_string()).status();
         let _ = self.fio.wait();
-        self.loops.iter().for_each(|l| release(l));
+        self.loops.iter().for_each(|l| release_loop_device(l));
     }
 }
 
-fn bind(file: &Path) -> Option<String> {
+fn bind_loop_device(file: &Path) -> Option<String> {
     let output = Command::new("losetup").args(["-f", "--show"]).arg(file).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-fn release(device: &str) {
+fn release_loop_device(device: &str) {
     let _ = Command::new("losetup").args(["-d", device]).status();
 }

@@ -26,7 +26,7 @@ pub struct Peer {
 }
 
 /// Starts the installed recorders for `ticks` seconds.
-pub fn start(work: &Path, ticks: u64) -> Vec<Peer> {
+pub fn start_peers(work: &Path, ticks: u64) -> Vec<Peer> {
     let sa = work.join("sa");
     let sadc = Peer { name: "sadc -S DISK", running: start_sadc(&sa, ticks), files: vec![sa] };
     let archive = work.join("archive");

@@ -3,11 +3,11 @@
 
 use diskwright_base::Tick;
 
-use super::bits::{BitReader, BitWriter};
-use super::predict::{EXPONENTS, MOST_PARENTS, MOST_WHOLE, PredictorFactor};
-use super::rare;
-use super::relate::{Choice, GROUP};
-use crate::bits::{unzigzag, zigzag};
+use super::bit_stream::{BitReader, BitWriter};
+use super::parent_search::{ColumnModel, MAX_GROUP_COLUMNS};
+use super::predict::{EXPONENTS, MAX_EXACT_WHOLE, MAX_PARENTS, PredictorFactor};
+use super::sparse;
+use crate::varint::{unzigzag, zigzag};
 
 /// Encoding of a column. The two columns of times come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,15 +15,15 @@ pub(super) enum ColumnEncoding {
     /// Every cell is +0.
     Zero,
     /// Every cell is this whole number.
-    Whole(i64),
+    ConstantInteger(i64),
     /// Every cell has these bits.
-    Bits(u64),
+    ConstantBits(u64),
     /// Every cell is a gap.
-    Gap,
+    AllGaps,
     /// Whole numbers (after scaling by a power of ten), encoded together with the other such columns.
-    Told,
+    Integers,
     /// Bits, each as the difference from the one before.
-    Raw,
+    RawBits,
 }
 
 /// Parameters of a column of whole numbers.
@@ -34,57 +34,57 @@ pub(super) struct ColumnParameters {
     /// Differences are encoded, not the numbers themselves.
     pub differences: bool,
     /// The first number, if differences are encoded.
-    pub start: i64,
+    pub first_value: i64,
     /// Range of its gaps in the list of all gaps.
-    pub gaps: (usize, usize),
+    pub gap_range: (usize, usize),
     /// Range of its remains in the list of sparse remains, if it is encoded sparsely.
-    pub rare: (usize, usize),
+    pub sparse_range: (usize, usize),
     /// Prediction from other columns and from its own past.
-    pub choice: Choice,
+    pub model: ColumnModel,
 }
 
 /// Largest number of decimals that is tried.
-pub(super) const MOST_DECIMALS: u32 = 9;
+pub(super) const MAX_DECIMALS: u32 = 9;
 
 /// Returns ten to the power of `decimals`.
 pub(super) fn power_of_ten(decimals: u32) -> f64 {
-    10u64.pow(decimals.min(MOST_DECIMALS)) as f64
+    10u64.pow(decimals.min(MAX_DECIMALS)) as f64
 }
 
 /// Converts a cell to a whole number, if that is exact to the last bit.
-fn whole(cell: f64) -> Option<i64> {
+fn as_whole_number(cell: f64) -> Option<i64> {
     let whole = cell as i64;
-    ((whole as f64).to_bits() == cell.to_bits() && whole.unsigned_abs() <= MOST_WHOLE).then_some(whole)
+    ((whole as f64).to_bits() == cell.to_bits() && whole.unsigned_abs() <= MAX_EXACT_WHOLE).then_some(whole)
 }
 
 /// Converts a cell to a whole number over a power of ten, if that reproduces it exactly.
-fn scaled(cell: f64, power: f64) -> Option<i64> {
+fn as_scaled_number(cell: f64, power: f64) -> Option<i64> {
     let whole = (cell * power).round() as i64;
     let same = (whole as f64 / power).to_bits() == cell.to_bits();
-    (same && whole.unsigned_abs() <= MOST_WHOLE).then_some(whole)
+    (same && whole.unsigned_abs() <= MAX_EXACT_WHOLE).then_some(whole)
 }
 
 /// Chooses the encoding of a column's cells, without checking that they are whole numbers.
-pub(super) fn kind(cells: &[f64]) -> ColumnEncoding {
+pub(super) fn classify_column(cells: &[f64]) -> ColumnEncoding {
     let first = cells.first().copied().unwrap_or(0.0);
     let constant = cells.iter().all(|cell| cell.to_bits() == first.to_bits());
     if cells.iter().all(|cell| cell.is_nan()) {
-        ColumnEncoding::Gap
+        ColumnEncoding::AllGaps
     } else if constant && first.to_bits() == 0 {
         ColumnEncoding::Zero
     } else if constant {
-        whole(first).map_or(ColumnEncoding::Bits(first.to_bits()), ColumnEncoding::Whole)
+        as_whole_number(first).map_or(ColumnEncoding::ConstantBits(first.to_bits()), ColumnEncoding::ConstantInteger)
     } else {
-        ColumnEncoding::Told
+        ColumnEncoding::Integers
     }
 }
 
 /// Appends the cells as whole numbers and their gaps as (first, length), and
 /// returns the decimals; `None` (and nothing appended) if they are not whole
 /// numbers over a power of ten. A gap gets the number before it.
-pub(super) fn integers(cells: &[f64], out: &mut Vec<i64>, gaps: &mut Vec<(u32, u32)>) -> Option<u32> {
+pub(super) fn append_integers(cells: &[f64], out: &mut Vec<i64>, gaps: &mut Vec<(u32, u32)>) -> Option<u32> {
     let (numbers, gap_count) = (out.len(), gaps.len());
-    for decimals in 0..=MOST_DECIMALS {
+    for decimals in 0..=MAX_DECIMALS {
         let power = power_of_ten(decimals);
         let mut before = 0;
         let mut missing = 0;
@@ -94,7 +94,7 @@ pub(super) fn integers(cells: &[f64], out: &mut Vec<i64>, gaps: &mut Vec<(u32, u
                 out.push(before);
                 continue;
             }
-            let number = if decimals == 0 { whole(cell) } else { scaled(cell, power) };
+            let number = if decimals == 0 { as_whole_number(cell) } else { as_scaled_number(cell, power) };
             let Some(number) = number else { break };
             if out.len() - numbers == missing {
                 // Only gaps so far: they get the first number.
@@ -129,7 +129,7 @@ fn find_gaps(cells: &[f64], gaps: &mut Vec<(u32, u32)>) {
 
 /// Splits the ticks' times into two columns: the elapsed time, and the difference
 /// between the wall clock's step and that (0 at the first tick).
-pub(super) fn times(ticks: &[Tick], columns: &mut [Vec<i64>; 2]) {
+pub(super) fn split_times(ticks: &[Tick], columns: &mut [Vec<i64>; 2]) {
     let [covered, strays] = columns;
     covered.clear();
     strays.clear();
@@ -141,8 +141,8 @@ pub(super) fn times(ticks: &[Tick], columns: &mut [Vec<i64>; 2]) {
     }
 }
 
-/// Reverses [`times`].
-pub(super) fn ticks(first_ns: i64, columns: &[Vec<i64>; 2], ticks: &mut Vec<Tick>) {
+/// Reverses [`split_times`].
+pub(super) fn join_times(first_ns: i64, columns: &[Vec<i64>; 2], ticks: &mut Vec<Tick>) {
     let [covered, strays] = columns;
     ticks.clear();
     let mut before = first_ns.wrapping_sub(covered.first().copied().unwrap_or(0));
@@ -170,25 +170,25 @@ pub(super) fn put_columns(
         column += zeros;
         match kinds.get(column) {
             None | Some(ColumnEncoding::Zero) => {}
-            Some(ColumnEncoding::Told) => {
-                bits.put(0, 1);
+            Some(ColumnEncoding::Integers) => {
+                bits.put_bits(0, 1);
                 let (one, magnitudes) = parameters.next().expect("parameters for each column of integers");
-                put_line(bits, one, gaps);
-                if one.choice.rare {
-                    rare::write(bits, magnitudes[1..].iter().map(|m| *m as u64));
+                put_parameters(bits, one, gaps);
+                if one.model.sparse {
+                    sparse::write(bits, magnitudes[1..].iter().map(|m| *m as u64));
                 }
             }
-            Some(ColumnEncoding::Whole(number)) => {
-                bits.put(0b001, 3);
+            Some(ColumnEncoding::ConstantInteger(number)) => {
+                bits.put_bits(0b001, 3);
                 bits.put_sized(zigzag(*number));
             }
-            Some(ColumnEncoding::Bits(number)) => {
-                bits.put(0b011, 3);
-                bits.put(*number, 64);
+            Some(ColumnEncoding::ConstantBits(number)) => {
+                bits.put_bits(0b011, 3);
+                bits.put_bits(*number, 64);
             }
-            Some(ColumnEncoding::Gap) => bits.put(0b101, 3),
-            Some(ColumnEncoding::Raw) => {
-                bits.put(0b111, 3);
+            Some(ColumnEncoding::AllGaps) => bits.put_bits(0b101, 3),
+            Some(ColumnEncoding::RawBits) => {
+                bits.put_bits(0b111, 3);
                 raw(column, bits);
             }
         }
@@ -197,25 +197,25 @@ pub(super) fn put_columns(
 }
 
 /// Reads the encoding of a column other than [`ColumnEncoding::Zero`].
-pub(super) fn take_kind(bits: &mut BitReader) -> Option<ColumnEncoding> {
-    if !bits.take_bit() {
-        return Some(ColumnEncoding::Told);
+pub(super) fn read_encoding(bits: &mut BitReader) -> Option<ColumnEncoding> {
+    if !bits.read_bit() {
+        return Some(ColumnEncoding::Integers);
     }
-    Some(match bits.take_few(2) {
-        0b00 => ColumnEncoding::Whole(unzigzag(bits.take_sized()?)),
-        0b01 => ColumnEncoding::Bits(bits.take(64)),
-        0b10 => ColumnEncoding::Gap,
-        _ => ColumnEncoding::Raw,
+    Some(match bits.read_few_bits(2) {
+        0b00 => ColumnEncoding::ConstantInteger(unzigzag(bits.read_sized()?)),
+        0b01 => ColumnEncoding::ConstantBits(bits.read_bits(64)),
+        0b10 => ColumnEncoding::AllGaps,
+        _ => ColumnEncoding::RawBits,
     })
 }
 
-fn put_line(bits: &mut BitWriter, parameters: &ColumnParameters, gaps: &[(u32, u32)]) {
-    bits.put(u64::from(parameters.decimals > 0), 1);
+fn put_parameters(bits: &mut BitWriter, parameters: &ColumnParameters, gaps: &[(u32, u32)]) {
+    bits.put_bits(u64::from(parameters.decimals > 0), 1);
     if parameters.decimals > 0 {
-        bits.put(u64::from(parameters.decimals), 4);
+        bits.put_bits(u64::from(parameters.decimals), 4);
     }
-    let gaps = &gaps[parameters.gaps.0..parameters.gaps.1];
-    bits.put(u64::from(!gaps.is_empty()), 1);
+    let gaps = &gaps[parameters.gap_range.0..parameters.gap_range.1];
+    bits.put_bits(u64::from(!gaps.is_empty()), 1);
     if !gaps.is_empty() {
         bits.put_gamma(gaps.len() as u64);
         let mut end = 0;
@@ -225,30 +225,30 @@ fn put_line(bits: &mut BitWriter, parameters: &ColumnParameters, gaps: &[(u32, u
             end = first + length;
         }
     }
-    bits.put(u64::from(parameters.differences), 1);
+    bits.put_bits(u64::from(parameters.differences), 1);
     if parameters.differences {
-        bits.put_sized(zigzag(parameters.start));
+        bits.put_sized(zigzag(parameters.first_value));
     }
-    put_choice(bits, &parameters.choice);
+    put_model(bits, &parameters.model);
 }
 
 /// Reads the parameters of a column of whole numbers; appends its gaps and sparse remains to the lists.
-pub(super) fn take_line(
+pub(super) fn read_parameters(
     bits: &mut BitReader,
     ticks: usize,
     gaps: &mut Vec<(u32, u32)>,
     remains: &mut Vec<(u32, u64)>,
 ) -> Option<ColumnParameters> {
     let mut parameters = ColumnParameters::default();
-    if bits.take_bit() {
-        parameters.decimals = bits.take_few(4) as u32;
+    if bits.read_bit() {
+        parameters.decimals = bits.read_few_bits(4) as u32;
     }
-    parameters.gaps.0 = gaps.len();
-    if bits.take_bit() {
+    parameters.gap_range.0 = gaps.len();
+    if bits.read_bit() {
         let mut end = 0;
-        for _ in 0..bits.take_gamma()? {
-            let first = bits.take_gamma()?.checked_add(end)?;
-            let length = bits.take_gamma()?;
+        for _ in 0..bits.read_gamma()? {
+            let first = bits.read_gamma()?.checked_add(end)?;
+            let length = bits.read_gamma()?;
             end = first.checked_add(length)?;
             if end > ticks as u64 || length == 0 {
                 return None;
@@ -256,77 +256,77 @@ pub(super) fn take_line(
             gaps.push((first as u32, length as u32));
         }
     }
-    parameters.gaps.1 = gaps.len();
-    parameters.differences = bits.take_bit();
+    parameters.gap_range.1 = gaps.len();
+    parameters.differences = bits.read_bit();
     if parameters.differences {
-        parameters.start = unzigzag(bits.take_sized()?);
+        parameters.first_value = unzigzag(bits.read_sized()?);
     }
-    parameters.choice = take_choice(bits)?;
-    parameters.rare.0 = remains.len();
-    if parameters.choice.rare {
-        rare::read(bits, ticks, remains)?;
+    parameters.model = read_model(bits)?;
+    parameters.sparse_range.0 = remains.len();
+    if parameters.model.sparse {
+        sparse::read(bits, ticks, remains)?;
     }
-    parameters.rare.1 = remains.len();
-    (parameters.decimals <= MOST_DECIMALS && !bits.is_overrun()).then_some(parameters)
+    parameters.sparse_range.1 = remains.len();
+    (parameters.decimals <= MAX_DECIMALS && !bits.is_overrun()).then_some(parameters)
 }
 
-fn put_choice(bits: &mut BitWriter, choice: &Choice) {
-    bits.put(u64::from(choice.divisor > 1), 1);
+fn put_model(bits: &mut BitWriter, choice: &ColumnModel) {
+    bits.put_bits(u64::from(choice.divisor > 1), 1);
     if choice.divisor > 1 {
         bits.put_sized(choice.divisor);
     }
-    bits.put(u64::from(choice.smoothing), 3);
-    bits.put(u64::from(choice.unsigned), 1);
-    bits.put(u64::from(choice.rare), 1);
-    if !choice.rare {
-        bits.put(u64::from(choice.level), 6);
+    bits.put_bits(u64::from(choice.smoothing), 3);
+    bits.put_bits(u64::from(choice.unsigned), 1);
+    bits.put_bits(u64::from(choice.sparse), 1);
+    if !choice.sparse {
+        bits.put_bits(u64::from(choice.level), 6);
     }
     bits.put_sized(zigzag(choice.first));
     let parents = &choice.parents;
-    bits.put(parents.count as u64, 3);
+    bits.put_bits(parents.count as u64, 3);
     for (column, factor) in parents.columns.iter().zip(&parents.factors).take(parents.count) {
-        bits.put(u64::from(*column), GROUP.ilog2());
+        bits.put_bits(u64::from(*column), MAX_GROUP_COLUMNS.ilog2());
         match factor {
             PredictorFactor::Whole(whole) => {
-                bits.put(0, 1);
+                bits.put_bits(0, 1);
                 bits.put_gamma(zigzag(i64::from(*whole)));
             }
             PredictorFactor::Float(mantissa, exponent) => {
-                bits.put(1, 1);
-                bits.put(u64::from(*mantissa < 0), 1);
-                bits.put(u64::from(mantissa.unsigned_abs()) & 0xff, 8);
-                bits.put((exponent - EXPONENTS.start) as u64, 6);
+                bits.put_bits(1, 1);
+                bits.put_bits(u64::from(*mantissa < 0), 1);
+                bits.put_bits(u64::from(mantissa.unsigned_abs()) & 0xff, 8);
+                bits.put_bits((exponent - EXPONENTS.start) as u64, 6);
             }
         }
     }
 }
 
-fn take_choice(bits: &mut BitReader) -> Option<Choice> {
-    let divisor = if bits.take_bit() { bits.take_sized()? } else { 1 };
-    let mut choice = Choice {
+fn read_model(bits: &mut BitReader) -> Option<ColumnModel> {
+    let divisor = if bits.read_bit() { bits.read_sized()? } else { 1 };
+    let mut choice = ColumnModel {
         divisor,
-        smoothing: bits.take_few(3) as u32,
-        unsigned: bits.take_bit(),
-        rare: bits.take_bit(),
-        ..Choice::default()
+        smoothing: bits.read_few_bits(3) as u32,
+        unsigned: bits.read_bit(),
+        sparse: bits.read_bit(),
+        ..ColumnModel::default()
     };
-    if !choice.rare {
-        choice.level = bits.take_few(6) as u32;
+    if !choice.sparse {
+        choice.level = bits.read_few_bits(6) as u32;
     }
-    choice.first = unzigzag(bits.take_sized()?);
-    let count = bits.take_few(3) as usize;
-    if count > MOST_PARENTS {
+    choice.first = unzigzag(bits.read_sized()?);
+    let count = bits.read_few_bits(3) as usize;
+    if count > MAX_PARENTS {
         return None;
     }
     choice.parents.count = count;
     for index in 0..count {
-        choice.parents.columns[index] = bits.take_few(GROUP.ilog2()) as u8;
-        choice.parents.factors[index] = match bits.take_bit() {
-            false => PredictorFactor::Whole(i32::try_from(unzigzag(bits.take_gamma()?)).ok()?),
+        choice.parents.columns[index] = bits.read_few_bits(MAX_GROUP_COLUMNS.ilog2()) as u8;
+        choice.parents.factors[index] = match bits.read_bit() {
+            false => PredictorFactor::Whole(i32::try_from(unzigzag(bits.read_gamma()?)).ok()?),
             true => {
-                let negative = bits.take_bit();
-                let mantissa = 256 + bits.take_few(8) as i32;
-                let exponent = bits.take_few(6) as i32 + EXPONENTS.start;
+                let negative = bits.read_bit();
+                let mantissa = 256 + bits.read_few_bits(8) as i32;
+                let exponent = bits.read_few_bits(6) as i32 + EXPONENTS.start;
                 PredictorFactor::Float(if negative { -mantissa } else { mantissa }, exponent)
             }
         };
@@ -341,27 +341,27 @@ pub(super) fn put_raw(bits: &mut BitWriter, values: impl Iterator<Item = u64>) {
     for value in values {
         let change = value ^ before;
         before = value;
-        bits.put(u64::from(change != 0), 1);
+        bits.put_bits(u64::from(change != 0), 1);
         if change != 0 {
             let (high, low) = (change.leading_zeros(), change.trailing_zeros());
-            bits.put(u64::from(high), 6);
-            bits.put(u64::from(low), 6);
-            bits.put(change >> low, 64 - high - low);
+            bits.put_bits(u64::from(high), 6);
+            bits.put_bits(u64::from(low), 6);
+            bits.put_bits(change >> low, 64 - high - low);
         }
     }
 }
 
 /// Reverses [`put_raw`], calling `each` with every value; returns false if the bits are invalid.
-pub(super) fn take_raw(bits: &mut BitReader, mut each: impl FnMut(u64), ticks: usize) -> bool {
+pub(super) fn read_raw(bits: &mut BitReader, mut each: impl FnMut(u64), ticks: usize) -> bool {
     let mut before = 0;
     for _ in 0..ticks {
-        if bits.take_bit() {
-            let high = bits.take_few(6) as u32;
-            let low = bits.take_few(6) as u32;
+        if bits.read_bit() {
+            let high = bits.read_few_bits(6) as u32;
+            let low = bits.read_few_bits(6) as u32;
             if high + low >= 64 {
                 return false;
             }
-            before ^= bits.take(64 - high - low) << low;
+            before ^= bits.read_bits(64 - high - low) << low;
         }
         each(before);
     }

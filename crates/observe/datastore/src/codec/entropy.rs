@@ -12,8 +12,8 @@
 //! a bit. The order is tick by tick across the columns, so that a decoder knows the
 //! table of the next symbol before it has decoded this one.
 
-use super::bits::{BitReader, BitWriter};
-use super::table::FREQUENCIES;
+use super::bit_stream::{BitReader, BitWriter};
+use super::frequency_table::FREQUENCIES;
 
 /// The frequencies of a table add up to two to this power.
 pub(super) const PRECISION: u32 = 11;
@@ -21,17 +21,17 @@ pub(super) const SYMBOLS: usize = 32;
 /// Levels of scale times histories of zeros.
 pub(super) const CONTEXTS: usize = LEVELS * HISTORIES;
 /// Number of allocated tables: a power of two, so that masked indices need no bounds check.
-const ROOM: usize = CONTEXTS.next_power_of_two();
+const PADDED_CONTEXTS: usize = CONTEXTS.next_power_of_two();
 const LEVELS: usize = 10;
 const HISTORIES: usize = 3;
 /// Level from which on symbols are relative to the scale.
-const RELATIVE: u8 = LEVELS as u8 - 1;
+const RELATIVE_LEVEL: u8 = LEVELS as u8 - 1;
 /// The symbol of a magnitude too large for its table.
-const ESCAPE: u8 = SYMBOLS as u8 - 1;
+const ESCAPE_SYMBOL: u8 = SYMBOLS as u8 - 1;
 /// Largest magnitude that counts in the scale; larger ones count as this.
-const MOST_MOVING: u64 = 1 << 40;
+const MAX_MOVING_MAGNITUDE: u64 = 1 << 40;
 /// Largest level that a scale can start with or reach.
-pub(super) const MOST_LEVEL: u32 = 45;
+pub(super) const MAX_LEVEL: u32 = 45;
 
 /// A column's recent past.
 #[derive(Clone, Copy, Debug)]
@@ -47,20 +47,20 @@ pub(super) struct ColumnHistory {
 impl ColumnHistory {
     /// Creates a history at a level, as if all earlier magnitudes had that size.
     pub fn new(level: u32) -> ColumnHistory {
-        let mut scale = ColumnHistory { mean: (1 << level.min(MOST_LEVEL)) & !1, zero: 0, context: 0, shift: 0 };
-        scale.settle(0);
+        let mut scale = ColumnHistory { mean: (1 << level.min(MAX_LEVEL)) & !1, zero: 0, context: 0, shift: 0 };
+        scale.update_context(0);
         scale
     }
 
     /// Returns the level for a mean of magnitudes: the octave of sixteen times the mean.
-    pub fn level_of(mean: u64) -> u32 {
-        (mean.min(MOST_MOVING) * 16 + 1).ilog2()
+    pub fn level_for_mean(mean: u64) -> u32 {
+        (mean.min(MAX_MOVING_MAGNITUDE) * 16 + 1).ilog2()
     }
 
     /// Derives shift and context from the mean and from the last two magnitudes.
     #[inline(always)]
-    fn settle(&mut self, zero: u8) {
-        let (context, shift) = BY_LEVEL[(self.mean | 1).ilog2() as usize % 64];
+    fn update_context(&mut self, zero: u8) {
+        let (context, shift) = CONTEXT_BY_LEVEL[(self.mean | 1).ilog2() as usize % 64];
         self.shift = shift;
         self.context = context + self.zero + zero;
         self.zero = zero;
@@ -68,20 +68,20 @@ impl ColumnHistory {
 
     /// Updates the history with the next magnitude.
     #[inline(always)]
-    fn follow(&mut self, magnitude: u64) {
-        let step = (magnitude.min(MOST_MOVING) << 4) as i64 - self.mean as i64;
+    fn add_magnitude(&mut self, magnitude: u64) {
+        let step = (magnitude.min(MAX_MOVING_MAGNITUDE) << 4) as i64 - self.mean as i64;
         self.mean = (self.mean as i64 + ((3 * step) >> 3)) as u64;
-        self.settle(u8::from(magnitude == 0));
+        self.update_context(u8::from(magnitude == 0));
     }
 }
 
 /// First context, and shift, of each level.
-const BY_LEVEL: [(u8, u8); 64] = {
+const CONTEXT_BY_LEVEL: [(u8, u8); 64] = {
     let mut table = [(0, 0); 64];
     let mut level = 0;
     while level < 64 {
-        let absolute = if level < RELATIVE { level } else { RELATIVE };
-        table[level as usize] = (absolute * HISTORIES as u8, level.saturating_sub(RELATIVE - 1));
+        let absolute = if level < RELATIVE_LEVEL { level } else { RELATIVE_LEVEL };
+        table[level as usize] = (absolute * HISTORIES as u8, level.saturating_sub(RELATIVE_LEVEL - 1));
         level += 1;
     }
     table
@@ -89,7 +89,7 @@ const BY_LEVEL: [(u8, u8); 64] = {
 
 /// Returns a magnitude's symbol, and the number of low bits that follow unchanged.
 #[inline(always)]
-fn symbol(magnitude: u64, shift: u8) -> (u8, u32) {
+fn classify_magnitude(magnitude: u64, shift: u8) -> (u8, u32) {
     let relative = magnitude >> shift;
     let (bucket, low) = match relative {
         0..4 => (relative as u32, 0),
@@ -100,17 +100,17 @@ fn symbol(magnitude: u64, shift: u8) -> (u8, u32) {
     };
     let symbol = bucket + u32::from(shift > 0 && magnitude > 0);
     let low = if magnitude == 0 { 0 } else { low + u32::from(shift) };
-    (symbol.min(u32::from(ESCAPE)) as u8, low)
+    (symbol.min(u32::from(ESCAPE_SYMBOL)) as u8, low)
 }
 
 /// Writes the low bits of a magnitude.
-fn put_low(bits: &mut BitWriter, magnitude: u64, symbol: u8, low: u32) {
-    if symbol == ESCAPE {
+fn put_low_bits(bits: &mut BitWriter, magnitude: u64, symbol: u8, low: u32) {
+    if symbol == ESCAPE_SYMBOL {
         let length = 64 - magnitude.leading_zeros();
-        bits.put(u64::from(length), 7);
-        bits.put(magnitude, length);
+        bits.put_bits(u64::from(length), 7);
+        bits.put_bits(magnitude, length);
     } else {
-        bits.put(magnitude, low);
+        bits.put_bits(magnitude, low);
     }
 }
 
@@ -129,7 +129,7 @@ struct SymbolEntry {
 
 impl SymbolEntry {
     fn new(context: usize, symbol: usize, frequency: u16, first_slot: u16) -> SymbolEntry {
-        let relative = context / HISTORIES >= usize::from(RELATIVE);
+        let relative = context / HISTORIES >= usize::from(RELATIVE_LEVEL);
         let bucket = (symbol as u32).saturating_sub(u32::from(relative));
         let (first, low) = match bucket {
             0..4 => (bucket, 0),
@@ -143,26 +143,26 @@ impl SymbolEntry {
 /// Reads the magnitude after an escape symbol. The reader is passed by value, so that its position stays in a
 /// register.
 #[cold]
-fn escaped(mut bits: BitReader) -> (u64, BitReader) {
-    let length = bits.take_few(7) as u32;
-    (bits.take(length.min(64)), bits)
+fn read_escaped(mut bits: BitReader) -> (u64, BitReader) {
+    let length = bits.read_few_bits(7) as u32;
+    (bits.read_bits(length.min(64)), bits)
 }
 
 /// The frequency tables in the form that encoder and decoder use.
-pub(super) struct Tables {
+pub(super) struct FrequencyTables {
     /// Symbol of each slot.
-    slots: Box<[[u8; 1 << PRECISION]; ROOM]>,
-    entries: Box<[SymbolEntry; SYMBOLS * ROOM]>,
+    slots: Box<[[u8; 1 << PRECISION]; PADDED_CONTEXTS]>,
+    entries: Box<[SymbolEntry; SYMBOLS * PADDED_CONTEXTS]>,
     /// Price of each symbol, in sixteenths of a bit.
-    prices: [[u16; SYMBOLS]; ROOM],
+    prices: [[u16; SYMBOLS]; PADDED_CONTEXTS],
 }
 
-impl Tables {
+impl FrequencyTables {
     /// Builds the tables from [`FREQUENCIES`].
-    pub fn new() -> Tables {
-        let mut slots = vec![[0u8; 1 << PRECISION]; ROOM];
-        let mut entries = Box::new([SymbolEntry::default(); SYMBOLS * ROOM]);
-        let mut prices = [[0; SYMBOLS]; ROOM];
+    pub fn new() -> FrequencyTables {
+        let mut slots = vec![[0u8; 1 << PRECISION]; PADDED_CONTEXTS];
+        let mut entries = Box::new([SymbolEntry::default(); SYMBOLS * PADDED_CONTEXTS]);
+        let mut prices = [[0; SYMBOLS]; PADDED_CONTEXTS];
         for (context, frequencies) in FREQUENCIES.iter().enumerate() {
             let mut first = 0;
             for (symbol, &frequency) in frequencies.iter().enumerate() {
@@ -175,21 +175,21 @@ impl Tables {
             }
             assert_eq!(first, 1 << PRECISION, "frequencies of context {context}");
         }
-        let slots: Box<[_; ROOM]> = slots.into_boxed_slice().try_into().expect("one for each context");
-        Tables { slots, entries, prices }
+        let slots: Box<[_; PADDED_CONTEXTS]> = slots.into_boxed_slice().try_into().expect("one for each context");
+        FrequencyTables { slots, entries, prices }
     }
 
     /// Returns the price of magnitudes in sixteenths of a bit, or any number above `max_price`.
-    pub fn price(&self, level: u32, magnitudes: &[u64], max_price: u64) -> u64 {
+    pub fn price_magnitudes(&self, level: u32, magnitudes: &[u64], max_price: u64) -> u64 {
         let mut scale = ColumnHistory::new(level);
         let mut sum = 0;
         for some in magnitudes.chunks(32) {
             for &magnitude in some {
-                let (symbol, low) = symbol(magnitude, scale.shift);
-                let low = if symbol == ESCAPE { 7 + 64 - magnitude.leading_zeros() } else { low };
+                let (symbol, low) = classify_magnitude(magnitude, scale.shift);
+                let low = if symbol == ESCAPE_SYMBOL { 7 + 64 - magnitude.leading_zeros() } else { low };
                 let price = self.prices[usize::from(scale.context)][usize::from(symbol)];
                 sum += u64::from(price) + u64::from(low) * 16;
-                scale.follow(magnitude);
+                scale.add_magnitude(magnitude);
             }
             if sum > max_price {
                 break;
@@ -200,7 +200,7 @@ impl Tables {
 }
 
 /// Smallest state between symbols.
-const LEAST: u32 = 1 << 16;
+const MIN_STATE: u32 = 1 << 16;
 const STATES: usize = 4;
 
 /// Reusable buffers of the encoder.
@@ -217,7 +217,7 @@ impl EntropyWriter {
     /// of each. `busy` contains the columns and the level that each starts with.
     pub fn write(
         &mut self,
-        tables: &Tables,
+        tables: &FrequencyTables,
         busy: &[(usize, u32)],
         magnitudes: &[i64],
         ticks: usize,
@@ -230,10 +230,10 @@ impl EntropyWriter {
         for tick in 1..ticks {
             for ((column, _), scale) in busy.iter().zip(&mut self.scales) {
                 let magnitude = magnitudes[column * ticks + tick] as u64;
-                let (symbol, low) = symbol(magnitude, scale.shift);
+                let (symbol, low) = classify_magnitude(magnitude, scale.shift);
                 self.symbols.push((scale.context, symbol));
-                put_low(&mut self.bits, magnitude, symbol, low);
-                scale.follow(magnitude);
+                put_low_bits(&mut self.bits, magnitude, symbol, low);
+                scale.add_magnitude(magnitude);
             }
         }
         self.write_symbols(tables, out);
@@ -241,8 +241,8 @@ impl EntropyWriter {
     }
 
     /// Writes the symbols from last to first, because rANS reads in the reverse order of writing.
-    fn write_symbols(&mut self, tables: &Tables, out: &mut Vec<u8>) {
-        let mut states = [LEAST; STATES];
+    fn write_symbols(&mut self, tables: &FrequencyTables, out: &mut Vec<u8>) {
+        let mut states = [MIN_STATE; STATES];
         self.words.clear();
         for (index, &(context, symbol)) in self.symbols.iter().enumerate().rev() {
             let state = &mut states[index % self.scales.len() % STATES];
@@ -276,7 +276,7 @@ impl EntropyWords<'_> {
             Some(word) => u32::from(u16::from_le_bytes(*word)),
             None => 0,
         };
-        let low = u32::from(state < LEAST);
+        let low = u32::from(state < MIN_STATE);
         self.position += 2 * low as usize;
         state << (16 * low) | word & low.wrapping_neg()
     }
@@ -284,7 +284,12 @@ impl EntropyWords<'_> {
 
 /// Reverses [`EntropyWriter::write`]: `magnitudes` gets the second and
 /// later magnitudes of each column, tick by tick. `None` if the code is invalid.
-pub(super) fn read(tables: &Tables, code: &[u8], scales: &mut [ColumnHistory], magnitudes: &mut [u64]) -> Option<()> {
+pub(super) fn read_magnitudes(
+    tables: &FrequencyTables,
+    code: &[u8],
+    scales: &mut [ColumnHistory],
+    magnitudes: &mut [u64],
+) -> Option<()> {
     let count = u32::from_le_bytes(code.get(..4)?.try_into().ok()?) as usize;
     let mut states = [0; STATES];
     for (state, bytes) in states.iter_mut().zip(code.get(4..4 + 4 * STATES)?.chunks_exact(4)) {
@@ -300,58 +305,59 @@ pub(super) fn read(tables: &Tables, code: &[u8], scales: &mut [ColumnHistory], m
             let (out, out_rest) = tick.as_chunks_mut::<STATES>();
             let [mut a, mut b, mut c, mut d] = states;
             for (four, out) in fours.iter_mut().zip(out) {
-                out[0] = step(tables, &mut four[0], &mut a, &mut words, &mut bits);
-                out[1] = step(tables, &mut four[1], &mut b, &mut words, &mut bits);
-                out[2] = step(tables, &mut four[2], &mut c, &mut words, &mut bits);
-                out[3] = step(tables, &mut four[3], &mut d, &mut words, &mut bits);
+                out[0] = read_magnitude(tables, &mut four[0], &mut a, &mut words, &mut bits);
+                out[1] = read_magnitude(tables, &mut four[1], &mut b, &mut words, &mut bits);
+                out[2] = read_magnitude(tables, &mut four[2], &mut c, &mut words, &mut bits);
+                out[3] = read_magnitude(tables, &mut four[3], &mut d, &mut words, &mut bits);
             }
             states = [a, b, c, d];
             for ((scale, out), state) in rest.iter_mut().zip(out_rest).zip(&mut states) {
-                *out = step(tables, scale, state, &mut words, &mut bits);
+                *out = read_magnitude(tables, scale, state, &mut words, &mut bits);
             }
         }
     }
     let done = words.position == words.bytes.len() && !bits.is_overrun();
-    (done && states == [LEAST; STATES]).then_some(())
+    (done && states == [MIN_STATE; STATES]).then_some(())
 }
 
 /// Decodes the next magnitude of a column.
 #[inline(always)]
-fn step(
-    tables: &Tables,
+fn read_magnitude(
+    tables: &FrequencyTables,
     scale: &mut ColumnHistory,
     state: &mut u32,
     words: &mut EntropyWords,
     bits: &mut BitReader,
 ) -> u64 {
-    let context = usize::from(scale.context) % ROOM;
+    let context = usize::from(scale.context) % PADDED_CONTEXTS;
     let slot = *state & ((1 << PRECISION) - 1);
     let symbol = tables.slots[context][slot as usize];
     let entry = &tables.entries[context * SYMBOLS + usize::from(symbol) % SYMBOLS];
     let next = u32::from(entry.frequency) * (*state >> PRECISION) + slot - u32::from(entry.first_slot);
     *state = words.fill_up(next);
     let magnitude = match symbol {
-        ESCAPE => {
+        ESCAPE_SYMBOL => {
             let magnitude;
-            (magnitude, *bits) = escaped(*bits);
+            (magnitude, *bits) = read_escaped(*bits);
             magnitude
         }
         _ => {
-            u64::from(entry.first) << scale.shift | bits.take_few(u32::from(entry.low + (scale.shift & entry.shifted)))
+            u64::from(entry.first) << scale.shift
+                | bits.read_few_bits(u32::from(entry.low + (scale.shift & entry.shifted)))
         }
     };
-    scale.follow(magnitude);
+    scale.add_magnitude(magnitude);
     magnitude
 }
 
 /// Counts each symbol in its context, for training the tables.
 #[cfg(test)]
-pub(super) fn count(level: u32, magnitudes: &[u64], counts: &mut [[u64; SYMBOLS]; CONTEXTS]) {
+pub(super) fn count_symbols(level: u32, magnitudes: &[u64], counts: &mut [[u64; SYMBOLS]; CONTEXTS]) {
     let mut scale = ColumnHistory::new(level);
     for &magnitude in magnitudes {
-        let (symbol, _) = symbol(magnitude, scale.shift);
+        let (symbol, _) = classify_magnitude(magnitude, scale.shift);
         counts[usize::from(scale.context)][usize::from(symbol)] += 1;
-        scale.follow(magnitude);
+        scale.add_magnitude(magnitude);
     }
 }
 
@@ -360,8 +366,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn magnitudes_of_all_sizes_come_back() {
-        let tables = Tables::new();
+    fn magnitudes_of_all_sizes_round_trip() {
+        let tables = FrequencyTables::new();
         let ticks = 200;
         let mut random = 1u64;
         let mut magnitudes = Vec::new();
@@ -377,19 +383,19 @@ mod tests {
         EntropyWriter::default().write(&tables, &busy, &magnitudes, ticks, &mut code);
         let scales = || busy.iter().map(|(_, level)| ColumnHistory::new(*level)).collect::<Vec<ColumnHistory>>();
         let mut back = vec![0; 12 * (ticks - 1)];
-        assert_eq!(read(&tables, &code, &mut scales(), &mut back), Some(()));
+        assert_eq!(read_magnitudes(&tables, &code, &mut scales(), &mut back), Some(()));
         for (index, (column, _)) in busy.iter().enumerate() {
             for tick in 1..ticks {
                 assert_eq!(back[(tick - 1) * 12 + index], magnitudes[column * ticks + tick] as u64, "{column} {tick}");
             }
         }
-        assert_eq!(read(&tables, &code[..code.len() - 9], &mut scales(), &mut back), None);
+        assert_eq!(read_magnitudes(&tables, &code[..code.len() - 9], &mut scales(), &mut back), None);
     }
 
     #[test]
     fn a_zero_among_zeros_costs_far_less_than_a_bit() {
-        let tables = Tables::new();
-        let bits = tables.price(0, &[0; 1000], u64::MAX) as f64 / 16.0;
+        let tables = FrequencyTables::new();
+        let bits = tables.price_magnitudes(0, &[0; 1000], u64::MAX) as f64 / 16.0;
         assert!(bits < 200.0, "{bits} bits");
     }
 }

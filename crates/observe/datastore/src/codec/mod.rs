@@ -14,38 +14,38 @@
 //! code. The two columns of the ticks' times come first and are encoded like
 //! the others.
 
-mod bits;
+mod bit_stream;
 mod block;
 mod entropy;
+mod frequency_table;
+mod parent_search;
 mod plain;
 mod predict;
-mod rare;
-mod relate;
-mod table;
+mod sparse;
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use diskwright_base::{Frame, Tick};
 
-use crate::bits::unzigzag;
-use bits::{BitReader, BitWriter};
+use crate::varint::unzigzag;
+use bit_stream::{BitReader, BitWriter};
 use block::{ColumnEncoding, ColumnParameters};
-use entropy::{ColumnHistory, EntropyWriter, Tables};
-use predict::MOST_WHOLE;
-use relate::{GROUP, Search};
+use entropy::{ColumnHistory, EntropyWriter, FrequencyTables};
+use parent_search::{MAX_GROUP_COLUMNS, ModelSearch};
+use predict::MAX_EXACT_WHOLE;
 
-static TABLES: LazyLock<Tables> = LazyLock::new(Tables::new);
+static TABLES: LazyLock<FrequencyTables> = LazyLock::new(FrequencyTables::new);
 
 /// Number of columns of times, which precede those of the frame.
-const TIMES: usize = 2;
+const TIME_COLUMNS: usize = 2;
 
 /// Encoder of blocks, which reuses its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
-    times: [Vec<i64>; TIMES],
-    kinds: Vec<ColumnEncoding>,
-    lines: Vec<ColumnParameters>,
+    times: [Vec<i64>; TIME_COLUMNS],
+    encodings: Vec<ColumnEncoding>,
+    parameters: Vec<ColumnParameters>,
     gaps: Vec<(u32, u32)>,
     /// Whole numbers or differences of the `Integers` columns, one column after the
     /// other. After the search of a group, its magnitudes (as bits).
@@ -53,39 +53,39 @@ pub(crate) struct Encoder {
     /// Magnitudes of one group.
     magnitudes: Vec<u64>,
     /// Columns in the entropy code, with the levels that they start with.
-    busy: Vec<(usize, u32)>,
-    search: Search,
+    entropy_columns: Vec<(usize, u32)>,
+    search: ModelSearch,
     head: BitWriter,
     entropy: EntropyWriter,
-    plain: plain::PlainScratch,
+    plain: plain::PlainCodec,
 }
 
 impl Encoder {
     /// Appends the code of a frame's ticks and cells.
     pub fn encode(&mut self, frame: &Frame, out: &mut Vec<u8>) {
         let ticks = frame.ticks().len();
-        self.collect(frame);
+        self.classify_columns(frame);
         let mut line = 0;
-        for forms in self.forms.chunks_mut(GROUP * ticks.max(1)) {
+        for forms in self.forms.chunks_mut(MAX_GROUP_COLUMNS * ticks.max(1)) {
             self.magnitudes.resize(forms.len(), 0);
-            self.search.group(&TABLES, forms, ticks, &mut self.magnitudes, |choice| {
-                self.lines[line].choice = choice;
+            self.search.choose_models(&TABLES, forms, ticks, &mut self.magnitudes, |choice| {
+                self.parameters[line].model = choice;
                 line += 1;
             });
             // The group's forms are not needed any more, so the magnitudes replace them to save memory.
             forms.iter_mut().zip(&self.magnitudes).for_each(|(form, magnitude)| *form = *magnitude as i64);
         }
-        assert_eq!(line, self.lines.len(), "each busy column has its parameters");
+        assert_eq!(line, self.parameters.len(), "each busy column has its parameters");
         self.write_head(frame);
         let start = out.len();
         out.extend_from_slice(&[0; 4]);
         self.head.finish(out);
         let length = (out.len() - start - 4) as u32;
         out[start..start + 4].copy_from_slice(&length.to_le_bytes());
-        self.busy.clear();
-        let choices = self.lines.iter().map(|line| line.choice).enumerate();
-        self.busy.extend(choices.filter(|(_, c)| !c.rare).map(|(column, c)| (column, c.level)));
-        self.entropy.write(&TABLES, &self.busy, &self.forms, ticks, out);
+        self.entropy_columns.clear();
+        let choices = self.parameters.iter().map(|line| line.model).enumerate();
+        self.entropy_columns.extend(choices.filter(|(_, c)| !c.sparse).map(|(column, c)| (column, c.level)));
+        self.entropy.write(&TABLES, &self.entropy_columns, &self.forms, ticks, out);
     }
 
     /// Appends the fast code of `plain` for the cells of the ticks in `range`;
@@ -95,49 +95,49 @@ impl Encoder {
     }
 
     /// Chooses the encoding of each column and collects the forms of the whole-number columns.
-    fn collect(&mut self, frame: &Frame) {
-        block::times(frame.ticks(), &mut self.times);
-        self.kinds.clear();
-        self.lines.clear();
+    fn classify_columns(&mut self, frame: &Frame) {
+        block::split_times(frame.ticks(), &mut self.times);
+        self.encodings.clear();
+        self.parameters.clear();
         self.gaps.clear();
         self.forms.clear();
         // Untouched memory is never resident, while growing in steps would fragment the heap.
-        self.forms.reserve((TIMES + frame.schema().series.len()) * frame.ticks().len());
-        for index in 0..TIMES {
+        self.forms.reserve((TIME_COLUMNS + frame.schema().series.len()) * frame.ticks().len());
+        for index in 0..TIME_COLUMNS {
             let times = &self.times[index];
             let first = times.first().copied().unwrap_or(0);
-            let kind = if times.iter().any(|t| t.unsigned_abs() > MOST_WHOLE) {
-                ColumnEncoding::Raw
+            let kind = if times.iter().any(|t| t.unsigned_abs() > MAX_EXACT_WHOLE) {
+                ColumnEncoding::RawBits
             } else if times.iter().all(|t| *t == 0) {
                 ColumnEncoding::Zero
             } else if times.iter().all(|t| *t == first) {
-                ColumnEncoding::Whole(first)
+                ColumnEncoding::ConstantInteger(first)
             } else {
                 self.forms.extend_from_slice(times);
-                ColumnEncoding::Told
+                ColumnEncoding::Integers
             };
-            self.kinds.push(kind);
-            if kind == ColumnEncoding::Told {
-                self.add_line(frame.ticks().len(), 0, 0);
+            self.encodings.push(kind);
+            if kind == ColumnEncoding::Integers {
+                self.add_parameters(frame.ticks().len(), 0, 0);
             }
         }
         for column in 0..frame.schema().series.len() {
             let cells = frame.column(column);
-            let mut kind = block::kind(cells);
-            if kind == ColumnEncoding::Told {
+            let mut kind = block::classify_column(cells);
+            if kind == ColumnEncoding::Integers {
                 let gaps = self.gaps.len();
-                match block::integers(cells, &mut self.forms, &mut self.gaps) {
-                    Some(decimals) => self.add_line(cells.len(), decimals, gaps),
-                    None => kind = ColumnEncoding::Raw,
+                match block::append_integers(cells, &mut self.forms, &mut self.gaps) {
+                    Some(decimals) => self.add_parameters(cells.len(), decimals, gaps),
+                    None => kind = ColumnEncoding::RawBits,
                 }
             }
-            self.kinds.push(kind);
+            self.encodings.push(kind);
         }
     }
 
     /// Adds the parameters of the last column in `forms`, and replaces its numbers
     /// by their differences if those vary less.
-    fn add_line(&mut self, ticks: usize, decimals: u32, gaps: usize) {
+    fn add_parameters(&mut self, ticks: usize, decimals: u32, gaps: usize) {
         let position = self.forms.len() - ticks;
         let form = &mut self.forms[position..];
         let start = form[0];
@@ -146,44 +146,50 @@ impl Encoder {
         let steps: f64 = form.windows(2).map(|w| (w[1] as f64 - w[0] as f64).powi(2)).sum();
         let differences = steps < spread;
         if differences {
-            predict::difference(form);
+            predict::take_differences(form);
         }
         let gaps = (gaps, self.gaps.len());
-        self.lines.push(ColumnParameters { decimals, differences, start, gaps, ..ColumnParameters::default() });
+        self.parameters.push(ColumnParameters {
+            decimals,
+            differences,
+            first_value: start,
+            gap_range: gaps,
+            ..ColumnParameters::default()
+        });
     }
 
     fn write_head(&mut self, frame: &Frame) {
         let times = &self.times;
-        let mut raw = |column: usize, bits: &mut BitWriter| match column.checked_sub(TIMES) {
+        let mut raw = |column: usize, bits: &mut BitWriter| match column.checked_sub(TIME_COLUMNS) {
             None => block::put_raw(bits, times[column].iter().map(|t| *t as u64)),
             Some(column) => block::put_raw(bits, frame.column(column).iter().map(|c| block::cell_bits(*c))),
         };
         self.head.clear();
-        block::put_columns(&mut self.head, &self.kinds, &self.lines, &self.gaps, &self.forms, &mut raw);
+        block::put_columns(&mut self.head, &self.encodings, &self.parameters, &self.gaps, &self.forms, &mut raw);
     }
 }
 
 /// Decoder of blocks, which reuses its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
-    times: [Vec<i64>; TIMES],
+    times: [Vec<i64>; TIME_COLUMNS],
     ticks: Vec<Tick>,
     /// Index (counting the time columns) and parameters of each `Integers` column.
-    lines: Vec<(usize, ColumnParameters)>,
+    parameters: Vec<(usize, ColumnParameters)>,
     gaps: Vec<(u32, u32)>,
     /// Index and magnitude of the nonzero remains of sparse columns.
-    rare: Vec<(u32, u64)>,
+    sparse: Vec<(u32, u64)>,
     scales: Vec<ColumnHistory>,
     /// Magnitudes of the columns in the entropy code, tick by tick, without the first.
     magnitudes: Vec<u64>,
     forms: Vec<i64>,
     sums: Vec<f64>,
-    told: Vec<i64>,
+    predicted: Vec<i64>,
     order: Vec<usize>,
     /// Index of each `Integers` column among those in the entropy code.
-    busy: Vec<usize>,
+    entropy_index: Vec<usize>,
     numbers: Vec<i64>,
-    plain: plain::PlainScratch,
+    plain: plain::PlainCodec,
 }
 
 impl Decoder {
@@ -198,48 +204,50 @@ impl Decoder {
         self.ticks.clear();
         self.ticks.resize(ticks, Tick::default());
         frame.set_ticks(&self.ticks);
-        self.take_head(head, frame)?;
+        self.read_head(head, frame)?;
         self.scales.clear();
-        let busy = self.lines.iter().filter(|(_, line)| !line.choice.rare);
-        self.scales.extend(busy.map(|(_, line)| ColumnHistory::new(line.choice.level)));
+        let busy = self.parameters.iter().filter(|(_, line)| !line.model.sparse);
+        self.scales.extend(busy.map(|(_, line)| ColumnHistory::new(line.model.level)));
         self.magnitudes.resize(self.scales.len() * (ticks - 1), 0);
-        entropy::read(&TABLES, rest, &mut self.scales, &mut self.magnitudes)?;
-        self.tell_all(ticks, frame)?;
-        block::ticks(first_ns, &self.times, &mut self.ticks);
+        entropy::read_magnitudes(&TABLES, rest, &mut self.scales, &mut self.magnitudes)?;
+        self.rebuild_columns(ticks, frame)?;
+        block::join_times(first_ns, &self.times, &mut self.ticks);
         frame.set_ticks(&self.ticks);
         Some(())
     }
 
     /// Reads the head; fills the columns that it determines completely.
-    fn take_head(&mut self, head: &[u8], frame: &mut Frame) -> Option<()> {
+    fn read_head(&mut self, head: &[u8], frame: &mut Frame) -> Option<()> {
         let ticks = self.ticks.len();
-        let columns = TIMES + frame.schema().series.len();
+        let columns = TIME_COLUMNS + frame.schema().series.len();
         let mut bits = BitReader::new(head);
-        self.lines.clear();
+        self.parameters.clear();
         self.gaps.clear();
-        self.rare.clear();
+        self.sparse.clear();
         let mut column = 0;
         while column < columns {
-            let zeros = usize::try_from(bits.take_gamma()?).ok()?;
+            let zeros = usize::try_from(bits.read_gamma()?).ok()?;
             if zeros > columns - column {
                 return None;
             }
             for zero in column..column + zeros {
-                self.fill(frame, zero, 0, 0.0);
+                self.fill_constant(frame, zero, 0, 0.0);
             }
             column += zeros;
             if column == columns {
                 break;
             }
-            match block::take_kind(&mut bits)? {
-                ColumnEncoding::Told => {
-                    let line = block::take_line(&mut bits, ticks, &mut self.gaps, &mut self.rare)?;
-                    self.lines.push((column, line));
+            match block::read_encoding(&mut bits)? {
+                ColumnEncoding::Integers => {
+                    let line = block::read_parameters(&mut bits, ticks, &mut self.gaps, &mut self.sparse)?;
+                    self.parameters.push((column, line));
                 }
-                ColumnEncoding::Whole(whole) => self.fill(frame, column, whole, whole as f64),
-                ColumnEncoding::Bits(bits) => self.fill(frame, column, bits as i64, f64::from_bits(bits)),
-                ColumnEncoding::Gap => self.fill(frame, column, 0, f64::NAN),
-                _ => self.take_raw(&mut bits, frame, column)?,
+                ColumnEncoding::ConstantInteger(whole) => self.fill_constant(frame, column, whole, whole as f64),
+                ColumnEncoding::ConstantBits(bits) => {
+                    self.fill_constant(frame, column, bits as i64, f64::from_bits(bits))
+                }
+                ColumnEncoding::AllGaps => self.fill_constant(frame, column, 0, f64::NAN),
+                _ => self.read_raw(&mut bits, frame, column)?,
             }
             column += 1;
         }
@@ -247,8 +255,8 @@ impl Decoder {
     }
 
     /// Fills a column with one value: `time` if it is a column of times, else `cell`.
-    fn fill(&mut self, frame: &mut Frame, column: usize, time: i64, cell: f64) {
-        match column.checked_sub(TIMES) {
+    fn fill_constant(&mut self, frame: &mut Frame, column: usize, time: i64, cell: f64) {
+        match column.checked_sub(TIME_COLUMNS) {
             None => {
                 self.times[column].clear();
                 self.times[column].resize(self.ticks.len(), time);
@@ -257,13 +265,13 @@ impl Decoder {
         }
     }
 
-    fn take_raw(&mut self, bits: &mut BitReader, frame: &mut Frame, column: usize) -> Option<()> {
+    fn read_raw(&mut self, bits: &mut BitReader, frame: &mut Frame, column: usize) -> Option<()> {
         let ticks = self.ticks.len();
-        let valid = match column.checked_sub(TIMES) {
+        let valid = match column.checked_sub(TIME_COLUMNS) {
             None => {
                 let times = &mut self.times[column];
                 times.clear();
-                block::take_raw(bits, |bits| times.push(bits as i64), ticks)
+                block::read_raw(bits, |bits| times.push(bits as i64), ticks)
             }
             Some(column) => {
                 let mut cells = frame.column_mut(column).iter_mut();
@@ -272,7 +280,7 @@ impl Decoder {
                         *cell = f64::from_bits(bits);
                     }
                 };
-                block::take_raw(bits, each, ticks)
+                block::read_raw(bits, each, ticks)
             }
         };
         valid.then_some(())
@@ -280,47 +288,47 @@ impl Decoder {
 
     /// Computes the cells from the magnitudes, group by group, each column after its
     /// parents.
-    fn tell_all(&mut self, ticks: usize, frame: &mut Frame) -> Option<()> {
-        self.forms.resize(self.lines.len() * ticks, 0);
+    fn rebuild_columns(&mut self, ticks: usize, frame: &mut Frame) -> Option<()> {
+        self.forms.resize(self.parameters.len() * ticks, 0);
         self.sums.resize(ticks, 0.0);
-        self.told.resize(ticks, 0);
+        self.predicted.resize(ticks, 0);
         self.numbers.resize(ticks, 0);
-        self.places();
-        for group in 0..self.lines.len().div_ceil(GROUP) {
-            let lines = group * GROUP..self.lines.len().min((group + 1) * GROUP);
-            arrange(&self.lines[lines.clone()], &mut self.order)?;
+        self.number_entropy_columns();
+        for group in 0..self.parameters.len().div_ceil(MAX_GROUP_COLUMNS) {
+            let lines = group * MAX_GROUP_COLUMNS..self.parameters.len().min((group + 1) * MAX_GROUP_COLUMNS);
+            order_by_parents(&self.parameters[lines.clone()], &mut self.order)?;
             for index in 0..self.order.len() {
                 let line = lines.start + self.order[index];
-                self.tell_column(lines.start, line, ticks);
-                self.place(line, ticks, frame);
+                self.rebuild_column(lines.start, line, ticks);
+                self.store_column(line, ticks, frame);
             }
         }
         Some(())
     }
 
     /// Assigns each column its index in the entropy code.
-    fn places(&mut self) {
-        self.busy.clear();
+    fn number_entropy_columns(&mut self) {
+        self.entropy_index.clear();
         let mut next = 0;
-        for (_, line) in &self.lines {
-            self.busy.push(next);
-            next += usize::from(!line.choice.rare);
+        for (_, line) in &self.parameters {
+            self.entropy_index.push(next);
+            next += usize::from(!line.model.sparse);
         }
     }
 
     /// Computes the form of a column from its magnitudes, its past and its parents.
-    fn tell_column(&mut self, group: usize, line: usize, ticks: usize) {
-        let (_, ColumnParameters { choice, rare, .. }) = self.lines[line];
+    fn rebuild_column(&mut self, group: usize, line: usize, ticks: usize) {
+        let (_, ColumnParameters { model: choice, sparse_range: rare, .. }) = self.parameters[line];
         let numbers = &mut self.numbers[..];
         numbers[0] = choice.first;
         let signed = |magnitude| if choice.unsigned { magnitude as i64 } else { unzigzag(magnitude) };
-        if choice.rare {
+        if choice.sparse {
             numbers[1..].fill(0);
-            for &(index, magnitude) in &self.rare[rare.0..rare.1] {
+            for &(index, magnitude) in &self.sparse[rare.0..rare.1] {
                 numbers[1 + index as usize] = signed(magnitude);
             }
         } else {
-            let index = self.busy[line];
+            let index = self.entropy_index[line];
             let ticks = self.magnitudes.chunks_exact(self.scales.len());
             let column = numbers[1..].iter_mut().zip(ticks);
             match choice.unsigned {
@@ -333,8 +341,13 @@ impl Decoder {
             numbers.iter_mut().for_each(|number| *number = number.wrapping_mul(choice.divisor as i64));
         }
         if choice.parents.count > 0 {
-            predict::tell(&choice.parents, &self.forms[group * ticks..], &mut self.sums, &mut self.told);
-            for (number, told) in numbers.iter_mut().zip(&self.told) {
+            predict::predict_from_parents(
+                &choice.parents,
+                &self.forms[group * ticks..],
+                &mut self.sums,
+                &mut self.predicted,
+            );
+            for (number, told) in numbers.iter_mut().zip(&self.predicted) {
                 *number = number.wrapping_add(*told);
             }
         }
@@ -342,13 +355,13 @@ impl Decoder {
     }
 
     /// Stores a decoded column in the frame or in the times.
-    fn place(&mut self, line: usize, ticks: usize, frame: &mut Frame) {
-        let (column, line) = self.lines[line];
+    fn store_column(&mut self, line: usize, ticks: usize, frame: &mut Frame) {
+        let (column, line) = self.parameters[line];
         if line.differences {
-            predict::accumulate(&mut self.numbers, line.start);
+            predict::accumulate_differences(&mut self.numbers, line.first_value);
         }
         let numbers = &self.numbers[..ticks];
-        let Some(column) = column.checked_sub(TIMES) else {
+        let Some(column) = column.checked_sub(TIME_COLUMNS) else {
             self.times[column].clear();
             self.times[column].extend_from_slice(numbers);
             return;
@@ -360,7 +373,7 @@ impl Decoder {
             let power = block::power_of_ten(line.decimals);
             cells.iter_mut().zip(numbers).for_each(|(cell, number)| *cell = *number as f64 / power);
         }
-        for (first, length) in &self.gaps[line.gaps.0..line.gaps.1] {
+        for (first, length) in &self.gaps[line.gap_range.0..line.gap_range.1] {
             cells[*first as usize..(first + length) as usize].fill(f64::NAN);
         }
     }
@@ -368,13 +381,13 @@ impl Decoder {
 
 /// Finds an order in which every column comes after its parents; `None` if they
 /// form a cycle.
-fn arrange(lines: &[(usize, ColumnParameters)], order: &mut Vec<usize>) -> Option<()> {
+fn order_by_parents(lines: &[(usize, ColumnParameters)], order: &mut Vec<usize>) -> Option<()> {
     order.clear();
-    let mut placed = [false; GROUP];
+    let mut placed = [false; MAX_GROUP_COLUMNS];
     while order.len() < lines.len() {
         let before = order.len();
         for (index, (_, line)) in lines.iter().enumerate() {
-            let parents = &line.choice.parents;
+            let parents = &line.model.parents;
             let mut needed = parents.columns[..parents.count].iter();
             if !placed[index] && needed.all(|parent| placed[usize::from(*parent)]) {
                 placed[index] = true;
@@ -398,7 +411,7 @@ mod tests {
     /// `cargo test -p diskwright-datastore --release -- --ignored --nocapture train`.
     #[test]
     #[ignore = "a tool, not a test"]
-    fn train() {
+    fn train_frequency_table() {
         let paths = std::env::var("DWLOG_TRAIN").expect("DWLOG_TRAIN names logs");
         let mut counts = [[0; SYMBOLS]; CONTEXTS];
         for path in paths.split(':') {
@@ -408,16 +421,16 @@ mod tests {
                 if item == crate::LogItem::Frame {
                     encoder.encode(&frame, &mut Vec::new());
                     let columns = encoder.forms.chunks_exact(frame.ticks().len());
-                    for (line, magnitudes) in encoder.lines.iter().zip(columns).filter(|(l, _)| !l.choice.rare) {
+                    for (line, magnitudes) in encoder.parameters.iter().zip(columns).filter(|(l, _)| !l.model.sparse) {
                         let magnitudes: Vec<u64> = magnitudes.iter().map(|m| *m as u64).collect();
-                        entropy::count(line.choice.level, &magnitudes[1..], &mut counts);
+                        entropy::count_symbols(line.model.level, &magnitudes[1..], &mut counts);
                     }
                 }
             }
         }
         let mut text = String::new();
         for row in counts {
-            let row: Vec<String> = share_out(&row).iter().map(u16::to_string).collect();
+            let row: Vec<String> = counts_to_frequencies(&row).iter().map(u16::to_string).collect();
             text += &format!("    [{},\n     {}],\n", row[..SYMBOLS / 2].join(", "), row[SYMBOLS / 2..].join(", "));
         }
         std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()).expect("a listener");
@@ -426,7 +439,7 @@ mod tests {
     /// Prints the cost of each column of the logs in `DWLOG_TRAIN`, largest first.
     #[test]
     #[ignore = "a tool, not a test"]
-    fn prices() {
+    fn print_column_prices() {
         let paths = std::env::var("DWLOG_TRAIN").expect("DWLOG_TRAIN names logs");
         let mut costs = std::collections::BTreeMap::<String, (u64, usize)>::new();
         for path in paths.split(':') {
@@ -437,14 +450,18 @@ mod tests {
                     continue;
                 }
                 encoder.encode(&frame, &mut Vec::new());
-                let integer_columns =
-                    encoder.kinds.iter().enumerate().filter(|(_, k)| **k == ColumnEncoding::Told).map(|(c, _)| c);
+                let integer_columns = encoder
+                    .encodings
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, k)| **k == ColumnEncoding::Integers)
+                    .map(|(c, _)| c);
                 let columns = encoder.forms.chunks_exact(frame.ticks().len());
-                for ((column, line), magnitudes) in integer_columns.zip(&encoder.lines).zip(columns) {
+                for ((column, line), magnitudes) in integer_columns.zip(&encoder.parameters).zip(columns) {
                     let mut bits = BitWriter::default();
                     block::put_columns(
                         &mut bits,
-                        &[ColumnEncoding::Told],
+                        &[ColumnEncoding::Integers],
                         &[*line],
                         &encoder.gaps,
                         magnitudes,
@@ -453,13 +470,13 @@ mod tests {
                     let mut head = Vec::new();
                     bits.finish(&mut head);
                     let magnitudes: Vec<u64> = magnitudes.iter().map(|m| *m as u64).collect();
-                    let code = match line.choice.rare {
+                    let code = match line.model.sparse {
                         true => 0,
-                        false => TABLES.price(line.choice.level, &magnitudes[1..], u64::MAX),
+                        false => TABLES.price_magnitudes(line.model.level, &magnitudes[1..], u64::MAX),
                     };
                     let changed =
                         |c: usize| frame.column(c).windows(2).filter(|w| w[0].to_bits() != w[1].to_bits()).count();
-                    let (name, changed) = match column.checked_sub(TIMES) {
+                    let (name, changed) = match column.checked_sub(TIME_COLUMNS) {
                         None => (format!("time {column}"), 0),
                         Some(c) => {
                             let series = &frame.schema().series[c];
@@ -487,7 +504,7 @@ mod tests {
 
     /// Converts counts to frequencies. They are smoothed over neighbours, so that
     /// unseen symbols near seen ones are not too rare.
-    fn share_out(counts: &[u64; SYMBOLS]) -> [u16; SYMBOLS] {
+    fn counts_to_frequencies(counts: &[u64; SYMBOLS]) -> [u16; SYMBOLS] {
         let near = |i: usize, by: usize| {
             let low = if i > by { counts[i - by] } else { 0 };
             (low + counts.get(i + by).copied().unwrap_or(0)) as f64

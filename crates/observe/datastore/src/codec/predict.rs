@@ -3,18 +3,18 @@
 //! ways that IEEE 754 defines exactly (product, sum, comparison), never fused or reordered.
 
 /// Largest number of columns that one column is predicted from.
-pub(super) const MOST_PARENTS: usize = 6;
+pub(super) const MAX_PARENTS: usize = 6;
 /// Number of smoothings: none, the value before, and sliding means over 2 to 32 values.
-pub(super) const SMOOTHINGS: u32 = 7;
+pub(super) const SMOOTHING_COUNT: u32 = 7;
 /// Largest whole number that is exact in all later computations.
-pub(super) const MOST_WHOLE: u64 = 1 << 51;
+pub(super) const MAX_EXACT_WHOLE: u64 = 1 << 51;
 
 /// The columns that predict a column, each with its factor.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Parents {
     pub count: usize,
-    pub columns: [u8; MOST_PARENTS],
-    pub factors: [PredictorFactor; MOST_PARENTS],
+    pub columns: [u8; MAX_PARENTS],
+    pub factors: [PredictorFactor; MAX_PARENTS],
 }
 
 /// A small whole number, or a number to nine bits.
@@ -67,7 +67,7 @@ impl PredictorFactor {
 
 /// Predicts a column from its parents into `predicted`; `forms` are the columns of
 /// the group, one after the other.
-pub(super) fn tell(parents: &Parents, forms: &[i64], sums: &mut [f64], predicted: &mut [i64]) {
+pub(super) fn predict_from_parents(parents: &Parents, forms: &[i64], sums: &mut [f64], predicted: &mut [i64]) {
     let ticks = predicted.len();
     if parents.count == 0 {
         return predicted.fill(0);
@@ -81,10 +81,11 @@ pub(super) fn tell(parents: &Parents, forms: &[i64], sums: &mut [f64], predicted
         }
     }
     // Adding this number leaves no bits for fractions, so it rounds to the nearest integer.
-    const ROUND: f64 = 6755399441055744.0;
-    const MOST: f64 = (1u64 << 50) as f64;
+    const ROUNDING_OFFSET: f64 = 6755399441055744.0;
+    const MAX_SUM: f64 = (1u64 << 50) as f64;
     for (predicted, &sum) in predicted.iter_mut().zip(sums.iter()) {
-        *predicted = ((sum.clamp(-MOST, MOST) + ROUND).to_bits() as i64).wrapping_sub(ROUND.to_bits() as i64);
+        *predicted = ((sum.clamp(-MAX_SUM, MAX_SUM) + ROUNDING_OFFSET).to_bits() as i64)
+            .wrapping_sub(ROUNDING_OFFSET.to_bits() as i64);
     }
 }
 
@@ -117,7 +118,7 @@ pub(super) fn unsmooth(values: &mut [i64], smoothing: u32) {
 }
 
 /// Replaces each value by its difference from the one before; the first becomes 0.
-pub(super) fn difference(values: &mut [i64]) {
+pub(super) fn take_differences(values: &mut [i64]) {
     let mut before = values.first().copied().unwrap_or(0);
     for value in values {
         let this = *value;
@@ -126,8 +127,8 @@ pub(super) fn difference(values: &mut [i64]) {
     }
 }
 
-/// Reverses [`difference`], starting from `first`.
-pub(super) fn accumulate(values: &mut [i64], first: i64) {
+/// Reverses [`take_differences`], starting from `first`.
+pub(super) fn accumulate_differences(values: &mut [i64], first: i64) {
     let mut sum = first;
     for value in values {
         sum = sum.wrapping_add(*value);
@@ -140,23 +141,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn smoothing_and_difference_have_a_way_back() {
+    fn smoothing_and_differences_are_reversible() {
         let values: Vec<i64> = (0..100i64).map(|i| i * i * 37 % 1001 - 300).chain([i64::MAX, i64::MIN, 0]).collect();
-        for smoothing in 0..SMOOTHINGS {
+        for smoothing in 0..SMOOTHING_COUNT {
             let mut remains = vec![0; values.len()];
             smooth(&values, smoothing, &mut remains);
             unsmooth(&mut remains, smoothing);
             assert_eq!(remains, values, "smoothing {smoothing}");
         }
         let mut forms = values.clone();
-        difference(&mut forms);
+        take_differences(&mut forms);
         assert_eq!(forms[0], 0);
-        accumulate(&mut forms, values[0]);
+        accumulate_differences(&mut forms, values[0]);
         assert_eq!(forms, values);
     }
 
     #[test]
-    fn factors_are_near_what_they_stand_for() {
+    fn factors_are_near_the_numbers_they_encode() {
         for number in [1.0, -1.0, 8.0, 0.125, 0.3333, -1e-7, 1234.5, 100.1, 2.5e-9] {
             let near = PredictorFactor::nearest(number).expect("within range").value();
             assert!((near - number).abs() <= number.abs() / 250.0, "{number} {near}");
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn parents_tell_rounded_sums() {
+    fn parents_predict_rounded_sums() {
         let forms = [10, -20, 30, 1, 1, 1];
         let parents = Parents {
             count: 2,
@@ -183,7 +184,7 @@ mod tests {
             ],
         };
         let mut told = [0; 3];
-        tell(&parents, &forms, &mut [0.0; 3], &mut told);
+        predict_from_parents(&parents, &forms, &mut [0.0; 3], &mut told);
         assert_eq!(told, [6, -17, 20]);
     }
 }

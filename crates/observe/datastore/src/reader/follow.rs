@@ -3,9 +3,9 @@
 
 use super::{LogReader, ReadStage};
 use crate::error::StoreError;
-use crate::format::{BLOCK, BlockHead};
-use crate::recover;
-use crate::segment::{GLANCE, Peek, RecordScanner};
+use crate::format::{BLOCK_KIND, BlockHead};
+use crate::record_scanner::{HEADER_READ_BYTES, Peek, RecordScanner};
+use crate::recovery;
 use crate::tail::TailTick;
 
 /// Position up to which a log was read: the numbers of the next tick and note.
@@ -29,23 +29,23 @@ pub struct LogEnd {
 
 impl LogReader {
     /// Skips the ticks before this number, whatever their times.
-    pub fn begin_at(&mut self, tick: u64) {
-        self.from_tick = tick;
+    pub fn start_at_tick(&mut self, tick: u64) {
+        self.first_wanted_tick = tick;
     }
 
     /// Continues where an earlier reader of the same log ended: returns every tick and note written since, once.
     /// Bookmarks are left out, because they have no place in that order.
-    pub fn go_on_from(&mut self, position: LogPosition) {
-        self.from_tick = position.tick;
-        self.flow.from_note = position.note;
-        self.flow.marks = None;
+    pub fn resume_from(&mut self, position: LogPosition) {
+        self.first_wanted_tick = position.tick;
+        self.note_flow.from_note = position.note;
+        self.note_flow.marks = None;
     }
 
     /// Returns the position reached, valid once [`LogReader::next`] has returned `None`.
     pub fn position(&self) -> LogPosition {
         LogPosition {
-            tick: self.account.tick.unwrap_or(0).max(self.from_tick),
-            note: self.flow.next_note.max(self.flow.from_note),
+            tick: self.account.next_tick.unwrap_or(0).max(self.first_wanted_tick),
+            note: self.note_flow.next_note.max(self.note_flow.from_note),
         }
     }
 
@@ -55,40 +55,40 @@ impl LogReader {
     /// # Errors
     /// When a file cannot be read.
     pub fn log_end(&self, known: LogEnd) -> Result<LogEnd, StoreError> {
-        let counted = self.ledger.map_or(0, |ledger| ledger.next);
-        if let Some(last) = self.last_of_tail()? {
+        let counted = self.ledger.map_or(0, |ledger| ledger.next_tick);
+        if let Some(last) = self.last_tail_tick()? {
             let next_tick = counted.max(last.number.saturating_add(1));
             return Ok(LogEnd { next_tick, time_ns: Some(last.tick.time_ns) });
         }
-        let next_tick = counted.max(self.newest(next_of)?.unwrap_or(0));
+        let next_tick = counted.max(self.query_newest_segment(next_tick_number)?.unwrap_or(0));
         if next_tick == known.next_tick && known.time_ns.is_some() {
             return Ok(known);
         }
-        Ok(LogEnd { next_tick, time_ns: self.newest(time_of)? })
+        Ok(LogEnd { next_tick, time_ns: self.query_newest_segment(last_tick_time)? })
     }
 
-    fn last_of_tail(&self) -> Result<Option<TailTick>, StoreError> {
+    fn last_tail_tick(&self) -> Result<Option<TailTick>, StoreError> {
         match &self.stage {
             ReadStage::Tail(content, ..) => Ok(content.ticks.last().copied()),
             _ if !self.is_dir => Ok(None),
             // only numbers and times are needed, so no cells are read
-            _ => Ok(recover::tail_of(&self.path, &self.places, u64::MAX)?.ticks.last().copied()),
+            _ => Ok(recovery::read_tail_of_log(&self.path, &self.segment_files, u64::MAX)?.ticks.last().copied()),
         }
     }
 
     /// Calls `look` on the segments, newest first, until it returns a value.
-    fn newest<T>(
+    fn query_newest_segment<T>(
         &self,
         look: impl Fn(RecordScanner) -> Result<Option<T>, StoreError>,
     ) -> Result<Option<T>, StoreError> {
         if !self.is_dir {
-            return look(RecordScanner::open_named(&self.path, GLANCE)?);
+            return look(RecordScanner::open_named(&self.path, HEADER_READ_BYTES)?);
         }
-        for place in self.places.iter().rev() {
-            let found = match RecordScanner::open(&place.path(&self.path), GLANCE) {
+        for place in self.segment_files.iter().rev() {
+            let found = match RecordScanner::open(&place.path(&self.path), HEADER_READ_BYTES) {
                 Ok(scanner) => look(scanner)?,
                 Err(StoreError::NotAFile(_)) => None,
-                Err(e) if e.is_absence() => None,
+                Err(e) if e.is_not_found() => None,
                 Err(e) => return Err(e),
             };
             if found.is_some() {
@@ -100,29 +100,29 @@ impl LogReader {
 }
 
 /// Returns the number of the tick after the last one of a segment.
-fn next_of(mut scanner: RecordScanner) -> Result<Option<u64>, StoreError> {
-    if let Some(end) = scanner.closing()? {
+fn next_tick_number(mut scanner: RecordScanner) -> Result<Option<u64>, StoreError> {
+    if let Some(end) = scanner.read_end_record()? {
         return Ok(Some(end.next_tick));
     }
-    let head = last_block(scanner)?;
+    let head = find_last_block(scanner)?;
     Ok(head.map(|head| head.first_tick.saturating_add(head.ticks as u64)))
 }
 
 /// Returns the wall time of the last tick of a segment.
-fn time_of(scanner: RecordScanner) -> Result<Option<i64>, StoreError> {
-    Ok(last_block(scanner)?.map(|head| head.to_ns))
+fn last_tick_time(scanner: RecordScanner) -> Result<Option<i64>, StoreError> {
+    Ok(find_last_block(scanner)?.map(|head| head.last_time_ns))
 }
 
-fn last_block(mut scanner: RecordScanner) -> Result<Option<BlockHead>, StoreError> {
+fn find_last_block(mut scanner: RecordScanner) -> Result<Option<BlockHead>, StoreError> {
     let mut last = None;
     loop {
-        match scanner.peek()? {
-            Peek::Record(header) if header.kind == BLOCK => {
-                if let Some(head) = scanner.take(&header)?.and_then(BlockHead::parse) {
+        match scanner.peek_record()? {
+            Peek::Record(header) if header.kind == BLOCK_KIND => {
+                if let Some(head) = scanner.read_payload(&header)?.and_then(BlockHead::parse) {
                     last = Some(head);
                 }
             }
-            Peek::Record(header) => scanner.pass(&header),
+            Peek::Record(header) => scanner.skip_record(&header),
             Peek::Lost { loss: crate::Loss::Damaged, .. } => {}
             Peek::Lost { .. } | Peek::End => return Ok(last),
         }

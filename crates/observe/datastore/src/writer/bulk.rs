@@ -6,16 +6,16 @@ use std::path::Path;
 
 use diskwright_base::{Frame, Tick};
 
-use super::{LogWriter, rounded};
+use super::{LogWriter, round_times};
 use crate::error::StoreError;
-use crate::format::{BLOCK, BlockHead, MAX_TICKS, MOST_HELD, TAIL, close_record, open_record};
-use crate::output::WriteFault;
+use crate::format::{BLOCK_KIND, BlockHead, MAX_BLOCK_TICKS, MAX_BUFFERED_CELLS, TAIL_FILE, close_record, open_record};
+use crate::record_file::WriteFault;
 
 impl LogWriter {
     /// Returns the number of ticks of `series` cells in one block. Frames of this
     /// length are the fastest to push; any other length works too.
     pub fn frame_ticks(&self, series: usize) -> usize {
-        self.options.block_ticks.min(MOST_HELD / series.max(1)).clamp(1, MAX_TICKS)
+        self.options.block_ticks.min(MAX_BUFFERED_CELLS / series.max(1)).clamp(1, MAX_BLOCK_TICKS)
     }
 
     /// Adds the ticks of a frame, in their order, with the rules for times of
@@ -32,112 +32,112 @@ impl LogWriter {
     pub fn push_frame(&mut self, frame: &Frame) -> Result<(), StoreError> {
         let dir = self.dir.clone();
         match self.options.bulk {
-            true => self.bulk_frame(frame),
-            false => self.tick_by_tick(frame),
+            true => self.push_bulk_frame(frame),
+            false => self.push_tick_by_tick(frame),
         }
         .map_err(|fault| fault.into_error(&dir))
     }
 
-    fn tick_by_tick(&mut self, frame: &Frame) -> Result<(), WriteFault> {
+    fn push_tick_by_tick(&mut self, frame: &Frame) -> Result<(), WriteFault> {
         let mut row = Vec::new();
         for (index, tick) in frame.ticks().iter().enumerate() {
-            row_of(frame, index, &mut row);
-            self.last_ns = tick.time_ns;
-            self.advance(frame.schema(), rounded(*tick, self.options.time_unit_ns), &row)?;
+            copy_row(frame, index, &mut row);
+            self.last_time_ns = tick.time_ns;
+            self.record_tick(frame.schema(), round_times(*tick, self.options.time_unit_ns), &row)?;
             if self.buffer.frame().is_full() {
-                self.complete()?;
+                self.write_block()?;
             }
         }
         Ok(())
     }
 
     /// Adds a frame in bulk mode, split where time goes back.
-    fn bulk_frame(&mut self, frame: &Frame) -> Result<(), WriteFault> {
+    fn push_bulk_frame(&mut self, frame: &Frame) -> Result<(), WriteFault> {
         let ticks = frame.ticks();
         let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else { return Ok(()) };
-        self.tell_due(first.time_ns)?;
-        self.last_ns = last.time_ns;
+        self.write_due_notes(first.time_ns)?;
+        self.last_time_ns = last.time_ns;
         let mut start = 0;
         while start < ticks.len() {
             // A block's times never fall.
             let falls = ticks[start..].windows(2).position(|pair| pair[1].time_ns < pair[0].time_ns);
             let end = falls.map_or(ticks.len(), |falls| start + falls + 1);
             while start < end {
-                start = self.some_ticks(frame, start..end)?;
+                start = self.push_some_ticks(frame, start..end)?;
             }
         }
         Ok(())
     }
 
     /// Adds some ticks from the start of the range; returns the index of the first that remains.
-    fn some_ticks(&mut self, frame: &Frame, range: Range<usize>) -> Result<usize, WriteFault> {
+    fn push_some_ticks(&mut self, frame: &Frame, range: Range<usize>) -> Result<usize, WriteFault> {
         let max_ticks = self.frame_ticks(frame.schema().series.len());
-        self.prepare(frame.schema(), &rounded(frame.ticks()[range.start], self.options.time_unit_ns))?;
+        self.prepare_for_tick(frame.schema(), &round_times(frame.ticks()[range.start], self.options.time_unit_ns))?;
         let end = range.end.min(range.start + max_ticks);
         if self.buffer.frame().is_empty() && (end - range.start) * 2 >= max_ticks {
-            self.direct(frame, range.start..end)?;
+            self.write_block_directly(frame, range.start..end)?;
             return Ok(end);
         }
-        let end = range.end.min(range.start + self.buffer.room());
-        if self.buffer.is_uniform() && self.options.time_unit_ns <= 1 {
-            self.buffer.append(frame, range.start..end);
+        let end = range.end.min(range.start + self.buffer.free_ticks());
+        if self.buffer.has_one_schema() && self.options.time_unit_ns <= 1 {
+            self.buffer.append_frame(frame, range.start..end);
         } else {
             let mut row = Vec::new();
             for index in range.start..end {
-                row_of(frame, index, &mut row);
-                self.buffer.push(rounded(frame.ticks()[index], self.options.time_unit_ns), &row);
+                copy_row(frame, index, &mut row);
+                self.buffer.push(round_times(frame.ticks()[index], self.options.time_unit_ns), &row);
             }
         }
-        self.next.tick += (end - range.start) as u64;
+        self.next_numbers.tick += (end - range.start) as u64;
         if self.buffer.frame().is_full() {
-            self.complete()?;
+            self.write_block()?;
         }
         Ok(end)
     }
 
     /// Writes a block directly from a frame; the buffer must be empty.
-    fn direct(&mut self, frame: &Frame, range: Range<usize>) -> Result<(), WriteFault> {
+    fn write_block_directly(&mut self, frame: &Frame, range: Range<usize>) -> Result<(), WriteFault> {
         let unit = self.options.time_unit_ns;
-        let ticks: Vec<Tick> = frame.ticks()[range.clone()].iter().map(|tick| rounded(*tick, unit)).collect();
-        let (Some(first), Some(last), Some(stored)) = (ticks.first(), ticks.last(), &self.stored) else {
+        let ticks: Vec<Tick> = frame.ticks()[range.clone()].iter().map(|tick| round_times(*tick, unit)).collect();
+        let (Some(first), Some(last), Some(stored)) = (ticks.first(), ticks.last(), &self.current_schema) else {
             return Ok(());
         };
         let id = stored.id;
         let head = BlockHead {
-            first_tick: self.next.tick,
-            from_ns: first.time_ns,
-            to_ns: last.time_ns,
-            next_note: self.next.note,
+            first_tick: self.next_numbers.tick,
+            first_time_ns: first.time_ns,
+            last_time_ns: last.time_ns,
+            next_note: self.next_numbers.note,
             ticks: ticks.len(),
             columns: frame.schema().series.len(),
             parts: 1,
         };
-        self.notes_record();
+        self.encode_notes();
         let start = open_record(&mut self.record);
         head.write(&mut self.record);
         self.record.extend_from_slice(&id.to_le_bytes());
         self.record.extend_from_slice(&(ticks.len() as u16).to_le_bytes());
         self.encoder.encode_plain(frame, range, &ticks, &mut self.record);
-        let fits = close_record(&mut self.record, start, BLOCK);
+        let fits = close_record(&mut self.record, start, BLOCK_KIND);
         assert!(fits, "a block of the largest number of buffered cells fits into a record");
         let Some(segment) = &mut self.segment else { return Ok(()) };
         segment.append(&self.record, &ticks)?;
-        self.next.tick += ticks.len() as u64;
-        self.written()
+        self.next_numbers.tick += ticks.len() as u64;
+        self.finish_block()
     }
 }
 
 /// Copies the cells of one tick into `row`.
-fn row_of(frame: &Frame, index: usize, row: &mut Vec<f64>) {
+fn copy_row(frame: &Frame, index: usize, row: &mut Vec<f64>) {
     row.clear();
     row.extend((0..frame.schema().series.len()).map(|column| frame.column(column)[index]));
 }
 
 /// Removes the tail of an earlier recorder, whose ticks are in a block.
 pub(super) fn remove_tail(dir: &Path) -> Result<(), WriteFault> {
-    let path = dir.join(TAIL);
+    let path = dir.join(TAIL_FILE);
     match std::fs::remove_file(&path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(WriteFault::sort(&path, e)),
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(WriteFault::from_io(&path, e)),
         _ => Ok(()),
     }
 }

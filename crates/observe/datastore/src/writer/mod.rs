@@ -1,12 +1,12 @@
 //! Writing of a log.
 
-mod buffer;
 mod bulk;
-mod home;
+mod device_sync;
+mod log_folder;
 mod options;
-mod safety;
-mod segment;
+mod segment_writer;
 mod tail_file;
+mod tick_buffer;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,28 +16,28 @@ use diskwright_base::{Note, Schema, Tick};
 
 use crate::codec;
 use crate::error::StoreError;
-use crate::format::{BLOCK, BlockHead, MAX_SERIES, TAIL, close_record, open_record, segment_name};
+use crate::format::{BLOCK_KIND, BlockHead, MAX_SERIES, TAIL_FILE, close_record, open_record, segment_file_name};
 use crate::ledger::{LedgerFile, TickLedger, TrimSummary};
 use crate::notes::{self, KEEP_EACH, KEEP_LATEST, REPEATED, StoredNote};
-use crate::order;
-use crate::output::WriteFault;
-use crate::recover::{self, TailContent};
+use crate::record_file::WriteFault;
+use crate::recovery::{self, TailContent};
 use crate::retention;
 use crate::schema::StoredSchema;
+use crate::segment_list;
 use crate::tail;
-use buffer::TickBuffer;
-use home::LogFolder;
+use device_sync::DeviceSync;
+use log_folder::LogFolder;
 pub use options::{WriteOutcome, WriterOptions};
-use safety::Safety;
-use segment::SegmentWriter;
-use tail_file::Tail;
+use segment_writer::SegmentWriter;
+use tail_file::TailFile;
+use tick_buffer::TickBuffer;
 
 /// Largest total size of the notes held in memory, bytes.
-const MOST_NOTES: usize = 1 << 20;
+const MAX_NOTES_BYTES: usize = 1 << 20;
 /// Largest number of notes repeated in each segment.
-const MOST_STANDING: usize = 64;
+const MAX_STANDING_NOTES: usize = 64;
 /// Largest segment, bytes.
-const MOST_SEGMENT: u64 = 1 << 26;
+const MAX_SEGMENT_BYTES: u64 = 1 << 26;
 
 /// A period that could not be recorded.
 #[derive(Debug)]
@@ -53,33 +53,33 @@ struct Pause {
 pub struct LogWriter {
     dir: PathBuf,
     options: WriterOptions,
-    home: LogFolder,
+    folder: LogFolder,
     ledger: TickLedger,
     ledger_file: LedgerFile,
     /// Removals counted in the ledger when this writer was created.
     trimmed_before: TrimSummary,
     ages: retention::SegmentAges,
     /// Segments to delete once the ledger that counts them is on the device.
-    victims: Vec<retention::ExpiredSegment>,
-    safety: Option<Safety>,
+    expired_segments: Vec<retention::ExpiredSegment>,
+    device_sync: Option<DeviceSync>,
     segment: Option<SegmentWriter>,
-    tail: Option<Tail>,
-    next: recover::NextNumbers,
+    tail: Option<TailFile>,
+    next_numbers: recovery::NextNumbers,
     /// Schema of the ticks to come.
-    stored: Option<StoredSchema>,
+    current_schema: Option<StoredSchema>,
     buffer: TickBuffer,
     notes: Vec<StoredNote>,
     notes_bytes: usize,
-    standing: Vec<Note>,
+    standing_notes: Vec<Note>,
     pause: Option<Pause>,
     /// Kinds and texts of notes to be written as soon as the log accepts any.
-    due: Vec<(&'static str, String)>,
+    due_notes: Vec<(&'static str, String)>,
     /// Messages for the user.
     remarks: Vec<String>,
-    last_ns: i64,
+    last_time_ns: i64,
     encoder: codec::Encoder,
     record: Vec<u8>,
-    scratch: notes::NoteScratch,
+    notes_scratch: notes::NoteScratch,
 }
 
 impl LogWriter {
@@ -90,41 +90,41 @@ impl LogWriter {
     /// When another recorder has locked it, when `dir` contains files that are not a log,
     /// or when the operating system reports an error.
     pub fn create_or_append(dir: &Path, options: WriterOptions) -> Result<LogWriter, StoreError> {
-        let home = LogFolder::enter(dir)?;
-        let places = order::segments(dir)?;
-        let next = recover::next(dir, &places)?;
-        let left = recover::tail_of(dir, &places, next.tick)?;
+        let home = LogFolder::open_locked(dir)?;
+        let places = segment_list::list_segments(dir)?;
+        let next = recovery::find_next_numbers(dir, &places)?;
+        let left = recovery::read_tail_of_log(dir, &places, next.tick)?;
         let (found, _) = TickLedger::read(dir);
         let open = |fault: WriteFault| fault.into_error(dir);
-        let options = options::settle(options);
+        let options = options::limit_options(options);
         let mut writer = LogWriter {
-            ledger: found.unwrap_or(TickLedger::from(0, home::first_tick(dir, &places, &left))),
+            ledger: found.unwrap_or(TickLedger::starting_at(0, log_folder::first_tick(dir, &places, &left))),
             ledger_file: LedgerFile::open(dir).map_err(open)?,
             trimmed_before: found.map(|ledger| ledger.trimmed).unwrap_or_default(),
             ages: retention::SegmentAges::default(),
-            victims: Vec::new(),
-            safety: options.sync_every.map(Safety::new),
+            expired_segments: Vec::new(),
+            device_sync: options.sync_every.map(DeviceSync::new),
             dir: dir.to_owned(),
-            home,
+            folder: home,
             segment: None,
             tail: None,
-            next,
-            stored: None,
+            next_numbers: next,
+            current_schema: None,
             buffer: TickBuffer::new(options.block_ticks),
             notes: Vec::new(),
             notes_bytes: 0,
-            standing: Vec::new(),
+            standing_notes: Vec::new(),
             pause: None,
-            due: Vec::new(),
+            due_notes: Vec::new(),
             remarks: Vec::new(),
-            last_ns: 0,
+            last_time_ns: 0,
             encoder: codec::Encoder::default(),
             record: Vec::new(),
-            scratch: notes::NoteScratch::default(),
+            notes_scratch: notes::NoteScratch::default(),
             options,
         };
-        writer.take_over(left).map_err(open)?;
-        writer.adopt(found);
+        writer.recover_tail(left).map_err(open)?;
+        writer.resume_from_ledger(found);
         Ok(writer)
     }
 
@@ -145,12 +145,12 @@ impl LogWriter {
     /// When the row and the schema differ in width, which is a bug of the caller.
     pub fn push(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> Result<WriteOutcome, StoreError> {
         assert_eq!(row.len(), schema.series.len(), "row width");
-        let tick = rounded(tick, self.options.time_unit_ns);
-        self.last_ns = tick.time_ns;
-        match self.advance(schema, tick, row) {
+        let tick = round_times(tick, self.options.time_unit_ns);
+        self.last_time_ns = tick.time_ns;
+        match self.record_tick(schema, tick, row) {
             Ok(()) => {}
             Err(WriteFault::Fatal(e)) => return Err(e),
-            Err(WriteFault::Pause(e)) if self.options.bulk => return Err(StoreError::io(&self.dir, e)),
+            Err(WriteFault::Pause(e)) if self.options.bulk => return Err(StoreError::from_io(&self.dir, e)),
             Err(WriteFault::Pause(e)) => {
                 let pause = self.pause.get_or_insert_with(|| Pause {
                     since_ns: tick.time_ns,
@@ -166,9 +166,9 @@ impl LogWriter {
         if self.buffer.frame().is_full() {
             // If this fails because the disk is full, the tail has the ticks,
             // and the next push tries again.
-            self.pausing(LogWriter::complete)?;
+            self.run_pausable(LogWriter::write_block)?;
         }
-        self.ask_device();
+        self.request_sync();
         Ok(WriteOutcome::Recorded)
     }
 
@@ -177,46 +177,48 @@ impl LogWriter {
     /// # Errors
     /// When the log cannot be written for another reason than a full or
     /// failing disk.
-    pub fn note(&mut self, note: &Note) -> Result<WriteOutcome, StoreError> {
-        let mut note = notes::fitting(note);
+    pub fn add_note(&mut self, note: &Note) -> Result<WriteOutcome, StoreError> {
+        let mut note = notes::fit_note(note);
         // rounded like a tick's time, so that a note of the last tick is not after the log's end
-        note.time_ns = nearest(note.time_ns, self.options.time_unit_ns);
-        let flags = self.stand(&note);
+        note.time_ns = round_to_unit(note.time_ns, self.options.time_unit_ns);
+        let flags = self.keep_standing_note(&note);
         let length = notes::plain_length(&note);
-        if self.notes_bytes + length > MOST_NOTES && self.pausing(LogWriter::complete)? == WriteOutcome::Paused {
+        if self.notes_bytes + length > MAX_NOTES_BYTES
+            && self.run_pausable(LogWriter::write_block)? == WriteOutcome::Paused
+        {
             return Ok(WriteOutcome::Paused);
         }
         self.notes.push(StoredNote { flags, note });
         self.notes_bytes += length;
-        self.next.note += 1;
-        self.pausing(|writer| writer.note_to_tail(writer.notes.len() - 1))
+        self.next_numbers.note += 1;
+        self.run_pausable(|writer| writer.write_note_to_tail(writer.notes.len() - 1))
     }
 
     /// Writes the held ticks and notes as a block, however short, and syncs it
     /// to the device.
     ///
     /// # Errors
-    /// As [`LogWriter::note`].
+    /// As [`LogWriter::add_note`].
     pub fn flush(&mut self) -> Result<WriteOutcome, StoreError> {
-        self.pausing(|writer| {
-            writer.complete()?;
+        self.run_pausable(|writer| {
+            writer.write_block()?;
             writer.sync_now()
         })
     }
 
     /// Segments that this writer has removed to stay within the retention limits.
-    pub fn trimmed(&self) -> TrimSummary {
-        retention::since(&self.trimmed_before, &self.ledger.trimmed)
+    pub fn trim_summary(&self) -> TrimSummary {
+        retention::trim_difference(&self.trimmed_before, &self.ledger.trimmed)
     }
 
     /// Number of ticks of the log, including those not in a segment yet.
-    pub fn ticks(&self) -> u64 {
-        self.next.tick
+    pub fn tick_count(&self) -> u64 {
+        self.next_numbers.tick
     }
 
     /// Number of ticks of the log that were on the device at the last sync.
-    pub fn durable(&self) -> u64 {
-        self.ledger.durable
+    pub fn durable_ticks(&self) -> u64 {
+        self.ledger.durable_ticks
     }
 
     /// Returns the messages for the user since the last call, for example that the
@@ -228,7 +230,7 @@ impl LogWriter {
     /// Closes the log cleanly.
     ///
     /// # Errors
-    /// As [`LogWriter::note`]; a full disk is an error here.
+    /// As [`LogWriter::add_note`]; a full disk is an error here.
     pub fn close(mut self) -> Result<(), StoreError> {
         self.finish()
     }
@@ -240,97 +242,97 @@ impl LogWriter {
     /// As [`LogWriter::close`].
     pub fn finish(&mut self) -> Result<(), StoreError> {
         let dir = self.dir.clone();
-        self.end().map_err(|fault| fault.into_error(&dir))
+        self.finish_log().map_err(|fault| fault.into_error(&dir))
     }
 
-    fn end(&mut self) -> Result<(), WriteFault> {
+    fn finish_log(&mut self) -> Result<(), WriteFault> {
         // in bulk mode, notes alone have opened no file yet
         if self.segment.is_none() && self.tail.is_none() && self.notes.is_empty() {
             return Ok(());
         }
         match self.options.bulk {
-            true => self.home.require(&self.dir)?,
-            false => self.stay_home()?,
+            true => self.folder.require_in_place(&self.dir)?,
+            false => self.restore_removed_files()?,
         }
-        self.tell_of_pause()?;
-        self.tell_due(self.last_ns)?;
-        self.complete()?;
+        self.note_pause()?;
+        self.write_due_notes(self.last_time_ns)?;
+        self.write_block()?;
         self.end_segment()?;
         self.ledger.closed = true;
-        self.ledger.import = false;
-        self.put_ledger();
-        if self.safety.is_some() {
+        self.ledger.importing = false;
+        self.write_ledger();
+        if self.device_sync.is_some() {
             self.sync_now()?;
         }
-        retention::delete(std::mem::take(&mut self.victims)).map_err(WriteFault::Fatal)?;
+        retention::delete_segments(std::mem::take(&mut self.expired_segments)).map_err(WriteFault::Fatal)?;
         if let Some(tail) = self.tail.take() {
-            let path = &tail.out().path;
-            std::fs::remove_file(path).map_err(|e| WriteFault::sort(path, e))?;
+            let path = &tail.record_file().path;
+            std::fs::remove_file(path).map_err(|e| WriteFault::from_io(path, e))?;
         }
         Ok(())
     }
 
     /// Runs a step; a full or failing disk results in [`WriteOutcome::Paused`], except in bulk mode.
-    fn pausing(
+    fn run_pausable(
         &mut self,
         step: impl FnOnce(&mut LogWriter) -> Result<(), WriteFault>,
     ) -> Result<WriteOutcome, StoreError> {
         match step(self) {
             Ok(()) => Ok(WriteOutcome::Recorded),
-            Err(WriteFault::Pause(e)) if self.options.bulk => Err(StoreError::io(&self.dir, e)),
+            Err(WriteFault::Pause(e)) if self.options.bulk => Err(StoreError::from_io(&self.dir, e)),
             Err(WriteFault::Pause(_)) => Ok(WriteOutcome::Paused),
             Err(WriteFault::Fatal(e)) => Err(e),
         }
     }
 
     /// Records one tick in the tail and the buffer; in bulk mode only in the buffer.
-    fn advance(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> Result<(), WriteFault> {
+    fn record_tick(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> Result<(), WriteFault> {
         if !self.options.bulk {
-            self.stay_home()?;
-            self.hear_device()?;
+            self.restore_removed_files()?;
+            self.apply_sync_answer()?;
         }
-        self.prepare(schema, &tick)?;
+        self.prepare_for_tick(schema, &tick)?;
         if self.options.bulk {
-            self.tell_due(tick.time_ns)?;
+            self.write_due_notes(tick.time_ns)?;
             self.buffer.push(tick, row);
-            self.next.tick += 1;
+            self.next_numbers.tick += 1;
             return Ok(());
         }
-        self.ready_tail()?;
-        self.tell_of_pause()?;
-        self.tell_due(tick.time_ns)?;
-        let (Some(stored), Some(tail)) = (&self.stored, &mut self.tail) else { return Ok(()) };
+        self.ensure_tail()?;
+        self.note_pause()?;
+        self.write_due_notes(tick.time_ns)?;
+        let (Some(stored), Some(tail)) = (&self.current_schema, &mut self.tail) else { return Ok(()) };
         self.record.clear();
-        tail::write(&mut self.record, self.next.tick, stored.id, &tick, row);
+        tail::write_tick(&mut self.record, self.next_numbers.tick, stored.id, &tick, row);
         tail.append(&self.record)?;
         self.buffer.push(tick, row);
-        self.next.tick += 1;
-        self.put_ledger();
+        self.next_numbers.tick += 1;
+        self.write_ledger();
         Ok(())
     }
 
     /// Prepares buffer and segment for a tick, and writes the held block if
     /// needed.
-    fn prepare(&mut self, schema: &Arc<Schema>, tick: &Tick) -> Result<(), WriteFault> {
-        if self.buffer.is_done_before(tick) {
-            self.complete()?;
+    fn prepare_for_tick(&mut self, schema: &Arc<Schema>, tick: &Tick) -> Result<(), WriteFault> {
+        if self.buffer.must_flush_before(tick) {
+            self.write_block()?;
         }
         let same = |stored: &StoredSchema| Arc::ptr_eq(&stored.schema, schema) || stored.schema == *schema;
         let mut narrower = false;
-        if !self.stored.as_ref().is_some_and(same) {
+        if !self.current_schema.as_ref().is_some_and(same) {
             let series = schema.series.len();
-            narrower = self.stored.as_ref().is_some_and(|stored| stored.schema.series.len() / 2 > series);
+            narrower = self.current_schema.as_ref().is_some_and(|stored| stored.schema.series.len() / 2 > series);
             let too_wide = || WriteFault::Fatal(StoreError::TooWide { series, most: MAX_SERIES });
-            self.stored = Some(StoredSchema::new(schema).ok_or_else(too_wide)?);
+            self.current_schema = Some(StoredSchema::new(schema).ok_or_else(too_wide)?);
         }
         // The schemas of a block must precede it in the segment.
-        self.ready_segment()?;
-        let Some(stored) = &self.stored else { return Ok(()) };
-        if !self.buffer.adopt(stored) {
-            self.complete()?;
-            self.ready_segment()?;
-            if let Some(stored) = &self.stored {
-                self.buffer.adopt(stored);
+        self.ensure_segment()?;
+        let Some(stored) = &self.current_schema else { return Ok(()) };
+        if !self.buffer.set_schema(stored) {
+            self.write_block()?;
+            self.ensure_segment()?;
+            if let Some(stored) = &self.current_schema {
+                self.buffer.set_schema(stored);
             }
         }
         if narrower {
@@ -341,165 +343,166 @@ impl LogWriter {
     }
 
     /// Ensures that there is a segment that contains the current schema.
-    fn ready_segment(&mut self) -> Result<(), WriteFault> {
+    fn ensure_segment(&mut self) -> Result<(), WriteFault> {
         if self.segment.is_none() {
             // The held ticks and notes follow in this segment, and already have their numbers.
-            let next = recover::NextNumbers {
-                segment: self.next.segment,
-                tick: self.next.tick - self.buffer.frame().ticks().len() as u64,
-                note: self.next.note - self.notes.len() as u64,
+            let next = recovery::NextNumbers {
+                segment: self.next_numbers.segment,
+                tick: self.next_numbers.tick - self.buffer.frame().ticks().len() as u64,
+                note: self.next_numbers.note - self.notes.len() as u64,
             };
-            let repeat = |note: &Note| StoredNote { flags: self.flags(note) | REPEATED, note: note.clone() };
+            let repeat = |note: &Note| StoredNote { flags: self.note_flags(note) | REPEATED, note: note.clone() };
             let waiting = |note: &Note| self.notes.iter().any(|n| n.note == *note);
-            let standing: Vec<_> = self.standing.iter().filter(|n| !waiting(n)).map(repeat).collect();
-            let path = self.dir.join(segment_name(next.segment));
-            let mut segment = SegmentWriter::create(path, next, &standing, &mut self.scratch)?;
+            let standing: Vec<_> = self.standing_notes.iter().filter(|n| !waiting(n)).map(repeat).collect();
+            let path = self.dir.join(segment_file_name(next.segment));
+            let mut segment = SegmentWriter::create(path, next, &standing, &mut self.notes_scratch)?;
             // Ticks wait at a segment's start only if the one before was removed, together with its schemas.
-            for held in self.buffer.held_schemas().filter_map(StoredSchema::new) {
-                segment.ready(&held)?;
+            for held in self.buffer.buffered_schemas().filter_map(StoredSchema::new) {
+                segment.ensure_schema(&held)?;
             }
             self.segment = Some(segment);
-            self.next.segment += 1;
+            self.next_numbers.segment += 1;
         }
-        match (&mut self.segment, &self.stored) {
-            (Some(segment), Some(stored)) => segment.ready(stored),
+        match (&mut self.segment, &self.current_schema) {
+            (Some(segment), Some(stored)) => segment.ensure_schema(stored),
             _ => Ok(()),
         }
     }
 
     /// Ensures that there is a tail that contains the current schema.
-    fn ready_tail(&mut self) -> Result<(), WriteFault> {
+    fn ensure_tail(&mut self) -> Result<(), WriteFault> {
         if self.tail.is_none() {
-            self.tail = Some(Tail::create(self.dir.join(TAIL), self.next)?);
+            self.tail = Some(TailFile::create(self.dir.join(TAIL_FILE), self.next_numbers)?);
         }
-        match (&mut self.tail, &self.stored) {
-            (Some(tail), Some(stored)) => tail.ready(stored),
+        match (&mut self.tail, &self.current_schema) {
+            (Some(tail), Some(stored)) => tail.ensure_schema(stored),
             _ => Ok(()),
         }
     }
 
     /// Writes the held note with this index to the tail, except in bulk mode.
-    fn note_to_tail(&mut self, index: usize) -> Result<(), WriteFault> {
+    fn write_note_to_tail(&mut self, index: usize) -> Result<(), WriteFault> {
         if self.options.bulk {
             return Ok(());
         }
-        self.ready_tail()?;
-        let number = self.next.note - (self.notes.len() - index) as u64;
+        self.ensure_tail()?;
+        let number = self.next_numbers.note - (self.notes.len() - index) as u64;
         self.record.clear();
-        notes::write(&mut self.record, &mut self.scratch, number, &self.notes[index..=index]);
+        notes::write(&mut self.record, &mut self.notes_scratch, number, &self.notes[index..=index]);
         self.tail.as_mut().map_or(Ok(()), |tail| tail.append(&self.record))
     }
 
     /// Adds a note about the pause that a full disk caused, once the log accepts writes again.
-    fn tell_of_pause(&mut self) -> Result<(), WriteFault> {
+    fn note_pause(&mut self) -> Result<(), WriteFault> {
         let Some(pause) = &self.pause else { return Ok(()) };
         let seconds = pause.elapsed_ns as f64 * 1e-9;
         let lost = format_count(pause.ticks, "tick is lost", "ticks are lost");
         let text = format!("recording was paused for {seconds:.1} s, {lost}: {}", pause.reason);
         let note = Note::new(pause.since_ns, Note::GAP, text);
-        self.hold(note)?;
+        self.add_own_note(note)?;
         self.pause = None;
         Ok(())
     }
 
     /// Writes the notes that are due.
-    fn tell_due(&mut self, time_ns: i64) -> Result<(), WriteFault> {
-        while let Some((kind, text)) = self.due.first() {
+    fn write_due_notes(&mut self, time_ns: i64) -> Result<(), WriteFault> {
+        while let Some((kind, text)) = self.due_notes.first() {
             let note = Note::new(time_ns, kind, text.clone());
-            self.hold(note)?;
-            self.due.remove(0);
+            self.add_own_note(note)?;
+            self.due_notes.remove(0);
         }
         Ok(())
     }
 
     /// Adds a note of the writer itself; if the write fails, the note is not kept.
-    fn hold(&mut self, note: Note) -> Result<(), WriteFault> {
-        let flags = self.stand(&note);
+    fn add_own_note(&mut self, note: Note) -> Result<(), WriteFault> {
+        let flags = self.keep_standing_note(&note);
         self.notes_bytes += notes::plain_length(&note);
         self.notes.push(StoredNote { flags, note });
-        self.next.note += 1;
-        self.note_to_tail(self.notes.len() - 1).inspect_err(|_| {
+        self.next_numbers.note += 1;
+        self.write_note_to_tail(self.notes.len() - 1).inspect_err(|_| {
             self.notes.pop();
-            self.next.note -= 1;
+            self.next_numbers.note -= 1;
         })
     }
 
     /// Writes the held notes and ticks to the segment.
-    fn complete(&mut self) -> Result<(), WriteFault> {
+    fn write_block(&mut self) -> Result<(), WriteFault> {
         if self.buffer.frame().is_empty() && self.notes.is_empty() {
             return Ok(());
         }
-        self.ready_segment()?;
-        self.notes_record();
-        self.block_record();
+        self.ensure_segment()?;
+        self.encode_notes();
+        self.encode_block();
         let Some(segment) = &mut self.segment else { return Ok(()) };
         segment.append(&self.record, self.buffer.frame().ticks())?;
         self.buffer.clear();
-        self.written()
+        self.finish_block()
     }
 
     /// Clears `record` and encodes the held notes into it, if there are any.
-    fn notes_record(&mut self) {
+    fn encode_notes(&mut self) {
         self.record.clear();
         if !self.notes.is_empty() {
-            let first = self.next.note - self.notes.len() as u64;
-            notes::write(&mut self.record, &mut self.scratch, first, &self.notes);
+            let first = self.next_numbers.note - self.notes.len() as u64;
+            notes::write(&mut self.record, &mut self.notes_scratch, first, &self.notes);
         }
     }
 
     /// Completes the writing of a block: the segment contains the held notes and ticks now.
-    fn written(&mut self) -> Result<(), WriteFault> {
+    fn finish_block(&mut self) -> Result<(), WriteFault> {
         self.notes.clear();
         self.notes_bytes = 0;
-        self.pass_tail()?;
+        self.mark_tail_in_blocks()?;
         if self.options.bulk {
-            self.home.require(&self.dir)?;
-            self.put_ledger();
+            self.folder.require_in_place(&self.dir)?;
+            self.write_ledger();
         }
-        let full = |s: &SegmentWriter| s.is_full(self.options.segment_span.as_nanos(), segment_bytes(&self.options));
+        let full =
+            |s: &SegmentWriter| s.is_full(self.options.segment_span.as_nanos(), max_segment_bytes(&self.options));
         if self.segment.as_ref().is_some_and(full) { self.end_segment() } else { Ok(()) }
     }
 
     /// Appends the held ticks to `record` as a block.
-    fn block_record(&mut self) {
+    fn encode_block(&mut self) {
         let frame = self.buffer.frame();
         let (Some(first), Some(last)) = (frame.ticks().first(), frame.ticks().last()) else { return };
         let start = open_record(&mut self.record);
         let head = BlockHead {
-            first_tick: self.next.tick - frame.ticks().len() as u64,
-            from_ns: first.time_ns,
-            to_ns: last.time_ns,
-            next_note: self.next.note,
+            first_tick: self.next_numbers.tick - frame.ticks().len() as u64,
+            first_time_ns: first.time_ns,
+            last_time_ns: last.time_ns,
+            next_note: self.next_numbers.note,
             ticks: frame.ticks().len(),
             columns: frame.schema().series.len(),
             parts: self.buffer.parts().len(),
         };
         head.write(&mut self.record);
         for part in self.buffer.parts() {
-            self.record.extend_from_slice(&part.schema.to_le_bytes());
+            self.record.extend_from_slice(&part.schema_id.to_le_bytes());
             self.record.extend_from_slice(&(part.ticks as u16).to_le_bytes());
         }
         match self.options.bulk {
             true => self.encoder.encode_plain(frame, 0..frame.ticks().len(), frame.ticks(), &mut self.record),
             false => self.encoder.encode(frame, &mut self.record),
         }
-        let fits = close_record(&mut self.record, start, BLOCK);
+        let fits = close_record(&mut self.record, start, BLOCK_KIND);
         assert!(fits, "a block of the largest number of buffered cells fits into a record");
     }
 
     /// Closes the segment, if there is one, and deletes segments beyond the retention limits.
     fn end_segment(&mut self) -> Result<(), WriteFault> {
         let Some(segment) = &mut self.segment else { return Ok(()) };
-        segment.close(self.next.tick)?;
-        if let (Some(safety), Some(segment)) = (&mut self.safety, &self.segment) {
-            safety.owe(segment.out());
+        segment.close(self.next_numbers.tick)?;
+        if let (Some(safety), Some(segment)) = (&mut self.device_sync, &self.segment) {
+            safety.add_closed_file(segment.record_file());
         }
         self.segment = None;
-        self.trim()
+        self.expire_segments()
     }
 
     /// Flags of a note by its kind.
-    fn flags(&self, note: &Note) -> u8 {
+    fn note_flags(&self, note: &Note) -> u8 {
         if self.options.keep_latest.contains(&note.kind) {
             KEEP_LATEST
         } else if self.options.keep_each.contains(&note.kind) {
@@ -510,25 +513,25 @@ impl LogWriter {
     }
 
     /// Keeps the note if later segments must repeat it, and returns its flags.
-    fn stand(&mut self, note: &Note) -> u8 {
-        let flags = self.flags(note);
+    fn keep_standing_note(&mut self, note: &Note) -> u8 {
+        let flags = self.note_flags(note);
         match flags {
-            KEEP_LATEST => self.standing.retain(|n| n.kind != note.kind),
-            KEEP_EACH => self.standing.retain(|n| n.kind != note.kind || n.text != note.text),
+            KEEP_LATEST => self.standing_notes.retain(|n| n.kind != note.kind),
+            KEEP_EACH => self.standing_notes.retain(|n| n.kind != note.kind || n.text != note.text),
             _ => return flags,
         }
-        if self.standing.len() == MOST_STANDING {
-            self.standing.remove(0);
+        if self.standing_notes.len() == MAX_STANDING_NOTES {
+            self.standing_notes.remove(0);
         }
-        self.standing.push(note.clone());
+        self.standing_notes.push(note.clone());
         flags
     }
 
     /// Moves the ticks and notes of the last recorder's tail into a new segment.
-    fn take_over(&mut self, left: TailContent) -> Result<(), WriteFault> {
+    fn recover_tail(&mut self, left: TailContent) -> Result<(), WriteFault> {
         for (number, stored) in &left.notes {
-            if *number >= self.next.note {
-                self.next.note = number.saturating_add(1);
+            if *number >= self.next_numbers.note {
+                self.next_numbers.note = number.saturating_add(1);
                 self.notes.push(stored.clone());
             }
         }
@@ -536,16 +539,18 @@ impl LogWriter {
         for tail_tick in left.ticks.iter().filter(|tail_tick| left.has_cells(tail_tick)) {
             let (row, rest) = cells.split_at(tail_tick.columns);
             cells = rest;
-            let Some(schema) = left.schema(tail_tick).filter(|_| tail_tick.number >= self.next.tick) else { continue };
-            if tail_tick.number != self.next.tick {
-                self.complete()?;
+            let Some(schema) = left.schema(tail_tick).filter(|_| tail_tick.number >= self.next_numbers.tick) else {
+                continue;
+            };
+            if tail_tick.number != self.next_numbers.tick {
+                self.write_block()?;
             }
-            self.prepare(schema, &tail_tick.tick)?;
-            self.next.tick = tail_tick.number.saturating_add(1);
+            self.prepare_for_tick(schema, &tail_tick.tick)?;
+            self.next_numbers.tick = tail_tick.number.saturating_add(1);
             self.buffer.push(tail_tick.tick, row);
         }
-        self.complete()?;
-        if self.safety.is_some() {
+        self.write_block()?;
+        if self.device_sync.is_some() {
             // The old tail is removed only when its ticks are on the device.
             self.sync_now()?;
         }
@@ -553,7 +558,7 @@ impl LogWriter {
             return bulk::remove_tail(&self.dir);
         }
         // From here on the directory counts as a log, so that bookmarks can be set.
-        self.ready_tail()
+        self.ensure_tail()
     }
 }
 
@@ -565,21 +570,21 @@ impl Drop for LogWriter {
 }
 
 /// Rounds a tick's times; a length above 0 stays above 0.
-fn rounded(tick: Tick, unit_ns: u64) -> Tick {
+fn round_times(tick: Tick, unit_ns: u64) -> Tick {
     let elapsed_ns = match i64::try_from(tick.elapsed_ns) {
-        Ok(elapsed) if elapsed > 0 => nearest(elapsed, unit_ns).max(unit_ns as i64) as u64,
+        Ok(elapsed) if elapsed > 0 => round_to_unit(elapsed, unit_ns).max(unit_ns as i64) as u64,
         _ => tick.elapsed_ns,
     };
-    Tick { time_ns: nearest(tick.time_ns, unit_ns), elapsed_ns }
+    Tick { time_ns: round_to_unit(tick.time_ns, unit_ns), elapsed_ns }
 }
 
 /// Rounds a time to the nearest multiple of the unit.
-fn nearest(time: i64, unit_ns: u64) -> i64 {
+fn round_to_unit(time: i64, unit_ns: u64) -> i64 {
     let Some(unit) = i64::try_from(unit_ns).ok().filter(|unit| *unit > 1) else { return time };
     time.checked_add(unit / 2).map_or(time, |t| t.div_euclid(unit) * unit)
 }
 
 /// Largest size of a segment: an eighth of the bytes to keep, within limits.
-fn segment_bytes(options: &WriterOptions) -> u64 {
-    options.keep_bytes.map_or(MOST_SEGMENT, |keep_bytes| (keep_bytes / 8).clamp(1 << 12, MOST_SEGMENT))
+fn max_segment_bytes(options: &WriterOptions) -> u64 {
+    options.keep_bytes.map_or(MAX_SEGMENT_BYTES, |keep_bytes| (keep_bytes / 8).clamp(1 << 12, MAX_SEGMENT_BYTES))
 }

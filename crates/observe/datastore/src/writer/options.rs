@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use diskwright_base::{Note, Tick};
 
-use crate::format::MAX_TICKS;
+use crate::format::MAX_BLOCK_TICKS;
 
 /// Options of writing a log.
 #[derive(Clone, Debug)]
@@ -54,16 +54,16 @@ impl Default for WriterOptions {
 
 impl WriterOptions {
     /// Returns the tick as a log with these options stores it: with its times rounded.
-    pub fn kept(&self, tick: Tick) -> Tick {
-        super::rounded(tick, self.time_unit_ns)
+    pub fn round_tick(&self, tick: Tick) -> Tick {
+        super::round_times(tick, self.time_unit_ns)
     }
 
     /// Options for importing another tool's log: long blocks, segments limited
     /// only by size, and times unchanged. Nothing is synced;
     /// [`crate::sync`] does that at the end.
-    pub fn bulk() -> WriterOptions {
+    pub fn for_bulk_import() -> WriterOptions {
         WriterOptions {
-            block_ticks: MAX_TICKS,
+            block_ticks: MAX_BLOCK_TICKS,
             segment_span: Duration::MAX,
             time_unit_ns: 1,
             sync_every: None,
@@ -85,8 +85,8 @@ pub enum WriteOutcome {
 
 /// Limits the options to valid values. Because only whole segments are deleted,
 /// a segment must cover little of the time to keep.
-pub(super) fn settle(mut options: WriterOptions) -> WriterOptions {
-    options.block_ticks = options.block_ticks.clamp(1, MAX_TICKS);
+pub(super) fn limit_options(mut options: WriterOptions) -> WriterOptions {
+    options.block_ticks = options.block_ticks.clamp(1, MAX_BLOCK_TICKS);
     if let Some(age) = options.keep_age {
         options.segment_span = options.segment_span.min(age / 8);
     }

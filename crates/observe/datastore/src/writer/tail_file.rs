@@ -2,53 +2,53 @@
 
 use std::path::PathBuf;
 
-use crate::format::{HEAD_SPAN, HeadRecord, Role};
-use crate::output::{RecordOutput, WriteFault};
-use crate::recover::NextNumbers;
+use crate::format::{FileRole, HEAD_RECORD_BYTES, HeadRecord};
+use crate::record_file::{RecordFile, WriteFault};
+use crate::recovery::NextNumbers;
 use crate::schema::StoredSchema;
 
 /// The tail file.
 #[derive(Debug)]
-pub(super) struct Tail {
-    out: RecordOutput,
+pub(super) struct TailFile {
+    out: RecordFile,
     /// Id of the last schema in the file, if any.
-    schema: Option<u64>,
+    last_schema_id: Option<u64>,
     /// Length to which it is cut: after its head and, if there is one,
     /// the schema `base_schema_id`. So it always has a head.
-    base: u64,
-    base_schema: Option<u64>,
+    base_end: u64,
+    base_schema_id: Option<u64>,
     /// Everything before this offset is in blocks.
-    done: u64,
+    in_blocks_end: u64,
 }
 
 /// Largest tail that waits until its blocks are synced.
-const MOST_WAITING: u64 = 1 << 24;
+const MAX_UNSYNCED_BYTES: u64 = 1 << 24;
 
-impl Tail {
+impl TailFile {
     /// Creates the file, or empties the existing one.
-    pub fn create(path: PathBuf, next: NextNumbers) -> Result<Tail, WriteFault> {
-        let mut out = RecordOutput::create(path)?;
+    pub fn create(path: PathBuf, next: NextNumbers) -> Result<TailFile, WriteFault> {
+        let mut out = RecordFile::create(path)?;
         let mut record = Vec::new();
-        HeadRecord { role: Role::Tail, segment: next.segment, next_tick: next.tick, next_note: next.note }
+        HeadRecord { role: FileRole::Tail, segment: next.segment, next_tick: next.tick, next_note: next.note }
             .write(&mut record);
         out.append(&record)?;
-        Ok(Tail { out, schema: None, base: HEAD_SPAN, base_schema: None, done: 0 })
+        Ok(TailFile { out, last_schema_id: None, base_end: HEAD_RECORD_BYTES, base_schema_id: None, in_blocks_end: 0 })
     }
 
     /// Ensures that the schema is the last one in the file, before ticks that use it.
-    pub fn ready(&mut self, stored: &StoredSchema) -> Result<(), WriteFault> {
-        if self.schema == Some(stored.id) {
+    pub fn ensure_schema(&mut self, stored: &StoredSchema) -> Result<(), WriteFault> {
+        if self.last_schema_id == Some(stored.id) {
             return Ok(());
         }
-        let empty = self.out.end == self.base;
-        if empty && self.base > HEAD_SPAN {
-            self.out.cut(HEAD_SPAN)?;
-            (self.base, self.base_schema) = (HEAD_SPAN, None);
+        let empty = self.out.end == self.base_end;
+        if empty && self.base_end > HEAD_RECORD_BYTES {
+            self.out.truncate_to(HEAD_RECORD_BYTES)?;
+            (self.base_end, self.base_schema_id) = (HEAD_RECORD_BYTES, None);
         }
         self.out.append(&stored.record)?;
-        self.schema = Some(stored.id);
+        self.last_schema_id = Some(stored.id);
         if empty {
-            (self.base, self.base_schema) = (self.out.end, self.schema);
+            (self.base_end, self.base_schema_id) = (self.out.end, self.last_schema_id);
         }
         Ok(())
     }
@@ -59,29 +59,29 @@ impl Tail {
     }
 
     /// Notes that blocks contain all its ticks and notes. It is cut later, when the device has them.
-    pub fn pass(&mut self) {
-        self.done = self.out.end;
+    pub fn mark_all_in_blocks(&mut self) {
+        self.in_blocks_end = self.out.end;
     }
 
     /// Returns true if all its ticks are in blocks, so that it may be cut.
-    pub fn is_done(&self) -> bool {
-        self.out.end > self.base && self.out.end == self.done
+    pub fn is_all_in_blocks(&self) -> bool {
+        self.out.end > self.base_end && self.out.end == self.in_blocks_end
     }
 
     /// Returns true if it is too long to grow further.
-    pub fn is_long(&self) -> bool {
-        self.out.end > MOST_WAITING
+    pub fn exceeds_limit(&self) -> bool {
+        self.out.end > MAX_UNSYNCED_BYTES
     }
 
     /// Empties it, because blocks contain its ticks and notes.
-    pub fn cut(&mut self) -> Result<(), WriteFault> {
-        self.out.cut(self.base)?;
-        self.schema = self.base_schema;
+    pub fn cut_to_base(&mut self) -> Result<(), WriteFault> {
+        self.out.truncate_to(self.base_end)?;
+        self.last_schema_id = self.base_schema_id;
         Ok(())
     }
 
     /// The file.
-    pub fn out(&self) -> &RecordOutput {
+    pub fn record_file(&self) -> &RecordFile {
         &self.out
     }
 }

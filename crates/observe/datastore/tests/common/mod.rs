@@ -9,21 +9,21 @@ use diskwright_base::{Frame, Note, Schema, Series, Tick};
 use diskwright_datastore::{Damage, LogItem, LogReader, LogWriter, WriteOutcome, WriterOptions};
 
 /// A directory that is deleted when dropped.
-pub struct Dir(pub PathBuf);
+pub struct TempDir(pub PathBuf);
 
-impl Dir {
-    pub fn new() -> Dir {
+impl TempDir {
+    pub fn new() -> TempDir {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("dwlog-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         // In memory if possible: some tests write a file ten thousand times.
         let memory = Path::new("/dev/shm");
         let path = if memory.is_dir() { memory.join(name) } else { std::env::temp_dir().join(name) };
         std::fs::create_dir_all(&path).expect("a temporary directory");
-        Dir(path)
+        TempDir(path)
     }
 }
 
-impl Drop for Dir {
+impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -50,7 +50,7 @@ pub fn options(block_ticks: usize) -> WriterOptions {
     WriterOptions { block_ticks, time_unit_ns: 1, sync_every: None, ..WriterOptions::default() }
 }
 
-pub fn fill(writer: &mut LogWriter, schema: &Arc<Schema>, ticks: std::ops::Range<u64>) {
+pub fn push_ticks(writer: &mut LogWriter, schema: &Arc<Schema>, ticks: std::ops::Range<u64>) {
     for i in ticks {
         let state = writer.push(schema, tick(i), &row(i, schema.series.len())).expect("writable");
         assert_eq!(state, WriteOutcome::Recorded);
@@ -59,7 +59,7 @@ pub fn fill(writer: &mut LogWriter, schema: &Arc<Schema>, ticks: std::ops::Range
 
 /// Everything that a reader returns.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct LogContents {
     pub ticks: Vec<Tick>,
     /// Bits of the cells, row by row; all NaNs have the same.
     pub rows: Vec<Vec<u64>>,
@@ -71,13 +71,13 @@ pub struct Seen {
     pub damages: Vec<Damage>,
 }
 
-pub fn bits(cell: f64) -> u64 {
+pub fn cell_bits(cell: f64) -> u64 {
     if cell.is_nan() { f64::NAN.to_bits() } else { cell.to_bits() }
 }
 
-impl Seen {
-    pub fn of(reader: &mut LogReader) -> Seen {
-        let mut seen = Seen::default();
+impl LogContents {
+    pub fn read_from(reader: &mut LogReader) -> LogContents {
+        let mut seen = LogContents::default();
         let mut frame = Frame::default();
         while let Some(item) = reader.next(&mut frame).expect("readable") {
             match item {
@@ -87,7 +87,7 @@ impl Seen {
                     seen.frames += 1;
                     for (index, tick) in frame.ticks().iter().enumerate() {
                         let width = frame.schema().series.len();
-                        seen.rows.push((0..width).map(|c| bits(frame.column(c)[index])).collect());
+                        seen.rows.push((0..width).map(|c| cell_bits(frame.column(c)[index])).collect());
                         seen.ticks.push(*tick);
                         seen.schemas.push(frame.schema().clone());
                     }
@@ -97,27 +97,27 @@ impl Seen {
         seen
     }
 
-    pub fn all(path: &Path) -> Seen {
-        Seen::of(&mut LogReader::open(path).expect("a log"))
+    pub fn read_log(path: &Path) -> LogContents {
+        LogContents::read_from(&mut LogReader::open(path).expect("a log"))
     }
 
     /// Numbers of the ticks, checked cell by cell against [`row`].
-    pub fn numbers(&self) -> Vec<u64> {
+    pub fn checked_numbers(&self) -> Vec<u64> {
         let number = |(index, t): (usize, &Tick)| {
             let i = (t.time_ns / SECOND - 1000) as u64;
             assert_eq!(*t, tick(i));
-            let expected: Vec<u64> = row(i, self.rows[index].len()).into_iter().map(bits).collect();
+            let expected: Vec<u64> = row(i, self.rows[index].len()).into_iter().map(cell_bits).collect();
             assert_eq!(self.rows[index], expected, "tick {i}");
             i
         };
         self.ticks.iter().enumerate().map(number).collect()
     }
 
-    pub fn texts(&self) -> Vec<&str> {
+    pub fn note_texts(&self) -> Vec<&str> {
         self.notes.iter().map(|n| n.text.as_str()).collect()
     }
 }
 
-pub fn numbers(range: std::ops::Range<u64>) -> Vec<u64> {
+pub fn tick_numbers(range: std::ops::Range<u64>) -> Vec<u64> {
     range.collect()
 }

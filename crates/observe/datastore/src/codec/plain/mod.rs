@@ -15,20 +15,20 @@
 //! from the one before; 16: of these, the gaps (not stored); 32: of the rest, the
 //! cells that are +0 (not stored). The remaining cells are a stream of numbers.
 
-mod group;
-mod places;
+mod bit_positions;
+mod number_group;
 
 use std::ops::Range;
 
 use diskwright_base::{Frame, Tick};
 
-use super::block::{self, MOST_DECIMALS};
-use crate::bits::ByteCursor;
+use super::block::{self, MAX_DECIMALS};
 use crate::format::u32_at;
-use places::BitPositions;
+use crate::varint::ByteCursor;
+use bit_positions::BitPositions;
 
 /// First four bytes of this code.
-const MARK: u32 = u32::MAX;
+const PLAIN_MARK: u32 = u32::MAX;
 
 // Kinds of a column, then the mask of the kind and the flags in the same byte.
 const ZERO: u8 = 0;
@@ -36,20 +36,20 @@ const CONSTANT: u8 = 1;
 const GAP: u8 = 2;
 const WHOLE: u8 = 3;
 const BITS: u8 = 4;
-const SORT: u8 = 7;
-const CHANGES: u8 = 8;
-const GAPS: u8 = 16;
-const ZEROS: u8 = 32;
+const SORT_MASK: u8 = 7;
+const CHANGES_FLAG: u8 = 8;
+const GAPS_FLAG: u8 = 16;
+const ZEROS_FLAG: u8 = 32;
 
 /// Number of cells that are sampled to guess a column's decimals.
-const SAMPLE: usize = 24;
+const SAMPLE_CELLS: usize = 24;
 /// Added to a number below 2^51, this leaves no bits for fractions, and so rounds it.
-const ROUND: f64 = 6755399441055744.0;
-const MOST_EXACT: f64 = (1u64 << 51) as f64;
+const ROUNDING_OFFSET: f64 = 6755399441055744.0;
+const MAX_EXACT: f64 = (1u64 << 51) as f64;
 
 /// Encoder and decoder, with reusable buffers.
 #[derive(Debug, Default)]
-pub(super) struct PlainScratch {
+pub(super) struct PlainCodec {
     times: [Vec<i64>; 2],
     cells: Vec<f64>,
     numbers: Vec<i64>,
@@ -61,7 +61,7 @@ pub(super) struct PlainScratch {
 
 /// Returns true if the code is one of this module.
 pub(super) fn is_plain(code: &[u8]) -> bool {
-    u32_at(code, 0) == Some(MARK)
+    u32_at(code, 0) == Some(PLAIN_MARK)
 }
 
 /// Counts that decide how a column is encoded.
@@ -73,7 +73,7 @@ struct ColumnTraits {
 }
 
 /// Counts changes, gaps and zeros with loops that the compiler vectorizes.
-fn look(cells: &[f64]) -> ColumnTraits {
+fn survey_cells(cells: &[f64]) -> ColumnTraits {
     let mut traits = ColumnTraits::default();
     let changed = cells.windows(2).map(|pair| u64::from(pair[0] != pair[1])).sum::<u64>();
     let gaps = cells.iter().map(|cell| u64::from(cell.is_nan())).sum::<u64>();
@@ -90,13 +90,13 @@ fn is_constant(cells: &[f64]) -> bool {
     cells.chunks(64).all(|some| some.iter().fold(0, |unlike, cell| unlike | (cell.to_bits() ^ first)) == 0)
 }
 
-impl PlainScratch {
+impl PlainCodec {
     /// Appends the code of the cells of a frame in `range` (indices of ticks), with
     /// `ticks` as their times.
     pub fn encode(&mut self, frame: &Frame, range: Range<usize>, ticks: &[Tick], out: &mut Vec<u8>) {
-        out.extend_from_slice(&MARK.to_le_bytes());
-        block::times(ticks, &mut self.times);
-        self.times.iter().for_each(|times| group::write(out, times, true));
+        out.extend_from_slice(&PLAIN_MARK.to_le_bytes());
+        block::split_times(ticks, &mut self.times);
+        self.times.iter().for_each(|times| number_group::write_numbers(out, times, true));
         for column in 0..frame.schema().series.len() {
             self.put_column(&frame.column(column)[range.clone()], out);
         }
@@ -115,22 +115,22 @@ impl PlainScratch {
             }
             return;
         }
-        let traits = look(cells);
+        let traits = survey_cells(cells);
         if traits.gaps == cells.len() {
             return out.push(GAP);
         }
         let decimals = guess_decimals(cells);
         if let Some(decimals) = decimals
-            && self.put_told(cells, traits, Some(decimals), out)
+            && self.put_numbers(cells, traits, Some(decimals), out)
         {
             return;
         }
-        self.put_told(cells, traits, None, out);
+        self.put_numbers(cells, traits, None, out);
     }
 
     /// Appends a column as whole numbers over a power of ten, or by its bits.
     /// Returns false (and appends nothing) if the cells are not such numbers.
-    fn put_told(&mut self, cells: &[f64], traits: ColumnTraits, decimals: Option<u32>, out: &mut Vec<u8>) -> bool {
+    fn put_numbers(&mut self, cells: &[f64], traits: ColumnTraits, decimals: Option<u32>, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         // The bit set costs one bit per cell, which pays off if a sixth of the cells need not be stored.
         let changes = (cells.len() - traits.changes.min(cells.len())) * 6 > cells.len();
@@ -138,11 +138,11 @@ impl PlainScratch {
         let zeros = traits.zeros > 0 && decimals.is_none();
         let bit = |set, bit| if set { bit } else { 0 };
         let kind = if decimals.is_some() { WHOLE } else { BITS };
-        out.push(kind | bit(changes, CHANGES) | bit(gaps, GAPS) | bit(zeros, ZEROS));
+        out.push(kind | bit(changes, CHANGES_FLAG) | bit(gaps, GAPS_FLAG) | bit(zeros, ZEROS_FLAG));
         out.extend(decimals.map(|decimals| decimals as u8));
         let stored_cells = match changes || gaps || zeros {
             true => {
-                self.select(cells, changes, gaps, zeros, out);
+                self.select_cells(cells, changes, gaps, zeros, out);
                 self.cells.as_slice()
             }
             false => cells,
@@ -150,19 +150,19 @@ impl PlainScratch {
         self.numbers.clear();
         match decimals {
             Some(decimals) => {
-                if !whole_numbers(stored_cells, decimals, &mut self.numbers) {
+                if !append_whole_numbers(stored_cells, decimals, &mut self.numbers) {
                     out.truncate(start);
                     return false;
                 }
             }
             None => self.numbers.extend(stored_cells.iter().map(|cell| block::cell_bits(*cell) as i64)),
         }
-        group::write(out, &self.numbers, decimals.is_some());
+        number_group::write_numbers(out, &self.numbers, decimals.is_some());
         true
     }
 
     /// Collects the cells to be stored, and writes which ones they are.
-    fn select(&mut self, cells: &[f64], changes: bool, gaps: bool, zeros: bool, out: &mut Vec<u8>) {
+    fn select_cells(&mut self, cells: &[f64], changes: bool, gaps: bool, zeros: bool, out: &mut Vec<u8>) {
         self.cells.clear();
         if changes {
             let mut before = 0;
@@ -173,95 +173,95 @@ impl PlainScratch {
                 changed
             });
             self.changes.write(out);
-            keep(&self.changes, cells, &mut self.cells);
+            append_marked(&self.changes, cells, &mut self.cells);
         } else {
             self.cells.extend_from_slice(cells);
         }
         if gaps {
             self.gaps.set(self.cells.len(), |index| self.cells[index].is_nan());
             self.gaps.write(out);
-            drop_set(&self.gaps, &mut self.cells);
+            remove_marked(&self.gaps, &mut self.cells);
         }
         if zeros {
             self.zeros.set(self.cells.len(), |index| self.cells[index].to_bits() == 0);
             self.zeros.write(out);
-            drop_set(&self.zeros, &mut self.cells);
+            remove_marked(&self.zeros, &mut self.cells);
         }
     }
 
     /// Fills the frame (whose schema and capacity are set) with `ticks` ticks
-    /// from `first_ns` on. `None` if [`PlainScratch::encode`] cannot have written
+    /// from `first_ns` on. `None` if [`PlainCodec::encode`] cannot have written
     /// the code.
     pub fn decode(&mut self, code: &[u8], first_ns: i64, ticks: usize, frame: &mut Frame) -> Option<()> {
         let mut code = ByteCursor::new(code.get(4..)?);
         for times in &mut self.times {
             times.clear();
             times.resize(ticks, 0);
-            group::read(&mut code, times)?;
+            number_group::read_numbers(&mut code, times)?;
         }
-        block::ticks(first_ns, &self.times, &mut self.ticks);
+        block::join_times(first_ns, &self.times, &mut self.ticks);
         frame.set_ticks(&self.ticks);
         for column in 0..frame.schema().series.len() {
-            self.take_column(&mut code, frame.column_mut(column))?;
+            self.read_column(&mut code, frame.column_mut(column))?;
         }
         code.is_empty().then_some(())
     }
 
-    fn take_column(&mut self, code: &mut ByteCursor, cells: &mut [f64]) -> Option<()> {
-        let head = code.byte()?;
-        match (head & SORT, head) {
+    fn read_column(&mut self, code: &mut ByteCursor, cells: &mut [f64]) -> Option<()> {
+        let head = code.read_byte()?;
+        match (head & SORT_MASK, head) {
             (_, ZERO) => cells.fill(0.0),
             (_, GAP) => cells.fill(f64::NAN),
-            (_, CONSTANT) => cells.fill(f64::from_bits(code.u64()?)),
-            (WHOLE | BITS, _) if head & !(SORT | CHANGES | GAPS | ZEROS) == 0 => {
-                return self.take_told(code, head, cells);
+            (_, CONSTANT) => cells.fill(f64::from_bits(code.read_u64()?)),
+            (WHOLE | BITS, _) if head & !(SORT_MASK | CHANGES_FLAG | GAPS_FLAG | ZEROS_FLAG) == 0 => {
+                return self.read_numbers(code, head, cells);
             }
             _ => return None,
         }
         Some(())
     }
 
-    fn take_told(&mut self, code: &mut ByteCursor, head: u8, cells: &mut [f64]) -> Option<()> {
-        let decimals = if head & SORT == WHOLE { Some(u32::from(code.byte()?)) } else { None };
+    fn read_numbers(&mut self, code: &mut ByteCursor, head: u8, cells: &mut [f64]) -> Option<()> {
+        let decimals = if head & SORT_MASK == WHOLE { Some(u32::from(code.read_byte()?)) } else { None };
         let mut count = cells.len();
-        if head & CHANGES != 0 {
+        if head & CHANGES_FLAG != 0 {
             self.changes.read(code, count)?;
-            count = self.changes.count();
+            count = self.changes.count_ones();
         }
         let changed = count;
-        if head & GAPS != 0 {
+        if head & GAPS_FLAG != 0 {
             self.gaps.read(code, count)?;
-            count -= self.gaps.count();
+            count -= self.gaps.count_ones();
         }
         let present = count;
-        if head & ZEROS != 0 {
+        if head & ZEROS_FLAG != 0 {
             self.zeros.read(code, count)?;
-            count -= self.zeros.count();
+            count -= self.zeros.count_ones();
         }
         self.numbers.clear();
         self.numbers.resize(count, 0);
-        group::read(code, &mut self.numbers)?;
-        if head & (CHANGES | GAPS | ZEROS) == 0 {
-            return values(&self.numbers, decimals, cells);
+        number_group::read_numbers(code, &mut self.numbers)?;
+        if head & (CHANGES_FLAG | GAPS_FLAG | ZEROS_FLAG) == 0 {
+            return numbers_to_cells(&self.numbers, decimals, cells);
         }
         self.cells.clear();
         self.cells.resize(count, 0.0);
-        values(&self.numbers, decimals, &mut self.cells)?;
+        numbers_to_cells(&self.numbers, decimals, &mut self.cells)?;
         // In the reverse order of the encoder; each step works in place.
-        if head & ZEROS != 0 {
-            spread(&self.zeros, &mut self.cells, present, 0.0);
+        if head & ZEROS_FLAG != 0 {
+            spread_cells(&self.zeros, &mut self.cells, present, 0.0);
         }
-        if head & GAPS != 0 {
-            spread(&self.gaps, &mut self.cells, changed, f64::NAN);
+        if head & GAPS_FLAG != 0 {
+            spread_cells(&self.gaps, &mut self.cells, changed, f64::NAN);
         }
-        if head & CHANGES == 0 {
+        if head & CHANGES_FLAG == 0 {
             cells.copy_from_slice(&self.cells);
             return Some(());
         }
         // Before the first change a cell is +0, as in the encoder.
         let mut stored_cells = self.cells.iter();
         let mut last = 0.0;
-        self.changes.each(|index, changed| {
+        self.changes.for_each_bit(|index, changed| {
             if changed {
                 last = stored_cells.next().copied().unwrap_or(last);
             }
@@ -272,12 +272,12 @@ impl PlainScratch {
 }
 
 /// Appends the cells whose bit is set.
-fn keep(places: &BitPositions, cells: &[f64], out: &mut Vec<f64>) {
+fn append_marked(places: &BitPositions, cells: &[f64], out: &mut Vec<f64>) {
     let start = out.len();
     out.resize(start + cells.len(), 0.0);
     let kept = &mut out[start..];
     let mut count = 0;
-    places.each(|index, bit| {
+    places.for_each_bit(|index, bit| {
         // Written always, counted only if the bit is set: no branch to mispredict.
         kept[count] = cells[index];
         count += usize::from(bit);
@@ -286,9 +286,9 @@ fn keep(places: &BitPositions, cells: &[f64], out: &mut Vec<f64>) {
 }
 
 /// Removes the cells whose bit is set.
-fn drop_set(places: &BitPositions, cells: &mut Vec<f64>) {
+fn remove_marked(places: &BitPositions, cells: &mut Vec<f64>) {
     let mut count = 0;
-    places.each(|index, bit| {
+    places.for_each_bit(|index, bit| {
         cells[count] = cells[index];
         count += usize::from(!bit);
     });
@@ -297,10 +297,10 @@ fn drop_set(places: &BitPositions, cells: &mut Vec<f64>) {
 
 /// Expands the cells to `length`: `filler` where a bit is set, else the next
 /// cell. Works from the end, so that it can be done in place.
-fn spread(places: &BitPositions, cells: &mut Vec<f64>, length: usize, filler: f64) {
+fn spread_cells(places: &BitPositions, cells: &mut Vec<f64>, length: usize, filler: f64) {
     let mut from = cells.len();
     cells.resize(length, 0.0);
-    places.each_back(|index, bit| {
+    places.for_each_bit_reversed(|index, bit| {
         from -= usize::from(!bit);
         let cell = cells[from.min(length - 1)];
         cells[index] = if bit { filler } else { cell };
@@ -309,12 +309,12 @@ fn spread(places: &BitPositions, cells: &mut Vec<f64>, length: usize, filler: f6
 
 /// Finds the smallest power of ten that makes whole numbers of a sample of the cells.
 fn guess_decimals(cells: &[f64]) -> Option<u32> {
-    let step = cells.len().div_ceil(SAMPLE).max(1);
+    let step = cells.len().div_ceil(SAMPLE_CELLS).max(1);
     let mut decimals = 0;
     for &cell in cells.iter().step_by(step).filter(|cell| !cell.is_nan()) {
-        while whole(cell, block::power_of_ten(decimals)).is_none() {
+        while as_whole_number(cell, block::power_of_ten(decimals)).is_none() {
             decimals += 1;
-            if decimals > MOST_DECIMALS {
+            if decimals > MAX_DECIMALS {
                 return None;
             }
         }
@@ -324,26 +324,26 @@ fn guess_decimals(cells: &[f64]) -> Option<u32> {
 
 /// Converts a cell to a whole number over `power`, if that reproduces it to the bit.
 #[inline(always)]
-fn whole(cell: f64, power: f64) -> Option<i64> {
-    let shifted = cell * power + ROUND;
-    let number = (shifted.to_bits() as i64).wrapping_sub(ROUND.to_bits() as i64);
-    let back = (shifted - ROUND) / power;
-    let same = back.to_bits() == cell.to_bits() && (cell * power).abs() < MOST_EXACT;
+fn as_whole_number(cell: f64, power: f64) -> Option<i64> {
+    let shifted = cell * power + ROUNDING_OFFSET;
+    let number = (shifted.to_bits() as i64).wrapping_sub(ROUNDING_OFFSET.to_bits() as i64);
+    let back = (shifted - ROUNDING_OFFSET) / power;
+    let same = back.to_bits() == cell.to_bits() && (cell * power).abs() < MAX_EXACT;
     same.then_some(number)
 }
 
 /// Appends the cells as whole numbers; returns false if one is not.
-fn whole_numbers(cells: &[f64], decimals: u32, out: &mut Vec<i64>) -> bool {
+fn append_whole_numbers(cells: &[f64], decimals: u32, out: &mut Vec<i64>) -> bool {
     let power = block::power_of_ten(decimals);
     for some in cells.chunks(64) {
         let mut wrong = 0;
         out.extend(some.iter().map(|&cell| {
             let product = if decimals == 0 { cell } else { cell * power };
-            let shifted = product + ROUND;
-            let rounded = shifted - ROUND;
+            let shifted = product + ROUNDING_OFFSET;
+            let rounded = shifted - ROUNDING_OFFSET;
             let back = if decimals == 0 { rounded } else { rounded / power };
-            wrong |= back.to_bits() ^ cell.to_bits() | u64::from(product.abs() >= MOST_EXACT);
-            (shifted.to_bits() as i64).wrapping_sub(ROUND.to_bits() as i64)
+            wrong |= back.to_bits() ^ cell.to_bits() | u64::from(product.abs() >= MAX_EXACT);
+            (shifted.to_bits() as i64).wrapping_sub(ROUNDING_OFFSET.to_bits() as i64)
         }));
         if wrong != 0 {
             return false;
@@ -353,12 +353,12 @@ fn whole_numbers(cells: &[f64], decimals: u32, out: &mut Vec<i64>) -> bool {
 }
 
 /// Converts the numbers back to cells.
-fn values(numbers: &[i64], decimals: Option<u32>, cells: &mut [f64]) -> Option<()> {
+fn numbers_to_cells(numbers: &[i64], decimals: Option<u32>, cells: &mut [f64]) -> Option<()> {
     let pairs = cells.iter_mut().zip(numbers);
     match decimals {
         None => pairs.for_each(|(cell, number)| *cell = f64::from_bits(*number as u64)),
         Some(0) => pairs.for_each(|(cell, number)| *cell = *number as f64),
-        Some(decimals @ 1..=MOST_DECIMALS) => {
+        Some(decimals @ 1..=MAX_DECIMALS) => {
             let power = block::power_of_ten(decimals);
             pairs.for_each(|(cell, number)| *cell = *number as f64 / power);
         }
@@ -376,7 +376,7 @@ mod tests {
     use super::*;
 
     /// A frame with columns of every kind, some with gaps and zeros.
-    fn columns() -> Frame {
+    fn frame_of_all_sorts() -> Frame {
         let series = |i: usize| Series { counter: format!("a.{i}"), instance: String::new(), scale: 1.0 };
         let mut frame = Frame::new(Arc::new(Schema::new((0..9).map(series).collect())), 150);
         for i in 0..150u64 {
@@ -389,19 +389,19 @@ mod tests {
         frame
     }
 
-    fn code(frame: &Frame) -> Vec<u8> {
+    fn encode_frame(frame: &Frame) -> Vec<u8> {
         let mut code = Vec::new();
-        PlainScratch::default().encode(frame, 0..frame.ticks().len(), frame.ticks(), &mut code);
+        PlainCodec::default().encode(frame, 0..frame.ticks().len(), frame.ticks(), &mut code);
         code
     }
 
     #[test]
-    fn every_sort_of_column_comes_back() {
-        let frame = columns();
-        let code = code(&frame);
+    fn every_sort_of_column_round_trips() {
+        let frame = frame_of_all_sorts();
+        let code = encode_frame(&frame);
         assert!(is_plain(&code));
         let mut back = Frame::new(frame.schema().clone(), 150);
-        assert_eq!(PlainScratch::default().decode(&code, 5, 150, &mut back), Some(()));
+        assert_eq!(PlainCodec::default().decode(&code, 5, 150, &mut back), Some(()));
         assert_eq!(back.ticks(), frame.ticks());
         for column in 0..9 {
             let bits = |frame: &Frame| frame.column(column).iter().map(|c| block::cell_bits(*c)).collect::<Vec<_>>();
@@ -411,9 +411,9 @@ mod tests {
 
     #[test]
     fn no_code_makes_the_reader_panic_or_read_on() {
-        let frame = columns();
-        let code = code(&frame);
-        let (mut plain, mut back) = (PlainScratch::default(), Frame::new(frame.schema().clone(), 150));
+        let frame = frame_of_all_sorts();
+        let code = encode_frame(&frame);
+        let (mut plain, mut back) = (PlainCodec::default(), Frame::new(frame.schema().clone(), 150));
         for cut in 4..code.len() {
             assert_eq!(plain.decode(&code[..cut], 5, 150, &mut back), None, "cut at {cut}");
         }

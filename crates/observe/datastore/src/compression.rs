@@ -4,10 +4,10 @@ use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::CParameter;
 
 /// Compression level of zstd. It can be high, because texts are small and few.
-const LEVEL: i32 = 12;
+const ZSTD_LEVEL: i32 = 12;
 /// Sizes of zstd's tables and window, as powers of two. The defaults of this level would
 /// need more memory than the rest of a recorder, and save only a hundredth more.
-const SIZES: [CParameter; 3] = [CParameter::HashLog(16), CParameter::ChainLog(16), CParameter::WindowLog(18)];
+const ZSTD_SIZES: [CParameter; 3] = [CParameter::HashLog(16), CParameter::ChainLog(16), CParameter::WindowLog(18)];
 
 /// Compressor that reuses zstd's memory from one text to the next.
 #[derive(Default)]
@@ -34,10 +34,10 @@ impl Packer {
     fn compress(&mut self, plain: &[u8], dictionary: &[u8]) -> std::io::Result<Vec<u8>> {
         let zstd = match &mut self.zstd {
             Some(zstd) => zstd,
-            none => none.insert(Compressor::new(LEVEL)?),
+            none => none.insert(Compressor::new(ZSTD_LEVEL)?),
         };
-        zstd.set_dictionary(LEVEL, dictionary)?;
-        for size in SIZES {
+        zstd.set_dictionary(ZSTD_LEVEL, dictionary)?;
+        for size in ZSTD_SIZES {
             zstd.set_parameter(size)?;
         }
         zstd.compress(plain)

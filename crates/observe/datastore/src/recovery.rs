@@ -8,32 +8,35 @@ use std::sync::Arc;
 use diskwright_base::Schema;
 use diskwright_hostfiles::private_files;
 
+use crate::compression::Unpacker;
 use crate::damage::{Damage, Loss};
 use crate::error::StoreError;
-use crate::format::{BLOCK, BlockHead, END, EndRecord, HEAD, HeadRecord, MAX_CELLS, NOTES, SCHEMA, TAIL, TICK};
+use crate::format::{
+    BLOCK_KIND, BlockHead, END_KIND, EndRecord, HEAD_KIND, HeadRecord, MAX_BLOCK_CELLS, NOTES_KIND, SCHEMA_KIND,
+    TAIL_FILE, TICK_KIND,
+};
 use crate::notes::{self, StoredNote};
-use crate::order::{self, SegmentPlace};
-use crate::pack::Unpacker;
-use crate::schema::Schemas;
-use crate::segment::{AHEAD, GLANCE, Peek, RecordScanner, SegmentSource};
+use crate::record_scanner::{HEADER_READ_BYTES, Peek, READ_AHEAD_BYTES, RecordScanner, RecordSource};
+use crate::schema::SchemaCache;
+use crate::segment_list::{self, SegmentFile};
 use crate::tail::{self, TailTick};
 
 /// Largest tail that is read, bytes. A recorder's is a hundredth of this.
-const MOST_TAIL: u64 = 1 << 26;
+const MAX_TAIL_BYTES: u64 = 1 << 26;
 
 /// Largest number of schemas searched in other files. A recorder's tail has one.
-const MOST_BORROWED: usize = 4;
+const MAX_BORROWED_SCHEMAS: usize = 4;
 
 /// Content of a tail.
 #[derive(Debug, Default)]
 pub(crate) struct TailContent {
     pub head: Option<HeadRecord>,
-    pub schemas: Schemas,
+    pub schemas: SchemaCache,
     pub ticks: Vec<TailTick>,
     /// The cells of the ticks that no block contains, row after row.
     pub cells: Vec<f64>,
     /// Ticks before this number are in blocks. If syncs are slow, the tail has many of them.
-    in_blocks: u64,
+    first_tick_outside_blocks: u64,
     pub notes: Vec<(u64, StoredNote)>,
     /// Damages, each with the count of ticks before it.
     pub damages: Vec<(usize, Damage)>,
@@ -43,24 +46,24 @@ pub(crate) struct TailContent {
 impl TailContent {
     /// Returns true if the cells of a tick are here, because no block contains it.
     pub fn has_cells(&self, tick: &TailTick) -> bool {
-        tick.number >= self.in_blocks
+        tick.number >= self.first_tick_outside_blocks
     }
 
     /// Returns a tick's schema; `None` if it is lost.
     pub fn schema(&self, tick: &TailTick) -> Option<&Arc<Schema>> {
-        self.schemas.get(tick.schema).filter(|schema| schema.series.len() == tick.columns)
+        self.schemas.get(tick.schema_id).filter(|schema| schema.series.len() == tick.columns)
     }
 
     /// Reads the schemas that are damaged here from the segments of `dir`.
-    fn borrow_schemas(&mut self, dir: &Path, places: &[SegmentPlace]) -> Result<(), StoreError> {
-        let mut wanted: Vec<u64> = self.ticks.iter().map(|tick| tick.schema).collect();
+    fn borrow_schemas(&mut self, dir: &Path, places: &[SegmentFile]) -> Result<(), StoreError> {
+        let mut wanted: Vec<u64> = self.ticks.iter().map(|tick| tick.schema_id).collect();
         wanted.dedup();
         wanted.retain(|id| self.schemas.get(*id).is_none());
-        for id in wanted.into_iter().take(MOST_BORROWED) {
+        for id in wanted.into_iter().take(MAX_BORROWED_SCHEMAS) {
             for place in places.iter().rev() {
-                let Ok(scanner) = RecordScanner::open(&place.path(dir), GLANCE) else { continue };
-                if let Some(schema) = schema_of(scanner, id)? {
-                    self.schemas.add(id, schema);
+                let Ok(scanner) = RecordScanner::open(&place.path(dir), HEADER_READ_BYTES) else { continue };
+                if let Some(schema) = find_schema_in_file(scanner, id)? {
+                    self.schemas.add_schema(id, schema);
                     break;
                 }
             }
@@ -70,29 +73,29 @@ impl TailContent {
 }
 
 /// Reads the tail's path and its bytes; empty if there is no tail.
-pub(crate) fn tail_bytes(dir: &Path) -> Result<(PathBuf, Vec<u8>), StoreError> {
-    let path = dir.join(TAIL);
-    let wrap = |e| StoreError::io(&path, e);
-    let file = match private_files::open_for_reading(&path).map_err(|e| StoreError::distrust(&path, e)) {
+pub(crate) fn read_tail_bytes(dir: &Path) -> Result<(PathBuf, Vec<u8>), StoreError> {
+    let path = dir.join(TAIL_FILE);
+    let wrap = |e| StoreError::from_io(&path, e);
+    let file = match private_files::open_for_reading(&path).map_err(|e| StoreError::from_distrust(&path, e)) {
         Ok(file) => file,
-        Err(e) if e.is_absence() => return Ok((path, Vec::new())),
+        Err(e) if e.is_not_found() => return Ok((path, Vec::new())),
         Err(e) => return Err(e),
     };
     let length = file.metadata().map_err(wrap)?.len();
-    if length > MOST_TAIL {
+    if length > MAX_TAIL_BYTES {
         let found = format!("{length} bytes");
         return Err(StoreError::NotALog { path, offset: 0, expected: "a tail of ticks", found });
     }
     let mut bytes = Vec::new();
-    file.take(MOST_TAIL).read_to_end(&mut bytes).map_err(wrap)?;
+    file.take(MAX_TAIL_BYTES).read_to_end(&mut bytes).map_err(wrap)?;
     Ok((path, bytes))
 }
 
 /// Reads the tail of the log in `dir`, whose segments are `places`. Ticks before `in_blocks` get no cells.
-pub(crate) fn tail_of(dir: &Path, places: &[SegmentPlace], in_blocks: u64) -> Result<TailContent, StoreError> {
-    let (path, bytes) = match tail_bytes(dir) {
+pub(crate) fn read_tail_of_log(dir: &Path, places: &[SegmentFile], in_blocks: u64) -> Result<TailContent, StoreError> {
+    let (path, bytes) = match read_tail_bytes(dir) {
         Err(StoreError::NotAFile(_)) => {
-            let damage = Damage::at(&dir.join(TAIL), 0, 0, Loss::Refused);
+            let damage = Damage::with_unknown_size(&dir.join(TAIL_FILE), 0, 0, Loss::Refused);
             return Ok(TailContent { damages: vec![(0, damage)], ..TailContent::default() });
         }
         other => other?,
@@ -103,19 +106,19 @@ pub(crate) fn tail_of(dir: &Path, places: &[SegmentPlace], in_blocks: u64) -> Re
 }
 
 /// Finds a schema in a file by its id.
-pub(crate) fn schema_of(mut scanner: RecordScanner, id: u64) -> Result<Option<Arc<Schema>>, StoreError> {
-    let mut schemas = Schemas::default();
+pub(crate) fn find_schema_in_file(mut scanner: RecordScanner, id: u64) -> Result<Option<Arc<Schema>>, StoreError> {
+    let mut schemas = SchemaCache::default();
     loop {
-        match scanner.peek()? {
-            Peek::Record(header) if header.kind == SCHEMA => {
-                if let Some(payload) = scanner.take(&header)? {
-                    schemas.learn(payload);
+        match scanner.peek_record()? {
+            Peek::Record(header) if header.kind == SCHEMA_KIND => {
+                if let Some(payload) = scanner.read_payload(&header)? {
+                    schemas.parse_and_add(payload);
                 }
                 if let Some(schema) = schemas.get(id) {
                     return Ok(Some(schema.clone()));
                 }
             }
-            Peek::Record(header) => scanner.pass(&header),
+            Peek::Record(header) => scanner.skip_record(&header),
             Peek::Lost { loss: Loss::Damaged, .. } => {}
             Peek::Lost { .. } | Peek::End => return Ok(None),
         }
@@ -124,13 +127,13 @@ pub(crate) fn schema_of(mut scanner: RecordScanner, id: u64) -> Result<Option<Ar
 
 /// Parses a tail. Ticks before `in_blocks` get no cells.
 pub(crate) fn read_tail(path: &Path, bytes: Vec<u8>, in_blocks: u64) -> Result<TailContent, StoreError> {
-    let mut scanner = RecordScanner::new(SegmentSource::Bytes(bytes), path, AHEAD)?;
-    let mut content = TailContent { in_blocks, ..TailContent::default() };
+    let mut scanner = RecordScanner::new(RecordSource::Bytes(bytes), path, READ_AHEAD_BYTES)?;
+    let mut content = TailContent { first_tick_outside_blocks: in_blocks, ..TailContent::default() };
     let mut row = Vec::new();
-    let lost = |offset, bytes, loss| Damage::at(path, offset, bytes, loss);
+    let lost = |offset, bytes, loss| Damage::with_unknown_size(path, offset, bytes, loss);
     loop {
         let offset = scanner.offset();
-        match scanner.peek()? {
+        match scanner.peek_record()? {
             Peek::End => return Ok(content),
             Peek::Lost { offset, bytes, loss } => {
                 content.damages.push((content.ticks.len(), lost(offset, bytes, loss)));
@@ -139,12 +142,12 @@ pub(crate) fn read_tail(path: &Path, bytes: Vec<u8>, in_blocks: u64) -> Result<T
                 }
             }
             Peek::Record(header) => {
-                let sound = match scanner.take(&header)? {
-                    Some(payload) => tail_record(header.kind, payload, path, &mut content, &mut row)?,
+                let sound = match scanner.read_payload(&header)? {
+                    Some(payload) => add_tail_record(header.kind, payload, path, &mut content, &mut row)?,
                     None => false,
                 };
                 if !sound {
-                    content.damages.push((content.ticks.len(), lost(offset, header.span(), Loss::Damaged)));
+                    content.damages.push((content.ticks.len(), lost(offset, header.record_bytes(), Loss::Damaged)));
                 }
             }
         }
@@ -152,7 +155,7 @@ pub(crate) fn read_tail(path: &Path, bytes: Vec<u8>, in_blocks: u64) -> Result<T
 }
 
 /// Adds one record of a tail to `content`; returns false if it is invalid.
-fn tail_record(
+fn add_tail_record(
     kind: u8,
     payload: &[u8],
     path: &Path,
@@ -160,15 +163,15 @@ fn tail_record(
     row: &mut Vec<f64>,
 ) -> Result<bool, StoreError> {
     match kind {
-        HEAD => content.head = HeadRecord::parse(payload, path)?,
-        SCHEMA => return Ok(content.schemas.learn(payload)),
-        NOTES => match notes::parse(payload, &mut content.unpacker) {
+        HEAD_KIND => content.head = HeadRecord::parse(payload, path)?,
+        SCHEMA_KIND => return Ok(content.schemas.parse_and_add(payload)),
+        NOTES_KIND => match notes::parse(payload, &mut content.unpacker) {
             Some((first, notes)) => content.notes.extend((first..).zip(notes)),
             None => return Ok(false),
         },
-        TICK => match tail::parse(payload, row) {
+        TICK_KIND => match tail::parse_tick(payload, row) {
             Some(tick) if !content.has_cells(&tick) => content.ticks.push(tick),
-            Some(tick) if content.cells.len() + row.len() <= 4 * MAX_CELLS => {
+            Some(tick) if content.cells.len() + row.len() <= 4 * MAX_BLOCK_CELLS => {
                 content.ticks.push(tick);
                 content.cells.extend_from_slice(row);
             }
@@ -188,10 +191,10 @@ pub(crate) struct NextNumbers {
 }
 
 /// Determines the next numbers from the newest segment that contains any.
-pub(crate) fn next(dir: &Path, places: &[SegmentPlace]) -> Result<NextNumbers, StoreError> {
-    let mut next = NextNumbers { segment: order::free(places), tick: 0, note: 0 };
+pub(crate) fn find_next_numbers(dir: &Path, places: &[SegmentFile]) -> Result<NextNumbers, StoreError> {
+    let mut next = NextNumbers { segment: segment_list::next_free_number(places), tick: 0, note: 0 };
     for place in places.iter().rev() {
-        if look_through(&place.path(dir), &mut next)? {
+        if raise_next_numbers(&place.path(dir), &mut next)? {
             break;
         }
     }
@@ -199,30 +202,30 @@ pub(crate) fn next(dir: &Path, places: &[SegmentPlace]) -> Result<NextNumbers, S
 }
 
 /// Raises the numbers to those of a segment; returns true if it contains any.
-fn look_through(path: &Path, next: &mut NextNumbers) -> Result<bool, StoreError> {
-    let mut scanner = match RecordScanner::open(path, AHEAD) {
+fn raise_next_numbers(path: &Path, next: &mut NextNumbers) -> Result<bool, StoreError> {
+    let mut scanner = match RecordScanner::open(path, READ_AHEAD_BYTES) {
         Err(StoreError::NotAFile(_)) => return Ok(false),
         other => other?,
     };
     let mut found = false;
     let mut unpacker = Unpacker::default();
     loop {
-        let header = match scanner.peek()? {
+        let header = match scanner.peek_record()? {
             Peek::Record(header) => header,
             Peek::Lost { loss: Loss::Damaged, .. } => continue,
             Peek::Lost { .. } | Peek::End => return Ok(found),
         };
-        let Some(payload) = scanner.take(&header)? else { continue };
-        let (tick, note) =
-            match header.kind {
-                HEAD => HeadRecord::parse(payload, path)?.map_or((0, 0), |h| (h.next_tick, h.next_note)),
-                BLOCK => BlockHead::parse(payload)
-                    .map_or((0, 0), |b| (b.first_tick.saturating_add(b.ticks as u64), b.next_note)),
-                END => EndRecord::parse(payload).map_or((0, 0), |e| (e.next_tick, 0)),
-                NOTES => notes::parse(payload, &mut unpacker)
-                    .map_or((0, 0), |(first, notes)| (0, notes::after(first, &notes))),
-                _ => continue,
-            };
+        let Some(payload) = scanner.read_payload(&header)? else { continue };
+        let (tick, note) = match header.kind {
+            HEAD_KIND => HeadRecord::parse(payload, path)?.map_or((0, 0), |h| (h.next_tick, h.next_note)),
+            BLOCK_KIND => {
+                BlockHead::parse(payload).map_or((0, 0), |b| (b.first_tick.saturating_add(b.ticks as u64), b.next_note))
+            }
+            END_KIND => EndRecord::parse(payload).map_or((0, 0), |e| (e.next_tick, 0)),
+            NOTES_KIND => notes::parse(payload, &mut unpacker)
+                .map_or((0, 0), |(first, notes)| (0, notes::number_after(first, &notes))),
+            _ => continue,
+        };
         found = true;
         next.tick = next.tick.max(tick);
         next.note = next.note.max(note);
@@ -238,18 +241,18 @@ mod tests {
 
     /// If the device syncs blocks slowly, their ticks stay in the tail, more than fit into memory at once.
     #[test]
-    fn ticks_that_blocks_have_take_no_room_from_those_that_none_has() {
+    fn ticks_already_in_blocks_use_no_cells() {
         let (mut bytes, row) = (Vec::new(), vec![0.0; MAX_SERIES]);
-        let max_ticks = 4 * MAX_CELLS / MAX_SERIES;
+        let max_ticks = 4 * MAX_BLOCK_CELLS / MAX_SERIES;
         for number in 0..max_ticks as u64 + 2 {
-            assert!(tail::write(&mut bytes, number, 7, &Tick { time_ns: number as i64, elapsed_ns: 1 }, &row));
+            assert!(tail::write_tick(&mut bytes, number, 7, &Tick { time_ns: number as i64, elapsed_ns: 1 }, &row));
         }
         let content = read_tail(Path::new("x"), bytes.clone(), max_ticks as u64 + 1).expect("in memory");
         assert_eq!((content.ticks.len(), content.damages.len()), (max_ticks + 2, 0));
         assert_eq!(content.cells.len(), MAX_SERIES);
         // cells beyond the limit of a recorder's tail are reported as damage
         let content = read_tail(Path::new("x"), bytes, 0).expect("in memory");
-        assert_eq!((content.ticks.len(), content.cells.len()), (max_ticks, 4 * MAX_CELLS));
+        assert_eq!((content.ticks.len(), content.cells.len()), (max_ticks, 4 * MAX_BLOCK_CELLS));
         assert_eq!(content.damages.len(), 2);
     }
 }

@@ -13,35 +13,35 @@ use diskwright_hostfiles::private_files;
 
 use super::LogWriter;
 use crate::error::StoreError;
-use crate::format::{LEDGER, LOCK, MARKS, TAIL, segment_number};
+use crate::format::{LEDGER_FILE, LOCK_FILE, MARKS_FILE, TAIL_FILE, parse_segment_number};
 use crate::ledger::{LedgerFile, TickLedger, boot_id};
-use crate::lock::Lock;
-use crate::order::{self, SegmentPlace};
-use crate::output::WriteFault;
-use crate::recover::TailContent;
-use crate::segment::{GLANCE, RecordScanner};
+use crate::record_file::WriteFault;
+use crate::record_scanner::{HEADER_READ_BYTES, RecordScanner};
+use crate::recorder_lock::RecorderLock;
+use crate::recovery::TailContent;
+use crate::segment_list::{self, SegmentFile};
 
 /// The folder, open and locked.
 #[derive(Debug)]
 pub(super) struct LogFolder {
-    pub folder: Arc<File>,
-    lock: Lock,
+    pub dir_file: Arc<File>,
+    lock: RecorderLock,
 }
 
 impl LogFolder {
     /// Creates the folder, or opens an existing one that no other user
     /// can change, and locks it.
-    pub fn enter(dir: &Path) -> Result<LogFolder, StoreError> {
+    pub fn open_locked(dir: &Path) -> Result<LogFolder, StoreError> {
         refuse_foreign(dir)?;
-        private_files::create_folder(dir).map_err(|e| StoreError::distrust(dir, e))?;
-        let lock = Lock::take(dir)?;
-        let folder = File::open(dir).map_err(|e| StoreError::io(dir, e))?;
-        Ok(LogFolder { folder: Arc::new(folder), lock })
+        private_files::create_folder(dir).map_err(|e| StoreError::from_distrust(dir, e))?;
+        let lock = RecorderLock::acquire_lock(dir)?;
+        let folder = File::open(dir).map_err(|e| StoreError::from_io(dir, e))?;
+        Ok(LogFolder { dir_file: Arc::new(folder), lock })
     }
 
     /// Returns true if the path now names another folder, or none.
-    fn is_lost(&self, dir: &Path) -> bool {
-        let Ok(held) = self.folder.metadata() else { return false };
+    fn is_folder_replaced(&self, dir: &Path) -> bool {
+        let Ok(held) = self.dir_file.metadata() else { return false };
         match std::fs::metadata(dir) {
             Ok(found) => (found.dev(), found.ino()) != (held.dev(), held.ino()),
             Err(e) => matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
@@ -49,8 +49,8 @@ impl LogFolder {
     }
 
     /// Returns an error if the folder was replaced or removed. Used by imports, which can be run again.
-    pub fn require(&self, dir: &Path) -> Result<(), WriteFault> {
-        if !self.is_lost(dir) {
+    pub fn require_in_place(&self, dir: &Path) -> Result<(), WriteFault> {
+        if !self.is_folder_replaced(dir) {
             return Ok(());
         }
         let source = std::io::Error::new(ErrorKind::NotFound, "the folder was removed while it was being written");
@@ -59,11 +59,11 @@ impl LogFolder {
 }
 
 /// Returns the first tick of a log without a ledger, if it can be determined.
-pub(super) fn first_tick(dir: &Path, places: &[SegmentPlace], left: &TailContent) -> Option<u64> {
+pub(super) fn first_tick(dir: &Path, places: &[SegmentFile], left: &TailContent) -> Option<u64> {
     let Some(place) = places.first() else {
         return Some(left.ticks.first().map_or(0, |tick| tick.number));
     };
-    let head = RecordScanner::open(&place.path(dir), GLANCE).and_then(|mut scanner| scanner.head());
+    let head = RecordScanner::open(&place.path(dir), HEADER_READ_BYTES).and_then(|mut scanner| scanner.read_head());
     let begins_log = (place.number == 1).then_some(0);
     head.ok().flatten().map(|head| head.next_tick).or(begins_log)
 }
@@ -71,12 +71,12 @@ pub(super) fn first_tick(dir: &Path, places: &[SegmentPlace], left: &TailContent
 impl LogWriter {
     /// Continues from the ledger, and adds a note about ticks that it counts but no
     /// file contains: they were truncated, or lost in a power cut.
-    pub(super) fn adopt(&mut self, found: Option<TickLedger>) {
+    pub(super) fn resume_from_ledger(&mut self, found: Option<TickLedger>) {
         match found {
-            None => self.ledger.begins = self.next.tick,
+            None => self.ledger.counted_from = self.next_numbers.tick,
             Some(ledger) => {
-                let lost = ledger.next.saturating_sub(self.next.tick);
-                let went_down = !ledger.closed && ledger.boot != boot_id();
+                let lost = ledger.next_tick.saturating_sub(self.next_numbers.tick);
+                let went_down = !ledger.closed && ledger.boot_id != boot_id();
                 if went_down || lost > 0 {
                     let how = if went_down {
                         "the machine went down during recording"
@@ -87,91 +87,93 @@ impl LogWriter {
                         0 => "at most the ticks since the last sync before this are lost".into(),
                         some => format_count(some, "tick before this is lost", "ticks before this are lost"),
                     };
-                    self.due.push((Note::GAP, format!("{how}; {lost}")));
+                    self.due_notes.push((Note::GAP, format!("{how}; {lost}")));
                 }
                 // Numbers of lost ticks are not used again, so that readers see the gap.
-                self.next.tick = self.next.tick.max(ledger.next);
+                self.next_numbers.tick = self.next_numbers.tick.max(ledger.next_tick);
             }
         }
         self.ledger.closed = false;
-        self.ledger.import = self.options.bulk;
-        self.ledger.boot = boot_id();
-        self.put_ledger();
+        self.ledger.importing = self.options.bulk;
+        self.ledger.boot_id = boot_id();
+        self.write_ledger();
     }
 
     /// Writes the ledger with the current number of ticks.
-    pub(super) fn put_ledger(&mut self) {
+    pub(super) fn write_ledger(&mut self) {
         let held = if self.options.bulk { self.buffer.frame().ticks().len() as u64 } else { 0 };
-        self.ledger.next = self.next.tick - held;
-        self.ledger_file.put(&self.ledger);
+        self.ledger.next_tick = self.next_numbers.tick - held;
+        self.ledger_file.write_ledger(&self.ledger);
     }
 
     /// Checks that the folder and its files still exist. Creates removed ones
     /// again, and adds a remark.
-    pub(super) fn stay_home(&mut self) -> Result<(), WriteFault> {
-        if self.home.is_lost(&self.dir) {
-            return self.move_in();
+    pub(super) fn restore_removed_files(&mut self) -> Result<(), WriteFault> {
+        if self.folder.is_folder_replaced(&self.dir) {
+            return self.recreate_log();
         }
-        if self.home.lock.is_lost() {
-            self.home.lock = Lock::take(&self.dir).map_err(WriteFault::of)?;
+        if self.folder.lock.is_file_replaced() {
+            self.folder.lock = RecorderLock::acquire_lock(&self.dir).map_err(WriteFault::from_store_error)?;
         }
-        if self.ledger_file.is_lost() {
+        if self.ledger_file.is_file_replaced() {
             self.ledger_file = LedgerFile::open(&self.dir)?;
-            self.put_ledger();
+            self.write_ledger();
         }
-        if let Some(segment) = self.segment.as_ref().filter(|segment| segment.out().is_lost()) {
-            let lost = self.next.tick - self.buffer.frame().ticks().len() as u64 - segment.first_tick();
-            let name = segment.out().path.display();
+        if let Some(segment) = self.segment.as_ref().filter(|segment| segment.record_file().is_file_replaced()) {
+            let lost = self.next_numbers.tick - self.buffer.frame().ticks().len() as u64 - segment.first_tick();
+            let name = segment.record_file().path.display();
             let lost = format_count(lost, "tick in it is lost", "ticks in it are lost");
-            self.tell(Note::GAP, format!("{name} was removed while it was being written; {lost}"));
+            self.add_remark(Note::GAP, format!("{name} was removed while it was being written; {lost}"));
             self.segment = None;
-            self.next.segment =
-                self.next.segment.max(order::free(&order::segments(&self.dir).map_err(WriteFault::of)?));
+            self.next_numbers.segment = self.next_numbers.segment.max(segment_list::next_free_number(
+                &segment_list::list_segments(&self.dir).map_err(WriteFault::from_store_error)?,
+            ));
         }
-        if let Some(tail) = self.tail.as_ref().filter(|tail| tail.out().is_lost()) {
-            let name = tail.out().path.display();
-            self.tell(Note::WARNING, format!("{name} was removed while it was being written; no tick is lost"));
+        if let Some(tail) = self.tail.as_ref().filter(|tail| tail.record_file().is_file_replaced()) {
+            let name = tail.record_file().path.display();
+            self.add_remark(Note::WARNING, format!("{name} was removed while it was being written; no tick is lost"));
             self.tail = None;
-            self.complete()?;
+            self.write_block()?;
         }
         Ok(())
     }
 
     /// Adds a message for the user and a note with the same text.
-    pub(super) fn tell(&mut self, kind: &'static str, text: String) {
-        const MOST: usize = 64;
-        if self.remarks.len() < MOST && self.due.len() < MOST {
+    pub(super) fn add_remark(&mut self, kind: &'static str, text: String) {
+        const MAX_REMARKS: usize = 64;
+        if self.remarks.len() < MAX_REMARKS && self.due_notes.len() < MAX_REMARKS {
             self.remarks.push(text.clone());
-            self.due.push((kind, text));
+            self.due_notes.push((kind, text));
         }
     }
 
     /// Creates a new log where the folder was, with the ticks and notes held in memory.
-    fn move_in(&mut self) -> Result<(), WriteFault> {
-        let mut fresh = LogWriter::create_or_append(&self.dir, self.options.clone()).map_err(WriteFault::of)?;
-        let held = self.buffer.pushed();
-        let lost = self.next.tick - held.len() as u64 - self.ledger.first.unwrap_or(0);
+    fn recreate_log(&mut self) -> Result<(), WriteFault> {
+        let mut fresh =
+            LogWriter::create_or_append(&self.dir, self.options.clone()).map_err(WriteFault::from_store_error)?;
+        let held = self.buffer.to_pushed_ticks();
+        let lost = self.next_numbers.tick - held.len() as u64 - self.ledger.first_kept.unwrap_or(0);
         let (dir, lost) = (self.dir.display(), format_count(lost, "tick", "ticks"));
         let text = format!(
             "{dir} was removed or moved during recording, and {lost} with it; \
              recording continues in a new folder"
         );
         fresh.remarks.append(&mut self.remarks);
-        fresh.due.append(&mut self.due);
-        fresh.tell(Note::GAP, text);
-        let standing: Vec<Note> = self.standing.drain(..).collect();
+        fresh.due_notes.append(&mut self.due_notes);
+        fresh.add_remark(Note::GAP, text);
+        let standing: Vec<Note> = self.standing_notes.drain(..).collect();
         for note in &standing {
-            fresh.note(note).map_err(WriteFault::Fatal)?;
+            fresh.add_note(note).map_err(WriteFault::Fatal)?;
         }
         for stored in self.notes.drain(..).filter(|stored| !standing.contains(&stored.note)) {
-            fresh.note(&stored.note).map_err(WriteFault::Fatal)?;
+            fresh.add_note(&stored.note).map_err(WriteFault::Fatal)?;
         }
-        fresh.tell_due(held.first().map_or(self.last_ns, |(_, tick, _)| tick.time_ns))?;
+        fresh.write_due_notes(held.first().map_or(self.last_time_ns, |(_, tick, _)| tick.time_ns))?;
         for (schema, tick, row) in held {
-            fresh.advance(&schema, tick, &row)?;
+            fresh.record_tick(&schema, tick, &row)?;
         }
         fresh.pause = self.pause.take();
-        fresh.last_ns = self.last_ns;
+        fresh.last_time_ns = self.last_time_ns;
         // The open files are in the moved folder; they are left as after a kill.
         (self.segment, self.tail) = (None, None);
         *self = fresh;
@@ -184,16 +186,16 @@ fn refuse_foreign(dir: &Path) -> Result<(), StoreError> {
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(e) => return Err(StoreError::io(dir, e)),
+        Err(e) => return Err(StoreError::from_io(dir, e)),
     };
     let mut foreign = None;
     for entry in entries {
-        let name = entry.map_err(|e| StoreError::io(dir, e))?.file_name();
+        let name = entry.map_err(|e| StoreError::from_io(dir, e))?.file_name();
         let name = name.to_string_lossy();
-        if segment_number(&name).is_some() {
+        if parse_segment_number(&name).is_some() {
             return Ok(());
         }
-        let ours = [TAIL, MARKS, LOCK, LEDGER].contains(&&*name);
+        let ours = [TAIL_FILE, MARKS_FILE, LOCK_FILE, LEDGER_FILE].contains(&&*name);
         foreign = foreign.or_else(|| (!ours).then(|| name.into_owned()));
     }
     match foreign {
@@ -215,7 +217,7 @@ mod tests {
     use crate::reader::{LogItem, LogReader};
 
     #[test]
-    fn a_machine_that_went_down_is_told_and_its_lost_ticks_are_counted() {
+    fn notes_that_the_machine_went_down_and_counts_lost_ticks() {
         for bulk in [false, true] {
             let dir = std::env::temp_dir().join(format!("dwlog-down-{}-{bulk}", std::process::id()));
             let series = Series { counter: "a.b".into(), instance: String::new(), scale: 1.0 };
@@ -227,11 +229,11 @@ mod tests {
                 writer.push(&schema, tick(i), &[1.0]).expect("writable");
             }
             // State after a power cut: the ledger reached the device, the last five ticks did not.
-            writer.ledger.boot = [7; 16];
-            writer.ledger.next += 5;
-            writer.ledger_file.put(&writer.ledger);
+            writer.ledger.boot_id = [7; 16];
+            writer.ledger.next_tick += 5;
+            writer.ledger_file.write_ledger(&writer.ledger);
             std::mem::forget(writer);
-            std::fs::remove_file(dir.join(LOCK)).expect("was locked");
+            std::fs::remove_file(dir.join(LOCK_FILE)).expect("was locked");
             // The next recorder, or an import, continues the log.
             let mut writer = LogWriter::create_or_append(&dir, options(bulk)).expect("a log");
             let mut frame = Frame::new(schema.clone(), 2);

@@ -9,31 +9,31 @@ use diskwright_base::Note;
 use diskwright_hostfiles::private_files;
 
 use crate::error::StoreError;
-use crate::format::{HeadRecord, MARKS, Role};
+use crate::format::{FileRole, HeadRecord, MARKS_FILE};
+use crate::log_detection::require_log;
 use crate::notes::{self, StoredNote};
-use crate::recognise::require_log;
 
 /// Adds a bookmark to the log in `dir`, whether or not a recorder runs.
 ///
 /// # Errors
 /// When `dir` is not a log, or its bookmarks cannot be written.
-pub fn mark(dir: &Path, note: &Note) -> Result<(), StoreError> {
+pub fn add_bookmark(dir: &Path, note: &Note) -> Result<(), StoreError> {
     require_log(dir)?;
-    private_files::check_folder_trust(dir).map_err(|e| StoreError::distrust(dir, e))?;
-    let path = dir.join(MARKS);
-    let wrap = |e| StoreError::io(&path, e);
+    private_files::check_folder_trust(dir).map_err(|e| StoreError::from_distrust(dir, e))?;
+    let path = dir.join(MARKS_FILE);
+    let wrap = |e| StoreError::from_io(&path, e);
     if !path.try_exists().map_err(wrap)? {
-        begin(dir, &path)?;
+        create_marks_file(dir, &path)?;
     }
-    let mut file = private_files::open_append(&path).map_err(|e| StoreError::distrust(&path, e))?;
+    let mut file = private_files::open_append(&path).map_err(|e| StoreError::from_distrust(&path, e))?;
     let before = file.metadata().map_err(wrap)?.len();
     let mut record = Vec::new();
     if before == 0 {
         // Two simultaneous first bookmarks both write a head; readers skip the second.
-        write_head(&mut record);
+        write_marks_head(&mut record);
     }
     let mut note = note.clone();
-    let mut end = note.text.len().min(notes::MOST_PLAIN / 2);
+    let mut end = note.text.len().min(notes::MAX_PLAIN_BYTES / 2);
     while !note.text.is_char_boundary(end) {
         end -= 1;
     }
@@ -42,17 +42,17 @@ pub fn mark(dir: &Path, note: &Note) -> Result<(), StoreError> {
     file.write_all(&record).and_then(|()| file.sync_data()).map_err(wrap)
 }
 
-fn write_head(out: &mut Vec<u8>) {
-    HeadRecord { role: Role::Marks, segment: 0, next_tick: 0, next_note: 0 }.write(out);
+fn write_marks_head(out: &mut Vec<u8>) {
+    HeadRecord { role: FileRole::Marks, segment: 0, next_tick: 0, next_note: 0 }.write(out);
 }
 
 /// Creates the file together with its head, so that an empty file always means lost bookmarks.
-fn begin(dir: &Path, path: &Path) -> Result<(), StoreError> {
-    let temporary = dir.join(format!("{}.{}", MARKS, std::process::id()));
-    let wrap = |e| StoreError::io(&temporary, e);
+fn create_marks_file(dir: &Path, path: &Path) -> Result<(), StoreError> {
+    let temporary = dir.join(format!("{}.{}", MARKS_FILE, std::process::id()));
+    let wrap = |e| StoreError::from_io(&temporary, e);
     let mut head = Vec::new();
-    write_head(&mut head);
-    let mut file = private_files::create(&temporary).map_err(|e| StoreError::distrust(&temporary, e))?;
+    write_marks_head(&mut head);
+    let mut file = private_files::create(&temporary).map_err(|e| StoreError::from_distrust(&temporary, e))?;
     file.write_all(&head).and_then(|()| file.sync_data()).map_err(wrap)?;
     // another process was quicker, or the filesystem cannot do this: the caller uses the file that exists
     if private_files::rename_if_free(&temporary, path).is_err() {
@@ -62,6 +62,6 @@ fn begin(dir: &Path, path: &Path) -> Result<(), StoreError> {
 }
 
 /// Returns true if the bookmark file exists and is empty, without even a head.
-pub(crate) fn is_emptied(path: &Path) -> bool {
+pub(crate) fn is_empty_marks_file(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|file| file.is_file() && file.len() == 0)
 }

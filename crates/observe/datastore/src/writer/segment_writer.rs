@@ -4,29 +4,29 @@ use std::path::PathBuf;
 
 use diskwright_base::Tick;
 
-use crate::format::{EndRecord, HeadRecord, Role};
+use crate::format::{EndRecord, FileRole, HeadRecord};
 use crate::notes::{self, StoredNote};
-use crate::output::{RecordOutput, WriteFault};
-use crate::recover::NextNumbers;
+use crate::record_file::{RecordFile, WriteFault};
+use crate::recovery::NextNumbers;
 use crate::schema::StoredSchema;
 
 /// Size of all schemas after which a new segment begins, because each is written twice, bytes.
-const MOST_SCHEMAS: usize = 1 << 16;
+const MAX_SCHEMA_BYTES: usize = 1 << 16;
 
 /// A segment file and the content of its end record.
 #[derive(Debug)]
 pub(super) struct SegmentWriter {
-    out: RecordOutput,
+    out: RecordFile,
     first_tick: u64,
     /// Its first schema, which has no base.
     base: Option<StoredSchema>,
     /// Ids of the schemas in the file.
-    known: Vec<u64>,
+    known_schema_ids: Vec<u64>,
     /// Records of these schemas, which are written again after the blocks.
-    schemas: Vec<u8>,
+    schema_records: Vec<u8>,
     covered_ns: u64,
-    least_ns: i64,
-    most_ns: i64,
+    min_time_ns: i64,
+    max_time_ns: i64,
 }
 
 impl SegmentWriter {
@@ -38,12 +38,12 @@ impl SegmentWriter {
         scratch: &mut notes::NoteScratch,
     ) -> Result<SegmentWriter, WriteFault> {
         let mut record = Vec::new();
-        HeadRecord { role: Role::Segment, segment: next.segment, next_tick: next.tick, next_note: next.note }
+        HeadRecord { role: FileRole::Segment, segment: next.segment, next_tick: next.tick, next_note: next.note }
             .write(&mut record);
         if !standing.is_empty() {
             notes::write(&mut record, scratch, next.note, standing);
         }
-        let mut out = RecordOutput::create(path)?;
+        let mut out = RecordFile::create(path)?;
         if let Err(fault) = out.append(&record) {
             // If even this fails, an empty file is left, which readers skip.
             let _ = std::fs::remove_file(&out.path);
@@ -51,12 +51,21 @@ impl SegmentWriter {
         }
         let (known, schemas) = (Vec::new(), Vec::new());
         let (least_ns, most_ns) = (i64::MAX, i64::MIN);
-        Ok(SegmentWriter { out, first_tick: next.tick, base: None, known, schemas, covered_ns: 0, least_ns, most_ns })
+        Ok(SegmentWriter {
+            out,
+            first_tick: next.tick,
+            base: None,
+            known_schema_ids: known,
+            schema_records: schemas,
+            covered_ns: 0,
+            min_time_ns: least_ns,
+            max_time_ns: most_ns,
+        })
     }
 
     /// Ensures that the file contains the schema, before blocks that use it.
-    pub fn ready(&mut self, stored: &StoredSchema) -> Result<(), WriteFault> {
-        if self.known.contains(&stored.id) {
+    pub fn ensure_schema(&mut self, stored: &StoredSchema) -> Result<(), WriteFault> {
+        if self.known_schema_ids.contains(&stored.id) {
             return Ok(());
         }
         let record = match &self.base {
@@ -64,8 +73,8 @@ impl SegmentWriter {
             Some(base) => stored.record_after(base),
         };
         self.out.append(&record)?;
-        self.schemas.extend_from_slice(&record);
-        self.known.push(stored.id);
+        self.schema_records.extend_from_slice(&record);
+        self.known_schema_ids.push(stored.id);
         if self.base.is_none() {
             self.base = Some(stored.clone());
         }
@@ -76,8 +85,8 @@ impl SegmentWriter {
     pub fn append(&mut self, records: &[u8], ticks: &[Tick]) -> Result<(), WriteFault> {
         self.out.append(records)?;
         if let (Some(first), Some(last)) = (ticks.first(), ticks.last()) {
-            self.least_ns = self.least_ns.min(first.time_ns);
-            self.most_ns = self.most_ns.max(last.time_ns);
+            self.min_time_ns = self.min_time_ns.min(first.time_ns);
+            self.max_time_ns = self.max_time_ns.max(last.time_ns);
         }
         let elapsed = |sum: u64, tick: &Tick| sum.saturating_add(tick.elapsed_ns);
         self.covered_ns = ticks.iter().fold(self.covered_ns, elapsed);
@@ -86,14 +95,15 @@ impl SegmentWriter {
 
     /// Returns true if it has reached the limit of time, size or schemas.
     pub fn is_full(&self, span_ns: u128, bytes: u64) -> bool {
-        u128::from(self.covered_ns) >= span_ns || self.out.end >= bytes || self.schemas.len() > MOST_SCHEMAS
+        u128::from(self.covered_ns) >= span_ns || self.out.end >= bytes || self.schema_records.len() > MAX_SCHEMA_BYTES
     }
 
     /// Appends the schemas again and the end record.
     pub fn close(&mut self, next_tick: u64) -> Result<(), WriteFault> {
-        let mut record = self.schemas.clone();
+        let mut record = self.schema_records.clone();
         let covered_ns = Some(self.covered_ns);
-        EndRecord { next_tick, least_ns: self.least_ns, most_ns: self.most_ns, covered_ns }.write(&mut record);
+        EndRecord { next_tick, min_time_ns: self.min_time_ns, max_time_ns: self.max_time_ns, covered_ns }
+            .write(&mut record);
         self.out.append(&record)
     }
 
@@ -103,7 +113,7 @@ impl SegmentWriter {
     }
 
     /// The file.
-    pub fn out(&self) -> &RecordOutput {
+    pub fn record_file(&self) -> &RecordFile {
         &self.out
     }
 }

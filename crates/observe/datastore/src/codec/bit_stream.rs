@@ -4,29 +4,29 @@
 #[derive(Debug, Default)]
 pub(super) struct BitWriter {
     bytes: Vec<u8>,
-    held: u64,
-    count: u32,
+    pending: u64,
+    pending_bits: u32,
 }
 
 impl BitWriter {
     pub fn clear(&mut self) {
         self.bytes.clear();
-        self.held = 0;
-        self.count = 0;
+        self.pending = 0;
+        self.pending_bits = 0;
     }
 
     /// Appends the lowest `count` bits of `value`; at most 64.
-    pub fn put(&mut self, value: u64, count: u32) {
+    pub fn put_bits(&mut self, value: u64, count: u32) {
         if count > 32 {
-            self.put(value & 0xffff_ffff, 32);
-            return self.put(value >> 32, count - 32);
+            self.put_bits(value & 0xffff_ffff, 32);
+            return self.put_bits(value >> 32, count - 32);
         }
-        self.held |= (value & ((1u64 << count) - 1)) << self.count;
-        self.count += count;
-        if self.count >= 32 {
-            self.bytes.extend_from_slice(&(self.held as u32).to_le_bytes());
-            self.held >>= 32;
-            self.count -= 32;
+        self.pending |= (value & ((1u64 << count) - 1)) << self.pending_bits;
+        self.pending_bits += count;
+        if self.pending_bits >= 32 {
+            self.bytes.extend_from_slice(&(self.pending as u32).to_le_bytes());
+            self.pending >>= 32;
+            self.pending_bits -= 32;
         }
     }
 
@@ -34,23 +34,23 @@ impl BitWriter {
     pub fn put_gamma(&mut self, value: u64) {
         let value = value.saturating_add(1);
         let bits = value.ilog2();
-        self.put(0, bits);
-        self.put(1, 1);
-        self.put(value & !(1 << bits), bits);
+        self.put_bits(0, bits);
+        self.put_bits(1, 1);
+        self.put_bits(value & !(1 << bits), bits);
     }
 
     /// Appends a number of any size: its length in 7 bits, then its bits.
     pub fn put_sized(&mut self, value: u64) {
         let bits = 64 - value.leading_zeros();
-        self.put(u64::from(bits), 7);
+        self.put_bits(u64::from(bits), 7);
         // The highest bit is always 1, so it is not written.
-        self.put(value, bits.saturating_sub(1));
+        self.put_bits(value, bits.saturating_sub(1));
     }
 
     /// Appends all bytes to `out`; the last may contain fewer than eight bits.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
-        let rest = self.count.div_ceil(8) as usize;
-        self.bytes.extend_from_slice(&self.held.to_le_bytes()[..rest]);
+        let rest = self.pending_bits.div_ceil(8) as usize;
+        self.bytes.extend_from_slice(&self.pending.to_le_bytes()[..rest]);
         out.extend_from_slice(&self.bytes);
         self.clear();
     }
@@ -60,30 +60,30 @@ impl BitWriter {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BitReader<'a> {
     bytes: &'a [u8],
-    position: usize,
+    position_bits: usize,
 }
 
 impl<'a> BitReader<'a> {
     pub fn new(bytes: &'a [u8]) -> BitReader<'a> {
-        BitReader { bytes, position: 0 }
+        BitReader { bytes, position_bits: 0 }
     }
 
     /// Returns true if more bits were read than there are.
     pub fn is_overrun(&self) -> bool {
-        self.position > self.bytes.len() * 8
+        self.position_bits > self.bytes.len() * 8
     }
 
     /// Returns at least 57 bits from the position on, with zeros after the end.
     #[inline(always)]
-    fn window(&self) -> u64 {
-        let byte = self.position >> 3;
+    fn peek_window(&self) -> u64 {
+        let byte = self.position_bits >> 3;
         let word = match self.bytes.get(byte..byte + 8) {
             Some(eight) => {
                 u64::from_le_bytes([eight[0], eight[1], eight[2], eight[3], eight[4], eight[5], eight[6], eight[7]])
             }
             None => self.last_window(byte),
         };
-        word >> (self.position & 7)
+        word >> (self.position_bits & 7)
     }
 
     /// The window at the last bytes, where fewer than eight are left.
@@ -98,55 +98,55 @@ impl<'a> BitReader<'a> {
 
     /// Reads the next `count` bits; at most 56.
     #[inline(always)]
-    pub fn take_few(&mut self, count: u32) -> u64 {
-        let value = self.window() & !(u64::MAX << (count & 63));
-        self.position += count as usize;
+    pub fn read_few_bits(&mut self, count: u32) -> u64 {
+        let value = self.peek_window() & !(u64::MAX << (count & 63));
+        self.position_bits += count as usize;
         value
     }
 
     /// Reads the next `count` bits; at most 64.
-    pub fn take(&mut self, count: u32) -> u64 {
+    pub fn read_bits(&mut self, count: u32) -> u64 {
         if count <= 56 {
-            return self.take_few(count);
+            return self.read_few_bits(count);
         }
-        let low = self.take_few(32);
-        low | self.take_few(count - 32) << 32
+        let low = self.read_few_bits(32);
+        low | self.read_few_bits(count - 32) << 32
     }
 
-    pub fn take_bit(&mut self) -> bool {
-        self.take_few(1) == 1
+    pub fn read_bit(&mut self) -> bool {
+        self.read_few_bits(1) == 1
     }
 
     /// Reads a number written by [`BitWriter::put_gamma`]; `None` if there is none.
     #[inline]
-    pub fn take_gamma(&mut self) -> Option<u64> {
-        let window = self.window();
+    pub fn read_gamma(&mut self) -> Option<u64> {
+        let window = self.peek_window();
         let bits = window.trailing_zeros();
         if bits <= 27 {
-            self.position += 2 * bits as usize + 1;
+            self.position_bits += 2 * bits as usize + 1;
             return Some((1 << bits | window >> (bits + 1) & ((1 << bits) - 1)) - 1);
         }
-        self.take_long_gamma()
+        self.read_long_gamma()
     }
 
     /// Reads a number whose code does not fit into one window.
     #[cold]
-    fn take_long_gamma(&mut self) -> Option<u64> {
+    fn read_long_gamma(&mut self) -> Option<u64> {
         let mut bits = 0;
-        while !self.take_bit() {
+        while !self.read_bit() {
             bits += 1;
             if bits > 63 || self.is_overrun() {
                 return None;
             }
         }
-        Some((1 << bits | self.take(bits)) - 1)
+        Some((1 << bits | self.read_bits(bits)) - 1)
     }
 
     /// Reads a number written by [`BitWriter::put_sized`]; `None` if there is none.
-    pub fn take_sized(&mut self) -> Option<u64> {
-        match self.take_few(7) as u32 {
+    pub fn read_sized(&mut self) -> Option<u64> {
+        match self.read_few_bits(7) as u32 {
             0 => Some(0),
-            bits @ 1..=64 => Some(1 << (bits - 1) | self.take(bits - 1)),
+            bits @ 1..=64 => Some(1 << (bits - 1) | self.read_bits(bits - 1)),
             _ => None,
         }
     }
@@ -157,33 +157,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_come_back() {
+    fn bits_round_trip() {
         let values = [0, 1, 2, 3, 7, 8, 255, 256, 1 << 31, (1 << 32) + 5, 1 << 55, u64::MAX >> 1, u64::MAX - 1];
         let mut writer = BitWriter::default();
         for value in values {
             writer.put_gamma(value);
             writer.put_sized(value);
-            writer.put(value, 64 - value.leading_zeros());
-            writer.put(1, 1);
+            writer.put_bits(value, 64 - value.leading_zeros());
+            writer.put_bits(1, 1);
         }
         let mut bytes = Vec::new();
         writer.finish(&mut bytes);
         let mut reader = BitReader::new(&bytes);
         for value in values {
-            assert_eq!(reader.take_gamma(), Some(value));
-            assert_eq!(reader.take_sized(), Some(value));
-            assert_eq!(reader.take(64 - value.leading_zeros()), value);
-            assert!(reader.take_bit());
+            assert_eq!(reader.read_gamma(), Some(value));
+            assert_eq!(reader.read_sized(), Some(value));
+            assert_eq!(reader.read_bits(64 - value.leading_zeros()), value);
+            assert!(reader.read_bit());
         }
         assert!(!reader.is_overrun());
-        reader.take(60);
+        reader.read_bits(60);
         assert!(reader.is_overrun());
     }
 
     #[test]
-    fn no_number_is_found_where_none_is() {
-        assert_eq!(BitReader::new(&[]).take_gamma(), None);
-        assert_eq!(BitReader::new(&[0; 20]).take_gamma(), None);
-        assert_eq!(BitReader::new(&[0x7f, 0, 0]).take_sized(), None);
+    fn rejects_bits_that_hold_no_number() {
+        assert_eq!(BitReader::new(&[]).read_gamma(), None);
+        assert_eq!(BitReader::new(&[0; 20]).read_gamma(), None);
+        assert_eq!(BitReader::new(&[0x7f, 0, 0]).read_sized(), None);
     }
 }

@@ -34,22 +34,22 @@ impl<'a> ByteCursor<'a> {
         self.rest.is_empty()
     }
 
-    pub fn byte(&mut self) -> Option<u8> {
+    pub fn read_byte(&mut self) -> Option<u8> {
         let (first, rest) = self.rest.split_first()?;
         self.rest = rest;
         Some(*first)
     }
 
-    pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+    pub fn read_bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(count)?;
         self.rest = rest;
         Some(taken)
     }
 
-    pub fn varint(&mut self) -> Option<u64> {
+    pub fn read_varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
+            let byte = self.read_byte()?;
             let part = u64::from(byte & 0x7f);
             if part << shift >> shift != part {
                 return None;
@@ -62,18 +62,18 @@ impl<'a> ByteCursor<'a> {
         None
     }
 
-    pub fn u64(&mut self) -> Option<u64> {
-        Some(u64::from_le_bytes(self.bytes(8)?.try_into().ok()?))
+    pub fn read_u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.read_bytes(8)?.try_into().ok()?))
     }
 
     /// Reads a length, then as many bytes of text.
-    pub fn text(&mut self) -> Option<&'a str> {
-        let length = usize::try_from(self.varint()?).ok()?;
-        std::str::from_utf8(self.bytes(length)?).ok()
+    pub fn read_text(&mut self) -> Option<&'a str> {
+        let length = usize::try_from(self.read_varint()?).ok()?;
+        std::str::from_utf8(self.read_bytes(length)?).ok()
     }
 }
 
-/// Appends a text so that [`ByteCursor::text`] reads it.
+/// Appends a text so that [`ByteCursor::read_text`] reads it.
 pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     put_varint(out, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
@@ -84,21 +84,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_come_back() {
+    fn varints_round_trip() {
         for value in [0, 1, -1, 63, -64, 64, 300, i64::MAX, i64::MIN] {
             let mut out = Vec::new();
             put_varint(&mut out, zigzag(value));
             let mut cursor = ByteCursor::new(&out);
-            assert_eq!(cursor.varint().map(unzigzag), Some(value));
+            assert_eq!(cursor.read_varint().map(unzigzag), Some(value));
             assert!(cursor.is_empty());
-            assert_eq!(ByteCursor::new(&out[..out.len() - 1]).varint(), None, "cut short");
+            assert_eq!(ByteCursor::new(&out[..out.len() - 1]).read_varint(), None, "cut short");
         }
     }
 
     #[test]
-    fn an_overlong_number_is_refused() {
+    fn rejects_an_overlong_varint() {
         let mut bytes = vec![0xff; 9];
         bytes.push(0x02);
-        assert_eq!(ByteCursor::new(&bytes).varint(), None);
+        assert_eq!(ByteCursor::new(&bytes).read_varint(), None);
     }
 }

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use diskwright_hostfiles::private_files;
 
 use crate::error::StoreError;
-use crate::format::LOCK;
+use crate::format::LOCK_FILE;
 
 /// Returns true if `path` still names the open file, and also if that
 /// cannot be determined.
-pub(crate) fn is_same(file: &File, path: &Path) -> bool {
+pub(crate) fn is_same_file(file: &File, path: &Path) -> bool {
     let (Ok(held), found) = (file.metadata(), std::fs::symlink_metadata(path)) else { return true };
     match found {
         Ok(found) => (found.dev(), found.ino()) == (held.dev(), held.ino()),
@@ -22,17 +22,17 @@ pub(crate) fn is_same(file: &File, path: &Path) -> bool {
 
 /// Lock of a log, held until dropped.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub(crate) struct RecorderLock {
     file: File,
     path: PathBuf,
 }
 
-impl Lock {
+impl RecorderLock {
     /// Acquires the lock of the log in `dir`; the error contains the holder's pid.
-    pub fn take(dir: &Path) -> Result<Lock, StoreError> {
-        let path = dir.join(LOCK);
-        let wrap = |e| StoreError::io(&path, e);
-        let mut file = private_files::open(&path).map_err(|e| StoreError::distrust(&path, e))?;
+    pub fn acquire_lock(dir: &Path) -> Result<RecorderLock, StoreError> {
+        let path = dir.join(LOCK_FILE);
+        let wrap = |e| StoreError::from_io(&path, e);
+        let mut file = private_files::open(&path).map_err(|e| StoreError::from_distrust(&path, e))?;
         match private_files::lock_file(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -46,11 +46,11 @@ impl Lock {
         // The pid only serves the next recorder's error message; a full disk may refuse it.
         let truncated = file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0)));
         let _ = truncated.and_then(|_| writeln!(file, "{}", std::process::id()));
-        Ok(Lock { file, path })
+        Ok(RecorderLock { file, path })
     }
 
     /// Returns true if the log's lock file was replaced or removed.
-    pub fn is_lost(&self) -> bool {
-        !is_same(&self.file, &self.path)
+    pub fn is_file_replaced(&self) -> bool {
+        !is_same_file(&self.file, &self.path)
     }
 }

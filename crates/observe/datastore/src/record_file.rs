@@ -9,7 +9,7 @@ use std::sync::Arc;
 use diskwright_hostfiles::private_files::{self, PrivateFileError};
 
 use crate::error::StoreError;
-use crate::lock::is_same;
+use crate::recorder_lock::is_same_file;
 
 /// Reason why a write failed.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) enum WriteFault {
 
 impl WriteFault {
     /// Classifies an error of the operating system.
-    pub fn sort(path: &Path, error: io::Error) -> WriteFault {
+    pub fn from_io(path: &Path, error: io::Error) -> WriteFault {
         const EIO: i32 = 5;
         let temporary = matches!(
             error.kind(),
@@ -30,22 +30,22 @@ impl WriteFault {
         );
         match temporary || error.raw_os_error() == Some(EIO) {
             true => WriteFault::Pause(error),
-            false => WriteFault::Fatal(StoreError::io(path, error)),
+            false => WriteFault::Fatal(StoreError::from_io(path, error)),
         }
     }
 
     /// Classifies the reason why a file could not be opened.
-    pub fn distrust(path: &Path, distrust: PrivateFileError) -> WriteFault {
+    pub fn from_distrust(path: &Path, distrust: PrivateFileError) -> WriteFault {
         match distrust {
-            PrivateFileError::Io { source, .. } => WriteFault::sort(path, source),
-            other => WriteFault::Fatal(StoreError::distrust(path, other)),
+            PrivateFileError::Io { source, .. } => WriteFault::from_io(path, source),
+            other => WriteFault::Fatal(StoreError::from_distrust(path, other)),
         }
     }
 
     /// Classifies an error of opening a log.
-    pub fn of(error: StoreError) -> WriteFault {
+    pub fn from_store_error(error: StoreError) -> WriteFault {
         match error {
-            StoreError::Io { path, source } => WriteFault::sort(&path, source),
+            StoreError::Io { path, source } => WriteFault::from_io(&path, source),
             other => WriteFault::Fatal(other),
         }
     }
@@ -53,7 +53,7 @@ impl WriteFault {
     /// Converts to an error, for callers that cannot retry later.
     pub fn into_error(self, path: &Path) -> StoreError {
         match self {
-            WriteFault::Pause(e) => StoreError::io(path, e),
+            WriteFault::Pause(e) => StoreError::from_io(path, e),
             WriteFault::Fatal(e) => e,
         }
     }
@@ -61,17 +61,17 @@ impl WriteFault {
 
 /// A file of records, and the end of its last whole record.
 #[derive(Debug)]
-pub(crate) struct RecordOutput {
+pub(crate) struct RecordFile {
     file: Arc<File>,
     pub path: PathBuf,
     pub end: u64,
 }
 
-impl RecordOutput {
+impl RecordFile {
     /// Creates the file, or empties it if it exists.
-    pub fn create(path: PathBuf) -> Result<RecordOutput, WriteFault> {
-        let file = private_files::create(&path).map_err(|e| WriteFault::distrust(&path, e))?;
-        Ok(RecordOutput { file: Arc::new(file), path, end: 0 })
+    pub fn create(path: PathBuf) -> Result<RecordFile, WriteFault> {
+        let file = private_files::create(&path).map_err(|e| WriteFault::from_distrust(&path, e))?;
+        Ok(RecordFile { file: Arc::new(file), path, end: 0 })
     }
 
     /// Appends records. If that fails, none of their bytes remain.
@@ -85,14 +85,14 @@ impl RecordOutput {
                 // If this fails too, the next append overwrites the torn part,
                 // and until then a reader sees an unfinished end.
                 let _ = self.file.set_len(self.end);
-                Err(WriteFault::sort(&self.path, e))
+                Err(WriteFault::from_io(&self.path, e))
             }
         }
     }
 
     /// Truncates the file to `end` bytes.
-    pub fn cut(&mut self, end: u64) -> Result<(), WriteFault> {
-        self.file.set_len(end).map_err(|e| WriteFault::sort(&self.path, e))?;
+    pub fn truncate_to(&mut self, end: u64) -> Result<(), WriteFault> {
+        self.file.set_len(end).map_err(|e| WriteFault::from_io(&self.path, e))?;
         self.end = end;
         Ok(())
     }
@@ -103,7 +103,7 @@ impl RecordOutput {
     }
 
     /// Returns true if the path now names another file, or none.
-    pub fn is_lost(&self) -> bool {
-        !is_same(&self.file, &self.path)
+    pub fn is_file_replaced(&self) -> bool {
+        !is_same_file(&self.file, &self.path)
     }
 }

@@ -4,16 +4,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::{Dir, Seen, bits, fill, options, schema};
+use crate::common::{LogContents, TempDir, cell_bits, options, push_ticks, schema};
 use crate::sweep::sweep;
 use diskwright_base::{Frame, Note, Schema, Series, Tick};
 use diskwright_datastore::{LogItem, LogReader, LogWriter};
 use proptest::prelude::*;
 
 /// Generates a column of one of several kinds, for 60 ticks.
-fn column() -> impl Strategy<Value = Vec<f64>> {
-    const N: usize = 60;
-    let gaps = proptest::collection::vec(prop::bool::weighted(0.2), N);
+fn column_strategy() -> impl Strategy<Value = Vec<f64>> {
+    const TICKS: usize = 60;
+    let gaps = proptest::collection::vec(prop::bool::weighted(0.2), TICKS);
     let any_bits = any::<u64>().prop_map(f64::from_bits);
     let odd = prop_oneof![
         Just(0.0),
@@ -28,18 +28,18 @@ fn column() -> impl Strategy<Value = Vec<f64>> {
         Just(0.1),
     ];
     let cells = prop_oneof![
-        any_bits.clone().prop_map(|cell| vec![cell; N]),
-        proptest::collection::vec(0..40u32, N).prop_map(|c| c.into_iter().map(f64::from).collect()),
-        proptest::collection::vec(prop::bool::weighted(0.05), N)
+        any_bits.clone().prop_map(|cell| vec![cell; TICKS]),
+        proptest::collection::vec(0..40u32, TICKS).prop_map(|c| c.into_iter().map(f64::from).collect()),
+        proptest::collection::vec(prop::bool::weighted(0.05), TICKS)
             .prop_map(|c| c.into_iter().map(|b| f64::from(u8::from(b)) * 4096.0).collect()),
-        proptest::collection::vec(-1_000_000_000..1_000_000_000i64, N)
+        proptest::collection::vec(-1_000_000_000..1_000_000_000i64, TICKS)
             .prop_map(|c| c.into_iter().map(|v| v as f64).collect()),
-        proptest::collection::vec(any::<i64>(), N).prop_map(|c| c.into_iter().map(|v| v as f64).collect()),
-        proptest::collection::vec(-9999..9999i32, N)
+        proptest::collection::vec(any::<i64>(), TICKS).prop_map(|c| c.into_iter().map(|v| v as f64).collect()),
+        proptest::collection::vec(-9999..9999i32, TICKS)
             .prop_map(|c| c.into_iter().map(|v| f64::from(v) / 100.0).collect()),
-        proptest::collection::vec(any::<f32>(), N).prop_map(|c| c.into_iter().map(f64::from).collect()),
-        proptest::collection::vec(any_bits, N),
-        proptest::collection::vec(odd, N),
+        proptest::collection::vec(any::<f32>(), TICKS).prop_map(|c| c.into_iter().map(f64::from).collect()),
+        proptest::collection::vec(any_bits, TICKS),
+        proptest::collection::vec(odd, TICKS),
     ];
     (cells, gaps, prop::bool::ANY).prop_map(|(mut cells, gaps, with_gaps)| {
         for (cell, gap) in cells.iter_mut().zip(gaps) {
@@ -51,7 +51,7 @@ fn column() -> impl Strategy<Value = Vec<f64>> {
     })
 }
 
-fn times() -> impl Strategy<Value = Vec<Tick>> {
+fn times_strategy() -> impl Strategy<Value = Vec<Tick>> {
     let step = prop_oneof![
         5 => (999_990_000..1_000_010_000i64).prop_map(|ns| (ns, ns as u64 + 77)),
         1 => (any::<i64>(), any::<u64>()),
@@ -71,14 +71,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_is_pushed_comes_back(
-        columns in proptest::collection::vec(column(), 1..10),
-        times in times(),
+    fn pushed_ticks_and_notes_round_trip(
+        columns in proptest::collection::vec(column_strategy(), 1..10),
+        times in times_strategy(),
         block in 1..50usize,
         count in 1..60usize,
         close in any::<bool>(),
     ) {
-        let dir = Dir::new();
+        let dir = TempDir::new();
         let series = |i| Series { counter: format!("a.{i}"), instance: String::new(), scale: 0.01 };
         let schema = Arc::new(Schema::new((0..columns.len()).map(series).collect()));
         let mut writer = LogWriter::create_or_append(&dir.0, options(block)).expect("new log");
@@ -89,23 +89,23 @@ proptest! {
         if close {
             writer.close().expect("writable");
         }
-        let seen = Seen::all(&dir.0);
+        let seen = LogContents::read_log(&dir.0);
         prop_assert_eq!(&seen.damages, &vec![]);
         prop_assert_eq!(&seen.ticks[..], &times[..count]);
         for (t, cells) in seen.rows.iter().enumerate() {
-            let expected: Vec<u64> = row(t).into_iter().map(bits).collect();
+            let expected: Vec<u64> = row(t).into_iter().map(cell_bits).collect();
             prop_assert_eq!(cells, &expected, "tick {}", t);
         }
     }
 
     #[test]
-    fn any_bytes_can_be_opened(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+    fn arbitrary_bytes_do_not_panic_the_reader(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
         read_through(bytes);
     }
 }
 
 fn read_through(bytes: Vec<u8>) {
-    let Ok(mut reader) = LogReader::of_bytes(bytes, Path::new("made up")) else { return };
+    let Ok(mut reader) = LogReader::from_bytes(bytes, Path::new("made up")) else { return };
     let mut frame = Frame::default();
     while let Ok(Some(item)) = reader.next(&mut frame) {
         if item == LogItem::Frame {
@@ -117,11 +117,11 @@ fn read_through(bytes: Vec<u8>) {
 /// Payloads changed at random but with valid checksums must be rejected or read,
 /// without a panic.
 #[test]
-fn payloads_with_right_checksums_and_wrong_contents_are_survived() {
-    let dir = Dir::new();
+fn invalid_payloads_with_valid_checksums_do_not_panic_the_reader() {
+    let dir = TempDir::new();
     let mut writer = LogWriter::create_or_append(&dir.0, options(20)).expect("new log");
-    writer.note(&Note::new(5, Note::TOPOLOGY, "{}")).expect("writable");
-    fill(&mut writer, &schema(12), 0..50);
+    writer.add_note(&Note::new(5, Note::TOPOLOGY, "{}")).expect("writable");
+    push_ticks(&mut writer, &schema(12), 0..50);
     let tail = std::fs::read(dir.0.join("tail")).expect("ticks are held");
     writer.close().expect("writable");
     let segment = std::fs::read(dir.0.join("00000001.dwlog")).expect("written");
@@ -136,13 +136,13 @@ fn payloads_with_right_checksums_and_wrong_contents_are_survived() {
             let index = next(bytes.len());
             bytes[index] = next(256) as u8;
         }
-        right_checksums(&mut bytes, &segment, &tail);
+        fix_checksums(&mut bytes, &segment, &tail);
         read_through(bytes);
     }
 }
 
 /// Corrects the checksums of every record; the records have the positions of the original.
-fn right_checksums(bytes: &mut [u8], segment: &[u8], tail: &[u8]) {
+fn fix_checksums(bytes: &mut [u8], segment: &[u8], tail: &[u8]) {
     let original = if bytes.len() == segment.len() { segment } else { tail };
     let mut position = 0;
     while position < bytes.len() {

@@ -4,17 +4,17 @@
 
 use diskwright_base::Note;
 
+use crate::compression::Unpacker;
 use crate::damage::{Damage, Loss};
 use crate::error::StoreError;
-use crate::format::NOTES;
+use crate::format::NOTES_KIND;
 use crate::notes::{self, KEEP_EACH, KEEP_LATEST, REPEATED, StoredNote};
-use crate::pack::Unpacker;
-use crate::segment::{Peek, RecordScanner};
+use crate::record_scanner::{Peek, RecordScanner};
 
 /// Largest number of notes that wait for their frame.
-const MOST_WAITING: usize = 1024;
+const MAX_WAITING_NOTES: usize = 1024;
 /// Largest number of remembered notes that describe the machine.
-const MOST_STANDING: usize = 256;
+const MAX_STANDING_NOTES: usize = 256;
 
 /// Queue of the notes that the reader still has to return.
 #[derive(Debug)]
@@ -27,10 +27,10 @@ pub(crate) struct NoteFlow {
     pub next_note: u64,
     pub marks: Option<RecordScanner>,
     /// The next bookmarks, already read.
-    ahead: Vec<Note>,
+    next_marks: Vec<Note>,
     /// Notes that currently describe the machine, for recognizing repetitions.
-    standing: Vec<StoredNote>,
-    waiting: Vec<Note>,
+    standing_notes: Vec<StoredNote>,
+    waiting_notes: Vec<Note>,
     /// Losses among the bookmarks.
     pub damages: Vec<Damage>,
     pub unpacker: Unpacker,
@@ -45,16 +45,16 @@ impl NoteFlow {
             from_note: 0,
             next_note: 0,
             marks,
-            ahead: Vec::new(),
-            standing: Vec::new(),
-            waiting: Vec::new(),
+            next_marks: Vec::new(),
+            standing_notes: Vec::new(),
+            waiting_notes: Vec::new(),
             damages: Vec::new(),
             unpacker: Unpacker::default(),
         }
     }
 
     /// Adds the notes of a record, with their numbers.
-    pub fn take(&mut self, notes: impl IntoIterator<Item = (u64, StoredNote)>) {
+    pub fn add_notes(&mut self, notes: impl IntoIterator<Item = (u64, StoredNote)>) {
         for (number, stored) in notes {
             let StoredNote { flags, note } = stored;
             let is_repeated = flags & REPEATED != 0;
@@ -67,35 +67,35 @@ impl NoteFlow {
             let latest = flags & KEEP_LATEST != 0;
             let stands = latest || flags & KEEP_EACH != 0;
             if stands {
-                let known = self.standing.iter().any(|s| s.note == note);
+                let known = self.standing_notes.iter().any(|s| s.note == note);
                 if known && is_repeated {
                     continue;
                 }
-                self.standing.retain(|s| s.note.kind != note.kind || !latest && s.note.text != note.text);
-                if self.standing.len() == MOST_STANDING {
-                    self.standing.remove(0);
+                self.standing_notes.retain(|s| s.note.kind != note.kind || !latest && s.note.text != note.text);
+                if self.standing_notes.len() == MAX_STANDING_NOTES {
+                    self.standing_notes.remove(0);
                 }
-                self.standing.push(StoredNote { flags, note: note.clone() });
+                self.standing_notes.push(StoredNote { flags, note: note.clone() });
             }
             if note.time_ns < self.from_ns && stands {
                 // At the start of the window only the newest of its kind is wanted.
-                self.waiting.retain(|n| !latest || n.kind != note.kind || n.time_ns >= self.from_ns);
+                self.waiting_notes.retain(|n| !latest || n.kind != note.kind || n.time_ns >= self.from_ns);
             } else if note.time_ns < self.from_ns || note.time_ns > self.to_ns {
                 continue;
             }
-            self.waiting.push(note);
+            self.waiting_notes.push(note);
         }
     }
 
     /// Returns true if too many notes wait, so that they should be returned without a frame.
     pub fn is_crowded(&self) -> bool {
-        self.waiting.len() >= MOST_WAITING
+        self.waiting_notes.len() >= MAX_WAITING_NOTES
     }
 
     /// Removes and returns the notes up to `until_ns`, oldest first.
-    pub fn release(&mut self, until_ns: i64) -> Result<Vec<Note>, StoreError> {
-        let (mut out, later) = std::mem::take(&mut self.waiting).into_iter().partition(|n| n.time_ns <= until_ns);
-        self.waiting = later;
+    pub fn release_until(&mut self, until_ns: i64) -> Result<Vec<Note>, StoreError> {
+        let (mut out, later) = std::mem::take(&mut self.waiting_notes).into_iter().partition(|n| n.time_ns <= until_ns);
+        self.waiting_notes = later;
         self.release_marks(until_ns, &mut out)?;
         out.sort_by_key(|note: &Note| note.time_ns);
         Ok(out)
@@ -104,35 +104,37 @@ impl NoteFlow {
     fn release_marks(&mut self, until_ns: i64, out: &mut Vec<Note>) -> Result<(), StoreError> {
         loop {
             let (from, to) = (self.from_ns, self.to_ns);
-            let (due, later): (Vec<Note>, Vec<Note>) = self.ahead.drain(..).partition(|note| note.time_ns <= until_ns);
+            let (due, later): (Vec<Note>, Vec<Note>) =
+                self.next_marks.drain(..).partition(|note| note.time_ns <= until_ns);
             out.extend(due.into_iter().filter(|n| n.time_ns >= from && n.time_ns <= to));
-            self.ahead = later;
-            if !self.ahead.is_empty() || !self.read_ahead()? {
+            self.next_marks = later;
+            if !self.next_marks.is_empty() || !self.read_next_marks()? {
                 return Ok(());
             }
         }
     }
 
     /// Reads the next record of bookmarks; returns false at their end.
-    fn read_ahead(&mut self) -> Result<bool, StoreError> {
+    fn read_next_marks(&mut self) -> Result<bool, StoreError> {
         let Some(scanner) = &mut self.marks else { return Ok(false) };
         let file = scanner.path().to_owned();
-        let lost = |offset, bytes, loss| Damage { ticks: Some(0), ..Damage::at(&file, offset, bytes, loss) };
+        let lost =
+            |offset, bytes, loss| Damage { ticks: Some(0), ..Damage::with_unknown_size(&file, offset, bytes, loss) };
         loop {
             let offset = scanner.offset();
-            match scanner.peek()? {
+            match scanner.peek_record()? {
                 Peek::Record(header) => {
-                    let notes = match (scanner.take(&header)?, header.kind) {
-                        (Some(payload), NOTES) => notes::parse(payload, &mut self.unpacker),
+                    let notes = match (scanner.read_payload(&header)?, header.kind) {
+                        (Some(payload), NOTES_KIND) => notes::parse(payload, &mut self.unpacker),
                         (Some(_), _) => continue,
                         (None, _) => None,
                     };
                     match notes {
                         Some((_, notes)) => {
-                            self.ahead.extend(notes.into_iter().map(|stored| stored.note));
+                            self.next_marks.extend(notes.into_iter().map(|stored| stored.note));
                             return Ok(true);
                         }
-                        None => self.damages.push(lost(offset, header.span(), Loss::Damaged)),
+                        None => self.damages.push(lost(offset, header.record_bytes(), Loss::Damaged)),
                     }
                 }
                 Peek::Lost { offset, bytes, loss } => {

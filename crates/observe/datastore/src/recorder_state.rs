@@ -5,14 +5,14 @@ use std::path::Path;
 
 use diskwright_hostfiles::private_files;
 
-use crate::format::LOCK;
+use crate::format::LOCK_FILE;
 use crate::ledger::TickLedger;
 
 /// State of the recorder of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecorderState {
     /// A recorder, or an import, holds the log's lock.
-    Runs,
+    Running,
     /// The last recorder exited cleanly, and no other runs.
     Ended,
     /// No process of this machine holds the lock, and the last recorder did not exit cleanly: it was killed, or it
@@ -24,17 +24,18 @@ pub enum RecorderState {
 
 /// Determines whether a recorder writes to the log in `dir`. Writes nothing and blocks no recorder.
 #[must_use]
-pub fn recorder(dir: &Path) -> RecorderState {
+pub fn read_recorder_state(dir: &Path) -> RecorderState {
     // the shared lock is held only briefly: a starting recorder waits longer than that for it
-    let held = private_files::open_for_reading(&dir.join(LOCK)).ok().and_then(|file| match file.try_lock_shared() {
-        Ok(()) => Some(false),
-        Err(TryLockError::WouldBlock) => Some(true),
-        Err(TryLockError::Error(_)) => None,
-    });
+    let held =
+        private_files::open_for_reading(&dir.join(LOCK_FILE)).ok().and_then(|file| match file.try_lock_shared() {
+            Ok(()) => Some(false),
+            Err(TryLockError::WouldBlock) => Some(true),
+            Err(TryLockError::Error(_)) => None,
+        });
     // the lock is read first: a recorder marks the ledger closed while it still holds the lock
     let closed = || TickLedger::read(dir).0.map(|ledger| ledger.closed);
     match held {
-        Some(true) => RecorderState::Runs,
+        Some(true) => RecorderState::Running,
         free => match (free, closed()) {
             (_, Some(true)) => RecorderState::Ended,
             (Some(_), Some(false)) => RecorderState::Gone,
@@ -49,25 +50,25 @@ mod tests {
     use crate::{LogWriter, WriterOptions};
 
     #[test]
-    fn a_recorder_that_runs_ended_or_was_killed_is_told_apart() {
+    fn distinguishes_running_ended_and_killed_recorders() {
         let folder = std::env::temp_dir().join(format!("dwlog-recorder-{}", std::process::id()));
         let log = folder.join("log");
-        assert_eq!(recorder(&log), RecorderState::Unknown, "no log");
+        assert_eq!(read_recorder_state(&log), RecorderState::Unknown, "no log");
         let writer = LogWriter::create_or_append(&log, WriterOptions::default()).expect("a log");
-        assert_eq!(recorder(&log), RecorderState::Runs);
+        assert_eq!(read_recorder_state(&log), RecorderState::Running);
         // a killed recorder leaves its files as they were, and a lock that no process holds
         let killed = folder.join("killed");
         std::fs::create_dir(&killed).expect("a folder");
         for file in std::fs::read_dir(&log).expect("a folder").map(|file| file.expect("a file")) {
             std::fs::copy(file.path(), killed.join(file.file_name())).expect("copied");
         }
-        assert_eq!(recorder(&killed), RecorderState::Gone);
-        std::fs::remove_file(killed.join(LOCK)).expect("removed");
-        assert_eq!(recorder(&killed), RecorderState::Unknown, "its lock cannot be asked");
+        assert_eq!(read_recorder_state(&killed), RecorderState::Gone);
+        std::fs::remove_file(killed.join(LOCK_FILE)).expect("removed");
+        assert_eq!(read_recorder_state(&killed), RecorderState::Unknown, "its lock cannot be asked");
         drop(writer);
-        let ended = recorder(&log);
+        let ended = read_recorder_state(&log);
         let again = LogWriter::create_or_append(&log, WriterOptions::default()).expect("the log again");
-        assert_eq!((ended, recorder(&log)), (RecorderState::Ended, RecorderState::Runs));
+        assert_eq!((ended, read_recorder_state(&log)), (RecorderState::Ended, RecorderState::Running));
         drop(again);
         std::fs::remove_dir_all(&folder).expect("was there");
     }

@@ -10,30 +10,30 @@ use crate::damage::Loss;
 use diskwright_hostfiles::holes;
 
 use crate::error::StoreError;
-use crate::format::{END, EndRecord, HEAD, HEADER, HeadRecord, RecordHeader, SYNC};
+use crate::format::{END_KIND, EndRecord, HEAD_KIND, HEADER_BYTES, HeadRecord, RecordHeader, SYNC_MARK};
 
 /// Source of the bytes of records.
 #[derive(Debug)]
-pub(crate) enum SegmentSource {
+pub(crate) enum RecordSource {
     /// A file, which may grow.
     File(File),
     /// Bytes in memory.
     Bytes(Vec<u8>),
 }
 
-impl SegmentSource {
-    fn length(&self) -> io::Result<u64> {
+impl RecordSource {
+    fn length_bytes(&self) -> io::Result<u64> {
         match self {
-            SegmentSource::File(file) => Ok(file.metadata()?.len()),
-            SegmentSource::Bytes(bytes) => Ok(bytes.len() as u64),
+            RecordSource::File(file) => Ok(file.metadata()?.len()),
+            RecordSource::Bytes(bytes) => Ok(bytes.len() as u64),
         }
     }
 
     /// Returns the end of the hole that contains `from`; `from` if there is none.
     fn next_data(&self, from: u64) -> u64 {
         match self {
-            SegmentSource::File(file) => holes::next_data_offset(file, from),
-            SegmentSource::Bytes(_) => from,
+            RecordSource::File(file) => holes::next_data_offset(file, from),
+            RecordSource::Bytes(_) => from,
         }
     }
 
@@ -42,11 +42,11 @@ impl SegmentSource {
         let wanted = into.len();
         while !into.is_empty() {
             let read = match self {
-                SegmentSource::File(file) => match file.read_at(into, offset) {
+                RecordSource::File(file) => match file.read_at(into, offset) {
                     Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                     other => other?,
                 },
-                SegmentSource::Bytes(bytes) => {
+                RecordSource::Bytes(bytes) => {
                     let from = bytes.get(offset as usize..).unwrap_or(&[]);
                     let count = from.len().min(into.len());
                     into[..count].copy_from_slice(&from[..count]);
@@ -78,43 +78,51 @@ pub(crate) enum Peek {
 /// Scanner over the records of a file.
 #[derive(Debug)]
 pub(crate) struct RecordScanner {
-    source: SegmentSource,
+    source: RecordSource,
     path: PathBuf,
     length: u64,
     offset: u64,
     /// Bytes of the file from offset `buffer_offset` on.
     buffer: Vec<u8>,
-    start: u64,
-    chunk: usize,
+    buffer_offset: u64,
+    chunk_bytes: usize,
 }
 
 /// Read size when whole files are read, bytes.
-pub(crate) const AHEAD: usize = 1 << 17;
+pub(crate) const READ_AHEAD_BYTES: usize = 1 << 17;
 /// Largest number of sound headers with damaged payloads that a search skips.
-const MOST_DOUBTS: u32 = 64;
+const MAX_FALSE_HEADERS: u32 = 64;
 /// Read size when only headers are read, bytes.
-pub(crate) const GLANCE: usize = 64;
+pub(crate) const HEADER_READ_BYTES: usize = 64;
 
 impl RecordScanner {
     /// Creates a scanner at the start of `source` that reads `chunk` bytes at a time.
-    pub fn new(source: SegmentSource, path: &Path, chunk: usize) -> Result<RecordScanner, StoreError> {
-        let length = source.length().map_err(|e| StoreError::io(path, e))?;
-        Ok(RecordScanner { source, path: path.to_owned(), length, offset: 0, buffer: Vec::new(), start: 0, chunk })
+    pub fn new(source: RecordSource, path: &Path, chunk: usize) -> Result<RecordScanner, StoreError> {
+        let length = source.length_bytes().map_err(|e| StoreError::from_io(path, e))?;
+        Ok(RecordScanner {
+            source,
+            path: path.to_owned(),
+            length,
+            offset: 0,
+            buffer: Vec::new(),
+            buffer_offset: 0,
+            chunk_bytes: chunk,
+        })
     }
 
     /// Opens a regular file; links are not followed.
     pub fn open(path: &Path, chunk: usize) -> Result<RecordScanner, StoreError> {
-        let file =
-            diskwright_hostfiles::private_files::open_for_reading(path).map_err(|e| StoreError::distrust(path, e))?;
-        RecordScanner::new(SegmentSource::File(file), path, chunk)
+        let file = diskwright_hostfiles::private_files::open_for_reading(path)
+            .map_err(|e| StoreError::from_distrust(path, e))?;
+        RecordScanner::new(RecordSource::File(file), path, chunk)
     }
 
     /// Opens a file that the user named: links are followed.
     pub fn open_named(path: &Path, chunk: usize) -> Result<RecordScanner, StoreError> {
-        let real = std::fs::canonicalize(path).map_err(|e| StoreError::io(path, e))?;
-        let file =
-            diskwright_hostfiles::private_files::open_for_reading(&real).map_err(|e| StoreError::distrust(path, e))?;
-        RecordScanner::new(SegmentSource::File(file), path, chunk)
+        let real = std::fs::canonicalize(path).map_err(|e| StoreError::from_io(path, e))?;
+        let file = diskwright_hostfiles::private_files::open_for_reading(&real)
+            .map_err(|e| StoreError::from_distrust(path, e))?;
+        RecordScanner::new(RecordSource::File(file), path, chunk)
     }
 
     /// Path of the file.
@@ -133,68 +141,69 @@ impl RecordScanner {
     }
 
     /// Ignores the file beyond this length.
-    pub fn limit(&mut self, length: u64) {
+    pub fn limit_length(&mut self, length: u64) {
         self.length = self.length.min(length);
     }
 
     /// Updates the file's length, and drops the buffered bytes.
-    pub fn refresh(&mut self) -> Result<(), StoreError> {
-        self.length = self.source.length().map_err(|e| StoreError::io(&self.path, e))?;
+    pub fn refresh_length(&mut self) -> Result<(), StoreError> {
+        self.length = self.source.length_bytes().map_err(|e| StoreError::from_io(&self.path, e))?;
         self.buffer.clear();
-        self.start = self.offset;
+        self.buffer_offset = self.offset;
         Ok(())
     }
 
     /// Returns `count` bytes from `offset` on, or as many as the file has.
-    fn bytes(&mut self, offset: u64, count: usize) -> Result<&[u8], StoreError> {
+    fn read_bytes(&mut self, offset: u64, count: usize) -> Result<&[u8], StoreError> {
         let left = self.length.saturating_sub(offset).min(count as u64) as usize;
-        let held = offset >= self.start && offset + left as u64 <= self.start + self.buffer.len() as u64;
+        let held =
+            offset >= self.buffer_offset && offset + left as u64 <= self.buffer_offset + self.buffer.len() as u64;
         if !held {
-            let size = (left.max(self.chunk) as u64).min(self.length.saturating_sub(offset)) as usize;
+            let size = (left.max(self.chunk_bytes) as u64).min(self.length.saturating_sub(offset)) as usize;
             self.buffer.resize(size, 0);
-            let read = self.source.read_at(&mut self.buffer, offset).map_err(|e| StoreError::io(&self.path, e))?;
+            let read = self.source.read_at(&mut self.buffer, offset).map_err(|e| StoreError::from_io(&self.path, e))?;
             self.buffer.truncate(read);
-            self.start = offset;
+            self.buffer_offset = offset;
         }
-        let from = (offset - self.start) as usize;
+        let from = (offset - self.buffer_offset) as usize;
         let to = (from + left).min(self.buffer.len());
         Ok(&self.buffer[from..to])
     }
 
     /// Looks at the current position. The caller then reads or skips a record.
-    pub fn peek(&mut self) -> Result<Peek, StoreError> {
+    pub fn peek_record(&mut self) -> Result<Peek, StoreError> {
         let left = self.length.saturating_sub(self.offset);
         if left == 0 {
             return Ok(Peek::End);
         }
         let unfinished = Peek::Lost { offset: self.offset, bytes: left, loss: Loss::Unfinished };
-        let header = RecordHeader::parse(self.bytes(self.offset, HEADER)?);
+        let header = RecordHeader::parse(self.read_bytes(self.offset, HEADER_BYTES)?);
         match header {
-            Some(header) if header.span() <= left => Ok(Peek::Record(header)),
+            Some(header) if header.record_bytes() <= left => Ok(Peek::Record(header)),
             Some(_) => Ok(unfinished),
-            None if left < HEADER as u64 => Ok(unfinished),
+            None if left < HEADER_BYTES as u64 => Ok(unfinished),
             None => {
                 let offset = self.offset;
-                self.offset = self.resync(offset + 1)?;
+                self.offset = self.find_next_record(offset + 1)?;
                 Ok(Peek::Lost { offset, bytes: self.offset - offset, loss: Loss::Damaged })
             }
         }
     }
 
     /// Finds the next offset from `from` on where a sound record starts, or the end.
-    fn resync(&mut self, mut from: u64) -> Result<u64, StoreError> {
+    fn find_next_record(&mut self, mut from: u64) -> Result<u64, StoreError> {
         let mut false_headers = 0;
-        while from + HEADER as u64 <= self.length {
+        while from + HEADER_BYTES as u64 <= self.length {
             from = self.source.next_data(from);
-            let chunk = self.bytes(from, AHEAD)?;
-            if chunk.len() < HEADER {
+            let chunk = self.read_bytes(from, READ_AHEAD_BYTES)?;
+            if chunk.len() < HEADER_BYTES {
                 break;
             }
-            match chunk.windows(4).position(|w| w == SYNC) {
+            match chunk.windows(4).position(|w| w == SYNC_MARK) {
                 None => from += chunk.len() as u64 - 3,
                 Some(found) => {
                     from += found as u64;
-                    if self.is_sound(from, &mut false_headers)? {
+                    if self.is_record_sound(from, &mut false_headers)? {
                         return Ok(from);
                     }
                     from += 1;
@@ -206,43 +215,45 @@ impl RecordScanner {
 
     /// Returns true if a whole record starts at `offset`, or a sound header whose
     /// payload is not in the file yet.
-    fn is_sound(&mut self, offset: u64, false_headers: &mut u32) -> Result<bool, StoreError> {
-        let Some(header) = RecordHeader::parse(self.bytes(offset, HEADER)?) else { return Ok(false) };
+    fn is_record_sound(&mut self, offset: u64, false_headers: &mut u32) -> Result<bool, StoreError> {
+        let Some(header) = RecordHeader::parse(self.read_bytes(offset, HEADER_BYTES)?) else { return Ok(false) };
         // Limits the cost: a file of sound headers without payloads would
         // otherwise take time quadratic in its length.
-        if offset + header.span() > self.length || *false_headers == MOST_DOUBTS {
+        if offset + header.record_bytes() > self.length || *false_headers == MAX_FALSE_HEADERS {
             return Ok(true);
         }
-        let record = self.bytes(offset, HEADER + header.length)?;
-        let sound = record.get(HEADER..).is_some_and(|payload| crc32fast::hash(payload) == header.crc);
+        let record = self.read_bytes(offset, HEADER_BYTES + header.payload_bytes)?;
+        let sound = record.get(HEADER_BYTES..).is_some_and(|payload| crc32fast::hash(payload) == header.payload_crc);
         *false_headers += u32::from(!sound);
         Ok(sound)
     }
 
     /// Skips the peeked record.
-    pub fn pass(&mut self, header: &RecordHeader) {
-        self.offset += header.span();
+    pub fn skip_record(&mut self, header: &RecordHeader) {
+        self.offset += header.record_bytes();
     }
 
     /// Skips the peeked record and returns its payload; `None` if that
     /// is damaged.
-    pub fn take(&mut self, header: &RecordHeader) -> Result<Option<&[u8]>, StoreError> {
+    pub fn read_payload(&mut self, header: &RecordHeader) -> Result<Option<&[u8]>, StoreError> {
         let offset = self.offset;
-        self.offset += header.span();
-        let record = self.bytes(offset, HEADER + header.length)?;
-        let sound = |payload: &&[u8]| payload.len() == header.length && crc32fast::hash(payload) == header.crc;
-        Ok(record.get(HEADER..).filter(sound))
+        self.offset += header.record_bytes();
+        let record = self.read_bytes(offset, HEADER_BYTES + header.payload_bytes)?;
+        let sound =
+            |payload: &&[u8]| payload.len() == header.payload_bytes && crc32fast::hash(payload) == header.payload_crc;
+        Ok(record.get(HEADER_BYTES..).filter(sound))
     }
 
     /// Returns the end record, if the file has one; the position does not change.
-    pub fn closing(&mut self) -> Result<Option<EndRecord>, StoreError> {
-        for span in EndRecord::SPANS {
+    pub fn read_end_record(&mut self) -> Result<Option<EndRecord>, StoreError> {
+        for span in EndRecord::RECORD_BYTES {
             let Some(offset) = self.length.checked_sub(span) else { continue };
-            let record = self.bytes(offset, span as usize)?;
-            let Some(header) = RecordHeader::parse(record).filter(|h| h.kind == END && h.span() == span) else {
+            let record = self.read_bytes(offset, span as usize)?;
+            let Some(header) = RecordHeader::parse(record).filter(|h| h.kind == END_KIND && h.record_bytes() == span)
+            else {
                 continue;
             };
-            let payload = record.get(HEADER..).filter(|p| crc32fast::hash(p) == header.crc);
+            let payload = record.get(HEADER_BYTES..).filter(|p| crc32fast::hash(p) == header.payload_crc);
             if let Some(end) = payload.and_then(EndRecord::parse) {
                 return Ok(Some(end));
             }
@@ -251,13 +262,13 @@ impl RecordScanner {
     }
 
     /// Reads and skips the head record, if the file starts with a sound one.
-    pub fn head(&mut self) -> Result<Option<HeadRecord>, StoreError> {
-        let Peek::Record(header) = self.peek()? else { return Ok(None) };
-        if header.kind != HEAD || self.offset != 0 {
+    pub fn read_head(&mut self) -> Result<Option<HeadRecord>, StoreError> {
+        let Peek::Record(header) = self.peek_record()? else { return Ok(None) };
+        if header.kind != HEAD_KIND || self.offset != 0 {
             return Ok(None);
         }
         let path = self.path.clone();
-        match self.take(&header)? {
+        match self.read_payload(&header)? {
             Some(payload) => HeadRecord::parse(payload, &path),
             None => Ok(None),
         }
@@ -267,7 +278,7 @@ impl RecordScanner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{Role, close_record, open_record};
+    use crate::format::{FileRole, close_record, open_record};
 
     fn three_records() -> (Vec<u8>, Vec<u64>) {
         let mut bytes = Vec::new();
@@ -282,14 +293,15 @@ mod tests {
         (bytes, starts)
     }
 
-    fn walk(bytes: Vec<u8>) -> (Vec<u8>, u64) {
-        let mut scanner = RecordScanner::new(SegmentSource::Bytes(bytes), Path::new("x"), GLANCE).expect("in memory");
+    fn scan_kinds(bytes: Vec<u8>) -> (Vec<u8>, u64) {
+        let mut scanner =
+            RecordScanner::new(RecordSource::Bytes(bytes), Path::new("x"), HEADER_READ_BYTES).expect("in memory");
         let (mut kinds, mut lost) = (Vec::new(), 0);
         loop {
-            match scanner.peek().expect("in memory") {
-                Peek::Record(header) => match scanner.take(&header).expect("in memory") {
+            match scanner.peek_record().expect("in memory") {
+                Peek::Record(header) => match scanner.read_payload(&header).expect("in memory") {
                     Some(_) => kinds.push(header.kind),
-                    None => lost += header.span(),
+                    None => lost += header.record_bytes(),
                 },
                 Peek::Lost { bytes, loss, .. } => {
                     lost += bytes;
@@ -309,7 +321,7 @@ mod tests {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
             let hit = starts.iter().rposition(|&s| s <= bit as u64 / 8).expect("within") as u8;
-            let (kinds, lost) = walk(flipped);
+            let (kinds, lost) = scan_kinds(flipped);
             let rest: Vec<u8> = (10..13).filter(|k| *k != 10 + hit).collect();
             assert_eq!((kinds, lost), (rest, 116), "bit {bit}");
         }
@@ -320,7 +332,7 @@ mod tests {
         let (bytes, starts) = three_records();
         for cut in 0..=bytes.len() {
             let whole = starts.iter().filter(|&&s| s <= cut as u64).count() - 1;
-            let (kinds, lost) = walk(bytes[..cut].to_vec());
+            let (kinds, lost) = scan_kinds(bytes[..cut].to_vec());
             assert_eq!((kinds.len(), lost), (whole, cut as u64 - starts[whole]), "cut at {cut}");
         }
     }
@@ -329,13 +341,13 @@ mod tests {
     fn a_closing_record_is_found_from_behind() {
         for covered_ns in [None, Some(77)] {
             let mut bytes = Vec::new();
-            HeadRecord { role: Role::Segment, segment: 1, next_tick: 0, next_note: 0 }.write(&mut bytes);
-            let end = EndRecord { next_tick: 5, least_ns: -3, most_ns: 9, covered_ns };
+            HeadRecord { role: FileRole::Segment, segment: 1, next_tick: 0, next_note: 0 }.write(&mut bytes);
+            let end = EndRecord { next_tick: 5, min_time_ns: -3, max_time_ns: 9, covered_ns };
             end.write(&mut bytes);
             let mut scanner =
-                RecordScanner::new(SegmentSource::Bytes(bytes), Path::new("x"), GLANCE).expect("in memory");
-            assert_eq!(scanner.closing().expect("in memory"), Some(end));
-            assert!(scanner.head().expect("our version").is_some());
+                RecordScanner::new(RecordSource::Bytes(bytes), Path::new("x"), HEADER_READ_BYTES).expect("in memory");
+            assert_eq!(scanner.read_end_record().expect("in memory"), Some(end));
+            assert!(scanner.read_head().expect("our version").is_some());
         }
     }
 }

@@ -3,7 +3,7 @@
 //! First a byte: 0, then all bytes of bits; or 1, then a bit for each byte
 //! of bits (1: it is not 0) and the nonzero bytes.
 
-use crate::bits::ByteCursor;
+use crate::varint::ByteCursor;
 
 /// Bits in order, low bits first.
 #[derive(Debug, Default)]
@@ -27,13 +27,13 @@ impl BitPositions {
     }
 
     /// Counts the bits that are set.
-    pub fn count(&self) -> usize {
+    pub fn count_ones(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// Calls `bit` with the index and value of each bit, in order.
     #[inline(always)]
-    pub fn each(&self, mut bit: impl FnMut(usize, bool)) {
+    pub fn for_each_bit(&self, mut bit: impl FnMut(usize, bool)) {
         for (start, &word) in (0..self.length).step_by(64).zip(&self.words) {
             let mut word = word;
             for index in start..self.length.min(start + 64) {
@@ -45,7 +45,7 @@ impl BitPositions {
 
     /// Calls `bit` with the index and value of each bit, from last to first.
     #[inline(always)]
-    pub fn each_back(&self, mut bit: impl FnMut(usize, bool)) {
+    pub fn for_each_bit_reversed(&self, mut bit: impl FnMut(usize, bool)) {
         for (start, &word) in (0..self.length).step_by(64).zip(&self.words).rev() {
             for index in (start..self.length.min(start + 64)).rev() {
                 bit(index, word >> (index - start) & 1 == 1);
@@ -79,20 +79,20 @@ impl BitPositions {
         self.length = length;
         self.words.clear();
         let count = length.div_ceil(8);
-        match code.byte()? {
+        match code.read_byte()? {
             0 => {
-                for eight in code.bytes(count)?.chunks(8) {
+                for eight in code.read_bytes(count)?.chunks(8) {
                     let mut word = [0; 8];
                     word[..eight.len()].copy_from_slice(eight);
                     self.words.push(u64::from_le_bytes(word));
                 }
             }
             1 => {
-                for &full in code.bytes(count.div_ceil(8))? {
+                for &full in code.read_bytes(count.div_ceil(8))? {
                     let mut word = [0; 8];
                     for (index, byte) in word.iter_mut().enumerate() {
                         if full >> index & 1 == 1 {
-                            *byte = code.byte()?;
+                            *byte = code.read_byte()?;
                         }
                     }
                     self.words.push(u64::from_le_bytes(word));
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_come_back_and_few_are_short() {
+    fn bits_round_trip_and_sparse_bits_are_short() {
         for length in [0usize, 1, 8, 63, 64, 65, 127, 953, 1024] {
             for every in [1usize, 2, 9, 100, 5000] {
                 let mut places = BitPositions::default();
@@ -120,13 +120,13 @@ mod tests {
                 let mut code = Vec::new();
                 places.write(&mut code);
                 let count = length.div_ceil(every);
-                assert_eq!(places.count(), count);
+                assert_eq!(places.count_ones(), count);
                 assert!(code.len() <= 1 + length.div_ceil(8).min(length.div_ceil(64) + count));
                 let mut back = BitPositions::default();
                 let mut cursor = ByteCursor::new(&code);
                 assert_eq!(back.read(&mut cursor, length), Some(()));
                 assert!(cursor.is_empty());
-                back.each(|index, bit| assert_eq!(bit, index % every == 0));
+                back.for_each_bit(|index, bit| assert_eq!(bit, index % every == 0));
                 assert_eq!(back.words, places.words);
             }
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::common::{Dir, Seen, fill, options, schema};
+use crate::common::{LogContents, TempDir, options, push_ticks, schema};
 use diskwright_datastore::{LogReader, LogWriter, WriterOptions};
 
 const LOGS: u64 = 750;
@@ -28,7 +28,7 @@ impl Random {
 }
 
 /// Writes a log of several segments, closed or killed; returns its number of ticks.
-fn log(dir: &Path, random: &mut Random) -> u64 {
+fn write_random_log(dir: &Path, random: &mut Random) -> u64 {
     let mut ticks = 0;
     for run in 0..1 + random.below(3) {
         let span = Duration::from_secs(8 + random.next() % 30);
@@ -36,7 +36,7 @@ fn log(dir: &Path, random: &mut Random) -> u64 {
         let mut writer = LogWriter::create_or_append(dir, options).expect("a log");
         let more = ticks + 1 + random.next() % 60;
         let schema = schema(1 + (run + random.below(2)) % 3);
-        fill(&mut writer, &schema, ticks..more);
+        push_ticks(&mut writer, &schema, ticks..more);
         ticks = more;
         match random.below(2) {
             0 => writer.close().expect("writable"),
@@ -50,7 +50,7 @@ fn log(dir: &Path, random: &mut Random) -> u64 {
     ticks
 }
 
-fn files(dir: &Path, with: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+fn list_files(dir: &Path, with: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).expect("a folder").map(|e| e.expect("an entry"));
     let mut files: Vec<PathBuf> =
         entries.filter(|e| with(&e.file_name().to_string_lossy())).map(|e| e.path()).collect();
@@ -59,9 +59,9 @@ fn files(dir: &Path, with: impl Fn(&str) -> bool) -> Vec<PathBuf> {
 }
 
 /// Damages the log in one way, and returns a description.
-fn damage(dir: &Path, random: &mut Random) -> String {
-    let segments = files(dir, |name| name.ends_with(".dwlog"));
-    let all = files(dir, |name| name.ends_with(".dwlog") || name == "tail");
+fn damage_log(dir: &Path, random: &mut Random) -> String {
+    let segments = list_files(dir, |name| name.ends_with(".dwlog"));
+    let all = list_files(dir, |name| name.ends_with(".dwlog") || name == "tail");
     if segments.is_empty() {
         return "no segment is left".to_owned();
     }
@@ -122,15 +122,15 @@ fn damage(dir: &Path, random: &mut Random) -> String {
 }
 
 #[test]
-fn what_is_read_and_what_is_told_as_lost_is_what_was_written() {
+fn ticks_read_and_ticks_reported_lost_add_up_to_ticks_written() {
     let mut lost_anything = 0;
     for seed in 0..LOGS {
         let mut random = Random(seed);
-        let dir = Dir::new();
-        let written = log(&dir.0, &mut random);
-        let damages: Vec<String> = (0..1 + random.below(3)).map(|_| damage(&dir.0, &mut random)).collect();
-        let seen = Seen::all(&dir.0);
-        let found = seen.numbers();
+        let dir = TempDir::new();
+        let written = write_random_log(&dir.0, &mut random);
+        let damages: Vec<String> = (0..1 + random.below(3)).map(|_| damage_log(&dir.0, &mut random)).collect();
+        let seen = LogContents::read_log(&dir.0);
+        let found = seen.checked_numbers();
         let distinct: BTreeSet<u64> = found.iter().copied().collect();
         assert_eq!(found.len(), distinct.len(), "seed {seed}: a tick was read twice: {damages:?}");
         let reported: Option<u64> = seen.damages.iter().map(|damage| damage.ticks).sum();
@@ -139,17 +139,17 @@ fn what_is_read_and_what_is_told_as_lost_is_what_was_written() {
         lost_anything += u64::from(reported != Some(0));
         // A window over the whole log shows the same losses.
         let mut reader = LogReader::open(&dir.0).expect("a log");
-        if let Some((from, to)) = reader.range().expect("readable") {
-            reader.window(from, to);
-            let seen = Seen::of(&mut reader);
+        if let Some((from, to)) = reader.time_range().expect("readable") {
+            reader.set_window(from, to);
+            let seen = LogContents::read_from(&mut reader);
             let reported: Option<u64> = seen.damages.iter().map(|damage| damage.ticks).sum();
             assert_eq!(reported, Some(written - seen.ticks.len() as u64), "window: {place}");
         }
         // The next recorder does not hide the losses.
         let mut writer = LogWriter::create_or_append(&dir.0, options(4)).expect("a log");
-        fill(&mut writer, &schema(2), written..written + 9);
+        push_ticks(&mut writer, &schema(2), written..written + 9);
         writer.close().expect("writable");
-        let seen = Seen::all(&dir.0);
+        let seen = LogContents::read_log(&dir.0);
         let reported: Option<u64> = seen.damages.iter().map(|damage| damage.ticks).sum();
         assert_eq!(reported, Some(written + 9 - seen.ticks.len() as u64), "recorded on: {place}: {:#?}", seen.damages);
     }
@@ -157,21 +157,21 @@ fn what_is_read_and_what_is_told_as_lost_is_what_was_written() {
 }
 
 #[test]
-fn a_damaged_or_missing_ledger_costs_nothing() {
-    let dir = Dir::new();
-    let written = log(&dir.0, &mut Random(3));
+fn a_damaged_or_missing_ledger_loses_no_tick() {
+    let dir = TempDir::new();
+    let written = write_random_log(&dir.0, &mut Random(3));
     let ledger = dir.0.join("ledger");
     let sound = std::fs::read(&ledger).expect("written");
     for index in (0..sound.len()).step_by(5) {
         let mut bytes = sound.clone();
         bytes[index] ^= 8;
         std::fs::write(&ledger, bytes).expect("writable");
-        let seen = Seen::all(&dir.0);
-        assert_eq!(seen.numbers().len() as u64, written);
+        let seen = LogContents::read_log(&dir.0);
+        assert_eq!(seen.checked_numbers().len() as u64, written);
         let reported: Vec<_> = seen.damages.iter().map(|d| (d.file.clone(), d.ticks)).collect();
         assert_eq!(reported, [(ledger.clone(), Some(0))], "byte {index}");
     }
     std::fs::remove_file(&ledger).expect("was there");
-    let seen = Seen::all(&dir.0);
-    assert_eq!((seen.numbers().len() as u64, seen.damages), (written, vec![]));
+    let seen = LogContents::read_log(&dir.0);
+    assert_eq!((seen.checked_numbers().len() as u64, seen.damages), (written, vec![]));
 }

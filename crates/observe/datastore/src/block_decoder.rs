@@ -8,14 +8,14 @@ use diskwright_base::{Frame, Schema, Series, Tick};
 
 use crate::codec::Decoder;
 use crate::format::BlockHead;
-use crate::union::Union;
+use crate::union::ColumnUnion;
 
 /// Schema and number of ticks of a part.
 pub(crate) type BlockPart = (Arc<Schema>, usize);
 
 /// Ticks of a decoded block that the caller has not received yet.
 #[derive(Debug)]
-struct BlockTicks {
+struct PendingPart {
     schema: Arc<Schema>,
     ticks: Range<usize>,
     /// Indices of its columns in the block; `None` if it has all columns of the block, in order.
@@ -24,68 +24,68 @@ struct BlockTicks {
 
 /// Decodes blocks and returns them part by part.
 #[derive(Debug, Default)]
-pub(crate) struct Blocks {
+pub(crate) struct BlockDecoder {
     decoder: Decoder,
     /// A block of several parts, with the union of their columns.
-    block: Frame,
-    nameless: Arc<Schema>,
-    parts: VecDeque<BlockTicks>,
+    union_frame: Frame,
+    nameless_schema: Arc<Schema>,
+    pending_parts: VecDeque<PendingPart>,
     /// First tick (index) of the block that is wanted; those before it are left out.
-    from: usize,
+    skipped_ticks: usize,
 }
 
-impl Blocks {
+impl BlockDecoder {
     /// Returns true while a part has not been returned.
-    pub fn is_open(&self) -> bool {
-        !self.parts.is_empty()
+    pub fn has_pending_part(&self) -> bool {
+        !self.pending_parts.is_empty()
     }
 
     /// Leaves out the first ticks of the block, which were already read elsewhere.
-    pub fn leave_out(&mut self, ticks: usize) {
-        self.from = ticks;
+    pub fn skip_first_ticks(&mut self, ticks: usize) {
+        self.skipped_ticks = ticks;
     }
 
     /// Decodes a block: into `frame` if it has a single part, else into a buffer
     /// from which `next_part` copies. Returns false if it is damaged.
-    pub fn decode(&mut self, head: &BlockHead, parts: Vec<BlockPart>, code: &[u8], frame: &mut Frame) -> bool {
-        self.parts.clear();
+    pub fn decode_block(&mut self, head: &BlockHead, parts: Vec<BlockPart>, code: &[u8], frame: &mut Frame) -> bool {
+        self.pending_parts.clear();
         if let [(schema, ticks)] = &parts[..] {
             if schema.series.len() != head.columns {
                 return false;
             }
             frame.reset(schema.clone(), head.ticks);
-            self.parts.push_back(BlockTicks { schema: schema.clone(), ticks: 0..*ticks, columns: None });
-            return self.sound(head, code, frame);
+            self.pending_parts.push_back(PendingPart { schema: schema.clone(), ticks: 0..*ticks, columns: None });
+            return self.decode_columns(head, code, frame);
         }
         let schemas: Vec<Arc<Schema>> = parts.iter().map(|(schema, _)| schema.clone()).collect();
-        let mut union = Union::default();
+        let mut union = ColumnUnion::default();
         let mut from = 0;
         for (schema, (_, ticks)) in schemas.iter().zip(&parts) {
-            let columns = Some(union.join(&schema.series));
-            self.parts.push_back(BlockTicks { schema: schema.clone(), ticks: from..from + ticks, columns });
+            let columns = Some(union.add_series(&schema.series));
+            self.pending_parts.push_back(PendingPart { schema: schema.clone(), ticks: from..from + ticks, columns });
             from += ticks;
         }
         if union.series.len() != head.columns {
-            self.parts.clear();
+            self.pending_parts.clear();
             return false;
         }
-        let mut block = std::mem::take(&mut self.block);
+        let mut block = std::mem::take(&mut self.union_frame);
         if block.schema().series.len() != head.columns {
             // Nothing reads the names of the columns of this frame.
             let nameless = Series { counter: String::new(), instance: String::new(), scale: 1.0 };
-            self.nameless = Arc::new(Schema::new(vec![nameless; head.columns]));
+            self.nameless_schema = Arc::new(Schema::new(vec![nameless; head.columns]));
         }
-        block.reset(self.nameless.clone(), head.ticks);
-        let sound = self.sound(head, code, &mut block);
-        self.block = block;
+        block.reset(self.nameless_schema.clone(), head.ticks);
+        let sound = self.decode_columns(head, code, &mut block);
+        self.union_frame = block;
         sound
     }
 
     /// Decodes the columns into `frame`. Returns false, and drops the parts, if the code is damaged.
-    fn sound(&mut self, head: &BlockHead, code: &[u8], frame: &mut Frame) -> bool {
-        let sound = self.decoder.decode(code, head.from_ns, head.ticks, frame).is_some();
+    fn decode_columns(&mut self, head: &BlockHead, code: &[u8], frame: &mut Frame) -> bool {
+        let sound = self.decoder.decode(code, head.first_time_ns, head.ticks, frame).is_some();
         if !sound {
-            self.parts.clear();
+            self.pending_parts.clear();
         }
         sound
     }
@@ -93,14 +93,14 @@ impl Blocks {
     /// Fills `frame` with the next part that has ticks from `from_ns` to `to_ns`;
     /// returns false when none is left.
     pub fn next_part(&mut self, frame: &mut Frame, from_ns: i64, to_ns: i64) -> bool {
-        while let Some(part) = self.parts.pop_front() {
-            let unread = self.from.saturating_sub(part.ticks.start);
+        while let Some(part) = self.pending_parts.pop_front() {
+            let unread = self.skipped_ticks.saturating_sub(part.ticks.start);
             if let Some(columns) = &part.columns {
                 let ticks = part.ticks;
                 frame.reset(part.schema, ticks.len());
-                frame.set_ticks(&self.block.ticks()[ticks.clone()]);
+                frame.set_ticks(&self.union_frame.ticks()[ticks.clone()]);
                 for (column, &from) in columns.iter().enumerate() {
-                    frame.column_mut(column).copy_from_slice(&self.block.column(from)[ticks.clone()]);
+                    frame.column_mut(column).copy_from_slice(&self.union_frame.column(from)[ticks.clone()]);
                 }
             }
             let inside = |time: i64| time >= from_ns && time <= to_ns;

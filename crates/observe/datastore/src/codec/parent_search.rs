@@ -10,26 +10,26 @@
 //! Ticks with much activity get a lower weight, or a few bursts would
 //! decide everything.
 
-use super::entropy::{ColumnHistory, Tables};
-use super::predict::{MOST_PARENTS, Parents, PredictorFactor, SMOOTHINGS, smooth, tell};
-use super::rare;
-use crate::bits::zigzag;
+use super::entropy::{ColumnHistory, FrequencyTables};
+use super::predict::{MAX_PARENTS, Parents, PredictorFactor, SMOOTHING_COUNT, predict_from_parents, smooth};
+use super::sparse;
+use crate::varint::zigzag;
 
 /// Largest number of columns that can predict each other, a power of two; wider schemas
 /// are searched in groups of this size.
-pub(super) const GROUP: usize = 128;
+pub(super) const MAX_GROUP_COLUMNS: usize = 128;
 /// Number of steps without a gain after which the search for a column ends.
-const PATIENCE: usize = 2;
+const MAX_STEPS_WITHOUT_GAIN: usize = 2;
 /// Advantage of the sparse code in sixteenths of a bit, because it is read faster.
-const RARE_BONUS: u64 = 8 * 16;
+const SPARSE_BONUS: u64 = 8 * 16;
 /// Price of a parent with a whole factor, in sixteenths of a bit.
-const PRICE_WHOLE: u64 = (8 + 4) * 16;
+const WHOLE_FACTOR_PRICE: u64 = (8 + 4) * 16;
 /// Price of a parent with a float factor, in sixteenths of a bit.
-const PRICE_FLOAT: u64 = (8 + 16) * 16;
+const FLOAT_FACTOR_PRICE: u64 = (8 + 16) * 16;
 
 /// Model of a column: its prediction, and the encoding of the remains.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Choice {
+pub(super) struct ColumnModel {
     pub parents: Parents,
     pub smoothing: u32,
     /// All remains are multiples of this; at least 1.
@@ -39,17 +39,17 @@ pub(super) struct Choice {
     pub level: u32,
     pub first: i64,
     /// Few remains are nonzero: each is encoded with its index.
-    pub rare: bool,
+    pub sparse: bool,
 }
 
 /// Reusable buffers of the search.
 #[derive(Debug, Default)]
-pub(super) struct Search {
+pub(super) struct ModelSearch {
     /// Forms less their means, times the roots of the ticks' weights.
     centered: Vec<f64>,
     products: Vec<f64>,
     /// For each column a bit set of its parents, their parents, and so on.
-    ancestors: Vec<[u64; GROUP / 64]>,
+    ancestors: Vec<[u64; MAX_GROUP_COLUMNS / 64]>,
     weights: Vec<f64>,
     unexplained: Vec<f64>,
     trial: Trial,
@@ -59,38 +59,38 @@ pub(super) struct Search {
 #[derive(Debug, Default)]
 struct Trial {
     sums: Vec<f64>,
-    told: Vec<i64>,
+    predicted: Vec<i64>,
     remains: Vec<i64>,
     smoothed: Vec<i64>,
     magnitudes: Vec<u64>,
 }
 
-impl Search {
+impl ModelSearch {
     /// Chooses the model of every column of a group, in order. `forms` has `ticks`
     /// values per column; the magnitudes to be written go to `magnitudes`.
-    pub fn group(
+    pub fn choose_models(
         &mut self,
-        tables: &Tables,
+        tables: &FrequencyTables,
         forms: &[i64],
         ticks: usize,
         magnitudes: &mut [u64],
-        mut chosen: impl FnMut(Choice),
+        mut chosen: impl FnMut(ColumnModel),
     ) {
         let count = forms.len() / ticks;
-        self.weigh(forms, ticks);
-        self.center(forms, ticks);
-        self.multiply(count, ticks);
+        self.weigh_ticks(forms, ticks);
+        self.center_columns(forms, ticks);
+        self.compute_products(count, ticks);
         self.ancestors.clear();
-        self.ancestors.resize(count, [0; GROUP / 64]);
+        self.ancestors.resize(count, [0; MAX_GROUP_COLUMNS / 64]);
         self.trial.resize(ticks);
         for (column, best) in magnitudes.chunks_exact_mut(ticks).enumerate() {
-            chosen(self.column(tables, forms, column, best));
+            chosen(self.choose_model(tables, forms, column, best));
         }
     }
 
     /// Computes the weights of the ticks: the larger the values at a tick, relative to
     /// each column's mean, the lower.
-    fn weigh(&mut self, forms: &[i64], ticks: usize) {
+    fn weigh_ticks(&mut self, forms: &[i64], ticks: usize) {
         self.weights.clear();
         self.weights.resize(ticks, 0.0);
         let columns = forms.len() / ticks;
@@ -107,7 +107,7 @@ impl Search {
         }
     }
 
-    fn center(&mut self, forms: &[i64], ticks: usize) {
+    fn center_columns(&mut self, forms: &[i64], ticks: usize) {
         self.centered.clear();
         let total: f64 = self.weights.iter().map(|w| w * w).sum();
         for column in forms.chunks_exact(ticks) {
@@ -118,14 +118,14 @@ impl Search {
     }
 
     /// Computes the products of all pairs of columns.
-    fn multiply(&mut self, count: usize, ticks: usize) {
+    fn compute_products(&mut self, count: usize, ticks: usize) {
         self.products.clear();
         self.products.resize(count * count, 0.0);
         for a in 0..count {
             let left = &self.centered[a * ticks..(a + 1) * ticks];
             for b in 0..=a {
                 let right = &self.centered[b * ticks..(b + 1) * ticks];
-                let product = dot(left, right);
+                let product = dot_product(left, right);
                 self.products[a * count + b] = product;
                 self.products[b * count + a] = product;
             }
@@ -133,22 +133,28 @@ impl Search {
     }
 
     /// Chooses the model of a column; its magnitudes go to `best`.
-    fn column(&mut self, tables: &Tables, forms: &[i64], column: usize, best: &mut [u64]) -> Choice {
+    fn choose_model(
+        &mut self,
+        tables: &FrequencyTables,
+        forms: &[i64],
+        column: usize,
+        best: &mut [u64],
+    ) -> ColumnModel {
         let ticks = best.len();
         let count = forms.len() / ticks;
         let form = &forms[column * ticks..(column + 1) * ticks];
         let mut least = u64::MAX;
-        let mut choice = Choice::default();
-        self.trial.price(tables, form, Parents::default(), forms, &mut least, &mut choice, best);
+        let mut choice = ColumnModel::default();
+        self.trial.try_parents(tables, form, Parents::default(), forms, &mut least, &mut choice, best);
         self.unexplained.clear();
         self.unexplained.extend_from_slice(&self.products[column * count..(column + 1) * count]);
-        let mut chosen = [0; MOST_PARENTS];
+        let mut chosen = [0; MAX_PARENTS];
         let mut misses = 0;
-        for steps in 0..MOST_PARENTS {
-            let Some(next) = self.most_telling(column, count, &chosen[..steps]) else { break };
+        for steps in 0..MAX_PARENTS {
+            let Some(next) = self.best_parent(column, count, &chosen[..steps]) else { break };
             chosen[steps] = next;
             let chosen = &chosen[..=steps];
-            let Some(factors) = solve(&self.products, count, column, chosen) else { break };
+            let Some(factors) = solve_least_squares(&self.products, count, column, chosen) else { break };
             for (other, rest) in self.unexplained.iter_mut().enumerate() {
                 let products = &self.products[other * count..(other + 1) * count];
                 let explained: f64 = chosen.iter().zip(&factors).map(|(&c, f)| f * products[c]).sum();
@@ -156,29 +162,29 @@ impl Search {
             }
             let before = least;
             for whole in [true, false] {
-                let parents = round(chosen, &factors, whole);
+                let parents = round_factors(chosen, &factors, whole);
                 if parents.count > 0 {
-                    self.trial.price(tables, form, parents, forms, &mut least, &mut choice, best);
+                    self.trial.try_parents(tables, form, parents, forms, &mut least, &mut choice, best);
                 }
             }
             misses = if least < before { 0 } else { misses + 1 };
-            if misses == PATIENCE {
+            if misses == MAX_STEPS_WITHOUT_GAIN {
                 break;
             }
         }
-        self.adopt(column, &choice.parents);
+        self.record_ancestors(column, &choice.parents);
         choice
     }
 
     /// Finds the column that explains most of the unexplained rest, among those that
     /// do not depend on this column.
-    fn most_telling(&self, column: usize, count: usize, chosen: &[usize]) -> Option<usize> {
+    fn best_parent(&self, column: usize, count: usize, chosen: &[usize]) -> Option<usize> {
         let mut found = None;
         let mut largest = 1e-9 * self.products[column * count + column];
         for other in 0..count {
             let own = self.products[other * count + other];
             let explains = self.unexplained[other] * self.unexplained[other] / own.max(1e-30);
-            if explains > largest && !chosen.contains(&other) && !self.depends(other, column) && other != column {
+            if explains > largest && !chosen.contains(&other) && !self.has_ancestor(other, column) && other != column {
                 largest = explains;
                 found = Some(other);
             }
@@ -186,13 +192,13 @@ impl Search {
         found
     }
 
-    fn depends(&self, column: usize, on: usize) -> bool {
+    fn has_ancestor(&self, column: usize, on: usize) -> bool {
         self.ancestors[column][on / 64] >> (on % 64) & 1 == 1
     }
 
     /// Records the new ancestors of a column and of all columns that depend on it.
-    fn adopt(&mut self, column: usize, parents: &Parents) {
-        let mut all = [0; GROUP / 64];
+    fn record_ancestors(&mut self, column: usize, parents: &Parents) {
+        let mut all = [0; MAX_GROUP_COLUMNS / 64];
         for &parent in &parents.columns[..parents.count] {
             let parent = usize::from(parent);
             all[parent / 64] |= 1 << (parent % 64);
@@ -201,7 +207,7 @@ impl Search {
             }
         }
         for other in 0..self.ancestors.len() {
-            if other == column || self.depends(other, column) {
+            if other == column || self.has_ancestor(other, column) {
                 for (a, b) in self.ancestors[other].iter_mut().zip(all) {
                     *a |= b;
                 }
@@ -213,7 +219,7 @@ impl Search {
 impl Trial {
     fn resize(&mut self, ticks: usize) {
         self.sums.resize(ticks, 0.0);
-        self.told.resize(ticks, 0);
+        self.predicted.resize(ticks, 0);
         self.remains.resize(ticks, 0);
         self.smoothed.resize(ticks, 0);
         self.magnitudes.resize(ticks, 0);
@@ -222,26 +228,27 @@ impl Trial {
     /// Prices the prediction of `form` from `parents` with each smoothing; a price
     /// below `least` makes it the choice.
     #[allow(clippy::too_many_arguments)]
-    fn price(
+    fn try_parents(
         &mut self,
-        tables: &Tables,
+        tables: &FrequencyTables,
         form: &[i64],
         parents: Parents,
         forms: &[i64],
         least: &mut u64,
-        choice: &mut Choice,
+        choice: &mut ColumnModel,
         best: &mut [u64],
     ) {
-        tell(&parents, forms, &mut self.sums, &mut self.told);
-        for (remain, (value, told)) in self.remains.iter_mut().zip(form.iter().zip(&self.told)) {
+        predict_from_parents(&parents, forms, &mut self.sums, &mut self.predicted);
+        for (remain, (value, told)) in self.remains.iter_mut().zip(form.iter().zip(&self.predicted)) {
             *remain = value.wrapping_sub(*told);
         }
-        let divisor = self.divide();
+        let divisor = self.divide_remains();
         let factors = &parents.factors[..parents.count];
-        let price =
-            |f: &PredictorFactor| if matches!(f, PredictorFactor::Whole(_)) { PRICE_WHOLE } else { PRICE_FLOAT };
+        let price = |f: &PredictorFactor| {
+            if matches!(f, PredictorFactor::Whole(_)) { WHOLE_FACTOR_PRICE } else { FLOAT_FACTOR_PRICE }
+        };
         let extra: u64 = factors.iter().map(price).sum::<u64>() + if divisor > 1 { 8 * 16 } else { 0 };
-        for smoothing in 0..SMOOTHINGS {
+        for smoothing in 0..SMOOTHING_COUNT {
             smooth(&self.remains, smoothing, &mut self.smoothed);
             let unsigned = smoothing == 0 && self.smoothed.iter().all(|v| *v >= 0);
             for (magnitude, value) in self.magnitudes.iter_mut().zip(&self.smoothed) {
@@ -251,24 +258,24 @@ impl Trial {
             let level = starting_level(&self.magnitudes);
             let extra = extra + 16 * u64::from(65 - zigzag(first).leading_zeros());
             let Some(max_price) = least.checked_sub(extra) else { continue };
-            let sparse_price = rare::price(self.magnitudes[1..].iter().copied());
+            let sparse_price = sparse::price_magnitudes(self.magnitudes[1..].iter().copied());
             let limit = max_price.min(sparse_price.unwrap_or(max_price));
-            let entropy_price = tables.price(level, &self.magnitudes[1..], limit);
-            let rare = sparse_price.is_some_and(|price| price <= entropy_price + RARE_BONUS);
+            let entropy_price = tables.price_magnitudes(level, &self.magnitudes[1..], limit);
+            let rare = sparse_price.is_some_and(|price| price <= entropy_price + SPARSE_BONUS);
             let price = if rare { sparse_price.unwrap_or(entropy_price) } else { entropy_price };
             if price < max_price {
                 *least = price + extra;
-                *choice = Choice { parents, smoothing, divisor, unsigned, level, first, rare };
+                *choice = ColumnModel { parents, smoothing, divisor, unsigned, level, first, sparse: rare };
                 best.copy_from_slice(&self.magnitudes);
             }
         }
     }
 
     /// Divides the remains by their greatest common divisor, which is returned.
-    fn divide(&mut self) -> u64 {
+    fn divide_remains(&mut self) -> u64 {
         let mut divisor = 0u64;
         for remain in &self.remains {
-            divisor = common(divisor, remain.unsigned_abs());
+            divisor = greatest_common_divisor(divisor, remain.unsigned_abs());
             if divisor == 1 {
                 return 1;
             }
@@ -283,11 +290,11 @@ impl Trial {
 fn starting_level(magnitudes: &[u64]) -> u32 {
     let early = &magnitudes[1..magnitudes.len().min(9)];
     let sum = early.iter().fold(0u64, |sum, m| sum.saturating_add(*m));
-    ColumnHistory::level_of(sum / early.len().max(1) as u64)
+    ColumnHistory::level_for_mean(sum / early.len().max(1) as u64)
 }
 
 /// Returns the greatest common divisor; of 0 and a number, that number.
-fn common(mut a: u64, mut b: u64) -> u64 {
+fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);
     }
@@ -295,7 +302,7 @@ fn common(mut a: u64, mut b: u64) -> u64 {
 }
 
 /// Computes the dot product of two columns, in four lanes for speed.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
+fn dot_product(a: &[f64], b: &[f64]) -> f64 {
     let mut lanes = [0.0; 4];
     let (a4, b4) = (a.chunks_exact(4), b.chunks_exact(4));
     let rest: f64 = a4.remainder().iter().zip(b4.remainder()).map(|(a, b)| a * b).sum();
@@ -309,9 +316,9 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 /// Solves the least squares of a column over the chosen ones, by elimination with
 /// the largest pivot; `None` if the chosen columns are linearly dependent.
-fn solve(products: &[f64], count: usize, column: usize, chosen: &[usize]) -> Option<[f64; MOST_PARENTS]> {
+fn solve_least_squares(products: &[f64], count: usize, column: usize, chosen: &[usize]) -> Option<[f64; MAX_PARENTS]> {
     let n = chosen.len();
-    let mut rows = [[0.0; MOST_PARENTS + 1]; MOST_PARENTS];
+    let mut rows = [[0.0; MAX_PARENTS + 1]; MAX_PARENTS];
     for (row, &c) in rows.iter_mut().zip(chosen) {
         for (cell, &d) in row.iter_mut().zip(chosen) {
             *cell = products[c * count + d];
@@ -332,7 +339,7 @@ fn solve(products: &[f64], count: usize, column: usize, chosen: &[usize]) -> Opt
             }
         }
     }
-    let mut factors = [0.0; MOST_PARENTS];
+    let mut factors = [0.0; MAX_PARENTS];
     for p in 0..n {
         factors[p] = rows[p][n] / rows[p][p];
     }
@@ -340,7 +347,7 @@ fn solve(products: &[f64], count: usize, column: usize, chosen: &[usize]) -> Opt
 }
 
 /// Rounds factors to encodable ones; parents whose factor vanishes are left out.
-fn round(chosen: &[usize], factors: &[f64], whole: bool) -> Parents {
+fn round_factors(chosen: &[usize], factors: &[f64], whole: bool) -> Parents {
     let mut parents = Parents::default();
     for (&column, &factor) in chosen.iter().zip(factors) {
         let rounded = match whole {
@@ -372,9 +379,10 @@ mod tests {
         }
         forms.extend((0..ticks).map(|t| noise(3, t) * 8 + noise(11, t) + noise(5, t) / 500));
         let mut magnitudes = vec![0; forms.len()];
-        let tables = Tables::new();
+        let tables = FrequencyTables::new();
         let mut choices = Vec::new();
-        Search::default().group(&tables, &forms, ticks as usize, &mut magnitudes, |choice| choices.push(choice));
+        ModelSearch::default()
+            .choose_models(&tables, &forms, ticks as usize, &mut magnitudes, |choice| choices.push(choice));
         let parents: usize = choices.iter().map(|c| c.parents.count).sum();
         assert!(parents >= 2, "{choices:?}");
         let told = choices.iter().position(|c| c.parents.count >= 2).expect("one is told from the others");
@@ -383,7 +391,15 @@ mod tests {
     }
 
     #[test]
-    fn common_divisors() {
-        assert_eq!((common(0, 12), common(12, 18), common(7, 0), common(0, 0)), (12, 6, 7, 0));
+    fn computes_greatest_common_divisors() {
+        assert_eq!(
+            (
+                greatest_common_divisor(0, 12),
+                greatest_common_divisor(12, 18),
+                greatest_common_divisor(7, 0),
+                greatest_common_divisor(0, 0)
+            ),
+            (12, 6, 7, 0)
+        );
     }
 }

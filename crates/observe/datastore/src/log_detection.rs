@@ -4,9 +4,9 @@ use std::path::Path;
 
 use crate::damage::Loss;
 use crate::error::StoreError;
-use crate::format::{LEDGER, TAIL};
-use crate::order;
-use crate::segment::{GLANCE, Peek, RecordScanner};
+use crate::format::{LEDGER_FILE, TAIL_FILE};
+use crate::record_scanner::{HEADER_READ_BYTES, Peek, RecordScanner};
+use crate::segment_list;
 
 /// Returns true if `path` is a log, or a file of one, by its content.
 pub fn is_log(path: &Path) -> bool {
@@ -14,18 +14,20 @@ pub fn is_log(path: &Path) -> bool {
 }
 
 /// Returns true for the name of a file in a log's folder.
-pub fn is_file_of_log(name: &str) -> bool {
-    name == TAIL || name == LEDGER || Path::new(name).extension().is_some_and(|ending| ending == "dwlog")
+pub fn is_log_file_name(name: &str) -> bool {
+    name == TAIL_FILE || name == LEDGER_FILE || Path::new(name).extension().is_some_and(|ending| ending == "dwlog")
 }
 
 /// Largest distance into a file at which the first sound record is searched.
-const SEARCH: u64 = 1 << 20;
+const MAX_SEARCH_BYTES: u64 = 1 << 20;
 
 /// Returns an error, with the place where it shows, if `path` is not a log.
 pub(crate) fn require_log(path: &Path) -> Result<(), StoreError> {
-    let metadata = std::fs::metadata(path).map_err(|e| StoreError::io(path, e))?;
+    let metadata = std::fs::metadata(path).map_err(|e| StoreError::from_io(path, e))?;
     if metadata.is_dir() {
-        let named = !order::segments(path)?.is_empty() || path.join(TAIL).exists() || path.join(LEDGER).exists();
+        let named = !segment_list::list_segments(path)?.is_empty()
+            || path.join(TAIL_FILE).exists()
+            || path.join(LEDGER_FILE).exists();
         return named.then_some(()).ok_or_else(|| StoreError::NotALog {
             path: path.to_owned(),
             offset: 0,
@@ -33,20 +35,20 @@ pub(crate) fn require_log(path: &Path) -> Result<(), StoreError> {
             found: "none".into(),
         });
     }
-    let mut scanner = RecordScanner::open_named(path, GLANCE)?;
-    if scanner.head()?.is_some() {
+    let mut scanner = RecordScanner::open_named(path, HEADER_READ_BYTES)?;
+    if scanner.read_head()?.is_some() {
         return Ok(());
     }
-    scanner.limit(SEARCH);
+    scanner.limit_length(MAX_SEARCH_BYTES);
     let found = match scanner.length() {
         0 => "an empty file".to_owned(),
-        length if length < crate::format::HEAD_SPAN => format!("a file of {length} bytes"),
+        length if length < crate::format::HEAD_RECORD_BYTES => format!("a file of {length} bytes"),
         _ => "other bytes".to_owned(),
     };
     // The head may be damaged and the rest sound.
     loop {
-        match scanner.peek()? {
-            Peek::Record(header) if scanner.take(&header)?.is_some() => return Ok(()),
+        match scanner.peek_record()? {
+            Peek::Record(header) if scanner.read_payload(&header)?.is_some() => return Ok(()),
             Peek::Record(_) | Peek::Lost { loss: Loss::Damaged, .. } => {}
             Peek::Lost { .. } | Peek::End => {
                 let expected = "a head record (D1 5C 3A 7E … diskwright log)";

@@ -1,21 +1,21 @@
 //! Sparse columns, in which nearly all magnitudes are 0: each other magnitude is
 //! encoded with its distance from the one before.
 
-use super::bits::{BitReader, BitWriter};
+use super::bit_stream::{BitReader, BitWriter};
 
 /// Smallest number of values per nonzero magnitude for which this code is used.
-const SHARE: usize = 8;
+const MIN_VALUES_PER_NONZERO: usize = 8;
 
 /// Counts the nonzero magnitudes and chooses the number of low bits for their
 /// distances and sizes; `None` if there are too many.
-fn survey(magnitudes: impl ExactSizeIterator<Item = u64>) -> Option<(usize, u32, u32)> {
+fn survey_magnitudes(magnitudes: impl ExactSizeIterator<Item = u64>) -> Option<(usize, u32, u32)> {
     let length = magnitudes.len();
     let mut count = 0;
     let mut sizes = 0;
     for magnitude in magnitudes.filter(|m| *m != 0) {
         count += 1;
         sizes += magnitude.ilog2();
-        if count * SHARE > length {
+        if count * MIN_VALUES_PER_NONZERO > length {
             return None;
         }
     }
@@ -24,30 +24,30 @@ fn survey(magnitudes: impl ExactSizeIterator<Item = u64>) -> Option<(usize, u32,
 }
 
 /// Returns the length of a number in bits: its low bits unchanged, the rest in gamma code.
-fn length(number: u64, low: u32) -> u32 {
+fn coded_bits(number: u64, low: u32) -> u32 {
     low + 1 + 2 * ((number >> low) + 1).ilog2()
 }
 
 /// Writes a number: its low bits unchanged, the rest in gamma code.
-fn put(bits: &mut BitWriter, number: u64, low: u32) {
-    bits.put(number, low);
+fn put_split(bits: &mut BitWriter, number: u64, low: u32) {
+    bits.put_bits(number, low);
     bits.put_gamma(number >> low);
 }
 
-/// Reverses [`put`].
-fn take(bits: &mut BitReader, low: u32) -> Option<u64> {
-    let part = bits.take(low);
-    let high = bits.take_gamma()?;
+/// Reverses [`put_split`].
+fn read_split(bits: &mut BitReader, low: u32) -> Option<u64> {
+    let part = bits.read_bits(low);
+    let high = bits.read_gamma()?;
     (high << low >> low == high).then_some(high << low | part)
 }
 
 /// Returns the price of the magnitudes in sixteenths of a bit; `None` if too many are nonzero.
-pub(super) fn price(magnitudes: impl ExactSizeIterator<Item = u64> + Clone) -> Option<u64> {
-    let (count, near, low) = survey(magnitudes.clone())?;
-    let mut sum = length(count as u64, 0) + if count > 0 { 10 } else { 0 };
+pub(super) fn price_magnitudes(magnitudes: impl ExactSizeIterator<Item = u64> + Clone) -> Option<u64> {
+    let (count, near, low) = survey_magnitudes(magnitudes.clone())?;
+    let mut sum = coded_bits(count as u64, 0) + if count > 0 { 10 } else { 0 };
     let mut last = 0;
     for (index, magnitude) in magnitudes.enumerate().filter(|(_, m)| *m != 0) {
-        sum += length((index - last) as u64, near) + length(magnitude - 1, low);
+        sum += coded_bits((index - last) as u64, near) + coded_bits(magnitude - 1, low);
         last = index;
     }
     Some(u64::from(sum) * 16)
@@ -55,16 +55,16 @@ pub(super) fn price(magnitudes: impl ExactSizeIterator<Item = u64> + Clone) -> O
 
 /// Writes the magnitudes.
 pub(super) fn write(bits: &mut BitWriter, magnitudes: impl ExactSizeIterator<Item = u64> + Clone) {
-    let (count, near, low) = survey(magnitudes.clone()).expect("priced before");
+    let (count, near, low) = survey_magnitudes(magnitudes.clone()).expect("priced before");
     bits.put_gamma(count as u64);
     if count > 0 {
-        bits.put(u64::from(near), 4);
-        bits.put(u64::from(low), 6);
+        bits.put_bits(u64::from(near), 4);
+        bits.put_bits(u64::from(low), 6);
     }
     let mut last = 0;
     for (index, magnitude) in magnitudes.enumerate().filter(|(_, m)| *m != 0) {
-        put(bits, (index - last) as u64, near);
-        put(bits, magnitude - 1, low);
+        put_split(bits, (index - last) as u64, near);
+        put_split(bits, magnitude - 1, low);
         last = index;
     }
 }
@@ -72,16 +72,16 @@ pub(super) fn write(bits: &mut BitWriter, magnitudes: impl ExactSizeIterator<Ite
 /// Appends index and magnitude of each nonzero one; `None` if an index is out of
 /// range.
 pub(super) fn read(bits: &mut BitReader, ticks: usize, found: &mut Vec<(u32, u64)>) -> Option<()> {
-    let count = bits.take_gamma()?;
+    let count = bits.read_gamma()?;
     if count == 0 {
         return Some(());
     }
-    let near = bits.take_few(4) as u32;
-    let low = bits.take_few(6) as u32;
+    let near = bits.read_few_bits(4) as u32;
+    let low = bits.read_few_bits(6) as u32;
     let mut last = 0;
     for _ in 0..count {
-        let index = take(bits, near)?.checked_add(last)?;
-        let magnitude = take(bits, low)?.checked_add(1)?;
+        let index = read_split(bits, near)?.checked_add(last)?;
+        let magnitude = read_split(bits, low)?.checked_add(1)?;
         if index + 1 >= ticks as u64 || bits.is_overrun() {
             return None;
         }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rare_magnitudes_come_back_at_their_price() {
+    fn sparse_magnitudes_round_trip_at_their_price() {
         for (step, size) in [(9, 1u64), (40, 3000), (17, u64::MAX / 8), (1000, 5)] {
             let magnitude = |index: usize| if index.is_multiple_of(step) { size + index as u64 } else { 0 };
             let magnitudes: Vec<u64> = (0..239).map(magnitude).collect();
@@ -104,7 +104,7 @@ mod tests {
             write(&mut bits, magnitudes.iter().copied());
             let mut bytes = Vec::new();
             bits.finish(&mut bytes);
-            let price = price(magnitudes.iter().copied()).expect("few");
+            let price = price_magnitudes(magnitudes.iter().copied()).expect("few");
             assert_eq!(bytes.len() as u64, price.div_ceil(16 * 8));
             let mut found = Vec::new();
             assert_eq!(read(&mut BitReader::new(&bytes), 240, &mut found), Some(()));
@@ -112,7 +112,7 @@ mod tests {
             found.iter().for_each(|(index, magnitude)| back[*index as usize] = *magnitude);
             assert_eq!(back, magnitudes);
         }
-        assert_eq!(price([1; 100].into_iter()), None);
-        assert_eq!(price([0; 100].into_iter()), Some(16));
+        assert_eq!(price_magnitudes([1; 100].into_iter()), None);
+        assert_eq!(price_magnitudes([0; 100].into_iter()), Some(16));
     }
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use diskwright_base::{Frame, Schema, Tick};
 
-use crate::format::{MOST_HELD, MOST_PARTS};
+use crate::format::{MAX_BLOCK_PARTS, MAX_BUFFERED_CELLS};
 use crate::schema::StoredSchema;
-use crate::union::Union;
+use crate::union::ColumnUnion;
 
 /// Ticks with one schema.
 #[derive(Debug)]
 pub(super) struct SchemaTicks {
-    pub schema: u64,
+    pub schema_id: u64,
     pub ticks: usize,
     series: Arc<Schema>,
 }
@@ -31,13 +31,13 @@ pub(super) struct TickBuffer {
     /// they are the union.
     columns: Option<Vec<usize>>,
     row: Vec<f64>,
-    most_ticks: usize,
+    max_ticks: usize,
 }
 
 impl TickBuffer {
     /// Creates a buffer for blocks of at most `max_ticks` ticks.
     pub fn new(max_ticks: usize) -> TickBuffer {
-        TickBuffer { most_ticks: max_ticks, ..TickBuffer::default() }
+        TickBuffer { max_ticks: max_ticks, ..TickBuffer::default() }
     }
 
     /// The ticks and cells, with the union of the columns.
@@ -51,48 +51,48 @@ impl TickBuffer {
     }
 
     /// Schemas of the parts, including parts without a tick; none if the buffer is empty.
-    pub fn held_schemas(&self) -> impl Iterator<Item = &Arc<Schema>> {
+    pub fn buffered_schemas(&self) -> impl Iterator<Item = &Arc<Schema>> {
         self.parts.iter().filter(move |_| !self.frame.is_empty()).map(|part| &part.series)
     }
 
     /// Returns true if the block must be written first: it is full, or time goes back.
-    pub fn is_done_before(&self, tick: &Tick) -> bool {
+    pub fn must_flush_before(&self, tick: &Tick) -> bool {
         self.frame.is_full() || self.frame.ticks().last().is_some_and(|last| tick.time_ns < last.time_ns)
     }
 
     /// Sets the schema of the next ticks. Returns false if the block must be
     /// written first.
-    pub fn adopt(&mut self, stored: &StoredSchema) -> bool {
-        if self.parts.last().is_some_and(|part| part.schema == stored.id) {
+    pub fn set_schema(&mut self, stored: &StoredSchema) -> bool {
+        if self.parts.last().is_some_and(|part| part.schema_id == stored.id) {
             return true;
         }
         if self.frame.is_empty() {
-            let ticks = self.most_ticks.min(MOST_HELD / stored.schema.series.len().max(1));
+            let ticks = self.max_ticks.min(MAX_BUFFERED_CELLS / stored.schema.series.len().max(1));
             self.frame.reset(stored.schema.clone(), ticks);
             self.columns = None;
             self.parts.clear();
-        } else if !self.widen(stored) {
+        } else if !self.widen_columns(stored) {
             return false;
         }
-        self.parts.push(SchemaTicks { schema: stored.id, ticks: 0, series: stored.schema.clone() });
-        assert!(self.parts.len() <= MOST_PARTS, "a block of {} schemas", self.parts.len());
+        self.parts.push(SchemaTicks { schema_id: stored.id, ticks: 0, series: stored.schema.clone() });
+        assert!(self.parts.len() <= MAX_BLOCK_PARTS, "a block of {} schemas", self.parts.len());
         true
     }
 
     /// Adds the columns that only `stored` has to the buffered ticks; returns false if the block
     /// would become too wide.
-    fn widen(&mut self, stored: &StoredSchema) -> bool {
+    fn widen_columns(&mut self, stored: &StoredSchema) -> bool {
         let before = self.frame.schema().clone();
         let series = &stored.schema.series;
-        let mut union = Union::default();
-        union.join(&before.series);
-        let columns = union.join(series);
+        let mut union = ColumnUnion::default();
+        union.add_series(&before.series);
+        let columns = union.add_series(series);
         let combined = Schema::new(union.series.into_iter().cloned().collect());
         let held = self.frame.ticks().len();
-        let ticks = self.most_ticks.min(MOST_HELD / combined.series.len().max(1));
+        let ticks = self.max_ticks.min(MAX_BUFFERED_CELLS / combined.series.len().max(1));
         // A block with the columns of two different machines would have no benefit.
         let similar = combined.series.len() <= 2 * series.len().max(1);
-        if self.parts.len() == MOST_PARTS || ticks <= held || !similar {
+        if self.parts.len() == MAX_BLOCK_PARTS || ticks <= held || !similar {
             return false;
         }
         let mut wide = Frame::new(Arc::new(combined), ticks);
@@ -124,21 +124,21 @@ impl TickBuffer {
         if let Some(part) = self.parts.last_mut() {
             part.ticks += 1;
         }
-        debug_assert!(self.is_divided(), "each tick belongs to one schema");
+        debug_assert!(self.parts_cover_ticks(), "each tick belongs to one schema");
     }
 
     /// Returns true if the parts have as many ticks as the frame.
-    fn is_divided(&self) -> bool {
+    fn parts_cover_ticks(&self) -> bool {
         self.parts.iter().map(|part| part.ticks).sum::<usize>() == self.frame.ticks().len()
     }
 
     /// Returns the buffered ticks in the form in which they were pushed.
-    pub fn pushed(&self) -> Vec<BufferedTick> {
-        let mut union = Union::default();
+    pub fn to_pushed_ticks(&self) -> Vec<BufferedTick> {
+        let mut union = ColumnUnion::default();
         let mut ticks = self.frame.ticks().iter().enumerate();
         let mut pushed = Vec::new();
         for part in &self.parts {
-            let columns = union.join(&part.series.series);
+            let columns = union.add_series(&part.series.series);
             for (index, tick) in ticks.by_ref().take(part.ticks) {
                 let row = columns.iter().map(|column| self.frame.column(*column)[index]).collect();
                 pushed.push((part.series.clone(), *tick, row));
@@ -148,22 +148,22 @@ impl TickBuffer {
     }
 
     /// Returns true if the current schema's columns are those of all buffered ticks.
-    pub fn is_uniform(&self) -> bool {
+    pub fn has_one_schema(&self) -> bool {
         self.columns.is_none()
     }
 
     /// Number of ticks that still fit.
-    pub fn room(&self) -> usize {
+    pub fn free_ticks(&self) -> usize {
         self.frame.capacity() - self.frame.ticks().len()
     }
 
     /// Adds ticks with the current schema, column by column.
-    pub fn append(&mut self, from: &Frame, range: std::ops::Range<usize>) {
+    pub fn append_frame(&mut self, from: &Frame, range: std::ops::Range<usize>) {
         if let Some(part) = self.parts.last_mut() {
             part.ticks += range.len();
         }
         self.frame.append_ticks(from, range);
-        debug_assert!(self.is_divided(), "each tick belongs to one schema");
+        debug_assert!(self.parts_cover_ticks(), "each tick belongs to one schema");
     }
 
     /// Removes the ticks, and the columns of earlier schemas.

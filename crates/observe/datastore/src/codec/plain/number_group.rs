@@ -1,4 +1,4 @@
-//! Streams of 64-bit numbers, in groups of [`GROUP`]: each group with its
+//! Streams of 64-bit numbers, in groups of [`MAX_GROUP_COLUMNS`]: each group with its
 //! smallest number, the low bits that all share, and as many bits per number as its
 //! range needs; or, if that is shorter, as differences from number to number.
 //!
@@ -6,20 +6,20 @@
 //! unless differences are stored, the count of shared low bits u8 and the smallest
 //! number i64; then the numbers, low bits first, padded to a whole byte.
 
-use crate::bits::{ByteCursor, unzigzag, zigzag};
+use crate::varint::{ByteCursor, unzigzag, zigzag};
 
 /// Numbers in a group.
-pub(super) const GROUP: usize = 128;
+pub(super) const GROUP_NUMBERS: usize = 128;
 /// Bit of a group's first byte: differences are stored.
-const DIFFERENCES: u8 = 0x80;
+const DIFFERENCES_FLAG: u8 = 0x80;
 /// Bytes before the numbers of a group that does not store differences.
-const FIXED: u32 = 1 + 1 + 8;
+const FIXED_BYTES: u32 = 1 + 1 + 8;
 
 /// Appends the numbers. Differences are only tried if `steps` is set: those of
 /// the bits of floats are never short.
-pub(super) fn write(out: &mut Vec<u8>, numbers: &[i64], steps: bool) {
+pub(super) fn write_numbers(out: &mut Vec<u8>, numbers: &[i64], steps: bool) {
     let mut before = 0;
-    for group in numbers.chunks(GROUP) {
+    for group in numbers.chunks(GROUP_NUMBERS) {
         let mut steps_width = u32::MAX;
         if steps {
             let mut all = 0;
@@ -47,41 +47,41 @@ fn write_group(out: &mut Vec<u8>, group: &[i64], before: i64, steps_width: u32) 
     let shift = if different_bits == 0 { 0 } else { different_bits.trailing_zeros() };
     let width = 64 - (range >> shift).leading_zeros();
     let length = group.len() as u32;
-    if steps_width != u32::MAX && steps_width * length <= width * length + (FIXED - 1) * 8 {
-        out.push(DIFFERENCES | steps_width as u8);
+    if steps_width != u32::MAX && steps_width * length <= width * length + (FIXED_BYTES - 1) * 8 {
+        out.push(DIFFERENCES_FLAG | steps_width as u8);
         let mut last = before;
         let step = |number: &i64| {
             let step = zigzag(number.wrapping_sub(last));
             last = *number;
             step
         };
-        return pack(out, group.iter().map(step), steps_width);
+        return pack_bits(out, group.iter().map(step), steps_width);
     }
     out.push(width as u8);
     out.push(shift as u8);
     out.extend_from_slice(&min.to_le_bytes());
-    pack(out, group.iter().map(|number| (number.wrapping_sub(min) as u64) >> shift), width);
+    pack_bits(out, group.iter().map(|number| (number.wrapping_sub(min) as u64) >> shift), width);
 }
 
-/// Appends the low `width` bits of each of at most [`GROUP`] numbers, whose
+/// Appends the low `width` bits of each of at most [`MAX_GROUP_COLUMNS`] numbers, whose
 /// other bits must be 0.
 #[inline(always)]
-fn pack(out: &mut Vec<u8>, numbers: impl ExactSizeIterator<Item = u64>, width: u32) {
+fn pack_bits(out: &mut Vec<u8>, numbers: impl ExactSizeIterator<Item = u64>, width: u32) {
     let bytes = (numbers.len() * width as usize).div_ceil(8);
-    let mut words = [0u64; GROUP + 1];
+    let mut words = [0u64; GROUP_NUMBERS + 1];
     let (mut word, mut filled, mut index) = (0u64, 0u32, 0usize);
     for number in numbers {
         word |= number << (filled & 63);
         filled += width;
         // Written each time, counted only when full: no branch to mispredict.
-        words[index.min(GROUP)] = word;
+        words[index.min(GROUP_NUMBERS)] = word;
         let full = filled >= 64;
         index += usize::from(full);
         filled &= 63;
         let rest = number.checked_shr(width.wrapping_sub(filled)).unwrap_or(0);
         word = if full { rest } else { word };
     }
-    words[index.min(GROUP)] = word;
+    words[index.min(GROUP_NUMBERS)] = word;
     let start = out.len();
     out.resize(start + bytes.next_multiple_of(8), 0);
     for (eight, word) in out[start..].chunks_exact_mut(8).zip(&words) {
@@ -90,24 +90,24 @@ fn pack(out: &mut Vec<u8>, numbers: impl ExactSizeIterator<Item = u64>, width: u
     out.truncate(start + bytes);
 }
 
-/// Fills `numbers`; `None` if the bytes end too early or [`write`] cannot have
+/// Fills `numbers`; `None` if the bytes end too early or [`write_numbers`] cannot have
 /// written them.
-pub(super) fn read(code: &mut ByteCursor, numbers: &mut [i64]) -> Option<()> {
+pub(super) fn read_numbers(code: &mut ByteCursor, numbers: &mut [i64]) -> Option<()> {
     let mut before = 0i64;
-    let mut packed = [0u8; GROUP * 8 + 16];
-    for group in numbers.chunks_mut(GROUP) {
-        let head = code.byte()?;
-        let width = u32::from(head & !DIFFERENCES);
+    let mut packed = [0u8; GROUP_NUMBERS * 8 + 16];
+    for group in numbers.chunks_mut(GROUP_NUMBERS) {
+        let head = code.read_byte()?;
+        let width = u32::from(head & !DIFFERENCES_FLAG);
         if width > 64 {
             return None;
         }
-        let steps = head & DIFFERENCES != 0;
+        let steps = head & DIFFERENCES_FLAG != 0;
         let (shift, min) = match steps {
             true => (0, 0),
-            false => (u32::from(code.byte()?), code.u64()? as i64),
+            false => (u32::from(code.read_byte()?), code.read_u64()? as i64),
         };
         let bytes = (group.len() * width as usize).div_ceil(8);
-        packed[..bytes].copy_from_slice(code.bytes(bytes)?);
+        packed[..bytes].copy_from_slice(code.read_bytes(bytes)?);
         packed[bytes..bytes + 16].fill(0);
         if shift > 63 {
             return None;
@@ -116,13 +116,13 @@ pub(super) fn read(code: &mut ByteCursor, numbers: &mut [i64]) -> Option<()> {
         match (steps, width) {
             (true, _) => {
                 let mut last = before;
-                unpack(&packed, width, group, |bits| {
+                unpack_bits(&packed, width, group, |bits| {
                     last = last.wrapping_add(unzigzag(bits));
                     last
                 });
             }
             (false, 0) => group.fill(min),
-            (false, _) => unpack(&packed, width, group, place),
+            (false, _) => unpack_bits(&packed, width, group, place),
         }
         before = group.last().copied().unwrap_or(before);
     }
@@ -131,7 +131,7 @@ pub(super) fn read(code: &mut ByteCursor, numbers: &mut [i64]) -> Option<()> {
 
 /// Reads `width` bits for each number of the group and converts them with `each`.
 #[inline(always)]
-fn unpack(packed: &[u8; GROUP * 8 + 16], width: u32, group: &mut [i64], mut each: impl FnMut(u64) -> i64) {
+fn unpack_bits(packed: &[u8; GROUP_NUMBERS * 8 + 16], width: u32, group: &mut [i64], mut each: impl FnMut(u64) -> i64) {
     let mask = u64::MAX.checked_shr(64 - width).unwrap_or(0);
     let word = |index: usize| {
         let eight = packed.get(index..).and_then(|rest| rest.first_chunk::<8>());
@@ -162,22 +162,22 @@ mod tests {
         let mut length = 0;
         for steps in [true, false] {
             let mut code = Vec::new();
-            write(&mut code, numbers, steps);
+            write_numbers(&mut code, numbers, steps);
             length = code.len();
             let mut back = vec![0; numbers.len()];
             let mut cursor = ByteCursor::new(&code);
-            assert_eq!(read(&mut cursor, &mut back), Some(()));
+            assert_eq!(read_numbers(&mut cursor, &mut back), Some(()));
             assert!(cursor.is_empty());
             assert_eq!(back, numbers, "steps {steps}");
             for cut in 0..code.len() {
-                assert_eq!(read(&mut ByteCursor::new(&code[..cut]), &mut back), None, "cut at {cut}");
+                assert_eq!(read_numbers(&mut ByteCursor::new(&code[..cut]), &mut back), None, "cut at {cut}");
             }
         }
         length
     }
 
     #[test]
-    fn numbers_of_every_width_come_back() {
+    fn numbers_of_every_width_round_trip() {
         for width in 0..=64u32 {
             let mask = u64::MAX.checked_shr(64 - width).unwrap_or(0);
             let number = |i: u64| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask) as i64;
@@ -190,12 +190,12 @@ mod tests {
     }
 
     #[test]
-    fn shared_bits_are_not_told_again() {
+    fn shared_bits_are_stored_once() {
         let large: Vec<i64> = (0..128).map(|i| (1 << 60) + (i * 37 % 16) * 4096).collect();
         assert!(round_trip(&large) <= 10 + 64, "4 bits a number");
         let steady: Vec<i64> = (0..128).map(|i| i * 3).collect();
         let mut code = Vec::new();
-        write(&mut code, &steady, true);
+        write_numbers(&mut code, &steady, true);
         assert!(code.len() <= 1 + 48, "3 bits a step: {}", code.len());
     }
 }

@@ -1,0 +1,218 @@
+//! Syncing of ticks and blocks to the device, in a separate thread, because a
+//! sync on a busy disk can take as long as a hundred ticks.
+
+use std::fs::File;
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use diskwright_base::Note;
+
+use super::LogWriter;
+use crate::record_file::{RecordFile, WriteFault};
+use crate::retention::{self, RetentionLimits};
+
+/// State of the log when a sync was requested.
+#[derive(Debug)]
+struct SyncRequest {
+    /// Number of ticks of the log.
+    ticks: u64,
+    /// Ticks before this number are in blocks.
+    ticks_in_blocks: u64,
+    /// Number of segments that waited to be deleted.
+    expired_segments: usize,
+}
+
+/// Sync state of a log, and the thread that syncs it.
+#[derive(Debug)]
+pub(super) struct DeviceSync {
+    interval: Duration,
+    /// Time of the last sync request.
+    last_request: Instant,
+    requests: Sender<Vec<Arc<File>>>,
+    answers: Mutex<Receiver<io::Result<()>>>,
+    in_flight: Option<SyncRequest>,
+    /// Segments that were closed since then.
+    unsynced_files: Vec<Arc<File>>,
+    /// Ticks before this number are in blocks.
+    ticks_in_blocks: u64,
+    /// Ticks before this number are in blocks that are on the device.
+    synced_ticks_in_blocks: u64,
+    failed: bool,
+}
+
+impl DeviceSync {
+    /// Starts the sync thread, with nothing to be synced yet.
+    pub fn new(every: Duration) -> DeviceSync {
+        let (orders, received) = channel::<Vec<Arc<File>>>();
+        let (done, answers) = channel();
+        // If the thread cannot be started, the channels are closed, and the first answer is an error.
+        let _ = std::thread::Builder::new().name("sync".into()).spawn(move || {
+            for files in received {
+                let result = files.iter().try_for_each(|file| sync_file(file));
+                if done.send(result).is_err() {
+                    return;
+                }
+            }
+        });
+        DeviceSync {
+            interval: every,
+            last_request: Instant::now(),
+            requests: orders,
+            answers: Mutex::new(answers),
+            in_flight: None,
+            unsynced_files: Vec::new(),
+            ticks_in_blocks: 0,
+            synced_ticks_in_blocks: 0,
+            failed: false,
+        }
+    }
+
+    /// Adds a closed segment that is not synced yet.
+    pub fn add_closed_file(&mut self, out: &RecordFile) {
+        self.unsynced_files.push(Arc::clone(out.file()));
+    }
+
+    /// Returns the request in flight and its result, if it has finished.
+    fn poll_answer(&mut self) -> Option<(SyncRequest, io::Result<()>)> {
+        self.in_flight.as_ref()?;
+        let received = self.answers.lock().map(|answers| answers.try_recv());
+        let result = match received {
+            Ok(Ok(result)) => result,
+            Ok(Err(TryRecvError::Empty)) => return None,
+            Ok(Err(TryRecvError::Disconnected)) | Err(_) => Err(io::Error::other("the sync thread has ended")),
+        };
+        self.in_flight.take().map(|asked| (asked, result))
+    }
+}
+
+/// Syncs a file's data, or a folder's entries.
+fn sync_file(file: &File) -> io::Result<()> {
+    if !file.metadata()?.is_dir() {
+        return file.sync_data();
+    }
+    match file.sync_all() {
+        // Some filesystems cannot sync a folder, and need not.
+        Err(e) if matches!(e.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+        other => other,
+    }
+}
+
+impl LogWriter {
+    /// Notes that blocks contain all ticks of the tail. Without syncs the tail is cut at
+    /// once, otherwise when the device has the block.
+    pub(super) fn mark_tail_in_blocks(&mut self) -> Result<(), WriteFault> {
+        if let Some(safety) = &mut self.device_sync {
+            safety.ticks_in_blocks = self.next_numbers.tick;
+            let Some(tail) = &mut self.tail else { return Ok(()) };
+            tail.mark_all_in_blocks();
+            return if tail.exceeds_limit() { self.sync_now() } else { Ok(()) };
+        }
+        self.tail.as_mut().map_or(Ok(()), |tail| tail.cut_to_base())
+    }
+
+    /// Applies the result of a finished sync: cuts the tail, deletes old segments.
+    pub(super) fn apply_sync_answer(&mut self) -> Result<(), WriteFault> {
+        let Some(safety) = &mut self.device_sync else { return Ok(()) };
+        if let Some((asked, result)) = safety.poll_answer() {
+            assert!(
+                asked.ticks <= self.next_numbers.tick && asked.ticks_in_blocks <= safety.ticks_in_blocks,
+                "only what was written is synced"
+            );
+            match result {
+                Ok(()) => {
+                    safety.synced_ticks_in_blocks = safety.synced_ticks_in_blocks.max(asked.ticks_in_blocks);
+                    safety.failed = false;
+                    self.ledger.durable_ticks = self.ledger.durable_ticks.max(asked.ticks);
+                    let deletable = self
+                        .expired_segments
+                        .drain(..asked.expired_segments.min(self.expired_segments.len()))
+                        .collect();
+                    retention::delete_segments(deletable).map_err(WriteFault::Fatal)?;
+                }
+                Err(error) => self.report_sync_failure(&error),
+            }
+        }
+        self.cut_finished_tail()
+    }
+
+    fn report_sync_failure(&mut self, error: &io::Error) {
+        let Some(safety) = &mut self.device_sync else { return };
+        if !std::mem::replace(&mut safety.failed, true) {
+            let text = format!("the log could not be synced ({error}); a power cut may now lose more ticks");
+            self.add_remark(Note::WARNING, text);
+        }
+    }
+
+    fn cut_finished_tail(&mut self) -> Result<(), WriteFault> {
+        let (Some(safety), Some(tail)) = (&self.device_sync, &mut self.tail) else { return Ok(()) };
+        assert!(safety.synced_ticks_in_blocks <= safety.ticks_in_blocks, "only what was written is synced");
+        if tail.is_all_in_blocks() && safety.synced_ticks_in_blocks == safety.ticks_in_blocks {
+            tail.cut_to_base()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Requests a sync, if one is due and none is in flight.
+    pub(super) fn request_sync(&mut self) {
+        let Some(safety) = &mut self.device_sync else { return };
+        let due = safety.ticks_in_blocks > safety.synced_ticks_in_blocks && !safety.failed
+            || safety.last_request.elapsed() >= safety.interval;
+        if safety.in_flight.is_some() || !due && self.expired_segments.is_empty() {
+            return;
+        }
+        safety.last_request = Instant::now();
+        let asked = SyncRequest {
+            ticks: self.next_numbers.tick,
+            ticks_in_blocks: safety.ticks_in_blocks,
+            expired_segments: self.expired_segments.len(),
+        };
+        let files = self.collect_files();
+        if let Some(safety) = &mut self.device_sync {
+            safety.in_flight = Some(asked);
+            // If the thread has ended, the next answer is an error.
+            let _ = safety.requests.send(files);
+        }
+    }
+
+    /// Returns the files to be synced, in this order.
+    fn collect_files(&mut self) -> Vec<Arc<File>> {
+        let mut files =
+            self.device_sync.as_mut().map(|safety| std::mem::take(&mut safety.unsynced_files)).unwrap_or_default();
+        files.extend(self.segment.as_ref().map(|segment| Arc::clone(segment.record_file().file())));
+        files.push(Arc::clone(&self.ledger_file.file));
+        files.extend(self.tail.as_ref().map(|tail| Arc::clone(tail.record_file().file())));
+        files.push(Arc::clone(&self.folder.dir_file));
+        files
+    }
+
+    /// Syncs everything, and waits for it.
+    pub(super) fn sync_now(&mut self) -> Result<(), WriteFault> {
+        for file in self.collect_files() {
+            sync_file(&file).map_err(|e| WriteFault::from_io(&self.dir, e))?;
+        }
+        self.ledger.durable_ticks = self.next_numbers.tick;
+        let Some(safety) = &mut self.device_sync else { return Ok(()) };
+        safety.synced_ticks_in_blocks = safety.ticks_in_blocks;
+        safety.last_request = Instant::now();
+        self.cut_finished_tail()
+    }
+
+    /// Chooses the segments beyond the retention limits, and counts them in the ledger.
+    pub(super) fn expire_segments(&mut self) -> Result<(), WriteFault> {
+        let age_ns = self.options.keep_age.map(|age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
+        let keep = RetentionLimits { max_bytes: self.options.keep_bytes, max_age_ns: age_ns };
+        // Segments that wait to be deleted still exist, but must not be counted again.
+        let waiting = std::mem::take(&mut self.expired_segments);
+        let chosen = retention::choose_expired(&self.dir, keep, &waiting, &mut self.ages, &mut self.ledger);
+        self.expired_segments = waiting;
+        self.expired_segments.extend(chosen.map_err(WriteFault::Fatal)?);
+        self.write_ledger();
+        if self.device_sync.is_none() {
+            return retention::delete_segments(std::mem::take(&mut self.expired_segments)).map_err(WriteFault::Fatal);
+        }
+        Ok(())
+    }
+}
