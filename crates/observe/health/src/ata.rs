@@ -2,17 +2,17 @@
 //! and, for attributes, SFF-8035i. Most attributes are vendor-specific and are ignored.
 
 use crate::DriveHealth;
-use crate::bytes::little;
+use crate::bytes::read_le;
 
 /// Length of every reply.
 pub const REPLY_BYTES: usize = 512;
 
 /// Pages of the device statistics that are read.
-pub const STATISTICS: [u8; 6] = [0x01, 0x03, 0x04, 0x05, 0x06, 0x07];
+pub const STATISTICS_PAGES: [u8; 6] = [0x01, 0x03, 0x04, 0x05, 0x06, 0x07];
 
 /// Capabilities that IDENTIFY reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AtaAbilities {
+pub struct AtaCapabilities {
     /// SMART is supported and enabled.
     pub smart: bool,
     /// General purpose logs can be read.
@@ -22,8 +22,8 @@ pub struct AtaAbilities {
 }
 
 /// Parses IDENTIFY; `None` where the reply is empty.
-pub fn identify(reply: &[u8]) -> Option<AtaAbilities> {
-    let word = |number: usize| little(reply, number * 2, 2);
+pub fn parse_identify(reply: &[u8]) -> Option<AtaCapabilities> {
+    let word = |number: usize| read_le(reply, number * 2, 2);
     // words 82 to 87 are valid only if the highest bits of 83 and 87 are 01
     let valid = |number: usize| word(number).is_some_and(|bits| bits >> 14 == 1);
     let bit = |number: usize, bit: u32| word(number).is_some_and(|bits| bits >> bit & 1 == 1);
@@ -31,7 +31,7 @@ pub fn identify(reply: &[u8]) -> Option<AtaAbilities> {
     // word 106, bit 12: a logical sector is longer than 256 words
     let long = valid(106) && bit(106, 12);
     let sector_bytes = if long { (word(117)? | word(118)? << 16) * 2 } else { 512 };
-    Some(AtaAbilities { smart: valid(83) && bit(82, 0) && bit(85, 0), logs: valid(83) && bit(84, 5), sector_bytes })
+    Some(AtaCapabilities { smart: valid(83) && bit(82, 0) && bit(85, 0), logs: valid(83) && bit(84, 5), sector_bytes })
 }
 
 /// Returns true if the drive is spinning down or has stopped, by the count register of CHECK POWER MODE.
@@ -41,22 +41,22 @@ pub fn is_asleep(count: u8) -> bool {
 }
 
 /// Returns true if the page is complete and its bytes add up to zero.
-fn is_whole(page: &[u8]) -> bool {
+fn has_valid_checksum(page: &[u8]) -> bool {
     page.len() >= REPLY_BYTES && page[..REPLY_BYTES].iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)) == 0
 }
 
 /// The used entries of a table of thirty; the first byte of each is its id.
-fn entries(page: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn attribute_entries(page: &[u8]) -> impl Iterator<Item = &[u8]> {
     page.get(2..362).unwrap_or_default().chunks_exact(12).filter(|entry| entry[0] != 0)
 }
 
 /// Reads SMART READ DATA and SMART READ THRESHOLDS. A page with a wrong checksum is ignored.
-pub fn smart(data: &[u8], thresholds: &[u8], into: &mut DriveHealth) {
-    if !is_whole(data) {
+pub fn apply_smart(data: &[u8], thresholds: &[u8], into: &mut DriveHealth) {
+    if !has_valid_checksum(data) {
         return;
     }
-    for entry in entries(data) {
-        let raw = |bytes: usize| little(entry, 5, bytes);
+    for entry in attribute_entries(data) {
+        let raw = |bytes: usize| read_le(entry, 5, bytes);
         match entry[0] {
             5 => into.reallocated = raw(4),
             9 => into.power_on_h = raw(3),
@@ -76,23 +76,23 @@ pub fn smart(data: &[u8], thresholds: &[u8], into: &mut DriveHealth) {
         3..=8 => Some(true),
         _ => None,
     };
-    if is_whole(thresholds) {
-        let limit = |id: u8| entries(thresholds).find(|entry| entry[0] == id).map(|entry| entry[1]);
+    if has_valid_checksum(thresholds) {
+        let limit = |id: u8| attribute_entries(thresholds).find(|entry| entry[0] == id).map(|entry| entry[1]);
         // flag 0 marks an attribute that predicts failure; 0, 254 and 255 are not valid values
         let crossed = |entry: &[u8]| {
             let threshold = limit(entry[0]).filter(|limit| (1..=253).contains(limit));
             entry[1] & 1 == 1 && (1..=253).contains(&entry[3]) && threshold.is_some_and(|limit| entry[3] <= limit)
         };
-        into.failing = Some(entries(data).any(crossed));
+        into.failing = Some(attribute_entries(data).any(crossed));
     }
 }
 
 /// Reads a page of the device statistics. They are standardized and override attributes.
-pub fn statistics(page: &[u8], sector_bytes: u64, into: &mut DriveHealth) {
+pub fn apply_statistics(page: &[u8], sector_bytes: u64, into: &mut DriveHealth) {
     // a statistic has its value in the low bytes; the flags "supported" and "valid" are in the highest byte
     let value = |offset: usize, bytes: usize| {
-        let flags = little(page, offset + 7, 1)?;
-        (flags & 0xc0 == 0xc0).then(|| little(page, offset, bytes))?
+        let flags = read_le(page, offset + 7, 1)?;
+        (flags & 0xc0 == 0xc0).then(|| read_le(page, offset, bytes))?
     };
     let set = |field: &mut Option<u64>, found: Option<u64>| *field = found.or(*field);
     // the byte is signed; temperatures below zero are ignored

@@ -6,17 +6,17 @@
 //! from bytes in the published layouts. Only commands that read are used here, and a sleeping disk
 //! is not woken.
 
-mod ask;
+pub mod access;
 pub mod ata;
 mod bytes;
-mod calls;
+mod ioctls;
 pub mod nvme;
-pub mod reach;
+mod query;
 pub mod scsi;
 pub mod volume;
 
-pub use ask::{HealthAnswer, ask};
-pub use reach::DriveAccess;
+pub use access::DriveAccess;
+pub use query::{HealthReport, query_health};
 pub use volume::VolumeLimits;
 
 /// Health of a drive as it reports it. `None` is a value that it does not report.

@@ -1,14 +1,14 @@
 //! SCSI and SAS: log pages by LOG SENSE, and sense data, after SPC-5 and SBC-4.
 
 use crate::DriveHealth;
-use crate::bytes::big;
+use crate::bytes::read_be;
 
 /// Log pages that are read: error counters of write, read and verify, temperature, self-tests, endurance,
 /// background scan, informational exceptions.
-pub const PAGES: [u8; 8] = [0x02, 0x03, 0x05, 0x0d, 0x15, 0x10, 0x11, 0x2f];
+pub const LOG_PAGES: [u8; 8] = [0x02, 0x03, 0x05, 0x0d, 0x15, 0x10, 0x11, 0x2f];
 
 /// Parses sense data: sense key, additional sense code and its qualifier.
-pub fn sense(bytes: &[u8]) -> Option<(u8, u8, u8)> {
+pub fn parse_sense(bytes: &[u8]) -> Option<(u8, u8, u8)> {
     let byte = |offset: usize| bytes.get(offset).copied();
     match byte(0)? & 0x7f {
         0x70 | 0x71 => Some((byte(2)? & 0xf, byte(12)?, byte(13)?)),
@@ -20,17 +20,17 @@ pub fn sense(bytes: &[u8]) -> Option<(u8, u8, u8)> {
 /// Returns true if sense data report a sleeping drive: code 5Eh, with a qualifier for standby.
 pub fn is_asleep(bytes: &[u8]) -> bool {
     // standby and standby_y, each by timer and by command, and sleep
-    matches!(sense(bytes), Some((_, 0x5e, 0x02 | 0x04 | 0x09 | 0x0a | 0x43 | 0x45 | 0x46)))
-        || matches!(sense(bytes), Some((0x2, 0x04, 0x02)))
+    matches!(parse_sense(bytes), Some((_, 0x5e, 0x02 | 0x04 | 0x09 | 0x0a | 0x43 | 0x45 | 0x46)))
+        || matches!(parse_sense(bytes), Some((0x2, 0x04, 0x02)))
 }
 
 /// The parameters of a log page: code and value.
-fn parameters(page: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
-    let length = big(page, 2, 2).unwrap_or(0) as usize;
+fn log_parameters(page: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
+    let length = read_be(page, 2, 2).unwrap_or(0) as usize;
     let mut rest = page.get(4..).unwrap_or_default();
     rest = rest.get(..length).unwrap_or(rest);
     std::iter::from_fn(move || {
-        let code = big(rest, 0, 2)?;
+        let code = read_be(rest, 0, 2)?;
         let end = 4 + usize::from(*rest.get(3)?);
         let value = rest.get(4..end)?;
         rest = &rest[end..];
@@ -39,25 +39,25 @@ fn parameters(page: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
 }
 
 /// Reads a log page; counters that several pages share are added up.
-pub fn page(page: &[u8], into: &mut DriveHealth) {
+pub fn apply_log_page(page: &[u8], into: &mut DriveHealth) {
     let Some(code) = page.first().map(|byte| byte & 0x3f) else { return };
     let add = |field: &mut Option<u64>, more: Option<u64>| {
         if let Some(more) = more {
             *field = Some(field.unwrap_or(0).saturating_add(more));
         }
     };
-    for (parameter, value) in parameters(page) {
-        let byte = |offset: usize| big(value, offset, 1);
+    for (parameter, value) in log_parameters(page) {
+        let byte = |offset: usize| read_be(value, offset, 1);
         match (code, parameter) {
             // total uncorrected errors; total bytes processed
-            (0x02 | 0x03 | 0x05, 0x0006) => add(&mut into.media_errors, big(value, 0, value.len())),
-            (0x02, 0x0005) => into.written_bytes = big(value, 0, value.len()),
-            (0x03, 0x0005) => into.read_bytes = big(value, 0, value.len()),
+            (0x02 | 0x03 | 0x05, 0x0006) => add(&mut into.media_errors, read_be(value, 0, value.len())),
+            (0x02, 0x0005) => into.written_bytes = read_be(value, 0, value.len()),
+            (0x03, 0x0005) => into.read_bytes = read_be(value, 0, value.len()),
             (0x0d, 0x0000) => into.temperature_c = byte(1).filter(|degrees| *degrees != 0xff),
             (0x0d, 0x0001) => into.temperature_limit_c = byte(1).filter(|degrees| !matches!(degrees, 0 | 0xff)),
             // minutes of power
-            (0x15, 0x0000) => into.power_on_h = big(value, 0, 4).map(|minutes| minutes / 60),
-            (0x10, 0x0001) => self_test(value, into),
+            (0x15, 0x0000) => into.power_on_h = read_be(value, 0, 4).map(|minutes| minutes / 60),
+            (0x10, 0x0001) => apply_self_test(value, into),
             (0x11, 0x0001) => into.wear_percent = byte(3),
             // 5Dh predicts a failure
             (0x2f, 0x0000) => into.failing = byte(0).map(|asc| asc == 0x5d),
@@ -67,8 +67,8 @@ pub fn page(page: &[u8], into: &mut DriveHealth) {
 }
 
 /// Reads the newest self-test: type, result, and power-on hours at its time.
-fn self_test(value: &[u8], into: &mut DriveHealth) {
-    let Some((first, hours)) = big(value, 0, 1).zip(big(value, 2, 2)) else { return };
+fn apply_self_test(value: &[u8], into: &mut DriveHealth) {
+    let Some((first, hours)) = read_be(value, 0, 1).zip(read_be(value, 2, 2)) else { return };
     let (test, result) = (first >> 5, first & 0xf);
     if test == 0 && hours == 0 {
         return;

@@ -2,20 +2,20 @@
 //! detailed performance statistics" in the EBS user guide: time for which a volume's or the instance's
 //! limits delayed requests, and the latencies of requests.
 
-use crate::bytes::little;
+use crate::bytes::read_le;
 
 /// The log page.
-pub const LOG: u8 = 0xd0;
+pub const LOG_PAGE: u8 = 0xd0;
 /// Its length.
 pub const LOG_BYTES: usize = 4096;
 const MAGIC: u64 = 0x3c23_b510;
-const READS: usize = 512;
-const WRITES: usize = READS + 8 + BINS * BIN_BYTES;
-const BINS: usize = 64;
+const READS_OFFSET: usize = 512;
+const WRITES_OFFSET: usize = READS_OFFSET + 8 + MAX_BINS * BIN_BYTES;
+const MAX_BINS: usize = 64;
 const BIN_BYTES: usize = 24;
 
 /// Model of a volume, as its NVMe device reports it.
-pub const MODEL: &str = "Amazon Elastic Block Store";
+pub const EBS_MODEL: &str = "Amazon Elastic Block Store";
 
 /// Requests by latency.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,17 +25,17 @@ pub struct VolumeHistogram {
 }
 
 impl VolumeHistogram {
-    fn read(log: &[u8], offset: usize) -> Option<VolumeHistogram> {
-        let count = usize::try_from(little(log, offset, 8)?).ok()?.min(BINS);
+    fn parse_bins(log: &[u8], offset: usize) -> Option<VolumeHistogram> {
+        let count = usize::try_from(read_le(log, offset, 8)?).ok()?.min(MAX_BINS);
         let bin = |index: usize| {
             let offset = offset + 8 + index * BIN_BYTES;
-            Some((little(log, offset + 8, 8)?, little(log, offset + 16, 4)?))
+            Some((read_le(log, offset + 8, 8)?, read_le(log, offset + 16, 4)?))
         };
         Some(VolumeHistogram { bins: (0..count).map_while(bin).collect() })
     }
 
     /// Returns the requests since an earlier reading. The counts have 32 bits and wrap.
-    pub fn since(&self, before: &VolumeHistogram) -> VolumeHistogram {
+    pub fn difference_since(&self, before: &VolumeHistogram) -> VolumeHistogram {
         let earlier = |upper: u64| before.bins.iter().find(|(other, _)| *other == upper).map_or(0, |bin| bin.1);
         let added =
             |(upper, count): &(u64, u64)| (*upper, u64::from((*count as u32).wrapping_sub(earlier(*upper) as u32)));
@@ -67,7 +67,7 @@ pub struct VolumeLimits {
     /// Time during which requests exceeded the instance's throughput limit, microseconds.
     pub instance_throughput_us: u64,
     /// Number of requests that wait at the volume now.
-    pub queue: u64,
+    pub queue_length: u64,
     /// Latencies of reads.
     pub reads: VolumeHistogram,
     /// Latencies of writes.
@@ -75,18 +75,18 @@ pub struct VolumeLimits {
 }
 
 /// Parses the page; `None` where it has another format.
-pub fn limits(log: &[u8]) -> Option<VolumeLimits> {
-    if log.len() < LOG_BYTES || little(log, 0, 4)? != MAGIC {
+pub fn parse_limits(log: &[u8]) -> Option<VolumeLimits> {
+    if log.len() < LOG_BYTES || read_le(log, 0, 4)? != MAGIC {
         return None;
     }
-    let number = |offset: usize| little(log, offset, 8);
+    let number = |offset: usize| read_le(log, offset, 8);
     Some(VolumeLimits {
         volume_iops_us: number(56)?,
         volume_throughput_us: number(64)?,
         instance_iops_us: number(72)?,
         instance_throughput_us: number(80)?,
-        queue: number(88)?,
-        reads: VolumeHistogram::read(log, READS)?,
-        writes: VolumeHistogram::read(log, WRITES)?,
+        queue_length: number(88)?,
+        reads: VolumeHistogram::parse_bins(log, READS_OFFSET)?,
+        writes: VolumeHistogram::parse_bins(log, WRITES_OFFSET)?,
     })
 }

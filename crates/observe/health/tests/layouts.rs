@@ -1,6 +1,6 @@
 //! Handmade replies in the published layouts, and their contents.
 
-use diskwright_health::{DriveAccess, DriveHealth, ata, nvme, reach, scsi, volume};
+use diskwright_health::{DriveAccess, DriveHealth, access, ata, nvme, scsi, volume};
 
 fn put(bytes: &mut [u8], offset: usize, value: &[u8]) {
     bytes[offset..offset + value.len()].copy_from_slice(value);
@@ -23,9 +23,9 @@ fn nvme_log() -> Vec<u8> {
 }
 
 #[test]
-fn the_health_log_of_nvme() {
+fn the_nvme_health_log_is_parsed() {
     let mut health = DriveHealth::default();
-    nvme::health(&nvme_log(), &mut health);
+    nvme::apply_health_log(&nvme_log(), &mut health);
     let expected = DriveHealth {
         failing: Some(false),
         wear_percent: Some(7),
@@ -46,25 +46,25 @@ fn the_health_log_of_nvme() {
 }
 
 #[test]
-fn a_warning_of_heat_is_no_failure_and_the_others_are() {
+fn a_heat_warning_is_not_a_failure_and_other_warnings_are() {
     for (bits, failing) in [(0u8, false), (0b10, false), (0b1, true), (0b100, true), (0b1000, true), (0b1_0000, true)] {
         let mut log = nvme_log();
         log[0] = bits;
         let mut health = DriveHealth::default();
-        nvme::health(&log, &mut health);
+        nvme::apply_health_log(&log, &mut health);
         assert_eq!(health.failing, Some(failing), "{bits:b}");
     }
 }
 
 #[test]
-fn limits_and_self_tests_of_nvme() {
+fn nvme_limits_and_self_tests_are_parsed() {
     let mut health = DriveHealth::default();
-    nvme::health(&nvme_log(), &mut health);
+    nvme::apply_health_log(&nvme_log(), &mut health);
     let mut identify = vec![0; nvme::IDENTIFY_BYTES];
-    nvme::limits(&identify, &mut health);
+    nvme::apply_temperature_limits(&identify, &mut health);
     assert_eq!(health.temperature_limit_c, None, "it names none");
     put(&mut identify, 266, &(273u16 + 82).to_le_bytes());
-    nvme::limits(&identify, &mut health);
+    nvme::apply_temperature_limits(&identify, &mut health);
     assert_eq!(health.temperature_limit_c, Some(82));
     for (status, failed, age) in
         [(0x10, Some(false), Some(500)), (0x27, Some(true), Some(500)), (0x21, None, Some(500)), (0x0f, None, None)]
@@ -73,7 +73,7 @@ fn limits_and_self_tests_of_nvme() {
         log[4] = status;
         put(&mut log, 8, &8_500u64.to_le_bytes());
         let mut tested = DriveHealth { power_on_h: Some(9000), ..DriveHealth::default() };
-        nvme::self_test(&log, &mut tested);
+        nvme::apply_self_test(&log, &mut tested);
         assert_eq!((tested.self_test_failed, tested.self_test_age_h), (failed, age), "{status:x}");
     }
 }
@@ -116,25 +116,25 @@ fn attributes_of_ata_and_their_thresholds() {
         (188, 2, 99, 0x0001_0002_0003),
     ];
     let mut health = DriveHealth::default();
-    ata::smart(&attributes(&list), &thresholds(&[(5, 36), (9, 90)]), &mut health);
+    ata::apply_smart(&attributes(&list), &thresholds(&[(5, 36), (9, 90)]), &mut health);
     // 9 is below its threshold, but it does not predict failure
     assert_eq!(health.failing, Some(false));
     assert_eq!((health.reallocated, health.pending, health.link_errors), (Some(8), Some(2), Some(0x11)));
     // the temperature's extremes share its raw value
     assert_eq!((health.temperature_c, health.media_errors, health.power_on_h), (Some(39), Some(1), Some(20_000)));
     assert_eq!(health.self_test_failed, Some(true));
-    ata::smart(&attributes(&list), &thresholds(&[(5, 90)]), &mut health);
+    ata::apply_smart(&attributes(&list), &thresholds(&[(5, 90)]), &mut health);
     assert_eq!(health.failing, Some(true));
-    ata::smart(&attributes(&list), &thresholds(&[(5, 254)]), &mut health);
+    ata::apply_smart(&attributes(&list), &thresholds(&[(5, 254)]), &mut health);
     assert_eq!(health.failing, Some(false), "254 is reserved");
 }
 
 #[test]
-fn a_page_that_does_not_add_up_is_not_believed() {
+fn a_page_with_a_wrong_checksum_is_ignored() {
     let mut page = attributes(&[(5, 3, 90, 8)]);
     page[20] ^= 1;
     let mut health = DriveHealth::default();
-    ata::smart(&page, &thresholds(&[(5, 90)]), &mut health);
+    ata::apply_smart(&page, &thresholds(&[(5, 90)]), &mut health);
     assert_eq!(health, DriveHealth::default());
 }
 
@@ -149,7 +149,7 @@ fn statistic(page: u8, entries: &[(usize, u64, u8)]) -> Vec<u8> {
 }
 
 #[test]
-fn device_statistics_go_before_attributes() {
+fn device_statistics_override_attributes() {
     let mut health = DriveHealth { reallocated: Some(9), temperature_c: Some(1), ..DriveHealth::default() };
     for page in [
         statistic(1, &[(16, 1234, 0xc0), (24, 2_000_000, 0xc0), (40, 4, 0x80)]),
@@ -160,7 +160,7 @@ fn device_statistics_go_before_attributes() {
         statistic(7, &[(8, 105, 0xe0)]),
         statistic(9, &[(8, 105, 0xc0)]),
     ] {
-        ata::statistics(&page, 4096, &mut health);
+        ata::apply_statistics(&page, 4096, &mut health);
     }
     let expected = DriveHealth {
         power_on_h: Some(1234),
@@ -178,26 +178,26 @@ fn device_statistics_go_before_attributes() {
     };
     assert_eq!(health, expected);
     // -5 degrees
-    ata::statistics(&statistic(5, &[(8, 251, 0xc0)]), 512, &mut health);
+    ata::apply_statistics(&statistic(5, &[(8, 251, 0xc0)]), 512, &mut health);
     assert_eq!(health.temperature_c, Some(44));
 }
 
 #[test]
-fn identify_of_ata_says_what_can_be_asked() {
+fn identify_lists_ata_capabilities() {
     let mut reply = vec![0; 512];
     let word = |reply: &mut Vec<u8>, offset: usize, value: u16| put(reply, offset * 2, &value.to_le_bytes());
     word(&mut reply, 82, 1);
     word(&mut reply, 83, 0x4000);
     word(&mut reply, 84, 0x20);
     word(&mut reply, 85, 1);
-    let plain = ata::identify(&reply).unwrap();
+    let plain = ata::parse_identify(&reply).unwrap();
     assert_eq!((plain.smart, plain.logs, plain.sector_bytes), (true, true, 512));
     word(&mut reply, 106, 0x5000);
     word(&mut reply, 117, 2048);
-    assert_eq!(ata::identify(&reply).unwrap().sector_bytes, 4096);
+    assert_eq!(ata::parse_identify(&reply).unwrap().sector_bytes, 4096);
     word(&mut reply, 85, 0);
-    assert!(!ata::identify(&reply).unwrap().smart, "switched off");
-    assert_eq!(ata::identify(&[]), None);
+    assert!(!ata::parse_identify(&reply).unwrap().smart, "switched off");
+    assert_eq!(ata::parse_identify(&[]), None);
     assert!(ata::is_asleep(0) && ata::is_asleep(1) && !ata::is_asleep(0xff) && !ata::is_asleep(0x80));
 }
 
@@ -215,7 +215,7 @@ fn page(code: u8, parameters: &[(u16, &[u8])]) -> Vec<u8> {
 }
 
 #[test]
-fn log_pages_of_scsi() {
+fn scsi_log_pages_are_parsed() {
     let mut health = DriveHealth::default();
     let mut test = vec![0u8; 16];
     put(&mut test, 0, &[0x27, 0, 0x03, 0xe8]);
@@ -229,7 +229,7 @@ fn log_pages_of_scsi() {
         page(0x11, &[(1, &[0, 0, 0, 12])]),
         page(0x2f, &[(0, &[0x5d, 0x10, 38])]),
     ] {
-        scsi::page(&bytes, &mut health);
+        scsi::apply_log_page(&bytes, &mut health);
     }
     let expected = DriveHealth {
         failing: Some(true),
@@ -248,11 +248,11 @@ fn log_pages_of_scsi() {
 }
 
 #[test]
-fn sense_data_in_both_forms_tells_a_sleeping_drive() {
+fn sense_data_in_both_forms_reveal_a_sleeping_drive() {
     let mut fixed = vec![0; 18];
     put(&mut fixed, 0, &[0x70, 0, 0]);
     put(&mut fixed, 12, &[0x5e, 0x02]);
-    assert_eq!(scsi::sense(&fixed), Some((0, 0x5e, 0x02)));
+    assert_eq!(scsi::parse_sense(&fixed), Some((0, 0x5e, 0x02)));
     assert!(scsi::is_asleep(&fixed));
     assert!(scsi::is_asleep(&[0x72, 0, 0x5e, 0x04]));
     assert!(!scsi::is_asleep(&[0x72, 0, 0x5e, 0x01]), "idle is awake");
@@ -274,42 +274,42 @@ fn volume_page() -> Vec<u8> {
 }
 
 #[test]
-fn the_statistics_of_a_cloud_volume() {
-    let found = volume::limits(&volume_page()).unwrap();
+fn cloud_volume_statistics_are_parsed() {
+    let found = volume::parse_limits(&volume_page()).unwrap();
     assert_eq!((found.volume_iops_us, found.volume_throughput_us), (5_000_000, 1));
-    assert_eq!((found.instance_iops_us, found.instance_throughput_us, found.queue), (2, 3, 17));
+    assert_eq!((found.instance_iops_us, found.instance_throughput_us, found.queue_length), (2, 3, 17));
     assert_eq!(found.reads.bins, [(512, 90), (1024, 10)]);
     assert_eq!(found.writes.bins, [(4096, 7)]);
     assert_eq!((found.reads.percentile_us(0.5), found.reads.percentile_us(0.99)), (Some(512), Some(1024)));
     let before = volume::VolumeHistogram { bins: vec![(512, 90), (1024, 0xffff_fffb)] };
     // a count of 32 bits went past its end
-    assert_eq!(found.reads.since(&before).bins, [(512, 0), (1024, 15)]);
-    assert_eq!(found.reads.since(&found.reads).percentile_us(0.5), None, "nothing was asked");
+    assert_eq!(found.reads.difference_since(&before).bins, [(512, 0), (1024, 15)]);
+    assert_eq!(found.reads.difference_since(&found.reads).percentile_us(0.5), None, "nothing was asked");
     let mut other = volume_page();
     other[0] = 0;
-    assert_eq!(volume::limits(&other), None);
+    assert_eq!(volume::parse_limits(&other), None);
 }
 
 #[test]
-fn no_reply_however_short_makes_a_reader_panic() {
+fn no_truncated_reply_makes_a_parser_panic() {
     let whole = [nvme_log(), attributes(&[(5, 3, 90, 8)]), statistic(1, &[]), page(0x02, &[(6, &[1])]), volume_page()];
     for bytes in &whole {
         for end in (0..bytes.len().min(700)).chain([bytes.len()]) {
             let cut = &bytes[..end];
             let mut health = DriveHealth::default();
-            nvme::health(cut, &mut health);
-            nvme::limits(cut, &mut health);
-            nvme::self_test(cut, &mut health);
-            ata::smart(cut, cut, &mut health);
-            ata::statistics(cut, 512, &mut health);
-            let _ = (ata::identify(cut), scsi::sense(cut), volume::limits(cut));
-            scsi::page(cut, &mut health);
+            nvme::apply_health_log(cut, &mut health);
+            nvme::apply_temperature_limits(cut, &mut health);
+            nvme::apply_self_test(cut, &mut health);
+            ata::apply_smart(cut, cut, &mut health);
+            ata::apply_statistics(cut, 512, &mut health);
+            let _ = (ata::parse_identify(cut), scsi::parse_sense(cut), volume::parse_limits(cut));
+            scsi::apply_log_page(cut, &mut health);
         }
     }
 }
 
 #[test]
-fn how_a_disk_is_reached_is_read_from_sys() {
+fn drive_access_is_read_from_sys() {
     let folder = std::env::temp_dir().join(format!("diskwright-reach-{}", std::process::id()));
     let put = |path: &str, text: &str| {
         let path = folder.join(path);
@@ -334,7 +334,7 @@ fn how_a_disk_is_reached_is_read_from_sys() {
     put("block/nvme1n1/hidden", "0\n");
     put("block/nvme1c0n1/device/model", "Other\n");
     put("block/nvme1c0n1/hidden", "1\n");
-    let access = |name: &str| reach::access(&folder, name);
+    let access = |name: &str| access::access_for_disk(&folder, name);
     assert_eq!(access("sda"), Some(DriveAccess::Ata));
     assert_eq!(access("sdb"), Some(DriveAccess::Scsi));
     assert!(matches!(access("sdc"), Some(DriveAccess::OutOfReach(why)) if why.contains("USB")));

@@ -85,7 +85,7 @@ fn is_one_disk(scene: &HostScene, disk: &str) -> bool {
     let model = scene.device(disk).and_then(|device| device.model.clone()).unwrap_or_default().to_lowercase();
     let arrays = ["raid", "logical volume", "perc", "lun", "virtual", "mr9", "smart array", "servraid"];
     !arrays.iter().any(|word| model.contains(word))
-        && !driver(scene, disk).is_some_and(diskwright_health::reach::is_raid_driver)
+        && !driver(scene, disk).is_some_and(diskwright_health::access::is_raid_driver)
         && scene.device(disk).is_some_and(|d| d.members.is_none_or(|n| n == 1))
 }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use diskwright_base::Note;
 use diskwright_health::volume::VolumeHistogram;
-use diskwright_health::{DriveAccess, DriveHealth, HealthAnswer, VolumeLimits, ata, nvme, reach, scsi, volume};
+use diskwright_health::{DriveAccess, DriveHealth, HealthReport, VolumeLimits, access, ata, nvme, scsi, volume};
 
 use crate::live::counter_table::{ABSENT, CounterReset, CounterTable, TableColumn, level_column, total_column};
 use crate::live::tick_context::TickContext;
@@ -28,15 +28,15 @@ pub const SOURCE: SourceInfo = SourceInfo {
               written. Limits of cloud volumes.",
     parse_any: |bytes| {
         let mut health = DriveHealth::default();
-        nvme::health(bytes, &mut health);
-        nvme::limits(bytes, &mut health);
-        nvme::self_test(bytes, &mut health);
-        ata::smart(bytes, bytes, &mut health);
-        ata::statistics(bytes, 512, &mut health);
-        scsi::page(bytes, &mut health);
-        _ = black_box((health, ata::identify(bytes), scsi::sense(bytes), volume::limits(bytes)));
+        nvme::apply_health_log(bytes, &mut health);
+        nvme::apply_temperature_limits(bytes, &mut health);
+        nvme::apply_self_test(bytes, &mut health);
+        ata::apply_smart(bytes, bytes, &mut health);
+        ata::apply_statistics(bytes, 512, &mut health);
+        scsi::apply_log_page(bytes, &mut health);
+        _ = black_box((health, ata::parse_identify(bytes), scsi::parse_sense(bytes), volume::parse_limits(bytes)));
     },
-    open: |_: &Roots, _: &SamplerOptions| Some(Box::new(HealthSource::new(diskwright_health::ask))),
+    open: |_: &Roots, _: &SamplerOptions| Some(Box::new(HealthSource::new(diskwright_health::query_health))),
 };
 
 const COLUMNS: [TableColumn; 28] = [
@@ -112,7 +112,7 @@ struct HealthSource {
 }
 
 impl HealthSource {
-    fn new(ask: fn(&Path, &DriveAccess) -> HealthAnswer) -> HealthSource {
+    fn new(ask: fn(&Path, &DriveAccess) -> HealthReport) -> HealthSource {
         HealthSource {
             drives: Vec::new(),
             queries: QueryThread::new(ask),
@@ -138,7 +138,7 @@ impl HealthSource {
             if self.drives.iter().any(|drive| drive.name == name) {
                 continue;
             }
-            let Some(access) = reach::access(&context.roots.sys, &name) else { continue };
+            let Some(access) = access::access_for_disk(&context.roots.sys, &name) else { continue };
             if let DriveAccess::OutOfReach(why) = access {
                 let text = format!("the health of {name} is out of reach: {why}");
                 context.notes.push(context.time_ns, Note::UNSEEN, text);
@@ -191,7 +191,7 @@ impl HealthSource {
 }
 
 impl DriveRecord {
-    fn record_report(&mut self, answer: HealthAnswer, context: &mut TickContext) {
+    fn record_report(&mut self, answer: HealthReport, context: &mut TickContext) {
         self.answered_ns = context.running_ns;
         self.values = [ABSENT; COLUMNS.len()];
         if let Some(health) = &answer.health {
@@ -204,7 +204,7 @@ impl DriveRecord {
             self.values[VOLUME_COLUMNS..].copy_from_slice(&values);
             self.limits = Some((self.answered_ns, now));
         }
-        if let Some(trouble) = answer.trouble.filter(|trouble| *trouble != self.noted_error) {
+        if let Some(trouble) = answer.error.filter(|trouble| *trouble != self.noted_error) {
             let root = if rustix::process::geteuid().is_root() { "" } else { "; root sees more" };
             let text = format!("the health of {} is not known: {trouble}{root}", self.name);
             context.notes.push(context.time_ns, Note::UNSEEN, text);
@@ -250,7 +250,7 @@ fn health_values(health: &DriveHealth) -> [u64; VOLUME_COLUMNS] {
 /// Millionths of the time since the previous report during which each limit was exceeded; queue; percentiles.
 fn volume_values(now: &VolumeLimits, before: Option<&VolumeLimits>, elapsed_us: u64) -> [u64; 7] {
     let mut values = [ABSENT; 7];
-    values[4] = now.queue;
+    values[4] = now.queue_length;
     let Some(before) = before.filter(|_| elapsed_us > 0) else { return values };
     let share = |now: u64, before: u64| {
         let limited = now.checked_sub(before)?;
@@ -264,7 +264,7 @@ fn volume_values(now: &VolumeLimits, before: Option<&VolumeLimits>, elapsed_us: 
     ]) {
         *value = share.unwrap_or(ABSENT);
     }
-    let p99 = |now: &VolumeHistogram, before: &VolumeHistogram| now.since(before).percentile_us(0.99);
+    let p99 = |now: &VolumeHistogram, before: &VolumeHistogram| now.difference_since(before).percentile_us(0.99);
     values[5] = p99(&now.reads, &before.reads).unwrap_or(ABSENT);
     values[6] = p99(&now.writes, &before.writes).unwrap_or(ABSENT);
     values

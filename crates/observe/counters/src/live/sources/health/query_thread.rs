@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use diskwright_health::{DriveAccess, HealthAnswer};
+use diskwright_health::{DriveAccess, HealthReport};
 
 /// A drive to be queried.
 pub(super) struct DriveRequest {
@@ -16,14 +16,14 @@ pub(super) struct DriveRequest {
 
 /// The thread and the channel of its reports.
 pub(super) struct QueryThread {
-    query: fn(&Path, &DriveAccess) -> HealthAnswer,
-    sender: Sender<(String, HealthAnswer)>,
-    receiver: Receiver<(String, HealthAnswer)>,
+    query: fn(&Path, &DriveAccess) -> HealthReport,
+    sender: Sender<(String, HealthReport)>,
+    receiver: Receiver<(String, HealthReport)>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl QueryThread {
-    pub fn new(ask: fn(&Path, &DriveAccess) -> HealthAnswer) -> QueryThread {
+    pub fn new(ask: fn(&Path, &DriveAccess) -> HealthReport) -> QueryThread {
         let (sender, receiver) = channel();
         QueryThread { query: ask, sender, receiver, thread: None }
     }
@@ -53,7 +53,7 @@ impl QueryThread {
     }
 
     /// Returns the next report that has arrived.
-    pub fn next_report(&mut self) -> Option<(String, HealthAnswer)> {
+    pub fn next_report(&mut self) -> Option<(String, HealthReport)> {
         self.receiver.try_recv().ok()
     }
 

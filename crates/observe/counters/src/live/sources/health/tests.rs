@@ -14,7 +14,7 @@ struct HealthBench {
 }
 
 impl HealthBench {
-    fn new(ask: fn(&Path, &DriveAccess) -> HealthAnswer) -> HealthBench {
+    fn new(ask: fn(&Path, &DriveAccess) -> HealthReport) -> HealthBench {
         let machine = FakeMachine::new();
         machine.put_file("sys/block/nvme0n1/device/model", "Made up\n");
         HealthBench { machine, source: HealthSource::new(ask), notes: NoteCollector::default(), now_ns: NS_PER_S }
@@ -51,7 +51,7 @@ impl HealthBench {
     }
 }
 
-fn answer(media_errors: u64) -> HealthAnswer {
+fn answer(media_errors: u64) -> HealthReport {
     let health = DriveHealth {
         failing: Some(false),
         wear_percent: Some(12),
@@ -60,7 +60,7 @@ fn answer(media_errors: u64) -> HealthAnswer {
         power_on_h: Some(2),
         ..DriveHealth::default()
     };
-    HealthAnswer { health: Some(health), ..HealthAnswer::default() }
+    HealthReport { health: Some(health), ..HealthReport::default() }
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_drive_that_never_answers_blocks_no_tick_and_becomes_a_gap() {
 #[test]
 fn an_unreachable_drive_is_noted_once() {
     let mut bench =
-        HealthBench::new(|_, _| HealthAnswer { trouble: Some("no permission".into()), ..HealthAnswer::default() });
+        HealthBench::new(|_, _| HealthReport { error: Some("no permission".into()), ..HealthReport::default() });
     bench.tick(0);
     bench.tick(60);
     bench.tick(60);
@@ -156,8 +156,8 @@ fn limits_of_a_volume_are_shares_of_the_time_between_two_reports() {
     let mut bench = HealthBench::new(|_, _| {
         let limited = LIMITED_US.fetch_add(4_000_000, Ordering::Relaxed);
         let reads = VolumeHistogram { bins: vec![(500, limited / 1000), (8000, limited / 100_000)] };
-        let volume = VolumeLimits { volume_iops_us: limited, queue: 9, reads, ..VolumeLimits::default() };
-        HealthAnswer { volume: Some(volume), ..HealthAnswer::default() }
+        let volume = VolumeLimits { volume_iops_us: limited, queue_length: 9, reads, ..VolumeLimits::default() };
+        HealthReport { volume: Some(volume), ..HealthReport::default() }
     });
     bench.machine.put_file("sys/block/nvme0n1/device/model", "Amazon Elastic Block Store\n");
     bench.tick(0);
@@ -179,10 +179,10 @@ fn a_failed_query_does_not_start_a_volumes_interval() {
     let mut bench = HealthBench::new(|_, _| {
         // 2 s of each 10; the second answer is none
         match ASKED.fetch_add(1, Ordering::Relaxed) {
-            1 => HealthAnswer { trouble: Some("made up".into()), ..HealthAnswer::default() },
+            1 => HealthReport { error: Some("made up".into()), ..HealthReport::default() },
             asked => {
                 let volume = VolumeLimits { volume_iops_us: asked * 2_000_000, ..VolumeLimits::default() };
-                HealthAnswer { volume: Some(volume), ..HealthAnswer::default() }
+                HealthReport { volume: Some(volume), ..HealthReport::default() }
             }
         }
     });
@@ -201,7 +201,7 @@ fn errors_that_were_added_while_a_drive_was_silent_are_counted_when_it_answers()
     static ASKED: AtomicU64 = AtomicU64::new(0);
     let mut bench = HealthBench::new(|_, _| match ASKED.fetch_add(1, Ordering::Relaxed) {
         0 => answer(3),
-        1 => HealthAnswer { trouble: Some("made up".into()), ..HealthAnswer::default() },
+        1 => HealthReport { error: Some("made up".into()), ..HealthReport::default() },
         _ => answer(7),
     });
     bench.tick(0);

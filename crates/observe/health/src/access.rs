@@ -46,24 +46,24 @@ pub fn is_raid_driver(name: &str) -> bool {
     RAID_DRIVERS.contains(&name)
 }
 
-fn text(path: &Path) -> Option<String> {
+fn read_trimmed(path: &Path) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
 /// Returns how the disk `name` can be queried; `None` for a device that records no health (a file, an array, memory,
 /// a virtual disk). `sys` is the sys filesystem.
-pub fn access(sys: &Path, name: &str) -> Option<DriveAccess> {
+pub fn access_for_disk(sys: &Path, name: &str) -> Option<DriveAccess> {
     let folder = sys.join("block").join(name);
     // a path of an NVMe disk (nvme0c1n1 of nvme0n1) has no device file; the disk itself is queried
-    if text(&folder.join("hidden")).as_deref() == Some("1") {
+    if read_trimmed(&folder.join("hidden")).as_deref() == Some("1") {
         return None;
     }
     if name.starts_with("nvme") {
-        let model = text(&folder.join("device/model")).unwrap_or_default();
-        return Some(DriveAccess::Nvme { is_volume: model.starts_with(crate::volume::MODEL) });
+        let model = read_trimmed(&folder.join("device/model")).unwrap_or_default();
+        return Some(DriveAccess::Nvme { is_volume: model.starts_with(crate::volume::EBS_MODEL) });
     }
     // type 0 is a disk; sr and the like are others
-    if !name.starts_with("sd") || text(&folder.join("device/type")).is_some_and(|kind| kind != "0") {
+    if !name.starts_with("sd") || read_trimmed(&folder.join("device/type")).is_some_and(|kind| kind != "0") {
         return None;
     }
     let place = fs::canonicalize(&folder).ok()?;
@@ -75,13 +75,13 @@ pub fn access(sys: &Path, name: &str) -> Option<DriveAccess> {
     }
     let is_host = |part: &&String| part.strip_prefix("host").is_some_and(|n| n.parse::<u32>().is_ok());
     let host = parts.iter().find(is_host)?;
-    let driver = text(&sys.join("class/scsi_host").join(host).join("proc_name")).unwrap_or_default();
+    let driver = read_trimmed(&sys.join("class/scsi_host").join(host).join("proc_name")).unwrap_or_default();
     if is_raid_driver(&driver) {
         return Some(DriveAccess::OutOfReach(
             "it is behind a RAID controller; use its vendor's program to reach the drives",
         ));
     }
-    match text(&folder.join("device/vendor")).as_deref() {
+    match read_trimmed(&folder.join("device/vendor")).as_deref() {
         Some("ATA") => Some(DriveAccess::Ata),
         Some(_) => Some(DriveAccess::Scsi),
         None => None,

@@ -67,7 +67,7 @@ const _: () = assert!(size_of::<NvmePassthrough>() == 72);
 const _: () = assert!(size_of::<SgHeader>() == 88 || size_of::<usize>() != 8);
 
 /// Sends an NVMe admin command that returns data.
-pub fn nvme_admin(file: &File, opcode: u8, nsid: u32, cdw10: u32, data: &mut [u8]) -> io::Result<()> {
+pub fn send_nvme_admin(file: &File, opcode: u8, nsid: u32, cdw10: u32, data: &mut [u8]) -> io::Result<()> {
     let mut command = NvmePassthrough {
         opcode,
         nsid,
@@ -98,7 +98,7 @@ pub struct ScsiOutcome {
 }
 
 /// Sends a SCSI command that returns data, or none where `data` is empty.
-pub fn scsi(file: &File, command: &[u8], data: &mut [u8]) -> io::Result<ScsiOutcome> {
+pub fn send_scsi(file: &File, command: &[u8], data: &mut [u8]) -> io::Result<ScsiOutcome> {
     let mut sense = [0; 64];
     let mut header = SgHeader {
         interface: i32::from(b'S'),
